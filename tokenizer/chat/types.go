@@ -1,0 +1,110 @@
+// Package chat turns conversations into the pieces a model reads, and what a model writes back into thinking, tool calls and text.
+//
+// Templates, families and tools are immutable once built and safe for concurrent use; a [Parser] belongs to one answer and one goroutine.
+// Nothing here holds a resource, so nothing needs closing.
+package chat
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Message is one turn. Content and Thinking are plain text: whatever they hold, no byte of them becomes a control token.
+type Message struct {
+	Role       string // "system", "user", "assistant", "tool", or what the template knows
+	Content    string
+	Null       bool   // content was null or absent: templates that tell none from "" see none
+	Thinking   string // assistant only: the thinking that came before Content
+	Images     [][]byte
+	ToolCalls  []ToolCall
+	ToolName   string // tool results: the tool that answered
+	ToolCallID string
+}
+
+// ToolCall is a model's request to call a tool. Arguments is a JSON object whose key order is the model's.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage
+}
+
+// Tool is a function offered to the model.
+type Tool struct {
+	Type        string // "function" when empty
+	Name        string
+	Description string
+	Parameters  json.RawMessage // JSON schema, key order kept; may be empty
+	Raw         json.RawMessage // the tool as the request gave it, for templates that print it whole; may be empty
+}
+
+// Think says whether the model should think before it answers, and how hard where it knows levels.
+type Think string
+
+// The zero Think leaves the choice to the template.
+const (
+	ThinkDefault Think = ""
+	ThinkOn      Think = "true"
+	ThinkOff     Think = "false"
+	ThinkLow     Think = "low"
+	ThinkMedium  Think = "medium"
+	ThinkHigh    Think = "high"
+	ThinkMax     Think = "max"
+)
+
+// Conversation is everything a template may look at.
+type Conversation struct {
+	Messages []Message
+	Tools    []Tool
+	Think    Think
+	// Continue leaves the last assistant message open instead of starting a new one.
+	Continue bool
+	// Kwargs are further template variables (chat_template_kwargs), each a JSON value.
+	Kwargs map[string]json.RawMessage
+	// Now is the clock templates see (strftime_now); zero means the wall clock.
+	Now time.Time
+}
+
+// Piece is a part of a rendered prompt. A control piece is tokenized with special tokens recognised, any other with specials off.
+// Image is 1 + the index of the image (counted over the whole conversation) that stands here, or 0.
+type Piece struct {
+	Text    string
+	Control bool
+	Image   int
+}
+
+// Capabilities is what a template shows itself able to do.
+type Capabilities struct {
+	Tools    bool
+	Thinking bool
+	Insert   bool // fill in the middle
+	Vision   bool
+	System   bool
+}
+
+// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print;
+// the error names the template and what it said.
+type Template interface {
+	Render(Conversation) ([]Piece, error)
+	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for fill-in-the-middle.
+	Generate(system, prompt, suffix string, think Think) ([]Piece, error)
+	Capabilities() Capabilities
+	// Source is the template's own text, as /api/show prints it.
+	Source() string
+	// Family names the output format, for [NewParser].
+	Family() string
+}
+
+// Delta is the next part of an answer: at most one field is set.
+type Delta struct {
+	Thinking string
+	Text     string
+	ToolCall *ToolCall
+}
+
+// ParserOptions says what an answer may hold.
+type ParserOptions struct {
+	Tools []Tool // the offered tools; calls to others are dropped. Empty: no tool parsing at all
+	Think Think  // ThinkOff leaves thinking tags in the text, as Ollama does
+	// ThinkOpen is set when the prompt already ended inside a thinking block, so that the answer begins with thinking.
+	ThinkOpen bool
+}
