@@ -1,0 +1,149 @@
+// Package axcl says what a card is: a [Device] that loads models, a [Model] that runs a [Pass], and the errors both give.
+//
+// It is pure Go and does no I/O. Implementations are axcl/native (the vendor's libraries), axcl/soft (a card in Go); axcl/cards chooses.
+//
+// A Device and all that it made belong to one goroutine, which holds its OS thread (runtime.LockOSThread) from the moment it opens the
+// device until it has closed it: the vendor's library binds its context to a thread. Whoever opens a Device closes it; Close also closes
+// the models that are still open. Nothing here may be called from two goroutines at once.
+package axcl
+
+import (
+	"context"
+	"time"
+)
+
+// Device is one opened card.
+type Device interface {
+	// Info reads the card's state now: a round trip to the driver, never for the token loop.
+	// It fails with ErrLost when the card is gone and ErrClosed after Close.
+	Info() (Info, error)
+
+	// Load puts a language model's layers and head on the card. It checks ctx between layers; on any failure everything this call
+	// put on the card is released again and other models are untouched.
+	// Errors: ErrModel (a file is no model, or shapes disagree; found before the first native call where the file shows it),
+	// ErrMemory, ErrLost, ErrTimeout, ErrClosed, ctx's error.
+	Load(ctx context.Context, spec LoadSpec) (Model, error)
+
+	// LoadNet loads any single model for calls by tensor name. Errors as Load.
+	LoadNet(path string) (Net, error)
+
+	// Close releases every model and the card. After ErrTimeout or ErrLost it abandons the library instead of waiting for it.
+	// A second Close does nothing and returns ErrClosed.
+	Close() error
+}
+
+// LoadSpec names the files of a language model.
+type LoadSpec struct {
+	Layers []string // one .axmodel a layer, in order; at least one
+	Head   string   // the post model; empty for a part of a model split over cards
+
+	// Progress, when set, is called after each file (layers, then head) with files done and their total.
+	Progress func(done, total int)
+	// Timeout bounds one pass; 0 means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
+	Timeout time.Duration
+	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding them in place works.
+	NoInPlace bool
+}
+
+// Model is a loaded language model, or a run of its layers.
+type Model interface {
+	// Shape never changes once loaded.
+	Shape() Shape
+	// Run sends a pass through every layer and the head: see [Pass] for the contract.
+	Run(*Pass) error
+	// Close releases the model. A second Close does nothing and returns ErrClosed.
+	Close() error
+}
+
+// Net is a single loaded model, called by tensor name.
+type Net interface {
+	// Groups is the number of shape groups, at least one.
+	Groups() int
+	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be changed.
+	Inputs(group int) []Tensor
+	Outputs(group int) []Tensor
+	// Run executes one group. Every input must be there with exactly Tensor.Size bytes; every output named in out is filled, others are
+	// dropped. A missing, unknown or wrongly sized tensor is ErrPass, before the card is touched.
+	Run(group int, in, out map[string][]byte) error
+	Close() error
+}
+
+// Tensor describes one input or output of a Net in one shape group.
+type Tensor struct {
+	Name  string
+	Type  Type
+	Shape []int
+	Size  int // bytes
+}
+
+// Group is one compiled shape of a layer: how many rows go in at once, and how many cache rows they can look back on.
+type Group struct {
+	Rows  int // rows a call takes: 1 in a decode group
+	Cells int // cells [0, Cells) can be seen
+}
+
+// Shape is what the files say a model is. All layers of a model agree on it.
+type Shape struct {
+	Layers int
+	Hidden int     // length of a hidden row
+	KV     int     // length of a row of K, or of V
+	Cells  int     // cache rows, the same for every layer
+	Out    int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
+	Groups []Group // in the model's own order
+	Pos    int     // positions a row carries: 1, or 3 with multimodal RoPE
+	Argmax bool    // the head finds the largest logit on the card
+	Place  bool    // new rows are bound on their cells: no copies
+	Bytes  int64   // card memory the model holds, as far as known
+}
+
+// Info is a card's state.
+type Info struct {
+	Kind        string // "axcl", "axengine", "soft"
+	Name        string // the chip, e.g. "AX650N"
+	ID          string // how to open it again, e.g. "axcl:0"
+	Bus         string // PCIe address, where there is one
+	Library     string // path of the library, empty for soft
+	Version     string // runtime's version
+	Firmware    string
+	Temperature float64 // °C; NaN when unknown
+	TotalCMM    int64   // bytes that models may take; 0 when unknown
+	FreeCMM     int64
+	TotalMem    int64 // the card's own Linux
+	FreeMem     int64
+	NPULoad     float64 // per cent; NaN when unknown
+	CPULoad     float64
+	Missing     []string // optional calls the library lacks
+}
+
+// Type is a tensor's element type.
+type Type uint8
+
+// Element types, in the vendor's AXCL numbering.
+const (
+	TypeNone Type = iota
+	Int4
+	Uint4
+	Int8
+	Uint8
+	Int16
+	Uint16
+	Int32
+	Uint32
+	Int64
+	Uint64
+	FP4
+	FP8
+	FP16
+	BF16
+	FP32
+	FP64
+)
+
+var typeNames = [...]string{"none", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "fp4", "fp8", "fp16", "bf16", "fp32", "fp64"}
+
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "unknown"
+}

@@ -1,0 +1,129 @@
+package axcl
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can go wrong, for errors.Is. An [Error] from a library matches the one that its code stands for.
+var (
+	ErrNoDevice = errors.New("no device")
+	ErrLost     = errors.New("device lost")
+	ErrMemory   = errors.New("out of card memory")
+	ErrTimeout  = errors.New("time-out")
+	ErrModel    = errors.New("bad model")
+	ErrClosed   = errors.New("closed")
+	ErrPass     = errors.New("axcl: bad pass")
+	ErrThread   = errors.New("axcl: called from a thread that does not own the device")
+)
+
+// NoLayer is Error.Layer where the call belongs to no layer.
+const NoLayer = -1
+
+// Head is Error.Layer for the post model.
+const Head = -2
+
+// Error is a failed call of a vendor's library.
+type Error struct {
+	Op    string // the C function, e.g. "axclrtEngineExecute"
+	Layer int    // the layer, Head, or NoLayer
+	Code  uint32
+	Path  string // the model file, where one was being loaded
+	Kind  error  // the sentinel this stands for, where Code alone does not tell; may be nil
+}
+
+// Error prints as "axcl: axclrtEngineExecute, layer 17: engine: execute failed (0x8030070c)".
+func (e *Error) Error() string {
+	where := ""
+	switch {
+	case e.Layer >= 0:
+		where = fmt.Sprintf(", layer %d", e.Layer)
+	case e.Layer == Head:
+		where = ", head"
+	}
+	if e.Path != "" {
+		where += ", " + e.Path
+	}
+	return fmt.Sprintf("axcl: %s%s: %s (0x%08x)", e.Op, where, CodeText(e.Code), e.Code)
+}
+
+// Is matches the sentinel that the code stands for.
+func (e *Error) Is(target error) bool {
+	if e.Kind != nil && target == e.Kind {
+		return true
+	}
+	return target == sentinel(e.Code)
+}
+
+var subsystems = [...]string{1: "device", 2: "context", 3: "stream", 4: "task", 5: "memory", 6: "config", 7: "engine", 8: "syslog", 9: "sysctrl", 10: "latency", 11: "p2p", 12: "worker"}
+
+var common = [...]string{1: "failed", 2: "null pointer", 3: "illegal parameter", 4: "unsupported", 5: "timed out", 6: "busy", 7: "no memory",
+	8: "encode failed", 9: "decode failed", 10: "unexpected response", 11: "open failed", 12: "execute failed"}
+
+var special = map[uint32]string{
+	0x0180: "query failed", 0x0181: "no connection", 0x0182: "probe failed", 0x0183: "not active", 0x0184: "invalid id", 0x0185: "no active device",
+	0x0186: "port allocation failed", 0x0187: "reboot failed", 0x0188: "port destruction failed",
+	0x0281: "create failed", 0x0282: "destroy failed", 0x0283: "cannot bind to the thread", 0x0284: "no context bound to this thread",
+	0x0381: "create failed", 0x0382: "destroy failed", 0x0383: "synchronisation timed out", 0x0384: "wait failed",
+	0x0581: "not device memory", 0x0781: "invalid index",
+	0x0c81: "cannot open file", 0x0c82: "empty file", 0x0c83: "process not found", 0x0c84: "invalid path", 0x0c85: "cannot open channel", 0x0c86: "send failed", 0x0c87: "buffer too small",
+}
+
+func isAXCL(code uint32) bool { return code>>16&0xf0ff == 0x8030 && code>>24&0xf <= 2 }
+
+// CodeText says in words what an AXCL code means.
+func CodeText(code uint32) string {
+	if !isAXCL(code) {
+		return "unknown error"
+	}
+	sub, id := code>>8&0xff, code&0xff
+	name := "runtime"
+	if int(sub) < len(subsystems) && subsystems[sub] != "" {
+		name = subsystems[sub]
+	}
+	if s, ok := special[code&0xffff]; ok {
+		return name + ": " + s
+	}
+	if int(id) < len(common) && common[id] != "" {
+		return name + ": " + common[id]
+	}
+	return name + ": unknown error"
+}
+
+func sentinel(code uint32) error {
+	if !isAXCL(code) {
+		return ErrLost
+	}
+	sub, id := code>>8&0xff, code&0xff
+	switch {
+	case id == 5 || sub == 3 && id == 0x83:
+		return ErrTimeout
+	case id == 7:
+		return ErrMemory
+	case sub == 1 && (id == 0x0b || id == 0x84 || id == 0x85):
+		return ErrNoDevice
+	case sub == 1 && id == 0x81, id == 8, id == 9, id == 0x0a:
+		return ErrLost
+	}
+	return nil
+}
+
+// Fatal reports whether err leaves the device unusable: it is lost, it timed out, it fell out of step, or the code is unknown.
+// What a bad pass, a bad model, a lack of memory or a single failed execute leave behind is a device that still works.
+func Fatal(err error) bool {
+	if err == nil {
+		return false
+	}
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) {
+		return true
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	if !isAXCL(e.Code) || CodeText(e.Code) == "unknown error" {
+		return e.Kind == nil
+	}
+	id := e.Code & 0xff
+	return id < 0x80 && (int(id) >= len(common) || common[id] == "")
+}

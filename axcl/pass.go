@@ -1,0 +1,168 @@
+package axcl
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+)
+
+// Pass sends rows through every layer and the head in one native call.
+//
+// The cache is Shape.Cells rows, called cells; a cell's number has no meaning but its place in memory. After Run returns nil, cell Cell[r]
+// of every layer holds the K and V of row r, and every other cell is as before. Row r attends to the cells whose bit is set in its part of
+// SeeCells, as they were before the pass, to the earlier rows of this pass whose bit is set in its part of SeeRows, and to itself.
+//
+// A pass must not look at a cell that it writes: the layer's read and write would race where rows are bound in place.
+// Check finds everything else that a pass may not do; Run calls it and returns its error before the card is touched, wrapped in ErrPass.
+//
+// After any other error the cells in Cell hold nothing that may be used; other cells are as before, unless the error is fatal ([Fatal]),
+// after which the device can only be closed. Logits, Argmax and HiddenOut are undefined after an error.
+//
+// The caller owns every slice and may reuse them for the next pass; an implementation keeps none of them after Run returns.
+type Pass struct {
+	Hidden []uint16 // rows × Shape.Hidden, bf16: the rows' embeddings
+	Pos    []uint32 // rows × Shape.Pos: RoPE positions, row by row
+	Cell   []uint32 // the cache row that will keep each row's K and V; no two alike
+
+	// SeeCells is rows × Words(Shape.Cells): bit c of row r's part: row r sees cell c. SeeRows is rows × Words(rows): bit e of row
+	// r's part: row r sees row e of this pass, e < r. Bits at or past Shape.Cells, or r, must be zero.
+	SeeCells []uint64
+	SeeRows  []uint64
+
+	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
+	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
+	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index.
+	// With both set, both are filled.
+	Want   []int
+	Logits []uint16
+	Argmax []int32
+
+	// HiddenOut, when not nil, receives every row's output of the last layer, rows × Shape.Hidden, bf16.
+	HiddenOut []uint16
+
+	// Timing, when not nil, is filled with where the time went.
+	Timing *Timing
+}
+
+// Timing says where a pass spent its time, each by the host's clock. A card that works asynchronously shows its own work in Wait.
+type Timing struct {
+	Upload   time.Duration // staging and copying embeddings, positions and mask
+	Enqueue  time.Duration // issuing the layers
+	Wait     time.Duration // the synchronisation
+	Head     time.Duration
+	Download time.Duration
+	Calls    int // calls into the vendor's library
+}
+
+// Words is the number of 64-bit words that hold n bits.
+func Words(n int) int { return (n + 63) / 64 }
+
+// Rows is the number of rows in the pass.
+func (p *Pass) Rows() int { return len(p.Cell) }
+
+// Reach is one more than the highest cell that any row sees; 0 when none sees a cell.
+func (p *Pass) Reach(s Shape) int {
+	w := Words(s.Cells)
+	reach := 0
+	for i, v := range p.SeeCells {
+		if v == 0 {
+			continue
+		}
+		if top := (i%w)*64 + 64 - bits.LeadingZeros64(v); top > reach {
+			reach = top
+		}
+	}
+	return reach
+}
+
+// GroupFor is the index of the group that a pass of rows rows reaching reach cells runs on: for one row the smallest decode group that
+// reaches, else (and where the model has no such decode group) the prefill group with the fewest rows that fit, then the fewest cells.
+// It is -1 when none fits.
+func (s Shape) GroupFor(rows, reach int) int {
+	best := -1
+	for i, g := range s.Groups {
+		if g.Rows < rows || g.Cells < reach {
+			continue
+		}
+		if best < 0 || g.Rows < s.Groups[best].Rows || g.Rows == s.Groups[best].Rows && g.Cells < s.Groups[best].Cells {
+			best = i
+		}
+	}
+	return best
+}
+
+// MaxRows is the most rows one pass can carry.
+func (s Shape) MaxRows() int {
+	n := 0
+	for _, g := range s.Groups {
+		n = max(n, g.Rows)
+	}
+	return n
+}
+
+// Check reports the first thing in the pass that s does not allow, wrapping ErrPass.
+func (p *Pass) Check(s Shape) error {
+	n := p.Rows()
+	bad := func(format string, a ...any) error { return fmt.Errorf("%w: "+format, append([]any{ErrPass}, a...)...) }
+	switch {
+	case n == 0:
+		return bad("no rows")
+	case n > s.MaxRows():
+		return bad("%d rows, the model takes at most %d", n, s.MaxRows())
+	case len(p.Hidden) != n*s.Hidden:
+		return bad("%d hidden values for %d rows of %d", len(p.Hidden), n, s.Hidden)
+	case len(p.Pos) != n*max(s.Pos, 1):
+		return bad("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
+	case len(p.SeeCells) != n*Words(s.Cells):
+		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
+	case len(p.SeeRows) != n*Words(n):
+		return bad("%d words of visible rows for %d rows of %d", len(p.SeeRows), n, Words(n))
+	case len(p.Want) > 0 && s.Out == 0:
+		return bad("rows wanted from a model without a head")
+	case p.Logits != nil && len(p.Logits) != len(p.Want)*s.Out:
+		return bad("room for %d logits, %d rows of %d wanted", len(p.Logits), len(p.Want), s.Out)
+	case p.Argmax != nil && len(p.Argmax) != len(p.Want):
+		return bad("room for %d largest, %d wanted", len(p.Argmax), len(p.Want))
+	case len(p.Want) > 0 && p.Logits == nil && p.Argmax == nil:
+		return bad("rows wanted, and no room for their logits or their largest")
+	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
+		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
+	}
+	for i, r := range p.Want {
+		if r < 0 || r >= n || i > 0 && r <= p.Want[i-1] {
+			return bad("wanted rows must ascend within [0,%d), got %d", n, r)
+		}
+	}
+	cw, rw := Words(s.Cells), Words(n)
+	for r, c := range p.Cell {
+		if int64(c) >= int64(s.Cells) {
+			return bad("row %d is kept in cell %d of %d", r, c, s.Cells)
+		}
+		for _, d := range p.Cell[:r] {
+			if c == d {
+				return bad("cell %d is written twice", c)
+			}
+		}
+		word, bit := int(c/64), uint64(1)<<(c%64)
+		for e := range n {
+			if p.SeeCells[e*cw+word]&bit != 0 {
+				return bad("row %d sees cell %d, which row %d writes", e, c, r)
+			}
+		}
+	}
+	for r := range n {
+		if t := s.Cells % 64; t != 0 && p.SeeCells[r*cw+cw-1]>>t != 0 {
+			return bad("row %d sees a cell past the last", r)
+		}
+		for w := range rw {
+			v := p.SeeRows[r*rw+w]
+			if lo := r - w*64; lo <= 0 && v != 0 || lo > 0 && lo < 64 && v>>lo != 0 {
+				return bad("row %d sees a row that is not before it", r)
+			}
+		}
+	}
+	if s.GroupFor(n, p.Reach(s)) < 0 {
+		return bad("no shape group takes %d rows that look back on %d cells", n, p.Reach(s))
+	}
+	return nil
+}
