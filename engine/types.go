@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Request asks a [Model] for an answer. Chat reads Messages and Tools; Generate reads Prompt, System, Suffix, Raw and Context.
+type Request struct {
+	Messages []chat.Message
+	Tools    []chat.Tool
+	// ToolChoice: "" or "auto" leaves it to the model, "none" offers no tool, "required" constrains the answer to a call of any offered
+	// tool, any other value to a call of the tool of that name.
+	ToolChoice string
+	// SerialTools ends the answer after its first tool call (parallel_tool_calls: false).
+	SerialTools bool
+
+	Prompt  string
+	System  string
+	Suffix  string
+	Raw     bool    // Prompt is the model's input as it stands: no template, specials recognised
+	Context []int32 // what an earlier answer's Result.Context gave
+	Images  [][]byte
+
+	Template chat.Template              // instead of the model's own; nil for that
+	Think    chat.Think                 // zero: the model's habit (on where it can think)
+	Kwargs   map[string]json.RawMessage // further template variables
+	Continue bool                       // go on with the last assistant message
+
+	Sampling sampler.Params // as given: start from Model.Sampling() to have the model's defaults
+	Format   Format
+	Stop     []string
+	Limit    int // most tokens to answer with; negative: until the model stops (capped at ten contexts)
+
+	NumCtx   int  // context for this request, at most the model's; 0: the model's
+	NumKeep  int  // tokens kept at the front when the context overflows
+	Truncate bool // a prompt that is too long is cut, oldest messages first
+	Shift    bool // a full context drops its oldest half and goes on, instead of ending with "length"
+
+	Speculate *bool  // nil: where it is measured to pay
+	Key       string // requests share cached text only within one key
+}
+
+// Format constrains an answer. The zero Format does not.
+type Format struct {
+	JSON   bool            // any JSON value… an object, as Ollama's "json"
+	Schema json.RawMessage // a JSON schema
+	GBNF   string
+}
+
+// Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended
+// well has Done set and nothing else.
+type Event struct {
+	Text     string
+	Thinking string
+	ToolCall *chat.ToolCall
+	Logprobs []Logprob // of the tokens since the last event, when asked for
+	Done     *Result
+}
+
+// Logprob is a token's log probability and its closest rivals', before sampling filters.
+type Logprob struct {
+	Token   string
+	Bytes   []byte
+	Logprob float32
+	Top     []Logprob
+}
+
+// Reasons an answer ends.
+const (
+	ReasonStop   = "stop"
+	ReasonLength = "length"
+)
+
+// Result closes an answer.
+type Result struct {
+	Reason  string
+	Stop    string // the stop string that ended it, if one did
+	Usage   Usage
+	Context []int32 // prompt and answer as ids (Generate, not Raw)
+}
+
+// Usage says what a request cost. Times are exact, from the host's monotonic clock.
+type Usage struct {
+	Prompt     int // prompt tokens, cached ones included
+	Cached     int // prompt tokens found in the cache
+	Output     int
+	Drafted    int // tokens proposed by speculation, and how many were right
+	Accepted   int
+	Queue      time.Duration // waiting for the card
+	Prefill    time.Duration // from the first pass to the first token
+	Decode     time.Duration // from the first token to the last
+	FirstToken time.Duration // from the call to the first token
+	Total      time.Duration
+}
+
+// EmbedRequest asks for vectors.
+type EmbedRequest struct {
+	Input      []string
+	Truncate   bool // cut inputs that are too long instead of failing
+	Dimensions int  // keep this many values of each vector; 0: all
+	Raw        bool // do not normalise to length one
+	Key        string
+}
+
+// Embeddings answers an EmbedRequest, one vector an input.
+type Embeddings struct {
+	Vectors [][]float32
+	Prompt  int
+	Total   time.Duration
+}
+
+// Info is what a model is. It does not change while the model is open.
+type Info struct {
+	Name         string
+	Family       string
+	Context      int // most tokens a sequence may hold
+	Vocab        int
+	Hidden       int
+	Layers       int
+	Capabilities chat.Capabilities
+	Embedding    bool  // gives vectors, no text
+	CardBytes    int64 // card memory it takes
+	Device       string
+	Draft        string // the draft model, if any
+}
+
+// Errors a request can end with besides a device's (axcl) and ctx's.
+var (
+	ErrBusy        = errors.New("engine: the queue is full")
+	ErrDraining    = errors.New("engine: shutting down")
+	ErrClosed      = errors.New("engine: closed")
+	ErrUnsupported = errors.New("engine: not supported by this model")
+	ErrNotFound    = errors.New("engine: model not found")
+	ErrRequest     = errors.New("engine: bad request")
+)
+
+// ContextError is a prompt that does not fit.
+type ContextError struct{ Have, Max int }
+
+func (e *ContextError) Error() string {
+	return fmt.Sprintf("engine: the prompt has %d tokens, the context holds %d: shorten the prompt or choose a larger context", e.Have, e.Max)
+}
+
+// Backend turns token ids into token ids: a card's worker, or a script in tests. All methods are safe for concurrent use.
+// [New] puts templates, stops, parsing and truncation on top of it.
+type Backend interface {
+	// Encode appends the pieces' ids, with what the tokenizer puts before a text (BOS) when first is set.
+	Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error)
+	// Text is the ids as text, specials included.
+	Text(ids []int32) string
+	// Complete runs one sequence. The last token has Final set; an error ends the sequence. Leaving the loop, or ctx, cancels it:
+	// the card is free of it within one pass.
+	Complete(ctx context.Context, job Job) iter.Seq2[Token, error]
+	// Embed gives one vector for each input, not normalised.
+	Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error)
+	Info() Info
+	// Sampling is the model's own defaults over Ollama's.
+	Sampling() sampler.Params
+	Stats() Stats
+	// Close ends what runs with ErrClosed, waits for the worker, and releases the card. A second Close returns ErrClosed.
+	Close() error
+}
+
+// Job is a sequence to run.
+type Job struct {
+	IDs       []int32
+	Images    [][]byte
+	Sampling  sampler.Params
+	Mask      Matcher // constrains the answer; nil for none
+	Limit     int     // most tokens; negative: until the model stops
+	NumCtx    int
+	NumKeep   int
+	Shift     bool
+	Speculate *bool
+	Key       string
+}
+
+// Matcher is a grammar's state over one answer (sampler/grammar.Matcher is one).
+type Matcher interface {
+	sampler.Mask
+	Accept(id int32) error
+	Done() bool
+}
+
+// Token is one step of a sequence. Text holds whole characters only and may be empty.
+type Token struct {
+	ID      int32
+	Text    string
+	Logprob *Logprob
+	Final   *Final
+}
+
+// Final closes a sequence. End-of-text tokens are not part of the output, and come as Final with reason stop.
+type Final struct {
+	Reason string
+	Usage  Usage
+}
+
+// Stats is a backend's state, a snapshot.
+type Stats struct {
+	State                             string // "starting", "ready", "draining", "lost"
+	Cells, CellsUsed, CellsCached     int
+	CellsShared                       int
+	Running, Queued                   int
+	Passes                            map[string]uint64 // by kind: "decode", "prefill", "mixed", "verify"
+	Rows                              uint64
+	PromptTokens, CachedTokens        uint64
+	OutputTokens                      uint64
+	Drafted, Accepted                 uint64
+	Cancelled, Failed, Done, Rejected uint64
+	Proven                            map[string]bool // what the card was proven to do
+	Busy                              time.Duration   // time inside passes
+	Temperature                       float64
+	NPULoad                           float64
+	CardFree, CardTotal               int64
+}
