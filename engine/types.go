@@ -190,18 +190,14 @@ type Matcher interface {
 	Done() bool
 }
 
-// Token is one step of a sequence. Text holds whole characters only and may be empty.
+// Token is one step of a sequence. Text holds whole characters only and may be empty. Usage is the sequence's account so far.
+// The last Token of a sequence has Final set to the reason it ended and stands for no id; an end-of-text id is not part of the output.
 type Token struct {
 	ID      int32
 	Text    string
 	Logprob *Logprob
-	Final   *Final
-}
-
-// Final closes a sequence. End-of-text tokens are not part of the output, and come as Final with reason stop.
-type Final struct {
-	Reason string
-	Usage  Usage
+	Usage   Usage
+	Final   string
 }
 
 // Stats is a backend's state, a snapshot.

@@ -1,0 +1,472 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/sampler/grammar"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Options says what a [Model] puts on top of its backend. The zero Options makes a model that completes bare text.
+type Options struct {
+	Name       string             // what errors call the model
+	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
+	Vocabulary grammar.Vocabulary // what formats are compiled against; nil: formats are checked, and not enforced
+	Stop       []string           // stop strings of every request, besides its own
+}
+
+// Model answers requests: conversations in, events out. It is safe for concurrent use. Close closes its backend.
+type Model struct {
+	b    Backend
+	o    Options
+	info Info
+	trie func() *grammar.Trie
+}
+
+// New makes a model of a backend, which it owns from then on.
+func New(b Backend, o Options) *Model {
+	m := &Model{b: b, o: o, info: b.Info()}
+	if o.Name != "" {
+		m.info.Name = o.Name
+	}
+	if o.Template != nil {
+		m.info.Capabilities = o.Template.Capabilities()
+	}
+	m.trie = sync.OnceValue(func() *grammar.Trie {
+		if o.Vocabulary == nil {
+			return nil
+		}
+		return grammar.NewTrie(o.Vocabulary)
+	})
+	return m
+}
+
+// Info says what the model is.
+func (m *Model) Info() Info { return m.info }
+
+// Stats is a snapshot of the backend.
+func (m *Model) Stats() Stats { return m.b.Stats() }
+
+// Sampling is where requests start from: the model's defaults over Ollama's.
+func (m *Model) Sampling() sampler.Params { return m.b.Sampling() }
+
+// Template is the model's own template, or nil.
+func (m *Model) Template() chat.Template { return m.o.Template }
+
+// Close ends running answers with ErrClosed and releases the card's share. A second Close returns ErrClosed.
+func (m *Model) Close() error { return m.b.Close() }
+
+// Tokenize gives text's ids, as part of a prompt: nothing in it becomes a control token.
+func (m *Model) Tokenize(text string) ([]int32, error) {
+	return m.b.Encode(nil, []chat.Piece{{Text: text}}, false)
+}
+
+// Detokenize is the reverse of Tokenize.
+func (m *Model) Detokenize(ids []int32) string { return m.b.Text(ids) }
+
+// Chat answers a conversation. Errors come as the sequence's last pair: *ContextError, ErrBusy, ErrDraining, ErrClosed, ErrRequest,
+// ErrUnsupported, a device's (axcl), a template's, or ctx's. Leaving the loop cancels the answer.
+func (m *Model) Chat(ctx context.Context, r Request) iter.Seq2[Event, error] {
+	return m.answer(ctx, &r, true)
+}
+
+// Generate answers a bare prompt: see [Request]. Errors as Chat.
+func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error] {
+	return m.answer(ctx, &r, false)
+}
+
+// Count is the number of tokens the request's prompt has, before any truncation. A request with Messages is counted as Chat reads it.
+func (m *Model) Count(r Request) (int, error) {
+	ids, _, err := m.encode(&r, m.pieces(&r, len(r.Messages) > 0))
+	return len(ids), err
+}
+
+// Render is the request's prompt as text.
+func (m *Model) Render(r Request) (string, error) {
+	pieces, err := m.pieces(&r, len(r.Messages) > 0)()
+	if err != nil {
+		return "", err
+	}
+	return join(pieces), nil
+}
+
+func join(pieces []chat.Piece) string {
+	var sb strings.Builder
+	for _, p := range pieces {
+		sb.WriteString(p.Text)
+	}
+	return sb.String()
+}
+
+func (m *Model) template(r *Request) chat.Template {
+	if r.Template != nil {
+		return r.Template
+	}
+	return m.o.Template
+}
+
+// pieces returns the function that renders the request, so that truncation can render it again with fewer messages.
+func (m *Model) pieces(r *Request, isChat bool) func() ([]chat.Piece, error) {
+	return func() ([]chat.Piece, error) {
+		t := m.template(r)
+		switch {
+		case !isChat && r.Raw:
+			return []chat.Piece{{Text: r.Prompt, Control: true}}, nil
+		case t == nil && isChat:
+			var ps []chat.Piece
+			for _, msg := range r.Messages {
+				ps = append(ps, chat.Piece{Text: msg.Content + "\n"})
+			}
+			return ps, nil
+		case t == nil:
+			return []chat.Piece{{Text: r.System}, {Text: r.Prompt}}, nil
+		case !isChat:
+			return t.Generate(r.System, r.Prompt, r.Suffix, m.think(r))
+		}
+		tools := r.Tools
+		if r.ToolChoice == "none" {
+			tools = nil
+		}
+		return t.Render(chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue, Kwargs: r.Kwargs})
+	}
+}
+
+// think is the request's switch, with the model's habit for the zero value: on where it can.
+func (m *Model) think(r *Request) chat.Think {
+	t := m.template(r)
+	if r.Think == chat.ThinkDefault && t != nil && t.Capabilities().Thinking {
+		return chat.ThinkOn
+	}
+	return r.Think
+}
+
+func (m *Model) encode(r *Request, render func() ([]chat.Piece, error)) ([]int32, []chat.Piece, error) {
+	pieces, err := render()
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := m.b.Encode(append([]int32(nil), r.Context...), pieces, len(r.Context) == 0)
+	return ids, pieces, err
+}
+
+// prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
+// stay; what is still too long loses its middle.
+func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piece, err error) {
+	ctx := r.NumCtx
+	if ids, pieces, err = m.encode(r, m.pieces(r, isChat)); err != nil || len(ids) < ctx {
+		return ids, pieces, err
+	}
+	if !r.Truncate {
+		return nil, nil, &ContextError{Have: len(ids), Max: ctx}
+	}
+	if isChat && len(r.Messages) > 1 {
+		all := r.Messages
+		short := *r
+		var cut []int32
+		var cutPieces []chat.Piece
+		// The first number of dropped messages that fits: rendering is monotone enough to search by halves.
+		sort.Search(len(all)-1, func(i int) bool {
+			short.Messages = dropOldest(all, i+1)
+			tryIDs, tryPieces, e := m.encode(&short, m.pieces(&short, true))
+			if e != nil {
+				err = e
+				return false
+			}
+			ids, pieces = tryIDs, tryPieces
+			if len(tryIDs) < ctx {
+				cut, cutPieces = tryIDs, tryPieces
+				return true
+			}
+			return false
+		})
+		if cut != nil {
+			return cut, cutPieces, nil
+		}
+		short.Messages = dropOldest(all, len(all)-1)
+		if ids, pieces, err = m.encode(&short, m.pieces(&short, true)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !r.Shift {
+		return nil, nil, &ContextError{Have: len(ids), Max: ctx}
+	}
+	return cutMiddle(ids, ctx, r.NumKeep), pieces, nil
+}
+
+// dropOldest leaves out the first n messages that are not system messages' business: system messages among them stay.
+func dropOldest(all []chat.Message, n int) []chat.Message {
+	out := make([]chat.Message, 0, len(all))
+	for i, msg := range all {
+		if i >= n || msg.Role == "system" {
+			out = append(out, msg)
+		}
+	}
+	return out
+}
+
+// cutMiddle keeps the first keep ids and the tail, ctx − max((ctx−keep)/2, 1) in all.
+func cutMiddle(ids []int32, ctx, keep int) []int32 {
+	keep = max(0, min(keep, ctx-1))
+	total := ctx - max((ctx-keep)/2, 1)
+	if len(ids) <= total {
+		return ids
+	}
+	return append(append(make([]int32, 0, total), ids[:keep]...), ids[len(ids)-(total-keep):]...)
+}
+
+// matcher compiles the request's format or tool choice. Thinking comes before it, unconstrained.
+func (m *Model) matcher(r *Request, thinking bool) (Matcher, error) {
+	var g *grammar.Grammar
+	var err error
+	f := r.Format
+	switch {
+	case f.GBNF != "":
+		g, err = grammar.GBNF(f.GBNF)
+	case len(f.Schema) > 0:
+		g, err = grammar.Schema(f.Schema)
+	case f.JSON:
+		g = grammar.JSON()
+	default:
+		g, err = m.toolGrammar(r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if g == nil {
+		return nil, nil
+	}
+	if thinking {
+		g = grammar.AfterThinking(g, "</think>")
+	}
+	if t := m.trie(); t != nil {
+		return g.Matcher(t), nil
+	}
+	return nil, nil
+}
+
+func (m *Model) toolGrammar(r *Request) (*grammar.Grammar, error) {
+	switch r.ToolChoice {
+	case "", "auto", "none":
+		return nil, nil
+	}
+	var offered []grammar.Tool
+	for _, t := range r.Tools {
+		if r.ToolChoice == "required" || r.ToolChoice == t.Name {
+			offered = append(offered, grammar.Tool{Name: t.Name, Parameters: t.Parameters})
+		}
+	}
+	if len(offered) == 0 {
+		return nil, fmt.Errorf("tool_choice %q names no offered tool", r.ToolChoice)
+	}
+	family := ""
+	if t := m.template(r); t != nil {
+		family = t.Family()
+	}
+	return grammar.ToolCall(family, offered)
+}
+
+func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		start := time.Now()
+		if m.info.Embedding {
+			yield(Event{}, fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name))
+			return
+		}
+		if err := r.Sampling.Check(); err != nil {
+			yield(Event{}, fmt.Errorf("%w: %w", ErrRequest, err))
+			return
+		}
+		if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
+			r.NumCtx = m.info.Context
+		}
+		ids, pieces, err := m.prompt(r, isChat)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		if len(ids) == 0 {
+			yield(Event{}, fmt.Errorf("%w: the prompt is empty", ErrRequest))
+			return
+		}
+		open := !r.Raw && strings.HasSuffix(strings.TrimRight(join(pieces), " \n"), "<think>")
+		tmpl := m.template(r)
+		thinking := !r.Raw && tmpl != nil && tmpl.Capabilities().Thinking && m.think(r) != chat.ThinkOff
+		mask, err := m.matcher(r, thinking)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		out := &assembler{ids: ids, stops: stopper{stops: append(append([]string(nil), r.Stop...), m.o.Stop...)}, yield: yield, serial: r.SerialTools}
+		if tmpl != nil && !r.Raw {
+			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: open}
+			if isChat && r.ToolChoice != "none" {
+				po.Tools = r.Tools
+			}
+			out.parser = chat.NewParser(tmpl.Family(), po)
+		}
+		limit := r.Limit
+		if most := 10 * r.NumCtx; limit <= 0 || limit > most {
+			limit = most
+		}
+		job := Job{IDs: ids, Images: r.Images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
+			Shift: r.Shift, Speculate: r.Speculate, Key: r.Key}
+		for tok, err := range m.b.Complete(ctx, job) {
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if !out.token(tok) {
+				return
+			}
+			if tok.Final == "" && out.ended == "" {
+				continue
+			}
+			res := &Result{Reason: ReasonStop, Stop: out.stop, Usage: tok.Usage}
+			if out.ended == "" {
+				res.Reason = tok.Final
+			}
+			if !out.close() {
+				return
+			}
+			if !isChat && !r.Raw {
+				res.Context = out.ids
+			}
+			res.Usage.Prompt = len(ids)
+			res.Usage.Total = time.Since(start)
+			yield(Event{Done: res}, nil)
+			return
+		}
+		if err := ctx.Err(); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// assembler turns tokens into events: stop strings, then the parser.
+type assembler struct {
+	ids    []int32 // prompt and answer
+	stops  stopper
+	parser *chat.Parser
+	yield  func(Event, error) bool
+	serial bool
+
+	ended   string // why the answer ended here rather than in the backend: a stop string or a tool call
+	stop    string
+	pending []Logprob
+}
+
+// token takes one token; false: the consumer left.
+func (a *assembler) token(t Token) bool {
+	if t.Final == "" {
+		a.ids = append(a.ids, t.ID)
+	}
+	if t.Logprob != nil {
+		a.pending = append(a.pending, *t.Logprob)
+	}
+	text, stop := a.stops.write(t.Text)
+	if stop != "" {
+		a.stop, a.ended = stop, ReasonStop
+	}
+	return a.text(text)
+}
+
+func (a *assembler) text(text string) bool {
+	if a.parser == nil {
+		return a.send(chat.Delta{Text: text})
+	}
+	for _, d := range a.parser.Write(text) {
+		if !a.send(d) {
+			return false
+		}
+		if a.serial && d.ToolCall != nil {
+			a.ended = ReasonStop
+			return true
+		}
+	}
+	return true
+}
+
+func (a *assembler) send(d chat.Delta) bool {
+	if d.Text == "" && d.Thinking == "" && d.ToolCall == nil && len(a.pending) == 0 {
+		return true
+	}
+	e := Event{Text: d.Text, Thinking: d.Thinking, ToolCall: d.ToolCall, Logprobs: a.pending}
+	a.pending = nil
+	return a.yield(e, nil)
+}
+
+// close gives out what was held back.
+func (a *assembler) close() bool {
+	if a.stop == "" && !a.text(a.stops.flush()) {
+		return false
+	}
+	if a.parser != nil && !(a.serial && a.ended != "" && a.stop == "") {
+		for _, d := range a.parser.Close() {
+			if !a.send(d) {
+				return false
+			}
+		}
+	}
+	return len(a.pending) == 0 || a.send(chat.Delta{})
+}
+
+// Embed gives one vector an input, of length one unless Raw. Errors: *ContextError, ErrRequest, and as Chat.
+func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
+	start := time.Now()
+	var out Embeddings
+	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
+		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
+	}
+	batch := make([][]int32, len(r.Input))
+	for i, text := range r.Input {
+		ids, err := m.b.Encode(nil, []chat.Piece{{Text: text}}, true)
+		if err != nil {
+			return out, err
+		}
+		if len(ids) > m.info.Context {
+			if !r.Truncate {
+				return out, &ContextError{Have: len(ids), Max: m.info.Context}
+			}
+			ids = ids[:m.info.Context]
+		}
+		batch[i] = ids
+		out.Prompt += len(ids)
+	}
+	vectors, err := m.b.Embed(ctx, batch, r.Key)
+	if err != nil {
+		return out, err
+	}
+	for i, v := range vectors {
+		if r.Dimensions > 0 {
+			v = v[:min(len(v), r.Dimensions)]
+		}
+		if !r.Raw {
+			normalise(v)
+		}
+		vectors[i] = v
+	}
+	out.Vectors, out.Total = vectors, time.Since(start)
+	return out, nil
+}
+
+func normalise(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	if sum == 0 {
+		return
+	}
+	scale := float32(1 / math.Sqrt(sum))
+	for i := range v {
+		v[i] *= scale
+	}
+}
