@@ -1,0 +1,84 @@
+// Command axle runs language models on Axera NPUs: a server, a client for it, a benchmark, and tools for looking at models and cards.
+//
+// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 the card was lost and the service should be restarted.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the build: -ldflags "-X main.version=1.2.3".
+var version = "0.1.0-dev"
+
+// ollamaVersion is the Ollama whose API we answer, which clients gate on.
+const ollamaVersion = "0.34.4"
+
+var commands []func() *cobra.Command
+
+// register adds a command; each command's file calls it from init.
+func register(f func() *cobra.Command) { commands = append(commands, f) }
+
+// exitError ends the program with a code of its own. A nil err prints nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError marks what is wrong with the command line itself.
+func usageError(format string, a ...any) error {
+	return &exitError{code: 2, err: fmt.Errorf(format, a...)}
+}
+
+func newRootCmd() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "axle",
+		Short:         "Run large language models on Axera NPUs",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	root.SetVersionTemplate("axle version " + version + " (Ollama API " + ollamaVersion + ")\n")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError("%w; see '%s --help'", err, c.CommandPath())
+	})
+	for _, f := range commands {
+		root.AddCommand(f())
+	}
+	return root
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRootCmd()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{code: 1, err: err}
+	}
+	if exit.err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", exit.err)
+	}
+	return exit.code
+}
