@@ -1,0 +1,419 @@
+package axmodel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Magic begins every file of the software card.
+const Magic = "AXLESOFT"
+
+const (
+	headerBytes = 192
+	groupBytes  = 16
+	entryBytes  = 64
+	align       = 64
+	version     = 1
+)
+
+// Kind is what a software model computes.
+type Kind uint32
+
+// Kinds of software models.
+const (
+	Layer Kind = 1 + iota
+	Head
+	EmbeddingHead
+	Affine
+)
+
+func (k Kind) String() string {
+	if k >= Layer && k <= Affine {
+		return [...]string{"layer", "head", "embedding head", "affine"}[k-1]
+	}
+	return fmt.Sprintf("kind %d", uint32(k))
+}
+
+// Flags of a software model.
+const (
+	FlagQKVBias = 1 << iota
+	FlagQKNorm
+	FlagGemma
+	FlagNormOne // norms multiply by 1 + weight
+	FlagF32
+	FlagArgmax
+	FlagHollow
+	FlagSuffix // names carry the group
+	flagsKnown = 1<<iota - 1
+)
+
+// Activations of the MLP.
+const (
+	SiLU = iota
+	GELU
+)
+
+// Kinds of rotary scaling; only for people to read, the inv_freq tensor has it applied.
+const (
+	RopeNone = iota
+	RopeDefault
+	RopeLinear
+	RopeLlama3
+	RopeYarn
+)
+
+// Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning.
+type Header struct {
+	Kind         Kind
+	Weights      uint64 // what the model takes on a card; 0 means the file's length
+	Flags        uint32
+	Activation   uint32
+	Hidden       int
+	Heads        int
+	KVHeads      int
+	HeadDim      int
+	Intermediate int
+	Out          int
+	Eps          float32
+	Scale        float32
+	Rotary       int
+	Magnitude    float32
+	Rope         uint32
+	Pos          int
+	Theta        float64
+	Period       int
+	Index        int
+	Tool         string
+}
+
+// SoftGroup is one shape group of a software model.
+type SoftGroup struct {
+	Rows, Cells, Cache int
+}
+
+// DType is how a tensor's values are kept.
+type DType uint32
+
+// Element types of a software model.
+const (
+	F32  DType = 1
+	BF16 DType = 2
+	Int8 DType = 3 // one float32 scale a row
+)
+
+func (t DType) String() string {
+	if t >= F32 && t <= Int8 {
+		return [...]string{"f32", "bf16", "int8"}[t-1]
+	}
+	return fmt.Sprintf("type %d", uint32(t))
+}
+
+func (t DType) bytes() int64 { return [...]int64{0, 4, 2, 1}[t] }
+
+// Entry is a tensor in a software model's directory. Both ranges lie within the file.
+type Entry struct {
+	Name       string
+	Type       DType
+	Rows, Cols int
+	Offset     int64 // of the values
+	Scales     int64 // of the scales; 0 where there are none
+}
+
+// Soft is a software model's header, groups and directory, all checked against each other and the file's length.
+type Soft struct {
+	Header
+	Groups  []SoftGroup
+	Tensors []Entry
+}
+
+// Entry finds a tensor; ok is false when the model has none of that name.
+func (s *Soft) Entry(name string) (Entry, bool) {
+	for _, e := range s.Tensors {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
+// Limits of a software model, so that no product of them overflows; far above any real model.
+const (
+	maxGroups = 64
+	maxTable  = 64
+	maxHidden = 1 << 20
+	maxRows   = 1 << 14
+	maxCells  = 1 << 20
+	maxOut    = 1 << 24
+	maxHeads  = 1 << 12
+)
+
+func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
+	if size < headerBytes {
+		return nil, errorf("is cut short: %d bytes, the header alone has %d", size, headerBytes)
+	}
+	b := make([]byte, headerBytes)
+	if _, err := r.ReadAt(b, 0); err != nil {
+		return nil, &Error{What: fmt.Sprintf("cannot read: %v", err), Err: err}
+	}
+	le := binary.LittleEndian
+	u := func(off int) uint32 { return le.Uint32(b[off:]) }
+	f := func(off int) float32 { return math.Float32frombits(u(off)) }
+	if u(8) != version {
+		return nil, errorf("has format version %d, this program knows %d", u(8), version)
+	}
+	ng, nt := u(16), u(20)
+	switch length := le.Uint64(b[24:]); {
+	case length > uint64(size):
+		return nil, errorf("is cut short: %d bytes of %d", size, length)
+	case length < uint64(size):
+		return nil, errorf("is longer than its header says: %d bytes, not %d", size, length)
+	case ng < 1 || ng > maxGroups:
+		return nil, errorf("has %d shape groups, 1 to %d are possible", ng, maxGroups)
+	case nt > maxTable:
+		return nil, errorf("has %d tensors, at most %d are possible", nt, maxTable)
+	}
+	for _, d := range []struct {
+		name    string
+		off, to uint32
+	}{{"hidden", 48, maxHidden}, {"heads", 52, maxHeads}, {"kv heads", 56, maxHeads}, {"head dim", 60, maxHidden}, {"intermediate", 64, maxHidden << 2},
+		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"hollow period", 104, maxOut}, {"layer index", 108, 1 << 16}} {
+		if v := u(int(d.off)); v > d.to {
+			return nil, errorf("%s is %d, at most %d is possible", d.name, v, d.to)
+		}
+	}
+	s := &Soft{Header: Header{
+		Kind: Kind(u(12)), Weights: le.Uint64(b[32:]), Flags: u(40), Activation: u(44), Hidden: int(u(48)), Heads: int(u(52)), KVHeads: int(u(56)), HeadDim: int(u(60)),
+		Intermediate: int(u(64)), Out: int(u(68)), Eps: f(72), Scale: f(76), Rotary: int(u(80)), Magnitude: f(84), Rope: u(88), Pos: int(u(92)),
+		Theta: math.Float64frombits(le.Uint64(b[96:])), Period: int(u(104)), Index: int(u(108)), Tool: padded(b[112:176]),
+	}}
+	if s.Weights > maxBytes {
+		return nil, errorf("claims %d weight bytes", s.Weights)
+	}
+	table := int64(ng)*groupBytes + int64(nt)*entryBytes
+	if headerBytes+table > size {
+		return nil, errorf("is cut short: %d groups and %d tensors do not fit in %d bytes", ng, nt, size)
+	}
+	b = make([]byte, table)
+	if _, err := r.ReadAt(b, headerBytes); err != nil {
+		return nil, &Error{What: fmt.Sprintf("cannot read: %v", err), Err: err}
+	}
+	for i := range int(ng) {
+		g := b[i*groupBytes:]
+		n, h, c := le.Uint32(g), le.Uint32(g[4:]), le.Uint32(g[8:])
+		if n < 1 || n > maxRows || h > maxCells || c > maxCells {
+			return nil, errorf("group %d has %d rows, %d cells and %d cache rows", i, n, h, c)
+		}
+		s.Groups = append(s.Groups, SoftGroup{int(n), int(h), int(c)})
+	}
+	for i := range int(nt) {
+		t := b[int(ng)*groupBytes+i*entryBytes:]
+		e := Entry{Name: padded(t[:24]), Type: DType(le.Uint32(t[24:]))}
+		rows, cols, off, scales := le.Uint32(t[28:]), le.Uint32(t[32:]), le.Uint64(t[40:]), le.Uint64(t[48:])
+		if e.Type < F32 || e.Type > Int8 {
+			return nil, errorf("tensor %q has element type %d", e.Name, e.Type)
+		}
+		if rows < 1 || cols < 1 || rows > maxOut || cols > maxHidden<<2 {
+			return nil, errorf("tensor %q is %d × %d", e.Name, rows, cols)
+		}
+		inside := func(off uint64, n int64) bool {
+			return off%align == 0 && off >= uint64(headerBytes+table) && off <= uint64(size) && uint64(n) <= uint64(size)-off
+		}
+		if !inside(off, int64(rows)*int64(cols)*e.Type.bytes()) {
+			return nil, errorf("tensor %q, %d × %d %v at %d, does not lie within the file's %d bytes on a multiple of %d", e.Name, rows, cols, e.Type, off, size, align)
+		}
+		if e.Type == Int8 && !inside(scales, int64(rows)*4) || e.Type != Int8 && scales != 0 {
+			return nil, errorf("tensor %q: scales at %d do not lie within the file's %d bytes on a multiple of %d", e.Name, scales, size, align)
+		}
+		if _, dup := s.Entry(e.Name); dup {
+			return nil, errorf("tensor %q is there twice", e.Name)
+		}
+		e.Rows, e.Cols, e.Offset, e.Scales = int(rows), int(cols), int64(off), int64(scales)
+		s.Tensors = append(s.Tensors, e)
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	m := &Meta{Tool: s.Tool, WeightBytes: int64(s.Weights), Soft: s}
+	if s.Weights == 0 {
+		m.WeightBytes = size
+	}
+	var err error
+	m.Groups, err = s.metas()
+	return m, err
+}
+
+func padded(b []byte) string {
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
+
+// check holds the header against itself and against the directory.
+func (s *Soft) check() error {
+	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
+	if s.Kind < Layer || s.Kind > Affine {
+		return errorf("is of an unknown kind, %d", uint32(s.Kind))
+	}
+	if s.Flags&^flagsKnown != 0 {
+		return errorf("has unknown flags 0x%x", s.Flags&^flagsKnown)
+	}
+	if s.Hidden < 1 {
+		return errorf("hidden is 0")
+	}
+	if !finite(s.Eps) || s.Eps < 0 {
+		return errorf("RMS epsilon is %v", s.Eps)
+	}
+	switch s.Kind {
+	case Layer:
+		switch {
+		case s.Heads < 1 || s.KVHeads < 1 || s.HeadDim < 1 || s.Heads%s.KVHeads != 0:
+			return errorf("%d heads over %d kv heads of %d are impossible", s.Heads, s.KVHeads, s.HeadDim)
+		case s.KVHeads*s.HeadDim > maxHidden || s.Heads*s.HeadDim > maxHidden<<2:
+			return errorf("%d heads, %d kv heads of %d are too many", s.Heads, s.KVHeads, s.HeadDim)
+		case s.Intermediate < 1:
+			return errorf("intermediate is 0")
+		case s.Activation > GELU:
+			return errorf("has an unknown activation, %d", s.Activation)
+		case !finite(s.Scale) || !finite(s.Magnitude):
+			return errorf("attention scale %v or rotary magnitude %v is not a number", s.Scale, s.Magnitude)
+		case s.Rotary%2 != 0 || s.Rotary > s.HeadDim:
+			return errorf("rotary dim %d of head dim %d", s.Rotary, s.HeadDim)
+		case s.Pos != 1 && s.Pos != 3:
+			return errorf("%d position rows", s.Pos)
+		}
+		for i, g := range s.Groups {
+			if g.Cache != g.Cells && !(g.Cells == 0 && g.Cache == 1) || g.Cache < 1 {
+				return errorf("group %d looks back on %d cells, its cache has %d rows", i, g.Cells, g.Cache)
+			}
+		}
+	case Head, Affine:
+		if s.Out < 1 {
+			return errorf("out is 0")
+		}
+	}
+	if (s.Kind == Head || s.Kind == EmbeddingHead) && (len(s.Groups) != 1 || s.Groups[0].Rows != 1) {
+		return errorf("a head has one group of one row")
+	}
+	want := s.Wants()
+	if len(want) != len(s.Tensors) {
+		for _, e := range s.Tensors {
+			if !known(want, e.Name) {
+				return errorf("has a tensor %q that no %v has", e.Name, s.Kind)
+			}
+		}
+	}
+	for _, w := range want {
+		e, ok := s.Entry(w.Name)
+		switch {
+		case !ok:
+			return errorf("has no tensor %q", w.Name)
+		case e.Rows != w.Rows || e.Cols != w.Cols:
+			return errorf("tensor %q is %d × %d, the header asks for %d × %d", e.Name, e.Rows, e.Cols, w.Rows, w.Cols)
+		case w.Type != 0 && e.Type != w.Type:
+			return errorf("tensor %q is %v, not %v", e.Name, e.Type, w.Type)
+		}
+	}
+	return nil
+}
+
+func known(want []Entry, name string) bool {
+	for _, w := range want {
+		if w.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Wants lists the tensors a model with this header has: names and sizes, and a type where only one will do.
+func (h *Header) Wants() []Entry {
+	if h.Flags&FlagHollow != 0 {
+		return nil
+	}
+	e := func(name string, rows, cols int) Entry { return Entry{Name: name, Rows: rows, Cols: cols} }
+	switch h.Kind {
+	case Head:
+		return []Entry{e("norm", 1, h.Hidden), e("weight", h.Out, h.Hidden)}
+	case EmbeddingHead:
+		return []Entry{e("norm", 1, h.Hidden)}
+	case Affine:
+		return []Entry{e("weight", h.Out, h.Hidden), e("bias", 1, h.Out)}
+	}
+	q, kv := h.Heads*h.HeadDim, h.KVHeads*h.HeadDim
+	out := []Entry{e("input_norm", 1, h.Hidden), e("q", q, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q), e("post_norm", 1, h.Hidden),
+		e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate)}
+	if h.Flags&FlagQKVBias != 0 {
+		out = append(out, e("q_bias", 1, q), e("k_bias", 1, kv), e("v_bias", 1, kv))
+	}
+	if h.Flags&FlagQKNorm != 0 {
+		out = append(out, e("q_norm", 1, h.HeadDim), e("k_norm", 1, h.HeadDim))
+	}
+	if h.Flags&FlagGemma != 0 {
+		out = append(out, e("pre_mlp_norm", 1, h.Hidden), e("post_mlp_norm", 1, h.Hidden))
+	}
+	if h.Rotary > 0 {
+		out = append(out, Entry{Name: "inv_freq", Type: F32, Rows: 1, Cols: h.Rotary / 2})
+	}
+	return out
+}
+
+// metas lists the tensors of every group as the vendor's container would.
+func (s *Soft) metas() ([]GroupMeta, error) {
+	var out []GroupMeta
+	for i, g := range s.Groups {
+		var m GroupMeta
+		var err error
+		suffix := ""
+		if s.Flags&FlagSuffix != 0 && i > 0 {
+			suffix = fmt.Sprintf("_%d", i)
+		}
+		add := func(to *[]axcl.Tensor, raw *[]string, name string, t axcl.Type, shape ...int) {
+			x, e := tensor(name, t, shape...)
+			if e != nil && err == nil {
+				err = e
+			}
+			*to, *raw = append(*to, x), append(*raw, name+suffix)
+		}
+		in := func(name string, t axcl.Type, shape ...int) { add(&m.Inputs, &m.RawInputs, name, t, shape...) }
+		res := func(name string, t axcl.Type, shape ...int) { add(&m.Outputs, &m.RawOutputs, name, t, shape...) }
+		logits := axcl.BF16
+		if s.Flags&FlagF32 != 0 {
+			logits = axcl.FP32
+		}
+		switch s.Kind {
+		case Layer:
+			d := s.KVHeads * s.HeadDim
+			in("input", axcl.BF16, 1, g.Rows, s.Hidden)
+			in("indices", axcl.Uint32, s.Pos, g.Rows)
+			in("mask", axcl.BF16, 1, g.Rows, g.Cells+g.Rows)
+			in("K_cache", axcl.BF16, 1, g.Cache, d)
+			in("V_cache", axcl.BF16, 1, g.Cache, d)
+			res("K_cache_out", axcl.BF16, 1, g.Rows, d)
+			res("V_cache_out", axcl.BF16, 1, g.Rows, d)
+			res("output", axcl.BF16, 1, g.Rows, s.Hidden)
+		case Head:
+			in("input", axcl.BF16, 1, 1, s.Hidden)
+			res("output", logits, 1, 1, s.Out)
+			if s.Flags&FlagArgmax != 0 {
+				res("indices", axcl.Uint32, 1, 1)
+			}
+		case EmbeddingHead:
+			in("input", axcl.BF16, 1, 1, s.Hidden)
+			res("output", axcl.BF16, 1, 1, s.Hidden)
+		case Affine:
+			in("x", axcl.FP32, g.Rows, s.Hidden)
+			res("y", axcl.FP32, g.Rows, s.Out)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}

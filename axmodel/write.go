@@ -1,0 +1,210 @@
+package axmodel
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+)
+
+// Tensor is one tensor to write. Row gives row r as float32 into dst, which has Cols places; rows are asked for once each, in order, so a
+// model larger than memory can be written.
+type Tensor struct {
+	Name       string
+	Type       DType
+	Rows, Cols int
+	Row        func(dst []float32, r int) error
+}
+
+// Vector is a one-row tensor whose values are at hand.
+func Vector(name string, t DType, v []float32) Tensor {
+	return Tensor{Name: name, Type: t, Rows: 1, Cols: len(v), Row: func(dst []float32, _ int) error { copy(dst, v); return nil }}
+}
+
+// Matrix is a tensor whose values are at hand, row-major.
+func Matrix(name string, t DType, rows, cols int, v []float32) Tensor {
+	return Tensor{Name: name, Type: t, Rows: rows, Cols: cols, Row: func(dst []float32, r int) error { copy(dst, v[r*cols:]); return nil }}
+}
+
+func up(n int64) int64 { return (n + align - 1) / align * align }
+
+// place gives every tensor its offsets and says how long the file is.
+func place(groups, tensors int, ts []Tensor) ([]Entry, int64) {
+	at := up(headerBytes + int64(groups)*groupBytes + int64(tensors)*entryBytes)
+	var out []Entry
+	for _, t := range ts {
+		e := Entry{Name: t.Name, Type: t.Type, Rows: t.Rows, Cols: t.Cols, Offset: at}
+		at = up(at + int64(t.Rows)*int64(t.Cols)*t.Type.bytes())
+		if t.Type == Int8 {
+			e.Scales = at
+			at = up(at + int64(t.Rows)*4)
+		}
+		out = append(out, e)
+	}
+	return out, at
+}
+
+// Size is how long the file will be.
+func Size(groups []SoftGroup, ts []Tensor) int64 {
+	_, n := place(len(groups), len(ts), ts)
+	return n
+}
+
+// WriteFile writes a software model to path, which must not exist. It fails with an *Error when header, groups and tensors do not make a model,
+// or with the error of a Row function or of the file; what was written by then is removed.
+func WriteFile(path string, h Header, groups []SoftGroup, ts []Tensor) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	err = Write(f, h, groups, ts)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		os.Remove(path)
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// Write is WriteFile to any writer.
+func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
+	if len(groups) < 1 || len(groups) > maxGroups || len(ts) > maxTable || len(h.Tool) > 64 {
+		return errorf("%d groups, %d tensors or the tool's name %q are too many", len(groups), len(ts), h.Tool)
+	}
+	for _, t := range ts {
+		if t.Type < F32 || t.Type > Int8 || len(t.Name) > 24 {
+			return errorf("tensor %q of %v cannot be written", t.Name, t.Type)
+		}
+	}
+	entries, size := place(len(groups), len(ts), ts)
+	s := Soft{Header: h, Groups: groups, Tensors: entries}
+	if err := s.check(); err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(len(ts))*entryBytes))
+	copy(b, Magic)
+	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation), 48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
+		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index} {
+		le.PutUint32(b[off:], uint32(v))
+	}
+	le.PutUint64(b[24:], uint64(size))
+	le.PutUint64(b[32:], h.Weights)
+	le.PutUint32(b[72:], math.Float32bits(h.Eps))
+	le.PutUint32(b[76:], math.Float32bits(h.Scale))
+	le.PutUint32(b[84:], math.Float32bits(h.Magnitude))
+	le.PutUint64(b[96:], math.Float64bits(h.Theta))
+	copy(b[112:176], h.Tool)
+	for i, g := range groups {
+		p := b[headerBytes+i*groupBytes:]
+		le.PutUint32(p, uint32(g.Rows))
+		le.PutUint32(p[4:], uint32(g.Cells))
+		le.PutUint32(p[8:], uint32(g.Cache))
+	}
+	for i, e := range entries {
+		p := b[headerBytes+len(groups)*groupBytes+i*entryBytes:]
+		copy(p[:24], e.Name)
+		le.PutUint32(p[24:], uint32(e.Type))
+		le.PutUint32(p[28:], uint32(e.Rows))
+		le.PutUint32(p[32:], uint32(e.Cols))
+		le.PutUint64(p[40:], uint64(e.Offset))
+		le.PutUint64(p[48:], uint64(e.Scales))
+	}
+	out := &counter{w: bufio.NewWriterSize(w, 1<<16)}
+	out.write(b)
+	for i, t := range ts {
+		if err := writeTensor(out, t, entries[i]); err != nil {
+			return err
+		}
+	}
+	out.pad(size)
+	if out.err != nil {
+		return out.err
+	}
+	return out.w.Flush()
+}
+
+func writeTensor(out *counter, t Tensor, e Entry) error {
+	out.pad(e.Offset)
+	le := binary.LittleEndian
+	row := make([]float32, t.Cols)
+	b := make([]byte, int64(t.Cols)*t.Type.bytes())
+	var scales []byte
+	for r := range t.Rows {
+		if err := t.Row(row, r); err != nil {
+			return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
+		}
+		switch t.Type {
+		case F32:
+			for i, v := range row {
+				le.PutUint32(b[i*4:], math.Float32bits(v))
+			}
+		case BF16:
+			for i, v := range row {
+				le.PutUint16(b[i*2:], ToBF16(v))
+			}
+		case Int8:
+			scale, err := quantise(b, row)
+			if err != nil {
+				return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
+			}
+			scales = le.AppendUint32(scales, math.Float32bits(scale))
+		}
+		out.write(b)
+		if out.err != nil {
+			return out.err
+		}
+	}
+	if t.Type == Int8 {
+		out.pad(e.Scales)
+		out.write(scales)
+	}
+	return out.err
+}
+
+// quantise writes a row as int8 and gives its scale: value ≈ byte × scale.
+func quantise(dst []byte, row []float32) (float32, error) {
+	top := float32(0)
+	for _, v := range row {
+		a := float32(math.Abs(float64(v)))
+		if !(a <= math.MaxFloat32) {
+			return 0, errorf("holds %v, which int8 cannot", v)
+		}
+		top = max(top, a)
+	}
+	scale := top / 127
+	for i, v := range row {
+		q := 0.0
+		if scale > 0 {
+			q = math.RoundToEven(float64(v) / float64(scale))
+		}
+		dst[i] = byte(int8(max(-127, min(127, q))))
+	}
+	return scale, nil
+}
+
+// counter knows where in the file it is, and keeps the first error.
+type counter struct {
+	w   *bufio.Writer
+	at  int64
+	err error
+}
+
+func (c *counter) write(b []byte) {
+	if c.err == nil {
+		var n int
+		n, c.err = c.w.Write(b)
+		c.at += int64(n)
+	}
+}
+
+func (c *counter) pad(to int64) {
+	var zero [align]byte
+	for c.err == nil && c.at < to {
+		c.write(zero[:min(to-c.at, align)])
+	}
+}
