@@ -1,0 +1,233 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Config is what a package's own config.json, StackFlow mode file or run script says, in the vendor's terms. A zero field was not said.
+type Config struct {
+	ModelName       string
+	TokenizerType   string // as written; [Package.TokenizerType] is the one to use
+	Tokenizer       string // url_tokenizer_model or its older names; may be an http address, which nothing here ever opens
+	Template        string // layer files, with %d
+	PrefillTemplate string // layout H: separate prefill layers
+	Layers          int
+	Head            string
+	Embed           string
+	Vocab           int
+	Hidden          int
+	SystemPrompt    string
+	PostConfig      string
+	AddBOS, AddEOS  *bool
+	PadID           *int32
+	Think           chat.Think
+	Devices         []int
+
+	MmapEmbed, MmapLayers *bool
+	DynamicLoad           bool
+	DynamicPool           int
+	MemGuard              *bool
+	MemGuardFloorMB       int
+	MemGuardOnUnsafe      string
+	CacheSlots            int
+	CacheSlotLocation     string
+
+	FullAttentionInterval int
+	KVSharedLayers        int
+	LayerTypes            []string
+	SlidingWindow         int
+
+	VisionType    string
+	VisionEncoder string
+	Vision        map[string]string // vision_* keys, as written
+	Embedding     bool
+}
+
+// Keys of config.json. The first name is today's, the others are what older or mistyped packages use.
+var (
+	keyTokenizer = []string{"url_tokenizer_model", "filename_tokenizer_model", "filename_tokenizer_txt", "tokenizer_model"}
+	keyEncoder   = []string{"filename_image_encoder_axmodel", "filename_image_encoder_axmodedl", "filename_vpm_resampler_axmodedl", "filename_vpm_encoder_axmodedl", "filename_vpm_resampler_axmodel"}
+	keyEmbedding = []string{"is_embedding", "embedding", "embedding_type", "EMBEDDING_TYPE"}
+)
+
+// parseConfig reads the vendor's keys of o. Numbers out of range are errors: they would become sizes.
+func parseConfig(o object) (Config, error) {
+	c := Config{
+		ModelName:         o.str("model_name"),
+		TokenizerType:     o.str("tokenizer_type"),
+		Tokenizer:         o.str(keyTokenizer...),
+		Template:          o.str("template_filename_axmodel"),
+		PrefillTemplate:   o.str("template_prefill_filename_axmodel"),
+		Head:              o.str("filename_post_axmodel"),
+		Embed:             o.str("filename_tokens_embed"),
+		SystemPrompt:      o.str("system_prompt"),
+		PostConfig:        o.str("post_config_path"),
+		AddBOS:            o.flag("bos", "b_bos"),
+		AddEOS:            o.flag("eos", "b_eos"),
+		MmapEmbed:         o.flag("use_mmap_load_embed", "b_use_mmap_load_embed"),
+		MmapLayers:        o.flag("use_mmap_load_layer", "b_use_mmap_load_layer"),
+		MemGuard:          o.flag("mem_guard_enable"),
+		MemGuardOnUnsafe:  o.str("mem_guard_on_unsafe"),
+		CacheSlotLocation: o.str("kv_cache_slot_location"),
+		VisionType:        o.str("vlm_type", "VLM_TYPE"),
+		VisionEncoder:     o.str(keyEncoder...),
+	}
+	if f := o.flag("dynamic_load_enable", "b_dynamic_load_axmodel_layer", "dynamic_load_axmodel_layer"); f != nil {
+		c.DynamicLoad = *f
+	}
+	if f := o.flag(keyEmbedding...); f != nil {
+		c.Embedding = *f
+	}
+	if v := strings.ToLower(c.VisionType); v == "none" || v == "0" {
+		c.VisionType = ""
+	}
+	c.Think = parseThinking(o)
+	if ids := o.ids("pad_token_id"); len(ids) == 1 {
+		c.PadID = &ids[0]
+	}
+	for k, v := range o {
+		if strings.HasPrefix(k, "vision_") {
+			if c.Vision == nil {
+				c.Vision = map[string]string{}
+			}
+			c.Vision[k] = strings.Trim(string(v), `"`)
+		}
+	}
+	var err error
+	num := func(to *int, lo, hi int64, keys ...string) {
+		n, ok, e := o.num(lo, hi, keys...)
+		if err = errors.Join(err, e); ok && e == nil {
+			*to = int(n)
+		}
+	}
+	num(&c.Layers, 0, maxLayers, "axmodel_num")
+	num(&c.Vocab, 0, maxVocab, "tokens_embed_num")
+	num(&c.Hidden, 0, maxHidden, "tokens_embed_size")
+	num(&c.DynamicPool, 0, maxLayers, "dynamic_load_pool_size")
+	num(&c.MemGuardFloorMB, 0, 1<<20, "mem_guard_floor_mb")
+	num(&c.CacheSlots, 0, 1<<16, "kv_cache_slots")
+	if err == nil {
+		err = c.mixed(o)
+	}
+	if v, ok := o.get("devices"); ok && err == nil {
+		err = c.devices(strings.Trim(string(v), "[]\" \n\t"))
+	}
+	return c, err
+}
+
+// devices reads [0, 1] or "0,1".
+func (c *Config) devices(list string) error {
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		var id int
+		if _, err := fmt.Sscanf(part, "%d", &id); err != nil || id < 0 || id > 255 || len(c.Devices) == 256 {
+			return fmt.Errorf("devices holds %.20q, want card numbers 0 to 255", part)
+		}
+		c.Devices = append(c.Devices, id)
+	}
+	return nil
+}
+
+// mixed takes what o says of families whose layers differ, unless it was said already: the keys may stand at the top, under text_config,
+// or in a tokenizer folder's config.json, and the nearest to the package wins.
+func (c *Config) mixed(o object) error {
+	for _, o := range []object{o, o.sub("text_config")} {
+		for _, f := range []struct {
+			to  *int
+			hi  int64
+			key string
+		}{
+			{&c.FullAttentionInterval, maxLayers, "full_attention_interval"},
+			{&c.KVSharedLayers, maxLayers, "num_kv_shared_layers"},
+			{&c.SlidingWindow, 1 << 24, "sliding_window"},
+		} {
+			if *f.to != 0 {
+				continue
+			}
+			n, ok, err := o.num(0, f.hi, f.key)
+			if err != nil {
+				return err
+			}
+			if ok {
+				*f.to = int(n)
+			}
+		}
+		if c.LayerTypes == nil {
+			if c.LayerTypes = o.strs("layer_types"); len(c.LayerTypes) > maxLayers {
+				return fmt.Errorf("layer_types has %d entries, limit %d", len(c.LayerTypes), maxLayers)
+			}
+		}
+	}
+	return nil
+}
+
+func parseThinking(o object) chat.Think {
+	if f := o.flag("enable_thinking"); f != nil {
+		if *f {
+			return chat.ThinkOn
+		}
+		return chat.ThinkOff
+	}
+	switch strings.ToLower(o.str("thinking_mode")) {
+	case "think", "on", "true":
+		return chat.ThinkOn
+	case "no_think", "off", "false":
+		return chat.ThinkOff
+	}
+	return chat.ThinkDefault
+}
+
+// vendor says whether o has any key by which the vendor's runtime finds a model; a Hugging Face config.json has none.
+func (o object) vendor() bool {
+	for _, k := range []string{"template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed", "tokens_embed_num"} {
+		if _, ok := o[k]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// facts is what a Hugging Face config.json knows of a model and the vendor's does not.
+type facts struct {
+	modelType     string
+	vocab, hidden int
+	layers        int
+	heads, kv     int
+	headDim       int
+	intermediate  int
+	context       int
+	bos, eos      []int32
+	pooling       string
+}
+
+func parseFacts(o object) (f facts) {
+	f.modelType = o.str("model_type")
+	f.bos, f.eos = o.ids("bos_token_id"), o.ids("eos_token_id")
+	for _, o := range []object{o, o.sub("text_config"), o.sub("llm_config")} {
+		for _, n := range []struct {
+			to  *int
+			key string
+		}{
+			{&f.vocab, "vocab_size"}, {&f.hidden, "hidden_size"}, {&f.layers, "num_hidden_layers"},
+			{&f.heads, "num_attention_heads"}, {&f.kv, "num_key_value_heads"}, {&f.headDim, "head_dim"},
+			{&f.intermediate, "intermediate_size"}, {&f.context, "max_position_embeddings"},
+		} {
+			if v, ok, err := o.num(1, 1<<30, n.key); ok && err == nil && *n.to == 0 {
+				*n.to = int(v)
+			}
+		}
+		if f.eos == nil {
+			f.eos = o.ids("eos_token_id")
+		}
+		if f.bos == nil {
+			f.bos = o.ids("bos_token_id")
+		}
+	}
+	return f
+}

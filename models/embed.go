@@ -1,0 +1,195 @@
+package models
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"github.com/x448/float16"
+	"golang.org/x/sys/unix"
+)
+
+// elem is how a table keeps its values.
+type elem int
+
+const (
+	bf16 elem = iota
+	f16
+	f32
+)
+
+func (e elem) bytes() int64 {
+	if e == f32 {
+		return 4
+	}
+	return 2
+}
+
+func (e elem) String() string { return [...]string{"bf16", "f16", "f32"}[e] }
+
+// Embeddings is the table of token embeddings, looked up on the host. On disk it is memory-mapped: the kernel keeps in memory the rows that
+// are used, and gives them up under pressure. A file cut short while mapped makes [Embeddings.Row] crash the process with SIGBUS, as with any
+// mapping; packages are replaced, never rewritten in place.
+type Embeddings struct {
+	Rows, Cols int
+	Kind       string  // bf16, f16 or f32
+	Scale      float32 // 1, or √Cols for Gemma; applied by Row
+
+	kind   elem
+	offset int64
+	mapped []byte      // the whole file, or nil
+	src    io.ReaderAt // where it is not mapped
+	file   io.Closer
+	buf    sync.Pool // *[]byte of one row, for src
+	closed atomic.Bool
+	use    sync.RWMutex // held for reading by Row: Close must not unmap under it
+}
+
+// openEmbeddings opens the table name; hidden is known from the layers, vocab is 0 when the configuration does not say.
+func openEmbeddings(t *tree, name string, vocab, hidden int) (*Embeddings, error) {
+	bad := func(err error, cause error) error {
+		return &Error{Path: t.where(name), What: err.Error(), Fix: "fetch it again, or correct tokens_embed_num and tokens_embed_size", Err: cause}
+	}
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+	}
+	e := &Embeddings{file: f, Scale: 1}
+	if err := e.open(f, path.Ext(name) == ".npy", int64(vocab), int64(hidden)); err != nil {
+		_ = e.Close()
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+		}
+		return nil, bad(err, ErrSize)
+	}
+	return e, nil
+}
+
+func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	size := st.Size()
+	src, ok := f.(io.ReaderAt)
+	if !ok {
+		return errors.New("its file system cannot read at an offset")
+	}
+	e.src = src
+	if npy {
+		h, err := readNpy(src, size)
+		if err != nil {
+			return err
+		}
+		if h.cols != hidden || vocab != 0 && h.rows != vocab {
+			return fmt.Errorf("a table of %d × %d, want %d × %d (tokens × hidden size of the layers)", h.rows, h.cols, max(vocab, h.rows), hidden)
+		}
+		e.kind, e.offset, vocab = h.kind, h.offset, h.rows
+	} else {
+		row := 2 * hidden // fits: hidden is capped
+		if vocab == 0 {
+			vocab = size / row
+		}
+		if vocab < 1 || vocab > maxVocab || size != vocab*row {
+			return fmt.Errorf("%d bytes, want %d (%d tokens × hidden size %d × 2)", size, vocab*row, vocab, hidden)
+		}
+	}
+	e.Rows, e.Cols, e.Kind = int(vocab), int(hidden), e.kind.String()
+	if osf, ok := f.(*os.File); ok && size <= math.MaxInt {
+		if e.mapped, err = unix.Mmap(int(osf.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+			return fmt.Errorf("cannot be mapped: %w", err)
+		}
+		// Rows are met in no order: reading ahead would only push other pages out.
+		_ = unix.Madvise(e.mapped, unix.MADV_RANDOM)
+	}
+	width := e.Cols * int(e.kind.bytes())
+	e.buf.New = func() any { b := make([]byte, width); return &b }
+	return nil
+}
+
+// Row writes the embedding of token id to dst, as bf16 and scaled as the model's family wants it. dst must hold at least Cols values.
+// It fails when id is not in the table, and with [ErrClosed] after Close. It may be called from any goroutine and allocates nothing.
+func (e *Embeddings) Row(dst []uint16, id int32) error {
+	if id < 0 || int(id) >= e.Rows {
+		return fmt.Errorf("models: token %d has no embedding: the table has %d rows", id, e.Rows)
+	}
+	if len(dst) < e.Cols {
+		return fmt.Errorf("models: room for %d values, an embedding has %d", len(dst), e.Cols)
+	}
+	e.use.RLock()
+	defer e.use.RUnlock()
+	if e.closed.Load() {
+		return ErrClosed
+	}
+	width := int64(e.Cols) * e.kind.bytes()
+	at := e.offset + int64(id)*width
+	if e.mapped != nil {
+		e.convert(dst[:e.Cols], e.mapped[at:at+width])
+		return nil
+	}
+	b := e.buf.Get().(*[]byte)
+	defer e.buf.Put(b)
+	if n, err := e.src.ReadAt(*b, at); n < len(*b) {
+		return fmt.Errorf("models: reading the embedding of token %d: %w", id, err)
+	}
+	e.convert(dst[:e.Cols], *b)
+	return nil
+}
+
+func (e *Embeddings) convert(dst []uint16, src []byte) {
+	switch e.kind {
+	case bf16:
+		for i := range dst {
+			dst[i] = binary.LittleEndian.Uint16(src[2*i:])
+		}
+		if e.Scale != 1 {
+			for i, v := range dst {
+				dst[i] = toBF16(fromBF16(v) * e.Scale)
+			}
+		}
+	case f16:
+		for i := range dst {
+			dst[i] = toBF16(float16.Frombits(binary.LittleEndian.Uint16(src[2*i:])).Float32() * e.Scale)
+		}
+	case f32:
+		for i := range dst {
+			dst[i] = toBF16(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])) * e.Scale)
+		}
+	}
+}
+
+// Bytes is the size of the table on disk.
+func (e *Embeddings) Bytes() int64 { return int64(e.Rows) * int64(e.Cols) * e.kind.bytes() }
+
+// Close unmaps the table after the last Row has returned. A second Close returns ErrClosed.
+func (e *Embeddings) Close() error {
+	e.use.Lock()
+	defer e.use.Unlock()
+	if e.closed.Swap(true) {
+		return ErrClosed
+	}
+	if e.mapped != nil {
+		_ = unix.Munmap(e.mapped)
+		e.mapped = nil
+	}
+	return e.file.Close()
+}
+
+func fromBF16(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }
+
+// toBF16 rounds to nearest, ties to even; NaN stays NaN.
+func toBF16(f float32) uint16 {
+	b := math.Float32bits(f)
+	if b&0x7fffffff > 0x7f800000 {
+		return uint16(b>>16) | 0x40
+	}
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}

@@ -1,0 +1,259 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/axle-llm/axle/axmodel"
+)
+
+func sqrt32(n int) float32 { return float32(math.Sqrt(float64(n))) }
+
+// Memory is what loading the package will take, predicted from files and shapes before anything is loaded.
+type Memory struct {
+	Layers int64 // weights of all layers, on the card
+	Head   int64
+	Cache  int64 // K and V rows of all layers
+	IO     int64 // buffers for inputs and outputs
+	Card   int64 // the sum of the above
+	Host   int64 // the embedding table, mapped: kept in memory only as far as it is used
+}
+
+// Memory predicts what the package takes when it is loaded.
+func (p *Package) Memory() Memory {
+	var m Memory
+	for _, l := range p.Facts {
+		m.Layers += l.Weights
+		if l.Kind != LinearAttention && !l.Shares {
+			m.Cache += 2 * 2 * int64(l.Shape.Cells) * int64(l.Shape.KV)
+		}
+	}
+	m.Head = p.headBytes
+	m.IO = p.ioBytes
+	m.Card = m.Layers + m.Head + m.Cache + m.IO
+	m.Host = p.Embed.Bytes()
+	return m
+}
+
+// Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
+type Info struct {
+	Name          string
+	Architecture  string
+	Family        string
+	Layout        string
+	Path          string
+	Source        string
+	Digest        string
+	TokenizerType string
+	Quantization  string // W8A16, W4A16, BF16 …; empty when nothing says
+	Parameters    int64
+	Estimated     bool   // Parameters is a guess by name or size, not a count
+	ParameterSize string // 596M, 4.0B
+	Context       int
+	Hidden        int
+	Layers        int
+	Heads         int
+	KVHeads       int
+	HeadDim       int
+	FeedForward   int
+	Vocab         int
+	Cells         int
+	KV            int
+	Groups        []string // decode 1+2047, prefill 128+0 …
+	Capabilities  []string
+	Pooling       string
+	Size          int64
+	Memory        Memory
+	Mixed         string // kinds of layers, when they differ
+	Notes         []string
+}
+
+// Info collects what is known. It loads the template, to see what it can do; a template that fails only costs its capabilities.
+func (p *Package) Info() Info {
+	f := p.p.facts
+	i := Info{
+		Name: p.Name, Architecture: p.Architecture, Family: p.Family, Layout: p.Layout, Path: p.Dir, Source: p.Source, Digest: p.digest,
+		TokenizerType: p.TokenizerType, Context: p.Context, Hidden: p.Hidden, Layers: len(p.Layers), Heads: f.heads, KVHeads: f.kv, HeadDim: f.headDim,
+		FeedForward: f.intermediate, Vocab: p.Vocab, Cells: p.Shape.Cells, KV: p.Shape.KV, Capabilities: p.Capabilities(), Pooling: p.Pooling,
+		Size: p.Size, Memory: p.Memory(), Notes: p.Notes,
+	}
+	if h := p.softHeader; h != nil {
+		i.Heads, i.KVHeads, i.HeadDim, i.FeedForward = h.Heads, h.KVHeads, h.HeadDim, h.Intermediate
+	}
+	if i.HeadDim == 0 && i.KVHeads > 0 && i.KV%i.KVHeads == 0 {
+		i.HeadDim = i.KV / i.KVHeads
+	}
+	for _, g := range p.Shape.Groups {
+		kind := "prefill"
+		if g.Rows == 1 {
+			kind = "decode"
+		}
+		i.Groups = append(i.Groups, fmt.Sprintf("%s %d+%d", kind, g.Rows, g.Cells))
+	}
+	kinds := map[string]int{}
+	for _, l := range p.Facts {
+		kinds[l.Kind]++
+	}
+	if len(kinds) > 1 {
+		var parts []string
+		for _, k := range []string{FullAttention, SlidingAttention, LinearAttention} {
+			if kinds[k] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", kinds[k], strings.TrimSuffix(k, "_attention")))
+			}
+		}
+		i.Mixed = strings.Join(parts, ", ")
+	}
+	i.Quantization = p.quantization()
+	i.Parameters, i.Estimated = p.parameters(i)
+	i.ParameterSize = humanCount(i.Parameters)
+	return i
+}
+
+var quantNames = []struct{ re, name string }{
+	{`w4a16|int4|_s4|q4`, "W4A16"}, {`w8a16|int8|_s8|q8`, "W8A16"}, {`bf16|bfloat16`, "BF16"}, {`fp16|f16`, "F16"},
+}
+
+func (p *Package) quantization() string {
+	if p.softHeader != nil {
+		// The software card keeps what the compiler was asked for; bytes a weight tell which.
+		switch per := float64(p.Facts[0].Size) / float64(max(softLayerCount(p.softHeader), 1)); {
+		case per > 3:
+			return "F32"
+		case per > 1.5:
+			return "BF16"
+		default:
+			return "Q8_0"
+		}
+	}
+	s := strings.ToLower(strings.Join([]string{p.p.template, p.Config.ModelName, p.p.source, p.Name}, " "))
+	for _, q := range quantNames {
+		if regexp.MustCompile(q.re).MatchString(s) {
+			return q.name
+		}
+	}
+	return ""
+}
+
+func softLayerCount(h *axmodel.Header) int64 {
+	d, f := int64(h.Hidden), int64(h.Intermediate)
+	q, kv := int64(h.Heads)*int64(h.HeadDim), int64(h.KVHeads)*int64(h.HeadDim)
+	return d*q*2 + d*kv*2 + 3*d*f + 2*d
+}
+
+var sizeName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])(\d+(?:\.\d+)?)(b|m)(?:[^a-z]|$)`)
+
+// parameters counts where dimensions are known, else reads the size out of the name, else guesses from the bytes.
+func (p *Package) parameters(i Info) (n int64, estimated bool) {
+	if h := p.softHeader; h != nil {
+		return int64(len(p.Layers))*softLayerCount(h) + int64(p.Vocab)*int64(p.Hidden) + int64(p.Hidden), false
+	}
+	if i.Heads > 0 && i.FeedForward > 0 && i.HeadDim > 0 && i.Mixed == "" {
+		d, f, q, kv := int64(i.Hidden), int64(i.FeedForward), int64(i.Heads)*int64(i.HeadDim), int64(i.KV)
+		return int64(i.Layers)*(2*d*q+2*d*kv+3*d*f+2*d) + int64(i.Vocab)*d + d, false
+	}
+	for _, s := range []string{p.Config.ModelName, p.Name, p.p.template} {
+		if m := sizeName.FindStringSubmatch(s); m != nil {
+			v, err := strconv.ParseFloat(m[1], 64)
+			if err == nil && v > 0 && v < 1e4 {
+				if strings.EqualFold(m[2], "b") {
+					return int64(v * 1e9), true
+				}
+				return int64(v * 1e6), true
+			}
+		}
+	}
+	per := 1.0
+	switch i.Quantization {
+	case "W4A16":
+		per = 0.5
+	case "BF16", "F16":
+		per = 2
+	}
+	return int64(float64(i.Memory.Layers)/per) + int64(p.Vocab)*int64(p.Hidden), true
+}
+
+// humanCount prints counts as Ollama does: 596.05M, 4.0B.
+func humanCount(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fB", float64(n)/1e9)
+	case n >= 1e6:
+		return strings.TrimSuffix(fmt.Sprintf("%.2f", float64(n)/1e6), ".00") + "M"
+	case n >= 1e3:
+		return fmt.Sprintf("%dK", n/1e3)
+	case n > 0:
+		return strconv.FormatInt(n, 10)
+	}
+	return ""
+}
+
+// Write prints the info as `axle inspect` shows it.
+func (i Info) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(key string, v any) {
+		if s := fmt.Sprint(v); s != "" && s != "0" {
+			fmt.Fprintf(t, "%s\t%s\n", key, s)
+		}
+	}
+	row("name", i.Name)
+	row("architecture", i.Architecture)
+	if i.Family != i.Architecture {
+		row("family", i.Family)
+	}
+	row("layout", i.Layout)
+	row("path", i.Path)
+	row("configuration", cmp.Or(i.Source, "inferred"))
+	row("parameters", i.ParameterSize+map[bool]string{true: " (estimated)"}[i.Estimated])
+	row("quantization", i.Quantization)
+	row("context", i.Context)
+	row("layers", i.Layers)
+	row("kinds of layers", i.Mixed)
+	row("hidden", i.Hidden)
+	row("heads", i.Heads)
+	row("kv heads", i.KVHeads)
+	row("head dim", i.HeadDim)
+	row("feed forward", i.FeedForward)
+	row("vocabulary", i.Vocab)
+	row("tokenizer", i.TokenizerType)
+	row("cache", fmt.Sprintf("%d rows of %d", i.Cells, i.KV))
+	row("groups", strings.Join(i.Groups, ", "))
+	row("capabilities", strings.Join(i.Capabilities, ", "))
+	row("pooling", i.Pooling)
+	row("size on disk", HumanBytes(i.Size))
+	m := i.Memory
+	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers), HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
+	row("host memory", HumanBytes(m.Host)+" mapped")
+	row("digest", i.Digest)
+	for _, n := range i.Notes {
+		row("note", n)
+	}
+	return t.Flush()
+}
+
+// HumanBytes prints sizes as Ollama does, in powers of ten: 1.2 GB.
+func HumanBytes(n int64) string {
+	switch {
+	case n >= 1e12:
+		return humanUnit(float64(n)/1e12, "TB")
+	case n >= 1e9:
+		return humanUnit(float64(n)/1e9, "GB")
+	case n >= 1e6:
+		return humanUnit(float64(n)/1e6, "MB")
+	case n >= 1e3:
+		return humanUnit(float64(n)/1e3, "KB")
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func humanUnit(v float64, unit string) string {
+	if v >= 10 || v == math.Trunc(v) {
+		return fmt.Sprintf("%d %s", int64(v), unit)
+	}
+	return fmt.Sprintf("%.1f %s", v, unit)
+}

@@ -1,0 +1,519 @@
+package models
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/tokenizer"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Kinds of layers, in Hugging Face's words.
+const (
+	FullAttention    = "full_attention"
+	SlidingAttention = "sliding_attention" // hides rows older than the window, by the mask
+	LinearAttention  = "linear_attention"  // K and V are a state that each call replaces whole
+)
+
+// Layer is one decoder layer.
+type Layer struct {
+	Name    string // its path inside the package
+	Path    string // where the vendor's library finds it; empty when the package has no real paths (see [Materialize])
+	Size    int64
+	Weights int64 // what it takes on a card, as far as the file tells
+	Kind    string
+	Window  int  // sliding attention: how many rows back it sees
+	Shares  bool // uses the K and V of an earlier layer
+
+	Shape axmodel.LayerShape // zero for linear attention, whose tensors are another contract
+}
+
+// Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed.
+type Package struct {
+	Name   string // what the configuration calls it, or the folder's name
+	Dir    string // the folder; empty for a package inside another file system
+	Layout string // A to H
+	Source string // the file its configuration was read from; empty when all was inferred
+
+	Family        string // qwen3, smollm2, gemma3 …: what decides on templates
+	Architecture  string // qwen3, llama, gemma3 …: what the layers are
+	TokenizerType string // in the vendor's words, settled from all that is known
+
+	Layers   []string // the layers' real paths, in order; names inside the file system when it has no real paths
+	Head     string
+	Prefill  []string // layout H only: separate prefill layers, which nothing here uses
+	Encoders []string // vision encoders, as names inside the package
+
+	Vocab  int // rows of the embedding table
+	Hidden int
+	Out    int // length of a row of the head: logits, or Hidden for an embedding package
+	Shape  axmodel.LayerShape
+	Facts  []Layer // one for each of Layers
+
+	Embed    *Embeddings
+	Config   Config
+	Sampling Sampling
+	Stops    []int32 // end-of-text ids that configuration files give; [Package.StopIDs] adds the tokenizer's
+	BOS      []int32
+	Context  int // the most tokens a sequence can have
+
+	Embedding bool   // gives vectors, not text
+	Pooling   string // embedding packages: last, mean or first
+
+	Size  int64    // bytes of all files of the package
+	Notes []string // what was inferred, in words
+
+	p      *plan
+	fsys   fs.FS
+	closer io.Closer
+	digest string
+	stamps map[string]stamp
+	closed atomic.Bool
+
+	softHeader *axmodel.Header
+	ioBytes    int64
+	headBytes  int64
+
+	tokOnce sync.Once
+	tok     *tokenizer.Tokenizer
+	tokErr  error
+	tplOnce sync.Once
+	tpl     chat.Template
+	tplErr  error
+}
+
+type stamp struct {
+	size int64
+	time time.Time
+}
+
+// Open reads and checks the package in the folder dir. All errors are *Error and name a file: [ErrNotPackage], [ErrMissing], [ErrPointer], [ErrSize],
+// [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart. The caller closes the package.
+func Open(dir string) (*Package, error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, &Error{Path: dir, What: cause(err), Fix: "name a folder that holds an .axmodel package", Err: errors.Join(ErrNotPackage, err)}
+	}
+	p, err := open(d, dir, filepath.Base(d.dir))
+	if err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	p.closer, p.Dir = d, d.dir
+	return p, nil
+}
+
+// OpenFS is Open for a package in the folder name of a file system. Its files must be able to read at an offset (embed.FS's and os.DirFS's
+// can). Where fsys also is a [RealPather], layers have real paths; else see [Materialize].
+func OpenFS(fsys fs.FS, name string) (*Package, error) {
+	if name != "." && name != "" {
+		sub, err := subFS(fsys, name)
+		if err != nil {
+			return nil, &Error{Path: name, What: cause(err), Err: errors.Join(ErrNotPackage, err)}
+		}
+		fsys = sub
+	}
+	return open(fsys, "", path.Base(name))
+}
+
+// subFS is fs.Sub that keeps real paths.
+func subFS(fsys fs.FS, dir string) (fs.FS, error) {
+	sub, err := fs.Sub(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	if r, ok := fsys.(RealPather); ok {
+		return realSub{sub, r, dir}, nil
+	}
+	return sub, nil
+}
+
+type realSub struct {
+	fs.FS
+	r   RealPather
+	dir string
+}
+
+func (s realSub) RealPath(name string) (string, bool) { return s.r.RealPath(path.Join(s.dir, name)) }
+
+func open(fsys fs.FS, label, name string) (*Package, error) {
+	t, err := scan(fsys, label)
+	if err != nil {
+		return nil, err
+	}
+	p, err := makePlan(t)
+	if err != nil {
+		return nil, err
+	}
+	pkg := &Package{
+		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill, Encoders: p.encoders,
+		p: p, fsys: fsys, stamps: map[string]stamp{},
+	}
+	pkg.Name = cmp.Or(p.cfg.ModelName, name)
+	if pkg.Name == "." {
+		pkg.Name = p.family
+	}
+	if err := pkg.readLayers(); err != nil {
+		return nil, err
+	}
+	if err := pkg.readHead(); err != nil {
+		return nil, err
+	}
+	if pkg.Embed, err = openEmbeddings(t, p.embed, cmp.Or(p.cfg.Vocab, 0), pkg.Hidden); err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*Package, error) {
+		_ = pkg.Embed.Close()
+		return nil, err
+	}
+	if err := pkg.agree(); err != nil {
+		return fail(err)
+	}
+	if pkg.Sampling, pkg.Stops, pkg.BOS, err = p.sampling(); err != nil {
+		return fail(err)
+	}
+	pkg.settle()
+	if err := pkg.identify(); err != nil {
+		return fail(err)
+	}
+	return pkg, nil
+}
+
+// meta reads one .axmodel's description.
+func (pkg *Package) meta(name string) (*axmodel.Meta, error) {
+	t := pkg.p.t
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+	}
+	defer f.Close()
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, &Error{Path: t.where(name), What: "its file system cannot read at an offset", Err: ErrMalformed}
+	}
+	m, err := axmodel.Read(r, t.files[name])
+	if err != nil {
+		return nil, pkg.malformed(name, err)
+	}
+	return m, nil
+}
+
+func (pkg *Package) malformed(name string, err error) error {
+	what := err.Error()
+	var e *axmodel.Error
+	if errors.As(err, &e) {
+		what = e.What
+	}
+	return &Error{Path: pkg.p.t.where(name), What: what, Fix: "fetch the file again, e.g. with `axle pull`", Err: errors.Join(ErrMalformed, err)}
+}
+
+// realPath is what the vendor's library will be given, or the name itself where there is no real path.
+func (pkg *Package) realPath(name string) (full string, real bool, err error) {
+	r, ok := pkg.fsys.(RealPather)
+	if !ok {
+		return name, false, nil
+	}
+	full, ok = r.RealPath(name)
+	if !ok {
+		return "", false, &Error{Path: pkg.p.t.where(name), What: "is a link that leaves the package", Fix: "put the file itself there", Err: ErrEscape}
+	}
+	return full, true, nil
+}
+
+func (pkg *Package) readLayers() error {
+	p := pkg.p
+	c := &p.cfg
+	n := len(p.layers)
+	if len(c.LayerTypes) > 0 && len(c.LayerTypes) != n {
+		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("layer_types has %d entries, the model %d layers", len(c.LayerTypes), n), Err: ErrMismatch}
+	}
+	if c.KVSharedLayers > n {
+		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("num_kv_shared_layers is %d, the model has %d layers", c.KVSharedLayers, n), Err: ErrMismatch}
+	}
+	first := -1 // the first layer that is attention: the one all others are held against
+	for i, name := range p.layers {
+		full, real, err := pkg.realPath(name)
+		if err != nil {
+			return err
+		}
+		l := Layer{Name: name, Size: p.t.files[name], Kind: layerKind(c, i), Shares: c.KVSharedLayers > 0 && i >= n-c.KVSharedLayers}
+		if real {
+			l.Path = full
+		}
+		m, err := pkg.meta(name)
+		if err != nil {
+			return err
+		}
+		if l.Weights = m.WeightBytes; l.Weights == 0 {
+			l.Weights = l.Size
+		}
+		if l.Kind == SlidingAttention {
+			l.Window = c.SlidingWindow
+		}
+		if l.Shape, err = m.Layer(); err != nil {
+			if l.Kind == "" && pkg.Family == "qwen35" {
+				l.Kind = LinearAttention
+			}
+			if l.Kind != LinearAttention {
+				return pkg.malformed(name, err)
+			}
+			l.Shape = axmodel.LayerShape{}
+		} else if l.Kind == "" {
+			l.Kind = FullAttention
+		}
+		if l.Kind != LinearAttention {
+			if first < 0 {
+				first = i
+				pkg.Shape = l.Shape
+				pkg.ioBytes = ioBytes(m)
+			} else if !l.Shape.Equal(pkg.Shape) {
+				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape), path.Base(p.layers[first]), describe(pkg.Shape)),
+					Fix: "take all layers from one build", Err: ErrMismatch}
+			}
+			if s := m.Soft; s != nil && pkg.softHeader == nil {
+				h := s.Header
+				pkg.softHeader = &h
+			}
+		}
+		pkg.Facts = append(pkg.Facts, l)
+		pkg.Layers = append(pkg.Layers, full)
+	}
+	if first < 0 {
+		return &Error{Path: p.t.where(p.layers[0]), What: "no layer of the model is attention", Err: ErrMismatch}
+	}
+	if n := slices.IndexFunc(pkg.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); n >= 0 && c.FullAttentionInterval == 0 && len(c.LayerTypes) == 0 {
+		p.note("which layers are linear attention is inferred from their tensors")
+	}
+	pkg.Hidden = pkg.Shape.Hidden
+	return nil
+}
+
+// layerKind is what the configuration says of layer i; empty when it says nothing.
+func layerKind(c *Config, i int) string {
+	switch {
+	case i < len(c.LayerTypes):
+		return c.LayerTypes[i]
+	case c.FullAttentionInterval > 0 && (i+1)%c.FullAttentionInterval != 0:
+		return LinearAttention
+	case c.FullAttentionInterval > 0:
+		return FullAttention
+	}
+	return ""
+}
+
+func describe(s axmodel.LayerShape) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "hidden %d, K and V %d, cache %d, groups", s.Hidden, s.KV, s.Cells)
+	for _, g := range s.Groups {
+		fmt.Fprintf(&b, " %d+%d", g.Rows, g.Cells)
+	}
+	return b.String()
+}
+
+// ioBytes is the largest group's tensors without the caches, which are counted by themselves.
+func ioBytes(m *axmodel.Meta) (most int64) {
+	for _, g := range m.Groups {
+		var sum int64
+		for _, t := range g.Inputs {
+			if t.Name != "K_cache" && t.Name != "V_cache" {
+				sum += int64(t.Size)
+			}
+		}
+		for _, t := range g.Outputs {
+			sum += int64(t.Size)
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+func (pkg *Package) readHead() error {
+	name := pkg.p.head
+	m, err := pkg.meta(name)
+	if err != nil {
+		return err
+	}
+	h, err := m.Head()
+	if err != nil {
+		return pkg.malformed(name, err)
+	}
+	if h.Hidden != pkg.Hidden {
+		return &Error{Path: pkg.p.t.where(name), What: fmt.Sprintf("takes rows of %d, the layers give %d", h.Hidden, pkg.Hidden), Fix: "take layers and head from one build", Err: ErrMismatch}
+	}
+	if pkg.Head, _, err = pkg.realPath(name); err != nil {
+		return err
+	}
+	if pkg.headBytes = m.WeightBytes; pkg.headBytes == 0 {
+		pkg.headBytes = m.FileBytes
+	}
+	pkg.ioBytes += ioBytes(m)
+	pkg.Out = h.Out
+	return nil
+}
+
+// agree holds configuration, embeddings and head against each other.
+func (pkg *Package) agree() error {
+	p := pkg.p
+	pkg.Vocab = pkg.Embed.Rows
+	where := p.t.where(cmp.Or(p.source, p.embed))
+	if h := p.cfg.Hidden; h != 0 && h != pkg.Hidden {
+		return &Error{Path: where, What: fmt.Sprintf("tokens_embed_size is %d, the layers' hidden size %d", h, pkg.Hidden), Fix: "correct the configuration", Err: ErrMismatch}
+	}
+	if p.cfg.Hidden == 0 {
+		p.note("hidden size %d, by the layers' tensors", pkg.Hidden)
+	}
+	if p.cfg.Vocab == 0 {
+		p.note("%d tokens, by the size of %s", pkg.Vocab, p.embed)
+	}
+	pkg.Embedding = p.cfg.Embedding
+	if pkg.Out == pkg.Hidden && pkg.Out != pkg.Vocab {
+		if !pkg.Embedding {
+			p.note("an embedding package: the head gives rows of the hidden size, not logits")
+		}
+		pkg.Embedding = true
+	}
+	switch {
+	case pkg.Out == pkg.Hidden && pkg.Embedding:
+	case pkg.Out > pkg.Vocab:
+		return &Error{Path: p.t.where(p.head), What: fmt.Sprintf("gives logits for %d tokens, the embedding table has %d", pkg.Out, pkg.Vocab), Fix: "take head and embeddings from one build", Err: ErrMismatch}
+	case pkg.Out < pkg.Vocab:
+		p.note("the head gives logits for %d of %d tokens", pkg.Out, pkg.Vocab)
+	}
+	return nil
+}
+
+// settle fills in what follows from everything read.
+func (pkg *Package) settle() {
+	p := pkg.p
+	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
+	pkg.Architecture = cmp.Or(familyOf(prefix), pkg.Family)
+	if strings.HasPrefix(pkg.Family, "gemma") || strings.HasPrefix(pkg.Architecture, "gemma") {
+		pkg.Embed.Scale = gemmaScale(pkg.Hidden)
+	}
+	pkg.Stops = append(pkg.Stops, p.facts.eos...)
+	slices.Sort(pkg.Stops)
+	pkg.Stops = slices.Compact(pkg.Stops)
+	if pkg.BOS == nil {
+		pkg.BOS = p.facts.bos
+	}
+	pkg.Context = pkg.Shape.Cells
+	if c := p.facts.context; c > 0 && c < pkg.Context {
+		pkg.Context = c
+		p.note("the context is limited to %d by max_position_embeddings, below the %d cache rows", c, pkg.Shape.Cells)
+	}
+	if pkg.Embedding {
+		if pkg.Pooling = p.facts.pooling; pkg.Pooling == "" {
+			pkg.Pooling = "last"
+			p.note("pooling is not given: the last token's row")
+		}
+	}
+	wide := false
+	for _, g := range pkg.Shape.Groups {
+		wide = wide || g.Rows > 1
+	}
+	if !wide {
+		p.note("no prefill group: prompts are fed a token at a time")
+	}
+	if len(p.prefill) > 0 {
+		p.note("separate prefill layers (%s) are not used", p.cfg.PrefillTemplate)
+	}
+	for i := range pkg.Facts {
+		if l := &pkg.Facts[i]; l.Kind == SlidingAttention && l.Window == 0 {
+			p.note("layer_types names sliding attention without a sliding_window: those layers see everything")
+			break
+		}
+	}
+	pkg.Notes = p.notes
+}
+
+// gemmaScale is √hidden rounded to bf16, as the models were trained with it.
+func gemmaScale(hidden int) float32 { return fromBF16(toBF16(sqrt32(hidden))) }
+
+// identify makes the digest and remembers sizes and times. The digest stands for the content without reading all of it: names, sizes, and
+// of each file its first and last 64 KiB, so that a copy of a package is the same package and a retrained or rebuilt one is another.
+// Whole files are compared by `axle verify`.
+func (pkg *Package) identify() error {
+	t := pkg.p.t
+	h := sha256.New()
+	for _, name := range pkg.p.files() {
+		f, err := t.fsys.Open(name)
+		if err != nil {
+			return &Error{Path: t.where(name), What: cause(err), Err: err}
+		}
+		st, err := f.Stat()
+		if err == nil {
+			pkg.stamps[name] = stamp{st.Size(), st.ModTime()}
+			pkg.Size += st.Size()
+			fmt.Fprintf(h, "%s\x00%d\x00", name, st.Size())
+			err = sample(h, f, st.Size())
+		}
+		f.Close()
+		if err != nil {
+			return &Error{Path: t.where(name), What: cause(err), Err: err}
+		}
+	}
+	pkg.digest = hex.EncodeToString(h.Sum(nil))
+	if d, ok := pkg.fsys.(interface{ PackageDigest() string }); ok { // the store knows the digests of whole files
+		pkg.digest = d.PackageDigest()
+	}
+	return nil
+}
+
+func sample(w io.Writer, f fs.File, size int64) error {
+	const edge = 64 << 10
+	if _, err := io.CopyN(w, f, min(size, edge)); err != nil {
+		return err
+	}
+	r, ok := f.(io.ReaderAt)
+	if !ok || size <= edge {
+		return nil
+	}
+	from := max(edge, size-edge)
+	_, err := io.Copy(w, io.NewSectionReader(r, from, size-from))
+	return err
+}
+
+// Digest identifies the package's content: 64 hex digits.
+func (p *Package) Digest() string { return p.digest }
+
+// Changed says whether a file of the package was replaced, removed or rewritten since Open, by sizes and times.
+func (p *Package) Changed() bool {
+	for name, was := range p.stamps {
+		st, err := fs.Stat(p.fsys, name)
+		if err != nil || st.Size() != was.size || !st.ModTime().Equal(was.time) {
+			return true
+		}
+	}
+	return false
+}
+
+// Files lists the package's files by their names inside it.
+func (p *Package) Files() []string { return p.p.files() }
+
+// FS is the package's own file system, which nothing outside it can be reached through.
+func (p *Package) FS() fs.FS { return p.fsys }
+
+// Close releases the embeddings and the folder. A second Close returns [ErrClosed].
+func (p *Package) Close() error {
+	if p.closed.Swap(true) {
+		return ErrClosed
+	}
+	err := p.Embed.Close()
+	if p.closer != nil {
+		err = errors.Join(err, p.closer.Close())
+	}
+	return err
+}

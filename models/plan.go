@@ -1,0 +1,578 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// plan says which files of a tree make the model and what its configuration is. Only small text files are read to make one, so that a hub can
+// make it from a listing and fetch nothing that this machine does not need.
+type plan struct {
+	t        *tree
+	layout   string
+	base     string // folder of the configuration
+	source   string // file the configuration was read from; empty when all was inferred
+	cfg      Config
+	facts    facts
+	template string
+	layers   []string
+	prefill  []string // layout H
+	head     string
+	embed    string
+
+	tokenizer     string // a file or a folder
+	tokenizerType string
+	family        string
+	chatTemplate  string // a .jinja file or a tokenizer_config.json, or empty: a built-in one
+	postConfig    string
+	genConfig     string
+	encoders      []string
+	extra         []string // further files read while planning
+	notes         []string
+}
+
+func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }
+
+func (p *plan) bad(name, format string, a ...any) *Error {
+	return &Error{Path: p.t.where(name), What: fmt.Sprintf(format, a...), Err: ErrMalformed}
+}
+
+func makePlan(t *tree) (*plan, error) {
+	p := &plan{t: t, base: "."}
+	for _, step := range []func() error{p.configure, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily, p.findTokenizer, p.findRest} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// foreign recognises builds for other chips of the vendor, which this project's cards cannot run.
+var foreign = regexp.MustCompile(`(?i)ax[-_]?(615|620|630|637)`)
+
+// configure finds the configuration, and with it the layout.
+func (p *plan) configure() error {
+	var configs, modes, scripts []string
+	for _, name := range p.t.names {
+		file, deep := path.Base(name), strings.Count(name, "/")
+		switch {
+		case file == "config.json" && deep <= 3:
+			configs = append(configs, name)
+		case strings.HasPrefix(file, "mode_") && strings.HasSuffix(file, ".json") && deep <= 2:
+			modes = append(modes, name)
+		case strings.HasSuffix(file, ".sh") && deep <= 2:
+			scripts = append(scripts, name)
+		}
+	}
+	shallow := func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), cmp.Compare(a, b))
+	}
+	slices.SortFunc(configs, shallow)
+	slices.SortFunc(modes, shallow)
+	empty := ""
+	for i, name := range configs {
+		o, err := p.object(name)
+		if err != nil {
+			return err
+		}
+		if o == nil && path.Dir(name) == "." {
+			empty = name
+		}
+		if !o.vendor() {
+			continue
+		}
+		p.layout = "A"
+		if dir := path.Dir(name); dir != "." {
+			p.layout = "B"
+			if up := path.Base(path.Dir(dir)); up == "vlm" || up == "llm" {
+				p.layout = "D"
+			}
+		}
+		if err := p.take(name, o); err != nil {
+			return err
+		}
+		for _, other := range configs[i+1:] {
+			if o, err := p.object(other); err == nil && o.vendor() {
+				p.note("%s also describes a model; %s is used", other, name)
+			}
+		}
+		return nil
+	}
+	for _, name := range modes {
+		o, err := p.object(name)
+		if err != nil {
+			return err
+		}
+		if o = o.sub("mode_param"); o.vendor() {
+			p.layout = "F"
+			return p.take(name, o)
+		}
+	}
+	if name, o := p.bestScript(scripts); name != "" {
+		p.layout = "E"
+		p.base = path.Dir(name)
+		if empty != "" {
+			p.note("%s is empty: the configuration is read from %s", empty, name)
+		} else {
+			p.note("there is no config.json: the configuration is read from %s", name)
+		}
+		return p.take(name, o)
+	}
+	if empty != "" {
+		p.note("%s is empty: everything is inferred from file names and tensor shapes", empty)
+	} else {
+		p.note("there is no configuration: everything is inferred from file names and tensor shapes")
+	}
+	return nil
+}
+
+// object reads a JSON file; an empty file is a nil object.
+func (p *plan) object(name string) (object, error) {
+	data, err := p.t.read(name, maxJSON)
+	if err != nil {
+		return nil, err
+	}
+	if len(strings.TrimSpace(string(data))) == 0 {
+		return nil, nil
+	}
+	o, err := parseObject(data)
+	if err != nil {
+		return nil, p.bad(name, "not a JSON object: %v", err)
+	}
+	return o, nil
+}
+
+func (p *plan) take(name string, o object) error {
+	cfg, err := parseConfig(o)
+	if err != nil {
+		return p.bad(name, "%v", err)
+	}
+	p.cfg, p.source = cfg, name
+	p.base = path.Dir(name)
+	p.facts = parseFacts(o)
+	p.extra = append(p.extra, name)
+	if cfg.PrefillTemplate != "" {
+		p.layout = "H"
+	}
+	return nil
+}
+
+// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip always.
+func (p *plan) bestScript(names []string) (string, object) {
+	arch := map[string]string{"amd64": "x86", "arm64": "aarch64"}[runtime.GOARCH]
+	best, bestScore := "", -1000
+	var flags object
+	for _, name := range names {
+		data, err := p.t.read(name, maxScript)
+		if err != nil {
+			continue
+		}
+		o := parseScript(string(data))
+		if o == nil {
+			continue
+		}
+		score := -strings.Count(name, "/")
+		if strings.Contains(name, "axcl") {
+			score += 4
+		}
+		if arch != "" && strings.Contains(name, arch) {
+			score++
+		}
+		if foreign.MatchString(name + o.str("template_filename_axmodel")) {
+			score -= 100
+		}
+		if score > bestScore {
+			best, bestScore, flags = name, score, o
+		}
+	}
+	return best, flags
+}
+
+var layerName = regexp.MustCompile(`^(?:(.*)_)?l(\d{1,4})((?:_[A-Za-z0-9_]+)?)\.axmodel$`)
+
+// findLayers lists the layer files, from the template where there is one, else from names that differ in nothing but a number.
+func (p *plan) findLayers() error {
+	if p.cfg.Template == "" {
+		if err := p.inferTemplate(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if p.template, p.layers, err = p.expand(p.cfg.Template, p.cfg.Layers); err != nil {
+		return err
+	}
+	if p.cfg.PrefillTemplate != "" {
+		if _, p.prefill, err = p.expand(p.cfg.PrefillTemplate, len(p.layers)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case p.layout == "A" && p.source != "" && path.Dir(p.template) != p.base:
+		p.layout = "C"
+	case p.layout == "" && path.Dir(p.template) != ".":
+		p.layout = "C"
+	case p.layout == "":
+		p.layout = "A"
+	}
+	if p.layout == "A" && !strings.Contains(p.template, "_together") && !regexp.MustCompile(`_p\d+_l%d`).MatchString(p.template) {
+		p.layout = "G"
+	}
+	for _, name := range slices.Concat(p.layers, p.prefill) {
+		if err := p.t.checkPointer(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expand turns a template into the names of n layers, or of as many as there are when n is 0.
+func (p *plan) expand(template string, n int) (string, []string, error) {
+	where := p.source
+	if strings.Count(template, "%") != 1 || strings.Count(template, "%d") != 1 {
+		return "", nil, p.bad(where, "the layer template %.200q must hold one %%d and no other %%", template)
+	}
+	name, _, err := p.t.resolve(p.base, template)
+	if err != nil {
+		return "", nil, err
+	}
+	at := func(i int) string { return strings.Replace(name, "%d", strconv.Itoa(i), 1) }
+	there := 0
+	for there < maxLayers && p.t.has(at(there)) {
+		there++
+	}
+	if n == 0 {
+		n = there
+		if n == 0 {
+			return "", nil, p.t.missing(at(0), "")
+		}
+		p.note("axmodel_num is not given: %d layers by file names", n)
+	}
+	if there < n {
+		e := p.t.missing(at(there), fmt.Sprintf("%d of %d layers are there; fetch the others, e.g. with `axle pull`", p.count(at, n), n))
+		return "", nil, e
+	}
+	if there > n {
+		p.note("axmodel_num is %d, but there are %d layer files: the first %d are used", n, there, n)
+	}
+	layers := make([]string, n)
+	for i := range layers {
+		layers[i] = at(i)
+	}
+	return name, layers, nil
+}
+
+func (p *plan) count(at func(int) string, n int) (there int) {
+	for i := range n {
+		if p.t.has(at(i)) {
+			there++
+		}
+	}
+	return there
+}
+
+// inferTemplate groups files that look like layers and picks a group.
+func (p *plan) inferTemplate() error {
+	type group struct {
+		template string
+		indices  map[int]bool
+		n        int // consecutive from 0
+	}
+	groups := map[string]*group{}
+	for _, name := range p.t.names {
+		m := layerName.FindStringSubmatch(path.Base(name))
+		if m == nil {
+			continue
+		}
+		i, err := strconv.Atoi(m[2])
+		if err != nil || i >= maxLayers {
+			continue
+		}
+		prefix := m[1]
+		if prefix != "" {
+			prefix += "_"
+		}
+		key := path.Join(path.Dir(name), prefix+"l%d"+m[3]+".axmodel")
+		if strings.Count(key, "%") != 1 {
+			continue
+		}
+		if groups[key] == nil {
+			groups[key] = &group{template: key, indices: map[int]bool{}}
+		}
+		groups[key].indices[i] = true
+	}
+	var list []*group
+	for _, g := range groups {
+		for g.indices[g.n] {
+			g.n++
+		}
+		list = append(list, g)
+	}
+	if len(list) == 0 {
+		return p.noLayers()
+	}
+	abroad := func(g *group) int {
+		if foreign.MatchString(g.template) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(list, func(a, b *group) int {
+		return cmp.Or(abroad(a)-abroad(b), b.n-a.n, cmp.Compare(a.template, b.template))
+	})
+	g := list[0]
+	if most := slices.Max(keys(g.indices)); most >= g.n && p.cfg.Layers == 0 {
+		missing := strings.Replace(g.template, "%d", strconv.Itoa(g.n), 1)
+		return p.t.missing(missing, fmt.Sprintf("layer %d is there but not this one; fetch it, e.g. with `axle pull`", most))
+	}
+	p.cfg.Template = g.template
+	p.base = "."
+	p.note("layers are %s, by file names", g.template)
+	for _, other := range list[1:] {
+		if abroad(other) == 0 {
+			p.note("%s is another set of layers, not used", other.template)
+		}
+	}
+	return nil
+}
+
+func keys(m map[int]bool) []int {
+	var out []int
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// noLayers says why a folder is not a package as precisely as its content allows.
+func (p *plan) noLayers() error {
+	e := &Error{Path: p.t.where("."), What: "no layer files (…l0….axmodel) and no configuration that names any", Fix: "name a folder that holds an .axmodel package", Err: ErrNotPackage}
+	for _, name := range p.t.names {
+		switch ext := path.Ext(name); ext {
+		case ".gguf":
+			e.What = "holds GGUF files, which this chip cannot run"
+			e.Fix = "pull a compiled package of the same model; `axle pull` without a name lists what the catalogue has"
+			return e
+		case ".safetensors":
+			e.What = "holds a checkpoint (safetensors), not compiled .axmodel files"
+			e.Fix = "`axle compile` makes a package for the software card from it"
+		}
+	}
+	for name, why := range p.t.broken {
+		if strings.HasSuffix(name, ".axmodel") {
+			e.What += fmt.Sprintf("; %s cannot be followed: %s", name, why)
+			break
+		}
+	}
+	return e
+}
+
+func (p *plan) findHead() error {
+	if p.cfg.Head != "" {
+		name, found, err := p.t.resolve(p.base, p.cfg.Head)
+		if err != nil {
+			return err
+		}
+		if !found || !p.t.has(name) {
+			return p.t.missing(name, "")
+		}
+		p.head = name
+		return p.t.checkPointer(name)
+	}
+	dir := path.Dir(p.template)
+	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
+	prefix = regexp.MustCompile(`_p\d+_$`).ReplaceAllString(prefix, "_")
+	var found []string
+	for _, name := range p.t.in(dir) {
+		if strings.HasSuffix(name, "_post.axmodel") || path.Base(name) == "post.axmodel" {
+			found = append(found, name)
+		}
+	}
+	if i := slices.Index(found, path.Join(dir, prefix+"post.axmodel")); i > 0 {
+		found[0], found[i] = found[i], found[0]
+	}
+	if len(found) == 0 {
+		return p.t.missing(path.Join(dir, prefix+"post.axmodel"), "the head (…_post.axmodel) belongs beside the layers; fetch it, e.g. with `axle pull`")
+	}
+	p.head = found[0]
+	p.note("the head is %s, by file names", p.head)
+	return p.t.checkPointer(p.head)
+}
+
+func (p *plan) findEmbed() error {
+	if p.cfg.Embed != "" {
+		name, found, err := p.t.resolve(p.base, p.cfg.Embed)
+		if err != nil {
+			return err
+		}
+		if !found || !p.t.has(name) {
+			return p.t.missing(name, "")
+		}
+		p.embed = name
+		return p.t.checkPointer(name)
+	}
+	for _, dir := range []string{path.Dir(p.template), p.base, "."} {
+		for _, name := range p.t.in(dir) {
+			file := strings.ToLower(path.Base(name))
+			ext := path.Ext(file)
+			if strings.Contains(file, "embed") && (ext == ".bin" || ext == ".npy") && !strings.Contains(file, "per_layer") &&
+				!strings.Contains(file, "vision") && !strings.Contains(file, "speech") && !strings.Contains(file, "llm_embedding") {
+				p.embed = name
+				p.note("the embedding table is %s, by file names", name)
+				return p.t.checkPointer(name)
+			}
+		}
+	}
+	return p.t.missing(path.Join(path.Dir(p.template), "model.embed_tokens.weight.bfloat16.bin"), "")
+}
+
+// findFacts reads what Hugging Face's config.json knows, beside the vendor's or in a tokenizer folder.
+func (p *plan) findFacts() error {
+	dirs := []string{path.Dir(p.template), p.base, "."}
+	for _, name := range p.t.names {
+		if path.Base(name) != "config.json" || name == p.source {
+			continue
+		}
+		dir := path.Dir(name)
+		tok := p.t.has(path.Join(dir, "tokenizer_config.json")) || p.t.has(path.Join(dir, "tokenizer.json"))
+		if !slices.Contains(dirs, dir) && (!tok || !p.related(dir)) {
+			continue
+		}
+		o, err := p.object(name)
+		if err != nil {
+			return err
+		}
+		if o == nil || o.vendor() {
+			continue
+		}
+		f := parseFacts(o)
+		if f.modelType == "" && f.vocab == 0 {
+			continue
+		}
+		if p.facts.modelType == "" {
+			stop := p.facts.eos
+			p.facts = f
+			if stop != nil {
+				p.facts.eos = stop
+			}
+		}
+		if err := p.cfg.mixed(o); err != nil {
+			return p.bad(name, "%v", err)
+		}
+		p.extra = append(p.extra, name)
+	}
+	return nil
+}
+
+// related keeps the tokenizer folders of other models that legacy repositories carry (a Qwen2.5 one beside Qwen3 layers) out of the guess.
+func (p *plan) related(dir string) bool {
+	family := familyOf(path.Base(dir))
+	return family == "" || family == familyOf(path.Base(p.template)) || path.Dir(p.template) == dir
+}
+
+func (p *plan) findRest() error {
+	if p.cfg.PostConfig != "" {
+		name, found, err := p.t.resolve(p.base, p.cfg.PostConfig)
+		if err != nil {
+			return err
+		}
+		if found && p.t.has(name) {
+			p.postConfig = name
+		} else {
+			p.note("post_config_path names %s, which is not there: sampling defaults come from elsewhere", name)
+		}
+	}
+	tok := p.tokenizer
+	if p.t.has(tok) {
+		tok = path.Dir(tok)
+	}
+	for _, dir := range []string{p.base, path.Dir(p.template), tok, "."} {
+		if name := path.Join(dir, "post_config.json"); p.postConfig == "" && p.t.has(name) {
+			p.postConfig = name
+		}
+		if name := path.Join(dir, "generation_config.json"); p.genConfig == "" && p.t.has(name) {
+			p.genConfig = name
+		}
+		if name := path.Join(dir, "1_Pooling/config.json"); p.facts.pooling == "" && p.t.has(name) {
+			o, err := p.object(name)
+			if err != nil {
+				return err
+			}
+			p.facts.pooling = poolingOf(o)
+			p.extra = append(p.extra, name)
+		}
+	}
+	if p.cfg.VisionEncoder != "" {
+		name, found, err := p.t.resolve(p.base, p.cfg.VisionEncoder)
+		if err != nil {
+			return err
+		}
+		if !found || !p.t.has(name) {
+			return p.t.missing(name, "")
+		}
+		p.encoders = []string{name}
+		return p.t.checkPointer(name)
+	}
+	for _, name := range p.t.names {
+		file := strings.ToLower(path.Base(name))
+		if strings.HasSuffix(file, ".axmodel") && !foreign.MatchString(name) && (strings.Contains(file, "_vision") || strings.HasPrefix(file, "image_encoder") || strings.HasPrefix(file, "vit")) {
+			p.encoders = append(p.encoders, name)
+		}
+	}
+	return nil
+}
+
+func poolingOf(o object) string {
+	for _, k := range []struct{ key, kind string }{
+		{"pooling_mode_lasttoken", "last"}, {"pooling_mode_mean_tokens", "mean"}, {"pooling_mode_cls_token", "first"},
+	} {
+		if f := o.flag(k.key); f != nil && *f {
+			return k.kind
+		}
+	}
+	return ""
+}
+
+// files lists everything the model consists of: what a hub has to fetch.
+func (p *plan) files() []string {
+	all := slices.Concat(p.layers, p.prefill, p.encoders, p.extra, []string{p.head, p.embed, p.chatTemplate, p.postConfig, p.genConfig})
+	if p.t.has(p.tokenizer) {
+		all = append(all, p.tokenizer)
+	} else if p.tokenizer != "" {
+		all = append(all, p.t.in(p.tokenizer)...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) > 0 && all[0] == "" {
+		all = all[1:]
+	}
+	return all
+}
+
+// Select says which of the listed files (path to size) make up the model that [Open] would find among them. small serves the contents of
+// the text files; no other file is opened. It fails as [Open] does when there is no model, or not a whole one.
+func Select(files map[string]int64, small fs.FS) ([]string, error) {
+	t := &tree{fsys: small, files: map[string]int64{}, broken: map[string]string{}}
+	for name, size := range files {
+		if !fs.ValidPath(name) || strings.Count(name, "/") > maxFolders {
+			continue
+		}
+		t.files[name] = size
+		t.names = append(t.names, name)
+	}
+	if len(t.names) > maxEntries {
+		return nil, &Error{What: fmt.Sprintf("more than %d files", maxEntries), Err: ErrNotPackage}
+	}
+	slices.Sort(t.names)
+	p, err := makePlan(t)
+	if err != nil {
+		return nil, err
+	}
+	return p.files(), nil
+}
