@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// cardBackend is a language model on a card.
+type cardBackend struct {
+	card     *Card
+	own      bool // close the card too
+	m        *lm
+	words    *tokenizer.Tokenizer
+	info     Info
+	sampling sampler.Params
+	pooling  bool // mean
+	release  func() error
+	closing  sync.Once
+}
+
+func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	ids := chat.Encode(b.words, pieces)
+	if prefix := b.words.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
+		dst = append(dst, prefix...)
+	}
+	return append(dst, ids...), nil
+}
+
+func (b *cardBackend) Text(ids []int32) string { return b.words.Decode(ids, true) }
+
+func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		s, err := b.m.submit(ctx, job, nil)
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		defer b.m.forgetCaller(s)
+		var buf []Token
+		for {
+			tokens, err, closed := s.box.take(buf)
+			buf = tokens
+			for _, t := range tokens {
+				if !yield(t, nil) {
+					return
+				}
+			}
+			if closed {
+				if err != nil {
+					yield(Token{}, err)
+				}
+				return
+			}
+			select {
+			case <-s.box.wake:
+			case <-ctx.Done():
+				yield(Token{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// forgetCaller tells the worker that nobody waits for s any more.
+func (m *lm) forgetCaller(s *seq) {
+	s.gone.Store(true)
+	m.mu.Lock()
+	delete(m.open, s)
+	m.mu.Unlock()
+	m.card.wakeUp()
+}
+
+func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
+	seqs := make([]*seq, len(inputs))
+	defer func() {
+		for _, s := range seqs {
+			if s != nil {
+				b.m.forgetCaller(s)
+			}
+		}
+	}()
+	out := make([][]float32, len(inputs))
+	for i, ids := range inputs {
+		if len(ids) == 0 {
+			out[i] = make([]float32, b.m.shape.Out)
+			continue
+		}
+		e := &embedding{mean: b.pooling, sum: make([]float64, b.m.shape.Out)}
+		s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
+		if err != nil {
+			return nil, err
+		}
+		seqs[i] = s
+	}
+	for i, s := range seqs {
+		if s == nil {
+			continue
+		}
+		for {
+			_, err, closed := s.box.take(nil)
+			if err != nil {
+				return nil, err
+			}
+			if closed {
+				break
+			}
+			select {
+			case <-s.box.wake:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		out[i] = make([]float32, len(s.embed.sum))
+		for k, v := range s.embed.sum {
+			out[i][k] = float32(v / float64(s.embed.n))
+		}
+	}
+	return out, nil
+}
+
+func (b *cardBackend) Info() Info               { return b.info }
+func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
+
+func (b *cardBackend) Stats() Stats {
+	b.m.mu.Lock()
+	st := b.m.stats
+	st.Passes = map[string]uint64{}
+	for k, v := range b.m.stats.Passes {
+		st.Passes[k] = v
+	}
+	b.m.mu.Unlock()
+	st.Cells = b.m.shape.Cells
+	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter, "place": b.m.shape.Place}
+	info := b.card.Info()
+	st.Temperature, st.NPULoad, st.CardFree, st.CardTotal = info.Temperature, info.NPULoad, info.FreeCMM, info.TotalCMM
+	return st
+}
+
+func (b *cardBackend) Close() error {
+	err := ErrClosed
+	b.closing.Do(func() {
+		err = b.card.Do(context.Background(), func(axcl.Device) error {
+			b.card.detach(b.m)
+			b.m.fail(ErrClosed)
+			return b.m.model.Close()
+		})
+		if b.own {
+			if e := b.card.Close(); err == nil {
+				err = e
+			}
+		}
+		if b.release != nil {
+			if e := b.release(); err == nil {
+				err = e
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("engine: closing %s: %w", b.info.Name, err)
+		}
+	})
+	return err
+}

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// CardOptions says how a card is run. The zero value is for everyday use.
+type CardOptions struct {
+	// Clock is what passes are timed by; nil for the host's monotonic clock.
+	Clock func() time.Duration
+	// NoSpeculate switches guessing off for every request.
+	NoSpeculate bool
+	// Watch is the least time a pass may take before the watchdog calls the card lost; 0 means 10 s. The limit of a pass is the larger of
+	// this and twenty times what the pass should take.
+	Watch time.Duration
+	// Lost is called once, from a goroutine of its own, when the card is lost for good.
+	Lost func(error)
+}
+
+// Card is an opened device with the one goroutine that owns it: it holds its OS thread from open to close, and runs the token loop of
+// every model loaded on the card. All methods are safe for concurrent use. Close it after the models that use it.
+type Card struct {
+	o     CardOptions
+	why   string
+	start time.Time
+	dev   axcl.Device // the worker's
+	wake  chan struct{}
+	done  chan struct{} // closed when the worker has returned
+	began atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
+	allow atomic.Int64  // how long it may take
+
+	mu     sync.Mutex
+	todo   []func()
+	models []*lm
+	info   axcl.Info
+	err    error // why the card takes no more work: ErrClosed, or what it was lost to
+	ending bool
+}
+
+// OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen.
+// Errors: what open gives (axcl.ErrNoDevice and others).
+func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
+	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if c.o.Watch <= 0 {
+		c.o.Watch = 10 * time.Second
+	}
+	opened := make(chan error, 1)
+	go c.work(open, opened)
+	if err := <-opened; err != nil {
+		return nil, err
+	}
+	go c.watch()
+	return c, nil
+}
+
+// Why says which device was chosen and for what reason.
+func (c *Card) Why() string { return c.why }
+
+func (c *Card) now() time.Duration {
+	if c.o.Clock != nil {
+		return c.o.Clock()
+	}
+	return time.Since(c.start)
+}
+
+func (c *Card) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Do runs f on the card's goroutine, between passes, and waits for it. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
+func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
+	res := make(chan error, 1)
+	var began atomic.Bool
+	c.mu.Lock()
+	if err := c.err; err != nil {
+		c.mu.Unlock()
+		return err
+	}
+	c.todo = append(c.todo, func() {
+		if !began.Swap(true) {
+			res <- f(c.dev)
+		}
+	})
+	c.mu.Unlock()
+	c.wakeUp()
+	select {
+	case err := <-res:
+		return err
+	case <-c.done:
+	case <-ctx.Done():
+		if !began.Swap(true) {
+			return ctx.Err()
+		}
+	}
+	select {
+	case err := <-res:
+		return err
+	case <-c.done:
+		select {
+		case err := <-res:
+			return err
+		default:
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.err
+	}
+}
+
+// Info is the card's state, at most a few seconds old: it is read between passes and never holds one up.
+func (c *Card) Info() axcl.Info {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.info
+}
+
+// Err is nil while the card works, and says why when it does not.
+func (c *Card) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *Card) refresh() {
+	info, err := c.dev.Info()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.info = info
+	}
+}
+
+// infoEvery is how old Info may get.
+const infoEvery = 5 * time.Second
+
+// work is the worker.
+func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
+	// The vendor's library binds its context to the thread. The thread is not given back: it ends with the goroutine.
+	runtime.LockOSThread()
+	defer close(c.done)
+	dev, why, err := open()
+	if err != nil {
+		opened <- err
+		return
+	}
+	c.dev, c.why = dev, why
+	c.refresh()
+	opened <- nil
+	tick := time.NewTicker(infoEvery)
+	defer tick.Stop()
+	for turn := 0; ; turn++ {
+		c.mu.Lock()
+		todo := c.todo
+		c.todo = nil
+		models := c.models
+		ending := c.ending
+		c.mu.Unlock()
+		for _, f := range todo {
+			f()
+		}
+		if ending {
+			c.fail(ErrClosed)
+			_ = c.dev.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+			c.refresh()
+		default:
+		}
+		worked := len(todo) > 0
+		for i := range models {
+			did, err := models[(turn+i)%len(models)].step()
+			if err != nil {
+				c.lose(err)
+				_ = c.dev.Close()
+				return
+			}
+			if did {
+				worked = true
+				break
+			}
+		}
+		if worked {
+			continue
+		}
+		select {
+		case <-c.wake:
+		case <-tick.C:
+			c.refresh()
+		}
+	}
+}
+
+// run is one pass under the watchdog's eye.
+func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
+	c.allow.Store(int64(max(c.o.Watch, 20*expect)))
+	c.began.Store(int64(time.Since(c.start)) + 1)
+	err := m.Run(p)
+	c.began.Store(0)
+	if c.Err() != nil && err == nil {
+		// The watchdog gave up on this very call: the streams have ended.
+		return axcl.ErrLost
+	}
+	return err
+}
+
+// watch ends the card when a native call does not return.
+func (c *Card) watch() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.done:
+			return
+		case <-tick.C:
+		}
+		if b := c.began.Load(); b != 0 && time.Since(c.start)-time.Duration(b) > time.Duration(c.allow.Load()) {
+			c.lose(fmt.Errorf("engine: a pass did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
+			return
+		}
+	}
+}
+
+// lose ends every sequence with err and takes no more work. It is final.
+func (c *Card) lose(err error) {
+	if !errors.Is(err, axcl.ErrLost) {
+		err = fmt.Errorf("%w: %w", axcl.ErrLost, err)
+	}
+	if c.fail(err) && c.o.Lost != nil {
+		go c.o.Lost(err)
+	}
+}
+
+func (c *Card) fail(err error) bool {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.err = err
+	models := c.models
+	c.mu.Unlock()
+	for _, m := range models {
+		m.fail(err)
+	}
+	return true
+}
+
+// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost. A second Close returns ErrClosed.
+func (c *Card) Close() error {
+	c.mu.Lock()
+	if c.ending {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.ending = true
+	lost := c.err != nil
+	c.mu.Unlock()
+	c.wakeUp()
+	if lost {
+		return nil
+	}
+	<-c.done
+	return nil
+}
+
+// attach puts a loaded model under the worker's care; detach ends it. Both run on the worker.
+func (c *Card) attach(m *lm) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.models = append(append([]*lm(nil), c.models...), m)
+}
+
+func (c *Card) detach(m *lm) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var rest []*lm
+	for _, o := range c.models {
+		if o != m {
+			rest = append(rest, o)
+		}
+	}
+	c.models = rest
+}
+
+// fail ends every sequence of the model. It may be called while the worker is stuck in a native call, so it touches nothing of the
+// worker's but the mailboxes.
+func (m *lm) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closing == nil {
+		m.closing = err
+	}
+	if err != ErrClosed {
+		m.stats.State = "lost"
+	}
+	for s := range m.open {
+		s.box.fail(err)
+	}
+	clear(m.open)
+	m.queue = nil
+}

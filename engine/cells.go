@@ -1,0 +1,288 @@
+package engine
+
+import "math/bits"
+
+// cells keeps account of a model's cache rows. A row that holds a token's K and V is a node of a tree: its parent is the row of the token
+// before it, so a path from a root spells a text, and sequences that begin alike share the path. Node and row have the same number, so
+// the tree is a handful of arrays and nothing is allocated after newCells.
+//
+// A row is free, taken (given to a pass that has not come back), or a node. Nodes without children that no sequence stands on are what is
+// evicted, the longest unused first: a prefix that another sequence uses has children or a sequence on it, and stays.
+//
+// Texts of different keys have different roots and never share.
+type cells struct {
+	free   []uint64 // bit set: the row is free
+	nfree  int
+	token  []int32
+	parent []int32 // a node, or ^root
+	child  []int32 // first child, or none
+	next   []int32 // sibling
+	prev   []int32 // sibling before, or none for the first
+	refs   []int32 // sequences whose last token this is
+	used   []uint64
+	state  []uint8
+	busy   []bool  // scratch for markBusy
+	roots  []int32 // first child of each root
+	keys   map[string]int32
+	tick   uint64
+}
+
+const none = int32(-1)
+
+const (
+	cellFree uint8 = iota
+	cellTaken
+	cellNode
+)
+
+func newCells(n int) *cells {
+	ints := func() []int32 {
+		s := make([]int32, n)
+		for i := range s {
+			s[i] = none
+		}
+		return s
+	}
+	c := &cells{free: make([]uint64, (n+63)/64), nfree: n, token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
+		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), keys: map[string]int32{}}
+	for i := range n {
+		c.free[i/64] |= 1 << (i % 64)
+	}
+	return c
+}
+
+func (c *cells) size() int { return len(c.token) }
+
+// root is the place under which texts of key hang, as a parent.
+func (c *cells) root(key string) int32 {
+	r, ok := c.keys[key]
+	if !ok {
+		r = int32(len(c.roots))
+		c.roots = append(c.roots, none)
+		c.keys[key] = r
+	}
+	return ^r
+}
+
+func (c *cells) first(parent int32) int32 {
+	if parent < 0 {
+		return c.roots[^parent]
+	}
+	return c.child[parent]
+}
+
+// find is the child of parent that holds token, or none.
+func (c *cells) find(parent, token int32) int32 {
+	for n := c.first(parent); n != none; n = c.next[n] {
+		if c.token[n] == token {
+			return n
+		}
+	}
+	return none
+}
+
+// match appends to path the rows of the longest prefix of ids that is kept below parent, at most limit of them, and marks them used.
+func (c *cells) match(path []int32, parent int32, ids []int32, limit int) []int32 {
+	c.tick++
+	for _, id := range ids[:min(limit, len(ids))] {
+		n := c.find(parent, id)
+		if n == none {
+			break
+		}
+		c.used[n] = c.tick
+		path = append(path, n)
+		parent = n
+	}
+	return path
+}
+
+// hold and release count the sequences that stand on a node; a root (negative) needs no holding.
+func (c *cells) hold(n int32) {
+	if n >= 0 {
+		c.refs[n]++
+	}
+}
+
+func (c *cells) release(n int32) {
+	if n >= 0 {
+		c.refs[n]--
+		c.tick++
+		c.used[n] = c.tick
+	}
+}
+
+// available is how many rows are free or could be made free.
+func (c *cells) available() int {
+	c.markBusy()
+	n := c.nfree
+	for i, st := range c.state {
+		if st == cellNode && !c.busy[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// markBusy sets busy for the nodes that a sequence stands on or below.
+func (c *cells) markBusy() {
+	clear(c.busy)
+	for i, st := range c.state {
+		if st != cellNode || c.refs[i] == 0 {
+			continue
+		}
+		for n := int32(i); n >= 0 && !c.busy[n]; n = c.parent[n] {
+			c.busy[n] = true
+		}
+	}
+}
+
+// take appends n rows to out: the lowest consecutive run that is long enough, else the lowest there are, evicting what is needed.
+// It fails, taking nothing, when that many cannot be had.
+func (c *cells) take(out []int32, n int) ([]int32, bool) {
+	for c.nfree < n {
+		if !c.evict(n - c.nfree) {
+			return out, false
+		}
+	}
+	if at := c.run(n); at >= 0 {
+		for i := range n {
+			out = append(out, c.grab(at+i))
+		}
+		return out, true
+	}
+	for w := 0; n > 0; w++ {
+		for c.free[w] != 0 && n > 0 {
+			out = append(out, c.grab(w*64+bits.TrailingZeros64(c.free[w])))
+			n--
+		}
+	}
+	return out, true
+}
+
+func (c *cells) grab(i int) int32 {
+	c.free[i/64] &^= 1 << (i % 64)
+	c.nfree--
+	c.state[i] = cellTaken
+	return int32(i)
+}
+
+// run is the start of the lowest n consecutive free rows, or −1.
+func (c *cells) run(n int) int {
+	start, length := 0, 0
+	for w, v := range c.free {
+		if v == 0 {
+			length = 0
+			continue
+		}
+		if v == ^uint64(0) {
+			if length == 0 {
+				start = w * 64
+			}
+			if length += 64; length >= n {
+				return start
+			}
+			continue
+		}
+		for b := range 64 {
+			if v>>b&1 == 0 {
+				length = 0
+				continue
+			}
+			if length == 0 {
+				start = w*64 + b
+			}
+			if length++; length >= n {
+				return start
+			}
+		}
+	}
+	return -1
+}
+
+// give returns a taken row unused.
+func (c *cells) give(n int32) {
+	c.state[n] = cellFree
+	c.free[n/64] |= 1 << (n % 64)
+	c.nfree++
+}
+
+// attach makes a taken row the node of token below parent.
+func (c *cells) attach(n, parent, token int32) {
+	c.state[n] = cellNode
+	c.token[n], c.parent[n], c.child[n], c.prev[n] = token, parent, none, none
+	c.refs[n] = 0
+	c.used[n] = c.tick
+	head := c.first(parent)
+	c.next[n] = head
+	if head != none {
+		c.prev[head] = n
+	}
+	c.setFirst(parent, n)
+}
+
+func (c *cells) setFirst(parent, n int32) {
+	if parent < 0 {
+		c.roots[^parent] = n
+	} else {
+		c.child[parent] = n
+	}
+}
+
+// drop frees a node that has no children and no sequence.
+func (c *cells) drop(n int32) {
+	if c.prev[n] != none {
+		c.next[c.prev[n]] = c.next[n]
+	} else {
+		c.setFirst(c.parent[n], c.next[n])
+	}
+	if c.next[n] != none {
+		c.prev[c.next[n]] = c.prev[n]
+	}
+	c.give(n)
+}
+
+// evict frees at least one and about need rows: from the longest unused leaf up its branch.
+func (c *cells) evict(need int) bool {
+	oldest := none
+	for i := range c.state {
+		if c.state[i] == cellNode && c.child[i] == none && c.refs[i] == 0 && (oldest == none || c.used[i] < c.used[oldest]) {
+			oldest = int32(i)
+		}
+	}
+	if oldest == none {
+		return false
+	}
+	// Some more than asked for, so that a full cache is not searched for every token.
+	for n := max(need, 32); n > 0 && oldest >= 0 && c.child[oldest] == none && c.refs[oldest] == 0; n-- {
+		up := c.parent[oldest]
+		c.drop(oldest)
+		oldest = up
+	}
+	return true
+}
+
+// forget drops everything that no sequence uses: after an error that may have damaged the card's memory.
+func (c *cells) forget() {
+	for c.evict(c.size()) {
+	}
+}
+
+// counts says how many rows hold something, how many of those only as a cache, and how many are shared by several sequences or branches.
+func (c *cells) counts() (used, cached, shared int) {
+	c.markBusy()
+	for i := range c.state {
+		switch c.state[i] {
+		case cellTaken:
+			used++
+		case cellNode:
+			used++
+			if !c.busy[i] {
+				cached++
+			}
+			if k := c.child[i]; c.refs[i] > 1 || k != none && (c.next[k] != none || c.refs[i] > 0) {
+				shared++
+			}
+		}
+	}
+	return
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// check verifies everything that must hold of a cells at rest, and returns the number of nodes.
+func (c *cells) check(t *testing.T) int {
+	t.Helper()
+	free, nodes := 0, 0
+	seen := make([]bool, c.size())
+	var walk func(parent int32)
+	walk = func(parent int32) {
+		before := none
+		for n := c.first(parent); n != none; n = c.next[n] {
+			if seen[n] || c.state[n] != cellNode || c.parent[n] != parent || c.prev[n] != before {
+				t.Fatalf("node %d: seen %v state %d parent %d (want %d) prev %d (want %d)", n, seen[n], c.state[n], c.parent[n], parent, c.prev[n], before)
+			}
+			seen[n] = true
+			nodes++
+			walk(n)
+			before = n
+		}
+	}
+	for r := range c.roots {
+		walk(^int32(r))
+	}
+	for i := range c.state {
+		bit := c.free[i/64]>>(i%64)&1 == 1
+		if bit != (c.state[i] == cellFree) {
+			t.Fatalf("row %d: free bit %v, state %d", i, bit, c.state[i])
+		}
+		if bit {
+			free++
+		}
+		if c.state[i] == cellNode && !seen[i] {
+			t.Fatalf("row %d is a node that no root reaches", i)
+		}
+	}
+	if free != c.nfree {
+		t.Fatalf("%d rows free, account says %d", free, c.nfree)
+	}
+	return nodes
+}
+
+func TestCellsTakeLowestRun(t *testing.T) {
+	c := newCells(200)
+	a, _ := c.take(nil, 3)
+	b, _ := c.take(nil, 70)
+	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
+		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
+	}
+	c.give(1)
+	if d, _ := c.take(nil, 2); d[0] != 73 || d[1] != 74 {
+		t.Errorf("two rows: %v, want the lowest run 73 74", d)
+	}
+	if d, _ := c.take(nil, 1); d[0] != 1 {
+		t.Errorf("one row: %v, want 1", d)
+	}
+	if _, ok := c.take(nil, 200); ok {
+		t.Error("took more than there is")
+	}
+}
+
+// TestCellsRandom runs sequences over few texts and few rows, and holds the account against the sequences' own view after every step.
+func TestCellsRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := newCells(96)
+	type seq struct {
+		key  string
+		ids  []int32
+		path []int32
+	}
+	var live []*seq
+	tip := func(s *seq) int32 {
+		if len(s.path) == 0 {
+			return c.root(s.key)
+		}
+		return s.path[len(s.path)-1]
+	}
+	for step := range 20000 {
+		switch k := rng.IntN(3); {
+		case k == 0 && len(live) < 6:
+			s := &seq{key: []string{"", "b"}[rng.IntN(2)]}
+			for range rng.IntN(12) {
+				s.ids = append(s.ids, int32(rng.IntN(2)))
+			}
+			s.path = c.match(nil, c.root(s.key), s.ids, len(s.ids))
+			for i, n := range s.path {
+				if c.token[n] != s.ids[i] {
+					t.Fatalf("step %d: matched the wrong text", step)
+				}
+			}
+			s.ids = s.ids[:len(s.path)]
+			c.hold(tip(s))
+			live = append(live, s)
+		case k == 1 && len(live) > 0:
+			s := live[rng.IntN(len(live))]
+			n := 1 + rng.IntN(5)
+			rows, ok := c.take(nil, n)
+			if !ok {
+				continue
+			}
+			keep := rng.IntN(n + 1)
+			old := tip(s)
+			for i, r := range rows {
+				if i >= keep {
+					c.give(r)
+					continue
+				}
+				id := int32(rng.IntN(2))
+				c.attach(r, tip(s), id)
+				s.path, s.ids = append(s.path, r), append(s.ids, id)
+			}
+			c.hold(tip(s))
+			c.release(old)
+		case k == 2 && len(live) > 0:
+			i := rng.IntN(len(live))
+			c.release(tip(live[i]))
+			live = slices.Delete(live, i, i+1)
+		}
+		if step%37 == 0 {
+			c.check(t)
+		}
+		for _, s := range live {
+			parent := c.root(s.key)
+			for i, n := range s.path {
+				if c.state[n] != cellNode || c.token[n] != s.ids[i] || c.parent[n] != parent {
+					t.Fatalf("step %d: row %d no longer holds a living sequence's token", step, n)
+				}
+				parent = n
+			}
+		}
+	}
+	for _, s := range live {
+		c.release(tip(s))
+	}
+	c.forget()
+	if n := c.check(t); n != 0 || c.nfree != c.size() {
+		t.Errorf("%d nodes left after forgetting everything", n)
+	}
+}

@@ -1,0 +1,34 @@
+package engine
+
+import "time"
+
+// costs is what passes take on this card, measured at load and corrected while running: a fixed time for each shape group and one for each
+// row that goes through the head.
+type costs struct {
+	group []float64 // seconds; 0 is unknown
+	head  float64
+}
+
+// settle is how much a single pass moves an estimate.
+const settle = 0.1
+
+func (c *costs) predict(group, wants int) time.Duration {
+	return time.Duration((c.group[group] + float64(wants)*c.head) * float64(time.Second))
+}
+
+// observe corrects the estimates by what a pass took. The error is shared in proportion: one pass cannot tell layers from head.
+func (c *costs) observe(group, wants int, took time.Duration) {
+	t := took.Seconds()
+	if c.group[group] == 0 {
+		c.group[group] = max(t-float64(wants)*c.head, t/10)
+		return
+	}
+	want := c.group[group] + float64(wants)*c.head
+	f := 1 + settle*(t/want-1)
+	// One slow pass (a page fault, another program) must not turn the choice over.
+	f = min(max(f, 0.8), 1.25)
+	c.group[group] *= f
+	if wants > 0 {
+		c.head *= f
+	}
+}

@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// OpenOptions says how a package is put on a card. The zero value opens the best device there is for this model alone.
+type OpenOptions struct {
+	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Unused where Card is set.
+	Device string
+	// Card is an open card to load the model on, besides what is on it already. The model does not close it.
+	Card *Card
+	// CardOptions are for the card that Open opens itself.
+	CardOptions CardOptions
+	// Name is what errors and Info call the model; empty for the package's own name.
+	Name string
+	// Template stands in for the package's own.
+	Template chat.Template
+	// Parallel is how many sequences run at once at most; 0 means 32. MaxQueue is how many more may wait; 0 means 512.
+	Parallel, MaxQueue int
+	// Context lowers the model's context; 0 leaves it.
+	Context int
+	// Timeout bounds one pass in the library; 0 means 60 s.
+	Timeout time.Duration
+	// Progress is called after each file is loaded, from the card's goroutine.
+	Progress func(done, total int)
+	// Proven, when not nil, is taken as what the card can do instead of probing it.
+	Proven *Proven
+	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
+	Remember string
+}
+
+// Open loads the package in the folder dir. The caller closes the model, which closes the package, and the card unless it was given.
+// Errors: models' for a bad package, axcl's from the card, *MemoryError when it cannot fit, ctx's.
+func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
+	p, err := models.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, err := OpenPackage(ctx, p, o)
+	if err != nil {
+		_ = p.Close()
+	}
+	return m, err
+}
+
+// MemoryError is a model that does not fit on the card.
+type MemoryError struct {
+	Name       string
+	Need, Free int64
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("engine: %s needs %s of card memory, %s is free: stop another model, or choose a smaller one", e.Name,
+		models.HumanBytes(e.Need), models.HumanBytes(e.Free))
+}
+
+// Is makes a MemoryError an axcl.ErrMemory.
+func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
+
+// OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
+func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+	for i, f := range p.Facts {
+		if f.Kind == models.LinearAttention || f.Shares {
+			return nil, fmt.Errorf("%w: layer %d of %s has a state instead of a cache (%s), which axle does not run yet", ErrUnsupported, i, p.Name, f.Kind)
+		}
+	}
+	words, err := p.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	tmpl := o.Template
+	if tmpl == nil {
+		if tmpl, err = p.Template(); err != nil {
+			return nil, err
+		}
+	}
+	sampling, err := mergeSampling(p.Sampling)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	card := o.Card
+	if card == nil {
+		if card, err = OpenCard(func() (axcl.Device, string, error) { return cards.Open(o.Device) }, o.CardOptions); err != nil {
+			return nil, err
+		}
+	}
+	b := &cardBackend{card: card, own: o.Card == nil, words: words, sampling: sampling, pooling: p.Pooling == "mean", release: p.Close}
+	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
+		CardBytes: p.Memory().Card, Device: card.Info().ID}
+	if o.Name != "" {
+		b.info.Name = o.Name
+	}
+	if err := card.load(ctx, p, b, o); err != nil {
+		if b.own {
+			_ = card.Close()
+		}
+		return nil, err
+	}
+	b.info.Context = min(b.info.Context, b.m.shape.Cells)
+	if o.Context > 0 {
+		b.info.Context = min(b.info.Context, o.Context)
+	}
+	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: words}), nil
+}
+
+// load puts the package on the card: memory first, then the layers, then what the card is measured and proven to do.
+func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o OpenOptions) error {
+	stop, err := p.StopIDs()
+	if err != nil {
+		return err
+	}
+	return c.Do(ctx, func(dev axcl.Device) error {
+		info, err := dev.Info()
+		if err != nil {
+			return err
+		}
+		if need := p.Memory().Card; info.TotalCMM > 0 && need > info.FreeCMM {
+			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
+		}
+		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Progress: o.Progress, Timeout: o.Timeout})
+		if err != nil {
+			return err
+		}
+		m := newLM(c, model, p.Embed, b.words, stop, o)
+		if err := m.prove(ctx, p, o); err != nil {
+			_ = model.Close()
+			return err
+		}
+		b.m = m
+		c.attach(m)
+		c.refresh()
+		return nil
+	})
+}
+
+// mergeSampling puts a package's own defaults over Ollama's.
+func mergeSampling(s models.Sampling) (sampler.Params, error) {
+	p := sampler.Defaults()
+	for _, f := range []struct {
+		to   *float32
+		from *float64
+	}{{&p.Temperature, s.Temperature}, {&p.TopP, s.TopP}, {&p.MinP, s.MinP}, {&p.RepeatPenalty, s.RepetitionPenalty},
+		{&p.FrequencyPenalty, s.FrequencyPenalty}, {&p.PresencePenalty, s.PresencePenalty}} {
+		if f.from != nil {
+			*f.to = float32(*f.from)
+		}
+	}
+	if s.TopK != nil {
+		p.TopK = *s.TopK
+	}
+	if s.PenaltyWindow != nil {
+		p.RepeatLastN = *s.PenaltyWindow
+	}
+	if err := p.Check(); err != nil {
+		return p, fmt.Errorf("the package's sampling defaults: %w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// share is a sequence's part of a pass: ids[from:from+n] and then its drafts.
+type share struct {
+	s     *seq
+	from  int // index into s.ids of the first row
+	n     int // rows of known ids
+	draft []int32
+	row   int // first row in the pass
+	want  int // index of its first wanted row in Pass.Want, or −1
+}
+
+func (h *share) rows() int { return h.n + len(h.draft) }
+
+// plan chooses the next pass: who takes part, with how many rows.
+//
+// The sequence that waited longest leads. It goes alone on the decode group, or in a wide pass with all the others that reach, whichever
+// gives more rows for the time: a wide pass costs what its group costs, however many rows it carries, and every row alone costs the
+// decode group. Rows that must go through the head cost the same either way and do not count.
+func (m *lm) plan() []share {
+	ready := m.ready[:0]
+	for _, s := range m.running {
+		if !s.box.full() {
+			m.adopt(s)
+			ready = append(ready, s)
+		}
+	}
+	m.ready = ready
+	if len(ready) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ready, func(a, b *seq) int {
+		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
+	})
+	lead := ready[0]
+	m.shares = m.shares[:0]
+	if m.wide == 0 || lead.reach() > m.wideReach {
+		return m.alone(lead)
+	}
+	if !m.proven.Mixed {
+		ready = ready[:1]
+	}
+	if m.fill(ready) {
+		return m.shares
+	}
+	m.shares = m.shares[:0]
+	return m.alone(lead)
+}
+
+// alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does.
+func (m *lm) alone(s *seq) []share {
+	m.shares = append(m.shares, share{s: s, from: len(s.path), n: 1})
+	return m.shares
+}
+
+// adopt moves a sequence over ids that another one has put through the card in the meantime.
+func (m *lm) adopt(s *seq) {
+	for s.pending() > 1 && m.proven.Scatter {
+		n := m.cells.find(s.tip(m.cells), s.ids[len(s.path)])
+		if n == none {
+			return
+		}
+		s.step(m.cells, n)
+		s.usage.Cached++
+	}
+}
+
+// fill builds the wide pass with the best use of its time, and reports whether it beats one row alone for the leader (ready[0]).
+func (m *lm) fill(ready []*seq) bool {
+	// Sequences that reach far make the pass dearer for all. Try the reaches in use as limits, lowest first.
+	leadReach := ready[0].reach()
+	limits := m.limits[:0]
+	for _, s := range ready {
+		if r := s.reach(); r >= leadReach && r <= m.wideReach {
+			if g := m.shape.GroupFor(m.minWide, r); g >= 0 && !slices.Contains(limits, m.shape.Groups[g].Cells) {
+				limits = append(limits, m.shape.Groups[g].Cells)
+			}
+		}
+	}
+	m.limits = limits
+	one := m.costs.group[m.decode]
+	best, bestLimit := 1.0, -1
+	for _, limit := range limits {
+		rows := 0
+		for _, s := range ready {
+			if s.reach() <= limit {
+				rows += min(s.pending(), m.wide)
+			}
+		}
+		rows = min(rows, m.wide)
+		g := m.shape.GroupFor(max(rows, 2), limit)
+		if rows < 2 || g < 0 {
+			continue
+		}
+		// How many times faster than the same rows one by one.
+		if gain := float64(rows) * one / m.costs.group[g]; gain > best {
+			best, bestLimit = gain, limit
+		}
+	}
+	spec := m.draft(ready, bestLimit, best)
+	if bestLimit < 0 && !spec {
+		return false
+	}
+	if bestLimit < 0 {
+		bestLimit = m.shape.Groups[m.shape.GroupFor(m.minWide, leadReach)].Cells
+	}
+	room := m.wide
+	// Running answers first, one row each, then prompts in turn.
+	for _, s := range ready {
+		if s.reach() <= bestLimit && s.pending() == 1 && room > 0 {
+			h := share{s: s, from: len(s.path), n: 1, draft: s.spec.draft}
+			h.draft = h.draft[:min(len(h.draft), room-1)]
+			room -= h.rows()
+			m.shares = append(m.shares, h)
+		}
+	}
+	for _, s := range ready {
+		if s.reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
+			continue
+		}
+		n := min(s.pending(), room)
+		room -= n
+		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n})
+	}
+	return len(m.shares) > 0
+}
+
+// twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
+func (m *lm) twin(s *seq) bool {
+	if !m.proven.Scatter {
+		return false
+	}
+	for i := range m.shares {
+		o := m.shares[i].s
+		if o.job.Key == s.job.Key && len(o.path) == len(s.path) && o.tip(m.cells) == s.tip(m.cells) && o.ids[len(o.path)] == s.ids[len(s.path)] {
+			return true
+		}
+	}
+	return false
+}
+
+// build fills m.pass from the shares. It fails with errNoCells, having taken nothing, when there are not enough cells.
+func (m *lm) build() error {
+	p := &m.pass
+	rows := 0
+	for i := range m.shares {
+		m.shares[i].row = rows
+		rows += m.shares[i].rows()
+	}
+	var ok bool
+	if m.taken, ok = m.cells.take(m.taken[:0], rows); !ok {
+		return errNoCells
+	}
+	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
+	p.Hidden = grow(p.Hidden, rows*m.shape.Hidden)
+	p.Pos = grow(p.Pos, rows*m.shape.Pos)
+	p.Cell = grow(p.Cell, rows)
+	p.SeeCells = grow(p.SeeCells, rows*cw)
+	p.SeeRows = grow(p.SeeRows, rows*rw)
+	clear(p.SeeRows)
+	p.Want = p.Want[:0]
+	argmax := true
+	for i := range m.shares {
+		h := &m.shares[i]
+		s := h.s
+		h.want = -1
+		for j := range h.rows() {
+			r := h.row + j
+			id := int32(0)
+			if j < h.n {
+				id = s.ids[h.from+j]
+			} else {
+				id = h.draft[j-h.n]
+			}
+			if err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id); err != nil {
+				m.giveBack()
+				return err
+			}
+			for k := range m.shape.Pos {
+				p.Pos[r*m.shape.Pos+k] = uint32(h.from + j)
+			}
+			p.Cell[r] = uint32(m.taken[r])
+			copy(p.SeeCells[r*cw:(r+1)*cw], s.see)
+			for e := h.row; e < r; e++ {
+				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
+			}
+			if h.from+j >= len(s.ids)-1 || s.embed != nil && s.embed.mean {
+				if h.want < 0 {
+					h.want = len(p.Want)
+				}
+				p.Want = append(p.Want, r)
+			}
+		}
+		argmax = argmax && s.greedy
+	}
+	p.Logits, p.Argmax = nil, nil
+	if len(p.Want) > 0 {
+		if argmax {
+			m.argmax = grow(m.argmax, len(p.Want))
+			p.Argmax = m.argmax
+		} else {
+			m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
+			p.Logits = m.logits
+		}
+	}
+	return nil
+}
+
+var errNoCells = fmt.Errorf("engine: no cells left")
+
+// giveBack returns the cells that build took.
+func (m *lm) giveBack() {
+	for _, n := range m.taken {
+		m.cells.give(n)
+	}
+	m.taken = m.taken[:0]
+}
+
+// grow gives a slice of length n, its contents undefined, reusing memory where it is long enough.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/4)
+	}
+	return s[:n]
+}

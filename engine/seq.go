@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer"
+)
+
+// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The worker owns every field but box, gone and
+// ctx, through which the caller takes tokens and leaves.
+type seq struct {
+	ctx  context.Context
+	gone atomic.Bool // the caller left
+	box  mailbox
+
+	job     Job
+	ids     []int32 // prompt and answer
+	path    []int32 // the cells of ids[:len(path)]
+	see     []uint64
+	sampler *sampler.Sampler
+	text    *tokenizer.Stream
+	greedy  bool // the largest logit is all that is needed
+	embed   *embedding
+	spec    speculator
+
+	served  uint64 // the pass that last carried a row of it
+	admit   uint64 // order of admission: the youngest is preempted first
+	retried bool
+	usage   Usage
+	asked   time.Duration // when it was submitted, admitted, and gave its first token, by the card's clock
+	started time.Duration
+	first   time.Duration
+}
+
+// root is where the sequence's texts hang.
+func (s *seq) tip(c *cells) int32 {
+	if len(s.path) == 0 {
+		return c.root(s.job.Key)
+	}
+	return s.path[len(s.path)-1]
+}
+
+// pending is how many ids have not been through the card.
+func (s *seq) pending() int { return len(s.ids) - len(s.path) }
+
+// reach is one more than the highest cell the sequence sees.
+func (s *seq) reach() int {
+	for w := len(s.see) - 1; w >= 0; w-- {
+		if v := s.see[w]; v != 0 {
+			n := w * 64
+			for v != 0 {
+				v >>= 1
+				n++
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// stand puts the sequence on path, holding its last node.
+func (s *seq) stand(c *cells, path []int32) {
+	c.release(s.tip(c))
+	s.path = path
+	c.hold(s.tip(c))
+	clear(s.see)
+	for _, n := range path {
+		s.see[n/64] |= 1 << (n % 64)
+	}
+}
+
+// step moves the sequence one node on.
+func (s *seq) step(c *cells, n int32) {
+	c.release(s.tip(c))
+	s.path = append(s.path, n)
+	c.hold(n)
+	s.see[n/64] |= 1 << (n % 64)
+}
+
+// mailbox carries tokens from the worker to the caller. The worker never waits: what the caller does not take stays here, and a sequence
+// whose box is full is not given rows until there is room.
+type mailbox struct {
+	mu     sync.Mutex
+	tokens []Token
+	err    error
+	closed bool
+	wake   chan struct{}
+}
+
+// boxRoom is how many tokens wait for a slow reader before its sequence does.
+const boxRoom = 1024
+
+func (b *mailbox) put(t Token) {
+	b.mu.Lock()
+	if !b.closed {
+		b.tokens = append(b.tokens, t)
+		b.closed = t.Final != ""
+	}
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *mailbox) fail(err error) {
+	b.mu.Lock()
+	if !b.closed {
+		b.err, b.closed = err, true
+	}
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *mailbox) signal() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves what is there into buf.
+func (b *mailbox) take(buf []Token) (tokens []Token, err error, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	tokens = append(buf[:0], b.tokens...)
+	b.tokens = b.tokens[:0]
+	return tokens, b.err, b.closed
+}
+
+func (b *mailbox) full() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.tokens) >= boxRoom
+}

@@ -1,0 +1,148 @@
+package engine
+
+// Speculation guesses the next tokens from the text so far (prompt lookup): where the last three tokens occurred before, what followed
+// then may follow now. Guesses ride along as further rows of a wide pass, and a guess counts only if the sampler, given the logits of the
+// row before it, draws that very token: the output is what it would have been, greedy or sampled.
+//
+// Whether guessing pays is measured without paying for it: a guess that was not sent to the card is still compared with the token that
+// came, so that a text which does not repeat itself never costs anything.
+
+// speculator is a sequence's memory of where three-token strings occurred.
+type speculator struct {
+	table []int32 // by hash of a three-token string: the index after it, 0 for none
+	known int     // strings that end before ids[known] are in the table
+	draft []int32 // guesses for the tokens after ids, for this pass
+	guess int32   // the first guess, sent or not; none where there is none
+	rate  float64 // how often the first guess was right, recent ones first
+	off   bool
+}
+
+const (
+	gram      = 3
+	maxDraft  = 16
+	rateAlpha = 0.15
+)
+
+func gramHash(ids []int32, size int) int {
+	h := uint64(14695981039346656037)
+	for _, id := range ids {
+		h = (h ^ uint64(uint32(id))) * 1099511628211
+	}
+	return int((h ^ h>>29) & uint64(size-1))
+}
+
+// look finds what followed the last three tokens before, at most n tokens, as a slice of ids.
+func (sp *speculator) look(ids []int32, n, context int) []int32 {
+	if sp.table == nil {
+		size := 1024
+		for size < 2*context {
+			size *= 2
+		}
+		sp.table = make([]int32, size)
+	}
+	// The string at the very end is looked up, not stored: it would find itself.
+	for ; sp.known < len(ids); sp.known++ {
+		if sp.known >= gram {
+			sp.table[gramHash(ids[sp.known-gram:sp.known], len(sp.table))] = int32(sp.known)
+		}
+	}
+	if len(ids) < gram {
+		return nil
+	}
+	tail := ids[len(ids)-gram:]
+	at := int(sp.table[gramHash(tail, len(sp.table))])
+	if at < gram || at >= len(ids) {
+		return nil
+	}
+	for i, id := range tail {
+		if ids[at-gram+i] != id {
+			return nil
+		}
+	}
+	return ids[at:min(len(ids), at+n)]
+}
+
+// reset forgets places, not the rate: the ids were cut.
+func (sp *speculator) reset() {
+	clear(sp.table)
+	sp.known = 0
+}
+
+// learn takes the token that came.
+func (sp *speculator) learn(id int32) {
+	if sp.guess == none {
+		return
+	}
+	hit := 0.0
+	if sp.guess == id {
+		hit = 1
+	}
+	sp.rate += rateAlpha * (hit - sp.rate)
+	sp.guess = none
+}
+
+// draft decides for the next pass how many guesses each running answer sends along, and reports whether a wide pass pays because of them
+// where it would not without (limit < 0). gain is what the wide pass without guesses brings over rows alone.
+func (m *lm) draft(ready []*seq, limit int, gain float64) bool {
+	pays := limit >= 0 && gain > 1
+	if limit < 0 {
+		limit = m.wideReach
+	}
+	answers, reach := 0, 0
+	for _, s := range ready {
+		s.spec.draft = nil
+		if s.pending() == 1 && s.reach() <= limit && s.embed == nil {
+			answers++
+			reach = max(reach, s.reach())
+		}
+	}
+	g := m.shape.GroupFor(m.minWide, reach)
+	if answers == 0 || g < 0 || !m.proven.Chunk {
+		return false
+	}
+	wide, head, one := m.costs.group[g], m.costs.head, m.costs.group[m.decode]
+	// A guess costs a row of the head, and saves with its probability a share of a pass.
+	worth := wide/float64(answers) + head
+	tokens, rows := 0.0, 0
+	for _, s := range ready {
+		if s.pending() != 1 || s.reach() > limit || s.embed != nil {
+			continue
+		}
+		rows++
+		tokens++
+		s.spec.guess = none
+		if s.spec.off {
+			continue
+		}
+		most := min(maxDraft, s.room()-1, m.wide/answers-1)
+		found := s.spec.look(s.ids, max(most, 1), m.shape.Cells)
+		if len(found) == 0 {
+			continue
+		}
+		s.spec.guess = found[0]
+		n, p := 0, s.spec.rate
+		for n < min(most, len(found)) && p*worth > head*1.1 {
+			tokens += p
+			p *= s.spec.rate
+			n++
+		}
+		s.spec.draft = found[:n]
+		rows += n
+	}
+	if pays {
+		return true
+	}
+	// Without guesses each answer would take one row alone.
+	if rows > answers && tokens/(wide+float64(rows)*head) > 1.05/(one+head) {
+		return true
+	}
+	for _, s := range ready {
+		s.spec.draft = nil
+	}
+	return false
+}
+
+// room is how many more tokens the sequence may bring.
+func (s *seq) room() int {
+	return min(s.job.Limit-s.usage.Output, s.job.NumCtx-len(s.ids))
+}
