@@ -106,7 +106,9 @@ func (d *rootDisk) SyncDir(name string) error {
 	return nil
 }
 
-func (d *rootDisk) Stat(name string) (fs.FileInfo, error) { return d.root.Stat(filepath.FromSlash(name)) }
+func (d *rootDisk) Stat(name string) (fs.FileInfo, error) {
+	return d.root.Stat(filepath.FromSlash(name))
+}
 
 func (d *rootDisk) ReadDir(name string) ([]fs.DirEntry, error) {
 	return fs.ReadDir(d.root.FS(), name)

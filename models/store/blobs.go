@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/axle-llm/axle/models"
+)
+
+func randomName() string { return rand.Text()[:16] }
+
+// HasBlob says whether a blob is in the store, and how large it is.
+func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
+	st, err := s.disk.Stat("blobs/" + d.File())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("models: %w", err)
+	}
+	return st.Size(), true, nil
+}
+
+// PutBlob stores what r gives as the blob d. created is false when the blob was there already, and r then unread. Content that is not d's
+// leaves nothing and fails with [ErrMismatch], in Ollama's words.
+func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (created bool, err error) {
+	if _, ok, err := s.HasBlob(d); ok || err != nil {
+		return false, err
+	}
+	got, _, err := s.put(ctx, &d, r)
+	if err != nil {
+		return false, err
+	}
+	return got == d, nil
+}
+
+// put writes r under another name, syncs, and renames it to its digest; want may be nil.
+func (s *Store) put(ctx context.Context, want *models.Digest, r io.Reader) (d models.Digest, size int64, err error) {
+	if err := mkdirs(s.disk, "blobs"); err != nil {
+		return d, 0, fmt.Errorf("models: %w", err)
+	}
+	tmp := "blobs/tmp-" + randomName()
+	f, err := s.disk.Create(tmp)
+	if err != nil {
+		return d, 0, fmt.Errorf("models: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = s.disk.Remove(tmp)
+		}
+	}()
+	h := sha256.New()
+	size, err = copyCtx(ctx, io.MultiWriter(f, h), r)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return d, size, fmt.Errorf("models: %s: %w", s.where(tmp), err)
+	}
+	h.Sum(d[:0])
+	if want != nil && d != *want {
+		return d, size, fmt.Errorf("%w, expected %q, got %q", ErrMismatch, want, d)
+	}
+	return d, size, s.adopt(tmp, d)
+}
+
+// adopt gives a synced file its name as a blob.
+func (s *Store) adopt(name string, d models.Digest) error {
+	to := "blobs/" + d.File()
+	if err := s.disk.Rename(name, to); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	if err := s.disk.SyncDir(path.Dir(to)); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	return nil
+}
+
+// hashBlob reads a file back from disk whole.
+func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, size int64, err error) {
+	f, err := s.disk.Open(name)
+	if err != nil {
+		return d, 0, fmt.Errorf("models: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if size, err = copyCtx(ctx, h, f); err != nil {
+		return d, size, fmt.Errorf("models: %s: %w", s.where(name), err)
+	}
+	h.Sum(d[:0])
+	return d, size, nil
+}
+
+// Verify reads every file of a model back and compares its hash. report is called after each file with what was wrong with it, or nil; it may
+// be nil. The error joins all that was wrong. For a package in place or built in there are no hashes to compare with: it is opened, which
+// checks shapes and sizes, unless it brings a SHA256SUMS file.
+func (s *Store) Verify(ctx context.Context, name string, report func(file string, size int64, err error)) error {
+	m, err := s.Get(name)
+	if err != nil {
+		return err
+	}
+	if report == nil {
+		report = func(string, int64, error) {}
+	}
+	if m.m.Axle.Folder != "" || m.m.Axle.Builtin != "" {
+		return m.verifyOpened(ctx, report)
+	}
+	var errs []error
+	for _, l := range m.m.Layers {
+		label := l.Name
+		if label == "" {
+			label = path.Base(l.MediaType)
+		}
+		d, size, err := s.hashFile(ctx, blobPath(l))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, fs.ErrNotExist):
+			err = &models.Error{Path: s.where(blobPath(l)), What: label + " is missing", Fix: "pull the model again", Err: models.ErrMissing}
+		case err == nil && d != l.Digest:
+			err = fmt.Errorf("models: %s (%s): %w, expected %q, got %q; delete the file and pull the model again", s.where(blobPath(l)), label, ErrMismatch, l.Digest, d)
+		}
+		report(label, size, err)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,270 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/axle-llm/axle/models"
+)
+
+// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders.
+func (s *Store) inPlace() []*Model {
+	var out []*Model
+	for _, p := range s.paths {
+		abs, err := filepath.Abs(p)
+		if err != nil {
+			continue
+		}
+		findPackages(abs, nil, func(dir string, rel []string) {
+			if len(rel) == 0 {
+				rel = []string{filepath.Base(dir)}
+			}
+			n, ok := folderName(rel)
+			if !ok {
+				return
+			}
+			if m := s.folderModel(n, dir); m != nil {
+				out = append(out, m)
+			}
+		})
+	}
+	return out
+}
+
+// findPackages calls found for dir if it is a package, else for the packages up to two levels below.
+func findPackages(dir string, rel []string, found func(dir string, rel []string)) {
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) > 10000 {
+		return
+	}
+	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
+	if hub || marked(list) {
+		found(dir, rel)
+		return
+	}
+	if len(rel) == 2 {
+		return
+	}
+	for _, e := range list {
+		sub := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if st, err := os.Stat(sub); err == nil && st.IsDir() { // Stat: a link to a folder is how people add one
+			findPackages(sub, append(rel[:len(rel):len(rel)], e.Name()), found)
+		}
+	}
+}
+
+// marked says whether a folder's own entries are those of a package, in any layout.
+func marked(list []os.DirEntry) bool {
+	for _, e := range list {
+		name := e.Name()
+		switch {
+		case strings.HasSuffix(name, ".axmodel"), name == "config.json", name == "post_config.json", name == "vlm" && e.IsDir(),
+			strings.HasPrefix(name, "run_") && strings.HasSuffix(name, ".sh"),
+			strings.HasPrefix(name, "mode_") && strings.HasSuffix(name, ".json"):
+			return true
+		}
+	}
+	return false
+}
+
+// folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and models--AXERA-TECH--Qwen3-0.6B as the same.
+func folderName(rel []string) (models.Name, bool) {
+	last := rel[len(rel)-1]
+	if repo, ok := strings.CutPrefix(last, "models--"); ok {
+		if org, name, ok := strings.Cut(repo, "--"); ok {
+			rel = []string{org, name}
+			last = name
+		}
+	}
+	model, tag, _ := strings.Cut(last, ":")
+	text := clean(model, true)
+	if tag = clean(tag, true); tag != "" {
+		text += ":" + tag
+	}
+	if len(rel) > 1 {
+		if ns := clean(rel[len(rel)-2], false); ns != "" {
+			text = ns + "/" + text
+		}
+	}
+	n, err := models.ParseName(text)
+	return n, err == nil
+}
+
+// clean replaces what a part of a name may not hold.
+func clean(s string, dots bool) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || dots && r == '.' {
+			return r
+		}
+		return '-'
+	}, s)
+	s = strings.TrimLeft(s, "-.")
+	return s[:min(len(s), 80)]
+}
+
+// folderModel describes a package in place by its listing; nil when no file in it is a compiled model.
+func (s *Store) folderModel(n models.Name, dir string) *Model {
+	m := &Model{Name: n, Folder: dir, s: s, m: &manifest{Axle: &origin{Folder: dir}}}
+	if !m.listing() {
+		return nil
+	}
+	return m
+}
+
+// listing fills size, time and digest from names, sizes and times of the folder's files.
+func (m *Model) listing() bool {
+	h := sha256.New()
+	compiled, entries := false, 0
+	_ = filepath.WalkDir(m.Folder, func(p string, d fs.DirEntry, err error) error {
+		if entries++; entries > 20000 {
+			return fs.SkipAll
+		}
+		if err != nil {
+			return nil
+		}
+		rel, rerr := filepath.Rel(m.Folder, p)
+		if rerr != nil {
+			return nil
+		}
+		if d.IsDir() {
+			if rel != "." && (strings.HasPrefix(d.Name(), ".") || strings.Count(rel, string(filepath.Separator)) > 4) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		st, err := os.Stat(p)
+		if err != nil || !st.Mode().IsRegular() {
+			return nil
+		}
+		compiled = compiled || strings.HasSuffix(p, ".axmodel")
+		if d.Type()&fs.ModeSymlink == 0 || strings.HasSuffix(p, ".axmodel") {
+			m.Size += st.Size()
+		}
+		if st.ModTime().After(m.ModifiedAt) {
+			m.ModifiedAt = st.ModTime()
+		}
+		m.Files = append(m.Files, FileInfo{Name: filepath.ToSlash(rel), Size: st.Size()})
+		fmt.Fprintf(h, "%s\x00%d\x00%d\x00", rel, st.Size(), st.ModTime().UnixNano())
+		return nil
+	})
+	m.Digest = hex.EncodeToString(h.Sum(nil))
+	return compiled
+}
+
+// builtins describes the packages that ship inside the program.
+func (s *Store) builtins() []*Model {
+	var out []*Model
+	for full, fsys := range s.builtin {
+		n, err := models.ParseName(full)
+		if err != nil {
+			continue
+		}
+		m := &Model{Name: n, Builtin: true, s: s, m: &manifest{Axle: &origin{Builtin: full}}, ModifiedAt: programTime()}
+		h := sha256.New()
+		err = fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			st, err := d.Info()
+			if err != nil {
+				return err
+			}
+			m.Size += st.Size()
+			m.Files = append(m.Files, FileInfo{Name: p, Size: st.Size()})
+			fmt.Fprintf(h, "%s\x00%d\x00", p, st.Size())
+			return nil
+		})
+		if err != nil {
+			continue
+		}
+		m.Digest = hex.EncodeToString(h.Sum(nil))
+		out = append(out, m)
+	}
+	return out
+}
+
+// programTime is when the program was built or installed, as far as its file tells.
+var programTime = sync.OnceValue(func() time.Time {
+	if exe, err := os.Executable(); err == nil {
+		if st, err := os.Stat(exe); err == nil {
+			return st.ModTime()
+		}
+	}
+	return time.Unix(0, 0).UTC()
+})
+
+// openBuiltin writes a built-in package to the store's cache, where libraries can open its files by path, and opens it there.
+func (s *Store) openBuiltin(full string) (*models.Package, error) {
+	fsys, ok := s.builtin[full]
+	if !ok {
+		return nil, fmt.Errorf("models: this program has no built-in model %s", full)
+	}
+	cache := s.disk.Path("cache")
+	if cache == "" {
+		return models.OpenFS(fsys, ".")
+	}
+	dir, err := models.Materialize(fsys, cache)
+	if err != nil {
+		return nil, err
+	}
+	return models.Open(dir)
+}
+
+// verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by opening it.
+func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, error)) error {
+	p, err := m.Open()
+	if err != nil {
+		report(m.Name.String(), m.Size, err)
+		return err
+	}
+	defer p.Close()
+	sums, err := fs.ReadFile(p.FS(), "SHA256SUMS")
+	if err != nil {
+		report("shapes and sizes; the package brings no hashes to compare with", p.Size, nil)
+		return nil
+	}
+	var errs []error
+	for sc := bufio.NewScanner(strings.NewReader(string(sums))); sc.Scan(); {
+		hexsum, name, ok := strings.Cut(strings.TrimSpace(sc.Text()), " ")
+		name = path.Clean(strings.TrimLeft(name, " *"))
+		want, derr := models.ParseDigest("sha256:" + hexsum)
+		if !ok || derr != nil || !fs.ValidPath(name) {
+			continue
+		}
+		size, err := sumFile(ctx, p.FS(), name, want)
+		report(name, size, err)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func sumFile(ctx context.Context, fsys fs.FS, name string, want models.Digest) (int64, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return 0, fmt.Errorf("models: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	size, err := copyCtx(ctx, h, f)
+	if err != nil {
+		return size, fmt.Errorf("models: %s: %w", name, err)
+	}
+	if got := models.Digest(h.Sum(nil)); got != want {
+		return size, fmt.Errorf("models: %s: %w, expected %q, got %q", name, ErrMismatch, want, got)
+	}
+	return size, nil
+}
