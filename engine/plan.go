@@ -97,7 +97,7 @@ func (m *lm) fill(ready []*seq) bool {
 		}
 		rows = min(rows, m.wide)
 		g := m.shape.GroupFor(max(rows, 2), limit)
-		if rows < 2 || g < 0 {
+		if rows < 2 || g < 0 || !m.proven.Chunk && rows < m.shape.Groups[g].Rows {
 			continue
 		}
 		// How many times faster than the same rows one by one.

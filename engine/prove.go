@@ -2,7 +2,13 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -11,9 +17,9 @@ import (
 
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do.
 //
-// Each probe sends rows together that were sent alone before, and compares what the last layer gives. A card that treats them wrongly gives
-// what it would for other positions or masks, so each probe also makes the wrong answer on purpose: the rows together must be much nearer
-// to the right one. That holds whatever the model's own rounding is.
+// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A card
+// that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose: what
+// comes must be much nearer to the right one. That holds whatever the model's own rounding is.
 func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if err := m.measure(ctx); err != nil {
 		return err
@@ -22,8 +28,233 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		m.proven = *o.Proven
 		return nil
 	}
-	m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
+	file := ""
+	if o.Remember != "" {
+		info := m.card.Info()
+		key := sha256.Sum256([]byte(strings.Join([]string{p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
+		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &m.proven) == nil {
+			return nil
+		}
+	}
+	if err := m.probe(ctx); err != nil {
+		return err
+	}
+	if file != "" {
+		// What cannot be remembered is probed again.
+		if b, err := json.Marshal(m.proven); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
+			_ = os.WriteFile(file, b, 0o644)
+		}
+	}
 	return nil
+}
+
+// trial is a row of a probe: a token at a position, kept in a cell, seeing cells and earlier rows.
+type trial struct {
+	id    int32
+	pos   uint32
+	cell  uint32
+	cells []uint32
+	rows  []int
+}
+
+// try sends the rows in one pass and gives each row's output of the last layer.
+func (m *lm) try(rows ...trial) ([][]uint16, error) {
+	n, h := len(rows), m.shape.Hidden
+	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
+	p := &axcl.Pass{Hidden: make([]uint16, n*h), Pos: make([]uint32, n*m.shape.Pos), Cell: make([]uint32, n),
+		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), HiddenOut: make([]uint16, n*h)}
+	for r, t := range rows {
+		if err := m.embed.Row(p.Hidden[r*h:(r+1)*h], t.id); err != nil {
+			return nil, err
+		}
+		for k := range m.shape.Pos {
+			p.Pos[r*m.shape.Pos+k] = t.pos
+		}
+		p.Cell[r] = t.cell
+		for _, c := range t.cells {
+			p.SeeCells[r*cw+int(c)/64] |= 1 << (c % 64)
+		}
+		for _, e := range t.rows {
+			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
+		}
+	}
+	if err := m.card.run(m.model, p, time.Minute); err != nil {
+		return nil, err
+	}
+	out := make([][]uint16, n)
+	for r := range out {
+		out[r] = p.HiddenOut[r*h : (r+1)*h]
+	}
+	return out, nil
+}
+
+// same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
+func same(right, got []uint16, wrong ...[]uint16) bool {
+	d := distance(right, got)
+	if math.IsNaN(d) {
+		return false
+	}
+	limit := 0.1
+	for _, w := range wrong {
+		if away := distance(right, w); away > 1e-6 {
+			limit = min(limit, away/2)
+		}
+	}
+	return d <= limit
+}
+
+// probe runs the probes.
+func (m *lm) probe(ctx context.Context) error {
+	const a, b = 4, 3 // rows of two short texts
+	if m.shape.Cells < 24 {
+		return nil
+	}
+	id := func(i int) int32 { return int32((i*37 + 3) % m.vocab()) }
+	cells := func(lo, n int) (c []uint32) {
+		for i := range n {
+			c = append(c, uint32(lo+i))
+		}
+		return c
+	}
+	var errs error
+	one := func(t trial) []uint16 {
+		if errs == nil {
+			errs = ctx.Err()
+		}
+		if errs != nil {
+			return make([]uint16, m.shape.Hidden)
+		}
+		out, err := m.try(t)
+		if err != nil {
+			errs = err
+			return make([]uint16, m.shape.Hidden)
+		}
+		return out[0]
+	}
+	// The right answers: each text alone, in cells 0, 1, 2 …, one row a pass. The second text's positions are far from the first's.
+	const far = 9
+	var rightA, rightB [][]uint16
+	for i := range b {
+		rightB = append(rightB, one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(i), cells: cells(0, i)}))
+	}
+	for i := range a {
+		rightA = append(rightA, one(trial{id: id(i), pos: uint32(i), cell: uint32(i), cells: cells(0, i)}))
+	}
+	// Wrong answers: the last row blind, and at another place.
+	blind := one(trial{id: id(a - 1), pos: a - 1, cell: 20})
+	shifted := one(trial{id: id(a - 1), pos: 0, cell: 20, cells: cells(0, a-1)})
+	if errs != nil {
+		return errs
+	}
+
+	// Scatter: the first text in cells that are out of order.
+	odd := []uint32{17, 6, 12, 3}
+	var got [][]uint16
+	for i := range a {
+		got = append(got, one(trial{id: id(i), pos: uint32(i), cell: odd[i], cells: odd[:i]}))
+	}
+	m.proven.Scatter = same(rightA[a-1], got[a-1], blind, shifted)
+
+	if m.wide == 0 || errs != nil {
+		return errs
+	}
+	// Chunk: the first text in one short call.
+	chunk := make([]trial, a)
+	for i := range chunk {
+		chunk[i] = trial{id: id(i), pos: uint32(i), cell: uint32(i)}
+		for e := range i {
+			chunk[i].rows = append(chunk[i].rows, e)
+		}
+	}
+	out, err := m.try(chunk...)
+	if err != nil {
+		return err
+	}
+	m.proven.Chunk = true
+	for i := range chunk {
+		m.proven.Chunk = m.proven.Chunk && same(rightA[i], out[i], rightA[(i+1)%a], blind)
+	}
+	// And what it kept must serve a later row.
+	after := one(trial{id: id(a - 1), pos: a - 1, cell: 20, cells: cells(0, a-1)})
+	m.proven.Chunk = m.proven.Chunk && same(rightA[a-1], after, blind, shifted)
+	if errs != nil || !m.proven.Chunk {
+		return errs
+	}
+
+	// Mixed: both texts in one call, either first. Each row is held against what it would be at the first row's position or with the
+	// other text in view.
+	m.proven.Mixed = true
+	for _, swap := range []bool{false, true} {
+		var rows []trial
+		var right [][]uint16
+		add := func(n, base, pos int, want [][]uint16) {
+			start := len(rows)
+			for i := range n {
+				t := trial{id: id(base + i), pos: uint32(pos + i), cell: uint32(len(rows))}
+				for e := range i {
+					t.rows = append(t.rows, start+e)
+				}
+				rows, right = append(rows, t), append(right, want[i])
+			}
+		}
+		if swap {
+			add(b, 10, far, rightB)
+			add(a, 0, 0, rightA)
+		} else {
+			add(a, 0, 0, rightA)
+			add(b, 10, far, rightB)
+		}
+		out, err := m.try(rows...)
+		if err != nil {
+			return err
+		}
+		for r := range rows {
+			// The wrong answers cost a pass each: only for the last row of the second text.
+			if r != len(rows)-1 {
+				m.proven.Mixed = m.proven.Mixed && same(right[r], out[r])
+				continue
+			}
+			w := rows[r]
+			all := cells(0, r)
+			mixedUp := one(trial{id: w.id, pos: w.pos, cell: 20, cells: all})
+			misplaced := one(trial{id: w.id, pos: rows[0].pos + uint32(r), cell: 20, cells: all[len(all)-len(w.rows):]})
+			m.proven.Mixed = m.proven.Mixed && errs == nil && same(right[r], out[r], mixedUp, misplaced)
+		}
+	}
+	if errs != nil || !m.proven.Mixed || !m.proven.Scatter || m.wideReach < 20 {
+		return errs
+	}
+	// The same with cells in view: the last rows of both texts, the texts lying apart.
+	for i := range b {
+		one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(8 + i), cells: cells(8, i)})
+	}
+	for i := range a {
+		one(trial{id: id(i), pos: uint32(i), cell: uint32(i), cells: cells(0, i)})
+	}
+	if errs != nil {
+		return errs
+	}
+	lastA := trial{id: id(a - 1), pos: a - 1, cell: 18, cells: cells(0, a-1)}
+	lastB := trial{id: id(10 + b - 1), pos: far + b - 1, cell: 19, cells: cells(8, b-1)}
+	blindB := one(trial{id: lastB.id, pos: lastB.pos, cell: 20})
+	if errs != nil {
+		return errs
+	}
+	for _, pair := range [][2]trial{{lastA, lastB}, {lastB, lastA}} {
+		out, err := m.try(pair[0], pair[1])
+		if err != nil {
+			return err
+		}
+		for r, t := range pair {
+			if t.id == lastA.id {
+				m.proven.Mixed = m.proven.Mixed && same(rightA[a-1], out[r], blind, shifted)
+			} else {
+				m.proven.Mixed = m.proven.Mixed && same(rightB[b-1], out[r], blindB)
+			}
+		}
+	}
+	return errs
 }
 
 // measure runs each shape group once, on cells that nobody uses yet.

@@ -1,0 +1,195 @@
+package axle
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/axle-llm/axle/"
+
+// forbidden lists imports that must not be, each with its reason. Prefixes of a path inside the module, and of what it may not import.
+var forbidden = []struct{ who, what, why string }{
+	{"axcl", module + "engine", "a card knows nothing of what is done with it"},
+	{"axcl", module + "models", "a card is given files, not packages"},
+	{"axcl", module + "server", "imports go one way: cmd, server, engine, axcl"},
+	{"axmodel", module + "engine", "a file format knows nothing of its users"},
+	{"axmodel", module + "models", "a file format knows nothing of its users"},
+	{"models", module + "engine", "imports go one way"},
+	{"models", module + "server", "imports go one way"},
+	{"models", module + "axcl/native", "packages are parsed in Go only, before any card sees them"},
+	{"sampler", module + "engine", "sampling knows nothing of cards"},
+	{"sampler", module + "axcl", "sampling knows nothing of cards"},
+	{"sampler", module + "models", "sampling knows nothing of packages"},
+	{"tokenizer", module + "engine", "words know nothing of cards"},
+	{"tokenizer", module + "axcl", "words know nothing of cards"},
+	{"tokenizer", module + "models", "words know nothing of packages"},
+	{"engine", module + "server", "imports go one way"},
+	{"engine", module + "axcl/native", "the engine takes whatever card it is given"},
+	{"engine", module + "axcl/soft", "the engine takes whatever card it is given"},
+	{"engine", "net/http", "only the server speaks HTTP"},
+	{"engine", "github.com/gin-gonic", "only the server speaks HTTP"},
+	{"server", module + "axcl/native", "the server knows nothing of C"},
+	{"server", module + "axcl/soft", "the server knows nothing of cards"},
+	{"server", "net/http/pprof", "debug endpoints are never on the API's listener"},
+	{"server/ollama", "net/http", "dialects are functions over wire types"},
+	{"server/openai", "net/http", "dialects are functions over wire types"},
+	{"server/anthropic", "net/http", "dialects are functions over wire types"},
+	{"server/vendor", "net/http", "dialects are functions over wire types"},
+	{"", "archive/", "no archive is ever unpacked"},
+	{"", "net/http/pprof", "debug endpoints are never on the API's listener"},
+	{"", "github.com/sugarme/tokenizer", "it cannot do the work: see RATIONALE.md"},
+	{"", "C", "only axcl/native is cgo"},
+	{"", "testing", "test code stays in tests"},
+}
+
+// allowed are the exceptions, each for a reason.
+var allowed = map[string]string{
+	"axcl/native C":               "the one binding",
+	"axcl/axcltest testing":       "it is test code for others' tests",
+	"axmodel/axmodeltest testing": "it is test code for others' tests",
+	"models/modelstest testing":   "it is test code for others' tests",
+	"server/servertest testing":   "it is test code for others' tests",
+}
+
+// goFiles calls f with every Go file of the module, parsed.
+func goFiles(t *testing.T, f func(name string, file *ast.File, src []byte)) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "build" || base == "dist" || base == "bin") {
+				return fs.SkipDir
+			}
+			if name != "." {
+				if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+					return fs.SkipDir // a nested module has its own laws
+				}
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(fset, name, src, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		f(filepath.ToSlash(name), file, src)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func within(dir, prefix string) bool {
+	return prefix == "" || dir == prefix || strings.HasPrefix(dir, prefix+"/")
+}
+
+func TestImports(t *testing.T) {
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		dir := path.Dir(name)
+		for _, spec := range file.Imports {
+			what, _ := strconv.Unquote(spec.Path.Value)
+			for _, law := range forbidden {
+				hit := what == law.what || strings.HasSuffix(law.what, "/") && strings.HasPrefix(what, law.what) || law.what != "net/http" && law.what != "C" && law.what != "testing" && strings.HasPrefix(what, law.what+"/")
+				if !within(dir, law.who) || !hit {
+					continue
+				}
+				if _, ok := allowed[dir+" "+law.what]; ok {
+					continue
+				}
+				t.Errorf("%s imports %s: %s", name, what, law.why)
+			}
+		}
+	})
+}
+
+func TestPackageComments(t *testing.T) {
+	commented := map[string]bool{}
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		dir := path.Dir(name)
+		commented[dir] = commented[dir] || file.Doc != nil && len(file.Doc.Text()) > 40
+		switch file.Name.Name {
+		case "util", "utils", "common", "helpers", "misc":
+			t.Errorf("%s: a package named %s says nothing", name, file.Name.Name)
+		}
+	})
+	for dir, ok := range commented {
+		if !ok {
+			t.Errorf("package in %s has no comment that says what it is for", dir)
+		}
+	}
+}
+
+// TestFileLength: a file over 600 lines says why at its top, with the words "This file is long".
+func TestFileLength(t *testing.T) {
+	goFiles(t, func(name string, _ *ast.File, src []byte) {
+		if n := strings.Count(string(src), "\n"); n > 650 && !strings.HasSuffix(name, "_test.go") {
+			head := strings.Join(strings.SplitN(string(src), "\n", 31)[:30], "\n")
+			if !strings.Contains(head, "This file is long") {
+				t.Errorf("%s has %d lines and no reason at its top (a comment that begins \"This file is long\")", name, n)
+			}
+		}
+	})
+}
+
+var target = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
+
+// TestMakefile: CI runs targets that help lists, and every target that the documents name is there.
+func TestMakefile(t *testing.T) {
+	b, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, m := range target.FindAllStringSubmatch(string(b), -1) {
+		have[m[1]] = true
+	}
+	for _, want := range strings.Fields("help build run test ci race nocgo asan sweep mutants fuzz sim arm64 bench lint") {
+		if !have[want] {
+			t.Errorf("Makefile has no documented target %q", want)
+		}
+	}
+	called := regexp.MustCompile("`make ([a-z0-9-]+)`")
+	docs, _ := filepath.Glob("docs/*.md")
+	for _, doc := range append(docs, "README.md", "CONTRIBUTING.md") {
+		f, err := os.Open(doc)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for sc := bufio.NewScanner(f); sc.Scan(); {
+			for _, m := range called.FindAllStringSubmatch(sc.Text(), -1) {
+				if !have[m[1]] {
+					t.Errorf("%s names `make %s`, which the Makefile has not", doc, m[1])
+				}
+			}
+		}
+		_ = f.Close()
+	}
+}
