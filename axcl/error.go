@@ -30,6 +30,7 @@ type Error struct {
 	Code  uint32
 	Path  string // the model file, where one was being loaded
 	Kind  error  // the sentinel this stands for, where Code alone does not tell; may be nil
+	Note  string // what else is known: what the machine shows, what to do; may be empty
 }
 
 // Error prints as "axcl: axclrtEngineExecute, layer 17: engine: execute failed (0x8030070c)".
@@ -44,13 +45,17 @@ func (e *Error) Error() string {
 	if e.Path != "" {
 		where += ", " + e.Path
 	}
-	return fmt.Sprintf("axcl: %s%s: %s (0x%08x)", e.Op, where, CodeText(e.Code), e.Code)
+	s := fmt.Sprintf("axcl: %s%s: %s (0x%08x)", e.Op, where, CodeText(e.Code), e.Code)
+	if e.Note != "" {
+		s += ": " + e.Note
+	}
+	return s
 }
 
-// Is matches the sentinel that the code stands for.
+// Is matches Kind, and the sentinel that the code stands for; a code that is not understood stands for ErrLost, but only without a Kind.
 func (e *Error) Is(target error) bool {
-	if e.Kind != nil && target == e.Kind {
-		return true
+	if e.Kind != nil && (target == e.Kind || !understood(e.Code)) {
+		return target == e.Kind
 	}
 	return target == sentinel(e.Code)
 }
@@ -69,7 +74,18 @@ var special = map[uint32]string{
 	0x0c81: "cannot open file", 0x0c82: "empty file", 0x0c83: "process not found", 0x0c84: "invalid path", 0x0c85: "cannot open channel", 0x0c86: "send failed", 0x0c87: "buffer too small",
 }
 
-func isAXCL(code uint32) bool { return code>>16&0xf0ff == 0x8030 && code>>24&0xf <= 2 }
+func isAXCL(code uint32) bool {
+	return code&0xf0ff0000 == 0x80300000 && code>>24&0xf <= 2 && int(code>>8&0xff) < len(subsystems)
+}
+
+// understood: the code is one that the vendor's scheme gives a meaning.
+func understood(code uint32) bool {
+	if !isAXCL(code) {
+		return false
+	}
+	id := int(code & 0xff)
+	return special[code&0xffff] != "" || id < len(common) && common[id] != ""
+}
 
 // CodeText says in words what an AXCL code means.
 func CodeText(code uint32) string {
@@ -91,7 +107,7 @@ func CodeText(code uint32) string {
 }
 
 func sentinel(code uint32) error {
-	if !isAXCL(code) {
+	if !understood(code) {
 		return ErrLost
 	}
 	sub, id := code>>8&0xff, code&0xff
@@ -104,26 +120,12 @@ func sentinel(code uint32) error {
 		return ErrNoDevice
 	case sub == 1 && id == 0x81, id == 8, id == 9, id == 0x0a:
 		return ErrLost
+	case sub == 2 && id == 0x84:
+		return ErrThread
 	}
 	return nil
 }
 
 // Fatal reports whether err leaves the device unusable: it is lost, it timed out, it fell out of step, or the code is unknown.
 // What a bad pass, a bad model, a lack of memory or a single failed execute leave behind is a device that still works.
-func Fatal(err error) bool {
-	if err == nil {
-		return false
-	}
-	if errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) {
-		return true
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	if !isAXCL(e.Code) || CodeText(e.Code) == "unknown error" {
-		return e.Kind == nil
-	}
-	id := e.Code & 0xff
-	return id < 0x80 && (int(id) >= len(common) || common[id] == "")
-}
+func Fatal(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) }

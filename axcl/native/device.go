@@ -1,0 +1,155 @@
+//go:build cgo && !fake && linux
+
+package native
+
+/*
+#include <stdlib.h>
+#include "native.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// closer is a model or a net of a device.
+type closer interface{ Close() error }
+
+type device struct {
+	lib    *library
+	c      *C.axn_card
+	index  int
+	id     int32
+	bus    string // PCIe address, where it is known
+	sys    string // its folder in sysfs, where there is one
+	open   []closer
+	lost   error // the fatal error, if there was one
+	closed bool
+}
+
+// ready is the first thing every call asks.
+func (d *device) ready() error {
+	switch {
+	case d.closed:
+		return axcl.ErrClosed
+	case C.axn_thread() != d.c.owner:
+		return axcl.ErrThread
+	case d.lost != nil:
+		return fmt.Errorf("axcl: %w, after: %w", axcl.ErrLost, d.lost)
+	}
+	return nil
+}
+
+// wrap makes an error of what C recorded, and abandons the card where it must.
+func (d *device) wrap(rc C.int, path string) error {
+	var err error
+	e := &d.c.err
+	switch rc {
+	case C.AXN_OK:
+		return nil
+	case C.AXN_THREAD:
+		return axcl.ErrThread
+	case C.AXN_GONE:
+		return fmt.Errorf("axcl: %w, after: %w", axcl.ErrLost, d.lost)
+	case C.AXN_MODEL:
+		return fmt.Errorf("axcl: %w: %s: %s (%d)", axcl.ErrModel, path, C.GoString(e.op), e.code)
+	}
+	x := &axcl.Error{Op: C.GoString(e.op), Layer: int(e.layer), Code: uint32(e.code), Path: path}
+	if strings.HasPrefix(x.Op, "AX_") && !bool(d.c.lost) {
+		// The on-board library's own codes say nothing to us; the call does.
+		if x.Kind = axcl.ErrModel; strings.Contains(x.Op, "Alloc") {
+			x.Kind = axcl.ErrMemory
+		}
+	}
+	if !bool(d.c.lost) && d.linkGone() {
+		x.Kind, x.Note = axcl.ErrLost, "the card is gone from the PCIe bus"
+		d.c.lost = true
+	}
+	err = x
+	if bool(d.c.lost) && d.lost == nil {
+		d.lost = err
+	}
+	return err
+}
+
+// findBus asks once for the card's address, so that a lost link can be told from the file system. Without it that is not known.
+func (d *device) findBus() {
+	if d.lib.kind != AXCL {
+		return
+	}
+	var i C.axn_info
+	if C.axn_inform(d.c, C.int32_t(d.id), &i) != C.AXN_OK {
+		return
+	}
+	d.bus = busAddress(&i)
+	if dir := "/sys/bus/pci/devices/" + d.bus; vendor(dir) != "" {
+		d.sys = dir
+	}
+}
+
+func vendor(dir string) string {
+	b, err := os.ReadFile(dir + "/vendor")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// linkGone looks whether a card that was on the bus still answers there.
+func (d *device) linkGone() bool {
+	if d.sys == "" {
+		return false
+	}
+	v := vendor(d.sys)
+	return v == "" || v == "0xffff"
+}
+
+// Info implements axcl.Device by axclrtGetDeviceProperties; on board from the kernel's files.
+func (d *device) Info() (axcl.Info, error) {
+	if err := d.ready(); err != nil {
+		return axcl.Info{}, err
+	}
+	return d.info(d.id)
+}
+
+// forget takes a closed model off the device's list.
+func (d *device) forget(c closer) {
+	for i, o := range d.open {
+		if o == c {
+			d.open = append(d.open[:i], d.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// Close implements axcl.Device: models, then the engine, the device, and for the last device the library.
+func (d *device) Close() error {
+	switch {
+	case d.closed:
+		return axcl.ErrClosed
+	case C.axn_thread() != d.c.owner:
+		return axcl.ErrThread
+	}
+	var errs []error
+	for len(d.open) > 0 {
+		errs = append(errs, d.open[0].Close())
+	}
+	d.closed = true
+	if d.lost == nil {
+		errs = append(errs, d.wrap(C.axn_detach(d.c), ""))
+	}
+	libraries.Lock()
+	delete(d.lib.inUse, d.id)
+	errs = append(errs, d.lib.stop(d))
+	libraries.Unlock()
+	C.free(unsafe.Pointer(d.c))
+	d.c = nil
+	died(d)
+	return errors.Join(errs...)
+}

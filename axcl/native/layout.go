@@ -1,0 +1,229 @@
+//go:build cgo && !fake && linux
+
+package native
+
+/*
+#include "native.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"unsafe"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// files is what the files of a model say, read before the card is touched.
+type files struct {
+	layer   axmodel.LayerShape
+	weights int64
+}
+
+// readFiles reads every file's description and lets nothing pass that is not a model, or does not fit the others.
+func readFiles(spec axcl.LoadSpec) (f files, err error) {
+	if len(spec.Layers) == 0 {
+		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
+	}
+	for i, path := range spec.Layers {
+		meta, err := axmodel.ReadFile(path)
+		if err != nil {
+			return f, err
+		}
+		l, err := meta.Layer()
+		if err != nil {
+			return f, named(err, path)
+		}
+		if i == 0 {
+			f.layer = l
+		} else if !l.Equal(f.layer) {
+			return f, fmt.Errorf("axcl: %w: %s and %s are not layers of one model: %s, and %s", axcl.ErrModel, spec.Layers[0], path, say(f.layer), say(l))
+		}
+		f.weights += meta.WeightBytes
+	}
+	if spec.Head == "" {
+		return f, nil
+	}
+	meta, err := axmodel.ReadFile(spec.Head)
+	if err != nil {
+		return f, err
+	}
+	h, err := meta.Head()
+	if err != nil {
+		return f, named(err, spec.Head)
+	}
+	f.weights += meta.WeightBytes
+	return f, headFits(h, f.layer.Hidden, spec.Head, spec.Layers[0])
+}
+
+func headFits(h axmodel.HeadShape, hidden int, head, layer string) error {
+	if h.Hidden != hidden {
+		return fmt.Errorf("axcl: %w: %s takes hidden rows of %d, the layers (%s) give %d", axcl.ErrModel, head, h.Hidden, layer, hidden)
+	}
+	return nil
+}
+
+// named puts the file's name into an error of axmodel that has none.
+func named(err error, path string) error {
+	var e *axmodel.Error
+	if errors.As(err, &e) && e.Path == "" {
+		e.Path = path
+	}
+	return err
+}
+
+func say(l axmodel.LayerShape) string {
+	s := fmt.Sprintf("hidden %d, K and V %d, groups", l.Hidden, l.KV)
+	for _, g := range l.Groups {
+		s += fmt.Sprintf(" %d×%d", g.Rows, g.Cells)
+	}
+	return s
+}
+
+// suffix is what a tensor's name carries in other groups than the first.
+var suffix = regexp.MustCompile(`_[0-9]+$`)
+
+// meta is what the card says of a module, in the form the file's description has, so that both are read by the same rules.
+func meta(mod *C.axn_module, ts []C.axn_tensor) (*axmodel.Meta, error) {
+	m := &axmodel.Meta{}
+	per := int(mod.ins + mod.outs)
+	for g := range int(mod.groups) {
+		var gm axmodel.GroupMeta
+		for s := range per {
+			t, err := tensor(&ts[g*per+s])
+			if err != nil {
+				return nil, err
+			}
+			if g > 0 || per > 1 {
+				t.Name = suffix.ReplaceAllString(t.Name, "")
+			}
+			if s < int(mod.ins) {
+				gm.Inputs = append(gm.Inputs, t)
+			} else {
+				gm.Outputs = append(gm.Outputs, t)
+			}
+		}
+		m.Groups = append(m.Groups, gm)
+	}
+	return m, nil
+}
+
+var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4, axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
+
+// tensor believes a size only when the dimensions say the same.
+func tensor(c *C.axn_tensor) (axcl.Tensor, error) {
+	t := axcl.Tensor{Name: C.GoString(&c.name[0]), Type: axcl.Type(max(c._type, 0))}
+	bad := func() (axcl.Tensor, error) {
+		return t, fmt.Errorf("axcl: %w: tensor %q on the card: %v %v of %d bytes", axcl.ErrModel, t.Name, t.Type, t.Shape, uint64(c.size))
+	}
+	if c.ndim < 0 || c.ndim > C.AXN_DIMS || c.size > math.MaxUint32 {
+		return bad()
+	}
+	n := uint64(width[t.Type])
+	for _, d := range c.dims[:c.ndim] {
+		t.Shape = append(t.Shape, int(d))
+		if d < 1 || n > math.MaxUint32/uint64(d) {
+			return bad()
+		}
+		n *= uint64(d)
+	}
+	if n != uint64(c.size) {
+		return bad()
+	}
+	t.Size = int(n)
+	return t, nil
+}
+
+// slot is a tensor's place: inputs count first, then outputs.
+func slot(g *axmodel.GroupMeta, name string) C.uint32_t {
+	for i, t := range g.Inputs {
+		if t.Name == name {
+			return C.uint32_t(i)
+		}
+	}
+	for i, t := range g.Outputs {
+		if t.Name == name {
+			return C.uint32_t(len(g.Inputs) + i)
+		}
+	}
+	panic("axcl: tensor " + name + " vanished")
+}
+
+// lay decides, from the first layer as the card describes it, what shape the model has and which tensor plays which part.
+func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) error {
+	md, err := meta(mod, ts)
+	if err != nil {
+		return fmt.Errorf("%w, in %s", err, path)
+	}
+	l, err := md.Layer()
+	if err != nil {
+		return named(err, path)
+	}
+	if !l.Equal(f.layer) {
+		return fmt.Errorf("axcl: %w: %s: the card sees %s, the file says %s", axcl.ErrModel, path, say(l), say(f.layer))
+	}
+	if mod.ins != 5 || mod.outs != 3 {
+		return fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, a decoder layer has 5 and 3", axcl.ErrModel, path, mod.ins, mod.outs)
+	}
+	c := m.c
+	layers := int(c.layers)
+	m.shape = l.Shape()
+	m.shape.Layers = layers
+	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(len(l.Groups)), C.uint32_t(l.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
+	c.rows = C.uint32_t(m.shape.MaxRows())
+	c.group = array[C.axn_group](m, len(l.Groups))
+	c.io = array[C.axn_io](m, layers*len(l.Groups))
+	buffers := unsafe.Slice(array[C.ax_buffer](m, layers*len(l.Groups)*8), layers*len(l.Groups)*8)
+	for i := range layers * len(l.Groups) {
+		unsafe.Slice(c.io, layers*len(l.Groups))[i].buffers = &buffers[i*8]
+	}
+	for i, lg := range l.Groups {
+		g, names := &unsafe.Slice(c.group, len(l.Groups))[i], &md.Groups[i]
+		g.rows, g.cells = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells)
+		g.input, g.indices, g.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
+		g.k, g.v = slot(names, "K_cache"), slot(names, "V_cache")
+		g.k_out, g.v_out, g.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
+		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
+		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
+		c.kv_rows = max(c.kv_rows, C.uint32_t(max(lg.Cache, lg.Cells)))
+	}
+	return nil
+}
+
+func (m *model) loadHead(path string) error {
+	d, c := m.d, m.c
+	mod := &c.head_module
+	if err := d.loadFile(mod, axcl.Head, path); err != nil {
+		return err
+	}
+	ts, err := d.describe(mod, axcl.Head, path)
+	if err != nil {
+		return err
+	}
+	md, err := meta(mod, ts)
+	if err != nil {
+		return fmt.Errorf("%w, in %s", err, path)
+	}
+	h, err := md.Head()
+	if err != nil {
+		return named(err, path)
+	}
+	if err := headFits(h, m.shape.Hidden, path, "as the card sees them"); err != nil {
+		return err
+	}
+	g := &md.Groups[0]
+	c.head, c.head_f32 = true, h.Type == axcl.FP32
+	c.out, c.head_output = C.uint32_t(h.Out), C.int32_t(slot(g, h.Output))
+	if h.Argmax {
+		c.head_argmax = C.int32_t(slot(g, h.Index))
+	}
+	for i := range c.head_io {
+		c.head_io[i].buffers = array[C.ax_buffer](m, int(mod.ins+mod.outs))
+	}
+	m.shape.Out, m.shape.Argmax = h.Out, h.Argmax
+	return nil
+}

@@ -1,0 +1,256 @@
+//go:build cgo && !fake && linux
+
+// model.c: from files on the card to a model that is bound once, and back.
+//
+//   file ─ load ─> module ─ describe ─> Go decides which tensor is what ─ bind ─> buffers, one io per layer and shape group ─ probe
+//
+//   hidden buffers, turn about:  turn[0] ─ layer 0 ─> turn[1] ─ layer 1 ─> turn[0] … ─ head ─> logits
+//
+// A layer never reads the buffer it writes; what a layer reads and writes starts at the beginning of a buffer of its own, except a decode
+// group's one new row of K and V, which is bound on its cell where axn_probe has seen that the card honours it.
+
+#define _GNU_SOURCE
+#include "native.h"
+#include <assert.h>
+#include <string.h>
+
+static uint32_t words(uint32_t bits) { return (bits + 63) / 64; }
+
+static int model_error(axn_card *c, const char *what, uint32_t slot) {
+    int rc = axn_fail(c, AXN_MODEL, what, 0, true);
+    c->err.slot = slot;
+    return rc;
+}
+
+int axn_load(axn_card *c, axn_module *m, int32_t layer, const char *path) {
+    int rc = axn_enter(c);
+    if (rc) return rc;
+    c->layer = layer;
+    if ((rc = c->lib->provider->load(c, m, path))) return rc;
+    if (m->groups < 1 || m->groups > AXN_GROUPS) return model_error(c, "groups", m->groups);
+    if (m->ins < 1 || m->ins > AXN_TENSORS || m->outs < 1 || m->outs > AXN_TENSORS) return model_error(c, "tensors", m->ins + m->outs);
+    return AXN_OK;
+}
+
+int axn_describe(axn_card *c, axn_module *m, int32_t layer, axn_tensor *all) {
+    int rc = axn_enter(c);
+    c->layer = layer;
+    for (uint32_t g = 0; !rc && g < m->groups; g++)
+        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) rc = c->lib->provider->describe(c, m, g, s, true, all++);
+    return rc;
+}
+
+// The layers after the first must have its tensors: same names, types and sizes in every group.
+int axn_same(axn_card *c, axn_module *m, int32_t layer, const axn_tensor *all) {
+    int rc = axn_enter(c);
+    c->layer = layer;
+    for (uint32_t g = 0; !rc && g < m->groups; g++)
+        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++, all++) {
+            axn_tensor t = {0};
+            rc = c->lib->provider->describe(c, m, g, s, false, &t);
+            if (!rc && (strcmp(t.name, all->name) || t.type != all->type || t.size != all->size)) rc = model_error(c, "differs", g * (m->ins + m->outs) + s);
+        }
+    return rc;
+}
+
+// The parts of the pinned block. With at == NULL only the size is found.
+static size_t carve(axn_model *m, uint8_t *at) {
+    size_t n = 0;
+#define PART(field, bytes) do { if (at) (field) = (void *)(at + n); n += ((bytes) + 63) & ~(size_t)63; } while (0)
+    PART(m->hidden_host, (size_t)m->rows * m->hidden * 2);
+    PART(m->indices_host, (size_t)m->rows * m->pos * 4);
+    PART(m->probe_host, (size_t)m->kv * 8 * 2);
+    for (uint32_t g = 0; g < m->groups; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    if (m->head) {
+        PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
+        PART(m->argmax_host, (size_t)AXN_SLOTS * 4);
+    }
+#undef PART
+    return n;
+}
+
+// Row r of a fresh mask sees itself and nothing else, as the rows that fill up a chunk always do: a row that saw nothing would be NaN.
+static void blank_mask(axn_group *g) {
+    size_t cols = g->cells + g->rows, row_words = words(g->cells) + words(g->rows);
+    for (size_t r = 0; r < g->rows; r++) {
+        for (size_t j = 0; j < cols; j++) g->mask_host[r * cols + j] = AXN_HIDE;
+        g->mask_host[r * cols + g->cells + r] = 0;
+        memset(g->seen + r * row_words, 0, row_words * 8);
+        g->seen[r * row_words + words(g->cells) + r / 64] = UINT64_C(1) << r % 64;
+    }
+}
+
+static int bind_layer(axn_model *m, uint32_t l) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_module *mod = &m->layer[l];
+    for (uint32_t i = 0; i < m->groups; i++) {
+        axn_group *g = &m->group[i];
+        axn_io *io = &m->io[l * m->groups + i];
+        size_t hidden = (size_t)g->rows * m->hidden * 2, kv = (size_t)g->rows * m->kv * 2;
+        assert(g->k_bytes <= m->k[l].size && kv <= m->k_out.size && hidden <= m->turn[0].size);
+        struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
+            {g->input, &m->turn[l % 2], hidden},
+            {g->indices, &m->indices, (size_t)g->rows * m->pos * 4},
+            {g->mask, &g->mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
+            {g->k, &m->k[l], g->k_bytes},
+            {g->v, &m->v[l], g->k_bytes},
+            {g->k_out, &m->k_out, kv},
+            {g->v_out, &m->v_out, kv},
+            {g->output, &m->turn[(l + 1) % 2], hidden},
+        };
+        int rc = p->io_new(c, mod, io);
+        for (size_t n = 0; !rc && n < sizeof parts / sizeof *parts; n++) rc = p->bind(c, io, parts[n].slot, parts[n].mem, 0, parts[n].size);
+        if (rc) return rc;
+    }
+    return AXN_OK;
+}
+
+static int bind_head(axn_model *m) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    size_t row = (size_t)m->hidden * 2;
+    int rc = p->alloc(c, &m->head_in, row);
+    if (!rc) rc = p->alloc(c, &m->logits, (size_t)m->out * (m->head_f32 ? 4 : 2));
+    if (!rc && m->head_argmax >= 0) rc = p->alloc(c, &m->argmax, 4);
+    for (int i = 0; !rc && i < 2; i++) {
+        axn_io *io = &m->head_io[i];
+        rc = p->io_new(c, &m->head_module, io);
+        if (!rc) rc = p->bind(c, io, 0, i ? &m->head_in : &m->turn[m->layers % 2], 0, row);
+        if (!rc) rc = p->bind(c, io, (uint32_t)m->head_output, &m->logits, 0, m->logits.size);
+        if (!rc && m->head_argmax >= 0) rc = p->bind(c, io, (uint32_t)m->head_argmax, &m->argmax, 0, 4);
+    }
+    return rc;
+}
+
+int axn_bind(axn_model *m) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    int rc = axn_enter(c);
+    size_t cache = (size_t)m->kv_rows * m->kv * 2, hidden = (size_t)m->rows * m->hidden * 2, kv = (size_t)m->rows * m->kv * 2;
+    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        rc = p->alloc(c, &m->k[l], cache);
+        if (!rc) rc = p->alloc(c, &m->v[l], cache);
+    }
+    c->layer = AXN_NO_LAYER;
+    if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
+    if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
+    if (!rc) rc = p->alloc(c, &m->indices, (size_t)m->rows * m->pos * 4);
+    if (!rc) rc = p->alloc(c, &m->k_out, kv);
+    if (!rc) rc = p->alloc(c, &m->v_out, kv);
+    for (uint32_t g = 0; !rc && g < m->groups; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    m->pinned_size = carve(m, NULL);
+    if (!rc) rc = p->host_alloc(c, &m->pinned, m->pinned_size);
+    if (rc) return rc;
+    carve(m, m->pinned);
+    for (uint32_t g = 0; g < m->groups; g++) {
+        blank_mask(&m->group[g]);
+        m->group[g].bound = AXN_UNBOUND;
+        m->group[g].stale = true;
+    }
+    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        rc = bind_layer(m, l);
+    }
+    c->layer = AXN_HEAD;
+    return rc || !m->head ? rc : bind_head(m);
+}
+
+// Does the card honour a decode group's K and V bound on a cell? Layer 0 runs once into buffers of its own and then onto a cell, between
+// neighbours that must stay: near the start of the cache and near its end. A card that writes elsewhere, or past the row, is given copies
+// for every pass. Only a difference decides; an error is an error.
+enum { SENTINEL = 0x4049 };
+
+static int run_layer0(axn_model *m, uint32_t group) {
+    axn_card *c = m->card;
+    int rc = c->lib->provider->run(c, &m->layer[0], group, &m->io[group]);
+    return rc ? rc : c->lib->provider->sync(c, m->timeout_ms);
+}
+
+static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoured) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_group *g = &m->group[group];
+    axn_io *io = &m->io[group];
+    size_t row = (size_t)m->kv * 2, at = (cell - 1) * row;
+    uint16_t *want = m->probe_host, *got = want + 2 * m->kv; // want: a row of K, a row of V; got: three of each
+    for (size_t i = 0; i < 6 * (size_t)m->kv; i++) got[i] = SENTINEL;
+    int rc = p->up(c, &m->k[0], at, got, 3 * row);
+    if (!rc) rc = p->up(c, &m->v[0], at, got + 3 * m->kv, 3 * row);
+    if (!rc) rc = p->bind(c, io, g->k_out, &m->k[0], cell * row, row);
+    if (!rc) rc = p->bind(c, io, g->v_out, &m->v[0], cell * row, row);
+    if (!rc) rc = run_layer0(m, group);
+    if (!rc) rc = p->down(c, got, &m->k[0], at, 3 * row);
+    if (!rc) rc = p->down(c, got + 3 * m->kv, &m->v[0], at, 3 * row);
+    if (!rc) rc = p->sync(c, m->timeout_ms);
+    if (rc) return rc;
+    for (uint32_t i = 0; i < m->kv; i++) {
+        bool kept = got[i] == SENTINEL && got[2 * m->kv + i] == SENTINEL && got[3 * m->kv + i] == SENTINEL && got[5 * m->kv + i] == SENTINEL;
+        if (!kept || got[m->kv + i] != want[i] || got[4 * m->kv + i] != want[m->kv + i]) *honoured = false;
+    }
+    memset(got, 0, 3 * row);
+    rc = p->up(c, &m->k[0], at, got, 3 * row);
+    if (!rc) rc = p->up(c, &m->v[0], at, got, 3 * row);
+    if (!rc) rc = p->bind(c, io, g->k_out, &m->k_out, 0, row);
+    if (!rc) rc = p->bind(c, io, g->v_out, &m->v_out, 0, row);
+    return rc ? rc : p->sync(c, m->timeout_ms);
+}
+
+int axn_probe(axn_model *m) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    int rc = axn_enter(c);
+    if (rc) return rc;
+    uint32_t group = 0;
+    while (group < m->groups && (m->group[group].rows != 1 || m->group[group].cells < 4)) group++;
+    m->place = false;
+    if (group == m->groups) return AXN_OK;
+    axn_group *g = &m->group[group];
+    c->layer = 0;
+    size_t row = (size_t)m->kv * 2;
+    for (uint32_t i = 0; i < m->hidden; i++) m->hidden_host[i] = (uint16_t)(0x3f00 + (i * 37) % 128 + (i % 3 ? 0 : 0x8000));
+    if ((rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)m->hidden * 2))) return rc;
+    if ((rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size))) return rc;
+    if ((rc = run_layer0(m, group))) return rc;
+    if ((rc = p->down(c, m->probe_host, &m->k_out, 0, row))) return rc;
+    if ((rc = p->down(c, m->probe_host + m->kv, &m->v_out, 0, row))) return rc;
+    if ((rc = p->sync(c, m->timeout_ms))) return rc;
+    bool honoured = true;
+    if ((rc = probe_cell(m, group, 1, &honoured))) return rc;
+    if ((rc = probe_cell(m, group, g->cells - 2, &honoured))) return rc;
+    m->place = honoured;
+    return AXN_OK;
+}
+
+// Unloads every model, destroys ios and infos, frees memory, in that order, from whatever state the model is in. Goes on past errors, the
+// first is reported; on a lost card nothing of the library is called.
+int axn_close(axn_model *m) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    int rc = axn_enter(c), e;
+    if (rc) return rc;
+#define ALSO(call) do { if ((e = (call)) && !rc) rc = e; } while (0)
+    for (uint32_t l = 0; l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        ALSO(p->unload(c, &m->layer[l]));
+    }
+    c->layer = AXN_HEAD;
+    ALSO(p->unload(c, &m->head_module));
+    for (int i = 0; i < 2; i++) ALSO(p->io_free(c, &m->head_io[i]));
+    ALSO(p->forget(c, &m->head_module));
+    for (uint32_t l = 0; l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        for (uint32_t g = 0; g < m->groups; g++) ALSO(p->io_free(c, &m->io[l * m->groups + g]));
+        ALSO(p->forget(c, &m->layer[l]));
+        ALSO(p->free(c, &m->k[l]));
+        ALSO(p->free(c, &m->v[l]));
+    }
+    c->layer = AXN_NO_LAYER;
+    axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) ALSO(p->free(c, rest[i]));
+    for (uint32_t g = 0; g < m->groups; g++) ALSO(p->free(c, &m->group[g].mask_dev));
+    ALSO(p->host_free(c, &m->pinned, m->pinned_size));
+#undef ALSO
+    return rc;
+}

@@ -1,0 +1,275 @@
+//go:build cgo && !fake && linux
+
+package native
+
+/*
+#include <stdlib.h>
+#include "native.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// defaultTimeout bounds a pass where LoadSpec does not.
+const defaultTimeout = 60 * time.Second
+
+type model struct {
+	d      *device
+	c      *C.axn_model
+	shape  axcl.Shape
+	memory []unsafe.Pointer // what the C structs live in
+	closed bool
+}
+
+// array gives the model n elements of C memory.
+func array[T any](m *model, n int) *T {
+	if n == 0 {
+		return nil
+	}
+	var t T
+	p := zeroed(C.size_t(n) * C.size_t(unsafe.Sizeof(t)))
+	m.memory = append(m.memory, p)
+	return (*T)(p)
+}
+
+func milliseconds(d time.Duration) C.int32_t {
+	if d <= 0 {
+		d = defaultTimeout
+	}
+	return C.int32_t(max(1, min(d.Milliseconds(), math.MaxInt32)))
+}
+
+// Load implements axcl.Device.
+func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
+	f, err := readFiles(spec)
+	if err != nil {
+		return nil, err
+	}
+	m := &model{d: d}
+	m.c = array[C.axn_model](m, 1)
+	c := m.c
+	c.card = d.c
+	c.layers = C.uint32_t(len(spec.Layers))
+	c.layer = array[C.axn_module](m, len(spec.Layers))
+	c.k = array[C.axn_mem](m, len(spec.Layers))
+	c.v = array[C.axn_mem](m, len(spec.Layers))
+	c.head_argmax = -1
+	c.timeout_ms = milliseconds(spec.Timeout)
+	born(m)
+	d.open = append(d.open, m)
+	free := d.freeMemory()
+	defer func() {
+		if err == nil {
+			return
+		}
+		if e := m.abandon(); e != nil && axcl.Fatal(e) && !axcl.Fatal(err) {
+			err = e
+		}
+		err = d.noteMemory(err, free)
+	}()
+
+	total := len(spec.Layers)
+	if spec.Head != "" {
+		total++
+	}
+	var first []C.axn_tensor
+	for i, path := range spec.Layers {
+		if err = ctx.Err(); err != nil {
+			return nil, err
+		}
+		mod := &unsafe.Slice(c.layer, total)[i]
+		if err = d.loadFile(mod, i, path); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			if first, err = d.describe(mod, i, path); err != nil {
+				return nil, err
+			}
+			if err = m.lay(mod, first, f, path); err != nil {
+				return nil, err
+			}
+		} else if err = m.same(mod, first, i, spec.Layers); err != nil {
+			return nil, err
+		}
+		progress(spec, i+1, total)
+	}
+	if spec.Head != "" {
+		if err = ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err = m.loadHead(spec.Head); err != nil {
+			return nil, err
+		}
+		progress(spec, total, total)
+	}
+	if err = d.wrap(C.axn_bind(c), ""); err != nil {
+		return nil, err
+	}
+	if !spec.NoInPlace {
+		if err = d.wrap(C.axn_probe(c), spec.Layers[0]); err != nil {
+			return nil, err
+		}
+	}
+	m.shape.Place = bool(c.place)
+	m.shape.Bytes = f.weights + m.buffers()
+	return m, nil
+}
+
+func progress(spec axcl.LoadSpec, done, total int) {
+	if spec.Progress != nil {
+		spec.Progress(done, total)
+	}
+}
+
+func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	return d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name), path)
+}
+
+// describe lists a loaded module's tensors, group by group, inputs before outputs.
+func (d *device) describe(mod *C.axn_module, layer int, path string) ([]C.axn_tensor, error) {
+	n := int(mod.groups) * int(mod.ins+mod.outs)
+	p := (*C.axn_tensor)(zeroed(C.size_t(n) * C.sizeof_axn_tensor))
+	defer C.free(unsafe.Pointer(p))
+	if err := d.wrap(C.axn_describe(d.c, mod, C.int32_t(layer), p), path); err != nil {
+		return nil, err
+	}
+	return append([]C.axn_tensor(nil), unsafe.Slice(p, n)...), nil
+}
+
+// same checks layer i on the card against the first.
+func (m *model) same(mod *C.axn_module, first []C.axn_tensor, i int, layers []string) error {
+	c := m.c
+	l0 := c.layer
+	if mod.groups != l0.groups || mod.ins != l0.ins || mod.outs != l0.outs {
+		return fmt.Errorf("axcl: %w: %s has %d shape groups of %d inputs and %d outputs, %s has %d of %d and %d", axcl.ErrModel,
+			layers[i], mod.groups, mod.ins, mod.outs, layers[0], l0.groups, l0.ins, l0.outs)
+	}
+	rc := C.axn_same(m.d.c, mod, C.int32_t(i), &first[0])
+	if rc == C.AXN_MODEL {
+		t := first[m.d.c.err.slot]
+		return fmt.Errorf("axcl: %w: tensor %q differs between %s and %s", axcl.ErrModel, C.GoString(&t.name[0]), layers[0], layers[i])
+	}
+	return m.d.wrap(rc, layers[i])
+}
+
+// buffers is what the model's own buffers take on the card.
+func (m *model) buffers() int64 {
+	c := m.c
+	n := int64(0)
+	add := func(b C.axn_mem) { n += int64(b.size) }
+	for i := range unsafe.Slice(c.k, c.layers) {
+		add(unsafe.Slice(c.k, c.layers)[i])
+		add(unsafe.Slice(c.v, c.layers)[i])
+	}
+	for _, g := range unsafe.Slice(c.group, c.groups) {
+		add(g.mask_dev)
+	}
+	for _, b := range []C.axn_mem{c.turn[0], c.turn[1], c.indices, c.k_out, c.v_out, c.head_in, c.logits, c.argmax} {
+		add(b)
+	}
+	return n
+}
+
+// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 when the card does not say.
+func (d *device) freeMemory() int64 {
+	var i C.axn_info
+	if d.lib.kind != AXCL || C.axn_inform(d.c, C.int32_t(d.id), &i) != C.AXN_OK {
+		return -1
+	}
+	return int64(i.props.free_cmm) << 10
+}
+
+func (d *device) noteMemory(err error, free int64) error {
+	var e *axcl.Error
+	if free >= 0 && errors.Is(err, axcl.ErrMemory) && errors.As(err, &e) && e.Note == "" {
+		e.Note = fmt.Sprintf("%d MiB of card memory were free before loading; memory of a process that died stays taken until the driver notices", free>>20)
+	}
+	return err
+}
+
+// Shape implements axcl.Model.
+func (m *model) Shape() axcl.Shape { return m.shape }
+
+// Run implements axcl.Model by axn_run: one call into C, nothing allocated.
+func (m *model) Run(p *axcl.Pass) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.d.ready(); err != nil {
+		return err
+	}
+	if err := p.Check(m.shape); err != nil {
+		return err
+	}
+	rows := p.Rows()
+	rc := C.axn_run(m.c, C.uint32_t(m.shape.GroupFor(rows, p.Reach(m.shape))), C.uint32_t(rows),
+		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
+		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
+		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
+		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)))
+	if rc != C.AXN_OK {
+		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
+	}
+	if t := p.Timing; t != nil {
+		c := &m.c.time
+		*t = axcl.Timing{Upload: time.Duration(c.upload), Enqueue: time.Duration(c.enqueue), Wait: time.Duration(c.wait), Head: time.Duration(c.head), Download: time.Duration(c.download), Calls: int(c.calls)}
+	}
+	return nil
+}
+
+// settle waits, after a call that failed, for what was queued before it, so that nothing on the card uses our memory any more.
+// A card that does not come to rest is the greater trouble.
+func (d *device) settle(err error, ms C.int32_t) error {
+	if axcl.Fatal(err) {
+		return err
+	}
+	if e := d.wrap(C.axn_drain(d.c, ms), ""); e != nil && axcl.Fatal(e) {
+		return e
+	}
+	return err
+}
+
+// abandon closes a model that did not come to be.
+func (m *model) abandon() error {
+	var drain error
+	if m.d.lost == nil {
+		drain = m.d.wrap(C.axn_drain(m.d.c, m.c.timeout_ms), "")
+	}
+	return errors.Join(drain, m.Close())
+}
+
+// Close implements axcl.Model. It goes on past errors and returns the first.
+func (m *model) Close() error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if C.axn_thread() != m.d.c.owner {
+		return axcl.ErrThread
+	}
+	m.closed = true
+	m.d.forget(m)
+	var err error
+	if m.d.lost == nil {
+		err = m.d.wrap(C.axn_close(m.c), "")
+	}
+	for _, p := range m.memory {
+		C.free(p)
+	}
+	m.c, m.memory = nil, nil
+	died(m)
+	return err
+}

@@ -1,0 +1,203 @@
+// native.h: what Go sees of the C side. Two nouns, a card and a model, and one verb, axn_run.
+//
+// Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
+// releases with them; pass.c sends a pass through what was bound; net.c is a single model called by tensor.
+//
+// C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives in
+// memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of failure,
+// which card->err describes. After a fatal code (axn_fatal) the card is lost: no function calls the library again, so that closing frees
+// what is ours and leaves to the library what it may still be using.
+
+#ifndef AXLE_NATIVE_H
+#define AXLE_NATIVE_H
+
+#include <stdbool.h>
+#include "abi.h"
+
+enum { AXN_OK, AXN_CALL, AXN_THREAD, AXN_MODEL, AXN_GONE };
+enum { AXN_NO_LAYER = -1, AXN_HEAD = -2 };
+enum { AXN_NAME = 64, AXN_DIMS = 8, AXN_TENSORS = 64, AXN_GROUPS = 64, AXN_SLOTS = 8 };
+
+typedef struct axn_provider axn_provider;
+
+// A library that was opened, and the table made of it.
+typedef struct {
+    const axn_provider *provider;
+    void *handle, *sys;
+    struct axcl_table axcl;
+    struct engine_table engine;
+} axn_lib;
+
+typedef struct {
+    const char *op; // the library's function
+    int32_t code, layer;
+    uint32_t slot; // AXN_MODEL: the tensor that is wrong
+} axn_err;
+
+typedef struct {
+    const axn_lib *lib;
+    void *stream;
+    int32_t device, owner; // owner: the thread that opened it
+    int32_t layer;         // where an error belongs
+    bool attached, engine_ours, lost;
+    uint64_t calls;
+    axn_err err; // the first of the last function
+} axn_card;
+
+typedef struct { void *at; uint64_t phys; size_t size; } axn_mem;
+
+typedef struct {
+    uint64_t id, context_id; // AXCL
+    void *info;
+    void *handle, *context; // on board
+    bool loaded;
+    uint32_t groups, ins, outs;
+} axn_module;
+
+typedef struct {
+    void *handle; // AXCL
+    ax_io io;     // on board
+    ax_buffer *buffers;
+    uint32_t ins;
+} axn_io;
+
+// A tensor; slots count the inputs, then the outputs.
+typedef struct {
+    char name[AXN_NAME];
+    int32_t type; // AXCL's numbering on either library; -1: unknown
+    int32_t ndim, dims[AXN_DIMS];
+    uint64_t size;
+} axn_tensor;
+
+typedef struct {
+    char version[64], soc[32];
+    axcl_properties props;
+} axn_info;
+
+// The operations both libraries can do. Work is queued in order: up, down, copy and run return before it is done, sync waits for all of it.
+// Host memory of up and down comes from host_alloc and is not touched before sync.
+struct axn_provider {
+    int (*init)(axn_card *);
+    int (*fini)(axn_card *);
+    int (*list)(axn_card *, axcl_device_list *);
+    int (*inform)(axn_card *, int32_t device, axn_info *); // device < 0: only what needs no card
+    const char *(*absent)(const axn_lib *, uint32_t n);
+    int (*attach)(axn_card *, int32_t device);
+    int (*detach)(axn_card *);
+    int (*load)(axn_card *, axn_module *, const char *path);
+    int (*unload)(axn_card *, axn_module *); // keeps info
+    int (*forget)(axn_card *, axn_module *); // releases info
+    int (*describe)(axn_card *, axn_module *, uint32_t group, uint32_t slot, bool dims, axn_tensor *);
+    int (*io_new)(axn_card *, axn_module *, axn_io *);
+    int (*io_free)(axn_card *, axn_io *);
+    int (*bind)(axn_card *, axn_io *, uint32_t slot, const axn_mem *, size_t offset, size_t size);
+    int (*alloc)(axn_card *, axn_mem *, size_t size); // zeroed
+    int (*free)(axn_card *, axn_mem *);
+    int (*host_alloc)(axn_card *, void **, size_t size);
+    int (*host_free)(axn_card *, void **, size_t size);
+    int (*up)(axn_card *, const axn_mem *, size_t offset, const void *from, size_t size);
+    int (*down)(axn_card *, void *to, const axn_mem *, size_t offset, size_t size);
+    int (*copy)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
+    int (*run)(axn_card *, axn_module *, uint32_t group, axn_io *);
+    int (*sync)(axn_card *, int32_t ms);
+};
+
+// One shape group of a layer. Slots say which tensor plays which part; they are the same in every layer.
+typedef struct {
+    uint32_t rows, cells;
+    uint32_t input, indices, mask, k, v, k_out, v_out, output;
+    size_t k_bytes; // of the K_cache input, as of V_cache
+    axn_mem mask_dev;
+    uint16_t *mask_host; // what the card's mask is to be
+    uint64_t *seen;      // the same as bits: rows × (Words(cells) + Words(rows))
+    uint32_t bound;      // the cell on which every layer's K and V are bound, or AXN_UNBOUND
+    bool stale;          // the card's mask is not known to be mask_host
+} axn_group;
+
+#define AXN_UNBOUND UINT32_MAX
+
+enum { AXN_HIDE = 0xc780 }; // −65536 in bf16: what a hidden column adds to its score
+
+typedef struct {
+    int64_t upload, enqueue, wait, head, download; // ns
+    uint64_t calls;
+} axn_timing;
+
+typedef struct {
+    axn_card *card;
+    uint32_t layers, groups, hidden, kv, pos, rows, kv_rows; // rows: the most a group takes; kv_rows: of the cache buffers
+    uint32_t out;
+    int32_t head_argmax, head_output; // slots; head_argmax -1: none
+    bool head, head_f32, place;
+    int32_t timeout_ms;
+
+    axn_module *layer, head_module;
+    axn_group *group;
+    axn_io *io, head_io[2]; // io: layers × groups; head_io: reads the last hidden buffer, or a row of its own
+    axn_mem *k, *v;
+    axn_mem turn[2], indices, k_out, v_out, head_in, logits, argmax;
+
+    // Pinned host memory, one block, and its parts.
+    void *pinned;
+    size_t pinned_size;
+    uint16_t *hidden_host, *probe_host;
+    uint32_t *indices_host;
+    uint8_t *logits_host;
+    int32_t *argmax_host;
+    uint64_t *see; // a row's bits being made: plain memory
+
+    axn_timing time;
+} axn_model;
+
+typedef struct {
+    axn_card *card;
+    axn_module module;
+    axn_io *io; // one a group
+    axn_mem mem[2 * AXN_TENSORS];
+    size_t mem_size[2 * AXN_TENSORS];
+    void *pinned;
+    size_t pinned_size;
+    int32_t timeout_ms;
+} axn_net;
+
+// table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing set) a symbol's name.
+const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
+const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
+const char *axn_absent(const axn_lib *, uint32_t n); // the nth optional call that is not there; NULL: no more
+const char *axn_library_file(const axn_lib *);      // where the loader found it
+
+// table.c: what both tables share.
+int axn_fail(axn_card *, int kind, const char *op, int32_t code, bool mild);
+int axn_note(axn_card *, const char *op, int32_t code);
+bool axn_fatal(uint32_t code);
+int32_t axn_thread(void);
+int axn_enter(axn_card *); // clears err; checks thread and lost
+int axn_init(axn_card *);
+int axn_fini(axn_card *);
+int axn_attach(axn_card *, int32_t device);
+int axn_detach(axn_card *);
+int axn_list(axn_card *, axcl_device_list *);
+int axn_inform(axn_card *, int32_t device, axn_info *);
+
+// model.c
+int axn_load(axn_card *, axn_module *, int32_t layer, const char *path);
+int axn_describe(axn_card *, axn_module *, int32_t layer, axn_tensor *all); // groups × (ins + outs)
+int axn_same(axn_card *, axn_module *, int32_t layer, const axn_tensor *all);
+size_t axn_host_need(const axn_model *);
+int axn_bind(axn_model *);
+int axn_probe(axn_model *);
+int axn_close(axn_model *);
+
+// pass.c
+int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
+    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out);
+int axn_drain(axn_card *, int32_t ms);
+
+// net.c
+int axn_net_bind(axn_net *);
+int axn_net_put(axn_net *, uint32_t slot, const void *data, size_t size);
+int axn_net_run(axn_net *, uint32_t group);
+int axn_net_get(axn_net *, uint32_t slot, void *data, size_t size);
+int axn_net_close(axn_net *);
+
+#endif

@@ -1,0 +1,73 @@
+//go:build cgo && !fake && linux
+
+// net.c: a single model called by tensor. Each tensor has one buffer, large enough for every group, and each group an io bound to them all;
+// put and get move one tensor through one pinned block, run executes a group in between.
+
+#define _GNU_SOURCE
+#include "native.h"
+#include <assert.h>
+#include <string.h>
+
+int axn_net_bind(axn_net *n) {
+    axn_card *c = n->card;
+    const axn_provider *p = c->lib->provider;
+    axn_module *m = &n->module;
+    int rc = axn_enter(c);
+    for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) {
+        if (n->mem_size[s] > n->pinned_size) n->pinned_size = n->mem_size[s];
+        rc = p->alloc(c, &n->mem[s], n->mem_size[s]);
+    }
+    if (!rc) rc = p->host_alloc(c, &n->pinned, n->pinned_size);
+    for (uint32_t g = 0; !rc && g < m->groups; g++) {
+        rc = p->io_new(c, m, &n->io[g]);
+        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) {
+            axn_tensor t = {0};
+            rc = p->describe(c, m, g, s, false, &t);
+            if (!rc) rc = p->bind(c, &n->io[g], s, &n->mem[s], 0, t.size);
+        }
+    }
+    return rc;
+}
+
+int axn_net_put(axn_net *n, uint32_t slot, const void *data, size_t size) {
+    axn_card *c = n->card;
+    assert(size <= n->mem_size[slot]);
+    int rc = axn_enter(c);
+    if (rc) return rc;
+    memcpy(n->pinned, data, size);
+    rc = c->lib->provider->up(c, &n->mem[slot], 0, n->pinned, size);
+    return rc ? rc : c->lib->provider->sync(c, n->timeout_ms);
+}
+
+int axn_net_run(axn_net *n, uint32_t group) {
+    axn_card *c = n->card;
+    int rc = axn_enter(c);
+    if (!rc) rc = c->lib->provider->run(c, &n->module, group, &n->io[group]);
+    return rc ? rc : c->lib->provider->sync(c, n->timeout_ms);
+}
+
+int axn_net_get(axn_net *n, uint32_t slot, void *data, size_t size) {
+    axn_card *c = n->card;
+    assert(size <= n->mem_size[slot]);
+    int rc = axn_enter(c);
+    if (!rc) rc = c->lib->provider->down(c, n->pinned, &n->mem[slot], 0, size);
+    if (!rc) rc = c->lib->provider->sync(c, n->timeout_ms);
+    if (!rc) memcpy(data, n->pinned, size);
+    return rc;
+}
+
+int axn_net_close(axn_net *n) {
+    axn_card *c = n->card;
+    const axn_provider *p = c->lib->provider;
+    axn_module *m = &n->module;
+    int rc = axn_enter(c), e;
+    if (rc) return rc;
+#define ALSO(call) do { if ((e = (call)) && !rc) rc = e; } while (0)
+    ALSO(p->unload(c, m));
+    for (uint32_t g = 0; n->io && g < m->groups; g++) ALSO(p->io_free(c, &n->io[g]));
+    ALSO(p->forget(c, m));
+    for (uint32_t s = 0; s < m->ins + m->outs; s++) ALSO(p->free(c, &n->mem[s]));
+    ALSO(p->host_free(c, &n->pinned, n->pinned_size));
+#undef ALSO
+    return rc;
+}

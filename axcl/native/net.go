@@ -1,0 +1,178 @@
+//go:build cgo && !fake && linux
+
+package native
+
+/*
+#include <stdlib.h>
+#include "native.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+type net struct {
+	d               *device
+	c               *C.axn_net
+	inputs, outputs [][]axcl.Tensor // by group
+	io              []unsafe.Pointer
+	closed          bool
+}
+
+// LoadNet implements axcl.Device.
+func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
+	if err := d.ready(); err != nil {
+		return nil, err
+	}
+	if _, err := axmodel.ReadFile(path); err != nil {
+		return nil, err
+	}
+	n := &net{d: d, c: (*C.axn_net)(zeroed(C.sizeof_axn_net))}
+	n.c.card = d.c
+	n.c.timeout_ms = milliseconds(0)
+	born(n)
+	d.open = append(d.open, n)
+	free := d.freeMemory()
+	defer func() {
+		if err == nil {
+			return
+		}
+		if e := n.Close(); e != nil && axcl.Fatal(e) && !axcl.Fatal(err) {
+			err = e
+		}
+		err = d.noteMemory(err, free)
+	}()
+	mod := &n.c.module
+	if err = d.loadFile(mod, axcl.NoLayer, path); err != nil {
+		return nil, err
+	}
+	ts, err := d.describe(mod, axcl.NoLayer, path)
+	if err != nil {
+		return nil, err
+	}
+	per := int(mod.ins + mod.outs)
+	for g := range int(mod.groups) {
+		all := make([]axcl.Tensor, per)
+		for s := range all {
+			if all[s], err = tensor(&ts[g*per+s]); err != nil {
+				return nil, fmt.Errorf("%w, in %s", err, path)
+			}
+			n.c.mem_size[s] = max(n.c.mem_size[s], C.size_t(all[s].Size))
+		}
+		n.inputs = append(n.inputs, all[:mod.ins:mod.ins])
+		n.outputs = append(n.outputs, all[mod.ins:])
+	}
+	ios := (*C.axn_io)(zeroed(C.size_t(mod.groups) * C.sizeof_axn_io))
+	n.c.io = ios
+	n.io = append(n.io, unsafe.Pointer(ios))
+	for i := range unsafe.Slice(ios, mod.groups) {
+		b := zeroed(C.size_t(per) * C.sizeof_ax_buffer)
+		unsafe.Slice(ios, mod.groups)[i].buffers = (*C.ax_buffer)(b)
+		n.io = append(n.io, b)
+	}
+	if err = d.wrap(C.axn_net_bind(n.c), path); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *net) Groups() int                     { return len(n.inputs) }
+func (n *net) Inputs(group int) []axcl.Tensor  { return n.inputs[group] }
+func (n *net) Outputs(group int) []axcl.Tensor { return n.outputs[group] }
+
+// check finds what in and out lack or have too much.
+func (n *net) check(group int, in, out map[string][]byte) error {
+	if group < 0 || group >= len(n.inputs) {
+		return fmt.Errorf("%w: group %d of %d", axcl.ErrPass, group, len(n.inputs))
+	}
+	for _, t := range n.inputs[group] {
+		if b, ok := in[t.Name]; !ok {
+			return fmt.Errorf("%w: input %q is missing", axcl.ErrPass, t.Name)
+		} else if len(b) != t.Size {
+			return fmt.Errorf("%w: input %q has %d bytes, not %d", axcl.ErrPass, t.Name, len(b), t.Size)
+		}
+	}
+	if len(in) > len(n.inputs[group]) {
+		for name := range in {
+			if !slices.ContainsFunc(n.inputs[group], func(t axcl.Tensor) bool { return t.Name == name }) {
+				return fmt.Errorf("%w: there is no input %q", axcl.ErrPass, name)
+			}
+		}
+	}
+	for name, b := range out {
+		i := slices.IndexFunc(n.outputs[group], func(t axcl.Tensor) bool { return t.Name == name })
+		if i < 0 {
+			return fmt.Errorf("%w: there is no output %q", axcl.ErrPass, name)
+		} else if t := n.outputs[group][i]; len(b) != t.Size {
+			return fmt.Errorf("%w: output %q has %d bytes, not %d", axcl.ErrPass, name, t.Size, len(b))
+		}
+	}
+	return nil
+}
+
+// Run implements axcl.Net: inputs up, one execute, outputs down, each ended by a synchronisation.
+func (n *net) Run(group int, in, out map[string][]byte) error {
+	if n.closed {
+		return axcl.ErrClosed
+	}
+	if err := n.d.ready(); err != nil {
+		return err
+	}
+	if err := n.check(group, in, out); err != nil {
+		return err
+	}
+	settle := func(rc C.int) error {
+		if rc == C.AXN_OK {
+			return nil
+		}
+		return n.d.settle(n.d.wrap(rc, ""), n.c.timeout_ms)
+	}
+	for i, t := range n.inputs[group] {
+		if err := settle(C.axn_net_put(n.c, C.uint32_t(i), unsafe.Pointer(unsafe.SliceData(in[t.Name])), C.size_t(t.Size))); err != nil {
+			return err
+		}
+	}
+	if err := settle(C.axn_net_run(n.c, C.uint32_t(group))); err != nil {
+		return err
+	}
+	for i, t := range n.outputs[group] {
+		b, ok := out[t.Name]
+		if !ok {
+			continue
+		}
+		if err := settle(C.axn_net_get(n.c, C.uint32_t(len(n.inputs[group])+i), unsafe.Pointer(unsafe.SliceData(b)), C.size_t(t.Size))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements axcl.Net.
+func (n *net) Close() error {
+	if n.closed {
+		return axcl.ErrClosed
+	}
+	if C.axn_thread() != n.d.c.owner {
+		return axcl.ErrThread
+	}
+	n.closed = true
+	n.d.forget(n)
+	var errs []error
+	if n.d.lost == nil {
+		errs = append(errs, n.d.wrap(C.axn_net_close(n.c), ""))
+	}
+	for _, p := range n.io {
+		C.free(p)
+	}
+	C.free(unsafe.Pointer(n.c))
+	n.c, n.io = nil, nil
+	died(n)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,208 @@
+//go:build cgo && !fake && linux
+
+// pass.c: one pass, in one call from Go.
+//
+//   stage    rows, positions and mask into pinned memory; what changed of the mask
+//   upload   three transfers at most
+//   layers   one execute each, hidden states turn about; new K and V are bound on their cell before it (one row) or copied after it
+//   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
+//   sync     one, with a time-out, and then the caller's memory is filled
+//
+// Everything between staging and sync is queued on one stream, which runs in order: that is why buffers can serve every layer.
+
+#define _GNU_SOURCE
+#include "native.h"
+#include <string.h>
+#include <time.h>
+
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static uint32_t words(uint32_t bits) { return (bits + 63) / 64; }
+
+// The part of a mask that differs from what the card has, as elements [from, to).
+typedef struct { size_t from, to; } span;
+
+static void set_word(axn_group *g, uint64_t *seen, uint64_t want, size_t column, span *s) {
+    for (uint64_t change = *seen ^ want; change; change &= change - 1) {
+        int bit = __builtin_ctzll(change);
+        size_t at = column + (size_t)bit;
+        g->mask_host[at] = want >> bit & 1 ? 0 : AXN_HIDE;
+        if (at < s->from) s->from = at;
+        if (at >= s->to) s->to = at + 1;
+    }
+    *seen = want;
+}
+
+// Rows past the pass's own fill the chunk up: they see themselves only.
+static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows) {
+    uint32_t cw = words(g->cells), rw = words(g->rows), pass_rw = words(rows);
+    size_t cols = g->cells + g->rows;
+    span s = {SIZE_MAX, 0};
+    for (uint32_t r = 0; r < g->rows; r++) {
+        uint64_t *seen = g->seen + (size_t)r * (cw + rw);
+        for (uint32_t w = 0; w < cw; w++) set_word(g, seen + w, r < rows ? see_cells[(size_t)r * cell_words + w] : 0, r * cols + (size_t)w * 64, &s);
+        for (uint32_t w = 0; w < rw; w++) {
+            uint64_t want = r < rows && w < pass_rw ? see_rows[(size_t)r * pass_rw + w] : 0;
+            if (w == r / 64) want |= UINT64_C(1) << r % 64;
+            set_word(g, seen + cw + w, want, r * cols + g->cells + (size_t)w * 64, &s);
+        }
+    }
+    return s;
+}
+
+// A row that fills the chunk up is the last row again: a row in use, on every build.
+static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos) {
+    size_t row = (size_t)m->hidden * 2;
+    memcpy(m->hidden_host, hidden, rows * row);
+    for (uint32_t r = rows; r < g->rows; r++) memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
+    for (uint32_t r = 0; r < g->rows; r++)
+        for (uint32_t k = 0; k < m->pos; k++) m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
+}
+
+static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    stage_rows(m, g, rows, hidden, pos);
+    span s = stage_mask(g, rows, see_cells, cell_words, see_rows);
+    if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
+    g->stale = true; // until the sync has said that it is there
+    int rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)g->rows * m->hidden * 2);
+    if (!rc) rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * m->pos * 4);
+    if (!rc && s.to > s.from) rc = p->up(c, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2);
+    return rc;
+}
+
+// Runs of rows that go to consecutive cells are one copy of K and one of V.
+static int keep_rows(axn_model *m, uint32_t l, uint32_t rows, const uint32_t *cell) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    size_t row = (size_t)m->kv * 2;
+    for (uint32_t r = 0, n; r < rows; r += n) {
+        for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
+        int rc = p->copy(c, &m->k[l], cell[r] * row, &m->k_out, r * row, n * row);
+        if (!rc) rc = p->copy(c, &m->v[l], cell[r] * row, &m->v_out, r * row, n * row);
+        if (rc) return rc;
+    }
+    return AXN_OK;
+}
+
+static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_group *g = &m->group[group];
+    size_t row = (size_t)m->kv * 2;
+    bool place = m->place && g->rows == 1, rebind = place && g->bound != cell[0];
+    g->bound = AXN_UNBOUND; // until every layer is
+    for (uint32_t l = 0; l < m->layers; l++) {
+        axn_io *io = &m->io[l * m->groups + group];
+        int rc = AXN_OK;
+        c->layer = (int32_t)l;
+        if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
+        if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
+        if (!rc) rc = p->run(c, &m->layer[l], group, io);
+        if (!rc && !place) rc = keep_rows(m, l, rows, cell);
+        if (rc) return rc;
+    }
+    if (place) g->bound = cell[0];
+    return AXN_OK;
+}
+
+static uint16_t bf16(uint32_t f) {
+    if ((f & 0x7fffffff) > 0x7f800000) return (uint16_t)(f >> 16 | 0x40);
+    return (uint16_t)((f + 0x7fff + (f >> 16 & 1)) >> 16);
+}
+
+static float number(const axn_model *m, const uint8_t *logits, uint32_t i) {
+    uint32_t bits;
+    float f;
+    if (m->head_f32) bits = ((const uint32_t *)(const void *)logits)[i];
+    else bits = (uint32_t)((const uint16_t *)(const void *)logits)[i] << 16;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+static int32_t largest(const axn_model *m, const uint8_t *logits) {
+    uint32_t best = 0;
+    float top = number(m, logits, 0);
+    for (uint32_t i = 1; i < m->out; i++) {
+        float f = number(m, logits, i);
+        if (f > top) top = f, best = i;
+    }
+    return (int32_t)best;
+}
+
+// The head for up to AXN_SLOTS wanted rows, each with its downloads.
+static int run_head(axn_model *m, const int64_t *want, uint32_t n, bool logits, bool argmax) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    size_t row = (size_t)m->hidden * 2;
+    bool device = argmax && m->head_argmax >= 0;
+    c->layer = AXN_HEAD;
+    for (uint32_t i = 0; i < n; i++) {
+        int rc = AXN_OK;
+        if (want[i] > 0) rc = p->copy(c, &m->head_in, 0, &m->turn[m->layers % 2], (size_t)want[i] * row, row);
+        if (!rc) rc = p->run(c, &m->head_module, 0, &m->head_io[want[i] > 0]);
+        if (!rc && (logits || !device)) rc = p->down(c, m->logits_host + i * m->logits.size, &m->logits, 0, m->logits.size);
+        if (!rc && device) rc = p->down(c, m->argmax_host + i, &m->argmax, 0, 4);
+        if (rc) return rc;
+    }
+    return AXN_OK;
+}
+
+static void hand_out(axn_model *m, uint32_t n, uint16_t *logits, int32_t *argmax) {
+    for (uint32_t i = 0; i < n; i++) {
+        const uint8_t *from = m->logits_host + i * m->logits.size;
+        uint16_t *to = logits ? logits + (size_t)i * m->out : NULL;
+        if (to && !m->head_f32) memcpy(to, from, m->logits.size);
+        for (uint32_t k = 0; to && m->head_f32 && k < m->out; k++) to[k] = bf16(((const uint32_t *)(const void *)from)[k]);
+        if (argmax) argmax[i] = m->head_argmax >= 0 ? m->argmax_host[i] : largest(m, from);
+    }
+}
+
+static int wait(axn_model *m) {
+    int64_t start = now();
+    m->card->layer = AXN_NO_LAYER;
+    int rc = m->card->lib->provider->sync(m->card, m->timeout_ms);
+    m->time.wait += now() - start;
+    return rc;
+}
+
+int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
+    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out) {
+    axn_card *c = m->card;
+    axn_group *g = &m->group[group];
+    int rc = axn_enter(c);
+    if (rc) return rc;
+    m->time = (axn_timing){0};
+    uint64_t calls = c->calls;
+
+    int64_t t0 = now();
+    rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
+    int64_t t1 = now();
+    m->time.upload = t1 - t0;
+    if (!rc) rc = run_layers(m, group, rows, cell);
+    m->time.enqueue = now() - t1;
+    // Staging of the rows is free again by the time their results come down: the stream is in order.
+    if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);
+    bool first = true;
+    for (uint32_t done = 0, n; !rc && (first || done < wanted); done += n) {
+        int64_t t2 = now();
+        n = wanted - done < AXN_SLOTS ? wanted - done : AXN_SLOTS;
+        rc = run_head(m, want + done, n, logits != NULL, argmax != NULL);
+        m->time.head += now() - t2;
+        if (!rc) rc = wait(m);
+        if (rc) break;
+        int64_t t3 = now();
+        if (first && hidden_out) memcpy(hidden_out, m->hidden_host, (size_t)rows * m->hidden * 2);
+        hand_out(m, n, logits ? logits + (size_t)done * m->out : NULL, argmax ? argmax + done : NULL);
+        m->time.download += now() - t3;
+        first = false;
+    }
+    if (!rc) g->stale = false;
+    m->time.calls = c->calls - calls;
+    return rc;
+}

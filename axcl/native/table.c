@@ -1,0 +1,93 @@
+//go:build cgo && !fake && linux
+
+// table.c: errors, threads, and what Go asks of a card whichever library is behind it.
+//
+// Every call into a library passes through axn_note, which counts it, keeps the first failure of the function Go called, and marks the
+// card lost where the code says that the library can no longer be trusted.
+
+#define _GNU_SOURCE
+#include "native.h"
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int32_t axn_thread(void) { return (int32_t)syscall(SYS_gettid); }
+
+// A code after which nothing more may be asked: no connection, time-out, the two ends out of step, or one that nobody knows.
+// axcl.Fatal says the same in Go; a test compares them over every code.
+bool axn_fatal(uint32_t code) {
+    uint32_t sub = code >> 8 & 0xff, id = code & 0xff;
+    if ((code & 0xf0ff0000u) != 0x80300000u || (code >> 24 & 0xf) > 2 || sub > 0x0c) return true;
+    if (id < 0x80) return id == 0 || id == 0x05 || (id >= 0x08 && id <= 0x0a) || id > 0x0c;
+    switch (sub) {
+    case 0x01: return id == 0x81 || id > 0x88;
+    case 0x02: return id == 0x80 || id > 0x84;
+    case 0x03: return id == 0x80 || id == 0x83 || id > 0x84;
+    case 0x05:
+    case 0x07: return id != 0x81;
+    case 0x0c: return id == 0x80 || id > 0x87;
+    default: return true;
+    }
+}
+
+// mild: a code that is not the vendor's AXCL scheme does not cost the card, because the call is one that may be refused (a load, an allocation).
+int axn_fail(axn_card *c, int kind, const char *op, int32_t code, bool mild) {
+    if (!c->err.op) c->err = (axn_err){.op = op, .code = code, .layer = c->layer};
+    if (kind == AXN_CALL && axn_fatal((uint32_t)code) && !mild) c->lost = true;
+    return kind;
+}
+
+int axn_note(axn_card *c, const char *op, int32_t code) {
+    c->calls++;
+    return code ? axn_fail(c, AXN_CALL, op, code, false) : AXN_OK;
+}
+
+int axn_enter(axn_card *c) {
+    c->err = (axn_err){0};
+    c->layer = AXN_NO_LAYER;
+    if (axn_thread() != c->owner) return axn_fail(c, AXN_THREAD, "thread", 0, true);
+    return c->lost ? axn_fail(c, AXN_GONE, "lost", 0, true) : AXN_OK;
+}
+
+int axn_init(axn_card *c) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->init(c);
+}
+
+int axn_fini(axn_card *c) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->fini(c);
+}
+
+int axn_attach(axn_card *c, int32_t device) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->attach(c, device);
+}
+
+int axn_detach(axn_card *c) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->detach(c);
+}
+
+int axn_drain(axn_card *c, int32_t ms) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->sync(c, ms);
+}
+
+int axn_list(axn_card *c, axcl_device_list *list) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->list(c, list);
+}
+
+int axn_inform(axn_card *c, int32_t device, axn_info *info) {
+    int rc = axn_enter(c);
+    return rc ? rc : c->lib->provider->inform(c, device, info);
+}
+
+const char *axn_absent(const axn_lib *lib, uint32_t n) { return lib->provider->absent(lib, n); }
+
+const char *axn_library_file(const axn_lib *lib) {
+    Dl_info found;
+    void *symbol = dlsym(lib->handle, lib->axcl.axclInit ? "axclInit" : "AX_ENGINE_Init");
+    return dladdr(symbol, &found) ? found.dli_fname : "";
+}

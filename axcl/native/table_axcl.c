@@ -1,0 +1,206 @@
+//go:build cgo && !fake && linux
+
+// table_axcl.c: the operations over libaxcl_rt.so, a card behind PCIe.
+//
+// One stream a card; uploads, copies, executes and downloads are queued on it in order, and one synchronisation with a time-out ends them.
+// Device pointers are numbers: this side never reads through one.
+
+#define _GNU_SOURCE
+#include "native.h"
+#include <dlfcn.h>
+#include <string.h>
+
+// Calls the library unless the card is lost.
+#define CALL(c, fn, ...) ((c)->lost ? AXN_GONE : axn_note((c), #fn, (c)->lib->axcl.fn(__VA_ARGS__)))
+
+enum { HUGE_FROM = 2 << 20 }; // smaller buffers would waste a huge page each
+
+static int start(axn_card *c) {
+    int rc = CALL(c, axclInit, NULL);
+    // The library writes its log to the terminal otherwise. One that will not be quiet is still a library.
+    if (!rc && c->lib->axcl.axclSetLogLevel) c->lib->axcl.axclSetLogLevel(AXCL_LOG_OFF);
+    return rc;
+}
+
+static int finish(axn_card *c) { return CALL(c, axclFinalize); }
+
+static int attach(axn_card *c, int32_t device) {
+    int rc = CALL(c, axclrtSetDevice, device);
+    if (rc) return rc;
+    c->attached = true;
+    c->device = device;
+    rc = CALL(c, axclrtEngineInit, 0);
+    c->engine_ours = !rc;
+    if (rc == AXN_CALL && !c->lost) {
+        // Someone in this process may have initialised the engine already; then it answers, and is not ours to finalise.
+        axn_err first = c->err;
+        int32_t kind;
+        if (CALL(c, axclrtEngineGetVNpuKind, &kind)) {
+            c->err = first;
+            return rc;
+        }
+        c->err = (axn_err){0};
+    }
+    return CALL(c, axclrtCreateStream, &c->stream);
+}
+
+static int first(int a, int b) { return a ? a : b; }
+
+static int detach(axn_card *c) {
+    int rc = AXN_OK;
+    if (c->stream) rc = CALL(c, axclrtDestroyStream, c->stream);
+    c->stream = NULL;
+    if (c->engine_ours) rc = first(rc, CALL(c, axclrtEngineFinalize));
+    c->engine_ours = false;
+    if (c->attached) rc = first(rc, CALL(c, axclrtResetDevice, c->device));
+    c->attached = false;
+    return rc;
+}
+
+static int list(axn_card *c, axcl_device_list *l) { return CALL(c, axclrtGetDeviceList, l); }
+
+static void copy_text(char *to, size_t size, const char *from) {
+    size_t n = from ? strnlen(from, size - 1) : 0;
+    memcpy(to, from ? from : "", n);
+    to[n] = 0;
+}
+
+static int inform(axn_card *c, int32_t device, axn_info *i) {
+    const struct axcl_table *t = &c->lib->axcl;
+    if (t->axclrtGetFullVersion) copy_text(i->version, sizeof i->version, t->axclrtGetFullVersion());
+    if (device < 0) return AXN_OK;
+    if (t->axclrtGetSocName) copy_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
+    return CALL(c, axclrtGetDeviceProperties, device, &i->props);
+}
+
+static int load(axn_card *c, axn_module *m, const char *path) {
+    int rc = CALL(c, axclrtEngineLoadFromFile, path, &m->id);
+    if (rc) return rc;
+    m->loaded = true;
+    if ((rc = CALL(c, axclrtEngineCreateContext, m->id, &m->context_id))) return rc;
+    if ((rc = CALL(c, axclrtEngineGetIOInfo, m->id, &m->info))) return rc;
+    int32_t groups;
+    if ((rc = CALL(c, axclrtEngineGetShapeGroupsCount, m->info, &groups))) return rc;
+    m->groups = (uint32_t)groups;
+    m->ins = c->lib->axcl.axclrtEngineGetNumInputs(m->info);
+    m->outs = c->lib->axcl.axclrtEngineGetNumOutputs(m->info);
+    c->calls += 2;
+    return AXN_OK;
+}
+
+static int unload(axn_card *c, axn_module *m) {
+    int rc = m->loaded ? CALL(c, axclrtEngineUnload, m->id) : AXN_OK;
+    m->loaded = false;
+    return rc;
+}
+
+static int forget(axn_card *c, axn_module *m) {
+    int rc = m->info ? CALL(c, axclrtEngineDestroyIOInfo, m->info) : AXN_OK;
+    m->info = NULL;
+    return rc;
+}
+
+static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, bool dims, axn_tensor *t) {
+    const struct axcl_table *a = &c->lib->axcl;
+    bool in = slot < m->ins;
+    uint32_t i = in ? slot : slot - m->ins;
+    c->calls += 2;
+    copy_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
+    t->size = in ? a->axclrtEngineGetInputSizeByIndex(m->info, group, i) : a->axclrtEngineGetOutputSizeByIndex(m->info, group, i);
+    int rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type) : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
+    if (rc || !dims) return rc;
+    axcl_dims d;
+    rc = in ? CALL(c, axclrtEngineGetInputDims, m->info, group, i, &d) : CALL(c, axclrtEngineGetOutputDims, m->info, group, i, &d);
+    if (rc) return rc;
+    t->ndim = d.count;
+    for (int32_t k = 0; k < d.count && k < AXN_DIMS; k++) t->dims[k] = d.dims[k];
+    return AXN_OK;
+}
+
+static int io_new(axn_card *c, axn_module *m, axn_io *io) {
+    io->ins = m->ins;
+    return CALL(c, axclrtEngineCreateIO, m->info, &io->handle);
+}
+
+static int io_free(axn_card *c, axn_io *io) {
+    int rc = io->handle ? CALL(c, axclrtEngineDestroyIO, io->handle) : AXN_OK;
+    io->handle = NULL;
+    return rc;
+}
+
+static int bind(axn_card *c, axn_io *io, uint32_t slot, const axn_mem *mem, size_t offset, size_t size) {
+    const char *at = (const char *)mem->at + offset;
+    if (slot < io->ins) return CALL(c, axclrtEngineSetInputBufferByIndex, io->handle, slot, at, size);
+    return CALL(c, axclrtEngineSetOutputBufferByIndex, io->handle, slot - io->ins, at, size);
+}
+
+static int alloc(axn_card *c, axn_mem *mem, size_t size) {
+    int rc = CALL(c, axclrtMalloc, &mem->at, size, size < HUGE_FROM ? AXCL_NORMAL_ONLY : AXCL_HUGE_FIRST);
+    if (rc) return rc;
+    mem->size = size;
+    return CALL(c, axclrtMemset, mem->at, 0, size);
+}
+
+static int release(axn_card *c, axn_mem *mem) {
+    int rc = mem->at ? CALL(c, axclrtFree, mem->at) : AXN_OK;
+    mem->at = NULL;
+    return rc;
+}
+
+static int host_alloc(axn_card *c, void **host, size_t size) { return CALL(c, axclrtMallocHost, host, size); }
+
+static int host_free(axn_card *c, void **host, size_t size) {
+    (void)size;
+    int rc = *host ? CALL(c, axclrtFreeHost, *host) : AXN_OK;
+    *host = NULL;
+    return rc;
+}
+
+static int up(axn_card *c, const axn_mem *to, size_t offset, const void *from, size_t size) {
+    return CALL(c, axclrtMemcpyAsync, (char *)to->at + offset, from, size, AXCL_H2D, c->stream);
+}
+
+static int down(axn_card *c, void *to, const axn_mem *from, size_t offset, size_t size) {
+    return CALL(c, axclrtMemcpyAsync, to, (const char *)from->at + offset, size, AXCL_D2H, c->stream);
+}
+
+static int copy(axn_card *c, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size) {
+    return CALL(c, axclrtMemcpyAsync, (char *)to->at + to_offset, (const char *)from->at + from_offset, size, AXCL_D2D, c->stream);
+}
+
+static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
+    return CALL(c, axclrtEngineExecuteAsync, m->id, m->context_id, group, io->handle, c->stream);
+}
+
+static int sync(axn_card *c, int32_t ms) { return CALL(c, axclrtSynchronizeStreamWithTimeout, c->stream, ms); }
+
+#define RESOLVE(ret, name, args) *(void **)&lib->axcl.name = dlsym(lib->handle, #name);
+#define DEMAND(ret, name, args) if (!lib->axcl.name) lost = #name;
+#define ABSENT(ret, name, args) if (!lib->axcl.name && n-- == 0) return #name;
+
+static const char *absent(const axn_lib *lib, uint32_t n) {
+    AXCL_OPTIONAL(ABSENT)
+    return NULL;
+}
+
+static const axn_provider provider = {
+    start, finish, list, inform, absent, attach, detach, load, unload, forget, describe,
+    io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, sync,
+};
+
+const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {
+    *missing = false;
+    lib->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!lib->handle) return dlerror();
+    AXCL_REQUIRED(RESOLVE)
+    AXCL_OPTIONAL(RESOLVE)
+    const char *lost = NULL;
+    AXCL_REQUIRED(DEMAND)
+    if (!lost) {
+        lib->provider = &provider;
+        return NULL;
+    }
+    dlclose(lib->handle);
+    *missing = true;
+    return lost;
+}
