@@ -1,0 +1,450 @@
+package chat
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Families are the output formats [NewParser] knows; any other name is parsed as "plain".
+//
+//	qwen3, hermes   <tool_call>{"name": …, "arguments": {…}}</tool_call>
+//	qwen3-coder     <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
+//	llama3          {"name": …, "parameters": {…}} or [name(key=value)] as the whole answer, <|python_tag|>, <function=name>{…}</function>
+//	minicpm         as qwen3, and <|tool_call_start|>name(key=value)<|tool_call_end|>
+//	gemma           <start_function_call>call:name{…}<end_function_call>, <|tool_call>call:name{…}<tool_call|>, ```tool_code, or llama3's JSON
+//	plain           no tool calls
+//
+// All of them know <think>; minicpm and gemma their own thinking tags too.
+func Families() []string {
+	return []string{"qwen3", "hermes", "qwen3-coder", "llama3", "minicpm", "gemma", "plain"}
+}
+
+// parseFormat is what a family's answers are made of.
+type parseFormat struct {
+	think   []parseTag
+	calls   []parseOpener
+	leading bool // an answer that begins with { or [ may be a call without a tag
+}
+
+type parseTag struct{ open, close string }
+
+// parseSpace is what is trimmed around tags.
+const parseSpace = " \t\r\n\v\f"
+
+// parseOpener begins a tool call. Its body ends at close, or, where body is nil, with the JSON value or XML element that
+// follows, close being optional then.
+type parseOpener struct {
+	open, close string
+	body        func(body []byte, tools []Tool) ([]ToolCall, bool)
+}
+
+var (
+	parseThink    = parseTag{"<think>", "</think>"}
+	parseToolCall = parseOpener{"<tool_call>", "</tool_call>", nil}
+	parseFunction = parseOpener{"<function=", "</function>", parseBareFunction}
+)
+
+func parseFormatOf(family string) parseFormat {
+	f := parseFormat{think: []parseTag{parseThink}}
+	switch family {
+	case "qwen3", "hermes", "qwen2.5", "qwen2", "smollm3":
+		f.calls = []parseOpener{parseToolCall}
+	case "qwen3-coder", "qwen3.5":
+		f.calls = []parseOpener{parseToolCall, parseFunction}
+	case "llama3", "llama3-json", "llama3-pythonic", "pythonic":
+		f.calls = []parseOpener{{"<|python_tag|>", "", nil}, parseFunction}
+		f.leading = true
+	case "minicpm":
+		f.think = append(f.think, parseTag{"<|thought_start|>", "<|thought_end|>"})
+		f.calls = []parseOpener{parseToolCall, {"<|tool_call_start|>", "<|tool_call_end|>", parsePythonBlock}}
+	case "gemma", "gemma3", "gemma4":
+		f.think = append(f.think, parseTag{"<|channel>thought\n", "<channel|>"})
+		f.calls = []parseOpener{
+			{"<start_function_call>", "<end_function_call>", parseGemmaCall},
+			{"<|tool_call>", "<tool_call|>", parseGemmaCall},
+			{"```tool_code", "```", parsePythonBlock},
+		}
+		f.leading = true
+	}
+	return f
+}
+
+type parseState int
+
+const (
+	parseStart    parseState = iota // before the first character: a thinking tag may come
+	parseThinkIn                    // inside thinking, before its first character
+	parseThinking                   //
+	parseThinkEnd                   // behind thinking: white space belongs to the tag
+	parseLead                       // before the first character of the answer proper
+	parseText                       //
+	parseCall                       // behind an opener, or inside a call without one
+	parseAfter                      // behind a call's value: its closing tag, or another value
+	parseGap                        // behind a call: white space belongs to it
+)
+
+// Parser splits what a model writes into thinking, text and tool calls, as it comes. It belongs to one answer and one
+// goroutine.
+//
+// Tags never appear in the deltas, and white space around </think> and around a tool call goes with the tag. Bytes are
+// held back only while they may still become a tag, white space before one, or an unfinished call. Calls to tools that
+// were not offered are dropped. What looked like a call and is none comes back as text, tag and all. How the answer is
+// cut into writes makes no difference to what the deltas add up to.
+type Parser struct {
+	o      ParserOptions
+	f      parseFormat
+	state  parseState
+	think  parseTag // the pair we are in
+	opener parseOpener
+	lead   []byte // the white space and opener that come back if the call is none
+	buf    []byte // not yet decided
+	json   parseScan
+	seek   int // buf[:seek] holds no closing tag
+	out    []Delta
+}
+
+// NewParser returns the parser for one answer of a model of the family; see [Families].
+func NewParser(family string, o ParserOptions) *Parser {
+	p := &Parser{o: o, f: parseFormatOf(family)}
+	if len(o.Tools) == 0 {
+		p.f.calls, p.f.leading = nil, false
+	}
+	switch {
+	case o.Think == ThinkOff:
+		p.state = parseLead
+	case o.ThinkOpen:
+		p.state, p.think = parseThinkIn, p.f.think[0]
+	}
+	return p
+}
+
+// Write takes the next part of the answer and returns what is certain now. The slice is the caller's.
+func (p *Parser) Write(text string) []Delta {
+	p.out = nil
+	p.buf = append(p.buf, text...)
+	for p.step(false) {
+	}
+	return p.out
+}
+
+// Close returns what was held back: the answer is over. A call that is complete but for its closing tag is a call;
+// any other unfinished call is text, and unfinished thinking is thinking.
+func (p *Parser) Close() []Delta {
+	p.out = nil
+	for p.step(true) {
+	}
+	p.buf = nil
+	return p.out
+}
+
+// step moves on by one decision and reports whether there may be another. At the end it must decide everything.
+func (p *Parser) step(end bool) bool {
+	if len(p.buf) == 0 && !(end && p.state == parseCall) {
+		return false
+	}
+	switch p.state {
+	case parseStart:
+		return p.stepStart(end)
+	case parseThinkIn:
+		return p.stepThinkIn(end)
+	case parseThinking:
+		return p.stepThinking(end)
+	case parseLead:
+		return p.stepLead(end)
+	case parseText:
+		return p.stepText(end)
+	case parseCall:
+		if p.opener.body != nil {
+			return p.stepBody(end)
+		}
+		return p.stepValue(end)
+	case parseAfter:
+		return p.stepAfter(end)
+	}
+	// parseThinkEnd, parseGap
+	p.buf = bytes.TrimLeft(p.buf, parseSpace)
+	if len(p.buf) == 0 {
+		return false
+	}
+	if p.state == parseThinkEnd {
+		p.state = parseLead
+	} else {
+		p.state = parseText
+	}
+	return true
+}
+
+func (p *Parser) stepStart(end bool) bool {
+	rest := bytes.TrimLeft(p.buf, parseSpace)
+	for _, t := range p.f.think {
+		switch {
+		case bytes.HasPrefix(rest, []byte(t.open)):
+			p.buf, p.think, p.state = rest[len(t.open):], t, parseThinkIn
+			p.o.ThinkOpen = false // a second tag is text
+			return true
+		case !end && parsePrefix(t.open, rest):
+			return false
+		}
+	}
+	p.state = parseLead
+	return true
+}
+
+func (p *Parser) stepThinkIn(end bool) bool {
+	rest := bytes.TrimLeft(p.buf, parseSpace)
+	if p.o.ThinkOpen {
+		// The prompt opened the block; some models open it again.
+		for _, t := range p.f.think {
+			switch {
+			case bytes.HasPrefix(rest, []byte(t.open)):
+				p.buf, p.think = rest[len(t.open):], t
+				p.o.ThinkOpen = false
+				return true
+			case !end && parsePrefix(t.open, rest):
+				return false
+			}
+		}
+		p.o.ThinkOpen = false
+	}
+	p.buf = rest
+	if len(rest) > 0 {
+		p.state = parseThinking
+	}
+	return len(rest) > 0
+}
+
+func (p *Parser) stepThinking(end bool) bool {
+	at := bytes.Index(p.buf, []byte(p.think.close))
+	// A tool call inside thinking ends it: small models forget the closing tag.
+	if i, o := p.findOpener(); i >= 0 && (at < 0 || i < at) {
+		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:i], parseSpace))})
+		p.open(nil, p.buf[i:], o)
+		return true
+	}
+	if at >= 0 {
+		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:at], parseSpace))})
+		p.buf, p.state = p.buf[at+len(p.think.close):], parseThinkEnd
+		return true
+	}
+	n := p.settled(end, p.think.close)
+	p.emit(Delta{Thinking: string(p.buf[:n])})
+	p.buf = p.buf[n:]
+	return false
+}
+
+// stepLead looks for a call that needs no tag: it must be the first thing in the answer.
+func (p *Parser) stepLead(end bool) bool {
+	if !p.f.leading {
+		p.state = parseText
+		return true
+	}
+	rest := bytes.TrimLeft(p.buf, parseSpace)
+	if len(rest) == 0 && !end {
+		return false
+	}
+	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') {
+		p.open(p.buf[:len(p.buf)-len(rest)], rest, parseOpener{})
+		return true
+	}
+	p.state = parseText
+	return true
+}
+
+func (p *Parser) stepText(end bool) bool {
+	if len(p.f.calls) == 0 {
+		p.emit(Delta{Text: string(p.buf)})
+		p.buf = nil
+		return false
+	}
+	if i, o := p.findOpener(); i >= 0 {
+		text := bytes.TrimRight(p.buf[:i], parseSpace)
+		p.emit(Delta{Text: string(text)})
+		p.open(p.buf[len(text):i], p.buf[i:], o)
+		return true
+	}
+	n := p.settled(end, "")
+	p.emit(Delta{Text: string(p.buf[:n])})
+	p.buf = p.buf[n:]
+	return false
+}
+
+// findOpener returns the first opener in buf, the longest where two begin together.
+func (p *Parser) findOpener() (int, parseOpener) {
+	at, found := -1, parseOpener{}
+	for _, o := range p.f.calls {
+		i := bytes.Index(p.buf, []byte(o.open))
+		if i >= 0 && (at < 0 || i < at || i == at && len(o.open) > len(found.open)) {
+			at, found = i, o
+		}
+	}
+	return at, found
+}
+
+// settled returns how much of buf cannot belong to a tag that comes later, nor to the white space before one.
+func (p *Parser) settled(end bool, tag string) int {
+	if end {
+		return len(p.buf)
+	}
+	n := len(p.buf) - parseOverlap(p.buf, tag)
+	for _, o := range p.f.calls {
+		n = min(n, len(p.buf)-parseOverlap(p.buf, o.open))
+	}
+	return len(bytes.TrimRight(p.buf[:n], parseSpace))
+}
+
+// open begins a call at rest; space is what comes back with it if it is none.
+func (p *Parser) open(space, rest []byte, o parseOpener) {
+	p.opener, p.state = o, parseCall
+	p.lead = append(bytes.Clone(space), o.open...)
+	p.buf = rest[len(o.open):]
+	p.json, p.seek = parseScan{}, 0
+}
+
+// giveUp turns the opener and the first n bytes of buf into text.
+func (p *Parser) giveUp(n int) {
+	p.emit(Delta{Text: string(p.lead)})
+	p.emit(Delta{Text: string(p.buf[:n])})
+	p.buf, p.lead, p.state = p.buf[n:], nil, parseText
+}
+
+// stepBody waits for the closing tag and decodes what is before it.
+func (p *Parser) stepBody(end bool) bool {
+	tag := []byte(p.opener.close)
+	at := bytes.Index(p.buf[p.seek:], tag)
+	if at < 0 {
+		if !end {
+			p.seek = max(0, len(p.buf)-len(tag)+1)
+			return false
+		}
+		if calls, ok := p.opener.body(p.buf, p.o.Tools); ok {
+			p.calls(calls)
+			p.buf, p.state = nil, parseGap
+			return false
+		}
+		p.giveUp(0)
+		return true
+	}
+	at += p.seek
+	calls, ok := p.opener.body(p.buf[:at], p.o.Tools)
+	if !ok {
+		p.giveUp(at + len(tag))
+		return true
+	}
+	p.calls(calls)
+	p.buf, p.state = p.buf[at+len(tag):], parseGap
+	return true
+}
+
+// stepValue scans the JSON value, XML element or Python list behind an opener, or at the start of the answer.
+func (p *Parser) stepValue(end bool) bool {
+	verdict := p.json.scan(p.buf)
+	if p.opener.open == "" && !parsePlausible(p.buf) {
+		verdict = parseNever
+	}
+	switch {
+	case verdict == parseMore && !end:
+		return false
+	case verdict == parseDone:
+		if calls, ok := parseValue(p.buf[:p.json.at], p.o.Tools); ok {
+			p.calls(calls)
+			p.buf, p.state = p.buf[p.json.at:], parseAfter
+			return true
+		}
+		p.giveUp(p.json.at)
+		return true
+	case verdict == parseNever:
+		p.giveUp(p.json.at)
+		return true
+	}
+	if calls, ok := parseValue(p.buf, p.o.Tools); ok {
+		p.calls(calls) // complete but for the closing tag
+		p.buf, p.state = nil, parseGap
+		return false
+	}
+	// The answer ended inside: text up to the closing tag if there is one after all (in a string that never ended).
+	n := 0
+	if p.opener.close != "" {
+		if i := bytes.Index(p.buf, []byte(p.opener.close)); i >= 0 {
+			n = i + len(p.opener.close)
+		}
+	}
+	p.giveUp(n)
+	return len(p.buf) > 0
+}
+
+// stepAfter takes the closing tag, or the next value where several share one pair of tags.
+func (p *Parser) stepAfter(end bool) bool {
+	rest := bytes.TrimLeft(p.buf, parseSpace)
+	tag := p.opener.close
+	switch {
+	case len(rest) == 0:
+		if end {
+			p.buf = nil
+		}
+		return false
+	case tag != "" && bytes.HasPrefix(rest, []byte(tag)):
+		p.buf, p.state = rest[len(tag):], parseGap
+	case tag != "" && !end && parsePrefix(tag, rest):
+		return false
+	case rest[0] == '{' || rest[0] == '[' || tag == "" && (rest[0] == ';' || rest[0] == ','):
+		if rest[0] == ';' || rest[0] == ',' {
+			more := bytes.TrimLeft(rest[1:], parseSpace)
+			if len(more) == 0 && !end {
+				return false
+			}
+			if len(more) == 0 || more[0] != '{' && more[0] != '[' {
+				p.buf, p.state = rest, parseText
+				return true
+			}
+			p.open(rest[:len(rest)-len(more)], more, parseOpener{})
+			return true
+		}
+		o := p.opener
+		o.open = ""
+		p.open(nil, rest, o)
+	default:
+		p.buf, p.state = rest, parseText
+	}
+	return true
+}
+
+// calls emits the calls to tools that were offered.
+func (p *Parser) calls(calls []ToolCall) {
+	p.lead = nil
+	for _, c := range calls {
+		if slices.ContainsFunc(p.o.Tools, func(t Tool) bool { return t.Name == c.Name }) {
+			p.emit(Delta{ToolCall: &c})
+		}
+	}
+}
+
+// emit adds d to the output, joining text to text.
+func (p *Parser) emit(d Delta) {
+	if d == (Delta{}) {
+		return
+	}
+	if n := len(p.out); n > 0 && d.ToolCall == nil && p.out[n-1].ToolCall == nil {
+		last := &p.out[n-1]
+		if (last.Text != "") == (d.Text != "") {
+			last.Text += d.Text
+			last.Thinking += d.Thinking
+			return
+		}
+	}
+	p.out = append(p.out, d)
+}
+
+// parsePrefix reports whether more bytes could turn have into tag.
+func parsePrefix(tag string, have []byte) bool {
+	return len(have) < len(tag) && tag[:len(have)] == string(have)
+}
+
+// parseOverlap returns the length of the longest end of b that begins tag.
+func parseOverlap(b []byte, tag string) int {
+	for n := min(len(b), len(tag)-1); n > 0; n-- {
+		if string(b[len(b)-n:]) == tag[:n] {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,330 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+type parseVerdict int
+
+const (
+	parseMore  parseVerdict = iota // incomplete so far
+	parseDone                      // complete, up to at
+	parseNever                     // cannot become a call; up to at it is text
+)
+
+// parseScan finds the end of a value without decoding it, going on where it stopped: a call of n bytes costs n steps.
+type parseScan struct {
+	at    int
+	depth int
+	quote byte // the string we are in, or 0
+	skip  bool // the next byte is escaped
+}
+
+func (s *parseScan) scan(b []byte) parseVerdict {
+	if s.depth == 0 {
+		for s.at < len(b) && strings.IndexByte(parseSpace, b[s.at]) >= 0 {
+			s.at++
+		}
+		if s.at == len(b) {
+			return parseMore
+		}
+		switch b[s.at] {
+		case '{', '[':
+		case '<':
+			return s.scanXML(b)
+		default:
+			s.at = 0
+			return parseNever
+		}
+	}
+	for ; s.at < len(b); s.at++ {
+		c := b[s.at]
+		switch {
+		case s.skip:
+			s.skip = false
+		case s.quote != 0:
+			if c == '\\' {
+				s.skip = true
+			} else if c == s.quote {
+				s.quote = 0
+			}
+		case c == '"' || c == '\'':
+			s.quote = c
+		case c == '{' || c == '[' || c == '(':
+			s.depth++
+		case c == '}' || c == ']' || c == ')':
+			if s.depth--; s.depth == 0 {
+				s.at++
+				return parseDone
+			}
+		case c == '<': // a tag before the value's end
+			return parseNever
+		}
+	}
+	return parseMore
+}
+
+// scanXML looks for </tool_call> outside every parameter, whose text may hold anything.
+func (s *parseScan) scanXML(b []byte) parseVerdict {
+	const open, end = "<function=", "</tool_call>"
+	body := bytes.TrimLeft(b, parseSpace)
+	if !bytes.HasPrefix(body, []byte(open)) {
+		if parsePrefix(open, body) {
+			return parseMore
+		}
+		s.at = 0
+		return parseNever
+	}
+	for from := 0; ; {
+		i := bytes.Index(b[from:], []byte(end))
+		if i < 0 {
+			return parseMore
+		}
+		i += from
+		if bytes.LastIndex(b[:i], []byte("<parameter=")) <= bytes.LastIndex(b[:i], []byte("</parameter>")) {
+			s.at = i
+			return parseDone
+		}
+		from = i + len(end)
+	}
+}
+
+// parsePlausible reports whether an answer that begins like b may be a call without a tag: an object whose first key is one
+// of a call's, an array of such objects, or a Python list of calls.
+func parsePlausible(b []byte) bool {
+	b = bytes.TrimLeft(b, parseSpace)
+	if len(b) == 0 {
+		return true
+	}
+	if b[0] == '[' {
+		if b = bytes.TrimLeft(b[1:], parseSpace); len(b) == 0 {
+			return true
+		}
+		if b[0] != '{' {
+			name := bytes.TrimLeft(b, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+			return len(name) < len(b) && (len(name) == 0 || name[0] == '(')
+		}
+	}
+	if b[0] != '{' {
+		return false
+	}
+	if b = bytes.TrimLeft(b[1:], parseSpace); len(b) == 0 {
+		return true
+	}
+	for _, key := range []string{`"name"`, `"type"`, `"function"`, `"parameters"`, `"arguments"`} {
+		if parsePrefix(key, b) || bytes.HasPrefix(b, []byte(key)) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseValue decodes one JSON call, an array of them, a Python list of calls or a <function=…> element.
+func parseValue(b []byte, tools []Tool) ([]ToolCall, bool) {
+	b = bytes.Trim(b, parseSpace)
+	if len(b) == 0 {
+		return nil, false
+	}
+	switch b[0] {
+	case '<':
+		rest, ok := bytes.CutPrefix(b, []byte("<function="))
+		if end := bytes.LastIndex(rest, []byte("</function>")); ok && end >= 0 {
+			return parseBareFunction(rest[:end], tools)
+		}
+		return nil, false
+	case '[':
+		var list []json.RawMessage
+		if json.Unmarshal(b, &list) != nil {
+			return parsePythonCalls(string(b))
+		}
+		var calls []ToolCall
+		for _, raw := range list {
+			c, ok := parseJSONCall(raw)
+			if !ok {
+				return nil, false
+			}
+			calls = append(calls, c)
+		}
+		return calls, len(calls) > 0
+	}
+	c, ok := parseJSONCall(b)
+	return []ToolCall{c}, ok
+}
+
+// parseJSONCall decodes {"name": …, "arguments" or "parameters": {…}}, also within {"function": …}.
+func parseJSONCall(raw []byte) (ToolCall, bool) {
+	type call struct {
+		Name       string          `json:"name"`
+		Arguments  json.RawMessage `json:"arguments"`
+		Parameters json.RawMessage `json:"parameters"`
+	}
+	var c struct {
+		call
+		Function json.RawMessage `json:"function"`
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return ToolCall{}, false
+	}
+	if len(c.Function) > 0 && c.Name == "" {
+		if json.Unmarshal(c.Function, &c.call) != nil && json.Unmarshal(c.Function, &c.Name) != nil {
+			return ToolCall{}, false
+		}
+	}
+	if c.Name == "" {
+		return ToolCall{}, false
+	}
+	args := c.Arguments
+	if len(args) == 0 {
+		args = c.Parameters
+	}
+	args, ok := parseArguments(args)
+	return ToolCall{Name: c.Name, Arguments: args}, ok
+}
+
+// parseArguments returns the object raw is, or holds as a string; nothing and null are no arguments.
+func parseArguments(raw json.RawMessage) (json.RawMessage, bool) {
+	var text string
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
+		raw = json.RawMessage(strings.TrimSpace(text))
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return json.RawMessage("{}"), true
+	}
+	var out bytes.Buffer
+	if raw[0] != '{' || json.Compact(&out, raw) != nil {
+		return nil, false
+	}
+	return out.Bytes(), true
+}
+
+// parseObject builds a JSON object whose keys keep their order.
+type parseObject struct{ b []byte }
+
+func (o *parseObject) set(key string, value json.RawMessage) {
+	if len(o.b) == 0 {
+		o.b = append(o.b, '{')
+	} else {
+		o.b = append(o.b, ',')
+	}
+	o.b = append(append(append(o.b, parseQuote(key)...), ':'), value...)
+}
+
+func (o *parseObject) json() json.RawMessage {
+	if len(o.b) == 0 {
+		return json.RawMessage("{}")
+	}
+	return append(o.b, '}')
+}
+
+// parseQuote is the JSON string for s, without HTML escapes.
+func parseQuote(s string) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always encodes
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// parseBareFunction decodes what is between <function= and </function>: name>{…} (Llama) or name> and parameters (Qwen3-Coder).
+func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
+	name, body, ok := strings.Cut(string(b), ">")
+	name = strings.Trim(name, parseSpace+`"`)
+	if !ok || name == "" {
+		return nil, false
+	}
+	if body = strings.Trim(body, parseSpace); strings.HasPrefix(body, "{") {
+		args, ok := parseArguments(json.RawMessage(body))
+		return []ToolCall{{Name: name, Arguments: args}}, ok
+	}
+	var types map[string][]string
+	if i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
+		types = parseTypes(tools[i].Parameters)
+	}
+	var args parseObject
+	for {
+		body = strings.TrimLeft(body, parseSpace)
+		if body == "" {
+			return []ToolCall{{Name: name, Arguments: args.json()}}, true
+		}
+		rest, ok := strings.CutPrefix(body, "<parameter=")
+		if !ok {
+			return nil, false
+		}
+		key, rest, ok := strings.Cut(rest, ">")
+		if !ok {
+			return nil, false
+		}
+		// The value ends at its closing tag, or, where the model forgot that, where the next parameter begins.
+		value, after, ok := strings.Cut(rest, "</parameter>")
+		if next := strings.Index(value, "\n<parameter="); next >= 0 || !ok {
+			if next < 0 {
+				return nil, false
+			}
+			value, after = rest[:next], rest[next:]
+		}
+		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
+		key = strings.Trim(key, parseSpace+`"`)
+		args.set(key, parseTyped(value, types[key]))
+		body = after
+	}
+}
+
+// parseTypes returns the types a tool's schema gives to each parameter.
+func parseTypes(schema json.RawMessage) map[string][]string {
+	type typed struct {
+		Type json.RawMessage `json:"type"`
+	}
+	var s struct {
+		Properties map[string]struct {
+			typed
+			AnyOf []typed `json:"anyOf"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	out := map[string][]string{}
+	for name, p := range s.Properties {
+		for _, t := range append([]typed{p.typed}, p.AnyOf...) {
+			var one string
+			var many []string
+			if json.Unmarshal(t.Type, &one) == nil {
+				out[name] = append(out[name], one)
+			} else if json.Unmarshal(t.Type, &many) == nil {
+				out[name] = append(out[name], many...)
+			}
+		}
+	}
+	return out
+}
+
+// parseTyped turns the text of a parameter into JSON by the types it may have, the narrowest first, as Ollama does:
+// null, boolean, integer, number, array, object, and a string when nothing else fits.
+func parseTyped(text string, types []string) json.RawMessage {
+	lower := strings.ToLower(strings.TrimSpace(text))
+	if lower == "null" {
+		return json.RawMessage("null")
+	}
+	has := func(t string) bool { return slices.Contains(types, t) }
+	if has("boolean") && (lower == "true" || lower == "false") {
+		return json.RawMessage(lower)
+	}
+	raw := json.RawMessage(strings.TrimSpace(text))
+	if len(raw) > 0 && json.Valid(raw) {
+		_, err := strconv.ParseInt(string(raw), 10, 64)
+		switch c := raw[0]; {
+		case has("integer") && err == nil,
+			has("number") && (c == '-' || c >= '0' && c <= '9'),
+			has("array") && c == '[',
+			has("object") && c == '{':
+			var out bytes.Buffer
+			_ = json.Compact(&out, raw) // it is valid
+			return out.Bytes()
+		}
+	}
+	return parseQuote(text)
+}

@@ -1,0 +1,359 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// parsePythonBlock decodes calls between tags, in a ```python fence or not, one a line or in a list.
+func parsePythonBlock(b []byte, _ []Tool) ([]ToolCall, bool) {
+	text := strings.Trim(string(b), parseSpace)
+	if rest, ok := strings.CutPrefix(text, "```"); ok {
+		text = strings.TrimSuffix(strings.Trim(strings.TrimPrefix(rest, "python"), parseSpace), "```")
+	}
+	return parsePythonCalls(text)
+}
+
+// parsePythonCalls decodes name(key=value, …) expressions: one, several on lines or behind semicolons, or a list.
+func parsePythonCalls(text string) ([]ToolCall, bool) {
+	r := parsePython{text: text}
+	list := r.take("[")
+	var calls []ToolCall
+	for {
+		r.space()
+		for !list && r.take(";") {
+			r.space()
+		}
+		if r.at == len(text) || list && r.take("]") {
+			break
+		}
+		c, ok := r.call()
+		if !ok {
+			return nil, false
+		}
+		calls = append(calls, c)
+		if list && !r.take(",") {
+			if !r.take("]") {
+				return nil, false
+			}
+			break
+		}
+	}
+	r.space()
+	return calls, len(calls) > 0 && r.at == len(text)
+}
+
+// parsePython reads the part of Python's grammar that calls are written in: keyword arguments and literals.
+type parsePython struct {
+	text  string
+	at    int
+	depth int
+}
+
+func (r *parsePython) space() {
+	for r.at < len(r.text) && strings.IndexByte(parseSpace, r.text[r.at]) >= 0 {
+		r.at++
+	}
+}
+
+func (r *parsePython) take(s string) bool {
+	r.space()
+	if !strings.HasPrefix(r.text[r.at:], s) {
+		return false
+	}
+	r.at += len(s)
+	return true
+}
+
+func (r *parsePython) name() string {
+	r.space()
+	from := r.at
+	for r.at < len(r.text) {
+		c := r.text[r.at]
+		if c != '_' && c != '.' && c != '-' && (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c < utf8.RuneSelf {
+			break
+		}
+		r.at++
+	}
+	return r.text[from:r.at]
+}
+
+func (r *parsePython) call() (ToolCall, bool) {
+	c := ToolCall{Name: r.name()}
+	if c.Name == "" || !r.take("(") {
+		return c, false
+	}
+	var args parseObject
+	for !r.take(")") {
+		key := r.name()
+		if key == "" || !r.take("=") {
+			return c, false
+		}
+		v, ok := r.value()
+		if !ok {
+			return c, false
+		}
+		args.set(key, v)
+		if !r.take(",") && !strings.HasPrefix(r.text[r.at:], ")") {
+			return c, false
+		}
+	}
+	c.Arguments = args.json()
+	return c, true
+}
+
+// value reads a literal and returns it as JSON.
+func (r *parsePython) value() (json.RawMessage, bool) {
+	if r.depth++; r.depth > 100 {
+		return nil, false
+	}
+	defer func() { r.depth-- }()
+	r.space()
+	if r.at == len(r.text) {
+		return nil, false
+	}
+	switch c := r.text[r.at]; c {
+	case '"', '\'':
+		s, ok := r.str()
+		for ok { // adjacent strings are one
+			r.space()
+			if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
+				break
+			}
+			var more string
+			more, ok = r.str()
+			s += more
+		}
+		return parseQuote(s), ok
+	case '[', '(':
+		r.at++
+		closing := map[byte]string{'[': "]", '(': ")"}[c]
+		out := []byte{'['}
+		for !r.take(closing) {
+			v, ok := r.value()
+			if !ok {
+				return nil, false
+			}
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], closing) {
+				return nil, false
+			}
+		}
+		return append(out, ']'), true
+	case '{':
+		r.at++
+		var o parseObject
+		for !r.take("}") {
+			r.space()
+			if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
+				return nil, false
+			}
+			key, ok := r.str()
+			if !ok || !r.take(":") {
+				return nil, false
+			}
+			v, ok := r.value()
+			if !ok {
+				return nil, false
+			}
+			o.set(key, v)
+			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
+				return nil, false
+			}
+		}
+		return o.json(), true
+	}
+	from := r.at
+	for r.at < len(r.text) && strings.IndexByte(",)]} \t\r\n", r.text[r.at]) < 0 {
+		r.at++
+	}
+	switch word := r.text[from:r.at]; word {
+	case "True", "true":
+		return json.RawMessage("true"), true
+	case "False", "false":
+		return json.RawMessage("false"), true
+	case "None", "null":
+		return json.RawMessage("null"), true
+	default:
+		word = strings.TrimPrefix(strings.ReplaceAll(word, "_", ""), "+")
+		if json.Valid([]byte(word)) {
+			return json.RawMessage(word), true
+		}
+		f, err := strconv.ParseFloat(word, 64)
+		if err != nil || strings.ContainsAny(word, "xXnN") {
+			return nil, false
+		}
+		return json.RawMessage(strconv.FormatFloat(f, 'g', -1, 64)), true // 1. and .5
+	}
+}
+
+// str reads a quoted string, of one quote or three, with Python's escapes.
+func (r *parsePython) str() (string, bool) {
+	quote := r.text[r.at : r.at+1]
+	if three := strings.Repeat(quote, 3); strings.HasPrefix(r.text[r.at:], three) {
+		quote = three
+	}
+	r.at += len(quote)
+	var out []byte
+	for r.at < len(r.text) {
+		if strings.HasPrefix(r.text[r.at:], quote) {
+			r.at += len(quote)
+			return string(out), true
+		}
+		c := r.text[r.at]
+		r.at++
+		if c != '\\' || r.at == len(r.text) {
+			out = append(out, c)
+			continue
+		}
+		c = r.text[r.at]
+		r.at++
+		digits := 0
+		switch c {
+		case 'n':
+			out = append(out, '\n')
+		case 't':
+			out = append(out, '\t')
+		case 'r':
+			out = append(out, '\r')
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case '\n':
+		case '\\', '\'', '"', '/':
+			out = append(out, c)
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		default:
+			out = append(out, '\\', c)
+		}
+		if digits > 0 {
+			if r.at+digits > len(r.text) {
+				return "", false
+			}
+			n, err := strconv.ParseUint(r.text[r.at:r.at+digits], 16, 32)
+			if err != nil || n > utf8.MaxRune {
+				return "", false
+			}
+			out = utf8.AppendRune(out, rune(n))
+			r.at += digits
+		}
+	}
+	return "", false
+}
+
+// parseGemmaCall decodes call:name{key:value,…}, strings standing between <escape> or <|"|> marks.
+func parseGemmaCall(b []byte, _ []Tool) ([]ToolCall, bool) {
+	text, ok := strings.CutPrefix(strings.Trim(string(b), parseSpace), "call:")
+	brace := strings.IndexByte(text, '{')
+	if !ok || brace <= 0 {
+		return nil, false
+	}
+	name := strings.Trim(text[:brace], parseSpace)
+	r := parseGemma{text: text[brace:]}
+	args, ok := r.value()
+	if !ok || name == "" || strings.Trim(r.text[r.at:], parseSpace) != "" {
+		return nil, false
+	}
+	return []ToolCall{{Name: name, Arguments: args}}, true
+}
+
+type parseGemma struct {
+	text  string
+	at    int
+	depth int
+}
+
+func (r *parseGemma) take(s string) bool {
+	for r.at < len(r.text) && strings.IndexByte(parseSpace, r.text[r.at]) >= 0 {
+		r.at++
+	}
+	if !strings.HasPrefix(r.text[r.at:], s) {
+		return false
+	}
+	r.at += len(s)
+	return true
+}
+
+func (r *parseGemma) value() (json.RawMessage, bool) {
+	if r.depth++; r.depth > 100 {
+		return nil, false
+	}
+	defer func() { r.depth-- }()
+	for _, mark := range []string{"<escape>", `<|"|>`} {
+		if r.take(mark) {
+			s, _, ok := strings.Cut(r.text[r.at:], mark)
+			r.at += min(len(s)+len(mark), len(r.text)-r.at)
+			return parseQuote(s), ok
+		}
+	}
+	switch {
+	case r.take("{"):
+		var o parseObject
+		for !r.take("}") {
+			rest := r.text[r.at:]
+			key, _, ok := strings.Cut(rest, ":")
+			if !ok {
+				return nil, false
+			}
+			r.at += len(key) + 1
+			v, ok := r.value()
+			if !ok {
+				return nil, false
+			}
+			key = strings.Trim(key, parseSpace)
+			for _, mark := range []string{"<escape>", `<|"|>`, `"`} {
+				key = strings.TrimSuffix(strings.TrimPrefix(key, mark), mark)
+			}
+			o.set(key, v)
+			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "}") {
+				return nil, false
+			}
+		}
+		return o.json(), true
+	case r.take("["):
+		out := []byte{'['}
+		for !r.take("]") {
+			v, ok := r.value()
+			if !ok {
+				return nil, false
+			}
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out = append(out, v...)
+			if !r.take(",") && !strings.HasPrefix(r.text[r.at:], "]") {
+				return nil, false
+			}
+		}
+		return append(out, ']'), true
+	case strings.HasPrefix(r.text[r.at:], `"`): // some write JSON strings
+		d := json.NewDecoder(bytes.NewReader([]byte(r.text[r.at:])))
+		var s string
+		if d.Decode(&s) != nil {
+			return nil, false
+		}
+		r.at += int(d.InputOffset())
+		return parseQuote(s), true
+	}
+	word := r.text[r.at:]
+	if i := strings.IndexAny(word, ",]}"); i >= 0 {
+		word = word[:i]
+	}
+	r.at += len(word)
+	if word = strings.Trim(word, parseSpace); word != "" && json.Valid([]byte(word)) {
+		return json.RawMessage(word), true
+	}
+	return parseQuote(word), true
+}
