@@ -17,7 +17,7 @@ import (
 //	auto, ""    the first AXCL card, else the board's own NPU, else the software card
 //	axcl        the first AXCL card; axcl:1 the second in the library's list, or, past its end, the one with that PCIe bus number
 //	axengine    the board's own NPU
-//	soft        the card in software; soft:8G one that has only so much memory
+//	soft        the card in software; soft:threads=2,cmm=4G one with so many threads and so much memory
 //
 // Errors: a spec that is none of these; ErrNoDevice where the device is not there, or this build was made without cgo; and what the
 // library answers.

@@ -42,7 +42,7 @@ func (d *device) info(id int32) (axcl.Info, error) {
 	if rc := C.axn_inform(d.c, C.int32_t(id), &i); rc != C.AXN_OK {
 		return out, d.wrap(rc, "")
 	}
-	out.Version = C.GoString(&i.version[0])
+	out.Version = version(&i)
 	if d.lib.kind == Engine {
 		board(os.DirFS("/"), &out)
 		return out, nil
@@ -57,6 +57,13 @@ func (d *device) info(id int32) (axcl.Info, error) {
 	out.TotalMem, out.FreeMem = int64(p.total_mem)<<10, int64(p.free_mem)<<10
 	out.NPULoad, out.CPULoad = float64(p.npu_load)/100, float64(p.cpu_load)/100
 	return out, nil
+}
+
+func version(i *C.axn_info) string {
+	if s := C.GoString(&i.version[0]); s != "" {
+		return s
+	}
+	return fmt.Sprintf("%d.%d.%d", i.release[0], i.release[1], i.release[2])
 }
 
 var cmmLine = regexp.MustCompile(`total size=(\d+)KB.*?remain=(\d+)KB`)

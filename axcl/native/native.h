@@ -71,6 +71,7 @@ typedef struct {
 
 typedef struct {
     char version[64], soc[32];
+    int32_t release[3]; // zeros: not known
     axcl_properties props;
 } axn_info;
 

@@ -68,7 +68,8 @@ static void copy_text(char *to, size_t size, const char *from) {
 static int inform(axn_card *c, int32_t device, axn_info *i) {
     const struct axcl_table *t = &c->lib->axcl;
     if (t->axclrtGetFullVersion) copy_text(i->version, sizeof i->version, t->axclrtGetFullVersion());
-    if (device < 0) return AXN_OK;
+    int rc = CALL(c, axclrtGetVersion, &i->release[0], &i->release[1], &i->release[2]);
+    if (rc || device < 0) return rc;
     if (t->axclrtGetSocName) copy_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
     return CALL(c, axclrtGetDeviceProperties, device, &i->props);
 }
