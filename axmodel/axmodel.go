@@ -193,15 +193,3 @@ func typeBits(t axcl.Type) int {
 	}
 	return 0
 }
-
-// ToBF16 rounds to the nearest bf16, ties to even; NaN stays NaN.
-func ToBF16(f float32) uint16 {
-	b := math.Float32bits(f)
-	if f != f {
-		return uint16(b>>16) | 0x40
-	}
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
-}
-
-// FromBF16 is exact.
-func FromBF16(v uint16) float32 { return math.Float32frombits(uint32(v) << 16) }

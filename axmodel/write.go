@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"os"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 // Tensor is one tensor to write. Row gives row r as float32 into dst, which has Cols places; rows are asked for once each, in order, so a
@@ -145,7 +147,7 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 			}
 		case BF16:
 			for i, v := range row {
-				le.PutUint16(b[i*2:], ToBF16(v))
+				le.PutUint16(b[i*2:], axcl.BFloat16(v))
 			}
 		case Int8:
 			scale, err := quantise(b, row)

@@ -1,0 +1,224 @@
+package soft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// appendBits appends the numbers of the bits that are set.
+func appendBits(dst []int32, words []uint64) []int32 {
+	for w, v := range words {
+		for ; v != 0; v &= v - 1 {
+			dst = append(dst, int32(w*64+bits.TrailingZeros64(v)))
+		}
+	}
+	return dst
+}
+
+// net is one model called by tensor name.
+type net struct {
+	device *Device
+	file   *file
+	layer  *layer
+	head   *head
+	engine *engine
+	weight matrix    // of an affine model
+	bias   []float32 // of an affine model
+	taken  int64
+	closed bool
+}
+
+// LoadNet implements axcl.Device.
+func (d *Device) LoadNet(path string) (axcl.Net, error) {
+	if err := d.state(); err != nil {
+		return nil, err
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("axcl: software card: %w", err)
+	}
+	if err := d.take(f.meta.WeightBytes); err != nil {
+		f.unmap()
+		return nil, err
+	}
+	n := &net{device: d, file: f, taken: f.meta.WeightBytes}
+	switch f.Kind {
+	case axmodel.Layer:
+		n.layer = newLayer(f)
+		var need size
+		for _, g := range f.Groups {
+			need.grow(n.layer, g.Rows, g.Cells)
+		}
+		n.engine = newEngine(d.pool, need)
+	case axmodel.Affine:
+		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
+	default:
+		n.head = newHead(f, d.pool)
+	}
+	d.open = append(d.open, n)
+	return n, nil
+}
+
+// Groups implements axcl.Net.
+func (n *net) Groups() int { return len(n.file.meta.Groups) }
+
+// Inputs implements axcl.Net.
+func (n *net) Inputs(group int) []axcl.Tensor { return n.file.meta.Groups[group].Inputs }
+
+// Outputs implements axcl.Net.
+func (n *net) Outputs(group int) []axcl.Tensor { return n.file.meta.Groups[group].Outputs }
+
+// Close implements axcl.Net.
+func (n *net) Close() error {
+	if n.closed {
+		return axcl.ErrClosed
+	}
+	n.closed = true
+	n.device.drop(n, n.taken)
+	n.file.unmap()
+	return nil
+}
+
+// Run implements axcl.Net.
+func (n *net) Run(group int, in, out map[string][]byte) error {
+	if n.closed {
+		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
+	}
+	if err := n.device.state(); err != nil {
+		return err
+	}
+	if group < 0 || group >= n.Groups() {
+		return fmt.Errorf("%w: group %d of %d", axcl.ErrPass, group, n.Groups())
+	}
+	g := &n.file.meta.Groups[group]
+	if err := fits("input", g.Inputs, in); err != nil {
+		return err
+	}
+	if len(in) != len(g.Inputs) {
+		for _, t := range g.Inputs {
+			if _, ok := in[t.Name]; !ok {
+				return fmt.Errorf("%w: input %q is missing", axcl.ErrPass, t.Name)
+			}
+		}
+	}
+	if err := fits("output", g.Outputs, out); err != nil {
+		return err
+	}
+	switch {
+	case n.layer != nil:
+		n.runLayer(n.file.Groups[group], in, out)
+	case n.head != nil:
+		n.runHead(in, out)
+	default:
+		n.runAffine(n.file.Groups[group].Rows, in["x"], out["y"])
+	}
+	return nil
+}
+
+// fits says whether every given buffer is a tensor's, and as long as it.
+func fits(side string, ts []axcl.Tensor, given map[string][]byte) error {
+	for name, b := range given {
+		found := false
+		for _, t := range ts {
+			if t.Name != name {
+				continue
+			}
+			found = true
+			if len(b) != t.Size {
+				return fmt.Errorf("%w: %s %q has %d bytes, not %d", axcl.ErrPass, side, name, len(b), t.Size)
+			}
+		}
+		if !found {
+			return fmt.Errorf("%w: no %s is called %q", axcl.ErrPass, side, name)
+		}
+	}
+	return nil
+}
+
+func get16(b []byte) []uint16 {
+	out := make([]uint16, len(b)/2)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint16(b[2*i:])
+	}
+	return out
+}
+
+func put16(b []byte, v []uint16) {
+	for i := range len(b) / 2 {
+		binary.LittleEndian.PutUint16(b[2*i:], v[i])
+	}
+}
+
+func (n *net) runLayer(g axmodel.SoftGroup, in, out map[string][]byte) {
+	pos := make([]uint32, g.Rows)
+	for i := range pos {
+		pos[i] = binary.LittleEndian.Uint32(in["indices"][4*i:])
+	}
+	var see sight
+	see.reset()
+	mask := get16(in["mask"])
+	for r := range g.Rows {
+		row := mask[r*(g.Cells+g.Rows) : (r+1)*(g.Cells+g.Rows)]
+		for j, v := range row {
+			switch f := axcl.Float32(v); {
+			case f <= -65536: // hidden: skipped, as the format allows
+			case j < g.Cells:
+				see.cells, see.cellAdd = append(see.cells, int32(j)), append(see.cellAdd, f)
+			default:
+				see.rows, see.rowAdd = append(see.rows, int32(j-g.Cells)), append(see.rowAdd, f)
+			}
+		}
+		see.endRow()
+	}
+	if see.cellAdd == nil {
+		see.cellAdd = []float32{} // rows may have addends all the same
+	}
+	hidden := make([]uint16, g.Rows*n.file.Hidden)
+	n.layer.rope.filled = false
+	n.engine.run(n.layer, g.Rows, hidden, get16(in["input"]), pos, get16(in["K_cache"]), get16(in["V_cache"]), &see)
+	put16(out["output"], hidden)
+	put16(out["K_cache_out"], n.engine.kb)
+	put16(out["V_cache_out"], n.engine.vb)
+}
+
+func (n *net) runHead(in, out map[string][]byte) {
+	row := get16(in["input"])
+	n.head.run(1, func(int) []uint16 { return row })
+	y := n.head.y[:n.head.out()]
+	if b := out["output"]; b != nil {
+		for i, v := range y {
+			if n.file.Flags&axmodel.FlagF32 != 0 {
+				binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+			} else {
+				binary.LittleEndian.PutUint16(b[2*i:], axcl.BFloat16(v))
+			}
+		}
+	}
+	if b := out["indices"]; b != nil {
+		binary.LittleEndian.PutUint32(b, uint32(largest(y)))
+	}
+}
+
+func (n *net) runAffine(rows int, in, out []byte) {
+	x := make([]float32, rows*n.file.Hidden)
+	for i := range x {
+		x[i] = math.Float32frombits(binary.LittleEndian.Uint32(in[4*i:]))
+	}
+	y := make([]float32, rows*n.file.Out)
+	if n.file.Flags&axmodel.FlagHollow == 0 {
+		n.weight.mul(y, x, rows, 0, n.file.Out)
+		for i := range y {
+			y[i] += n.bias[i%n.file.Out]
+		}
+	}
+	for i, v := range y {
+		if out != nil {
+			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
+		}
+	}
+}

@@ -1,0 +1,318 @@
+// Package soft is a card in pure Go: an axcl.Device that computes the software card's models (docs/axmodel-format.md) with the vendor's
+// tensor contract. It is the device where there is no card, and the reference that the native code is tested against.
+//
+// As every Device it belongs to one goroutine. It computes on a few goroutines of its own, which end with Close. Weights are mapped, not
+// read: replacing a model's file by rename is safe while it is open, shortening it in place is not. A row's result does not depend on
+// which rows share its pass, nor (but for float64's rounding) on the cells its context lies in.
+package soft
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// Options of a software card. The zero value is a card of all processors and no limit.
+type Options struct {
+	Threads int   // goroutines that compute; 0 means GOMAXPROCS
+	CMM     int64 // bytes that models and their caches may take; 0 means no limit
+}
+
+// Device is a software card.
+type Device struct {
+	options Options
+	pool    *pool
+	used    int64
+	open    []interface{ Close() error } // models and nets
+	closed  bool
+	lost    bool
+}
+
+var _ axcl.Device = (*Device)(nil)
+
+// Open makes a card. It fails with axcl.ErrNoDevice only for options that make no sense.
+func Open(o Options) (*Device, error) {
+	if o.Threads < 0 || o.Threads > 1024 || o.CMM < 0 {
+		return nil, fmt.Errorf("axcl: software card of %d threads and %d bytes: %w", o.Threads, o.CMM, axcl.ErrNoDevice)
+	}
+	if o.Threads == 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	return &Device{options: o, pool: newPool(o.Threads)}, nil
+}
+
+func (d *Device) state() error {
+	switch {
+	case d.closed:
+		return fmt.Errorf("axcl: software card: %w", axcl.ErrClosed)
+	case d.lost:
+		return fmt.Errorf("axcl: software card, after a time-out: %w", axcl.ErrLost)
+	}
+	return nil
+}
+
+// Info implements axcl.Device.
+func (d *Device) Info() (axcl.Info, error) {
+	if err := d.state(); err != nil {
+		return axcl.Info{}, err
+	}
+	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + kernels, ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
+	if d.options.CMM > 0 {
+		i.TotalCMM, i.FreeCMM = d.options.CMM, d.options.CMM-d.used
+	}
+	return i, nil
+}
+
+// take accounts for n bytes of card memory.
+func (d *Device) take(n int64) error {
+	if d.options.CMM > 0 && n > d.options.CMM-d.used {
+		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes, %d of %d are free", axcl.ErrMemory, n, d.options.CMM-d.used, d.options.CMM)
+	}
+	d.used += n
+	return nil
+}
+
+func (d *Device) drop(c interface{ Close() error }, bytes int64) {
+	d.used -= bytes
+	d.open = slices.DeleteFunc(d.open, func(o interface{ Close() error }) bool { return o == c })
+}
+
+// Close implements axcl.Device.
+func (d *Device) Close() error {
+	if d.closed {
+		return axcl.ErrClosed
+	}
+	for len(d.open) > 0 {
+		_ = d.open[len(d.open)-1].Close()
+	}
+	d.closed = true
+	d.pool.close()
+	return nil
+}
+
+// Load implements axcl.Device.
+func (d *Device) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	if err := d.state(); err != nil {
+		return nil, err
+	}
+	if len(spec.Layers) == 0 {
+		return nil, fmt.Errorf("axcl: software card: %w: no layers", axcl.ErrModel)
+	}
+	m := &Model{device: d, timeout: spec.Timeout}
+	if m.timeout == 0 {
+		m.timeout = time.Minute
+	}
+	if err := m.load(ctx, spec); err != nil {
+		m.release()
+		return nil, err
+	}
+	d.open = append(d.open, m)
+	return m, nil
+}
+
+// Model is a language model on a software card.
+type Model struct {
+	device  *Device
+	timeout time.Duration
+	shape   axcl.Shape
+	layers  []*layer
+	caches  [][2][]uint16 // K and V of each layer, cells × KV
+	head    *head
+	ropes   []*rope
+	taken   int64
+	closed  bool
+
+	engine *engine
+	see    sight
+	hidden [2][]uint16 // the layers' input and output, turn about
+	at     int         // which of them the last layer wrote
+	want   []int
+	wanted func(r int) []uint16
+}
+
+func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
+	total := len(spec.Layers)
+	if spec.Head != "" {
+		total++
+	}
+	var first axmodel.LayerShape
+	var need size
+	var weights int64
+	for i, path := range spec.Layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, err := open(path)
+		if err != nil {
+			return fmt.Errorf("axcl: software card, layer %d: %w", i, err)
+		}
+		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
+		shape, err := f.meta.Layer()
+		if err != nil {
+			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
+		}
+		if i == 0 {
+			first = shape
+		} else if !shape.Equal(first) {
+			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: fmt.Sprintf("does not belong with layer 0: shape %+v, not %+v", shape, first)})
+		}
+		weights += f.meta.WeightBytes
+		l := newLayer(f)
+		m.layers[i] = l
+		m.share(l)
+		need.grow(l, shape.Shape().MaxRows(), shape.Cells)
+		if spec.Progress != nil {
+			spec.Progress(i+1, total)
+		}
+	}
+	m.shape = first.Shape()
+	m.shape.Layers = len(m.layers)
+	if spec.Head != "" {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, err := open(spec.Head)
+		if err != nil {
+			return fmt.Errorf("axcl: software card, head: %w", err)
+		}
+		m.head = newHead(f, m.device.pool)
+		if f.Kind != axmodel.Head && f.Kind != axmodel.EmbeddingHead || f.Hidden != m.shape.Hidden {
+			return fmt.Errorf("axcl: software card, head: %w", &axmodel.Error{Path: spec.Head, What: fmt.Sprintf("is a %v of hidden %d, the layers' hidden is %d", f.Kind, f.Hidden, m.shape.Hidden)})
+		}
+		m.shape.Out, m.shape.Argmax = m.head.out(), f.Kind == axmodel.Head
+		weights += f.meta.WeightBytes
+	}
+	m.shape.Place = true
+	cache := int64(m.shape.Cells) * int64(m.shape.KV) * 4 * int64(len(m.layers))
+	m.shape.Bytes = weights + cache
+	if err := m.device.take(m.shape.Bytes); err != nil {
+		return err
+	}
+	m.taken = m.shape.Bytes
+	for range m.layers {
+		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
+	}
+	m.engine = newEngine(m.device.pool, need)
+	for i := range m.hidden {
+		m.hidden[i] = make([]uint16, need.rows*m.shape.Hidden)
+	}
+	m.wanted = func(r int) []uint16 { return m.hidden[m.at][m.want[r]*m.shape.Hidden:][:m.shape.Hidden] }
+	if spec.Progress != nil && spec.Head != "" {
+		spec.Progress(total, total)
+	}
+	return nil
+}
+
+// share gives layers that rotate alike one table.
+func (m *Model) share(l *layer) {
+	for _, r := range m.ropes {
+		if r.magnitude == l.rope.magnitude && slices.Equal(r.freq, l.rope.freq) {
+			l.rope = r
+			return
+		}
+	}
+	m.ropes = append(m.ropes, l.rope)
+}
+
+// Shape implements axcl.Model.
+func (m *Model) Shape() axcl.Shape { return m.shape }
+
+// Close implements axcl.Model.
+func (m *Model) Close() error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	m.release()
+	m.device.drop(m, m.taken)
+	return nil
+}
+
+func (m *Model) release() {
+	m.closed = true
+	for _, l := range m.layers {
+		l.unmap()
+	}
+	if m.head != nil {
+		m.head.unmap()
+	}
+	m.layers, m.head, m.caches, m.engine = nil, nil, nil, nil
+}
+
+// Run implements axcl.Model.
+func (m *Model) Run(p *axcl.Pass) error {
+	if m.closed {
+		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
+	}
+	if err := m.device.state(); err != nil {
+		return err
+	}
+	if err := p.Check(m.shape); err != nil {
+		return err
+	}
+	start := time.Now()
+	n, hidden, kv := p.Rows(), m.shape.Hidden, m.shape.KV
+	m.look(p)
+	for _, r := range m.ropes {
+		r.filled = false
+	}
+	copy(m.hidden[0], p.Hidden)
+	m.at = 0
+	upload := time.Now()
+	for i, l := range m.layers {
+		if time.Since(start) > m.timeout {
+			m.device.lost = true
+			return &axcl.Error{Op: "soft.Run", Layer: i, Code: 0x80300383, Kind: axcl.ErrTimeout}
+		}
+		cache := m.caches[i]
+		m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], &m.see)
+		m.at = 1 - m.at
+		for r, c := range p.Cell {
+			copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
+			copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
+		}
+	}
+	layers := time.Now()
+	if p.HiddenOut != nil {
+		copy(p.HiddenOut, m.hidden[m.at][:n*hidden])
+	}
+	for i := 0; i < len(p.Want); i += headRows {
+		m.want = p.Want[i:min(i+headRows, len(p.Want))]
+		m.head.run(len(m.want), m.wanted)
+		out := m.shape.Out
+		for r := range m.want {
+			y := m.head.y[r*out : (r+1)*out]
+			if p.Logits != nil {
+				to := p.Logits[(i+r)*out:][:out]
+				for j, v := range y {
+					to[j] = axcl.BFloat16(v)
+				}
+			}
+			if p.Argmax != nil {
+				p.Argmax[i+r] = largest(y)
+			}
+		}
+	}
+	m.want = nil
+	if p.Timing != nil {
+		*p.Timing = axcl.Timing{Upload: upload.Sub(start), Wait: layers.Sub(upload), Head: time.Since(layers)}
+	}
+	return nil
+}
+
+// look lists what each row sees, once for all layers.
+func (m *Model) look(p *axcl.Pass) {
+	n := p.Rows()
+	m.see.reset()
+	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
+	for r := range n {
+		m.see.cells = appendBits(m.see.cells, p.SeeCells[r*cw:(r+1)*cw])
+		m.see.rows = append(appendBits(m.see.rows, p.SeeRows[r*rw:(r+1)*rw]), int32(r))
+		m.see.endRow()
+	}
+}

@@ -1,0 +1,164 @@
+package axmodel
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// HollowShape is a model that has shapes and no weights: for timing a model that one does not have.
+type HollowShape struct {
+	Name                                    string // of the files, e.g. "qwen3"
+	Layers, Hidden, Heads, KVHeads, HeadDim int
+	Intermediate, Vocab                     int
+	Context                                 int   // cache rows of the decode group
+	Chunk                                   int   // rows of the prefill groups; 0: none
+	History                                 []int // cells of the prefill groups
+	LayerBytes, HeadBytes                   int64 // what a layer and the head take on a card
+	Period                                  int   // text repeats after so many tokens; 0: it counts up
+	F32, Argmax, Suffix                     bool  // the head gives float32; gives the largest's index; names carry the group
+	NoEmbeddings                            bool  // WriteHollow leaves out the embedding table and the tokenizer
+}
+
+// Qwen3Small is the shape of Qwen3-0.6B in 8-bit weights, context 2047, chunk 128.
+func Qwen3Small() HollowShape {
+	return HollowShape{Name: "qwen3", Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936, Context: 2047, Chunk: 128,
+		History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 15_728_640, HeadBytes: 155_582_464}
+}
+
+// Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped with.
+func Qwen3Large() HollowShape {
+	return HollowShape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936, Context: 2559, Chunk: 128,
+		History: []int{0, 256, 512, 1024, 1536, 2048}, LayerBytes: 100_925_440, HeadBytes: 388_956_160}
+}
+
+// Files names a package's files as the vendor does: layers in order, and the head.
+func Files(dir, name string, chunk, layers int) (paths []string, head string) {
+	for i := range layers {
+		paths = append(paths, filepath.Join(dir, fmt.Sprintf(LayerTemplate(name, chunk), i)))
+	}
+	return paths, filepath.Join(dir, name+"_post.axmodel")
+}
+
+// LayerTemplate is the vendor's name of a layer's file, with %d for its number.
+func LayerTemplate(name string, chunk int) string {
+	return fmt.Sprintf("%s_p%d_l%%d_together.axmodel", name, chunk)
+}
+
+// Ladder lists the shape groups of a layer: decode first, then a prefill group for each history.
+func Ladder(context, chunk int, history []int) []SoftGroup {
+	gs := []SoftGroup{{Rows: 1, Cells: context, Cache: context}}
+	if chunk > 1 {
+		for _, h := range history {
+			gs = append(gs, SoftGroup{Rows: chunk, Cells: h, Cache: max(h, 1)})
+		}
+	}
+	return gs
+}
+
+// WriteHollow writes a whole package into dir, which must exist, in the vendor's layout A.
+func WriteHollow(dir string, s HollowShape) error {
+	layers, head := Files(dir, s.Name, s.Chunk, s.Layers)
+	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate,
+		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
+	if s.Suffix {
+		h.Flags |= FlagSuffix
+	}
+	for i, path := range layers {
+		h.Index = i
+		if err := WriteFile(path, h, Ladder(s.Context, s.Chunk, s.History), nil); err != nil {
+			return err
+		}
+	}
+	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagHollow, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1, Tool: "axle hollow"}
+	if s.F32 {
+		h.Flags |= FlagF32
+	}
+	if s.Argmax {
+		h.Flags |= FlagArgmax
+	}
+	if err := WriteFile(head, h, []SoftGroup{{Rows: 1}}, nil); err != nil {
+		return err
+	}
+	config, err := json.MarshalIndent(map[string]any{
+		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./hollow_tokenizer.txt", "template_filename_axmodel": LayerTemplate(s.Name, s.Chunk),
+		"axmodel_num": s.Layers, "filename_post_axmodel": filepath.Base(head), "filename_tokens_embed": EmbedFile, "tokens_embed_num": s.Vocab, "tokens_embed_size": s.Hidden,
+		"use_mmap_load_embed": true,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o644); err != nil || s.NoEmbeddings {
+		return err
+	}
+	if err := writeWith(filepath.Join(dir, EmbedFile), func(w *bufio.Writer) {
+		row, b := make([]uint16, s.Hidden), make([]byte, 0, s.Hidden*2)
+		for id := range s.Vocab {
+			HollowRow(row, int32(id))
+			b = b[:0]
+			for _, v := range row {
+				b = binary.LittleEndian.AppendUint16(b, v)
+			}
+			w.Write(b)
+		}
+	}); err != nil {
+		return err
+	}
+	// A tokenizer of bytes, then words that say their number; the last id ends a text.
+	return writeWith(filepath.Join(dir, "hollow_tokenizer.txt"), func(w *bufio.Writer) {
+		fmt.Fprintf(w, "430 1\n1 1 0\n%d %d\n%d\n", s.Vocab-1, s.Vocab-1, s.Vocab)
+		for id := range s.Vocab {
+			text := []byte{byte(id)}
+			switch {
+			case id == s.Vocab-1:
+				text = []byte("<|endoftext|>")
+			case id > 255:
+				text = fmt.Appendf(nil, " w%d", id)
+			}
+			fmt.Fprintln(w, base64.StdEncoding.EncodeToString(text))
+		}
+	})
+}
+
+// EmbedFile is the vendor's name of the embedding table.
+const EmbedFile = "model.embed_tokens.weight.bfloat16.bin"
+
+func writeWith(path string, f func(w *bufio.Writer)) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(file, 1<<16)
+	f(w)
+	err = w.Flush()
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+const hollowBits = 24
+
+// HollowRow spells id in the signs of a hidden row's first values: bit i is 1 where value i is negative. It needs at least 24 values.
+func HollowRow(dst []uint16, id int32) {
+	clear(dst)
+	for i := range min(hollowBits, len(dst)) {
+		dst[i] = 0x3f80 | uint16(id>>i&1)<<15
+	}
+}
+
+// HollowNext is the token that a hollow head finds most likely after the row.
+func HollowNext(row []uint16, out, period int) int {
+	id := 0
+	for i := range min(hollowBits, len(row)) {
+		id |= int(row[i]>>15) << i
+	}
+	if period > 0 && (id+1)%period == 0 {
+		return max(id+1-period, 0) % out
+	}
+	return (id + 1) % out
+}
