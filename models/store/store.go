@@ -60,6 +60,8 @@ type Store struct {
 
 	mu sync.RWMutex // held for writing while manifests or blobs go; the lock file does the same between processes
 
+	fetching sync.Map // partial file to a channel closed when its download ends
+
 	infoMu sync.Mutex
 	infos  map[string]models.Info // by package digest
 }

@@ -1,0 +1,161 @@
+package hub
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/models"
+)
+
+// Entry is a model that has a short name. Zero numbers and empty texts are unknown, and said to be.
+type Entry struct {
+	Name       string // as Ollama calls the model
+	Repo       string
+	Layout     string // of the package, A to H
+	Parameters string
+	Quant      string
+	Layers     int
+	Download   int64   // bytes, about
+	Speed      float64 // tokens a second on a Raspberry Pi 5 with the vendor's runtime, one request
+	SpeedNote  string
+	Kind       string // empty: text; "embedding"
+}
+
+// Catalogue lists the models with short names. Speeds are what others measured and published (docs/models.md names them); most are unknown.
+var Catalogue = []Entry{
+	{Name: "qwen3:0.6b", Repo: "AXERA-TECH/Qwen3-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28, Download: 1_200_000_000, Speed: 10.2, SpeedNote: "vendor's newest runtime; 12.9 with an older one, 19.7 with a tuned host loop"},
+	{Name: "qwen3:0.6b-int4", Repo: "AXERA-TECH/Qwen3-0.6B-GPTQ-Int4", Layout: "A", Parameters: "0.6B", Quant: "W4A16", Layers: 28, SpeedNote: "24.5 with a third party's tuned host loop; the vendor's runtime is not measured"},
+	{Name: "qwen3:1.7b", Repo: "AXERA-TECH/Qwen3-1.7B", Layout: "A", Parameters: "1.7B", Quant: "W8A16", Layers: 28, Speed: 7.4},
+	{Name: "qwen3:1.7b-int4", Repo: "AXERA-TECH/Qwen3-1.7B-GPTQ-Int4", Parameters: "1.7B", Quant: "W4A16"},
+	{Name: "qwen3:4b", Repo: "AXERA-TECH/Qwen3-4B", Parameters: "4B", Quant: "W8A16", Layers: 36, Speed: 3.65, SpeedNote: "as its package says; 4.5 with the vendor's C++ runtime; takes 6.3 of 7.0 GB of card memory"},
+	{Name: "qwen3:4b-int4", Repo: "AXERA-TECH/Qwen3-4B-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36},
+	{Name: "qwen3:4b-instruct", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int8", Parameters: "4B", Quant: "W8A16", Layers: 36},
+	{Name: "qwen3:4b-instruct-int4", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36},
+	{Name: "qwen3.5:0.8b", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W4A16", Speed: 13.0, SpeedNote: "27.0 with a third party's tuned host loop"},
+	{Name: "qwen3.5:0.8b-int8", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W8A16"},
+	{Name: "qwen3.5:2b", Repo: "AXERA-TECH/Qwen3.5-2B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "2B", Quant: "W4A16"},
+	{Name: "qwen3.5:4b", Repo: "AXERA-TECH/Qwen3.5-4B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "4B", Quant: "W4A16", Speed: 5.8},
+	{Name: "qwen2.5:0.5b", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-CTX-Int8", Parameters: "0.5B", Quant: "W8A16", Layers: 24, Speed: 28},
+	{Name: "qwen2.5:0.5b-int4", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-GPTQ-Int4", Layout: "E", Parameters: "0.5B", Quant: "W4A16", Layers: 24},
+	{Name: "qwen2.5:1.5b", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct", Layout: "E", Parameters: "1.5B", Quant: "W8A16", Layers: 28},
+	{Name: "qwen2.5:1.5b-int4", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct-GPTQ-Int4", Parameters: "1.5B", Quant: "W4A16", Layers: 28},
+	{Name: "qwen2.5:3b", Repo: "AXERA-TECH/Qwen2.5-3B-Instruct", Parameters: "3B", Quant: "W8A16", Layers: 36},
+	{Name: "qwen2.5:3b-int4", Repo: "AXERA-TECH/Qwen2.5-3B-Instruct-GPTQ-Int4", Parameters: "3B", Quant: "W4A16", Layers: 36},
+	{Name: "qwen2.5:7b", Repo: "AXERA-TECH/Qwen2.5-7B-Instruct-GPTQ-Int4", Layout: "A", Parameters: "7B", Quant: "W4A16", Layers: 28},
+	{Name: "deepseek-r1:1.5b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B", Layout: "E", Parameters: "1.5B", Quant: "W8A16", Layers: 28},
+	{Name: "deepseek-r1:1.5b-int4", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B-GPTQ-Int4", Parameters: "1.5B", Quant: "W4A16", Layers: 28},
+	{Name: "deepseek-r1:7b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-7B-GPTQ-Int4", Parameters: "7B", Quant: "W4A16", Layers: 28},
+	{Name: "smollm2:360m", Repo: "AXERA-TECH/SmolLM2-360M-Instruct", Layout: "E", Parameters: "360M", Quant: "W8A16", Layers: 32},
+	{Name: "smollm3:3b", Repo: "AXERA-TECH/SmolLM3-3B", Parameters: "3B", Layers: 36},
+	{Name: "minicpm4:0.5b", Repo: "AXERA-TECH/MiniCPM4-0.5B", Layout: "E", Parameters: "0.5B", Quant: "W8A16", Layers: 24},
+	{Name: "minicpm5:1b", Repo: "AXERA-TECH/MiniCPM5-1B", Parameters: "1B"},
+	{Name: "gemma3:1b", Repo: "AXERA-TECH/Gemma-3-1B-it-AX650", Parameters: "1B", Layers: 26},
+	{Name: "hunyuan-mt:1.8b", Repo: "AXERA-TECH/HY-MT1.5-1.8B_GPTQ_INT4", Parameters: "1.8B", Quant: "W4A16"},
+	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28, Kind: "embedding"},
+}
+
+// aliases are names without a size, and spellings that people bring from elsewhere.
+var aliases = map[string]string{
+	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b", "smollm2": "smollm2:360m",
+	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "hunyuan-mt": "hunyuan-mt:1.8b",
+	"qwen3-embedding": "qwen3-embedding:0.6b",
+}
+
+// Source is where a name's files come from.
+type Source struct {
+	Repo, Revision string
+	Entry          *Entry // nil for a repository named directly
+}
+
+// UnknownError is a short name that the catalogue does not have.
+type UnknownError struct {
+	Name    string
+	Nearest []string
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("models: %s is not in the catalogue, and Ollama's own library holds GGUF files, which this chip cannot run; nearest here: %s. "+
+		"`axle pull` without a name lists all; a Hugging Face repository of .axmodel files is pulled as org/name", e.Name, strings.Join(e.Nearest, ", "))
+}
+
+// Unwrap makes it [ErrNotFound].
+func (e *UnknownError) Unwrap() error { return ErrNotFound }
+
+// Locate says where to fetch a model from: a name without a namespace comes from the catalogue, any other is a repository, whose tag is the revision.
+// The hosts hf.co and huggingface.co mean the hub that the client is set to. It fails with an [UnknownError].
+func Locate(n models.Name) (Source, error) {
+	host := strings.ToLower(n.Host())
+	hubHost := host == "hf.co" || host == "huggingface.co" || host == "www.huggingface.co"
+	if !hubHost && n.Namespace() == "library" {
+		short := strings.ToLower(n.Model())
+		if n.Tag() != "latest" {
+			short += ":" + strings.ToLower(n.Tag())
+		}
+		short = cmp.Or(aliases[short], short)
+		for i := range Catalogue {
+			if Catalogue[i].Name == short {
+				return Source{Repo: Catalogue[i].Repo, Entry: &Catalogue[i]}, nil
+			}
+		}
+		return Source{}, &UnknownError{n.String(), Nearest(n.Model() + ":" + n.Tag())}
+	}
+	if !hubHost && host != "registry.ollama.ai" {
+		return Source{}, &Error{What: n.String(), Host: n.Host(), Detail: "Ollama's registry protocol is not spoken", Fix: "set HF_ENDPOINT to a Hugging Face-compatible hub and name org/name", Err: ErrNotFound}
+	}
+	s := Source{Repo: n.Namespace() + "/" + n.Model(), Revision: n.Tag()}
+	if s.Revision == "latest" {
+		s.Revision = ""
+	}
+	return s, nil
+}
+
+// Nearest names the three models of the catalogue whose names are most like s.
+func Nearest(s string) []string {
+	s = strings.ToLower(s)
+	want, _, _ := strings.Cut(s, ":")
+	type scored struct {
+		name string
+		cost int
+	}
+	var list []scored
+	for _, e := range Catalogue {
+		family, _, _ := strings.Cut(e.Name, ":")
+		cost := 3*distance(want, family) + distance(s, e.Name)
+		if strings.HasPrefix(family, want) || strings.HasPrefix(want, family) {
+			cost -= 6
+		}
+		list = append(list, scored{e.Name, cost})
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return a.cost - b.cost })
+	var out []string
+	for _, x := range list[:min(3, len(list))] {
+		out = append(out, x.name)
+	}
+	return out
+}
+
+// distance is Levenshtein's, on bytes.
+func distance(a, b string) int {
+	if len(a) > 100 || len(b) > 100 {
+		return 100
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diag+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,512 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // Git's blob ids are SHA-1; what the store keeps is named by SHA-256
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+)
+
+// Progress is one of Ollama's status lines: "pulling manifest"; "pulling <12 hex>" with digest, total and completed bytes, again and again;
+// "verifying sha256 digest"; "writing manifest"; "removing unused layers" where an older version went; "success".
+type Progress struct {
+	Status    string `json:"status"`
+	Digest    string `json:"digest,omitempty"`
+	Total     int64  `json:"total,omitempty"`
+	Completed int64  `json:"completed,omitempty"`
+}
+
+// Pull fetches a model by name from the client's hub; nil means [hub.FromEnv]. Only the files that make up the package for this machine are
+// fetched, each is compared with the hub's hash, and the model appears in the store when all are there and the package opens. An
+// interrupted pull, however it ended, goes on where it stopped. report may be nil and is called from one goroutine at a time.
+//
+// Errors: models.ErrName, a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
+// [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
+func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report func(Progress)) error {
+	n, err := models.ParseName(name)
+	if err != nil {
+		return err
+	}
+	src, err := hub.Locate(n)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		c = hub.FromEnv()
+	}
+	p := &pull{s: s, c: c, report: report, last: map[string]time.Time{}}
+	p.say(Progress{Status: "pulling manifest"})
+	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
+		return fmt.Errorf("pull model manifest: %w", err)
+	}
+	if err := p.choose(ctx); err != nil {
+		return err
+	}
+	for round := 0; ; round++ { // again when a blob was rotten or another process took one away; each time it is fetched anew
+		m, err := p.fetch(ctx)
+		if err != nil {
+			return err
+		}
+		if bad, err := p.verify(ctx, m); err != nil {
+			return err
+		} else if bad && round < 3 {
+			continue
+		}
+		if err := p.check(m); err != nil {
+			return err
+		}
+		p.say(Progress{Status: "writing manifest"})
+		err = s.locked(func() error { return s.commit(n, m) })
+		var gone *errGone
+		if errors.As(err, &gone) && round < 3 {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.say(Progress{Status: "success"})
+		return nil
+	}
+}
+
+// ErrSpace is a disk too small for what a pull still has to fetch.
+var ErrSpace = errors.New("models: not enough free disk")
+
+type pull struct {
+	s    *Store
+	c    *hub.Client
+	snap *hub.Snapshot
+
+	files    []hub.File // to fetch, large ones first
+	licenses []hub.File
+	fresh    sync.Map // digests hashed from disk during this pull
+
+	mu     sync.Mutex // report and last
+	report func(Progress)
+	last   map[string]time.Time
+}
+
+func (p *pull) say(pr Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.report == nil {
+		return
+	}
+	if pr.Digest != "" && pr.Completed < pr.Total { // ten lines a second and file are enough for any terminal
+		now := time.Now()
+		if now.Sub(p.last[pr.Digest]) < 100*time.Millisecond {
+			return
+		}
+		p.last[pr.Digest] = now
+	}
+	p.report(pr)
+}
+
+const maxPlanFile = 1 << 20
+
+// smallFS serves the files read for planning.
+type smallFS map[string][]byte
+
+func (s smallFS) Open(name string) (fs.File, error) {
+	data, ok := s[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return smallFile{bytes.NewReader(data), info{path.Base(name), int64(len(data)), false}}, nil
+}
+
+type smallFile struct {
+	*bytes.Reader
+	info info
+}
+
+func (f smallFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f smallFile) Close() error               { return nil }
+
+// planning says whether a file is needed to know which others are.
+func planning(f hub.File) bool {
+	base := path.Base(f.Path)
+	switch {
+	case f.Size > maxPlanFile || strings.Count(f.Path, "/") > 4:
+		return false
+	case base == "config.json", base == "generation_config.json", base == "post_config.json",
+		strings.HasPrefix(base, "mode_") && strings.HasSuffix(base, ".json"), strings.HasSuffix(base, ".sh"):
+		return true
+	}
+	// A tiny file where a large one belongs: an LFS pointer that the hub did not resolve.
+	return f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") || strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
+}
+
+// choose reads the small files that say what the package is, and settles on the files to fetch.
+func (p *pull) choose(ctx context.Context) error {
+	small := smallFS{}
+	sizes := map[string]int64{}
+	var plan []hub.File
+	for _, f := range p.snap.Files {
+		sizes[f.Path] = f.Size
+		if planning(f) && len(plan) < 400 {
+			plan = append(plan, f)
+		}
+	}
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(4)
+	for _, f := range plan {
+		g.Go(func() error {
+			data, err := p.c.Read(gctx, p.snap, f, maxPlanFile)
+			if err != nil {
+				return fmt.Errorf("pull model manifest: %w", err)
+			}
+			mu.Lock()
+			small[f.Path] = data
+			sizes[f.Path] = int64(len(data))
+			mu.Unlock()
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	need, err := models.Select(sizes, small)
+	if err != nil {
+		return p.noPackage(err)
+	}
+	for _, f := range p.snap.Files {
+		switch {
+		case slices.Contains(need, f.Path):
+			if f, err = p.c.Describe(ctx, p.snap, f); err != nil {
+				return err
+			}
+			p.files = append(p.files, f)
+		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && f.Size <= maxPlanFile:
+			p.licenses = append(p.licenses, f)
+		}
+	}
+	slices.SortStableFunc(p.files, func(a, b hub.File) int { return int(min(max(b.Size-a.Size, -1), 1)) })
+	return nil
+}
+
+// noPackage explains a repository without one.
+func (p *pull) noPackage(err error) error {
+	if !errors.Is(err, models.ErrNotPackage) {
+		return fmt.Errorf("pull model manifest: %s: %w", p.snap.Repo, err)
+	}
+	for _, f := range p.snap.Files {
+		if strings.HasSuffix(f.Path, ".gguf") {
+			return fmt.Errorf("pull model manifest: %s holds GGUF files, which this chip cannot run; nearest in the catalogue: %s: %w",
+				p.snap.Repo, strings.Join(hub.Nearest(path.Base(p.snap.Repo)), ", "), err)
+		}
+	}
+	return fmt.Errorf("pull model manifest: %s at %s: %w", p.snap.Repo, p.snap.Commit, err)
+}
+
+// fetch makes blobs of all files and returns the manifest that names them.
+func (p *pull) fetch(ctx context.Context) (*manifest, error) {
+	if err := mkdirs(p.s.disk, "blobs"); err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	if err := p.space(); err != nil {
+		return nil, err
+	}
+	m := &manifest{Axle: &origin{Hub: p.snap.Repo + "@" + p.snap.Commit, Created: time.Now().UTC()}, Layers: make([]descriptor, len(p.files))}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(3) // files at once; the client bounds connections
+	for i, f := range p.files {
+		g.Go(func() error {
+			d, size, err := p.file(gctx, f)
+			m.Layers[i] = descriptor{mediaFile, d, size, f.Path}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(m.Layers, func(a, b descriptor) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range p.licenses {
+		data, err := p.c.Read(ctx, p.snap, f, maxPlanFile)
+		if err != nil {
+			return nil, err
+		}
+		d, size, err := p.s.put(ctx, nil, bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		m.Layers = append(m.Layers, descriptor{MediaType: mediaLicense, Digest: d, Size: size})
+	}
+	return m, nil
+}
+
+// space compares what is still to be fetched with what the disk has.
+func (p *pull) space() error {
+	free, err := p.s.disk.Free()
+	if err != nil || free < 0 {
+		return nil // unknown: the disk itself will say
+	}
+	var need int64
+	for _, f := range p.files {
+		if !f.Digest.IsZero() {
+			if _, ok, _ := p.s.HasBlob(f.Digest); ok {
+				continue
+			}
+		}
+		need += f.Size
+		if st := p.s.readState(partialName(f), f.Size); st != nil {
+			need -= st.Done()
+		}
+	}
+	const margin = 64 << 20
+	if need > 0 && need+margin > free {
+		return fmt.Errorf("%w: %s to fetch, %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(need), models.HumanBytes(free), p.s.where("."))
+	}
+	return nil
+}
+
+func partialName(f hub.File) string {
+	if f.Digest.IsZero() {
+		key := f.Git
+		if key == "" {
+			key = hexOf([]byte(f.Path))
+		}
+		return "blobs/git-" + key + "-partial"
+	}
+	return "blobs/" + f.Digest.File() + "-partial"
+}
+
+// file makes a blob of one file: what is there already counts, whatever part of it.
+func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, error) {
+	key := partialName(f)
+	defer p.s.alone(key)()
+	for attempt := 0; ; attempt++ {
+		if !f.Digest.IsZero() {
+			if size, ok, err := p.s.HasBlob(f.Digest); err != nil {
+				return f.Digest, 0, err
+			} else if ok && size == f.Size {
+				p.pulling(f, f.Size)
+				return f.Digest, size, nil
+			}
+		}
+		if err := p.download(ctx, f, key); err != nil {
+			return f.Digest, 0, err
+		}
+		d, size, git, err := p.s.sumBoth(ctx, key, f.Size)
+		if errors.Is(err, fs.ErrNotExist) && attempt < 3 { // another process finished it first
+			continue
+		}
+		if err != nil {
+			return d, 0, err
+		}
+		if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == "" || git == f.Git) {
+			if err := p.s.adopt(key, d); err != nil {
+				return d, 0, err
+			}
+			_ = p.s.disk.Remove(key + ".parts")
+			p.fresh.Store(d, true)
+			if f.Digest.IsZero() {
+				f.Digest = d
+				p.pulling(f, f.Size)
+			}
+			return d, size, nil
+		}
+		// Which bytes are wrong is not known: all go.
+		pointer := p.s.isPointer(key)
+		_ = p.s.disk.Remove(key)
+		_ = p.s.disk.Remove(key + ".parts")
+		switch {
+		case pointer:
+			return d, 0, &models.Error{Path: f.Path, What: "the hub sent a Git LFS pointer, not the file", Fix: "set HF_ENDPOINT to a hub that serves large files", Err: models.ErrPointer}
+		case attempt < 2:
+		case f.Digest.IsZero():
+			return d, 0, fmt.Errorf("models: %s: %w, expected Git blob %s, got %s, three times; try another hub with HF_ENDPOINT", f.Path, ErrMismatch, f.Git, git)
+		default:
+			return d, 0, fmt.Errorf("models: %s: %w, expected %q, got %q, three times; try another hub with HF_ENDPOINT", f.Path, ErrMismatch, f.Digest, d)
+		}
+	}
+}
+
+func (p *pull) pulling(f hub.File, done int64) {
+	if f.Digest.IsZero() {
+		return
+	}
+	p.say(Progress{Status: "pulling " + f.Digest.Short(), Digest: f.Digest.String(), Total: f.Size, Completed: done})
+}
+
+// download brings the partial file to its full size, synced.
+func (p *pull) download(ctx context.Context, f hub.File, key string) error {
+	w, err := p.s.disk.Create(key)
+	if err != nil {
+		return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+	}
+	defer w.Close()
+	st := p.s.readState(key, f.Size)
+	if st == nil {
+		st = hub.NewState(f.Size, p.part())
+	}
+	if info, err := w.Stat(); err != nil || info.Size() != f.Size {
+		if err == nil {
+			st = hub.NewState(f.Size, p.part())
+			err = w.Truncate(f.Size)
+		}
+		if err != nil {
+			return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+		}
+	}
+	var mu sync.Mutex
+	saved := time.Now()
+	done := st.Done()
+	p.pulling(f, done)
+	ferr := p.c.Fetch(ctx, p.snap, f, st, w, func(n int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done += n; done < f.Size {
+			p.pulling(f, done)
+		}
+		if time.Since(saved) > time.Second {
+			saved = time.Now()
+			p.s.writeState(key, st)
+		}
+	})
+	if ferr != nil {
+		p.s.writeState(key, st)
+		var he *hub.Error
+		if !errors.As(ferr, &he) && ctx.Err() == nil {
+			ferr = fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), ferr)
+		}
+		return ferr
+	}
+	if err := w.Sync(); err != nil {
+		return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+	}
+	p.pulling(f, f.Size)
+	return nil
+}
+
+func (p *pull) part() int64 {
+	if p.c.Part > 0 {
+		return p.c.Part
+	}
+	return 32 << 20
+}
+
+// verify hashes the blobs that were there before this pull: it is the moment to find a rotten one, which is removed. bad says that one was.
+func (p *pull) verify(ctx context.Context, m *manifest) (bad bool, err error) {
+	p.say(Progress{Status: "verifying sha256 digest"})
+	for _, l := range m.Layers {
+		if _, ok := p.fresh.Load(l.Digest); ok {
+			continue
+		}
+		d, _, err := p.s.hashFile(ctx, blobPath(l))
+		if errors.Is(err, fs.ErrNotExist) {
+			bad = true
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if d != l.Digest {
+			if err := p.s.disk.Remove(blobPath(l)); err != nil {
+				return false, fmt.Errorf("models: %w", err)
+			}
+			bad = true
+			continue
+		}
+		p.fresh.Store(d, true)
+	}
+	return bad, nil
+}
+
+// check opens the package as it will be, before it gets a name.
+func (p *pull) check(m *manifest) error {
+	pkg, err := models.OpenFS(newPackageFS(p.s.disk, m.files()), ".")
+	if err != nil {
+		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
+	}
+	return pkg.Close()
+}
+
+// alone lets one download of a file run at a time in this process; the next one finds the result. Between processes two may write the same
+// bytes to the same places, which does no harm.
+func (s *Store) alone(key string) (done func()) {
+	for {
+		ch := make(chan struct{})
+		other, busy := s.fetching.LoadOrStore(key, ch)
+		if !busy {
+			return func() { s.fetching.Delete(key); close(ch) }
+		}
+		<-other.(chan struct{})
+	}
+}
+
+func (s *Store) readState(key string, size int64) *hub.State {
+	data, err := readAll(s.disk, key+".parts", 1<<20)
+	if err != nil {
+		return nil
+	}
+	st := new(hub.State)
+	if json.Unmarshal(data, st) != nil || !st.Valid(size) {
+		return nil
+	}
+	return st
+}
+
+// writeState is best effort: without it a pull starts the file anew.
+func (s *Store) writeState(key string, st *hub.State) {
+	st.Lock()
+	data, err := json.Marshal(st)
+	st.Unlock()
+	if err != nil {
+		return
+	}
+	tmp := key + ".parts-" + randomName()[:6]
+	f, err := s.disk.Create(tmp)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(data)
+	if cerr := f.Close(); err != nil || cerr != nil || s.disk.Rename(tmp, key+".parts") != nil {
+		_ = s.disk.Remove(tmp)
+	}
+}
+
+// sumBoth reads a file back once for both hashes.
+func (s *Store) sumBoth(ctx context.Context, name string, size int64) (d models.Digest, n int64, git string, err error) {
+	f, err := s.disk.Open(name)
+	if err != nil {
+		return d, 0, "", fmt.Errorf("models: %w", err)
+	}
+	defer f.Close()
+	var h, g hash.Hash = sha256.New(), sha1.New() //nolint:gosec // see above
+	fmt.Fprintf(g, "blob %d\x00", size)
+	if n, err = copyCtx(ctx, io.MultiWriter(h, g), f); err != nil {
+		return d, n, "", fmt.Errorf("models: %s: %w", s.where(name), err)
+	}
+	h.Sum(d[:0])
+	return d, n, hex.EncodeToString(g.Sum(nil)), nil
+}
+
+func (s *Store) isPointer(name string) bool {
+	f, err := s.disk.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 64)
+	n, _ := f.ReadAt(head, 0)
+	return strings.HasPrefix(string(head[:n]), "version https://git-lfs.github.com/spec")
+}
