@@ -226,6 +226,15 @@ func (p *pull) fetch(ctx context.Context) (*manifest, error) {
 		return nil, err
 	}
 	m := &manifest{Axle: &origin{Hub: p.snap.Repo + "@" + p.snap.Commit, Created: time.Now().UTC()}, Layers: make([]descriptor, len(p.files))}
+	for _, f := range p.files { // all totals first, so that whoever adds them up knows how much is to come
+		var done int64
+		if size, ok, _ := p.s.HasBlob(f.Digest); ok && size == f.Size {
+			done = size
+		} else if st := p.s.readState(partialName(f), f.Size); st != nil {
+			done = st.Done()
+		}
+		p.pulling(f, done)
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(3) // files at once; the client bounds connections
 	for i, f := range p.files {

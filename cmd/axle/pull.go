@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/store"
+)
+
+func init() { register(newPullCmd) }
+
+func newPullCmd() *cobra.Command {
+	var endpoint string
+	var connections int
+	cmd := &cobra.Command{
+		Use:   "pull [NAME]",
+		Short: "Fetch a model from a hub",
+		Long: `Fetch a model into the store (AXLE_MODELS). NAME is a short name of the catalogue (qwen3:0.6b) or a Hugging Face
+repository of .axmodel files (AXERA-TECH/Qwen3-0.6B, or AXERA-TECH/Qwen3-0.6B:revision). Without NAME the catalogue is listed.
+
+An interrupted pull goes on where it stopped. HF_ENDPOINT names another hub, or several separated by commas: the hub and its
+mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError("pull takes one name, got %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listCatalogue(cmd.OutOrStdout())
+			}
+			if connections < 0 || connections > 64 {
+				return usageError("--connections is %d, want 1 to 64", connections)
+			}
+			s, err := store.Open(store.FromEnv())
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			client := hub.FromEnv()
+			if endpoint != "" {
+				client.Endpoints = []string{strings.TrimRight(endpoint, "/")}
+			}
+			client.Connections = connections
+			client.Agent = "axle/" + version
+			show := newPullView(cmd.ErrOrStderr())
+			err = s.Pull(cmd.Context(), args[0], client, show.update)
+			show.end()
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&endpoint, "endpoint", "", "hub to fetch from, instead of HF_ENDPOINT")
+	cmd.Flags().IntVar(&connections, "connections", 0, "connections at once (0: 6)")
+	cmd.Flags().Bool("insecure", false, "accepted for Ollama's sake; has no effect")
+	return cmd
+}
+
+func listCatalogue(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tPARAMETERS\tWEIGHTS\tDOWNLOAD\tTOKENS/S ON PI 5\tREPOSITORY")
+	known := func(s string) string {
+		if s == "" {
+			return "unknown"
+		}
+		return s
+	}
+	for _, e := range hub.Catalogue {
+		size, speed := "", ""
+		if e.Download > 0 {
+			size = "~" + models.HumanBytes(e.Download)
+		}
+		if e.Speed > 0 {
+			speed = fmt.Sprintf("%.4g", e.Speed)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), known(size), known(speed), e.Repo)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nTokens a second are the vendor's runtime with one request, as others published them.")
+	return err
+}
+
+// pullView shows a pull: one line that is drawn anew in a terminal, else a line every few seconds.
+type pullView struct {
+	w      io.Writer
+	tty    bool
+	width  int
+	done   map[string]int64
+	total  map[string]int64
+	start  time.Time
+	base   int64 // what was there before: it did not come at the speed shown
+	last   time.Time
+	status string
+	drawn  bool
+}
+
+func newPullView(w io.Writer) *pullView {
+	v := &pullView{w: w, done: map[string]int64{}, total: map[string]int64{}, width: 80}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		v.tty = true
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+			v.width = n
+		}
+	}
+	return v
+}
+
+func (v *pullView) update(p store.Progress) {
+	if p.Digest == "" {
+		v.end()
+		if p.Status != v.status {
+			fmt.Fprintln(v.w, p.Status)
+			v.status = p.Status
+		}
+		return
+	}
+	if _, seen := v.total[p.Digest]; !seen {
+		v.base += p.Completed
+	}
+	v.done[p.Digest], v.total[p.Digest] = p.Completed, p.Total
+	now := time.Now()
+	if v.start.IsZero() {
+		v.start = now
+	}
+	every := 5 * time.Second
+	if v.tty {
+		every = 100 * time.Millisecond
+	}
+	if now.Sub(v.last) < every {
+		return
+	}
+	v.last = now
+	v.draw(now)
+}
+
+func (v *pullView) draw(now time.Time) {
+	var done, total int64
+	for d, n := range v.total {
+		total += n
+		done += v.done[d]
+	}
+	if total == 0 {
+		return
+	}
+	line := fmt.Sprintf("pulling %3d%%  %s of %s", done*100/total, models.HumanBytes(done), models.HumanBytes(total))
+	if spent := now.Sub(v.start).Seconds(); spent > 0.5 && done > v.base {
+		rate := float64(done-v.base) / spent
+		left := time.Duration(float64(total-done) / rate * float64(time.Second)).Round(time.Second)
+		line += fmt.Sprintf("  %s/s  %s left", models.HumanBytes(int64(rate)), left)
+	}
+	if !v.tty {
+		fmt.Fprintln(v.w, line)
+		return
+	}
+	if room := v.width - len(line) - 4; room > 10 {
+		full := int(int64(room) * done / total)
+		line += "  [" + strings.Repeat("#", full) + strings.Repeat(" ", room-full) + "]"
+	}
+	fmt.Fprintf(v.w, "\r\x1b[K%.*s", v.width, line)
+	v.drawn = true
+}
+
+// end draws the last state once more and leaves the line.
+func (v *pullView) end() {
+	if len(v.total) > 0 {
+		v.draw(time.Now())
+		clear(v.total)
+		clear(v.done)
+		v.base, v.start = 0, time.Time{}
+	}
+	if v.drawn {
+		fmt.Fprintln(v.w)
+		v.drawn = false
+	}
+}
