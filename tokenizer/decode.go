@@ -1,0 +1,347 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+)
+
+// decoder says how token texts are joined.
+type decoder struct {
+	byteLevel bool // tokens are raw bytes
+	fallback  bool // <0xXX> tokens are bytes
+	plain     bool // tokens are joined with spaces (no decoder in the file)
+	steps     []decodeStep
+	stripHead int // spaces removed at the very start
+}
+
+// decodeStep is one of tokenizer.json's decoders, over the list of token texts.
+type decodeStep func(tokens []string) []string
+
+// Decode returns the text of ids. Control tokens are left out unless specials is set; ids there are not are ignored.
+// Bytes that are not UTF-8 come out as U+FFFD.
+func (t *Tokenizer) Decode(ids []int32, specials bool) string {
+	if t.dec.byteLevel {
+		var b []byte
+		for _, id := range ids {
+			if specials || !t.special(id) {
+				b = append(b, t.Bytes(id)...)
+			}
+		}
+		return lossy(b)
+	}
+	tokens := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if b := t.vocab.bytes(id); len(b) > 0 && (specials || !t.special(id)) {
+			tokens = append(tokens, string(b))
+		}
+	}
+	if t.dec.plain {
+		return strings.Join(tokens, " ")
+	}
+	for _, f := range t.dec.steps {
+		tokens = f(tokens)
+	}
+	return strings.Join(tokens, "")
+}
+
+// lossy makes valid UTF-8 of b: each longest prefix of a character that is not one becomes U+FFFD.
+func lossy(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	var s strings.Builder
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			n = max(partial(b), 1)
+			s.WriteRune(utf8.RuneError)
+		} else {
+			s.Write(b[:n])
+		}
+		b = b[n:]
+	}
+	return s.String()
+}
+
+// partial returns how many bytes at the start of b are the beginning of a character that b does not finish, 0 if none are.
+func partial(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	lo, hi := byte(0x80), byte(0xBF)
+	need := 0
+	switch c := b[0]; {
+	case c >= 0xC2 && c <= 0xDF:
+		need = 1
+	case c >= 0xE0 && c <= 0xEF:
+		need = 2
+		if c == 0xE0 {
+			lo = 0xA0
+		} else if c == 0xED {
+			hi = 0x9F
+		}
+	case c >= 0xF0 && c <= 0xF4:
+		need = 3
+		if c == 0xF0 {
+			lo = 0x90
+		} else if c == 0xF4 {
+			hi = 0x8F
+		}
+	default:
+		return 0
+	}
+	n := 1
+	for n <= need && n < len(b) && b[n] >= lo && b[n] <= hi {
+		lo, hi = 0x80, 0xBF
+		n++
+	}
+	return n
+}
+
+// Stream turns ids into text one at a time. It gives out whole characters only and never holds back more than three bytes.
+type Stream struct {
+	t        *Tokenizer
+	specials bool
+	held     [utf8.UTFMax]byte
+	n        int
+	strip    int // spaces still to be removed at the start
+	begun    bool
+}
+
+// Stream begins a stream. Control tokens are left out of it unless specials is set.
+func (t *Tokenizer) Stream(specials bool) *Stream {
+	return &Stream{t: t, specials: specials, strip: t.dec.stripHead}
+}
+
+// Next returns the text that id completes, which may be empty.
+func (s *Stream) Next(id int32) string {
+	t := s.t
+	if !s.specials && t.special(id) {
+		return ""
+	}
+	b := t.Bytes(id)
+	if len(b) == 0 {
+		return ""
+	}
+	if t.dec.plain && s.begun {
+		b = append([]byte{' '}, b...)
+	}
+	s.begun = true
+	for s.strip > 0 && len(b) > 0 {
+		if b[0] != ' ' {
+			s.strip = 0
+			break
+		}
+		b = b[1:]
+		s.strip--
+	}
+	if s.n > 0 {
+		b = append(append(make([]byte, 0, s.n+len(b)), s.held[:s.n]...), b...)
+		s.n = 0
+	}
+	// Only the last bytes can be an unfinished character.
+	keep := 0
+	for k := 1; k <= 3 && k <= len(b); k++ {
+		if tail := b[len(b)-k:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) && partial(tail) == k {
+				keep = k
+			}
+			break
+		}
+	}
+	s.n = copy(s.held[:], b[len(b)-keep:])
+	return lossy(b[:len(b)-keep])
+}
+
+// Flush ends the stream: what was held back can no longer become a character.
+func (s *Stream) Flush() string {
+	out := lossy(s.held[:s.n])
+	s.n = 0
+	return out
+}
+
+// parseDecoder reads tokenizer.json's "decoder".
+func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
+	if depth > 8 {
+		return badf("decoders are nested more than 8 deep")
+	}
+	var c struct {
+		Type           string
+		Decoders       []json.RawMessage
+		Pattern        pattern
+		Content        string
+		Start, Stop    int
+		Replacement    string
+		PrependScheme  string `json:"prepend_scheme"`
+		AddPrefixSpace *bool  `json:"add_prefix_space"`
+		Prefix         string
+		Cleanup        *bool
+		Suffix         string
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return badf("decoder: %v", err)
+	}
+	add := func(f decodeStep) { d.steps = append(d.steps, f) }
+	each := func(f func(i int, s string) string) {
+		add(func(tokens []string) []string {
+			for i, s := range tokens {
+				tokens[i] = f(i, s)
+			}
+			return tokens
+		})
+	}
+	switch c.Type {
+	case "Sequence":
+		for _, r := range c.Decoders {
+			if err := parseDecoder(r, d, depth+1); err != nil {
+				return err
+			}
+		}
+	case "ByteLevel":
+		d.byteLevel = true
+	case "ByteFallback":
+		d.fallback = true
+		add(joinBytes)
+	case "Fuse":
+		add(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+	case "Replace":
+		if c.Pattern.String != nil && *c.Pattern.String != "" {
+			old := *c.Pattern.String
+			each(func(_ int, s string) string { return strings.ReplaceAll(s, old, c.Content) })
+			return nil
+		}
+		m, err := c.Pattern.compile()
+		if err != nil {
+			return err
+		}
+		each(func(_ int, s string) string { return replacePattern{m, c.Content}.apply(s) })
+	case "Strip":
+		if c.Start < 0 || c.Stop < 0 || c.Start > 1<<16 || c.Stop > 1<<16 {
+			return badf("decoder Strip removes %d and %d characters", c.Start, c.Stop)
+		}
+		if c.Content == " " {
+			d.stripHead = c.Start
+		}
+		each(func(_ int, s string) string {
+			for i := 0; i < c.Start && c.Content != "" && strings.HasPrefix(s, c.Content); i++ {
+				s = s[len(c.Content):]
+			}
+			for i := 0; i < c.Stop && c.Content != "" && strings.HasSuffix(s, c.Content); i++ {
+				s = s[:len(s)-len(c.Content)]
+			}
+			return s
+		})
+	case "Metaspace":
+		mark := c.Replacement
+		if mark == "" {
+			mark = spaceMark
+		}
+		head := c.PrependScheme != "never" && (c.PrependScheme != "" || c.AddPrefixSpace == nil || *c.AddPrefixSpace)
+		if head {
+			d.stripHead = 1
+		}
+		each(func(i int, s string) string {
+			if i == 0 && head {
+				s = strings.TrimPrefix(s, mark)
+			}
+			return strings.ReplaceAll(s, mark, " ")
+		})
+	case "WordPiece":
+		prefix := c.Prefix
+		if prefix == "" {
+			prefix = "##"
+		}
+		each(func(i int, s string) string {
+			if i > 0 {
+				if t, ok := strings.CutPrefix(s, prefix); ok {
+					s = t
+				} else {
+					s = " " + s
+				}
+			}
+			if c.Cleanup == nil || *c.Cleanup {
+				s = cleanup.Replace(s)
+			}
+			return s
+		})
+	case "BPEDecoder":
+		suffix := c.Suffix
+		if suffix == "" {
+			suffix = "</w>"
+		}
+		add(func(tokens []string) []string {
+			for i, s := range tokens {
+				with := " "
+				if i == len(tokens)-1 {
+					with = ""
+				}
+				tokens[i] = strings.ReplaceAll(s, suffix, with)
+			}
+			return tokens
+		})
+	default:
+		return unsupportedf("decoder %q", c.Type)
+	}
+	return nil
+}
+
+var cleanup = strings.NewReplacer(" .", ".", " ?", "?", " !", "!", " ,", ",", " ' ", "'", " n't", "n't", " 'm", "'m",
+	" do not", " don't", " 's", "'s", " 've", "'ve", " 're", "'re")
+
+// joinBytes makes characters of runs of <0xXX>. A run that is not UTF-8 becomes as many U+FFFD as it has bytes.
+func joinBytes(tokens []string) []string {
+	out := tokens[:0]
+	var run []byte
+	flush := func() {
+		if len(run) == 0 {
+			return
+		}
+		if utf8.Valid(run) {
+			out = append(out, string(run))
+		} else {
+			out = append(out, strings.Repeat("\uFFFD", len(run)))
+		}
+		run = run[:0]
+	}
+	for _, s := range tokens {
+		if b, ok := byteToken([]byte(s)); ok {
+			run = append(run, b)
+			continue
+		}
+		flush()
+		out = append(out, s)
+	}
+	flush()
+	return out
+}
+
+// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing.
+func (t *Tokenizer) setRaw(mark, continuing string) {
+	raw := &vocab{off: make([]uint32, 0, len(t.vocab.off))}
+	for id := range int32(t.vocab.size()) {
+		raw.off = append(raw.off, uint32(len(raw.text)))
+		b := t.vocab.bytes(id)
+		x, isByte := byteToken(b)
+		switch {
+		case t.dec.fallback && isByte:
+			raw.text = append(raw.text, x)
+		case t.flags[id]&flagAdded != 0:
+			raw.text = append(raw.text, b...)
+		case mark != "":
+			raw.text = append(raw.text, bytes.ReplaceAll(b, []byte(mark), []byte(" "))...)
+		case continuing != "" && len(b) > 0:
+			if s, ok := bytes.CutPrefix(b, []byte(continuing)); ok {
+				b = s
+			} else {
+				raw.text = append(raw.text, ' ')
+			}
+			raw.text = append(raw.text, b...)
+		default:
+			raw.text = append(raw.text, b...)
+		}
+	}
+	raw.off = append(raw.off, uint32(len(raw.text)))
+	t.raw = raw
+}

@@ -1,0 +1,566 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// parseHF reads Hugging Face's tokenizer.json.
+func parseHF(b []byte) (*Tokenizer, error) {
+	top, err := fields(b)
+	if err != nil {
+		return nil, err
+	}
+	if len(top["model"]) == 0 {
+		return nil, badf("there is no \"model\" in it, so it is no tokenizer.json")
+	}
+	t := newTokenizer()
+	var byteNorm, bytePre bool
+	if t.norm, byteNorm, err = parseNormalizer(top["normalizer"], 0); err != nil {
+		return nil, err
+	}
+	if t.steps, bytePre, err = parsePreTokenizer(top["pre_tokenizer"], 0); err != nil {
+		return nil, err
+	}
+	if byteNorm && len(t.steps) > 0 {
+		return nil, unsupportedf("a pre-tokenizer after the ByteLevel normalizer")
+	}
+	if isNull(top["decoder"]) {
+		t.dec.plain = true
+	} else if err := parseDecoder(top["decoder"], &t.dec, 0); err != nil {
+		return nil, err
+	}
+	var list []struct {
+		ID         int64
+		Content    string
+		Special    bool
+		SingleWord bool `json:"single_word"`
+		LStrip     bool
+		RStrip     bool
+		Normalized bool
+	}
+	if raw := top["added_tokens"]; !isNull(raw) {
+		if err := json.Unmarshal(raw, &list); err != nil {
+			return nil, badf("added_tokens: %v", err)
+		}
+	}
+	tokens := make([]added, 0, len(list))
+	for _, a := range list {
+		if a.ID < 0 || a.ID > maxID || len(a.Content) > maxToken {
+			return nil, badf("added token %q has id %d", a.Content[:min(len(a.Content), 64)], a.ID)
+		}
+		if a.Content == "" {
+			continue
+		}
+		tokens = append(tokens, added{int32(a.ID), a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized})
+	}
+	m, err := fields(top["model"])
+	if err != nil {
+		return nil, err
+	}
+	if err := t.parseModel(m, tokens, byteNorm || bytePre); err != nil {
+		return nil, err
+	}
+	if err := t.parsePost(top["post_processor"], 0); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func newTokenizer() *Tokenizer { return &Tokenizer{bos: -1, added: make(map[string]int32)} }
+
+// modelOptions are the small fields of tokenizer.json's "model".
+type modelOptions struct {
+	Type         string
+	Dropout      *float64
+	UnkToken     *string  `json:"unk_token"`
+	UnkID        *int64   `json:"unk_id"`
+	Prefix       *string  `json:"continuing_subword_prefix"`
+	Suffix       *string  `json:"end_of_word_suffix"`
+	FuseUnk      bool     `json:"fuse_unk"`
+	ByteFallback bool     `json:"byte_fallback"`
+	IgnoreMerges bool     `json:"ignore_merges"`
+	MaxChars     *float64 `json:"max_input_chars_per_word"`
+}
+
+func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bool) error {
+	vocabText, mergesText := m["vocab"], m["merges"]
+	delete(m, "vocab")
+	delete(m, "merges")
+	var o modelOptions
+	small, err := json.Marshal(rawMap(m))
+	if err == nil {
+		err = json.Unmarshal(small, &o)
+	}
+	if err != nil {
+		return badf("model: %v", err)
+	}
+	if o.Type == "" { // files from before types were written
+		switch {
+		case len(mergesText) > 0:
+			o.Type = "BPE"
+		case len(vocabText) > 0 && vocabText[0] == '[':
+			o.Type = "Unigram"
+		case o.Prefix != nil:
+			o.Type = "WordPiece"
+		default:
+			o.Type = "WordLevel"
+		}
+	}
+	if byteLevel && o.Type != "BPE" {
+		return unsupportedf("model %q with ByteLevel words", o.Type)
+	}
+	b := &vocabBuilder{}
+	var scores []float64
+	if o.Type == "Unigram" {
+		scores, err = readPieces(b, vocabText)
+	} else {
+		err = readVocab(b, vocabText, byteLevel)
+	}
+	if err != nil {
+		return err
+	}
+	t.setAdded(b, tokens)
+	t.vocab = b.build()
+	t.setFlags()
+	find := func(token *string) (int32, error) {
+		if token == nil {
+			return -1, nil
+		}
+		id := t.vocab.find(*token)
+		if id < 0 {
+			return -1, badf("unk_token %q is not in the vocabulary", *token)
+		}
+		t.flags[id] |= flagUnknown
+		return id, nil
+	}
+	usable := func(id int32) bool { return !t.Control(id) }
+	str := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	switch o.Type {
+	case "BPE":
+		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.Control, prefix: str(o.Prefix), suffix: str(o.Suffix)}
+		if byteLevel && (p.prefix != "" || p.suffix != "") {
+			return unsupportedf("byte-level BPE with continuing_subword_prefix or end_of_word_suffix")
+		}
+		// With all 256 bytes there to fall back to, nothing is ever unknown, and <unk> stays a control token.
+		if p.unk, err = find(o.UnkToken); err != nil {
+			return err
+		}
+		if p.unk >= 0 && o.ByteFallback && fallbackIDs(t.vocab) != nil {
+			t.flags[p.unk] &^= flagUnknown
+		}
+		if p.merges, err = t.readMerges(mergesText, byteLevel, len(p.prefix)); err != nil {
+			return err
+		}
+		p.symbolTables()
+		p.findCuts()
+		if p.raw && p.unk >= 0 {
+			// Many byte-level files name <|endoftext|> as their unk. It never is one where every byte has a token, and where one lacks,
+			// the byte is dropped: text must not become a token that ends it.
+			if !slices.Contains(p.byteID[:], -1) || !strings.Contains(strings.ToLower(*o.UnkToken), "unk") {
+				t.flags[p.unk] &^= flagUnknown
+				if t.special(p.unk) {
+					p.unk = -1
+				}
+			}
+		}
+		t.model = p
+	case "Unigram":
+		unk := int32(-1)
+		if o.UnkID != nil {
+			if *o.UnkID < 0 || *o.UnkID >= int64(t.vocab.size()) {
+				return badf("unk_id %d is outside the vocabulary of %d", *o.UnkID, t.vocab.size())
+			}
+			unk = int32(*o.UnkID)
+			t.flags[unk] |= flagUnknown
+		}
+		for len(scores) < t.vocab.size() {
+			scores = append(scores, 0)
+		}
+		var fb *[256]int32
+		if o.ByteFallback {
+			fb = fallbackIDs(t.vocab)
+		}
+		if fb != nil && unk >= 0 {
+			t.flags[unk] &^= flagUnknown
+		}
+		t.model = newUnigram(t.vocab, scores, unk, usable, fb)
+	case "WordPiece", "WordLevel":
+		unk, err := find(o.UnkToken)
+		if err != nil {
+			return err
+		}
+		if o.Type == "WordLevel" {
+			t.model = &wordLevel{t.vocab, usable, unk}
+			break
+		}
+		w := &wordPiece{v: t.vocab, usable: usable, prefix: "##", unk: unk, most: 100}
+		if o.Prefix != nil {
+			w.prefix = *o.Prefix
+		}
+		if o.MaxChars != nil {
+			w.most = int(min(max(*o.MaxChars, 0), 1<<20))
+		}
+		t.model = w
+	default:
+		return unsupportedf("model %q", o.Type)
+	}
+	mark, continuing := "", ""
+	if !byteLevel {
+		switch {
+		case o.Type == "WordPiece":
+			continuing = t.model.(*wordPiece).prefix
+		case t.dec.byteLevel:
+		default:
+			mark = spaceMark
+		}
+		if mark != "" || continuing != "" {
+			t.setRaw(mark, continuing)
+		}
+	}
+	return nil
+}
+
+func rawMap(m map[string][]byte) map[string]json.RawMessage {
+	out := make(map[string]json.RawMessage, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token the vocabulary already
+// holds keeps the id it has there.
+func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added) {
+	known, taken := make(map[string]int32), make(map[int32]bool)
+	if len(tokens) > 0 {
+		want := make(map[string]bool, len(tokens))
+		for _, a := range tokens {
+			want[a.content] = true
+		}
+		for _, e := range b.entries {
+			taken[e.id] = true
+			if s := b.arena[e.off : e.off+e.n]; want[string(s)] {
+				known[string(s)] = e.id
+			}
+		}
+	}
+	var before, after []added
+	for i := range tokens {
+		a := &tokens[i]
+		if id, ok := known[a.content]; ok {
+			a.id = id
+		} else if _, twice := t.added[a.content]; !twice && !taken[a.id] {
+			_ = b.add([]byte(a.content), int64(a.id), true) // sizes were checked by the caller
+		}
+		t.added[a.content] = a.id
+		if a.normalized {
+			after = append(after, *a)
+		} else {
+			before = append(before, *a)
+		}
+	}
+	t.before = newAddedSet(before, func(a added) string { return a.content })
+	t.after = newAddedSet(after, func(a added) string { return t.norm.apply(a.content) })
+}
+
+// setFlags marks added and control tokens, once the vocabulary's size is known.
+func (t *Tokenizer) setFlags() {
+	t.flags = make([]uint8, t.vocab.size())
+	for _, s := range []*addedSet{t.before, t.after} {
+		if s == nil {
+			continue
+		}
+		for _, a := range s.tokens {
+			t.flags[a.id] |= flagAdded
+			if a.special {
+				t.flags[a.id] |= flagSpecial
+			}
+		}
+	}
+}
+
+// readVocab reads {"token": id, …}.
+func readVocab(b *vocabBuilder, text []byte, byteLevel bool) error {
+	r := &reader{b: text}
+	if err := r.open('{'); err != nil {
+		return err
+	}
+	b.arena = make([]byte, 0, len(text)/2)
+	var raw []byte
+	for first := true; ; first = false {
+		ok, err := r.more('}', first)
+		if err != nil || !ok {
+			return err
+		}
+		k, err := r.key()
+		if err != nil {
+			return err
+		}
+		hidden := false
+		if byteLevel {
+			if raw, ok = fromAlphabet(raw[:0], k); ok {
+				k = raw
+			} else {
+				hidden = true
+			}
+		}
+		if err := b.addNext(r, k, hidden); err != nil {
+			return err
+		}
+	}
+}
+
+// addNext adds a token whose id is the next number. The key may lie in the reader's buffer, so it is stored first.
+func (b *vocabBuilder) addNext(r *reader, k []byte, hidden bool) error {
+	at := len(b.arena)
+	b.arena = append(b.arena, k...)
+	id, err := r.int()
+	if err != nil {
+		return err
+	}
+	text := b.arena[at:]
+	b.arena = b.arena[:at]
+	return b.add(text, id, hidden)
+}
+
+// readPieces reads [["piece", score], …].
+func readPieces(b *vocabBuilder, text []byte) (scores []float64, err error) {
+	r := &reader{b: text}
+	if err := r.open('['); err != nil {
+		return nil, err
+	}
+	for first := true; ; first = false {
+		ok, err := r.more(']', first)
+		if err != nil || !ok {
+			return scores, err
+		}
+		if err := r.open('['); err != nil {
+			return nil, err
+		}
+		k, err := r.str()
+		if err != nil {
+			return nil, err
+		}
+		if err := b.add(k, int64(len(scores)), false); err != nil {
+			return nil, err
+		}
+		if err := r.open(','); err != nil {
+			return nil, err
+		}
+		n, err := r.number()
+		if err != nil {
+			return nil, err
+		}
+		f, err := strconv.ParseFloat(string(n), 64)
+		if err != nil || f != f {
+			return nil, r.fail("expected a score")
+		}
+		scores = append(scores, f)
+		if err := r.open(']'); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readMerges reads ["a b", …] or [["a", "b"], …]; rank is the place in the list.
+func (t *Tokenizer) readMerges(text []byte, byteLevel bool, prefix int) (*pairs, error) {
+	if isNull(text) {
+		return newPairs(0), nil
+	}
+	r := &reader{b: text}
+	if err := r.open('['); err != nil {
+		return nil, err
+	}
+	p := newPairs(min(len(text)/16, t.vocab.size()*2))
+	var a, b, buf []byte
+	var err error
+	for rank, first := 0, true; ; rank, first = rank+1, false {
+		ok, e := r.more(']', first)
+		if e != nil {
+			return nil, e
+		}
+		if !ok {
+			return p, nil
+		}
+		r.space()
+		if r.i < len(r.b) && r.b[r.i] == '[' {
+			r.i++
+			var s []byte
+			if s, err = r.str(); err != nil {
+				return nil, err
+			}
+			a = append(a[:0], s...)
+			if err = r.open(','); err != nil {
+				return nil, err
+			}
+			if s, err = r.str(); err != nil {
+				return nil, err
+			}
+			b = append(b[:0], s...)
+			if err = r.open(']'); err != nil {
+				return nil, err
+			}
+		} else {
+			s, err := r.str()
+			if err != nil {
+				return nil, err
+			}
+			k := 0
+			for k < len(s) && s[k] != ' ' {
+				k++
+			}
+			if k == len(s) {
+				return nil, badf("merge %d is %q, which is not two tokens", rank, s)
+			}
+			a, b = append(a[:0], s[:k]...), append(b[:0], s[k+1:]...)
+		}
+		if byteLevel {
+			if buf, ok = fromAlphabet(buf[:0], a); ok {
+				a = append(a[:0], buf...)
+			}
+			if buf, ok = fromAlphabet(buf[:0], b); ok {
+				b = append(b[:0], buf...)
+			}
+		}
+		if err := t.putMerge(p, a, b, int32(rank), prefix, &buf); err != nil {
+			return nil, err
+		}
+		if rank > maxMerges {
+			return nil, badf("there are more than %d merges", maxMerges)
+		}
+	}
+}
+
+// putMerge adds the merge of two token texts. A merge that would make a control token is left out: text must not become one.
+func (t *Tokenizer) putMerge(p *pairs, a, b []byte, rank int32, prefix int, buf *[]byte) error {
+	if prefix > len(b) {
+		return badf("merge %d of %q and %q: the second lacks the prefix of a continued word", rank, a, b)
+	}
+	*buf = append(append((*buf)[:0], a...), b[prefix:]...)
+	x, y, z := t.vocab.findBytes(a), t.vocab.findBytes(b), t.vocab.findBytes(*buf)
+	if x < 0 || y < 0 || z < 0 {
+		return badf("merge %d of %q and %q needs a token that is not in the vocabulary", rank, a, b)
+	}
+	if !t.Control(z) {
+		p.put(x, y, rank, z)
+	}
+	return nil
+}
+
+// parsePost reads what goes before and after a single text.
+func (t *Tokenizer) parsePost(raw json.RawMessage, depth int) error {
+	if isNull(raw) {
+		return nil
+	}
+	if depth > 8 {
+		return badf("post-processors are nested more than 8 deep")
+	}
+	var c struct {
+		Type       string
+		Processors []json.RawMessage
+		Single     []map[string]struct {
+			ID json.RawMessage
+		}
+		SpecialTokens map[string]struct{ IDs []int32 } `json:"special_tokens"`
+		Sep, Cls      []any
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return badf("post_processor: %v", err)
+	}
+	switch c.Type {
+	case "Sequence":
+		for _, r := range c.Processors {
+			if err := t.parsePost(r, depth+1); err != nil {
+				return err
+			}
+		}
+	case "TemplateProcessing":
+		seen := false
+		for _, part := range c.Single {
+			if _, ok := part["Sequence"]; ok {
+				seen = true
+				continue
+			}
+			var name string
+			if err := json.Unmarshal(part["SpecialToken"].ID, &name); err != nil {
+				return badf("post_processor: %v", err)
+			}
+			for _, id := range c.SpecialTokens[name].IDs {
+				if id < 0 || int(id) >= t.Vocab() {
+					return badf("post_processor: %q has id %d, outside the vocabulary of %d", name, id, t.Vocab())
+				}
+				if seen {
+					t.suffix = append(t.suffix, id)
+				} else {
+					t.prefix = append(t.prefix, id)
+				}
+			}
+		}
+	case "BertProcessing", "RobertaProcessing":
+		for _, x := range []struct {
+			pair []any
+			list *[]int32
+		}{{c.Cls, &t.prefix}, {c.Sep, &t.suffix}} {
+			if len(x.pair) != 2 {
+				return badf("post_processor %s lacks its tokens", c.Type)
+			}
+			f, _ := x.pair[1].(float64)
+			if f < 0 || int(f) >= t.Vocab() {
+				return badf("post_processor %s has id %v, outside the vocabulary of %d", c.Type, x.pair[1], t.Vocab())
+			}
+			*x.list = append(*x.list, int32(f))
+		}
+	case "ByteLevel":
+	default:
+		return unsupportedf("post_processor %q", c.Type)
+	}
+	if len(t.prefix) > 0 && t.bos < 0 {
+		t.bos = t.prefix[0]
+	}
+	return nil
+}
+
+// The byte alphabet of GPT-2: printable bytes stand for themselves, the others for the characters from U+0100 on.
+var (
+	alphabet   [256]rune
+	alphaBytes [0x144]int16
+)
+
+func init() {
+	for i := range alphaBytes {
+		alphaBytes[i] = -1
+	}
+	next := rune(0x100)
+	for b := range 256 {
+		r := rune(b)
+		if b < '!' || b > '~' && b < 0xA1 || b == 0xAD {
+			r, next = next, next+1
+		}
+		alphabet[b], alphaBytes[r] = r, int16(b)
+	}
+}
+
+// fromAlphabet appends the raw bytes of a token written in the byte alphabet, and reports whether it is.
+func fromAlphabet(dst, s []byte) ([]byte, bool) {
+	for i := 0; i < len(s); {
+		r, n := rune(s[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(s[i:])
+		}
+		if int(r) >= len(alphaBytes) || alphaBytes[r] < 0 {
+			return dst, false
+		}
+		dst = append(dst, byte(alphaBytes[r]))
+		i += n
+	}
+	return dst, true
+}

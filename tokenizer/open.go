@@ -1,0 +1,283 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Config is what a package's configuration says about its tokenizer and the tokenizer's own file may not.
+// The zero Config leaves everything to the file.
+type Config struct {
+	// Type is the vendor's tokenizer_type. For files that do not say how they cut words (*_tokenizer.txt, tiktoken) it picks the pattern;
+	// where it is empty or unknown, the vocabulary tells.
+	Type string
+	// BOS and EOS override what the files say: token texts or decimal ids.
+	BOS string
+	EOS []string
+}
+
+// Open reads a tokenizer from a file, or from the best one in a folder: tokenizer.json, then *_tokenizer.txt, tokenizer.model, *.tiktoken.
+// The files next to it (tokenizer_config.json, generation_config.json) tell BOS and EOS.
+func Open(name string) (*Tokenizer, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, &Error{File: name, What: "cannot be read", Err: err}
+	}
+	dir, base := name, "."
+	if !info.IsDir() {
+		dir, base = filepath.Split(filepath.Clean(name))
+		if dir == "" {
+			dir = "."
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, &Error{File: name, What: "cannot be read", Err: err}
+	}
+	defer root.Close()
+	return OpenFS(root.FS(), base)
+}
+
+// OpenFS is Open inside a file system. name may be a file, or a folder such as ".".
+func OpenFS(fsys fs.FS, name string) (*Tokenizer, error) { return OpenWith(fsys, name, Config{}) }
+
+// OpenWith is OpenFS with what the package's configuration says.
+func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
+	name = path.Clean(filepath.ToSlash(name))
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, &Error{File: name, What: "cannot be read", Err: err}
+	}
+	if info.IsDir() {
+		if name, err = pick(fsys, name); err != nil {
+			return nil, err
+		}
+	}
+	b, err := readFile(fsys, name, maxFile)
+	if err != nil {
+		return nil, &Error{File: name, What: "cannot be read", Err: err}
+	}
+	side := readSide(fsys, path.Dir(name))
+	t, err := parse(b, c, side)
+	if err != nil {
+		return nil, inFile(name, err)
+	}
+	t.setEnds(c, side)
+	return t, nil
+}
+
+func readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, errors.New("it is a folder")
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("it has %d bytes, more than the %d allowed", info.Size(), most)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, info.Size()+512))
+	if _, err := b.ReadFrom(io.LimitReader(f, most)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// pick chooses the tokenizer file of a folder.
+func pick(fsys fs.FS, dir string) (string, error) {
+	list, err := fs.ReadDir(fsys, dir)
+	if err != nil {
+		return "", &Error{File: dir, What: "cannot be read", Err: err}
+	}
+	best, rank := "", 99
+	for _, e := range list {
+		if e.IsDir() {
+			continue
+		}
+		r := 99
+		switch n := e.Name(); {
+		case n == "tokenizer.json":
+			r = 0
+		case strings.HasSuffix(n, "tokenizer.txt"):
+			r = 1
+		case n == "tokenizer.model":
+			r = 2
+		case strings.HasSuffix(n, ".tiktoken"):
+			r = 3
+		case n == "tiktoken.model":
+			r = 4
+		case strings.HasSuffix(n, ".model") && strings.Contains(n, "tokenizer"):
+			r = 5
+		}
+		if r < rank {
+			best, rank = path.Join(dir, e.Name()), r
+		}
+	}
+	if best == "" {
+		return "", &Error{File: dir, What: "no tokenizer is in this folder (looked for tokenizer.json, *_tokenizer.txt, tokenizer.model, *.tiktoken)", Err: fs.ErrNotExist}
+	}
+	return best, nil
+}
+
+// parse reads a tokenizer by what its bytes look like, not by its name.
+func parse(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
+	head := bytes.TrimLeft(b[:min(len(b), 256)], " \t\r\n\ufeff")
+	switch {
+	case len(b) == 0:
+		return nil, badf("the file is empty")
+	case bytes.HasPrefix(b, []byte("version https://git-lfs.github.com/spec")):
+		return nil, badf("the file is a Git LFS pointer, not the file itself: fetch it with git lfs pull")
+	case b[0] == 0x0A: // the first field of a SentencePiece model
+		return parseModelProto(b, c, side)
+	case bytes.HasPrefix(head, []byte("{")):
+		return parseHF(bytes.TrimPrefix(b, []byte("\ufeff")))
+	case bytes.HasPrefix(head, []byte(vendorMagic+" ")):
+		return parseVendor(b, c)
+	case looksTiktoken(head):
+		return parseTiktoken(b, c, side)
+	}
+	return nil, unsupportedf("the file is none of tokenizer.json, *_tokenizer.txt, tokenizer.model and tiktoken")
+}
+
+// sideFiles is what the files next to a tokenizer tell about it.
+type sideFiles struct {
+	bos, eos string
+	eosIDs   []int32
+	addBOS   *bool
+	addEOS   *bool
+	added    []added // tokenizer_config.json's added_tokens_decoder
+}
+
+// readSide reads tokenizer_config.json and generation_config.json. They are hints: what is missing or odd in them is ignored.
+func readSide(fsys fs.FS, dir string) (s sideFiles) {
+	var c struct {
+		BOS    json.RawMessage `json:"bos_token"`
+		EOS    json.RawMessage `json:"eos_token"`
+		AddBOS *bool           `json:"add_bos_token"`
+		AddEOS *bool           `json:"add_eos_token"`
+		Added  map[int32]struct {
+			Content    string
+			Special    bool
+			SingleWord bool `json:"single_word"`
+			LStrip     bool
+			RStrip     bool
+			Normalized bool
+		} `json:"added_tokens_decoder"`
+	}
+	if b, err := readFile(fsys, path.Join(dir, "tokenizer_config.json"), 16<<20); err == nil {
+		if json.Unmarshal(b, &c) == nil {
+			s.bos, s.eos, s.addBOS, s.addEOS = tokenText(c.BOS), tokenText(c.EOS), c.AddBOS, c.AddEOS
+			for id, a := range c.Added {
+				if a.Content != "" && id >= 0 && id <= maxID && len(a.Content) <= maxToken {
+					s.added = append(s.added, added{id, a.Content, a.Special, a.SingleWord, a.LStrip, a.RStrip, a.Normalized})
+				}
+			}
+			slices.SortFunc(s.added, func(a, b added) int { return int(a.id) - int(b.id) })
+		}
+	}
+	if b, err := readFile(fsys, path.Join(dir, "generation_config.json"), 1<<20); err == nil {
+		var g struct {
+			EOS json.RawMessage `json:"eos_token_id"`
+		}
+		if json.Unmarshal(b, &g) == nil {
+			var id int32
+			if json.Unmarshal(g.EOS, &id) == nil && string(g.EOS) != "null" {
+				s.eosIDs = []int32{id}
+			} else {
+				_ = json.Unmarshal(g.EOS, &s.eosIDs)
+			}
+		}
+	}
+	return s
+}
+
+// tokenText reads a token that is a string or an object with its content.
+func tokenText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var o struct{ Content string }
+	_ = json.Unmarshal(raw, &o)
+	return o.Content
+}
+
+// Tokens that end an answer, or begin a text, wherever they exist. They are asked only when no file says.
+var (
+	usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"}
+	usualBOS = []string{"<|begin_of_text|>", "<bos>", "<s>", "<｜begin▁of▁sentence｜>"}
+)
+
+// setEnds settles BOS and EOS: the package's configuration, then the files beside the tokenizer, then its own, then custom.
+func (t *Tokenizer) setEnds(c Config, side sideFiles) {
+	byName := func(s string) (int32, bool) {
+		if s == "" {
+			return 0, false
+		}
+		if id, ok := t.ID(s); ok {
+			return id, true
+		}
+		var id int32
+		if n, err := fmt.Sscanf(s, "%d", &id); err == nil && n == 1 && fmt.Sprint(id) == s && id >= 0 && int(id) < t.Vocab() {
+			return id, true
+		}
+		return 0, false
+	}
+	if id, ok := byName(c.BOS); ok {
+		t.bos = id
+	} else if id, ok := byName(side.bos); ok {
+		t.bos = id
+	} else if t.bos < 0 {
+		for _, s := range usualBOS {
+			if id, ok := t.added[s]; ok {
+				t.bos = id
+				break
+			}
+		}
+	}
+	var eos []int32
+	put := func(id int32) {
+		if id >= 0 && int(id) < t.Vocab() && !slices.Contains(eos, id) {
+			eos = append(eos, id)
+		}
+	}
+	for _, s := range c.EOS {
+		if id, ok := byName(s); ok {
+			put(id)
+		}
+	}
+	if len(eos) == 0 {
+		if id, ok := byName(side.eos); ok {
+			put(id)
+		}
+		for _, id := range side.eosIDs {
+			put(id)
+		}
+		for _, id := range t.eos {
+			put(id)
+		}
+	}
+	if len(eos) == 0 {
+		for _, s := range usualEOS {
+			if id, ok := t.added[s]; ok {
+				put(id)
+			}
+		}
+	}
+	t.eos = eos
+}

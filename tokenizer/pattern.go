@@ -1,0 +1,131 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dlclark/regexp2"
+)
+
+// pattern is tokenizer.json's way to write what a Split or Replace looks for.
+type pattern struct {
+	String *string
+	Regex  *string
+}
+
+func (p pattern) compile() (matcher, error) {
+	switch {
+	case p.String != nil && *p.String != "":
+		return scanMatcher{literal{*p.String}}, nil
+	case p.Regex != nil && *p.Regex != "":
+		return compilePattern(*p.Regex)
+	}
+	return nil, badf("a pattern is empty")
+}
+
+// The split patterns that tokenizers in use ask for.
+const (
+	patGPT2     = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+	patCL100K   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patQwen2    = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patQwen35   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patO200K    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patKimi     = `[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	patDigits3  = `\p{N}{1,3}`
+	patDeepCJK  = `[一-龥぀-ゟ゠-ヿ]+`
+	patDeepseek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+)
+
+// knownPattern returns the hand-written scanner for a pattern, or nil.
+func knownPattern(p string) scanner {
+	t := classes()
+	switch p {
+	case patGPT2, `'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`:
+		return gpt2{t}
+	case patCL100K, `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`:
+		return cl100k{t, 3, classLetter}
+	case patQwen2:
+		return cl100k{t, 1, classLetter}
+	case patQwen35:
+		return cl100k{t, 1, classLetter | classMark}
+	case patO200K:
+		return o200k{t, false, true}
+	case strings.Replace(patO200K, `[\r\n/]*`, `[\r\n]*`, 1):
+		return o200k{t, false, false}
+	case patKimi:
+		return o200k{t, true, false}
+	case patDigits3:
+		return atMost{t, func(_ rune, c uint8) bool { return c&classNumber != 0 }, 3}
+	case patDeepCJK:
+		return atMost{t, func(r rune, _ uint8) bool { return r >= '一' && r <= '龥' || r >= 0x3040 && r <= 0x30FF }, 1 << 30}
+	case patDeepseek:
+		return deepseek3{t}
+	}
+	return nil
+}
+
+func isHan(r rune) bool { return r >= 0x2E80 && unicode.Is(unicode.Han, r) }
+
+// compilePattern makes a matcher of a regular expression: by hand if it is known, else with regexp2. A pattern that regexp2 cannot
+// read, or on which it takes too long, is refused: a tokenizer that cuts words elsewhere than its model learned is worse than none.
+func compilePattern(p string) (matcher, error) {
+	if sc := knownPattern(p); sc != nil {
+		return scanMatcher{sc}, nil
+	}
+	if len(p) > 4096 {
+		return nil, unsupportedf("a split pattern of %d bytes", len(p))
+	}
+	re, err := regexp2.Compile(p, regexp2.None)
+	if err != nil {
+		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: %v", ErrUnsupported, err)}
+	}
+	m := slowPattern{re}
+	re.MatchTimeout = 50 * time.Millisecond
+	for _, probe := range []string{"a", " ", "1", "!", "aA1 ", "\n "} {
+		s := strings.Repeat(probe, 2000) + "\x00"
+		for at := 0; ; {
+			x, err := re.FindStringMatchStartingAt(s, at)
+			if err != nil {
+				return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported, probe)}
+			}
+			if x == nil || at > 100 {
+				break
+			}
+			at = x.Index + max(x.Length, 1)
+		}
+	}
+	re.MatchTimeout = regexp2.DefaultMatchTimeout
+	return m, nil
+}
+
+// slowPattern is a pattern nobody has written a scanner for. regexp2 counts characters, so their byte offsets go along.
+type slowPattern struct{ re *regexp2.Regexp }
+
+func (m slowPattern) find(s string) []span {
+	runes := make([]rune, 0, len(s))
+	off := make([]int, 0, len(s)+1)
+	for i, r := range s {
+		runes, off = append(runes, r), append(off, i)
+	}
+	off = append(off, len(s))
+	var out []span
+	prev := 0
+	x, _ := m.re.FindRunesMatch(runes) // without a time-out there is no error
+	for x != nil {
+		a, b := off[x.Index], off[x.Index+x.Length]
+		if prev < a {
+			out = append(out, span{prev, a, false})
+		}
+		if a < b {
+			out = append(out, span{a, b, true})
+		}
+		prev = b
+		x, _ = m.re.FindNextMatch(x)
+	}
+	if prev < len(s) {
+		out = append(out, span{prev, len(s), false})
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// step is one stage of pre-tokenization. It cuts s into pieces and hands each to the next stage by t.words(…, at+1).
+// start is true where s begins at the very start of the text.
+type step interface {
+	apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32
+}
+
+// span is a stretch of text that a pattern matched, or one between two matches.
+type span struct {
+	start, end int
+	match      bool
+}
+
+// matcher finds a pattern's matches and what lies between them. Together the spans are the whole text, in order.
+type matcher interface{ find(s string) []span }
+
+// behavior says what becomes of the matches of a Split.
+type behavior int
+
+const (
+	isolated behavior = iota
+	removed
+	mergedWithPrevious
+	mergedWithNext
+	contiguous
+)
+
+var behaviors = map[string]behavior{
+	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext, "Contiguous": contiguous,
+}
+
+// splitStep cuts at the matches of a pattern.
+type splitStep struct {
+	m      matcher
+	b      behavior
+	invert bool
+}
+
+func (p splitStep) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
+	if m, ok := p.m.(scanMatcher); ok && p.b == isolated {
+		// The usual case, without a list of spans.
+		gap := 0
+		for i := 0; i < len(s); {
+			e := m.sc.next(s, i)
+			if e < 0 {
+				i += charLen(s, i)
+				continue
+			}
+			if gap < i {
+				dst = t.words(dst, s[gap:i], at+1, start && gap == 0, sc)
+			}
+			dst = t.words(dst, s[i:e], at+1, start && i == 0, sc)
+			i, gap = e, e
+		}
+		if gap < len(s) {
+			dst = t.words(dst, s[gap:], at+1, start && gap == 0, sc)
+		}
+		return dst
+	}
+	for _, x := range mergeSpans(p.m.find(s), p.b, p.invert) {
+		if x.start < x.end && !x.match {
+			dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
+		}
+	}
+	return dst
+}
+
+// mergeSpans applies a behavior in place. What is left with match set is to be removed.
+func mergeSpans(in []span, b behavior, invert bool) []span {
+	if invert {
+		for i := range in {
+			in[i].match = !in[i].match
+		}
+	}
+	if b == removed {
+		return in
+	}
+	if b == mergedWithNext {
+		// A match joins what follows it, so walk from the end.
+		prev, w := false, len(in)
+		for i := len(in) - 1; i >= 0; i-- {
+			x := in[i]
+			if x.match && !prev && w < len(in) {
+				in[w].start = x.start
+			} else {
+				w--
+				in[w] = span{x.start, x.end, false}
+			}
+			prev = x.match
+		}
+		return in[w:]
+	}
+	out, prev := in[:0], false
+	for _, x := range in {
+		join := b == contiguous && x.match == prev || b == mergedWithPrevious && x.match && !prev
+		prev = x.match
+		if join && len(out) > 0 {
+			out[len(out)-1].end = x.end
+		} else {
+			out = append(out, span{x.start, x.end, false})
+		}
+	}
+	return out
+}
+
+func charLen(s string, i int) int {
+	if s[i] < utf8.RuneSelf {
+		return 1
+	}
+	_, n := utf8.DecodeRuneInString(s[i:])
+	return n
+}
+
+// scanMatcher makes a matcher of a scanner.
+type scanMatcher struct{ sc scanner }
+
+func (m scanMatcher) find(s string) []span {
+	var out []span
+	gap := 0
+	for i := 0; i < len(s); {
+		e := m.sc.next(s, i)
+		if e < 0 {
+			i += charLen(s, i)
+			continue
+		}
+		if gap < i {
+			out = append(out, span{gap, i, false})
+		}
+		out = append(out, span{i, e, true})
+		i, gap = e, e
+	}
+	if gap < len(s) {
+		out = append(out, span{gap, len(s), false})
+	}
+	return out
+}
+
+// literal matches one string.
+type literal struct{ s string }
+
+func (m literal) next(s string, i int) int {
+	if strings.HasPrefix(s[i:], m.s) {
+		return i + len(m.s)
+	}
+	return -1
+}
+
+// bytePrefix is ByteLevel's add_prefix_space. The byte alphabet itself needs no step: ids stand for raw bytes here.
+type bytePrefix struct{}
+
+func (bytePrefix) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
+	if s != "" && s[0] != ' ' {
+		s = " " + s
+	}
+	return t.words(dst, s, at+1, start, sc)
+}
+
+// metaspace makes spaces visible and, unless told otherwise, puts one in front.
+type metaspace struct {
+	mark  string
+	first int // when to put one in front: 0 never, 1 at the start of the text, 2 always
+	split bool
+}
+
+const (
+	prependNever = iota
+	prependFirst
+	prependAlways
+)
+
+func (p metaspace) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
+	s = strings.ReplaceAll(s, " ", p.mark)
+	if (p.first == prependAlways || p.first == prependFirst && start) && !strings.HasPrefix(s, p.mark) {
+		s = p.mark + s
+	}
+	if !p.split {
+		return t.words(dst, s, at+1, start, sc)
+	}
+	return splitStep{scanMatcher{literal{p.mark}}, mergedWithNext, false}.apply(t, at, dst, s, start, sc)
+}
+
+// parsePreTokenizer reads tokenizer.json's "pre_tokenizer". byteLevel says that words are to be read in the byte alphabet.
+func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel bool, err error) {
+	if isNull(raw) {
+		return nil, false, nil
+	}
+	if depth > 8 {
+		return nil, false, badf("pre-tokenizers are nested more than 8 deep")
+	}
+	var c struct {
+		Type           string
+		Pretokenizers  []json.RawMessage
+		Pattern        pattern
+		Behavior       string
+		Invert         bool
+		AddPrefixSpace *bool `json:"add_prefix_space"`
+		UseRegex       *bool `json:"use_regex"`
+		Replacement    string
+		PrependScheme  string `json:"prepend_scheme"`
+		Split          *bool
+		Individual     bool `json:"individual_digits"`
+		Delimiter      string
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, false, badf("pre-tokenizer: %v", err)
+	}
+	on := func(b *bool) bool { return b == nil || *b }
+	cls := classes()
+	split := func(sc scanner, b behavior) splitStep { return splitStep{scanMatcher{sc}, b, false} }
+	is := func(f func(r rune, c uint8) bool) scanner { return atMost{cls, f, 1} }
+	switch c.Type {
+	case "Sequence":
+		for _, r := range c.Pretokenizers {
+			s, b, err := parsePreTokenizer(r, depth+1)
+			if err != nil {
+				return nil, false, err
+			}
+			if byteLevel && (len(s) > 0 || b) {
+				return nil, false, unsupportedf("a pre-tokenizer after ByteLevel")
+			}
+			steps, byteLevel = append(steps, s...), byteLevel || b
+		}
+		return steps, byteLevel, nil
+	case "Split":
+		b, ok := behaviors[c.Behavior]
+		if !ok {
+			return nil, false, unsupportedf("pre-tokenizer Split with behavior %q", c.Behavior)
+		}
+		m, err := c.Pattern.compile()
+		if err != nil {
+			return nil, false, err
+		}
+		return []step{splitStep{m, b, c.Invert}}, false, nil
+	case "ByteLevel":
+		if on(c.AddPrefixSpace) {
+			steps = append(steps, bytePrefix{})
+		}
+		if on(c.UseRegex) {
+			steps = append(steps, split(gpt2{cls}, isolated))
+		}
+		return steps, true, nil
+	case "Metaspace":
+		p := metaspace{mark: c.Replacement, first: prependAlways, split: on(c.Split)}
+		if p.mark == "" {
+			p.mark = spaceMark
+		}
+		switch c.PrependScheme {
+		case "never":
+			p.first = prependNever
+		case "first":
+			p.first = prependFirst
+		case "", "always":
+			if c.PrependScheme == "" && !on(c.AddPrefixSpace) {
+				p.first = prependNever
+			}
+		default:
+			return nil, false, unsupportedf("pre-tokenizer Metaspace with prepend_scheme %q", c.PrependScheme)
+		}
+		return []step{p}, false, nil
+	case "Digits":
+		b := contiguous
+		if c.Individual {
+			b = isolated
+		}
+		return []step{split(is(func(_ rune, c uint8) bool { return c&classNumber != 0 }), b)}, false, nil
+	case "Punctuation":
+		b, ok := behaviors[c.Behavior]
+		if !ok && c.Behavior != "" {
+			return nil, false, unsupportedf("pre-tokenizer Punctuation with behavior %q", c.Behavior)
+		}
+		return []step{split(is(func(r rune, _ uint8) bool { return isPunct(r) }), b)}, false, nil
+	case "Whitespace":
+		return []step{splitStep{scanMatcher{words{cls}}, removed, true}}, false, nil
+	case "WhitespaceSplit":
+		return []step{split(is(func(_ rune, c uint8) bool { return c&classSpace != 0 }), removed)}, false, nil
+	case "BertPreTokenizer":
+		return []step{
+			split(is(func(_ rune, c uint8) bool { return c&classSpace != 0 }), removed),
+			split(is(func(r rune, _ uint8) bool { return isPunct(r) }), isolated),
+		}, false, nil
+	case "CharDelimiterSplit":
+		if utf8.RuneCountInString(c.Delimiter) != 1 {
+			return nil, false, badf("pre-tokenizer CharDelimiterSplit has delimiter %q", c.Delimiter)
+		}
+		return []step{split(literal{c.Delimiter}, removed)}, false, nil
+	}
+	return nil, false, unsupportedf("pre-tokenizer %q", c.Type)
+}
+
+// words is \w+|[^\w\s]+
+type words struct{ t *classPages }
+
+func (w words) next(s string, i int) int {
+	_, n, c := w.t.at(s, i)
+	switch {
+	case c&classWord != 0:
+		return w.t.run(s, i+n, classWord)
+	case c&classSpace == 0:
+		return w.t.others(s, i+n, classWord|classSpace)
+	}
+	return -1
+}
+
+func isPunct(r rune) bool {
+	return r < 128 && (r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~') || r >= 128 && unicode.Is(unicode.P, r)
+}

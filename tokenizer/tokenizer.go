@@ -1,0 +1,180 @@
+// Package tokenizer turns text into token ids and ids back into text, exactly as Hugging Face's Rust library does, from the files
+// models come with: tokenizer.json, the vendor's *_tokenizer.txt, SentencePiece's tokenizer.model and tiktoken files.
+//
+// A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs closing. A [Stream] belongs to one
+// goroutine. Files are untrusted: every count and size is checked against the file before memory is taken for it, and a bad
+// one gives an [*Error].
+//
+// What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
+// [Tokenizer.EncodeParts] only inside the parts that are marked as control.
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Tokenizer maps text to token ids and back.
+type Tokenizer struct {
+	vocab *vocab
+	model model
+	norm  normalizers
+	steps []step
+
+	before *addedSet // added tokens looked for in the text as it is
+	after  *addedSet // added tokens looked for in normalized text
+	added  map[string]int32
+	flags  []uint8 // by id
+
+	prefix, suffix []int32
+	bos            int32 // -1: none
+	eos            []int32
+
+	raw     *vocab // what each token stands for, where that is not its text; nil where it is
+	dec     decoder
+	scratch sync.Pool
+}
+
+const (
+	flagAdded   = 1 << iota // found in the text before anything else
+	flagSpecial             // a control token
+	flagUnknown             // what unknown text becomes: special in some files, yet made from text
+)
+
+// Part is a stretch of a prompt. Control tokens are recognized in Control parts only.
+type Part struct {
+	Text    string
+	Control bool
+}
+
+// Vocab returns the largest id + 1.
+func (t *Tokenizer) Vocab() int { return t.vocab.size() }
+
+// Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes one.
+// It adds no BOS: see Prefix.
+func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
+	return t.encode(dst, text, func(int, int) bool { return specials })
+}
+
+// EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across the borders, control tokens do not:
+// one is recognized only if all of it stands in control parts that follow each other.
+func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
+	var text strings.Builder
+	type zone struct{ start, end int }
+	var zones []zone
+	for _, p := range parts {
+		start := text.Len()
+		text.WriteString(p.Text)
+		if !p.Control || p.Text == "" {
+			continue
+		}
+		if n := len(zones); n > 0 && zones[n-1].end == start {
+			zones[n-1].end = text.Len()
+		} else {
+			zones = append(zones, zone{start, text.Len()})
+		}
+	}
+	return t.encode(dst, text.String(), func(start, end int) bool {
+		i, ok := slices.BinarySearchFunc(zones, start, func(z zone, at int) int { return z.start - at })
+		if !ok {
+			i--
+		}
+		return i >= 0 && end <= zones[i].end
+	})
+}
+
+func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool) []int32 {
+	sc, _ := t.scratch.Get().(*scratch)
+	if sc == nil {
+		sc = &scratch{}
+	}
+	if t.before == nil {
+		dst = t.plain(dst, text, 0, allowed, sc)
+	} else {
+		t.before.split(text, allowed,
+			func(start, end int) { dst = t.plain(dst, text[start:end], start, allowed, sc) },
+			func(a *added) { dst = append(dst, a.id) })
+	}
+	if cap(sc.syms) > 1<<16 {
+		*sc = scratch{cache: sc.cache} // do not hold a long prompt's memory
+	}
+	t.scratch.Put(sc)
+	return dst
+}
+
+// plain encodes text between added tokens; it began at the given place.
+func (t *Tokenizer) plain(dst []int32, text string, at int, allowed func(start, end int) bool, sc *scratch) []int32 {
+	s := t.norm.apply(text)
+	if t.after == nil {
+		return t.words(dst, s, 0, at == 0, sc)
+	}
+	// Normalization moves text about, so a control token found after it is allowed only where all the text before it was.
+	whole := allowed(at, at+len(text))
+	t.after.split(s, func(int, int) bool { return whole },
+		func(start, end int) { dst = t.words(dst, s[start:end], 0, at == 0 && start == 0, sc) },
+		func(a *added) { dst = append(dst, a.id) })
+	return dst
+}
+
+// words runs the pre-tokenization stages from at on, then the model.
+func (t *Tokenizer) words(dst []int32, s string, at int, start bool, sc *scratch) []int32 {
+	if s == "" {
+		return dst
+	}
+	if at == len(t.steps) {
+		return t.model.encode(dst, s, sc)
+	}
+	return t.steps[at].apply(t, at, dst, s, start, sc)
+}
+
+// Prefix returns what goes before a single text (BOS for many models). The caller must not modify it.
+func (t *Tokenizer) Prefix() []int32 { return t.prefix }
+
+// Suffix returns what goes after a single text. The caller must not modify it.
+func (t *Tokenizer) Suffix() []int32 { return t.suffix }
+
+// Bytes returns the bytes a token stands for, a control token's literal text, or nil for an id there is not. The caller must not modify it.
+func (t *Tokenizer) Bytes(id int32) []byte {
+	v := t.vocab
+	if t.raw != nil {
+		v = t.raw
+	}
+	b := v.bytes(id)
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
+// ID returns the id of an added or control token by its text, or of a vocabulary entry as the file writes it.
+func (t *Tokenizer) ID(token string) (int32, bool) {
+	if id, ok := t.added[token]; ok {
+		return id, true
+	}
+	if t.dec.byteLevel {
+		if b, ok := fromAlphabet(nil, []byte(token)); ok {
+			if id := t.vocab.findBytes(b); id >= 0 {
+				return id, true
+			}
+		}
+		return 0, false
+	}
+	id := t.vocab.find(token)
+	return max(id, 0), id >= 0
+}
+
+// Control reports whether id is a control token: one that text never becomes.
+func (t *Tokenizer) Control(id int32) bool {
+	return id >= 0 && int(id) < len(t.flags) && t.flags[id]&(flagSpecial|flagUnknown) == flagSpecial
+}
+
+// BOS returns the token that begins a text, if the files name one.
+func (t *Tokenizer) BOS() (int32, bool) { return max(t.bos, 0), t.bos >= 0 }
+
+// EOS returns the ids that end an answer, as far as the files tell. The caller must not modify it.
+func (t *Tokenizer) EOS() []int32 { return t.eos }
+
+func (t *Tokenizer) special(id int32) bool {
+	return id >= 0 && int(id) < len(t.flags) && t.flags[id]&flagSpecial != 0
+}

@@ -1,0 +1,228 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// unigram picks the segmentation of a word with the highest sum of scores.
+type unigram struct {
+	v        *vocab
+	scores   []float64 // by id
+	trie     *pieceTrie
+	unk      int32
+	unkScore float64
+	fallback *[256]int32 // ids of <0xXX>, if all are there
+}
+
+// node is the best way to reach a place in the word.
+type node struct {
+	score float64
+	from  int32 // -1: not reached
+	id    int32
+}
+
+// pieceTrie finds all tokens that begin at a place. Children are found in one open-addressed table of (node, byte).
+type pieceTrie struct {
+	edges map[uint64]int32
+	ids   []int32 // by node: the token that ends here, or -1
+}
+
+func (t *pieceTrie) add(s []byte, id int32) {
+	at := int32(0)
+	for _, b := range s {
+		k := uint64(at)<<8 | uint64(b)
+		to, ok := t.edges[k]
+		if !ok {
+			to = int32(len(t.ids))
+			t.ids = append(t.ids, -1)
+			t.edges[k] = to
+		}
+		at = to
+	}
+	if t.ids[at] < 0 {
+		t.ids[at] = id
+	}
+}
+
+// unknownPenalty is what an unknown character costs beyond the worst token.
+const unknownPenalty = 10
+
+func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, fallback *[256]int32) *unigram {
+	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, trie: &pieceTrie{edges: make(map[uint64]int32), ids: []int32{-1}}}
+	least := 0.0
+	for id := range int32(v.size()) {
+		t := v.bytes(id)
+		if len(t) == 0 {
+			continue
+		}
+		if s := scores[id]; s < least {
+			least = s
+		}
+		if usable(id) || id == unk {
+			m.trie.add(t, id)
+		}
+	}
+	m.unkScore = least - unknownPenalty
+	return m
+}
+
+func (m *unigram) encode(dst []int32, word string, sc *scratch) []int32 {
+	if cap(sc.nodes) < len(word)+1 {
+		sc.nodes = make([]node, len(word)+1+len(word)/4)
+	}
+	best := sc.nodes[:len(word)+1]
+	for i := range best {
+		best[i] = node{from: -1}
+	}
+	reach := func(end int, score float64, from int, id int32) {
+		if n := &best[end]; n.from < 0 || score > n.score {
+			*n = node{score, int32(from), id}
+		}
+	}
+	for i := 0; i < len(word); {
+		n := charLen(word, i)
+		here, single := best[i].score, false
+		at := int32(0)
+		for j := i; j < len(word); j++ {
+			to, ok := m.trie.edges[uint64(at)<<8|uint64(word[j])]
+			if !ok {
+				break
+			}
+			at = to
+			if id := m.trie.ids[at]; id >= 0 {
+				reach(j+1, here+m.scores[id], i, id)
+				single = single || j+1-i == n
+			}
+		}
+		if !single {
+			reach(i+n, here+m.unkScore, i, m.unk)
+		}
+		i += n
+	}
+	from := len(dst)
+	for end := len(word); end > 0; {
+		n := best[end]
+		start := int(n.from)
+		if n.id == m.unk {
+			// Neighbouring unknown characters are one.
+			for start > 0 && best[start].id == m.unk {
+				start = int(best[start].from)
+			}
+			dst = m.unknown(dst, word[start:end])
+		} else {
+			dst = append(dst, n.id)
+		}
+		end = start
+	}
+	for i, j := from, len(dst)-1; i < j; i, j = i+1, j-1 {
+		dst[i], dst[j] = dst[j], dst[i]
+	}
+	return dst
+}
+
+// unknown appends, last id first, what stands for text that no token covers.
+func (m *unigram) unknown(dst []int32, text string) []int32 {
+	if id := m.v.find(text); id >= 0 && id != m.unk {
+		return append(dst, id)
+	}
+	if m.fallback != nil {
+		for i := len(text) - 1; i >= 0; i-- {
+			dst = append(dst, m.fallback[text[i]])
+		}
+		return dst
+	}
+	if m.unk < 0 {
+		return dst
+	}
+	return append(dst, m.unk)
+}
+
+// wordPiece takes the longest token that fits, again and again.
+type wordPiece struct {
+	v      *vocab
+	usable func(int32) bool
+	prefix string // of tokens that continue a word
+	unk    int32
+	most   int // characters of a word; a longer one is unknown
+}
+
+func (m *wordPiece) encode(dst []int32, word string, sc *scratch) []int32 {
+	from := len(dst)
+	if utf8.RuneCountInString(word) > m.most {
+		return m.unknown(dst)
+	}
+	for i := 0; i < len(word); {
+		id, end := int32(-1), len(word)
+		for ; end > i; end-- {
+			if end < len(word) && !utf8.RuneStart(word[end]) {
+				continue
+			}
+			t := word[i:end]
+			if i > 0 {
+				sc.buf = append(append(sc.buf[:0], m.prefix...), t...)
+				id = m.v.findBytes(sc.buf)
+			} else {
+				id = m.v.find(t)
+			}
+			if id >= 0 && m.usable(id) {
+				break
+			}
+			id = -1
+		}
+		if id < 0 {
+			return m.unknown(dst[:from])
+		}
+		dst = append(dst, id)
+		i = end
+	}
+	return dst
+}
+
+func (m *wordPiece) unknown(dst []int32) []int32 {
+	if m.unk < 0 {
+		return dst
+	}
+	return append(dst, m.unk)
+}
+
+// wordLevel knows whole words only.
+type wordLevel struct {
+	v      *vocab
+	usable func(int32) bool
+	unk    int32
+}
+
+func (m *wordLevel) encode(dst []int32, word string, _ *scratch) []int32 {
+	if id := m.v.find(word); id >= 0 && m.usable(id) {
+		return append(dst, id)
+	}
+	if m.unk >= 0 {
+		return append(dst, m.unk)
+	}
+	return dst
+}
+
+// fallbackIDs returns the ids of <0x00> to <0xFF> if all are in the vocabulary.
+func fallbackIDs(v *vocab) *[256]int32 {
+	const hex = "0123456789ABCDEF"
+	var ids [256]int32
+	for i := range ids {
+		if ids[i] = v.findBytes([]byte{'<', '0', 'x', hex[i>>4], hex[i&15], '>'}); ids[i] < 0 {
+			return nil
+		}
+	}
+	return &ids
+}
+
+// byteToken reads a token of the form <0xXX>.
+func byteToken(t []byte) (byte, bool) {
+	if len(t) != 6 || t[0] != '<' || t[1] != '0' || t[2] != 'x' || t[5] != '>' {
+		return 0, false
+	}
+	hi, lo := strings.IndexByte("0123456789ABCDEF", t[3]), strings.IndexByte("0123456789ABCDEF", t[4])
+	if hi < 0 || lo < 0 {
+		return 0, false
+	}
+	return byte(hi<<4 | lo), true
+}
