@@ -19,6 +19,9 @@ func (c *costs) predict(group, wants int) time.Duration {
 // observe corrects the estimates by what a pass took. The error is shared in proportion: one pass cannot tell layers from head.
 func (c *costs) observe(group, wants int, took time.Duration) {
 	t := took.Seconds()
+	if t <= 0 {
+		return // a clock too coarse to tell
+	}
 	if c.group[group] == 0 {
 		c.group[group] = max(t-float64(wants)*c.head, t/10)
 		return

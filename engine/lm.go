@@ -211,7 +211,8 @@ func (m *lm) admit() {
 		m.mu.Unlock()
 		m.admitted++
 		s.admit, s.served = m.admitted, m.passes
-		if s.started == 0 {
+		if !s.begun {
+			s.begun = true
 			s.started = m.card.now()
 			s.usage.Queue = s.started - s.asked
 			s.usage.Cached = len(s.path)

@@ -29,6 +29,7 @@ type seq struct {
 
 	served  uint64 // the pass that last carried a row of it
 	admit   uint64 // order of admission: the youngest is preempted first
+	begun   bool
 	retried bool
 	usage   Usage
 	asked   time.Duration // when it was submitted, admitted, and gave its first token, by the card's clock
