@@ -1,0 +1,613 @@
+// Package axcltest holds what every axcl.Device must pass, and doubles for tests of what stands above one: a suite (Checks), fault plans (Faulty),
+// recording and playback (Recorder, Player), and small random models.
+//
+// It does not import testing, so that `axle doctor --conformance` can run the suite on a user's card: see TB. As with any device, a check runs
+// on one goroutine, which it locks to its thread.
+package axcltest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// TB is the part of *testing.T that a check needs. Fatalf does not return.
+type TB interface {
+	Helper()
+	Logf(format string, a ...any)
+	Errorf(format string, a ...any)
+	Fatalf(format string, a ...any)
+	TempDir() string
+}
+
+// Options say what is checked.
+type Options struct {
+	// Open opens the device under test; each check opens and closes it.
+	Open func() (axcl.Device, error)
+}
+
+// Check is one property of a device.
+type Check struct {
+	Name string
+	Run  func(t TB)
+}
+
+// Checks are the suite for a device that computes the software card's models. Results are compared with the software card's.
+func Checks(o Options) []Check {
+	var cs []Check
+	add := func(name string, f func(t TB, d axcl.Device)) {
+		cs = append(cs, Check{name, func(t TB) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			d, err := o.Open()
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			defer func() {
+				if err := d.Close(); err != nil && !errors.Is(err, axcl.ErrClosed) {
+					t.Errorf("close: %v", err)
+				}
+			}()
+			f(t, d)
+		}})
+	}
+	add("info", checkInfo)
+	for _, m := range models() {
+		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
+	}
+	add("no head", checkHeadless)
+	add("rows copied instead of placed", checkCopies)
+	add("two models", checkTwo)
+	add("bad passes", checkBadPasses)
+	add("bad models", checkBadModels)
+	add("cancelled load", checkCancel)
+	add("net", checkNet)
+	add("layer as a net", checkLayerNet)
+	add("closing", checkClose)
+	return cs
+}
+
+type named struct {
+	name string
+	tiny Tiny
+}
+
+// models cover what files may hold: names with and without the group, heads with and without argmax, bf16 and f32, ladders of any depth.
+func models() []named {
+	d := DefaultTiny()
+	suffix := d
+	suffix.Flags |= axmodel.FlagSuffix | axmodel.FlagQKVBias
+	suffix.HeadFlags = axmodel.FlagF32
+	decodes := d
+	decodes.Flags, decodes.HeadFlags = axmodel.FlagGemma|axmodel.FlagNormOne, axmodel.FlagF32|axmodel.FlagArgmax
+	decodes.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 40, Cache: 40}, {Rows: 1, Cells: 200, Cache: 200}, {Rows: 24, Cells: 0, Cache: 1}, {Rows: 70, Cells: 130, Cache: 130}}
+	plain := d
+	plain.Groups = d.Groups[:1]
+	plain.HeadFlags = 0
+	plain.Layers = 3
+	return []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes}, {"decode only, no argmax", plain}}
+}
+
+func write(t TB, y Tiny) axcl.LoadSpec {
+	t.Helper()
+	spec, err := y.Write(t.TempDir(), "tiny")
+	if err != nil {
+		t.Fatalf("making a model: %v", err)
+	}
+	return spec
+}
+
+func load(t TB, d axcl.Device, spec axcl.LoadSpec) axcl.Model {
+	t.Helper()
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	return m
+}
+
+func checkInfo(t TB, d axcl.Device) {
+	i, err := d.Info()
+	if err != nil {
+		t.Fatalf("info: %v", err)
+	}
+	switch {
+	case i.Kind == "" || i.ID == "" || i.Version == "":
+		t.Errorf("kind %q, id %q, version %q: one is missing", i.Kind, i.ID, i.Version)
+	case i.FreeCMM > i.TotalCMM || i.FreeCMM < 0:
+		t.Errorf("%d of %d bytes of card memory are free", i.FreeCMM, i.TotalCMM)
+	case i.Temperature < -50 || i.Temperature > 150:
+		t.Errorf("%v °C", i.Temperature)
+	}
+	t.Logf("%s %s, %s", i.Kind, i.Name, i.Version)
+}
+
+// checkModel loads the model, compares its shape with the files', and plays every script against the software card.
+func checkModel(t TB, d axcl.Device, y Tiny) {
+	spec := write(t, y)
+	var seen []string
+	spec.Progress = func(done, total int) { seen = append(seen, fmt.Sprintf("%d/%d", done, total)) }
+	before, err := d.Info()
+	if err != nil {
+		t.Fatalf("info: %v", err)
+	}
+	m := load(t, d, spec)
+	total := len(spec.Layers) + 1
+	if len(seen) != total || seen[total-1] != fmt.Sprintf("%d/%d", total, total) {
+		t.Errorf("progress told %s", strings.Join(seen, " "))
+	}
+	spec.Progress = nil
+	y = y.withDefaults()
+	s := m.Shape()
+	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != 1 || len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
+		t.Errorf("shape %+v", s)
+	}
+	for i, g := range y.Groups {
+		if s.Groups[i] != (axcl.Group{Rows: g.Rows, Cells: g.Cells}) {
+			t.Errorf("group %d is %+v, the file has %+v", i, s.Groups[i], g)
+		}
+	}
+	ref, stop := reference(t, spec)
+	defer stop()
+	embed := func(token uint64) []uint16 { return Rows(token, 1, s.Hidden) }
+	for _, sc := range scripts(s) {
+		want, err := play(ref, sc, true, embed)
+		if err != nil {
+			t.Fatalf("%s, on the software card: %v", sc.name, err)
+		}
+		got, err := play(m, sc, false, embed)
+		if err != nil {
+			t.Fatalf("%s: %v", sc.name, err)
+		}
+		if diff := differ(got, want); diff != "" {
+			t.Errorf("%s: %s", sc.name, diff)
+		}
+		checkArgmax(t, sc.name, got, y.HeadFlags&axmodel.FlagF32 != 0)
+	}
+	checkWants(t, m, embed)
+	if err := m.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := m.Close(); !errors.Is(err, axcl.ErrClosed) {
+		t.Errorf("second close: %v", err)
+	}
+	if after, err := d.Info(); err != nil || after.FreeCMM != before.FreeCMM {
+		t.Errorf("%d bytes were free before, %d after (%v)", before.FreeCMM, after.FreeCMM, err)
+	}
+}
+
+// reference loads the model on a software card.
+func reference(t TB, spec axcl.LoadSpec) (axcl.Model, func()) {
+	t.Helper()
+	d, err := soft.Open(soft.Options{})
+	if err != nil {
+		t.Fatalf("software card: %v", err)
+	}
+	return load(t, d, spec), func() { _ = d.Close() }
+}
+
+// checkArgmax: the index is the largest logit's, the lowest where several are largest. A head of float32 may tell apart what bf16 does not.
+func checkArgmax(t TB, name string, got [][]result, f32 bool) {
+	for i, pass := range got {
+		for r, x := range pass {
+			best := 0
+			for k, v := range x.logits {
+				if axcl.Float32(v) > axcl.Float32(x.logits[best]) {
+					best = k
+				}
+			}
+			if int(x.argmax) != best && !(f32 && int(x.argmax) < len(x.logits) && x.argmax >= 0 && x.logits[x.argmax] == x.logits[best]) {
+				t.Errorf("%s: pass %d, row %d: argmax %d, the largest logit is %d", name, i, r, x.argmax, best)
+			}
+		}
+	}
+}
+
+// checkWants: asking for fewer rows, for the index only, or for nothing changes nothing else.
+func checkWants(t TB, m axcl.Model, embed func(uint64) []uint16) {
+	s := m.Shape()
+	n := min(s.MaxRows(), 12)
+	full := func() *axcl.Pass {
+		return build(s, prompt(50, 0, n, n, func(i int) uint32 { return uint32(i) })[0], embed)
+	}
+	want := full()
+	if err := m.Run(want); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	for _, rows := range [][]int{{0}, {n - 1}, upTo(n)[n/2:], {}} {
+		for _, kind := range []string{"logits", "argmax", "both"} {
+			p := full()
+			p.Want, p.HiddenOut = rows, nil
+			p.Logits, p.Argmax = nil, nil
+			if kind != "argmax" {
+				p.Logits = make([]uint16, len(rows)*s.Out)
+			}
+			if kind != "logits" {
+				p.Argmax = make([]int32, len(rows))
+			}
+			p.Timing = &axcl.Timing{}
+			if err := m.Run(p); err != nil {
+				t.Fatalf("rows %v, %s: %v", rows, kind, err)
+			}
+			for i, r := range rows {
+				if p.Argmax != nil && p.Argmax[i] != want.Argmax[r] {
+					t.Errorf("rows %v, %s: argmax of row %d is %d, not %d", rows, kind, r, p.Argmax[i], want.Argmax[r])
+				}
+				if p.Logits == nil {
+					continue
+				}
+				if c := Cosine(p.Logits[i*s.Out:][:s.Out], want.Logits[r*s.Out:][:s.Out]); !(c >= Same) {
+					t.Errorf("rows %v, %s: logits of row %d agree to %.6f", rows, kind, r, c)
+				}
+			}
+			if tm := p.Timing; tm.Upload < 0 || tm.Enqueue < 0 || tm.Wait < 0 || tm.Head < 0 || tm.Download < 0 || tm.Upload+tm.Enqueue+tm.Wait+tm.Head == 0 {
+				t.Errorf("timing %+v", *tm)
+			}
+		}
+	}
+}
+
+func checkHeadless(t TB, d axcl.Device) {
+	spec := write(t, DefaultTiny())
+	spec.Head = ""
+	m := load(t, d, spec)
+	if s := m.Shape(); s.Out != 0 || s.Argmax {
+		t.Errorf("shape %+v without a head", s)
+	}
+	ref, stop := reference(t, spec)
+	defer stop()
+	embed := func(token uint64) []uint16 { return Rows(token, 1, m.Shape().Hidden) }
+	sc := script{passes: prompt(10, 0, 40, 16, func(i int) uint32 { return uint32(i) })}
+	want, err1 := play(ref, sc, true, embed)
+	got, err2 := play(m, sc, false, embed)
+	if err1 != nil || err2 != nil {
+		t.Fatalf("%v, %v", err1, err2)
+	}
+	if diff := differ(got, want); diff != "" {
+		t.Errorf("%s", diff)
+	}
+}
+
+func checkCopies(t TB, d axcl.Device) {
+	spec := write(t, DefaultTiny())
+	ref, stop := reference(t, spec)
+	defer stop()
+	spec.NoInPlace = true
+	m := load(t, d, spec)
+	embed := func(token uint64) []uint16 { return Rows(token, 1, m.Shape().Hidden) }
+	for _, sc := range scripts(m.Shape()) {
+		want, err1 := play(ref, sc, true, embed)
+		got, err2 := play(m, sc, false, embed)
+		if err1 != nil || err2 != nil {
+			t.Fatalf("%s: %v, %v", sc.name, err1, err2)
+		}
+		if diff := differ(got, want); diff != "" {
+			t.Errorf("%s: %s", sc.name, diff)
+		}
+	}
+}
+
+// checkTwo: models on one card do not disturb each other, and closing one leaves the other.
+func checkTwo(t TB, d axcl.Device) {
+	a, b := DefaultTiny(), DefaultTiny()
+	b.Seed, b.Layers, b.Vocab = 2, 1, 77
+	specA, specB := write(t, a), write(t, b)
+	ma, mb := load(t, d, specA), load(t, d, specB)
+	refA, stopA := reference(t, specA)
+	defer stopA()
+	refB, stopB := reference(t, specB)
+	defer stopB()
+	embed := func(token uint64) []uint16 { return Rows(token, 1, a.Hidden) }
+	passes := prompt(10, 0, 8, 3, func(i int) uint32 { return uint32(i) })
+	wantA, _ := play(refA, script{passes: passes}, true, embed)
+	wantB, _ := play(refB, script{passes: passes}, true, embed)
+	for i := range passes {
+		if i == 2 {
+			if err := mb.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+		one := script{passes: passes[i : i+1]}
+		got, err := play(ma, one, false, embed)
+		if err != nil {
+			t.Fatalf("run: %v", err)
+		}
+		if diff := differ(got, wantA[i:i+1]); diff != "" {
+			t.Errorf("first model, pass %d: %s", i, diff)
+		}
+		if i >= 2 {
+			continue
+		}
+		if got, err = play(mb, one, false, embed); err != nil {
+			t.Fatalf("run: %v", err)
+		}
+		if diff := differ(got, wantB[i:i+1]); diff != "" {
+			t.Errorf("second model, pass %d: %s", i, diff)
+		}
+	}
+}
+
+func checkBadPasses(t TB, d axcl.Device) {
+	m := load(t, d, write(t, DefaultTiny()))
+	s := m.Shape()
+	embed := func(token uint64) []uint16 { return Rows(token, 1, s.Hidden) }
+	good := func() *axcl.Pass {
+		return build(s, prompt(7, 0, 3, 3, func(i int) uint32 { return uint32(i) })[0], embed)
+	}
+	want := good()
+	if err := m.Run(want); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	for i, spoil := range []func(p *axcl.Pass){
+		func(p *axcl.Pass) { *p = axcl.Pass{} },
+		func(p *axcl.Pass) { p.Hidden = p.Hidden[1:] },
+		func(p *axcl.Pass) { p.Cell[1] = uint32(s.Cells) },
+		func(p *axcl.Pass) { p.Cell[1] = p.Cell[0] },
+		func(p *axcl.Pass) { p.SeeCells[0] |= 2 },
+		func(p *axcl.Pass) { p.SeeRows[1] |= 4 },
+		func(p *axcl.Pass) { p.Want = []int{9} },
+		func(p *axcl.Pass) { p.Logits = p.Logits[1:] },
+	} {
+		p := good()
+		spoil(p)
+		if err := m.Run(p); !errors.Is(err, axcl.ErrPass) {
+			t.Errorf("bad pass %d: %v", i, err)
+		}
+	}
+	got := good()
+	if err := m.Run(got); err != nil {
+		t.Fatalf("a good pass after bad ones: %v", err)
+	}
+	if c := Cosine(got.Logits, want.Logits); !(c >= Same) {
+		t.Errorf("a good pass after bad ones gives other logits, cosine %.6f", c)
+	}
+}
+
+func checkBadModels(t TB, d axcl.Device) {
+	before, err := d.Info()
+	if err != nil {
+		t.Fatalf("info: %v", err)
+	}
+	spec := write(t, DefaultTiny())
+	dir := t.TempDir()
+	other := DefaultTiny()
+	other.KVHeads = 4
+	otherSpec, err := other.Write(dir, "other")
+	if err != nil {
+		t.Fatalf("making a model: %v", err)
+	}
+	wide := DefaultTiny()
+	wide.Hidden = 128
+	wideSpec, err := wide.Write(dir, "wide")
+	if err != nil {
+		t.Fatalf("making a model: %v", err)
+	}
+	file := func(name string, b []byte) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, b, 0o600); err != nil {
+			t.Fatalf("%v", err)
+		}
+		return p
+	}
+	whole, err := os.ReadFile(spec.Layers[1])
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, x := range []struct {
+		name string
+		spec axcl.LoadSpec
+		say  []string // each in the error's text
+	}{
+		{"no layers", axcl.LoadSpec{}, []string{"no layers"}},
+		{"missing file", axcl.LoadSpec{Layers: []string{spec.Layers[0], filepath.Join(dir, "none.axmodel")}}, []string{"none.axmodel"}},
+		{"empty file", axcl.LoadSpec{Layers: []string{file("empty.axmodel", nil)}}, []string{"empty.axmodel"}},
+		{"LFS pointer", axcl.LoadSpec{Layers: []string{file("lfs.axmodel", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"))}}, []string{"lfs.axmodel", "LFS"}},
+		{"cut short", axcl.LoadSpec{Layers: []string{spec.Layers[0], file("cut.axmodel", whole[:len(whole)/2])}}, []string{"cut.axmodel"}},
+		{"layers that disagree", axcl.LoadSpec{Layers: []string{spec.Layers[0], otherSpec.Layers[1]}, Head: spec.Head}, []string{filepath.Base(otherSpec.Layers[1])}},
+		{"a head as a layer", axcl.LoadSpec{Layers: []string{spec.Head}}, []string{filepath.Base(spec.Head)}},
+		{"a layer as a head", axcl.LoadSpec{Layers: spec.Layers, Head: spec.Layers[0]}, []string{filepath.Base(spec.Layers[0])}},
+		{"a head of another model", axcl.LoadSpec{Layers: spec.Layers, Head: wideSpec.Head}, []string{filepath.Base(wideSpec.Head)}},
+	} {
+		m, err := d.Load(context.Background(), x.spec)
+		if err == nil {
+			_ = m.Close()
+			t.Errorf("%s: loaded", x.name)
+			continue
+		}
+		if !errors.Is(err, axcl.ErrModel) || axcl.Fatal(err) {
+			t.Errorf("%s: %v is not ErrModel, or is fatal", x.name, err)
+		}
+		for _, s := range x.say {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%s: %v does not name %s", x.name, err, s)
+			}
+		}
+	}
+	if after, err := d.Info(); err != nil || after.FreeCMM != before.FreeCMM {
+		t.Errorf("%d bytes were free before, %d after (%v)", before.FreeCMM, after.FreeCMM, err)
+	}
+	_ = load(t, d, spec)
+}
+
+func checkCancel(t TB, d axcl.Device) {
+	spec := write(t, DefaultTiny())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	spec.Progress = func(done, _ int) {
+		if done == 1 {
+			cancel()
+		}
+	}
+	before, _ := d.Info()
+	if _, err := d.Load(ctx, spec); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled load gave %v", err)
+	}
+	if after, err := d.Info(); err != nil || after.FreeCMM != before.FreeCMM {
+		t.Errorf("%d bytes were free before, %d after (%v)", before.FreeCMM, after.FreeCMM, err)
+	}
+	spec.Progress = nil
+	_ = load(t, d, spec)
+}
+
+func checkNet(t TB, d axcl.Device) {
+	const in, out = 24, 10
+	path := filepath.Join(t.TempDir(), "affine.axmodel")
+	w, b, err := WriteAffine(path, 5, in, out)
+	if err != nil {
+		t.Fatalf("making a model: %v", err)
+	}
+	n, err := d.LoadNet(path)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if n.Groups() != 2 {
+		t.Fatalf("%d groups, not 2", n.Groups())
+	}
+	for g, rows := range []int{1, 4} {
+		x, y := n.Inputs(g), n.Outputs(g)
+		if len(x) != 1 || len(y) != 1 || x[0].Name != "x" || y[0].Name != "y" || x[0].Size != rows*in*4 || y[0].Size != rows*out*4 || x[0].Type != axcl.FP32 {
+			t.Fatalf("group %d: %+v, %+v", g, x, y)
+		}
+		xs, ys := make([]byte, x[0].Size), make([]byte, y[0].Size)
+		for i := range rows * in {
+			binary.LittleEndian.PutUint32(xs[i*4:], math.Float32bits(float32(i%7-3)))
+		}
+		if err := n.Run(g, map[string][]byte{"x": xs}, map[string][]byte{"y": ys}); err != nil {
+			t.Fatalf("run: %v", err)
+		}
+		for r := range rows {
+			for o := range out {
+				want := b[o]
+				for i := range in {
+					want += w[o*in+i] * float32((r*in+i)%7-3)
+				}
+				if got := math.Float32frombits(binary.LittleEndian.Uint32(ys[(r*out+o)*4:])); got != want {
+					t.Fatalf("group %d, row %d: y[%d] is %v, not %v", g, r, o, got, want)
+				}
+			}
+		}
+		if err := n.Run(g, map[string][]byte{"x": xs}, nil); err != nil {
+			t.Errorf("run without outputs: %v", err)
+		}
+		for name, io := range map[string][2]map[string][]byte{
+			"no input":        {{}, {"y": ys}},
+			"unknown input":   {{"x": xs, "z": xs}, {"y": ys}},
+			"misnamed input":  {{"z": xs}, {"y": ys}},
+			"short input":     {{"x": xs[1:]}, {"y": ys}},
+			"unknown output":  {{"x": xs}, {"z": ys}},
+			"too long output": {{"x": xs}, {"y": append(ys, 0)}},
+		} {
+			if err := n.Run(g, io[0], io[1]); !errors.Is(err, axcl.ErrPass) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for _, g := range []int{-1, 2} {
+		if err := n.Run(g, nil, nil); !errors.Is(err, axcl.ErrPass) {
+			t.Errorf("group %d: %v", g, err)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := n.Close(); !errors.Is(err, axcl.ErrClosed) {
+		t.Errorf("second close: %v", err)
+	}
+	if err := n.Run(0, nil, nil); !errors.Is(err, axcl.ErrClosed) {
+		t.Errorf("run after close: %v", err)
+	}
+	if _, err := d.LoadNet(path + ".none"); !errors.Is(err, axcl.ErrModel) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// checkLayerNet calls a layer by its tensors, as one would any model, and compares with what the software card gives.
+func checkLayerNet(t TB, d axcl.Device) {
+	y := DefaultTiny()
+	y.Layers = 1
+	path := write(t, y).Layers[0]
+	other, err := soft.Open(soft.Options{})
+	if err != nil {
+		t.Fatalf("software card: %v", err)
+	}
+	defer other.Close()
+	var outs [2][]map[string][]byte
+	for k, dev := range []axcl.Device{other, d} {
+		n, err := dev.LoadNet(path)
+		if err != nil {
+			t.Fatalf("load: %v", err)
+		}
+		for g := range n.Groups() {
+			in, out := map[string][]byte{}, map[string][]byte{}
+			for _, x := range n.Inputs(g) {
+				b := make([]byte, x.Size)
+				if x.Name == "input" || x.Name == "K_cache" || x.Name == "V_cache" {
+					for i, v := range Rows(uint64(g)+9, x.Size/2, 1) {
+						binary.LittleEndian.PutUint16(b[i*2:], v)
+					}
+				}
+				in[x.Name] = b
+			}
+			for _, x := range n.Outputs(g) {
+				out[x.Name] = make([]byte, x.Size)
+			}
+			if err := n.Run(g, in, out); err != nil {
+				t.Fatalf("group %d: %v", g, err)
+			}
+			outs[k] = append(outs[k], out)
+		}
+		if err := n.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	for g, want := range outs[0] {
+		if len(want) != 3 {
+			t.Errorf("group %d: %d outputs", g, len(want))
+		}
+		for name, w := range want {
+			if c := Cosine(halves(outs[1][g][name]), halves(w)); !(c >= Same) {
+				t.Errorf("group %d, %s: cosine %.6f", g, name, c)
+			}
+		}
+	}
+}
+
+func halves(b []byte) []uint16 {
+	v := make([]uint16, len(b)/2)
+	for i := range v {
+		v[i] = binary.LittleEndian.Uint16(b[i*2:])
+	}
+	return v
+}
+
+func checkClose(t TB, d axcl.Device) {
+	spec := write(t, DefaultTiny())
+	m := load(t, d, spec)
+	n, err := d.LoadNet(spec.Head)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	embed := func(token uint64) []uint16 { return Rows(token, 1, m.Shape().Hidden) }
+	_, infoErr := d.Info()
+	_, loadErr := d.Load(context.Background(), spec)
+	_, netErr := d.LoadNet(spec.Head)
+	_, runErr := play(m, script{passes: prompt(1, 0, 1, 1, func(int) uint32 { return 0 })}, false, embed)
+	for what, err := range map[string]error{"close": d.Close(), "info": infoErr, "load": loadErr, "load net": netErr, "run": runErr, "close model": m.Close(), "close net": n.Close(), "run net": n.Run(0, nil, nil)} {
+		if !errors.Is(err, axcl.ErrClosed) {
+			t.Errorf("%s after close: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package axcltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
+)
+
+func openSoft(t *testing.T) axcl.Device {
+	t.Helper()
+	d, err := soft.Open(soft.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// session makes the calls that the tests of the doubles need, and collects what they give.
+func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
+	keep := func(a ...any) { results = append(results, a...) }
+	_, err := d.Info()
+	keep(err != nil)
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		return append(results, err.Error(), errors.Is(err, axcl.ErrModel))
+	}
+	s := m.Shape()
+	keep(s)
+	for i := range 3 {
+		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0], func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
+		keep(m.Run(p), p.Logits, p.Argmax, p.HiddenOut)
+	}
+	bad := &axcl.Pass{}
+	err = m.Run(bad)
+	keep(err.Error(), errors.Is(err, axcl.ErrPass), errors.Is(err, axcl.ErrLost))
+	_, err = d.LoadNet("nowhere.axmodel")
+	keep(errors.Is(err, axcl.ErrModel))
+	n, err := d.LoadNet(spec.Head)
+	if err != nil {
+		return append(results, err)
+	}
+	out := map[string][]byte{"output": make([]byte, n.Outputs(0)[0].Size)}
+	keep(n.Run(0, map[string][]byte{"input": make([]byte, n.Inputs(0)[0].Size)}, out), out)
+	keep(n.Close(), m.Close(), d.Close())
+	return results
+}
+
+func TestTape(t *testing.T) {
+	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := Record(openSoft(t))
+	want := session(rec, spec)
+	var file bytes.Buffer
+	if err := rec.Tape.Save(&file); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ReadTape(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tape := range map[string]*Tape{"as recorded": &rec.Tape, "saved and read": again} {
+		p := Play(tape)
+		if got := session(p, spec); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: the player gave\n%v, the device\n%v", name, got, want)
+		}
+		if p.Left() != 0 {
+			t.Errorf("%s: %d events are left", name, p.Left())
+		}
+	}
+	// Another order, other data and more calls than the tape has are all noticed.
+	for name, call := range map[string]func(d axcl.Device){
+		"order": func(d axcl.Device) { _ = d.Close() },
+		"spec":  func(d axcl.Device) { _, _ = d.Info(); _, _ = d.Load(context.Background(), axcl.LoadSpec{}) },
+		"data": func(d axcl.Device) {
+			_, _ = d.Info()
+			m, _ := d.Load(context.Background(), spec)
+			_ = m.Run(&axcl.Pass{})
+		},
+	} {
+		func() {
+			defer func() {
+				if r := recover(); r == nil || !strings.Contains(r.(string), "the tape has") {
+					t.Errorf("%s: recovered %v", name, r)
+				}
+			}()
+			call(Play(&rec.Tape))
+		}()
+	}
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(r.(string), "is over") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	_, _ = Play(&Tape{}).Info()
+}
+
+func TestFaulty(t *testing.T) {
+	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewFaulty(openSoft(t))
+	m, err := f.Load(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.Shape()
+	run := func() (*axcl.Pass, error) {
+		p := build(s, prompt(1, 0, 2, 2, func(i int) uint32 { return uint32(i) })[0], func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
+		return p, m.Run(p)
+	}
+	good, err := run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	boom := &axcl.Error{Op: "axclrtEngineExecuteAsync", Layer: 1, Code: 0x8030070c}
+	f.Plan(Fault{Op: OpRun, N: 1, Err: boom}, Fault{Op: OpRun, N: 3, Wrong: true}, Fault{Op: OpInfo, N: 1, Sticky: true, Err: axcl.ErrLost})
+	for i := range 5 {
+		p, err := run()
+		if (i == 1) != (err == boom) {
+			t.Errorf("run %d: %v", i, err)
+		}
+		if i != 1 && (i == 3) == reflect.DeepEqual(p.Logits, good.Logits) {
+			t.Errorf("run %d: damaged %v", i, i == 3)
+		}
+		_, err = f.Info()
+		if (i >= 1) != errors.Is(err, axcl.ErrLost) {
+			t.Errorf("info %d: %v", i, err)
+		}
+	}
+	if f.Injected() != 6 || f.Calls(OpRun) != 5 || f.Calls("") != 10 {
+		t.Errorf("%d injected of %d runs, %d calls", f.Injected(), f.Calls(OpRun), f.Calls(""))
+	}
+	hang := make(chan struct{})
+	f.Plan(Fault{N: 0, Hang: hang})
+	done := make(chan error)
+	go func() {
+		_, err := run()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Errorf("a hanging run came back: %v", err)
+	default:
+	}
+	close(hang)
+	if err := <-done; !errors.Is(err, axcl.ErrTimeout) {
+		t.Errorf("after the hang: %v", err)
+	}
+	f.Plan(Fault{Op: OpClose, Err: boom}, Fault{Op: OpCloseModel, Err: boom}, Fault{Op: OpLoad, Err: axcl.ErrMemory}, Fault{Op: OpLoadNet, Err: axcl.ErrMemory})
+	if _, err := f.Load(context.Background(), spec); err != axcl.ErrMemory {
+		t.Error(err)
+	}
+	if _, err := f.LoadNet(spec.Head); err != axcl.ErrMemory {
+		t.Error(err)
+	}
+	if err := m.Close(); !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	if err := f.Close(); !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	if err := f.Close(); !errors.Is(err, axcl.ErrClosed) {
+		t.Errorf("the device was not closed: %v", err)
+	}
+}
+
+func TestLLM8850(t *testing.T) {
+	s := LLM8850().Shape
+	if g := s.GroupFor(1, s.Cells); g != 0 {
+		t.Errorf("a row runs on group %d", g)
+	}
+	if g := s.GroupFor(128, 1024); g < 0 || s.Groups[g].Cells != 1024 {
+		t.Errorf("a chunk runs on group %d", g)
+	}
+}

@@ -1,0 +1,132 @@
+package axcltest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// Tiny describes a small random model for the software cards. The zero value of a field is DefaultTiny's.
+type Tiny struct {
+	Seed                       uint64
+	Layers                     int
+	Hidden, Heads, KVHeads, HD int
+	Intermediate, Vocab        int
+	Groups                     []axmodel.SoftGroup
+	Flags, HeadFlags           uint32
+	Hollow                     bool // shapes without weights
+}
+
+// DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
+func DefaultTiny() Tiny {
+	return Tiny{Seed: 1, Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HD: 16, Intermediate: 96, Vocab: 131,
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: 16, Cells: 0, Cache: 1}, {Rows: 16, Cells: 32, Cache: 32}, {Rows: 16, Cells: 80, Cache: 80}},
+		Flags:  axmodel.FlagQKNorm, HeadFlags: axmodel.FlagArgmax}
+}
+
+func (y Tiny) withDefaults() Tiny {
+	d := DefaultTiny()
+	for _, f := range []struct{ v, d *int }{{&y.Layers, &d.Layers}, {&y.Hidden, &d.Hidden}, {&y.Heads, &d.Heads}, {&y.KVHeads, &d.KVHeads}, {&y.HD, &d.HD}, {&y.Intermediate, &d.Intermediate}, {&y.Vocab, &d.Vocab}} {
+		if *f.v == 0 {
+			*f.v = *f.d
+		}
+	}
+	if y.Groups == nil {
+		y.Groups = d.Groups
+	}
+	return y
+}
+
+// Write makes the model's files in dir, which exists, under names that begin with name, and gives what loads them.
+func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
+	y = y.withDefaults()
+	rng := rand.New(rand.NewPCG(y.Seed, 2))
+	head := axmodel.Header{Kind: axmodel.Layer, Flags: y.Flags, Hidden: y.Hidden, Heads: y.Heads, KVHeads: y.KVHeads, HeadDim: y.HD, Intermediate: y.Intermediate,
+		Eps: 1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 1, Theta: 10000, Tool: "axcltest"}
+	if y.Hollow {
+		head.Flags |= axmodel.FlagHollow
+	}
+	matrix := func(name string, rows, cols int, scale float64) axmodel.Tensor {
+		v := make([]float32, rows*cols)
+		for i := range v {
+			v[i] = float32(rng.NormFloat64() * scale)
+		}
+		return axmodel.Matrix(name, axmodel.BF16, rows, cols, v)
+	}
+	norm := func(name string, n int) axmodel.Tensor {
+		v := make([]float32, n)
+		for i := range v {
+			if v[i] = float32(0.8 + 0.4*rng.Float64()); y.Flags&axmodel.FlagNormOne != 0 {
+				v[i]--
+			}
+		}
+		return axmodel.Vector(name, axmodel.F32, v)
+	}
+	var spec axcl.LoadSpec
+	q, kv, h := y.Heads*y.HD, y.KVHeads*y.HD, y.Hidden
+	for l := range y.Layers {
+		head.Index = l
+		weight := func(name string, rows, cols int) axmodel.Tensor {
+			return matrix(name, rows, cols, 1/math.Sqrt(float64(cols)))
+		}
+		ts := []axmodel.Tensor{norm("input_norm", h), weight("q", q, h), weight("k", kv, h), weight("v", kv, h), weight("o", h, q), norm("post_norm", h),
+			weight("gate", y.Intermediate, h), weight("up", y.Intermediate, h), weight("down", h, y.Intermediate)}
+		if y.Flags&axmodel.FlagQKVBias != 0 {
+			ts = append(ts, matrix("q_bias", 1, q, 0.1), matrix("k_bias", 1, kv, 0.1), matrix("v_bias", 1, kv, 0.1))
+		}
+		if y.Flags&axmodel.FlagQKNorm != 0 {
+			ts = append(ts, norm("q_norm", y.HD), norm("k_norm", y.HD))
+		}
+		if y.Flags&axmodel.FlagGemma != 0 {
+			ts = append(ts, norm("pre_mlp_norm", h), norm("post_mlp_norm", h))
+		}
+		freq := make([]float32, y.HD/2)
+		for i := range freq {
+			freq[i] = float32(math.Pow(10000, -2*float64(i)/float64(y.HD)))
+		}
+		ts = append(ts, axmodel.Vector("inv_freq", axmodel.F32, freq))
+		if y.Hollow {
+			ts = nil
+		}
+		path := filepath.Join(dir, fmt.Sprintf("%s_p%d_l%d_together.axmodel", name, y.Groups[len(y.Groups)-1].Rows, l))
+		if err := axmodel.WriteFile(path, head, y.Groups, ts); err != nil {
+			return spec, err
+		}
+		spec.Layers = append(spec.Layers, path)
+	}
+	post := axmodel.Header{Kind: axmodel.Head, Flags: y.HeadFlags | y.Flags&axmodel.FlagNormOne, Hidden: h, Out: y.Vocab, Eps: 1e-6, Pos: 1, Tool: "axcltest"}
+	ts := []axmodel.Tensor{norm("norm", h), matrix("weight", y.Vocab, h, 3/math.Sqrt(float64(h)))}
+	if y.Hollow {
+		post.Flags |= axmodel.FlagHollow
+		ts = nil
+	}
+	spec.Head = filepath.Join(dir, name+"_post.axmodel")
+	return spec, axmodel.WriteFile(spec.Head, post, []axmodel.SoftGroup{{Rows: 1}}, ts)
+}
+
+// WriteAffine makes a plain model, y = x·Wᵀ + b, of in inputs and out outputs with groups of 1 and 4 rows, and gives W and b.
+func WriteAffine(path string, seed uint64, in, out int) (w, b []float32, err error) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	w, b = make([]float32, in*out), make([]float32, out)
+	for _, v := range [][]float32{w, b} {
+		for i := range v {
+			v[i] = float32(rng.IntN(9) - 4)
+		}
+	}
+	h := axmodel.Header{Kind: axmodel.Affine, Hidden: in, Out: out, Pos: 1, Tool: "axcltest"}
+	return w, b, axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 4}}, []axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, out, in, w), axmodel.Vector("bias", axmodel.F32, b)})
+}
+
+// Rows are n embeddings of a model's hidden length, bf16, of the size that real ones have; equal seeds give equal rows.
+func Rows(seed uint64, n, hidden int) []uint16 {
+	rng := rand.New(rand.NewPCG(seed, 4))
+	v := make([]uint16, n*hidden)
+	for i := range v {
+		v[i] = axcl.BFloat16(float32(rng.NormFloat64()))
+	}
+	return v
+}
