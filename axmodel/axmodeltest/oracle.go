@@ -1,0 +1,230 @@
+package axmodeltest
+
+import (
+	"fmt"
+	"math"
+)
+
+// Row is one row of a computation: a token at a position, and the earlier rows it sees besides itself.
+type Row struct {
+	Token, Pos int
+	See        []int
+}
+
+// Causal is the rows of one text: each sees all before it.
+func Causal(tokens []int32) []Row {
+	var rows []Row
+	for i, t := range tokens {
+		r := Row{Token: int(t), Pos: i}
+		for j := range i {
+			r.See = append(r.See, j)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and without a cache, and gives each row's logits.
+// It follows Hugging Face's modelling code and shares none with the cards. Sliding windows hide what lies window positions or more back.
+func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
+	gemma := c.Type == "gemma3_text"
+	p := c.prefix()
+	embed := c.weights[p+"embed_tokens.weight"]
+	x := make([][]float64, len(rows))
+	for i, r := range rows {
+		x[i] = make([]float64, c.Hidden)
+		for j := range x[i] {
+			x[i][j] = float64(embed[r.Token*c.Hidden+j])
+			if gemma {
+				x[i][j] *= math.Sqrt(float64(c.Hidden))
+			}
+		}
+	}
+	for l := range c.Layers {
+		c.layer(l, x, rows, gemma)
+	}
+	name := "lm_head.weight"
+	if c.Tied {
+		name = p + "embed_tokens.weight"
+	}
+	out := make([][]float64, len(rows))
+	for i := range rows {
+		out[i] = times(c.weights[name], c.norm(p+"norm.weight", x[i], gemma))
+	}
+	return out
+}
+
+func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
+	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
+	w := func(name string) []float32 { return c.weights[p+name] }
+	local := gemma && (l+1)%c.Pattern != 0
+	freq, magnitude := c.frequencies(local)
+	n := len(rows)
+	q, k, v := make([][]float64, n), make([][]float64, n), make([][]float64, n)
+	for i := range rows {
+		a := c.norm(p+"input_layernorm.weight", x[i], gemma)
+		for _, t := range []struct {
+			to   *[]float64
+			name string
+			norm string
+		}{{&q[i], "q_proj", "q_norm"}, {&k[i], "k_proj", "k_norm"}, {&v[i], "v_proj", ""}} {
+			*t.to = times(w("self_attn."+t.name+".weight"), a)
+			for j, b := range w("self_attn." + t.name + ".bias") {
+				(*t.to)[j] += float64(b)
+			}
+			if t.norm == "" {
+				continue
+			}
+			for h := 0; h < len(*t.to); h += c.HeadDim {
+				head := (*t.to)[h : h+c.HeadDim]
+				if w("self_attn."+t.norm+".weight") != nil {
+					copy(head, c.norm(p+"self_attn."+t.norm+".weight", head, gemma))
+				}
+				turn(head, freq, float64(rows[i].Pos), magnitude)
+			}
+		}
+	}
+	scale := 1 / math.Sqrt(float64(c.HeadDim))
+	if gemma {
+		scale = 1 / math.Sqrt(c.QueryScalar)
+	}
+	for i, r := range rows {
+		att := make([]float64, c.Heads*c.HeadDim)
+		var seen []int
+		for _, j := range append(append([]int(nil), r.See...), i) {
+			if !local || rows[j].Pos > r.Pos-c.Window {
+				seen = append(seen, j)
+			}
+		}
+		for h := range c.Heads {
+			g := h / (c.Heads / c.KV)
+			score, total := make([]float64, len(seen)), 0.0
+			top := math.Inf(-1)
+			for m, j := range seen {
+				for d := range c.HeadDim {
+					score[m] += q[i][h*c.HeadDim+d] * k[j][g*c.HeadDim+d]
+				}
+				score[m] *= scale
+				top = max(top, score[m])
+			}
+			for m := range score {
+				score[m] = math.Exp(score[m] - top)
+				total += score[m]
+			}
+			for m, j := range seen {
+				for d := range c.HeadDim {
+					att[h*c.HeadDim+d] += score[m] / total * v[j][g*c.HeadDim+d]
+				}
+			}
+		}
+		o := times(w("self_attn.o_proj.weight"), att)
+		if gemma {
+			o = c.norm(p+"post_attention_layernorm.weight", o, true)
+		}
+		plus(x[i], o)
+		before := "post_attention_layernorm.weight"
+		if gemma {
+			before = "pre_feedforward_layernorm.weight"
+		}
+		a := c.norm(p+before, x[i], gemma)
+		gate, up := times(w("mlp.gate_proj.weight"), a), times(w("mlp.up_proj.weight"), a)
+		for j, g := range gate {
+			if gemma {
+				gate[j] = 0.5 * g * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(g+0.044715*g*g*g))) * up[j]
+			} else {
+				gate[j] = g / (1 + math.Exp(-g)) * up[j]
+			}
+		}
+		m := times(w("mlp.down_proj.weight"), gate)
+		if gemma {
+			m = c.norm(p+"post_feedforward_layernorm.weight", m, true)
+		}
+		plus(x[i], m)
+	}
+}
+
+func times(w []float32, x []float64) []float64 {
+	out := make([]float64, len(w)/len(x))
+	for r := range out {
+		for i, v := range x {
+			out[r] += float64(w[r*len(x)+i]) * v
+		}
+	}
+	return out
+}
+
+func plus(x, y []float64) {
+	for i, v := range y {
+		x[i] += v
+	}
+}
+
+func (c *Checkpoint) norm(name string, x []float64, gemma bool) []float64 {
+	mean := 0.0
+	for _, v := range x {
+		mean += v * v / float64(len(x))
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		f := float64(c.weights[name][i])
+		if gemma {
+			f++
+		}
+		out[i] = v / math.Sqrt(mean+c.Eps) * f
+	}
+	return out
+}
+
+func turn(x, freq []float64, pos, magnitude float64) {
+	half := len(freq)
+	for i, f := range freq {
+		s, c := math.Sincos(pos * f)
+		a, b := x[i], x[i+half]
+		x[i], x[i+half] = magnitude*(a*c-b*s), magnitude*(b*c+a*s)
+	}
+}
+
+// frequencies are RoPE's, by the published definitions of each scaling.
+func (c *Checkpoint) frequencies(local bool) (freq []float64, magnitude float64) {
+	num := func(key string, d float64) float64 {
+		switch v := c.Scaling[key].(type) {
+		case float64:
+			return v
+		case int:
+			return float64(v)
+		}
+		return d
+	}
+	theta, kind := c.Theta, "default"
+	for _, key := range []string{"type", "rope_type"} {
+		if s, ok := c.Scaling[key].(string); ok {
+			kind = s
+		}
+	}
+	if local {
+		theta, kind = c.LocalTheta, "default"
+	}
+	dim, factor, original := float64(c.HeadDim), num("factor", 1), num("original_max_position_embeddings", 4096)
+	magnitude = 1
+	for i := range c.HeadDim / 2 {
+		f := 1 / math.Pow(theta, 2*float64(i)/dim)
+		switch kind {
+		case "linear":
+			f /= factor
+		case "llama3":
+			// Wavelengths the model saw many times in training stay, those it saw less than once stretch, between is a blend.
+			turns := original * f / (2 * math.Pi)
+			low, high := num("low_freq_factor", 1), num("high_freq_factor", 4)
+			blend := min(max((turns-low)/(high-low), 0), 1)
+			f = f*blend + f/factor*(1-blend)
+		case "yarn":
+			at := func(turns float64) float64 { return dim * math.Log(original/(turns*2*math.Pi)) / (2 * math.Log(theta)) }
+			low, high := max(math.Floor(at(num("beta_fast", 32))), 0), min(math.Ceil(at(num("beta_slow", 1))), dim-1)
+			ramp := min(max((float64(i)-low)/(high-low), 0), 1)
+			f = f/factor*ramp + f*(1-ramp)
+			magnitude = 0.1*math.Log(factor) + 1
+		}
+		freq = append(freq, f)
+	}
+	return freq, magnitude
+}

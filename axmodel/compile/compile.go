@@ -1,0 +1,507 @@
+// Package compile turns a Hugging Face checkpoint into a package of models for the software cards, in the vendor's layout A.
+//
+// [Run] may be called from any goroutine, for different outputs at once. Nothing is kept between calls. A package appears under its name
+// only when it is whole: it is written into a folder beside it and renamed.
+package compile
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// Error is a checkpoint that cannot be compiled: what is wrong with which file.
+type Error struct {
+	Path string
+	What string
+	Err  error // the cause, where there is one
+}
+
+func (e *Error) Error() string { return "compile: " + e.Path + ": " + e.What }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options say what to compile, and how. Zero values stand for the defaults named.
+type Options struct {
+	From string // a folder with config.json and *.safetensors
+	Out  string // the package's folder; it must not exist, or be empty
+
+	// Context is the decode group's cache rows; 0 means 2047, or the sliding window where that is shorter: a pass has one mask for all
+	// layers, so what lies past the window cannot be hidden from local layers alone.
+	Context   int
+	Chunk     int    // rows of the prefill groups; 0 means 128, 1 means no prefill group
+	History   []int  // cells of the prefill groups; nil means those of 0, 256, 512, 1024, 1536, 2048 that are below Context
+	Quant     string // "bf16" (the default) or "int8", for matrices; norms and biases stay float32
+	Name      string // prefix of the files; empty means the checkpoint's model_type
+	Embedding bool   // the package gives vectors: a head that only normalises. Set too where the checkpoint says so.
+	Float32   bool   // the head gives float32 logits
+	NoArgmax  bool   // the head does not give the largest logit's index
+	Plain     bool   // tensor names do not carry the group
+	Tool      string // recorded in the files; empty means "axle compile"
+
+	Progress func(Progress) // called now and then, from the goroutine that called Run
+}
+
+// Progress is how far a compilation is.
+type Progress struct {
+	File        string
+	Done, Total int64 // bytes of the package
+}
+
+// Result is what was made.
+type Result struct {
+	Dir    string
+	Layers int
+	Bytes  int64
+	Notes  []string // what the user should know
+}
+
+// DefaultHistory is the ladder of prefill groups, as far as the context reaches.
+var DefaultHistory = []int{0, 256, 512, 1024, 1536, 2048}
+
+// Run compiles. Errors: *Error names the file or tensor that is missing or wrong; a full disk is found before anything is written; ctx's
+// error. After an error Out is as it was before.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	root, err := os.OpenRoot(o.From)
+	if err != nil {
+		return nil, &Error{Path: o.From, What: "cannot be opened: " + reason(err), Err: err}
+	}
+	defer root.Close()
+	b, err := readSmall(root, "config.json")
+	if err != nil {
+		return nil, err
+	}
+	a, err := parseConfig(b)
+	if err != nil {
+		return nil, within(err, o.From)
+	}
+	c, err := openCheckpoint(root)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	j := &job{Options: o, a: a, c: c, root: root}
+	if err := j.settle(); err != nil {
+		return nil, err
+	}
+	if err := j.plan(); err != nil {
+		return nil, err
+	}
+	return j.write(ctx)
+}
+
+// job is one compilation.
+type job struct {
+	Options
+	a      *architecture
+	c      *checkpoint
+	root   *os.Root
+	groups []axmodel.SoftGroup
+	dtype  axmodel.DType
+	prefix string // of the text model's tensors, e.g. "model."
+	files  []file
+	total  int64
+	done   int64
+	notes  []string
+	vocab  int
+}
+
+// file is one .axmodel to write.
+type file struct {
+	name    string
+	header  axmodel.Header
+	groups  []axmodel.SoftGroup
+	tensors []axmodel.Tensor
+}
+
+// settle fills in defaults and checks the options.
+func (j *job) settle() error {
+	a, given := j.a, j.Context
+	if j.Context == 0 {
+		j.Context = 2047
+		if w := a.window(); w > 0 && w < j.Context {
+			j.Context = w
+			j.notes = append(j.notes, fmt.Sprintf("context %d: the model's sliding window, past which local layers would have to see less than the others", w))
+		}
+	}
+	if w := a.window(); w > 0 && j.Context > w {
+		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the sliding window of %d: beyond it local layers see more than they were trained to", j.Context, w))
+	}
+	if a.context > 0 && given > a.context {
+		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the %d positions the model was made for", given, a.context))
+	}
+	def(&j.Chunk, 128)
+	def(&j.Quant, "bf16")
+	def(&j.Tool, "axle compile")
+	if j.Name == "" {
+		j.Name = a.ModelType
+	}
+	if j.Context < 1 || j.Context > 1<<20 {
+		return fmt.Errorf("compile: context is %d, 1 to %d are possible", j.Context, 1<<20)
+	}
+	if j.Chunk < 1 || j.Chunk > 4096 {
+		return fmt.Errorf("compile: chunk is %d, 1 to 4096 are possible", j.Chunk)
+	}
+	if j.History == nil {
+		for _, h := range DefaultHistory {
+			if h < j.Context {
+				j.History = append(j.History, h)
+			}
+		}
+	}
+	if len(j.History) > 60 || j.Chunk > 1 && len(j.History) == 0 {
+		return fmt.Errorf("compile: a history of %d groups, 1 to 60 are possible", len(j.History))
+	}
+	for i, h := range j.History {
+		if h < 0 || i > 0 && h <= j.History[i-1] || h > j.Context {
+			return fmt.Errorf("compile: history %v must ascend from 0 or more to at most the context, %d", j.History, j.Context)
+		}
+	}
+	switch j.Quant {
+	case "bf16":
+		j.dtype = axmodel.BF16
+	case "int8":
+		j.dtype = axmodel.Int8
+	default:
+		return fmt.Errorf("compile: quant is %q, bf16 and int8 are possible", j.Quant)
+	}
+	if strings.ContainsAny(j.Name, "/\\%\x00") || strings.HasPrefix(j.Name, ".") || len(j.Name) > 100 {
+		return fmt.Errorf("compile: %q cannot be part of a file's name", j.Name)
+	}
+	if a.hfConfig.Embedding || exists(j.root, "modules.json") {
+		j.Embedding = true
+	}
+	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
+	return nil
+}
+
+func exists(root *os.Root, name string) bool {
+	_, err := root.Stat(name)
+	return err == nil
+}
+
+// find gives a tensor of the text model. Its shape must be rows × cols, a vector's cols alone.
+func (j *job) find(name string, rows, cols int) (*weight, error) {
+	w := j.c.weights[name]
+	if w == nil {
+		return nil, &Error{Path: j.From, What: fmt.Sprintf("the checkpoint has no tensor %q", name)}
+	}
+	if w.dtype != "F32" && w.dtype != "F16" && w.dtype != "BF16" {
+		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
+	}
+	if len(w.shape) == 0 || len(w.shape) > 2 || w.rows() != rows || w.cols() != cols {
+		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %d × %d", name, w.shape, rows, cols)}
+	}
+	return w, nil
+}
+
+// plan lists every file with every tensor, so that what is missing or too large is found before anything is written.
+func (j *job) plan() error {
+	a := j.a
+	for _, p := range []string{"model.", "model.language_model.", "language_model.model.", ""} {
+		if j.c.weights[p+"embed_tokens.weight"] != nil {
+			j.prefix = p
+			break
+		}
+	}
+	embed := j.c.weights[j.prefix+"embed_tokens.weight"]
+	if embed == nil {
+		return &Error{Path: j.From, What: `the checkpoint has no tensor "model.embed_tokens.weight"`}
+	}
+	j.vocab = embed.rows() // some checkpoints pad the table past vocab_size
+	if _, err := j.find(j.prefix+"embed_tokens.weight", max(j.vocab, 1), a.Hidden); err != nil {
+		return err
+	}
+	if j.vocab < a.Vocab {
+		return &Error{Path: embed.file, What: fmt.Sprintf("tensor %q has %d rows, config.json says %d tokens", j.prefix+"embed_tokens.weight", j.vocab, a.Vocab)}
+	}
+	flags := uint32(0)
+	if !j.Plain {
+		flags |= axmodel.FlagSuffix
+	}
+	if a.gemma {
+		flags |= axmodel.FlagNormOne
+	}
+	layers, head := axmodel.Files("", j.Name, j.Chunk, a.Layers)
+	for i, name := range layers {
+		f, err := j.layer(i, flags)
+		if err != nil {
+			return err
+		}
+		f.name, f.groups = name, j.groups
+		j.files = append(j.files, f)
+	}
+	f, err := j.head(flags &^ axmodel.FlagSuffix)
+	if err != nil {
+		return err
+	}
+	f.name, f.groups = head, []axmodel.SoftGroup{{Rows: 1}}
+	j.files = append(j.files, f)
+	for _, f := range j.files {
+		j.total += axmodel.Size(f.groups, f.tensors)
+	}
+	j.total += int64(j.vocab) * int64(a.Hidden) * 2
+	return nil
+}
+
+// tensor plans one tensor of a model.
+func (j *job) tensor(to *[]axmodel.Tensor, as, name string, t axmodel.DType, rows, cols int) error {
+	w, err := j.find(name, rows, cols)
+	if err != nil {
+		return err
+	}
+	*to = append(*to, axmodel.Tensor{Name: as, Type: t, Rows: rows, Cols: cols, Row: w.reader(name)})
+	return nil
+}
+
+func (j *job) layer(i int, flags uint32) (f file, err error) {
+	a := j.a
+	p := fmt.Sprintf("%slayers.%d.", j.prefix, i)
+	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	has := func(name string) bool { return j.c.weights[p+name] != nil }
+	for _, name := range []string{"self_attn.o_proj.bias", "mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias"} {
+		if has(name) {
+			return f, &Error{Path: j.From, What: fmt.Sprintf("tensor %q: a layer with this bias cannot be compiled", p+name)}
+		}
+	}
+	if a.family == "qwen2" || has("self_attn.q_proj.bias") {
+		flags |= axmodel.FlagQKVBias
+	}
+	if a.gemma || a.family == "qwen3" || has("self_attn.q_norm.weight") {
+		flags |= axmodel.FlagQKNorm
+	}
+	if a.gemma {
+		flags |= axmodel.FlagGemma
+	}
+	rope := a.ropes[0]
+	if a.local[i] {
+		rope = a.ropes[1]
+	}
+	scale := 1 / math.Sqrt(float64(a.HeadDim))
+	if a.gemma {
+		scale = 1 / math.Sqrt(a.QueryScalar)
+	}
+	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Intermediate: a.Intermediate,
+		Eps: float32(*a.Eps), Scale: float32(scale), Rotary: a.HeadDim, Magnitude: float32(rope.magnitude), Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
+	if a.gemma {
+		f.header.Activation = axmodel.GELU
+	}
+	type part struct {
+		as, name   string
+		t          axmodel.DType
+		rows, cols int
+	}
+	parts := []part{{"input_norm", "input_layernorm.weight", axmodel.F32, 1, a.Hidden},
+		{"q", "self_attn.q_proj.weight", j.dtype, q, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden}, {"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden},
+		{"o", "self_attn.o_proj.weight", j.dtype, a.Hidden, q}, {"post_norm", "post_attention_layernorm.weight", axmodel.F32, 1, a.Hidden},
+		{"gate", "mlp.gate_proj.weight", j.dtype, a.Intermediate, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, a.Intermediate, a.Hidden},
+		{"down", "mlp.down_proj.weight", j.dtype, a.Hidden, a.Intermediate}}
+	if flags&axmodel.FlagQKVBias != 0 {
+		parts = append(parts, part{"q_bias", "self_attn.q_proj.bias", axmodel.F32, 1, q}, part{"k_bias", "self_attn.k_proj.bias", axmodel.F32, 1, kv}, part{"v_bias", "self_attn.v_proj.bias", axmodel.F32, 1, kv})
+	}
+	if flags&axmodel.FlagQKNorm != 0 {
+		parts = append(parts, part{"q_norm", "self_attn.q_norm.weight", axmodel.F32, 1, a.HeadDim}, part{"k_norm", "self_attn.k_norm.weight", axmodel.F32, 1, a.HeadDim})
+	}
+	if a.gemma {
+		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden}, part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
+	}
+	for _, t := range parts {
+		if err := j.tensor(&f.tensors, t.as, p+t.name, t.t, t.rows, t.cols); err != nil {
+			return f, err
+		}
+	}
+	f.tensors = append(f.tensors, axmodel.Vector("inv_freq", axmodel.F32, rope.freq))
+	return f, nil
+}
+
+func (j *job) head(flags uint32) (f file, err error) {
+	a := j.a
+	f.header = axmodel.Header{Kind: axmodel.EmbeddingHead, Flags: flags, Hidden: a.Hidden, Eps: float32(*a.Eps), Pos: 1, Tool: j.Tool}
+	if err := j.tensor(&f.tensors, "norm", j.prefix+"norm.weight", axmodel.F32, 1, a.Hidden); err != nil || j.Embedding {
+		return f, err
+	}
+	f.header.Kind, f.header.Out = axmodel.Head, j.vocab
+	if j.Float32 {
+		f.header.Flags |= axmodel.FlagF32
+	}
+	if !j.NoArgmax {
+		f.header.Flags |= axmodel.FlagArgmax
+	}
+	name := "lm_head.weight"
+	if j.c.weights[name] == nil && j.c.weights["language_model.lm_head.weight"] != nil {
+		name = "language_model.lm_head.weight"
+	}
+	if a.tied && j.c.weights[name] == nil || a.gemma && a.tied {
+		name = j.prefix + "embed_tokens.weight"
+	}
+	return f, j.tensor(&f.tensors, "weight", name, j.dtype, j.vocab, a.Hidden)
+}
+
+// write makes the package in a folder beside Out, and renames it.
+func (j *job) write(ctx context.Context) (*Result, error) {
+	if j.Out == "" {
+		return nil, errors.New("compile: no folder to write to was named")
+	}
+	out, err := filepath.Abs(j.Out)
+	if err != nil {
+		return nil, err
+	}
+	if names, err := os.ReadDir(out); err == nil && len(names) > 0 {
+		return nil, &Error{Path: j.Out, What: "is there already and not empty: name a new folder"}
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Path: j.Out, What: "cannot be used: " + reason(err), Err: err}
+	}
+	parent := filepath.Dir(out)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, &Error{Path: parent, What: "cannot be made: " + reason(err), Err: err}
+	}
+	if free, ok := freeBytes(parent); ok && free < j.total+j.total/100 {
+		return nil, &Error{Path: parent, What: fmt.Sprintf("has %d MB free, the package takes %d MB", free>>20, j.total>>20)}
+	}
+	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(out)+".compile-")
+	if err != nil {
+		return nil, &Error{Path: parent, What: "cannot be written: " + reason(err), Err: err}
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return nil, err
+	}
+	if err := j.fill(ctx, tmp); err != nil {
+		return nil, err
+	}
+	_ = os.Remove(out) // an empty folder
+	if err := os.Rename(tmp, out); err != nil {
+		return nil, &Error{Path: j.Out, What: "cannot be made: " + reason(err), Err: err}
+	}
+	return &Result{Dir: j.Out, Layers: j.a.Layers, Bytes: j.done, Notes: j.notes}, nil
+}
+
+func (j *job) fill(ctx context.Context, dir string) error {
+	for _, f := range j.files {
+		for i := range f.tensors {
+			row := f.tensors[i].Row
+			f.tensors[i].Row = func(dst []float32, r int) error {
+				if r%256 == 0 && ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return row(dst, r)
+			}
+		}
+		if err := j.create(dir, f.name, func(w io.Writer) error { return axmodel.Write(w, f.header, f.groups, f.tensors) }); err != nil {
+			return err
+		}
+	}
+	name := j.prefix + "embed_tokens.weight"
+	row := j.c.weights[name].reader(name)
+	if err := j.create(dir, axmodel.EmbedFile, func(w io.Writer) error {
+		buf := bufio.NewWriterSize(w, 1<<16)
+		v, b := make([]float32, j.a.Hidden), make([]byte, 0, j.a.Hidden*2)
+		for r := range j.vocab {
+			if r%256 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := row(v, r); err != nil {
+				return err
+			}
+			b = b[:0]
+			for _, x := range v {
+				b = binary.LittleEndian.AppendUint16(b, axcl.BFloat16(x))
+			}
+			if _, err := buf.Write(b); err != nil {
+				return err
+			}
+		}
+		return buf.Flush()
+	}); err != nil {
+		return err
+	}
+	return j.describe(dir)
+}
+
+// create writes one file, counting its bytes for Progress.
+func (j *job) create(dir, name string, f func(io.Writer) error) error {
+	path := filepath.Join(dir, name)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return &Error{Path: filepath.Join(j.Out, name), What: "cannot be made: " + reason(err), Err: err}
+	}
+	err = f(writer(func(b []byte) (int, error) {
+		n, err := file.Write(b)
+		j.done += int64(n)
+		if j.Progress != nil {
+			j.Progress(Progress{File: name, Done: j.done, Total: max(j.total, j.done)})
+		}
+		return n, err
+	}))
+	if e := file.Close(); err == nil {
+		err = e
+	}
+	var known *Error
+	if err != nil && !errors.As(err, &known) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		err = &Error{Path: filepath.Join(j.Out, name), What: reason(err), Err: err}
+	}
+	return err
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+// readSmall reads a text file of at most 32 MiB.
+func readSmall(root *os.Root, name string) ([]byte, error) {
+	path := filepath.Join(root.Name(), name)
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, &Error{Path: path, What: "cannot be opened: " + reason(err), Err: err}
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, 32<<20+1))
+	if err != nil {
+		return nil, &Error{Path: path, What: "cannot be read: " + reason(err), Err: err}
+	}
+	if len(b) > 32<<20 {
+		return nil, &Error{Path: path, What: "is larger than 32 MiB"}
+	}
+	return b, nil
+}
+
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// within puts a folder before the path of an *Error.
+func within(err error, dir string) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Path = filepath.Join(dir, e.Path)
+	}
+	return err
+}
+
+// toJSON is indented JSON that ends in a line feed.
+func toJSON(v any) []byte {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic("compile: " + err.Error()) // only maps of plain values come here
+	}
+	return append(b, '\n')
+}

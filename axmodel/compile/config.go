@@ -1,0 +1,416 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// ropeConfig is Hugging Face's rope_scaling, or one entry of its newer rope_parameters.
+type ropeConfig struct {
+	Type         string   `json:"rope_type"`
+	OldType      string   `json:"type"`
+	Theta        float64  `json:"rope_theta"`
+	Factor       float64  `json:"factor"`
+	Low          float64  `json:"low_freq_factor"`
+	High         float64  `json:"high_freq_factor"`
+	Original     float64  `json:"original_max_position_embeddings"`
+	BetaFast     float64  `json:"beta_fast"`
+	BetaSlow     float64  `json:"beta_slow"`
+	Attention    *float64 `json:"attention_factor"`
+	MScale       float64  `json:"mscale"`
+	MScaleAllDim float64  `json:"mscale_all_dim"`
+	Truncate     *bool    `json:"truncate"`
+	Partial      *float64 `json:"partial_rotary_factor"`
+}
+
+// hfConfig is what of a checkpoint's config.json decides on the computation.
+type hfConfig struct {
+	ModelType     string          `json:"model_type"`
+	Text          json.RawMessage `json:"text_config"`
+	Architectures []string        `json:"architectures"`
+
+	Hidden       int             `json:"hidden_size"`
+	Layers       int             `json:"num_hidden_layers"`
+	Heads        int             `json:"num_attention_heads"`
+	KVHeads      int             `json:"num_key_value_heads"`
+	HeadDim      int             `json:"head_dim"`
+	Intermediate int             `json:"intermediate_size"`
+	Vocab        int             `json:"vocab_size"`
+	Eps          *float64        `json:"rms_norm_eps"`
+	Theta        float64         `json:"rope_theta"`
+	LocalTheta   float64         `json:"rope_local_base_freq"`
+	Scaling      *ropeConfig     `json:"rope_scaling"`
+	Parameters   json.RawMessage `json:"rope_parameters"`
+	Partial      *float64        `json:"partial_rotary_factor"`
+	MaxPositions float64         `json:"max_position_embeddings"`
+	Tied         *bool           `json:"tie_word_embeddings"`
+	Act          string          `json:"hidden_act"`
+	Activation   string          `json:"hidden_activation"`
+	QueryScalar  float64         `json:"query_pre_attn_scalar"`
+	Window       *int            `json:"sliding_window"`
+	UseWindow    *bool           `json:"use_sliding_window"`
+	WindowFrom   *int            `json:"max_window_layers"`
+	Pattern      int             `json:"sliding_window_pattern"`
+	LayerTypes   []string        `json:"layer_types"`
+	FinalCap     *float64        `json:"final_logit_softcapping"`
+	AttnCap      *float64        `json:"attn_logit_softcapping"`
+	BOS          json.RawMessage `json:"bos_token_id"`
+	EOS          json.RawMessage `json:"eos_token_id"`
+	Embedding    bool            `json:"is_embedding"`
+}
+
+// architecture is what the checkpoint is, checked.
+type architecture struct {
+	hfConfig
+	family    string // qwen2, qwen3, llama, gemma3
+	gemma     bool
+	tied      bool
+	local     []bool // layers that see a window only
+	ropes     [2]rotation
+	context   int
+	bos, eos  []int
+	embedding bool
+}
+
+// rotation is a layer's rotary embedding: global layers use the first, Gemma's local ones the second.
+type rotation struct {
+	freq      []float32
+	magnitude float64
+	theta     float64
+	kind      uint32
+}
+
+func parseConfig(b []byte) (*architecture, error) {
+	a := &architecture{}
+	bad := func(format string, v ...any) error {
+		return &Error{Path: "config.json", What: fmt.Sprintf(format, v...)}
+	}
+	if err := json.Unmarshal(b, &a.hfConfig); err != nil {
+		return nil, bad("%v", err)
+	}
+	outer := a.ModelType
+	if len(a.Text) > 0 && string(a.Text) != "null" {
+		if err := json.Unmarshal(a.Text, &a.hfConfig); err != nil {
+			return nil, bad("text_config: %v", err)
+		}
+		if a.ModelType == outer && outer == "gemma3" {
+			a.ModelType = "gemma3_text"
+		}
+	}
+	switch a.ModelType {
+	case "qwen2", "qwen3", "llama":
+		a.family = a.ModelType
+	case "gemma3", "gemma3_text":
+		a.family, a.gemma = "gemma3", true
+	default:
+		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, llama and gemma3 can", a.ModelType)
+	}
+	if a.gemma { // what Hugging Face's Gemma3TextConfig assumes where the file is silent
+		def(&a.HeadDim, 256)
+		def(&a.Heads, 8)
+		def(&a.KVHeads, 4)
+		def(&a.Hidden, 2304)
+		def(&a.Intermediate, 9216)
+		def(&a.Layers, 26)
+		def(&a.Vocab, 262208)
+		def(&a.Theta, 1_000_000)
+		def(&a.LocalTheta, 10_000)
+		def(&a.QueryScalar, 256)
+		def(&a.Pattern, 6)
+		if a.Window == nil {
+			w := 4096
+			a.Window = &w
+		}
+	}
+	def(&a.Theta, 10_000)
+	def(&a.KVHeads, a.Heads)
+	for name, v := range map[string]int{"hidden_size": a.Hidden, "num_hidden_layers": a.Layers, "num_attention_heads": a.Heads, "num_key_value_heads": a.KVHeads,
+		"intermediate_size": a.Intermediate, "vocab_size": a.Vocab} {
+		if v < 1 || v > 1<<24 {
+			return nil, bad("%s is %d", name, v)
+		}
+	}
+	if a.HeadDim == 0 {
+		a.HeadDim = a.Hidden / a.Heads
+	}
+	switch {
+	case a.Layers > 1000 || a.Hidden > 1<<17 || a.Intermediate > 1<<20 || a.Heads > 1024:
+		return nil, bad("%d layers of hidden %d, intermediate %d and %d heads are too many", a.Layers, a.Hidden, a.Intermediate, a.Heads)
+	case a.Heads%a.KVHeads != 0:
+		return nil, bad("%d heads cannot share %d kv heads", a.Heads, a.KVHeads)
+	case a.HeadDim < 2 || a.HeadDim > 1<<12 || a.HeadDim%2 != 0:
+		return nil, bad("head_dim is %d", a.HeadDim)
+	case a.FinalCap != nil || a.AttnCap != nil:
+		return nil, bad("soft-capped logits cannot be compiled")
+	case a.MaxPositions < 0 || a.MaxPositions > 1<<30:
+		return nil, bad("max_position_embeddings is %v", a.MaxPositions)
+	}
+	act := a.Act
+	if a.gemma {
+		act = a.Activation
+		def(&act, "gelu_pytorch_tanh")
+	}
+	def(&act, "silu")
+	if want := map[bool]string{false: "silu", true: "gelu_pytorch_tanh"}[a.gemma]; act != want {
+		return nil, bad("activation %q cannot be compiled, %s has %q", act, a.family, want)
+	}
+	if a.Eps == nil {
+		e := 1e-6
+		a.Eps = &e
+	}
+	if !(*a.Eps >= 0 && *a.Eps < 1) {
+		return nil, bad("rms_norm_eps is %v", *a.Eps)
+	}
+	a.tied = a.gemma
+	if a.Tied != nil {
+		a.tied = *a.Tied
+	}
+	a.context = int(a.MaxPositions)
+	var err error
+	if a.bos, err = ids(a.BOS); err == nil {
+		a.eos, err = ids(a.EOS)
+	}
+	if err != nil {
+		return nil, bad("bos_token_id or eos_token_id: %v", err)
+	}
+	if err := a.windows(); err != nil {
+		return nil, bad("%v", err)
+	}
+	if err := a.rotations(); err != nil {
+		return nil, bad("%v", err)
+	}
+	return a, nil
+}
+
+func def[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// ids reads a token id, a list of them, or nothing.
+func ids(b json.RawMessage) ([]int, error) {
+	if len(b) == 0 || string(b) == "null" {
+		return nil, nil
+	}
+	var one int
+	if json.Unmarshal(b, &one) == nil {
+		return []int{one}, nil
+	}
+	var many []int
+	err := json.Unmarshal(b, &many)
+	return many, err
+}
+
+// windows settles which layers see a window only.
+func (a *architecture) windows() error {
+	a.local = make([]bool, a.Layers)
+	window := 0
+	if a.Window != nil {
+		window = *a.Window
+	}
+	switch {
+	case len(a.LayerTypes) > 0:
+		if len(a.LayerTypes) != a.Layers {
+			return fmt.Errorf("layer_types has %d entries for %d layers", len(a.LayerTypes), a.Layers)
+		}
+		for i, t := range a.LayerTypes {
+			if t != "full_attention" && t != "sliding_attention" {
+				return fmt.Errorf("layer %d is %q, which cannot be compiled", i, t)
+			}
+			a.local[i] = t == "sliding_attention"
+		}
+	case a.gemma:
+		if a.Pattern < 1 {
+			return fmt.Errorf("sliding_window_pattern is %d", a.Pattern)
+		}
+		for i := range a.local {
+			a.local[i] = (i+1)%a.Pattern != 0
+		}
+	case a.UseWindow != nil && *a.UseWindow && window > 0:
+		from := 0
+		if a.WindowFrom != nil {
+			from = *a.WindowFrom
+		}
+		for i := range a.local {
+			a.local[i] = i >= from
+		}
+	}
+	if slices.Contains(a.local, true) && (window < 1 || window > 1<<30) {
+		return fmt.Errorf("sliding_window is %d", window)
+	}
+	return nil
+}
+
+// window is the sliding layers' window, 0 where no layer has one.
+func (a *architecture) window() int {
+	if slices.Contains(a.local, true) {
+		return *a.Window
+	}
+	return 0
+}
+
+func (a *architecture) layerTypes() []string {
+	var out []string
+	for _, l := range a.local {
+		out = append(out, map[bool]string{false: "full_attention", true: "sliding_attention"}[l])
+	}
+	return out
+}
+
+func (a *architecture) rotations() (err error) {
+	global := ropeConfig{}
+	if a.Scaling != nil {
+		global = *a.Scaling
+	}
+	local := ropeConfig{Theta: a.LocalTheta}
+	if len(a.Parameters) > 0 && string(a.Parameters) != "null" {
+		var kinds struct {
+			Full  *ropeConfig `json:"full_attention"`
+			Local *ropeConfig `json:"sliding_attention"`
+		}
+		if err := json.Unmarshal(a.Parameters, &kinds); err != nil {
+			return fmt.Errorf("rope_parameters: %w", err)
+		}
+		if kinds.Full != nil {
+			global = *kinds.Full
+			if kinds.Local != nil {
+				local = *kinds.Local
+			}
+		} else if err := json.Unmarshal(a.Parameters, &global); err != nil {
+			return fmt.Errorf("rope_parameters: %w", err)
+		}
+	}
+	def(&global.Theta, a.Theta)
+	if a.ropes[0], err = a.rotation(global); err != nil {
+		return err
+	}
+	a.ropes[1] = a.ropes[0]
+	if a.gemma {
+		def(&local.Theta, 10_000)
+		a.ropes[1], err = a.rotation(local)
+	}
+	return err
+}
+
+// rotation computes the inverse frequencies and the magnitude as Hugging Face's modeling_rope_utils does.
+func (a *architecture) rotation(c ropeConfig) (rotation, error) {
+	dim := a.HeadDim
+	partial := a.Partial
+	if c.Partial != nil {
+		partial = c.Partial
+	}
+	if partial != nil && *partial != 1 {
+		return rotation{}, fmt.Errorf("partial_rotary_factor %v cannot be compiled", *partial)
+	}
+	if !(c.Theta >= 1 && c.Theta < 1e15) {
+		return rotation{}, fmt.Errorf("rope_theta is %v", c.Theta)
+	}
+	kind := c.Type
+	def(&kind, c.OldType)
+	def(&kind, "default")
+	if kind != "default" && !(c.Factor >= 1 && c.Factor < 1e6) {
+		return rotation{}, fmt.Errorf("rope scaling %q has factor %v", kind, c.Factor)
+	}
+	base := make([]float64, dim/2)
+	for i := range base {
+		base[i] = math.Pow(c.Theta, -float64(2*i)/float64(dim))
+	}
+	r := rotation{magnitude: 1, theta: c.Theta}
+	out := slices.Clone(base)
+	switch kind {
+	case "default":
+		r.kind = axmodel.RopeDefault
+	case "linear":
+		r.kind = axmodel.RopeLinear
+		for i := range out {
+			out[i] /= c.Factor
+		}
+	case "llama3":
+		r.kind = axmodel.RopeLlama3
+		if !(c.Low > 0 && c.High > c.Low && c.Original > 0) {
+			return r, fmt.Errorf("llama3 rope scaling has factors %v and %v over %v positions", c.Low, c.High, c.Original)
+		}
+		for i, f := range base {
+			length := 2 * math.Pi / f
+			switch {
+			case length < c.Original/c.High:
+			case length > c.Original/c.Low:
+				out[i] = f / c.Factor
+			default:
+				smooth := (c.Original/length - c.Low) / (c.High - c.Low)
+				out[i] = (1-smooth)*f/c.Factor + smooth*f
+			}
+		}
+	case "yarn":
+		r.kind = axmodel.RopeYarn
+		original := c.Original
+		def(&original, a.MaxPositions)
+		if !(original > 0) {
+			return r, fmt.Errorf("yarn rope scaling has no original_max_position_embeddings")
+		}
+		def(&c.BetaFast, 32)
+		def(&c.BetaSlow, 1)
+		correction := func(rotations float64) float64 {
+			return float64(dim) * math.Log(original/(rotations*2*math.Pi)) / (2 * math.Log(c.Theta))
+		}
+		low, high := correction(c.BetaFast), correction(c.BetaSlow)
+		if c.Truncate == nil || *c.Truncate {
+			low, high = math.Floor(low), math.Ceil(high)
+		}
+		low, high = max(low, 0), min(high, float64(dim-1))
+		if low == high {
+			high += 0.001
+		}
+		for i, f := range base {
+			ramp := min(max((float64(i)-low)/(high-low), 0), 1)
+			out[i] = f/c.Factor*ramp + f*(1-ramp)
+		}
+		mscale := func(m float64) float64 {
+			if c.Factor <= 1 {
+				return 1
+			}
+			return 0.1*m*math.Log(c.Factor) + 1
+		}
+		switch {
+		case c.Attention != nil:
+			r.magnitude = *c.Attention
+		case c.MScale != 0 && c.MScaleAllDim != 0:
+			r.magnitude = mscale(c.MScale) / mscale(c.MScaleAllDim)
+		default:
+			r.magnitude = mscale(1)
+		}
+	default:
+		return r, fmt.Errorf("rope scaling %q cannot be compiled: linear, llama3 and yarn can", kind)
+	}
+	for _, f := range out {
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return r, fmt.Errorf("rope scaling %q gives no numbers", kind)
+		}
+		r.freq = append(r.freq, float32(f))
+	}
+	if math.IsNaN(r.magnitude) || math.IsInf(r.magnitude, 0) {
+		return r, fmt.Errorf("rope scaling %q has magnitude %v", kind, r.magnitude)
+	}
+	return r, nil
+}
+
+// tokenizerType is the vendor's name for the family's tokenizer.
+func (a *architecture) tokenizerType(name string) string {
+	n := strings.ToLower(name)
+	switch {
+	case strings.Contains(n, "smollm3"):
+		return "SmolLM3"
+	case strings.Contains(n, "smollm"):
+		return "SmolLM2"
+	case strings.Contains(n, "minicpm"):
+		return "MiniCPM4"
+	}
+	return map[string]string{"qwen2": "Qwen2_5", "qwen3": "Qwen3", "llama": "LLaMa3", "gemma3": "Gemma3"}[a.family]
+}
