@@ -1,0 +1,29 @@
+package soft_test
+
+import (
+	"testing"
+
+	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
+)
+
+// The software card gives what a float64 computation of the checkpoint gives, for every architecture.
+func TestOracle(t *testing.T) {
+	for _, a := range axmodeltest.Archs() {
+		t.Run(a.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(2) {
+				d := open(t, soft.Options{Threads: 1 + int(seed)})
+				r, err := axmodeltest.Against(d, t.TempDir(), a.Name, seed, compile.Options{Float32: seed == 1, Plain: seed == 1, NoArgmax: seed == 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%+v", r)
+				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Errorf("seed %d: %+v", seed, r)
+				}
+			}
+		})
+	}
+}
