@@ -125,11 +125,11 @@ func tokenizerRank(file string) int {
 	switch {
 	case file == "tokenizer.json":
 		return 0
-	case strings.HasSuffix(file, "_tokenizer.txt") || file == "tokenizer.txt":
+	case strings.HasSuffix(file, "tokenizer.txt"):
 		return 1
 	case file == "tokenizer.model" || strings.HasSuffix(file, "_tokenizer.model"):
 		return 2
-	case strings.HasSuffix(file, ".tiktoken"):
+	case strings.HasSuffix(file, ".tiktoken") || file == "tiktoken.model":
 		return 3
 	}
 	return -1

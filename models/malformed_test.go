@@ -20,7 +20,7 @@ const (
 	layer0 = "qwen3_p16_l0_together.axmodel"
 	layer1 = "qwen3_p16_l1_together.axmodel"
 	head   = "qwen3_post.axmodel"
-	embed  = "model.embed_tokens.weight.bfloat16.bin"
+	table  = "model.embed_tokens.weight.bfloat16.bin"
 )
 
 // bench is a package being broken.
@@ -152,7 +152,7 @@ var malformed = []struct {
 		b.link(out, layer1)
 	}, models.ErrEscape, layer1},
 	{"head is a link out", func(b bench) { b.link("/etc/passwd", head) }, models.ErrEscape, head},
-	{"embeddings are a link out", func(b bench) { b.link("../../../../../etc/passwd", embed) }, models.ErrEscape, embed},
+	{"embeddings are a link out", func(b bench) { b.link("../../../../../etc/passwd", table) }, models.ErrEscape, table},
 	{"layer is a dangling link", func(b bench) { b.link("nowhere", layer1) }, models.ErrMissing, layer1},
 
 	{"first layer missing", func(b bench) { b.remove(layer0) }, models.ErrMissing, layer0},
@@ -163,14 +163,14 @@ var malformed = []struct {
 	}, models.ErrMissing, layer1},
 	{"head missing", func(b bench) { b.remove(head) }, models.ErrMissing, head},
 	{"head missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(head) }, models.ErrMissing, head},
-	{"embeddings missing", func(b bench) { b.remove(embed) }, models.ErrMissing, embed},
-	{"embeddings missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(embed) }, models.ErrMissing, embed},
+	{"embeddings missing", func(b bench) { b.remove(table) }, models.ErrMissing, table},
+	{"embeddings missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(table) }, models.ErrMissing, table},
 	{"prefill layer missing", func(b bench) { b.config("template_prefill_filename_axmodel", "prefill_l%d.axmodel") }, models.ErrMissing, "prefill_l0"},
 	{"vision encoder missing", func(b bench) { b.config("filename_image_encoder_axmodedl", "vit.axmodel") }, models.ErrMissing, "vit.axmodel"},
 
 	{"layer is a pointer", func(b bench) { b.write(layer1, []byte(pointer)) }, models.ErrPointer, layer1},
 	{"head is a pointer", func(b bench) { b.write(head, []byte(pointer)) }, models.ErrPointer, head},
-	{"embeddings are a pointer", func(b bench) { b.write(embed, []byte(pointer)) }, models.ErrPointer, embed},
+	{"embeddings are a pointer", func(b bench) { b.write(table, []byte(pointer)) }, models.ErrPointer, table},
 	{"tokenizer is a pointer", func(b bench) { b.write("qwen3_tokenizer.txt", []byte(pointer)) }, models.ErrPointer, "qwen3_tokenizer.txt"},
 
 	{"layer empty", func(b bench) { b.truncate(layer0, 0) }, models.ErrMalformed, layer0},
@@ -195,11 +195,11 @@ var malformed = []struct {
 	{"head of more tokens than embeddings", func(b bench) { b.write(head, axmodeltest.VendorHead(32, 321, 8, axcl.BF16, false).Marshal()) }, models.ErrMismatch, head},
 	{"configured hidden size is wrong", func(b bench) { b.config("tokens_embed_size", 16) }, models.ErrMismatch, "tokens_embed_size"},
 
-	{"embeddings a row short", func(b bench) { b.truncate(embed, 319*64) }, models.ErrSize, embed},
-	{"embeddings a byte long", func(b bench) { b.truncate(embed, 320*64+1) }, models.ErrSize, embed},
-	{"embeddings no whole row, nothing configured", func(b bench) { b.remove("config.json"); b.truncate(embed, 320*64+2) }, models.ErrSize, embed},
-	{"embeddings empty", func(b bench) { b.truncate(embed, 0) }, models.ErrSize, embed},
-	{"configured vocabulary is wrong", func(b bench) { b.config("tokens_embed_num", 321) }, models.ErrSize, embed},
+	{"embeddings a row short", func(b bench) { b.truncate(table, 319*64) }, models.ErrSize, table},
+	{"embeddings a byte long", func(b bench) { b.truncate(table, 320*64+1) }, models.ErrSize, table},
+	{"embeddings no whole row, nothing configured", func(b bench) { b.remove("config.json"); b.truncate(table, 320*64+2) }, models.ErrSize, table},
+	{"embeddings empty", func(b bench) { b.truncate(table, 0) }, models.ErrSize, table},
+	{"configured vocabulary is wrong", func(b bench) { b.config("tokens_embed_num", 321) }, models.ErrSize, table},
 	{"npy of another shape", func(b bench) {
 		b.config("filename_tokens_embed", "e.npy")
 		b.write("e.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (320, 31), }", make([]byte, 320*31*4)))

@@ -1,0 +1,477 @@
+package models_test
+
+import (
+	"bytes"
+	"embed"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/x448/float16"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/modelstest"
+)
+
+// vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4, vocabulary 20, cache 31, chunks of 8.
+func (b bench) vendor(dir, layers string, n int, headName string) {
+	b.Helper()
+	for i := range n {
+		b.vendorLayer(fmt.Sprintf(dir+layers, i), 8, 4, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8}, axcl.Group{Rows: 8, Cells: 8})
+	}
+	b.write(dir+headName, axmodeltest.VendorHead(8, 20, 8, axcl.BF16, true).Marshal())
+	b.write(dir+table, make([]byte, 20*8*2))
+}
+
+func newBench(t *testing.T) bench {
+	dir := filepath.Join(t.TempDir(), "Model")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bench{t, dir}
+}
+
+func (b bench) open() *models.Package {
+	b.Helper()
+	p, err := models.Open(b.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func noted(p *models.Package, text string) bool {
+	return slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, text) })
+}
+
+// The repository of Qwen3-0.6B as people cloned it in 2025: an empty config.json, scripts for four machines, weights for two chips, the
+// tokenizer folder of another model beside its own.
+func TestLegacyRepository(t *testing.T) {
+	b := newBench(t)
+	b.write("config.json", nil)
+	b.vendor("qwen3-0.6b-ax650/", "qwen3_p128_l%d_together.axmodel", 3, "qwen3_post.axmodel")
+	b.vendor("qwen3-0.6b-ax630c/", "qwen3_p128_l%d_together.axmodel", 4, "qwen3_post.axmodel")
+	for _, m := range []string{"axcl_aarch64", "axcl_x86", "ax650", "ax630c"} {
+		chip := "ax650"
+		if m == "ax630c" {
+			chip = m
+		}
+		b.write("run_qwen3_0.6b_int8_ctx_"+m+".sh", []byte("./main_"+m+" \\\n--template_filename_axmodel \"qwen3-0.6b-"+chip+"/qwen3_p128_l%d_together.axmodel\" \\\n--axmodel_num 3 \\\n"+
+			"--tokenizer_type 2 \\\n--url_tokenizer_model \"http://127.0.0.1:12345\" \\\n--filename_post_axmodel \"qwen3-0.6b-"+chip+"/qwen3_post.axmodel\" \\\n"+
+			"--filename_tokens_embed \"qwen3-0.6b-"+chip+"/model.embed_tokens.weight.bfloat16.bin\" \\\n--tokens_embed_num 20 \\\n--tokens_embed_size 8 \\\n--use_mmap_load_embed 1\n"))
+	}
+	for _, tok := range []string{"qwen2.5", "qwen3"} {
+		b.write(tok+"_tokenizer/tokenizer.json", []byte(`{"model": {"type": "BPE"}}`))
+		b.write(tok+"_tokenizer/tokenizer_config.json", []byte(`{}`))
+		b.write(tok+"_tokenizer/config.json", []byte(`{"model_type": "`+strings.Replace(tok, ".5", "", 1)+`", "num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 7, "max_position_embeddings": 24}`))
+	}
+	b.write("main_axcl_aarch64", make([]byte, 5000))
+	b.write("README.md", []byte("# Qwen3"))
+	b.write("post_config.json", []byte(`{"enable_temperature": false, "enable_top_k_sampling": true, "top_k": 1, "enable_top_p_sampling": false, "top_p": 0.8}`))
+	p := b.open()
+	if p.Layout != "E" || !strings.Contains(p.Source, "axcl") || p.TokenizerType != "Qwen3" || p.Family != "qwen3" {
+		t.Errorf("layout %s from %s, tokenizer type %s, family %s", p.Layout, p.Source, p.TokenizerType, p.Family)
+	}
+	var names []string
+	for _, l := range p.Facts {
+		names = append(names, l.Name)
+	}
+	if len(names) != 3 || names[0] != "qwen3-0.6b-ax650/qwen3_p128_l0_together.axmodel" {
+		t.Errorf("layers %v", names)
+	}
+	if !slices.Equal(p.Stops, []int32{7}) || p.Context != 24 {
+		t.Errorf("stops %v, context %d", p.Stops, p.Context)
+	}
+	if s := p.Sampling; *s.TopK != 1 || *s.Temperature != 1 || *s.TopP != 1 {
+		t.Errorf("sampling %+v", s)
+	}
+	i := p.Info()
+	if i.Heads != 4 || i.KVHeads != 2 || i.Quantization != "W8A16" || i.ParameterSize != "600M" || !i.Estimated {
+		t.Errorf("info %+v", i)
+	}
+	files := p.Files()
+	if slices.Contains(files, "main_axcl_aarch64") || slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "630") || strings.Contains(f, "qwen2.5") }) || !slices.Contains(files, "qwen3_tokenizer/tokenizer.json") {
+		t.Errorf("files %v", files)
+	}
+	if !noted(p, "config.json is empty") || !noted(p, "was a service") {
+		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+// Keys have aliases, booleans may be numbers, paths may begin in the folder above.
+func TestAliases(t *testing.T) {
+	b := newBench(t)
+	b.vendor("", "minicpm_p128_l%d_together.axmodel", 2, "minicpm_post.axmodel")
+	b.write("vit.axmodel", []byte(strings.Repeat("x", 2000)))
+	b.write("tokenizer.model", []byte("not opened here"))
+	b.write("config.json", []byte(`{"model_name": "m", "tokenizer_type": "Mini-CPM_4", "filename_tokenizer_model": "tokenizer.model", "template_filename_axmodel": "./Model/minicpm_p128_l%d_together.axmodel",
+		"axmodel_num": "2", "filename_post_axmodel": "Model/minicpm_post.axmodel", "filename_tokens_embed": "./model.embed_tokens.weight.bfloat16.bin", "tokens_embed_num": 20, "tokens_embed_size": 8,
+		"b_use_mmap_load_embed": 1, "b_use_mmap_load_layer": 0, "VLM_TYPE": "InternVL3", "filename_image_encoder_axmodedl": "vit.axmodel", "bos": 1, "eos": "0", "thinking_mode": "no_think",
+		"vision_width": 448, "devices": "0,1", "pad_token_id": 3, "kv_cache_slots": 4, "mem_guard_enable": 0, "system_prompt": "Be kind.", "unknown_key": {"a": [1]}}`))
+	p := b.open()
+	c := p.Config
+	type facts struct {
+		Type, Tokenizer, VLM, Width, Think, System string
+		MmapEmbed, MmapLayers, BOS, EOS, Guard     bool
+		Devices                                    []int
+		Pad                                        int32
+		Slots                                      int
+	}
+	got := facts{p.TokenizerType, c.Tokenizer, c.VisionType, c.Vision["vision_width"], string(c.Think), c.SystemPrompt, *c.MmapEmbed, *c.MmapLayers, *c.AddBOS, *c.AddEOS, *c.MemGuard, c.Devices, *c.PadID, c.CacheSlots}
+	want := facts{"Mini-CPM_4", "tokenizer.model", "InternVL3", "448", "false", "Be kind.", true, false, true, false, false, []int{0, 1}, 3, 4}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if !slices.Equal(p.Encoders, []string{"vit.axmodel"}) || !slices.Contains(p.Capabilities(), "vision") {
+		t.Errorf("encoders %v, capabilities %v", p.Encoders, p.Capabilities())
+	}
+}
+
+// Layers that are not all alike: Qwen3.5's linear attention by interval, by types under text_config, by tensors alone; Gemma's windows.
+func TestMixedFamilies(t *testing.T) {
+	linear := func(b bench, name string) {
+		o := axmodeltest.VendorLayer(8, 4, 1, 64, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8})
+		for i := range o.Groups { // a state instead of rows, a mask of ones over rows alone
+			g := &o.Groups[i]
+			g.Inputs[0].Shape, g.Inputs[1].Shape = []int{1, 6, 3}, []int{1, 2, 5, 5}
+			g.Outputs[0].Shape, g.Outputs[1].Shape = []int{1, 6, 3}, []int{1, 2, 5, 5}
+		}
+		b.write(name, o.Marshal())
+	}
+	kinds := func(p *models.Package) (out []string) {
+		for _, l := range p.Facts {
+			out = append(out, l.Kind)
+		}
+		return out
+	}
+	const tpl = "qwen3_5_text_p128_l%d_together.axmodel"
+	l, f, s := models.LinearAttention, models.FullAttention, models.SlidingAttention
+	for _, c := range []struct {
+		name, config string
+		want         []string
+	}{
+		{"interval", `{"model_name": "q", "tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `", "axmodel_num": 4, "full_attention_interval": 2}`, []string{l, f, l, f}},
+		{"types", `{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `", "text_config": {"layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"]}}`, []string{l, f, l, f}},
+		{"tensors", `{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `"}`, []string{l, f, l, f}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.vendor("", tpl, 4, "qwen3_5_text_post.axmodel")
+			linear(b, fmt.Sprintf(tpl, 0))
+			linear(b, fmt.Sprintf(tpl, 2))
+			b.write("config.json", []byte(c.config))
+			p := b.open()
+			if d := cmp.Diff(c.want, kinds(p)); d != "" {
+				t.Error(d)
+			}
+			if p.Family != "qwen35" || p.Shape.Cells != 31 || p.Info().Mixed != "2 full, 2 linear" {
+				t.Errorf("family %s, cells %d, %s", p.Family, p.Shape.Cells, p.Info().Mixed)
+			}
+			if c.name == "tensors" && !noted(p, "inferred from their tensors") {
+				t.Errorf("notes %q", p.Notes)
+			}
+		})
+	}
+	t.Run("windows and scale", func(t *testing.T) {
+		b := newBench(t)
+		b.vendor("", "gemma3_text_p128_l%d_together.axmodel", 2, "gemma3_text_post.axmodel")
+		row := make([]byte, 20*8*2)
+		for i := 0; i < len(row); i += 2 {
+			binary.LittleEndian.PutUint16(row[i:], 0x3f80)
+		}
+		b.write(table, row)
+		// The tokenizer folder's config.json holds what the vendor's leaves out.
+		b.write("tok/tokenizer.json", []byte("{}"))
+		b.write("tok/config.json", []byte(`{"model_type": "gemma3", "text_config": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16, "num_kv_shared_layers": 1}}`))
+		p := b.open()
+		if d := cmp.Diff([]string{s, f}, kinds(p)); d != "" {
+			t.Error(d)
+		}
+		if p.Facts[0].Window != 16 || p.Facts[1].Window != 0 || p.Facts[0].Shares || !p.Facts[1].Shares {
+			t.Errorf("facts %+v", p.Facts)
+		}
+		if m := p.Memory(); m.Cache != 2*2*31*4 {
+			t.Errorf("a layer that shares its K and V has none of its own: %d", m.Cache)
+		}
+		got := make([]uint16, 8)
+		if err := p.Embed.Row(got, 3); err != nil {
+			t.Fatal(err)
+		}
+		want := float32(math.Sqrt(8)) // 2.828, as bf16 2.828125
+		if f := math.Float32frombits(uint32(got[0]) << 16); math.Abs(float64(f-want)) > 0.01 {
+			t.Errorf("an embedding of 1 became %g, want %g", f, want)
+		}
+	})
+}
+
+// Embedding tables in every form give the same rows.
+func TestEmbeddings(t *testing.T) {
+	values := make([]float32, 20*8)
+	for i := range values {
+		values[i] = float32(i%16) / 4 * float32(1-i%2*2)
+	}
+	var b16, h16, f32 bytes.Buffer
+	for _, v := range values {
+		_ = binary.Write(&b16, binary.LittleEndian, uint16(math.Float32bits(v)>>16))
+		_ = binary.Write(&h16, binary.LittleEndian, float16.Fromfloat32(v).Bits())
+		_ = binary.Write(&f32, binary.LittleEndian, v)
+	}
+	head := func(descr string) string {
+		return "{'descr': " + descr + ", 'fortran_order': False, 'shape': (20, 8), }          \n"
+	}
+	for name, data := range map[string][]byte{
+		"e.bin": b16.Bytes(), "f2.npy": npy(head("'<f2'"), h16.Bytes()), "f4.npy": npy(head("'<f4'"), f32.Bytes()), "v2.npy": npy(head("'|V2'"), b16.Bytes()),
+		"bf.npy": npy(head("'bfloat16'"), b16.Bytes()), "u2.npy": npy(head("'<u2'"), b16.Bytes()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.vendor("", "l%d.axmodel", 1, "post.axmodel")
+			b.remove(table)
+			b.write("embed_"+name, data)
+			p := b.open()
+			if p.Vocab != 20 || p.Hidden != 8 {
+				t.Fatalf("%d × %d", p.Vocab, p.Hidden)
+			}
+			row := make([]uint16, 8)
+			for id := range int32(20) {
+				if err := p.Embed.Row(row, id); err != nil {
+					t.Fatal(err)
+				}
+				for i, v := range row {
+					if want := uint16(math.Float32bits(values[int(id)*8+i]) >> 16); v != want {
+						t.Fatalf("row %d: %04x at %d, want %04x", id, v, i, want)
+					}
+				}
+			}
+			for _, id := range []int32{-1, 20, math.MaxInt32, math.MinInt32} {
+				if err := p.Embed.Row(row, id); err == nil || !strings.Contains(err.Error(), "20 rows") {
+					t.Errorf("row %d: %v", id, err)
+				}
+			}
+			if err := p.Embed.Row(row[:7], 1); err == nil {
+				t.Error("a row into too little room")
+			}
+			if n := testing.AllocsPerRun(100, func() { _ = p.Embed.Row(row, 3) }); n != 0 {
+				t.Errorf("%v allocations a row", n)
+			}
+			// The same through a file system that cannot map.
+			q, err := models.OpenFS(plainFS{os.DirFS(b.dir)}, ".")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer q.Close()
+			other := make([]uint16, 8)
+			_, _ = p.Embed.Row(row, 7), q.Embed.Row(other, 7)
+			if !slices.Equal(row, other) || q.Digest() != p.Digest() {
+				t.Errorf("%v through another file system, want %v", other, row)
+			}
+		})
+	}
+}
+
+// plainFS hides that its files are the operating system's.
+type plainFS struct{ fs.FS }
+
+type plainFile struct {
+	fs.File
+	*bytes.Reader
+}
+
+func (f plainFile) Read(p []byte) (int, error) { return f.Reader.Read(p) }
+
+func (p plainFS) Open(name string) (fs.File, error) {
+	f, err := p.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if st, err := f.Stat(); err != nil || st.IsDir() {
+		return f, err
+	}
+	data, err := fs.ReadFile(p.FS, name)
+	return plainFile{f, bytes.NewReader(data)}, err
+}
+
+// Rows may be read from many goroutines while the package is closed under them: rows or ErrClosed, nothing else.
+func TestEmbeddingsClose(t *testing.T) {
+	b := newBench(t)
+	b.vendor("", "l%d.axmodel", 1, "post.axmodel")
+	p, err := models.Open(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			row := make([]uint16, 8)
+			for id := int32(0); ; id = (id + 1) % 20 {
+				if err := p.Embed.Row(row, id); err != nil {
+					if err != models.ErrClosed {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
+
+func TestEmbeddingPackage(t *testing.T) {
+	b := newBench(t)
+	b.vendor("", "qwen3_p128_l%d_together.axmodel", 2, "qwen3_post.axmodel")
+	b.write("qwen3_post.axmodel", axmodeltest.VendorHead(8, 8, 8, axcl.BF16, false).Marshal())
+	p := b.open()
+	if !p.Embedding || p.Pooling != "last" || !slices.Equal(p.Capabilities(), []string{"embedding"}) || !noted(p, "an embedding package") || !noted(p, "pooling is not given") {
+		t.Errorf("%v %s %v %q", p.Embedding, p.Pooling, p.Capabilities(), p.Notes)
+	}
+	b.write("1_Pooling/config.json", []byte(`{"word_embedding_dimension": 8, "pooling_mode_mean_tokens": true, "pooling_mode_lasttoken": false}`))
+	if q := b.open(); q.Pooling != "mean" {
+		t.Errorf("pooling %s", q.Pooling)
+	}
+}
+
+func TestSampling(t *testing.T) {
+	b := newBench(t)
+	b.vendor("", "l%d.axmodel", 1, "post.axmodel")
+	text := func(p *models.Package) string {
+		data, err := json.Marshal(p.Sampling)
+		b.must(err)
+		return string(data)
+	}
+	for _, c := range []struct{ post, gen, want string }{
+		{`{"enable_temperature": true, "temperature": 0.9, "enable_top_p_sampling": false, "top_p": 0.8, "enable_top_k_sampling": false, "top_k": 10, "enable_repetition_penalty": true, "repetition_penalty": 1.2, "penalty_window": 20}`, ``,
+			`{"Temperature":0.9,"TopK":0,"TopP":1,"MinP":null,"RepetitionPenalty":1.2,"PenaltyWindow":20,"FrequencyPenalty":null,"PresencePenalty":null,"Source":["post_config.json"]}`},
+		{`{"enable_temperature": false, "temperature": 0.9, "enable_top_p_sampling": false, "enable_top_k_sampling": false}`, ``,
+			`{"Temperature":0,"TopK":0,"TopP":1,"MinP":null,"RepetitionPenalty":null,"PenaltyWindow":null,"FrequencyPenalty":null,"PresencePenalty":null,"Source":["post_config.json"]}`},
+		{``, `{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": [5, 6]}`,
+			`{"Temperature":0.6,"TopK":20,"TopP":0.95,"MinP":null,"RepetitionPenalty":null,"PenaltyWindow":null,"FrequencyPenalty":null,"PresencePenalty":null,"Source":["generation_config.json"]}`},
+		{`{"temperature": 0.3, "frequency_penalty": 0.5}`, `{"do_sample": false, "top_k": 7, "min_p": 0.05, "repetition_penalty": 1.1}`,
+			`{"Temperature":0.3,"TopK":7,"TopP":null,"MinP":0.05,"RepetitionPenalty":1.1,"PenaltyWindow":null,"FrequencyPenalty":0.5,"PresencePenalty":null,"Source":["post_config.json","generation_config.json"]}`},
+		{``, ``, `{"Temperature":null,"TopK":null,"TopP":null,"MinP":null,"RepetitionPenalty":null,"PenaltyWindow":null,"FrequencyPenalty":null,"PresencePenalty":null,"Source":null}`},
+	} {
+		b.write("post_config.json", []byte(c.post))
+		b.write("generation_config.json", []byte(c.gen))
+		p := b.open()
+		if d := cmp.Diff(c.want, text(p)); d != "" {
+			t.Errorf("%s\n%s\n%s", c.post, c.gen, d)
+		}
+		if strings.Contains(c.gen, "eos") && !slices.Equal(p.Stops, []int32{5, 6}) {
+			t.Errorf("stops %v", p.Stops)
+		}
+	}
+}
+
+// A folder of a Hugging Face cache, where files are links beside the snapshot, opens at the repository's level.
+func TestHubCache(t *testing.T) {
+	b := newBench(t)
+	b.must(modelstest.Write(b.dir, "A"))
+	list, err := os.ReadDir(b.dir)
+	b.must(err)
+	b.must(os.MkdirAll(b.path("snapshots/0123"), 0o755))
+	b.must(os.MkdirAll(b.path("blobs"), 0o755))
+	for i, e := range list {
+		b.rename(e.Name(), fmt.Sprintf("blobs/%040d", i))
+		b.link(fmt.Sprintf("../../blobs/%040d", i), "snapshots/0123/"+e.Name())
+	}
+	p := b.open()
+	if p.Layout != "B" || p.Vocab != 320 {
+		t.Errorf("layout %s", p.Layout)
+	}
+	if real, err := os.Stat(p.Layers[0]); err != nil || !real.Mode().IsRegular() || !strings.Contains(p.Layers[0], "blobs") {
+		t.Errorf("layer %q, %v", p.Layers[0], err)
+	}
+}
+
+// A change on disk is seen by size or time; a copy is the same package.
+func TestChanged(t *testing.T) {
+	b := newBench(t)
+	b.must(modelstest.Write(b.dir, "A"))
+	p := b.open()
+	other := newBench(t)
+	b.must(os.CopyFS(filepath.Join(other.dir, "copy"), os.DirFS(b.dir)))
+	q, err := models.Open(filepath.Join(other.dir, "copy"))
+	b.must(err)
+	defer q.Close()
+	if p.Digest() != q.Digest() || p.Changed() || q.Changed() {
+		t.Errorf("%s and %s, changed %v and %v", p.Digest(), q.Digest(), p.Changed(), q.Changed())
+	}
+	b.must(os.Chtimes(b.path(layer1), time.Time{}, time.Unix(1, 0)))
+	if !p.Changed() {
+		t.Error("another time is no change")
+	}
+	b.remove(layer1)
+	if !p.Changed() {
+		t.Error("a missing file is no change")
+	}
+}
+
+//go:embed doc.go
+var embedded embed.FS
+
+func TestMaterialize(t *testing.T) {
+	cache := filepath.Join(t.TempDir(), "cache")
+	var dirs [8]string
+	var wg sync.WaitGroup
+	for i := range dirs {
+		wg.Go(func() {
+			var err error
+			if dirs[i], err = models.Materialize(embedded, cache); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, d := range dirs {
+		if d != dirs[0] {
+			t.Errorf("%s and %s", d, dirs[0])
+		}
+	}
+	file := filepath.Join(dirs[0], "doc.go")
+	want, err := embedded.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("rotten"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := models.Materialize(embedded, cache); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("a rotten file was not replaced: %q, %v", got, err)
+	}
+	left, err := os.ReadDir(cache)
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func ExampleOpen() {
+	p, err := models.Open("../testdata/packages/E")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer p.Close()
+	fmt.Println(p.Family, len(p.Layers), "layers,", p.Vocab, "tokens, context", p.Context)
+	fmt.Println(p.Notes[0][:24])
+	// Output:
+	// qwen3 2 layers, 320 tokens, context 64
+	// config.json is empty: th
+}
