@@ -134,6 +134,9 @@ type Model struct {
 	path string // of the manifest; empty for a package in place that has none
 }
 
+// BuiltinName is the full name of the built-in package this model is, or was made from; empty for any other.
+func (m *Model) BuiltinName() string { return m.m.Axle.Builtin }
+
 // Managed says whether the model can be deleted: packages found in place and built-in ones cannot.
 func (m *Model) Managed() bool { return m.path != "" }
 
