@@ -204,6 +204,12 @@ func (l *library) missing() []string {
 	}
 }
 
+func (l *library) symbol(name string) unsafe.Pointer {
+	s := C.CString(name)
+	defer C.free(unsafe.Pointer(s))
+	return C.axn_symbol(l.c, s)
+}
+
 // Open opens device number index in the library's list: 0 is the first card. On board there is only 0. An index that is no position in the
 // list but a card's PCIe bus number means that card.
 //
@@ -292,7 +298,7 @@ func (l *library) open(index int) (_ *device, err error) {
 	if index < 0 || index >= len(ids) {
 		if d.index = slices.Index(ids, int32(index)); d.index < 0 {
 			if len(ids) == 0 {
-				return nil, fmt.Errorf("axcl: %w: %s sees no card: is it seated and powered? see `lspci` and `dmesg`", axcl.ErrNoDevice, l.path)
+				return nil, noCard(l)
 			}
 			return nil, fmt.Errorf("axcl: %w: there is no card %d; the library lists %d, numbered from 0", axcl.ErrNoDevice, index, len(ids))
 		}
@@ -313,6 +319,10 @@ func (l *library) open(index int) (_ *device, err error) {
 	d.findBus()
 	born(d)
 	return d, nil
+}
+
+func noCard(l *library) error {
+	return fmt.Errorf("axcl: %w: %s sees no card: is it seated and powered? `axle doctor` says more", axcl.ErrNoDevice, l.path)
 }
 
 // explain adds to a failed initialisation what the machine shows: most often that the driver is not there.

@@ -166,6 +166,7 @@ const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
 const char *axn_absent(const axn_lib *, uint32_t n); // the nth optional call that is not there; NULL: no more
 const char *axn_library_file(const axn_lib *);      // where the loader found it
+void *axn_symbol(const axn_lib *, const char *name); // anything else it exports; NULL: nothing of that name
 
 // table.c: what both tables share.
 int axn_fail(axn_card *, int kind, const char *op, int32_t code, bool mild);

@@ -91,3 +91,8 @@ const char *axn_library_file(const axn_lib *lib) {
     void *symbol = dlsym(lib->handle, lib->axcl.axclInit ? "axclInit" : "AX_ENGINE_Init");
     return dladdr(symbol, &found) ? found.dli_fname : "";
 }
+
+void *axn_symbol(const axn_lib *lib, const char *name) {
+    void *found = dlsym(lib->handle, name);
+    return found || !lib->sys ? found : dlsym(lib->sys, name);
+}

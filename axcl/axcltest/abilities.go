@@ -1,0 +1,105 @@
+package axcltest
+
+import (
+	"context"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Abilities are what a card may or may not do beyond a row at a time, as the scripts show it.
+type Abilities struct {
+	Chunk   bool // prefill calls that are not full give what their rows give alone
+	Mixed   bool // rows of one call may have unrelated positions, cells and masks
+	Scatter bool // a sequence's cells may be any, in any order
+	Place   bool // a decode row's K and V are stored in place, without copies
+}
+
+// Try plays every script on a loaded model, together and with each row alone, and says what the card lacks in plain words. It needs no
+// other card to compare with. embed gives a hidden row for a number; rows of real tokens make the sharpest test. The error is Run's.
+func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []string, err error) {
+	a = Abilities{Chunk: true, Mixed: true, Scatter: true, Place: m.Shape().Place}
+	for _, sc := range scripts(m.Shape()) {
+		alone := sc
+		if sc.ability == "scatter" {
+			alone = inOrder(sc)
+		}
+		want, err := play(m, alone, true, embed)
+		if err != nil {
+			return Abilities{}, nil, err
+		}
+		got, err := play(m, sc, false, embed)
+		if err != nil {
+			return Abilities{}, nil, err
+		}
+		diff := differ(got, want)
+		if diff == "" {
+			continue
+		}
+		lacks = append(lacks, sc.name+": "+diff)
+		switch sc.ability {
+		case "chunk":
+			a.Chunk = false
+		case "mixed":
+			a.Mixed = false
+		case "scatter":
+			a.Scatter = false
+		default:
+			a.Chunk, a.Mixed = false, false
+		}
+	}
+	return a, lacks, nil
+}
+
+// inOrder is the script with its cells renumbered in the order they are written.
+func inOrder(sc script) script {
+	at := map[uint32]uint32{}
+	out := script{name: sc.name, ability: sc.ability}
+	for _, rows := range sc.passes {
+		var next []row
+		for _, x := range rows {
+			at[x.cell] = uint32(len(at))
+			x.cell = at[x.cell]
+			x.cells = append([]uint32(nil), x.cells...)
+			for i, c := range x.cells {
+				x.cells[i] = at[c]
+			}
+			next = append(next, x)
+		}
+		out.passes = append(out.passes, next)
+	}
+	return out
+}
+
+// CheckPackage loads a vendor's model and requires of the card what every card must do: the result of a pass does not change when it is
+// made again, with rows placed or copied. What the card may lack is logged, not held against it.
+func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int, token uint64) []uint16) Abilities {
+	t.Helper()
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	s := m.Shape()
+	t.Logf("%d layers, hidden %d, K and V %d, %d cells, %d shape groups, %d outputs", s.Layers, s.Hidden, s.KV, s.Cells, len(s.Groups), s.Out)
+	row := func(token uint64) []uint16 { return embed(s.Hidden, token) }
+	sc := script{name: "decode", passes: prompt(100, 0, min(16, s.Cells), 1, func(i int) uint32 { return uint32(i) })}
+	var runs [2][][]result
+	for i := range runs {
+		if runs[i], err = play(m, sc, false, row); err != nil {
+			t.Fatalf("%s: %v", sc.name, err)
+		}
+	}
+	if diff := differ(runs[1], runs[0]); diff != "" {
+		t.Errorf("the same rows give something else the second time: %s", diff)
+	}
+	a, lacks, err := Try(m, row)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for _, l := range lacks {
+		t.Logf("not used on this card: %s", l)
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	return a
+}

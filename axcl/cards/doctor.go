@@ -1,0 +1,298 @@
+package cards
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Library is what one of the vendor's libraries says without a card being opened.
+type Library struct {
+	Kind    string      // "axcl" or "axengine"
+	Path    string      // empty when there is none
+	Version string      // empty when it does not say
+	Missing []string    // optional calls it lacks
+	Devices []axcl.Info // the cards it lists
+	// Simulated: it is axle's own simulated card, which computes the software card's models.
+	Simulated bool
+	Err       error // why no card can be used; nil when one can be tried
+}
+
+// Libraries asks both libraries. Without cgo each says so.
+func Libraries() []Library { return []Library{look("axcl"), look("axengine")} }
+
+// State of a Finding.
+type State string
+
+// States, best first.
+const (
+	OK      State = "ok"
+	Note    State = "note"    // worth knowing, nothing is broken
+	Problem State = "problem" // keeps a card from being used
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// Link is a card's place on the PCIe bus, from sysfs.
+type Link struct {
+	Bus      string `json:"bus"`
+	Width    string `json:"width"` // lanes
+	Speed    string `json:"speed"`
+	MaxWidth string `json:"max_width"`
+	MaxSpeed string `json:"max_speed"`
+	Lost     bool   `json:"lost"` // the card does not answer
+}
+
+// Report is what is known about the cards of this machine.
+type Report struct {
+	Kernel    string
+	CMATotal  int64 // bytes; 0: none or not known
+	CMAFree   int64
+	Links     []Link // Axera devices on the bus, by address
+	Libraries []Library
+	Findings  []Finding
+	Usable    bool // some card can be used
+}
+
+const axeraVendor = "0x1f4b"
+
+// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it.
+func Examine(root fs.FS, libs []Library) Report {
+	r := Report{Libraries: libs, Kernel: text(root, "proc/sys/kernel/osrelease")}
+	r.CMATotal, r.CMAFree = meminfo(root, "CmaTotal"), meminfo(root, "CmaFree")
+	devices, _ := fs.Glob(root, "sys/bus/pci/devices/*/vendor")
+	for _, v := range devices {
+		dir := path.Dir(v)
+		id := text(root, v)
+		if id != axeraVendor && !(id == "0xffff" && listed(libs, path.Base(dir))) {
+			continue
+		}
+		r.Links = append(r.Links, Link{Bus: path.Base(dir), Width: text(root, dir+"/current_link_width"), Speed: text(root, dir+"/current_link_speed"),
+			MaxWidth: text(root, dir+"/max_link_width"), MaxSpeed: text(root, dir+"/max_link_speed"), Lost: id == "0xffff"})
+	}
+	for _, l := range libs {
+		if l.Err == nil && len(l.Devices) > 0 {
+			r.Usable = true
+		}
+	}
+	for _, l := range libs {
+		// A machine has one of the two. The on-board library is only worth a word where it is, or where nothing else works.
+		if l.Kind == "axengine" && l.Path == "" && errors.Is(l.Err, axcl.ErrNoDevice) && (r.Usable || len(r.Links) > 0) {
+			continue
+		}
+		r.library(l)
+		if l.Kind == "axcl" {
+			r.driver(root, l)
+		}
+		for _, d := range l.Devices {
+			r.device(d)
+		}
+	}
+	r.links()
+	r.cma()
+	return r
+}
+
+func (r *Report) add(name string, s State, text, fix string) {
+	r.Findings = append(r.Findings, Finding{name, s, text, fix})
+}
+
+func (r *Report) library(l Library) {
+	name, fix := "AXCL runtime", "install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
+	if l.Kind == "axengine" {
+		name, fix = "on-board engine", "only boards whose own CPU is the AX650's have it; name the library in AXLE_AXENGINE_LIB if it is elsewhere"
+	}
+	if l.Path == "" {
+		r.add(name, Problem, reason(l.Err), fix)
+		return
+	}
+	version := "version unknown"
+	if l.Version != "" {
+		version = "version " + strings.TrimPrefix(strings.TrimPrefix(l.Version, "V"), "v")
+	}
+	if l.Err == nil {
+		r.add(name, OK, l.Path+", "+version, "")
+	} else {
+		r.add(name, Problem, fmt.Sprintf("%s, %s: %s", l.Path, version, reason(l.Err)), fixFor(l.Err))
+	}
+	if len(l.Missing) > 0 {
+		r.add(name+", optional calls", Note, "lacks "+strings.Join(l.Missing, ", "), "nothing depends on them; newer runtimes have them")
+	}
+}
+
+// fixFor says what to do about an error of the library.
+func fixFor(err error) string {
+	var e *axcl.Error
+	switch {
+	case errors.Is(err, axcl.ErrMemory):
+		return "another process holds the card's memory, or one died: stop it, or wait and try again; reboot the machine if the memory stays taken"
+	case errors.Is(err, axcl.ErrTimeout), errors.Is(err, axcl.ErrLost):
+		return "the card does not answer: stop every program that uses it; if that does not help, turn the power off and on (a reboot may not be enough)"
+	case errors.As(err, &e) && e.Code&0xffff == 0x0181:
+		return "the card is seen but does not answer: check that firmware and driver come from the same release, and the power supply (27 W on a Raspberry Pi 5)"
+	}
+	return "see the driver and the link below"
+}
+
+func (r *Report) driver(root fs.FS, l Library) {
+	if _, err := fs.Stat(root, "dev/axcl_host"); err == nil {
+		r.add("driver", OK, "/dev/axcl_host is there", "")
+		return
+	}
+	if l.Err == nil && len(l.Devices) > 0 {
+		r.add("driver", Note, "/dev/axcl_host is missing, and yet the library lists a card", "")
+		return
+	}
+	if l.Path == "" && len(r.Links) == 0 {
+		return // the library's finding says it all
+	}
+	state := Problem
+	if r.Usable {
+		state = Note
+	}
+	modules := "lib/modules/" + r.Kernel
+	switch {
+	case len(r.Links) == 0:
+		r.add("driver", state, "/dev/axcl_host is missing, and no Axera device is on the PCIe bus",
+			"check that the card is seated and has power; on a Raspberry Pi 5 put dtparam=pciex1 into /boot/firmware/config.txt (some boards also need dtoverlay=pciex1-compat-pi5,no-mip), update the EEPROM (sudo rpi-eeprom-update -a) and use a 27 W supply; then lspci must list it")
+	case exists(root, "sys/module/axcl_host"):
+		r.add("driver", state, "the driver is loaded and /dev/axcl_host is missing", "see `sudo dmesg | grep -i axcl`: firmware and driver may be of different releases, or the card did not start")
+	case hasModule(root, modules):
+		r.add("driver", state, "the driver is built for kernel "+r.Kernel+" and not loaded", "sudo modprobe axcl_host")
+	case exists(root, modules+"/build"):
+		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel, "sudo dkms autoinstall, then sudo modprobe axcl_host")
+	default:
+		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel+", and the kernel's headers are missing", "sudo apt install linux-headers-"+r.Kernel+" (on Raspberry Pi OS: linux-headers-rpi-2712), sudo dkms autoinstall, sudo modprobe axcl_host")
+	}
+}
+
+// hasModule looks where DKMS and the vendor's package put the module.
+func hasModule(root fs.FS, modules string) bool {
+	for _, pattern := range []string{"/updates/dkms/axcl_host.ko*", "/extra/axcl_host.ko*", "/updates/axcl_host.ko*", "/axcl/axcl_host.ko*", "/kernel/drivers/*/axcl_host.ko*"} {
+		if m, _ := fs.Glob(root, modules+pattern); len(m) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Report) device(d axcl.Info) {
+	parts := []string{d.Name}
+	if d.Bus != "" {
+		parts = append(parts, d.Bus)
+	}
+	if !math.IsNaN(d.Temperature) {
+		parts = append(parts, fmt.Sprintf("%.0f °C", d.Temperature))
+	}
+	if d.TotalCMM > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d MiB for models free", d.FreeCMM>>20, d.TotalCMM>>20))
+	}
+	if d.TotalMem > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %d MiB of its own Linux free", d.FreeMem>>20, d.TotalMem>>20))
+	}
+	if !math.IsNaN(d.NPULoad) {
+		parts = append(parts, fmt.Sprintf("NPU %.0f %%, CPU %.0f %%", d.NPULoad, d.CPULoad))
+	}
+	if d.Firmware != "" {
+		parts = append(parts, "firmware "+d.Firmware)
+	}
+	r.add(d.ID, OK, strings.Join(parts, ", "), "")
+	switch {
+	case d.Temperature >= 100:
+		r.add(d.ID+", heat", Problem, fmt.Sprintf("%.0f °C: the server admits no work above 100 °C, and the card resets itself at 120 °C", d.Temperature), "give it a heat sink and moving air")
+	case d.Temperature >= 85:
+		r.add(d.ID+", heat", Note, fmt.Sprintf("%.0f °C is warm: from 100 °C on the server admits no work", d.Temperature), "give it a heat sink and moving air")
+	}
+	if d.TotalCMM > 0 && d.TotalCMM-d.FreeCMM > 256<<20 {
+		r.add(d.ID+", memory", Note, fmt.Sprintf("%d MiB are taken", (d.TotalCMM-d.FreeCMM)>>20), "another process uses the card, or one died and the driver has not noticed yet")
+	}
+}
+
+func (r *Report) links() {
+	for _, l := range r.Links {
+		text := fmt.Sprintf("%s: ×%s at %s", l.Bus, or(l.Width, "?"), or(l.Speed, "unknown speed"))
+		switch {
+		case l.Lost:
+			r.Usable = false
+			r.add("PCIe link", Problem, l.Bus+": the card no longer answers on the bus", "turn the power off and on; if it happens again, look at power supply, cable and heat")
+		case l.MaxSpeed != "" && l.Speed != "" && gigatransfers(l.Speed) < min(gigatransfers(l.MaxSpeed), 5):
+			r.add("PCIe link", Note, text+"; the card can do "+l.MaxSpeed, "reseat card and cable; on a Raspberry Pi 5 the slot runs at 5.0 GT/s (Gen 2) without further settings")
+		default:
+			r.add("PCIe link", OK, text, "")
+		}
+	}
+}
+
+func (r *Report) cma() {
+	if r.CMATotal == 0 || len(r.Links) == 0 && !r.Usable {
+		return
+	}
+	text := fmt.Sprintf("%d MiB for contiguous buffers on this machine (CMA), %d MiB free", r.CMATotal>>20, r.CMAFree>>20)
+	if r.CMAFree < 24<<20 {
+		r.add("CMA", Note, text, "large pinned buffers may not fit: put cma=128M on the kernel's command line (/boot/firmware/cmdline.txt on a Raspberry Pi) and reboot")
+		return
+	}
+	r.add("CMA", OK, text, "")
+}
+
+func listed(libs []Library, bus string) bool {
+	for _, l := range libs {
+		for _, d := range l.Devices {
+			if d.Bus == bus {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func text(root fs.FS, name string) string {
+	b, err := fs.ReadFile(root, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func exists(root fs.FS, name string) bool {
+	_, err := fs.Stat(root, name)
+	return err == nil
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// gigatransfers reads the kernel's "5.0 GT/s PCIe".
+func gigatransfers(s string) float64 {
+	num, _, _ := strings.Cut(s, " ")
+	f, _ := strconv.ParseFloat(num, 64)
+	return f
+}
+
+// meminfo reads a line of /proc/meminfo, in bytes; 0 where there is none.
+func meminfo(root fs.FS, key string) int64 {
+	for line := range strings.SplitSeq(text(root, "proc/meminfo"), "\n") {
+		k, v, _ := strings.Cut(line, ":")
+		if k == key {
+			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/models"
+)
+
+func init() { register(newDoctorCmd) }
+
+func newDoctorCmd() *cobra.Command {
+	var asJSON, conformance bool
+	var device, model string
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for cards, say what is wrong and what to do about it",
+		Long: "Look for the vendor's libraries, the driver and the cards, say what is wrong and what to do about it.\n" +
+			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d := examine(device)
+			if conformance && d.OK {
+				d.conform(device, model)
+			}
+			out := cmd.OutOrStdout()
+			if asJSON {
+				enc := json.NewEncoder(out)
+				enc.SetIndent("", "  ")
+				if err := enc.Encode(d); err != nil {
+					return err
+				}
+			} else {
+				d.print(out)
+			}
+			if !d.OK {
+				return &exitError{code: 1}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
+	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
+	f.StringVar(&model, "model", "", "with --conformance: a model folder to run it with (a vendor's card needs a vendor's model)")
+	return c
+}
+
+// diagnosis is what doctor prints; its JSON form is for programs.
+type diagnosis struct {
+	OK          bool            `json:"ok"`
+	Device      string          `json:"device,omitempty"` // the one that was opened
+	Why         string          `json:"why"`
+	Kernel      string          `json:"kernel,omitempty"`
+	CMATotal    int64           `json:"cma_total"`
+	CMAFree     int64           `json:"cma_free"`
+	Libraries   []libraryJSON   `json:"libraries"`
+	Devices     []deviceJSON    `json:"devices"`
+	Links       []cards.Link    `json:"links"`
+	Findings    []cards.Finding `json:"findings"`
+	Conformance []checkJSON     `json:"conformance,omitempty"`
+	Abilities   *abilitiesJSON  `json:"abilities,omitempty"`
+}
+
+type libraryJSON struct {
+	Kind    string   `json:"kind"`
+	Path    string   `json:"path"`
+	Version string   `json:"version"`
+	Missing []string `json:"missing"`
+	Error   string   `json:"error,omitempty"`
+	// Simulated: axle's own simulated card behind the vendor's interface.
+	Simulated bool `json:"simulated,omitempty"`
+}
+
+type deviceJSON struct {
+	ID          string   `json:"id"`
+	Kind        string   `json:"kind"`
+	Name        string   `json:"name"`
+	Bus         string   `json:"bus,omitempty"`
+	Firmware    string   `json:"firmware,omitempty"`
+	Temperature *float64 `json:"temperature"` // °C; null when unknown, as the loads
+	TotalCMM    int64    `json:"cmm_total"`
+	FreeCMM     int64    `json:"cmm_free"`
+	TotalMem    int64    `json:"memory_total"`
+	FreeMem     int64    `json:"memory_free"`
+	NPULoad     *float64 `json:"npu_load"`
+	CPULoad     *float64 `json:"cpu_load"`
+}
+
+type checkJSON struct {
+	Name string   `json:"name"`
+	OK   bool     `json:"ok"`
+	Log  []string `json:"log,omitempty"`
+}
+
+type abilitiesJSON struct {
+	Chunk   bool `json:"short_chunks"`
+	Mixed   bool `json:"mixed_rows"`
+	Scatter bool `json:"scattered_cells"`
+	Place   bool `json:"rows_in_place"`
+}
+
+func known(f float64) *float64 {
+	if math.IsNaN(f) {
+		return nil
+	}
+	return &f
+}
+
+func deviceOf(i axcl.Info) deviceJSON {
+	return deviceJSON{ID: i.ID, Kind: i.Kind, Name: i.Name, Bus: i.Bus, Firmware: i.Firmware, Temperature: known(i.Temperature), TotalCMM: i.TotalCMM, FreeCMM: i.FreeCMM,
+		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
+}
+
+// examine looks at the machine and opens the device once.
+func examine(device string) *diagnosis {
+	d := &diagnosis{Libraries: []libraryJSON{}, Devices: []deviceJSON{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
+	var libs []cards.Library
+	for _, l := range cards.Libraries() {
+		if want := kindOf(device); want == "" || want == l.Kind {
+			libs = append(libs, l)
+		}
+	}
+	r := cards.Examine(os.DirFS("/"), libs)
+	d.Kernel, d.CMATotal, d.CMAFree = r.Kernel, r.CMATotal, r.CMAFree
+	d.Links, d.Findings = append(d.Links, r.Links...), append(d.Findings, r.Findings...)
+	for _, l := range r.Libraries {
+		x := libraryJSON{Kind: l.Kind, Path: l.Path, Version: l.Version, Missing: append([]string{}, l.Missing...), Simulated: l.Simulated}
+		if l.Err != nil {
+			x.Error = l.Err.Error()
+		}
+		d.Libraries = append(d.Libraries, x)
+		for _, i := range l.Devices {
+			d.Devices = append(d.Devices, deviceOf(i))
+		}
+	}
+	d.open(device)
+	return d
+}
+
+// kindOf is the library a device spec is about; empty for auto.
+func kindOf(device string) string {
+	kind, _, _ := strings.Cut(device, ":")
+	if kind == "auto" {
+		return ""
+	}
+	return kind
+}
+
+func (d *diagnosis) open(device string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dev, why, err := cards.Open(device)
+	if err != nil {
+		d.Why = err.Error()
+		d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: d.Why, Fix: "see above"})
+		return
+	}
+	d.Why = why
+	i, err := dev.Info()
+	if err == nil {
+		d.Device = i.ID
+		if i.Kind == "soft" {
+			d.Devices = append(d.Devices, deviceOf(i))
+		}
+	}
+	if cerr := dev.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: err.Error(), Fix: "the card was opened and does not answer as it should: turn the power off and on"})
+		return
+	}
+	// The software card is an answer only where it was asked for.
+	d.OK = i.Kind != "soft" || kindOf(device) == "soft"
+}
+
+// reporter is a test that doctor runs.
+type reporter struct {
+	checkJSON
+	dirs []string
+}
+
+type failed struct{}
+
+func (r *reporter) Helper()                        {}
+func (r *reporter) Logf(format string, a ...any)   { r.Log = append(r.Log, fmt.Sprintf(format, a...)) }
+func (r *reporter) Errorf(format string, a ...any) { r.OK = false; r.Logf(format, a...) }
+func (r *reporter) Fatalf(format string, a ...any) { r.Errorf(format, a...); panic(failed{}) }
+
+func (r *reporter) TempDir() string {
+	dir, err := os.MkdirTemp("", "axle-doctor-")
+	if err != nil {
+		r.Fatalf("%v", err)
+	}
+	r.dirs = append(r.dirs, dir)
+	return dir
+}
+
+func (d *diagnosis) check(name string, f func(t axcltest.TB)) {
+	r := &reporter{checkJSON: checkJSON{Name: name, OK: true}}
+	func() {
+		defer func() {
+			for _, dir := range r.dirs {
+				os.RemoveAll(dir)
+			}
+			if x := recover(); x != nil && x != (failed{}) {
+				panic(x)
+			}
+		}()
+		f(r)
+	}()
+	d.Conformance = append(d.Conformance, r.checkJSON)
+	d.OK = d.OK && r.OK
+}
+
+// conform runs the suite: with a model of the user's, or on a card that computes the software card's models with small ones made for it.
+func (d *diagnosis) conform(device, model string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	open := func() (axcl.Device, error) {
+		dev, _, err := cards.Open(device)
+		return dev, err
+	}
+	if model == "" {
+		if !d.computesOurs() {
+			d.OK = false
+			d.Conformance = append(d.Conformance, checkJSON{Name: "suite", Log: []string{"a vendor's card runs only models compiled for it: name one with --model DIR"}})
+			return
+		}
+		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
+			d.check(c.Name, c.Run)
+		}
+		return
+	}
+	d.check("model "+model, func(t axcltest.TB) {
+		p, err := models.Open(model)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		defer p.Close()
+		dev, err := open()
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		defer dev.Close()
+		a := axcltest.CheckPackage(t, dev, axcl.LoadSpec{Layers: p.Layers, Head: p.Head}, func(hidden int, token uint64) []uint16 {
+			row := make([]uint16, hidden)
+			if err := p.Embed.Row(row, int32(token%uint64(max(p.Vocab, 1)))); err != nil {
+				t.Fatalf("%v", err)
+			}
+			return row
+		})
+		d.Abilities = &abilitiesJSON{a.Chunk, a.Mixed, a.Scatter, a.Place}
+	})
+}
+
+// computesOurs: the opened device is the software card or the simulated one.
+func (d *diagnosis) computesOurs() bool {
+	for _, l := range d.Libraries {
+		if strings.HasPrefix(d.Device, l.Kind) {
+			return l.Simulated
+		}
+	}
+	return d.Device == "soft"
+}
+
+func (d *diagnosis) print(w io.Writer) {
+	marks := map[cards.State]string{cards.OK: "ok     ", cards.Note: "note   ", cards.Problem: "PROBLEM"}
+	if d.Kernel != "" {
+		fmt.Fprintf(w, "%s %s %s\n", "        kernel", d.Kernel, runtime.GOARCH)
+	}
+	for _, f := range d.Findings {
+		fmt.Fprintf(w, "%s %s: %s\n", marks[f.State], f.Name, f.Text)
+		if f.Fix != "" {
+			fmt.Fprintf(w, "        -> %s\n", f.Fix)
+		}
+	}
+	for _, c := range d.Conformance {
+		mark := "ok     "
+		if !c.OK {
+			mark = "PROBLEM"
+		}
+		fmt.Fprintf(w, "%s conformance: %s\n", mark, c.Name)
+		for _, l := range c.Log {
+			fmt.Fprintf(w, "        %s\n", l)
+		}
+	}
+	if a := d.Abilities; a != nil {
+		fmt.Fprintf(w, "        short chunks %t, mixed rows %t, scattered cells %t, rows in place %t\n", a.Chunk, a.Mixed, a.Scatter, a.Place)
+	}
+	switch {
+	case d.OK:
+		fmt.Fprintf(w, "\n%s can be used: %s.\n", d.Device, d.Why)
+	case len(d.Conformance) > 0:
+		fmt.Fprintf(w, "\n%s does not do what it must.\n", d.Device)
+	case d.Device == "soft":
+		fmt.Fprintf(w, "\nNo card can be used; axle runs on the software card (--device soft).\n")
+	default:
+		fmt.Fprintf(w, "\nNo card can be used.\n")
+	}
+}
