@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/models"
+)
+
+func init() { register(newCompileCmd) }
+
+func newCompileCmd() *cobra.Command {
+	var o compile.Options
+	var history string
+	cmd := &cobra.Command{
+		Use:   "compile --from HF_DIR --out DIR",
+		Short: "Make a package for the software card from a Hugging Face checkpoint",
+		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a Qwen2, Qwen3, Llama or
+Gemma-3 model. The package has the vendor's layout, so that everything but the card itself works as with the vendor's models; the NPU does not
+run it.`,
+		Example: "  axle compile --from ~/Qwen3-0.6B --out ~/models/qwen3-0.6b --quant int8",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.From == "" || o.Out == "" {
+				return usageError("compile needs --from and --out; see 'axle compile --help'")
+			}
+			if !cmd.Flags().Changed("context") {
+				o.Context = 0
+			} else if o.Context == 0 {
+				return usageError("--context must be at least 1")
+			}
+			if o.Chunk == 0 {
+				return usageError("--chunk must be at least 1")
+			}
+			if cmd.Flags().Changed("history") {
+				o.History = []int{}
+				for _, s := range strings.Split(history, ",") {
+					n, err := strconv.Atoi(strings.TrimSpace(s))
+					if err != nil || n < 0 {
+						return usageError("--history: %q is not a number of cache rows", s)
+					}
+					o.History = append(o.History, n)
+				}
+			}
+			o.Tool = "axle compile " + version
+			if len(o.Tool) > 64 {
+				o.Tool = o.Tool[:64]
+			}
+			bar := &compileBar{w: cmd.ErrOrStderr(), start: time.Now()}
+			if f, ok := bar.w.(*os.File); ok {
+				bar.live = term.IsTerminal(int(f.Fd()))
+			}
+			o.Progress = bar.show
+			r, err := compile.Run(cmd.Context(), o)
+			bar.end()
+			if err != nil {
+				return err
+			}
+			for _, n := range r.Notes {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note:", n)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d layers, %s, in %v\n", r.Dir, r.Layers, models.HumanBytes(r.Bytes), time.Since(bar.start).Round(time.Second/10))
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.From, "from", "", "the checkpoint's folder")
+	f.StringVar(&o.Out, "out", "", "the package's folder; must not exist, or be empty")
+	f.IntVar(&o.Context, "context", 2047, "cache rows; a model with a shorter sliding window gets that, unless you say")
+	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
+	f.StringVar(&history, "history", "0,256,512,1024,1536,2048", "cache rows that the prefill groups see; by default those below the context")
+	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16 or int8")
+	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
+	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
+	return cmd
+}
+
+// compileBar shows how far a compilation is: one line that changes on a terminal, a line every ten per cent elsewhere.
+type compileBar struct {
+	w     io.Writer
+	live  bool
+	start time.Time
+	last  time.Time
+	tenth int64
+	dirty bool
+}
+
+func (b *compileBar) show(p compile.Progress) {
+	now := time.Now()
+	tenth := p.Done * 10 / max(p.Total, 1)
+	if b.live && now.Sub(b.last) < 100*time.Millisecond && p.Done < p.Total || !b.live && tenth == b.tenth {
+		return
+	}
+	b.last, b.tenth = now, tenth
+	eta := time.Duration(float64(now.Sub(b.start)) * float64(p.Total-p.Done) / float64(max(p.Done, 1))).Round(time.Second)
+	line := fmt.Sprintf("%3d%%  %s of %s  %v left  %s", p.Done*100/max(p.Total, 1), models.HumanBytes(p.Done), models.HumanBytes(p.Total), eta, p.File)
+	if b.live {
+		fmt.Fprintf(b.w, "\r\033[K%.78s", line)
+		b.dirty = true
+	} else {
+		fmt.Fprintln(b.w, line)
+	}
+}
+
+func (b *compileBar) end() {
+	if b.dirty {
+		fmt.Fprint(b.w, "\r\033[K")
+	}
+}
