@@ -33,13 +33,11 @@ type device struct {
 	closed bool
 }
 
-// ready is the first thing every call asks.
+// ready is the first thing every call asks. Whether the thread is the owner's is asked in C, by axn_enter.
 func (d *device) ready() error {
 	switch {
 	case d.closed:
 		return axcl.ErrClosed
-	case C.axn_thread() != d.c.owner:
-		return axcl.ErrThread
 	case d.lost != nil:
 		return fmt.Errorf("axcl: %w, after: %w", axcl.ErrLost, d.lost)
 	}
