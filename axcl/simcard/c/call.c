@@ -1,0 +1,139 @@
+// What happens at the start and the end of every call, and the fault plan. Data flow: a call's number -> counters -> the first matching
+// line of the plan -> a verdict in `call` -> after the work: modelled time -> trace.
+#define _GNU_SOURCE
+#include "sim.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+const char *const call_names[CALLS] = {
+#define X(name, bare, flags) #name,
+#include "calls.def"
+#undef X
+};
+const char *const call_bare[CALLS] = {
+#define X(name, bare, flags) #bare,
+#include "calls.def"
+#undef X
+};
+static const uint8_t call_flags[CALLS] = {
+#define X(name, bare, flags) flags,
+#include "calls.def"
+#undef X
+};
+
+// Real time at which this thread last left the library: what passes until it comes back is the host's own work.
+static _Thread_local uint64_t left_at;
+
+static bool is_async_of(int sync, int id) {
+	size_t n = strlen(call_bare[sync]);
+	return !strncmp(call_bare[id], call_bare[sync], n) && !strcmp(call_bare[id] + n, "Async");
+}
+
+static bool is_run(int id) { return id == CALL_AX_ENGINE_RunSyncV2 || id == CALL_AX_ENGINE_RunGroupIOSync; }
+
+static bool matches(const fault *f, int id) {
+	if (f->call == CALLS || f->call == id) return true;
+	return f->both && (is_async_of(f->call, id) || (f->call == CALL_axclrtEngineExecute && is_run(id)));
+}
+
+static const fault *plan(int id) {
+	const fault *hit = NULL;
+	for (int i = 0; i < sim.cfg.nfaults; i++) {
+		fault *f = &sim.cfg.faults[i];
+		if (!matches(f, id)) continue;
+		int64_t n = f->seen++;
+		if (!hit && (f->index < 0 || n == f->index || (f->sticky && n > f->index))) hit = f;
+	}
+	return hit;
+}
+
+static void apply(call *c, const fault *f) {
+	bool async = call_flags[c->id] & A, release = call_flags[c->id] & R;
+	switch (f->action) {
+	case F_CODE:
+		if (f->late && async) {
+			c->late = f->code;
+			return;
+		}
+		c->code = f->code;
+		if (release)
+			c->fail_after = true;
+		else
+			c->stop = true;
+		return;
+	case F_HANG:
+		c->hang = true;
+		return;
+	case F_LOST:
+		devices_lose(NULL);
+		c->code = E_NO_CONNECTION;
+		if (release)
+			c->fail_after = true;
+		else
+			c->stop = true;
+		return;
+	case F_WRONG:
+		c->wrong = true;
+		return;
+	case F_SLOW:
+		c->slow = f->ns;
+		return;
+	}
+}
+
+void call_enter(call *c, int id, int sub, const char *fmt, ...) {
+	memset(c, 0, sizeof *c);
+	c->id = id;
+	c->sub = sub;
+	uint64_t now = real_ns();
+	lock();
+	if (!sim.configured || (!sim.inits && (id == CALL_axclInit || id == CALL_AX_SYS_Init))) sim_reload();
+	if (left_at && sim.inits) sim.outside += now - left_at;
+	sim.calls[id]++;
+	sim.total++;
+	c->start = c->end = clock_now();
+	if (sim.cfg.clock != CLOCK_OFF) c->end += sim.cfg.prof.call[id];
+	if (sim.trace) {
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(c->args, sizeof c->args, fmt, ap);
+		va_end(ap);
+	}
+	if (sim.inits && sim.cfg.nheat && temperature_now() >= 120) devices_lose(NULL); // the card resets itself
+	const fault *f = plan(id);
+	if (f) apply(c, f);
+	bool off = sim.cfg.clock == CLOCK_OFF;
+	bool here = c->hang && !(call_flags[id] & A);
+	unlock();
+	if (here) {
+		hang_here();
+		c->stop = true;
+		c->code = CODE(SUB_DEVICE, ID_TIMEOUT);
+	}
+	if (c->slow) {
+		if (off) {
+			struct timespec ts = {(time_t)(c->slow / 1000000000u), (long)(c->slow % 1000000000u)};
+			nanosleep(&ts, NULL);
+		} else {
+			c->end += c->slow;
+		}
+	}
+}
+
+int32_t call_leave(call *c, int32_t code) {
+	if (c->fail_after) code = c->code;
+	clock_sleep_until(c->end);
+	lock();
+	if (sim.cfg.clock == CLOCK_VIRTUAL && c->end > sim.host) sim.host = c->end;
+	uint64_t spent = c->end > c->start ? c->end - c->start : 0;
+	sim.spent[c->id] += spent;
+	sim.inside += spent;
+	if (sim.trace) trace_line(c, code);
+	unlock();
+	left_at = real_ns();
+	return code;
+}
+
+bool call_releases(int id) { return call_flags[id] & R; }

@@ -1,0 +1,237 @@
+// Options. Data flow: axsim_configure's text, then the AXSIM_ environment -> config. Everything is read when nothing is initialised and Init
+// is called, so one process can run many plans.
+#define _GNU_SOURCE
+#include "sim.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *override_text; // "key=value" lines, or NULL
+
+void config_complain(const char *fmt, ...) {
+	va_list ap;
+	va_start(ap, fmt);
+	fputs("axsim: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+}
+
+bool parse_time(const char *s, uint64_t *ns, const char **end) {
+	char *e;
+	double v = strtod(s, &e);
+	if (e == s || !(v >= 0) || v > 1e12) return false;
+	double unit = 1;
+	if (!strncmp(e, "ns", 2))
+		e += 2;
+	else if (!strncmp(e, "us", 2))
+		unit = 1e3, e += 2;
+	else if (!strncmp(e, "ms", 2))
+		unit = 1e6, e += 2;
+	else if (*e == 's')
+		unit = 1e9, e++;
+	if (v * unit > 9e18) return false;
+	*ns = (uint64_t)(v * unit);
+	*end = e;
+	return true;
+}
+
+// A JSON object of strings and numbers as lines; anything else is taken as lines already.
+static char *as_lines(const char *text) {
+	char *out = malloc(strlen(text) * 2 + 2), *w = out;
+	if (!out) return NULL;
+	while (isspace((unsigned char)*text)) text++;
+	if (*text != '{') return strcpy(out, text);
+	bool string = false;
+	for (const char *p = text + 1; *p; p++) {
+		if (*p == '"') {
+			string = !string;
+		} else if (string && *p == '\\' && p[1]) {
+			p++;
+			*w++ = *p == 'n' ? ';' : *p;
+		} else if (string) {
+			*w++ = *p;
+		} else if (*p == ':') {
+			*w++ = '=';
+		} else if (*p == ',') {
+			*w++ = '\n';
+		} else if (*p != '}' && !isspace((unsigned char)*p)) {
+			*w++ = *p;
+		}
+	}
+	*w = 0;
+	return out;
+}
+
+bool config_override(const char *text) {
+	free(override_text);
+	override_text = NULL;
+	if (!text) return true;
+	override_text = as_lines(text);
+	return override_text != NULL;
+}
+
+// The value of an option, in a buffer of the caller's; NULL when it is nowhere.
+static const char *option(const char *name, char *buf, size_t size) {
+	size_t n = strlen(name);
+	for (const char *line = override_text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const char *p = line + strspn(line, " \t");
+		if (!strncmp(p, "AXSIM_", 6)) p += 6;
+		if (strncasecmp(p, name, n) || p[n] != '=') continue;
+		size_t len = strcspn(p + n + 1, "\r\n");
+		if (len >= size) len = size - 1;
+		memcpy(buf, p + n + 1, len);
+		buf[len] = 0;
+		return buf;
+	}
+	char env[64] = "AXSIM_";
+	for (size_t i = 0; i < n; i++) env[6 + i] = (char)toupper((unsigned char)name[i]);
+	const char *v = getenv(env);
+	if (!v || !*v || strlen(v) >= size) return NULL;
+	return strcpy(buf, v);
+}
+
+static bool whole(const char *s, uint64_t max, uint64_t *v) {
+	char *end;
+	if (!isdigit((unsigned char)*s)) return false;
+	*v = strtoull(s, &end, 10);
+	return !*end && *v <= max;
+}
+
+// "2", "none" (no driver), or "bus:9,12".
+static bool devices(config *c, const char *s) {
+	uint64_t n;
+	c->driver = true;
+	if (!strcmp(s, "none")) {
+		c->driver = false;
+		c->ndevices = 0;
+		return true;
+	}
+	if (!strncmp(s, "bus:", 4)) {
+		c->ndevices = 0;
+		for (const char *p = s + 4; *p;) {
+			char *end;
+			long id = strtol(p, &end, 10);
+			if (end == p || id < 0 || id > 255 || c->ndevices == MAX_DEVICES || (*end && *end != ',')) return false;
+			c->bus[c->ndevices++] = (int32_t)id;
+			p = *end ? end + 1 : end;
+		}
+		return c->ndevices > 0;
+	}
+	if (!whole(s, MAX_DEVICES, &n)) return false;
+	c->ndevices = (int)n;
+	for (int i = 0; i < c->ndevices; i++) c->bus[i] = n == 1 ? 1 : 3 + i; // one card: bus 1; several sit behind a switch
+	return true;
+}
+
+static const char *const hazard_names[HAZARDS] = {
+        "unbound", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip", "shortchunk", "leak", "loadfail",
+        "positions-first", "mask-shared", "kv-inplace", "cells-ordered", "cache", "lazy", "lateload-strict",
+};
+
+static void default_hazards(config *c) {
+	static const int on[] = {HZ_UNBOUND, HZ_OFFSET, HZ_INPLACE, HZ_POISON, HZ_LATELOAD, HZ_WEDGE, HZ_PAGEABLE, HZ_ROUNDTRIP, HZ_LEAK, HZ_LOADFAIL, HZ_CACHE};
+	memset(c->hazard, 0, sizeof c->hazard);
+	for (size_t i = 0; i < sizeof on / sizeof *on; i++) c->hazard[on[i]] = true;
+	c->hazard[HZ_FROMMEM] = c->version[0] == 3 && c->version[1] == 6; // seen on 3.6.5
+}
+
+static bool hazards(config *c, char *s) {
+	for (char *save = NULL, *w = strtok_r(s, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
+		bool on = *w != '-';
+		if (*w == '-' || *w == '+') w++;
+		if (!strcmp(w, "default")) {
+			default_hazards(c);
+			continue;
+		}
+		if (!strcmp(w, "none") || !strcmp(w, "all")) {
+			memset(c->hazard, *w == 'a', sizeof c->hazard);
+			continue;
+		}
+		int h = 0;
+		while (h < HAZARDS && strcmp(w, hazard_names[h])) h++;
+		if (h == HAZARDS) return false;
+		c->hazard[h] = on;
+	}
+	return true;
+}
+
+// "52,60@10s,101@20s": degrees, and from when.
+static bool temperature(config *c, const char *s) {
+	c->nheat = 0;
+	while (*s) {
+		char *end;
+		const char *rest;
+		heat *h = &c->heat[c->nheat];
+		h->degrees = strtod(s, &end);
+		h->at = 0;
+		rest = end;
+		if (end == s || !isfinite(h->degrees) || c->nheat == MAX_HEAT) return false;
+		if (*end == '@' && !parse_time(end + 1, &h->at, &rest)) return false;
+		if (*rest && *rest != ',') return false;
+		c->nheat++;
+		s = *rest ? rest + 1 : rest;
+	}
+	return c->nheat > 0;
+}
+
+static bool version(config *c, const char *s) { return sscanf(s, "%d.%d.%d", &c->version[0], &c->version[1], &c->version[2]) == 3; }
+
+static bool clock_kind(config *c, const char *s) {
+	static const char *const names[] = {"off", "real", "virtual"};
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(s, names[i])) {
+			c->clock = i;
+			return true;
+		}
+	return false;
+}
+
+static bool mib(const char *s, uint64_t *bytes) {
+	if (!whole(s, 1 << 24, bytes)) return false;
+	*bytes <<= 20;
+	return true;
+}
+
+#define OPTION(name, call) \
+	do { \
+		const char *v = option(name, buf, sizeof buf); \
+		if (v && !(call)) { \
+			config_complain("AXSIM_%s: cannot use %s", name, v); \
+			ok = false; \
+		} \
+	} while (0)
+
+bool config_load(config *c) {
+	static char buf[16384]; // under the lock, as everything here
+	bool ok = true;
+	memset(c, 0, sizeof *c);
+	devices(c, "1");
+	c->cmm = (uint64_t)7040 << 20;
+	c->cmm_idle = (uint64_t)18 << 20;
+	c->host_limit = UINT64_MAX;
+	c->milli = true;
+	strcpy(c->soc, "AX650N");
+	version(c, "3.10.2");
+	OPTION("VERSION", version(c, v));
+	default_hazards(c);
+	OPTION("HAZARDS", hazards(c, buf));
+	OPTION("DEVICES", devices(c, v));
+	OPTION("CMM", mib(v, &c->cmm));
+	OPTION("CMM_USED", mib(v, &c->cmm_idle));
+	OPTION("HOST_LIMIT", mib(v, &c->host_limit));
+	OPTION("TEMPERATURE", temperature(c, v));
+	OPTION("TEMPERATURE_UNIT", !strcmp(v, "degree") ? !(c->milli = false) : !strcmp(v, "milli"));
+	OPTION("CLOCK", clock_kind(c, v));
+	OPTION("FAULT", faults_parse(c, v));
+	OPTION("SOC", strlen(v) < sizeof c->soc && strcpy(c->soc, v));
+	OPTION("TRACE", strlen(v) < sizeof c->trace && strcpy(c->trace, v));
+	OPTION("ROOT", strlen(v) < sizeof c->root && strcpy(c->root, v));
+	OPTION("STATE", strlen(v) < sizeof c->state && strcpy(c->state, v));
+	const char *p = option("PROFILE", buf, sizeof buf);
+	if (!profile_load(&c->prof, p ? buf : "pi5")) ok = false;
+	return ok;
+}

@@ -1,0 +1,461 @@
+// The process's life, devices and contexts. Data flow: axclInit reads the options and brings the cards up -> SetDevice makes one active and
+// gives the thread its default context -> every device call finds its card through the thread's context -> Reset and Finalize clear up.
+#define _GNU_SOURCE
+#include "abi_axcl.h"
+#include "sim.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local void *current; // the thread's context; a number, checked at every use
+
+typedef struct {
+	obj o;
+} context;
+
+device *call_device(call *c) {
+	context *x = current ? handle_get(current, K_CONTEXT) : NULL;
+	if (!x) {
+		c->code = E_NO_CONTEXT;
+		c->fail_after = false;
+		return NULL;
+	}
+	if (!x->o.dev->lost) return x->o.dev;
+	c->code = E_NO_CONNECTION;
+	if (!call_releases(c->id)) return NULL;
+	c->fail_after = true; // what is given back on a card that is gone is gone too
+	return x->o.dev;
+}
+
+device *device_find(int32_t id) {
+	for (int i = 0; sim.inits && i < sim.ndev; i++)
+		if (sim.dev[i].id == id) return &sim.dev[i];
+	return NULL;
+}
+
+void devices_lose(device *d) {
+	for (int i = 0; i < sim.ndev; i++)
+		if (!d || d == &sim.dev[i]) sim.dev[i].lost = true;
+	pthread_cond_broadcast(&sim.changed);
+}
+
+double temperature_now(void) {
+	double t = 50;
+	uint64_t now = clock_now();
+	for (int i = 0; i < sim.cfg.nheat; i++)
+		if (sim.cfg.heat[i].at <= now) t = sim.cfg.heat[i].degrees;
+	return t;
+}
+
+void count_live(axsim_counts *n) {
+	memset(n, 0, sizeof *n);
+	n->contexts = handle_count(K_CONTEXT);
+	n->streams = handle_count(K_STREAM);
+	n->events = handle_count(K_EVENT);
+	n->infos = handle_count(K_INFO);
+	n->ios = handle_count(K_IO);
+	for (int i = 0; i < sim.ndev; i++) {
+		if (sim.dev[i].context && n->contexts) n->contexts--;
+		n->device_blocks += (uint64_t)sim.dev[i].nblocks;
+		for (int k = 0; k < sim.dev[i].nblocks; k++) n->device_bytes += sim.dev[i].blocks[k]->size;
+	}
+	for (const model *m = sim.models; m; m = m->next) {
+		n->models++;
+		n->engine_contexts += (uint64_t)m->ncontexts;
+	}
+	n->host_blocks = (uint64_t)sim.nhost;
+	n->host_bytes = sim.host_bytes;
+	for (const worker *w = sim.workers; w; w = w->next) n->workers++;
+}
+
+void device_release(device *d) {
+	hang_release();
+	for (stream *s; (s = handle_any(K_STREAM, d));) {
+		sim.left.streams++;
+		stream_destroy(s, true);
+	}
+	for (event *e; (e = handle_any(K_EVENT, d));) {
+		sim.left.events++;
+		handle_drop(&e->o);
+	}
+	for (iobuf *io; (io = handle_any(K_IO, d));) {
+		sim.left.ios++;
+		handle_drop(&io->o);
+	}
+	for (info *i; (i = handle_any(K_INFO, d));) {
+		sim.left.infos++;
+		handle_drop(&i->o);
+	}
+	for (model *m = sim.models; m;) {
+		model *next = m->next;
+		if (m->dev == d) {
+			sim.left.models++;
+			sim.left.engine_contexts += (uint64_t)m->ncontexts;
+			model_remove(m);
+		}
+		m = next;
+	}
+	while (d->nblocks) {
+		sim.left.device_blocks++;
+		sim.left.device_bytes += d->blocks[d->nblocks - 1]->size;
+		block_drop(d->blocks[d->nblocks - 1]);
+	}
+	space_close(d);
+	for (context *x; (x = handle_any(K_CONTEXT, d));) {
+		if (x->o.handle != d->context) sim.left.contexts++;
+		handle_drop(&x->o);
+	}
+	d->context = NULL;
+	d->active = d->engine = d->ran = d->loadfail = false;
+}
+
+// ---- process
+
+static void skip(const char **p) {
+	while (isspace((unsigned char)**p)) (*p)++;
+}
+
+// Whether a JSON value stands at *p; *p moves behind it. The runtime's settings mean nothing here, but text that is none is an error.
+static bool json_value(const char **p, int depth);
+
+static bool json_string(const char **p) {
+	if (*(*p)++ != '"') return false;
+	for (; **p && **p != '"'; (*p)++)
+		if (**p == '\\' && !*++(*p)) return false;
+	return *(*p) && *(*p)++ == '"';
+}
+
+static bool json_list(const char **p, int depth, char close, bool pairs) {
+	(*p)++;
+	skip(p);
+	if (**p == close) {
+		(*p)++;
+		return true;
+	}
+	for (;; skip(p)) {
+		if (pairs) {
+			skip(p);
+			if (!json_string(p)) return false;
+			skip(p);
+			if (*(*p)++ != ':') return false;
+		}
+		if (!json_value(p, depth + 1)) return false;
+		skip(p);
+		if (**p == close) {
+			(*p)++;
+			return true;
+		}
+		if (*(*p)++ != ',') return false;
+	}
+}
+
+static bool json_value(const char **p, int depth) {
+	skip(p);
+	if (depth > 64) return false;
+	if (**p == '{') return json_list(p, depth, '}', true);
+	if (**p == '[') return json_list(p, depth, ']', false);
+	if (**p == '"') return json_string(p);
+	const char *at = *p;
+	while (**p && strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzE", **p)) (*p)++;
+	size_t n = (size_t)(*p - at);
+	if ((n == 4 && (!strncmp(at, "true", 4) || !strncmp(at, "null", 4))) || (n == 5 && !strncmp(at, "false", 5))) return true;
+	char *end;
+	if (n == 0 || isalpha((unsigned char)*at)) return false;
+	(void)strtod(at, &end);
+	return end == *p;
+}
+
+static bool json_text(const char *text) {
+	if (!json_value(&text, 0)) return false;
+	skip(&text);
+	return *text == 0;
+}
+
+// NULL, nothing, JSON text, or a file that holds it.
+static int32_t settings(const char *config) {
+	if (!config) return 0;
+	skip(&config);
+	if (!*config) return 0;
+	if (*config == '{') return json_text(config) ? 0 : CODE(SUB_CONFIG, ID_DECODE);
+	FILE *f = fopen(config, "re");
+	if (!f) return CODE(SUB_CONFIG, ID_OPEN);
+	char *text = calloc(1, 1 << 20);
+	size_t n = text ? fread(text, 1, (1 << 20) - 1, f) : 0;
+	bool ok = text && !ferror(f) && n < (1 << 20) - 1 && json_text(text);
+	free(text);
+	fclose(f);
+	return ok ? 0 : CODE(SUB_CONFIG, ID_DECODE);
+}
+
+void sim_reload(void) {
+	sim.configured = true;
+	sim.bad_config = !config_load(&sim.cfg);
+	memset(sim.calls, 0, sizeof sim.calls);
+	memset(sim.spent, 0, sizeof sim.spent);
+	sim.total = sim.crossings = sim.outside = sim.inside = sim.busy = sim.host = 0;
+	sim.epoch = real_ns();
+}
+
+bool sim_start(void) {
+	sim.ndev = sim.cfg.ndevices;
+	for (int i = 0; i < sim.ndev; i++) {
+		device *d = &sim.dev[i];
+		pthread_mutex_t npu = d->npu;
+		bool ready = d->ready;
+		uint64_t space = d->space, end = d->space_end, next = d->next;
+		memset(d, 0, sizeof *d);
+		if (ready)
+			d->npu = npu;
+		else
+			pthread_mutex_init(&d->npu, NULL);
+		d->ready = true;
+		d->space = space;
+		d->space_end = end;
+		d->next = next;
+		d->id = sim.cfg.bus[i];
+		if (!space_open(d)) return false;
+	}
+	sim.inits = 1;
+	trace_open();
+	state_open();
+	return true;
+}
+
+void sim_stop(void) {
+	for (int i = 0; i < sim.ndev; i++) device_release(&sim.dev[i]);
+	sim.left.host_blocks += (uint64_t)sim.nhost;
+	sim.left.host_bytes += sim.host_bytes;
+	workers_end();
+	root_remove();
+	trace_summary();
+	state_close();
+	sim.inits = 0;
+}
+
+int32_t axclInit(const char *config) {
+	ENTER(axclInit, SUB_DEVICE, "config=%.80s", config ? config : "NULL");
+	int32_t code = settings(config);
+	lock();
+	if (!code && sim.bad_config) code = CODE(SUB_CONFIG, ID_ILLEGAL);
+	if (!code && !sim.inits) {
+		if (!sim.cfg.driver)
+			code = CODE(SUB_DEVICE, ID_OPEN);
+		else if (!sim_start())
+			code = CODE(SUB_DEVICE, ID_NO_MEMORY);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclFinalize(void) {
+	ENTER(axclFinalize, SUB_DEVICE, " ");
+	lock();
+	if (sim.inits) sim_stop();
+	unlock();
+	return call_leave(&c, 0);
+}
+
+int32_t axclSetLogLevel(int32_t level) {
+	ENTER(axclSetLogLevel, 8, "level=%d", level);
+	return level < 0 || level > 6 ? FAIL(ID_ILLEGAL) : call_leave(&c, 0);
+}
+
+int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
+	ENTER(axclrtGetVersion, SUB_DEVICE, " ");
+	if (!major || !minor || !patch) return FAIL(ID_NULL);
+	lock();
+	*major = sim.cfg.version[0];
+	*minor = sim.cfg.version[1];
+	*patch = sim.cfg.version[2];
+	unlock();
+	return call_leave(&c, 0);
+}
+
+// The texts are written anew only when they change, so that a pointer given out stays good.
+const char *axclrtGetFullVersion(void) {
+	static char text[64];
+	call c;
+	call_enter(&c, CALL_axclrtGetFullVersion, SUB_DEVICE, " ");
+	char now[64];
+	lock();
+	snprintf(now, sizeof now, "V%d.%d.%d axsim", sim.cfg.version[0], sim.cfg.version[1], sim.cfg.version[2]);
+	if (strcmp(now, text)) memcpy(text, now, sizeof text);
+	unlock();
+	call_leave(&c, c.code);
+	return c.stop ? NULL : text;
+}
+
+const char *axclrtGetSocName(void) {
+	static char text[64];
+	call c;
+	call_enter(&c, CALL_axclrtGetSocName, SUB_DEVICE, " ");
+	lock();
+	if (strcmp(sim.cfg.soc, text)) memcpy(text, sim.cfg.soc, sizeof text);
+	unlock();
+	call_leave(&c, c.code);
+	return c.stop ? NULL : text;
+}
+
+// ---- devices
+
+int32_t axclrtGetDeviceList(axcl_device_list *list) {
+	ENTER(axclrtGetDeviceList, SUB_DEVICE, " ");
+	if (!list) return FAIL(ID_NULL);
+	memset(list, 0, sizeof *list);
+	lock();
+	for (int i = 0; sim.inits && i < sim.ndev; i++)
+		if (!sim.dev[i].lost && !sim.dev[i].wedged) list->devices[list->num++] = sim.dev[i].id;
+	unlock();
+	return call_leave(&c, 0);
+}
+
+int32_t axclrtGetDeviceCount(uint32_t *count) {
+	ENTER(axclrtGetDeviceCount, SUB_DEVICE, " ");
+	if (!count) return FAIL(ID_NULL);
+	*count = 0;
+	lock();
+	for (int i = 0; sim.inits && i < sim.ndev; i++) *count += !sim.dev[i].lost && !sim.dev[i].wedged;
+	unlock();
+	return call_leave(&c, 0);
+}
+
+static context *context_new(device *d) {
+	context *x = calloc(1, sizeof *x);
+	if (x && handle_new(&x->o, K_CONTEXT, d)) return x;
+	free(x);
+	return NULL;
+}
+
+int32_t axclrtSetDevice(int32_t id) {
+	ENTER(axclrtSetDevice, SUB_DEVICE, "id=%d", id);
+	lock();
+	device *d = device_find(id);
+	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
+	if (!code && !d->context) {
+		context *x = context_new(d);
+		if (x)
+			d->context = x->o.handle;
+		else
+			code = CODE(SUB_DEVICE, ID_NO_MEMORY);
+	}
+	if (!code) {
+		d->active = true;
+		current = d->context;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtGetDevice(int32_t *id) {
+	ENTER(axclrtGetDevice, SUB_DEVICE, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = !d ? c.code : !id ? CODE(SUB_DEVICE, ID_NULL) : 0;
+	if (!code) *id = d->id;
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtResetDevice(int32_t id) {
+	ENTER(axclrtResetDevice, SUB_DEVICE, "id=%d", id);
+	lock();
+	device *d = device_find(id);
+	int32_t code = !d ? E_DEVICE_ID : !d->active ? E_NOT_ACTIVE : d->lost ? E_NO_CONNECTION : 0;
+	if (d && d->active) device_release(d);
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtRebootDevice(int32_t id) {
+	ENTER(axclrtRebootDevice, SUB_DEVICE, "id=%d", id);
+	lock();
+	device *d = device_find(id);
+	if (d) {
+		device_release(d);
+		d->lost = d->wedged = false;
+	}
+	unlock();
+	return call_leave(&c, d ? 0 : E_DEVICE_ID);
+}
+
+int32_t axclrtGetDeviceProperties(int32_t id, axcl_properties *p) {
+	ENTER(axclrtGetDeviceProperties, SUB_DEVICE, "id=%d", id);
+	if (!p) return FAIL(ID_NULL);
+	lock();
+	device *d = device_find(id);
+	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
+	if (!code) {
+		memset(p, 0, sizeof *p);
+		snprintf(p->swVersion, sizeof p->swVersion, "V%d.%d.%d", sim.cfg.version[0], sim.cfg.version[1], sim.cfg.version[2]);
+		p->uid = UINT64_C(0x0650000000000000) | (uint32_t)id;
+		p->pciDomain = 1;
+		p->pciBusID = (uint32_t)id;
+		double t = temperature_now();
+		p->temperature = (int32_t)(sim.cfg.milli ? t * 1000 : t);
+		uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
+		p->totalMemSize = 960000;
+		p->freeMemSize = 700000;
+		p->totalCmmSize = (uint32_t)(sim.cfg.cmm >> 10);
+		p->freeCmmSize = used < sim.cfg.cmm ? (uint32_t)((sim.cfg.cmm - used) >> 10) : 0;
+		p->cpuLoading = 300;
+		uint64_t now = clock_now(), span = now > d->seen_at ? now - d->seen_at : 0, busy = d->busy - d->busy_seen;
+		p->npuLoading = span ? (uint32_t)(busy >= span ? 10000 : busy * 10000 / span) : 0;
+		d->seen_at = now;
+		d->busy_seen = d->busy;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- contexts
+
+int32_t axclrtCreateContext(axcl_handle *ctx, int32_t id) {
+	ENTER(axclrtCreateContext, SUB_CONTEXT, "device=%d", id);
+	if (!ctx) return FAIL(ID_NULL);
+	lock();
+	device *d = device_find(id);
+	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
+	context *x = code ? NULL : context_new(d);
+	if (x) {
+		d->active = true;
+		current = *ctx = x->o.handle;
+	} else if (!code) {
+		code = CODE(SUB_CONTEXT, 0x81);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtDestroyContext(axcl_handle ctx) {
+	ENTER(axclrtDestroyContext, SUB_CONTEXT, "ctx=%p", ctx);
+	lock();
+	context *x = handle_get(ctx, K_CONTEXT);
+	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : x->o.dev->context == ctx ? E_CONTEXT_DESTROY : 0;
+	if (!code) {
+		if (x->o.dev->lost) code = E_NO_CONNECTION;
+		handle_drop(&x->o);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtSetCurrentContext(axcl_handle ctx) {
+	ENTER(axclrtSetCurrentContext, SUB_CONTEXT, "ctx=%p", ctx);
+	lock();
+	context *x = handle_get(ctx, K_CONTEXT);
+	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : 0;
+	if (!code) current = ctx;
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtGetCurrentContext(axcl_handle *ctx) {
+	ENTER(axclrtGetCurrentContext, SUB_CONTEXT, " ");
+	if (!ctx) return FAIL(ID_NULL);
+	lock();
+	context *x = current ? handle_get(current, K_CONTEXT) : NULL;
+	if (x) *ctx = current;
+	unlock();
+	return call_leave(&c, x ? 0 : E_NO_CONTEXT);
+}

@@ -1,0 +1,384 @@
+// Models on the card and their tensors' description. Data flow: a path -> model.c checks and reads it -> a model with an id and its share of
+// card memory -> io infos (what the tensors are) -> ios (where they are; io.c).
+#include "abi_axcl.h"
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int32_t open_code(int axm_code) {
+	switch (axm_code) {
+	case AXM_E_OPEN:
+		return CODE(SUB_ENGINE, ID_OPEN);
+	case AXM_E_VENDOR:
+		return CODE(SUB_ENGINE, ID_UNSUPPORTED);
+	case AXM_E_MEMORY:
+		return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	case AXM_OK:
+		return 0;
+	default:
+		return CODE(SUB_ENGINE, ID_DECODE);
+	}
+}
+
+model *model_find(uint64_t id, device *d) {
+	for (model *m = sim.models; m; m = m->next)
+		if (m->id == id && m->dev == d) return m;
+	return NULL;
+}
+
+void model_unref(model *m) {
+	if (!m || --m->refs) return;
+	axm_free(m->m);
+	free(m);
+}
+
+int32_t model_admit(device *d, axm *a, model **out) {
+	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
+	if (used > sim.cfg.cmm || a->weight_bytes > sim.cfg.cmm - used) {
+		d->loadfail = hazard(HZ_LOADFAIL);
+		return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	}
+	model *m = calloc(1, sizeof *m);
+	if (!m) return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	m->m = a;
+	m->refs = 1;
+	m->dev = d;
+	m->affinity = 1;
+	m->id = (uint64_t)(uint32_t)d->id << 32 | ++sim.next_id;
+	m->garbage = d->loadfail;
+	m->cmm = a->weight_bytes;
+	d->cmm_used += m->cmm;
+	m->next = sim.models;
+	sim.models = m;
+	state_bytes();
+	*out = m;
+	return 0;
+}
+
+void model_remove(model *m) {
+	bool more = false;
+	for (model **p = &sim.models; *p;) {
+		if (*p == m) {
+			*p = m->next;
+			continue;
+		}
+		more = more || (*p)->dev == m->dev;
+		p = &(*p)->next;
+	}
+	m->dev->cmm_used -= m->cmm;
+	m->dead = true;
+	if (!more) m->dev->loadfail = false;
+	model_unref(m);
+	state_bytes();
+}
+
+void late_load(device *d) {
+	if ((hazard(HZ_LATELOAD) && d->running) || (hazard(HZ_LATELOAD_STRICT) && d->ran)) devices_lose(d);
+}
+
+// ---- the engine
+
+int32_t axclrtEngineInit(int32_t kind) {
+	ENTER(axclrtEngineInit, SUB_ENGINE, "kind=%d", kind);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		code = kind < 0 || kind > 3 ? CODE(SUB_ENGINE, ID_ILLEGAL) : d->engine ? CODE(SUB_ENGINE, ID_BUSY) : 0;
+		if (!code) {
+			d->engine = true;
+			d->vnpu = kind;
+		}
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineGetVNpuKind(int32_t *kind) {
+	ENTER(axclrtEngineGetVNpuKind, SUB_ENGINE, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		code = !kind ? CODE(SUB_ENGINE, ID_NULL) : !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : 0;
+		if (!code) *kind = d->vnpu;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineFinalize(void) {
+	ENTER(axclrtEngineFinalize, SUB_ENGINE, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		code = d->engine ? 0 : CODE(SUB_ENGINE, ID_FAIL);
+		for (model *m = sim.models; m;) {
+			model *next = m->next;
+			if (m->dev == d) {
+				sim.left.models++;
+				sim.left.engine_contexts += (uint64_t)m->ncontexts;
+				model_remove(m);
+			}
+			m = next;
+		}
+		d->engine = false;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- loading
+
+// Checks before a load, with the lock held; the device if it may go on.
+static device *load_begin(call *c, const void *from, const uint64_t *id, int32_t *code) {
+	device *d = call_device(c);
+	*code = c->code;
+	if (!d) return NULL;
+	*code = !from || !id ? CODE(SUB_ENGINE, ID_NULL) : !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : 0;
+	if (*code) return NULL;
+	late_load(d);
+	if (d->lost) {
+		*code = E_NO_CONNECTION;
+		return NULL;
+	}
+	state_busy(1);
+	return d;
+}
+
+// Charges the transfer and puts the model on the card; gives its code.
+static int32_t load_end(call *c, device *d, axm *a, uint64_t *id) {
+	model *m = NULL;
+	if (sim.cfg.clock != CLOCK_OFF && sim.cfg.prof.load > 0) charge_host(c, (uint64_t)((double)a->weight_bytes / sim.cfg.prof.load * 1e9));
+	int32_t code = d->lost ? E_NO_CONNECTION : model_admit(d, a, &m);
+	state_busy(-1);
+	if (code) return code;
+	if (c->wrong) m->garbage = true;
+	*id = m->id;
+	return 0;
+}
+
+int32_t axclrtEngineLoadFromFile(const char *path, uint64_t *id) {
+	call c;
+	call_enter(&c, CALL_axclrtEngineLoadFromFile, SUB_ENGINE, "path=%s", path ? path : "NULL");
+	if (c.stop) { // a load that failed on the card's side
+		lock();
+		device *d = call_device(&c);
+		if (d) d->loadfail = hazard(HZ_LOADFAIL);
+		unlock();
+		return call_leave(&c, c.code);
+	}
+	lock();
+	int32_t code;
+	device *d = load_begin(&c, path, id, &code);
+	unlock();
+	if (!d) return call_leave(&c, code);
+	axm *a = NULL;
+	code = open_code(axm_open_file(path, true, &a));
+	lock();
+	if (code)
+		state_busy(-1);
+	else
+		code = load_end(&c, d, a, id);
+	unlock();
+	if (code) axm_free(a);
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineLoadFromMem(const void *mem, uint64_t size, uint64_t *id) {
+	ENTER(axclrtEngineLoadFromMem, SUB_ENGINE, "mem=%p size=%llu", mem, (unsigned long long)size);
+	span s = {0};
+	lock();
+	int32_t code;
+	device *d = load_begin(&c, mem, id, &code);
+	if (d) code = size ? span_get(mem, size, d, &s) : CODE(SUB_ENGINE, ID_ILLEGAL);
+	bool hang = !code && hazard(HZ_FROMMEM);
+	if (d && code) state_busy(-1);
+	unlock();
+	if (code) return call_leave(&c, code);
+	axm *a = NULL;
+	if (hang) {
+		hang_here();
+		code = CODE(SUB_ENGINE, ID_TIMEOUT);
+	} else {
+		code = open_code(axm_open_mem(span_data(&s), size, &a));
+	}
+	lock();
+	span_put(&s);
+	if (code)
+		state_busy(-1);
+	else
+		code = load_end(&c, d, a, id);
+	unlock();
+	if (code) axm_free(a);
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineUnload(uint64_t id) {
+	ENTER(axclrtEngineUnload, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		model *m = model_find(id, d);
+		code = m ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+		if (m) model_remove(m);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- questions about a model
+
+const char *axclrtEngineGetModelCompilerVersion(uint64_t id) {
+	call c;
+	call_enter(&c, CALL_axclrtEngineGetModelCompilerVersion, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	const char *s = NULL;
+	lock();
+	device *d = c.stop ? NULL : call_device(&c);
+	model *m = d ? model_find(id, d) : NULL;
+	if (m) s = m->m->tool;
+	unlock();
+	call_leave(&c, s ? 0 : c.code ? c.code : CODE(SUB_ENGINE, ID_ILLEGAL));
+	return s;
+}
+
+int32_t axclrtEngineSetAffinity(uint64_t id, uint32_t set) {
+	ENTER(axclrtEngineSetAffinity, SUB_ENGINE, "id=%llx set=%x", (unsigned long long)id, set);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		model *m = model_find(id, d);
+		code = m && set >= 1 && set <= 7 ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL); // three cores, one bit each
+		if (!code) m->affinity = set;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineGetAffinity(uint64_t id, uint32_t *set) {
+	ENTER(axclrtEngineGetAffinity, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		model *m = model_find(id, d);
+		code = !set ? CODE(SUB_ENGINE, ID_NULL) : m ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+		if (!code) *set = m->affinity;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+enum { SYS_BYTES = 64 << 10 }; // what a model's description takes of the card's own Linux
+
+static int32_t usage_of(const axm *a, int64_t *sys, int64_t *cmm) {
+	*sys = SYS_BYTES + (int64_t)a->ngroups * 4096;
+	*cmm = (int64_t)a->weight_bytes;
+	return 0;
+}
+
+int32_t axclrtEngineGetUsage(const char *path, int64_t *sys, int64_t *cmm) {
+	ENTER(axclrtEngineGetUsage, SUB_ENGINE, "path=%s", path ? path : "NULL");
+	lock();
+	device *d = call_device(&c);
+	unlock();
+	if (!d) return call_leave(&c, c.code);
+	if (!path || !sys || !cmm) return FAIL(ID_NULL);
+	axm *a = NULL;
+	int32_t code = open_code(axm_open_file(path, false, &a));
+	if (!code) code = usage_of(a, sys, cmm);
+	axm_free(a);
+	return call_leave(&c, code);
+}
+
+// A model that lies in device memory, only to be asked about.
+static int32_t peek(call *c, const void *mem, uint64_t size, bool args, axm **a) {
+	span s = {0};
+	lock();
+	device *d = call_device(c);
+	int32_t code = !d ? c->code : !mem || !args ? CODE(SUB_ENGINE, ID_NULL) : size == 0 ? CODE(SUB_ENGINE, ID_ILLEGAL) : span_get(mem, size, d, &s);
+	unlock();
+	if (code) return code;
+	code = open_code(axm_open_mem(span_data(&s), size, a));
+	lock();
+	span_put(&s);
+	unlock();
+	return code;
+}
+
+int32_t axclrtEngineGetUsageFromMem(const void *mem, uint64_t size, int64_t *sys, int64_t *cmm) {
+	ENTER(axclrtEngineGetUsageFromMem, SUB_ENGINE, "mem=%p size=%llu", mem, (unsigned long long)size);
+	axm *a = NULL;
+	int32_t code = peek(&c, mem, size, sys && cmm, &a);
+	if (!code) code = usage_of(a, sys, cmm);
+	axm_free(a);
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineGetUsageFromModelId(uint64_t id, int64_t *sys, int64_t *cmm) {
+	ENTER(axclrtEngineGetUsageFromModelId, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		model *m = model_find(id, d);
+		code = !sys || !cmm ? CODE(SUB_ENGINE, ID_NULL) : m ? usage_of(m->m, sys, cmm) : CODE(SUB_ENGINE, ID_ILLEGAL);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// The software card's models use one core.
+int32_t axclrtEngineGetModelType(const char *path, int32_t *kind) {
+	ENTER(axclrtEngineGetModelType, SUB_ENGINE, "path=%s", path ? path : "NULL");
+	lock();
+	device *d = call_device(&c);
+	unlock();
+	if (!d) return call_leave(&c, c.code);
+	if (!path || !kind) return FAIL(ID_NULL);
+	axm *a = NULL;
+	int32_t code = open_code(axm_open_file(path, false, &a));
+	if (!code) *kind = 0;
+	axm_free(a);
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineGetModelTypeFromMem(const void *mem, uint64_t size, int32_t *kind) {
+	ENTER(axclrtEngineGetModelTypeFromMem, SUB_ENGINE, "mem=%p size=%llu", mem, (unsigned long long)size);
+	axm *a = NULL;
+	int32_t code = peek(&c, mem, size, kind, &a);
+	if (!code) *kind = 0;
+	axm_free(a);
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineGetModelTypeFromModelId(uint64_t id, int32_t *kind) {
+	ENTER(axclrtEngineGetModelTypeFromModelId, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		code = !kind ? CODE(SUB_ENGINE, ID_NULL) : model_find(id, d) ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+		if (!code) *kind = 0;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtEngineCreateContext(uint64_t id, uint64_t *ctx) {
+	ENTER(axclrtEngineCreateContext, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		model *m = model_find(id, d);
+		code = !ctx ? CODE(SUB_ENGINE, ID_NULL) : !m ? CODE(SUB_ENGINE, ID_ILLEGAL) : m->ncontexts == 64 ? CODE(SUB_ENGINE, ID_NO_MEMORY) : 0;
+		if (!code) *ctx = m->contexts[m->ncontexts++] = ++sim.next_id;
+	}
+	unlock();
+	return call_leave(&c, code);
+}

@@ -1,0 +1,519 @@
+// Device memory and pinned host memory. Data flow: a program's pointer -> the block it lies in -> a span (block, offset, length) that keeps
+// the block alive -> the bytes behind it. The numbers programs get lie in address space that is reserved and closed, so that a read or a
+// write through one on the host faults; the bytes are elsewhere.
+#define _GNU_SOURCE
+#include "abi_axcl.h"
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+bool space_open(device *d) {
+	if (d->space) return true;
+	for (uint64_t size = (uint64_t)32 << 30; size >= (uint64_t)1 << 30; size /= 2) {
+		void *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED) continue;
+		d->space = d->next = (uint64_t)(uintptr_t)p;
+		d->space_end = d->space + size;
+		return true;
+	}
+	return false;
+}
+
+void space_close(device *d) {
+	free(d->blocks);
+	d->blocks = NULL;
+	d->nblocks = d->cap = 0;
+}
+
+// Index of the first block that begins above addr.
+static int above(const device *d, uint64_t addr) {
+	int lo = 0, hi = d->nblocks;
+	while (lo < hi) {
+		int mid = lo + (hi - lo) / 2;
+		if (d->blocks[mid]->base > addr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+// A gap of `room` bytes at or after the cursor, so that an address comes back late and a stale pointer is found out.
+static bool place(device *d, uint64_t room, uint64_t align, uint64_t *base, int *at) {
+	for (int round = 0; round < 2; round++) {
+		uint64_t from = (d->next + align - 1) / align * align;
+		int i = above(d, from);
+		if (i > 0 && d->blocks[i - 1]->base + d->blocks[i - 1]->room > from) from = (d->blocks[i - 1]->base + d->blocks[i - 1]->room + align - 1) / align * align;
+		for (;; i++) {
+			uint64_t end = i < d->nblocks ? d->blocks[i]->base : d->space_end;
+			if (from <= end && room <= end - from) {
+				*base = from;
+				*at = i;
+				d->next = from + room;
+				return true;
+			}
+			if (i == d->nblocks) break;
+			from = (d->blocks[i]->base + d->blocks[i]->room + align - 1) / align * align;
+		}
+		d->next = d->space;
+	}
+	return false;
+}
+
+static uint8_t *filled(uint64_t size) {
+	uint8_t *p = hazard(HZ_POISON) ? malloc((size_t)size) : calloc(1, (size_t)size);
+	if (p && hazard(HZ_POISON)) memset(p, 0xff, (size_t)size);
+	return p;
+}
+
+static uint64_t cmm_free(const device *d) {
+	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
+	return used < sim.cfg.cmm ? sim.cfg.cmm - used : 0;
+}
+
+block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id) {
+	*id = ID_NO_MEMORY;
+	if (size > cmm_free(d)) return NULL;
+	uint64_t room = (size + PAGE - 1) / PAGE * PAGE;
+	if (room > cmm_free(d)) return NULL;
+	if (align < PAGE) align = PAGE;
+	if (d->nblocks == d->cap) {
+		int cap = d->cap ? d->cap * 2 : 64;
+		block **p = realloc(d->blocks, (size_t)cap * sizeof *p);
+		if (!p) return NULL;
+		d->blocks = p;
+		d->cap = cap;
+	}
+	uint64_t base;
+	int at;
+	if (!place(d, room + PAGE, align, &base, &at)) return NULL; // a closed page behind each block
+	block *b = calloc(1, sizeof *b);
+	if (!b) return NULL;
+	b->data = filled(size);
+	if (cached) {
+		b->cpu = filled(size);
+		b->clean = filled(size);
+	}
+	if (!b->data || (cached && (!b->cpu || !b->clean))) {
+		free(b->data);
+		free(b->cpu);
+		free(b->clean);
+		free(b);
+		return NULL;
+	}
+	b->base = base;
+	b->size = size;
+	b->room = room + PAGE;
+	b->refs = 1;
+	b->dev = d;
+	memmove(d->blocks + at + 1, d->blocks + at, (size_t)(d->nblocks - at) * sizeof *d->blocks);
+	d->blocks[at] = b;
+	d->nblocks++;
+	d->cmm_used += room;
+	state_bytes();
+	return b;
+}
+
+static void block_unref(block *b) {
+	if (--b->refs) return;
+	free(b->data);
+	free(b->cpu);
+	free(b->clean);
+	free(b);
+}
+
+void block_drop(block *b) {
+	device *d = b->dev;
+	int i = above(d, b->base) - 1;
+	memmove(d->blocks + i, d->blocks + i + 1, (size_t)(d->nblocks - i - 1) * sizeof *d->blocks);
+	d->nblocks--;
+	d->cmm_used -= b->room - PAGE;
+	b->dead = true;
+	block_unref(b);
+	state_bytes();
+}
+
+static block *find_in(device *d, uint64_t addr) {
+	int i = above(d, addr) - 1;
+	if (i < 0 || addr - d->blocks[i]->base >= d->blocks[i]->size) return NULL;
+	return d->blocks[i];
+}
+
+block *block_find(uint64_t addr, device *only) {
+	if (only) return find_in(only, addr);
+	for (int i = 0; i < sim.ndev; i++) {
+		block *b = find_in(&sim.dev[i], addr);
+		if (b) return b;
+	}
+	return NULL;
+}
+
+int32_t span_get(const void *p, uint64_t len, device *only, span *s) {
+	uint64_t addr = (uint64_t)(uintptr_t)p;
+	block *b = block_find(addr, only);
+	if (!b) return E_NOT_DEVICE;
+	if (len > b->size - (addr - b->base)) return CODE(SUB_MEMORY, ID_ILLEGAL);
+	b->refs++;
+	*s = (span){b, addr - b->base, len};
+	return 0;
+}
+
+void span_put(span *s) {
+	if (s->b) block_unref(s->b);
+	s->b = NULL;
+}
+
+// ---- device memory calls
+
+static int32_t device_malloc(call *c, void **p, size_t size, int32_t policy) {
+	lock();
+	device *d = call_device(c);
+	int32_t code = c->code;
+	if (d) {
+		int id = 0;
+		block *b = NULL;
+		if (!p)
+			id = ID_NULL;
+		else if (size == 0 || policy < 0 || policy > 3)
+			id = ID_ILLEGAL;
+		else
+			b = block_new(d, size, PAGE, false, &id);
+		if (b) *p = (void *)(uintptr_t)b->base;
+		code = b ? 0 : CODE(SUB_MEMORY, id);
+	}
+	unlock();
+	return call_leave(c, code);
+}
+
+int32_t axclrtMalloc(void **p, size_t size, int32_t policy) {
+	ENTER(axclrtMalloc, SUB_MEMORY, "size=%zu policy=%d", size, policy);
+	return device_malloc(&c, p, size, policy);
+}
+
+int32_t axclrtMallocCached(void **p, size_t size, int32_t policy) {
+	ENTER(axclrtMallocCached, SUB_MEMORY, "size=%zu policy=%d", size, policy);
+	return device_malloc(&c, p, size, policy);
+}
+
+int32_t axclrtFree(void *p) {
+	ENTER(axclrtFree, SUB_MEMORY, "p=%p", p);
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		block *b = p ? block_find((uint64_t)(uintptr_t)p, d) : NULL;
+		code = !p ? CODE(SUB_MEMORY, ID_NULL) : !b ? E_NOT_DEVICE : b->base != (uint64_t)(uintptr_t)p ? CODE(SUB_MEMORY, ID_ILLEGAL) : 0;
+		if (code == 0) block_drop(b);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- pinned host memory
+
+int host_find(const void *p) {
+	for (int i = 0; i < sim.nhost; i++)
+		if ((uintptr_t)p - (uintptr_t)sim.host_blocks[i].p < sim.host_blocks[i].size) return i;
+	return -1;
+}
+
+static int host_new(void **p, size_t size) {
+	if (size > sim.cfg.host_limit || sim.host_bytes > sim.cfg.host_limit - size) return ID_NO_MEMORY;
+	if (sim.nhost == sim.caphost) {
+		int cap = sim.caphost ? sim.caphost * 2 : 16;
+		pinned *h = realloc(sim.host_blocks, (size_t)cap * sizeof *h);
+		if (!h) return ID_NO_MEMORY;
+		sim.host_blocks = h;
+		sim.caphost = cap;
+	}
+	void *mem = NULL;
+	if (posix_memalign(&mem, PAGE, size)) return ID_NO_MEMORY;
+	sim.host_blocks[sim.nhost++] = (pinned){mem, size};
+	sim.host_bytes += size;
+	*p = mem;
+	return 0;
+}
+
+static void host_drop(int i) {
+	free(sim.host_blocks[i].p);
+	sim.host_bytes -= sim.host_blocks[i].size;
+	sim.host_blocks[i] = sim.host_blocks[--sim.nhost];
+}
+
+void host_release_all(void) {
+	while (sim.nhost) host_drop(sim.nhost - 1);
+	free(sim.host_blocks);
+	sim.host_blocks = NULL;
+	sim.caphost = 0;
+}
+
+int32_t axclrtMallocHost(void **p, size_t size) {
+	ENTER(axclrtMallocHost, SUB_MEMORY, "size=%zu", size);
+	lock();
+	int id = !p ? ID_NULL : size == 0 ? ID_ILLEGAL : host_new(p, size);
+	unlock();
+	return id ? FAIL(id) : call_leave(&c, 0);
+}
+
+int32_t axclrtFreeHost(void *p) {
+	ENTER(axclrtFreeHost, SUB_MEMORY, "p=%p", p);
+	lock();
+	int i = p ? host_find(p) : -1;
+	int id = !p ? ID_NULL : i < 0 || sim.host_blocks[i].p != p ? ID_ILLEGAL : 0;
+	if (!id) host_drop(i);
+	unlock();
+	return id ? FAIL(id) : call_leave(&c, 0);
+}
+
+// ---- copies
+
+enum { H2H, H2D, D2H, D2D, PHYS2D, D2PHYS };
+
+// What a copy touches: a span where it is device memory, a plain pointer where it is the host's.
+typedef struct {
+	span dst, src;
+	uint8_t *hdst;
+	const uint8_t *hsrc;
+	int cost;
+} route;
+
+static bool host_ok(const void *p, size_t len, bool *is_pinned) {
+	if (block_find((uint64_t)(uintptr_t)p, NULL)) return false; // a device pointer where the host's is said to be
+	for (int i = 0; i < sim.ndev; i++)
+		if ((uint64_t)(uintptr_t)p >= sim.dev[i].space && (uint64_t)(uintptr_t)p < sim.dev[i].space_end) return false;
+	int i = host_find(p);
+	*is_pinned = i >= 0;
+	return i < 0 || len <= sim.host_blocks[i].size - (size_t)((uintptr_t)p - (uintptr_t)sim.host_blocks[i].p);
+}
+
+static int32_t route_find(route *r, void *dst, const void *src, size_t len, int32_t kind, device *d) {
+	bool pinned_dst = false, pinned_src = false;
+	int32_t code;
+	memset(r, 0, sizeof *r);
+	if (!dst || !src) return CODE(SUB_MEMORY, ID_NULL);
+	if (kind < H2H || kind > D2PHYS) return CODE(SUB_MEMORY, ID_ILLEGAL);
+	if (kind >= PHYS2D) return CODE(SUB_MEMORY, ID_UNSUPPORTED); // this host gives no physical addresses out
+	bool to = kind == H2D || kind == D2D, from = kind == D2H || kind == D2D;
+	if (to && (code = span_get(dst, len, d, &r->dst))) return code;
+	if (from && (code = span_get(src, len, kind == D2D ? NULL : d, &r->src))) goto bad;
+	code = CODE(SUB_MEMORY, ID_ILLEGAL);
+	if (!to && !host_ok(dst, len, &pinned_dst)) goto bad;
+	if (!from && !host_ok(src, len, &pinned_src)) goto bad;
+	r->hdst = to ? NULL : dst;
+	r->hsrc = from ? NULL : src;
+	switch (kind) {
+	case H2H:
+		r->cost = COPY_H2H;
+		break;
+	case H2D:
+		r->cost = pinned_src || !hazard(HZ_PAGEABLE) ? COPY_H2D_PINNED : COPY_H2D_PAGEABLE;
+		break;
+	case D2H:
+		r->cost = pinned_dst || !hazard(HZ_PAGEABLE) ? COPY_D2H_PINNED : COPY_D2H_PAGEABLE;
+		break;
+	default:
+		r->cost = COPY_D2D;
+	}
+	return 0;
+bad:
+	span_put(&r->dst);
+	span_put(&r->src);
+	return code;
+}
+
+static void route_copy(route *r, size_t len, bool wrong) {
+	uint8_t *dst = r->hdst ? r->hdst : span_data(&r->dst);
+	const uint8_t *src = r->hsrc ? r->hsrc : span_data(&r->src);
+	if (len) memmove(dst, src, len);
+	if (wrong && len) dst[len / 2] ^= 0x55;
+}
+
+int32_t axclrtMemcpy(void *dst, const void *src, size_t count, int32_t kind) {
+	ENTER(axclrtMemcpy, SUB_MEMORY, "dst=%p src=%p count=%zu kind=%d", dst, src, count, kind);
+	route r;
+	lock();
+	device *d = call_device(&c);
+	int32_t code = d ? route_find(&r, dst, src, count, kind, d) : c.code;
+	if (code == 0) charge_copy(&c, d, r.cost, count);
+	unlock();
+	if (code) return call_leave(&c, code);
+	route_copy(&r, count, c.wrong);
+	lock();
+	span_put(&r.dst);
+	span_put(&r.src);
+	unlock();
+	return call_leave(&c, 0);
+}
+
+int32_t axclrtMemset(void *p, uint8_t value, size_t count) {
+	ENTER(axclrtMemset, SUB_MEMORY, "p=%p value=%u count=%zu", p, value, count);
+	span s = {0};
+	lock();
+	device *d = call_device(&c);
+	int32_t code = !d ? c.code : !p ? CODE(SUB_MEMORY, ID_NULL) : span_get(p, count, d, &s);
+	if (code == 0) charge_copy(&c, d, COPY_SET, count);
+	unlock();
+	if (code) return call_leave(&c, code);
+	if (count) memset(span_data(&s), c.wrong ? value ^ 0x55 : value, count);
+	lock();
+	span_put(&s);
+	unlock();
+	return call_leave(&c, 0);
+}
+
+// Both sides of a comparison, or neither.
+static int32_t two_spans(const void *a, const void *b, size_t count, device *d, span *sa, span *sb) {
+	if (!a || !b) return CODE(SUB_MEMORY, ID_NULL);
+	int32_t code = span_get(a, count, d, sa);
+	if (code) return code;
+	code = span_get(b, count, d, sb);
+	if (code) span_put(sa);
+	return code;
+}
+
+static int32_t compare(const span *a, const span *b, size_t count) {
+	return count && memcmp(span_data(a), span_data(b), count) ? CODE(SUB_MEMORY, ID_FAIL) : 0;
+}
+
+int32_t axclrtMemcmp(const void *a, const void *b, size_t count) {
+	ENTER(axclrtMemcmp, SUB_MEMORY, "a=%p b=%p count=%zu", a, b, count);
+	span sa = {0}, sb = {0};
+	lock();
+	device *d = call_device(&c);
+	int32_t code = d ? two_spans(a, b, count, d, &sa, &sb) : c.code;
+	if (code == 0) charge_copy(&c, d, COPY_COMPARE, count);
+	unlock();
+	if (code) return call_leave(&c, code);
+	code = compare(&sa, &sb, count);
+	lock();
+	span_put(&sa);
+	span_put(&sb);
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- the same on a stream
+
+static int32_t task_copy(task *t, stream *s) {
+	(void)s;
+	route r = {.dst = t->a, .src = t->b, .hdst = t->a.b ? NULL : t->host, .hsrc = t->b.b ? NULL : t->host2};
+	route_copy(&r, t->len, t->wrong);
+	return 0;
+}
+
+static int32_t task_set(task *t, stream *s) {
+	(void)s;
+	if (t->len) memset(span_data(&t->a), t->wrong ? t->value ^ 0x55 : t->value, t->len);
+	return 0;
+}
+
+static int32_t task_compare(task *t, stream *s) {
+	(void)s;
+	return compare(&t->a, &t->b, t->len);
+}
+
+static void task_spans(task *t) {
+	span_put(&t->a);
+	span_put(&t->b);
+}
+
+// The stream behind a handle if it is the device's, or a code.
+static int32_t stream_of(axcl_handle h, device *d, stream **s) {
+	if (!h) return CODE(SUB_MEMORY, ID_NULL);
+	*s = handle_get(h, K_STREAM);
+	return *s && (*s)->o.dev == d ? 0 : CODE(SUB_MEMORY, ID_ILLEGAL);
+}
+
+static int32_t enqueue(call *c, stream *s, device *d, int kind, size_t len, const task *as) {
+	task *t = task_new(c);
+	if (!t) {
+		span a = as->a, b = as->b;
+		span_put(&a);
+		span_put(&b);
+		return CODE(SUB_MEMORY, ID_NO_MEMORY);
+	}
+	t->run = as->run;
+	t->drop = task_spans;
+	t->a = as->a;
+	t->b = as->b;
+	t->host = as->host;
+	t->host2 = as->host2;
+	t->value = as->value;
+	t->len = len;
+	stream_push(s, t, charge_stream_copy(c, s, d, kind, len));
+	return 0;
+}
+
+int32_t axclrtMemcpyAsync(void *dst, const void *src, size_t count, int32_t kind, axcl_handle h) {
+	ENTER(axclrtMemcpyAsync, SUB_MEMORY, "dst=%p src=%p count=%zu kind=%d stream=%p", dst, src, count, kind, h);
+	lock();
+	device *d = call_device(&c);
+	stream *s = NULL;
+	route r;
+	int32_t code = d ? stream_of(h, d, &s) : c.code;
+	if (code == 0) code = route_find(&r, dst, src, count, kind, d);
+	if (code == 0) {
+		task t = {.run = task_copy, .a = r.dst, .b = r.src, .host = r.hdst, .host2 = r.hsrc};
+		code = enqueue(&c, s, d, r.cost, count, &t);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtMemsetAsync(void *p, uint8_t value, size_t count, axcl_handle h) {
+	ENTER(axclrtMemsetAsync, SUB_MEMORY, "p=%p value=%u count=%zu stream=%p", p, value, count, h);
+	lock();
+	device *d = call_device(&c);
+	stream *s = NULL;
+	span a = {0};
+	int32_t code = d ? stream_of(h, d, &s) : c.code;
+	if (code == 0) code = p ? span_get(p, count, d, &a) : CODE(SUB_MEMORY, ID_NULL);
+	if (code == 0) {
+		task t = {.run = task_set, .a = a, .value = value};
+		code = enqueue(&c, s, d, COPY_SET, count, &t);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtMemcmpAsync(const void *x, const void *y, size_t count, axcl_handle h) {
+	ENTER(axclrtMemcmpAsync, SUB_MEMORY, "a=%p b=%p count=%zu stream=%p", x, y, count, h);
+	lock();
+	device *d = call_device(&c);
+	stream *s = NULL;
+	span a = {0}, b = {0};
+	int32_t code = d ? stream_of(h, d, &s) : c.code;
+	if (code == 0) code = two_spans(x, y, count, d, &a, &b);
+	if (code == 0) {
+		task t = {.run = task_compare, .a = a, .b = b};
+		code = enqueue(&c, s, d, COPY_COMPARE, count, &t);
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- caches: the card's memory calls keep them in step by themselves, so only the arguments are looked at
+
+static int32_t maintain(call *c, const void *p, size_t size) {
+	span s = {0};
+	lock();
+	device *d = call_device(c);
+	int32_t code = !d ? c->code : !p ? CODE(SUB_MEMORY, ID_NULL) : size == 0 ? CODE(SUB_MEMORY, ID_ILLEGAL) : span_get(p, size, d, &s);
+	if (code == 0) span_put(&s);
+	unlock();
+	return call_leave(c, code);
+}
+
+int32_t axclrtMemFlush(void *p, size_t size) {
+	ENTER(axclrtMemFlush, SUB_MEMORY, "p=%p size=%zu", p, size);
+	return maintain(&c, p, size);
+}
+
+int32_t axclrtMemInvalidate(void *p, size_t size) {
+	ENTER(axclrtMemInvalidate, SUB_MEMORY, "p=%p size=%zu", p, size);
+	return maintain(&c, p, size);
+}

@@ -1,0 +1,322 @@
+// Reading a software card's .axmodel. Data flow: bytes -> header -> groups -> directory -> matrices that point into the bytes.
+// Every count, length and offset is checked against the file before it is used; products are taken in 64 bits after each factor was capped.
+#define _GNU_SOURCE
+#include "model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	HEADER = 192,
+	GROUP = 16,
+	ENTRY = 64,
+	MAX_GROUPS = 64,
+	MAX_TENSORS = 64,
+	MAX_DIM = 1 << 20,   // any of hidden, intermediate, head dim, rows, cells
+	MAX_OUT = 1 << 24,   // vocabulary
+	MAP_ABOVE = 64 << 20 // files above this are mapped, below they are copied: a small file may be rewritten while it is loaded
+};
+
+static uint32_t u32(const uint8_t *p) {
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t u64(const uint8_t *p) { return (uint64_t)u32(p) | (uint64_t)u32(p + 4) << 32; }
+
+static float f32(const uint8_t *p) {
+	uint32_t bits = u32(p);
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+// What each matrix is called and how big it must be; a shape of 0 x 0 means this model has none of it.
+typedef struct {
+	const char *name;
+	uint32_t rows, cols;
+	bool f32_only;
+} want;
+
+static void wants(const axm *m, want w[W_COUNT]) {
+	uint32_t h = m->hidden, q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim, i = m->intermediate;
+	memset(w, 0, sizeof(want) * W_COUNT);
+	switch (m->kind) {
+	case AXM_LAYER:
+		w[W_INPUT_NORM] = (want){"input_norm", 1, h, false};
+		w[W_Q] = (want){"q", q, h, false};
+		w[W_K] = (want){"k", kv, h, false};
+		w[W_V] = (want){"v", kv, h, false};
+		w[W_O] = (want){"o", h, q, false};
+		w[W_POST_NORM] = (want){"post_norm", 1, h, false};
+		w[W_GATE] = (want){"gate", i, h, false};
+		w[W_UP] = (want){"up", i, h, false};
+		w[W_DOWN] = (want){"down", h, i, false};
+		if (m->flags & AXM_QKV_BIAS) {
+			w[W_Q_BIAS] = (want){"q_bias", 1, q, false};
+			w[W_K_BIAS] = (want){"k_bias", 1, kv, false};
+			w[W_V_BIAS] = (want){"v_bias", 1, kv, false};
+		}
+		if (m->flags & AXM_QK_NORM) {
+			w[W_Q_NORM] = (want){"q_norm", 1, m->head_dim, false};
+			w[W_K_NORM] = (want){"k_norm", 1, m->head_dim, false};
+		}
+		if (m->flags & AXM_EXTRA_NORMS) {
+			w[W_PRE_MLP_NORM] = (want){"pre_mlp_norm", 1, h, false};
+			w[W_POST_MLP_NORM] = (want){"post_mlp_norm", 1, h, false};
+		}
+		if (m->rotary) w[W_INV_FREQ] = (want){"inv_freq", 1, m->rotary / 2, true};
+		break;
+	case AXM_HEAD:
+		w[W_NORM] = (want){"norm", 1, h, false};
+		w[W_WEIGHT] = (want){"weight", m->out, h, false};
+		break;
+	case AXM_EMBED:
+		w[W_NORM] = (want){"norm", 1, h, false};
+		break;
+	case AXM_AFFINE:
+		w[W_WEIGHT] = (want){"weight", m->out, h, false};
+		w[W_BIAS] = (want){"bias", 1, m->out, false};
+		break;
+	}
+}
+
+static bool in_range(uint32_t v, uint32_t lo, uint32_t hi) { return v >= lo && v <= hi; }
+
+static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
+	if (u32(p + 8) != 1 || u64(p + 24) != size) return false;
+	m->kind = u32(p + 12);
+	m->ngroups = u32(p + 16);
+	*tensors = u32(p + 20);
+	m->file_bytes = size;
+	m->weight_bytes = u64(p + 32) ? u64(p + 32) : size;
+	m->flags = u32(p + 40);
+	m->activation = u32(p + 44);
+	m->hidden = u32(p + 48);
+	m->heads = u32(p + 52);
+	m->kv_heads = u32(p + 56);
+	m->head_dim = u32(p + 60);
+	m->intermediate = u32(p + 64);
+	m->out = u32(p + 68);
+	m->eps = f32(p + 72);
+	m->scale = f32(p + 76);
+	m->rotary = u32(p + 80);
+	m->rope_magnitude = f32(p + 84);
+	m->period = u32(p + 104);
+	memcpy(m->tool, p + 112, 64);
+	if (!in_range(m->kind, AXM_LAYER, AXM_AFFINE) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
+	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
+	if (m->weight_bytes > (uint64_t)1 << 40) return false;
+	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
+	bool hollow = m->flags & AXM_HOLLOW;
+	if (m->kind == AXM_LAYER) {
+		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
+		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM)) || u32(p + 92) > 1) return false;
+		if (m->rotary > m->head_dim || m->rotary % 2) return false;
+	} else if (m->kind != AXM_EMBED && !in_range(m->out, 1, MAX_OUT)) {
+		return false;
+	}
+	return m->kind != AXM_HEAD || !hollow || m->hidden >= 24; // a hollow head reads 24 signs
+}
+
+static void tensor(axm *m, axm_tensor *t, uint32_t group, const char *name, int32_t type, uint32_t elem, uint32_t a, uint32_t b, uint32_t c) {
+	if ((m->flags & AXM_SUFFIX) && group)
+		snprintf(t->name, sizeof t->name, "%s_%u", name, group);
+	else
+		snprintf(t->name, sizeof t->name, "%s", name);
+	t->type = type;
+	t->ndims = c ? 3 : 2;
+	t->dims[0] = (int32_t)a;
+	t->dims[1] = (int32_t)b;
+	t->dims[2] = (int32_t)c;
+	t->size = (uint64_t)a * b * (c ? c : 1) * elem;
+}
+
+static bool group(axm *m, uint32_t g, const uint8_t *p) {
+	axm_group *s = &m->groups[g];
+	s->rows = u32(p);
+	s->cells = u32(p + 4);
+	s->cache = u32(p + 8);
+	if (!in_range(s->rows, 1, 65536) || s->cells > MAX_DIM || s->cache > MAX_DIM) return false;
+	uint32_t n = s->rows, h = m->hidden, d = m->kv_heads * m->head_dim;
+	switch (m->kind) {
+	case AXM_LAYER:
+		if (s->cache != s->cells && !(s->cells == 0 && s->cache == 1)) return false;
+		tensor(m, &s->in[IN_INPUT], g, "input", TYPE_BF16, 2, 1, n, h);
+		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, 1, n, 0);
+		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
+		tensor(m, &s->in[IN_K], g, "K_cache", TYPE_BF16, 2, 1, s->cache, d);
+		tensor(m, &s->in[IN_V], g, "V_cache", TYPE_BF16, 2, 1, s->cache, d);
+		tensor(m, &s->out[OUT_K], g, "K_cache_out", TYPE_BF16, 2, 1, n, d);
+		tensor(m, &s->out[OUT_V], g, "V_cache_out", TYPE_BF16, 2, 1, n, d);
+		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
+		m->nin = IN_MAX;
+		m->nout = OUT_MAX;
+		return true;
+	case AXM_HEAD: {
+		bool wide = m->flags & AXM_F32_LOGITS;
+		if (n != 1 || m->ngroups != 1) return false;
+		tensor(m, &s->in[0], g, "input", TYPE_BF16, 2, 1, 1, h);
+		tensor(m, &s->out[0], g, "output", wide ? TYPE_F32 : TYPE_BF16, wide ? 4 : 2, 1, 1, m->out);
+		tensor(m, &s->out[1], g, "indices", TYPE_U32, 4, 1, 1, 0);
+		m->nin = 1;
+		m->nout = m->flags & AXM_ARGMAX ? 2 : 1;
+		return true;
+	}
+	case AXM_EMBED:
+		if (n != 1 || m->ngroups != 1) return false;
+		tensor(m, &s->in[0], g, "input", TYPE_BF16, 2, 1, 1, h);
+		tensor(m, &s->out[0], g, "output", TYPE_BF16, 2, 1, 1, h);
+		m->nin = m->nout = 1;
+		return true;
+	default:
+		tensor(m, &s->in[0], g, "x", TYPE_F32, 4, n, h, 0);
+		tensor(m, &s->out[0], g, "y", TYPE_F32, 4, n, m->out, 0);
+		m->nin = m->nout = 1;
+		return true;
+	}
+}
+
+static bool fits(uint64_t offset, uint64_t bytes, uint64_t size) { return offset % 64 == 0 && offset <= size && bytes <= size - offset; }
+
+static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uint8_t *p, bool weights) {
+	if (p[23]) return false; // the name must end
+	for (int i = 0; i < W_COUNT; i++) {
+		if (!w[i].name || strcmp(w[i].name, (const char *)p)) continue;
+		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
+		uint64_t values = u64(p + 40), scales = u64(p + 48);
+		static const uint32_t elem[4] = {0, 4, 2, 1};
+		if (m->w[i].type || type < 1 || type > 3 || rows != w[i].rows || cols != w[i].cols) return false;
+		if (w[i].f32_only && type != 1) return false;
+		if (!fits(values, (uint64_t)rows * cols * elem[type], m->file_bytes)) return false;
+		if (type == 3 && (scales == 0 || !fits(scales, (uint64_t)rows * 4, m->file_bytes))) return false;
+		m->w[i] = (axm_matrix){type, rows, cols, weights ? base + values : NULL, weights && type == 3 ? (const float *)(const void *)(base + scales) : NULL};
+		return true;
+	}
+	return false; // a tensor this kind does not have
+}
+
+static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weights) {
+	want w[W_COUNT];
+	wants(m, w);
+	if (m->flags & AXM_HOLLOW) return tensors == 0;
+	const uint8_t *p = base + HEADER + (size_t)m->ngroups * GROUP;
+	for (uint32_t t = 0; t < tensors; t++)
+		if (!matrix(m, w, base, p + (size_t)t * ENTRY, weights)) return false;
+	for (int i = 0; i < W_COUNT; i++)
+		if (w[i].name && !m->w[i].type) return false;
+	return true;
+}
+
+// A vendor's file is an ONNX container: a protobuf whose first field is ir_version (tag 8, a small number) followed by producer_name (tag 18).
+static bool vendor(const uint8_t *p, uint64_t size) { return size > 4 && p[0] == 0x08 && p[1] < 0x20 && p[2] == 0x12; }
+
+static int parse(axm *m, bool weights) {
+	const uint8_t *p = m->data;
+	uint64_t size = m->data_size;
+	uint32_t tensors;
+	if (size == 0) return AXM_E_EMPTY;
+	if (size < HEADER || memcmp(p, "AXLESOFT", 8)) return vendor(p, size) ? AXM_E_VENDOR : AXM_E_BAD;
+	if (!header(m, p, size, &tensors)) return AXM_E_BAD;
+	m->groups = calloc(m->ngroups, sizeof *m->groups);
+	if (!m->groups) return AXM_E_MEMORY;
+	for (uint32_t g = 0; g < m->ngroups; g++)
+		if (!group(m, g, p + HEADER + (size_t)g * GROUP)) return AXM_E_BAD;
+	return directory(m, p, tensors, weights) ? AXM_OK : AXM_E_BAD;
+}
+
+static void drop_data(axm *m) {
+	if (m->mapped)
+		munmap(m->data, m->data_size);
+	else
+		free(m->data);
+	m->data = NULL;
+}
+
+void axm_free(axm *m) {
+	if (!m) return;
+	drop_data(m);
+	free(m->groups);
+	free(m);
+}
+
+static int finish(axm *m, bool weights, axm **out) {
+	int code = parse(m, weights);
+	if (code != AXM_OK) {
+		axm_free(m);
+		return code;
+	}
+	if (!weights || (m->flags & AXM_HOLLOW)) drop_data(m);
+	*out = m;
+	return AXM_OK;
+}
+
+static void *aligned(uint64_t size) {
+	if (size > (uint64_t)1 << 40) return NULL;
+	return aligned_alloc(64, (size_t)((size + 64) / 64 * 64));
+}
+
+int axm_open_mem(const void *mem, uint64_t size, axm **out) {
+	axm *m = calloc(1, sizeof *m);
+	if (!m) return AXM_E_MEMORY;
+	m->data = aligned(size);
+	if (!m->data) {
+		free(m);
+		return AXM_E_MEMORY;
+	}
+	m->data_size = (size_t)size;
+	memcpy(m->data, mem, (size_t)size);
+	return finish(m, true, out);
+}
+
+static bool read_all(int fd, uint8_t *p, size_t size) {
+	while (size) {
+		ssize_t n = read(fd, p, size);
+		if (n < 0 && errno == EINTR) continue;
+		if (n <= 0) return false;
+		p += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+int axm_open_file(const char *path, bool weights, axm **out) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return AXM_E_OPEN;
+	struct stat st;
+	int code = AXM_E_OPEN;
+	axm *m = calloc(1, sizeof *m);
+	if (!m) {
+		close(fd);
+		return AXM_E_MEMORY;
+	}
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) goto bad;
+	code = AXM_E_EMPTY;
+	if (st.st_size == 0) goto bad;
+	m->data_size = (size_t)st.st_size;
+	if (st.st_size > MAP_ABOVE) {
+		void *p = mmap(NULL, m->data_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		code = AXM_E_MEMORY;
+		if (p == MAP_FAILED) goto bad;
+		m->data = p;
+		m->mapped = true;
+	} else {
+		m->data = aligned(m->data_size);
+		code = AXM_E_MEMORY;
+		if (!m->data) goto bad;
+		code = AXM_E_OPEN;
+		if (!read_all(fd, m->data, m->data_size)) goto bad;
+	}
+	close(fd);
+	return finish(m, weights, out);
+bad:
+	close(fd);
+	if (m->data) drop_data(m);
+	free(m);
+	return code;
+}

@@ -1,0 +1,92 @@
+// A software card's .axmodel in memory: what it is made of, and how to run one of its shape groups.
+// Data flow: file bytes -> axm_open (checked, nothing believed) -> axm; plain host pointers -> axm_run -> plain host pointers.
+// Knows nothing of devices, handles or the ABI. An axm never changes after axm_open: any thread may run it.
+#ifndef AXSIM_MODEL_H
+#define AXSIM_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4 };
+
+enum {
+	AXM_QKV_BIAS = 1,
+	AXM_QK_NORM = 2,
+	AXM_EXTRA_NORMS = 4,
+	AXM_NORM_PLUS_ONE = 8,
+	AXM_F32_LOGITS = 16,
+	AXM_ARGMAX = 32,
+	AXM_HOLLOW = 64,
+	AXM_SUFFIX = 128,
+	AXM_FLAGS = 255,
+};
+
+// Where a layer's tensors stand among its inputs and outputs.
+enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_MAX };
+enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_MAX };
+
+// AXCL's numbers for element types.
+enum { TYPE_U32 = 8, TYPE_BF16 = 14, TYPE_F32 = 15 };
+
+typedef struct {
+	char name[32]; // with the group's suffix where the model has them
+	int32_t type;
+	int32_t ndims;
+	int32_t dims[3];
+	uint64_t size; // bytes; 0: nothing to bind
+} axm_tensor;
+
+typedef struct {
+	uint32_t rows, cells, cache;
+	axm_tensor in[IN_MAX], out[OUT_MAX];
+} axm_group;
+
+typedef struct {
+	uint32_t type; // the file's: 1 f32, 2 bf16, 3 int8 with scales; 0 absent
+	uint32_t rows, cols;
+	const void *data;
+	const float *scales;
+} axm_matrix;
+
+enum {
+	W_INPUT_NORM, W_Q, W_K, W_V, W_O, W_POST_NORM, W_GATE, W_UP, W_DOWN, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_Q_NORM, W_K_NORM,
+	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_NORM, W_WEIGHT, W_BIAS, W_COUNT,
+};
+
+typedef struct {
+	uint32_t kind, flags, activation;
+	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
+	uint32_t rotary, period;
+	float eps, scale, rope_magnitude;
+	uint32_t ngroups, nin, nout;
+	axm_group *groups;
+	axm_matrix w[W_COUNT];
+	uint64_t weight_bytes, file_bytes;
+	char tool[65];
+	char family[32]; // group 0's name of tensor i is also its bare name
+	void *data;      // owned copy or mapping of the file
+	size_t data_size;
+	bool mapped;
+} axm;
+
+enum { AXM_OK, AXM_E_OPEN, AXM_E_EMPTY, AXM_E_VENDOR, AXM_E_BAD, AXM_E_MEMORY };
+
+// axm_open_file and axm_open_mem give a new model or a code; `mem` is copied. With weights false only the header and the directory are kept.
+int axm_open_file(const char *path, bool weights, axm **out);
+int axm_open_mem(const void *mem, uint64_t size, axm **out);
+void axm_free(axm *m);
+
+// Abilities a card may lack (hazards); all false is the vendor's contract.
+typedef struct {
+	bool positions_first; // row r's position is the first row's plus r
+	bool mask_shared;     // every row sees the cells the first row sees, and the rows of the call up to itself
+	bool short_chunks;    // `output` is left alone unless min(64, n) rows are in use
+	bool cells_ordered;   // the visible cells are taken to be the first ones
+} axm_quirks;
+
+// axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly its tensor's size; outputs may be NULL.
+// Inputs and outputs must not overlap. Returns AXM_OK or AXM_E_MEMORY.
+int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks);
+
+#endif

@@ -1,0 +1,87 @@
+// What the card remembers of processes that died: with AXSIM_STATE=folder each process keeps a record there of the memory it holds and of
+// loads and executes under way. A record whose process is gone without Finalize means memory that stays taken for a while (rule 11), and,
+// where something was under way, a card that answers no more until its record is deleted, as by taking its power away (rule 7).
+#define _GNU_SOURCE
+#include "sim.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEAK_SECONDS = 30 };
+
+typedef struct {
+	uint64_t bytes, busy;
+} record;
+
+static record *mine;
+static char mine_path[640];
+
+static void look_at(const char *path) {
+	struct stat st;
+	record r = {0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) return;
+	bool ok = read(fd, &r, sizeof r) == (ssize_t)sizeof r && !fstat(fd, &st);
+	close(fd);
+	if (!ok) return;
+	if (r.busy && hazard(HZ_WEDGE)) {
+		for (int i = 0; i < sim.ndev; i++) sim.dev[i].wedged = true;
+		return; // stays until someone deletes it
+	}
+	if (r.bytes && hazard(HZ_LEAK) && time(NULL) - st.st_mtime < LEAK_SECONDS) {
+		if (sim.ndev) sim.dev[0].foreign += r.bytes;
+		return;
+	}
+	unlink(path);
+}
+
+void state_open(void) {
+	if (!sim.cfg.state[0] || mine) return;
+	char path[640];
+	DIR *dir = opendir(sim.cfg.state);
+	if (!dir) {
+		config_complain("AXSIM_STATE: cannot read %s", sim.cfg.state);
+		return;
+	}
+	for (struct dirent *e; (e = readdir(dir));) {
+		long pid;
+		if (sscanf(e->d_name, "card.%ld", &pid) != 1 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) continue;
+		snprintf(path, sizeof path, "%s/card.%ld", sim.cfg.state, pid);
+		look_at(path);
+	}
+	closedir(dir);
+	snprintf(mine_path, sizeof mine_path, "%s/card.%ld", sim.cfg.state, (long)getpid());
+	int fd = open(mine_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, sizeof *mine)) {
+		if (fd >= 0) close(fd);
+		return;
+	}
+	void *p = mmap(NULL, sizeof *mine, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	mine = p == MAP_FAILED ? NULL : p;
+}
+
+void state_close(void) {
+	if (!mine) return;
+	munmap(mine, sizeof *mine);
+	mine = NULL;
+	unlink(mine_path);
+}
+
+void state_bytes(void) {
+	if (!mine) return;
+	mine->bytes = 0;
+	for (int i = 0; i < sim.ndev; i++) mine->bytes += sim.dev[i].cmm_used;
+}
+
+void state_busy(int by) {
+	if (mine) mine->busy += (uint64_t)(int64_t)by;
+}

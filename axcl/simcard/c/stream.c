@@ -1,0 +1,409 @@
+// Streams and events. Data flow: a call makes a task (what to run, what it holds, when it ends by the model) -> the stream's queue -> the
+// stream's own thread runs tasks in order -> a synchronisation waits for what was queued when it began and gives the first error.
+#define _GNU_SOURCE
+#include "abi_axcl.h"
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+task *task_new(call *c) {
+	task *t = calloc(1, sizeof *t);
+	if (!t) return NULL;
+	t->hang = c->hang;
+	t->wrong = c->wrong;
+	t->late = c->late;
+	t->wait_ns = -1;
+	return t;
+}
+
+void stream_push(stream *s, task *t, uint64_t end) {
+	t->end = end;
+	*s->tail = t;
+	s->tail = &t->next;
+	s->queued++;
+	if (!hazard(HZ_LAZY)) s->allowed = s->queued;
+	pthread_cond_signal(&s->wake);
+}
+
+void stream_start_all(device *d) {
+	if (!hazard(HZ_LAZY)) return;
+	for (int i = 0; i < sim.nstreams; i++) {
+		stream *s = sim.streams[i];
+		if (s->o.dev != d) continue;
+		s->allowed = s->queued;
+		pthread_cond_signal(&s->wake);
+	}
+}
+
+// Deadline in the conditions' clock; false: none.
+static bool deadline(int64_t ns, struct timespec *ts) {
+	if (ns < 0) return false;
+	uint64_t t = real_ns() + (uint64_t)ns;
+	*ts = (struct timespec){(time_t)(t / 1000000000u), (long)(t % 1000000000u)};
+	return true;
+}
+
+static bool wait_until(pthread_cond_t *cond, const struct timespec *ts) {
+	if (!ts) return pthread_cond_wait(cond, &sim.lock) == 0;
+	return pthread_cond_timedwait(cond, &sim.lock, ts) == 0;
+}
+
+static void hang_task(stream *s) {
+	uint64_t epoch = sim.hang_epoch;
+	s->hung = true;
+	pthread_cond_broadcast(&s->idle);
+	while (!s->stop && sim.hang_epoch == epoch) pthread_cond_wait(&sim.changed, &sim.lock);
+	s->hung = false;
+}
+
+static void *stream_main(void *arg) {
+	stream *s = arg;
+	lock();
+	for (;;) {
+		while (!s->stop && s->done >= s->allowed) pthread_cond_wait(&s->wake, &sim.lock);
+		if (s->stop) break;
+		task *t = s->head;
+		s->head = t->next;
+		if (!s->head) s->tail = &s->head;
+		int32_t code = t->late;
+		if (t->hang) {
+			hang_task(s);
+			code = CODE(SUB_STREAM, ID_TIMEOUT);
+		} else if (s->o.dev->lost) {
+			code = E_NO_CONNECTION;
+		} else if (!code) {
+			unlock();
+			code = t->run(t, s);
+			clock_sleep_until(t->end);
+			lock();
+		}
+		if (code && !s->error) s->error = code;
+		if (t->drop) t->drop(t);
+		free(t);
+		s->done++;
+		pthread_cond_broadcast(&s->idle);
+	}
+	while (s->head) {
+		task *t = s->head;
+		s->head = t->next;
+		if (t->drop) t->drop(t);
+		free(t);
+	}
+	s->done = s->queued;
+	pthread_cond_broadcast(&s->idle);
+	unlock();
+	return NULL;
+}
+
+static void cond_monotonic(pthread_cond_t *c) {
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+__attribute__((constructor)) static void conditions(void) { cond_monotonic(&sim.changed); }
+
+int32_t stream_sync(call *c, stream *s, int32_t ms) {
+	uint64_t target = s->queued;
+	stream_start_all(s->o.dev);
+	struct timespec ts;
+	bool limited = deadline(ms < 0 ? -1 : (int64_t)ms * 1000000, &ts);
+	bool virtual = sim.cfg.clock == CLOCK_VIRTUAL;
+	while (s->done < target) {
+		if (limited && virtual && s->hung) { // nothing will come: do not wait for it in real time
+			c->end += (uint64_t)ms * 1000000;
+			return E_SYNC_TIMEOUT;
+		}
+		if (!wait_until(&s->idle, limited && !virtual ? &ts : NULL) && s->done < target) return E_SYNC_TIMEOUT;
+	}
+	if (sim.cfg.clock != CLOCK_OFF && s->t > c->end) {
+		if (virtual && ms >= 0 && s->t - c->end > (uint64_t)ms * 1000000) {
+			c->end += (uint64_t)ms * 1000000;
+			return E_SYNC_TIMEOUT;
+		}
+		c->end = s->t;
+	}
+	int32_t code = s->error;
+	s->error = 0;
+	return code;
+}
+
+static void forget(stream *s) {
+	for (int i = 0; i < sim.nstreams; i++)
+		if (sim.streams[i] == s) sim.streams[i] = sim.streams[--sim.nstreams];
+}
+
+void stream_destroy(stream *s, bool force) {
+	obj_ref(&s->o);
+	handle_drop(&s->o); // nobody else finds it now
+	if (!force) {
+		stream_start_all(s->o.dev);
+		s->allowed = s->queued;
+		pthread_cond_signal(&s->wake);
+		while (s->done < s->queued && !s->stop) pthread_cond_wait(&s->idle, &sim.lock);
+	}
+	forget(s);
+	s->stop = true;
+	pthread_cond_broadcast(&s->wake);
+	pthread_cond_broadcast(&sim.changed);
+	unlock();
+	pthread_join(s->thread, NULL);
+	lock();
+	obj_unref(&s->o);
+}
+
+static stream *stream_new(device *d) {
+	if (sim.nstreams == MAX_STREAMS) return NULL;
+	stream *s = calloc(1, sizeof *s);
+	if (!s) return NULL;
+	if (!handle_new(&s->o, K_STREAM, d)) {
+		free(s);
+		return NULL;
+	}
+	cond_monotonic(&s->wake);
+	cond_monotonic(&s->idle);
+	s->tail = &s->head;
+	s->t = clock_now();
+	if (pthread_create(&s->thread, NULL, stream_main, s)) {
+		handle_drop(&s->o);
+		return NULL;
+	}
+	sim.streams[sim.nstreams++] = s;
+	return s;
+}
+
+int32_t axclrtCreateStream(axcl_handle *out) {
+	ENTER(axclrtCreateStream, SUB_STREAM, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		stream *s = out ? stream_new(d) : NULL;
+		code = !out ? CODE(SUB_STREAM, ID_NULL) : s ? 0 : CODE(SUB_STREAM, 0x81);
+		if (s) *out = s->o.handle;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// The stream behind a handle, or NULL and a code.
+static stream *find(axcl_handle h, int32_t *code) {
+	stream *s = handle_get(h, K_STREAM);
+	*code = !h ? CODE(SUB_STREAM, ID_NULL) : !s ? CODE(SUB_STREAM, ID_ILLEGAL) : 0;
+	return s;
+}
+
+static int32_t destroy(call *c, axcl_handle h, bool force) {
+	lock();
+	int32_t code = c->code;
+	if (call_device(c)) {
+		stream *s = find(h, &code);
+		if (s) stream_destroy(s, force);
+	} else {
+		code = c->code;
+	}
+	unlock();
+	return call_leave(c, code);
+}
+
+int32_t axclrtDestroyStream(axcl_handle h) {
+	ENTER(axclrtDestroyStream, SUB_STREAM, "stream=%p", h);
+	return destroy(&c, h, false);
+}
+
+int32_t axclrtDestroyStreamForce(axcl_handle h) {
+	ENTER(axclrtDestroyStreamForce, SUB_STREAM, "stream=%p", h);
+	return destroy(&c, h, true);
+}
+
+static int32_t synchronize(call *c, axcl_handle h, int32_t ms) {
+	lock();
+	int32_t code = c->code;
+	if (call_device(c)) {
+		stream *s = find(h, &code);
+		if (s && ms < -1) code = CODE(SUB_STREAM, ID_ILLEGAL);
+		if (!code) {
+			obj_ref(&s->o);
+			code = stream_sync(c, s, ms);
+			obj_unref(&s->o);
+		}
+	} else {
+		code = c->code;
+	}
+	unlock();
+	return call_leave(c, code);
+}
+
+int32_t axclrtSynchronizeStream(axcl_handle h) {
+	ENTER(axclrtSynchronizeStream, SUB_STREAM, "stream=%p", h);
+	return synchronize(&c, h, -1);
+}
+
+int32_t axclrtSynchronizeStreamWithTimeout(axcl_handle h, int32_t ms) {
+	ENTER(axclrtSynchronizeStreamWithTimeout, SUB_STREAM, "stream=%p ms=%d", h, ms);
+	return synchronize(&c, h, ms);
+}
+
+int32_t axclrtSynchronizeDevice(void) {
+	ENTER(axclrtSynchronizeDevice, SUB_DEVICE, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	for (int i = 0; d && i < sim.nstreams; i++) {
+		stream *s = sim.streams[i];
+		if (s->o.dev != d || s->done == s->queued) continue;
+		obj_ref(&s->o);
+		int32_t one = stream_sync(&c, s, -1);
+		obj_unref(&s->o);
+		if (one && !code) code = one;
+		i = -1; // the list may have changed while we waited
+	}
+	for (int i = 0; d && i < sim.nstreams; i++) { // what ended before
+		stream *s = sim.streams[i];
+		if (s->o.dev != d) continue;
+		if (sim.cfg.clock != CLOCK_OFF && s->t > c.end) c.end = s->t;
+		if (s->error && !code) code = s->error;
+		s->error = 0;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+// ---- events
+
+int32_t axclrtCreateEvent(axcl_handle *out) {
+	ENTER(axclrtCreateEvent, SUB_STREAM, " ");
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		event *e = out ? calloc(1, sizeof *e) : NULL;
+		code = !out ? CODE(SUB_STREAM, ID_NULL) : CODE(SUB_STREAM, 0x81);
+		if (e && handle_new(&e->o, K_EVENT, d)) {
+			*out = e->o.handle;
+			code = 0;
+		} else {
+			free(e);
+		}
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+static event *find_event(axcl_handle h, int32_t *code) {
+	event *e = handle_get(h, K_EVENT);
+	*code = !h ? CODE(SUB_STREAM, ID_NULL) : !e ? CODE(SUB_STREAM, ID_ILLEGAL) : 0;
+	return e;
+}
+
+int32_t axclrtDestroyEvent(axcl_handle h) {
+	ENTER(axclrtDestroyEvent, SUB_STREAM, "event=%p", h);
+	lock();
+	int32_t code;
+	if (call_device(&c)) {
+		event *e = find_event(h, &code);
+		if (e) {
+			handle_drop(&e->o);
+			pthread_cond_broadcast(&sim.changed); // whoever waits for it waits no longer
+		}
+	} else {
+		code = c.code;
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+static void drop_event(task *t) { obj_unref(&t->ev->o); }
+
+static int32_t task_record(task *t, stream *s) {
+	(void)s;
+	lock();
+	if (t->ev->fired < t->gen) t->ev->fired = t->gen;
+	pthread_cond_broadcast(&sim.changed);
+	unlock();
+	return 0;
+}
+
+static int32_t task_wait(task *t, stream *s) {
+	struct timespec ts;
+	bool limited = deadline(t->wait_ns, &ts);
+	int32_t code = 0;
+	lock();
+	uint64_t epoch = sim.hang_epoch;
+	while (t->ev->fired < t->gen && !code) {
+		if (t->ev->o.dead || s->stop || s->o.dev->lost || sim.hang_epoch != epoch)
+			code = E_WAIT;
+		else if (!wait_until(&sim.changed, limited ? &ts : NULL) && t->ev->fired < t->gen)
+			code = E_WAIT;
+	}
+	unlock();
+	return code;
+}
+
+int32_t axclrtRecordEvent(axcl_handle he, axcl_handle hs) {
+	ENTER(axclrtRecordEvent, SUB_STREAM, "event=%p stream=%p", he, hs);
+	lock();
+	int32_t code = 0;
+	event *e = NULL;
+	stream *s = NULL;
+	if (!call_device(&c)) code = c.code;
+	if (!code) e = find_event(he, &code);
+	if (!code) s = find(hs, &code);
+	if (!code) {
+		task *t = task_new(&c);
+		code = t ? 0 : CODE(SUB_STREAM, ID_NO_MEMORY);
+		if (t) {
+			t->run = task_record;
+			t->drop = drop_event;
+			t->ev = e;
+			t->gen = ++e->recorded;
+			obj_ref(&e->o);
+			if (s->t < c.end) s->t = c.end;
+			e->t = s->t;
+			stream_push(s, t, s->t);
+		}
+	}
+	unlock();
+	return call_leave(&c, code);
+}
+
+static int32_t wait_event(call *c, axcl_handle hs, axcl_handle he, int32_t ms) {
+	lock();
+	int32_t code = 0;
+	event *e = NULL;
+	stream *s = NULL;
+	if (!call_device(c)) code = c->code;
+	if (!code) s = find(hs, &code);
+	if (!code) e = find_event(he, &code);
+	if (!code && ms < -1) code = CODE(SUB_STREAM, ID_ILLEGAL);
+	if (!code) {
+		task *t = task_new(c);
+		code = t ? 0 : CODE(SUB_STREAM, ID_NO_MEMORY);
+		if (t) {
+			t->run = task_wait;
+			t->drop = drop_event;
+			t->ev = e;
+			t->gen = e->recorded ? e->recorded : 1; // never recorded: the first record to come
+			t->wait_ns = ms < 0 ? -1 : (int64_t)ms * 1000000;
+			obj_ref(&e->o);
+			if (e->t > s->t) s->t = e->t;
+			stream_push(s, t, s->t);
+		}
+	}
+	unlock();
+	return call_leave(c, code);
+}
+
+int32_t axclrtStreamWaitEvent(axcl_handle s, axcl_handle e) {
+	ENTER(axclrtStreamWaitEvent, SUB_STREAM, "stream=%p event=%p", s, e);
+	return wait_event(&c, s, e, -1);
+}
+
+int32_t axclrtStreamWaitEventWithTimeout(axcl_handle s, axcl_handle e, int32_t ms) {
+	ENTER(axclrtStreamWaitEventWithTimeout, SUB_STREAM, "stream=%p event=%p ms=%d", s, e, ms);
+	return wait_event(&c, s, e, ms);
+}

@@ -1,0 +1,51 @@
+# A Raspberry Pi 5 with the M.2 card on PCIe Gen2 x1. "measured": published by someone who ran it; the rest are assumptions, said so.
+
+call * 1us                          # assumption: a call that only touches the host
+call axclrtGetDeviceList 1ms        # assumption: a round trip to the driver
+call axclrtGetDeviceCount 1ms
+call axclrtGetDeviceProperties 2ms
+call axclrtMalloc 300us             # assumption: a round trip to the card
+call axclrtMallocCached 300us
+call axclrtFree 300us
+call axclrtMallocHost 200us
+call axclrtFreeHost 200us
+call axclrtCreateStream 300us
+call axclrtCreateContext 300us
+call EngineInit 5ms
+call Unload 2ms
+call GetIOInfo 300us
+call axclrtSynchronizeStream 30us
+call axclrtSynchronizeStreamWithTimeout 30us
+
+copy h2d-pinned 30us 500MB/s        # measured: tens of us; the link's 500 MB/s
+copy h2d-pageable 1ms 500MB/s       # measured: about 1 ms
+copy d2h-pinned 30us 820MB/s        # measured: 304 KB of logits in 0.3-0.5 ms
+copy d2h-pageable 1ms 820MB/s
+copy d2d 200us 10GB/s               # not published: the round-trip floor
+copy set 200us 10GB/s               # as d2d
+copy compare 200us 10GB/s
+copy h2h 1us 5GB/s
+
+enqueue 12us                        # assumption: host's cost of an asynchronous call (1-2 ms a token measured over ~100 calls)
+execute 457us                       # measured fit: the fixed part of one execute; part of every layer line below
+load 35MB/s                         # measured
+memory 25GB/s                       # measured: weights and cache stream at this
+head 20.9GB/s                       # from the measured 7.9 ms for 151936 x 1024 int8
+matrix 2.6TOPS                      # measured: transformer matrix products
+attention 0.48TOPS                  # from the measured 128-row prefill, h = 0 against h = 1024
+
+# Qwen3-0.6B: measured. bf16, w8a16, int4.
+layer hidden=1024 rows=1 cells=2047 weights=31.5MB time=3.24ms
+layer hidden=1024 rows=1 cells=2047 weights=15.75MB time=1.50ms
+layer hidden=1024 rows=1 cells=2047 weights=8.3MB time=1.17ms
+layer hidden=1024 rows=1 cells=255 weights=8.3MB time=0.77ms
+layer hidden=1024 rows=128 cells=0 weights=15.75MB time=2.8ms
+layer hidden=1024 rows=128 cells=1024 weights=15.75MB time=5.2ms
+layer hidden=1024 rows=64 cells=0 weights=8.3MB time=2.15ms
+layer hidden=1024 rows=64 cells=1024 weights=8.3MB time=3.03ms
+
+# Qwen3-4B int8, 36 layers: a wide pass about 1.1 s, a row about 0.24 s with its head (19.1 ms by `head`) and host work, both measured on
+# whole passes; per layer by division. The growth with the cache is the formula's attention (8.9 ms at 2048).
+layer hidden=2560 rows=1 cells=2559 weights=101MB time=6.0ms
+layer hidden=2560 rows=128 cells=0 weights=101MB time=30.5ms
+layer hidden=2560 rows=128 cells=2048 weights=101MB time=39.7ms
