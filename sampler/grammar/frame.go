@@ -1,0 +1,497 @@
+package grammar
+
+import (
+	"errors"
+	"slices"
+)
+
+// frame is one automaton of a grammar: a DFA over bytes whose states may also call other frames, as a rule refers to
+// other rules. State 0 is the start. A frame is immutable once finish has seen it.
+type frame struct {
+	class  [256]uint8
+	width  int32   // classes
+	next   []int32 // state·width + class → state, or dead
+	accept []bool
+	calls  [][]call
+	need   []int32 // stack needed to reach an accepting state; never unless the state is dead
+	first  [4]uint64
+	null   bool // matches the empty text; callers then skip the call, so the start's accept is not seen through it
+	shared bool // belongs to all grammars: masks are cached with the trie
+	count  *counter
+	nfa    *nfa // until finished
+}
+
+// call enters f; afterwards the caller is in state to. tail: the caller has nothing left to do there.
+type call struct {
+	f    *frame
+	to   int32
+	tail bool
+}
+
+const (
+	dead  = -1
+	never = 1 << 28
+)
+
+// Limits on what a grammar may grow to. They bound the time and memory a hostile schema can take.
+const (
+	maxStates = 60_000
+	maxTable  = 12 << 20 // entries of all transition tables together
+	maxNodes  = 2 << 20  // NFA states
+)
+
+var errTooLarge = errors.New("too large: the automaton for it would have too many states")
+
+func (f *frame) step(s int32, b byte) int32 {
+	if f.count != nil {
+		return f.count.step(s, b)
+	}
+	return f.next[s*f.width+int32(f.class[b])]
+}
+
+func (f *frame) accepts(s int32) bool {
+	if f.count != nil {
+		return s == countDone
+	}
+	return f.accept[s]
+}
+
+func (f *frame) needs(s int32) int32 {
+	if f.count != nil {
+		return 0
+	}
+	return f.need[s]
+}
+
+func (f *frame) callsAt(s int32) []call {
+	if f.count != nil {
+		return nil
+	}
+	return f.calls[s]
+}
+
+func (f *frame) starts(b byte) bool { return f.first[b>>6]>>(b&63)&1 == 1 }
+
+// counter is the frame of a JSON string with a bounded number of characters. Its states are computed, not stored:
+// countBase + n·width + state of the characters' automaton, with n characters read.
+type counter struct {
+	min, max int32 // max < 0: none
+	chars    *frame
+}
+
+const (
+	countOpen = iota // before the opening quote
+	countDone
+	countBase
+)
+
+func (c *counter) step(s int32, b byte) int32 {
+	switch s {
+	case countOpen:
+		if b == '"' {
+			return countBase
+		}
+		return dead
+	case countDone:
+		return dead
+	}
+	width := int32(len(c.chars.accept))
+	n, sub := (s-countBase)/width, (s-countBase)%width
+	if sub == 0 {
+		if b == '"' {
+			if n < c.min {
+				return dead
+			}
+			return countDone
+		}
+		if n == c.max {
+			return dead
+		}
+	}
+	sub = c.chars.step(sub, b)
+	if sub == dead {
+		return dead
+	}
+	if sub == 0 && (c.max >= 0 || n < c.min) {
+		n++
+	}
+	return countBase + n*width + sub
+}
+
+// key maps states that differ only in characters no token could use up to one.
+func (c *counter) key(s int32) maskKey {
+	if s < countBase {
+		return maskKey{c.chars, -1 - s, min(c.min, maxToken)<<13 | min(c.max+1, maxToken)}
+	}
+	width := int32(len(c.chars.accept))
+	n, sub := (s-countBase)/width, (s-countBase)%width
+	left := int32(0)
+	if c.max >= 0 {
+		left = 1 + min(c.max-n, countClip)
+	}
+	return maskKey{c.chars, sub, min(max(c.min-n, 0), countClip)<<13 | left}
+}
+
+// countClip is more characters than a token is taken to have. Longer tokens exist (runs of blanks): up to maxToken.
+const countClip = maxToken
+
+// nfa is a frame under construction.
+type nfa struct {
+	states []nstate
+	end    int32
+}
+
+type nstate struct {
+	eps   []int32
+	edges []nedge
+	calls []ncall
+}
+
+type nedge struct {
+	lo, hi byte
+	to     int32
+}
+
+type ncall struct {
+	f  *frame
+	to int32
+}
+
+// newFrame returns a frame to be filled: state 0 of its nfa is the start.
+func newFrame() *frame {
+	f := &frame{nfa: &nfa{}}
+	f.nfa.state()
+	f.nfa.end = f.nfa.state()
+	return f
+}
+
+func (n *nfa) state() int32 {
+	n.states = append(n.states, nstate{})
+	return int32(len(n.states) - 1)
+}
+
+func (n *nfa) eps(from, to int32) { n.states[from].eps = append(n.states[from].eps, to) }
+
+func (n *nfa) edge(from int32, lo, hi byte, to int32) {
+	n.states[from].edges = append(n.states[from].edges, nedge{lo, hi, to})
+}
+
+func (n *nfa) call(from int32, f *frame, to int32) {
+	n.states[from].calls = append(n.states[from].calls, ncall{f, to})
+}
+
+// text adds the bytes of s behind from and returns the state they lead to.
+func (n *nfa) text(from int32, s string) int32 {
+	for i := range len(s) {
+		to := n.state()
+		n.edge(from, s[i], s[i], to)
+		from = to
+	}
+	return from
+}
+
+// then adds a call behind from and returns the state it leads to.
+func (n *nfa) then(from int32, f *frame) int32 {
+	to := n.state()
+	n.call(from, f, to)
+	return to
+}
+
+// program is a set of frames that call each other, being compiled.
+type program struct {
+	frames []*frame
+	names  map[*frame]string // for errors
+	table  int
+}
+
+func (p *program) add(name string) *frame {
+	f := newFrame()
+	p.frames = append(p.frames, f)
+	if p.names == nil {
+		p.names = map[*frame]string{}
+	}
+	p.names[f] = name
+	return f
+}
+
+// leftRecursive is the error for a rule that may call itself before it reads a byte.
+type leftRecursive struct{ rule string }
+
+func (e leftRecursive) Error() string { return "rule " + e.rule + " is left-recursive" }
+
+// finish makes the frames ready for use. Errors: errTooLarge, leftRecursive.
+func (p *program) finish() error {
+	nodes := 0
+	for _, f := range p.frames {
+		nodes += len(f.nfa.states)
+	}
+	if nodes > maxNodes {
+		return errTooLarge
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, f := range p.frames {
+			if !f.null && f.nfa.nullable() {
+				f.null, changed = true, true
+			}
+		}
+	}
+	for _, f := range p.frames {
+		if err := p.determinise(f); err != nil {
+			return err
+		}
+	}
+	p.prune()
+	if err := p.leftRecursion(); err != nil {
+		return err
+	}
+	p.firsts()
+	for _, f := range p.frames {
+		f.nfa = nil
+		for _, calls := range f.calls {
+			for i := range calls {
+				c := &calls[i]
+				c.tail = f.accept[c.to] && len(f.calls[c.to]) == 0 &&
+					!slices.ContainsFunc(f.next[c.to*f.width:(c.to+1)*f.width], func(s int32) bool { return s != dead })
+			}
+		}
+	}
+	return nil
+}
+
+func (n *nfa) nullable() bool {
+	seen := make([]bool, len(n.states))
+	work := []int32{0}
+	for len(work) > 0 {
+		s := work[len(work)-1]
+		work = work[:len(work)-1]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		if s == n.end {
+			return true
+		}
+		work = append(work, n.states[s].eps...)
+		for _, c := range n.states[s].calls {
+			if c.f.null {
+				work = append(work, c.to)
+			}
+		}
+	}
+	return false
+}
+
+// determinise is the subset construction. Calls are symbols like bytes; calls of frames that may be empty are also
+// empty transitions.
+func (p *program) determinise(f *frame) error {
+	n := f.nfa
+	var cut [257]bool
+	for _, s := range n.states {
+		for _, e := range s.edges {
+			cut[e.lo], cut[int(e.hi)+1] = true, true
+		}
+	}
+	class := -1
+	for b := range 256 {
+		if cut[b] || b == 0 {
+			class++
+		}
+		f.class[b] = uint8(class)
+	}
+	f.width = int32(class + 1)
+
+	mark := make([]int32, len(n.states)) // the round a state was last added in
+	round := int32(0)
+	closure := func(set []int32) []int32 {
+		round++
+		work := slices.Clone(set)
+		set = set[:0]
+		for len(work) > 0 {
+			s := work[len(work)-1]
+			work = work[:len(work)-1]
+			if mark[s] == round {
+				continue
+			}
+			mark[s] = round
+			st := &n.states[s]
+			if len(st.edges) > 0 || len(st.calls) > 0 || s == n.end {
+				set = append(set, s)
+			}
+			work = append(work, st.eps...)
+			for _, c := range st.calls {
+				if c.f.null {
+					work = append(work, c.to)
+				}
+			}
+		}
+		slices.Sort(set)
+		return set
+	}
+	known := map[string]int32{}
+	var sets [][]int32
+	var key []byte
+	intern := func(set []int32) (int32, error) {
+		key = key[:0]
+		for _, s := range set {
+			key = append(key, byte(s), byte(s>>8), byte(s>>16), byte(s>>24))
+		}
+		if id, ok := known[string(key)]; ok {
+			return id, nil
+		}
+		p.table += int(f.width)
+		if len(sets) >= maxStates || p.table > maxTable {
+			return 0, errTooLarge
+		}
+		id := int32(len(sets))
+		known[string(key)] = id
+		sets = append(sets, set)
+		return id, nil
+	}
+	if _, err := intern(closure([]int32{0})); err != nil {
+		return err
+	}
+	targets := make([][]int32, f.width)
+	for id := 0; id < len(sets); id++ {
+		var calls []ncall
+		for i := range targets {
+			targets[i] = targets[i][:0]
+		}
+		accept := false
+		for _, s := range sets[id] {
+			accept = accept || s == n.end
+			for _, e := range n.states[s].edges {
+				for c := f.class[e.lo]; ; c++ {
+					targets[c] = append(targets[c], e.to)
+					if c == f.class[e.hi] {
+						break
+					}
+				}
+			}
+			calls = append(calls, n.states[s].calls...)
+		}
+		f.accept = append(f.accept, accept)
+		for _, set := range targets {
+			to := int32(dead)
+			if len(set) > 0 {
+				var err error
+				if to, err = intern(closure(slices.Clone(set))); err != nil {
+					return err
+				}
+			}
+			f.next = append(f.next, to)
+		}
+		var out []call
+		for i, c := range calls {
+			if slices.ContainsFunc(calls[:i], func(o ncall) bool { return o.f == c.f }) {
+				continue
+			}
+			var set []int32
+			for _, o := range calls[i:] {
+				if o.f == c.f {
+					set = append(set, o.to)
+				}
+			}
+			to, err := intern(closure(set))
+			if err != nil {
+				return err
+			}
+			out = append(out, call{f: c.f, to: to})
+		}
+		f.calls = append(f.calls, out)
+	}
+	return nil
+}
+
+// prune finds how much stack every state needs to come to an end, and cuts the ways into states that cannot.
+func (p *program) prune() {
+	for _, f := range p.frames {
+		f.need = make([]int32, len(f.accept))
+		for s := range f.need {
+			f.need[s] = never
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, f := range p.frames {
+			for again := true; again; {
+				again = false
+				for s := len(f.need) - 1; s >= 0; s-- { // backwards: most edges lead on
+					best := f.need[s]
+					if f.accept[s] {
+						best = 0
+					}
+					for _, to := range f.next[s*int(f.width) : (s+1)*int(f.width)] {
+						if to != dead {
+							best = min(best, f.need[to])
+						}
+					}
+					for _, c := range f.calls[s] {
+						best = min(best, max(1+c.f.needs(0), f.need[c.to]))
+					}
+					if best < f.need[s] {
+						f.need[s], again, changed = best, true, true
+					}
+				}
+			}
+		}
+	}
+	for _, f := range p.frames {
+		for i, to := range f.next {
+			if to != dead && f.need[to] >= never {
+				f.next[i] = dead
+			}
+		}
+		for s := range f.calls {
+			f.calls[s] = slices.DeleteFunc(f.calls[s], func(c call) bool { return c.f.needs(0) >= never || f.need[c.to] >= never })
+		}
+	}
+}
+
+func (p *program) leftRecursion() error {
+	state := map[*frame]int{} // 1: being visited, 2: done
+	var visit func(f *frame) error
+	visit = func(f *frame) error {
+		if state[f] == 1 {
+			return leftRecursive{p.names[f]}
+		}
+		if state[f] == 2 || f.count != nil {
+			return nil
+		}
+		state[f] = 1
+		for _, c := range f.calls[0] {
+			if err := visit(c.f); err != nil {
+				return err
+			}
+		}
+		state[f] = 2
+		return nil
+	}
+	for _, f := range p.frames {
+		if err := visit(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firsts finds the bytes each frame may begin with. There is no left recursion any more, but frames come in any order.
+func (p *program) firsts() {
+	for changed := true; changed; {
+		changed = false
+		for _, f := range p.frames {
+			old := f.first
+			for b := range 256 {
+				if f.next[f.class[b]] != dead {
+					f.first[b>>6] |= 1 << (b & 63)
+				}
+			}
+			for _, c := range f.calls[0] {
+				for i := range f.first {
+					f.first[i] |= c.f.first[i]
+				}
+			}
+			changed = changed || f.first != old
+		}
+	}
+}

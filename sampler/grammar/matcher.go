@@ -1,0 +1,419 @@
+package grammar
+
+import (
+	"fmt"
+	"slices"
+)
+
+// kernel is a place the text so far may have led to: a state, and the returns to make when its frame ends.
+type kernel struct {
+	f  *frame
+	s  int32
+	up int32 // index into rets, −1: none
+}
+
+// ret is where a frame goes on after a call. Equal returns are one ret, so equal stacks are one number.
+type ret struct {
+	kernel
+	depth int32
+	chain int32 // the next ret in the same bucket
+}
+
+// maxKernels bounds how many places are followed at once. Only badly ambiguous GBNF comes near; what is beyond is not
+// followed, which makes the language smaller and nothing wrong.
+const maxKernels = 128
+
+// Matcher follows one text through a grammar and says which tokens may come next. It belongs to one request and one
+// goroutine, holds memory only, and after its first tokens allocates only to fill caches that outlive it.
+type Matcher struct {
+	g     *Grammar
+	t     *Trie
+	own   *maskCache
+	cur   []kernel
+	next  []kernel
+	ended bool
+
+	rets  []ret
+	heads [64]int32 // buckets of rets, 1 + index
+	limit int32     // on the stack, now
+
+	seen  []kernel // calls entered and returns made for the byte being read
+	sets  []kernel // a walk's sets of places, one behind the other
+	marks []walkMark
+	deep  int32 // deepest stack of the walk
+	remap []int32
+}
+
+// walkMark is where the set of one depth of a walk ends, and the rets it needs.
+type walkMark struct{ sets, rets int }
+
+// Matcher returns a matcher at the start of the text. The grammar's caches are kept for each trie.
+func (g *Grammar) Matcher(t *Trie) *Matcher {
+	return &Matcher{g: g, t: t, own: g.cacheFor(t), cur: []kernel{{g.root, 0, -1}}, limit: g.depth}
+}
+
+// Clone returns an independent matcher at the same place.
+func (m *Matcher) Clone() *Matcher {
+	c := &Matcher{g: m.g, t: m.t, own: m.own, limit: m.limit}
+	c.CopyFrom(m)
+	return c
+}
+
+// CopyFrom puts m where o is, without allocating once m has grown. Both must be of the same grammar and trie.
+func (m *Matcher) CopyFrom(o *Matcher) {
+	m.cur = append(m.cur[:0], o.cur...)
+	m.rets = append(m.rets[:0], o.rets...)
+	m.heads, m.ended = o.heads, o.ended
+}
+
+// Reset puts m back at the start of a text.
+func (m *Matcher) Reset() {
+	m.truncate(0)
+	m.cur = append(m.cur[:0], kernel{m.g.root, 0, -1})
+	m.ended = false
+}
+
+// Done reports whether the text so far is complete. It may still go on.
+func (m *Matcher) Done() bool {
+	return slices.ContainsFunc(m.cur, m.canEnd)
+}
+
+// Accept moves past token id. When the grammar does not allow it, the error says so and m stays where it was.
+func (m *Matcher) Accept(id int32) error {
+	if slices.Contains(m.t.eos, id) {
+		if !m.Done() {
+			return fmt.Errorf("grammar: token %d ends the text before it is complete", id)
+		}
+		m.ended = true
+		return nil
+	}
+	if m.ended || id < 0 || int(id) >= m.t.vocab || m.t.words[id] == nil || !m.advance(m.t.words[id], true) {
+		return fmt.Errorf("grammar: token %d is not allowed here", id)
+	}
+	return nil
+}
+
+// AcceptText moves past text that did not come as tokens; false, and no move, when the grammar does not allow it.
+func (m *Matcher) AcceptText(text string) bool {
+	return !m.ended && m.advance([]byte(text), true)
+}
+
+// Allowed reports whether token id may come next: cheaper than a mask.
+func (m *Matcher) Allowed(id int32) bool {
+	if id < 0 || int(id) >= m.t.vocab {
+		return false
+	}
+	if slices.Contains(m.t.eos, id) {
+		return m.ended || m.Done()
+	}
+	return !m.ended && m.t.words[id] != nil && m.advance(m.t.words[id], false)
+}
+
+// Fill overwrites bits with the mask of the tokens that may come next. End-of-text tokens are among them only when the
+// text is complete.
+func (m *Matcher) Fill(bits []uint64) {
+	clear(bits)
+	if m.ended || m.Done() {
+		for _, id := range m.t.eos {
+			set(bits, id)
+		}
+	}
+	if m.ended {
+		return
+	}
+	for _, k := range m.cur {
+		m.fill(bits, k)
+	}
+}
+
+func set(bits []uint64, id int32) {
+	if w := int(id >> 6); w < len(bits) {
+		bits[w] |= 1 << (id & 63)
+	}
+}
+
+func (m *Matcher) canEnd(k kernel) bool {
+	for k.f.accepts(k.s) {
+		if k.up < 0 {
+			return true
+		}
+		k = m.rets[k.up].kernel
+	}
+	return false
+}
+
+func (m *Matcher) depthOf(up int32) int32 {
+	if up < 0 {
+		return 0
+	}
+	return m.rets[up].depth
+}
+
+// advance reads b and reports whether the grammar allows it; m moves only if it does and keep is set.
+func (m *Matcher) advance(b []byte, keep bool) bool {
+	before := len(m.rets)
+	from := m.cur
+	for i, c := range b {
+		out := m.sets[:0]
+		if i&1 == 1 {
+			out = m.next[:0]
+		}
+		out = m.stepAll(out, from, c)
+		if i&1 == 1 {
+			m.next = out
+		} else {
+			m.sets = out
+		}
+		if from = out; len(out) == 0 {
+			m.truncate(before)
+			return false
+		}
+	}
+	if !keep {
+		m.truncate(before)
+		return true
+	}
+	m.cur = append(m.cur[:0], from...)
+	if len(m.rets) > 256 {
+		m.compact()
+	}
+	return true
+}
+
+// stepAll appends to out the places that byte b leads to from the places in from.
+func (m *Matcher) stepAll(out, from []kernel, b byte) []kernel {
+	m.seen = m.seen[:0]
+	base := len(out)
+	for _, k := range from {
+		out = m.step(out, base, k, b, false)
+	}
+	return out
+}
+
+// step follows b from k: within the frame, into its calls, and, when the frame may end here, in its caller. entering: k is
+// a called frame's start; that the frame may be empty is the caller's business then.
+func (m *Matcher) step(out []kernel, base int, k kernel, b byte, entering bool) []kernel {
+	f := k.f
+	if to := f.step(k.s, b); to != dead {
+		if need := m.depthOf(k.up) + f.needs(to); need <= m.limit {
+			m.deep = max(m.deep, need)
+			k := kernel{f, to, k.up}
+			if len(out)-base < maxKernels && !slices.Contains(out[base:], k) {
+				out = append(out, k)
+			}
+		}
+	}
+	for _, c := range f.callsAt(k.s) {
+		if !c.f.starts(b) {
+			continue
+		}
+		up, depth := k.up, m.depthOf(k.up)
+		if !c.tail {
+			if need := max(depth+f.needs(c.to), depth+1+c.f.needs(0)); need > m.limit {
+				continue
+			} else {
+				m.deep = max(m.deep, need)
+			}
+			up = m.intern(kernel{f, c.to, k.up})
+		}
+		into := kernel{c.f, 0, up}
+		mark := kernel{c.f, -1, up} // no state: a call, not a return
+		if !slices.Contains(m.seen, mark) {
+			m.seen = append(m.seen, mark)
+			out = m.step(out, base, into, b, true)
+		}
+	}
+	if !entering && k.up >= 0 && f.accepts(k.s) {
+		back := m.rets[k.up].kernel
+		if !slices.Contains(m.seen, back) {
+			m.seen = append(m.seen, back)
+			out = m.step(out, base, back, b, false)
+		}
+	}
+	return out
+}
+
+func bucket(k kernel) int { return int(uint32(k.s*31+k.up*7919)>>3^uint32(k.s)) & 63 }
+
+// intern returns the ret for k, an old one if there is one.
+func (m *Matcher) intern(k kernel) int32 {
+	h := bucket(k)
+	for i := m.heads[h]; i != 0; i = m.rets[i-1].chain {
+		if m.rets[i-1].kernel == k {
+			return i - 1
+		}
+	}
+	m.rets = append(m.rets, ret{k, m.depthOf(k.up) + 1, m.heads[h]})
+	m.heads[h] = int32(len(m.rets))
+	return int32(len(m.rets) - 1)
+}
+
+// truncate forgets the rets from n on.
+func (m *Matcher) truncate(n int) {
+	for i := len(m.rets) - 1; i >= n; i-- {
+		m.heads[bucket(m.rets[i].kernel)] = m.rets[i].chain
+	}
+	m.rets = m.rets[:n]
+}
+
+// compact drops the rets that no place needs. A ret's caller has a lower number than itself.
+func (m *Matcher) compact() {
+	m.remap = slices.Grow(m.remap[:0], len(m.rets))[:len(m.rets)]
+	clear(m.remap)
+	for _, k := range m.cur {
+		if k.up >= 0 {
+			m.remap[k.up] = 1
+		}
+	}
+	for i := len(m.rets) - 1; i >= 0; i-- {
+		if up := m.rets[i].up; m.remap[i] == 1 && up >= 0 {
+			m.remap[up] = 1
+		}
+	}
+	old := m.rets
+	m.heads = [64]int32{}
+	m.rets = m.rets[:0]
+	for i, r := range old {
+		if m.remap[i] == 1 {
+			if r.up >= 0 {
+				r.up = m.remap[r.up]
+			}
+			m.remap[i] = m.intern(r.kernel)
+		}
+	}
+	for i := range m.cur {
+		if k := &m.cur[i]; k.up >= 0 {
+			k.up = m.remap[k.up]
+		}
+	}
+}
+
+// fill adds to bits what may follow from k.
+func (m *Matcher) fill(bits []uint64, k kernel) {
+	local := m.local(k)
+	if m.depthOf(k.up)+local.depth > m.limit {
+		// So near the depth limit the mask depends on the stack: walk with the real one.
+		m.walk(k, 0, int32(len(m.t.char)), bits, nil)
+		return
+	}
+	for i, w := range local.dense {
+		if i < len(bits) {
+			bits[i] |= w
+		}
+	}
+	for _, id := range local.sparse {
+		set(bits, id)
+	}
+	if k.up < 0 {
+		return
+	}
+	back := m.rets[k.up].kernel
+	for _, n := range local.exits {
+		if n < 0 {
+			m.fill(bits, back)
+		} else {
+			m.walk(back, n+1, m.t.end[n], bits, nil)
+		}
+	}
+}
+
+// local returns the cached mask of k's state, made on first use as if there were no stack below.
+func (m *Matcher) local(k kernel) *mask {
+	cache, key := m.own, maskKey{f: k.f, a: k.s}
+	if k.f.count != nil {
+		cache, key = &m.t.masks, k.f.count.key(k.s)
+	} else if k.f.shared {
+		cache = &m.t.masks
+	}
+	if have := cache.get(key); have != nil {
+		return have
+	}
+	out := &mask{dense: make([]uint64, (m.t.vocab+63)/64)}
+	k.up = -1
+	if m.canEnd(k) {
+		out.exits = append(out.exits, -1)
+	}
+	limit := m.limit
+	m.limit, m.deep = never, 0
+	m.walk(k, 0, int32(len(m.t.char)), out.dense, &out.exits)
+	m.limit, out.depth = limit, m.deep
+	n := 0
+	for _, w := range out.dense {
+		if w != 0 {
+			n++
+		}
+	}
+	if n < len(out.dense)/8 {
+		for i, w := range out.dense {
+			for b := range int32(64) {
+				if w>>b&1 == 1 {
+					out.sparse = append(out.sparse, int32(i)<<6+b)
+				}
+			}
+		}
+		out.dense = nil
+	}
+	cache.put(key, out)
+	return out
+}
+
+// walk sets the bits of the tokens in nodes [from, to), siblings of one depth and what is below them, that can be read
+// from k. exits, if not nil, gets the nodes where k's frame may be left with bytes to spare.
+func (m *Matcher) walk(k kernel, from, to int32, bits []uint64, exits *[]int32) {
+	if from >= to {
+		return
+	}
+	t, before := m.t, len(m.rets)
+	top := t.depth[from]
+	m.sets = append(m.sets[:0], k)
+	m.marks = append(m.marks[:0], walkMark{1, before})
+	for n := from; n < to; {
+		// The set before this node's byte is the one of its parent's depth.
+		d := int(t.depth[n] - top)
+		mark := m.marks[d]
+		if len(m.marks) > d+1 {
+			m.marks = m.marks[:d+1]
+			m.truncate(mark.rets)
+		}
+		start := 0
+		if d > 0 {
+			start = m.marks[d-1].sets
+		}
+		m.sets = m.sets[:mark.sets]
+		b := t.char[n]
+		if k := m.sets[start]; mark.sets-start == 1 && k.f.count == nil && len(k.f.calls[k.s]) == 0 && !k.f.accept[k.s] {
+			// The common case, inside a string or a word: one table look-up.
+			to := k.f.next[k.s*k.f.width+int32(k.f.class[b])]
+			if to == dead || m.depthOf(k.up)+k.f.need[to] > m.limit {
+				n = t.end[n]
+				continue
+			}
+			k.s = to
+			m.deep = max(m.deep, m.depthOf(k.up)+k.f.need[to])
+			m.sets = append(m.sets, k)
+		} else {
+			m.seen = m.seen[:0]
+			for i := start; i < mark.sets; i++ {
+				m.sets = m.step(m.sets, mark.sets, m.sets[i], b, false)
+			}
+			if len(m.sets) == mark.sets {
+				m.truncate(mark.rets)
+				n = t.end[n]
+				continue
+			}
+		}
+		for _, id := range t.ids[t.from[n]:t.from[n+1]] {
+			set(bits, id)
+		}
+		if t.end[n] > n+1 {
+			if exits != nil && slices.ContainsFunc(m.sets[mark.sets:], m.canEnd) {
+				*exits = append(*exits, n)
+			}
+			m.marks = append(m.marks, walkMark{len(m.sets), len(m.rets)})
+		} else {
+			m.truncate(mark.rets)
+		}
+		n++
+	}
+	m.truncate(before)
+}

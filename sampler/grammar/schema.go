@@ -1,0 +1,718 @@
+package grammar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Schema compiles a JSON schema (draft 2020-12) to the grammar of the texts it validates; the package comment says which
+// spellings of a value are among them. A schema that cannot be honoured exactly is refused with an [*Error] that names the
+// keyword and where it is.
+//
+// Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose branches can be shown to exclude
+// each other, not over types, properties, required, additionalProperties, patternProperties, propertyNames, minProperties
+// and maxProperties, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum,
+// exclusiveMinimum, exclusiveMaximum, multipleOf. Where enum or const leaves finitely many values, every keyword of the
+// draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as
+// the draft has it.
+func Schema(schema []byte) (*Grammar, error) {
+	if len(schema) > 1<<20 {
+		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
+	}
+	v, err := parseJSON(schema)
+	if err != nil {
+		return nil, &Error{Msg: err.Error()}
+	}
+	c := newCompiler()
+	root, err := c.document(v)
+	if err != nil {
+		return nil, err
+	}
+	return c.grammar(root)
+}
+
+// value is a JSON value that keeps the order of keys and the spelling of numbers.
+type value struct {
+	kind  kind
+	bool  bool
+	text  string // a string, or a number as it was written
+	items []*value
+	keys  []string // of an object; items are the values
+}
+
+type kind uint8
+
+const (
+	kindNull kind = 1 << iota
+	kindBool
+	kindInteger // as a type; numbers without fraction
+	kindNumber
+	kindString
+	kindArray
+	kindObject
+	kindAll = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
+)
+
+const maxNesting = 200
+
+func parseJSON(b []byte) (*value, error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	v, err := parseNext(d, 0)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = errors.New("it is empty")
+		}
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("not JSON: more than one value")
+	}
+	return v, nil
+}
+
+func parseNext(d *json.Decoder, depth int) (*value, error) {
+	if depth > maxNesting {
+		return nil, fmt.Errorf("nested more than %d deep", maxNesting)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case nil:
+		return &value{kind: kindNull}, nil
+	case bool:
+		return &value{kind: kindBool, bool: t}, nil
+	case string:
+		return &value{kind: kindString, text: t}, nil
+	case json.Number:
+		return &value{kind: kindNumber, text: string(t)}, nil
+	case json.Delim:
+		v := &value{kind: kindArray}
+		if t == '{' {
+			v.kind = kindObject
+		}
+		for d.More() {
+			key := ""
+			if v.kind == kindObject {
+				k, err := d.Token()
+				if err != nil {
+					return nil, err
+				}
+				key = k.(string) // the decoder allows nothing else
+			}
+			item, err := parseNext(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			if i := slices.Index(v.keys, key); v.kind == kindObject && i >= 0 {
+				v.items[i] = item // as decoders do: the last one counts
+				continue
+			}
+			v.items = append(v.items, item)
+			if v.kind == kindObject {
+				v.keys = append(v.keys, key)
+			}
+		}
+		_, err := d.Token()
+		return v, err
+	}
+	return nil, fmt.Errorf("unexpected %v", t)
+}
+
+func (v *value) get(key string) *value {
+	if v.kind != kindObject {
+		return nil
+	}
+	if i := slices.Index(v.keys, key); i >= 0 {
+		return v.items[i]
+	}
+	return nil
+}
+
+// rat is a number's exact value; nil for exponents no one means.
+func (v *value) rat() *big.Rat {
+	if i := strings.IndexAny(v.text, "eE"); i >= 0 {
+		if e, err := strconv.Atoi(v.text[i+1:]); err != nil || e > 400 || e < -400 {
+			return nil
+		}
+	}
+	r, ok := new(big.Rat).SetString(v.text)
+	if !ok {
+		return nil
+	}
+	return r
+}
+
+// schema is one subschema of a document.
+type schema struct {
+	v    *value
+	ptr  string // JSON pointer, beginning with #
+	num  int    // its place in the order of the document
+	base *url.URL
+	root *schema // the resource it belongs to: what "#" refers to
+}
+
+func (s *schema) err(keyword, format string, args ...any) *Error {
+	return &Error{Where: s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...)}
+}
+
+// sub is a keyword's value as a subschema.
+func (c *compiler) sub(s *schema, path string, v *value) *schema {
+	if have := c.known[v]; have != nil {
+		return have
+	}
+	out := &schema{v: v, ptr: s.ptr + path, num: len(c.known), base: s.base, root: s.root}
+	c.known[v] = out
+	return out
+}
+
+// escape makes a key a part of a JSON pointer.
+func escape(key string) string { return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+
+// Where subschemas are.
+var (
+	oneSchema  = []string{"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties"}
+	listSchema = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
+	mapSchema  = []string{"$defs", "definitions", "properties", "patternProperties", "dependentSchemas"}
+)
+
+// document indexes a document's subschemas, their $ids and anchors, and returns the root.
+func (c *compiler) document(v *value) (*schema, error) {
+	root := &schema{v: v, ptr: "#", base: &url.URL{}}
+	root.root = root
+	c.known[v] = root
+	return root, c.index(root)
+}
+
+func (c *compiler) index(s *schema) error {
+	if s.v.kind == kindBool {
+		return nil
+	}
+	if s.v.kind != kindObject {
+		return s.err("", "a schema must be an object or a boolean")
+	}
+	if id := s.v.get("$id"); id != nil {
+		u, err := url.Parse(id.text)
+		if id.kind != kindString || err != nil || u.Fragment != "" {
+			return s.err("$id", "must be a URI without fragment")
+		}
+		s.base, s.root = s.base.ResolveReference(u), s
+		c.ids[s.base.String()] = s
+	}
+	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
+		if a := s.v.get(key); a != nil {
+			if a.kind != kindString {
+				return s.err(key, "must be a string")
+			}
+			c.ids[s.base.String()+"#"+a.text] = s
+		}
+	}
+	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" {
+		if !strings.Contains(d.text, "2020-12") && !strings.Contains(d.text, "2019-09") && !strings.Contains(d.text, "draft-07") && !strings.Contains(d.text, "draft-06") {
+			return s.err("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text)
+		}
+	}
+	for i, key := range s.v.keys {
+		v, path := s.v.items[i], escape(key)
+		switch {
+		case slices.Contains(oneSchema, key):
+			if key == "items" && v.kind == kindArray {
+				return s.err("items", "a list of schemas is draft 2019 and before: use prefixItems")
+			}
+			if err := c.index(c.sub(s, path, v)); err != nil {
+				return err
+			}
+		case slices.Contains(listSchema, key):
+			if v.kind != kindArray || len(v.items) == 0 {
+				return s.err(key, "must be a list of schemas that is not empty")
+			}
+			for j, item := range v.items {
+				if err := c.index(c.sub(s, path+"/"+strconv.Itoa(j), item)); err != nil {
+					return err
+				}
+			}
+		case slices.Contains(mapSchema, key):
+			if v.kind != kindObject {
+				return s.err(key, "must be an object of schemas")
+			}
+			for j, name := range v.keys {
+				if err := c.index(c.sub(s, path+escape(name), v.items[j])); err != nil {
+					return err
+				}
+			}
+		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow", key == "extends":
+			return s.err(key, "is not in draft 2020-12")
+		}
+	}
+	return nil
+}
+
+// refer resolves s's $ref.
+func (c *compiler) refer(s *schema) (*schema, error) {
+	ref := s.v.get("$ref")
+	if ref.kind != kindString {
+		return nil, s.err("$ref", "must be a string")
+	}
+	u, err := url.Parse(ref.text)
+	if err != nil {
+		return nil, s.err("$ref", "%q is not a URI", ref.text)
+	}
+	abs := s.base.ResolveReference(u)
+	fragment := abs.Fragment
+	abs.Fragment, abs.RawFragment = "", ""
+	at := c.ids[abs.String()]
+	if ref.text == "" || strings.HasPrefix(ref.text, "#") {
+		at = s.root
+	}
+	if at == nil {
+		return nil, s.err("$ref", "%q is not within this schema, and nothing is fetched", ref.text)
+	}
+	if fragment == "" {
+		return at, nil
+	}
+	if fragment[0] != '/' {
+		if to := c.ids[at.base.String()+"#"+fragment]; to != nil {
+			return to, nil
+		}
+		return nil, s.err("$ref", "there is no anchor %q", fragment)
+	}
+	v, path := at.v, ""
+	for _, part := range strings.Split(fragment[1:], "/") {
+		path += "/" + part
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		var next *value
+		if v.kind == kindArray {
+			if i, err := strconv.Atoi(part); err == nil && i >= 0 && i < len(v.items) {
+				next = v.items[i]
+			}
+		} else {
+			next = v.get(part)
+		}
+		if next == nil {
+			return nil, s.err("$ref", "%q leads nowhere", ref.text)
+		}
+		v = next
+	}
+	if to := c.known[v]; to != nil {
+		return to, nil
+	}
+	to := c.sub(at, path, v) // somewhere that no keyword makes a schema
+	return to, c.index(to)
+}
+
+// compiler turns a document into frames, one for each conjunction of subschemas that some value must satisfy.
+type compiler struct {
+	program
+	b      *shared
+	known  map[*value]*schema
+	ids    map[string]*schema
+	frames map[string]*frame
+	work   []task
+	strs   map[[2]int32]*frame
+	regex  map[string]*runes
+	// checked are the schemas whose oneOf was shown to be exclusive.
+	checked map[*schema]bool
+	steps   int
+}
+
+// task is a frame that still has to be filled.
+type task struct {
+	f   *frame
+	set []*schema
+}
+
+func newCompiler() *compiler {
+	return &compiler{
+		b: builtins(), known: map[*value]*schema{}, ids: map[string]*schema{}, frames: map[string]*frame{},
+		strs: map[[2]int32]*frame{}, regex: map[string]*runes{}, checked: map[*schema]bool{},
+	}
+}
+
+// grammar compiles everything that root needs.
+func (c *compiler) grammar(root *schema) (*Grammar, error) {
+	top := c.program.add("root")
+	f, err := c.frame([]*schema{root})
+	if err != nil {
+		return nil, err
+	}
+	n := top.nfa
+	n.call(n.then(0, c.b.space), f, n.end)
+	return c.link(top, root)
+}
+
+// link fills the frames still to be filled and finishes the program whose root frame is top.
+func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
+	for len(c.work) > 0 {
+		t := c.work[len(c.work)-1]
+		c.work = c.work[:len(c.work)-1]
+		if err := c.fill(t.f, t.set); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.finish(); err != nil {
+		return nil, &Error{Msg: err.Error()}
+	}
+	if top.need[0] >= jsonDepth {
+		return nil, root.err("", "no value satisfies the schema")
+	}
+	return &Grammar{root: top, depth: jsonDepth}, nil
+}
+
+// frame returns the frame of the values that satisfy every schema of set.
+func (c *compiler) frame(set []*schema) (*frame, error) {
+	set = slices.DeleteFunc(slices.Clone(set), func(s *schema) bool {
+		return s.v.kind == kindBool && s.v.bool || s.v.kind == kindObject && len(s.v.keys) == 0
+	})
+	slices.SortFunc(set, func(a, b *schema) int { return a.num - b.num })
+	set = slices.Compact(set)
+	if len(set) == 0 {
+		return c.b.value, nil
+	}
+	key := ""
+	for _, s := range set {
+		key += strconv.Itoa(s.num) + ","
+	}
+	if f := c.frames[key]; f != nil {
+		return f, nil
+	}
+	f := c.program.add(set[0].ptr)
+	c.frames[key] = f
+	if len(c.frames) > 20_000 {
+		return nil, set[0].err("", "%v", errTooLarge)
+	}
+	c.work = append(c.work, task{f, set})
+	return f, nil
+}
+
+// fill builds the frame of set: an alternative for each way to satisfy it, and each type.
+func (c *compiler) fill(f *frame, set []*schema) error {
+	alts, err := c.alternatives(set)
+	if err != nil {
+		return err
+	}
+	for _, a := range alts {
+		if err := c.alternative(f.nfa, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alternative is a conjunction with nothing left to choose: schemas of which only their own keywords count, or, where
+// finite is set, the values that satisfy them.
+type alternative struct {
+	leaves []*schema
+	kinds  kind
+	values []*value
+	finite bool
+}
+
+const maxAlternatives = 256
+
+// alternatives resolves $ref, allOf, anyOf and oneOf.
+func (c *compiler) alternatives(set []*schema) ([]alternative, error) {
+	var out []alternative
+	err := c.expand(set, nil, nil, &out)
+	return out, err
+}
+
+// choice is an anyOf or oneOf of which one branch is to be taken.
+type choice struct {
+	s       *schema
+	keyword string
+}
+
+// expand adds todo to the leaves, then takes every branch of the open choices.
+func (c *compiler) expand(todo, leaves []*schema, open []choice, out *[]alternative) error {
+	if c.steps++; c.steps > 200_000 {
+		return todoErr(todo, leaves, "anyOf", "%v", errTooLarge)
+	}
+	leaves, open = slices.Clone(leaves), slices.Clone(open)
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[: len(todo)-1 : len(todo)-1]
+		if slices.Contains(leaves, s) {
+			continue
+		}
+		if s.v.kind == kindBool {
+			if !s.v.bool {
+				return nil
+			}
+			continue
+		}
+		leaves = append(leaves, s)
+		if s.v.get("$dynamicRef") != nil {
+			return s.err("$dynamicRef", "is not supported")
+		}
+		if s.v.get("$ref") != nil {
+			to, err := c.refer(s)
+			if err != nil {
+				return err
+			}
+			todo = append(todo, to)
+		}
+		if all := s.v.get("allOf"); all != nil {
+			for _, v := range all.items {
+				todo = append(todo, c.known[v])
+			}
+		}
+		for _, keyword := range []string{"anyOf", "oneOf"} {
+			if s.v.get(keyword) != nil {
+				open = append(open, choice{s, keyword})
+			}
+		}
+	}
+	slices.SortFunc(leaves, func(a, b *schema) int { return a.num - b.num })
+	if values, ok, err := c.finite(leaves); ok || err != nil {
+		if err == nil && len(values) > 0 {
+			*out = append(*out, alternative{leaves: leaves, values: values, finite: true})
+		}
+		return err
+	}
+	if len(open) == 0 {
+		kinds, err := c.kinds(leaves)
+		if err != nil || kinds == 0 {
+			return err
+		}
+		if len(*out) >= maxAlternatives {
+			return leaves[0].err("anyOf", "more than %d combinations", maxAlternatives)
+		}
+		*out = append(*out, alternative{leaves: leaves, kinds: kinds})
+		return nil
+	}
+	first := open[0]
+	branches := first.s.v.get(first.keyword).items
+	if first.keyword == "oneOf" && len(branches) > 1 {
+		if !c.checked[first.s] {
+			c.checked[first.s] = true // also while at it: a recursive oneOf asks about itself
+			if err := c.exclusive(first.s, branches); err != nil {
+				return err
+			}
+		}
+	}
+	for _, v := range branches {
+		// A branch that leads back here without reading anything adds no text.
+		if c.leadsTo(c.known[v], first.s, map[*schema]bool{}) {
+			continue
+		}
+		if err := c.expand([]*schema{c.known[v]}, leaves, open[1:], out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func todoErr(todo, leaves []*schema, keyword, format string, args ...any) error {
+	all := append(slices.Clone(todo), leaves...)
+	if len(all) == 0 {
+		return &Error{Keyword: keyword, Msg: fmt.Sprintf(format, args...)}
+	}
+	return all[0].err(keyword, format, args...)
+}
+
+// leadsTo reports whether s is to, or must be to by $ref and allOf alone.
+func (c *compiler) leadsTo(s, to *schema, seen map[*schema]bool) bool {
+	if s == to {
+		return true
+	}
+	if seen[s] || s.v.kind != kindObject {
+		return false
+	}
+	seen[s] = true
+	if s.v.get("$ref") != nil {
+		if r, err := c.refer(s); err == nil && c.leadsTo(r, to, seen) {
+			return true
+		}
+	}
+	if all := s.v.get("allOf"); all != nil {
+		for _, v := range all.items {
+			if c.leadsTo(c.known[v], to, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// finite returns the values that satisfy the leaves, if an enum or const among them leaves only finitely many.
+func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
+	var candidates []*value
+	found := false
+	for _, s := range leaves {
+		if v := s.v.get("const"); v != nil {
+			candidates, found = []*value{v}, true
+		} else if e := s.v.get("enum"); e != nil && !found {
+			if e.kind != kindArray {
+				return nil, false, s.err("enum", "must be a list")
+			}
+			candidates, found = e.items, true
+		}
+	}
+	if !found {
+		return nil, false, nil
+	}
+	var out []*value
+	for _, v := range candidates {
+		ok := true
+		for _, s := range leaves {
+			good, err := c.valid(s, v, 0)
+			if err != nil {
+				return nil, false, err
+			}
+			ok = ok && good
+		}
+		if ok && !slices.ContainsFunc(out, func(o *value) bool { return equal(o, v) }) {
+			out = append(out, v)
+		}
+	}
+	return out, true, nil
+}
+
+var kindNames = map[string]kind{
+	"null": kindNull, "boolean": kindBool, "integer": kindInteger, "number": kindNumber,
+	"string": kindString, "array": kindArray, "object": kindObject,
+}
+
+// typeKinds is what a type keyword allows; number includes integer.
+func typeKinds(s *schema, t *value) (kind, error) {
+	names := t.items
+	if t.kind != kindArray {
+		names = []*value{t}
+	}
+	var out kind
+	for _, n := range names {
+		k := kindNames[n.text]
+		if n.kind != kindString || k == 0 {
+			return 0, s.err("type", "%q is not a type", n.text)
+		}
+		if k == kindNumber {
+			k |= kindInteger
+		}
+		out |= k
+	}
+	if len(names) == 0 {
+		return 0, s.err("type", "is empty")
+	}
+	return out, nil
+}
+
+// kinds is the types that the leaves allow, and refuses keywords that apply to them and cannot be honoured.
+func (c *compiler) kinds(leaves []*schema) (kind, error) {
+	kinds := kindAll | kindInteger
+	for _, s := range leaves {
+		if t := s.v.get("type"); t != nil {
+			k, err := typeKinds(s, t)
+			if err != nil {
+				return 0, err
+			}
+			kinds &= k
+		}
+		if n := s.v.get("not"); n != nil {
+			k, err := c.negated(s, c.known[n])
+			if err != nil {
+				return 0, err
+			}
+			kinds &^= k
+		}
+	}
+	for _, s := range leaves {
+		for i, key := range s.v.keys {
+			v := s.v.items[i]
+			isTrue := v.kind == kindBool && v.bool || v.kind == kindObject && len(v.keys) == 0
+			bad := false
+			switch key {
+			case "if":
+				bad = s.v.get("then") != nil || s.v.get("else") != nil
+			case "contains", "unevaluatedItems":
+				bad = kinds&kindArray != 0 && !(key == "unevaluatedItems" && isTrue)
+			case "uniqueItems":
+				bad = kinds&kindArray != 0 && v.bool
+			case "dependentRequired", "dependentSchemas", "unevaluatedProperties":
+				bad = kinds&kindObject != 0 && !(key == "unevaluatedProperties" && isTrue) && !(key != "unevaluatedProperties" && len(v.keys) == 0)
+			}
+			if bad {
+				return 0, s.err(key, "cannot be honoured while a text is being generated")
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// negated is the types that a not rules out; only whole types can be.
+func (c *compiler) negated(s, n *schema) (kind, error) {
+	if n.v.kind == kindBool || len(n.v.keys) == 0 {
+		if n.v.kind == kindObject || n.v.bool {
+			return kindAll | kindInteger, nil
+		}
+		return 0, nil
+	}
+	for _, key := range n.v.keys {
+		switch key {
+		case "type", "title", "description", "$comment", "examples", "default", "deprecated":
+		default:
+			return 0, s.err("not", "can be honoured only over types, not over %s", key)
+		}
+	}
+	if t := n.v.get("type"); t != nil {
+		k, err := typeKinds(n, t)
+		if k&kindInteger != 0 && k&kindNumber == 0 {
+			return 0, s.err("not", "cannot be honoured over integer")
+		}
+		return k, err
+	}
+	return kindAll | kindInteger, nil
+}
+
+// literal adds the ways to write v.
+func (c *compiler) literal(n *nfa, from int32, v *value) int32 {
+	switch v.kind {
+	case kindNull:
+		return n.text(from, "null")
+	case kindBool:
+		return n.text(from, strconv.FormatBool(v.bool))
+	case kindString:
+		return n.text(from, `"`+canonical(v.text)+`"`)
+	case kindNumber:
+		end := n.state()
+		forms := []string{v.text}
+		if r := v.rat(); r != nil && r.IsInt() {
+			forms = append(forms, r.Num().String())
+		} else if f, err := strconv.ParseFloat(v.text, 64); err == nil {
+			b, _ := json.Marshal(f) // finite: ParseFloat says so
+			short, ok := new(big.Rat).SetString(string(b))
+			if ok && r != nil && short.Cmp(r) == 0 {
+				forms = append(forms, string(b))
+			}
+		}
+		for _, form := range forms {
+			n.eps(n.text(from, form), end)
+		}
+		return end
+	}
+	open, close := "[", "]"
+	if v.kind == kindObject {
+		open, close = "{", "}"
+	}
+	at := n.then(n.text(from, open), c.b.space)
+	for i, item := range v.items {
+		if i > 0 {
+			at = n.then(n.text(at, ","), c.b.space)
+		}
+		if v.kind == kindObject {
+			at = n.then(n.text(at, `"`+canonical(v.keys[i])+`"`), c.b.space)
+			at = n.then(n.text(at, ":"), c.b.space)
+		}
+		at = n.then(c.literal(n, at, item), c.b.space)
+	}
+	return n.text(at, close)
+}

@@ -1,0 +1,131 @@
+package grammar
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// Vocabulary is what a grammar must know of a tokenizer.
+type Vocabulary interface {
+	Vocab() int            // largest id + 1
+	Bytes(id int32) []byte // the bytes a token stands for; a control token's literal text; nil for an unknown id
+	Control(id int32) bool // never produced from user text
+	EOS() []int32
+}
+
+// control stands before the literal text of a control token. The byte is in no UTF-8 text, so only grammars that ask for
+// a control token can match one; ordinary tokens that hold it are left out.
+const control = 0xff
+
+// Trie holds a vocabulary's tokens by their bytes. It is built once for a tokenizer and is safe for concurrent use: what
+// it caches, masks of the automata that all grammars share, is behind a lock.
+type Trie struct {
+	vocab int
+	eos   []int32
+	// The nodes in depth-first order, children by byte: skipping a subtree is one jump, walking it one loop.
+	char  []byte
+	depth []uint16
+	end   []int32 // the node behind the subtree
+	from  []int32 // ids[from[n]:from[n+1]] are the tokens that end at node n
+	ids   []int32
+	words [][]byte // by id; nil for what is not in the trie
+	masks maskCache
+}
+
+// maxToken keeps depths in a uint16; no tokenizer comes near.
+const maxToken = 4096
+
+// NewTrie builds the trie. Tokens without bytes, beyond 4 KiB, or not text are left out and never allowed.
+func NewTrie(v Vocabulary) *Trie {
+	t := &Trie{vocab: v.Vocab(), eos: slices.Clone(v.EOS())}
+	t.words = make([][]byte, t.vocab)
+	ids := make([]int32, 0, t.vocab)
+	for id := range int32(t.vocab) {
+		b := v.Bytes(id)
+		if len(b) == 0 || len(b) > maxToken || slices.Contains(t.eos, id) {
+			continue
+		}
+		if v.Control(id) {
+			b = append([]byte{control}, b...)
+		} else if bytes.IndexByte(b, control) >= 0 {
+			continue
+		}
+		t.words[id] = b
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b int32) int {
+		if c := bytes.Compare(t.words[a], t.words[b]); c != 0 {
+			return c
+		}
+		return int(a - b)
+	})
+	var path []int32 // the open nodes, by depth
+	var last []byte
+	for _, id := range ids {
+		w := t.words[id]
+		same := 0
+		for same < len(w) && same < len(last) && w[same] == last[same] {
+			same++
+		}
+		for _, n := range path[same:] {
+			t.end[n] = int32(len(t.char))
+		}
+		path = path[:same]
+		for i := same; i < len(w); i++ {
+			path = append(path, int32(len(t.char)))
+			t.char = append(t.char, w[i])
+			t.depth = append(t.depth, uint16(i+1))
+			t.end = append(t.end, 0)
+			t.from = append(t.from, int32(len(t.ids)))
+		}
+		t.ids = append(t.ids, id)
+		last = w
+	}
+	for _, n := range path {
+		t.end[n] = int32(len(t.char))
+	}
+	t.from = append(t.from, int32(len(t.ids)))
+	t.masks.limit = 48 << 20
+	return t
+}
+
+// mask is what a state of one automaton allows, whatever stands below it on the stack.
+type mask struct {
+	dense  []uint64 // one of these two
+	sparse []int32
+	exits  []int32 // nodes with children where the automaton may be left; −1 is the root
+	depth  int32   // stack and room to finish it needs at most
+}
+
+func (m *mask) size() int { return 64 + 8*len(m.dense) + 4*len(m.sparse) + 4*len(m.exits) }
+
+// maskKey names a state up to what masks depend on.
+type maskKey struct {
+	f    *frame
+	a, b int32
+}
+
+// maskCache is emptied when it grows over its limit: what is in use comes back within a few tokens.
+type maskCache struct {
+	mu    sync.RWMutex
+	m     map[maskKey]*mask
+	size  int
+	limit int
+}
+
+func (c *maskCache) get(k maskKey) *mask {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.m[k]
+}
+
+func (c *maskCache) put(k maskKey, m *mask) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || c.size > c.limit {
+		c.m, c.size = map[maskKey]*mask{}, 0
+	}
+	c.m[k] = m
+	c.size += m.size()
+}
