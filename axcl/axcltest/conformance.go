@@ -368,4 +368,3 @@ func checkBadPasses(t TB, d axcl.Device) {
 		t.Errorf("a good pass after bad ones gives other logits, cosine %.6f", c)
 	}
 }
-

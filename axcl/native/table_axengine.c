@@ -184,7 +184,11 @@ static int host_free(axn_card *c, void **host, size_t size) {
     return AXN_OK;
 }
 
+// The NPU may have written beside what is written here, in the same cache line: the line is fetched anew before it is changed, or the flush
+// would put old neighbours back.
 static int up(axn_card *c, const axn_mem *to, size_t offset, const void *from, size_t size) {
+    int rc = invalidate(c, to, offset, size);
+    if (rc) return rc;
     memcpy((char *)to->at + offset, from, size);
     return flush(c, to, offset, size);
 }
@@ -197,9 +201,7 @@ static int down(axn_card *c, void *to, const axn_mem *from, size_t offset, size_
 
 static int copy(axn_card *c, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size) {
     int rc = invalidate(c, from, from_offset, size);
-    if (rc) return rc;
-    memcpy((char *)to->at + to_offset, (const char *)from->at + from_offset, size);
-    return flush(c, to, to_offset, size);
+    return rc ? rc : up(c, to, to_offset, (const char *)from->at + from_offset, size);
 }
 
 static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
