@@ -1,0 +1,652 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/modelstest"
+)
+
+// The test binary pulls when a test starts it again: something to kill.
+func TestMain(m *testing.M) {
+	if url := os.Getenv("AXLE_TEST_PULL"); url != "" {
+		s, err := Open(Options{Dir: os.Getenv("AXLE_TEST_STORE")})
+		if err == nil {
+			c := &hub.Client{Endpoints: []string{url}, Backoff: time.Millisecond}
+			c.Part, _ = strconv.ParseInt(os.Getenv("AXLE_TEST_PART"), 10, 64)
+			err = s.Pull(context.Background(), os.Getenv("AXLE_TEST_NAME"), c, nil)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if data, err := os.ReadFile("/proc/self/status"); err == nil { // for the test of memory
+			for line := range strings.SplitSeq(string(data), "\n") {
+				if strings.HasPrefix(line, "VmHWM:") || strings.HasPrefix(line, "RssAnon:") {
+					fmt.Println(line)
+				}
+			}
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func openStore(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: filepath.Join(t.TempDir(), "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
+	t.Helper()
+	h := modelstest.NewHub()
+	t.Cleanup(h.Close)
+	h.Add("axle/big", modelstest.Big(layers, weights, 1))
+	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Part: 256 << 10}
+}
+
+func TestPull(t *testing.T) {
+	h, c := testHub(t)
+	h.Page = 3
+	h.Token, c.Token = "hf_secret", "hf_secret"
+	s := openStore(t)
+	var lines []Progress
+	if err := s.Pull(context.Background(), "axle/one", c, func(p Progress) { lines = append(lines, p) }); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	totals := map[string]Progress{}
+	for _, p := range lines {
+		kind := p.Status
+		if p.Digest != "" {
+			kind = "pulling"
+			d, err := models.ParseDigest(p.Digest)
+			if err != nil || p.Status != "pulling "+d.Short() || p.Total <= 0 || p.Completed < totals[p.Digest].Completed || p.Completed > p.Total {
+				t.Errorf("line %+v after %+v", p, totals[p.Digest])
+			}
+			totals[p.Digest] = p
+		}
+		if len(kinds) == 0 || kinds[len(kinds)-1] != kind {
+			kinds = append(kinds, kind)
+		}
+	}
+	if want := []string{"pulling manifest", "pulling", "verifying sha256 digest", "writing manifest", "success"}; !slices.Equal(kinds, want) {
+		t.Errorf("lines %q, want %q", kinds, want)
+	}
+	for d, p := range totals {
+		if p.Completed != p.Total {
+			t.Errorf("%s ends at %d of %d", d, p.Completed, p.Total)
+		}
+	}
+	if leaks := h.Leaks(); len(leaks) > 0 {
+		t.Errorf("the token went to the storage host: %v", leaks)
+	}
+	m, err := s.Get("AXLE/One")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Name.String() != "axle/one:latest" || len(m.Digest) != 64 || m.Size < 20000 || !slices.Equal(m.License, []string{"Apache-2.0"}) || !strings.HasPrefix(m.Hub, "axle/one@0123") || time.Since(m.ModifiedAt) > time.Minute || !m.Managed() {
+		t.Errorf("model %+v", m)
+	}
+	p, err := m.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.Layout != "A" || p.Vocab != 320 || len(p.Layers) != 2 || p.Changed() {
+		t.Errorf("package %+v", p)
+	}
+	for _, l := range append(slices.Clone(p.Layers), p.Head) {
+		if _, err := os.Stat(l); err != nil || !filepath.IsAbs(l) {
+			t.Errorf("layer %q: %v", l, err)
+		}
+	}
+	if err := s.Verify(context.Background(), "axle/one", nil); err != nil {
+		t.Error(err)
+	}
+	list, err := s.List(context.Background())
+	if err != nil || len(list) != 1 {
+		t.Errorf("list %v, %v", list, err)
+	}
+	if err := s.Delete("axle/one"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Join(s.Dir(), "blobs")); err != nil || len(left) > 0 {
+		t.Errorf("left after delete: %v, %v", left, err)
+	}
+}
+
+// Only what this machine needs is fetched.
+func TestPullChooses(t *testing.T) {
+	h, c := bigHub(t, 2, 1000)
+	s := openStore(t)
+	if err := s.Pull(context.Background(), "axle/big", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range h.Requests() {
+		if strings.Contains(r, "main_ax650") || strings.Contains(r, "ax630c") || strings.Contains(r, "README") {
+			t.Errorf("asked for %s", r)
+		}
+	}
+}
+
+// Random faults, one request in three: the right bytes arrive all the same.
+func TestPullFaults(t *testing.T) {
+	layers, weights, runs := 4, 4<<20, uint64(3)
+	if os.Getenv("AXLE_TEST_BIG") != "" { // 1 GB
+		layers, weights, runs = 16, 60<<20, 1
+	}
+	for seed := range runs {
+		h, c := bigHub(t, layers, weights)
+		c.Part = int64(weights / 8)
+		r := rand.New(rand.NewPCG(seed, 9))
+		var mu sync.Mutex
+		left, byKind := 30, map[modelstest.Fault]int{}
+		h.Fault = func(string, int) modelstest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if left == 0 || r.IntN(3) > 0 {
+				return modelstest.None
+			}
+			f := modelstest.Fault(1 + r.IntN(int(modelstest.Away)))
+			if f == modelstest.Flip && byKind[f] == 2 { // each costs a whole file
+				f = modelstest.Cut
+			}
+			left--
+			byKind[f]++
+			return f
+		}
+		s := openStore(t)
+		if err := s.Pull(context.Background(), "axle/big", c, nil); err != nil {
+			t.Fatalf("seed %d, faults %v: %v", seed, byKind, err)
+		}
+		if err := s.Verify(context.Background(), "axle/big", nil); err != nil {
+			t.Fatal(err)
+		}
+		if left > 10 {
+			t.Errorf("only %d faults happened", 30-left)
+		}
+	}
+}
+
+// A pull that was interrupted goes on where it stopped, and one that was tampered with meanwhile starts that file anew.
+func TestPullResumes(t *testing.T) {
+	for _, tamper := range []bool{false, true} {
+		h, c := bigHub(t, 2, 2<<20)
+		s := openStore(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		var mu sync.Mutex
+		done := map[string]int64{}
+		err := s.Pull(ctx, "axle/big", c, func(p Progress) {
+			mu.Lock()
+			defer mu.Unlock()
+			done[p.Digest] = p.Completed
+			var sum int64
+			for _, n := range done {
+				sum += n
+			}
+			if sum > 2<<20 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled: %v", err)
+		}
+		if _, err := s.Get("axle/big"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("half a model is visible: %v", err)
+		}
+		partials, err := filepath.Glob(filepath.Join(s.Dir(), "blobs", "*-partial"))
+		if err != nil || len(partials) == 0 {
+			t.Fatalf("nothing stayed for resuming: %v", err)
+		}
+		if tamper {
+			for _, p := range partials {
+				f, err := os.OpenFile(p, os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for at := int64(0); at < 2<<20; at += 64 << 10 {
+					_, _ = f.WriteAt([]byte("tampered"), at)
+				}
+				f.Close()
+			}
+		}
+		var before int64
+		for _, n := range done {
+			before += n
+		}
+		h.Fault = nil
+		var fetched int64
+		for range h.Requests() {
+			fetched++
+		}
+		if err := s.Pull(context.Background(), "axle/big", c, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(context.Background(), "axle/big", nil); err != nil {
+			t.Error(err)
+		}
+		again := len(h.Requests()) - int(fetched)
+		if !tamper && again > int(fetched)+8 {
+			t.Errorf("%d requests after %d: nothing was resumed", again, fetched)
+		}
+	}
+}
+
+// A blob that rotted on disk is found when the model is pulled again, and replaced; verify names it.
+func TestRottenBlob(t *testing.T) {
+	_, c := bigHub(t, 2, 100<<10)
+	s := openStore(t)
+	ctx := context.Background()
+	if err := s.Pull(ctx, "axle/big", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Get("axle/big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range m.Files {
+		if !strings.HasSuffix(f.Name, "l1_together.axmodel") {
+			continue
+		}
+		name := filepath.Join(s.Dir(), "blobs", f.Digest.File())
+		w, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = w.WriteAt([]byte("rot"), 5000)
+		w.Close()
+		bad := 0
+		err = s.Verify(ctx, "axle/big", func(file string, _ int64, err error) {
+			if err != nil {
+				bad++
+				if file != f.Name || !strings.Contains(err.Error(), name) {
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		})
+		if !errors.Is(err, ErrMismatch) || bad != 1 {
+			t.Errorf("verify: %v, %d bad", err, bad)
+		}
+		if err := s.Pull(ctx, "axle/big", c, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Verify(ctx, "axle/big", nil); err != nil {
+			t.Error(err)
+		}
+		// Short and missing ones are seen before anything is opened.
+		if err := os.Truncate(name, 10); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Open(); !errors.Is(err, models.ErrSize) || !strings.Contains(err.Error(), f.Name) {
+			t.Errorf("short: %v", err)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Open(); !errors.Is(err, models.ErrMissing) || !strings.Contains(err.Error(), f.Name) {
+			t.Errorf("missing: %v", err)
+		}
+	}
+}
+
+func TestPullErrors(t *testing.T) {
+	pointer := []byte("version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("ab", 32) + "\nsize 9\n")
+	table := func(edit func(map[string]modelstest.Content)) map[string]modelstest.Content {
+		files := modelstest.Big(2, 1000, 7)
+		edit(files)
+		return files
+	}
+	h := modelstest.NewHub()
+	defer h.Close()
+	h.Add("x/gguf", map[string]modelstest.Content{"qwen3-4b-q4_k_m.gguf": modelstest.Noise{Seed: 1, N: 5000}, "config.json": bytes.NewReader([]byte("{}"))})
+	h.Add("x/checkpoint", map[string]modelstest.Content{"model.safetensors": modelstest.Noise{Seed: 1, N: 5000}})
+	h.Add("x/nothing", map[string]modelstest.Content{"README.md": bytes.NewReader([]byte("hi"))})
+	h.Add("x/pointer", table(func(f map[string]modelstest.Content) { f["qwen3_p16_l1_together.axmodel"] = bytes.NewReader(pointer) }))
+	h.Add("x/missing", table(func(f map[string]modelstest.Content) { delete(f, "qwen3_p16_l1_together.axmodel") }))
+	h.Add("x/misfit", table(func(f map[string]modelstest.Content) {
+		f["model.embed_tokens.weight.bfloat16.bin"] = modelstest.Noise{Seed: 3, N: 2000}
+	}))
+	h.Add("x/escape", table(func(f map[string]modelstest.Content) {
+		f["config.json"] = bytes.NewReader([]byte(`{"template_filename_axmodel": "../../../l%d.axmodel", "axmodel_num": 1}`))
+	}))
+	h.Add("x/lies", modelstest.Big(3, 1000, 8))
+	h.Fault = func(path string, _ int) modelstest.Fault {
+		if strings.Contains(path, "l2") {
+			return modelstest.Flip
+		}
+		return modelstest.None
+	}
+	for _, c := range []struct {
+		name string
+		is   error
+		text string
+	}{
+		{"../x", models.ErrName, "invalid model name"},
+		{"llama3.2", hub.ErrNotFound, "GGUF"},
+		{"llama3.2", nil, "nearest here: "},
+		{"ghcr.io/a/b", hub.ErrNotFound, "registry protocol is not spoken"},
+		{"x/unknown", hub.ErrNotFound, "404"},
+		{"x/gguf:other", hub.ErrNotFound, "404"},
+		{"x/gguf", models.ErrNotPackage, "GGUF files, which this chip cannot run; nearest in the catalogue"},
+		{"x/checkpoint", models.ErrNotPackage, "axle compile"},
+		{"x/nothing", models.ErrNotPackage, "x/nothing at 0123"},
+		{"x/pointer", models.ErrPointer, "qwen3_p16_l1_together.axmodel"},
+		{"x/missing", models.ErrMissing, "qwen3_p16_l1_together.axmodel"},
+		{"x/misfit", models.ErrSize, "does not fit together"},
+		{"x/escape", models.ErrEscape, "outside"},
+		{"x/lies", ErrMismatch, "three times"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := openStore(t)
+			err := s.Pull(context.Background(), c.name, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Retries: 2}, nil)
+			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v: want %v, %q", err, c.is, c.text)
+			}
+			if list, err := s.List(context.Background()); err != nil || len(list) != 0 {
+				t.Errorf("visible: %v, %v", list, err)
+			}
+		})
+	}
+	t.Run("no hub", func(t *testing.T) {
+		err := openStore(t).Pull(context.Background(), "x/y", &hub.Client{Endpoints: []string{"http://127.0.0.1:1"}, Backoff: time.Microsecond, Retries: 2}, nil)
+		var e *hub.Error
+		if !errors.As(err, &e) || e.Host != "127.0.0.1:1" {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("needs a token", func(t *testing.T) {
+		h.Token = "hf_x"
+		defer func() { h.Token = "" }()
+		err := openStore(t).Pull(context.Background(), "x/lies", &hub.Client{Endpoints: []string{h.URL}}, nil)
+		if !errors.Is(err, hub.ErrDenied) || !strings.Contains(err.Error(), "HF_TOKEN") || strings.Contains(err.Error(), "hf_x") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("no room", func(t *testing.T) {
+		d := newMemDisk()
+		d.free = 1000
+		s, err := Open(Options{Disk: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(h.Requests())
+		err = s.Pull(context.Background(), "x/misfit", &hub.Client{Endpoints: []string{h.URL}}, nil)
+		if !errors.Is(err, ErrSpace) || !strings.Contains(err.Error(), "AXLE_MODELS") {
+			t.Errorf("%v", err)
+		}
+		for _, r := range h.Requests()[before:] {
+			if strings.Contains(r, "store") {
+				t.Errorf("fetched all the same: %s", r)
+			}
+		}
+	})
+}
+
+// Two pulls of one model at once, beside deletes and lists: each succeeds, and what is left is whole.
+func TestPullConcurrent(t *testing.T) {
+	_, c := bigHub(t, 2, 256<<10)
+	s := openStore(t)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			if err := s.Pull(ctx, "axle/big", c, nil); err != nil {
+				t.Error(err)
+			}
+			name := fmt.Sprintf("copy%d", i)
+			if err := s.Copy("axle/big", name); err != nil && !errors.Is(err, ErrNotFound) {
+				t.Error(err)
+			}
+			if _, err := s.List(ctx); err != nil {
+				t.Error(err)
+			}
+			if i%2 == 0 {
+				if err := s.Delete(name); err != nil && !errors.Is(err, ErrNotFound) {
+					t.Error(err)
+				}
+				if err := s.Delete("axle/big"); err != nil && !errors.Is(err, ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	list, err := s.List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if err := s.Verify(ctx, m.Name.String(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// pullChild starts this binary again to pull.
+func pullChild(t *testing.T, url, dir, name string, part int) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "AXLE_TEST_PULL="+url, "AXLE_TEST_STORE="+dir, "AXLE_TEST_NAME="+name, "AXLE_TEST_PART="+strconv.Itoa(part))
+	return cmd
+}
+
+// G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered with: nothing corrupt is ever visible, and
+// a last pull converges.
+func TestKill(t *testing.T) {
+	trials := 50
+	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_KILLS")); err == nil {
+		trials = n
+	}
+	h, c := bigHub(t, 3, 1<<20)
+	var mu sync.Mutex
+	served := 0
+	wake := make(chan struct{}, 1)
+	h.Fault = func(string, int) modelstest.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		served++
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+		return modelstest.None
+	}
+	dir := filepath.Join(t.TempDir(), "store")
+	s, err := Open(Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r := rand.New(rand.NewPCG(8, 8))
+	ctx := context.Background()
+	finished, visible := 0, 0
+	for trial := range trials {
+		cmd := pullChild(t, h.URL, dir, "axle/big", 64<<10)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		exited := make(chan error, 1)
+		go func() { exited <- cmd.Wait() }()
+		// Killed after a random number of requests have been served: a moment that depends on no clock.
+		for n := r.IntN(80); n > 0; {
+			select {
+			case <-wake:
+				n--
+			case err := <-exited:
+				exited <- err
+				n = 0
+			}
+		}
+		_ = cmd.Process.Kill()
+		if <-exited == nil {
+			finished++
+		}
+		if trial%2 == 1 {
+			tamper(t, dir, r)
+		}
+		list, err := s.List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			visible++
+			if err := s.Verify(ctx, m.Name.String(), nil); err != nil {
+				t.Fatalf("trial %d: a corrupt model is visible: %v", trial, err)
+			}
+			if r.IntN(2) == 0 {
+				if err := s.Delete(m.Name.String()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if err := s.Pull(ctx, "axle/big", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(ctx, "axle/big", nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d trials, %d finished before the kill, %d models seen, %d requests served", trials, finished, visible, served)
+	if finished == trials {
+		t.Error("no kill came in time")
+	}
+}
+
+// tamper damages what is unfinished: bytes of partial files, states of downloads, lengths.
+func tamper(t *testing.T, dir string, r *rand.Rand) {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(dir, "blobs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		name := filepath.Join(dir, "blobs", e.Name())
+		switch {
+		case strings.HasSuffix(e.Name(), ".parts"):
+			switch r.IntN(4) {
+			case 0:
+				err = os.WriteFile(name, []byte(`{"size":`), 0o644)
+			case 1:
+				err = os.WriteFile(name, []byte(`{"size":-1,"parts":[{"start":0,"end":-5,"have":99}]}`), 0o644)
+			case 2: // claims to be done
+				data, rerr := os.ReadFile(name)
+				var st hub.State
+				if rerr == nil && json.Unmarshal(data, &st) == nil {
+					for i := range st.Parts {
+						st.Parts[i].Have = st.Parts[i].End - st.Parts[i].Start
+					}
+					data, _ = json.Marshal(&st)
+					err = os.WriteFile(name, data, 0o644)
+				}
+			}
+		case strings.HasSuffix(e.Name(), "-partial"):
+			st, serr := e.Info()
+			if serr != nil || st.Size() == 0 {
+				continue
+			}
+			switch r.IntN(3) {
+			case 0:
+				err = os.Truncate(name, r.Int64N(st.Size()))
+			case 1:
+				var f *os.File
+				if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
+					_, err = f.WriteAt([]byte{byte(r.IntN(256))}, r.Int64N(st.Size()))
+					f.Close()
+				}
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A pull of much more than its memory stays below 64 MiB resident.
+func TestPullMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's own memory would be measured")
+	}
+	layers, weights := 3, 32<<20
+	if os.Getenv("AXLE_TEST_BIG") != "" {
+		layers, weights = 16, 60<<20
+	}
+	h, _ := bigHub(t, layers, weights)
+	out, err := pullChild(t, h.URL, filepath.Join(t.TempDir(), "store"), "axle/big", 0).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for line := range strings.SplitSeq(string(out), "\n") {
+		var key string
+		var kb int
+		if n, _ := fmt.Sscanf(line, "%s %d", &key, &kb); n == 2 {
+			got[strings.TrimSuffix(key, ":")] = kb
+		}
+	}
+	t.Logf("%d MB pulled, peak resident %d KB, anonymous %d KB", (layers+1)*weights>>20, got["VmHWM"], got["RssAnon"])
+	if peak := got["VmHWM"]; peak == 0 || peak > 64<<10 {
+		t.Errorf("peak resident %d KB, limit 65536", peak)
+	}
+}
+
+// Names of the catalogue are valid, unique, in Ollama's form, and every alias leads to one.
+func TestCatalogue(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range hub.Catalogue {
+		n, err := models.ParseName(e.Name)
+		if err != nil || n.String() != e.Name || seen[e.Name] || !strings.Contains(e.Name, ":") || e.Parameters == "" {
+			t.Errorf("%+v: %v", e, err)
+		}
+		seen[e.Name] = true
+		src, err := hub.Locate(n)
+		if err != nil || src.Repo != e.Repo || src.Entry == nil {
+			t.Errorf("%s leads to %+v, %v", e.Name, src, err)
+		}
+		family, _, _ := strings.Cut(e.Name, ":")
+		bare, err := models.ParseName(family)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if src, err := hub.Locate(bare); err != nil || src.Entry == nil || !strings.HasPrefix(src.Entry.Name, family+":") {
+			t.Errorf("%s leads to %+v, %v", family, src, err)
+		}
+	}
+	for _, must := range []string{"qwen3:0.6b", "qwen3:4b", "qwen2.5:1.5b", "smollm2:360m"} {
+		if !seen[must] {
+			t.Errorf("no %s", must)
+		}
+	}
+	repo, _ := models.ParseName("hf.co/AXERA-TECH/Qwen3-0.6B:v1")
+	if src, err := hub.Locate(repo); err != nil || src.Repo != "AXERA-TECH/Qwen3-0.6B" || src.Revision != "v1" {
+		t.Errorf("%+v, %v", src, err)
+	}
+}
