@@ -1,0 +1,31 @@
+package main
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/server"
+)
+
+// rig is what a server runs on: the models of this machine, and what loads and fetches them.
+type rig struct {
+	store  server.Store
+	loader server.Loader
+	puller server.Puller // nil: nothing can be pulled
+	// hello is a sentence on the device, once it is known.
+	hello func() (string, error)
+	close func() error
+}
+
+// rigOptions are the settings a rig depends on.
+type rigOptions struct {
+	device   string
+	models   string // folder of the store; empty: the default
+	paths    []string
+	parallel int
+	maxQueue int
+	watch    time.Duration
+	lost     func(error)
+	log      *zap.Logger
+}

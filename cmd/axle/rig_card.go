@@ -1,0 +1,55 @@
+//go:build !scripted
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/shelf"
+)
+
+// newRig opens the store and prepares the card, which is opened with the first model.
+func newRig(o rigOptions) (*rig, error) {
+	so := storeOptions()
+	if o.models != "" {
+		so.Dir = o.models
+	}
+	so.Paths = append(so.Paths, o.paths...)
+	st, err := store.Open(so)
+	if err != nil {
+		return nil, err
+	}
+	lo := shelf.LoaderOptions{Device: o.device, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost},
+		Opened: func(i axcl.Info, why string) {
+			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
+		},
+		Progress: func(model string, done, total int) {
+			o.log.Debug("loading", zap.String("model", model), zap.Int("done", done), zap.Int("total", total))
+		}}
+	if st.Dir() != "" {
+		lo.Remember = filepath.Join(st.Dir(), "proven")
+	}
+	l := shelf.NewLoader(lo)
+	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st),
+		hello: func() (string, error) {
+			card, err := l.Open()
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(card.Why()), nil
+		},
+		close: func() error {
+			err := l.Close()
+			if errors.Is(err, engine.ErrClosed) {
+				err = nil
+			}
+			return errors.Join(err, st.Close())
+		}}, nil
+}

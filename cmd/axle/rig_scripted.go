@@ -1,0 +1,27 @@
+//go:build scripted
+
+package main
+
+import (
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
+)
+
+// newRig makes a rig of the scripted models: bin/axle-scripted, for tests only.
+func newRig(o rigOptions) (*rig, error) {
+	so := store.FromEnv()
+	if o.models != "" {
+		so.Dir = o.models
+	}
+	so.Paths = nil
+	so.Builtin = scripted.Builtin()
+	st, err := store.Open(so)
+	if err != nil {
+		return nil, err
+	}
+	l := &scripted.Loader{Config: scripted.Config{Parallel: o.parallel, MaxQueue: o.maxQueue}}
+	return &rig{store: shelf.New(st, shelf.Options{Describe: scripted.Describe}), loader: l,
+		hello: func() (string, error) { return "the scripted engine, which is no model at all", nil },
+		close: st.Close}, nil
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/axle-llm/axle/server"
+)
+
+func init() { register(newServeCmd) }
+
+// exitLost is the exit code that tells a supervisor to start us again: the card was lost.
+const exitLost = 75
+
+// graceTime is how long running answers may take once we are told to end.
+const graceTime = 30 * time.Second
+
+// serveFlags are the flags of serve, which win over the environment.
+type serveFlags struct {
+	host, models, device, keepAlive, loadTimeout, keys, vendor string
+	paths, origins, hosts                                      []string
+	parallel, maxLoaded, maxQueue, context                     int
+	noPull, noDelete, debug, logPrompts, hello                 bool
+}
+
+func newServeCmd() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{
+		Use:     "serve",
+		Aliases: []string{"start"},
+		Short:   "Answer the Ollama, OpenAI and Anthropic APIs",
+		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
+			"Environment: AXLE_HOST, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
+			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE; the names that\n" +
+			"Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.host, "host", "", "address to listen on (host, :port or host:port)")
+	fl.StringVar(&f.models, "models", "", "folder of the model store")
+	fl.StringSliceVar(&f.paths, "model-path", nil, "folders that hold model packages, or are one")
+	fl.StringVar(&f.device, "device", "", "device: auto, axcl, axcl:N, axengine, soft")
+	fl.StringVar(&f.keepAlive, "keep-alive", "", "how long an idle model stays loaded (5m; -1: for ever)")
+	fl.StringVar(&f.loadTimeout, "load-timeout", "", "longest time to load a model")
+	fl.IntVar(&f.parallel, "num-parallel", 0, "answers at once on each model")
+	fl.IntVar(&f.maxLoaded, "max-loaded-models", 0, "most models loaded (0: as many as fit)")
+	fl.IntVar(&f.maxQueue, "max-queue", 0, "most requests waiting")
+	fl.IntVar(&f.context, "context-length", 0, "context of requests that do not say (0: the model's)")
+	fl.StringSliceVar(&f.origins, "origins", nil, "further web origins to allow")
+	fl.StringSliceVar(&f.hosts, "allow-host", nil, "further host names to answer to")
+	fl.StringVar(&f.keys, "keys-file", "", "file of bearer keys, one a line; only they may ask")
+	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
+	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
+	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
+	fl.BoolVar(&f.debug, "debug", false, "log more")
+	fl.BoolVar(&f.logPrompts, "log-prompts", false, "write prompts to the log")
+	fl.BoolVar(&f.hello, "hello", false, "say how to talk to the server once it listens")
+	return c
+}
+
+// settings merges environment and flags.
+func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (server.Env, error) {
+	e, err := server.ReadEnv(getenv)
+	if err != nil {
+		return e, usageError("%w", err)
+	}
+	set := func(name string, do func() error) {
+		if c.Flags().Changed(name) && err == nil {
+			if err = do(); err != nil {
+				err = usageError("--%s: %w", name, err)
+			}
+		}
+	}
+	set("host", func() (err error) { e.Host, err = server.ParseHost(f.host); return err })
+	set("keep-alive", func() (err error) { e.KeepAlive, err = server.ParseKeepAlive(f.keepAlive); return err })
+	set("load-timeout", func() (err error) { e.LoadTimeout, err = server.ParseKeepAlive(f.loadTimeout); return err })
+	for _, n := range []struct {
+		name string
+		v    int
+		to   *int
+	}{{"num-parallel", f.parallel, &e.NumParallel}, {"max-loaded-models", f.maxLoaded, &e.MaxLoaded}, {"max-queue", f.maxQueue, &e.MaxQueue}, {"context-length", f.context, &e.ContextLength}} {
+		set(n.name, func() error {
+			if n.v < 0 {
+				return errors.New("must not be negative")
+			}
+			*n.to = n.v
+			return nil
+		})
+	}
+	set("keys-file", func() error { e.KeysFile = f.keys; return nil })
+	e.Origins, e.Hosts = append(e.Origins, f.origins...), append(e.Hosts, f.hosts...)
+	e.NoPull, e.NoDelete, e.Debug = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug
+	return e, err
+}
+
+// newLog writes JSON lines to w: whatever a client sends, each event stays one line.
+func newLog(w io.Writer, debug bool) *zap.Logger {
+	cfg := zap.NewProductionEncoderConfig()
+	cfg.EncodeTime = zapcore.RFC3339TimeEncoder
+	cfg.EncodeDuration = zapcore.StringDurationEncoder
+	level := zapcore.InfoLevel
+	if debug {
+		level = zapcore.DebugLevel
+	}
+	// What libraries say through slog would come out in another form: it is not ours to show.
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(w)), level))
+}
+
+func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
+	e, err := f.settings(c, os.Getenv)
+	if err != nil {
+		return err
+	}
+	log := newLog(os.Stderr, e.Debug)
+	defer func() { _ = log.Sync() }()
+	var keys *server.Keys
+	if e.KeysFile != "" {
+		if keys, err = server.LoadKeys(e.KeysFile); err != nil {
+			return err
+		}
+	}
+	ln, err := net.Listen("tcp", e.Host)
+	if err != nil {
+		return fmt.Errorf("serve: %w (is another server running? --host chooses another address)", err)
+	}
+	var vendorLn net.Listener
+	if f.vendor != "" {
+		addr := f.vendor
+		if strings.HasPrefix(addr, ":") {
+			addr = "127.0.0.1" + addr
+		}
+		if vendorLn, err = net.Listen("tcp", addr); err != nil {
+			return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), ln.Close())
+		}
+	}
+	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
+	lost := make(chan error, 1)
+	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log,
+		lost: func(err error) {
+			select {
+			case lost <- err:
+			default:
+			}
+		}})
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	host, _, _ := net.SplitHostPort(ln.Addr().String())
+	loopback := net.ParseIP(host).IsLoopback()
+	if !loopback && keys == nil {
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see --keys-file, --no-pull, --no-delete",
+			zap.String("address", ln.Addr().String()))
+	}
+	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
+		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
+		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
+	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
+	if f.hello {
+		go hello(os.Stdout, r, server.ClientURL(ln.Addr().String()))
+	}
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	watch := make(chan error, 1)
+	go func() {
+		select {
+		case err := <-lost:
+			s.SetLost(err)
+			watch <- err
+		case <-run.Done():
+		}
+	}()
+	vendorDone := make(chan error, 1)
+	if vendorLn != nil {
+		log.Info("listening", zap.String("address", vendorLn.Addr().String()), zap.String("api", "vendor"))
+		go func() { vendorDone <- s.ServeVendor(run, vendorLn, graceTime) }()
+	} else {
+		vendorDone <- nil
+	}
+	err = s.Serve(run, ln, graceTime)
+	stop()
+	if s.Lost() != nil {
+		_ = log.Sync()
+		return &exitError{code: exitLost, err: err} // nothing is closed: the library may never answer
+	}
+	<-vendorDone
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+	defer cancel()
+	cerr := errors.Join(s.Close(end), r.close())
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	log.Info("ended")
+	return errors.Join(err, cerr)
+}
+
+// hello says how to talk to the server.
+func hello(w io.Writer, r *rig, url string) {
+	if line, err := r.hello(); err == nil {
+		fmt.Fprintf(w, "\naxle runs on %s.\n", line)
+	} else {
+		fmt.Fprintf(w, "\naxle found no device to run on: %v\n", err)
+	}
+	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d '{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   bin/axle run pocket\n\n", url, url)
+}

@@ -1,0 +1,162 @@
+// Package anthropic speaks Anthropic's API: messages, and count_tokens, which Ollama lacks. The wire types and most conversions are Ollama's
+// own (github.com/ollama/ollama/anthropic); tool_choice, disable_parallel_tool_use and the name of a stop sequence are honoured besides.
+//
+// Functions are pure and safe for concurrent use; an [Encoder] belongs to one answer and one goroutine. Nothing here holds a resource.
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	wire "github.com/ollama/ollama/anthropic"
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Request is a messages request.
+type Request struct {
+	wire.MessagesRequest
+	Native *ollama.ChatRequest
+}
+
+// Decode reads the body of /v1/messages.
+func Decode(b []byte) (*Request, error) {
+	r := new(Request)
+	if err := ollama.CheckDepth(b); err != nil {
+		return nil, err
+	}
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {
+		return nil, ollama.Fail(400, "%s", err.Error())
+	}
+	switch {
+	case r.Model == "":
+		return nil, ollama.Fail(400, "model is required")
+	case r.MaxTokens <= 0:
+		return nil, ollama.Fail(400, "max_tokens is required and must be positive")
+	case len(r.Messages) == 0:
+		return nil, ollama.Fail(400, "messages is required")
+	}
+	return r, r.convert()
+}
+
+// DecodeCount reads the body of /v1/messages/count_tokens, which has no max_tokens.
+func DecodeCount(b []byte) (*Request, error) {
+	r := new(Request)
+	if err := ollama.CheckDepth(b); err != nil {
+		return nil, err
+	}
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, ollama.Fail(400, "EOF")
+		}
+		return nil, ollama.Fail(400, "%s", err.Error())
+	}
+	switch {
+	case r.Model == "":
+		return nil, ollama.Fail(400, "model is required")
+	case len(r.Messages) == 0:
+		return nil, ollama.Fail(400, "messages is required")
+	}
+	r.MaxTokens = 1
+	return r, r.convert()
+}
+
+func (r *Request) convert() error {
+	native, err := wire.FromMessagesRequest(r.MessagesRequest)
+	if err != nil {
+		return ollama.Fail(400, "%s", err.Error())
+	}
+	r.Native = &ollama.ChatRequest{ChatRequest: *native}
+	r.Native.RelaxThink = true
+	if native.Think.IsString() && api.ValidateLegacyThinking(native.Think) != nil {
+		r.Native.Think = nil
+	}
+	var raw []json.RawMessage
+	for _, t := range r.Tools {
+		tool, _ := json.Marshal(map[string]any{"type": "function", "function": map[string]any{"name": t.Name, "description": t.Description, "parameters": t.InputSchema}})
+		raw = append(raw, tool)
+	}
+	r.Native.RememberTools(raw)
+	if c := r.ToolChoice; c != nil {
+		r.Native.SerialTools = c.DisableParallelToolUse
+		switch c.Type {
+		case "none", "auto":
+			r.Native.ToolChoice = c.Type
+		case "any":
+			r.Native.ToolChoice = "required"
+		case "tool":
+			r.Native.ToolChoice = c.Name
+		default:
+			return ollama.Fail(400, "invalid tool_choice type: %q", c.Type)
+		}
+	}
+	return nil
+}
+
+// Encoder writes a message.
+type Encoder struct {
+	id     string
+	stream bool
+	conv   *wire.StreamConverter
+}
+
+// NewEncoder makes an encoder for the answer to r.
+func NewEncoder(r *Request) *Encoder {
+	id := wire.GenerateMessageID()
+	return &Encoder{id: id, stream: r.Stream, conv: wire.NewStreamConverter(id, r.Model, wire.EstimateInputTokens(r.MessagesRequest))}
+}
+
+func (e *Encoder) Streams() bool     { return e.stream }
+func (e *Encoder) Type() string      { return "text/event-stream" }
+func (e *Encoder) WholeType() string { return "application/json" }
+
+// Chunk gives the events for a part.
+func (e *Encoder) Chunk(r api.ChatResponse) ([]byte, error) {
+	var out []byte
+	for _, ev := range e.conv.Process(r) {
+		b, err := json.Marshal(ev.Data)
+		if err != nil {
+			return nil, err
+		}
+		out = fmt.Appendf(out, "event: %s\ndata: %s\n\n", ev.Event, b)
+	}
+	return out, nil
+}
+
+// Whole is the body of an answer in one piece.
+func (e *Encoder) Whole(r api.ChatResponse) ([]byte, error) {
+	resp := wire.ToMessagesResponse(e.id, r)
+	if resp.Content == nil {
+		resp.Content = []wire.ContentBlock{}
+	}
+	return line(resp)
+}
+
+func line(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	return append(b, '\n'), err
+}
+
+// ErrorBody is the body of an error.
+func ErrorBody(status int, text string) []byte {
+	b, _ := line(wire.NewError(status, text))
+	return b
+}
+
+func (e *Encoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+
+// Broken is Anthropic's own error event, which its clients raise. (Ollama only ends the stream, which reads like a cut connection.)
+func (e *Encoder) Broken(status int, text string) []byte {
+	b, _ := json.Marshal(wire.StreamErrorEvent{Type: "error", Error: wire.NewError(status, text).Error})
+	return fmt.Appendf(nil, "event: error\ndata: %s\n\n", b)
+}
+
+// Count is the body of an answer to count_tokens.
+func Count(n int) []byte {
+	b, _ := line(wire.CountTokensResponse{InputTokens: n})
+	return b
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Env are the settings that the environment gives: AXLE_X, or OLLAMA_X where that is not set.
+type Env struct {
+	Host          string // host:port to listen on
+	KeepAlive     time.Duration
+	LoadTimeout   time.Duration
+	NumParallel   int
+	MaxLoaded     int
+	MaxQueue      int
+	ContextLength int
+	Origins       []string
+	Hosts         []string
+	Debug         bool
+	KeysFile      string
+	NoPull        bool
+	NoDelete      bool
+}
+
+// ReadEnv reads the settings through getenv (os.Getenv). What cannot be read is an error that names the variable: a server that ignored
+// its settings would be worse than one that does not start.
+func ReadEnv(getenv func(string) string) (Env, error) {
+	e := Env{Host: "127.0.0.1:11434", KeepAlive: 5 * time.Minute, LoadTimeout: 5 * time.Minute, MaxQueue: 512}
+	var firstErr error
+	get := func(name string, set func(v string) error) {
+		for _, prefix := range []string{"AXLE_", "OLLAMA_"} {
+			v := strings.Trim(strings.TrimSpace(getenv(prefix+name)), `"'`)
+			if v == "" {
+				continue
+			}
+			if err := set(v); err != nil && firstErr == nil {
+				firstErr = fmt.Errorf("server: %s%s: %w", prefix, name, err)
+			}
+			return
+		}
+	}
+	number := func(to *int) func(string) error {
+		return func(v string) error {
+			n, err := strconv.ParseUint(v, 10, 31)
+			if err != nil {
+				return fmt.Errorf("%q is not a number from 0 to 2147483647", v)
+			}
+			*to = int(n)
+			return nil
+		}
+	}
+	duration := func(to *time.Duration) func(string) error {
+		return func(v string) (err error) { *to, err = ParseKeepAlive(v); return err }
+	}
+	boolean := func(to *bool) func(string) error {
+		return func(v string) error {
+			b, err := strconv.ParseBool(v)
+			*to = b || err != nil // as in Ollama: any other word means yes
+			return nil
+		}
+	}
+	list := func(to *[]string) func(string) error {
+		return func(v string) error {
+			for s := range strings.SplitSeq(v, ",") {
+				if s = strings.TrimSpace(s); s != "" {
+					*to = append(*to, s)
+				}
+			}
+			return nil
+		}
+	}
+	text := func(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
+	get("HOST", func(v string) (err error) { e.Host, err = ParseHost(v); return err })
+	get("KEEP_ALIVE", duration(&e.KeepAlive))
+	get("LOAD_TIMEOUT", duration(&e.LoadTimeout))
+	get("NUM_PARALLEL", number(&e.NumParallel))
+	get("MAX_LOADED_MODELS", number(&e.MaxLoaded))
+	get("MAX_QUEUE", number(&e.MaxQueue))
+	get("CONTEXT_LENGTH", number(&e.ContextLength))
+	get("ORIGINS", list(&e.Origins))
+	get("HOSTS", list(&e.Hosts))
+	get("DEBUG", boolean(&e.Debug))
+	get("KEYS_FILE", text(&e.KeysFile))
+	get("NO_PULL", boolean(&e.NoPull))
+	get("NO_DELETE", boolean(&e.NoDelete))
+	if e.LoadTimeout == 0 {
+		e.LoadTimeout = Forever // as in Ollama
+	}
+	return e, firstErr
+}
+
+// ParseKeepAlive reads a duration as Go writes it, or seconds; what is negative means for ever.
+func ParseKeepAlive(v string) (time.Duration, error) {
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		n, nerr := strconv.ParseInt(v, 10, 64)
+		if nerr != nil || n > int64(Forever/time.Second) {
+			return 0, fmt.Errorf("%q is not a duration such as 5m, nor a number of seconds", v)
+		}
+		d = time.Duration(max(n, -1)) * time.Second
+	}
+	if d < 0 {
+		return Forever, nil
+	}
+	return d, nil
+}
+
+// ParseHost reads OLLAMA_HOST in its forms: host, :port, host:port, with or without a scheme and a path.
+func ParseHost(v string) (string, error) {
+	port := "11434"
+	scheme, rest, ok := strings.Cut(v, "://")
+	switch {
+	case !ok:
+		rest = v
+	case scheme == "http":
+		port = "80"
+	case scheme == "https":
+		port = "443"
+	default:
+		return "", fmt.Errorf("%q begins with an unknown scheme", v)
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	host, p, err := net.SplitHostPort(rest)
+	if err != nil {
+		host, p = strings.Trim(rest, "[]"), port
+	}
+	if host == "" && rest == "" {
+		host = "127.0.0.1"
+	}
+	if n, err := strconv.ParseUint(p, 10, 16); err != nil {
+		return "", fmt.Errorf("%q is no port (0 to 65535)", p)
+	} else {
+		p = strconv.FormatUint(n, 10)
+	}
+	return net.JoinHostPort(host, p), nil
+}
+
+// ClientURL is where a client on this machine reaches a server that listens on hostport.
+func ClientURL(hostport string) string {
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return "http://" + hostport
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		if host = "127.0.0.1"; ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}

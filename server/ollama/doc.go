@@ -1,0 +1,66 @@
+// Package ollama speaks Ollama's native API: request bodies to engine requests, engine events to response objects. The wire types are
+// Ollama's own (github.com/ollama/ollama/api); this package holds only functions over them and knows nothing of HTTP but status codes,
+// which errors carry as [api.StatusError].
+//
+// The functions are pure and safe for concurrent use; an [Answer] belongs to one answer and one goroutine. Nothing here holds a resource.
+package ollama
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ollama/ollama/api"
+)
+
+// Fail is an error with the status and text that a client sees.
+func Fail(status int, format string, args ...any) error {
+	return api.StatusError{StatusCode: status, ErrorMessage: fmt.Sprintf(format, args...)}
+}
+
+// MaxDepth is the deepest nesting of a request body.
+const MaxDepth = 128
+
+// Decode reads a body's first JSON value into v, with Ollama's error texts: null fields are as absent ones, unknown fields are ignored,
+// and what follows the value is too.
+func Decode(body []byte, v any) error {
+	if err := CheckDepth(body); err != nil {
+		return err
+	}
+	err := json.NewDecoder(bytes.NewReader(body)).Decode(v)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF):
+		return Fail(400, "missing request body")
+	default:
+		return Fail(400, "%s", err.Error())
+	}
+}
+
+// CheckDepth fails when body nests arrays and objects deeper than [MaxDepth]. It scans once and allocates nothing.
+func CheckDepth(body []byte) error {
+	depth, inString := 0, false
+	for i := 0; i < len(body); i++ {
+		c := body[i]
+		switch {
+		case inString:
+			if c == '\\' {
+				i++
+			} else if c == '"' {
+				inString = false
+			}
+		case c == '"':
+			inString = true
+		case c == '{' || c == '[':
+			if depth++; depth > MaxDepth {
+				return Fail(400, "the request body nests deeper than %d levels", MaxDepth)
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return nil
+}

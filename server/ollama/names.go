@@ -1,0 +1,53 @@
+package ollama
+
+import (
+	"strings"
+
+	"github.com/axle-llm/axle/models"
+)
+
+// Ref is a model as a request names it.
+type Ref struct {
+	Asked string      // as it stands in the request, which answers repeat
+	Name  models.Name // what it means
+	Cloud bool        // it names a model in Ollama's cloud
+}
+
+// ParseRef reads a request's model name. required is what an empty name answers with, invalid what one that is no name does.
+func ParseRef(s string, required, invalid error) (Ref, error) {
+	r := Ref{Asked: s}
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return r, required
+	}
+	base, cloud, explicit := cutSource(s)
+	if explicit {
+		if _, _, again := cutSource(base); again {
+			return r, Fail(400, "use either :local or :cloud, not both: %q", s)
+		}
+	}
+	name, err := models.ParseName(base)
+	if err != nil {
+		return r, invalid
+	}
+	r.Name, r.Cloud = name, cloud
+	return r, nil
+}
+
+// cutSource takes :local, :cloud or the -cloud of a tag off a name.
+func cutSource(s string) (base string, cloud, explicit bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return s, false, false
+	}
+	tag := strings.TrimSpace(s[i+1:])
+	switch low := strings.ToLower(tag); {
+	case low == "cloud":
+		return s[:i], true, true
+	case low == "local":
+		return s[:i], false, true
+	case strings.HasSuffix(low, "-cloud") && !strings.Contains(low, "/"):
+		return s[:i+1] + tag[:len(tag)-len("-cloud")], true, true
+	}
+	return s, false, false
+}

@@ -1,0 +1,349 @@
+package ollama
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Model is what a request's meaning depends on: the model it is for, and what its Modelfile says.
+type Model struct {
+	Asked     string // the name in the request
+	Full      string // the fully qualified name
+	Caps      chat.Capabilities
+	Embedding bool // gives vectors only
+
+	// Of the Modelfile.
+	Params   map[string]any
+	System   string
+	Messages []api.Message
+	Template chat.Template // nil: the package's own
+}
+
+// Extra is what other dialects ask of a chat beyond Ollama's fields.
+type Extra struct {
+	ToolChoice   string
+	SerialTools  bool
+	LogitBias    map[int32]float32
+	Kwargs       map[string]json.RawMessage
+	RelaxThink   bool // thinking asked of a model that cannot is dropped, not refused
+	MaxTokens    *int // instead of options.num_predict
+	ReportsTimes bool // the answer's usage carries the vendor's ttft_ms and decode_tps
+}
+
+// ChatRequest is the body of /api/chat, or what another dialect's body means.
+type ChatRequest struct {
+	api.ChatRequest
+	Extra
+
+	null  []bool            // message i's content was null or absent
+	tools []json.RawMessage // the tools as the body gave them
+}
+
+// GenerateRequest is the body of /api/generate.
+type GenerateRequest struct {
+	api.GenerateRequest
+	Extra
+}
+
+// thinkBody decodes "think" apart from the rest, so that its errors are its own.
+func decodeThink(raw json.RawMessage, to **api.ThinkValue) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		return Fail(400, "%s", err.Error())
+	}
+	return nil
+}
+
+// DecodeChat reads the body of /api/chat.
+func DecodeChat(b []byte) (*ChatRequest, error) {
+	r := new(ChatRequest)
+	body := struct {
+		*api.ChatRequest
+		Think json.RawMessage `json:"think"`
+	}{ChatRequest: &r.ChatRequest}
+	if err := Decode(b, &body); err != nil {
+		return nil, err
+	}
+	if err := decodeThink(body.Think, &r.Think); err != nil {
+		return nil, err
+	}
+	r.Remember(b)
+	return r, checkTop(r.TopLogprobs)
+}
+
+// Remember keeps of a body what api.ChatRequest loses: which contents were null, and the tools' schemas whole. The body has been decoded
+// before, so that this cannot fail.
+func (r *ChatRequest) Remember(b []byte) {
+	empty := slices.ContainsFunc(r.Messages, func(m api.Message) bool { return m.Content == "" })
+	if !empty && len(r.Tools) == 0 {
+		return
+	}
+	var raw struct {
+		Messages []struct {
+			Content json.RawMessage `json:"content"`
+		} `json:"messages"`
+		Tools []json.RawMessage `json:"tools"`
+	}
+	if json.Unmarshal(b, &raw) != nil {
+		return
+	}
+	if len(raw.Tools) == len(r.Tools) {
+		r.tools = raw.Tools
+	}
+	if len(raw.Messages) == len(r.Messages) {
+		r.null = make([]bool, len(raw.Messages))
+		for i, m := range raw.Messages {
+			r.null[i] = len(m.Content) == 0 || string(m.Content) == "null"
+		}
+	}
+}
+
+// DecodeGenerate reads the body of /api/generate.
+func DecodeGenerate(b []byte) (*GenerateRequest, error) {
+	r := new(GenerateRequest)
+	body := struct {
+		*api.GenerateRequest
+		Think json.RawMessage `json:"think"`
+	}{GenerateRequest: &r.GenerateRequest}
+	if err := Decode(b, &body); err != nil {
+		return nil, err
+	}
+	if err := decodeThink(body.Think, &r.Think); err != nil {
+		return nil, err
+	}
+	return r, checkTop(r.TopLogprobs)
+}
+
+func checkTop(n int) error {
+	if n < 0 || n > 20 {
+		return Fail(400, "top_logprobs must be between 0 and 20")
+	}
+	return nil
+}
+
+// Check refuses, before anything is loaded, what the model cannot do.
+func (r *ChatRequest) Check(m Model) error {
+	relaxed := r.Think
+	if r.RelaxThink && !m.Caps.Thinking {
+		relaxed = nil
+	}
+	if err := checkThink(relaxed, m); err != nil {
+		return err
+	}
+	if r.Options["typical_p"] != nil {
+		return Fail(400, "typical_p is no longer supported")
+	}
+	if m.Embedding {
+		return Fail(400, "%q does not support chat", m.Asked)
+	}
+	if len(r.Tools) > 0 && !m.Caps.Tools {
+		return Fail(400, "%s does not support tools", m.Full)
+	}
+	return nil
+}
+
+// Check refuses, before anything is loaded, what the model cannot do.
+func (r *GenerateRequest) Check(m Model) error {
+	if r.Raw && (r.Template != "" || r.System != "" || len(r.Context) > 0) {
+		return Fail(400, "raw mode does not support template, system, or context")
+	}
+	if err := checkThink(r.Think, m); err != nil {
+		return err
+	}
+	if r.Options["typical_p"] != nil {
+		return Fail(400, "typical_p is no longer supported")
+	}
+	if m.Embedding {
+		return Fail(400, "%q does not support generate", m.Asked)
+	}
+	if r.Suffix != "" && !m.Caps.Insert {
+		return Fail(400, "%s does not support insert", m.Full)
+	}
+	return nil
+}
+
+func checkThink(t *api.ThinkValue, m Model) error {
+	if err := api.ValidateLegacyThinking(t); err != nil {
+		return Fail(400, "%s", err.Error())
+	}
+	if t.Bool() && !m.Caps.Thinking {
+		return Fail(400, "%q does not support thinking", m.Asked)
+	}
+	return nil
+}
+
+func think(t *api.ThinkValue, m Model) chat.Think {
+	switch {
+	case t == nil || t.Value == nil || !m.Caps.Thinking:
+		return chat.ThinkDefault
+	case t.IsString():
+		return chat.Think(t.String())
+	case t.Bool():
+		return chat.ThinkOn
+	}
+	return chat.ThinkOff
+}
+
+// Format reads the "format" field of a request.
+func Format(raw json.RawMessage) (engine.Format, error) {
+	switch s := string(raw); {
+	case s == "" || s == "null" || s == `""`:
+		return engine.Format{}, nil
+	case s == `"json"`:
+		return engine.Format{JSON: true}, nil
+	case s[0] == '{' && json.Valid(raw):
+		return engine.Format{Schema: raw}, nil
+	}
+	return engine.Format{}, Fail(500, "invalid format: %q; expected \"json\" or a valid JSON Schema object", raw)
+}
+
+// common fills what chats and bare prompts share. Precedence: defaults, the model's, the Modelfile's, the request's.
+func common(er *engine.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (unknown []string, err error) {
+	o := DefaultOptions(base)
+	if _, err = o.Set(m.Params); err != nil {
+		return nil, err
+	}
+	if unknown, err = o.Set(opts); err != nil {
+		return unknown, err
+	}
+	if x.MaxTokens != nil {
+		o.NumPredict = *x.MaxTokens
+	}
+	o.Sampling.LogitBias = x.LogitBias
+	if err = o.check(); err != nil {
+		return unknown, err
+	}
+	er.Sampling, er.Stop, er.NumCtx, er.NumKeep, er.Speculate = o.Sampling, o.Stop, o.NumCtx, o.NumKeep, o.Speculate
+	if er.Limit = o.NumPredict; er.Limit <= 0 {
+		er.Limit = -1
+	}
+	er.ToolChoice, er.SerialTools, er.Kwargs = x.ToolChoice, x.SerialTools, x.Kwargs
+	er.Format, err = Format(format)
+	return unknown, err
+}
+
+func yes(b *bool) bool { return b == nil || *b }
+
+// Engine is the request as the engine takes it. base is the loaded model's sampling; unknown options are returned for the log.
+func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []string, error) {
+	er := engine.Request{Template: m.Template, Think: think(r.Think, m), Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
+	unknown, err := common(&er, base, m, r.Options, r.Format, r.Extra)
+	if err != nil {
+		return er, unknown, err
+	}
+	er.Sampling.Logprobs, er.Sampling.TopLogprobs = r.Logprobs, 0
+	if r.Logprobs {
+		er.Sampling.TopLogprobs = r.TopLogprobs
+	}
+	if m.System != "" && (len(r.Messages) == 0 || r.Messages[0].Role != "system") {
+		er.Messages = append(er.Messages, chat.Message{Role: "system", Content: m.System})
+	}
+	for _, msg := range m.Messages {
+		er.Messages = append(er.Messages, message(msg, m, false))
+	}
+	for i, msg := range r.Messages {
+		er.Messages = append(er.Messages, message(msg, m, i < len(r.null) && r.null[i]))
+	}
+	er.Tools = Tools(r.Tools, r.tools)
+	// An assistant's turn at the end is a beginning to go on from.
+	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" && len(r.Messages[n-1].ToolCalls) == 0 {
+		er.Continue = true
+	}
+	return er, unknown, nil
+}
+
+func message(msg api.Message, m Model, null bool) chat.Message {
+	out := chat.Message{Role: msg.Role, Content: msg.Content, Null: null, Thinking: msg.Thinking, ToolName: msg.ToolName, ToolCallID: msg.ToolCallID}
+	for _, c := range msg.ToolCalls {
+		args, err := json.Marshal(c.Function.Arguments)
+		if err != nil {
+			args = json.RawMessage("{}")
+		}
+		out.ToolCalls = append(out.ToolCalls, chat.ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: args})
+	}
+	if m.Caps.Vision {
+		for _, img := range msg.Images {
+			out.Images = append(out.Images, img)
+		}
+	}
+	return out
+}
+
+// Tools turns offered tools into the engine's; raw, where it has as many, is the text they came from.
+func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
+	var out []chat.Tool
+	for i, t := range tools {
+		ct := chat.Tool{Type: t.Type, Name: t.Function.Name, Description: t.Function.Description}
+		if ct.Type == "" {
+			ct.Type = "function"
+		}
+		ct.Parameters, _ = json.Marshal(t.Function.Parameters)
+		if len(raw) == len(tools) {
+			var whole struct {
+				Function struct {
+					Parameters json.RawMessage `json:"parameters"`
+				} `json:"function"`
+			}
+			ct.Raw = raw[i]
+			if json.Unmarshal(raw[i], &whole) == nil && len(whole.Function.Parameters) > 0 && whole.Function.Parameters[0] == '{' {
+				ct.Parameters = whole.Function.Parameters
+			}
+		}
+		out = append(out, ct)
+	}
+	return out
+}
+
+// Engine is the request as the engine takes it; asChat says that it must go through [engine.Model.Chat], because the Modelfile puts
+// messages before the prompt. custom is the parsed request template, nil for none.
+func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Template) (er engine.Request, asChat bool, unknown []string, err error) {
+	er = engine.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
+		Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
+	if custom != nil {
+		er.Template = custom
+	}
+	if er.System == "" && !r.Raw && r.Suffix == "" {
+		er.System = m.System
+	}
+	for _, id := range r.Context {
+		if id < 0 || int64(id) > 1<<31-1 {
+			return er, false, nil, Fail(400, "context holds %d, which is no token", id)
+		}
+		er.Context = append(er.Context, int32(id))
+	}
+	if m.Caps.Vision {
+		for _, img := range r.Images {
+			er.Images = append(er.Images, img)
+		}
+	}
+	if unknown, err = common(&er, base, m, r.Options, r.Format, r.Extra); err != nil {
+		return er, false, unknown, err
+	}
+	er.Sampling.Logprobs, er.Sampling.TopLogprobs = r.Logprobs, 0
+	if r.Logprobs {
+		er.Sampling.TopLogprobs = r.TopLogprobs
+	}
+	if len(m.Messages) > 0 && !r.Raw && r.Suffix == "" && r.Template == "" && r.Context == nil {
+		if er.System != "" {
+			er.Messages = append(er.Messages, chat.Message{Role: "system", Content: er.System})
+		}
+		for _, msg := range m.Messages {
+			er.Messages = append(er.Messages, message(msg, m, false))
+		}
+		er.Messages = append(er.Messages, chat.Message{Role: "user", Content: r.Prompt, Images: er.Images})
+		er.Images = nil
+		return er, true, unknown, nil
+	}
+	return er, false, unknown, nil
+}
+
+// RememberTools keeps the tools as another dialect's body gave them.
+func (r *ChatRequest) RememberTools(raw []json.RawMessage) { r.tools = raw }

@@ -1,0 +1,260 @@
+// Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native one
+// (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's own
+// (github.com/ollama/ollama/openai), so that answers have its shape to the byte; what Ollama ignores and we honour is here:
+// max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, and the vendor's enable_thinking, thinking_mode,
+// chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
+//
+// Functions are pure and safe for concurrent use; an encoder belongs to one answer and one goroutine. Nothing here holds a resource.
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+	wire "github.com/ollama/ollama/openai"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// decode reads a body as Ollama's OpenAI routes do.
+func decode(b []byte, v any) error {
+	if err := ollama.CheckDepth(b); err != nil {
+		return err
+	}
+	if err := json.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {
+		return ollama.Fail(400, "%s", err.Error())
+	}
+	return nil
+}
+
+func bad(err error) error {
+	var se api.StatusError
+	if err == nil || errors.As(err, &se) {
+		return err
+	}
+	return ollama.Fail(400, "%s", err.Error())
+}
+
+// extra is what a chat request may hold beyond Ollama's own type.
+type extra struct {
+	MaxCompletionTokens *int                       `json:"max_completion_tokens"`
+	ToolChoice          json.RawMessage            `json:"tool_choice"`
+	LogitBias           map[string]float32         `json:"logit_bias"`
+	ParallelToolCalls   *bool                      `json:"parallel_tool_calls"`
+	EnableThinking      *bool                      `json:"enable_thinking"`
+	ThinkingMode        string                     `json:"thinking_mode"`
+	Kwargs              map[string]json.RawMessage `json:"chat_template_kwargs"`
+	TopK                *float64                   `json:"top_k"`
+	MinP                *float64                   `json:"min_p"`
+	RepetitionPenalty   *float64                   `json:"repetition_penalty"`
+}
+
+// Chat is a chat completion request.
+type Chat struct {
+	wire.ChatCompletionRequest
+	Native *ollama.ChatRequest
+}
+
+// DecodeChat reads the body of /v1/chat/completions.
+func DecodeChat(b []byte) (*Chat, error) {
+	c := new(Chat)
+	if err := decode(b, &c.ChatCompletionRequest); err != nil {
+		return nil, err
+	}
+	if len(c.Messages) == 0 {
+		return nil, ollama.Fail(400, "[] is too short - 'messages'")
+	}
+	var x extra
+	if err := decode(b, &x); err != nil {
+		return nil, err
+	}
+	native, err := wire.FromChatRequest(c.ChatCompletionRequest)
+	if err != nil {
+		return nil, bad(err)
+	}
+	native.Messages = regroup(c.Messages, native.Messages)
+	c.Native = &ollama.ChatRequest{ChatRequest: *native}
+	c.Native.Remember(b)
+	return c, bad(x.apply(c.Native))
+}
+
+// regroup puts the parts of one message together again: Ollama's conversion makes a message of each text and image.
+func regroup(in []wire.Message, out []api.Message) []api.Message {
+	var grouped []api.Message
+	for _, m := range in {
+		parts, isList := m.Content.([]any)
+		n := 1
+		if isList {
+			n = len(parts)
+		}
+		if n == 0 || n > len(out) {
+			grouped = append(grouped, api.Message{Role: m.Role})
+			continue
+		}
+		g := out[0]
+		for _, o := range out[1:n] {
+			if o.Content != "" && g.Content != "" {
+				g.Content += "\n"
+			}
+			g.Content += o.Content
+			g.Images = append(g.Images, o.Images...)
+			g.ToolCalls = append(g.ToolCalls, o.ToolCalls...)
+			if o.Thinking != "" {
+				g.Thinking = o.Thinking
+			}
+		}
+		if isList {
+			g.ToolCallID = m.ToolCallID
+			if strings.EqualFold(m.Role, "tool") && g.ToolName == "" {
+				g.ToolName = nameOf(in, m)
+			}
+		}
+		g.Role = strings.ToLower(g.Role)
+		if g.Role == "developer" {
+			g.Role = "system"
+		}
+		grouped = append(grouped, g)
+		out = out[n:]
+	}
+	return grouped
+}
+
+func nameOf(in []wire.Message, m wire.Message) string {
+	if m.Name != "" {
+		return m.Name
+	}
+	for i := len(in) - 1; i >= 0; i-- {
+		for _, tc := range in[i].ToolCalls {
+			if tc.ID == m.ToolCallID && tc.ID != "" {
+				return tc.Function.Name
+			}
+		}
+	}
+	return ""
+}
+
+func (x extra) apply(r *ollama.ChatRequest) error {
+	r.ReportsTimes = true
+	r.MaxTokens = x.MaxCompletionTokens
+	r.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
+	r.Kwargs = x.Kwargs
+	for key, v := range map[string]*float64{"top_k": x.TopK, "min_p": x.MinP, "repeat_penalty": x.RepetitionPenalty} {
+		if v != nil {
+			r.Options[key] = *v
+		}
+	}
+	if x.MaxCompletionTokens != nil && *x.MaxCompletionTokens < 0 {
+		return ollama.Fail(400, "max_completion_tokens must not be negative, got %d", *x.MaxCompletionTokens)
+	}
+	if v, ok := x.Kwargs["enable_thinking"]; ok && x.EnableThinking == nil {
+		var on bool
+		if json.Unmarshal(v, &on) == nil {
+			x.EnableThinking = &on
+		}
+	}
+	switch mode := strings.ToLower(x.ThinkingMode); {
+	case r.Think != nil: // reasoning_effort says more
+	case x.EnableThinking != nil:
+		r.Think, r.RelaxThink = &api.ThinkValue{Value: *x.EnableThinking}, true
+	case mode == "think" || mode == "on" || mode == "enabled" || mode == "true":
+		r.Think, r.RelaxThink = &api.ThinkValue{Value: true}, true
+	case mode == "no_think" || mode == "off" || mode == "disabled" || mode == "false":
+		r.Think = &api.ThinkValue{Value: false}
+	case mode != "" && mode != "auto":
+		return ollama.Fail(400, "invalid thinking_mode value: %q (must be \"think\", \"no_think\" or \"auto\")", x.ThinkingMode)
+	}
+	var err error
+	if r.ToolChoice, err = toolChoice(x.ToolChoice, r.Tools); err != nil {
+		return err
+	}
+	r.LogitBias, err = logitBias(x.LogitBias)
+	return err
+}
+
+// toolChoice reads "none", "auto", "required", or an object that names a function.
+func toolChoice(raw json.RawMessage, tools api.Tools) (string, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil
+	}
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		switch word {
+		case "none", "auto", "":
+			return word, nil
+		case "required":
+			if len(tools) == 0 {
+				return "", ollama.Fail(400, "tool_choice is \"required\", but no tools are offered")
+			}
+			return word, nil
+		}
+		return "", ollama.Fail(400, "invalid tool_choice value: %q (must be \"none\", \"auto\", \"required\" or a function)", word)
+	}
+	var named struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(raw, &named) != nil {
+		return "", ollama.Fail(400, "invalid tool_choice: must be a string or an object")
+	}
+	name := named.Function.Name
+	if name == "" {
+		name = named.Name
+	}
+	for _, t := range tools {
+		if t.Function.Name == name {
+			return name, nil
+		}
+	}
+	return "", ollama.Fail(400, "tool_choice names %q, which is not among the tools", name)
+}
+
+// logitBias reads OpenAI's map of token ids as decimal strings.
+func logitBias(in map[string]float32) (map[int32]float32, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make(map[int32]float32, len(in))
+	for key, v := range in {
+		id, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || id < 0 {
+			return nil, ollama.Fail(400, "logit_bias: %q is no token id", key)
+		}
+		if !(v >= -100 && v <= 100) {
+			return nil, ollama.Fail(400, "logit_bias: %v for token %s is not between -100 and 100", v, key)
+		}
+		out[int32(id)] = v
+	}
+	return out, nil
+}
+
+// ErrorBody is the body of an error.
+func ErrorBody(status int, text string) []byte {
+	b, _ := json.Marshal(wire.NewError(status, text))
+	return append(b, '\n')
+}
+
+// event is one server-sent event without a name.
+func event(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	return append(append([]byte("data: "), b...), "\n\n"...), nil
+}
+
+// named is one server-sent event with a name.
+func named(name string, v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, b), nil
+}

@@ -1,0 +1,150 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/ollama/ollama/api"
+	wire "github.com/ollama/ollama/openai"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Responses is a request of /v1/responses.
+type Responses struct {
+	wire.ResponsesRequest
+	Native *ollama.ChatRequest
+}
+
+// DecodeResponses reads the body of /v1/responses. A tool that the server would have to run (web_search) is refused: there is no such service here.
+func DecodeResponses(b []byte) (*Responses, error) {
+	r := new(Responses)
+	if err := decode(b, &r.ResponsesRequest); err != nil {
+		return nil, err
+	}
+	if wire.HasWebSearchTool(r.Tools) {
+		return nil, ollama.Fail(403, "ollama cloud is disabled: web search is unavailable")
+	}
+	native, err := wire.FromResponsesRequest(r.ResponsesRequest)
+	if err != nil {
+		return nil, bad(err)
+	}
+	streams := r.Stream != nil && *r.Stream
+	native.Stream = &streams
+	for i := range native.Messages {
+		if native.Messages[i].Role = strings.ToLower(native.Messages[i].Role); native.Messages[i].Role == "developer" {
+			native.Messages[i].Role = "system"
+		}
+	}
+	r.Native = &ollama.ChatRequest{ChatRequest: *native}
+	var x extra
+	if err := decode(b, &x); err != nil {
+		return nil, err
+	}
+	if r.Native.ToolChoice, err = toolChoice(x.ToolChoice, native.Tools); err != nil {
+		return nil, err
+	}
+	r.Native.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
+	return r, nil
+}
+
+// ResponsesEncoder writes a response.
+type ResponsesEncoder struct {
+	req      wire.ResponsesRequest
+	id, item string
+	stream   bool
+	conv     *wire.ResponsesStreamConverter
+	seq      int
+}
+
+// NewResponsesEncoder makes an encoder for the answer to r.
+func NewResponsesEncoder(r *Responses) *ResponsesEncoder {
+	e := &ResponsesEncoder{req: r.ResponsesRequest, id: fmt.Sprintf("resp_%d", rand.IntN(999999)), item: fmt.Sprintf("msg_%d", rand.IntN(999999)), stream: *r.Native.Stream}
+	e.conv = wire.NewResponsesStreamConverter(e.id, e.item, r.Model, r.ResponsesRequest)
+	return e
+}
+
+func (e *ResponsesEncoder) Streams() bool     { return e.stream }
+func (e *ResponsesEncoder) Type() string      { return stream }
+func (e *ResponsesEncoder) WholeType() string { return whole }
+
+// Chunk gives the events for a part.
+func (e *ResponsesEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
+	var out []byte
+	for _, ev := range e.conv.Process(r) {
+		b, err := named(ev.Event, ev.Data)
+		if err != nil {
+			return nil, err
+		}
+		e.seq++
+		out = append(out, b...)
+	}
+	return out, nil
+}
+
+// Whole is the body of an answer in one piece.
+func (e *ResponsesEncoder) Whole(r api.ChatResponse) ([]byte, error) {
+	resp := wire.ToResponse(e.req.Model, e.id, e.item, r, e.req)
+	now := time.Now().Unix()
+	resp.CompletedAt = &now
+	return line(resp)
+}
+
+func (e *ResponsesEncoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+
+// Broken is the event that ends a response which failed.
+func (e *ResponsesEncoder) Broken(_ int, text string) []byte {
+	b, _ := named("response.failed", map[string]any{"type": "response.failed", "sequence_number": e.seq, "response": map[string]any{
+		"id": e.id, "object": "response", "created_at": time.Now().Unix(), "status": "failed", "model": e.req.Model, "output": []any{},
+		"error": map[string]any{"code": "server_error", "message": text}}})
+	return b
+}
+
+// Compaction prepares the body of /v1/responses/compact: the conversation as one request for a summary, and what makes the answer of it.
+type Compaction struct {
+	Native *ollama.ChatRequest
+	plan   *wire.ResponsesCompactionPlan
+}
+
+// DecodeCompaction reads the body of /v1/responses/compact.
+func DecodeCompaction(b []byte) (*Compaction, error) {
+	if err := ollama.CheckDepth(b); err != nil {
+		return nil, err
+	}
+	plan, err := wire.PrepareStandaloneCompaction(b)
+	if err != nil {
+		return nil, bad(err)
+	}
+	body, err := plan.SummaryRequest("")
+	if err != nil {
+		return nil, bad(err)
+	}
+	native, err := ollama.DecodeChat(body)
+	if err != nil {
+		return nil, err
+	}
+	return &Compaction{Native: native, plan: plan}, nil
+}
+
+// Whole makes the compacted response of the summary that the model wrote.
+func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.plan.Complete(body)
+	if err != nil {
+		return nil, ollama.Fail(500, "%s", err.Error())
+	}
+	return line(wire.NewResponsesCompactedResponse(fmt.Sprintf("resp_%d", rand.IntN(999999)), result))
+}
+
+func (c *Compaction) Streams() bool                          { return false }
+func (c *Compaction) Type() string                           { return stream }
+func (c *Compaction) WholeType() string                      { return whole }
+func (c *Compaction) Chunk(api.ChatResponse) ([]byte, error) { return nil, nil }
+func (c *Compaction) Failed(status int, text string) []byte  { return ErrorBody(status, text) }
+func (c *Compaction) Broken(status int, text string) []byte  { return nil }

@@ -1,0 +1,281 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// progress runs a long piece of work and sends its status lines, each at once, or only the last. An error before the first line has its
+// own status; a later one is the stream's last line.
+func (s *Server) progress(c *gin.Context, stream bool, work func(ctx context.Context, status func(api.ProgressResponse)) error) {
+	enc := native[api.ProgressResponse]{stream}
+	guarded(s, c, enc, func(r *reply) error {
+		ctx, cancel := context.WithCancel(c.Request.Context())
+		defer cancel()
+		var mu sync.Mutex // a pull reports from several goroutines
+		var last api.ProgressResponse
+		var sent error
+		err := work(ctx, func(p api.ProgressResponse) {
+			mu.Lock()
+			defer mu.Unlock()
+			last = p
+			if !stream || sent != nil {
+				return
+			}
+			b, err := ollama.Line(p)
+			if err == nil {
+				err = r.part(typeNDJSON, b)
+			}
+			if sent = err; err != nil {
+				cancel()
+			}
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		if err := errors.Join(err, sent); err != nil {
+			return plain(err)
+		}
+		if stream {
+			return nil
+		}
+		b, err := json.Marshal(last)
+		if err != nil {
+			return err
+		}
+		r.whole(http.StatusOK, jsonNative, b)
+		return nil
+	})
+}
+
+// plain keeps an error of management work from being told as one of a running model.
+func plain(err error) error {
+	var se api.StatusError
+	if errors.As(err, &se) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) {
+		return err
+	}
+	return &httpError{http.StatusInternalServerError, err.Error()}
+}
+
+func (s *Server) create(c *gin.Context) {
+	var req api.CreateRequest
+	b, err := s.body(c, maxSmallBody)
+	if err == nil {
+		err = ollama.Decode(b, &req)
+	}
+	var r store.CreateRequest
+	if err == nil {
+		r, err = createRequest(req)
+	}
+	if err == nil && r.Template != nil && *r.Template != "" {
+		if _, terr := parseTemplate(*r.Template); terr != nil {
+			err = ollama.Fail(http.StatusBadRequest, "template error: %s", terr)
+		}
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.progress(c, streams(req.Stream), func(ctx context.Context, status func(api.ProgressResponse)) error {
+		say := func(line string) { status(api.ProgressResponse{Status: line}) }
+		err := s.store.Create(ctx, r, say)
+		if errors.Is(err, store.ErrNotFound) && r.From != "" && s.puller != nil && !s.o.NoPull {
+			if err = s.puller.Pull(ctx, r.From, status); err == nil {
+				err = s.store.Create(ctx, r, say)
+			}
+		}
+		if errors.Is(err, store.ErrNoBase) {
+			return ollama.Fail(http.StatusBadRequest, "%s", store.ErrNoBase)
+		}
+		return err
+	})
+}
+
+// createRequest checks a create request in Ollama's order and turns it into the store's.
+func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
+	if req.Parameters["typical_p"] != nil {
+		return r, ollama.Fail(http.StatusBadRequest, "typical_p is no longer supported")
+	}
+	if len(req.Adapters) > 0 {
+		return r, ollama.Fail(http.StatusBadRequest, "LoRA adapters are no longer supported")
+	}
+	switch l := req.License.(type) {
+	case nil:
+	case string:
+		if l != "" {
+			r.License = []string{l}
+		}
+	case []any:
+		for _, v := range l {
+			text, ok := v.(string)
+			if !ok {
+				return r, ollama.Fail(http.StatusBadRequest, "invalid license: must be a string or list of strings")
+			}
+			r.License = append(r.License, text)
+		}
+	default:
+		return r, ollama.Fail(http.StatusBadRequest, "invalid license: must be a string or list of strings")
+	}
+	name, err := models.ParseName(cmp.Or(req.Model, req.Name))
+	if err != nil {
+		return r, ollama.Fail(http.StatusBadRequest, "invalid model name")
+	}
+	r.Name = name.Full()
+	if req.From == "" && req.Files == nil {
+		return r, ollama.Fail(http.StatusBadRequest, "%s", store.ErrNoBase)
+	}
+	if cmp.Or(req.Quantize, req.Quantization) != "" {
+		return r, ollama.Fail(http.StatusBadRequest, "create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
+	}
+	if req.From != "" {
+		ref, err := ollama.ParseRef(req.From, ollama.Fail(http.StatusBadRequest, "invalid model name"), ollama.Fail(http.StatusBadRequest, "invalid model name"))
+		if err != nil {
+			return r, err
+		}
+		r.From = ref.Name.Full()
+	}
+	for file, digest := range req.Files {
+		d, err := models.ParseDigest(digest)
+		if err != nil {
+			return r, ollama.Fail(http.StatusBadRequest, "invalid digest format")
+		}
+		if r.Files == nil {
+			r.Files = map[string]models.Digest{}
+		}
+		r.Files[file] = d
+	}
+	if err := checkOptions(nil, req.Parameters); err != nil {
+		return r, err
+	}
+	r.Params = req.Parameters
+	if req.Template != "" {
+		r.Template = &req.Template
+	}
+	if req.System != "" {
+		r.System = &req.System
+	}
+	for _, m := range req.Messages {
+		r.Messages = append(r.Messages, store.Message{Role: m.Role, Content: m.Content})
+	}
+	return r, nil
+}
+
+func (s *Server) pull(c *gin.Context) {
+	var req api.PullRequest
+	b, err := s.body(c, maxSmallBody)
+	if err == nil {
+		err = ollama.Decode(b, &req)
+	}
+	asked := cmp.Or(req.Model, req.Name)
+	if err == nil {
+		invalid := ollama.Fail(http.StatusBadRequest, "invalid model name")
+		_, err = ollama.ParseRef(asked, invalid, invalid)
+	}
+	if err == nil && (s.o.NoPull || s.puller == nil) {
+		err = ollama.Fail(http.StatusForbidden, "pulling models is switched off on this server")
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.progress(c, streams(req.Stream), func(ctx context.Context, status func(api.ProgressResponse)) error {
+		return s.puller.Pull(ctx, asked, status)
+	})
+}
+
+// push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
+func (s *Server) push(c *gin.Context) {
+	var req api.PushRequest
+	b, err := s.body(c, maxSmallBody)
+	if err == nil {
+		err = ollama.Decode(b, &req)
+	}
+	asked := cmp.Or(req.Model, req.Name)
+	if err == nil && asked == "" {
+		err = errModelRequired
+	}
+	if err != nil {
+		s.fail(c, err)
+		return
+	}
+	s.progress(c, streams(req.Stream), func(_ context.Context, status func(api.ProgressResponse)) error {
+		status(api.ProgressResponse{Status: "retrieving manifest"})
+		if n, err := models.ParseName(asked); err == nil {
+			if _, err := s.store.Get(n); isNotFound(err) {
+				return &httpError{http.StatusInternalServerError, "open " + s.store.Dir() + "/manifests/" + n.Path() + ": no such file or directory"}
+			}
+		}
+		return &httpError{http.StatusInternalServerError, "axle does not push models"}
+	})
+}
+
+// health is the state of the server for supervisors and for people.
+type health struct {
+	Status  string        `json:"status"` // ok, draining, lost
+	Error   string        `json:"error,omitempty"`
+	Uptime  float64       `json:"uptime_seconds"`
+	Rate    float64       `json:"tokens_per_second"`
+	Version string        `json:"version"`
+	Models  []healthModel `json:"models"`
+}
+
+type healthModel struct {
+	Name        string  `json:"name"`
+	State       string  `json:"state"`
+	Device      string  `json:"device,omitempty"`
+	Running     int     `json:"running"`
+	Queued      int     `json:"queued"`
+	Cells       int     `json:"cells"`
+	CellsUsed   int     `json:"cells_used"`
+	CellsCached int     `json:"cells_cached"`
+	Temperature float64 `json:"temperature_celsius"`
+	Warning     string  `json:"warning,omitempty"`
+	Load        float64 `json:"npu_load"`
+	CardFree    int64   `json:"card_free_bytes"`
+	CardTotal   int64   `json:"card_total_bytes"`
+}
+
+// hot is where a card's temperature becomes a warning (promise D14).
+const hot = 85
+
+func (s *Server) health(c *gin.Context) {
+	h := health{Status: "ok", Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
+	code := http.StatusOK
+	for _, r := range s.host.Loaded() {
+		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
+			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
+			Temperature: r.Stats.Temperature, Load: r.Stats.NPULoad, CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
+		if m.Temperature >= hot {
+			m.Warning = "the card is hot: check its heat sink and fan"
+		}
+		h.Models = append(h.Models, m)
+	}
+	switch err := s.Lost(); {
+	case err != nil:
+		h.Status, h.Error, code = "lost", err.Error(), http.StatusServiceUnavailable
+	case s.draining.Load():
+		h.Status, code = "draining", http.StatusServiceUnavailable
+	}
+	s.reply(c).json(code, h)
+}
+
+func (s *Server) metricsPage(c *gin.Context) {
+	var b writer
+	s.metrics.write(&b, s)
+	s.reply(c).whole(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", b)
+}
+
+type writer []byte
+
+func (w *writer) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }

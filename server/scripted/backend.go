@@ -1,0 +1,378 @@
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"iter"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Config says what a backend pretends to be. The zero value of a number is a default.
+type Config struct {
+	Info     engine.Info
+	Parallel int           // sequences at once; 0: 64
+	MaxQueue int           // sequences that may wait; 0: 512
+	Delay    time.Duration // per token where the prompt says nothing; 0: 2 ms
+}
+
+// Backend is a scripted engine.Backend.
+type Backend struct {
+	c     Config
+	words *words
+	slots chan struct{}
+	end   chan struct{}
+	once  sync.Once
+	run   sync.WaitGroup
+
+	mu    sync.Mutex
+	stats engine.Stats
+	lost  error
+	ended bool
+}
+
+// New makes a backend.
+func New(c Config) *Backend {
+	if c.Parallel <= 0 {
+		c.Parallel = 64
+	}
+	if c.MaxQueue <= 0 {
+		c.MaxQueue = 512
+	}
+	if c.Delay <= 0 {
+		c.Delay = 2 * time.Millisecond
+	}
+	if c.Info.Context == 0 {
+		c.Info.Context = 4096
+	}
+	c.Info.Vocab = vocab
+	b := &Backend{c: c, words: newWords(), slots: make(chan struct{}, c.Parallel), end: make(chan struct{})}
+	b.stats.State = "ready"
+	b.stats.Cells = c.Info.Context
+	b.stats.Temperature = 41.5
+	b.stats.CardTotal = 8 << 30
+	b.stats.CardFree = 8<<30 - c.Info.CardBytes
+	return b
+}
+
+// directives of a prompt.
+var (
+	sayRE   = regexp.MustCompile(`(?s)\[\[say:(.*?)\]\]`)
+	delayRE = regexp.MustCompile(`\[\[delay:(\d{1,6})\]\]`)
+	errRE   = regexp.MustCompile(`(?s)\[\[err:(\d{3}):(.*?)\]\]`)
+	callRE  = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
+)
+
+func last(re *regexp.Regexp, s string) []string {
+	all := re.FindAllStringSubmatch(s, -1)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+// script is what a prompt asks for.
+type script struct {
+	tokens []string
+	delay  time.Duration
+	err    error
+	crash  bool
+}
+
+func (b *Backend) read(prompt string) script {
+	s := script{delay: b.c.Delay, crash: strings.Contains(prompt, "[[crash]]")}
+	if m := last(delayRE, prompt); m != nil {
+		ms, _ := strconv.Atoi(m[1])
+		s.delay = time.Duration(ms) * time.Millisecond
+	}
+	if m := last(errRE, prompt); m != nil {
+		code, _ := strconv.Atoi(m[1])
+		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
+	}
+	thinks := b.c.Info.Capabilities.Thinking && strings.HasSuffix(prompt, assistantOpen)
+	call := last(callRE, prompt)
+	switch m := last(sayRE, prompt); {
+	case m != nil:
+		s.tokens = strings.Split(m[1], "|")
+	case call != nil && strings.Contains(prompt, toolsOpen) && strings.Contains(prompt, strconv.Quote(call[1])):
+		args, _ := json.Marshal(map[string]string{call[2]: strings.TrimSpace(call[3])})
+		s.tokens = cut(fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", call[1], args))
+	case thinks:
+		s.tokens = cut(thought + paragraph)
+	default:
+		s.tokens = cut(paragraph)
+	}
+	return s
+}
+
+// cut divides text into words, each with the white space before it; white space at the end is a word of its own.
+func cut(text string) []string {
+	var out []string
+	start, inWord := 0, false
+	for i, r := range text {
+		if space := unicode.IsSpace(r); space && inWord {
+			out = append(out, text[start:i])
+			start, inWord = i, false
+		} else if !space {
+			inWord = true
+		}
+	}
+	if start < len(text) {
+		out = append(out, text[start:])
+	}
+	return out
+}
+
+// Encode implements engine.Backend.
+func (b *Backend) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, error) {
+	var sb strings.Builder
+	for _, p := range pieces {
+		sb.WriteString(p.Text)
+	}
+	for _, w := range cut(sb.String()) {
+		dst = append(dst, b.words.id(w))
+	}
+	return dst, nil
+}
+
+// Text implements engine.Backend.
+func (b *Backend) Text(ids []int32) string {
+	var sb strings.Builder
+	for _, id := range ids {
+		sb.WriteString(b.words.text(id))
+	}
+	return sb.String()
+}
+
+// Info, Sampling and Stats implement engine.Backend.
+func (b *Backend) Info() engine.Info { return b.c.Info }
+
+// Sampling implements engine.Backend.
+func (b *Backend) Sampling() sampler.Params { return sampler.Defaults() }
+
+// Stats implements engine.Backend.
+func (b *Backend) Stats() engine.Stats {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.stats
+	s.Passes = map[string]uint64{"decode": s.OutputTokens}
+	return s
+}
+
+// Close implements engine.Backend.
+func (b *Backend) Close() error {
+	err := engine.ErrClosed
+	b.once.Do(func() {
+		b.mu.Lock()
+		b.ended = true
+		b.mu.Unlock()
+		close(b.end)
+		b.run.Wait()
+		err = nil
+	})
+	return err
+}
+
+// Lose makes the backend behave as if its card had gone: everything that runs, and everything after, ends with err.
+func (b *Backend) Lose(err error) {
+	b.mu.Lock()
+	b.lost = err
+	b.stats.State = "lost"
+	b.mu.Unlock()
+	b.once.Do(func() { close(b.end) })
+}
+
+// enter waits for a place.
+func (b *Backend) enter(ctx context.Context) error {
+	b.mu.Lock()
+	switch {
+	case b.lost != nil:
+		defer b.mu.Unlock()
+		return b.lost
+	case b.ended:
+		defer b.mu.Unlock()
+		return engine.ErrClosed
+	case b.stats.Queued >= b.c.MaxQueue && len(b.slots) == cap(b.slots):
+		b.stats.Rejected++
+		b.mu.Unlock()
+		return engine.ErrBusy
+	}
+	b.stats.Queued++
+	b.run.Add(1)
+	b.mu.Unlock()
+	var err error
+	select {
+	case b.slots <- struct{}{}:
+	case <-b.end:
+		err = b.reason()
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	b.mu.Lock()
+	b.stats.Queued--
+	if err == nil {
+		b.stats.Running++
+	}
+	b.mu.Unlock()
+	if err != nil {
+		b.run.Done()
+	}
+	return err
+}
+
+func (b *Backend) leave(n int, err error) {
+	b.mu.Lock()
+	b.stats.Running--
+	b.stats.OutputTokens += uint64(n)
+	switch err {
+	case nil:
+		b.stats.Done++
+	default:
+		b.stats.Cancelled++
+	}
+	b.mu.Unlock()
+	<-b.slots
+	b.run.Done()
+}
+
+func (b *Backend) reason() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lost != nil {
+		return b.lost
+	}
+	return engine.ErrClosed
+}
+
+// wait is the time a token takes.
+func (b *Backend) wait(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.end:
+			return b.reason()
+		default:
+			return nil
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.end:
+		return b.reason()
+	}
+}
+
+// Complete implements engine.Backend.
+func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine.Token, error] {
+	return func(yield func(engine.Token, error) bool) {
+		start := time.Now()
+		if err := b.enter(ctx); err != nil {
+			yield(engine.Token{}, err)
+			return
+		}
+		n, end := 0, error(context.Canceled)
+		defer func() { b.leave(n, end) }()
+		s := b.read(b.Text(job.IDs))
+		u := engine.Usage{Prompt: len(job.IDs), Queue: time.Since(start)}
+		if s.err != nil {
+			yield(engine.Token{}, s.err)
+			return
+		}
+		next := b.source(s.tokens, job)
+		reason := engine.ReasonStop
+		var first time.Time
+		for {
+			word, ok := next()
+			if !ok {
+				break
+			}
+			if s.crash && n == 2 {
+				end = io.ErrUnexpectedEOF
+				yield(engine.Token{}, io.ErrUnexpectedEOF)
+				return
+			}
+			if err := b.wait(ctx, s.delay); err != nil {
+				yield(engine.Token{}, err)
+				return
+			}
+			now := time.Now()
+			if first.IsZero() {
+				first = now
+				u.Prefill = now.Sub(start) - u.Queue
+				u.FirstToken = now.Sub(start)
+			}
+			n++
+			u.Output, u.Decode = n, now.Sub(first)
+			t := engine.Token{ID: b.words.id(word), Text: word, Usage: u}
+			if job.Sampling.Logprobs || job.Sampling.TopLogprobs > 0 {
+				t.Logprob = logprob(word, job.Sampling.TopLogprobs)
+			}
+			if !yield(t, nil) {
+				return
+			}
+			if job.Limit >= 0 && n >= job.Limit || !job.Shift && len(job.IDs)+n >= job.NumCtx {
+				reason = engine.ReasonLength
+				break
+			}
+		}
+		u.Total = time.Since(start)
+		end = nil
+		yield(engine.Token{Final: reason, Usage: u}, nil)
+	}
+}
+
+func logprob(word string, top int) *engine.Logprob {
+	l := &engine.Logprob{Token: word, Bytes: []byte(word), Logprob: -0.25}
+	for i := range top {
+		alt := engine.Logprob{Token: word, Bytes: []byte(word), Logprob: -0.25}
+		if i > 0 {
+			name := "alt" + strconv.Itoa(i)
+			alt = engine.Logprob{Token: name, Bytes: []byte(name), Logprob: -0.25 - float32(i)}
+		}
+		l.Top = append(l.Top, alt)
+	}
+	return l
+}
+
+// Embed implements engine.Backend: a text's vector is the sum of its words', which are their hashes'.
+func (b *Backend) Embed(ctx context.Context, inputs [][]int32, _ string) ([][]float32, error) {
+	if err := b.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer b.leave(0, nil)
+	dims := max(b.c.Info.Hidden, 1)
+	out := make([][]float32, len(inputs))
+	for i, ids := range inputs {
+		v := make([]float32, dims)
+		for _, id := range ids {
+			word := strings.ToLower(strings.TrimSpace(b.words.text(id)))
+			for d := range v {
+				h := fnv.New32a()
+				fmt.Fprintf(h, "%d:%s", d, word)
+				v[d] += float32(math.Sin(float64(h.Sum32())))
+			}
+		}
+		out[i] = v
+	}
+	return out, nil
+}

@@ -1,0 +1,118 @@
+package scripted
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/shelf"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// kind is one of the scripted models.
+type kind struct {
+	caps      chat.Capabilities
+	embedding bool
+	params    int64
+	size      string
+}
+
+var kinds = map[string]kind{
+	"scripted":        {size: "1M", params: 1e6},
+	"scripted-chat":   {caps: chat.Capabilities{Tools: true, Thinking: true, Insert: true, System: true}, size: "1M", params: 1e6},
+	"scripted-embed":  {embedding: true, size: "1M", params: 1e6},
+	"scripted-vision": {caps: chat.Capabilities{Vision: true, System: true}, size: "1M", params: 1e6},
+}
+
+func (k kind) template() chat.Template {
+	if k.caps.System {
+		return chatML{k.caps}
+	}
+	return plain{}
+}
+
+//go:embed files
+var files embed.FS
+
+// Builtin are the scripted models as a store keeps them.
+func Builtin() map[string]fs.FS {
+	out := map[string]fs.FS{}
+	for name := range kinds {
+		if sub, err := fs.Sub(files, "files/"+name); err == nil {
+			out[name] = sub
+		}
+	}
+	return out
+}
+
+// Describe tells what a scripted model can do, in place of a package.
+func Describe(m *store.Model) (shelf.About, bool) {
+	name, err := models.ParseName(m.BuiltinName())
+	if err != nil {
+		return shelf.About{}, false
+	}
+	k, ok := kinds[name.Model()]
+	if !ok {
+		return shelf.About{}, false
+	}
+	a := shelf.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted", Family: "scripted", Layout: "scripted",
+		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden, Layers: 2, Heads: 2, KVHeads: 1,
+		FeedForward: 16, Vocab: vocab}}
+	if !k.embedding {
+		a.Template = k.template().Source()
+	}
+	return a, true
+}
+
+const (
+	contextLength = 4096
+	hidden        = 8
+	cardBytes     = 512 << 20
+)
+
+// Loader loads scripted models. The zero Loader is ready.
+type Loader struct {
+	Config Config // Parallel, MaxQueue and Delay of every model
+
+	mu     sync.Mutex
+	Loaded []*Backend // in the order they were loaded
+}
+
+// Load implements server.Loader.
+func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	name, err := models.ParseName(e.Model.BuiltinName())
+	if err != nil {
+		return nil, fmt.Errorf("scripted: %s is no scripted model", e.Name)
+	}
+	k := kinds[name.Model()]
+	c := l.Config
+	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: hidden, Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
+		Device: "scripted", Capabilities: k.caps}
+	b := New(c)
+	l.mu.Lock()
+	l.Loaded = append(l.Loaded, b)
+	l.mu.Unlock()
+	o := engine.Options{Name: e.Name.String(), Vocabulary: Vocabulary{}}
+	if !k.embedding {
+		o.Template = k.template()
+	}
+	return engine.New(b, o), nil
+}
+
+// Backends are those loaded so far.
+func (l *Loader) Backends() []*Backend {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]*Backend(nil), l.Loaded...)
+}
+
+var _ server.Loader = (*Loader)(nil)

@@ -1,0 +1,245 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// Options are a server's settings. The zero value of each field is a sound default, told beside it.
+type Options struct {
+	Version       string        // what /api/version says; "0.34.4"
+	Hosts         []string      // further Host names to answer to
+	Origins       []string      // further origins to allow, as OLLAMA_ORIGINS
+	Loopback      bool          // the listener is reachable from this machine only
+	Keys          *Keys         // who may ask; nil: everyone
+	NoPull        bool          // pull is refused
+	NoDelete      bool          // delete is refused
+	KeepAlive     time.Duration // of models whose requests do not say; 0: they go at once
+	MaxLoaded     int           // most models loaded; 0: as many as fit
+	MaxQueue      int           // most requests waiting for a load; 0: 512
+	LoadTimeout   time.Duration // longest load; 0: 5 minutes
+	ContextLength int           // num_ctx where a request has none; 0: the model's
+	WriteTimeout  time.Duration // longest one write may take; 0: 30 s
+	ReadTimeout   time.Duration // longest a request's body may take; 0: 60 s
+	LogPrompts    bool          // write prompts to the log
+	Log           *zap.Logger   // nil: none
+	Lost          func(error)   // called once when the card is lost
+}
+
+// Server answers requests. See the package comment.
+type Server struct {
+	o       Options
+	store   Store
+	puller  Puller
+	host    *Host
+	log     *zap.Logger
+	metrics *metrics
+	handler http.Handler
+	started time.Time
+
+	draining atomic.Bool
+	lost     atomic.Pointer[error]
+	lostOnce sync.Once
+}
+
+// New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
+func New(st Store, loader Loader, puller Puller, o Options) *Server {
+	if o.Version == "" {
+		o.Version = "0.34.4"
+	}
+	if o.MaxQueue == 0 {
+		o.MaxQueue = 512
+	}
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 30 * time.Second
+	}
+	if o.ReadTimeout <= 0 {
+		o.ReadTimeout = 60 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	s := &Server{o: o, store: st, puller: puller, log: o.Log, metrics: newMetrics(), started: time.Now()}
+	s.host = NewHost(loader, HostOptions{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
+	s.handler = s.guarded(s.routes())
+	return s
+}
+
+// guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does.
+func (s *Server) guarded(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", h)
+	return newGuard(s.o.Loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
+}
+
+// Handler is the API of the main port.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Host is the server's loaded models.
+func (s *Server) Host() *Host { return s.host }
+
+// Limits of the listener (promises T7 and T8).
+const (
+	maxHeader      = 64 << 10
+	maxConns       = 1024
+	headerTimeout  = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	lostCheckEvery = 250 * time.Millisecond
+)
+
+// Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
+// after an orderly end, axcl.ErrLost's error when the card was lost, or the listener's error. It does not unload models: Close does.
+func (s *Server) Serve(ctx context.Context, ln net.Listener, grace time.Duration) error {
+	return s.serve(ctx, ln, s.handler, grace)
+}
+
+func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Duration) error {
+	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	srv := &http.Server{
+		Handler:           h,
+		MaxHeaderBytes:    maxHeader,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(newLimitListener(ln, maxConns)) }()
+	tick := time.NewTicker(lostCheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			s.draining.Store(true)
+			end, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+			defer stop()
+			err := srv.Shutdown(end)
+			if err != nil {
+				cancel(errDrained) // what still runs ends with an error
+				last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				defer stop()
+				err = srv.Shutdown(last)
+			}
+			if err != nil {
+				_ = srv.Close()
+			}
+			<-failed
+			return nil
+		case <-tick.C:
+			if err := s.Lost(); err != nil {
+				// The streams have ended or end now with the engine's error; give their last lines a moment.
+				s.draining.Store(true)
+				last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				_ = srv.Shutdown(last)
+				stop()
+				_ = srv.Close()
+				<-failed
+				return err
+			}
+		}
+	}
+}
+
+var errDrained = errors.New("the server is shutting down")
+
+// Close unloads every model, waiting as long as ctx allows.
+func (s *Server) Close(ctx context.Context) error {
+	s.draining.Store(true)
+	return s.host.Close(ctx)
+}
+
+// Lost is the error the card was lost with, or nil.
+func (s *Server) Lost() error {
+	if p := s.lost.Load(); p != nil {
+		return *p
+	}
+	for _, r := range s.host.Loaded() {
+		if r.Stats.State == "lost" {
+			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
+		}
+	}
+	if p := s.lost.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// lookLost takes note of a request that ended because the card was lost.
+func (s *Server) lookLost(err error) {
+	if errors.Is(err, axcl.ErrLost) {
+		s.SetLost(err)
+	}
+}
+
+// SetLost notes that the card is gone: health says so, and Serve ends.
+func (s *Server) SetLost(err error) {
+	s.lostOnce.Do(func() {
+		s.lost.Store(&err)
+		s.log.Error("the card was lost; the process must be restarted", zap.Error(err))
+		if s.o.Lost != nil {
+			go s.o.Lost(err)
+		}
+	})
+}
+
+func isNotFound(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, models.ErrName)
+}
+
+func samplerDefaults() sampler.Params { return sampler.Defaults() }
+
+// Keys of what handlers tell the log line of their request.
+const (
+	ctxError  = "error"
+	ctxStatus = "status"
+	ctxModel  = "model"
+	ctxUsage  = "usage"
+)
+
+// logged writes one line a request. Names and paths come from clients: they are fields, never parts of a message.
+func (s *Server) logged(c *gin.Context) {
+	start := time.Now()
+	s.metrics.requests.inFlight.Add(1)
+	c.Next()
+	s.metrics.requests.inFlight.Add(-1)
+	code := c.Writer.Status()
+	if v, ok := c.Get(ctxStatus); ok {
+		code = v.(int)
+	}
+	s.metrics.request(c.FullPath(), code)
+	fields := []zap.Field{zap.String("method", c.Request.Method), zap.String("path", c.Request.URL.Path), zap.Int("status", code),
+		zap.Duration("took", time.Since(start)), zap.String("client", c.Request.RemoteAddr)}
+	if v, ok := c.Get(ctxModel); ok {
+		fields = append(fields, zap.Any("model", v))
+	}
+	if name := keyOf(c.Request.Context()); name != "" {
+		fields = append(fields, zap.String("key", name))
+	}
+	if v, ok := c.Get(ctxError); ok {
+		fields = append(fields, zap.Any("error", v))
+	}
+	switch {
+	case code >= 500 && code != http.StatusServiceUnavailable:
+		s.log.Error("request", fields...)
+	case c.Request.Method == http.MethodGet && code < 400:
+		s.log.Debug("request", fields...)
+	default:
+		s.log.Info("request", fields...)
+	}
+}

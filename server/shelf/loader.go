@@ -1,0 +1,98 @@
+package shelf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server"
+)
+
+// LoaderOptions say where and how models are loaded.
+type LoaderOptions struct {
+	Device   string // what cards.Open takes
+	Card     engine.CardOptions
+	Parallel int    // sequences at once in each model; 0: the engine's default
+	MaxQueue int    // sequences waiting in each model; 0: the engine's default
+	Remember string // folder where the outcome of probes is kept
+	// Opened is told once which card was chosen and why.
+	Opened func(info axcl.Info, why string)
+	// Progress is told of each file loaded.
+	Progress func(model string, done, total int)
+}
+
+// Loader loads entries of a [Shelf] on one card, which it opens when the first model is loaded.
+type Loader struct {
+	o LoaderOptions
+
+	mu   sync.Mutex
+	card *engine.Card
+	done bool
+}
+
+// NewLoader makes a loader.
+func NewLoader(o LoaderOptions) *Loader { return &Loader{o: o} }
+
+// Open opens the card now rather than with the first model.
+func (l *Loader) Open() (*engine.Card, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return nil, engine.ErrClosed
+	}
+	if l.card != nil {
+		return l.card, nil
+	}
+	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open(l.o.Device) }, l.o.Card)
+	if err != nil {
+		return nil, err
+	}
+	l.card = card
+	if l.o.Opened != nil {
+		l.o.Opened(card.Info(), card.Why())
+	}
+	return card, nil
+}
+
+// Load implements server.Loader.
+func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+	if e.Model == nil {
+		return nil, fmt.Errorf("%s has no package", e.Name)
+	}
+	card, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	p, err := e.Model.Open()
+	if err != nil {
+		return nil, err
+	}
+	o := engine.OpenOptions{Card: card, Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember}
+	if l.o.Progress != nil {
+		name := e.Name.String()
+		o.Progress = func(done, total int) { l.o.Progress(name, done, total) }
+	}
+	m, err := engine.OpenPackage(ctx, p, o)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return m, nil
+}
+
+// Close releases the card. Close the models first.
+func (l *Loader) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return engine.ErrClosed
+	}
+	l.done = true
+	if l.card == nil {
+		return nil
+	}
+	return l.card.Close()
+}

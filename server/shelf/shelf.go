@@ -1,0 +1,188 @@
+// Package shelf is the server's view of the models on this machine: it puts store entries into the server's terms, and loads them on a card.
+//
+// A [Shelf] and a [Loader] may be used from any goroutine. The shelf does not own its store; the loader owns the card it opens, and Close
+// releases it after the models that use it are closed.
+package shelf
+
+import (
+	"context"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// About is what a package tells of itself.
+type About struct {
+	Info      models.Info
+	Caps      chat.Capabilities
+	Embedding bool
+	Template  string // as text
+}
+
+// Options change how packages are looked at.
+type Options struct {
+	// Describe stands in for opening a model's package; ok false leaves it to the shelf.
+	Describe func(m *store.Model) (a About, ok bool)
+}
+
+// Shelf is a server.Store over a store.
+type Shelf struct {
+	s *store.Store
+	o Options
+
+	mu    sync.Mutex
+	about map[string]About // by digest of the entry
+}
+
+// New makes a shelf.
+func New(s *store.Store, o Options) *Shelf {
+	return &Shelf{s: s, o: o, about: map[string]About{}}
+}
+
+// List implements server.Store. Models whose package cannot be opened are listed all the same, so that people can remove them.
+func (s *Shelf) List(ctx context.Context) ([]*server.Entry, error) {
+	list, err := s.s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*server.Entry, 0, len(list))
+	for _, m := range list {
+		e, err := s.entry(m)
+		if err != nil {
+			e = s.bare(m)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Get implements server.Store.
+func (s *Shelf) Get(name models.Name) (*server.Entry, error) {
+	m, err := s.s.Get(name.Full())
+	if err != nil {
+		return nil, err
+	}
+	return s.entry(m)
+}
+
+// Copy, Delete, Create, HasBlob and PutBlob are the store's.
+func (s *Shelf) Copy(src, dst models.Name) error { return s.s.Copy(src.Full(), dst.Full()) }
+
+// Delete implements server.Store.
+func (s *Shelf) Delete(name models.Name) error { return s.s.Delete(name.Full()) }
+
+// Create implements server.Store.
+func (s *Shelf) Create(ctx context.Context, r store.CreateRequest, status func(string)) error {
+	return s.s.Create(ctx, r, status)
+}
+
+// HasBlob implements server.Store.
+func (s *Shelf) HasBlob(d models.Digest) (int64, bool, error) { return s.s.HasBlob(d) }
+
+// PutBlob implements server.Store.
+func (s *Shelf) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (bool, error) {
+	return s.s.PutBlob(ctx, d, r)
+}
+
+// Dir implements server.Store.
+func (s *Shelf) Dir() string { return s.s.Dir() }
+
+// bare is an entry with what the manifest alone tells.
+func (s *Shelf) bare(m *store.Model) *server.Entry {
+	e := &server.Entry{Name: m.Name, Digest: m.Digest, Place: place(m), Size: m.Size, Modified: m.ModifiedAt, Parent: m.From,
+		System: m.System, Params: m.Params, License: m.License, Model: m}
+	for _, msg := range m.Messages {
+		e.Messages = append(e.Messages, api.Message{Role: msg.Role, Content: msg.Content})
+	}
+	return e
+}
+
+// place is where a model's package lies: a folder, the program, or the files of its manifest.
+func place(m *store.Model) string {
+	switch {
+	case m.Folder != "":
+		return filepath.Clean(m.Folder)
+	case m.Builtin:
+		return "builtin:" + m.BuiltinName()
+	}
+	var files []string
+	for _, f := range m.Files {
+		files = append(files, f.Name+"="+f.Digest.Hex())
+	}
+	slices.Sort(files)
+	return strings.Join(files, "\n")
+}
+
+func (s *Shelf) entry(m *store.Model) (*server.Entry, error) {
+	e := s.bare(m)
+	a, err := s.look(m)
+	if err != nil {
+		return nil, err
+	}
+	e.Info, e.Caps, e.Embedding, e.Template = a.Info, a.Caps, a.Embedding, a.Template
+	// Models that share a package share what is loaded; a package that changed is another.
+	e.Key = e.Place + "@" + a.Info.Digest
+	if m.Folder == "" {
+		e.Key = e.Place
+	}
+	if m.Template != "" {
+		t, err := chat.OllamaTemplate(m.Template)
+		if err != nil {
+			return nil, err
+		}
+		caps := t.Capabilities()
+		caps.Vision = a.Caps.Vision
+		e.Custom, e.Template, e.Caps = t, m.Template, caps
+	}
+	if m.Folder == "" && !m.Builtin {
+		e.Place = m.Name.Full() // a pull or create over the name replaces what is loaded
+	}
+	return e, nil
+}
+
+// look opens a model's package once for each content.
+func (s *Shelf) look(m *store.Model) (About, error) {
+	if s.o.Describe != nil {
+		if a, ok := s.o.Describe(m); ok {
+			return a, nil
+		}
+	}
+	info, err := m.Info()
+	if err != nil {
+		return About{}, err
+	}
+	key := m.Digest + info.Digest
+	s.mu.Lock()
+	a, ok := s.about[key]
+	s.mu.Unlock()
+	if ok {
+		return a, nil
+	}
+	a = About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"), Caps: chat.Capabilities{
+		Tools: slices.Contains(info.Capabilities, "tools"), Thinking: slices.Contains(info.Capabilities, "thinking"),
+		Insert: slices.Contains(info.Capabilities, "insert"), Vision: slices.Contains(info.Capabilities, "vision"), System: true}}
+	p, err := m.Open()
+	if err != nil {
+		return About{}, err
+	}
+	defer p.Close()
+	if t, err := p.Template(); err == nil {
+		a.Template = t.Source()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.about) > 4096 {
+		clear(s.about)
+	}
+	s.about[key] = a
+	return a, nil
+}

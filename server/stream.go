@@ -1,0 +1,101 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// encoder turns one answer's responses into bytes, in a dialect. R is what the dialect's answers are made of. It belongs to one answer.
+type encoder[R any] interface {
+	// Streams says whether the request wants the answer in parts, and Type what kind of stream that is.
+	Streams() bool
+	Type() string
+	// Chunk is the bytes for the next part.
+	Chunk(R) ([]byte, error)
+	// Whole is the body of an answer that does not stream.
+	Whole(R) ([]byte, error)
+	// WholeType is that body's content type.
+	WholeType() string
+	// Failed is the body of an error before the first part; Broken what a stream that fails later ends with.
+	Failed(status int, text string) []byte
+	Broken(status int, text string) []byte
+}
+
+// reply writes one answer. It knows whether anything was sent, so that errors take the form that is still possible.
+type reply struct {
+	c       *gin.Context
+	rc      *http.ResponseController
+	timeout time.Duration
+	started bool
+}
+
+func (s *Server) reply(c *gin.Context) *reply {
+	return &reply{c: c, rc: http.NewResponseController(c.Writer), timeout: s.o.WriteTimeout}
+}
+
+// deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off.
+func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
+
+// part sends the next part of a stream at once.
+func (r *reply) part(kind string, b []byte) error {
+	if !r.started {
+		r.started = true
+		h := r.c.Writer.Header()
+		h.Set("Content-Type", kind)
+		if kind != typeNDJSON {
+			h.Set("Cache-Control", "no-cache")
+			h.Set("Connection", "keep-alive")
+		}
+		r.c.Writer.WriteHeader(http.StatusOK)
+	}
+	r.deadline()
+	if _, err := r.c.Writer.Write(b); err != nil {
+		return err
+	}
+	return r.rc.Flush()
+}
+
+// whole sends a complete body.
+func (r *reply) whole(code int, kind string, b []byte) {
+	r.started = true
+	h := r.c.Writer.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	if s := retryAfter(code); s != "" {
+		h.Set("Retry-After", s)
+	}
+	r.deadline()
+	r.c.Writer.WriteHeader(code)
+	_, _ = r.c.Writer.Write(b)
+}
+
+// json sends v as a native answer.
+func (r *reply) json(code int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		code, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	r.whole(code, jsonNative, b)
+}
+
+// fail ends an answer with an error, in the form that is still possible.
+func (r *reply) fail(code int, failed, broken func(int, string) []byte, kind, text string) {
+	if code == statusClientGone {
+		r.c.Status(statusClientGone) // for the log
+		return
+	}
+	if !r.started {
+		r.whole(code, kind, failed(code, text))
+		return
+	}
+	r.deadline()
+	if b := broken(code, text); len(b) > 0 {
+		if _, err := r.c.Writer.Write(b); err == nil {
+			_ = r.rc.Flush()
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/anthropic"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/openai"
+)
+
+// dialectError is the body of an error for a path under /v1/.
+func dialectError(path string, code int, text string) []byte {
+	if strings.HasPrefix(path, "/v1/messages") {
+		return anthropic.ErrorBody(code, text)
+	}
+	return openai.ErrorBody(code, text)
+}
+
+func (s *Server) failV1(c *gin.Context, err error) {
+	path := c.Request.URL.Path
+	s.failAs(c, err, jsonV1, func(code int, text string) []byte { return dialectError(path, code, text) })
+}
+
+// v1body reads a body; one that is empty has OpenAI's and Anthropic's text.
+func (s *Server) v1body(c *gin.Context, limit int64) ([]byte, error) {
+	b, err := s.body(c, limit)
+	if err == nil && len(strings.TrimSpace(string(b))) == 0 {
+		err = ollama.Fail(http.StatusBadRequest, "EOF")
+	}
+	return b, err
+}
+
+func (s *Server) openaiChat(c *gin.Context) {
+	start := time.Now()
+	b, err := s.v1body(c, maxBody)
+	var req *openai.Chat
+	if err == nil {
+		req, err = openai.DecodeChat(b)
+	}
+	if err == nil {
+		err = checkTop(req.Native.TopLogprobs)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	enc := &firstToken{ChatEncoder: openai.NewChatEncoder(req), start: start}
+	enc.First = func() time.Duration { return enc.took }
+	s.chat(c, req.Native, enc)
+}
+
+// firstToken notes when the first part of an answer came.
+type firstToken struct {
+	*openai.ChatEncoder
+	start time.Time
+	took  time.Duration
+}
+
+func (e *firstToken) Saw(now time.Time) {
+	if e.took == 0 {
+		e.took = now.Sub(e.start)
+	}
+}
+
+func checkTop(n int) error {
+	if n < 0 || n > 20 {
+		return ollama.Fail(http.StatusBadRequest, "top_logprobs must be between 0 and 20")
+	}
+	return nil
+}
+
+func (s *Server) openaiCompletions(c *gin.Context) {
+	b, err := s.v1body(c, maxSmallBody)
+	var req *openai.Completion
+	if err == nil {
+		req, err = openai.DecodeCompletion(b)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.generate(c, req.Native, openai.NewCompletionEncoder(req))
+}
+
+func (s *Server) openaiEmbeddings(c *gin.Context) {
+	b, err := s.v1body(c, maxSmallBody)
+	var req *openai.Embeddings
+	if err == nil {
+		req, err = openai.DecodeEmbeddings(b)
+	}
+	var resp api.EmbedResponse
+	if err == nil {
+		resp, err = s.vectors(c, &api.EmbedRequest{Model: req.Model, Dimensions: req.Dimensions}, req.Input)
+	}
+	if err == nil {
+		b, err = req.Whole(resp)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.reply(c).whole(http.StatusOK, jsonV1, b)
+}
+
+func (s *Server) openaiModels(c *gin.Context) {
+	list, err := s.list(c.Request.Context())
+	var b []byte
+	if err == nil {
+		b, err = openai.Models(list)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.reply(c).whole(http.StatusOK, jsonV1, b)
+}
+
+func (s *Server) openaiModel(c *gin.Context) {
+	id := strings.TrimPrefix(c.Param("model"), "/")
+	// Ollama's 404 here names the model in its short form, with the tag.
+	resp, err := s.describe(api.ShowRequest{Model: id})
+	if code, _ := status(err); err != nil && code == http.StatusNotFound {
+		if ref, perr := ollama.ParseRef(id, err, err); perr == nil {
+			err = notFound(missingSingle, ref.Name.String())
+		}
+	}
+	var b []byte
+	if err == nil {
+		b, err = openai.Model(*resp, id)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.reply(c).whole(http.StatusOK, jsonV1, b)
+}
+
+func (s *Server) openaiResponses(c *gin.Context) {
+	b, err := s.v1body(c, maxBody)
+	var req *openai.Responses
+	if err == nil {
+		req, err = openai.DecodeResponses(b)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.chat(c, req.Native, openai.NewResponsesEncoder(req))
+}
+
+func (s *Server) openaiCompact(c *gin.Context) {
+	b, err := s.v1body(c, maxBody)
+	var req *openai.Compaction
+	if err == nil {
+		req, err = openai.DecodeCompaction(b)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.chat(c, req.Native, req)
+}
+
+// openaiTranscriptions checks the form as Ollama does; no model here hears.
+func (s *Server) openaiTranscriptions(c *gin.Context) {
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, 25<<20)
+	rc := http.NewResponseController(c.Writer)
+	_ = rc.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
+	if err := c.Request.ParseMultipartForm(1 << 20); err != nil {
+		s.failV1(c, ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error()))
+		return
+	}
+	defer func() { _ = c.Request.MultipartForm.RemoveAll() }()
+	name := c.Request.FormValue("model")
+	if name == "" {
+		s.failV1(c, errModelRequired)
+		return
+	}
+	f, _, err := c.Request.FormFile("file")
+	if err != nil {
+		s.failV1(c, ollama.Fail(http.StatusBadRequest, "file is required: %s", err.Error()))
+		return
+	}
+	_ = f.Close()
+	e, err := s.entry(name, errModelRequired, missingSingle)
+	if err == nil {
+		err = ollama.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
+	}
+	s.failV1(c, err)
+}
+
+func (s *Server) anthropicMessages(c *gin.Context) {
+	b, err := s.v1body(c, maxBody)
+	var req *anthropic.Request
+	if err == nil {
+		req, err = anthropic.Decode(b)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.chat(c, req.Native, anthropic.NewEncoder(req))
+}
+
+// anthropicCount counts the tokens a message request's prompt has, with the model's own tokenizer.
+func (s *Server) anthropicCount(c *gin.Context) {
+	b, err := s.v1body(c, maxBody)
+	var req *anthropic.Request
+	if err == nil {
+		req, err = anthropic.DecodeCount(b)
+	}
+	n := 0
+	if err == nil {
+		n, err = s.count(c, req.Native)
+	}
+	if err != nil {
+		s.failV1(c, err)
+		return
+	}
+	s.reply(c).whole(http.StatusOK, jsonV1, anthropic.Count(n))
+}
+
+func (s *Server) count(c *gin.Context, req *ollama.ChatRequest) (int, error) {
+	e, err := s.entry(req.Model, errModelRequired, missingSingle)
+	if err != nil {
+		return 0, err
+	}
+	m := e.model(req.Model)
+	if err := req.Check(m); err != nil {
+		return 0, err
+	}
+	lease, _, err := s.acquire(c.Request.Context(), e, nil, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer lease.Release()
+	er, _, err := req.Engine(lease.Sampling(), m)
+	if err != nil {
+		return 0, err
+	}
+	return lease.Count(er)
+}
