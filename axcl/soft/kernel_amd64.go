@@ -2,72 +2,7 @@ package soft
 
 import "golang.org/x/sys/cpu"
 
-// fast says whether the processor has what the assembly needs. Tests turn it off to compare.
+// fast says whether the processor has what the assembly needs.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
 var kernels = map[bool]string{true: "AVX2", false: "Go"}[fast]
-
-// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers.
-
-//go:noescape
-func dotBF16AVX2(w *uint16, x *float32, n int) float32
-
-//go:noescape
-func dot4BF16AVX2(out *[4]float32, w *uint16, x *float32, stride, n int)
-
-//go:noescape
-func dotInt8AVX2(w *int8, x *float32, n int) float32
-
-//go:noescape
-func dot4Int8AVX2(out *[4]float32, w *int8, x *float32, stride, n int)
-
-//go:noescape
-func axpyBF16AVX2(y *float64, a float64, v *uint16, n int)
-
-func dotBF16Fast(w []uint16, x []float32) (float32, int) {
-	n := len(w) &^ 15
-	if !fast || n == 0 {
-		return dotBF16Go(w, x)
-	}
-	_ = x[n-1]
-	return dotBF16AVX2(&w[0], &x[0], n), n
-}
-
-func dot4BF16Fast(out *[4]float32, w []uint16, x []float32, stride int) int {
-	n := len(w) &^ 15
-	if !fast || n == 0 {
-		return dot4BF16Go(out, w, x, stride)
-	}
-	_ = x[3*stride+n-1]
-	dot4BF16AVX2(out, &w[0], &x[0], stride, n)
-	return n
-}
-
-func dotInt8Fast(w []int8, x []float32) (float32, int) {
-	n := len(w) &^ 15
-	if !fast || n == 0 {
-		return dotInt8Go(w, x)
-	}
-	_ = x[n-1]
-	return dotInt8AVX2(&w[0], &x[0], n), n
-}
-
-func dot4Int8Fast(out *[4]float32, w []int8, x []float32, stride int) int {
-	n := len(w) &^ 15
-	if !fast || n == 0 {
-		return dot4Int8Go(out, w, x, stride)
-	}
-	_ = x[3*stride+n-1]
-	dot4Int8AVX2(out, &w[0], &x[0], stride, n)
-	return n
-}
-
-func axpyBF16Fast(y []float64, a float64, v []uint16) int {
-	n := len(v) &^ 7
-	if !fast || n == 0 {
-		return 0
-	}
-	_ = y[n-1]
-	axpyBF16AVX2(&y[0], a, &v[0], n)
-	return n
-}

@@ -25,8 +25,8 @@
 	VCVTDQ2PS Y9, Y9; \
 	ADDQ      $16, AX
 
-// func dotBF16AVX2(w *uint16, x *float32, n int) float32
-TEXT ·dotBF16AVX2(SB), NOSPLIT, $0-28
+// func dotBF16Asm(w *uint16, x *float32, n int) float32
+TEXT ·dotBF16Asm(SB), NOSPLIT, $0-28
 	MOVQ   w+0(FP), AX
 	MOVQ   x+8(FP), BX
 	MOVQ   n+16(FP), CX
@@ -46,8 +46,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dot4BF16AVX2(out *[4]float32, w *uint16, x *float32, stride, n int)
-TEXT ·dot4BF16AVX2(SB), NOSPLIT, $0-40
+// func dot4BF16Asm(out *[4]float32, w *uint16, x *float32, stride, n int)
+TEXT ·dot4BF16Asm(SB), NOSPLIT, $0-40
 	MOVQ   out+0(FP), DI
 	MOVQ   w+8(FP), AX
 	MOVQ   x+16(FP), BX
@@ -97,8 +97,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dotInt8AVX2(w *int8, x *float32, n int) float32
-TEXT ·dotInt8AVX2(SB), NOSPLIT, $0-28
+// func dotInt8Asm(w *int8, x *float32, n int) float32
+TEXT ·dotInt8Asm(SB), NOSPLIT, $0-28
 	MOVQ   w+0(FP), AX
 	MOVQ   x+8(FP), BX
 	MOVQ   n+16(FP), CX
@@ -118,8 +118,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func dot4Int8AVX2(out *[4]float32, w *int8, x *float32, stride, n int)
-TEXT ·dot4Int8AVX2(SB), NOSPLIT, $0-40
+// func dot4Int8Asm(out *[4]float32, w *int8, x *float32, stride, n int)
+TEXT ·dot4Int8Asm(SB), NOSPLIT, $0-40
 	MOVQ   out+0(FP), DI
 	MOVQ   w+8(FP), AX
 	MOVQ   x+16(FP), BX
@@ -169,8 +169,8 @@ loop:
 	VZEROUPPER
 	RET
 
-// func axpyBF16AVX2(y *float64, a float64, v *uint16, n int)
-TEXT ·axpyBF16AVX2(SB), NOSPLIT, $0-32
+// func axpyBF16Asm(y *float64, a float64, v *uint16, n int)
+TEXT ·axpyBF16Asm(SB), NOSPLIT, $0-32
 	MOVQ         y+0(FP), DI
 	VBROADCASTSD a+8(FP), Y0
 	MOVQ         v+16(FP), AX
