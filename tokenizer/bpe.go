@@ -1,7 +1,7 @@
 package tokenizer
 
 import (
-	"bytes"
+	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -31,11 +31,15 @@ type bpe struct {
 	prefix   string           // continuing_subword_prefix
 	suffix   string           // end_of_word_suffix
 
-	// Where no token that a merge makes holds the characters x and ▁ side by side, no merge crosses from x to ▁, and the text may be cut there.
-	// That turns the one long word of SentencePiece vocabularies into short ones without changing an id.
-	cut       bool
-	joinASCII [128]bool
-	join      map[rune]bool
+	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses from x to y, and the text may be cut there.
+	// That turns the one long word of SentencePiece vocabularies into short ones without changing an id. It is known for y = ▁ and for ASCII.
+	cut   bool
+	touch [128][2]uint64 // ASCII pairs that stand in one token
+	join  map[rune]bool  // characters that stand before ▁ in one token
+
+	// Whether a token's own text comes out as that token, two bits an id, learned as words are met: 1 yes, 2 no.
+	// A word that does needs no merging.
+	same []atomic.Uint32
 }
 
 const spaceRune = '▁' // U+2581, SentencePiece's visible space
@@ -51,6 +55,7 @@ func (m *bpe) symbolTables() {
 		m.ascii[i] = -1
 	}
 	if m.raw {
+		m.same = make([]atomic.Uint32, m.v.size()/16+1)
 		for i := range m.byteID {
 			m.byteID[i] = m.usable(m.v.findBytes([]byte{byte(i)}))
 		}
@@ -87,33 +92,38 @@ func (m *bpe) usable(id int32) int32 {
 	return id
 }
 
-// findCuts learns where words may be cut before ▁.
+// findCuts learns where words may be cut.
 func (m *bpe) findCuts() {
 	if m.raw || m.whole || m.prefix != "" || m.suffix != "" {
 		return
 	}
 	m.cut, m.join = true, make(map[rune]bool)
-	mark := []byte(spaceMark)
+	seen := make([]bool, m.v.size())
 	for i := range m.merges.slots {
 		s := &m.merges.slots[i]
-		if s.a < 0 {
+		if s.a < 0 || seen[s.id] {
 			continue
 		}
-		t := m.v.bytes(s.id)
-		for at := 1; at < len(t); {
-			k := bytes.Index(t[at:], mark)
-			if k < 0 {
-				break
+		seen[s.id] = true
+		last := rune(-1)
+		for _, r := range string(m.v.bytes(s.id)) {
+			switch {
+			case r == spaceRune && last >= 0:
+				m.join[last] = true
+			case r < 128 && last >= 0 && last < 128:
+				m.touch[last][r>>6] |= 1 << (r & 63)
 			}
-			r, _ := utf8.DecodeLastRune(t[:at+k])
-			if r < 128 {
-				m.joinASCII[r] = true
-			} else {
-				m.join[r] = true
-			}
-			at += k + len(mark)
+			last = r
 		}
 	}
+}
+
+// mayCut reports whether no merge crosses from a to b.
+func (m *bpe) mayCut(a, b rune) bool {
+	if b < 128 {
+		return a < 128 && m.touch[a][b>>6]&(1<<(b&63)) == 0
+	}
+	return b == spaceRune && !m.join[a]
 }
 
 func (m *bpe) encode(dst []int32, word string, sc *scratch) []int32 {
@@ -131,13 +141,14 @@ func (m *bpe) encode(dst []int32, word string, sc *scratch) []int32 {
 	if !m.cut {
 		return m.merge(dst, m.symbols(sc.syms[:0], word), sc)
 	}
-	from := 0
-	last := rune(-1)
+	from, last := 0, rune(-1)
+	unk := false // neighbouring unknown characters may be one: do not cut there
 	for i, r := range word {
-		if r == spaceRune && i > from && (last < 128 && !m.joinASCII[last] || last >= 128 && !m.join[last]) {
+		if i > from && !unk && m.mayCut(last, r) {
 			dst = m.merge(dst, m.symbols(sc.syms[:0], word[from:i]), sc)
 			from = i
 		}
+		unk = r < 128 && m.ascii[r] < 0 || r == utf8.RuneError
 		last = r
 	}
 	return m.merge(dst, m.symbols(sc.syms[:0], word[from:]), sc)
@@ -155,6 +166,22 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 			return append(dst, ids...)
 		}
 	}
+	from := len(dst)
+	known := int32(-1)
+	if len(word) <= 2*cacheWord {
+		if known = m.v.find(word); known >= 0 {
+			switch m.same[known>>4].Load() >> (known & 15 * 2) & 3 {
+			case 1:
+				dst = append(dst, known)
+				if slot != nil {
+					slot.put(word, dst[from:])
+				}
+				return dst
+			case 2:
+				known = -1
+			}
+		}
+	}
 	syms := sc.syms[:0]
 	for i := 0; i < len(word); i++ {
 		if id := m.byteID[word[i]]; id >= 0 {
@@ -163,8 +190,14 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 			syms = append(syms, m.unk)
 		}
 	}
-	from := len(dst)
 	dst = m.merge(dst, syms, sc)
+	if known >= 0 {
+		bit := uint32(2)
+		if len(dst) == from+1 && dst[from] == known {
+			bit = 1
+		}
+		m.same[known>>4].Or(bit << (known & 15 * 2))
+	}
 	if slot != nil {
 		slot.put(word, dst[from:])
 	}

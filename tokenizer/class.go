@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// Character classes as the split patterns need them. Oniguruma's \s is Unicode's White_Space, its \w is letters, marks, decimal
-// digits and connectors, and so are ours.
+// Character classes as the split patterns need them. \s is Unicode's White_Space; \w, which only the
+// Rust library's own code uses, is letters, marks, decimal digits, connectors and joiners.
 const (
 	classLetter = 1 << iota // \p{L}
 	classNumber             // \p{N}
@@ -51,6 +51,7 @@ var classes = sync.OnceValue(func() *classPages {
 	mark(unicode.Pc, classWord)
 	mark(unicode.Other_Alphabetic, classWord)
 	mark(unicode.Nl, classWord)
+	mark(unicode.Join_Control, classWord)
 
 	t := &classPages{}
 	seen := make(map[[256]uint8]uint16)

@@ -123,7 +123,7 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	if err != nil {
 		return err
 	}
-	t.setAdded(b, tokens)
+	t.setAdded(b, tokens, byteLevel)
 	t.vocab = b.build()
 	t.setFlags()
 	find := func(token *string) (int32, error) {
@@ -239,24 +239,39 @@ func rawMap(m map[string][]byte) map[string]json.RawMessage {
 
 // setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token the vocabulary already
 // holds keeps the id it has there.
-func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added) {
-	known, taken := make(map[string]int32), make(map[int32]bool)
+func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
+	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9. What is not in the alphabet is kept as it is.
+	type key struct {
+		text    string
+		literal bool
+	}
+	keyOf := func(content string) key {
+		if byteLevel {
+			raw, ok := fromAlphabet(nil, []byte(content))
+			if ok {
+				content = string(raw)
+			}
+			return key{content, !ok}
+		}
+		return key{content, false}
+	}
+	known, taken := make(map[key]int32), make(map[int32]bool)
 	if len(tokens) > 0 {
-		want := make(map[string]bool, len(tokens))
+		want := make(map[key]bool, len(tokens))
 		for _, a := range tokens {
-			want[a.content] = true
+			want[keyOf(a.content)] = true
 		}
 		for _, e := range b.entries {
 			taken[e.id] = true
-			if s := b.arena[e.off : e.off+e.n]; want[string(s)] {
-				known[string(s)] = e.id
+			if k := (key{string(b.arena[e.off : e.off+e.n]), e.hidden}); want[k] {
+				known[k] = e.id
 			}
 		}
 	}
 	var before, after []added
 	for i := range tokens {
 		a := &tokens[i]
-		if id, ok := known[a.content]; ok {
+		if id, ok := known[keyOf(a.content)]; ok {
 			a.id = id
 		} else if _, twice := t.added[a.content]; !twice && !taken[a.id] {
 			_ = b.add([]byte(a.content), int64(a.id), true) // sizes were checked by the caller

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -20,7 +21,7 @@ type Config struct {
 	// Type is the vendor's tokenizer_type. For files that do not say how they cut words (*_tokenizer.txt, tiktoken) it picks the pattern;
 	// where it is empty or unknown, the vocabulary tells.
 	Type string
-	// BOS and EOS override what the files say: token texts or decimal ids.
+	// BOS and EOS override what the files say: decimal ids or token texts.
 	BOS string
 	EOS []string
 }
@@ -229,16 +230,15 @@ func (t *Tokenizer) setEnds(c Config, side sideFiles) {
 		if s == "" {
 			return 0, false
 		}
-		if id, ok := t.ID(s); ok {
-			return id, true
-		}
-		var id int32
-		if n, err := fmt.Sscanf(s, "%d", &id); err == nil && n == 1 && fmt.Sprint(id) == s && id >= 0 && int(id) < t.Vocab() {
-			return id, true
-		}
-		return 0, false
+		return t.ID(s)
 	}
-	if id, ok := byName(c.BOS); ok {
+	told := func(s string) (int32, bool) {
+		if n, err := strconv.ParseInt(s, 10, 32); err == nil && n >= 0 && int(n) < t.Vocab() {
+			return int32(n), true
+		}
+		return byName(s)
+	}
+	if id, ok := told(c.BOS); ok {
 		t.bos = id
 	} else if id, ok := byName(side.bos); ok {
 		t.bos = id
@@ -257,7 +257,7 @@ func (t *Tokenizer) setEnds(c Config, side sideFiles) {
 		}
 	}
 	for _, s := range c.EOS {
-		if id, ok := byName(s); ok {
+		if id, ok := told(s); ok {
 			put(id)
 		}
 	}

@@ -223,7 +223,7 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 		case kind == pieceUnknown, kind == pieceControl:
 			a.special = true
 		case kind == pieceUser, listed[id] && kind != pieceByte:
-			a.special = listed[id] && controlName(a.content) || controlTurn[a.content]
+			a.special = listed[id] && controlName(a.content) && !htmlTag(a.content) || controlTurn[a.content]
 		default:
 			continue
 		}
@@ -237,7 +237,7 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 			tokens = append(tokens, a)
 		}
 	}
-	t.setAdded(b, tokens)
+	t.setAdded(b, tokens, false)
 	t.vocab = b.build()
 	t.setFlags()
 	fb := fallbackIDs(t.vocab)

@@ -50,7 +50,7 @@ func typeName(s string) string {
 }
 
 // styleOf picks a style: by tokenizer_type where that is certain, else by what the vocabulary shows. A vocabulary was learned from text
-// cut by its pattern, so no token crosses the pattern's borders: how long its numbers are, and whether punctuation, marks and
+// cut by its pattern, so no token crosses the pattern's borders: how long its numbers are, and whether punctuation and
 // contractions stand in one token with letters, tell the patterns apart.
 func styleOf(v *vocab, c Config, listed map[int]bool) style {
 	switch n := typeName(c.Type); {
@@ -66,19 +66,17 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 		return styleLlama3
 	}
 	cls := classes()
-	digits, led, marks, shortened := 0, 0, 0, 0
+	digits, led, shortened := 0, 0, 0
 	for id := range int32(v.size()) {
 		s := string(v.bytes(id))
 		if listed[int(id)] || len(s) < 2 || len(s) > 32 || !utf8.ValidString(s) {
 			continue
 		}
-		n, mark, letters := 0, false, 0
+		n, letters := 0, 0
 		for _, r := range s {
 			switch c := cls.of(r); {
 			case r >= '0' && r <= '9':
 				n++
-			case c&classMark != 0 && letters > 0:
-				mark = true
 			case c&classLetter != 0:
 				letters++
 			}
@@ -88,9 +86,6 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 		}
 		if s[0] < 128 && isPunct(rune(s[0])) && s[0] != '\'' && letters > 1 && letters == utf8.RuneCountInString(s)-1 {
 			led++
-		}
-		if mark {
-			marks++
 		}
 		if k := strings.IndexByte(s, '\''); k > 1 && contraction(s, k, true) == len(s) && letters > 2 {
 			shortened++
@@ -110,7 +105,7 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 		return styleO200K
 	case digits > 1:
 		return styleLlama3
-	case marks > some:
+	case v.size() > 200_000: // Qwen3's has 151,669 tokens, Qwen3.5's 248,077
 		return styleQwen35
 	}
 	return styleQwen2
@@ -127,16 +122,17 @@ var plainTags = map[string]bool{
 // controlName reports whether an added token of this name is a control token, for files that list their added tokens without saying.
 // What is not known to be harmless is.
 func controlName(s string) bool {
-	if plainTags[s] || strings.TrimSpace(strings.ReplaceAll(s, spaceMark, " ")) == "" || strings.HasPrefix(s, "<unused") {
-		return false
-	}
-	return !htmlTags[strings.Trim(s, "</>")] || !strings.HasPrefix(s, "<") || strings.Contains(s, "|")
+	return !plainTags[s] && strings.TrimSpace(strings.ReplaceAll(s, spaceMark, " ")) != "" && !strings.HasPrefix(s, "<unused")
 }
 
-// htmlTags are tags that Gemma has as tokens.
+// htmlTag reports whether s is one of the tags of HTML that Gemma has as tokens, which are text. Elsewhere <s> is a control token.
+func htmlTag(s string) bool {
+	return strings.HasPrefix(s, "<") && strings.HasSuffix(s, ">") && htmlTags[strings.Trim(s, "</>")]
+}
+
 var htmlTags = func() map[string]bool {
 	m := make(map[string]bool)
-	for _, s := range strings.Fields("table caption thead tbody tfoot tr th td h1 h2 h3 h4 h5 h6 blockquote strong em b i u sub sup code a ul ol li p br hr img div span pre") {
+	for _, s := range strings.Fields("a b bbox blockquote body br caption code div em footer h1 h2 h3 h4 h5 h6 hr html i iframe img li ol p pre s span strong sub sup table tbody td tfoot th thead tr u ul") {
 		m[s] = true
 	}
 	return m

@@ -58,7 +58,7 @@ func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	if len(tokens) == 0 {
 		tokens = knownSpecials(build.top)
 	}
-	t.setAdded(build, tokens)
+	t.setAdded(build, tokens, false)
 	return t, t.finishRanked(build)
 }
 

