@@ -35,6 +35,8 @@ enum { AXCL_LOG_OFF = 6 };
     X(int32_t, axclrtGetDeviceList, (axcl_device_list *list)) \
     X(int32_t, axclrtSetDevice, (int32_t id)) \
     X(int32_t, axclrtResetDevice, (int32_t id)) \
+    X(int32_t, axclrtGetCurrentContext, (void **context)) \
+    X(int32_t, axclrtSetCurrentContext, (void *context)) \
     X(int32_t, axclrtGetDeviceProperties, (int32_t id, axcl_properties *props)) \
     X(int32_t, axclrtMalloc, (void **dev, size_t size, int32_t policy)) \
     X(int32_t, axclrtFree, (void *dev)) \

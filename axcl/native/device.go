@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -75,6 +76,9 @@ func (d *device) wrap(rc C.int, path string) error {
 	}
 	return err
 }
+
+// fatal is C's view of a code, which axcl.Fatal must share.
+func fatal(code uint32) bool { return bool(C.axn_fatal(C.uint32_t(code))) }
 
 // findBus asks once for the card's address, so that a lost link can be told from the file system. Without it that is not known.
 func (d *device) findBus() {
@@ -142,8 +146,9 @@ func (d *device) Close() error {
 	if d.lost == nil {
 		errs = append(errs, d.wrap(C.axn_detach(d.c), ""))
 	}
+	d.c.switches = false // its context is gone
 	libraries.Lock()
-	delete(d.lib.inUse, d.id)
+	d.lib.devices = slices.DeleteFunc(d.lib.devices, func(o *device) bool { return o == d })
 	errs = append(errs, d.lib.stop(d))
 	libraries.Unlock()
 	C.free(unsafe.Pointer(d.c))

@@ -51,12 +51,12 @@ const (
 
 // library is a loaded library. It stays loaded: the vendor's leaves threads behind.
 type library struct {
-	c     *C.axn_lib
-	kind  Kind
-	path  string
-	users int            // open devices; the first initialises the library, the last finalises it
-	inUse map[int32]bool // device ids
-	lost  bool           // abandoned by a device
+	c       *C.axn_lib
+	kind    Kind
+	path    string
+	users   int       // open devices; the first initialises the library, the last finalises it
+	devices []*device // the open ones, each with an id of its own
+	lost    bool      // abandoned by a device
 }
 
 // libraries are those loaded by this process, by kind and the name they were asked for.
@@ -171,7 +171,7 @@ func load(k Kind, name string) (*library, error) {
 	}
 	if why == nil {
 		path := C.GoString(C.axn_library_file(c))
-		return &library{c: c, kind: k, path: path, inUse: map[int32]bool{}}, nil
+		return &library{c: c, kind: k, path: path}, nil
 	}
 	text := C.GoString(why)
 	C.free(unsafe.Pointer(c))
@@ -303,9 +303,14 @@ func (l *library) open(index int) (_ *device, err error) {
 			return nil, fmt.Errorf("axcl: %w: there is no card %d; the library lists %d, numbered from 0", axcl.ErrNoDevice, index, len(ids))
 		}
 	}
-	id := ids[d.index]
-	if l.inUse[id] {
-		return nil, fmt.Errorf("axcl: %w: card %d is already open in this process", axcl.ErrNoDevice, d.index)
+	id, shared := ids[d.index], false
+	for _, o := range l.devices {
+		if o.id == id {
+			return nil, fmt.Errorf("axcl: %w: card %d is already open in this process", axcl.ErrNoDevice, d.index)
+		}
+		if o.c.owner == d.c.owner { // which only this thread reads
+			o.c.switches, shared = true, true
+		}
 	}
 	if rc := C.axn_attach(d.c, C.int32_t(id)); rc != C.AXN_OK {
 		err = d.wrap(rc, "")
@@ -315,7 +320,8 @@ func (l *library) open(index int) (_ *device, err error) {
 		return nil, err
 	}
 	d.id = id
-	l.inUse[id] = true
+	d.c.switches = C.bool(shared)
+	l.devices = append(l.devices, d)
 	d.findBus()
 	born(d)
 	return d, nil

@@ -36,10 +36,11 @@ typedef struct {
 
 typedef struct {
     const axn_lib *lib;
-    void *stream;
+    void *stream, *context;
     int32_t device, owner; // owner: the thread that opened it
     int32_t layer;         // where an error belongs
     bool attached, engine_ours, lost;
+    bool switches; // the thread has another device too, so each function makes this one current
     uint64_t calls;
     axn_err err; // the first of the last function
 } axn_card;
@@ -85,6 +86,7 @@ struct axn_provider {
     const char *(*absent)(const axn_lib *, uint32_t n);
     int (*attach)(axn_card *, int32_t device);
     int (*detach)(axn_card *);
+    int (*enter)(axn_card *); // makes the device the thread's current one
     int (*load)(axn_card *, axn_module *, const char *path);
     int (*unload)(axn_card *, axn_module *); // keeps info
     int (*forget)(axn_card *, axn_module *); // releases info

@@ -46,7 +46,8 @@ int axn_enter(axn_card *c) {
     c->err = (axn_err){0};
     c->layer = AXN_NO_LAYER;
     if (axn_thread() != c->owner) return axn_fail(c, AXN_THREAD, "thread", 0, true);
-    return c->lost ? axn_fail(c, AXN_GONE, "lost", 0, true) : AXN_OK;
+    if (c->lost) return axn_fail(c, AXN_GONE, "lost", 0, true);
+    return c->switches ? c->lib->provider->enter(c) : AXN_OK;
 }
 
 int axn_init(axn_card *c) {

@@ -41,8 +41,11 @@ static int attach(axn_card *c, int32_t device) {
         }
         c->err = (axn_err){0};
     }
+    if ((rc = CALL(c, axclrtGetCurrentContext, &c->context))) return rc;
     return CALL(c, axclrtCreateStream, &c->stream);
 }
+
+static int enter(axn_card *c) { return CALL(c, axclrtSetCurrentContext, c->context); }
 
 static int first(int a, int b) { return a ? a : b; }
 
@@ -185,7 +188,7 @@ static const char *absent(const axn_lib *lib, uint32_t n) {
 }
 
 static const axn_provider provider = {
-    start, finish, list, inform, absent, attach, detach, load, unload, forget, describe,
+    start, finish, list, inform, absent, attach, detach, enter, load, unload, forget, describe,
     io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, sync,
 };
 

@@ -75,6 +75,11 @@ static int detach(axn_card *c) {
     return rc;
 }
 
+static int enter(axn_card *c) {
+    (void)c; // there is one board
+    return AXN_OK;
+}
+
 static int load(axn_card *c, axn_module *m, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat s;
@@ -224,7 +229,7 @@ static const char *absent(const axn_lib *lib, uint32_t n) {
 }
 
 static const axn_provider provider = {
-    start, finish, list, inform, absent, attach, detach, load, unload, forget, describe,
+    start, finish, list, inform, absent, attach, detach, enter, load, unload, forget, describe,
     io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, settle,
 };
 
