@@ -60,7 +60,7 @@ Packages found in place bring no hashes: their shapes and sizes are checked, and
 				}
 			}
 			if len(bad) > 0 {
-				return fmt.Errorf("%d of %d models are not as they were stored: %w", len(bad), len(args), errors.Join(bad...))
+				return fmt.Errorf("%d of %d models failed: %w", len(bad), len(args), errors.Join(bad...))
 			}
 			return nil
 		},

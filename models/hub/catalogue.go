@@ -3,7 +3,10 @@ package hub
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/axle-llm/axle/models"
@@ -111,51 +114,59 @@ func Locate(n models.Name) (Source, error) {
 	return s, nil
 }
 
-// Nearest names the three models of the catalogue whose names are most like s.
+var sizeName = regexp.MustCompile(`(?:^|[^0-9a-z.])(\d+(?:\.\d+)?)([bm])(?:[^a-z]|$)`)
+
+// billions reads the size out of a name; 0 when it says none.
+func billions(s string) float64 {
+	m := sizeName.FindStringSubmatch(s)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0
+	}
+	if m[2] == "m" {
+		v /= 1000
+	}
+	return v
+}
+
+// Nearest names the three models of the catalogue that are most like the one called s: of its family if there are any, then of its size.
 func Nearest(s string) []string {
 	s = strings.ToLower(s)
-	want, _, _ := strings.Cut(s, ":")
+	want := strings.TrimRightFunc(sizeName.ReplaceAllString(strings.ReplaceAll(s, ":", "-"), "-"), func(r rune) bool { return r < 'a' || r > 'z' })
+	want, _, _ = strings.Cut(want, "-")
+	want = strings.TrimRight(want, "0123456789.")
+	size := billions(s)
 	type scored struct {
 		name string
-		cost int
+		cost float64
 	}
 	var list []scored
-	for _, e := range Catalogue {
-		family, _, _ := strings.Cut(e.Name, ":")
-		cost := 3*distance(want, family) + distance(s, e.Name)
-		if strings.HasPrefix(family, want) || strings.HasPrefix(want, family) {
-			cost -= 6
+	for i, e := range Catalogue {
+		cost := float64(i) / 100 // as the catalogue has them, where nothing else tells
+		if want == "" || !strings.HasPrefix(e.Name, want) {
+			cost += 10
+		}
+		if exact, _, _ := strings.Cut(s, ":"); !strings.HasPrefix(e.Name, exact+":") {
+			cost++
+		}
+		if has := billions(e.Name); size > 0 && has > 0 {
+			cost += math.Abs(math.Log2(size / has))
+		}
+		if strings.Contains(e.Name, "int4") != strings.Contains(s, "int4") {
+			cost++
+		}
+		if (e.Kind != "") != strings.Contains(s, "embed") {
+			cost += 20
 		}
 		list = append(list, scored{e.Name, cost})
 	}
-	slices.SortStableFunc(list, func(a, b scored) int { return a.cost - b.cost })
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(a.cost, b.cost) })
 	var out []string
 	for _, x := range list[:min(3, len(list))] {
 		out = append(out, x.name)
 	}
 	return out
-}
-
-// distance is Levenshtein's, on bytes.
-func distance(a, b string) int {
-	if len(a) > 100 || len(b) > 100 {
-		return 100
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diag+1)
-		}
-	}
-	return row[len(b)]
 }

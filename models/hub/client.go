@@ -171,6 +171,7 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 		if hop == maxRedirects {
 			return nil, &Error{What: what, Host: u.Host, Detail: fmt.Sprintf("more than %d redirects", maxRedirects)}
 		}
+		next.User = nil // a redirect has no business to log us in anywhere
 		u = next
 	}
 }

@@ -112,6 +112,9 @@ func (h *Hub) Close() {
 
 // Add puts files into a repository.
 func (h *Hub) Add(repo string, files map[string]Content) {
+	for _, c := range files {
+		h.sum(c) // here, not while a client waits for an answer
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.repos[repo] == nil {

@@ -63,7 +63,7 @@ func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
 	h := modelstest.NewHub()
 	t.Cleanup(h.Close)
 	h.Add("axle/big", modelstest.Big(layers, weights, 1))
-	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Part: 256 << 10}
+	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Retries: 12, Part: 256 << 10}
 }
 
 func TestPull(t *testing.T) {
