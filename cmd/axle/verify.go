@@ -1,3 +1,5 @@
+//go:build !scripted
+
 package main
 
 import (
@@ -20,7 +22,7 @@ func newVerifyCmd() *cobra.Command {
 		Long: `Read every file of the named models (all, without a name) back from disk and compare it with the hash it was stored under.
 Packages found in place bring no hashes: their shapes and sizes are checked, and SHA256SUMS where there is one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := store.Open(store.FromEnv())
+			s, err := store.Open(storeOptions())
 			if err != nil {
 				return err
 			}

@@ -118,6 +118,9 @@ func clean(s string, dots bool) string {
 
 // folderModel describes a package in place by its listing; nil when no file in it is a compiled model.
 func (s *Store) folderModel(n models.Name, dir string) *Model {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // a link to a folder is how people add one
+	}
 	m := &Model{Name: n, Folder: dir, s: s, m: &manifest{Axle: &origin{Folder: dir}}}
 	if !m.listing() {
 		return nil

@@ -54,7 +54,7 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	p := &pull{s: s, c: c, report: report, last: map[string]time.Time{}}
 	p.say(Progress{Status: "pulling manifest"})
 	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
-		return fmt.Errorf("pull model manifest: %w", err)
+		return err
 	}
 	if err := p.choose(ctx); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (p *pull) choose(ctx context.Context) error {
 		g.Go(func() error {
 			data, err := p.c.Read(gctx, p.snap, f, maxPlanFile)
 			if err != nil {
-				return fmt.Errorf("pull model manifest: %w", err)
+				return err
 			}
 			mu.Lock()
 			small[f.Path] = data
@@ -206,15 +206,15 @@ func (p *pull) choose(ctx context.Context) error {
 // noPackage explains a repository without one.
 func (p *pull) noPackage(err error) error {
 	if !errors.Is(err, models.ErrNotPackage) {
-		return fmt.Errorf("pull model manifest: %s: %w", p.snap.Repo, err)
+		return fmt.Errorf("models: %s: %w", p.snap.Repo, err)
 	}
 	for _, f := range p.snap.Files {
 		if strings.HasSuffix(f.Path, ".gguf") {
-			return fmt.Errorf("pull model manifest: %s holds GGUF files, which this chip cannot run; nearest in the catalogue: %s: %w",
+			return fmt.Errorf("models: %s holds GGUF files, which this chip cannot run; nearest in the catalogue: %s: %w",
 				p.snap.Repo, strings.Join(hub.Nearest(path.Base(p.snap.Repo)), ", "), err)
 		}
 	}
-	return fmt.Errorf("pull model manifest: %s at %s: %w", p.snap.Repo, p.snap.Commit, err)
+	return fmt.Errorf("models: %s at %s: %w", p.snap.Repo, p.snap.Commit, err)
 }
 
 // fetch makes blobs of all files and returns the manifest that names them.
