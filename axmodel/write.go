@@ -179,12 +179,12 @@ func quantise(dst []byte, row []float32) (float32, error) {
 		top = max(top, a)
 	}
 	scale := top / 127
+	inverse := 0.0
+	if scale > 0 {
+		inverse = 1 / float64(scale)
+	}
 	for i, v := range row {
-		q := 0.0
-		if scale > 0 {
-			q = math.RoundToEven(float64(v) / float64(scale))
-		}
-		dst[i] = byte(int8(max(-127, min(127, q))))
+		dst[i] = byte(int8(max(-127, min(127, int32(math.RoundToEven(float64(v)*inverse))))))
 	}
 	return scale, nil
 }

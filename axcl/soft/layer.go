@@ -93,7 +93,7 @@ func (s *size) grow(l *layer, rows, cells int) {
 
 func newEngine(p *pool, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
-	e := &engine{pool: p, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
+	e := &engine{pool: p, x: f(s.hidden), a: f(s.hidden), q: make([]float32, s.rows*s.q+3*s.hd), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
 		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3)}
 	for range p.n {
 		e.score = append(e.score, make([]float32, s.rep*s.seen))
@@ -225,65 +225,76 @@ func add(x, y []float32) {
 func (e *engine) doAttend(worker, i int) {
 	l, s := e.l, e.see
 	r, g := i/l.KVHeads, i%l.KVHeads
-	hd, d, rep := l.HeadDim, l.KVHeads*l.HeadDim, l.Heads/l.KVHeads
-	q := e.row(e.q, r, l.Heads*hd)[g*rep*hd : (g+1)*rep*hd]
+	hd, rep := l.HeadDim, l.Heads/l.KVHeads
+	from := (r*l.Heads + g*rep) * hd
+	q := e.q[from : from+(rep+3)*hd] // three heads more than there are, for keys
 	cells, rows := s.cells[s.cellAt[r]:s.cellAt[r+1]], s.rows[s.rowAt[r]:s.rowAt[r+1]]
 	seen := len(cells) + len(rows)
 	score := e.score[worker][:rep*seen]
-	k := func(j int, cache, call []uint16) []uint16 {
-		if j < len(cells) {
-			return cache[int(cells[j])*d+g*hd:][:hd]
-		}
-		return call[int(rows[j-len(cells)])*d+g*hd:][:hd]
-	}
-	var four [4]float32
-	for j := range seen {
-		key, bias := k(j, e.kc, e.kb), float32(0)
+	e.keys(score, q, cells, e.kc, g, seen)
+	e.keys(score[len(cells):], q, rows, e.kb, g, seen)
+	for h := range rep {
+		sc := score[h*seen : (h+1)*seen]
 		if s.cellAdd != nil {
-			if j < len(cells) {
-				bias = s.cellAdd[int(s.cellAt[r])+j]
-			} else {
-				bias = s.rowAdd[int(s.rowAt[r])+j-len(cells)]
-			}
+			add(sc[:len(cells)], s.cellAdd[s.cellAt[r]:s.cellAt[r+1]])
+			add(sc[len(cells):], s.rowAdd[s.rowAt[r]:s.rowAt[r+1]])
 		}
-		h := 0
-		for ; h+4 <= rep; h += 4 {
-			dot4BF16(&four, key, q[h*hd:], hd)
-			for m, v := range four {
-				score[(h+m)*seen+j] = l.Scale*v + bias
-			}
-		}
-		for ; h < rep; h++ {
-			score[h*seen+j] = l.Scale*dotBF16(key, q[h*hd:]) + bias
-		}
+		softmax(sc)
 	}
 	sum := e.sum[worker][:rep*hd]
 	clear(sum)
-	out := e.row(e.att, r, l.Heads*hd)[g*rep*hd : (g+1)*rep*hd]
-	for h := range rep {
-		sc := score[h*seen : (h+1)*seen]
-		top, total := float32(math.Inf(-1)), 0.0
-		for _, v := range sc {
-			top = max(top, v)
+	e.values(sum, score, cells, e.vc, g, seen)
+	e.values(sum, score[len(cells):], rows, e.vb, g, seen)
+	out := e.att[from : from+rep*hd]
+	for i, v := range sum {
+		out[i] = float32(v)
+	}
+}
+
+// keys sets score[h·seen + j] to the scaled product of query head h with the row of k that list[j] names. Four heads are taken at a time, the
+// last ones with heads that are not theirs, whose results are dropped: that is faster than one by one.
+func (e *engine) keys(score, q []float32, list []int32, k []uint16, g, seen int) {
+	hd, d, rep, scale := e.l.HeadDim, e.l.KVHeads*e.l.HeadDim, e.l.Heads/e.l.KVHeads, e.l.Scale
+	var four [4]float32
+	for j, row := range list {
+		key := k[int(row)*d+g*hd:][:hd]
+		if rep == 1 {
+			score[j] = scale * dotBF16(key, q)
+			continue
 		}
-		for j, v := range sc {
-			sc[j] = exp32(v - top)
-			total += float64(sc[j])
-		}
-		for i := range sc {
-			sc[i] = float32(float64(sc[i]) / total)
+		for h := 0; h < rep; h += 4 {
+			dot4BF16(&four, key, q[h*hd:], hd)
+			for m := range min(4, rep-h) {
+				score[(h+m)*seen+j] = scale * four[m]
+			}
 		}
 	}
-	for j := range seen {
-		val := k(j, e.vc, e.vb)
+}
+
+// values adds to each head's sum the rows of v that list names, weighted by score.
+func (e *engine) values(sum []float64, score []float32, list []int32, v []uint16, g, seen int) {
+	hd, d, rep := e.l.HeadDim, e.l.KVHeads*e.l.HeadDim, e.l.Heads/e.l.KVHeads
+	for j, row := range list {
+		val := v[int(row)*d+g*hd:][:hd]
 		for h := range rep {
 			if p := score[h*seen+j]; p != 0 {
 				axpyBF16(sum[h*hd:(h+1)*hd], float64(p), val)
 			}
 		}
 	}
-	for i, v := range sum {
-		out[i] = float32(v)
+}
+
+func softmax(x []float32) {
+	top, total := float32(math.Inf(-1)), 0.0
+	for _, v := range x {
+		top = max(top, v)
+	}
+	for j, v := range x {
+		x[j] = exp32(v - top)
+		total += float64(x[j])
+	}
+	for i := range x {
+		x[i] = float32(float64(x[i]) / total)
 	}
 }
 
