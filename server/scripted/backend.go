@@ -119,7 +119,7 @@ func (b *Backend) read(prompt string) script {
 	return s
 }
 
-// cut divides text into words, each with the white space before it; white space at the end is a word of its own.
+// cut divides text into words, each with the white space before it, the last with that after it too.
 func cut(text string) []string {
 	var out []string
 	start, inWord := 0, false
@@ -131,8 +131,12 @@ func cut(text string) []string {
 			inWord = true
 		}
 	}
-	if start < len(text) {
-		out = append(out, text[start:])
+	switch rest := text[start:]; {
+	case rest == "":
+	case inWord || len(out) == 0:
+		out = append(out, rest)
+	default:
+		out[len(out)-1] += rest
 	}
 	return out
 }

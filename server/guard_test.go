@@ -1,0 +1,254 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// host × origin × method × bind: who gets in, and with which headers.
+func TestGuardMatrix(t *testing.T) {
+	self, err := os.Hostname()
+	if err != nil {
+		t.Skip("this machine has no name:", err)
+	}
+	type host struct {
+		name     string
+		loopback bool // allowed when bound to loopback
+		lan      bool // allowed when bound to all addresses
+		named    bool
+	}
+	hosts := []host{
+		{"localhost:11434", true, true, true}, {"LOCALHOST", true, true, true}, {"127.0.0.1:11434", true, true, false}, {"[::1]:11434", true, true, false},
+		{"192.168.1.7:11434", true, true, false}, {"10.0.0.1", true, true, false}, {"0.0.0.0:1", true, true, false}, {"8.8.8.8", true, true, false},
+		{self, true, true, true}, {self + ".local:80", true, true, true}, {"a.localhost", true, true, true}, {"box.local", true, false, true},
+		{"host.docker.internal:11434", true, false, true}, {"configured.example", true, true, true},
+		{"evil.example", false, false, true}, {"evil.example:11434", false, false, true}, {"localhost.evil.example", false, false, true},
+		{"127.0.0.1.evil.example", false, false, true}, {"localhost.", false, false, true}, {"local", false, false, true}, {"localhost:0", false, false, true},
+		{"localhost:99999", false, false, true}, {"xn--80ak6aa92e.com", false, false, true}, {"169.254.169.254.nip.io", false, false, true},
+	}
+	type from struct {
+		origin string
+		ok     bool
+	}
+	origins := []from{
+		{"", true}, {"http://localhost", true}, {"http://localhost:3000", true}, {"https://127.0.0.1:8443", true}, {"http://0.0.0.0:2", true},
+		{"app://obsidian.md", true}, {"tauri://localhost", true}, {"vscode-webview://abc", true}, {"vscode-file://x", true}, {"file://", true},
+		{"https://trusted.example", true},
+		{"null", false}, {"http://evil.example", false}, {"https://localhost.evil.example", false}, {"chrome-extension://abc", false}, {"http://trusted.example", false},
+		{"http://localhost:3000.evil.example", true}, // as in Ollama, whose * takes any port text; no browser sends such an origin
+	}
+	methods := []struct {
+		method, path string
+		code         int
+	}{{"GET", "/api/version", 200}, {"POST", "/api/show", 400}, {"OPTIONS", "/api/chat", 0}}
+	cells := 0
+	for _, loopback := range []bool{true, false} {
+		r := newRig(t, func(o *server.Options, _ *scripted.Config) {
+			o.Loopback, o.Hosts, o.Origins = loopback, []string{"configured.example"}, []string{"https://trusted.example"}
+		})
+		for _, h := range hosts {
+			for _, f := range origins {
+				for _, m := range methods {
+					cells++
+					hdr := []string{"Host", h.name}
+					if f.origin != "" {
+						hdr = append(hdr, "Origin", f.origin)
+					}
+					a := r.do(m.method, m.path, "", hdr...)
+					want := m.code
+					hostOK := h.loopback && loopback || h.lan && !loopback
+					switch {
+					case !hostOK || !f.ok:
+						want = 403
+					case m.method == "OPTIONS" && (f.origin != "" || h.named):
+						want = 204
+					case m.method == "OPTIONS":
+						want = 405
+					}
+					cell := fmt.Sprintf("loopback=%v host=%s origin=%s %s", loopback, h.name, f.origin, m.method)
+					if a.code != want {
+						t.Errorf("%s: got %d, want %d", cell, a.code, want)
+					}
+					if want == 403 && a.body != "" {
+						t.Errorf("%s: 403 with body %q", cell, a.body)
+					}
+					allow := ""
+					if f.origin != "" && want != 403 {
+						allow = f.origin
+					}
+					if got := a.header.Get("Access-Control-Allow-Origin"); got != allow || a.header.Get("Access-Control-Allow-Credentials") != "" {
+						t.Errorf("%s: Allow-Origin %q, want %q", cell, got, allow)
+					}
+					if want == 204 && f.origin != "" && (a.header.Get("Access-Control-Max-Age") != "43200" || !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "X-Stainless-Timeout") ||
+						a.header.Get("Access-Control-Allow-Methods") != "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS" || len(a.header.Values("Vary")) != 3) {
+						t.Errorf("%s: preflight headers %v", cell, a.header)
+					}
+				}
+			}
+		}
+	}
+	if cells < 300 {
+		t.Errorf("%d cells", cells)
+	}
+}
+
+// A page elsewhere that hides its origin is still told by the browser's fetch metadata; a page of ours is not in the way.
+func TestCrossOrigin(t *testing.T) {
+	r := newRig(t)
+	host := strings.TrimPrefix(r.url, "http://")
+	for _, tt := range []struct {
+		header []string
+		code   int
+	}{
+		{[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{[]string{"Sec-Fetch-Site", "same-site"}, 403},
+		{[]string{"Sec-Fetch-Site", "same-origin"}, 400},
+		{[]string{"Sec-Fetch-Site", "none"}, 400},
+		{[]string{"Origin", "http://" + host}, 400},
+		{[]string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}, 400},
+		{[]string{"Origin", "http://localhost:3000", "Sec-Fetch-Site", "cross-site"}, 400},
+		{nil, 400},
+	} {
+		if a := r.post("/api/show", "", tt.header...); a.code != tt.code {
+			t.Errorf("%v: got %d, want %d", tt.header, a.code, tt.code)
+		}
+	}
+	star := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Origins = []string{"*"} })
+	a := star.do("GET", "/api/version", "", "Origin", "http://evil.example")
+	if a.code != 200 || a.header.Get("Access-Control-Allow-Origin") != "*" || a.header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("origins *: %d %v", a.code, a.header)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("# ours\nalice: alice-secret-1\n\nbare-secret-22\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := server.LoadKeys(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Keys = keys })
+	for _, tt := range []struct {
+		path   string
+		header []string
+		code   int
+	}{
+		{"/api/tags", nil, 401},
+		{"/api/tags", []string{"Authorization", "Bearer alice-secret-1"}, 200},
+		{"/api/tags", []string{"Authorization", "Bearer bare-secret-22"}, 200},
+		{"/api/tags", []string{"X-Api-Key", "bare-secret-22"}, 200},
+		{"/api/tags", []string{"Authorization", "Bearer alice-secret-2"}, 401},
+		{"/api/tags", []string{"Authorization", "Bearer alice-secret-1 "}, 200},
+		{"/api/tags", []string{"Authorization", "alice-secret-1"}, 401},
+		{"/api/tags", []string{"Authorization", "Bearer "}, 401},
+		{"/v1/models", nil, 401},
+		{"/metrics", nil, 401},
+		{"/health", nil, 200},
+		{"/", nil, 200},
+	} {
+		if a := r.do("GET", tt.path, "", tt.header...); a.code != tt.code {
+			t.Errorf("%s %v: got %d, want %d", tt.path, tt.header, a.code, tt.code)
+		}
+	}
+	if a := r.do("GET", "/v1/models", ""); !strings.Contains(a.body, `"type":"api_error"`) && !strings.Contains(a.body, "unauthorized") {
+		t.Errorf("v1 401: %s", a.body)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.LoadKeys(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others can read: %v", err)
+	}
+	s := server.Secret("canary")
+	b, _ := json.Marshal(map[string]any{"k": s})
+	if out := fmt.Sprintf("%v %s %q %#v %s", s, s, s, s, b); strings.Contains(out, "canary") {
+		t.Errorf("a secret printed itself: %s", out)
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.NoPull, o.NoDelete = true, true })
+	if a := r.post("/api/pull", `{"model":"x"}`); a.code != 403 {
+		t.Errorf("pull: %d %s", a.code, a.body)
+	}
+	if a := r.do("DELETE", "/api/delete", `{"model":"scripted"}`); a.code != 403 {
+		t.Errorf("delete: %d %s", a.code, a.body)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	r := newRig(t)
+	big := strings.Repeat("x", 2<<20)
+	for _, tt := range []struct {
+		name, path, body string
+		code             int
+		header           []string
+	}{
+		{"1 MiB where no image can be", "/api/embed", `{"model":"scripted-embed","input":"` + big + `"}`, 413, nil},
+		{"32 MiB", "/api/chat", strings.Repeat(" ", 32<<20) + "{}", 413, nil},
+		{"compressed", "/api/chat", "{}", 415, []string{"Content-Encoding", "gzip"}},
+		{"compressed", "/v1/responses", "{}", 415, []string{"Content-Encoding", "zstd"}},
+		{"deep", "/api/chat", `{"format":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 400, nil},
+		{"deep v1", "/v1/chat/completions", `{"tools":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 400, nil},
+		{"deep in text is no depth", "/api/generate", `{"model":"scripted","prompt":"[[say:x]]` + strings.Repeat("[", 200) + `\"` + strings.Repeat("{", 200) + `"}`, 200, nil},
+		{"nine images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 8) + `"AAAA"]}`, 400, nil},
+		{"eight images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 7) + `"AAAA"]}`, 200, nil},
+		{"25 megapixels", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":["` + base64.StdEncoding.EncodeToString([]byte("GIF89a\x88\x13\x88\x13\x00\x00\x00;")) + `"]}`, 400, nil},
+	} {
+		if a := r.post(tt.path, tt.body, tt.header...); a.code != tt.code {
+			t.Errorf("%s: got %d %.200s, want %d", tt.name, a.code, a.body, tt.code)
+		}
+	}
+	if out := r.raw("GET /api/version HTTP/1.1\r\nHost: localhost\r\nX-Big: " + strings.Repeat("a", 2<<20) + "\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 431") {
+		t.Errorf("a huge header: %.100q", out)
+	}
+}
+
+// An image is only ever data: nothing is fetched, whatever the address looks like.
+func TestNoFetch(t *testing.T) {
+	r := newRig(t)
+	old := http.DefaultTransport
+	defer func() { http.DefaultTransport = old }()
+	http.DefaultTransport = forbidden{t, old}
+	for _, url := range []string{
+		"http://127.0.0.1:1/x.png", "https://localhost/x", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://0/", "http://2130706433/", "http://0x7f000001/",
+		"file:///etc/passwd", "ftp://x/y", "gopher://x", "//evil.example/x", "/etc/passwd", "javascript:alert(1)", "data:text/html;base64,AAAA", "data:image/svg+xml;base64,AAAA",
+		"data:,x", "blob:http://x/y", "HTTP://X/Y", "hTtPs://x", "http:/x", "http:x", "ws://x", "unix:///run/docker.sock", "dict://x", "ldap://x", "jar:http://x!/y",
+		"http://localhost:11434/api/delete", "http://user:pass@127.0.0.1/", "http://127.0.0.1.nip.io/", "\thttp://x", "data:image/png;base64,!!!!",
+	} {
+		body := `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":` + quote(url) + `}}]}]}`
+		if a := r.post("/v1/chat/completions", body); a.code != 400 {
+			t.Errorf("%s: %d %s", url, a.code, a.body)
+		}
+		body = `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":` + quote(url) + `}}]}]}`
+		if a := r.post("/v1/messages", body); a.code != 400 {
+			t.Errorf("anthropic %s: %d %s", url, a.code, a.body)
+		}
+	}
+}
+
+// forbidden fails the test when anything but the test itself connects.
+type forbidden struct {
+	t    *testing.T
+	next http.RoundTripper
+}
+
+func (f forbidden) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !strings.HasPrefix(req.URL.Host, "127.0.0.1:") || req.URL.Port() == "1" {
+		f.t.Errorf("a connection to %s", req.URL)
+		return nil, errors.New("forbidden")
+	}
+	return f.next.RoundTrip(req)
+}

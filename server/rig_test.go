@@ -1,0 +1,180 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a server over the scripted engine.
+type rig struct {
+	*server.Server
+	t      *testing.T
+	url    string
+	loader *scripted.Loader
+	store  *store.Store
+}
+
+// newRig starts a server; change may alter its options and the scripted engine's.
+func newRig(t *testing.T, change ...func(*server.Options, *scripted.Config)) *rig {
+	t.Helper()
+	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute}
+	l := &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}
+	for _, f := range change {
+		f(&o, &l.Config)
+	}
+	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), l, nil, o)
+	ts := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		ts.CloseClientConnections()
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return &rig{s, t, ts.URL, l, st}
+}
+
+// answer is a response, read whole.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+func (r *rig) do(method, path, body string, header ...string) answer {
+	r.t.Helper()
+	var rd io.Reader
+	if body != "" {
+		rd = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, r.url+path, rd)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		} else {
+			req.Header.Set(header[i], header[i+1])
+		}
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v after %q", method, path, err, b)
+	}
+	client.CloseIdleConnections()
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+func (r *rig) post(path, body string, header ...string) answer {
+	r.t.Helper()
+	return r.do(http.MethodPost, path, body, header...)
+}
+
+// lines are the objects of a native stream.
+func (a answer) lines(t *testing.T) []map[string]any {
+	t.Helper()
+	if !strings.HasSuffix(a.body, "\n") {
+		t.Errorf("the last line has no end: %q", a.body)
+	}
+	var out []map[string]any
+	for line := range strings.Lines(a.body) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v in line %q", err, line)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// errText is the text of a native error.
+func (a answer) errText(t *testing.T) string {
+	t.Helper()
+	var e map[string]string
+	if err := json.Unmarshal([]byte(a.body), &e); err != nil || len(e) != 1 {
+		t.Errorf("not an error of the form {\"error\":…}: %q", a.body)
+	}
+	return e["error"]
+}
+
+// object decodes a body.
+func quote(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// object decodes a body.
+func (a answer) object(t *testing.T) map[string]any {
+	t.Helper()
+	var m map[string]any
+	if err := json.Unmarshal([]byte(a.body), &m); err != nil {
+		t.Fatalf("%v in %q", err, a.body)
+	}
+	return m
+}
+
+// strict decodes b into v with unknown fields disallowed and wants the same bytes back.
+func strict(t *testing.T, b []byte, v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		t.Errorf("%v in %s", err, b)
+		return
+	}
+	again, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(b)); got != string(again) {
+		t.Errorf("does not encode back equal:\n got %s\nwant %s", again, got)
+	}
+}
+
+// raw sends bytes and reads until the server closes.
+func (r *rig) raw(text string) string {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		r.t.Fatal(err)
+	}
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
