@@ -308,3 +308,6 @@ func byteRune(b int) rune {
 	}
 	return rune(n)
 }
+
+// Weight gives a tensor's values by its name in the checkpoint; nil when there is none. They are not to be changed.
+func (c *Checkpoint) Weight(name string) []float32 { return c.weights[name] }
