@@ -32,6 +32,17 @@ static int engine_type(int32_t axcl) { return axcl == TYPE_F32 ? 3 : axcl == TYP
 
 // ---- system
 
+static void view_free(view *v) {
+	for (view **p = &views; *p; p = &(*p)->next)
+		if (*p == v) {
+			*p = v->next;
+			break;
+		}
+	free(v->metas);
+	free(v->infos);
+	free(v);
+}
+
 int32_t AX_SYS_Init(void) {
 	call c;
 	call_enter(&c, CALL_AX_SYS_Init, 0, " ");
@@ -44,21 +55,12 @@ int32_t AX_SYS_Init(void) {
 		board->space = board->next = PHYS; // numbers only: nothing is reserved for them
 		board->space_end = PHYS_END;
 		sim.cfg.ndevices = 1;
+		while (views) view_free(views); // of a program that axsim_reset ended
+		engine_up = false;
 		if (!sim_start()) code = SYS(ID_NO_MEMORY);
 	}
 	unlock();
 	return call_leave(&c, code);
-}
-
-static void view_free(view *v) {
-	for (view **p = &views; *p; p = &(*p)->next)
-		if (*p == v) {
-			*p = v->next;
-			break;
-		}
-	free(v->metas);
-	free(v->infos);
-	free(v);
 }
 
 int32_t AX_SYS_Deinit(void) {
