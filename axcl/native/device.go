@@ -27,8 +27,7 @@ type device struct {
 	c      *C.axn_card
 	index  int
 	id     int32
-	bus    string // PCIe address, where it is known
-	sys    string // its folder in sysfs, where there is one
+	sys    string // the card's folder in sysfs, where there is one
 	open   []closer
 	lost   error // the fatal error, if there was one
 	closed bool
@@ -80,19 +79,19 @@ func (d *device) wrap(rc C.int, path string) error {
 // fatal is C's view of a code, which axcl.Fatal must share.
 func fatal(code uint32) bool { return bool(C.axn_fatal(C.uint32_t(code))) }
 
-// findBus asks once for the card's address, so that a lost link can be told from the file system. Without it that is not known.
-func (d *device) findBus() {
+// findLink asks once for the card's address, so that a lost link can be told from the file system.
+func (d *device) findLink() error {
 	if d.lib.kind != AXCL {
-		return
+		return nil
 	}
 	var i C.axn_info
-	if C.axn_inform(d.c, C.int32_t(d.id), &i) != C.AXN_OK {
-		return
+	if rc := C.axn_inform(d.c, C.int32_t(d.id), &i); rc != C.AXN_OK {
+		return d.wrap(rc, "")
 	}
-	d.bus = busAddress(&i)
-	if dir := "/sys/bus/pci/devices/" + d.bus; vendor(dir) != "" {
+	if dir := "/sys/bus/pci/devices/" + busAddress(&i); vendor(dir) != "" {
 		d.sys = dir
 	}
+	return nil
 }
 
 func vendor(dir string) string {

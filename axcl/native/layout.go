@@ -120,7 +120,7 @@ func tensor(c *C.axn_tensor) (axcl.Tensor, error) {
 	bad := func() (axcl.Tensor, error) {
 		return t, fmt.Errorf("axcl: %w: tensor %q on the card: %v %v of %d bytes", axcl.ErrModel, t.Name, t.Type, t.Shape, uint64(c.size))
 	}
-	if c.ndim < 0 || c.ndim > C.AXN_DIMS || c.size > math.MaxUint32 {
+	if t.Name == "" || c.ndim < 0 || c.ndim > C.AXN_DIMS || c.size > math.MaxUint32 {
 		return bad()
 	}
 	n := uint64(width[t.Type])

@@ -69,17 +69,16 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.timeout_ms = milliseconds(spec.Timeout)
 	born(m)
 	d.open = append(d.open, m)
-	free := d.freeMemory()
+	var free int64
 	defer func() {
 		if err == nil {
 			return
 		}
-		if e := m.abandon(); e != nil && axcl.Fatal(e) && !axcl.Fatal(err) {
-			err = e
-		}
-		err = d.noteMemory(err, free)
+		err = d.noteMemory(worse(err, m.abandon()), free)
 	}()
-
+	if free, err = d.freeMemory(); err != nil {
+		return nil, err
+	}
 	total := len(spec.Layers)
 	if spec.Head != "" {
 		total++
@@ -184,13 +183,14 @@ func (m *model) buffers() int64 {
 	return n
 }
 
-// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 when the card does not say.
-func (d *device) freeMemory() int64 {
-	var i C.axn_info
-	if d.lib.kind != AXCL || C.axn_inform(d.c, C.int32_t(d.id), &i) != C.AXN_OK {
-		return -1
+// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 where the library does not say.
+func (d *device) freeMemory() (int64, error) {
+	if d.lib.kind != AXCL {
+		return -1, nil
 	}
-	return int64(i.props.free_cmm) << 10
+	var i C.axn_info
+	rc := C.axn_inform(d.c, C.int32_t(d.id), &i)
+	return int64(i.props.free_cmm) << 10, d.wrap(rc, "")
 }
 
 func (d *device) noteMemory(err error, free int64) error {
@@ -237,8 +237,13 @@ func (d *device) settle(err error, ms C.int32_t) error {
 	if axcl.Fatal(err) {
 		return err
 	}
-	if e := d.wrap(C.axn_drain(d.c, ms), ""); e != nil && axcl.Fatal(e) {
-		return e
+	return worse(err, d.wrap(C.axn_drain(d.c, ms), ""))
+}
+
+// worse adds to an error what went wrong in clearing up after it, where that cost the card.
+func worse(err, then error) error {
+	if axcl.Fatal(then) && !axcl.Fatal(err) {
+		return fmt.Errorf("%w; then %w", err, then)
 	}
 	return err
 }

@@ -286,9 +286,7 @@ func (l *library) open(index int) (_ *device, err error) {
 	}
 	defer func() {
 		if err != nil {
-			if e := l.stop(d); e != nil && axcl.Fatal(e) {
-				err = e
-			}
+			err = worse(err, l.stop(d))
 		}
 	}()
 	ids, err := l.list(d)
@@ -312,17 +310,18 @@ func (l *library) open(index int) (_ *device, err error) {
 			o.c.switches, shared = true, true
 		}
 	}
-	if rc := C.axn_attach(d.c, C.int32_t(id)); rc != C.AXN_OK {
-		err = d.wrap(rc, "")
-		if rc := C.axn_detach(d.c); rc == C.AXN_CALL && bool(d.c.lost) && !axcl.Fatal(err) {
-			err = d.wrap(rc, "")
+	d.id = id
+	if err = d.wrap(C.axn_attach(d.c, C.int32_t(id)), ""); err == nil {
+		err = d.findLink()
+	}
+	if err != nil {
+		if d.lost == nil {
+			err = worse(err, d.wrap(C.axn_detach(d.c), ""))
 		}
 		return nil, err
 	}
-	d.id = id
 	d.c.switches = C.bool(shared)
 	l.devices = append(l.devices, d)
-	d.findBus()
 	born(d)
 	return d, nil
 }

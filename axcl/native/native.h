@@ -158,6 +158,7 @@ typedef struct {
     axn_io *io; // one a group
     axn_mem mem[2 * AXN_TENSORS];
     size_t mem_size[2 * AXN_TENSORS];
+    size_t *size; // groups × (ins + outs)
     void *pinned;
     size_t pinned_size;
     int32_t timeout_ms;

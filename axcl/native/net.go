@@ -21,8 +21,8 @@ import (
 type net struct {
 	d               *device
 	c               *C.axn_net
-	inputs, outputs [][]axcl.Tensor // by group
-	io              []unsafe.Pointer
+	inputs, outputs [][]axcl.Tensor  // by group
+	memory          []unsafe.Pointer // what the C structs live in
 	closed          bool
 }
 
@@ -39,16 +39,16 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 	n.c.timeout_ms = milliseconds(0)
 	born(n)
 	d.open = append(d.open, n)
-	free := d.freeMemory()
+	var free int64
 	defer func() {
 		if err == nil {
 			return
 		}
-		if e := n.Close(); e != nil && axcl.Fatal(e) && !axcl.Fatal(err) {
-			err = e
-		}
-		err = d.noteMemory(err, free)
+		err = d.noteMemory(worse(err, n.Close()), free)
 	}()
+	if free, err = d.freeMemory(); err != nil {
+		return nil, err
+	}
 	mod := &n.c.module
 	if err = d.loadFile(mod, axcl.NoLayer, path); err != nil {
 		return nil, err
@@ -58,29 +58,34 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 		return nil, err
 	}
 	per := int(mod.ins + mod.outs)
+	n.c.size = (*C.size_t)(n.zeroed(len(ts) * C.sizeof_size_t))
+	sizes := unsafe.Slice(n.c.size, len(ts))
 	for g := range int(mod.groups) {
 		all := make([]axcl.Tensor, per)
 		for s := range all {
 			if all[s], err = tensor(&ts[g*per+s]); err != nil {
 				return nil, fmt.Errorf("%w, in %s", err, path)
 			}
+			sizes[g*per+s] = C.size_t(all[s].Size)
 			n.c.mem_size[s] = max(n.c.mem_size[s], C.size_t(all[s].Size))
 		}
 		n.inputs = append(n.inputs, all[:mod.ins:mod.ins])
 		n.outputs = append(n.outputs, all[mod.ins:])
 	}
-	ios := (*C.axn_io)(zeroed(C.size_t(mod.groups) * C.sizeof_axn_io))
-	n.c.io = ios
-	n.io = append(n.io, unsafe.Pointer(ios))
-	for i := range unsafe.Slice(ios, mod.groups) {
-		b := zeroed(C.size_t(per) * C.sizeof_ax_buffer)
-		unsafe.Slice(ios, mod.groups)[i].buffers = (*C.ax_buffer)(b)
-		n.io = append(n.io, b)
+	n.c.io = (*C.axn_io)(n.zeroed(int(mod.groups) * C.sizeof_axn_io))
+	for i := range unsafe.Slice(n.c.io, mod.groups) {
+		unsafe.Slice(n.c.io, mod.groups)[i].buffers = (*C.ax_buffer)(n.zeroed(per * C.sizeof_ax_buffer))
 	}
 	if err = d.wrap(C.axn_net_bind(n.c), path); err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+func (n *net) zeroed(size int) unsafe.Pointer {
+	p := zeroed(C.size_t(size))
+	n.memory = append(n.memory, p)
+	return p
 }
 
 func (n *net) Groups() int                     { return len(n.inputs) }
@@ -168,11 +173,11 @@ func (n *net) Close() error {
 	if n.d.lost == nil {
 		errs = append(errs, n.d.wrap(C.axn_net_close(n.c), ""))
 	}
-	for _, p := range n.io {
+	for _, p := range n.memory {
 		C.free(p)
 	}
 	C.free(unsafe.Pointer(n.c))
-	n.c, n.io = nil, nil
+	n.c, n.memory = nil, nil
 	died(n)
 	return errors.Join(errs...)
 }

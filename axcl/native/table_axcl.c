@@ -31,7 +31,7 @@ static int attach(axn_card *c, int32_t device) {
     c->device = device;
     rc = CALL(c, axclrtEngineInit, 0);
     c->engine_ours = !rc;
-    if (rc == AXN_CALL && !c->lost) {
+    if (rc) {
         // Someone in this process may have initialised the engine already; then it answers, and is not ours to finalise.
         axn_err first = c->err;
         int32_t kind;

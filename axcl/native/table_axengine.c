@@ -49,29 +49,24 @@ static int inform(axn_card *c, int32_t device, axn_info *i) {
 static int attach(axn_card *c, int32_t device) {
     c->device = device;
     ax_attr attr = {0};
-    int rc = CALL(c, AX_ENGINE_Init, &attr);
+    int rc = ASK(c, AX_ENGINE_Init, &attr);
     c->engine_ours = !rc;
-    if (rc == AXN_CALL) {
-        // Someone in this process may have initialised the engine already; then it answers, and is not ours to end. The code of
-        // a second Init is the vendor's own, so it is not held against the board before this question.
+    if (rc) {
+        // Someone in this process may have initialised the engine already; then it answers, and is not ours to end.
         axn_err first = c->err;
-        bool lost = c->lost;
-        c->lost = false;
-        if (CALL(c, AX_ENGINE_GetVNPUAttr, &attr)) {
+        if (ASK(c, AX_ENGINE_GetVNPUAttr, &attr)) {
             c->err = first;
-            c->lost = lost;
+            c->lost = axn_fatal((uint32_t)first.code);
             return rc;
         }
         c->err = (axn_err){0};
-        rc = AXN_OK;
     }
-    c->attached = !rc;
-    return rc;
+    return AXN_OK;
 }
 
 static int detach(axn_card *c) {
     int rc = c->engine_ours ? CALL(c, AX_ENGINE_Deinit) : AXN_OK;
-    c->engine_ours = c->attached = false;
+    c->engine_ours = false;
     return rc;
 }
 

@@ -1,0 +1,279 @@
+//go:build cgo && !fake && linux
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// sweepModel is as deep as a real model and otherwise as small as one can be.
+func sweepModel(t testing.TB) axcl.LoadSpec {
+	y := axcltest.Tiny{Seed: 3, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}}, HeadFlags: axmodel.FlagArgmax}
+	spec := write(t, y)
+	for len(spec.Layers) < 28 {
+		spec.Layers = append(spec.Layers, spec.Layers[0])
+	}
+	return spec
+}
+
+// life is a device from open to close: a load, a prefill, a decode, a general model. It returns the first error, and goes on to close what is open.
+func life(k Kind, spec axcl.LoadSpec) (err error) {
+	keep := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	d, e := Open(k, 0)
+	if e != nil {
+		return e
+	}
+	defer func() { keep(d.Close()) }()
+	m, e := d.Load(context.Background(), spec)
+	if e != nil {
+		return e
+	}
+	s := m.Shape()
+	wide := widePass(s, 3, 1, 2)
+	wide.HiddenOut, wide.Argmax = make([]uint16, len(wide.Hidden)), make([]int32, 2)
+	if e := m.Run(wide); e != nil {
+		keep(e)
+		return err
+	}
+	one := rowPass(s, 3)
+	copy(one.Hidden, wide.HiddenOut)
+	if e := m.Run(one); e != nil {
+		keep(e)
+		return err
+	}
+	if e := right(s, wide, one); e != nil {
+		keep(e)
+		return err
+	}
+	n, e := d.LoadNet(spec.Head)
+	if e != nil {
+		return e
+	}
+	in, out := n.Inputs(0)[0], n.Outputs(0)[0]
+	keep(n.Run(0, map[string][]byte{in.Name: make([]byte, in.Size)}, map[string][]byte{out.Name: make([]byte, out.Size)}))
+	keep(n.Close())
+	return err
+}
+
+// right: a hollow model gives back its input, and the token after the one its input spells.
+func right(s axcl.Shape, wide, one *axcl.Pass) error {
+	for i, v := range wide.HiddenOut {
+		if v != wide.Hidden[i] {
+			return fmt.Errorf("hidden value %d is %04x, not %04x", i, v, wide.Hidden[i])
+		}
+	}
+	check := func(hidden, logits []uint16, arg int32) error {
+		next := axmodel.HollowNext(hidden, s.Out, 0)
+		if axcl.Float32(logits[next]) != 16 || arg >= 0 && int(arg) != next {
+			return fmt.Errorf("after this row comes %d: its logit is %v, the argmax %d", next, axcl.Float32(logits[next]), arg)
+		}
+		return nil
+	}
+	for i, r := range wide.Want {
+		if err := check(wide.Hidden[r*s.Hidden:], wide.Logits[i*s.Out:], wide.Argmax[i]); err != nil {
+			return err
+		}
+	}
+	return check(one.Hidden, one.Logits, -1)
+}
+
+// sweepCodes are at least one of each kind: failed, refused, busy, no memory, timed out, out of step, gone, and nothing known.
+var sweepCodes = []uint32{0x8030070c, 0x80300507, 0x80300703, 0x80300706, 0x80300705, 0x8030070a, 0x80300181, 0xdeadbeef}
+
+// quiet are calls whose failure costs nothing but a name, and is not worth a card.
+var quiet = map[string]bool{"axclSetLogLevel": true, "axclrtGetFullVersion": true, "axclrtGetSocName": true, "AX_ENGINE_GetVersion": true}
+
+// codeless are calls that cannot give a code: their failure is found by what they do give.
+var codeless = regexp.MustCompile(`GetNum(In|Out)puts|SizeByIndex|NameByIndex`)
+
+// refusable are the on-board calls whose own codes are not held against the board.
+var refusable = regexp.MustCompile(`MemAlloc|CreateHandle|CreateContext|GetGroupIOInfo`)
+
+type traced struct {
+	name  string
+	layer int // as the test works it out; other layers than these are not checked
+}
+
+const anyLayer = -100
+
+// clean makes one faultless life and lists its calls, with the layer each belongs to, worked out from how often a call came.
+func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	configure(t, sim, "trace="+trace)
+	if err := life(k, spec); err != nil {
+		t.Fatal(err)
+	}
+	configure(t, sim, "")
+	b, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []traced
+	count := map[string]int{}
+	const layers = 28
+	for _, line := range strings.Split(string(b), "\n") {
+		f := strings.SplitN(line, " ", 4)
+		if len(f) < 4 || strings.HasPrefix(line, "#") || !strings.Contains(f[3], "(") {
+			continue
+		}
+		name, _, _ := strings.Cut(f[3], "(")
+		n := count[name]
+		count[name]++
+		at := anyLayer
+		switch name {
+		case "axclrtEngineLoadFromFile", "axclrtEngineCreateContext", "axclrtEngineGetIOInfo", "axclrtEngineGetShapeGroupsCount", "AX_ENGINE_CreateHandleV2", "AX_ENGINE_CreateContextV2":
+			if at = n; n == layers {
+				at = axcl.Head
+			} else if n > layers {
+				at = axcl.NoLayer // the general model
+			}
+		case "axclrtEngineCreateIO":
+			if at = n / 2; n >= 2*layers { // two groups a layer, two ios for the head
+				at = axcl.Head
+			}
+			if n >= 2*layers+2 {
+				at = axcl.NoLayer
+			}
+		case "axclrtEngineExecuteAsync", "AX_ENGINE_RunGroupIOSync":
+			switch n -= 3; { // the probe runs layer 0
+			case n < 0:
+				at = 0
+			case n < layers:
+				at = n
+			case n < layers+2: // two wanted rows
+				at = axcl.Head
+			case n < 2*layers+2:
+				at = n - layers - 2
+			case n == 2*layers+2:
+				at = axcl.Head
+			default:
+				at = axcl.NoLayer
+			}
+		case "axclInit", "axclFinalize", "axclrtSetDevice", "axclrtEngineInit", "axclrtCreateStream", "axclrtResetDevice", "axclrtSynchronizeStreamWithTimeout":
+			if at = axcl.NoLayer; strings.Contains(name, "Synchronize") && n < 8 {
+				at = 0 // the probe's
+			}
+		}
+		calls = append(calls, traced{name, at})
+	}
+	return calls
+}
+
+// TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
+// layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
+func TestSweep(t *testing.T) {
+	spec := sweepModel(t)
+	for _, k := range kinds {
+		t.Run(string(k), func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			sim := sims[k]
+			defer func() {
+				if err := sim.Reset(); err != nil {
+					t.Error(err)
+				}
+				revive()
+			}()
+			calls := clean(t, k, sim, spec)
+			if len(calls) < 300 || !slices.ContainsFunc(calls, func(c traced) bool { return c.layer == 27 }) {
+				t.Fatalf("only %d calls in a life", len(calls))
+			}
+			bad := 0
+			for i, c := range calls {
+				for n, how := range []string{"", ":sticky"} {
+					code := sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
+					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
+					err := life(k, spec)
+					why := judge(k, sim, c, i, code, how != "", err)
+					if axcl.Fatal(err) {
+						if e := sim.Reset(); e != nil {
+							t.Fatal(e)
+						}
+						revive()
+					}
+					if why != "" {
+						t.Errorf("call %d, %s, layer %d, code 0x%08x%s: %s; the error: %v", i, c.name, c.layer, code, how, why, err)
+						if bad++; bad > 20 {
+							t.Fatal("and so on")
+						}
+					}
+				}
+				if i%64 == 0 || i == len(calls)-1 {
+					configure(t, sim, "")
+					if err := life(k, spec); err != nil {
+						t.Fatalf("after a fault in call %d (%s): %v", i, c.name, err)
+					}
+				}
+			}
+			t.Logf("%d calls, each failed twice", len(calls))
+		})
+	}
+}
+
+// judge says what is wrong with how a fault was handled; empty when nothing is.
+func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, err error) string {
+	live.Lock()
+	left := len(live.handles)
+	live.Unlock()
+	if left != 0 {
+		return fmt.Sprintf("%d handles are left open", left)
+	}
+	var e *axcl.Error
+	own := axcl.Fatal(&axcl.Error{Code: code}) // the fault itself is fatal, not only what came after it
+	if k == Engine && code == 0xdeadbeef && refusable.MatchString(c.name) {
+		own = false
+	}
+	silent := quiet[c.name] || codeless.MatchString(c.name)
+	if axcl.Fatal(err) {
+		most := uint64(i) + 1
+		if c.name == "AX_ENGINE_Init" {
+			most++ // it is asked whether someone else initialised it
+		}
+		if n := sim.Calls(""); n > most && own && !silent {
+			return fmt.Sprintf("%d calls were made, %d of them after the fatal one", n, n-uint64(i)-1)
+		}
+	} else if n, m := sim.Live(), sim.Left(); n != (simhook.Counts{}) || m != (simhook.Counts{}) {
+		return fmt.Sprintf("left on the card: %+v, cleared up by the library: %+v", n, m)
+	}
+	switch {
+	case quiet[c.name]:
+		return ""
+	case err == nil:
+		return "it did not surface"
+	case codeless.MatchString(c.name):
+		if !errors.Is(err, axcl.ErrModel) && !(sticky && errors.As(err, &e)) { // a later call had a code to give
+			return "it is no model error"
+		}
+		return ""
+	case !errors.As(err, &e):
+		return "it is no *axcl.Error"
+	case e.Op != c.name || e.Code != code:
+		return fmt.Sprintf("it surfaced as %s with 0x%08x", e.Op, e.Code)
+	case c.layer != anyLayer && e.Layer != c.layer:
+		return fmt.Sprintf("it surfaced in layer %d", e.Layer)
+	}
+	if axcl.Fatal(err) != own && !sticky {
+		return fmt.Sprintf("fatal: %v", !own)
+	}
+	return ""
+}
