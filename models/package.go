@@ -448,6 +448,7 @@ func gemmaScale(hidden int) float32 { return fromBF16(toBF16(sqrt32(hidden))) }
 func (pkg *Package) identify() error {
 	t := pkg.p.t
 	h := sha256.New()
+	known, isKnown := pkg.fsys.(interface{ PackageDigest() string }) // the store knows the digests of whole files
 	for _, name := range pkg.p.files() {
 		f, err := t.fsys.Open(name)
 		if err != nil {
@@ -457,8 +458,10 @@ func (pkg *Package) identify() error {
 		if err == nil {
 			pkg.stamps[name] = stamp{st.Size(), st.ModTime()}
 			pkg.Size += st.Size()
-			fmt.Fprintf(h, "%s\x00%d\x00", name, st.Size())
-			err = sample(h, f, st.Size())
+			if !isKnown {
+				fmt.Fprintf(h, "%s\x00%d\x00", name, st.Size())
+				err = sample(h, f, st.Size())
+			}
 		}
 		f.Close()
 		if err != nil {
@@ -466,8 +469,8 @@ func (pkg *Package) identify() error {
 		}
 	}
 	pkg.digest = hex.EncodeToString(h.Sum(nil))
-	if d, ok := pkg.fsys.(interface{ PackageDigest() string }); ok { // the store knows the digests of whole files
-		pkg.digest = d.PackageDigest()
+	if isKnown {
+		pkg.digest = known.PackageDigest()
 	}
 	return nil
 }

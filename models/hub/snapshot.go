@@ -69,8 +69,9 @@ func (c *Client) list(ctx context.Context, endpoint string, s *Snapshot, rev str
 		} `json:"siblings"`
 	}
 	_, err := c.json(ctx, s.Repo, base+"/revision/"+url.PathEscape(rev)+"?blobs=true", &model)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
+	var he *Error
+	if err != nil && (!lasting(err) || errors.Is(err, ErrDenied) || !errors.As(err, &he)) {
+		return err // else a hub without this call: the revision is not pinned
 	}
 	if isHex(model.SHA, 40) { // everything that follows is of one commit, whatever is pushed meanwhile
 		s.Commit = model.SHA
@@ -79,7 +80,7 @@ func (c *Client) list(ctx context.Context, endpoint string, s *Snapshot, rev str
 	if terr == nil {
 		return nil
 	}
-	if err != nil || !errors.Is(terr, ErrNotFound) || len(model.Siblings) == 0 {
+	if !lasting(terr) || len(model.Siblings) == 0 {
 		return terr
 	}
 	for _, f := range model.Siblings { // a mirror without the tree call
@@ -202,10 +203,12 @@ func (s *Snapshot) fileURL(endpoint, path string) string {
 	return endpoint + "/" + s.Repo + "/resolve/" + url.PathEscape(s.Commit) + "/" + strings.Join(parts, "/")
 }
 
+const emptyGit = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+
 // Describe asks for size and hash of a file whose listing gave none: X-Linked-Etag is the SHA-256 of an LFS file, ETag the Git id of another.
 func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error) {
 	c.init()
-	if !f.Digest.IsZero() || f.Git != "" {
+	if (!f.Digest.IsZero() || f.Git != "") && (f.Size > 0 || f.Git == emptyGit) {
 		return f, nil
 	}
 	err := c.try(ctx, func(endpoint string) error {
@@ -220,7 +223,7 @@ func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error
 		tag := strings.Trim(strings.TrimPrefix(cmp.Or(resp.Header.Get("X-Linked-Etag"), resp.Header.Get("ETag")), "W/"), `"`)
 		if d, err := models.ParseDigest("sha256:" + tag); err == nil {
 			f.Digest = d
-		} else if isHex(tag, 40) {
+		} else if isHex(tag, 40) && f.Digest.IsZero() {
 			f.Git = tag
 		}
 		var size int64

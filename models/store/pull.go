@@ -25,7 +25,7 @@ import (
 )
 
 // Progress is one of Ollama's status lines: "pulling manifest"; "pulling <12 hex>" with digest, total and completed bytes, again and again;
-// "verifying sha256 digest"; "writing manifest"; "removing unused layers" where an older version went; "success".
+// "verifying sha256 digest"; "writing manifest"; "success".
 type Progress struct {
 	Status    string `json:"status"`
 	Digest    string `json:"digest,omitempty"`
@@ -151,7 +151,7 @@ func planning(f hub.File) bool {
 		return true
 	}
 	// A tiny file where a large one belongs: an LFS pointer that the hub did not resolve.
-	return f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") || strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
+	return f.Size > 0 && f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") || strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
 }
 
 // choose reads the small files that say what the package is, and settles on the files to fetch.

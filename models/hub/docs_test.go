@@ -1,0 +1,56 @@
+package hub_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+)
+
+var update = flag.Bool("update", false, "write the catalogue into docs/models.md")
+
+// The catalogue in docs/models.md is the one in the code.
+func TestDocs(t *testing.T) {
+	const file, begin, end = "../../docs/models.md", "-update -->\n", "<!-- end -->"
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(data), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("docs/models.md has no place for the catalogue")
+	}
+	known := func(s string) string {
+		if s == "" || s == "0" {
+			return "unknown"
+		}
+		return s
+	}
+	var b strings.Builder
+	b.WriteString("| name | repository | layout | parameters | weights | layers | download | tokens/s | |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, e := range hub.Catalogue {
+		size, speed := "", ""
+		if e.Download > 0 {
+			size = "about " + models.HumanBytes(e.Download)
+		}
+		if e.Speed > 0 {
+			speed = fmt.Sprintf("%.4g", e.Speed)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters), known(e.Quant), known(fmt.Sprint(e.Layers)), known(size), known(speed), e.SpeedNote)
+	}
+	want := head + begin + b.String() + end + tail
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want != string(data) {
+		t.Error("docs/models.md is not the catalogue's: go test ./models/hub -run TestDocs -update")
+	}
+}

@@ -1,0 +1,241 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/models"
+)
+
+// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and models.ErrName for dst.
+func (s *Store) Copy(src, dst string) error {
+	to, err := models.ParseName(dst)
+	if err != nil {
+		return err
+	}
+	from, err := models.ParseName(src)
+	if err != nil {
+		return err
+	}
+	return s.locked(func() error {
+		m, err := s.get(from)
+		if err != nil {
+			return err
+		}
+		return s.commit(to, m.m)
+	})
+}
+
+// Delete removes a model and every blob that no other model names. Packages in place and built-in ones give [ErrReadOnly].
+func (s *Store) Delete(name string) error {
+	n, err := models.ParseName(name)
+	if err != nil {
+		return err
+	}
+	return s.locked(func() error {
+		m, err := s.get(n)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, models.ErrName) {
+			return err
+		}
+		p := "manifests/" + n.Path()
+		if err == nil {
+			switch {
+			case m.path == "" && m.Folder != "":
+				return fmt.Errorf("models: %s is the folder %s, found in place and %w; delete the folder, or take it out of AXLE_MODEL_PATH", m.Name, m.Folder, ErrReadOnly)
+			case m.path == "":
+				return fmt.Errorf("models: %s ships inside the program and is %w", m.Name, ErrReadOnly)
+			}
+			p = m.path
+		}
+		return s.remove(p)
+	})
+}
+
+// remove takes a manifest away for good before any blob goes: a power cut between the two leaves blobs that nothing names, never the reverse.
+func (s *Store) remove(p string) error {
+	var refs []models.Digest
+	if data, err := readAll(s.disk, p, maxManifest); err == nil {
+		if _, refs, err = parseManifest(data); err != nil {
+			refs = nil
+		}
+	}
+	if err := s.disk.Remove(p); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	dir := path.Dir(p)
+	if err := s.disk.SyncDir(dir); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	for ; dir != "manifests"; dir = path.Dir(dir) { // empty folders; the first that is not ends it
+		if s.disk.Remove(dir) != nil {
+			break
+		}
+	}
+	return s.drop(refs)
+}
+
+// drop removes those of the blobs that no manifest names any more.
+func (s *Store) drop(refs []models.Digest) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	used, err := s.references()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range refs {
+		if !used[d] {
+			used[d] = true // a manifest may name a blob twice
+			if err := s.disk.Remove("blobs/" + d.File()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, fmt.Errorf("models: %w", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// references lists every digest that some manifest names. It fails when the disk cannot be read: then nothing may be removed.
+func (s *Store) references() (map[models.Digest]bool, error) {
+	paths, err := s.manifests()
+	if err != nil {
+		return nil, err
+	}
+	used := map[models.Digest]bool{}
+	for _, p := range paths {
+		data, err := readAll(s.disk, p, maxManifest)
+		if err != nil {
+			return nil, fmt.Errorf("models: %w", err)
+		}
+		_, refs, err := parseManifest(data)
+		if err != nil {
+			continue // damaged: it names a model that cannot be used anyway
+		}
+		for _, d := range refs {
+			used[d] = true
+		}
+	}
+	return used, nil
+}
+
+// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed.
+func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
+	err = s.locked(func() error {
+		used, err := s.references()
+		if err != nil {
+			return err
+		}
+		list, err := s.disk.ReadDir("blobs")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("models: %w", err)
+		}
+		limit := time.Now().Add(-idle)
+		for _, e := range list {
+			d, derr := models.ParseDigest(e.Name())
+			ours := strings.HasPrefix(e.Name(), "tmp-") || strings.Contains(e.Name(), "-partial") && strings.HasPrefix(e.Name(), "sha256-") || strings.HasPrefix(e.Name(), "git-")
+			if derr == nil && used[d] || derr != nil && !ours {
+				continue
+			}
+			st, err := e.Info()
+			if err != nil || st.ModTime().After(limit) {
+				continue
+			}
+			if s.disk.Remove("blobs/"+e.Name()) == nil {
+				freed += st.Size()
+			}
+		}
+		return nil
+	})
+	return freed, err
+}
+
+// locked runs f while nothing else of this or another process changes manifests or removes blobs.
+func (s *Store) locked(f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unlock, err := s.disk.Lock()
+	if err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	defer func() { _ = unlock() }()
+	return f()
+}
+
+// errGone is what commit finds when a blob was removed, by another process's delete, while its model was being made.
+type errGone struct{ d descriptor }
+
+func (e *errGone) Error() string {
+	return fmt.Sprintf("models: blob %s is missing or short", e.d.Digest)
+}
+
+// commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It is
+// called under locked.
+func (s *Store) commit(name models.Name, m *manifest) error {
+	for _, l := range m.Layers {
+		st, err := s.disk.Stat(blobPath(l))
+		if err != nil || st.Size() != l.Size {
+			return &errGone{l}
+		}
+	}
+	p := "manifests/" + name.Path()
+	if old, err := s.get(name); err == nil && old.path != "" {
+		p = old.path // the name as it is spelled there
+	}
+	data, err := m.encode()
+	if err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	var refs []models.Digest
+	if old, err := readAll(s.disk, p, maxManifest); err == nil {
+		if _, refs, err = parseManifest(old); err != nil {
+			refs = nil
+		}
+	}
+	if err := mkdirs(s.disk, "blobs"); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	if err := s.disk.SyncDir("blobs"); err != nil { // whoever put a blob there may not have come to it
+		return fmt.Errorf("models: %w", err)
+	}
+	if err := mkdirs(s.disk, path.Dir(p)); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	tmp := "blobs/tmp-" + randomName()
+	if err := s.writeSynced(tmp, data); err != nil {
+		return err
+	}
+	if err := s.disk.Rename(tmp, p); err != nil {
+		_ = s.disk.Remove(tmp)
+		return fmt.Errorf("models: %w", err)
+	}
+	if err := s.disk.SyncDir(path.Dir(p)); err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	return s.drop(refs)
+}
+
+func (s *Store) writeSynced(name string, data []byte) error {
+	f, err := s.disk.Create(name)
+	if err != nil {
+		return fmt.Errorf("models: %w", err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		_ = s.disk.Remove(name)
+		return fmt.Errorf("models: %s: %w", s.where(name), err)
+	}
+	return nil
+}
