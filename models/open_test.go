@@ -111,6 +111,30 @@ func TestLegacyRepository(t *testing.T) {
 	}
 }
 
+// Repositories with two builds, whose layers bear the name of an architecture and whose folders that of the model.
+func TestTwoBuilds(t *testing.T) {
+	b := newBench(t)
+	b.write("config.json", []byte("\n"))
+	for _, q := range []string{"", "-int4"} {
+		b.vendor("smollm2-360m"+q+"-ax650/", "llama_p128_l%d_together.axmodel", 2, "llama_post.axmodel")
+		b.write("run_smollm2_360m"+strings.ReplaceAll(q, "-", "_")+"_axcl_aarch64.sh", []byte("./main_axcl_aarch64 --template_filename_axmodel 'smollm2-360m"+q+"-ax650/llama_p128_l%d_together.axmodel' --axmodel_num 2 "+
+			"--filename_post_axmodel smollm2-360m"+q+"-ax650/llama_post.axmodel --tokens_embed_num 20 --tokens_embed_size 8 --url_tokenizer_model http://127.0.0.1:12345"))
+	}
+	b.write("smollm2_tokenizer/tokenizer.json", []byte("{}"))
+	b.write("smollm2_tokenizer/chat_template.jinja", []byte("{{ messages }}"))
+	b.write("smollm2_tokenizer/config.json", []byte(`{"model_type": "llama", "num_attention_heads": 4, "eos_token_id": 2}`))
+	p := b.open()
+	if p.Family != "smollm2" || p.Architecture != "llama" || p.TokenizerType != "SmolLM2" || !slices.Equal(p.Stops, []int32{2}) {
+		t.Errorf("family %s, architecture %s, tokenizer %s, stops %v", p.Family, p.Architecture, p.TokenizerType, p.Stops)
+	}
+	if strings.Contains(p.Facts[0].Name, "int4") || !noted(p, "another build of the weights") {
+		t.Errorf("%s, notes %q", p.Facts[0].Name, p.Notes)
+	}
+	if !slices.Contains(p.Files(), "smollm2_tokenizer/chat_template.jinja") || slices.ContainsFunc(p.Files(), func(f string) bool { return strings.Contains(f, "int4") }) {
+		t.Errorf("files %v", p.Files())
+	}
+}
+
 // Keys have aliases, booleans may be numbers, paths may begin in the folder above.
 func TestAliases(t *testing.T) {
 	b := newBench(t)

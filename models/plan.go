@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"runtime"
@@ -164,11 +165,13 @@ func (p *plan) take(name string, o object) error {
 	return nil
 }
 
-// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip always.
+// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip always; and
+// of several builds of the weights the one that is closest to the original.
 func (p *plan) bestScript(names []string) (string, object) {
 	arch := map[string]string{"amd64": "x86", "arm64": "aarch64"}[runtime.GOARCH]
 	best, bestScore := "", -1000
 	var flags object
+	others := map[string]string{} // layer template to a script that names it
 	for _, name := range names {
 		data, err := p.t.read(name, maxScript)
 		if err != nil {
@@ -178,18 +181,28 @@ func (p *plan) bestScript(names []string) (string, object) {
 		if o == nil {
 			continue
 		}
-		score := -strings.Count(name, "/")
+		score := -2 * strings.Count(name, "/")
 		if strings.Contains(name, "axcl") {
-			score += 4
+			score += 8
 		}
 		if arch != "" && strings.Contains(name, arch) {
-			score++
+			score += 2
+		}
+		if strings.Contains(strings.ToLower(name), "int4") {
+			score--
 		}
 		if foreign.MatchString(name + o.str("template_filename_axmodel")) {
 			score -= 100
 		}
+		others[path.Join(path.Dir(name), o.str("template_filename_axmodel"))] = name
 		if score > bestScore {
 			best, bestScore, flags = name, score, o
+		}
+	}
+	for _, template := range slices.Sorted(maps.Keys(others)) {
+		name := others[template]
+		if template != path.Join(path.Dir(best), flags.str("template_filename_axmodel")) && !foreign.MatchString(name+template) {
+			p.note("%s describes another build of the weights, %s, which is not used", name, template)
 		}
 	}
 	return best, flags
@@ -327,7 +340,7 @@ func (p *plan) inferTemplate() error {
 		return cmp.Or(abroad(a)-abroad(b), b.n-a.n, cmp.Compare(a.template, b.template))
 	})
 	g := list[0]
-	if most := slices.Max(keys(g.indices)); most >= g.n && p.cfg.Layers == 0 {
+	if most := slices.Max(slices.Collect(maps.Keys(g.indices))); most >= g.n && p.cfg.Layers == 0 {
 		missing := strings.Replace(g.template, "%d", strconv.Itoa(g.n), 1)
 		return p.t.missing(missing, fmt.Sprintf("layer %d is there but not this one; fetch it, e.g. with `axle pull`", most))
 	}
@@ -340,14 +353,6 @@ func (p *plan) inferTemplate() error {
 		}
 	}
 	return nil
-}
-
-func keys(m map[int]bool) []int {
-	var out []int
-	for k := range m {
-		out = append(out, k)
-	}
-	return out
 }
 
 // noLayers says why a folder is not a package as precisely as its content allows.
@@ -472,8 +477,8 @@ func (p *plan) findFacts() error {
 
 // related keeps the tokenizer folders of other models that legacy repositories carry (a Qwen2.5 one beside Qwen3 layers) out of the guess.
 func (p *plan) related(dir string) bool {
-	family := familyOf(path.Base(dir))
-	return family == "" || family == familyOf(path.Base(p.template)) || path.Dir(p.template) == dir
+	family, own := familyOf(path.Base(dir)), familyOf(path.Base(p.template))
+	return family == "" || family == own || generic(own) || path.Dir(p.template) == dir
 }
 
 func (p *plan) findRest() error {

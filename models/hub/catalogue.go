@@ -33,7 +33,7 @@ var Catalogue = []Entry{
 	{Name: "qwen3:1.7b", Repo: "AXERA-TECH/Qwen3-1.7B", Layout: "A", Parameters: "1.7B", Quant: "W8A16", Layers: 28, Speed: 7.4},
 	{Name: "qwen3:1.7b-int4", Repo: "AXERA-TECH/Qwen3-1.7B-GPTQ-Int4", Parameters: "1.7B", Quant: "W4A16"},
 	{Name: "qwen3:4b", Repo: "AXERA-TECH/Qwen3-4B", Parameters: "4B", Quant: "W8A16", Layers: 36, Speed: 3.65, SpeedNote: "as its package says; 4.5 with the vendor's C++ runtime; takes 6.3 of 7.0 GB of card memory"},
-	{Name: "qwen3:4b-int4", Repo: "AXERA-TECH/Qwen3-4B-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36},
+	{Name: "qwen3:4b-int4", Repo: "AXERA-TECH/Qwen3-4B-GPTQ-Int4", Layout: "A", Parameters: "4B", Quant: "W4A16", Layers: 36},
 	{Name: "qwen3:4b-instruct", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int8", Parameters: "4B", Quant: "W8A16", Layers: 36},
 	{Name: "qwen3:4b-instruct-int4", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36},
 	{Name: "qwen3.5:0.8b", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W4A16", Speed: 13.0, SpeedNote: "27.0 with a third party's tuned host loop"},
