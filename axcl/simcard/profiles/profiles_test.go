@@ -1,0 +1,58 @@
+package profiles
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func near(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if d := float64(got-want) / float64(want); d > 0.01 || d < -0.01 {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestMeasured(t *testing.T) {
+	p, err := Load("pi5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := Layer{Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Weights: 15_750_000}
+	for _, c := range []struct {
+		rows, cells int
+		want        time.Duration
+	}{{1, 2047, 1500 * time.Microsecond}, {128, 0, 2800 * time.Microsecond}, {128, 1024, 5200 * time.Microsecond}, {128, 512, 4000 * time.Microsecond}} {
+		got, measured := p.LayerTime(q, c.rows, c.cells)
+		near(t, "layer", got, c.want)
+		if !measured {
+			t.Errorf("%d rows, %d cells: not taken from the table", c.rows, c.cells)
+		}
+	}
+	near(t, "head", p.HeadTime(151936*1024), 7900*time.Microsecond)
+	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1, 100); measured {
+		t.Error("a layer nobody measured is called measured")
+	}
+	for _, n := range Names {
+		if _, err := Load(n); err != nil {
+			t.Errorf("%s: %v", n, err)
+		}
+	}
+}
+
+func TestBadProfiles(t *testing.T) {
+	for name, text := range map[string]string{"word": "nonsense 1", "time": "execute soon", "rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
+		f := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(f, []byte("# fine\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(f); err == nil || !strings.Contains(err.Error(), ":2:") {
+			t.Errorf("%s: %v, want an error that names line 2", name, err)
+		}
+	}
+	if _, err := Load("/nowhere/at/all"); err == nil || !strings.Contains(err.Error(), "pi5") {
+		t.Errorf("no such profile: %v", err)
+	}
+}
