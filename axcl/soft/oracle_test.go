@@ -19,9 +19,9 @@ func TestOracle(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%+v", r)
+				t.Log(r)
 				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-					t.Errorf("seed %d: %+v", seed, r)
+					t.Errorf("seed %d: %v", seed, r)
 				}
 			}
 		})

@@ -271,7 +271,7 @@ func TestInt8(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Cosine < 0.995 {
-		t.Errorf("%+v", r)
+		t.Error(r)
 	}
 }
 

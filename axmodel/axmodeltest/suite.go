@@ -18,6 +18,30 @@ type Report struct {
 	Cosine  float64 // the lowest of all rows
 	Decided int     // rows whose two best logits lie further apart than bf16 can blur
 	Wrong   int     // decided rows whose greedy token differs
+
+	Tokens []int32     // every row's greedy token, as the card found it
+	Logits [][]float32 // every row's logits, as the card gave them
+}
+
+// String leaves out tokens and logits.
+func (r Report) String() string {
+	return fmt.Sprintf("%d rows, lowest cosine %.7f, %d decided, %d of them wrong", r.Rows, r.Cosine, r.Decided, r.Wrong)
+}
+
+// Compare holds two cards' reports on the same checkpoint against each other: how many greedy tokens differ, and the lowest cosine.
+func (r Report) Compare(o Report) (differ int, lowest float64) {
+	lowest = 1
+	for i := range r.Tokens {
+		if r.Tokens[i] != o.Tokens[i] {
+			differ++
+		}
+		y := make([]float64, len(o.Logits[i]))
+		for j, v := range o.Logits[i] {
+			y[j] = float64(v)
+		}
+		lowest = min(lowest, cosine(r.Logits[i], y))
+	}
+	return differ, lowest
 }
 
 // Against compiles a random checkpoint of the architecture in dir, runs it on the card, and holds every row's logits against the oracle's.
@@ -45,7 +69,7 @@ func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (R
 	if err := w.run(); err != nil {
 		return rep, err
 	}
-	rep.Cosine = 1
+	rep.Cosine, rep.Tokens, rep.Logits = 1, w.argmax, w.logits
 	for i, want := range c.Oracle(w.rows) {
 		got := w.logits[i]
 		rep.Rows++

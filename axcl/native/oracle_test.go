@@ -1,0 +1,46 @@
+//go:build cgo && !fake && linux
+
+package native
+
+import (
+	"testing"
+
+	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	hf "github.com/axle-llm/axle/axmodel/compile"
+)
+
+// TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
+// architecture, and token for token what the software card gives.
+func TestOracle(t *testing.T) {
+	for i, a := range axmodeltest.Archs() {
+		t.Run(a.Name, func(t *testing.T) {
+			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+				d := open(t, k)
+				defer closeAll(t, d)
+				odd := i%2 == 1
+				o := hf.Options{Float32: odd, Plain: odd, NoArgmax: odd}
+				r, err := axmodeltest.Against(d, t.TempDir(), a.Name, 0, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Error(r)
+				}
+				s, err := soft.Open(soft.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeAll(t, s)
+				other, err := axmodeltest.Against(s, t.TempDir(), a.Name, 0, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
+					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
+				}
+			})
+		})
+	}
+}
