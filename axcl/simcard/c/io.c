@@ -387,6 +387,7 @@ int32_t axclrtEngineExecute(uint64_t model_id, uint64_t ctx, uint32_t group, axc
 	unlock();
 	if (!e) return call_leave(&c, code);
 	code = exec_run(e);
+	clock_sleep_until(c.end);
 	lock();
 	state_busy(-1);
 	exec_drop(e);
@@ -400,6 +401,7 @@ static int32_t task_execute(task *t, stream *s) {
 	state_busy(1);
 	unlock();
 	int32_t code = exec_run(t->exec);
+	clock_sleep_until(t->end);
 	lock();
 	state_busy(-1);
 	unlock();

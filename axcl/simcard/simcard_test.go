@@ -1,0 +1,184 @@
+package simcard
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// build makes the libraries with extra flags, or skips where no compiler is.
+func build(t *testing.T, flags ...string) Libs {
+	t.Helper()
+	libs, err := Build("", flags...)
+	if errors.Is(err, ErrNoCompiler) {
+		t.Skipf("the simulated card is not tested: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return libs
+}
+
+// program compiles a foreign C program from testdata.
+func program(t *testing.T, source string, args ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	cc, err := compiler()
+	if err != nil {
+		t.Skip(err)
+	}
+	args = append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-o", out, filepath.Join("testdata", source)}, args...)
+	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", source, err, text)
+	}
+	return out
+}
+
+// run executes a program with an environment free of AXSIM_ settings.
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "AXSIM_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, text)
+	}
+}
+
+var cases = []string{
+	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
+	"hang", "clock", "profile", "trace", "worker", "state",
+}
+
+// TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
+func TestForeign(t *testing.T) {
+	for _, lane := range []struct {
+		name  string
+		flags []string
+		cases []string
+	}{
+		{"plain", nil, cases},
+		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
+		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "faults", "hang", "clock", "worker"}},
+	} {
+		t.Run(lane.name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && lane.flags != nil {
+				t.Skip("short: only without sanitizers")
+			}
+			libs := build(t, lane.flags...)
+			dir := filepath.Dir(libs.AXCL)
+			abi := program(t, "abi_test.c", append(lane.flags, "-L"+dir, "-laxcl_rt", "-Wl,-rpath,"+dir, "-lm")...)
+			for _, name := range lane.cases {
+				t.Run(name, func(t *testing.T) { run(t, abi, name, t.TempDir()) })
+			}
+			t.Run("board", func(t *testing.T) {
+				run(t, program(t, "board_test.c", append(lane.flags, "-ldl", "-lm")...), dir, t.TempDir())
+			})
+		})
+	}
+}
+
+// exported lists the symbols a library shows.
+func exported(t *testing.T, lib string) []string {
+	t.Helper()
+	nm, err := exec.LookPath("nm")
+	if err != nil {
+		t.Skip("symbols are not looked at: no nm")
+	}
+	text, err := exec.Command(nm, "-D", "--defined-only", lib).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		f := strings.Fields(line)
+		names = append(names, f[len(f)-1])
+	}
+	return names
+}
+
+// TestSymbols: a library shows the ABI and axsim_ names, nothing else; every call of calls.def is there.
+func TestSymbols(t *testing.T) {
+	libs := build(t)
+	def, err := sources.ReadFile("c/calls.def")
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for lib, prefixes := range map[string][]string{libs.AXCL: {"axcl", "axsim_"}, libs.Sys: {"AX_SYS_", "axsim_"}, libs.Engine: {"AX_ENGINE_"}} {
+		for _, name := range exported(t, lib) {
+			have[name] = true
+			ok := false
+			for _, p := range prefixes {
+				ok = ok || strings.HasPrefix(name, p)
+			}
+			if !ok {
+				t.Errorf("%s shows %s", filepath.Base(lib), name)
+			}
+		}
+	}
+	calls := 0
+	for _, line := range strings.Split(string(def), "\n") {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "X("), ","); ok && strings.HasPrefix(line, "X(") {
+			calls++
+			if !have[name] {
+				t.Errorf("no library has %s", name)
+			}
+		}
+	}
+	if calls < 110 {
+		t.Errorf("only %d calls in calls.def", calls)
+	}
+}
+
+// TestAbsent: a library can be built as an older runtime, or without one symbol.
+func TestAbsent(t *testing.T) {
+	libs := build(t, "-DAXSIM_WITHOUT_WORKER", "-DaxclrtMemcmp=axsim_absent_memcmp")
+	for _, name := range exported(t, libs.AXCL) {
+		if strings.Contains(name, "Worker") || name == "axclrtTransferFile" || name == "axclrtMemcmp" {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+func TestBuildErrors(t *testing.T) {
+	t.Run("no compiler", func(t *testing.T) {
+		t.Setenv("CC", "no-such-compiler")
+		if _, err := Build(t.TempDir()); !errors.Is(err, ErrNoCompiler) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("compiler fails", func(t *testing.T) {
+		build(t)
+		dir := filepath.Join(t.TempDir(), "out")
+		_, err := Build(dir, "-DaxclrtMemcpy=1")
+		if err == nil || !strings.Contains(err.Error(), "libaxcl_rt.so") {
+			t.Errorf("got %v", err)
+		}
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*")); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".sim-*")); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	t.Run("into a folder", func(t *testing.T) {
+		build(t)
+		dir := filepath.Join(t.TempDir(), "a", "b")
+		libs, err := Build(dir, "-O0")
+		if err != nil || !libs.there() || filepath.Dir(libs.Engine) != dir {
+			t.Errorf("got %v, %v", libs, err)
+		}
+	})
+}
