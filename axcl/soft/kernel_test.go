@@ -99,3 +99,14 @@ func TestExp(t *testing.T) {
 		}
 	}
 }
+
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		y    []float32
+		want int32
+	}{{[]float32{1}, 0}, {[]float32{-2, -1, -1}, 1}, {[]float32{0, 3, 2, 3}, 1}, {[]float32{5, 5, 5}, 0}} {
+		if got := largest(c.y); got != c.want {
+			t.Errorf("%v: %d, want %d", c.y, got, c.want)
+		}
+	}
+}

@@ -206,6 +206,13 @@ func TestMaskIsAdded(t *testing.T) {
 			t.Errorf("value %d: %v, want %v", i, got, want)
 		}
 	}
+	in["mask"] = words(0, -65536, -2) // the call's own row, whose value is zero, weighs e⁻²
+	if err := n.Run(0, in, out); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := float64(axcl.Float32(binary.LittleEndian.Uint16(out["output"]))), 1/(1+math.Exp(-2)); math.Abs(got-want) > want/200 {
+		t.Errorf("beside its own row at −2: %v, want %v", got, want)
+	}
 	in["mask"] = words(-65536, -65536, -65536) // a padding row sees nothing: nothing comes of it, and no NaN
 	if err := n.Run(0, in, out); err != nil || !bytes.Equal(out["output"], words(0, 0)) {
 		t.Errorf("a row that sees nothing: %x, %v", out["output"], err)
