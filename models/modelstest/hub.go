@@ -141,6 +141,26 @@ func (h *Hub) AddDir(repo, dir string) error {
 	return err
 }
 
+// Transport answers without sockets, for tests that make many requests for small files.
+func (h *Hub) Transport() http.RoundTripper { return direct{h} }
+
+type direct struct{ h *Hub }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	rec := httptest.NewRecorder()
+	if r.URL.Host == strings.TrimPrefix(d.h.store.URL, "http://") {
+		d.h.large(rec, r)
+	} else {
+		d.h.serve(rec, r)
+	}
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
+}
+
 // Leaks are requests to the storage host that carried a token.
 func (h *Hub) Leaks() []string { h.mu.Lock(); defer h.mu.Unlock(); return slices.Clone(h.leaks) }
 

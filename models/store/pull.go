@@ -70,6 +70,9 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 			continue
 		}
 		if err := p.check(m); err != nil {
+			if p.gone(m) && round < 3 { // a delete came between
+				continue
+			}
 			return err
 		}
 		p.say(Progress{Status: "writing manifest"})
@@ -447,6 +450,16 @@ func (p *pull) check(m *manifest) error {
 		return fmt.Errorf("models: what %s holds was fetched whole but does not fit together: %w", p.snap.Repo, err)
 	}
 	return pkg.Close()
+}
+
+// gone says whether a blob of m is missing.
+func (p *pull) gone(m *manifest) bool {
+	for _, l := range m.Layers {
+		if size, ok, err := p.s.HasBlob(l.Digest); err == nil && (!ok || size != l.Size) {
+			return true
+		}
+	}
+	return false
 }
 
 // alone lets one download of a file run at a time in this process; the next one finds the result. Between processes two may write the same
