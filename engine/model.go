@@ -244,7 +244,9 @@ func (m *Model) matcher(r *Request, thinking bool) (Matcher, error) {
 		return nil, nil
 	}
 	if thinking {
-		g = grammar.AfterThinking(g, "</think>")
+		if g, err = grammar.Thinking("</think>", g); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+		}
 	}
 	if t := m.trie(); t != nil {
 		return g.Matcher(t), nil
@@ -270,7 +272,7 @@ func (m *Model) toolGrammar(r *Request) (*grammar.Grammar, error) {
 	if t := m.template(r); t != nil {
 		family = t.Family()
 	}
-	return grammar.ToolCall(family, offered)
+	return grammar.ToolCalls(family, offered, !r.SerialTools)
 }
 
 func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {

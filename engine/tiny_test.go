@@ -222,10 +222,11 @@ func TestTogetherAsAlone(t *testing.T) {
 			b := c.m.open(t, c.o)
 			got := make([][]int32, len(jobs))
 			var wg sync.WaitGroup
-			hold := make(chan struct{})
+			held, hold := make(chan struct{}), make(chan struct{})
 			wg.Go(func() {
-				_ = b.card.Do(context.Background(), func(axcl.Device) error { <-hold; return nil })
+				_ = b.card.Do(context.Background(), func(axcl.Device) error { close(held); <-hold; return nil })
 			})
+			<-held
 			for i, job := range jobs {
 				wg.Go(func() {
 					out, _, err := run(b, job)
