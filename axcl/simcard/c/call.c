@@ -33,6 +33,11 @@ static bool is_async_of(int sync, int id) {
 
 static bool is_run(int id) { return id == CALL_AX_ENGINE_RunSyncV2 || id == CALL_AX_ENGINE_RunGroupIOSync; }
 
+// Round trips to the driver, rule 9.
+static bool is_query(int id) {
+	return id == CALL_axclrtGetDeviceList || id == CALL_axclrtGetDeviceCount || id == CALL_axclrtGetDeviceProperties;
+}
+
 static bool matches(const fault *f, int id) {
 	if (f->call == CALLS || f->call == id) return true;
 	return f->both && (is_async_of(f->call, id) || (f->call == CALL_axclrtEngineExecute && is_run(id)));
@@ -67,7 +72,7 @@ static void apply(call *c, const fault *f) {
 		c->hang = true;
 		return;
 	case F_LOST:
-		devices_lose(NULL);
+		devices_lose(device_current());
 		c->code = E_NO_CONNECTION;
 		if (release)
 			c->fail_after = true;
@@ -94,7 +99,7 @@ void call_enter(call *c, int id, int sub, const char *fmt, ...) {
 	sim.calls[id]++;
 	sim.total++;
 	c->start = c->end = clock_now();
-	if (sim.cfg.clock != CLOCK_OFF) c->end += sim.cfg.prof.call[id];
+	if (sim.cfg.clock != CLOCK_OFF && (hazard(HZ_ROUNDTRIP) || !is_query(id))) c->end += sim.cfg.prof.call[id];
 	if (sim.trace) {
 		va_list ap;
 		va_start(ap, fmt);
@@ -104,15 +109,15 @@ void call_enter(call *c, int id, int sub, const char *fmt, ...) {
 	if (sim.inits && sim.cfg.nheat && temperature_now() >= 120) devices_lose(NULL); // the card resets itself
 	const fault *f = plan(id);
 	if (f) apply(c, f);
-	bool off = sim.cfg.clock == CLOCK_OFF;
-	bool here = c->hang && !(call_flags[id] & A);
+	bool off = sim.cfg.clock == CLOCK_OFF, async = call_flags[id] & A;
+	bool here = c->hang && !async;
 	unlock();
 	if (here) {
 		hang_here();
 		c->stop = true;
 		c->code = CODE(SUB_DEVICE, ID_TIMEOUT);
 	}
-	if (c->slow) {
+	if (c->slow && !async) { // an asynchronous call's slowness is its task's
 		if (off) {
 			struct timespec ts = {(time_t)(c->slow / 1000000000u), (long)(c->slow % 1000000000u)};
 			nanosleep(&ts, NULL);

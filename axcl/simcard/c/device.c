@@ -28,6 +28,11 @@ device *call_device(call *c) {
 	return x->o.dev;
 }
 
+device *device_current(void) {
+	context *x = current ? handle_get(current, K_CONTEXT) : NULL;
+	return x ? x->o.dev : NULL;
+}
+
 device *device_find(int32_t id) {
 	for (int i = 0; sim.inits && i < sim.ndev; i++)
 		if (sim.dev[i].id == id) return &sim.dev[i];
@@ -71,10 +76,7 @@ void count_live(axsim_counts *n) {
 
 void device_release(device *d) {
 	hang_release();
-	for (stream *s; (s = handle_any(K_STREAM, d));) {
-		sim.left.streams++;
-		stream_destroy(s, true);
-	}
+	streams_end(d);
 	for (event *e; (e = handle_any(K_EVENT, d));) {
 		sim.left.events++;
 		handle_drop(&e->o);

@@ -337,10 +337,12 @@ struct task {
 	event *ev;
 	uint64_t gen;
 	int64_t wait_ns; // -1: no limit
+	uint64_t slow;   // ns to lose with clock=off
 	struct exec *exec;
 };
 task *task_new(call *c);
 void stream_push(stream *s, task *t, uint64_t end); // with the lock
+void streams_end(device *d); // with the lock: all of a device, by force, counted in sim.left
 void stream_start_all(device *d);                   // with the lock: lets lazy streams go
 int32_t stream_sync(call *c, stream *s, int32_t ms); // with the lock, s referenced
 void stream_destroy(stream *s, bool force);          // with the lock; releases it while it waits
@@ -368,6 +370,7 @@ void late_load(device *d);       // rule 6
 
 // ---- devices (device.c); with the lock held
 device *device_find(int32_t id);
+device *device_current(void); // of the calling thread; NULL without a context
 void device_release(device *d); // everything it holds, counted in sim.left; releases the lock while threads end
 void devices_lose(device *d);   // NULL: all
 double temperature_now(void);

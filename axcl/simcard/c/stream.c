@@ -14,6 +14,7 @@ task *task_new(call *c) {
 	t->hang = c->hang;
 	t->wrong = c->wrong;
 	t->late = c->late;
+	t->slow = sim.cfg.clock == CLOCK_OFF ? c->slow : 0;
 	t->wait_ns = -1;
 	return t;
 }
@@ -58,6 +59,11 @@ static void hang_task(stream *s) {
 	s->hung = false;
 }
 
+static void lose(uint64_t ns) {
+	struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+	nanosleep(&ts, NULL);
+}
+
 static void *stream_main(void *arg) {
 	stream *s = arg;
 	lock();
@@ -75,6 +81,7 @@ static void *stream_main(void *arg) {
 			code = E_NO_CONNECTION;
 		} else if (!code) {
 			unlock();
+			if (t->slow) lose(t->slow);
 			code = t->run(t, s);
 			clock_sleep_until(t->end);
 			lock();
@@ -146,14 +153,32 @@ void stream_destroy(stream *s, bool force) {
 		pthread_cond_signal(&s->wake);
 		while (s->done < s->queued && !s->stop) pthread_cond_wait(&s->idle, &sim.lock);
 	}
-	forget(s);
 	s->stop = true;
 	pthread_cond_broadcast(&s->wake);
 	pthread_cond_broadcast(&sim.changed);
 	unlock();
 	pthread_join(s->thread, NULL);
 	lock();
+	forget(s);
+	pthread_cond_broadcast(&sim.changed);
 	obj_unref(&s->o);
+}
+
+void streams_end(device *d) {
+	for (int i = 0; i < sim.nstreams; i++) {
+		stream *s = sim.streams[i];
+		if (s->o.dev != d) continue;
+		if (!s->o.dead) {
+			sim.left.streams++;
+			stream_destroy(s, true);
+		} else { // another thread is at it, and may wait for work that never ends
+			s->stop = true;
+			pthread_cond_broadcast(&s->wake);
+			pthread_cond_broadcast(&sim.changed);
+			pthread_cond_wait(&sim.changed, &sim.lock);
+		}
+		i = -1; // the list has changed
+	}
 }
 
 static stream *stream_new(device *d) {
@@ -333,9 +358,8 @@ static int32_t task_wait(task *t, stream *s) {
 	bool limited = deadline(t->wait_ns, &ts);
 	int32_t code = 0;
 	lock();
-	uint64_t epoch = sim.hang_epoch;
 	while (t->ev->fired < t->gen && !code) {
-		if (t->ev->o.dead || s->stop || s->o.dev->lost || sim.hang_epoch != epoch)
+		if (t->ev->o.dead || s->stop || s->o.dev->lost)
 			code = E_WAIT;
 		else if (!wait_until(&sim.changed, limited ? &ts : NULL) && t->ev->fired < t->gen)
 			code = E_WAIT;

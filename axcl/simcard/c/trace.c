@@ -13,6 +13,7 @@ void trace_open(void) {
 		config_complain("AXSIM_TRACE: cannot write %s", sim.cfg.trace);
 		return;
 	}
+	setvbuf(sim.trace, NULL, _IOLBF, 0); // what a crashed process did shall be readable
 	fprintf(sim.trace, "# axsim profile=%s clock=%s devices=%d\n", sim.cfg.prof.name, sim.cfg.clock == CLOCK_OFF ? "off" : sim.cfg.clock == CLOCK_REAL ? "real" : "virtual", sim.ndev);
 	fprintf(sim.trace, "# number time_us thread call(operands) = code cost_us\n");
 }

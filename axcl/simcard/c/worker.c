@@ -105,8 +105,8 @@ static int32_t remove_file(const char *src, const char *dst) {
 	return E_WORKER_OPEN;
 }
 
-static int32_t transfer(const char *src, const char *dst, int32_t policy) {
-	char a[PATH_LEN], b[PATH_LEN];
+// Where a transfer reads and writes, or a removal done; with the lock held. *copy says that a copy is to follow.
+static int32_t transfer(const char *src, const char *dst, int32_t policy, char *a, char *b, bool *copy) {
 	bool has_src = src && *src, has_dst = dst && *dst;
 	if (policy < TO_DEVICE || policy > REMOVE) return CODE(SUB_WORKER, ID_ILLEGAL);
 	if (policy == REMOVE) return has_src || has_dst ? remove_file(src, dst) : CODE(SUB_WORKER, ID_NULL);
@@ -114,17 +114,21 @@ static int32_t transfer(const char *src, const char *dst, int32_t policy) {
 	if (!has_src || !has_dst) return E_WORKER_PATH;
 	bool from_card = policy != TO_DEVICE, to_card = policy != TO_HOST;
 	if ((from_card && !card_path(src, a)) || (to_card && !card_path(dst, b))) return E_WORKER_PATH;
-	if (!from_card) snprintf(a, sizeof a, "%s", src);
-	if (!to_card) snprintf(b, sizeof b, "%s", dst);
-	return copy_file(a, b, to_card);
+	if (!from_card) snprintf(a, PATH_LEN, "%s", src);
+	if (!to_card) snprintf(b, PATH_LEN, "%s", dst);
+	*copy = true;
+	return 0;
 }
 
 int32_t axclrtTransferFile(const char *src, const char *dst, int32_t policy) {
 	ENTER(axclrtTransferFile, SUB_WORKER, "src=%s dst=%s policy=%d", src ? src : "NULL", dst ? dst : "NULL", policy);
+	char a[PATH_LEN], b[PATH_LEN];
+	bool copy = false;
 	lock();
 	device *d = call_device(&c);
-	int32_t code = d ? transfer(src, dst, policy) : c.code;
+	int32_t code = d ? transfer(src, dst, policy, a, b, &copy) : c.code;
 	unlock();
+	if (copy) code = copy_file(a, b, policy != TO_HOST);
 	return call_leave(&c, code);
 }
 
@@ -164,6 +168,7 @@ static void child(const char *path, char **argv, int fd) {
 	dup2(fd, 1);
 	if (fd > CHANNEL) close(fd);
 	fcntl(CHANNEL, F_SETFD, 0);
+	for (int i = CHANNEL + 1; i < 1024; i++) close(i); // nothing else of the host's
 	execv(path, argv);
 	_exit(127);
 }

@@ -179,6 +179,16 @@ static void case_devices(void) {
 	CODE_IS(axclrtFree(a), 0x80300581);
 	OK(axclrtSetCurrentContext(one));
 	OK(axclrtFree(a));
+	// the link of one card: the other goes on
+	OK(axclrtSetDevice(l.devices[1]));
+	OK(axsim_configure("fault=Memset:0:lost"));
+	a = dmalloc(8);
+	CODE_IS(axclrtMemset(a, 0, 8), 0x80300181);
+	OK(axclrtSetDevice(l.devices[0]));
+	OK(axclrtFree(dmalloc(8)));
+	CODE_IS(axclrtSetDevice(l.devices[1]), 0x80300181);
+	OK(axclrtRebootDevice(l.devices[1]));
+	OK(axclrtSetDevice(l.devices[1]));
 	OK(axclrtRebootDevice(l.devices[1]));
 	CODE_IS(axclrtRebootDevice(99), 0x80300184);
 	OK(axclrtResetDevice(l.devices[0]));
@@ -794,6 +804,12 @@ static void case_faults(void) {
 	double t = now_ms();
 	OK(axclrtSynchronizeStream(s));
 	CHECK(now_ms() - t >= 29);
+	OK(axsim_configure("fault=MemsetAsync:0:slow:30ms"));
+	t = now_ms();
+	OK(axclrtMemsetAsync(p, 1, 8, s));
+	CHECK(now_ms() - t < 25);
+	OK(axclrtSynchronizeStream(s));
+	CHECK(now_ms() - t >= 29);
 	OK(axsim_configure("fault=MemsetAsync:0:0x8030040c:late"));
 	OK(axclrtMemsetAsync(p, 1, 8, s));
 	CODE_IS(axclrtSynchronizeStream(s), 0x8030040c);
@@ -852,11 +868,34 @@ static void *hanging_call(void *arg) {
 	return NULL;
 }
 
+typedef struct {
+	int32_t id;
+	axcl_handle s;
+} stuck;
+
+static void *stuck_destroy(void *arg) {
+	stuck *k = arg;
+	OK(axclrtSetDevice(k->id));
+	OK(axclrtDestroyStream(k->s));
+	return NULL;
+}
+
 static void case_hang(void) {
 	int32_t id = card("fault=Malloc:0:hang");
 	pthread_t t;
 	if (pthread_create(&t, NULL, hanging_call, &id)) abort();
 	while (axsim_calls("Malloc") == 0) sleep_ms(1);
+	OK(axsim_reset());
+	pthread_join(t, NULL);
+	// a stream that is being destroyed while its work hangs
+	id = card("fault=Memset:0:hang");
+	axcl_handle s;
+	OK(axclrtCreateStream(&s));
+	OK(axclrtMemsetAsync(dmalloc(8), 1, 8, s));
+	stuck k = {id, s};
+	if (pthread_create(&t, NULL, stuck_destroy, &k)) abort();
+	while (axsim_calls("DestroyStream") == 0) sleep_ms(1);
+	sleep_ms(10);
 	OK(axsim_reset());
 	pthread_join(t, NULL);
 	// and a process with a call that hangs can still end
