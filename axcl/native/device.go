@@ -46,7 +46,6 @@ func (d *device) ready() error {
 
 // wrap makes an error of what C recorded, and abandons the card where it must.
 func (d *device) wrap(rc C.int, path string) error {
-	var err error
 	e := &d.c.err
 	switch rc {
 	case C.AXN_OK:
@@ -69,11 +68,13 @@ func (d *device) wrap(rc C.int, path string) error {
 		x.Kind, x.Note = axcl.ErrLost, "the card is gone from the PCIe bus"
 		d.c.lost = true
 	}
-	err = x
-	if bool(d.c.lost) && d.lost == nil {
-		d.lost = err
+	if bool(d.c.lost) && !axcl.Fatal(x) {
+		x.Kind = axcl.ErrLost
 	}
-	return err
+	if bool(d.c.lost) && d.lost == nil {
+		d.lost = x
+	}
+	return x
 }
 
 // fatal is C's view of a code, which axcl.Fatal must share.

@@ -70,9 +70,12 @@ int axn_detach(axn_card *c) {
     return rc ? rc : c->lib->provider->detach(c);
 }
 
+// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost.
 int axn_drain(axn_card *c, int32_t ms) {
     int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->sync(c, ms);
+    if (rc || !(rc = c->lib->provider->sync(c, ms))) return rc;
+    c->lost = true;
+    return rc;
 }
 
 int axn_list(axn_card *c, axcl_device_list *list) {
