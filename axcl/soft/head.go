@@ -61,7 +61,7 @@ func (h *head) run(n int, in func(r int) []uint16) {
 		}
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {
-		h.pool.run((h.Out+h.step-1)/h.step, h.product)
+		h.pool.each((h.Out+h.step-1)/h.step, h.step*h.Hidden*n, h.product)
 	}
 	if h.Flags&axmodel.FlagF32 == 0 { // bf16 at the border, before the largest is looked for
 		y := h.y[:n*h.out()]

@@ -103,17 +103,6 @@ func newEngine(p *pool, s size) *engine {
 	return e
 }
 
-// each runs a phase over the call's rows; for little work the caller does it alone, since waking a worker costs more.
-func (e *engine) each(count, work int, task func(worker, i int)) {
-	if count*work < 1<<14 {
-		for i := range count {
-			task(0, i)
-		}
-		return
-	}
-	e.pool.run(count, task)
-}
-
 // multiply runs products side by side.
 func (e *engine) multiply(ps ...product) {
 	total, work := 0, 0
@@ -125,7 +114,7 @@ func (e *engine) multiply(ps ...product) {
 		work += p.w.rows * p.w.cols
 		e.products = append(e.products, p)
 	}
-	e.each(total, work*e.n/total+1, e.blocks)
+	e.pool.each(total, work*e.n/total+1, e.blocks)
 }
 
 func (e *engine) doBlock(_, i int) {
@@ -161,16 +150,16 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 		}
 		r.filled = true
 	}
-	e.each(n, h, e.norm1)
+	e.pool.each(n, h, e.norm1)
 	e.multiply(product{w: &l.q, dst: e.q, src: e.a}, product{w: &l.k, dst: e.k, src: e.a}, product{w: &l.v, dst: e.v, src: e.a})
-	e.each(n, l.Heads*l.HeadDim, e.rows)
-	e.each(n*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/n), e.attend)
+	e.pool.each(n, l.Heads*l.HeadDim, e.rows)
+	e.pool.each(n*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/n), e.attend)
 	e.multiply(product{w: &l.o, dst: e.a, src: e.att})
-	e.each(n, h, e.residual)
+	e.pool.each(n, h, e.residual)
 	e.multiply(product{w: &l.gate, dst: e.gate, src: e.a}, product{w: &l.up, dst: e.up, src: e.a})
-	e.each(n, l.Intermediate*4, e.active)
+	e.pool.each(n, l.Intermediate*4, e.active)
 	e.multiply(product{w: &l.down, dst: e.a, src: e.gate})
-	e.each(n, h, e.finish)
+	e.pool.each(n, h, e.finish)
 	for i, v := range e.x[:n*h] {
 		out[i] = axcl.BFloat16(v)
 	}

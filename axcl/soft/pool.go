@@ -58,5 +58,16 @@ func (p *pool) run(count int, task func(worker, i int)) {
 	p.done.Wait()
 }
 
+// each is run for tasks of about work multiplications each: for little work the caller does it alone, since waking a worker costs more.
+func (p *pool) each(count, work int, task func(worker, i int)) {
+	if count*work < 1<<16 {
+		for i := range count {
+			task(0, i)
+		}
+		return
+	}
+	p.run(count, task)
+}
+
 // close ends the workers; the pool must be idle.
 func (p *pool) close() { close(p.wake) }
