@@ -191,13 +191,13 @@ func (p *plan) findTemplate() {
 	if p.t.has(dir) {
 		dir = path.Dir(dir)
 	}
-	for _, file := range []string{"chat_template.jinja", "chat_template.json", "tokenizer_config.json"} {
+	for _, file := range []string{"chat_template.jinja", "chat_template.json", "tokenizer_config.json", "special_tokens_map.json"} {
 		for _, d := range []string{dir, p.base, path.Dir(p.template), "."} {
 			if name := path.Join(d, file); p.t.has(name) {
-				if file == "tokenizer_config.json" || p.chatTemplate == "" {
+				if tokens := file == "tokenizer_config.json" || file == "special_tokens_map.json"; tokens || p.chatTemplate == "" {
 					p.extra = append(p.extra, name)
 				}
-				if p.chatTemplate == "" {
+				if p.chatTemplate == "" && file != "special_tokens_map.json" {
 					p.chatTemplate = name
 				}
 				break

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -23,6 +24,7 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4, vocabulary 20, cache 31, chunks of 8.
@@ -399,6 +401,66 @@ func TestSampling(t *testing.T) {
 			t.Errorf("stops %v", p.Stops)
 		}
 	}
+}
+
+// The template is found in each place that packages keep it, with the tokens it may print.
+func TestTemplates(t *testing.T) {
+	const src = "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+	quoted, err := json.Marshal(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range map[string]map[string]string{
+		"a file":            {"chat_template.jinja": src, "tokenizer_config.json": `{"bos_token": "<s>", "chat_template": "not this"}`},
+		"a JSON file":       {"chat_template.json": `{"chat_template": ` + string(quoted) + `}`, "special_tokens_map.json": `{"bos_token": "<s>"}`},
+		"tokenizer_config":  {"tokenizer_config.json": `{"bos_token": {"content": "<s>", "lstrip": false}, "chat_template": ` + string(quoted) + `}`},
+		"one of several":    {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "tool_use", "template": "not this"}, {"name": "default", "template": ` + string(quoted) + `}]}`},
+		"no default at all": {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "rag", "template": ` + string(quoted) + `}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.vendor("", "qwen3_p128_l%d_together.axmodel", 1, "qwen3_post.axmodel")
+			b.write("tok/tokenizer.json", []byte("{}"))
+			for f, text := range files {
+				b.write("tok/"+f, []byte(text))
+			}
+			p := b.open()
+			tpl, err := p.Template()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces, err := tpl.Render(chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			for _, q := range pieces {
+				text.WriteString(q.Text)
+			}
+			if text.String() != "<s>[user]hi" || tpl.Source() != src {
+				t.Errorf("%q from %q", text.String(), tpl.Source())
+			}
+			for f := range files {
+				if !slices.Contains(p.Files(), "tok/"+f) {
+					t.Errorf("%s is not one of the package's files %v", f, p.Files())
+				}
+			}
+		})
+	}
+	t.Run("bad", func(t *testing.T) {
+		b := newBench(t)
+		b.vendor("", "qwen3_p128_l%d_together.axmodel", 1, "qwen3_post.axmodel")
+		b.write("tokenizer.json", []byte("{}"))
+		b.write("chat_template.jinja", []byte("{% for x in %}"))
+		p := b.open()
+		var e *models.Error
+		if _, err := p.Template(); !errors.As(err, &e) || !strings.Contains(err.Error(), "chat_template.jinja") {
+			t.Errorf("%v", err)
+		}
+		if !slices.Equal(p.Capabilities(), []string{"completion"}) {
+			t.Errorf("capabilities %v", p.Capabilities())
+		}
+	})
 }
 
 // A folder of a Hugging Face cache, where files are links beside the snapshot, opens at the repository's level.

@@ -1,8 +1,11 @@
 package models
 
 import (
-	"errors"
+	"cmp"
+	"encoding/json"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -56,7 +59,104 @@ func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return p.tok, p.tokErr
 }
 
-// Template is the package's chat template, loaded once.
+// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type.
 func (p *Package) Template() (chat.Template, error) {
-	return nil, errors.New("models: templates are not wired")
+	p.tplOnce.Do(func() {
+		if p.tpl, p.tplErr = p.loadTemplate(); p.tplErr != nil {
+			p.tpl = nil
+		}
+	})
+	return p.tpl, p.tplErr
+}
+
+func (p *Package) loadTemplate() (chat.Template, error) {
+	src, o, err := p.templateSource()
+	if err != nil {
+		return nil, err
+	}
+	if src == "" {
+		return nil, &Error{Path: p.p.t.where("."), What: "no chat template", Fix: "put the model's chat_template.jinja beside its tokenizer", Err: ErrMissing}
+	}
+	tpl, err := chat.NewJinja(src, p.p.chatTemplate, o)
+	if err != nil {
+		return nil, &Error{Path: p.p.t.where(p.p.chatTemplate), What: err.Error(), Fix: "correct the template, or remove it to use the built-in one", Err: err}
+	}
+	return tpl, nil
+}
+
+// templateSource reads the template's text and the tokens it may print; the text is empty when the package ships none.
+func (p *Package) templateSource() (src string, o chat.JinjaOptions, err error) {
+	t := p.p.t
+	name := p.p.chatTemplate
+	if strings.HasSuffix(name, ".jinja") {
+		data, err := t.read(name, maxText)
+		if err != nil {
+			return "", o, err
+		}
+		src = string(data)
+	}
+	for _, file := range []string{name, p.beside("tokenizer_config.json"), p.beside("special_tokens_map.json")} {
+		if file == "" || !strings.HasSuffix(file, ".json") || !t.has(file) {
+			continue
+		}
+		c, err := p.p.object(file)
+		if err != nil {
+			return "", o, err
+		}
+		if src == "" {
+			src = templateOf(c)
+		}
+		o.BOS, o.EOS = cmp.Or(o.BOS, tokenOf(c, "bos_token")), cmp.Or(o.EOS, tokenOf(c, "eos_token"))
+	}
+	return src, o, nil
+}
+
+// beside names a file in the tokenizer's folder.
+func (p *Package) beside(file string) string {
+	dir := p.p.tokenizer
+	if dir == "" {
+		return ""
+	}
+	if p.p.t.has(dir) {
+		dir = path.Dir(dir)
+	}
+	return path.Join(dir, file)
+}
+
+// templateOf reads chat_template: a text, or several with names, of which the default one is meant.
+func templateOf(o object) string {
+	v, ok := o.get("chat_template")
+	if !ok {
+		return ""
+	}
+	var one string
+	if json.Unmarshal(v, &one) == nil {
+		return one
+	}
+	var many []struct {
+		Name     string `json:"name"`
+		Template string `json:"template"`
+	}
+	if json.Unmarshal(v, &many) != nil || len(many) == 0 {
+		return ""
+	}
+	for _, t := range many {
+		if t.Name == "default" {
+			return t.Template
+		}
+	}
+	return many[0].Template
+}
+
+// tokenOf reads a token that is a text, or an object that holds one.
+func tokenOf(o object, key string) string {
+	if s := o.sub(key).str("content"); s != "" {
+		return s
+	}
+	v, ok := o.get(key)
+	var s string
+	if !ok || json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
 }
