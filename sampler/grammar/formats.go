@@ -5,25 +5,25 @@ import "sync"
 // Formats of strings, as expressions in Go's syntax for the whole text. Where a format has odd corners (leap seconds,
 // quoted mail addresses) they are in, so that what a validator takes can be generated, but nothing is that it might not take.
 var formatSources = map[string]string{
-	"date":          date,
-	"time":          time,
-	"date-time":     `(?:` + date + `)[Tt](?:` + time + `)`,
+	"date":          fullDate,
+	"time":          fullTime,
+	"date-time":     `(?:` + fullDate + `)[Tt](?:` + fullTime + `)`,
 	"duration":      `P(?:[0-9]{1,6}W|(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)(?:T` + clock + `)?|T` + clock + `)`,
 	"uuid":          `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
 	"ipv4":          ipv4,
 	"ipv6":          ipv6,
 	"hostname":      hostname,
-	"email":         `(?:` + atom + `{1,64}(?:\.` + atom + `{1,32}){0,3}|"(?:[ !#-\[\]-~]){1,60}")@(?:` + domain + `|\[(?:` + ipv4 + `)\]|\[IPv6:(?:` + ipv6 + `)\])`,
+	"email":         `(?:` + atom + `+(?:\.` + atom + `+)*|"[ !#-?A-\[\]-~]+")@(?:` + hostname + `|\[(?:` + ipv4 + `)\]|\[IPv6:(?:` + ipv6 + `)\])`,
 	"uri":           uri,
 	"json-pointer":  `(?:/(?:[^~/]|~[01])*)*`,
-	"uri-reference": `(?:` + uri + `)|(?:` + path + `)(?:\?` + query + `)?(?:#` + query + `)?`,
+	"uri-reference": `(?:` + uri + `)|(?:` + path + `)?(?:\?` + query + `)?(?:#` + query + `)?`,
 }
 
 const (
-	date = `(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))` +
+	fullDate = `(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))` +
 		`|(?:(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`
 	fraction = `(?:\.[0-9]{1,9})?`
-	time     = `(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` + fraction + `(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))|23:59:60` + fraction + `[Zz]`
+	fullTime = `(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` + fraction + `(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))|23:59:60` + fraction + `[Zz]`
 	clock    = `(?:[0-9]{1,6}H(?:[0-9]{1,6}M(?:[0-9]{1,6}S)?)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)`
 	octet    = `(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])`
 	ipv4     = octet + `(?:\.` + octet + `){3}`
@@ -39,15 +39,16 @@ const (
 		`|(?:(?:` + h16 + `:){0,5}` + h16 + `)?::` + h16 +
 		`|(?:(?:` + h16 + `:){0,6}` + h16 + `)?::`
 	// No label has hyphens third and fourth: what such a label means depends on who reads it.
-	label    = `[a-zA-Z0-9](?:[a-zA-Z0-9]|[a-zA-Z0-9-][a-zA-Z0-9](?:[a-zA-Z0-9-]{0,59}[a-zA-Z0-9])?)?`
-	hostname = label + `(?:\.` + label + `){0,3}`
-	domain   = label + `(?:\.` + label + `){0,3}`
+	labelHead = `[a-zA-Z0-9](?:[a-zA-Z0-9]|[a-zA-Z0-9-][a-zA-Z0-9](?:[a-zA-Z0-9-]`
+	labelTail = `[a-zA-Z0-9])?)?`
+	// All labels but the last are shorter than they might be, so that six of them stay below 253 characters.
+	hostname = `(?:` + labelHead + `{0,27}` + labelTail + `\.){0,5}` + labelHead + `{0,59}` + labelTail
 	atom     = "[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]"
 	escaped  = `%[0-9a-fA-F]{2}`
 	segment  = `(?:[a-zA-Z0-9._~!$&'()*+,;=@-]|` + escaped + `)`
 	path     = `/?` + segment + `+(?:/` + segment + `*)*`
 	query    = `(?:[a-zA-Z0-9._~!$&'()*+,;=:@/?-]|` + escaped + `)*`
-	uri      = `[a-zA-Z][a-zA-Z0-9+.-]*:(?://` + hostname + `(?::[0-9]{1,4})?(?:/(?:` + segment + `|:)*)*|` + path + `)(?:\?` + query + `)?(?:#` + query + `)?`
+	uri      = `[a-zA-Z][a-zA-Z0-9+.-]*:(?://` + hostname + `(?::[0-9]{1,4})?(?:/(?:` + segment + `|:)*)*|/?(?:` + segment + `|:)+(?:/(?:` + segment + `|:)*)*)(?:\?` + query + `)?(?:#` + query + `)?`
 )
 
 // Formats that say nothing a text could be held to: descriptions of what the string is for.
@@ -80,6 +81,9 @@ func stringFormat(name string) (*runes, bool) {
 	d := formats.m[name]
 	if d == nil {
 		d = whole(source)
+		if name == "email" {
+			d, _ = d.and(whole(`[^@]{1,64}@[^@]+`)) // constants: it is not too large
+		}
 		formats.m[name] = d
 	}
 	return d, true

@@ -118,22 +118,19 @@ func (c *counter) step(s int32, b byte) int32 {
 	return countBase + n*width + sub
 }
 
-// key maps states that differ only in characters no token could use up to one.
-func (c *counter) key(s int32) maskKey {
+// key maps states that differ only in how many characters are left, and that by more than the longest token has, to one.
+func (c *counter) key(s, longest int32) maskKey {
 	if s < countBase {
-		return maskKey{c.chars, -1 - s, min(c.min, maxToken)<<13 | min(c.max+1, maxToken)}
+		return maskKey{c.chars, -1 - s, min(c.min, longest)<<13 | min(c.max+1, longest)}
 	}
 	width := int32(len(c.chars.accept))
 	n, sub := (s-countBase)/width, (s-countBase)%width
-	left := int32(0)
+	left := longest // without a maximum it is as if there were more than enough
 	if c.max >= 0 {
-		left = 1 + min(c.max-n, countClip)
+		left = min(c.max-n, longest)
 	}
-	return maskKey{c.chars, sub, min(max(c.min-n, 0), countClip)<<13 | left}
+	return maskKey{c.chars, sub, min(max(c.min-n, 0), longest)<<13 | left}
 }
-
-// countClip is more characters than a token is taken to have. Longer tokens exist (runs of blanks): up to maxToken.
-const countClip = maxToken
 
 // nfa is a frame under construction.
 type nfa struct {

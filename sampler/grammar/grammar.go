@@ -221,30 +221,12 @@ func Thinking(end string, g *Grammar) (*Grammar, error) {
 	}
 	p := &program{}
 	root, free := p.add("root"), p.add("thinking")
-	// The automaton of Knuth, Morris and Pratt: state i has read i bytes of the tag.
 	n := free.nfa
-	states := []int32{0}
-	for range len(end) - 1 {
-		states = append(states, n.state())
-	}
-	states = append(states, n.end)
-	for i := range len(end) {
-		for b := range control {
-			switch {
-			case byte(b) == end[i]:
-				n.edge(states[i], byte(b), byte(b), states[i+1])
-			default:
-				k := i
-				for k > 0 && end[k] != byte(b) {
-					k = border(end[:k])
-				}
-				if end[k] == byte(b) {
-					k++
-				}
-				n.edge(states[i], byte(b), byte(b), states[k])
-			}
+	n.until(end)
+	for i := range n.states {
+		if int32(i) != n.end { // the tag as one control token, wherever the text stands
+			n.eps(n.text(int32(i), string([]byte{control})+end), n.end)
 		}
-		n.eps(n.text(states[i], string([]byte{control})+end), n.end)
 	}
 	n = root.nfa
 	gap := n.then(0, free)
@@ -259,14 +241,4 @@ func Thinking(end string, g *Grammar) (*Grammar, error) {
 		return nil, &Error{Msg: err.Error()}
 	}
 	return &Grammar{root: root, depth: g.depth + 1}, nil
-}
-
-// border is the length of the longest proper start of s that is also its end.
-func border(s string) int {
-	for n := len(s) - 1; n > 0; n-- {
-		if s[:n] == s[len(s)-n:] {
-			return n
-		}
-	}
-	return 0
 }

@@ -321,12 +321,17 @@ func (m *Matcher) fill(bits []uint64, k kernel) {
 func (m *Matcher) local(k kernel) *mask {
 	cache, key := m.own, maskKey{f: k.f, a: k.s}
 	if k.f.count != nil {
-		cache, key = &m.t.masks, k.f.count.key(k.s)
+		cache, key = &m.t.masks, k.f.count.key(k.s, m.t.most)
 	} else if k.f.shared {
 		cache = &m.t.masks
 	}
 	if have := cache.get(key); have != nil {
 		return have
+	}
+	if k.f.count != nil && k.s >= countBase && key.a == 0 {
+		out := m.t.bounded(k.f.count.chars, key.b>>13, key.b&(1<<13-1))
+		cache.put(key, out)
+		return out
 	}
 	out := &mask{dense: make([]uint64, (m.t.vocab+63)/64)}
 	k.up = -1
@@ -381,15 +386,15 @@ func (m *Matcher) walk(k kernel, from, to int32, bits []uint64, exits *[]int32) 
 		}
 		m.sets = m.sets[:mark.sets]
 		b := t.char[n]
-		if k := m.sets[start]; mark.sets-start == 1 && k.f.count == nil && len(k.f.calls[k.s]) == 0 && !k.f.accept[k.s] {
-			// The common case, inside a string or a word: one table look-up.
-			to := k.f.next[k.s*k.f.width+int32(k.f.class[b])]
-			if to == dead || m.depthOf(k.up)+k.f.need[to] > m.limit {
+		if k := m.sets[start]; mark.sets-start == 1 && len(k.f.callsAt(k.s)) == 0 && !k.f.accepts(k.s) {
+			// The common case, inside a string or a word: no call, no return, one look-up.
+			to := k.f.step(k.s, b)
+			if to == dead || m.depthOf(k.up)+k.f.needs(to) > m.limit {
 				n = t.end[n]
 				continue
 			}
+			m.deep = max(m.deep, m.depthOf(k.up)+k.f.needs(to))
 			k.s = to
-			m.deep = max(m.deep, m.depthOf(k.up)+k.f.need[to])
 			m.sets = append(m.sets, k)
 		} else {
 			m.seen = m.seen[:0]

@@ -191,6 +191,7 @@ func (c *compiler) document(v *value) (*schema, error) {
 	root := &schema{v: v, ptr: "#", base: &url.URL{}}
 	root.root = root
 	c.known[v] = root
+	c.ids = map[string]*schema{} // a tool's anchors are its own
 	return root, c.index(root)
 }
 
@@ -350,14 +351,22 @@ func (c *compiler) grammar(root *schema) (*Grammar, error) {
 	return c.link(top, root)
 }
 
-// link fills the frames still to be filled and finishes the program whose root frame is top.
-func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
+// drain fills the frames that were asked for.
+func (c *compiler) drain() error {
 	for len(c.work) > 0 {
 		t := c.work[len(c.work)-1]
 		c.work = c.work[:len(c.work)-1]
 		if err := c.fill(t.f, t.set); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// link fills the frames still to be filled and finishes the program whose root frame is top.
+func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
+	if err := c.drain(); err != nil {
+		return nil, err
 	}
 	if err := c.finish(); err != nil {
 		return nil, &Error{Msg: err.Error()}

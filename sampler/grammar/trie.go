@@ -24,13 +24,15 @@ type Trie struct {
 	vocab int
 	eos   []int32
 	// The nodes in depth-first order, children by byte: skipping a subtree is one jump, walking it one loop.
-	char  []byte
-	depth []uint16
-	end   []int32 // the node behind the subtree
-	from  []int32 // ids[from[n]:from[n+1]] are the tokens that end at node n
-	ids   []int32
-	words [][]byte // by id; nil for what is not in the trie
-	masks maskCache
+	char    []byte
+	depth   []uint16
+	end     []int32 // the node behind the subtree
+	from    []int32 // ids[from[n]:from[n+1]] are the tokens that end at node n
+	ids     []int32
+	words   [][]byte // by id; nil for what is not in the trie
+	most    int32    // more characters than any token has
+	masks   maskCache
+	strings contents
 }
 
 // maxToken keeps depths in a uint16; no tokenizer comes near.
@@ -80,6 +82,7 @@ func NewTrie(v Vocabulary) *Trie {
 			t.from = append(t.from, int32(len(t.ids)))
 		}
 		t.ids = append(t.ids, id)
+		t.most = max(t.most, int32(len(w))+1)
 		last = w
 	}
 	for _, n := range path {

@@ -1,0 +1,260 @@
+package grammar
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Tool is a function that may be called. Parameters is the JSON schema of its arguments; empty: any object.
+type Tool struct {
+	Name       string
+	Parameters []byte
+}
+
+// ToolCalls is the grammar of an answer that is a call of one of the tools, or with many set one call or several, in the
+// format of the family (see chat.Families): for tool_choice required. Errors are [Schema]'s, Where beginning with the
+// tool's name, and one for a family that has no format for calls.
+func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
+	if len(tools) == 0 {
+		return nil, &Error{Msg: "a call is required and no tool is offered"}
+	}
+	c := newCompiler()
+	top := c.program.add("root")
+	n := top.nfa
+	start, end := n.state(), n.state()
+	n.eps(0, start)
+	for _, t := range tools {
+		if t.Name == "" || strings.ContainsAny(t.Name, "<>\x00\n") {
+			return nil, &Error{Msg: "a tool's name is empty or holds <, > or a line end"}
+		}
+		params := &value{kind: kindObject}
+		if len(t.Parameters) > 0 && string(t.Parameters) != "null" {
+			var err error
+			if params, err = parseJSON(t.Parameters); err != nil {
+				return nil, &Error{Where: "tool " + t.Name, Msg: err.Error()}
+			}
+		}
+		root, err := c.document(params)
+		var set []*schema
+		if err == nil {
+			set = []*schema{root, c.sub(root, "", &value{kind: kindObject, keys: []string{"type"}, items: []*value{{kind: kindString, text: "object"}}})}
+			err = c.toolCall(n, start, end, family, t.Name, set)
+		}
+		if err == nil {
+			// Fill the tool's frames now, while an error can still be said to be in this tool.
+			err = c.drain()
+		}
+		if err != nil {
+			var own *Error
+			if errors.As(err, &own) {
+				own.Where = "tool " + t.Name + ": " + own.Where
+			}
+			return nil, err
+		}
+	}
+	n.eps(end, n.end)
+	if many {
+		between := "\n"
+		if family == "llama3" || family == "gemma" {
+			between = "; "
+		}
+		n.eps(n.text(end, between), start)
+	}
+	return c.link(top, &schema{ptr: "tools"})
+}
+
+// toolCall adds a call of one tool between two states.
+func (c *compiler) toolCall(n *nfa, from, to int32, family, name string, set []*schema) error {
+	object := func(from int32, key string) (int32, error) {
+		f, err := c.frame(set)
+		if err != nil {
+			return 0, err
+		}
+		at := n.then(n.text(n.then(n.text(from, `{"name":`), c.b.space), `"`+canonical(name)+`"`), c.b.space)
+		at = n.then(n.text(n.then(n.text(at, `,`), c.b.space), `"`+key+`":`), c.b.space)
+		return n.text(n.then(n.then(at, f), c.b.space), "}"), nil
+	}
+	switch family {
+	case "qwen3", "hermes", "qwen2.5", "qwen2", "smollm3", "minicpm":
+		at, err := object(n.text(n.tag(from, "<tool_call>"), "\n"), "arguments")
+		if err != nil {
+			return err
+		}
+		n.eps(n.tag(n.text(at, "\n"), "</tool_call>"), to)
+	case "qwen3-coder", "qwen3.5":
+		alts, err := c.alternatives(set)
+		if err != nil {
+			return err
+		}
+		open := n.text(n.tag(from, "<tool_call>"), "\n<function="+name+">\n")
+		closing := n.state()
+		for _, a := range alts {
+			if a.finite {
+				return set[0].err("enum", "cannot be honoured for the arguments of a tool in this family's format")
+			}
+			if err := c.parameters(n, open, closing, a.leaves); err != nil {
+				return err
+			}
+		}
+		n.eps(n.tag(n.text(closing, "</function>\n"), "</tool_call>"), to)
+	case "llama3", "llama3-json", "gemma", "gemma3":
+		at, err := object(from, "parameters")
+		if err != nil {
+			return err
+		}
+		n.eps(at, to)
+	default:
+		return &Error{Msg: "models of the family " + family + " have no format for tool calls that could be required"}
+	}
+	return nil
+}
+
+// tag adds text that some vocabularies have as a control token.
+func (n *nfa) tag(from int32, text string) int32 {
+	to := n.text(from, text)
+	n.eps(n.text(from, string([]byte{control})+text), to)
+	return to
+}
+
+const endOfParameter = "\n</parameter>\n"
+
+// parameters adds Qwen3-Coder's <parameter=name> elements: strings stand as they are, anything else as JSON. Only named
+// properties can be written so.
+func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema) error {
+	o, err := c.object(leaves)
+	if err != nil {
+		return err
+	}
+	if o.none {
+		return nil
+	}
+	if o.lo > 1 || o.hi >= 0 {
+		return leaves[0].err("maxProperties", "cannot be honoured in this family's format")
+	}
+	at := from
+	for _, m := range o.members {
+		next := n.state()
+		in := n.text(at, "<parameter="+m.name+">\n")
+		if err := c.parameter(n, in, next, m.set); err != nil {
+			return err
+		}
+		if !m.required {
+			n.eps(at, next)
+		}
+		at = next
+	}
+	n.eps(at, to)
+	return nil
+}
+
+func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
+	alts, err := c.alternatives(set)
+	if err != nil {
+		return err
+	}
+	for _, a := range alts {
+		if a.finite {
+			for _, v := range a.values {
+				if v.kind == kindString && !strings.Contains(v.text, endOfParameter) {
+					n.eps(n.text(n.text(from, v.text), endOfParameter), to)
+				} else if v.kind != kindString {
+					n.eps(n.text(c.literal(n, from, v), endOfParameter), to)
+				}
+			}
+			continue
+		}
+		if a.kinds&kindString != 0 {
+			d, lo, hi, err := c.text(a.leaves)
+			if err != nil {
+				return err
+			}
+			if d == nil && lo == 0 && hi < 0 {
+				n.call(from, c.until(endOfParameter), to)
+			} else {
+				if d == nil {
+					if d, err = textLength(lo, hi); err != nil {
+						return a.leaves[0].err("maxLength", "%v", err)
+					}
+				}
+				open, err := compileRegex(`\n</parameter>\n`, true)
+				if err == nil {
+					d, err = d.and(open.not())
+				}
+				if err != nil {
+					return a.leaves[0].err("pattern", "%v", err)
+				}
+				n.eps(n.text(n.embed(from, d, writeUTF8), endOfParameter), to)
+			}
+		}
+		if rest := a.kinds &^ kindString; rest != 0 {
+			types := &value{kind: kindArray}
+			for name, k := range kindNames {
+				if k != kindString && (rest&k == k || k == kindInteger && rest&kindInteger != 0) {
+					types.items = append(types.items, &value{kind: kindString, text: name})
+				}
+			}
+			slices.SortFunc(types.items, func(a, b *value) int { return strings.Compare(a.text, b.text) })
+			owner := a.owner(set)
+			f, err := c.frame(append(slices.Clone(a.leaves), c.sub(owner, "", &value{kind: kindObject, keys: []string{"type"}, items: []*value{types}})))
+			if err != nil {
+				return err
+			}
+			n.eps(n.text(n.then(from, f), endOfParameter), to)
+		}
+	}
+	return nil
+}
+
+// owner is a schema to name in errors about a.
+func (a alternative) owner(set []*schema) *schema {
+	if len(a.leaves) > 0 {
+		return a.leaves[0]
+	}
+	if len(set) > 0 {
+		return set[0]
+	}
+	return &schema{v: &value{kind: kindObject}, ptr: "#"}
+}
+
+// until is the frame of any text up to and with the first end.
+func (c *compiler) until(end string) *frame {
+	if f := c.frames["until "+end]; f != nil {
+		return f
+	}
+	f := c.program.add("text")
+	f.nfa.until(end)
+	c.frames["until "+end] = f
+	return f
+}
+
+// until fills n with the automaton of Knuth, Morris and Pratt: state i has read i bytes of end.
+func (n *nfa) until(end string) {
+	states := []int32{0}
+	for range len(end) - 1 {
+		states = append(states, n.state())
+	}
+	states = append(states, n.end)
+	for i := range len(end) {
+		for b := range control {
+			k := i
+			for k > 0 && end[k] != byte(b) {
+				k = border(end[:k])
+			}
+			if end[k] == byte(b) {
+				k++
+			}
+			n.edge(states[i], byte(b), byte(b), states[k])
+		}
+	}
+}
+
+// border is the length of the longest proper start of s that is also its end.
+func border(s string) int {
+	for n := len(s) - 1; n > 0; n-- {
+		if s[:n] == s[len(s)-n:] {
+			return n
+		}
+	}
+	return 0
+}
