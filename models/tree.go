@@ -209,7 +209,7 @@ func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 		}
 	}
 	if first == "" {
-		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is outside the package", p), Fix: "keep all files of a model in one folder", Err: ErrEscape}
+		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is outside the package", p), Fix: "name the folder that holds all files of the model, perhaps the one above", Err: ErrEscape}
 	}
 	return first, false, nil
 }
