@@ -3,8 +3,11 @@ package modelstest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
@@ -68,4 +71,18 @@ func Big(layers, weights int, seed uint64) map[string]Content {
 		"filename_tokens_embed": "model.embed_tokens.weight.bfloat16.bin", "tokens_embed_num": vocab, "tokens_embed_size": hidden})
 	out["config.json"] = bytes.NewReader(config)
 	return out
+}
+
+// WriteContent writes a file of a package into dir, with the folders it needs.
+func WriteContent(dir, name string, c Content) error {
+	full := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(full)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, io.NewSectionReader(c, 0, c.Size()))
+	return errors.Join(err, f.Close())
 }
