@@ -122,8 +122,13 @@ func (w *wire) text(f field, limit int) (string, error) {
 	if f.kind != 2 || f.end-f.at > int64(limit) {
 		return "", errorf("is no .axmodel, or is damaged: the text at byte %d is %d bytes long", f.at, f.end-f.at)
 	}
-	b := make([]byte, f.end-f.at)
-	if n, err := w.r.ReadAt(b, f.at); n < len(b) {
+	n := int(f.end - f.at)
+	if n <= len(w.store) {
+		b, err := w.bytesAt(f.at, n)
+		return string(b), err
+	}
+	b := make([]byte, n)
+	if got, err := w.r.ReadAt(b, f.at); got < n {
 		return "", &Error{What: fmt.Sprintf("cannot read at %d: %v", f.at, err), Err: err}
 	}
 	return string(b), nil
