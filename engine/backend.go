@@ -131,6 +131,7 @@ func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 func (b *cardBackend) Stats() Stats {
 	b.m.mu.Lock()
 	st := b.m.stats
+	st.Queued = len(b.m.queue)
 	st.Passes = map[string]uint64{}
 	for k, v := range b.m.stats.Passes {
 		st.Passes[k] = v

@@ -34,6 +34,8 @@ type Card struct {
 	dev   axcl.Device // the worker's
 	wake  chan struct{}
 	done  chan struct{} // closed when the worker has returned
+	dead  chan struct{} // closed when err is set
+	hot   bool          // the worker's: too hot to begin anything new
 	began atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
 	allow atomic.Int64  // how long it may take
 
@@ -48,7 +50,7 @@ type Card struct {
 // OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen.
 // Errors: what open gives (axcl.ErrNoDevice and others).
 func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
-	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{})}
 	if c.o.Watch <= 0 {
 		c.o.Watch = 10 * time.Second
 	}
@@ -97,24 +99,23 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	select {
 	case err := <-res:
 		return err
-	case <-c.done:
+	case <-c.dead:
 	case <-ctx.Done():
 		if !began.Swap(true) {
 			return ctx.Err()
 		}
-	}
-	select {
-	case err := <-res:
-		return err
-	case <-c.done:
 		select {
 		case err := <-res:
 			return err
-		default:
+		case <-c.dead:
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.err
+	}
+	// The worker may be stuck in the library for good: an answer that is there is taken, none is waited for.
+	select {
+	case err := <-res:
+		return err
+	default:
+		return c.Err()
 	}
 }
 
@@ -132,14 +133,38 @@ func (c *Card) Err() error {
 	return c.err
 }
 
-func (c *Card) refresh() {
+// A card at hotAt takes no new sequence until it is at coolAt; it resets itself at 120 °C.
+const hotAt, coolAt = 100, 90
+
+// refresh reads the card's state. The error is one that the card does not survive.
+func (c *Card) refresh() error {
+	c.enter(c.o.Watch)
 	info, err := c.dev.Info()
+	c.exit()
+	if err != nil {
+		if axcl.Fatal(err) {
+			return err
+		}
+		return nil
+	}
+	if c.hot {
+		c.hot = info.Temperature > coolAt
+	} else {
+		c.hot = info.Temperature >= hotAt
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err == nil {
-		c.info = info
-	}
+	c.info = info
+	return nil
 }
+
+// enter and exit frame a call into the library for the watchdog: it may take so long.
+func (c *Card) enter(limit time.Duration) {
+	c.allow.Store(int64(limit))
+	c.began.Store(int64(time.Since(c.start)) + 1)
+}
+
+func (c *Card) exit() { c.began.Store(0) }
 
 // infoEvery is how old Info may get.
 const infoEvery = 5 * time.Second
@@ -155,10 +180,15 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		return
 	}
 	c.dev, c.why = dev, why
-	c.refresh()
+	if err := c.refresh(); err != nil {
+		_ = dev.Close()
+		opened <- err
+		return
+	}
 	opened <- nil
 	tick := time.NewTicker(infoEvery)
 	defer tick.Stop()
+	due := false
 	for turn := 0; ; turn++ {
 		c.mu.Lock()
 		todo := c.todo
@@ -176,8 +206,16 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		}
 		select {
 		case <-tick.C:
-			c.refresh()
+			due = true
 		default:
+		}
+		if due {
+			due = false
+			if err := c.refresh(); err != nil {
+				c.lose(err)
+				_ = c.dev.Close()
+				return
+			}
 		}
 		worked := len(todo) > 0
 		for i := range models {
@@ -198,17 +236,16 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		select {
 		case <-c.wake:
 		case <-tick.C:
-			c.refresh()
+			due = true
 		}
 	}
 }
 
 // run is one pass under the watchdog's eye.
 func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
-	c.allow.Store(int64(max(c.o.Watch, 20*expect)))
-	c.began.Store(int64(time.Since(c.start)) + 1)
+	c.enter(max(c.o.Watch, 20*expect))
 	err := m.Run(p)
-	c.began.Store(0)
+	c.exit()
 	if c.Err() != nil && err == nil {
 		// The watchdog gave up on this very call: the streams have ended.
 		return axcl.ErrLost
@@ -227,7 +264,7 @@ func (c *Card) watch() {
 		case <-tick.C:
 		}
 		if b := c.began.Load(); b != 0 && time.Since(c.start)-time.Duration(b) > time.Duration(c.allow.Load()) {
-			c.lose(fmt.Errorf("engine: a pass did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
+			c.lose(fmt.Errorf("engine: a call did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
 			return
 		}
 	}
@@ -252,6 +289,7 @@ func (c *Card) fail(err error) bool {
 	c.err = err
 	models := c.models
 	c.mu.Unlock()
+	close(c.dead)
 	for _, m := range models {
 		m.fail(err)
 	}

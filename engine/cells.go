@@ -25,6 +25,7 @@ type cells struct {
 	roots  []int32 // first child of each root
 	keys   map[string]int32
 	tick   uint64
+	rungs  []int // cells that the wide shape groups see, ascending: rows below a lower rung make cheaper passes
 }
 
 const none = int32(-1)
@@ -136,15 +137,20 @@ func (c *cells) markBusy() {
 	}
 }
 
-// take appends n rows to out: the lowest consecutive run that is long enough, else the lowest there are, evicting what is needed.
+// take appends n rows to out, evicting what is needed: the lowest free rows, or the lowest consecutive run where that lets no dearer shape
+// group be needed. With low set, rows that wide passes cannot see are the last resort: what is cached below them gives way first.
 // It fails, taking nothing, when that many cannot be had.
-func (c *cells) take(out []int32, n int) ([]int32, bool) {
+func (c *cells) take(out []int32, n int, low bool) ([]int32, bool) {
 	for c.nfree < n {
-		if !c.evict(n - c.nfree) {
+		if !c.evict(n-c.nfree, c.size()) {
 			return out, false
 		}
 	}
-	if at := c.run(n); at >= 0 {
+	if k := len(c.rungs); low && k > 0 {
+		for c.freeBelow(c.rungs[k-1]) < n && c.evict(n, c.rungs[k-1]) {
+		}
+	}
+	if at := c.run(n); at >= 0 && c.rung(at+n) == c.rung(c.nth(n)+1) {
 		for i := range n {
 			out = append(out, c.grab(at+i))
 		}
@@ -157,6 +163,43 @@ func (c *cells) take(out []int32, n int) ([]int32, bool) {
 		}
 	}
 	return out, true
+}
+
+// rung is the first of rungs that covers rows [0, top).
+func (c *cells) rung(top int) int {
+	for i, r := range c.rungs {
+		if top <= r {
+			return i
+		}
+	}
+	return len(c.rungs)
+}
+
+// freeBelow counts the free rows in [0, top).
+func (c *cells) freeBelow(top int) int {
+	n := 0
+	for w := range top / 64 {
+		n += bits.OnesCount64(c.free[w])
+	}
+	if top%64 != 0 {
+		n += bits.OnesCount64(c.free[top/64] & (1<<(top%64) - 1))
+	}
+	return n
+}
+
+// nth is the n-th free row, counted from 1; there must be as many.
+func (c *cells) nth(n int) int {
+	for w, v := range c.free {
+		if k := bits.OnesCount64(v); k < n {
+			n -= k
+			continue
+		}
+		for ; n > 1; n-- {
+			v &= v - 1
+		}
+		return w*64 + bits.TrailingZeros64(v)
+	}
+	return len(c.token)
 }
 
 func (c *cells) grab(i int) int32 {
@@ -241,10 +284,10 @@ func (c *cells) drop(n int32) {
 	c.give(n)
 }
 
-// evict frees at least one and about need rows: from the longest unused leaf up its branch.
-func (c *cells) evict(need int) bool {
+// evict frees at least one and about need rows: from the longest unused leaf in [0, below) up its branch.
+func (c *cells) evict(need, below int) bool {
 	oldest := none
-	for i := range c.state {
+	for i := range c.state[:below] {
 		if c.state[i] == cellNode && c.child[i] == none && c.refs[i] == 0 && (oldest == none || c.used[i] < c.used[oldest]) {
 			oldest = int32(i)
 		}
@@ -253,17 +296,22 @@ func (c *cells) evict(need int) bool {
 		return false
 	}
 	// Some more than asked for, so that a full cache is not searched for every token.
-	for n := max(need, 32); n > 0 && oldest >= 0 && c.child[oldest] == none && c.refs[oldest] == 0; n-- {
-		up := c.parent[oldest]
-		c.drop(oldest)
-		oldest = up
-	}
+	c.prune(oldest, max(need, 32))
 	return true
+}
+
+// prune drops up to most rows from n up its branch, as far as nothing else hangs or stands there.
+func (c *cells) prune(n int32, most int) {
+	for ; most > 0 && n >= 0 && c.child[n] == none && c.refs[n] == 0; most-- {
+		up := c.parent[n]
+		c.drop(n)
+		n = up
+	}
 }
 
 // forget drops everything that no sequence uses: after an error that may have damaged the card's memory.
 func (c *cells) forget() {
-	for c.evict(c.size()) {
+	for c.evict(c.size(), c.size()) {
 	}
 }
 

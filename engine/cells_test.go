@@ -47,19 +47,19 @@ func (c *cells) check(t *testing.T) int {
 
 func TestCellsTakeLowestRun(t *testing.T) {
 	c := newCells(200)
-	a, _ := c.take(nil, 3)
-	b, _ := c.take(nil, 70)
+	a, _ := c.take(nil, 3, false)
+	b, _ := c.take(nil, 70, false)
 	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
 		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
 	}
 	c.give(1)
-	if d, _ := c.take(nil, 2); d[0] != 73 || d[1] != 74 {
+	if d, _ := c.take(nil, 2, false); d[0] != 73 || d[1] != 74 {
 		t.Errorf("two rows: %v, want the lowest run 73 74", d)
 	}
-	if d, _ := c.take(nil, 1); d[0] != 1 {
+	if d, _ := c.take(nil, 1, false); d[0] != 1 {
 		t.Errorf("one row: %v, want 1", d)
 	}
-	if _, ok := c.take(nil, 200); ok {
+	if _, ok := c.take(nil, 200, false); ok {
 		t.Error("took more than there is")
 	}
 }
@@ -99,7 +99,7 @@ func TestCellsRandom(t *testing.T) {
 		case k == 1 && len(live) > 0:
 			s := live[rng.IntN(len(live))]
 			n := 1 + rng.IntN(5)
-			rows, ok := c.take(nil, n)
+			rows, ok := c.take(nil, n, false)
 			if !ok {
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,12 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 			}
 		}
 	}
+	for _, g := range m.shape.Groups {
+		if g.Rows > 1 && g.Cells > 0 {
+			m.cells.rungs = append(m.cells.rungs, g.Cells)
+		}
+	}
+	slices.Sort(m.cells.rungs)
 	m.stats.Passes = map[string]uint64{}
 	m.stats.State = "ready"
 	return m
@@ -156,59 +163,93 @@ func (m *lm) vocab() int {
 
 // reap lets go of sequences whose caller left.
 func (m *lm) reap() {
-	keep := m.running[:0]
-	for _, s := range m.running {
-		if s.gone.Load() || s.ctx.Err() != nil {
-			m.leave(s)
-			s.box.fail(s.ctx.Err())
-			m.count(func(st *Stats) { st.Cancelled++ })
-			continue
+	left := func(s *seq) bool {
+		if !s.gone.Load() && s.ctx.Err() == nil {
+			return false
 		}
-		keep = append(keep, s)
+		s.box.fail(context.Cause(s.ctx))
+		return true
 	}
-	clear(m.running[len(keep):])
-	m.running = keep
+	running := len(m.running)
+	m.running = slices.DeleteFunc(m.running, func(s *seq) bool {
+		if !left(s) {
+			return false
+		}
+		m.leave(s)
+		m.tally(s, func(st *Stats) { st.Cancelled++ })
+		return true
+	})
 	m.mu.Lock()
-	queue := m.queue[:0]
-	for _, s := range m.queue {
-		if s.gone.Load() || s.ctx.Err() != nil {
-			s.box.fail(s.ctx.Err())
-			m.stats.Cancelled++
-			continue
+	defer m.mu.Unlock()
+	m.queue = slices.DeleteFunc(m.queue, func(s *seq) bool {
+		if !left(s) {
+			return false
 		}
-		queue = append(queue, s)
+		m.stats.Cancelled++
+		return true
+	})
+	if len(m.running) != running {
+		m.survey()
 	}
-	clear(m.queue[len(queue):])
-	m.queue = queue
-	m.mu.Unlock()
 }
 
 // leave takes a sequence off its cells; they stay as a cache.
-func (m *lm) leave(s *seq) { m.cells.release(s.tip(m.cells)) }
+func (m *lm) leave(s *seq) {
+	m.cells.release(s.tip(m.cells))
+	s.path = nil
+	clear(s.see)
+}
 
-// admit starts queued sequences, in order, while their prompts fit beside what is running.
+// dequeue takes the first sequence off the queue, or gives nil; requeue puts one back in front.
+func (m *lm) dequeue() *seq {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		return nil
+	}
+	s := m.queue[0]
+	m.queue = slices.Delete(m.queue, 0, 1)
+	return s
+}
+
+func (m *lm) requeue(s *seq) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closing == nil {
+		m.queue = slices.Insert(m.queue, 0, s)
+	}
+}
+
+// admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
+// nobody out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
 func (m *lm) admit() {
-	for {
-		m.mu.Lock()
-		if len(m.queue) == 0 || len(m.running) >= m.parallel || !m.proven.Scatter && len(m.running) > 0 {
-			m.mu.Unlock()
-			return
-		}
-		s := m.queue[0]
-		m.mu.Unlock()
-		m.start(s)
-		committed := 0
+	for !m.card.hot {
+		live := 0
 		for _, r := range m.running {
-			committed += r.pending() + min(16, max(r.room(), 0))
+			if !r.box.full() {
+				live++
+			}
 		}
-		if len(m.running) > 0 && m.cells.available()-committed < s.pending()+16 {
-			m.leave(s)
-			s.path = nil
+		if live >= m.parallel || !m.proven.Scatter && live > 0 {
 			return
 		}
-		m.mu.Lock()
-		m.queue = append(m.queue[:0], m.queue[1:]...)
-		m.mu.Unlock()
+		s := m.dequeue()
+		if s == nil {
+			return
+		}
+		m.start(s)
+		if live > 0 && !m.fits(s) {
+			for _, r := range m.running {
+				if r.box.full() {
+					m.leave(r)
+				}
+			}
+			if !m.fits(s) {
+				m.leave(s)
+				m.requeue(s)
+				return
+			}
+		}
 		m.admitted++
 		s.admit, s.served = m.admitted, m.passes
 		if !s.begun {
@@ -219,21 +260,36 @@ func (m *lm) admit() {
 			s.usage.Prompt = len(s.ids)
 		}
 		m.running = append(m.running, s)
+		m.count(func(*Stats) {})
 	}
+}
+
+// fits reports whether there are cells for what s has still to evaluate, beside what the others need soon.
+func (m *lm) fits(s *seq) bool {
+	committed := s.pending() + 16
+	for _, r := range m.running {
+		if !r.box.full() {
+			committed += r.pending() + min(16, max(r.room(), 0))
+		}
+	}
+	return m.cells.available() >= committed
 }
 
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
-	if !m.proven.Scatter {
+	switch {
+	case s.embed != nil && s.embed.mean:
+		s.path = nil // every row's output is needed
+	case !m.proven.Scatter:
 		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
-		s.path = nil
+		for _, r := range m.running {
+			m.leave(r)
+		}
 		m.inOrder(s, root)
-		return
+	default:
+		s.stand(m.cells, m.cells.match(nil, root, s.ids, len(s.ids)-1))
 	}
-	path := m.cells.match(s.path[:0], root, s.ids, len(s.ids)-1)
-	s.path = nil
-	s.stand(m.cells, path)
 }
 
 // inOrder frees every cell that does not hold, at its own place, the token that s has there.
@@ -255,6 +311,10 @@ func (m *lm) step() (bool, error) {
 	m.admit()
 	if m.plan() == nil {
 		return false, nil
+	}
+	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.path) == 0 {
+		m.start(h.s) // it had stood aside for another
+		h.from, h.n = len(h.s.path), min(h.n, h.s.pending())
 	}
 	for {
 		err := m.build()
@@ -312,11 +372,8 @@ func (m *lm) shrink() bool {
 		return false
 	}
 	m.leave(youngest)
-	youngest.path = nil
 	m.remove(youngest)
-	m.mu.Lock()
-	m.queue = append([]*seq{youngest}, m.queue...)
-	m.mu.Unlock()
+	m.requeue(youngest)
 	keep := m.shares[:0]
 	for _, h := range m.shares {
 		if h.s != youngest {
@@ -381,12 +438,34 @@ func (m *lm) settle(h *share) {
 	}
 }
 
-// draw samples one token from wanted row w of the pass.
+// checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index is all it needs: a card that computes
+// nonsense without saying so is found by its logits (the first token's, and each so many-th's).
+const checkEvery = 16
+
+// unchecked reports whether the sequence's next token may be taken by its index alone.
+func (s *seq) unchecked() bool {
+	return s.greedy && s.usage.Output%checkEvery != 0 && s.ids[len(s.ids)-1] != 0
+}
+
+// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came with the pass even where logits came
+// too: both ways must give the same text, and the head may tell logits apart that are equal in bf16.
 func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
-	if m.pass.Logits == nil {
-		return m.pass.Argmax[w], nil, nil
+	var logits []uint16
+	if m.pass.Logits != nil {
+		logits = m.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
 	}
-	logits := m.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
+	if s.greedy {
+		id := m.pass.Argmax[w]
+		if logits != nil {
+			if _, err := s.sampler.Sample(logits, nil); err != nil {
+				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
+			}
+		}
+		if id < 0 || int(id) >= m.shape.Out {
+			return 0, nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits, id, m.shape.Out)
+		}
+		return id, nil, nil
+	}
 	var mask sampler.Mask
 	if s.job.Mask != nil {
 		mask = s.job.Mask
@@ -423,7 +502,11 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 		s.usage.Prefill = now - s.started
 	}
 	s.usage.Decode = now - s.first
-	if m.stop[id] {
+	switch {
+	case s.job.Limit == 0:
+		m.finish(s, ReasonLength)
+		return false
+	case m.stop[id]:
 		m.finish(s, ReasonStop)
 		return false
 	}
@@ -465,7 +548,6 @@ func (m *lm) shift(s *seq) {
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.spec.reset()
 	m.leave(s)
-	s.path = nil
 	m.start(s)
 }
 
@@ -479,23 +561,32 @@ func (m *lm) finish(s *seq, reason string) {
 	t.Usage = s.usage
 	m.leave(s)
 	m.remove(s)
+	m.tally(s, func(st *Stats) { st.Done++ })
+	s.box.put(t)
+}
+
+// end ends a sequence with an error. What it has on the card may be what went wrong: nobody is to build on it.
+func (m *lm) end(s *seq, err error) {
+	tip := s.tip(m.cells)
+	m.leave(s)
+	if tip >= 0 {
+		m.cells.prune(tip, m.cells.size())
+	}
+	m.remove(s)
+	m.tally(s, func(st *Stats) { st.Failed++ })
+	s.box.fail(err)
+}
+
+// tally adds an ended sequence to the totals.
+func (m *lm) tally(s *seq, f func(*Stats)) {
 	m.count(func(st *Stats) {
-		st.Done++
+		f(st)
 		st.PromptTokens += uint64(s.usage.Prompt)
 		st.CachedTokens += uint64(s.usage.Cached)
 		st.OutputTokens += uint64(s.usage.Output)
 		st.Drafted += uint64(s.usage.Drafted)
 		st.Accepted += uint64(s.usage.Accepted)
 	})
-	s.box.put(t)
-}
-
-// end ends a sequence with an error.
-func (m *lm) end(s *seq, err error) {
-	m.leave(s)
-	m.remove(s)
-	m.count(func(st *Stats) { st.Failed++ })
-	s.box.fail(err)
 }
 
 // collect adds a share's rows to its vector.
@@ -549,10 +640,21 @@ func (m *lm) failed(err error) error {
 	return nil
 }
 
+// count changes the published numbers.
 func (m *lm) count(f func(*Stats)) {
 	m.mu.Lock()
 	f(&m.stats)
+	m.stats.Running = len(m.running)
+	if len(m.running) == 0 {
+		m.survey()
+	}
 	m.mu.Unlock()
+}
+
+// survey counts the cells; m.mu is held.
+func (m *lm) survey() {
+	m.counted = m.card.now()
+	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.counts()
 }
 
 // account publishes the pass.
@@ -580,10 +682,8 @@ func (m *lm) account(took time.Duration, drafts int) {
 	st.Passes[kind]++
 	st.Rows += uint64(m.pass.Rows())
 	st.Busy += took
-	st.Running, st.Queued = len(m.running), len(m.queue)
 	// Counting walks all cells: ten times a second is enough for people.
-	if now := m.card.now(); now-m.counted > 100*time.Millisecond || len(m.running) == 0 {
-		m.counted = now
-		st.CellsUsed, st.CellsCached, st.CellsShared = m.cells.counts()
+	if m.card.now()-m.counted > 100*time.Millisecond {
+		m.survey()
 	}
 }

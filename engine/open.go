@@ -137,8 +137,7 @@ func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o Op
 		}
 		b.m = m
 		c.attach(m)
-		c.refresh()
-		return nil
+		return c.refresh()
 	})
 }
 

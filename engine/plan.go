@@ -63,13 +63,18 @@ func (m *lm) alone(s *seq) []share {
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *lm) adopt(s *seq) {
-	for s.pending() > 1 && m.proven.Scatter {
+	if !m.proven.Scatter || s.embed != nil && s.embed.mean {
+		return
+	}
+	for s.pending() > 1 {
 		n := m.cells.find(s.tip(m.cells), s.ids[len(s.path)])
 		if n == none {
 			return
 		}
 		s.step(m.cells, n)
-		s.usage.Cached++
+		if s.usage.Output == 0 {
+			s.usage.Cached++
+		}
 	}
 }
 
@@ -105,7 +110,13 @@ func (m *lm) fill(ready []*seq) bool {
 			best, bestLimit = gain, limit
 		}
 	}
-	spec := m.draft(ready, bestLimit, best)
+	prompts := 0
+	for _, s := range ready {
+		if n := s.pending(); n > 1 && s.reach() <= bestLimit {
+			prompts += n
+		}
+	}
+	spec := m.draft(ready, bestLimit, best, prompts)
 	if bestLimit < 0 && !spec {
 		return false
 	}
@@ -135,7 +146,7 @@ func (m *lm) fill(ready []*seq) bool {
 
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
 func (m *lm) twin(s *seq) bool {
-	if !m.proven.Scatter {
+	if !m.proven.Scatter || s.embed != nil && s.embed.mean {
 		return false
 	}
 	for i := range m.shares {
@@ -156,7 +167,11 @@ func (m *lm) build() error {
 		rows += m.shares[i].rows()
 	}
 	var ok bool
-	if m.taken, ok = m.cells.take(m.taken[:0], rows); !ok {
+	low := false
+	for i := range m.shares {
+		low = low || m.shares[i].s.reach() <= m.wideReach
+	}
+	if m.taken, ok = m.cells.take(m.taken[:0], rows, low); !ok {
 		return errNoCells
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
@@ -167,7 +182,7 @@ func (m *lm) build() error {
 	p.SeeRows = grow(p.SeeRows, rows*rw)
 	clear(p.SeeRows)
 	p.Want = p.Want[:0]
-	argmax := true
+	greedy, logits := false, false
 	for i := range m.shares {
 		h := &m.shares[i]
 		s := h.s
@@ -199,17 +214,18 @@ func (m *lm) build() error {
 				p.Want = append(p.Want, r)
 			}
 		}
-		argmax = argmax && s.greedy
+		if h.want >= 0 {
+			greedy, logits = greedy || s.greedy, logits || !s.unchecked()
+		}
 	}
 	p.Logits, p.Argmax = nil, nil
-	if len(p.Want) > 0 {
-		if argmax {
-			m.argmax = grow(m.argmax, len(p.Want))
-			p.Argmax = m.argmax
-		} else {
-			m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
-			p.Logits = m.logits
-		}
+	if greedy {
+		m.argmax = grow(m.argmax, len(p.Want))
+		p.Argmax = m.argmax
+	}
+	if logits {
+		m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
+		p.Logits = m.logits
 	}
 	return nil
 }

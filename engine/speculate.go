@@ -82,8 +82,9 @@ func (sp *speculator) learn(id int32) {
 }
 
 // draft decides for the next pass how many guesses each running answer sends along, and reports whether a wide pass pays because of them
-// where it would not without (limit < 0). gain is what the wide pass without guesses brings over rows alone.
-func (m *lm) draft(ready []*seq, limit int, gain float64) bool {
+// where it would not without (limit < 0). gain is what the wide pass without guesses brings over rows alone; prompts is how many prompt
+// rows wait for the same pass: guesses take what room those leave.
+func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	pays := limit >= 0 && gain > 1
 	if limit < 0 {
 		limit = m.wideReach
@@ -114,7 +115,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64) bool {
 		if s.spec.off {
 			continue
 		}
-		most := min(maxDraft, s.room()-1, m.wide/answers-1)
+		most := min(maxDraft, s.room()-1, max(m.wide-prompts, answers)/answers-1)
 		found := s.spec.look(s.ids, max(most, 1), m.shape.Cells)
 		if len(found) == 0 {
 			continue
@@ -144,5 +145,8 @@ func (m *lm) draft(ready []*seq, limit int, gain float64) bool {
 
 // room is how many more tokens the sequence may bring.
 func (s *seq) room() int {
+	if s.job.Limit < 0 {
+		return s.job.NumCtx - len(s.ids)
+	}
 	return min(s.job.Limit-s.usage.Output, s.job.NumCtx-len(s.ids))
 }

@@ -206,7 +206,7 @@ type Stats struct {
 	Cells, CellsUsed, CellsCached     int
 	CellsShared                       int
 	Running, Queued                   int
-	Passes                            map[string]uint64 // by kind: "decode", "prefill", "mixed", "verify"
+	Passes                            map[string]uint64 // by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
 	Rows                              uint64
 	PromptTokens, CachedTokens        uint64
 	OutputTokens                      uint64
