@@ -177,7 +177,7 @@ func compile(cc, tmp string, flags []string) error {
 func link(cc, dir, lib string, flags []string, args ...string) error {
 	words := strings.Fields(cc)
 	all := slices.Concat(words[1:], warnings, []string{
-		"-O2", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wa,-Iprofiles", "-shared", "-o", lib,
+		"-O3", "-fPIC", "-fvisibility=hidden", "-pthread", "-Wa,-Iprofiles", "-shared", "-o", lib,
 		"-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-soname," + filepath.Base(lib),
 	}, flags, args)
 	cmd := exec.Command(words[0], all...)

@@ -395,7 +395,7 @@ static int embed(const axm *m, const void *const *in, void *const *out) {
 		memmove(out[0], in[0], h * 2);
 		return AXM_OK;
 	}
-	float *x = malloc(h * 8);
+	float *x = calloc(h * 2, sizeof *x);
 	if (!x) return AXM_E_MEMORY;
 	widen(x, in[0], h);
 	norm(m, &m->w[W_NORM], x, x, 1, h, x + h);

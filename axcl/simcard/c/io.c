@@ -158,7 +158,7 @@ static int32_t describe(int id, axcl_handle h, uint32_t group, uint32_t index, b
 }
 
 static int32_t dims_of(int id, axcl_handle h, uint32_t group, uint32_t index, bool out, axcl_dims *dims) {
-	axm_tensor t;
+	axm_tensor t = {0};
 	int32_t code = describe(id, h, group, index, out, dims, &t);
 	if (code) return code;
 	memset(dims, 0, sizeof *dims);
@@ -176,7 +176,7 @@ int32_t axclrtEngineGetOutputDims(axcl_handle h, uint32_t group, uint32_t index,
 }
 
 static int32_t type_of(int id, axcl_handle h, uint32_t index, bool out, int32_t *type) {
-	axm_tensor t;
+	axm_tensor t = {0};
 	int32_t code = describe(id, h, 0, index, out, type, &t);
 	if (!code) *type = t.type;
 	return code;
@@ -191,7 +191,7 @@ int32_t axclrtEngineGetOutputDataType(axcl_handle h, uint32_t index, int32_t *ty
 }
 
 static int32_t layout_of(int id, axcl_handle h, uint32_t index, bool out, int32_t *layout) {
-	axm_tensor t;
+	axm_tensor t = {0};
 	int32_t code = describe(id, h, 0, index, out, layout, &t);
 	if (!code) *layout = 0; // none: these are not images
 	return code;

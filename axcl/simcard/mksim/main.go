@@ -1,4 +1,4 @@
-// Command mksim builds the simulated card's libraries: mksim -o build/sim [compiler flags].
+// Command mksim builds the simulated card's libraries: mksim -o build/sim [-- compiler flags].
 package main
 
 import (
