@@ -256,6 +256,57 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
+// D11: a disk that fills up during a pull. The error names the file, what came stays and is used, nothing is visible.
+func TestDiskFull(t *testing.T) {
+	h := modelstest.NewHub()
+	defer h.Close()
+	h.Add("axle/big", modelstest.Big(2, 1<<20, 1))
+	c := &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Part: 64 << 10, Transport: h.Transport()}
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	room := 20 // writes of data
+	d.refuse = func(name string, grows bool) error {
+		if strings.HasSuffix(name, "-partial") && !grows { // the file is sparse: every write takes room
+			if room--; room > 0 {
+				return nil
+			}
+		}
+		if room > 0 || !grows && !strings.HasSuffix(name, "-partial") {
+			return nil
+		}
+		return syscall.ENOSPC
+	}
+	err = s.Pull(ctx, "axle/big", c, nil)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/memory/blobs/sha256-") || !strings.Contains(err.Error(), "stays for resuming") {
+		t.Fatalf("%v", err)
+	}
+	if list, err := s.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("visible: %v, %v", list, err)
+	}
+	d.refuse = nil
+	before := len(h.Requests())
+	if err := s.Pull(ctx, "axle/big", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := whole(d); err != nil {
+		t.Fatal(err)
+	}
+	data := 0
+	for _, r := range h.Requests()[before:] {
+		if strings.HasPrefix(r, "GET store") {
+			data++
+		}
+	}
+	t.Logf("%d parts fetched again", data)
+	if all := 3*17 + 8; data > all-10 { // parts of 64 KiB, two or three writes each
+		t.Errorf("%d parts fetched after the disk had room again: nothing was used of what was there", data)
+	}
+}
+
 // T9: names, digests and package files that mean to leave the store do not, and no canary is touched.
 func TestHostileNames(t *testing.T) {
 	base := t.TempDir()

@@ -28,6 +28,8 @@ type memDisk struct {
 	sticky bool // all later ones fail too, as on a full or read-only disk
 	fired  bool
 	free   int64
+
+	refuse func(name string, grows bool) error // asked before every create and write
 }
 
 type inode struct {
@@ -88,6 +90,11 @@ func (d *memDisk) Create(name string) (File, error) {
 	}
 	i, ok := d.names[name]
 	if !ok {
+		if d.refuse != nil {
+			if err := d.refuse(name, true); err != nil {
+				return nil, &fs.PathError{Op: "create", Path: name, Err: err}
+			}
+		}
 		if err := d.step(); err != nil {
 			return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 		}
@@ -264,6 +271,11 @@ func (f *memFile) Write(p []byte) (int, error) {
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
+	if f.d.refuse != nil {
+		if err := f.d.refuse(f.name, off+int64(len(p)) > int64(len(f.d.inodes[f.i].data))); err != nil {
+			return 0, &fs.PathError{Op: "write", Path: f.name, Err: err}
+		}
+	}
 	if err := f.d.step(); err != nil {
 		return 0, &fs.PathError{Op: "write", Path: f.name, Err: err}
 	}

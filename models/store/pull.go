@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -379,6 +380,7 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 			return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
 		}
 	}
+	p.s.writeState(key, st)
 	var mu sync.Mutex
 	saved := time.Now()
 	done := st.Done()
@@ -487,7 +489,8 @@ func (s *Store) readState(key string, size int64) *hub.State {
 	return st
 }
 
-// writeState is best effort: without it a pull starts the file anew.
+// writeState is best effort: without it a pull starts the file anew. The file is replaced whole; where there is no room for a second one it is
+// written over, which its padding makes possible: a full disk is when the state is wanted most.
 func (s *Store) writeState(key string, st *hub.State) {
 	st.Lock()
 	data, err := json.Marshal(st)
@@ -495,15 +498,28 @@ func (s *Store) writeState(key string, st *hub.State) {
 	if err != nil {
 		return
 	}
-	tmp := key + ".parts-" + randomName()[:6]
-	f, err := s.disk.Create(tmp)
-	if err != nil {
+	room := len(data)
+	for _, p := range st.Parts {
+		room += len(strconv.FormatInt(p.End-p.Start, 10))
+	}
+	padded := append(data, bytes.Repeat([]byte(" "), room-len(data))...)
+	name, tmp := key+".parts", key+".parts-"+randomName()[:6]
+	if s.overwrite(tmp, padded) == nil && s.disk.Rename(tmp, name) == nil {
 		return
 	}
-	_, err = f.Write(data)
-	if cerr := f.Close(); err != nil || cerr != nil || s.disk.Rename(tmp, key+".parts") != nil {
-		_ = s.disk.Remove(tmp)
+	_ = s.disk.Remove(tmp)
+	if info, err := s.disk.Stat(name); err == nil && info.Size() >= int64(len(data)) {
+		_ = s.overwrite(name, append(data, bytes.Repeat([]byte(" "), int(info.Size())-len(data))...))
 	}
+}
+
+func (s *Store) overwrite(name string, data []byte) error {
+	f, err := s.disk.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(data, 0)
+	return errors.Join(err, f.Close())
 }
 
 // sumBoth reads a file back once for both hashes.
