@@ -447,6 +447,32 @@ func TestTemplates(t *testing.T) {
 			}
 		})
 	}
+	for prefix, want := range map[string]string{"qwen3_p128_": "<|im_start|>user\nhi<|im_end|>", "mystery_p128_": "hi"} {
+		t.Run("none, "+prefix, func(t *testing.T) {
+			b := newBench(t)
+			b.vendor("", prefix+"l%d_together.axmodel", 1, "x_post.axmodel")
+			b.write("tokenizer.json", []byte("{}"))
+			p := b.open()
+			tpl, err := p.Template()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces, err := tpl.Render(chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			for _, q := range pieces {
+				text.WriteString(q.Text)
+			}
+			if !strings.Contains(text.String(), want) || noted(p, "no chat template is known") != (want == "hi") {
+				t.Errorf("%q, notes %q", text.String(), p.Notes)
+			}
+			if got := p.Capabilities(); slices.Contains(got, "tools") != (want != "hi") || slices.Contains(got, "thinking") != (want != "hi") {
+				t.Errorf("capabilities %v", got)
+			}
+		})
+	}
 	t.Run("bad", func(t *testing.T) {
 		b := newBench(t)
 		b.vendor("", "qwen3_p128_l%d_together.axmodel", 1, "qwen3_post.axmodel")

@@ -430,6 +430,9 @@ func (pkg *Package) settle() {
 	if len(p.prefill) > 0 {
 		p.note("separate prefill layers (%s) are not used", p.cfg.PrefillTemplate)
 	}
+	if _, ok := pkg.builtin(); !ok && p.chatTemplate == "" && !pkg.Embedding {
+		p.note("no chat template is known for %q: prompts are passed as they are; put the model's chat_template.jinja beside its tokenizer", cmp.Or(pkg.TokenizerType, pkg.Family))
+	}
 	for i := range pkg.Facts {
 		if l := &pkg.Facts[i]; l.Kind == SlidingAttention && l.Window == 0 {
 			p.note("layer_types names sliding attention without a sliding_window: those layers see everything")

@@ -59,7 +59,8 @@ func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return p.tok, p.tokErr
 }
 
-// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type.
+// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type, else, as in Ollama, one
+// that passes the prompt as it is (a note says so). It fails when the package ships a template that does not compile.
 func (p *Package) Template() (chat.Template, error) {
 	p.tplOnce.Do(func() {
 		if p.tpl, p.tplErr = p.loadTemplate(); p.tplErr != nil {
@@ -75,13 +76,24 @@ func (p *Package) loadTemplate() (chat.Template, error) {
 		return nil, err
 	}
 	if src == "" {
-		return nil, &Error{Path: p.p.t.where("."), What: "no chat template", Fix: "put the model's chat_template.jinja beside its tokenizer", Err: ErrMissing}
+		if tpl, ok := p.builtin(); ok {
+			return tpl, nil
+		}
+		return chat.NewGo("{{ .Prompt }}")
 	}
 	tpl, err := chat.NewJinja(src, p.p.chatTemplate, o)
 	if err != nil {
 		return nil, &Error{Path: p.p.t.where(p.p.chatTemplate), What: err.Error(), Fix: "correct the template, or remove it to use the built-in one", Err: err}
 	}
 	return tpl, nil
+}
+
+func (p *Package) builtin() (chat.Template, bool) {
+	if tpl, ok := chat.Builtin(p.TokenizerType); ok {
+		return tpl, true
+	}
+	_, typ := lookFamily(p.Family)
+	return chat.Builtin(typ)
 }
 
 // templateSource reads the template's text and the tokens it may print; the text is empty when the package ships none.
