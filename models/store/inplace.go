@@ -171,33 +171,53 @@ func (m *Model) listing() bool {
 // builtins describes the packages that ship inside the program.
 func (s *Store) builtins() []*Model {
 	var out []*Model
-	for full, fsys := range s.builtin {
+	for full := range s.builtin {
 		n, err := models.ParseName(full)
 		if err != nil {
 			continue
 		}
-		m := &Model{Name: n, Builtin: true, s: s, m: &manifest{Axle: &origin{Builtin: full}}, ModifiedAt: programTime()}
-		h := sha256.New()
-		err = fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			st, err := d.Info()
-			if err != nil {
-				return err
-			}
-			m.Size += st.Size()
-			m.Files = append(m.Files, FileInfo{Name: p, Size: st.Size()})
-			fmt.Fprintf(h, "%s\x00%d\x00", p, st.Size())
-			return nil
-		})
+		files, digest, err := s.builtinFiles(full)
 		if err != nil {
 			continue
 		}
-		m.Digest = hex.EncodeToString(h.Sum(nil))
+		m := &Model{Name: n, Builtin: true, Files: files, Digest: digest, s: s, m: &manifest{Axle: &origin{Builtin: full}}, ModifiedAt: programTime()}
+		for _, f := range files {
+			m.Size += f.Size
+		}
 		out = append(out, m)
 	}
 	return out
+}
+
+// builtinFiles lists a built-in package's files with their hashes, which are made once: what is in the program does not change.
+func (s *Store) builtinFiles(full string) (files []FileInfo, digest string, err error) {
+	s.builtinMu.Lock()
+	defer s.builtinMu.Unlock()
+	if files, ok := s.builtinSums[full]; ok {
+		return files, builtinDigest(files), nil
+	}
+	fsys := s.builtin[full]
+	err = fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(fsys, p)
+		files = append(files, FileInfo{p, sum(data), int64(len(data))})
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("models: %w", err)
+	}
+	s.builtinSums[full] = files
+	return files, builtinDigest(files), nil
+}
+
+func builtinDigest(files []FileInfo) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%s\x00", f.Name, f.Digest)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // programTime is when the program was built or installed, as far as its file tells.

@@ -62,13 +62,16 @@ type Store struct {
 
 	fetching sync.Map // partial file to a channel closed when its download ends
 
+	builtinMu   sync.Mutex
+	builtinSums map[string][]FileInfo // by full name
+
 	infoMu sync.Mutex
 	infos  map[string]models.Info // by package digest
 }
 
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
 func Open(o Options) (*Store, error) {
-	s := &Store{disk: o.Disk, builtin: map[string]fs.FS{}, infos: map[string]models.Info{}}
+	s := &Store{disk: o.Disk, builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string][]FileInfo{}}
 	for _, p := range o.Paths {
 		if p = strings.TrimSpace(p); p != "" {
 			s.paths = append(s.paths, p)

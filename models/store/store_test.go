@@ -22,6 +22,7 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
+	"github.com/axle-llm/axle/models/pocket"
 )
 
 // withFiles makes a store that has a package of uploaded blobs, called base.
@@ -479,6 +480,41 @@ func TestBuiltin(t *testing.T) {
 	if _, err := Open(Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{"../x": mem}}); !errors.Is(err, models.ErrName) {
 		t.Error(err)
 	}
+}
+
+// The model inside opens as any other: written out once, with a tokenizer and a template that knows tools and thinking.
+func TestPocket(t *testing.T) {
+	s, err := Open(Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{pocket.Name: pocket.FS()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := get(t, s, "pocket")
+	p, err := m.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	tok, err := p.Tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tok.Vocab() > p.Vocab || p.Out > p.Vocab || !slices.Contains(p.Capabilities(), "tools") || !slices.Contains(p.Capabilities(), "thinking") {
+		t.Errorf("%d ids, %d embeddings, %d logits, %v", tok.Vocab(), p.Vocab, p.Out, p.Capabilities())
+	}
+	i, err := m.Info()
+	if err != nil || i.Estimated || i.Parameters < 3e6 || i.Parameters > 8e6 {
+		t.Errorf("%d parameters, estimated %v, %v", i.Parameters, i.Estimated, err)
+	}
+	q, err := models.OpenFS(pocket.FS(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.Digest() != p.Digest() {
+		t.Error("the package inside and the one written out differ")
+	}
+	q.Close()
+	t.Logf("%s: %s parameters, %s, context %d, notes %q", m.Name, i.ParameterSize, i.Quantization, i.Context, i.Notes)
 }
 
 func TestFromEnv(t *testing.T) {
