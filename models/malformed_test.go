@@ -117,6 +117,11 @@ var malformed = []struct {
 	}, models.ErrNotPackage, "entries"},
 
 	{"config is not JSON", func(b bench) { b.write("config.json", []byte("{")) }, models.ErrMalformed, "config.json"},
+	{"config below is not JSON", func(b bench) {
+		b.must(os.Mkdir(b.path("sub"), 0o755))
+		b.rename("config.json", "sub/config.json")
+		b.truncate("sub/config.json", 20)
+	}, models.ErrMalformed, "sub/config.json"},
 	{"config is an array", func(b bench) { b.write("config.json", []byte(`[1]`)) }, models.ErrMalformed, "config.json"},
 	{"config nested too deep", func(b bench) {
 		b.write("config.json", []byte(`{"a":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`))

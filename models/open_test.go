@@ -82,6 +82,7 @@ func TestLegacyRepository(t *testing.T) {
 	}
 	b.write("main_axcl_aarch64", make([]byte, 5000))
 	b.write("README.md", []byte("# Qwen3"))
+	b.write("demo/web/config.json", []byte("// not JSON, and nothing to do with the model"))
 	b.write("post_config.json", []byte(`{"enable_temperature": false, "enable_top_k_sampling": true, "top_k": 1, "enable_top_p_sampling": false, "top_p": 0.8}`))
 	p := b.open()
 	if p.Layout != "E" || !strings.Contains(p.Source, "axcl") || p.TokenizerType != "Qwen3" || p.Family != "qwen3" {

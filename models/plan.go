@@ -78,10 +78,15 @@ func (p *plan) configure() error {
 	slices.SortFunc(configs, shallow)
 	slices.SortFunc(modes, shallow)
 	empty := ""
+	var bad error // a file called config.json somewhere below that is none: it matters only if nothing else describes the model
 	for i, name := range configs {
 		o, err := p.object(name)
-		if err != nil {
+		if err != nil && path.Dir(name) == "." {
 			return err
+		}
+		if err != nil {
+			bad = cmp.Or(bad, err)
+			continue
 		}
 		if o == nil && path.Dir(name) == "." {
 			empty = name
@@ -125,6 +130,9 @@ func (p *plan) configure() error {
 			p.note("there is no config.json: the configuration is read from %s", name)
 		}
 		return p.take(name, o)
+	}
+	if bad != nil {
+		return bad
 	}
 	if empty != "" {
 		p.note("%s is empty: everything is inferred from file names and tensor shapes", empty)

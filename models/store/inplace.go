@@ -196,7 +196,10 @@ func (s *Store) builtinFiles(full string) (files []FileInfo, digest string, err 
 	if files, ok := s.builtinSums[full]; ok {
 		return files, builtinDigest(files), nil
 	}
-	fsys := s.builtin[full]
+	fsys, ok := s.builtin[full]
+	if !ok {
+		return nil, "", fmt.Errorf("models: this program has no built-in model %s", full)
+	}
 	err = fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

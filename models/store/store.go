@@ -263,6 +263,21 @@ func (s *Store) load(p string) (*Model, error) {
 	if st, err := s.disk.Stat(p); err == nil {
 		m.ModifiedAt = st.ModTime()
 	}
+	switch { // a package that is not in blobs counts all the same, and its changes are the model's
+	case m.Folder != "":
+		f := &Model{Folder: m.Folder}
+		f.listing()
+		m.Files, m.Size = f.Files, f.Size
+		m.Digest = hexOf([]byte(m.Digest + f.Digest))
+	case m.Builtin:
+		if files, digest, err := s.builtinFiles(man.Axle.Builtin); err == nil {
+			m.Files = files
+			for _, f := range files {
+				m.Size += f.Size
+			}
+			m.Digest = hexOf([]byte(m.Digest + digest))
+		}
+	}
 	for _, l := range man.Layers {
 		m.Size += l.Size
 		if l.MediaType == mediaFile {

@@ -393,6 +393,9 @@ func TestInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Close()
+	if base := get(t, s, "Qwen3-0.6B"); m.Size != base.Size+3 || len(m.Files) != len(base.Files) || m.Digest == base.Digest {
+		t.Errorf("size %d of a base of %d", m.Size, base.Size)
+	}
 	if m.System != "Hi." || m.Folder != filepath.Join(root, "many/Qwen3-0.6B") || !m.Managed() || p.Dir != m.Folder || len(blobs(t, s)) != 1 {
 		t.Errorf("%+v", m)
 	}
