@@ -5,4 +5,4 @@ import (
 )
 
 // parseTemplate reads an Ollama template. Its error is Ollama's: template: :1: …
-func parseTemplate(src string) (chat.Template, error) { return chat.OllamaTemplate(src) }
+func parseTemplate(src string) (chat.Template, error) { return chat.NewGo(src) }
