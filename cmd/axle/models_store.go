@@ -3,12 +3,38 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 )
 
 // storeOptions are the store of this machine, with the model that ships inside the program.
-func storeOptions() store.Options { return store.FromEnv() }
+func storeOptions() store.Options {
+	o := store.FromEnv()
+	o.Builtin = map[string]fs.FS{"pocket": pocket.FS()}
+	return o
+}
 
-// newPuller fetches models into a store.
-func newPuller(*store.Store) server.Puller { return nil }
+// hubPuller fetches models into a store, told in Ollama's status lines.
+type hubPuller struct{ s *store.Store }
+
+func newPuller(s *store.Store) server.Puller { return hubPuller{s} }
+
+func (p hubPuller) Pull(ctx context.Context, name string, status func(api.ProgressResponse)) error {
+	client := hub.FromEnv()
+	client.Agent = "axle/" + version
+	err := p.s.Pull(ctx, name, client, func(s store.Progress) {
+		status(api.ProgressResponse{Status: s.Status, Digest: s.Digest, Total: s.Total, Completed: s.Completed})
+	})
+	if err != nil {
+		return fmt.Errorf("pull model manifest: %w", err)
+	}
+	return nil
+}

@@ -135,7 +135,7 @@ func (s *Shelf) entry(m *store.Model) (*server.Entry, error) {
 		e.Key = e.Place
 	}
 	if m.Template != "" {
-		t, err := chat.OllamaTemplate(m.Template)
+		t, err := chat.NewGo(m.Template)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/parser"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(newCreateCmd) }
+
+func newCreateCmd() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "create MODEL",
+		Short: "Make a model from a Modelfile",
+		Long: "Make a model from a Modelfile: FROM a model here, or a folder that holds a package, and PARAMETER, TEMPLATE, SYSTEM, MESSAGE and LICENSE.\n" +
+			"What is made from a model shares its files.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			f, dir := c.InOrStdin(), "."
+			if file != "-" {
+				path := file
+				if path == "" {
+					path = "Modelfile"
+				}
+				opened, err := os.Open(path)
+				if err != nil {
+					return fmt.Errorf("create: %w (-f names the Modelfile)", err)
+				}
+				defer opened.Close()
+				f, dir = opened, filepath.Dir(path)
+			}
+			mf, err := parser.ParseFile(f)
+			if err != nil {
+				return fmt.Errorf("create: the Modelfile: %w", err)
+			}
+			return with(c.Context(), false, func(conn *connection) error {
+				req, err := createBody(c.Context(), conn, mf, dir)
+				if err != nil {
+					return err
+				}
+				req.Model = args[0]
+				last := ""
+				err = conn.Create(c.Context(), req, func(p api.ProgressResponse) error {
+					if p.Status != last {
+						fmt.Fprintln(c.ErrOrStderr(), p.Status)
+						last = p.Status
+					}
+					return nil
+				})
+				return apiError(err)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the Modelfile (default Modelfile; - for standard input)")
+	return cmd
+}
+
+// createBody turns a Modelfile into a create request. A FROM that names a folder is uploaded first.
+func createBody(ctx context.Context, conn *connection, mf *parser.Modelfile, dir string) (*api.CreateRequest, error) {
+	req := &api.CreateRequest{}
+	params := map[string][]string{}
+	var licenses []string
+	for _, c := range mf.Commands {
+		switch c.Name {
+		case "model":
+			path := c.Args
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(dir, path)
+			}
+			st, err := os.Stat(path)
+			if err != nil || !st.IsDir() {
+				req.From = c.Args
+				continue
+			}
+			if req.Files, err = uploadPackage(ctx, conn, path); err != nil {
+				return nil, err
+			}
+		case "template":
+			req.Template = c.Args
+		case "system":
+			req.System = c.Args
+		case "license":
+			licenses = append(licenses, c.Args)
+		case "message":
+			role, text, _ := strings.Cut(c.Args, ": ")
+			req.Messages = append(req.Messages, api.Message{Role: role, Content: text})
+		case "adapter", "draft", "renderer", "parser", "requires":
+			return nil, fmt.Errorf("create: %s means nothing to a compiled model: take it out of the Modelfile", strings.ToUpper(c.Name))
+		default:
+			params[c.Name] = append(params[c.Name], c.Args)
+		}
+	}
+	if len(licenses) > 0 {
+		req.License = licenses
+	}
+	if len(params) > 0 {
+		req.Parameters = map[string]any{}
+		for k, vs := range params {
+			typed, err := api.FormatParams(map[string][]string{k: vs})
+			if err != nil {
+				return nil, fmt.Errorf("create: %w", err)
+			}
+			req.Parameters[k] = typed[k]
+		}
+	}
+	return req, nil
+}
+
+// uploadPackage sends a folder's files to the server as blobs, those that it has not.
+func uploadPackage(ctx context.Context, conn *connection, dir string) (map[string]string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	defer root.Close()
+	files := map[string]string{}
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if strings.HasPrefix(filepath.Base(p), ".") {
+			return nil
+		}
+		f, err := root.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			return err
+		}
+		digest := fmt.Sprintf("sha256:%x", h.Sum(nil))
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		files[p] = digest
+		return conn.CreateBlob(ctx, digest, f)
+	})
+	if err == nil && len(files) == 0 {
+		err = errors.New("the folder is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create: %s: %w", dir, err)
+	}
+	return files, nil
+}

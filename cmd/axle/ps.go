@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/ollama/ollama/format"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(newPsCmd) }
+
+func newPsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "ps",
+		Short: "List loaded models",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return with(c.Context(), true, func(conn *connection) error {
+				list, err := conn.ListRunning(c.Context())
+				if err != nil {
+					return apiError(err)
+				}
+				rows := [][]string{{"NAME", "ID", "SIZE", "PROCESSOR", "CONTEXT", "UNTIL"}}
+				for _, m := range list.Models {
+					until := format.HumanTime(m.ExpiresAt, "Never")
+					switch left := time.Until(m.ExpiresAt); {
+					case left < 0:
+						until = "Stopping..."
+					case left > 100*365*24*time.Hour:
+						until = "Forever"
+					}
+					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), "100% NPU", strconv.Itoa(m.ContextLength), until})
+				}
+				return table(c.OutOrStdout(), "", rows)
+			})
+		},
+	}
+}

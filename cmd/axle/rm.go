@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/ollama/ollama/api"
+	"github.com/spf13/cobra"
+)
+
+func init() { register(newRmCmd) }
+
+func newRmCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm MODEL…",
+		Aliases: []string{"delete"},
+		Short:   "Remove models",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return with(c.Context(), false, func(conn *connection) error {
+				for _, name := range args {
+					if err := conn.Delete(c.Context(), &api.DeleteRequest{Model: name}); err != nil {
+						return apiError(err)
+					}
+					fmt.Fprintf(c.OutOrStdout(), "deleted '%s'\n", name)
+				}
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/types/model"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func init() { register(newRunCmd) }
+
+// talk is what a conversation in the terminal is made of.
+type talk struct {
+	conn      *connection
+	model     string
+	caps      []model.Capability
+	system    string
+	messages  []api.Message
+	options   map[string]any
+	format    json.RawMessage
+	keepAlive *api.Duration
+	think     *api.ThinkValue
+	hideThink bool
+	verbose   bool
+	forget    bool // every message stands alone
+	out, errw io.Writer
+	tty       bool // out is a terminal
+}
+
+func newRunCmd() *cobra.Command {
+	var keep, format, think string
+	var verbose, hide bool
+	cmd := &cobra.Command{
+		Use:   "run MODEL [PROMPT]",
+		Short: "Talk to a model",
+		Long: "Talk to a model: one answer when there is a PROMPT or something piped in, else a conversation in the terminal.\n" +
+			"Images are given by path, in the prompt, where the model sees. Talks to the server at AXLE_HOST, or starts one of its own.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			t := &talk{model: args[0], out: c.OutOrStdout(), errw: c.ErrOrStderr(), verbose: verbose, hideThink: hide, options: map[string]any{}}
+			if f, ok := t.out.(*os.File); ok {
+				t.tty = term.IsTerminal(int(f.Fd()))
+			}
+			var err error
+			if t.format, err = parseFormat(format); err != nil {
+				return err
+			}
+			if c.Flags().Changed("think") {
+				if t.think, err = parseThink(think); err != nil {
+					return err
+				}
+			}
+			if keep != "" {
+				if t.keepAlive, err = parseKeep(keep); err != nil {
+					return err
+				}
+			}
+			prompt := strings.Join(args[1:], " ")
+			in, isFile := c.InOrStdin().(*os.File)
+			interactive := isFile && term.IsTerminal(int(in.Fd()))
+			if !interactive {
+				b, err := io.ReadAll(c.InOrStdin())
+				if err != nil {
+					return err
+				}
+				prompt = strings.TrimSpace(strings.Join(slices.DeleteFunc([]string{string(b), prompt}, func(s string) bool { return s == "" }), "\n"))
+			}
+			// Ctrl-C stops an answer, never the program: the terminal's conversation is not under the program's own signals.
+			ctx := context.WithoutCancel(c.Context())
+			return with(ctx, false, func(conn *connection) error {
+				t.conn = conn
+				if err := t.load(ctx, interactive && prompt == ""); err != nil {
+					return err
+				}
+				switch {
+				case slices.Contains(t.caps, model.CapabilityEmbedding):
+					return t.vector(ctx, prompt)
+				case prompt != "" || !interactive:
+					return t.once(ctx, prompt)
+				}
+				return t.converse(ctx, in)
+			})
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&keep, "keepalive", "", "how long the model stays loaded afterwards (5m; -1: for ever)")
+	fl.StringVar(&format, "format", "", "form of the answer: json, or a JSON schema")
+	fl.StringVar(&think, "think", "", "think before answering: true, false, low, medium, high or max")
+	fl.Lookup("think").NoOptDefVal = "true"
+	fl.BoolVar(&hide, "hidethinking", false, "do not show the thinking")
+	fl.BoolVar(&verbose, "verbose", false, "show timings after each answer")
+	fl.Bool("nowordwrap", false, "accepted for Ollama's sake: the terminal wraps")
+	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
+	return cmd
+}
+
+func parseFormat(s string) (json.RawMessage, error) {
+	switch {
+	case s == "":
+		return nil, nil
+	case s == "json":
+		return json.RawMessage(`"json"`), nil
+	case json.Valid([]byte(s)):
+		return json.RawMessage(s), nil
+	}
+	return nil, usageError("--format is neither json nor a JSON schema")
+}
+
+func parseThink(s string) (*api.ThinkValue, error) {
+	switch strings.ToLower(s) {
+	case "", "true":
+		return &api.ThinkValue{Value: true}, nil
+	case "false":
+		return &api.ThinkValue{Value: false}, nil
+	}
+	t := &api.ThinkValue{Value: strings.ToLower(s)}
+	if err := api.ValidateLegacyThinking(t); err != nil {
+		return nil, usageError("--think: %w", err)
+	}
+	return t, nil
+}
+
+func parseKeep(s string) (*api.Duration, error) {
+	b, err := json.Marshal(s)
+	var d api.Duration
+	if err == nil {
+		if err = json.Unmarshal(b, &d); err != nil {
+			err = json.Unmarshal([]byte(s), &d)
+		}
+	}
+	if err != nil {
+		return nil, usageError("--keepalive: %q is not a duration such as 5m, nor a number of seconds", s)
+	}
+	return &d, nil
+}
+
+// load asks what the model is, pulling it where it is not here, and loads it when a conversation will follow.
+func (t *talk) load(ctx context.Context, warm bool) error {
+	show := func() (*api.ShowResponse, error) { return t.conn.Show(ctx, &api.ShowRequest{Model: t.model}) }
+	info, err := show()
+	if statusIs(err, http.StatusNotFound) {
+		last := ""
+		perr := t.conn.Pull(ctx, &api.PullRequest{Model: t.model}, func(p api.ProgressResponse) error {
+			if p.Status != last {
+				fmt.Fprintln(t.errw, p.Status)
+				last = p.Status
+			}
+			return nil
+		})
+		if perr != nil {
+			return fmt.Errorf("%w (%w)", apiError(err), apiError(perr))
+		}
+		info, err = show()
+	}
+	if err != nil {
+		return apiError(err)
+	}
+	t.caps = info.Capabilities
+	t.messages = append([]api.Message(nil), info.Messages...)
+	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) {
+		return nil
+	}
+	stream := false
+	return apiError(t.conn.Generate(ctx, &api.GenerateRequest{Model: t.model, KeepAlive: t.keepAlive, Stream: &stream}, func(api.GenerateResponse) error { return nil }))
+}
+
+func (t *talk) vector(ctx context.Context, text string) error {
+	if text == "" {
+		return errors.New("embedding models need something to embed: give a prompt or pipe text in")
+	}
+	r, err := t.conn.Embed(ctx, &api.EmbedRequest{Model: t.model, Input: text, KeepAlive: t.keepAlive})
+	if err != nil {
+		return apiError(err)
+	}
+	return json.NewEncoder(t.out).Encode(r.Embeddings[0])
+}
+
+// imagePath finds what looks like the path of an image in a prompt.
+var imagePath = regexp.MustCompile(`(?:[a-zA-Z]:)?(?:\./|/|\\)?[^\s"']*?[^\s"'/\\]\.(?i:jpg|jpeg|png|webp)\b`)
+
+// images takes the images out of a prompt, where the model sees.
+func (t *talk) images(prompt string) (string, []api.ImageData, error) {
+	if !slices.Contains(t.caps, model.CapabilityVision) {
+		return prompt, nil, nil
+	}
+	var out []api.ImageData
+	for _, path := range imagePath.FindAllString(prompt, -1) {
+		b, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a word, not a file
+		}
+		if err != nil {
+			return prompt, nil, err
+		}
+		if ct := http.DetectContentType(b); !strings.HasPrefix(ct, "image/") {
+			return prompt, nil, fmt.Errorf("%s is no image that can be read (%s)", path, ct)
+		}
+		fmt.Fprintf(t.errw, "Added image '%s'\n", path)
+		prompt = strings.Replace(prompt, path, "", 1)
+		out = append(out, b)
+	}
+	return strings.TrimSpace(prompt), out, nil
+}
+
+// once prints one answer.
+func (t *talk) once(ctx context.Context, prompt string) error {
+	text, images, err := t.images(prompt)
+	if err != nil {
+		return err
+	}
+	if text == "" && len(images) == 0 {
+		return t.load(ctx, true)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	p := t.printer()
+	err = t.conn.Generate(ctx, &api.GenerateRequest{Model: t.model, Prompt: text, Images: images, Format: t.format, KeepAlive: t.keepAlive, Think: t.think,
+		Options: t.options, System: t.system}, func(r api.GenerateResponse) error {
+		p.thinking(r.Thinking)
+		p.text(r.Response)
+		if r.Done {
+			p.end(r.Metrics)
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		fmt.Fprintln(t.out)
+		return &exitError{code: 130}
+	}
+	return apiError(err)
+}
+
+// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came.
+func (t *talk) answer(ctx context.Context, prompt string) error {
+	text, images, err := t.images(prompt)
+	if err != nil {
+		return err
+	}
+	msgs := t.messages
+	if t.forget {
+		msgs = nil
+	}
+	if t.system != "" {
+		msgs = append([]api.Message{{Role: "system", Content: t.system}}, msgs...)
+	}
+	ask := api.Message{Role: "user", Content: text, Images: images}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	p := t.printer()
+	err = t.conn.Chat(ctx, &api.ChatRequest{Model: t.model, Messages: append(slices.Clone(msgs), ask), Format: t.format, KeepAlive: t.keepAlive, Think: t.think,
+		Options: t.options}, func(r api.ChatResponse) error {
+		p.thinking(r.Message.Thinking)
+		p.text(r.Message.Content)
+		if r.Done {
+			p.end(r.Metrics)
+		}
+		return nil
+	})
+	interrupted := ctx.Err() != nil
+	if interrupted {
+		fmt.Fprint(t.out, "\n\n")
+		err = nil
+	}
+	if err != nil {
+		return apiError(err)
+	}
+	t.messages = append(t.messages, ask, api.Message{Role: "assistant", Content: p.said.String()})
+	return nil
+}
+
+// printer shows an answer as it comes.
+type printer struct {
+	t       *talk
+	said    strings.Builder
+	thought bool // inside the thinking
+	started bool
+}
+
+func (t *talk) printer() *printer { return &printer{t: t} }
+
+func (p *printer) thinking(s string) {
+	if s == "" || p.t.hideThink {
+		return
+	}
+	if !p.thought {
+		p.thought = true
+		fmt.Fprint(p.t.out, "Thinking...\n")
+		if p.t.tty {
+			fmt.Fprint(p.t.out, "\x1b[90m")
+		}
+	}
+	fmt.Fprint(p.t.out, s)
+}
+
+func (p *printer) text(s string) {
+	if s == "" {
+		return
+	}
+	if p.thought {
+		p.thought = false
+		if p.t.tty {
+			fmt.Fprint(p.t.out, "\x1b[0m")
+		}
+		fmt.Fprint(p.t.out, "\n...done thinking.\n\n")
+	}
+	p.started = true
+	p.said.WriteString(s)
+	fmt.Fprint(p.t.out, s)
+}
+
+func (p *printer) end(m api.Metrics) {
+	if p.thought && p.t.tty {
+		fmt.Fprint(p.t.out, "\x1b[0m")
+	}
+	fmt.Fprint(p.t.out, "\n")
+	if p.t.tty {
+		fmt.Fprint(p.t.out, "\n")
+	}
+	if p.t.verbose {
+		timings(p.t.errw, m)
+	}
+}
+
+// timings are Ollama's, in its form.
+func timings(w io.Writer, m api.Metrics) {
+	line := func(name, value string) { fmt.Fprintf(w, "%-21s %s\n", name+":", value) }
+	rate := func(n int, d time.Duration) string {
+		return fmt.Sprintf("%.2f tokens/s", float64(n)/max(d.Seconds(), 1e-9))
+	}
+	line("total duration", m.TotalDuration.String())
+	line("load duration", m.LoadDuration.String())
+	line("prompt eval count", fmt.Sprintf("%d token(s)", m.PromptEvalCount))
+	cached := 0
+	if m.PromptEvalCachedCount != nil {
+		cached = *m.PromptEvalCachedCount
+	}
+	if cached > 0 {
+		line("prompt eval cached", fmt.Sprintf("%d token(s)", cached))
+	}
+	line("prompt eval duration", m.PromptEvalDuration.String())
+	line("prompt eval rate", rate(max(0, m.PromptEvalCount-cached), m.PromptEvalDuration))
+	line("eval count", fmt.Sprintf("%d token(s)", m.EvalCount))
+	line("eval duration", m.EvalDuration.String())
+	line("eval rate", rate(m.EvalCount, m.EvalDuration))
+}
