@@ -57,7 +57,7 @@ func run(t *testing.T, name string, args ...string) {
 
 var cases = []string{
 	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
-	"hang", "clock", "profile", "trace", "worker", "state",
+	"hang", "clock", "profile", "trace", "worker", "state", "options",
 }
 
 // TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
