@@ -14,19 +14,17 @@
 #include <assert.h>
 #include <string.h>
 
-static uint32_t words(uint32_t bits) { return (bits + 63) / 64; }
-
 static int model_error(axn_card *c, const char *what, uint32_t slot) {
     int rc = axn_fail(c, AXN_MODEL, what, 0, true);
     c->err.slot = slot;
     return rc;
 }
 
-int axn_load(axn_card *c, axn_module *m, int32_t layer, const char *path) {
+int axn_load(axn_card *c, axn_module *m, int32_t layer, const char *path, const void *data, size_t size) {
     int rc = axn_enter(c);
     if (rc) return rc;
     c->layer = layer;
-    if ((rc = c->lib->provider->load(c, m, path))) return rc;
+    if ((rc = c->lib->provider->load(c, m, path, data, size))) return rc;
     if (m->groups < 1 || m->groups > AXN_GROUPS) return model_error(c, "groups", m->groups);
     if (m->ins < 1 || m->ins > AXN_TENSORS || m->outs < 1 || m->outs > AXN_TENSORS) return model_error(c, "tensors", m->ins + m->outs);
     return AXN_OK;
@@ -69,14 +67,16 @@ static size_t carve(axn_model *m, uint8_t *at) {
     return n;
 }
 
+size_t axn_host_need(axn_model *m) { return carve(m, NULL); }
+
 // Row r of a fresh mask sees itself and nothing else, as the rows that fill up a chunk always do: a row that saw nothing would be NaN.
 static void blank_mask(axn_group *g) {
-    size_t cols = g->cells + g->rows, row_words = words(g->cells) + words(g->rows);
+    size_t cols = g->cells + g->rows, row_words = axn_words(g->cells) + axn_words(g->rows);
     for (size_t r = 0; r < g->rows; r++) {
         for (size_t j = 0; j < cols; j++) g->mask_host[r * cols + j] = AXN_HIDE;
         g->mask_host[r * cols + g->cells + r] = 0;
         memset(g->seen + r * row_words, 0, row_words * 8);
-        g->seen[r * row_words + words(g->cells) + r / 64] = UINT64_C(1) << r % 64;
+        g->seen[r * row_words + axn_words(g->cells) + r / 64] = UINT64_C(1) << r % 64;
     }
 }
 
@@ -140,7 +140,7 @@ int axn_bind(axn_model *m) {
     if (!rc) rc = p->alloc(c, &m->k_out, kv);
     if (!rc) rc = p->alloc(c, &m->v_out, kv);
     for (uint32_t g = 0; !rc && g < m->groups; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
-    m->pinned_size = carve(m, NULL);
+    m->pinned_size = axn_host_need(m);
     if (!rc) rc = p->host_alloc(c, &m->pinned, m->pinned_size);
     if (rc) return rc;
     carve(m, m->pinned);
@@ -228,29 +228,27 @@ int axn_probe(axn_model *m) {
 int axn_close(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    int rc = axn_enter(c), e;
+    int rc = axn_enter(c);
     if (rc) return rc;
-#define ALSO(call) do { if ((e = (call)) && !rc) rc = e; } while (0)
     for (uint32_t l = 0; l < m->layers; l++) {
         c->layer = (int32_t)l;
-        ALSO(p->unload(c, &m->layer[l]));
+        axn_also(&rc, p->unload(c, &m->layer[l]));
     }
     c->layer = AXN_HEAD;
-    ALSO(p->unload(c, &m->head_module));
-    for (int i = 0; i < 2; i++) ALSO(p->io_free(c, &m->head_io[i]));
-    ALSO(p->forget(c, &m->head_module));
+    axn_also(&rc, p->unload(c, &m->head_module));
+    for (int i = 0; i < 2; i++) axn_also(&rc, p->io_free(c, &m->head_io[i]));
+    axn_also(&rc, p->forget(c, &m->head_module));
     for (uint32_t l = 0; l < m->layers; l++) {
         c->layer = (int32_t)l;
-        for (uint32_t g = 0; g < m->groups; g++) ALSO(p->io_free(c, &m->io[l * m->groups + g]));
-        ALSO(p->forget(c, &m->layer[l]));
-        ALSO(p->free(c, &m->k[l]));
-        ALSO(p->free(c, &m->v[l]));
+        for (uint32_t g = 0; g < m->groups; g++) axn_also(&rc, p->io_free(c, &m->io[l * m->groups + g]));
+        axn_also(&rc, p->forget(c, &m->layer[l]));
+        axn_also(&rc, p->free(c, &m->k[l]));
+        axn_also(&rc, p->free(c, &m->v[l]));
     }
     c->layer = AXN_NO_LAYER;
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
-    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) ALSO(p->free(c, rest[i]));
-    for (uint32_t g = 0; g < m->groups; g++) ALSO(p->free(c, &m->group[g].mask_dev));
-    ALSO(p->host_free(c, &m->pinned, m->pinned_size));
-#undef ALSO
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));
+    for (uint32_t g = 0; g < m->groups; g++) axn_also(&rc, p->free(c, &m->group[g].mask_dev));
+    axn_also(&rc, p->host_free(c, &m->pinned));
     return rc;
 }

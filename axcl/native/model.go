@@ -13,8 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -67,7 +70,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.v = array[C.axn_mem](m, len(spec.Layers))
 	c.head_argmax = -1
 	c.timeout_ms = milliseconds(spec.Timeout)
-	born(m)
+	born(m, d.lib.kind)
 	d.open = append(d.open, m)
 	var free int64
 	defer func() {
@@ -113,6 +116,9 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		}
 		progress(spec, total, total)
 	}
+	if d.lib.kind == Engine {
+		c.pinned = unsafe.Pointer(array[byte](m, int(C.axn_host_need(c))))
+	}
 	if err = d.wrap(C.axn_bind(c), ""); err != nil {
 		return nil, err
 	}
@@ -132,10 +138,35 @@ func progress(spec axcl.LoadSpec, done, total int) {
 	}
 }
 
+// loadFile loads one file; on board the library wants its bytes.
 func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
-	return d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name), path)
+	if d.lib.kind == AXCL {
+		return d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name, nil, 0), path)
+	}
+	data, err := mapFile(path)
+	if err != nil {
+		return fmt.Errorf("axcl: %w: %s: %w", axcl.ErrModel, path, err)
+	}
+	defer unix.Munmap(data)
+	return d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name, unsafe.Pointer(&data[0]), C.size_t(len(data))), path)
+}
+
+func mapFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() < 1 || st.Size() > math.MaxUint32 {
+		return nil, fmt.Errorf("%d bytes cannot be given to the library", st.Size())
+	}
+	return unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_PRIVATE)
 }
 
 // describe lists a loaded module's tensors, group by group, inputs before outputs.

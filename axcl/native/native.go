@@ -13,7 +13,7 @@
 package native
 
 /*
-#cgo CFLAGS: -std=c11 -O2 -Wall -Wextra -Wconversion -Werror
+#cgo CFLAGS: -std=c11 -Wall -Wextra -Wconversion -Werror
 #cgo LDFLAGS: -ldl
 #include <stdlib.h>
 #include "native.h"
@@ -68,12 +68,12 @@ var libraries struct {
 // live counts the handles that have an owner: devices, models, nets.
 var live = struct {
 	sync.Mutex
-	handles map[any]bool
-}{handles: map[any]bool{}}
+	handles map[any]Kind
+}{handles: map[any]Kind{}}
 
-func born(h any) {
+func born(h any, k Kind) {
 	live.Lock()
-	live.handles[h] = true
+	live.handles[h] = k
 	live.Unlock()
 }
 
@@ -207,7 +207,7 @@ func (l *library) missing() []string {
 func (l *library) symbol(name string) unsafe.Pointer {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
-	return C.axn_symbol(l.c, s)
+	return C.axn_find(l.c, s)
 }
 
 // Open opens device number index in the library's list: 0 is the first card. On board there is only 0. An index that is no position in the
@@ -322,7 +322,7 @@ func (l *library) open(index int) (_ *device, err error) {
 	}
 	d.c.switches = C.bool(shared)
 	l.devices = append(l.devices, d)
-	born(d)
+	born(d, l.kind)
 	return d, nil
 }
 

@@ -20,10 +20,13 @@ enum { AXN_NAME = 64, AXN_DIMS = 8, AXN_TENSORS = 64, AXN_GROUPS = 64, AXN_SLOTS
 
 typedef struct axn_provider axn_provider;
 
+// Where a call of a library goes in its table.
+typedef struct { const char *name; size_t at; bool optional; } axn_symbol;
+
 // A library that was opened, and the table made of it.
 typedef struct {
     const axn_provider *provider;
-    void *handle, *sys;
+    void *handle, *sys; // on board sys is a library of its own
     struct axcl_table axcl;
     struct engine_table engine;
 } axn_lib;
@@ -79,15 +82,16 @@ typedef struct {
 // The operations both libraries can do. Work is queued in order: up, down, copy and run return before it is done, sync waits for all of it.
 // Host memory of up and down comes from host_alloc and is not touched before sync.
 struct axn_provider {
+    const axn_symbol *symbols; // the last has no name
+    size_t table;              // of axn_lib, where symbols count from
     int (*init)(axn_card *);
     int (*fini)(axn_card *);
     int (*list)(axn_card *, axcl_device_list *);
     int (*inform)(axn_card *, int32_t device, axn_info *); // device < 0: only what needs no card
-    const char *(*absent)(const axn_lib *, uint32_t n);
     int (*attach)(axn_card *, int32_t device);
     int (*detach)(axn_card *);
     int (*enter)(axn_card *); // makes the device the thread's current one
-    int (*load)(axn_card *, axn_module *, const char *path);
+    int (*load)(axn_card *, axn_module *, const char *path, const void *data, size_t size); // data: the file's bytes, on board only
     int (*unload)(axn_card *, axn_module *); // keeps info
     int (*forget)(axn_card *, axn_module *); // releases info
     int (*describe)(axn_card *, axn_module *, uint32_t group, uint32_t slot, bool dims, axn_tensor *);
@@ -96,8 +100,8 @@ struct axn_provider {
     int (*bind)(axn_card *, axn_io *, uint32_t slot, const axn_mem *, size_t offset, size_t size);
     int (*alloc)(axn_card *, axn_mem *, size_t size); // zeroed
     int (*free)(axn_card *, axn_mem *);
-    int (*host_alloc)(axn_card *, void **, size_t size);
-    int (*host_free)(axn_card *, void **, size_t size);
+    int (*host_alloc)(axn_card *, void **, size_t size); // pinned; on board any memory will do, and Go has given it
+    int (*host_free)(axn_card *, void **);
     int (*up)(axn_card *, const axn_mem *, size_t offset, const void *from, size_t size);
     int (*down)(axn_card *, void *to, const axn_mem *, size_t offset, size_t size);
     int (*copy)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
@@ -169,14 +173,16 @@ const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
 const char *axn_absent(const axn_lib *, uint32_t n); // the nth optional call that is not there; NULL: no more
 const char *axn_library_file(const axn_lib *);      // where the loader found it
-void *axn_symbol(const axn_lib *, const char *name); // anything else it exports; NULL: nothing of that name
+void *axn_find(const axn_lib *, const char *name);   // anything else it exports; NULL: nothing of that name
 
 // table.c: what both tables share.
 int axn_fail(axn_card *, int kind, const char *op, int32_t code, bool mild);
 int axn_note(axn_card *, const char *op, int32_t code);
 bool axn_fatal(uint32_t code);
 int32_t axn_thread(void);
-int axn_enter(axn_card *); // clears err; checks thread and lost
+const char *axn_resolve(axn_lib *, const axn_provider *); // fills the table; gives the name of a call that is missing
+void axn_begin(axn_card *);                               // forgets the last error
+int axn_enter(axn_card *);                                // the same; checks thread and lost, makes the device current
 int axn_init(axn_card *);
 int axn_fini(axn_card *);
 int axn_attach(axn_card *, int32_t device);
@@ -184,11 +190,15 @@ int axn_detach(axn_card *);
 int axn_list(axn_card *, axcl_device_list *);
 int axn_inform(axn_card *, int32_t device, axn_info *);
 
+void axn_text(char *to, size_t size, const char *from); // copies what fits; NULL is empty
+static inline uint32_t axn_words(uint32_t bits) { return (bits + 63) / 64; }
+static inline void axn_also(int *rc, int next) { *rc = *rc ? *rc : next; } // keeps the first failure
+
 // model.c
-int axn_load(axn_card *, axn_module *, int32_t layer, const char *path);
+int axn_load(axn_card *, axn_module *, int32_t layer, const char *path, const void *data, size_t size);
 int axn_describe(axn_card *, axn_module *, int32_t layer, axn_tensor *all); // groups × (ins + outs)
 int axn_same(axn_card *, axn_module *, int32_t layer, const axn_tensor *all);
-size_t axn_host_need(const axn_model *);
+size_t axn_host_need(axn_model *); // bytes of pinned memory
 int axn_bind(axn_model *);
 int axn_probe(axn_model *);
 int axn_close(axn_model *);

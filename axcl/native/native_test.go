@@ -51,8 +51,8 @@ func testMain(m *testing.M) int {
 	// Every handle that was made was closed, on this side and on the card's.
 	live.Lock()
 	defer live.Unlock()
-	for h := range live.handles {
-		fmt.Fprintf(os.Stderr, "left open: %T\n", h)
+	for h, k := range live.handles {
+		fmt.Fprintf(os.Stderr, "left open: %T on %s\n", h, k)
 		code = 1
 	}
 	for k, s := range sims {
@@ -80,7 +80,7 @@ func onCard(t *testing.T, config string, f func(t *testing.T, k Kind, sim *simho
 				if err := sim.Reset(); err != nil {
 					t.Error(err)
 				}
-				revive()
+				revive(k)
 			}()
 			f(t, k, sim)
 		})
@@ -94,12 +94,14 @@ func configure(t testing.TB, sim *simhook.Sim, config string) {
 	}
 }
 
-// revive lets abandoned libraries be used again, as a new process would; the simulated card must have been reset.
-func revive() {
+// revive lets an abandoned library be used again, as a new process would; the simulated card must have been reset.
+func revive(k Kind) {
 	libraries.Lock()
 	defer libraries.Unlock()
 	for _, l := range libraries.byName {
-		l.lost = false
+		if l.kind == k {
+			l.lost = false
+		}
 	}
 }
 
@@ -651,7 +653,7 @@ func TestEngineTaken(t *testing.T) {
 		if !errors.As(err, &e) || !strings.Contains(e.Op, "Init") {
 			t.Fatalf("an engine that cannot be initialised gave %v", err)
 		}
-		revive()
+		revive(k)
 	})
 }
 

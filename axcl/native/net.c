@@ -13,10 +13,7 @@ int axn_net_bind(axn_net *n) {
     const axn_provider *p = c->lib->provider;
     axn_module *m = &n->module;
     int rc = axn_enter(c);
-    for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) {
-        if (n->mem_size[s] > n->pinned_size) n->pinned_size = n->mem_size[s];
-        rc = p->alloc(c, &n->mem[s], n->mem_size[s]);
-    }
+    for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) rc = p->alloc(c, &n->mem[s], n->mem_size[s]);
     if (!rc) rc = p->host_alloc(c, &n->pinned, n->pinned_size);
     for (uint32_t g = 0; !rc && g < m->groups; g++) {
         rc = p->io_new(c, m, &n->io[g]);
@@ -56,14 +53,12 @@ int axn_net_close(axn_net *n) {
     axn_card *c = n->card;
     const axn_provider *p = c->lib->provider;
     axn_module *m = &n->module;
-    int rc = axn_enter(c), e;
+    int rc = axn_enter(c);
     if (rc) return rc;
-#define ALSO(call) do { if ((e = (call)) && !rc) rc = e; } while (0)
-    ALSO(p->unload(c, m));
-    for (uint32_t g = 0; n->io && g < m->groups; g++) ALSO(p->io_free(c, &n->io[g]));
-    ALSO(p->forget(c, m));
-    for (uint32_t s = 0; s < m->ins + m->outs; s++) ALSO(p->free(c, &n->mem[s]));
-    ALSO(p->host_free(c, &n->pinned, n->pinned_size));
-#undef ALSO
+    axn_also(&rc, p->unload(c, m));
+    for (uint32_t g = 0; n->io && g < m->groups; g++) axn_also(&rc, p->io_free(c, &n->io[g]));
+    axn_also(&rc, p->forget(c, m));
+    for (uint32_t s = 0; s < m->ins + m->outs; s++) axn_also(&rc, p->free(c, &n->mem[s]));
+    axn_also(&rc, p->host_free(c, &n->pinned));
     return rc;
 }

@@ -37,7 +37,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 	n := &net{d: d, c: (*C.axn_net)(zeroed(C.sizeof_axn_net))}
 	n.c.card = d.c
 	n.c.timeout_ms = milliseconds(0)
-	born(n)
+	born(n, d.lib.kind)
 	d.open = append(d.open, n)
 	var free int64
 	defer func() {
@@ -68,6 +68,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 			}
 			sizes[g*per+s] = C.size_t(all[s].Size)
 			n.c.mem_size[s] = max(n.c.mem_size[s], C.size_t(all[s].Size))
+			n.c.pinned_size = max(n.c.pinned_size, n.c.mem_size[s])
 		}
 		n.inputs = append(n.inputs, all[:mod.ins:mod.ins])
 		n.outputs = append(n.outputs, all[mod.ins:])
@@ -75,6 +76,9 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 	n.c.io = (*C.axn_io)(n.zeroed(int(mod.groups) * C.sizeof_axn_io))
 	for i := range unsafe.Slice(n.c.io, mod.groups) {
 		unsafe.Slice(n.c.io, mod.groups)[i].buffers = (*C.ax_buffer)(n.zeroed(per * C.sizeof_ax_buffer))
+	}
+	if d.lib.kind == Engine {
+		n.c.pinned = n.zeroed(int(n.c.pinned_size))
 	}
 	if err = d.wrap(C.axn_net_bind(n.c), path); err != nil {
 		return nil, err

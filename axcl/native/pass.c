@@ -21,8 +21,6 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static uint32_t words(uint32_t bits) { return (bits + 63) / 64; }
-
 // The part of a mask that differs from what the card has, as elements [from, to).
 typedef struct { size_t from, to; } span;
 
@@ -39,7 +37,7 @@ static void set_word(axn_group *g, uint64_t *seen, uint64_t want, size_t column,
 
 // Rows past the pass's own fill the chunk up: they see themselves only.
 static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows) {
-    uint32_t cw = words(g->cells), rw = words(g->rows), pass_rw = words(rows);
+    uint32_t cw = axn_words(g->cells), rw = axn_words(g->rows), pass_rw = axn_words(rows);
     size_t cols = g->cells + g->rows;
     span s = {SIZE_MAX, 0};
     for (uint32_t r = 0; r < g->rows; r++) {

@@ -185,6 +185,7 @@ func TestSweep(t *testing.T) {
 	spec := sweepModel(t)
 	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
+			t.Parallel() // the two libraries share nothing
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			sim := sims[k]
@@ -192,7 +193,7 @@ func TestSweep(t *testing.T) {
 				if err := sim.Reset(); err != nil {
 					t.Error(err)
 				}
-				revive()
+				revive(k)
 			}()
 			calls := clean(t, k, sim, spec)
 			if len(calls) < 300 || !slices.ContainsFunc(calls, func(c traced) bool { return c.layer == 27 }) {
@@ -209,7 +210,7 @@ func TestSweep(t *testing.T) {
 						if e := sim.Reset(); e != nil {
 							t.Fatal(e)
 						}
-						revive()
+						revive(k)
 					}
 					if why != "" {
 						t.Errorf("call %d, %s, layer %d, code 0x%08x%s: %s; the error: %v", i, c.name, c.layer, code, how, why, err)
@@ -232,9 +233,7 @@ func TestSweep(t *testing.T) {
 
 // judge says what is wrong with how a fault was handled; empty when nothing is.
 func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, err error) string {
-	live.Lock()
-	left := len(live.handles)
-	live.Unlock()
+	left := handles(k)
 	if left != 0 {
 		return fmt.Sprintf("%d handles are left open", left)
 	}
@@ -276,4 +275,82 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 		return fmt.Sprintf("fatal: %v", !own)
 	}
 	return ""
+}
+
+// TestSweepTwo does the same with two cards on one thread, where each call first makes its card current: a fault in one may cost that one,
+// never the other's models, and both can be closed.
+func TestSweepTwo(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sim := sims[AXCL]
+	spec := sweepModel(t)
+	spec.Layers = spec.Layers[:2]
+	spec.NoInPlace = true
+	both := func() error {
+		var errs []error
+		keep := func(e error) { errs = append(errs, e) }
+		a, e := Open(AXCL, 0)
+		if e != nil {
+			return e
+		}
+		b, e := Open(AXCL, 1)
+		if e != nil {
+			return errors.Join(e, a.Close())
+		}
+		for _, d := range []axcl.Device{a, b} {
+			_, e := d.Info()
+			keep(e)
+			m, e := d.Load(context.Background(), spec)
+			if keep(e); e == nil {
+				keep(m.Run(rowPass(m.Shape(), 3)))
+			}
+			n, e := d.LoadNet(spec.Head)
+			if keep(e); e == nil {
+				keep(n.Run(0, map[string][]byte{"input": make([]byte, n.Inputs(0)[0].Size)}, map[string][]byte{"indices": make([]byte, 4)}))
+			}
+		}
+		keep(b.Close())
+		keep(a.Close())
+		return errors.Join(errs...)
+	}
+	configure(t, sim, "devices=2")
+	if err := both(); err != nil {
+		t.Fatal(err)
+	}
+	calls := int(sim.Calls(""))
+	for i := range calls {
+		for n, how := range []string{"", ":sticky"} {
+			configure(t, sim, fmt.Sprintf("devices=2\nfault=*:%d:0x%08x%s", i, sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)], how))
+			err := both()
+			if left := handles(AXCL); left != 0 {
+				t.Fatalf("call %d%s: %d handles are left open; the error: %v", i, how, left, err)
+			}
+			if n, m := sim.Live(), sim.Left(); err == nil && (n != (simhook.Counts{}) || m != (simhook.Counts{})) {
+				t.Fatalf("call %d%s: nothing surfaced, and left on the card: %+v, %+v", i, how, n, m)
+			}
+			if e := sim.Reset(); e != nil {
+				t.Fatal(e)
+			}
+			revive(AXCL)
+		}
+		if i%64 == 0 {
+			configure(t, sim, "devices=2")
+			if err := both(); err != nil {
+				t.Fatalf("after a fault in call %d: %v", i, err)
+			}
+		}
+	}
+	t.Logf("%d calls", calls)
+}
+
+// handles counts a library's handles that are open.
+func handles(k Kind) (n int) {
+	live.Lock()
+	defer live.Unlock()
+	for _, of := range live.handles {
+		if of == k {
+			n++
+		}
+	}
+	return n
 }

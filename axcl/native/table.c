@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "native.h"
 #include <dlfcn.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,27 +43,46 @@ int axn_note(axn_card *c, const char *op, int32_t code) {
     return code ? axn_fail(c, AXN_CALL, op, code, false) : AXN_OK;
 }
 
-int axn_enter(axn_card *c) {
+void axn_text(char *to, size_t size, const char *from) {
+    if (!from) from = "";
+    size_t n = strnlen(from, size - 1);
+    memcpy(to, from, n);
+    to[n] = 0;
+}
+
+void axn_begin(axn_card *c) {
     c->err = (axn_err){0};
     c->layer = AXN_NO_LAYER;
+}
+
+int axn_enter(axn_card *c) {
+    axn_begin(c);
     if (axn_thread() != c->owner) return axn_fail(c, AXN_THREAD, "thread", 0, true);
     if (c->lost) return axn_fail(c, AXN_GONE, "lost", 0, true);
-    return c->switches ? c->lib->provider->enter(c) : AXN_OK;
+    if (!c->switches) return AXN_OK;
+    int rc = c->lib->provider->enter(c);
+    if (rc) c->lost = true; // what this thread asks now would reach the other device
+    return rc;
 }
 
 int axn_init(axn_card *c) {
-    int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->init(c);
+    axn_begin(c);
+    return c->lib->provider->init(c);
 }
 
 int axn_fini(axn_card *c) {
-    int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->fini(c);
+    axn_begin(c);
+    return c->lib->provider->fini(c);
+}
+
+int axn_list(axn_card *c, axcl_device_list *list) {
+    axn_begin(c);
+    return c->lib->provider->list(c, list);
 }
 
 int axn_attach(axn_card *c, int32_t device) {
-    int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->attach(c, device);
+    axn_begin(c);
+    return c->lib->provider->attach(c, device);
 }
 
 int axn_detach(axn_card *c) {
@@ -70,33 +90,44 @@ int axn_detach(axn_card *c) {
     return rc ? rc : c->lib->provider->detach(c);
 }
 
-// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost.
-int axn_drain(axn_card *c, int32_t ms) {
-    int rc = axn_enter(c);
-    if (rc || !(rc = c->lib->provider->sync(c, ms))) return rc;
-    c->lost = true;
-    return rc;
-}
-
-int axn_list(axn_card *c, axcl_device_list *list) {
-    int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->list(c, list);
-}
-
 int axn_inform(axn_card *c, int32_t device, axn_info *info) {
     int rc = axn_enter(c);
     return rc ? rc : c->lib->provider->inform(c, device, info);
 }
 
-const char *axn_absent(const axn_lib *lib, uint32_t n) { return lib->provider->absent(lib, n); }
+// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost.
+int axn_drain(axn_card *c, int32_t ms) {
+    int rc = axn_enter(c);
+    if (rc == AXN_THREAD) return rc;
+    if (!rc) rc = c->lib->provider->sync(c, ms);
+    if (rc) c->lost = true;
+    return rc;
+}
+
+static void **entry(const axn_lib *lib, const axn_provider *p, const axn_symbol *s) { return (void **)(void *)((char *)(uintptr_t)lib + p->table + s->at); }
+
+const char *axn_resolve(axn_lib *lib, const axn_provider *p) {
+    for (const axn_symbol *s = p->symbols; s->name; s++) {
+        void *found = dlsym(lib->handle, s->name);
+        if (!found) found = dlsym(lib->sys, s->name);
+        if (!found && !s->optional) return s->name;
+        *entry(lib, p, s) = found;
+    }
+    lib->provider = p;
+    return NULL;
+}
+
+const char *axn_absent(const axn_lib *lib, uint32_t n) {
+    const axn_symbol *s = lib->provider->symbols;
+    for (; s->name; s++)
+        if (!*entry(lib, lib->provider, s) && n-- == 0) break;
+    return s->name;
+}
 
 const char *axn_library_file(const axn_lib *lib) {
-    Dl_info found;
-    void *symbol = dlsym(lib->handle, lib->axcl.axclInit ? "axclInit" : "AX_ENGINE_Init");
-    return dladdr(symbol, &found) ? found.dli_fname : "";
+    Dl_info found = {0};
+    dladdr(dlsym(lib->handle, lib->provider->symbols->name), &found);
+    return found.dli_fname;
 }
 
-void *axn_symbol(const axn_lib *lib, const char *name) {
-    void *found = dlsym(lib->handle, name);
-    return found || !lib->sys ? found : dlsym(lib->sys, name);
-}
+void *axn_find(const axn_lib *lib, const char *name) { return dlsym(lib->sys, name); }

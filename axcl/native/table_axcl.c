@@ -10,8 +10,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// Calls the library unless the card is lost.
-#define CALL(c, fn, ...) ((c)->lost ? AXN_GONE : axn_note((c), #fn, (c)->lib->axcl.fn(__VA_ARGS__)))
+// Functions stop at the first call that fails. Those that release go on, and ask before each call whether the card is lost.
+#define CALL(c, fn, ...) axn_note((c), #fn, (c)->lib->axcl.fn(__VA_ARGS__))
 
 enum { HUGE_FROM = 2 << 20 }; // smaller buffers would waste a huge page each
 
@@ -31,6 +31,7 @@ static int attach(axn_card *c, int32_t device) {
     c->device = device;
     rc = CALL(c, axclrtEngineInit, 0);
     c->engine_ours = !rc;
+    if (rc && c->lost) return rc;
     if (rc) {
         // Someone in this process may have initialised the engine already; then it answers, and is not ours to finalise.
         axn_err first = c->err;
@@ -47,37 +48,30 @@ static int attach(axn_card *c, int32_t device) {
 
 static int enter(axn_card *c) { return CALL(c, axclrtSetCurrentContext, c->context); }
 
-static int first(int a, int b) { return a ? a : b; }
-
 static int detach(axn_card *c) {
-    int rc = AXN_OK;
+    int rc = AXN_OK, e = AXN_OK;
     if (c->stream) rc = CALL(c, axclrtDestroyStream, c->stream);
+    if (c->engine_ours && !c->lost) e = CALL(c, axclrtEngineFinalize);
+    if (!rc) rc = e;
+    if (c->attached && !c->lost) e = CALL(c, axclrtResetDevice, c->device);
     c->stream = NULL;
-    if (c->engine_ours) rc = first(rc, CALL(c, axclrtEngineFinalize));
-    c->engine_ours = false;
-    if (c->attached) rc = first(rc, CALL(c, axclrtResetDevice, c->device));
-    c->attached = false;
-    return rc;
+    c->engine_ours = c->attached = false;
+    return rc ? rc : e;
 }
 
 static int list(axn_card *c, axcl_device_list *l) { return CALL(c, axclrtGetDeviceList, l); }
 
-static void copy_text(char *to, size_t size, const char *from) {
-    size_t n = from ? strnlen(from, size - 1) : 0;
-    memcpy(to, from ? from : "", n);
-    to[n] = 0;
-}
-
 static int inform(axn_card *c, int32_t device, axn_info *i) {
     const struct axcl_table *t = &c->lib->axcl;
-    if (t->axclrtGetFullVersion) copy_text(i->version, sizeof i->version, t->axclrtGetFullVersion());
+    if (t->axclrtGetFullVersion) axn_text(i->version, sizeof i->version, t->axclrtGetFullVersion());
     int rc = CALL(c, axclrtGetVersion, &i->release[0], &i->release[1], &i->release[2]);
     if (rc || device < 0) return rc;
-    if (t->axclrtGetSocName) copy_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
+    if (t->axclrtGetSocName) axn_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
     return CALL(c, axclrtGetDeviceProperties, device, &i->props);
 }
 
-static int load(axn_card *c, axn_module *m, const char *path) {
+static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
+    (void)data, (void)size; // from a file always: LoadFromMem hangs on some versions
     int rc = CALL(c, axclrtEngineLoadFromFile, path, &m->id);
     if (rc) return rc;
     m->loaded = true;
@@ -93,13 +87,13 @@ static int load(axn_card *c, axn_module *m, const char *path) {
 }
 
 static int unload(axn_card *c, axn_module *m) {
-    int rc = m->loaded ? CALL(c, axclrtEngineUnload, m->id) : AXN_OK;
+    int rc = m->loaded && !c->lost ? CALL(c, axclrtEngineUnload, m->id) : AXN_OK;
     m->loaded = false;
     return rc;
 }
 
 static int forget(axn_card *c, axn_module *m) {
-    int rc = m->info ? CALL(c, axclrtEngineDestroyIOInfo, m->info) : AXN_OK;
+    int rc = m->info && !c->lost ? CALL(c, axclrtEngineDestroyIOInfo, m->info) : AXN_OK;
     m->info = NULL;
     return rc;
 }
@@ -109,7 +103,7 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     bool in = slot < m->ins;
     uint32_t i = in ? slot : slot - m->ins;
     c->calls += 2;
-    copy_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
+    axn_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
     t->size = in ? a->axclrtEngineGetInputSizeByIndex(m->info, group, i) : a->axclrtEngineGetOutputSizeByIndex(m->info, group, i);
     int rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type) : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
     if (rc || !dims) return rc;
@@ -117,7 +111,7 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     rc = in ? CALL(c, axclrtEngineGetInputDims, m->info, group, i, &d) : CALL(c, axclrtEngineGetOutputDims, m->info, group, i, &d);
     if (rc) return rc;
     t->ndim = d.count;
-    for (int32_t k = 0; k < d.count && k < AXN_DIMS; k++) t->dims[k] = d.dims[k];
+    memcpy(t->dims, d.dims, sizeof t->dims); // Go looks at ndim first
     return AXN_OK;
 }
 
@@ -127,7 +121,7 @@ static int io_new(axn_card *c, axn_module *m, axn_io *io) {
 }
 
 static int io_free(axn_card *c, axn_io *io) {
-    int rc = io->handle ? CALL(c, axclrtEngineDestroyIO, io->handle) : AXN_OK;
+    int rc = io->handle && !c->lost ? CALL(c, axclrtEngineDestroyIO, io->handle) : AXN_OK;
     io->handle = NULL;
     return rc;
 }
@@ -146,16 +140,15 @@ static int alloc(axn_card *c, axn_mem *mem, size_t size) {
 }
 
 static int release(axn_card *c, axn_mem *mem) {
-    int rc = mem->at ? CALL(c, axclrtFree, mem->at) : AXN_OK;
+    int rc = mem->at && !c->lost ? CALL(c, axclrtFree, mem->at) : AXN_OK;
     mem->at = NULL;
     return rc;
 }
 
 static int host_alloc(axn_card *c, void **host, size_t size) { return CALL(c, axclrtMallocHost, host, size); }
 
-static int host_free(axn_card *c, void **host, size_t size) {
-    (void)size;
-    int rc = *host ? CALL(c, axclrtFreeHost, *host) : AXN_OK;
+static int host_free(axn_card *c, void **host) {
+    int rc = *host && !c->lost ? CALL(c, axclrtFreeHost, *host) : AXN_OK;
     *host = NULL;
     return rc;
 }
@@ -178,33 +171,20 @@ static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
 
 static int sync(axn_card *c, int32_t ms) { return CALL(c, axclrtSynchronizeStreamWithTimeout, c->stream, ms); }
 
-#define RESOLVE(ret, name, args) *(void **)&lib->axcl.name = dlsym(lib->handle, #name);
-#define DEMAND(ret, name, args) if (!lib->axcl.name) lost = #name;
-#define ABSENT(ret, name, args) if (!lib->axcl.name && n-- == 0) return #name;
-
-static const char *absent(const axn_lib *lib, uint32_t n) {
-    AXCL_OPTIONAL(ABSENT)
-    return NULL;
-}
+#define REQUIRED(ret, name, args) {#name, offsetof(struct axcl_table, name), false},
+#define OPTIONAL(ret, name, args) {#name, offsetof(struct axcl_table, name), true},
+static const axn_symbol symbols[] = {AXCL_REQUIRED(REQUIRED) AXCL_OPTIONAL(OPTIONAL){NULL, 0, false}};
 
 static const axn_provider provider = {
-    start, finish, list, inform, absent, attach, detach, enter, load, unload, forget, describe,
+    symbols, offsetof(axn_lib, axcl), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
     io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, sync,
 };
 
 const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {
-    *missing = false;
-    lib->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    lib->handle = lib->sys = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib->handle) return dlerror();
-    AXCL_REQUIRED(RESOLVE)
-    AXCL_OPTIONAL(RESOLVE)
-    const char *lost = NULL;
-    AXCL_REQUIRED(DEMAND)
-    if (!lost) {
-        lib->provider = &provider;
-        return NULL;
-    }
-    dlclose(lib->handle);
-    *missing = true;
-    return lost;
+    const char *lacks = axn_resolve(lib, &provider);
+    *missing = lacks != NULL;
+    if (lacks) dlclose(lib->handle);
+    return lacks;
 }

@@ -4,22 +4,17 @@
 //
 // Memory is shared with the CPU and cached: whoever wrote flushes, whoever reads invalidates, so an upload is a memcpy and a flush and a
 // copy on the card is done here. There is no stream: every run is complete when it returns, sync has nothing to wait for, and the order of
-// the operations is the order of the calls. Models are given as the bytes of their file, which need not outlive the call.
+// the operations is the order of the calls. Models are given as the bytes of their file, which Go has mapped for the call.
 
 #define _GNU_SOURCE
 #include "native.h"
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define CALL(c, fn, ...) ((c)->lost ? AXN_GONE : axn_note((c), #fn, (c)->lib->engine.fn(__VA_ARGS__)))
+#define CALL(c, fn, ...) axn_note((c), #fn, (c)->lib->engine.fn(__VA_ARGS__))
 
 // A call that may be refused for want of memory or for a bad file: its codes are the vendor's own, unknown here, and do not cost the card.
-#define ASK(c, fn, ...) ((c)->lost ? AXN_GONE : asked((c), #fn, (c)->lib->engine.fn(__VA_ARGS__)))
+#define ASK(c, fn, ...) asked((c), #fn, (c)->lib->engine.fn(__VA_ARGS__))
 
 static int asked(axn_card *c, const char *op, int32_t code) {
     c->calls++;
@@ -40,9 +35,7 @@ static int list(axn_card *c, axcl_device_list *l) {
 static int inform(axn_card *c, int32_t device, axn_info *i) {
     (void)device;
     const char *v = c->lib->engine.AX_ENGINE_GetVersion ? c->lib->engine.AX_ENGINE_GetVersion() : NULL;
-    size_t n = v ? strnlen(v, sizeof i->version - 1) : 0;
-    memcpy(i->version, v ? v : "", n);
-    i->version[n] = 0;
+    axn_text(i->version, sizeof i->version, v);
     return AXN_OK;
 }
 
@@ -65,7 +58,7 @@ static int attach(axn_card *c, int32_t device) {
 }
 
 static int detach(axn_card *c) {
-    int rc = c->engine_ours ? CALL(c, AX_ENGINE_Deinit) : AXN_OK;
+    int rc = c->engine_ours && !c->lost ? CALL(c, AX_ENGINE_Deinit) : AXN_OK;
     c->engine_ours = false;
     return rc;
 }
@@ -75,21 +68,10 @@ static int enter(axn_card *c) {
     return AXN_OK;
 }
 
-static int load(axn_card *c, axn_module *m, const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat s;
-    if (fd < 0 || fstat(fd, &s)) {
-        int why = errno;
-        if (fd >= 0) close(fd);
-        return axn_fail(c, AXN_MODEL, "open", why, true);
-    }
-    size_t size = (size_t)s.st_size;
-    void *data = size > 0 && size <= UINT32_MAX ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
-    close(fd);
-    if (data == MAP_FAILED) return axn_fail(c, AXN_MODEL, "mmap", size > UINT32_MAX ? EFBIG : EINVAL, true);
+static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
+    (void)path;
     ax_extra extra = {0};
     int rc = ASK(c, AX_ENGINE_CreateHandleV2, &m->handle, data, (uint32_t)size, &extra);
-    munmap(data, size);
     if (rc) return rc;
     m->loaded = true;
     if ((rc = ASK(c, AX_ENGINE_CreateContextV2, m->handle, &m->context))) return rc;
@@ -102,7 +84,7 @@ static int load(axn_card *c, axn_module *m, const char *path) {
 }
 
 static int unload(axn_card *c, axn_module *m) {
-    int rc = m->loaded ? CALL(c, AX_ENGINE_DestroyHandle, m->handle) : AXN_OK;
+    int rc = m->loaded && !c->lost ? CALL(c, AX_ENGINE_DestroyHandle, m->handle) : AXN_OK;
     m->loaded = false;
     return rc;
 }
@@ -120,11 +102,9 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     if (rc) return rc;
     if (info->input_size != m->ins || info->output_size != m->outs) return axn_fail(c, AXN_MODEL, "AX_ENGINE_GetGroupIOInfo", 0, true);
     const ax_meta *meta = slot < m->ins ? &info->inputs[slot] : &info->outputs[slot - m->ins];
-    size_t n = meta->name ? strnlen(meta->name, sizeof t->name - 1) : 0;
-    memcpy(t->name, meta->name ? meta->name : "", n);
-    t->name[n] = 0;
+    axn_text(t->name, sizeof t->name, meta->name);
     t->size = meta->size;
-    t->type = meta->data_type >= 0 && meta->data_type < (int32_t)sizeof types ? types[meta->data_type] : -1;
+    t->type = (uint32_t)meta->data_type < sizeof types ? types[meta->data_type] : -1;
     t->ndim = meta->shape_size;
     for (int32_t k = 0; k < t->ndim && k < AXN_DIMS; k++) t->dims[k] = meta->shape[k];
     return AXN_OK;
@@ -165,22 +145,18 @@ static int alloc(axn_card *c, axn_mem *mem, size_t size) {
 }
 
 static int release(axn_card *c, axn_mem *mem) {
-    int rc = mem->at ? CALL(c, AX_SYS_MemFree, mem->phys, mem->at) : AXN_OK;
+    int rc = mem->at && !c->lost ? CALL(c, AX_SYS_MemFree, mem->phys, mem->at) : AXN_OK;
     mem->at = NULL;
     return rc;
 }
 
 static int host_alloc(axn_card *c, void **host, size_t size) {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return axn_fail(c, AXN_MODEL, "mmap", ENOMEM, true);
-    *host = p;
+    (void)c, (void)host, (void)size;
     return AXN_OK;
 }
 
-static int host_free(axn_card *c, void **host, size_t size) {
-    (void)c;
-    if (*host) munmap(*host, size);
-    *host = NULL;
+static int host_free(axn_card *c, void **host) {
+    (void)c, (void)host;
     return AXN_OK;
 }
 
@@ -209,48 +185,27 @@ static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
 }
 
 static int settle(axn_card *c, int32_t ms) {
-    (void)ms;
-    return c->lost ? AXN_GONE : AXN_OK;
+    (void)c, (void)ms;
+    return AXN_OK;
 }
 
-#define RESOLVE_SYS(ret, name, args) *(void **)&lib->engine.name = dlsym(lib->sys, #name);
-#define RESOLVE(ret, name, args) *(void **)&lib->engine.name = dlsym(lib->handle, #name);
-#define DEMAND(ret, name, args) if (!lib->engine.name) lost = #name;
-#define ABSENT(ret, name, args) if (!lib->engine.name && n-- == 0) return #name;
-
-static const char *absent(const axn_lib *lib, uint32_t n) {
-    AX_ENGINE_OPTIONAL(ABSENT)
-    return NULL;
-}
+#define REQUIRED(ret, name, args) {#name, offsetof(struct engine_table, name), false},
+#define OPTIONAL(ret, name, args) {#name, offsetof(struct engine_table, name), true},
+static const axn_symbol symbols[] = {AX_ENGINE_REQUIRED(REQUIRED) AX_SYS_REQUIRED(REQUIRED) AX_ENGINE_OPTIONAL(OPTIONAL){NULL, 0, false}};
 
 static const axn_provider provider = {
-    start, finish, list, inform, absent, attach, detach, enter, load, unload, forget, describe,
+    symbols, offsetof(axn_lib, engine), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
     io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, settle,
 };
 
 const char *axn_open_engine(axn_lib *lib, const char *sys, const char *engine, bool *missing) {
-    *missing = false;
     // The engine library expects the other's symbols to be there already.
     lib->sys = dlopen(sys, RTLD_NOW | RTLD_GLOBAL);
     if (!lib->sys) return dlerror();
     lib->handle = dlopen(engine, RTLD_NOW | RTLD_LOCAL);
-    if (!lib->handle) {
-        const char *why = dlerror();
-        dlclose(lib->sys);
-        return why;
-    }
-    AX_SYS_REQUIRED(RESOLVE_SYS)
-    AX_ENGINE_REQUIRED(RESOLVE)
-    AX_ENGINE_OPTIONAL(RESOLVE)
-    const char *lost = NULL;
-    AX_SYS_REQUIRED(DEMAND)
-    AX_ENGINE_REQUIRED(DEMAND)
-    if (!lost) {
-        lib->provider = &provider;
-        return NULL;
-    }
-    dlclose(lib->handle);
-    dlclose(lib->sys);
-    *missing = true;
-    return lost;
+    const char *lacks = lib->handle ? axn_resolve(lib, &provider) : dlerror();
+    *missing = lib->handle && lacks;
+    if (*missing) dlclose(lib->handle);
+    if (lacks) dlclose(lib->sys);
+    return lacks;
 }
