@@ -122,6 +122,12 @@ func http1() *http.Protocols {
 	return p
 }
 
+// CloseIdle ends connections that wait for a next request.
+func (c *Client) CloseIdle() {
+	c.init()
+	c.http.CloseIdleConnections()
+}
+
 const maxRedirects = 5
 
 // do sends one request and follows at most five redirects. The token goes only to the first endpoint's own scheme, host and port: a redirect to
