@@ -189,6 +189,7 @@ func (m *lm) reap() {
 		return true
 	})
 	if len(m.running) != running {
+		m.stats.Running = len(m.running)
 		m.survey()
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,6 +33,9 @@ type OpenOptions struct {
 	Timeout time.Duration
 	// Progress is called after each file is loaded, from the card's goroutine.
 	Progress func(done, total int)
+	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
+	// It is not called from the card's goroutine, so closing a model of the same card is fine.
+	Room func(need, free int64) bool
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
@@ -99,7 +103,16 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if o.Name != "" {
 		b.info.Name = o.Name
 	}
-	if err := card.load(ctx, p, b, o); err != nil {
+	err = card.load(ctx, p, b, o)
+	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
+		if !errors.As(err, &me) {
+			me.Need, me.Free = p.Memory().Card, card.Info().FreeCMM
+		}
+		if o.Room(me.Need, me.Free) {
+			err = card.load(ctx, p, b, o)
+		}
+	}
+	if err != nil {
 		if b.own {
 			_ = card.Close()
 		}
@@ -119,14 +132,21 @@ func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o Op
 		return err
 	}
 	return c.Do(ctx, func(dev axcl.Device) error {
-		info, err := dev.Info()
-		if err != nil {
+		if err := c.refresh(); err != nil {
 			return err
 		}
+		info := c.Info()
 		if need := p.Memory().Card; info.TotalCMM > 0 && need > info.FreeCMM {
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
 		}
-		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Progress: o.Progress, Timeout: o.Timeout})
+		c.enter(fileLimit)
+		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Timeout: o.Timeout, Progress: func(done, total int) {
+			c.enter(fileLimit)
+			if o.Progress != nil {
+				o.Progress(done, total)
+			}
+		}})
+		c.exit()
 		if err != nil {
 			return err
 		}
@@ -140,6 +160,9 @@ func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o Op
 		return c.refresh()
 	})
 }
+
+// fileLimit is how long a card may take over one file of a model before it counts as lost: the largest take seconds.
+const fileLimit = 3 * time.Minute
 
 // mergeSampling puts a package's own defaults over Ollama's.
 func mergeSampling(s models.Sampling) (sampler.Params, error) {

@@ -135,15 +135,16 @@ func (m *lm) probe(ctx context.Context) error {
 	// The right answers: each text alone, in cells 0, 1, 2 …, one row a pass. The second text's positions are far from the first's.
 	const far = 9
 	var rightA, rightB [][]uint16
-	for i := range b {
-		rightB = append(rightB, one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(i), cells: cells(0, i)}))
-	}
 	for i := range a {
 		rightA = append(rightA, one(trial{id: id(i), pos: uint32(i), cell: uint32(i), cells: cells(0, i)}))
 	}
 	// Wrong answers: the last row blind, and at another place.
 	blind := one(trial{id: id(a - 1), pos: a - 1, cell: 20})
 	shifted := one(trial{id: id(a - 1), pos: 0, cell: 20, cells: cells(0, a-1)})
+	// The second text comes after it, into the same cells: whoever finds the first text's rows where they were has found too much.
+	for i := range b {
+		rightB = append(rightB, one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(i), cells: cells(0, i)}))
+	}
 	if errs != nil {
 		return errs
 	}
@@ -178,8 +179,8 @@ func (m *lm) probe(ctx context.Context) error {
 	// And what it kept must serve a later row.
 	after := one(trial{id: id(a - 1), pos: a - 1, cell: 20, cells: cells(0, a-1)})
 	m.proven.Chunk = m.proven.Chunk && same(rightA[a-1], after, blind, shifted)
-	if errs != nil || !m.proven.Chunk {
-		return errs
+	if errs != nil || !m.proven.Chunk || !m.proven.Scatter {
+		return errs // rows of several texts have cells of others between their own
 	}
 
 	// Mixed: both texts in one call, either first. Each row is held against what it would be at the first row's position or with the
@@ -222,7 +223,7 @@ func (m *lm) probe(ctx context.Context) error {
 			m.proven.Mixed = m.proven.Mixed && errs == nil && same(right[r], out[r], mixedUp, misplaced)
 		}
 	}
-	if errs != nil || !m.proven.Mixed || !m.proven.Scatter || m.wideReach < 20 {
+	if errs != nil || !m.proven.Mixed || m.wideReach < 20 {
 		return errs
 	}
 	// The same with cells in view: the last rows of both texts, the texts lying apart.

@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"context"
+	"math/bits"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// fake is a device whose model is a function of exactly what a row may depend on: its token, its position, and the set of (token, position)
+// that it sees. Any row that sees too much, too little, or at the wrong place says something else. It can lie in each way a card may.
+type fake struct {
+	axcl.Device // nil: what the engine does not call must not be called
+	shape       axcl.Shape
+
+	positions, masks, shorts, ordered bool // lies: positions from the first row, its mask for all, short chunks unwritten, cells in order
+
+	run    func(n int) error // before pass n, from 1; an error fails it
+	damage func(n int, p *axcl.Pass)
+	passes int
+	closed atomic.Int32
+	free   int64
+	kept   []uint64 // by cell: what it holds; 0 nothing
+	spread float64  // logits: how far the chosen one stands out
+}
+
+const fakeVocab = 64
+
+func newFake() *fake {
+	f := &fake{shape: axcl.Shape{Layers: 1, Hidden: 16, KV: 16, Cells: 96, Out: fakeVocab, Pos: 1, Argmax: true, Place: true,
+		Groups: []axcl.Group{{Rows: 1, Cells: 96}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}, {Rows: 8, Cells: 56}, {Rows: 8, Cells: 88}}}}
+	f.kept = make([]uint64, f.shape.Cells)
+	return f
+}
+
+func (f *fake) Info() (axcl.Info, error) {
+	return axcl.Info{Kind: "fake", Name: "fake", ID: "fake", TotalCMM: f.free, FreeCMM: f.free}, nil
+}
+func (f *fake) Close() error                       { f.closed.Add(1); return nil }
+func (f *fake) Shape() axcl.Shape                  { return f.shape }
+func (f *fake) open() (axcl.Device, string, error) { return f, "test", nil }
+
+// Row spells the token in the embedding's first values.
+func (f *fake) Row(dst []uint16, id int32) error {
+	clear(dst)
+	for i := range 8 {
+		dst[i] = 0x3f80 | uint16(id>>i&1)<<15
+	}
+	return nil
+}
+
+func mix(v uint64) uint64 {
+	v ^= v >> 31
+	v *= 0x9e3779b97f4a7c15
+	v ^= v >> 29
+	v *= 0xbf58476d1ce4e5b9
+	return v ^ v>>32
+}
+
+func (f *fake) Run(p *axcl.Pass) error {
+	f.passes++
+	if err := p.Check(f.shape); err != nil {
+		return err
+	}
+	if f.run != nil {
+		if err := f.run(f.passes); err != nil {
+			return err
+		}
+	}
+	n := p.Rows()
+	cw, rw := axcl.Words(f.shape.Cells), axcl.Words(n)
+	group := f.shape.Groups[f.shape.GroupFor(n, p.Reach(f.shape))]
+	short := f.shorts && n < group.Rows
+	own, out := make([]uint64, n), make([]uint64, n)
+	for r := range n {
+		id := uint64(0)
+		for i := range 8 {
+			id |= uint64(p.Hidden[r*f.shape.Hidden+i]>>15) << i
+		}
+		pos := uint64(p.Pos[r])
+		if f.positions {
+			pos = uint64(p.Pos[0]) + uint64(r)
+		}
+		own[r] = id<<32 | pos<<1 | 1
+		see, rows := p.SeeCells[r*cw:(r+1)*cw], p.SeeRows[r*rw:(r+1)*rw]
+		var sum uint64
+		if f.masks && n > 1 {
+			see = p.SeeCells[:cw]
+			for e := range r {
+				sum += mix(own[e])
+			}
+		} else {
+			for e := range r {
+				if rows[e/64]>>(e%64)&1 == 1 {
+					sum += mix(own[e])
+				}
+			}
+		}
+		count := 0
+		for _, v := range see {
+			count += bits.OnesCount64(v)
+		}
+		for c := range f.shape.Cells {
+			if f.ordered && c < count || !f.ordered && see[c/64]>>(c%64)&1 == 1 {
+				sum += mix(f.kept[c])
+			}
+		}
+		out[r] = mix(own[r] + sum)
+	}
+	for r := range n {
+		f.kept[p.Cell[r]] = own[r]
+		if short {
+			f.kept[p.Cell[r]], out[r] = 0, 0
+		}
+	}
+	if p.HiddenOut != nil {
+		for r := range n {
+			rng := rand.New(rand.NewPCG(out[r], 1))
+			for i := range f.shape.Hidden {
+				p.HiddenOut[r*f.shape.Hidden+i] = axcl.BFloat16(float32(rng.NormFloat64()))
+			}
+		}
+	}
+	for i, r := range p.Want {
+		id := int32(own[r] >> 32)
+		next := f.next(id, out[r])
+		if p.Argmax != nil {
+			p.Argmax[i] = next
+		}
+		if p.Logits != nil {
+			row := p.Logits[i*f.shape.Out:][:f.shape.Out]
+			for j := range row {
+				row[j] = axcl.BFloat16(float32(mix(out[r]+uint64(j))%1000) / 1000)
+			}
+			row[next] = axcl.BFloat16(3 + float32(f.spread))
+		}
+	}
+	if f.damage != nil {
+		f.damage(f.passes, p)
+	}
+	return nil
+}
+
+// next is the token after id: for most tokens a matter of everything seen, for some of them of the token alone, so that texts come to
+// repeat themselves.
+func (f *fake) next(id int32, all uint64) int32 {
+	if id >= 48 {
+		return 48 + (id+5)%16
+	}
+	if all%4 == 0 {
+		return 48 + int32(all>>8%16)
+	}
+	return 1 + int32(all>>16%47)
+}
+
+// onFake opens the engine on f.
+func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
+	t.Helper()
+	card, err := OpenCard(f.open, o.CardOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "fake", Context: f.shape.Cells, Vocab: fakeVocab, Hidden: f.shape.Hidden}}
+	if err := card.Do(context.Background(), func(axcl.Device) error {
+		b.m = newLM(card, f, f, nil, nil, o)
+		if err := b.m.measure(context.Background()); err != nil {
+			return err
+		}
+		if o.Proven != nil {
+			b.m.proven = *o.Proven
+		} else if err := b.m.probe(context.Background()); err != nil {
+			return err
+		}
+		card.attach(b.m)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// hold keeps the worker from running passes until the returned function is called.
+func hold(b *cardBackend) (release func()) {
+	held, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = b.card.Do(context.Background(), func(axcl.Device) error { close(held); <-free; return nil })
+	}()
+	<-held
+	return func() { close(free); <-done }
+}
+
+// clean fails the test when anything is left of the sequences that ran.
+func clean(t *testing.T, b *cardBackend) {
+	t.Helper()
+	var running, queued, open, left int
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		b.m.reap()
+		b.m.mu.Lock()
+		running, queued, open = len(b.m.running), len(b.m.queue), len(b.m.open)
+		b.m.mu.Unlock()
+		b.m.cells.forget()
+		left = b.m.cells.check(t)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if running+queued+open+left != 0 {
+		t.Errorf("left behind: %d running, %d queued, %d open, %d cells", running, queued, open, left)
+	}
+	if st := b.Stats(); st.Running != 0 || st.Queued != 0 {
+		t.Errorf("Stats say %d running, %d queued", st.Running, st.Queued)
+	}
+}
+
+// jobsFor makes conversations that share beginnings.
+func jobsFor(seed uint64, n, vocab, longest int) []Job {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	var jobs []Job
+	for range n {
+		var ids []int32
+		if len(jobs) > 0 && rng.IntN(3) > 0 {
+			from := jobs[rng.IntN(len(jobs))].IDs
+			ids = append(ids, from[:1+rng.IntN(len(from))]...)
+		}
+		for range 1 + rng.IntN(12) {
+			ids = append(ids, int32(rng.IntN(vocab)))
+		}
+		jobs = append(jobs, greedy(ids[:min(len(ids), longest)], 1+rng.IntN(30)))
+	}
+	return jobs
+}

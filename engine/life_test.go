@@ -1,0 +1,487 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// still is a clock that does not move: every shape group costs the same, so wide passes and guesses always pay.
+var still = CardOptions{Clock: func() time.Duration { return 0 }}
+
+// TestCancel: a thousand sequences are left at random moments, by ctx or by leaving the loop, queued or running. Nothing stays.
+func TestCancel(t *testing.T) {
+	ignore := goleak.IgnoreCurrent()
+	b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
+	rng := rand.New(rand.NewPCG(4, 4))
+	jobs := jobsFor(4, 50, fakeVocab, 40)
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, 24)
+	for i := range 1000 {
+		gate <- struct{}{}
+		job, after, how := jobs[rng.IntN(len(jobs))], rng.IntN(8), rng.IntN(3)
+		wg.Go(func() {
+			defer func() { <-gate }()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if after == 0 && how == 0 {
+				cancel()
+			}
+			n := 0
+			for _, err := range b.Complete(ctx, job) {
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("job %d: %v", i, err)
+					}
+					return
+				}
+				if n++; n > after {
+					if how == 1 {
+						return
+					}
+					cancel()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	clean(t, b)
+	if st := b.Stats(); st.Cancelled == 0 {
+		t.Error("nothing counts as cancelled")
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, ignore)
+}
+
+func TestQueueFull(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{Parallel: 2, MaxQueue: 3})
+	release := hold(b)
+	var seqs []*seq
+	for range 3 {
+		s, err := b.m.submit(context.Background(), greedy([]int32{1, 2}, 3), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, s)
+	}
+	if _, _, err := run(b, greedy([]int32{1}, 1)); !errors.Is(err, ErrBusy) {
+		t.Errorf("a fourth in a queue of three: %v, want ErrBusy", err)
+	}
+	if st := b.Stats(); st.Queued != 3 || st.Rejected != 1 {
+		t.Errorf("%d queued, %d rejected; want 3 and 1", st.Queued, st.Rejected)
+	}
+	// One of them leaves while it waits: it is dropped at dequeue and never runs.
+	b.m.forgetCaller(seqs[1])
+	release()
+	for _, i := range []int{0, 2} {
+		for range seqs[i].box.wake {
+			if _, _, closed := seqs[i].box.take(nil); closed {
+				break
+			}
+		}
+		b.m.forgetCaller(seqs[i])
+	}
+	clean(t, b)
+	if seqs[1].begun {
+		t.Error("a sequence without a caller was started")
+	}
+}
+
+// TestClose: what runs and what waits ends with ErrClosed, and later requests are refused.
+func TestClose(t *testing.T) {
+	f := newFake()
+	b := onFake(t, f, OpenOptions{Parallel: 1})
+	var wg sync.WaitGroup
+	release := hold(b)
+	endless := greedy([]int32{1, 2}, -1)
+	endless.Shift = true
+	for range 3 {
+		wg.Go(func() {
+			if _, _, err := run(b, endless); !errors.Is(err, ErrClosed) {
+				t.Errorf("%v, want ErrClosed", err)
+			}
+		})
+	}
+	for b.Stats().Queued < 3 {
+	}
+	wg.Go(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	release()
+	wg.Wait()
+	if err := b.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("second close: %v", err)
+	}
+	if _, _, err := run(b, greedy([]int32{1}, 1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("after close: %v", err)
+	}
+	if n := f.closed.Load(); n != 2 {
+		t.Errorf("%d closes of model and device, want 2", n)
+	}
+}
+
+// TestGap: however much is to be read, a running answer gets a row at least every few passes, and a prompt is not kept waiting by answers.
+func TestGap(t *testing.T) {
+	for name, proven := range map[string]*Proven{"all": {true, true, true}, "no mixing": {Chunk: true, Scatter: true}, "no chunks": {Scatter: true}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			b := onFake(t, f, OpenOptions{Parallel: 9, CardOptions: still, Proven: proven})
+			worst := uint64(0)
+			f.run = func(int) error {
+				for _, s := range b.m.running {
+					worst = max(worst, b.m.passes-s.served)
+				}
+				return nil
+			}
+			var wg sync.WaitGroup
+			release := hold(b)
+			for i := range 9 {
+				wg.Go(func() {
+					ids := make([]int32, 1+i*4)
+					for k := range ids {
+						ids[k] = int32(i + k)
+					}
+					if _, _, err := run(b, greedy(ids, 20)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			release()
+			wg.Wait()
+			if worst > 9 {
+				t.Errorf("a sequence waited %d passes among nine", worst)
+			}
+		})
+	}
+}
+
+// TestSlowReader: a reader that does not read keeps neither the card nor a place from the others, and misses nothing.
+func TestSlowReader(t *testing.T) {
+	f := newFake()
+	b := onFake(t, f, OpenOptions{Parallel: 1})
+	job := greedy([]int32{1, 2, 3}, 2*boxRoom)
+	job.Shift, job.NumCtx = true, 16
+	s, err := b.m.submit(context.Background(), job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !s.box.full() {
+		<-s.box.wake
+	}
+	if _, _, err := run(b, greedy([]int32{4, 5}, 5)); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	for {
+		tokens, err, closed := s.box.take(nil)
+		for _, tok := range tokens {
+			if tok.Final == "" {
+				n++
+			}
+		}
+		if closed {
+			if err != nil || n != job.Limit {
+				t.Errorf("%d tokens, %v; want %d", n, err, job.Limit)
+			}
+			break
+		}
+		b.card.wakeUp()
+		<-s.box.wake
+	}
+	b.m.forgetCaller(s)
+	clean(t, b)
+}
+
+// TestHang (D7): a pass that does not return ends every stream within a second of the watchdog's limit; closing does not wait.
+func TestHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		hang := make(chan struct{})
+		lost := make(chan error, 1)
+		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Lost: func(err error) { lost <- err }}})
+		at := f.passes + 3
+		f.run = func(n int) error {
+			if n >= at {
+				<-hang
+				return errors.New("late")
+			}
+			return nil
+		}
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, _, err := run(b, greedy([]int32{1, 2, 3}, 20)); !errors.Is(err, axcl.ErrLost) {
+					t.Errorf("%v, want ErrLost", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(start); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("streams ended after %v, want 10 s and less than one more", took)
+		}
+		if err := <-lost; !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("Lost was told %v", err)
+		}
+		if st := b.Stats(); st.State != "lost" {
+			t.Errorf("state %q", st.State)
+		}
+		start = time.Now()
+		if err := b.Close(); !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("close: %v", err)
+		}
+		if took := time.Since(start); took > 0 {
+			t.Errorf("close waited %v for a card that hangs", took)
+		}
+		close(hang)
+		synctest.Wait()
+	})
+}
+
+// TestNoFalseAlarm (D7): passes that take up to nine seconds, or ten times what they took before, are no reason to give up.
+func TestNoFalseAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		b := onFake(t, f, OpenOptions{})
+		rng := rand.New(rand.NewPCG(1, 1))
+		f.run = func(n int) error {
+			<-time.After(time.Duration(rng.Int64N(int64(9 * time.Second))))
+			return nil
+		}
+		if _, _, err := run(b, greedy([]int32{1, 2, 3}, 60)); err != nil {
+			t.Error(err)
+		}
+		_ = b.Close()
+	})
+}
+
+// TestExecuteFails (D4): a failed pass is repeated once for those that have said nothing, and ends the others; three in a minute end the card.
+func TestExecuteFails(t *testing.T) {
+	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
+	t.Run("retried", func(t *testing.T) {
+		f := newFake()
+		b := onFake(t, f, OpenOptions{})
+		want, _, _ := run(b, greedy([]int32{1, 2, 3, 4}, 5))
+		at := f.passes + 1
+		f.run = func(n int) error {
+			if n == at {
+				return fail
+			}
+			return nil
+		}
+		job := greedy([]int32{1, 2, 3, 4}, 5)
+		job.Key = "other"
+		if got, _, err := run(b, job); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+		clean(t, b)
+	})
+	t.Run("ended", func(t *testing.T) {
+		f := newFake()
+		b := onFake(t, f, OpenOptions{})
+		at := f.passes + 4
+		f.run = func(n int) error {
+			if n == at {
+				return fail
+			}
+			return nil
+		}
+		out, _, err := run(b, greedy([]int32{1, 2, 3, 4}, 20))
+		if !errors.Is(err, fail) || len(out) == 0 {
+			t.Errorf("%d tokens, then %v", len(out), err)
+		}
+		if _, _, err := run(b, greedy([]int32{1, 2, 3, 4}, 5)); err != nil {
+			t.Errorf("the next request: %v", err)
+		}
+		clean(t, b)
+		if st := b.Stats(); st.Failed != 1 || st.State != "ready" {
+			t.Errorf("%d failed, state %s", st.Failed, st.State)
+		}
+	})
+	t.Run("thrice", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			b := onFake(t, f, OpenOptions{})
+			broken := true
+			f.run = func(int) error {
+				if broken {
+					return fail
+				}
+				return nil
+			}
+			_, _, err := run(b, greedy([]int32{1}, 5)) // fails, is retried, fails
+			if !errors.Is(err, fail) || errors.Is(err, axcl.ErrLost) {
+				t.Errorf("first: %v", err)
+			}
+			<-time.After(61 * time.Second)
+			if _, _, err = run(b, greedy([]int32{1}, 5)); errors.Is(err, axcl.ErrLost) {
+				t.Errorf("two failures more than a minute before: %v", err)
+			}
+			if _, _, err = run(b, greedy([]int32{1}, 5)); !errors.Is(err, axcl.ErrLost) {
+				t.Errorf("third in a minute: %v, want ErrLost", err)
+			}
+			_ = b.Close()
+		})
+	})
+}
+
+// TestFatal (D5, D8): an error that leaves card and host out of step is never retried: all streams end, the device is closed once.
+func TestFatal(t *testing.T) {
+	for _, fatal := range []error{&axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070a}, &axcl.Error{Op: "axclrtEngineExecute", Code: 0xdeadbeef}, axcl.ErrTimeout} {
+		f := newFake()
+		lost := make(chan error, 2)
+		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Lost: func(err error) { lost <- err }}})
+		f.run = func(int) error { return fatal }
+		before := f.passes
+		var wg sync.WaitGroup
+		release := hold(b)
+		for range 5 {
+			wg.Go(func() {
+				if _, _, err := run(b, greedy([]int32{1, 2}, 5)); !errors.Is(err, axcl.ErrLost) || !errors.Is(err, fatal) {
+					t.Errorf("%v, want ErrLost and %v", err, fatal)
+				}
+			})
+		}
+		for b.Stats().Queued < 5 {
+		}
+		release()
+		wg.Wait()
+		<-lost
+		<-b.card.done
+		if f.passes != before+1 || f.closed.Load() != 1 {
+			t.Errorf("%v: %d passes after the fatal one, %d closes", fatal, f.passes-before-1, f.closed.Load())
+		}
+		if err := b.card.Do(context.Background(), nil); !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("Do on a lost card: %v", err)
+		}
+	}
+}
+
+// TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error, greedy or not, and nobody builds on its cells.
+func TestWrongData(t *testing.T) {
+	for name, v := range map[string]uint16{"NaN": 0x7fc0, "infinite": 0x7f80, "equal": 0x3f80} {
+		for _, temperature := range []float32{0, 0.8} {
+			t.Run(fmt.Sprintf("%s at %g", name, temperature), func(t *testing.T) {
+				f := newFake()
+				b := onFake(t, f, OpenOptions{})
+				from := f.passes + 6
+				f.damage = func(n int, p *axcl.Pass) {
+					for i := range p.Logits {
+						if n >= from {
+							p.Logits[i] = v
+						}
+					}
+					for i := range p.Argmax {
+						if n >= from {
+							p.Argmax[i] = 0
+						}
+					}
+				}
+				job := greedy([]int32{1, 2, 3}, 60)
+				job.Sampling.Temperature = temperature
+				out, _, err := run(b, job)
+				if !errors.Is(err, sampler.ErrBadLogits) {
+					t.Errorf("%v, want ErrBadLogits", err)
+				}
+				if len(out) > 10 {
+					t.Errorf("%d tokens came of nonsense", len(out))
+				}
+				clean(t, b)
+			})
+		}
+	}
+}
+
+// TestContext: a full context ends the answer, or drops the older half and goes on.
+func TestContext(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{})
+	job := greedy([]int32{1, 2, 3, 4}, 50)
+	job.NumCtx = 20
+	out, last, err := run(b, job)
+	if err != nil || len(out) != 16 || last.Final != ReasonLength {
+		t.Errorf("%d tokens, %q, %v; want 16 and length", len(out), last.Final, err)
+	}
+	job.Shift = true
+	out, last, err = run(b, job)
+	if err != nil || len(out) != 50 || last.Usage.Prompt != 4 {
+		t.Errorf("shifting: %d tokens, prompt of %d, %v; want 50 and 4", len(out), last.Usage.Prompt, err)
+	}
+	job.NumCtx = 3
+	var ce *ContextError
+	if _, _, err := run(b, job); !errors.As(err, &ce) || ce.Have != 4 || ce.Max != 3 {
+		t.Errorf("%v, want a ContextError with 4 and 3", err)
+	}
+	job = greedy([]int32{1}, -1)
+	if out, _, err := run(b, job); err != nil || len(out) != 95 {
+		t.Errorf("no limit: %d tokens, %v; want 95", len(out), err)
+	}
+	if out, last, err := run(b, greedy([]int32{1}, 0)); err != nil || len(out) != 0 || last.Final != ReasonLength {
+		t.Errorf("limit 0: %d tokens, %q, %v", len(out), last.Final, err)
+	}
+	clean(t, b)
+}
+
+// TestLies: over a card that lacks an ability the tokens are the same, and what it lacks is named.
+func TestLies(t *testing.T) {
+	jobs := jobsFor(8, 60, fakeVocab, 60)
+	truth := onFake(t, newFake(), OpenOptions{Parallel: 1, Proven: &Proven{}})
+	var want [][]int32
+	for i, job := range jobs {
+		job.Key = fmt.Sprint(i)
+		out, _, err := run(truth, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, out)
+	}
+	for _, c := range []struct {
+		name string
+		lie  func(*fake)
+		want Proven
+	}{
+		{"honest", func(*fake) {}, Proven{true, true, true}},
+		{"positions from the first row", func(f *fake) { f.positions = true }, Proven{Chunk: true, Scatter: true}},
+		{"one mask for all rows", func(f *fake) { f.masks = true }, Proven{Chunk: true, Scatter: true}},
+		{"short chunks unwritten", func(f *fake) { f.shorts = true }, Proven{Scatter: true}},
+		{"cells in order", func(f *fake) { f.ordered = true }, Proven{Chunk: true}},
+		{"no wide pass", func(f *fake) { f.shape.Groups = f.shape.Groups[:1] }, Proven{Scatter: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFake()
+			c.lie(f)
+			b := onFake(t, f, OpenOptions{Parallel: 12, CardOptions: still})
+			if b.m.proven != c.want {
+				t.Errorf("proven %+v, want %+v", b.m.proven, c.want)
+			}
+			st := b.Stats()
+			if st.Proven["chunk"] != c.want.Chunk || st.Proven["mixed"] != c.want.Mixed || st.Proven["scatter"] != c.want.Scatter {
+				t.Errorf("Stats name %v", st.Proven)
+			}
+			var wg sync.WaitGroup
+			for i, job := range jobs {
+				wg.Go(func() {
+					if out, _, err := run(b, job); err != nil || !slices.Equal(out, want[i]) {
+						t.Errorf("job %d: %v %v, want %v", i, out, err, want[i])
+					}
+				})
+			}
+			wg.Wait()
+			clean(t, b)
+		})
+	}
+}

@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
+)
+
+// testMemory loads a model beside another, in each way that goes wrong.
+func testMemory(t *testing.T, device func(config string) func() (axcl.Device, string, error)) {
+	dir := compiled(t, "qwen3")
+	card, err := OpenCard(device(""), CardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	ctx := context.Background()
+	first, err := Open(ctx, dir, OpenOptions{Card: card})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	free := func() (n int64) {
+		if err := card.Do(ctx, func(d axcl.Device) error {
+			info, err := d.Info()
+			n = info.FreeCMM
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := free()
+	cancelled, cancel := context.WithCancel(ctx)
+	var seen []int
+	_, err = Open(cancelled, dir, OpenOptions{Card: card, Progress: func(done, total int) {
+		if seen = append(seen, done); done == 2 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || len(seen) != 2 {
+		t.Errorf("cancelled at the second file: %v after %v", err, seen)
+	}
+	if now := free(); now != before {
+		t.Errorf("a cancelled load: %d bytes were free, %d are", before, now)
+	}
+	// The same package, its third layer replaced after it was checked: by a head.
+	broken := filepath.Join(t.TempDir(), "broken")
+	if err := os.CopyFS(broken, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	layers, _ := filepath.Glob(filepath.Join(broken, "*_l2_*"))
+	if len(layers) != 1 {
+		t.Fatal(layers)
+	}
+	second, err := Open(ctx, broken, OpenOptions{Card: card, Progress: func(done, _ int) {
+		if done == 1 {
+			if err := os.Rename(filepath.Join(broken, "m_post.axmodel"), layers[0]); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err == nil {
+		second.Close()
+		t.Fatal("a damaged layer was loaded")
+	}
+	if !strings.Contains(err.Error(), filepath.Base(layers[0])) {
+		t.Errorf("the error does not name the file: %v", err)
+	}
+	if now := free(); now != before {
+		t.Errorf("a failed load: %d bytes were free, %d are", before, now)
+	}
+	if out, _, err := run(first.b, greedy([]int32{1, 2, 3}, 4)); err != nil || len(out) == 0 {
+		t.Errorf("the model beside it: %v %v", out, err)
+	}
+}
+
+func TestSoftMemory(t *testing.T) {
+	testMemory(t, func(string) func() (axcl.Device, string, error) { return openSoft })
+}
+
+// TestNoRoom (D3): a model that does not fit is refused with both numbers before its first file is touched; a host may make room, once.
+func TestNoRoom(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	ctx := context.Background()
+	card, err := OpenCard(func() (axcl.Device, string, error) {
+		d, err := soft.Open(soft.Options{Threads: 1, CMM: 1 << 20})
+		return d, "test", err
+	}, CardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	var idle []*Model
+	for {
+		m, err := Open(ctx, dir, OpenOptions{Card: card})
+		if err != nil {
+			var me *MemoryError
+			if !errors.As(err, &me) || !errors.Is(err, axcl.ErrMemory) || me.Need <= me.Free || me.Free <= 0 {
+				t.Fatalf("%v, want a MemoryError that wants more than is free", err)
+			}
+			break
+		}
+		idle = append(idle, m)
+	}
+	if len(idle) == 0 {
+		t.Fatal("not even one fits: the test's card is too small")
+	}
+	asked := 0
+	m, err := Open(ctx, dir, OpenOptions{Card: card, Room: func(need, free int64) bool {
+		if asked++; need <= free {
+			t.Errorf("asked for room for %d, %d are free", need, free)
+		}
+		if err := idle[0].Close(); err != nil {
+			t.Error(err)
+		}
+		return true
+	}})
+	if err != nil || asked != 1 {
+		t.Fatalf("%v, asked %d times", err, asked)
+	}
+	idle[0] = m
+	if _, err := Open(ctx, dir, OpenOptions{Card: card, Room: func(int64, int64) bool { return false }}); !errors.Is(err, axcl.ErrMemory) {
+		t.Errorf("nothing to unload: %v", err)
+	}
+	for _, m := range idle {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+//go:build cgo && !fake && linux
+
+package engine
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/axcl/native"
+	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axcl/simcard"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+)
+
+// simulated builds the simulated card and lets native find it, once a test binary.
+var simulated = sync.OnceValues(func() (*simhook.Sim, error) {
+	libs, err := simcard.Build("")
+	if err != nil {
+		return nil, err
+	}
+	os.Setenv(native.EnvAXCL, libs.AXCL)
+	return simhook.Attach(libs.AXCL)
+})
+
+// onSim configures the simulated card for one test, and gives what opens it.
+func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
+	t.Helper()
+	sim, err := simulated()
+	if errors.Is(err, simcard.ErrNoCompiler) {
+		t.Skip("SKIPPED, not tested: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Configure(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c := sim.Live(); c != (simhook.Counts{}) {
+			t.Errorf("left on the card: %+v", c)
+		}
+		if err := sim.Reset(); err != nil {
+			t.Error(err)
+		}
+	})
+	return func() (axcl.Device, string, error) { return cards.Open("axcl") }, sim
+}
+
+// clockOf is the simulated card's clock.
+func clockOf(sim *simhook.Sim) func() time.Duration {
+	return func() time.Duration { return time.Duration(sim.Clock()) }
+}
+
+// TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.
+func TestSameTokensNative(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	var jobs []Job
+	var want [][]int32
+	t.Run("alone", func(t *testing.T) {
+		open, _ := onSim(t, "hazards=default")
+		_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
+		jobs, want = edits(77, 150, axmodeltest.Vocab, 95, truthOn(t, alone))
+	})
+	for name, w := range ways(jobs) {
+		t.Run(name, func(t *testing.T) {
+			open, _ := onSim(t, "hazards=default")
+			_, b := load(t, dir, open, w.o)
+			sameEverywhere(t, b, w.jobs, want, 4)
+		})
+	}
+	for hazard, proven := range map[string]Proven{
+		"positions-first": {Chunk: true, Scatter: true},
+		"mask-shared":     {Chunk: true, Scatter: true},
+		"cells-ordered":   {Chunk: true},
+		"kv-inplace":      {Chunk: true, Mixed: true, Scatter: true},
+		"shortchunk":      {Chunk: true, Mixed: true, Scatter: true},
+	} {
+		t.Run(hazard, func(t *testing.T) {
+			open, _ := onSim(t, "hazards=default,"+hazard)
+			_, b := load(t, dir, open, OpenOptions{CardOptions: still})
+			if b.m.proven != proven || b.m.shape.Place == (hazard == "kv-inplace") {
+				t.Errorf("proven %+v, in place %v; want %+v", b.m.proven, b.m.shape.Place, proven)
+			}
+			sameEverywhere(t, b, jobs[:60], want[:60], 5)
+		})
+	}
+}
+
+// TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a model beside it running.
+func TestCardMemory(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	testMemory(t, func(config string) func() (axcl.Device, string, error) {
+		open, _ := onSim(t, strings.TrimSpace("hazards=default\n"+config))
+		return open
+	})
+}
