@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -231,19 +232,27 @@ type health struct {
 }
 
 type healthModel struct {
-	Name        string  `json:"name"`
-	State       string  `json:"state"`
-	Device      string  `json:"device,omitempty"`
-	Running     int     `json:"running"`
-	Queued      int     `json:"queued"`
-	Cells       int     `json:"cells"`
-	CellsUsed   int     `json:"cells_used"`
-	CellsCached int     `json:"cells_cached"`
-	Temperature float64 `json:"temperature_celsius"`
-	Warning     string  `json:"warning,omitempty"`
-	Load        float64 `json:"npu_load"`
-	CardFree    int64   `json:"card_free_bytes"`
-	CardTotal   int64   `json:"card_total_bytes"`
+	Name        string   `json:"name"`
+	State       string   `json:"state"`
+	Device      string   `json:"device,omitempty"`
+	Running     int      `json:"running"`
+	Queued      int      `json:"queued"`
+	Cells       int      `json:"cells"`
+	CellsUsed   int      `json:"cells_used"`
+	CellsCached int      `json:"cells_cached"`
+	Temperature *float64 `json:"temperature_celsius"` // null where the device has none to tell
+	Warning     string   `json:"warning,omitempty"`
+	Load        *float64 `json:"npu_load"`
+	CardFree    int64    `json:"card_free_bytes"`
+	CardTotal   int64    `json:"card_total_bytes"`
+}
+
+// known is v, or nil where it is NaN, which JSON cannot say.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }
 
 // hot is where a card's temperature becomes a warning (promise D14).
@@ -255,8 +264,8 @@ func (s *Server) health(c *gin.Context) {
 	for _, r := range s.host.Loaded() {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
 			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: r.Stats.Temperature, Load: r.Stats.NPULoad, CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
-		if m.Temperature >= hot {
+			Temperature: known(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
+		if m.Temperature != nil && *m.Temperature >= hot {
 			m.Warning = "the card is hot: check its heat sink and fan"
 		}
 		h.Models = append(h.Models, m)
