@@ -35,9 +35,11 @@ const (
 
 // Limits on what a grammar may grow to. They bound the time and memory a hostile schema can take.
 const (
-	maxStates = 60_000
-	maxTable  = 12 << 20 // entries of all transition tables together
-	maxNodes  = 2 << 20  // NFA states
+	maxStates = 40_000  // of one frame
+	maxRunes  = 12_000  // of one language of code points
+	maxTable  = 8 << 20 // entries of all transition tables together
+	maxNodes  = 1 << 20 // NFA states
+	maxSets   = 8 << 20 // NFA states in the DFA states of all frames together
 )
 
 var errTooLarge = errors.New("too large: the automaton for it would have too many states")
@@ -199,6 +201,9 @@ type program struct {
 	frames []*frame
 	names  map[*frame]string // for errors
 	table  int
+	sets   int
+
+	classes map[string]*frame // of code points
 }
 
 func (p *program) add(name string) *frame {
@@ -216,7 +221,12 @@ type leftRecursive struct{ rule string }
 
 func (e leftRecursive) Error() string { return "rule " + e.rule + " is left-recursive" }
 
-// finish makes the frames ready for use. Errors: errTooLarge, leftRecursive.
+// tooLarge is errTooLarge with the name of the frame it happened in.
+type tooLarge struct{ name string }
+
+func (e tooLarge) Error() string { return errTooLarge.Error() }
+
+// finish makes the frames ready for use. Errors: errTooLarge, tooLarge, leftRecursive.
 func (p *program) finish() error {
 	nodes := 0
 	for _, f := range p.frames {
@@ -337,8 +347,9 @@ func (p *program) determinise(f *frame) error {
 			return id, nil
 		}
 		p.table += int(f.width)
-		if len(sets) >= maxStates || p.table > maxTable {
-			return 0, errTooLarge
+		p.sets += len(set)
+		if len(sets) >= maxStates || p.table > maxTable || p.sets > maxSets {
+			return 0, tooLarge{p.names[f]}
 		}
 		id := int32(len(sets))
 		known[string(key)] = id

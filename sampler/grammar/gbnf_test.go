@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -106,6 +107,15 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
+// quick fails when f takes over a second, as nothing a request sends may (the race detector and a busy machine aside).
+func quick(t *testing.T, f func()) {
+	start := time.Now()
+	f()
+	if d := time.Since(start); d > 3*time.Second {
+		t.Fatalf("it took %v", d)
+	}
+}
+
 // whatEver checks a compiled grammar without knowing what it is: it must lead to an end, and its masks be right.
 func whatEver(t *testing.T, g *Grammar, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -143,7 +153,9 @@ func FuzzGBNF(f *testing.F) {
 		if len(src) > 2000 {
 			return
 		}
-		g, err := GBNF(src)
+		var g *Grammar
+		var err error
+		quick(t, func() { g, err = GBNF(src) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -151,7 +163,7 @@ func FuzzGBNF(f *testing.F) {
 			}
 			return
 		}
-		whatEver(t, g, seed)
+		quick(t, func() { whatEver(t, g, seed) })
 	})
 }
 
@@ -164,7 +176,9 @@ func FuzzSchema(f *testing.F) {
 		if len(src) > 2000 {
 			return
 		}
-		g, err := Schema([]byte(src))
+		var g *Grammar
+		var err error
+		quick(t, func() { g, err = Schema([]byte(src)) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -172,7 +186,7 @@ func FuzzSchema(f *testing.F) {
 			}
 			return
 		}
-		whatEver(t, g, seed)
+		quick(t, func() { whatEver(t, g, seed) })
 	})
 }
 
@@ -183,7 +197,9 @@ func FuzzPattern(f *testing.F) {
 		if len(source) > 200 || !utf8.ValidString(text) {
 			return
 		}
-		d, err := pattern(source)
+		var d *runes
+		var err error
+		quick(t, func() { d, err = pattern(source) })
 		if err != nil {
 			return
 		}

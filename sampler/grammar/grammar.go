@@ -140,9 +140,9 @@ var builtins = sync.OnceValue(func() *shared {
 	n.edge(open, '"', '"', n.end)
 
 	n = b.integer.nfa
-	n.eps(n.embed(0, whole(integerForm), writeUTF8), n.end)
+	n.eps(p.embed(n, 0, whole(integerForm), writeUTF8), n.end)
 	n = b.number.nfa
-	n.eps(n.embed(0, whole(numberForm), writeUTF8), n.end)
+	n.eps(p.embed(n, 0, whole(numberForm), writeUTF8), n.end)
 
 	n = b.value.nfa
 	for _, word := range []string{"true", "false", "null"} {

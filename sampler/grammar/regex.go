@@ -426,21 +426,24 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 		slices.Sort(cuts)
 		cuts = slices.Compact(cuts)
 		slices.SortFunc(spans, func(a, b span) int { return int(a.lo - b.lo) })
+		var open []span // those that reach over the cut looked at
 		for i := 0; i+1 < len(cuts); i++ {
 			lo, hi := cuts[i], cuts[i+1]-1
+			open = slices.DeleteFunc(open, func(e span) bool { return e.hi < lo })
+			for len(spans) > 0 && spans[0].lo <= lo {
+				if spans[0].hi >= lo {
+					open = append(open, spans[0])
+				}
+				spans = spans[1:]
+			}
 			if lo == surrogateMin || hi > utf8.MaxRune {
 				continue
 			}
 			var set []int32
-			for _, e := range spans {
-				if e.lo > lo {
-					break
-				}
-				if e.hi >= hi {
-					set = append(set, e.to)
-				}
+			for _, e := range open {
+				set = append(set, e.to)
 			}
-			if work += len(spans); work > 40_000_000 {
+			if work += len(open); work > 2_000_000 {
 				return nil, errTooLarge
 			}
 			if len(set) == 0 {
@@ -448,7 +451,7 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 			}
 			slices.Sort(set)
 			to := intern(closure(slices.Compact(set), false, false), false)
-			if len(sets) > maxStates {
+			if len(sets) > maxRunes {
 				return nil, errTooLarge
 			}
 			d.trans[id] = append(d.trans[id], span{lo, hi, to})

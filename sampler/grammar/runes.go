@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"slices"
 	"unicode/utf8"
 )
@@ -70,7 +71,7 @@ func textLength(min, max int) (*runes, error) {
 	if max < 0 {
 		n = min
 	}
-	if n > maxStates {
+	if n > maxRunes {
 		return nil, errTooLarge
 	}
 	d := &runes{}
@@ -150,7 +151,7 @@ func (d *runes) and(e *runes) (*runes, error) {
 				q := pair{x[0].to, y[0].to}
 				to, ok := known[q]
 				if !ok {
-					if len(work) > 4*maxStates {
+					if len(work) > 2*maxRunes {
 						return nil, errTooLarge
 					}
 					to = out.add(d.accept[q.a] && e.accept[q.b])
@@ -221,7 +222,7 @@ func (d *runes) trim() *runes {
 }
 
 // embed adds d to n behind from, each code point written by write, and returns the state behind an accepted text.
-func (n *nfa) embed(from int32, d *runes, write writer) int32 {
+func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 	at := make([]int32, len(d.accept))
 	end := n.state()
 	for s := range at {
@@ -231,14 +232,27 @@ func (n *nfa) embed(from int32, d *runes, write writer) int32 {
 		}
 	}
 	n.eps(from, at[0])
-	// Spans with the same target are written once, however many states have them.
+	// Spans with the same target are written once, however many states have them; classes of many spans (all letters) once for
+	// all targets, in a frame of their own.
 	type key struct {
 		lo, hi rune
 		to     int32
 	}
 	done := map[key]int32{}
 	for s, t := range d.trans {
+		byTarget := map[int32]int{}
 		for _, e := range t {
+			byTarget[e.to]++
+		}
+		called := map[int32]bool{}
+		for _, e := range t {
+			if byTarget[e.to] > 16 {
+				if !called[e.to] {
+					called[e.to] = true
+					n.call(at[s], p.classFrame(t, e.to, write), at[e.to])
+				}
+				continue
+			}
 			k := key(e)
 			in, ok := done[k]
 			if !ok {
@@ -250,6 +264,34 @@ func (n *nfa) embed(from int32, d *runes, write writer) int32 {
 		}
 	}
 	return end
+}
+
+// classFrame is the frame of one code point of the spans that lead to to.
+func (p *program) classFrame(spans []span, to int32, write writer) *frame {
+	// The writers differ in what they do with a quote, so they do not share frames.
+	probe := &nfa{}
+	probe.state()
+	write(probe, probe.state(), '"', '"', 0)
+	id := fmt.Sprint(len(probe.states))
+	for _, e := range spans {
+		if e.to == to {
+			id += fmt.Sprintf(" %x-%x", e.lo, e.hi)
+		}
+	}
+	if f := p.classes[id]; f != nil {
+		return f
+	}
+	f := p.add("class")
+	for _, e := range spans {
+		if e.to == to {
+			write(f.nfa, 0, e.lo, e.hi, f.nfa.end)
+		}
+	}
+	if p.classes == nil {
+		p.classes = map[string]*frame{}
+	}
+	p.classes[id] = f
+	return f
 }
 
 // writer adds to n the ways to write a code point of lo to hi, leading from one state to another.

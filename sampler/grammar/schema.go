@@ -369,7 +369,9 @@ func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
 		return nil, err
 	}
 	if err := c.finish(); err != nil {
-		return nil, &Error{Msg: err.Error()}
+		var in tooLarge
+		errors.As(err, &in)
+		return nil, &Error{Where: in.name, Msg: err.Error()}
 	}
 	if top.need[0] >= jsonDepth {
 		return nil, root.err("", "no value satisfies the schema")
@@ -431,18 +433,19 @@ const maxAlternatives = 256
 // alternatives resolves $ref, allOf, anyOf and oneOf.
 func (c *compiler) alternatives(set []*schema) ([]alternative, error) {
 	var out []alternative
-	err := c.expand(set, nil, nil, &out)
+	err := c.expand(set, nil, nil, nil, &out)
 	return out, err
 }
 
-// choice is an anyOf or oneOf of which one branch is to be taken.
+// choice is an anyOf or oneOf of which one branch is to be taken. line are the owners of the choices that led to it.
 type choice struct {
 	s       *schema
 	keyword string
+	line    []*schema
 }
 
-// expand adds todo to the leaves, then takes every branch of the open choices.
-func (c *compiler) expand(todo, leaves []*schema, open []choice, out *[]alternative) error {
+// expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the open choices.
+func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
 	if c.steps++; c.steps > 200_000 {
 		return todoErr(todo, leaves, "anyOf", "%v", errTooLarge)
 	}
@@ -477,7 +480,7 @@ func (c *compiler) expand(todo, leaves []*schema, open []choice, out *[]alternat
 		}
 		for _, keyword := range []string{"anyOf", "oneOf"} {
 			if s.v.get(keyword) != nil {
-				open = append(open, choice{s, keyword})
+				open = append(open, choice{s, keyword, line})
 			}
 		}
 	}
@@ -509,12 +512,13 @@ func (c *compiler) expand(todo, leaves []*schema, open []choice, out *[]alternat
 			}
 		}
 	}
+	line = append(slices.Clone(first.line), first.s)
 	for _, v := range branches {
-		// A branch that leads back here without reading anything adds no text.
-		if c.leadsTo(c.known[v], first.s, map[*schema]bool{}) {
+		// A branch that leads back without reading anything adds no text.
+		if slices.ContainsFunc(line, func(s *schema) bool { return c.leadsTo(c.known[v], s, map[*schema]bool{}) }) {
 			continue
 		}
-		if err := c.expand([]*schema{c.known[v]}, leaves, open[1:], out); err != nil {
+		if err := c.expand([]*schema{c.known[v]}, line, leaves, open[1:], out); err != nil {
 			return err
 		}
 	}
@@ -556,31 +560,43 @@ func (c *compiler) leadsTo(s, to *schema, seen map[*schema]bool) bool {
 // finite returns the values that satisfy the leaves, if an enum or const among them leaves only finitely many.
 func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
 	var candidates []*value
+	var source *schema // whose enum the candidates are
 	found := false
 	for _, s := range leaves {
 		if v := s.v.get("const"); v != nil {
-			candidates, found = []*value{v}, true
+			candidates, source, found = []*value{v}, nil, true
 		} else if e := s.v.get("enum"); e != nil && !found {
 			if e.kind != kindArray {
 				return nil, false, s.err("enum", "must be a list")
 			}
-			candidates, found = e.items, true
+			candidates, source, found = e.items, s, true
 		}
 	}
 	if !found {
 		return nil, false, nil
 	}
 	var out []*value
+	strings := map[string]bool{} // enums of strings may be long: no pair by pair
 	for _, v := range candidates {
 		ok := true
 		for _, s := range leaves {
-			good, err := c.valid(s, v, 0)
+			skip := ""
+			if s == source {
+				skip = "enum"
+			}
+			good, err := c.validBut(s, v, skip, 0)
 			if err != nil {
 				return nil, false, err
 			}
 			ok = ok && good
 		}
-		if ok && !slices.ContainsFunc(out, func(o *value) bool { return equal(o, v) }) {
+		if v.kind == kindString {
+			ok = ok && !strings[v.text]
+			strings[v.text] = true
+		} else {
+			ok = ok && !slices.ContainsFunc(out, func(o *value) bool { return equal(o, v) })
+		}
+		if ok {
 			out = append(out, v)
 		}
 	}

@@ -251,6 +251,11 @@ func equal(a, b *value) bool {
 
 // valid evaluates v against s: for enum and const, where the values can simply be tried.
 func (c *compiler) valid(s *schema, v *value, depth int) (bool, error) {
+	return c.validBut(s, v, "", depth)
+}
+
+// validBut is valid without one of s's keywords.
+func (c *compiler) validBut(s *schema, v *value, skip string, depth int) (bool, error) {
 	if s.v.kind == kindBool {
 		return s.v.bool, nil
 	}
@@ -269,6 +274,9 @@ func (c *compiler) valid(s *schema, v *value, depth int) (bool, error) {
 		return ok
 	}
 	for i, key := range s.v.keys {
+		if key == skip {
+			continue
+		}
 		ok := c.keyword(s, key, s.v.items[i], v, is, &failed)
 		if failed != nil {
 			return false, failed

@@ -38,6 +38,9 @@ func (c *compiler) alternative(n *nfa, a alternative) error {
 	return nil
 }
 
+// maxCount is how far items and properties are counted: each one takes states.
+const maxCount = 4000
+
 // count reads a keyword that is a number of things; def where it is absent.
 func count(s *schema, keyword string, def int) (int, error) {
 	v := s.v.get(keyword)
@@ -152,7 +155,7 @@ func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
 	case err != nil:
 		return err
 	case d != nil:
-		n.eps(n.text(n.embed(n.text(0, `"`), d, writeString), `"`), n.end)
+		n.eps(n.text(c.embed(n, n.text(0, `"`), d, writeString), `"`), n.end)
 	case lo == 0 && hi < 0:
 		n.call(0, c.b.str, n.end)
 	case hi < 0 || lo <= hi:
@@ -179,7 +182,7 @@ func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) error {
 	case err != nil:
 		return err
 	case d != nil:
-		n.eps(n.embed(0, d, writeUTF8), n.end)
+		n.eps(c.embed(n, 0, d, writeUTF8), n.end)
 	case kinds&kindNumber == 0:
 		n.call(0, c.b.integer, n.end)
 	default:
@@ -216,10 +219,10 @@ func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
 		return err
 	}
 	_, prefix := c.children(leaves, 0)
-	if lo > 20_000 {
+	if lo > maxCount {
 		return leaves[0].err("minItems", "%v", errTooLarge)
 	}
-	if hi > 20_000 {
+	if hi > maxCount {
 		return leaves[0].err("maxItems", "%v", errTooLarge)
 	}
 	// One place for each item that is special or counted, then, without a maximum, one for all others.
@@ -311,8 +314,8 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 					sources, patterns = append(sources, source), append(patterns, d)
 				}
 			}
-			if len(sources) > 6 {
-				return nil, s.err("patternProperties", "more than 6 patterns")
+			if len(sources) > 4 {
+				return nil, s.err("patternProperties", "more than 4 patterns")
 			}
 		}
 		if p := s.v.get("propertyNames"); p != nil {
@@ -359,6 +362,7 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 		}
 	}
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.never })
+	states := 0
 	for subset := range 1 << len(patterns) {
 		r := region{set: c.valueSet(leaves, "", false, func(_ *schema, source string) bool { return subset>>slices.Index(sources, source)&1 == 1 })}
 		if impossible(r.set) {
@@ -380,6 +384,9 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 			}
 			if r.names.empty() {
 				continue
+			}
+			if states += len(r.names.accept); states > maxCount {
+				return nil, leaves[0].err("patternProperties", "%v", errTooLarge)
 			}
 		}
 		o.regions = append(o.regions, r)
@@ -459,7 +466,7 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 			top = max(1, o.lo)
 		}
 	}
-	if top*(len(o.members)+1) > 200_000 {
+	if top > maxCount || top*(len(o.members)+1) > 5*maxCount {
 		return leaves[0].err("maxProperties", "%v", errTooLarge)
 	}
 	counted := top > 1 || o.hi >= 0 && o.hi <= top
@@ -527,7 +534,7 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 			if r.names == nil {
 				return n.then(in, c.b.str)
 			}
-			return n.text(n.embed(n.text(in, `"`), r.names, writeString), `"`)
+			return n.text(c.embed(n, n.text(in, `"`), r.names, writeString), `"`)
 		}
 		if counted && r.names != nil {
 			key = func(in int32) int32 { return n.then(in, c.nameFrame(r.names)) }
@@ -551,7 +558,7 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 func (c *compiler) nameFrame(names *runes) *frame {
 	f := c.program.add("name")
 	n := f.nfa
-	n.eps(n.text(n.embed(n.text(0, `"`), names, writeString), `"`), n.end)
+	n.eps(n.text(c.embed(n, n.text(0, `"`), names, writeString), `"`), n.end)
 	return f
 }
 
@@ -775,7 +782,7 @@ func multiples(m *big.Rat) (*runes, error) {
 		}
 		scaled.Mul(scaled, big.NewRat(10, 1))
 	}
-	if !scaled.Num().IsInt64() || scaled.Num().Int64()*int64(k+2) > maxStates {
+	if !scaled.Num().IsInt64() || scaled.Num().Int64()*int64(k+2) > maxRunes {
 		return nil, errTooLarge
 	}
 	c := scaled.Num().Int64()

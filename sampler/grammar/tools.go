@@ -184,7 +184,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 				if err != nil {
 					return a.leaves[0].err("pattern", "%v", err)
 				}
-				n.eps(n.text(n.embed(from, d, writeUTF8), endOfParameter), to)
+				n.eps(n.text(c.embed(n, from, d, writeUTF8), endOfParameter), to)
 			}
 		}
 		if rest := a.kinds &^ kindString; rest != 0 {
