@@ -64,10 +64,12 @@ var numberFormats = map[string][2]string{
 	"float": {}, "double": {}, "decimal": {},
 }
 
+// formats are what has been asked for so far; there are as many as formatSources at most.
 var formats = struct {
 	sync.Mutex
-	m map[string]*runes
-}{m: map[string]*runes{}}
+	m      map[string]*runes
+	frames map[string]*frame
+}{m: map[string]*runes{}, frames: map[string]*frame{}}
 
 // stringFormat returns a format's language, nil where it only describes, and whether it is known.
 func stringFormat(name string) (*runes, bool) {
@@ -87,4 +89,29 @@ func stringFormat(name string) (*runes, bool) {
 		formats.m[name] = d
 	}
 	return d, true
+}
+
+// formatFrame returns the frame of the JSON strings of a format, shared by all grammars; nil for one without a language.
+func formatFrame(name string) *frame {
+	d, _ := stringFormat(name)
+	if d == nil {
+		return nil
+	}
+	formats.Lock()
+	defer formats.Unlock()
+	if f := formats.frames[name]; f != nil {
+		return f
+	}
+	p := &program{}
+	f := p.add(name)
+	n := f.nfa
+	n.eps(n.text(p.embed(n, n.text(0, `"`), d, writeString), `"`), n.end)
+	if err := p.finish(); err != nil {
+		panic("grammar: " + name + ": " + err.Error()) // a constant of this package
+	}
+	for _, f := range p.frames {
+		f.shared = true
+	}
+	formats.frames[name] = f
+	return f
 }

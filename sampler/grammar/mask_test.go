@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/dlclark/regexp2"
@@ -158,6 +159,53 @@ func TestSampledTextsValidate(t *testing.T) {
 		}
 		if err := judged(t, v, string(text)); err != nil {
 			t.Errorf("%s: %s: %v", s.name, text, err)
+		}
+	}
+}
+
+// Matchers share the grammar's and the trie's caches; run with -race.
+func TestMatchersSideBySide(t *testing.T) {
+	trie := NewTrie(testWords)
+	g := mustSchema(t, sample[1].schema)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			bits := make([]uint64, (trie.vocab+63)/64)
+			for range 3 {
+				m := g.Matcher(trie)
+				for _, b := range []byte(sample[1].text) {
+					m.Fill(bits)
+					if bits[b>>6]>>(b&63)&1 == 0 || m.Accept(int32(b)) != nil {
+						t.Errorf("matcher %d: %q is not allowed", i, b)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestNoAllocations(t *testing.T) {
+	trie := testTrie()
+	bits := make([]uint64, (trie.vocab+63)/64)
+	for _, s := range sample {
+		m := mustSchema(t, s.schema).Matcher(trie)
+		c := m.Clone()
+		ids := cut(trie, s.text)
+		run := func() {
+			m.Reset()
+			for _, id := range ids {
+				m.Fill(bits)
+				c.CopyFrom(m)
+				if !m.Allowed(id) || m.Accept(id) != nil || c.Accept(id) != nil {
+					t.Fatalf("%s: token %d is not allowed", s.name, id)
+				}
+			}
+		}
+		run()
+		if n := testing.AllocsPerRun(3, run); n != 0 {
+			t.Errorf("%s: %v allocations a text", s.name, n)
 		}
 	}
 }

@@ -150,6 +150,10 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
 }
 
 func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
+	if f := c.formatAlone(leaves); f != nil {
+		n.call(0, f, n.end)
+		return nil
+	}
 	d, lo, hi, err := c.text(leaves)
 	switch {
 	case err != nil:
@@ -162,6 +166,25 @@ func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
 		n.call(0, c.counted(lo, hi), n.end)
 	}
 	return nil
+}
+
+// formatAlone is the frame that all grammars share for a format, where it is all that is asked of the string.
+func (c *compiler) formatAlone(leaves []*schema) *frame {
+	name := ""
+	for _, s := range leaves {
+		for _, keyword := range []string{"pattern", "minLength", "maxLength"} {
+			if s.v.get(keyword) != nil {
+				return nil
+			}
+		}
+		if f := s.v.get("format"); f != nil {
+			if name != "" && name != f.text || f.kind != kindString {
+				return nil
+			}
+			name = f.text
+		}
+	}
+	return formatFrame(name)
 }
 
 // counted is the frame of strings of lo to hi characters.
