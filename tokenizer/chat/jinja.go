@@ -363,19 +363,24 @@ func tmplTags(source string) []string {
 // byTags is the way out for a template that does not render the same in the private alphabet: what looks like its control tokens is taken for
 // such, provided that nobody else wrote one.
 func (t *jinjaTemplate) byTags(text string, strs []string) ([]Piece, error) {
+	tags := slices.Clone(t.tags)
+	for _, tag := range []string{t.o.BOS, t.o.EOS} {
+		if tag != "" {
+			tags = append(tags, tag)
+		}
+	}
 	for _, s := range strs {
-		for _, tag := range append([]string{"<|", "|>", "<｜", "｜>"}, t.tags...) {
+		for _, tag := range append([]string{"<|", "|>", "<｜", "｜>"}, tags...) {
 			if strings.Contains(s, tag) {
 				return nil, fmt.Errorf("the conversation contains %q, which this template cannot tell from its own text", tag)
 			}
 		}
 	}
-	tags := append([]string{t.o.BOS, t.o.EOS}, t.tags...)
 	slices.SortFunc(tags, func(a, b string) int { return len(b) - len(a) })
 	var out []Piece
 	done := 0
 	for i := 0; i < len(text); {
-		k := slices.IndexFunc(tags, func(tag string) bool { return tag != "" && strings.HasPrefix(text[i:], tag) })
+		k := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(text[i:], tag) })
 		if k < 0 {
 			i++
 			continue

@@ -79,7 +79,22 @@ func (s *shadow) show(r rune) (rune, bool) {
 
 // plain undoes hide.
 func (s *shadow) plain(text string) string {
-	return strings.Map(func(r rune) rune { r, _ = s.show(r); return r }, text)
+	var b strings.Builder
+	b.Grow(len(text))
+	for i, r := range text {
+		if shadowStray(text[i:], r) {
+			b.WriteByte(text[i])
+			continue
+		}
+		r, _ = s.show(r)
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// shadowStray reports whether r was read from a byte that is no character's; it stays what it is.
+func shadowStray(text string, r rune) bool {
+	return r == unicode.ReplacementChar && !strings.HasPrefix(text, "\uFFFD")
 }
 
 // shadowRoles are the roles a template may put inside a control token, as <|user|>.
@@ -111,8 +126,8 @@ func (s *shadow) pieces(text string) []Piece {
 			flush()
 			own = control
 		}
-		if r == unicode.ReplacementChar && !strings.HasPrefix(text[i:], "\uFFFD") {
-			b.WriteByte(text[i]) // a stray byte stays what it is
+		if shadowStray(text[i:], r) {
+			b.WriteByte(text[i])
 			continue
 		}
 		b.WriteRune(shown)
