@@ -35,10 +35,7 @@ void model_unref(model *m) {
 
 int32_t model_admit(device *d, axm *a, model **out) {
 	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
-	if (used > sim.cfg.cmm || a->weight_bytes > sim.cfg.cmm - used) {
-		d->loadfail = hazard(HZ_LOADFAIL);
-		return CODE(SUB_ENGINE, ID_NO_MEMORY);
-	}
+	if (used > sim.cfg.cmm || a->weight_bytes > sim.cfg.cmm - used) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	model *m = calloc(1, sizeof *m);
 	if (!m) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	m->m = a;
@@ -160,13 +157,15 @@ static int32_t load_end(call *c, device *d, axm *a, uint64_t *id) {
 	return 0;
 }
 
+static bool out_of_step(int32_t code) { return (code & 0xff) >= ID_ENCODE && (code & 0xff) <= ID_UNEXPECTED; }
+
 int32_t axclrtEngineLoadFromFile(const char *path, uint64_t *id) {
 	call c;
 	call_enter(&c, CALL_axclrtEngineLoadFromFile, SUB_ENGINE, "path=%s", path ? path : "NULL");
-	if (c.stop) { // a load that failed on the card's side
+	if (c.stop) { // a load that failed on the card's side: encode, decode or an unexpected reply mean that host and card are out of step
 		lock();
 		device *d = call_device(&c);
-		if (d) d->loadfail = hazard(HZ_LOADFAIL);
+		if (d && out_of_step(c.code)) d->loadfail = hazard(HZ_LOADFAIL);
 		unlock();
 		return call_leave(&c, c.code);
 	}
