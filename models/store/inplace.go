@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,7 +50,7 @@ func findPackages(dir string, rel []string, found func(dir string, rel []string)
 		return
 	}
 	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
-	if hub || marked(list) {
+	if hub || marked(list) || reaching(dir, list) {
 		found(dir, rel)
 		return
 	}
@@ -76,6 +77,37 @@ func marked(list []os.DirEntry) bool {
 			strings.HasPrefix(name, "run_") && strings.HasSuffix(name, ".sh"),
 			strings.HasPrefix(name, "mode_") && strings.HasSuffix(name, ".json"):
 			return true
+		}
+	}
+	return false
+}
+
+// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside dir: layout B, whose package is dir.
+func reaching(dir string, list []os.DirEntry) bool {
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		name := filepath.Join(dir, e.Name(), "config.json")
+		if st, err := os.Stat(name); err != nil || st.Size() > maxPlanFile {
+			continue
+		}
+		var c struct {
+			Template string `json:"template_filename_axmodel"`
+		}
+		data, err := os.ReadFile(name)
+		if err != nil || json.Unmarshal(data, &c) != nil || c.Template == "" {
+			continue
+		}
+		for _, base := range []string{filepath.Join(dir, e.Name()), dir} {
+			layer := filepath.Join(base, filepath.FromSlash(strings.Replace(c.Template, "%d", "0", 1)))
+			rel, err := filepath.Rel(dir, layer)
+			if err != nil || !filepath.IsLocal(rel) {
+				continue
+			}
+			if _, err := os.Stat(layer); err == nil {
+				return !strings.HasPrefix(rel, e.Name()+string(filepath.Separator))
+			}
 		}
 	}
 	return false
@@ -258,6 +290,10 @@ func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, err
 		return err
 	}
 	defer p.Close()
+	if m.m.Axle.Builtin != "" { // opening it compared every byte
+		report("the same as inside the program", p.Size, nil)
+		return nil
+	}
 	sums, err := fs.ReadFile(p.FS(), "SHA256SUMS")
 	if err != nil {
 		report("shapes and sizes; the package brings no hashes to compare with", p.Size, nil)

@@ -337,6 +337,9 @@ func TestInPlace(t *testing.T) {
 	write("many/AXERA-TECH/Qwen3-4B-Int8", "E")
 	write("many/qwen3:tiny", "C")
 	write("many/Bündel 1", "D")
+	write("many/Reaching", "B")
+	write("many/Mode", "F")
+	write("many/Old", "H")
 	hubbed := write("many/models--org--Name/snapshots/0123", "A")
 	single := write("single/My Model", "G")
 	if err := os.MkdirAll(filepath.Join(root, "many/photos/2026"), 0o755); err != nil {
@@ -376,7 +379,7 @@ func TestInPlace(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"AXERA-TECH/Qwen3-4B-Int8:latest", "B-ndel-1:latest", "My-Model:latest", "Qwen3-0.6B:latest", "linked:latest", "org/Name:latest", "qwen3:tiny"}; !slices.Equal(names, want) {
+	if want := []string{"AXERA-TECH/Qwen3-4B-Int8:latest", "B-ndel-1:latest", "Mode:latest", "My-Model:latest", "Old:latest", "Qwen3-0.6B:latest", "Reaching:latest", "linked:latest", "org/Name:latest", "qwen3:tiny"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
 	if err := s.Delete("qwen3-0.6b"); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "AXLE_MODEL_PATH") {
