@@ -64,7 +64,7 @@ func tmplScan(src string) ([]tmplSegment, error) {
 // tmplClose finds the end of a tag: where its inside ends, and what follows it.
 func tmplClose(src string, i int, kind byte) (end, after int) {
 	closer := map[byte]string{'{': "}}", '%': "%}", '#': "#}"}[kind]
-	depth := 0
+	depth, from := 0, i
 	for i < len(src) {
 		c := src[i]
 		switch {
@@ -79,7 +79,7 @@ func tmplClose(src string, i int, kind byte) (end, after int) {
 			i = j + 1
 			continue
 		case strings.HasPrefix(src[i:], closer) && depth == 0:
-			if i > 0 && (src[i-1] == '-' || src[i-1] == '+') {
+			if i > from && (src[i-1] == '-' || src[i-1] == '+') {
 				return i - 1, i + 2
 			}
 			return i, i + 2

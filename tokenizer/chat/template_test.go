@@ -219,7 +219,7 @@ func TestBuiltinsMatchReal(t *testing.T) {
 		"qwen3":   {"real/qwen3", "image images"},
 		"qwen3vl": {"engine/Qwen3-VL-30B-A3B-Instruct-Q8_0", "system-later"}, // theirs drops it
 		"qwen3.5": {"engine/Qwen3.5-35B-A3B-Q8_0", ""},
-		"llama3":  {"real/llama3_2", "image images null-user"}, // theirs prints None
+		"llama3":  {"real/llama3_2", "image images null-user"},           // theirs prints None
 		"gemma3":  {"real/gemma3", "tools tools-system tools-think-off"}, // theirs forgets the tools
 		"minicpm": {"real/minicpm_v4_5", "image images"},
 	} {
