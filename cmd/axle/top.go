@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ollama/ollama/format"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func init() { register(newTopCmd) }
+
+func newTopCmd() *cobra.Command {
+	var asJSON, once bool
+	var every time.Duration
+	c := &cobra.Command{
+		Use:   "top",
+		Short: "Watch a running server: cards, models, cells, rates",
+		Long: `Watch a running server, a page that is drawn anew every second: its cards with temperature, load and memory; its models with cells used,
+cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. Ctrl-C ends it.
+--json prints a line of JSON a turn instead.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if every < 100*time.Millisecond || every > time.Hour {
+				return usageError("--every must be between 100ms and 1h, got %v", every)
+			}
+			return with(c.Context(), true, func(conn *connection) error {
+				page := !asJSON && !once && term.IsTerminal(int(os.Stdout.Fd()))
+				return watchServer(c.Context(), conn, c.OutOrStdout(), every, asJSON, once, page)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON a turn")
+	c.Flags().BoolVar(&once, "once", false, "print one turn and end")
+	c.Flags().DurationVar(&every, "every", time.Second, "time between turns")
+	return c
+}
+
+// sample is one reading of /metrics: values by name, then by model ("" for the server's own).
+type sample struct {
+	at     time.Time
+	values map[string]map[string]float64
+}
+
+func (s sample) get(name, model string) float64 {
+	v, ok := s.values[name][model]
+	if !ok {
+		return math.NaN()
+	}
+	return v
+}
+
+func readSample(ctx context.Context, conn *connection) (sample, error) {
+	s := sample{at: time.Now(), values: map[string]map[string]float64{}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, conn.url.JoinPath("/metrics").String(), nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := conn.http.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("%s answers %s to /metrics: is it axle?", conn.url, resp.Status)
+	}
+	return s, s.parse(io.LimitReader(resp.Body, 16<<20))
+}
+
+// parse reads Prometheus's text format, as far as our own server writes it.
+func (s *sample) parse(r io.Reader) error {
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		line := sc.Text()
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		cut := strings.LastIndexByte(line, ' ')
+		if cut < 0 {
+			continue
+		}
+		v, err := strconv.ParseFloat(line[cut+1:], 64)
+		if err != nil {
+			continue
+		}
+		name, labels, _ := strings.Cut(line[:cut], "{")
+		model := ""
+		if at := strings.Index(labels, `model="`); at >= 0 {
+			if q, err := strconv.QuotedPrefix(labels[at+len("model="):]); err == nil {
+				model, _ = strconv.Unquote(q)
+			}
+		}
+		if s.values[name] == nil {
+			s.values[name] = map[string]float64{}
+		}
+		// Series that differ in other labels (passes by kind) add up.
+		s.values[name][model] += v
+	}
+	return sc.Err()
+}
+
+// topLine is a turn as JSON. What is not known is absent.
+type topLine struct {
+	Time      time.Time  `json:"time"`
+	Uptime    float64    `json:"uptime_seconds"`
+	Requests  float64    `json:"requests_in_flight"`
+	PerSecond float64    `json:"tokens_per_second"`
+	Models    []topModel `json:"models"`
+}
+
+type topModel struct {
+	Name        string   `json:"name"`
+	Temperature *float64 `json:"temperature_celsius,omitempty"`
+	Load        *float64 `json:"npu_load_percent,omitempty"`
+	MemoryFree  *float64 `json:"card_memory_free_bytes,omitempty"`
+	Memory      *float64 `json:"card_memory_bytes,omitempty"`
+	Bytes       float64  `json:"model_bytes"`
+	Cells       float64  `json:"cells"`
+	Used        float64  `json:"cells_used"`
+	Cached      float64  `json:"cells_cached"`
+	Shared      float64  `json:"cells_shared"`
+	Running     float64  `json:"running"`
+	Queued      float64  `json:"queued"`
+	Busy        *float64 `json:"busy_percent,omitempty"` // share of the last turn inside passes
+	Passes      *float64 `json:"passes_per_second,omitempty"`
+	Reused      *float64 `json:"reused_tokens_per_second,omitempty"`
+	Accepted    *float64 `json:"guesses_right_percent,omitempty"` // since the model was loaded
+}
+
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+func makeLine(was, now sample) topLine {
+	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: now.get("axle_requests_in_flight", ""), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
+	span := now.at.Sub(was.at).Seconds()
+	for _, name := range slices.Sorted(maps.Keys(now.values["axle_cells"])) {
+		v := func(metric string) float64 { return now.get(metric, name) }
+		per := func(metric string, scale float64) *float64 {
+			return finite((v(metric) - was.get(metric, name)) / span * scale)
+		}
+		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(v("axle_card_load_ratio")),
+			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"), Shared: v("axle_cells_shared"),
+			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100), Passes: per("axle_passes_total", 1),
+			Reused: per("axle_reused_tokens_total", 1), Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
+		if total := v("axle_card_memory_bytes"); total > 0 {
+			m.Memory, m.MemoryFree = &total, finite(v("axle_card_memory_free_bytes"))
+		}
+		l.Models = append(l.Models, m)
+	}
+	return l
+}
+
+func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.Duration, asJSON, once, page bool) error {
+	was, err := readSample(ctx, conn)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := readSample(ctx, conn)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		line := makeLine(was, now)
+		was = now
+		if asJSON {
+			if err := json.NewEncoder(w).Encode(line); err != nil {
+				return err
+			}
+		} else {
+			var sb strings.Builder
+			if page {
+				sb.WriteString("\x1b[H\x1b[2J")
+			}
+			line.write(&sb)
+			if _, err := io.WriteString(w, sb.String()); err != nil {
+				return err
+			}
+		}
+		if once {
+			return nil
+		}
+	}
+}
+
+func (l topLine) write(w io.Writer) {
+	fmt.Fprintf(w, "axle  up %v   %.0f requests   %.1f tokens/s\n\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, l.PerSecond)
+	if len(l.Models) == 0 {
+		fmt.Fprintln(w, "no model is loaded")
+		return
+	}
+	or := func(v *float64, form string) string {
+		if v == nil {
+			return "-"
+		}
+		return fmt.Sprintf(form, *v)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "MODEL\tTEMP\tLOAD\tCARD FREE\tSIZE\tCELLS\tUSED\tCACHED\tSHARED\tRUN\tWAIT\tBUSY\tPASSES/S\tREUSED/S\tGUESSES")
+	for _, m := range l.Models {
+		free := "-"
+		if m.MemoryFree != nil {
+			free = format.HumanBytes(int64(*m.MemoryFree))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\n", m.Name, or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), free, format.HumanBytes(int64(m.Bytes)),
+			m.Cells, m.Used, m.Cached, m.Shared, m.Running, m.Queued, or(m.Busy, "%.0f%%"), or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
+	}
+	_ = t.Flush()
+}

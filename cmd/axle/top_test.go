@@ -1,0 +1,47 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTopLine(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	read := func(after time.Duration, text string) sample {
+		s := sample{at: at.Add(after), values: map[string]map[string]float64{}}
+		if err := s.parse(strings.NewReader(text)); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\",kind=\"decode\"} 10\n")
+	now := read(2*time.Second, `# HELP axle_cells x
+axle_up_seconds 61
+axle_tokens_per_second 7.5
+axle_cells{model="a{b}"} 100
+axle_cells_used{model="a{b}"} 40
+axle_card_temperature_celsius{model="a{b}"} NaN
+axle_card_busy_seconds_total{model="a{b}"} 2.5
+axle_passes_total{model="a{b}",kind="decode"} 20
+axle_passes_total{model="a{b}",kind="mixed"} 4
+axle_speculation_drafted_total{model="a{b}"} 0
+axle_speculation_accepted_total{model="a{b}"} 0
+nonsense
+`)
+	l := makeLine(was, now)
+	if len(l.Models) != 1 {
+		t.Fatalf("%d models", len(l.Models))
+	}
+	m := l.Models[0]
+	if m.Name != "a{b}" || m.Used != 40 || m.Temperature != nil || m.Accepted != nil || *m.Busy != 75 || *m.Passes != 7 {
+		t.Errorf("%+v: busy %v passes %v", m, *m.Busy, *m.Passes)
+	}
+	var sb strings.Builder
+	l.write(&sb)
+	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%"} {
+		if !strings.Contains(sb.String(), want) {
+			t.Errorf("%q is not in\n%s", want, sb.String())
+		}
+	}
+}
