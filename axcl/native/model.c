@@ -57,7 +57,7 @@ static size_t carve(axn_model *m, uint8_t *at) {
 #define PART(field, bytes) do { if (at) (field) = (void *)(at + n); n += ((bytes) + 63) & ~(size_t)63; } while (0)
     PART(m->hidden_host, (size_t)m->rows * m->hidden * 2);
     PART(m->indices_host, (size_t)m->rows * m->pos * 4);
-    PART(m->probe_host, (size_t)m->kv * 8 * 2);
+    PART(m->probe_host, (size_t)m->kv * 14 * 2);
     for (uint32_t g = 0; g < m->groups; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     if (m->head) {
         PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
@@ -174,8 +174,11 @@ static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoure
     axn_group *g = &m->group[group];
     axn_io *io = &m->io[group];
     size_t row = (size_t)m->kv * 2, at = (cell - 1) * row;
-    uint16_t *want = m->probe_host, *got = want + 2 * m->kv; // want: a row of K, a row of V; got: three of each
-    for (size_t i = 0; i < 6 * (size_t)m->kv; i++) got[i] = SENTINEL;
+    // alone: the row of K and of V that the card gives; got: three rows of each around the cell, want: what they should be.
+    uint16_t *alone = m->probe_host, *got = alone + 2 * m->kv, *want = got + 6 * m->kv;
+    for (size_t i = 0; i < 6 * (size_t)m->kv; i++) got[i] = want[i] = SENTINEL;
+    memcpy(want + m->kv, alone, row);
+    memcpy(want + 4 * m->kv, alone + m->kv, row);
     int rc = p->up(c, &m->k[0], at, got, 3 * row);
     if (!rc) rc = p->up(c, &m->v[0], at, got + 3 * m->kv, 3 * row);
     if (!rc) rc = p->bind(c, io, g->k_out, &m->k[0], cell * row, row);
@@ -185,10 +188,7 @@ static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoure
     if (!rc) rc = p->down(c, got + 3 * m->kv, &m->v[0], at, 3 * row);
     if (!rc) rc = p->sync(c, m->timeout_ms);
     if (rc) return rc;
-    for (uint32_t i = 0; i < m->kv; i++) {
-        bool kept = got[i] == SENTINEL && got[2 * m->kv + i] == SENTINEL && got[3 * m->kv + i] == SENTINEL && got[5 * m->kv + i] == SENTINEL;
-        if (!kept || got[m->kv + i] != want[i] || got[4 * m->kv + i] != want[m->kv + i]) *honoured = false;
-    }
+    if (memcmp(got, want, 6 * row)) *honoured = false;
     memset(got, 0, 3 * row);
     rc = p->up(c, &m->k[0], at, got, 3 * row);
     if (!rc) rc = p->up(c, &m->v[0], at, got, 3 * row);

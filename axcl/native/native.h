@@ -90,7 +90,7 @@ struct axn_provider {
     int (*inform)(axn_card *, int32_t device, axn_info *); // device < 0: only what needs no card
     int (*attach)(axn_card *, int32_t device);
     int (*detach)(axn_card *);
-    int (*enter)(axn_card *); // makes the device the thread's current one
+    int (*enter)(axn_card *); // makes the device the thread's current one; NULL: there is only one
     int (*load)(axn_card *, axn_module *, const char *path, const void *data, size_t size); // data: the file's bytes, on board only
     int (*unload)(axn_card *, axn_module *); // keeps info
     int (*forget)(axn_card *, axn_module *); // releases info

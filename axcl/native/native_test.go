@@ -670,7 +670,7 @@ func TestNoMemory(t *testing.T) {
 	}()
 	d := open(t, AXCL)
 	y := axcltest.DefaultTiny()
-	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 14, Cache: 1 << 14}}
+	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 17, Cache: 1 << 17}}
 	_, err := d.Load(context.Background(), write(t, y))
 	var e *axcl.Error
 	if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) || !strings.Contains(e.Note, "MiB of card memory were free") {

@@ -30,7 +30,7 @@ static void set_word(axn_group *g, uint64_t *seen, uint64_t want, size_t column,
         size_t at = column + (size_t)bit;
         g->mask_host[at] = want >> bit & 1 ? 0 : AXN_HIDE;
         if (at < s->from) s->from = at;
-        if (at >= s->to) s->to = at + 1;
+        s->to = at + 1; // columns come in order
     }
     *seen = want;
 }

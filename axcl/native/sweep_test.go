@@ -285,7 +285,6 @@ func TestSweepTwo(t *testing.T) {
 	sim := sims[AXCL]
 	spec := sweepModel(t)
 	spec.Layers = spec.Layers[:2]
-	spec.NoInPlace = true
 	both := func() error {
 		var errs []error
 		keep := func(e error) { errs = append(errs, e) }

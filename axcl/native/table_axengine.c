@@ -63,11 +63,6 @@ static int detach(axn_card *c) {
     return rc;
 }
 
-static int enter(axn_card *c) {
-    (void)c; // there is one board
-    return AXN_OK;
-}
-
 static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
     (void)path;
     ax_extra extra = {0};
@@ -194,7 +189,7 @@ static int settle(axn_card *c, int32_t ms) {
 static const axn_symbol symbols[] = {AX_ENGINE_REQUIRED(REQUIRED) AX_SYS_REQUIRED(REQUIRED) AX_ENGINE_OPTIONAL(OPTIONAL){NULL, 0, false}};
 
 static const axn_provider provider = {
-    symbols, offsetof(axn_lib, engine), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
+    symbols, offsetof(axn_lib, engine), start, finish, list, inform, attach, detach, NULL, load, unload, forget, describe,
     io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, settle,
 };
 

@@ -1,0 +1,168 @@
+//go:build cgo && !fake && linux
+
+package native
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// oddLibraries builds testdata/odd.c under the vendor's names.
+func oddLibraries(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "libaxcl_rt.so")
+	if b, err := exec.Command("gcc", "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c", "testdata/odd_stubs.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	b, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libax_sys.so", "libax_engine.so"} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(EnvAXCL, lib)
+	t.Setenv(EnvEngine, dir)
+}
+
+// TestOddLibrary: what a library says of a model is not believed where it cannot be, and never leads to a pass.
+func TestOddLibrary(t *testing.T) {
+	oddLibraries(t)
+	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true, Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}
+	spec := write(t, y)
+	spec.Head = ""
+	first, second := filepath.Base(spec.Layers[0]), filepath.Base(spec.Layers[1])
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for _, k := range kinds {
+		for _, tt := range []struct {
+			odd string
+			say []string // nil: all is well
+		}{
+			{"", nil},
+			{"taken", nil},
+			{"no-groups", []string{first, "groups (0)"}},
+			{"groups", []string{first, "groups"}},
+			{"no-inputs", []string{first, "tensors"}},
+			{"inputs", []string{first, "tensors"}},
+			{"no-outputs", []string{first, "tensors"}},
+			{"outputs", []string{first, "tensors"}},
+			{"extra", []string{first, "6 inputs and 3 outputs"}},
+			{"dims", []string{first, "on the card"}},
+			{"negative", []string{first, "on the card"}},
+			{"zero", []string{first, `"mask"`}},
+			{"huge", []string{first, `"mask"`}},
+			{"size", []string{first, `"mask"`}},
+			{"type", []string{first, `"mask"`}},
+			{"no-name", []string{first, `""`}},
+			{"hidden", []string{first, "the card sees hidden 64", "the file says hidden 32"}},
+			{"second-inputs", []string{first, second}},
+			{"second-name", []string{first, second, `"mask"`}},
+			{"second-type", []string{first, second, `"mask"`}},
+			{"second-size", []string{first, second, `"mask"`}},
+			{"ragged", []string{first, "AX_ENGINE_GetGroupIOInfo"}},
+			{"ragged-outputs", []string{first, "AX_ENGINE_GetGroupIOInfo"}},
+		} {
+			if k == AXCL && strings.HasPrefix(tt.odd, "ragged") || k == Engine && tt.odd == "negative" {
+				continue // the other library has no way to say it
+			}
+			t.Run(string(k)+"/"+tt.odd, func(t *testing.T) {
+				t.Setenv("ODD", tt.odd)
+				d := open(t, k)
+				defer closeAll(t, d)
+				m, err := d.Load(context.Background(), spec)
+				if tt.say == nil {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := m.Run(rowPass(m.Shape(), 2)); err == nil { // its pass wants logits of a model without a head
+						t.Error("a pass that cannot be was made")
+					}
+					p := rowPass(m.Shape(), 2)
+					p.Want, p.Logits = nil, nil
+					if err := m.Run(p); err != nil {
+						t.Error(err)
+					}
+					if f := Look(k); f.Simulated {
+						t.Error("taken for a simulated card")
+					}
+					return
+				}
+				if !errors.Is(err, axcl.ErrModel) || axcl.Fatal(err) {
+					t.Fatalf("%v", err)
+				}
+				for _, s := range tt.say {
+					if !strings.Contains(err.Error(), s) {
+						t.Errorf("%v does not say %s", err, s)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLadders: models without a decode group, or with too few cells to probe, run; what cannot be placed is copied.
+func TestLadders(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+		d := open(t, k)
+		defer closeAll(t, d)
+		for _, groups := range [][]axmodel.SoftGroup{{{Rows: 4, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}}, {{Rows: 1, Cells: 3, Cache: 3}}} {
+			y := axcltest.DefaultTiny()
+			y.Groups = groups
+			m, err := d.Load(context.Background(), write(t, y))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Shape().Place {
+				t.Errorf("%v: rows are placed unprobed", groups)
+			}
+			for past := range 3 {
+				if err := m.Run(rowPass(m.Shape(), past)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestNaN: a NaN stays one on its way from float32 to bf16, and never becomes a number or an infinity.
+func TestNaN(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+		d := open(t, k)
+		defer closeAll(t, d)
+		y := axcltest.DefaultTiny()
+		y.HeadFlags = axmodel.FlagF32
+		m, err := d.Load(context.Background(), write(t, y))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := rowPass(m.Shape(), 0)
+		p.Hidden[3] = 0x7f81 // a signalling NaN whose payload rounding could carry away
+		if err := m.Run(p); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range p.Logits {
+			if !math.IsNaN(float64(axcl.Float32(v))) {
+				t.Fatalf("logit %d of a NaN row is %v", i, axcl.Float32(v))
+			}
+		}
+	})
+}
