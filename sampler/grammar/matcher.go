@@ -40,7 +40,8 @@ type Matcher struct {
 	seen  []kernel // calls entered and returns made for the byte being read
 	sets  []kernel // a walk's sets of places, one behind the other
 	marks []walkMark
-	deep  int32 // deepest stack of the walk
+	path  []int32 // a plain walk's states, by depth
+	deep  int32   // deepest stack of the walk
 	remap []int32
 }
 
@@ -365,6 +366,55 @@ func (m *Matcher) local(k kernel) *mask {
 // walk sets the bits of the tokens in nodes [from, to), siblings of one depth and what is below them, that can be read
 // from k. exits, if not nil, gets the nodes where k's frame may be left with bytes to spare.
 func (m *Matcher) walk(k kernel, from, to int32, bits []uint64, exits *[]int32) {
+	if from >= to {
+		return
+	}
+	if k.f.count != nil || !k.f.plain(k.s) {
+		m.walkAll(k, from, to, bits, exits)
+		return
+	}
+	// Inside a string or a word the place is one state of one frame, and a node costs one look-up. Where a frame may end or
+	// be called, the subtree is walked with everything.
+	t, f := m.t, k.f
+	top := int(t.depth[from])
+	room := m.limit - m.depthOf(k.up)
+	m.path = append(m.path[:0], k.s)
+	deep := m.deep - m.depthOf(k.up)
+	for n := from; n < to; {
+		d := int(t.depth[n]) - top
+		s := f.next[m.path[d]*f.width+int32(f.class[t.char[n]])]
+		if s == dead || f.need[s] > room {
+			n = t.end[n]
+			continue
+		}
+		deep = max(deep, f.need[s])
+		for _, id := range t.ids[t.from[n]:t.from[n+1]] {
+			set(bits, id)
+		}
+		if t.end[n] == n+1 {
+			n++
+			continue
+		}
+		if f.plain(s) {
+			m.path = append(m.path[:d+1], s)
+			n++
+			continue
+		}
+		at := kernel{f, s, k.up}
+		if exits != nil && m.canEnd(at) {
+			*exits = append(*exits, n)
+		}
+		m.walkAll(at, n+1, t.end[n], bits, exits)
+		n = t.end[n]
+	}
+	m.deep = max(m.deep, deep+m.depthOf(k.up))
+}
+
+// plain reports whether nothing but bytes leads on from s.
+func (f *frame) plain(s int32) bool { return !f.accept[s] && len(f.calls[s]) == 0 }
+
+// walkAll is walk for places where frames end or are called: it carries sets of them.
+func (m *Matcher) walkAll(k kernel, from, to int32, bits []uint64, exits *[]int32) {
 	if from >= to {
 		return
 	}
