@@ -305,13 +305,15 @@ func (m *lm) guess(g int) float64 {
 func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
 	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
 		SeeCells: make([]uint64, rows*axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows))}
-	for r := range rows {
-		p.Cell[r] = uint32(r)
-		_ = m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], int32(r%2))
+	// One visible cell chooses the group; the rows go elsewhere.
+	top, first := min(g.Cells, m.shape.Cells)-1, 0
+	if top >= 0 && top+1+rows <= m.shape.Cells {
+		first = top + 1
 	}
-	// One visible cell is enough to choose the group.
-	if top := min(g.Cells, m.shape.Cells) - 1; top >= rows {
-		for r := range rows {
+	for r := range rows {
+		p.Cell[r] = uint32(first + r)
+		_ = m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], int32(r%2))
+		if top >= 0 && (first > top || top >= rows) {
 			p.SeeCells[r*axcl.Words(m.shape.Cells)+top/64] |= 1 << (top % 64)
 		}
 	}

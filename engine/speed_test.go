@@ -1,0 +1,182 @@
+//go:build cgo && !fake && linux
+
+package engine
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
+func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+	t.Helper()
+	open, sim := onSim(t, "clock=virtual\nprofile=pi5")
+	o.CardOptions.Clock = clockOf(sim)
+	card, err := OpenCard(open, o.CardOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := OpenHollow(context.Background(), card, t.TempDir(), s, o)
+	if err != nil {
+		_ = card.Close()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = b.Close()
+		_ = card.Close()
+	})
+	return b.(*cardBackend), clockOf(sim)
+}
+
+// measure is Measure on an empty cache.
+func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w Work) Figures {
+	t.Helper()
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.forget(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Measure(context.Background(), b, clock, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// pi5 is the profile's arithmetic for a model: what its passes take, in milliseconds.
+type pi5 struct {
+	layers         int
+	row            float64 // a layer, one row
+	wide, perCell  float64 // a layer, a wide pass without cells, and what each of its cells adds
+	head           float64
+	copies, perRow float64 // what is not the NPU's: two copies a layer in a wide pass; a wanted row's way to the head and its logits' home
+	upload         float64
+}
+
+var (
+	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7}
+	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5}
+)
+
+// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
+func (p pi5) bound(cells, n int) float64 {
+	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
+}
+func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
+
+// pass is the whole of it.
+func (p pi5) pass(cells, n int) float64 {
+	return p.bound(cells, n) + float64(p.layers)*p.copies + float64(n)*p.perRow + p.upload
+}
+
+// TestThroughput holds clients' aggregate against one client's, and against the bound, beside the vendor's way: one sequence, no sharing.
+func TestThroughput(t *testing.T) {
+	off := false
+	for _, c := range []struct {
+		name  string
+		shape axmodel.HollowShape
+		p     pi5
+		least map[int]float64 // clients: times one client
+		cells int             // of the group that short contexts need
+	}{
+		{"0.6B", axmodel.Qwen3Small(), small, map[int]float64{1: 1, 2: 0.98, 8: 2.5, 16: 3.5, 32: 3.5}, 128},
+		{"4B", axmodel.Qwen3Large(), large, map[int]float64{1: 1, 4: 0.98, 8: 1.4, 16: 2}, 256},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, clock := hollow(t, c.shape, OpenOptions{})
+			one := 0.0
+			for _, n := range []int{1, 2, 4, 8, 16, 32} {
+				least, ok := c.least[n]
+				if !ok {
+					continue
+				}
+				// Two tokens of prompt and so many of output that all fit under the lowest rung.
+				f := measured(t, b, clock, Work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 1000})
+				if n == 1 {
+					one = f.Rate
+				}
+				bound := max(1000/c.p.alone(), float64(n)*1000/c.p.bound(c.cells, n))
+				t.Logf("%2d clients: %5.1f tokens/s, %.2f times one client's; bound %5.1f (%.0f %%); the vendor's way %5.1f", n, f.Rate, f.Rate/one, bound, 100*f.Rate/bound, one)
+				if f.Rate < least*one {
+					t.Errorf("%d clients: %.2f times one client's rate, want %.2f", n, f.Rate/one, least)
+				}
+				if f.Rate < 0.9*bound {
+					t.Errorf("%d clients: %.0f %% of the bound, want 90", n, 100*f.Rate/bound)
+				}
+			}
+		})
+	}
+}
+
+// TestPassTime: what a pass takes is the arithmetic's sum, for answers together and for prompts.
+func TestPassTime(t *testing.T) {
+	off := false
+	b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{})
+	near := func(what string, got, want float64) {
+		t.Helper()
+		t.Logf("%s: %.1f ms, %.1f by arithmetic", what, got, want)
+		if got < 0.95*want || got > 1.05*want {
+			t.Errorf("%s: %.1f ms, more than 5 %% off %.1f", what, got, want)
+		}
+	}
+	for _, n := range []int{1, 8, 16, 32} {
+		f := measured(t, b, clock, Work{Clients: n, Prompt: 1, Output: 4, Speculate: &off, First: 1000})
+		want := small.pass(128, n)
+		if n == 1 {
+			want = small.alone() + small.perRow
+		}
+		near("a token for each of "+string(rune('0'+n/10))+string(rune('0'+n%10)), float64(n)/f.Rate*1e3, want)
+	}
+	for _, prompt := range []int{128, 512, 1152, 2000} {
+		f := measured(t, b, clock, Work{Clients: 1, Prompt: prompt, Output: 1, Speculate: &off, First: 1000})
+		want := 0.0
+		for h := 0; h < min(prompt, 1152); h += 128 {
+			want += small.pass(h, 0)
+		}
+		want += float64(max(prompt-1152, 0))*(float64(small.layers)*small.row+0.15) + small.head + small.perRow
+		near("a prompt of "+time.Duration(prompt).String()[:len(time.Duration(prompt).String())-2], float64(f.First)/1e6, want)
+	}
+}
+
+// TestSpeculationPays on text that copies itself, and costs nothing on text that does not.
+func TestSpeculationPays(t *testing.T) {
+	off := false
+	for _, c := range []struct {
+		name    string
+		period  int
+		clients int
+		least   float64
+	}{{"copies", 24, 1, 2}, {"never repeats", 0, 1, 0.98}, {"copies, four clients", 24, 4, 1}, {"never repeats, four clients", 0, 4, 0.98}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := axmodel.Qwen3Small()
+			s.Period = c.period
+			b, clock := hollow(t, s, OpenOptions{})
+			w := Work{Clients: c.clients, Prompt: 24, Output: 200, First: 24 * 50, Speculate: &off}
+			plain := measured(t, b, clock, w)
+			w.Speculate = nil
+			f := measured(t, b, clock, w)
+			t.Logf("%.1f tokens/s without, %.1f with: %.2f times; %d of %d guesses right", plain.Rate, f.Rate, f.Rate/plain.Rate, f.Accepted, f.Drafted)
+			if f.Rate < c.least*plain.Rate {
+				t.Errorf("%.2f times, want %.2f", f.Rate/plain.Rate, c.least)
+			}
+		})
+	}
+}
+
+// TestSecondTurn: the next turn of a long chat costs one chunk until its first token.
+func TestSecondTurn(t *testing.T) {
+	off := false
+	b, clock := hollow(t, axmodel.Qwen3Large(), OpenOptions{})
+	first := measured(t, b, clock, Work{Clients: 1, Prompt: 2000, Output: 16, First: 1000, Speculate: &off})
+	f, err := Measure(context.Background(), b, clock, Work{Clients: 1, Prompt: 2040, Output: 1, First: 1000, Speculate: &off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := time.Duration(large.pass(2048, 1) * float64(time.Millisecond))
+	t.Logf("first turn %v to its first token, second %v; a chunk %v", first.First, f.First, chunk)
+	if f.First > chunk*12/10 {
+		t.Errorf("the second turn's first token after %v, a chunk is %v", f.First, chunk)
+	}
+}
