@@ -1,0 +1,95 @@
+package axle
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	promiseRow = regexp.MustCompile(`(?m)^\| ([TDG]\d+) \|(.*)\|\s*$`)
+	testName   = regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]+)`")
+	makeName   = regexp.MustCompile("`make ([a-z0-9-]+)`")
+)
+
+// TestPromises: docs/promises.md has a row for every threat, fault and number, every row names a test or a make target that proves it, and
+// what it names is there.
+func TestPromises(t *testing.T) {
+	b, err := os.ReadFile("docs/promises.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]bool{}
+	fset := token.NewFileSet()
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if b := d.Name(); name != "." && (strings.HasPrefix(b, ".") || b == "node_modules" || b == "build" || b == "bin" || b == "dist") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil {
+				tests[fn.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mk, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, m := range promiseRow.FindAllStringSubmatch(string(b), -1) {
+		if _, twice := rows[m[1]]; twice {
+			t.Errorf("%s has two rows", m[1])
+		}
+		rows[m[1]] = m[2]
+	}
+	for kind, n := range map[string]int{"T": 18, "D": 16, "G": 13} {
+		for i := 1; i <= n; i++ {
+			id := fmt.Sprint(kind, i)
+			row, ok := rows[id]
+			if !ok {
+				t.Errorf("docs/promises.md has no row %s", id)
+				continue
+			}
+			named := 0
+			for _, m := range testName.FindAllStringSubmatch(row, -1) {
+				named++
+				if !tests[m[1]] {
+					t.Errorf("%s names %s, which is no test", id, m[1])
+				}
+			}
+			for _, m := range makeName.FindAllStringSubmatch(row, -1) {
+				named++
+				if !strings.Contains(string(mk), "\n"+m[1]+":") {
+					t.Errorf("%s names make %s, which is no target", id, m[1])
+				}
+			}
+			if named == 0 && !strings.Contains(row, "not yet") {
+				t.Errorf("%s names nothing that proves it", id)
+			}
+		}
+	}
+}
