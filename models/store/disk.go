@@ -119,7 +119,7 @@ func (d *rootDisk) Free() (int64, error) {
 	if err := unix.Statfs(d.dir, &st); err != nil {
 		return -1, err
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return int64(st.Bavail) * int64(st.Bsize), nil // of different types on different processors
 }
 
 func (d *rootDisk) Lock() (func() error, error) {

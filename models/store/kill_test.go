@@ -135,6 +135,8 @@ func TestKill(t *testing.T) {
 	if err := s.Verify(ctx, "axle/big", nil); err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	t.Logf("%d trials, %d finished before the kill, %d models seen, %d requests served", trials, finished, visible, served)
 	if finished == trials {
 		t.Error("no kill came in time")
