@@ -190,13 +190,13 @@ func naiveDRY(p Params, hist []int32, id int32) int {
 
 func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(2, 3000).Draw(t, "vocab")
+		n := rapid.IntRange(2, 2000).Draw(t, "vocab")
 		// Gaussian logits rounded to bf16: ties abound. Means on both sides of zero reach both threshold forms.
 		logits := row(rapid.Uint64().Draw(t, "seed"), n, rapid.SampledFrom([]float64{-30, -2, 0, 12}).Draw(t, "mean"), 3)
 		p := Defaults()
 		p.Seed = 1
 		p.Temperature = rapid.SampledFrom([]float32{0, 0.3, 0.8, 1, 2}).Draw(t, "temperature")
-		p.TopK = rapid.SampledFrom([]int{0, 1, 2, 40, 1025, 2000}).Draw(t, "top_k")
+		p.TopK = rapid.SampledFrom([]int{0, 1, 2, 40, 1025, 1500}).Draw(t, "top_k")
 		p.TopP = rapid.SampledFrom([]float32{0, 0.5, 0.9, 1}).Draw(t, "top_p")
 		p.MinP = rapid.SampledFrom([]float32{0, 0.05, 1}).Draw(t, "min_p")
 		p.TypicalP = rapid.SampledFrom([]float32{1, 0.5}).Draw(t, "typical_p")
@@ -345,7 +345,7 @@ func chiSquare(t *testing.T, counts map[int32]int, probs map[int32]float64) {
 }
 
 func TestDrawsFollowTheDistribution(t *testing.T) {
-	const n, draws = 300, 20000
+	const n, draws = 300, 8000
 	logits := row(5, n, 0, 2)
 	mask := allow{}
 	for id := int32(0); id < n; id += 2 {
@@ -395,7 +395,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 }
 
 func TestSpeculationKeepsTheTargetDistribution(t *testing.T) {
-	const n, draws = 60, 20000
+	const n, draws = 60, 8000
 	p := Defaults()
 	p.Seed = 7
 	target, _ := New(p, n)
@@ -472,14 +472,14 @@ func TestSameSeedSameTextWithAndWithoutSpeculation(t *testing.T) {
 }
 
 func TestMirostatHoldsTheSurprise(t *testing.T) {
-	const n = 2000
+	const n = 1000
 	for version := 1; version <= 2; version++ {
 		for _, tau := range []float32{1.5, 3} {
 			p := Defaults()
 			p.Mirostat, p.MirostatTau, p.Temperature, p.Seed = version, tau, 1, 3
 			s, _ := New(p, n)
 			var sum float64
-			const draws = 1500
+			const draws = 600
 			for i := range draws {
 				logits := row(uint64(i), n, 0, 2)
 				c, err := s.Sample(logits, nil)
@@ -492,7 +492,7 @@ func TestMirostatHoldsTheSurprise(t *testing.T) {
 					}
 				}
 			}
-			if got := sum / draws; math.Abs(got-float64(tau)) > 0.5 {
+			if got := sum / draws; math.Abs(got-float64(tau)) > 0.6 {
 				t.Errorf("mirostat %d: mean surprise %.2f, aimed at %v", version, got, tau)
 			}
 			if _, err := s.Probs(nil, row(1, n, 0, 2), nil); !errors.Is(err, ErrMirostat) {

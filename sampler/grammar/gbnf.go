@@ -15,6 +15,10 @@ func GBNF(src string) (*Grammar, error) {
 	if len(src) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a grammar of %d bytes is longer than 1 MiB", len(src))}
 	}
+	return recent.get("gbnf\x00"+src, func() (*Grammar, error) { return compileGBNF(src) })
+}
+
+func compileGBNF(src string) (*Grammar, error) {
 	p := &gbnf{src: src, rules: map[string]*gbnfRule{}}
 	root, err := p.parse()
 	if err != nil {

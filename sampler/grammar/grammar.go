@@ -1,8 +1,8 @@
 // Package grammar turns JSON mode, JSON schemas and GBNF into token masks.
 //
 // A [Grammar] is a pushdown automaton over bytes: frames (deterministic automata) that call each other. It is immutable,
-// safe for concurrent use and may be kept for as long as its source is of use: compile once, then take a [Matcher] for
-// each request. A Matcher belongs to one goroutine. A [Trie] holds a tokenizer's vocabulary and serves every grammar.
+// safe for concurrent use; the last few compiled are remembered, so compiling for each request costs little. A [Matcher]
+// follows one request. A Matcher belongs to one goroutine. A [Trie] holds a tokenizer's vocabulary and serves every grammar.
 // Nothing here holds a resource, so nothing needs closing.
 //
 // What a state of a frame allows is found once by walking the trie, as if nothing stood below the frame, and cached with
@@ -21,7 +21,9 @@ package grammar
 
 import (
 	"fmt"
+	"maps"
 	"sync"
+	"weak"
 )
 
 // Depths that stacks are limited to: a JSON value is one frame, and needs one more for what it is made of.
@@ -36,19 +38,21 @@ type Grammar struct {
 	depth int32
 
 	mu     sync.Mutex
-	caches map[*Trie]*maskCache
+	caches map[weak.Pointer[Trie]]*maskCache // weak: a grammar may outlive the models it served
 }
 
 func (g *Grammar) cacheFor(t *Trie) *maskCache {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := g.caches[t]
+	key := weak.Make(t)
+	c := g.caches[key]
 	if c == nil {
+		maps.DeleteFunc(g.caches, func(t weak.Pointer[Trie], _ *maskCache) bool { return t.Value() == nil })
 		if g.caches == nil {
-			g.caches = map[*Trie]*maskCache{}
+			g.caches = map[weak.Pointer[Trie]]*maskCache{}
 		}
-		c = &maskCache{limit: 24 << 20}
-		g.caches[t] = c
+		c = &maskCache{limit: 6 << 20}
+		g.caches[key] = c
 	}
 	return c
 }
@@ -216,19 +220,12 @@ func anyChar(n *nfa, from, to int32) {
 // Thinking is the grammar of a text that thinks first: anything up to the first end tag ("</think>"), which may be a
 // control token or plain text, then blank lines, then g.
 func Thinking(end string, g *Grammar) (*Grammar, error) {
-	if end == "" {
-		return nil, &Error{Msg: "the tag that ends thinking is empty"}
+	if end == "" || len(end) > 1000 {
+		return nil, &Error{Msg: "the tag that ends thinking is empty, or too long"}
 	}
 	p := &program{}
-	root, free := p.add("root"), p.add("thinking")
-	n := free.nfa
-	n.until(end)
-	for i := range n.states {
-		if int32(i) != n.end { // the tag as one control token, wherever the text stands
-			n.eps(n.text(int32(i), string([]byte{control})+end), n.end)
-		}
-	}
-	n = root.nfa
+	root, free := p.add("root"), untilFrame(end, true)
+	n := root.nfa
 	gap := n.then(0, free)
 	for range 2 {
 		next := n.state()

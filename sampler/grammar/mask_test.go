@@ -186,6 +186,27 @@ func TestMatchersSideBySide(t *testing.T) {
 	wg.Wait()
 }
 
+func TestGrammarsAreRemembered(t *testing.T) {
+	schema := func(i int) string { return fmt.Sprintf(`{"const":"remembered %d"}`, i) }
+	first := mustSchema(t, schema(0))
+	if mustSchema(t, schema(0)) != first {
+		t.Error("the same schema is compiled twice")
+	}
+	for i := range memoSize + 1 {
+		if g := mustSchema(t, schema(i)); !accepts(g, fmt.Sprintf(`"remembered %d"`, i)) {
+			t.Errorf("%d: another schema's grammar", i)
+		}
+	}
+	if mustSchema(t, schema(0)) == first {
+		t.Error("old grammars are kept")
+	}
+	if tools, err := ToolCalls("qwen3", offered, true); err != nil {
+		t.Error(err)
+	} else if one, err := ToolCalls("qwen3", offered, false); err != nil || one == tools {
+		t.Error("two grammars are taken for one")
+	}
+}
+
 func TestNoAllocations(t *testing.T) {
 	trie := testTrie()
 	bits := make([]uint64, (trie.vocab+63)/64)

@@ -27,6 +27,10 @@ func Schema(schema []byte) (*Grammar, error) {
 	if len(schema) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
 	}
+	return recent.get("schema\x00"+string(schema), func() (*Grammar, error) { return compileSchema(schema) })
+}
+
+func compileSchema(schema []byte) (*Grammar, error) {
 	v, err := parseJSON(schema)
 	if err != nil {
 		return nil, &Error{Msg: err.Error()}

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -19,6 +20,10 @@ func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
 	if len(tools) == 0 {
 		return nil, &Error{Msg: "a call is required and no tool is offered"}
 	}
+	return recent.get(fmt.Sprintf("tools\x00%s %v %q", family, many, tools), func() (*Grammar, error) { return compileTools(family, tools, many) })
+}
+
+func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
 	c := newCompiler()
 	top := c.program.add("root")
 	n := top.nfa
@@ -170,7 +175,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 				return err
 			}
 			if d == nil && lo == 0 && hi < 0 {
-				n.call(from, c.until(endOfParameter), to)
+				n.call(from, untilFrame(endOfParameter, false), to)
 			} else {
 				if d == nil {
 					if d, err = textLength(lo, hi); err != nil {
@@ -215,17 +220,6 @@ func (a alternative) owner(set []*schema) *schema {
 		return set[0]
 	}
 	return &schema{v: &value{kind: kindObject}, ptr: "#"}
-}
-
-// until is the frame of any text up to and with the first end.
-func (c *compiler) until(end string) *frame {
-	if f := c.frames["until "+end]; f != nil {
-		return f
-	}
-	f := c.program.add("text")
-	f.nfa.until(end)
-	c.frames["until "+end] = f
-	return f
 }
 
 // until fills n with the automaton of Knuth, Morris and Pratt: state i has read i bytes of end.

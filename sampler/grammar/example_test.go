@@ -1,0 +1,33 @@
+package grammar_test
+
+import (
+	"fmt"
+
+	"github.com/axle-llm/axle/sampler/grammar"
+)
+
+// letters is a vocabulary of single bytes and an end of text.
+type letters struct{}
+
+func (letters) Vocab() int            { return 257 }
+func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
+func (letters) Control(id int32) bool { return id == 256 }
+func (letters) EOS() []int32          { return []int32{256} }
+
+func ExampleSchema() {
+	g, err := grammar.Schema([]byte(`{"type": "object", "properties": {"n": {"type": "integer", "maximum": 12}}, "required": ["n"], "additionalProperties": false}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	m := g.Matcher(grammar.NewTrie(letters{}))
+	fmt.Println(m.AcceptText(`{"n": 1`), m.Allowed('2'), m.Allowed('3'), m.Allowed(256))
+	fmt.Println(m.AcceptText(`2}`), m.Allowed(256))
+
+	_, err = grammar.Schema([]byte(`{"properties": {"tags": {"type": "array", "uniqueItems": true}}}`))
+	fmt.Println(err)
+	// Output:
+	// true true false false
+	// true true
+	// grammar: #/properties/tags: uniqueItems: cannot be honoured while a text is being generated
+}

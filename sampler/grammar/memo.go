@@ -1,0 +1,92 @@
+package grammar
+
+import (
+	"slices"
+	"sync"
+)
+
+// memo keeps the grammars compiled last: clients send the same schema with every request, and a grammar that is kept has
+// its masks.
+type memo struct {
+	mu   sync.Mutex
+	last []memoEntry // the one used last comes last
+}
+
+type memoEntry struct {
+	key string
+	g   *Grammar
+}
+
+const (
+	memoSize   = 8
+	memoKeyMax = 64 << 10 // of a source; longer ones are compiled each time
+)
+
+var recent memo
+
+func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, error) {
+	if len(key) > memoKeyMax {
+		return compile()
+	}
+	m.mu.Lock()
+	if i := slices.IndexFunc(m.last, func(e memoEntry) bool { return e.key == key }); i >= 0 {
+		e := m.last[i]
+		m.last = append(slices.Delete(m.last, i, i+1), e)
+		m.mu.Unlock()
+		return e.g, nil
+	}
+	m.mu.Unlock()
+	g, err := compile() // outside the lock: it may take a while, and twice is no harm
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.last) == memoSize {
+		m.last = slices.Delete(m.last, 0, 1)
+	}
+	m.last = append(m.last, memoEntry{key, g})
+	return g, nil
+}
+
+// endings are the frames of free text up to a tag, which all grammars share. There are as many as tags in use: a few.
+var endings struct {
+	sync.Mutex
+	m map[string]*frame
+}
+
+// untilFrame is the frame of any text up to and with the first end. With token set, a control token that is written like end
+// ends it too.
+func untilFrame(end string, token bool) *frame {
+	key := end
+	if token {
+		key = string([]byte{control}) + end
+	}
+	endings.Lock()
+	defer endings.Unlock()
+	if f := endings.m[key]; f != nil {
+		return f
+	}
+	p := &program{}
+	f := p.add("text")
+	n := f.nfa
+	n.until(end)
+	if token {
+		for i := range n.states {
+			if int32(i) != n.end { // wherever the text stands
+				n.eps(n.text(int32(i), key), n.end)
+			}
+		}
+	}
+	if err := p.finish(); err != nil {
+		panic("grammar: " + err.Error()) // an automaton of len(end) states
+	}
+	f.shared = true
+	if len(endings.m) < 16 {
+		if endings.m == nil {
+			endings.m = map[string]*frame{}
+		}
+		endings.m[key] = f
+	}
+	return f
+}
