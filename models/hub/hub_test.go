@@ -171,12 +171,12 @@ func TestFaults(t *testing.T) {
 			h := modelstest.NewHub()
 			defer h.Close()
 			h.Add("o/m", map[string]modelstest.Content{"a.bin": bytes.NewReader(data)})
-			h.Fault = func(_ string, n int) modelstest.Fault {
+			h.SetFault(func(_ string, n int) modelstest.Fault {
 				if n%2 == 0 {
 					return f
 				}
 				return modelstest.None
-			}
+			})
 			c := &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 300 * time.Millisecond}
 			snap, err := c.Snapshot(context.Background(), "o/m", "main")
 			if err != nil {
@@ -199,7 +199,7 @@ func TestGivesUp(t *testing.T) {
 	for f, want := range map[modelstest.Fault]error{modelstest.Denied: hub.ErrDenied, modelstest.Broken: nil, modelstest.Reset: nil, modelstest.Stall: hub.ErrStalled} {
 		h := modelstest.NewHub()
 		h.Add("o/m", map[string]modelstest.Content{"a.bin": bytes.NewReader(make([]byte, 1))})
-		h.Fault = func(string, int) modelstest.Fault { return f }
+		h.SetFault(func(string, int) modelstest.Fault { return f })
 		c := &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Retries: 3, Stall: 50 * time.Millisecond}
 		snap, err := c.Snapshot(context.Background(), "o/m", "main")
 		if err != nil {

@@ -77,13 +77,12 @@ const (
 type Hub struct {
 	URL string // the endpoint
 
-	// Fault says what goes wrong with the n-th request (from 0) for the content of a large file. Set it before use.
-	Fault func(path string, n int) Fault
 	Page  int    // files a page of a listing; 0: all
 	Token string // required when set
 
 	api, store *httptest.Server
 	mu         sync.Mutex
+	fault      func(path string, n int) Fault
 	repos      map[string]map[string]Content
 	counts     map[string]int
 	leaks      []string
@@ -108,6 +107,13 @@ func (h *Hub) Close() {
 	h.store.CloseClientConnections()
 	h.api.Close()
 	h.store.Close()
+}
+
+// SetFault says what goes wrong with the n-th request (from 0) for the content of a large file.
+func (h *Hub) SetFault(f func(path string, n int) Fault) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fault = f
 }
 
 // Add puts files into a repository.
@@ -280,14 +286,15 @@ func (h *Hub) large(w http.ResponseWriter, r *http.Request) {
 	}
 	n := h.counts[r.URL.Path]
 	h.counts[r.URL.Path]++
+	wrong := h.fault
 	h.mu.Unlock()
 	if !ok || r.URL.Query().Get("Signature") != "secret" {
 		http.Error(w, "AccessDenied", http.StatusForbidden)
 		return
 	}
 	fault := None
-	if h.Fault != nil {
-		fault = h.Fault(parts[2], n)
+	if wrong != nil {
+		fault = wrong(parts[2], n)
 	}
 	h.send(w, r, parts[2], c, fault)
 }

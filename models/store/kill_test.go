@@ -70,7 +70,7 @@ func TestKill(t *testing.T) {
 	var mu sync.Mutex
 	served := 0
 	wake := make(chan struct{}, 1)
-	h.Fault = func(string, int) modelstest.Fault {
+	h.SetFault(func(string, int) modelstest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		served++
@@ -79,7 +79,7 @@ func TestKill(t *testing.T) {
 		default:
 		}
 		return modelstest.None
-	}
+	})
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := Open(Options{Dir: dir})
 	if err != nil {

@@ -137,7 +137,7 @@ func TestPullFaults(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		var mu sync.Mutex
 		left, byKind := 30, map[modelstest.Fault]int{}
-		h.Fault = func(string, int) modelstest.Fault {
+		h.SetFault(func(string, int) modelstest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if left == 0 || r.IntN(3) > 0 {
@@ -150,7 +150,7 @@ func TestPullFaults(t *testing.T) {
 			left--
 			byKind[f]++
 			return f
-		}
+		})
 		s := openStore(t)
 		if err := s.Pull(context.Background(), "axle/big", c, nil); err != nil {
 			t.Fatalf("seed %d, faults %v: %v", seed, byKind, err)
@@ -305,12 +305,12 @@ func TestPullErrors(t *testing.T) {
 		f["config.json"] = bytes.NewReader([]byte(`{"template_filename_axmodel": "../../../l%d.axmodel", "axmodel_num": 1}`))
 	}))
 	h.Add("x/lies", modelstest.Big(3, 1000, 8))
-	h.Fault = func(path string, _ int) modelstest.Fault {
+	h.SetFault(func(path string, _ int) modelstest.Fault {
 		if strings.Contains(path, "l2") {
 			return modelstest.Flip
 		}
 		return modelstest.None
-	}
+	})
 	for _, c := range []struct {
 		name string
 		is   error
