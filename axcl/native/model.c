@@ -88,15 +88,15 @@ static int bind_layer(axn_model *m, uint32_t l) {
         axn_group *g = &m->group[i];
         axn_io *io = &m->io[l * m->groups + i];
         size_t hidden = (size_t)g->rows * m->hidden * 2, kv = (size_t)g->rows * m->kv * 2;
-        assert(g->k_bytes <= m->k[l].size && kv <= m->k_out.size && hidden <= m->turn[0].size);
+        assert(g->k_bytes <= m->k[l].size && kv <= (g->rows > 1 ? m->k_new[l] : m->k_out).size && hidden <= m->turn[0].size);
         struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
             {g->input, &m->turn[l % 2], hidden},
             {g->indices, &m->indices, (size_t)g->rows * m->pos * 4},
             {g->mask, &g->mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
             {g->k, &m->k[l], g->k_bytes},
             {g->v, &m->v[l], g->k_bytes},
-            {g->k_out, &m->k_out, kv},
-            {g->v_out, &m->v_out, kv},
+            {g->k_out, g->rows > 1 ? &m->k_new[l] : &m->k_out, kv},
+            {g->v_out, g->rows > 1 ? &m->v_new[l] : &m->v_out, kv},
             {g->output, &m->turn[(l + 1) % 2], hidden},
         };
         int rc = p->io_new(c, mod, io);
@@ -132,13 +132,15 @@ int axn_bind(axn_model *m) {
         c->layer = (int32_t)l;
         rc = p->alloc(c, &m->k[l], cache);
         if (!rc) rc = p->alloc(c, &m->v[l], cache);
+        if (!rc && m->rows > 1) rc = p->alloc(c, &m->k_new[l], kv);
+        if (!rc && m->rows > 1) rc = p->alloc(c, &m->v_new[l], kv);
     }
     c->layer = AXN_NO_LAYER;
     if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
     if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
     if (!rc) rc = p->alloc(c, &m->indices, (size_t)m->rows * m->pos * 4);
-    if (!rc) rc = p->alloc(c, &m->k_out, kv);
-    if (!rc) rc = p->alloc(c, &m->v_out, kv);
+    if (!rc) rc = p->alloc(c, &m->k_out, (size_t)m->kv * 2);
+    if (!rc) rc = p->alloc(c, &m->v_out, (size_t)m->kv * 2);
     for (uint32_t g = 0; !rc && g < m->groups; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     m->pinned_size = axn_host_need(m);
     if (!rc) rc = p->host_alloc(c, &m->pinned, m->pinned_size);
@@ -244,6 +246,8 @@ int axn_close(axn_model *m) {
         axn_also(&rc, p->forget(c, &m->layer[l]));
         axn_also(&rc, p->free(c, &m->k[l]));
         axn_also(&rc, p->free(c, &m->v[l]));
+        axn_also(&rc, p->free(c, &m->k_new[l]));
+        axn_also(&rc, p->free(c, &m->v_new[l]));
     }
     c->layer = AXN_NO_LAYER;
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};

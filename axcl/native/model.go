@@ -68,6 +68,8 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.layer = array[C.axn_module](m, len(spec.Layers))
 	c.k = array[C.axn_mem](m, len(spec.Layers))
 	c.v = array[C.axn_mem](m, len(spec.Layers))
+	c.k_new = array[C.axn_mem](m, len(spec.Layers))
+	c.v_new = array[C.axn_mem](m, len(spec.Layers))
 	c.head_argmax = -1
 	c.timeout_ms = milliseconds(spec.Timeout)
 	born(m, d.lib.kind)
@@ -204,6 +206,8 @@ func (m *model) buffers() int64 {
 	for i := range unsafe.Slice(c.k, c.layers) {
 		add(unsafe.Slice(c.k, c.layers)[i])
 		add(unsafe.Slice(c.v, c.layers)[i])
+		add(unsafe.Slice(c.k_new, c.layers)[i])
+		add(unsafe.Slice(c.v_new, c.layers)[i])
 	}
 	for _, g := range unsafe.Slice(c.group, c.groups) {
 		add(g.mask_dev)

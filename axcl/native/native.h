@@ -43,6 +43,8 @@ typedef struct {
     int32_t device, owner; // owner: the thread that opened it
     int32_t layer;         // where an error belongs
     bool attached, engine_ours, lost;
+    void *side, *layers_done; // a second stream, and the event it waits for
+    bool forked;              // the side stream has work that sync must wait for
     bool switches; // the thread has another device too, so each function makes this one current
     uint64_t calls;
     axn_err err; // the first of the last function
@@ -106,6 +108,8 @@ struct axn_provider {
     int (*down)(axn_card *, void *to, const axn_mem *, size_t offset, size_t size);
     int (*copy)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*run)(axn_card *, axn_module *, uint32_t group, axn_io *);
+    int (*fork)(axn_card *); // what keep queues from here on runs beside later work, once all earlier work is done
+    int (*keep)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*sync)(axn_card *, int32_t ms);
 };
 
@@ -142,6 +146,7 @@ typedef struct {
     axn_group *group;
     axn_io *io, head_io[2]; // io: layers × groups; head_io: reads the last hidden buffer, or a row of its own
     axn_mem *k, *v;
+    axn_mem *k_new, *v_new; // a layer's new rows in a wide pass, until they are copied to their cells
     axn_mem turn[2], indices, k_out, v_out, head_in, logits, argmax;
 
     // Pinned host memory, one block, and its parts.

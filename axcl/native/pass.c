@@ -4,11 +4,12 @@
 //
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
 //   upload   three transfers at most
-//   layers   one execute each, hidden states turn about; new K and V are bound on their cell before it (one row) or copied after it
+//   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it
+//   keep     many rows' new K and V are copied to their cells, on a stream of its own beside the head
 //   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
 //   sync     one, with a time-out, and then the caller's memory is filled
 //
-// Everything between staging and sync is queued on one stream, which runs in order: that is why buffers can serve every layer.
+// Everything between staging and sync but keep is queued on one stream, which runs in order: that is why buffers can serve every layer.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -74,18 +75,31 @@ static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hid
     return rc;
 }
 
-// Runs of rows that go to consecutive cells are one copy of K and one of V.
-static int keep_rows(axn_model *m, uint32_t l, uint32_t rows, const uint32_t *cell) {
+// A wide pass's rows go home once all its layers are done, beside the head: each layer has its own buffers for them. Runs of rows that go to
+// consecutive cells are one copy of K and one of V.
+static int keep_rows(axn_model *m, uint32_t rows, const uint32_t *cell) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     size_t row = (size_t)m->kv * 2;
-    for (uint32_t r = 0, n; r < rows; r += n) {
-        for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
-        int rc = p->copy(c, &m->k[l], cell[r] * row, &m->k_out, r * row, n * row);
-        if (!rc) rc = p->copy(c, &m->v[l], cell[r] * row, &m->v_out, r * row, n * row);
-        if (rc) return rc;
+    int rc = p->fork(c);
+    for (uint32_t l = 0; l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        for (uint32_t r = 0, n; !rc && r < rows; r += n) {
+            for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
+            rc = p->keep(c, &m->k[l], cell[r] * row, &m->k_new[l], r * row, n * row);
+            if (!rc) rc = p->keep(c, &m->v[l], cell[r] * row, &m->v_new[l], r * row, n * row);
+        }
     }
-    return AXN_OK;
+    return rc;
+}
+
+// The one row of a decode group, where it cannot be bound on its cell.
+static int keep_row(axn_model *m, uint32_t l, uint32_t cell) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    size_t row = (size_t)m->kv * 2;
+    int rc = p->copy(c, &m->k[l], cell * row, &m->k_out, 0, row);
+    return rc ? rc : p->copy(c, &m->v[l], cell * row, &m->v_out, 0, row);
 }
 
 static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
@@ -102,11 +116,11 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
         if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
         if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
         if (!rc) rc = p->run(c, &m->layer[l], group, io);
-        if (!rc && !place) rc = keep_rows(m, l, rows, cell);
+        if (!rc && g->rows == 1 && !place) rc = keep_row(m, l, cell[0]);
         if (rc) return rc;
     }
     if (place) g->bound = cell[0];
-    return AXN_OK;
+    return g->rows > 1 ? keep_rows(m, rows, cell) : AXN_OK;
 }
 
 static uint16_t bf16(uint32_t f) {

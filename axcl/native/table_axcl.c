@@ -43,7 +43,9 @@ static int attach(axn_card *c, int32_t device) {
         c->err = (axn_err){0};
     }
     if ((rc = CALL(c, axclrtGetCurrentContext, &c->context))) return rc;
-    return CALL(c, axclrtCreateStream, &c->stream);
+    if ((rc = CALL(c, axclrtCreateStream, &c->stream))) return rc;
+    if ((rc = CALL(c, axclrtCreateStream, &c->side))) return rc;
+    return CALL(c, axclrtCreateEvent, &c->layers_done);
 }
 
 static int enter(axn_card *c) { return CALL(c, axclrtSetCurrentContext, c->context); }
@@ -51,10 +53,12 @@ static int enter(axn_card *c) { return CALL(c, axclrtSetCurrentContext, c->conte
 static int detach(axn_card *c) {
     int rc = AXN_OK, e = AXN_OK;
     if (c->stream) rc = CALL(c, axclrtDestroyStream, c->stream);
+    if (c->side && !c->lost) axn_also(&rc, CALL(c, axclrtDestroyStream, c->side));
+    if (c->layers_done && !c->lost) axn_also(&rc, CALL(c, axclrtDestroyEvent, c->layers_done));
     if (c->engine_ours && !c->lost) e = CALL(c, axclrtEngineFinalize);
     if (!rc) rc = e;
     if (c->attached && !c->lost) e = CALL(c, axclrtResetDevice, c->device);
-    c->stream = NULL;
+    c->stream = c->side = c->layers_done = NULL;
     c->engine_ours = c->attached = false;
     return rc ? rc : e;
 }
@@ -169,7 +173,23 @@ static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
     return CALL(c, axclrtEngineExecuteAsync, m->id, m->context_id, group, io->handle, c->stream);
 }
 
-static int sync(axn_card *c, int32_t ms) { return CALL(c, axclrtSynchronizeStreamWithTimeout, c->stream, ms); }
+static int fork_side(axn_card *c) {
+    int rc = CALL(c, axclrtRecordEvent, c->layers_done, c->stream);
+    if (!rc) rc = CALL(c, axclrtStreamWaitEvent, c->side, c->layers_done);
+    c->forked = true;
+    return rc;
+}
+
+static int keep(axn_card *c, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size) {
+    return CALL(c, axclrtMemcpyAsync, (char *)to->at + to_offset, (const char *)from->at + from_offset, size, AXCL_D2D, c->side);
+}
+
+static int sync(axn_card *c, int32_t ms) {
+    int rc = CALL(c, axclrtSynchronizeStreamWithTimeout, c->stream, ms);
+    if (rc || !c->forked) return rc;
+    c->forked = false;
+    return CALL(c, axclrtSynchronizeStreamWithTimeout, c->side, ms);
+}
 
 #define REQUIRED(ret, name, args) {#name, offsetof(struct axcl_table, name), false},
 #define OPTIONAL(ret, name, args) {#name, offsetof(struct axcl_table, name), true},
@@ -177,7 +197,7 @@ static const axn_symbol symbols[] = {AXCL_REQUIRED(REQUIRED) AXCL_OPTIONAL(OPTIO
 
 static const axn_provider provider = {
     symbols, offsetof(axn_lib, axcl), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
-    io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, sync,
+    io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, keep, sync,
 };
 
 const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {
