@@ -28,7 +28,11 @@ func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
 	top := c.program.add("root")
 	n := top.nfa
 	start, end := n.state(), n.state()
-	n.eps(0, start)
+	if family == "phi" {
+		n.eps(n.text(n.tag(0, "<|tool_call|>"), "["), start)
+	} else {
+		n.eps(0, start)
+	}
 	for _, t := range tools {
 		if t.Name == "" || strings.ContainsAny(t.Name, "<>\x00\n") {
 			return nil, &Error{Msg: "a tool's name is empty or holds <, > or a line end"}
@@ -58,10 +62,17 @@ func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
 			return nil, err
 		}
 	}
-	n.eps(end, n.end)
+	if family == "phi" {
+		n.eps(n.tag(n.text(end, "]"), "<|/tool_call|>"), n.end)
+	} else {
+		n.eps(end, n.end)
+	}
 	if many {
 		between := "\n"
-		if family == "llama3" || family == "gemma" {
+		switch family {
+		case "phi":
+			between = ", "
+		case "llama3", "gemma":
 			between = "; "
 		}
 		n.eps(n.text(end, between), start)
@@ -81,13 +92,13 @@ func (c *compiler) toolCall(n *nfa, from, to int32, family, name string, set []*
 		return n.text(n.then(n.then(at, f), c.b.space), "}"), nil
 	}
 	switch family {
-	case "qwen3", "hermes", "qwen2.5", "qwen2", "smollm3", "minicpm":
+	case "qwen3", "hermes", "minicpm":
 		at, err := object(n.text(n.tag(from, "<tool_call>"), "\n"), "arguments")
 		if err != nil {
 			return err
 		}
 		n.eps(n.tag(n.text(at, "\n"), "</tool_call>"), to)
-	case "qwen3-coder", "qwen3.5":
+	case "qwen3-coder":
 		alts, err := c.alternatives(set)
 		if err != nil {
 			return err
@@ -103,8 +114,12 @@ func (c *compiler) toolCall(n *nfa, from, to int32, family, name string, set []*
 			}
 		}
 		n.eps(n.tag(n.text(closing, "</function>\n"), "</tool_call>"), to)
-	case "llama3", "llama3-json", "gemma", "gemma3":
-		at, err := object(from, "parameters")
+	case "llama3", "gemma", "phi":
+		key := "parameters"
+		if family == "phi" {
+			key = "arguments"
+		}
+		at, err := object(from, key)
 		if err != nil {
 			return err
 		}

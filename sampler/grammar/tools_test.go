@@ -21,7 +21,7 @@ var offered = []Tool{
 func TestRequiredCallsParse(t *testing.T) {
 	tools := []chat.Tool{{Name: "get_time"}, {Name: "get_weather", Parameters: offered[1].Parameters}}
 	v := compileJudge(t, offered[1].Parameters)
-	for _, family := range []string{"qwen3", "hermes", "minicpm", "qwen3-coder", "llama3", "gemma"} {
+	for _, family := range []string{"qwen3", "hermes", "minicpm", "qwen3-coder", "llama3", "gemma", "phi"} {
 		for _, think := range []bool{false, true} {
 			g, err := ToolCalls(family, offered, true)
 			if err != nil {

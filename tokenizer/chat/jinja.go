@@ -463,6 +463,8 @@ func FamilyOf(source string) string {
 		return "qwen3"
 	case has("<tool_call>"):
 		return "hermes"
+	case has("<|/tool_call|>"):
+		return "phi"
 	case has("<|start_header_id|>"), has("<|python_tag|>"):
 		return "llama3"
 	case has("<start_of_turn>"), has("<|turn>"):

@@ -12,11 +12,12 @@ import (
 //	llama3          {"name": …, "parameters": {…}} or [name(key=value)] as the whole answer, <|python_tag|>, <function=name>{…}</function>
 //	minicpm         as qwen3, and <|tool_call_start|>name(key=value)<|tool_call_end|>
 //	gemma           <start_function_call>call:name{…}<end_function_call>, <|tool_call>call:name{…}<tool_call|>, ```tool_code, or llama3's JSON
+//	phi             <|tool_call|>[{"name": …, "arguments": {…}}]<|/tool_call|>
 //	plain           no tool calls
 //
 // All of them know <think>; minicpm and gemma their own thinking tags too.
 func Families() []string {
-	return []string{"qwen3", "hermes", "qwen3-coder", "llama3", "minicpm", "gemma", "plain"}
+	return []string{"qwen3", "hermes", "qwen3-coder", "llama3", "minicpm", "gemma", "phi", "plain"}
 }
 
 // parseFormat is what a family's answers are made of.
@@ -32,37 +33,41 @@ type parseTag struct{ open, close string }
 const parseSpace = " \t\r\n\v\f"
 
 // parseOpener begins a tool call. Its body ends at close, or, where body is nil, with the JSON value or XML element that
-// follows, close being optional then.
+// follows, close being optional then. loose: other things begin like this too.
 type parseOpener struct {
 	open, close string
 	body        func(body []byte, tools []Tool) ([]ToolCall, bool)
+	loose       bool
 }
 
 var (
 	parseThink    = parseTag{"<think>", "</think>"}
-	parseToolCall = parseOpener{"<tool_call>", "</tool_call>", nil}
-	parseFunction = parseOpener{"<function=", "</function>", parseBareFunction}
+	parseToolCall = parseOpener{open: "<tool_call>", close: "</tool_call>"}
+	parseFunction = parseOpener{open: "<function=", close: "</function>", body: parseBareFunction}
+	parseFence    = parseOpener{open: "```json", close: "```", loose: true}
 )
 
 func parseFormatOf(family string) parseFormat {
 	f := parseFormat{think: []parseTag{parseThink}}
 	switch family {
-	case "qwen3", "hermes", "qwen2.5", "qwen2", "smollm3":
+	case "qwen3", "hermes":
 		f.calls = []parseOpener{parseToolCall}
-	case "qwen3-coder", "qwen3.5":
+	case "qwen3-coder":
 		f.calls = []parseOpener{parseToolCall, parseFunction}
-	case "llama3", "llama3-json", "llama3-pythonic", "pythonic":
-		f.calls = []parseOpener{{"<|python_tag|>", "", nil}, parseFunction}
+	case "llama3":
+		f.calls = []parseOpener{{open: "<|python_tag|>"}, parseFunction}
 		f.leading = true
 	case "minicpm":
 		f.think = append(f.think, parseTag{"<|thought_start|>", "<|thought_end|>"})
-		f.calls = []parseOpener{parseToolCall, {"<|tool_call_start|>", "<|tool_call_end|>", parsePythonBlock}}
-	case "gemma", "gemma3", "gemma4":
+		f.calls = []parseOpener{parseToolCall, {open: "<|tool_call_start|>", close: "<|tool_call_end|>", body: parsePythonBlock}}
+	case "phi":
+		f.calls = []parseOpener{{open: "<|tool_call|>", close: "<|/tool_call|>"}}
+	case "gemma":
 		f.think = append(f.think, parseTag{"<|channel>thought\n", "<channel|>"})
 		f.calls = []parseOpener{
-			{"<start_function_call>", "<end_function_call>", parseGemmaCall},
-			{"<|tool_call>", "<tool_call|>", parseGemmaCall},
-			{"```tool_code", "```", parsePythonBlock},
+			{open: "<start_function_call>", close: "<end_function_call>", body: parseGemmaCall},
+			{open: "<|tool_call>", close: "<tool_call|>", body: parseGemmaCall},
+			{open: "```tool_code", close: "```", body: parsePythonBlock},
 		}
 		f.leading = true
 	}
@@ -232,7 +237,7 @@ func (p *Parser) stepThinking(end bool) bool {
 	return false
 }
 
-// stepLead looks for a call that needs no tag: it must be the first thing in the answer.
+// stepLead looks for a call without a tag, fenced or not: it must be the first thing in the answer.
 func (p *Parser) stepLead(end bool) bool {
 	if !p.f.leading {
 		p.state = parseText
@@ -242,9 +247,16 @@ func (p *Parser) stepLead(end bool) bool {
 	if len(rest) == 0 && !end {
 		return false
 	}
-	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') {
-		p.open(p.buf[:len(p.buf)-len(rest)], rest, parseOpener{})
+	space := p.buf[:len(p.buf)-len(rest)]
+	switch {
+	case len(rest) > 0 && (rest[0] == '{' || rest[0] == '['):
+		p.open(space, rest, parseOpener{loose: true})
 		return true
+	case bytes.HasPrefix(rest, []byte(parseFence.open)):
+		p.open(space, rest, parseFence)
+		return true
+	case !end && parsePrefix(parseFence.open, rest):
+		return false
 	}
 	p.state = parseText
 	return true
@@ -338,14 +350,14 @@ func (p *Parser) stepBody(end bool) bool {
 // stepValue scans the JSON value, XML element or Python list behind an opener, or at the start of the answer.
 func (p *Parser) stepValue(end bool) bool {
 	verdict := p.json.scan(p.buf)
-	if p.opener.open == "" && !parsePlausible(p.buf) {
+	if p.opener.loose && !parsePlausible(p.buf) {
 		verdict = parseNever
 	}
 	switch {
 	case verdict == parseMore && !end:
 		return false
 	case verdict == parseDone:
-		if calls, ok := parseValue(p.buf[:p.json.at], p.o.Tools); ok {
+		if calls, ok := parseValue(p.buf[:p.json.at], p.o.Tools); ok && p.meant(calls, p.buf[:p.json.at]) {
 			p.calls(calls)
 			p.buf, p.state = p.buf[p.json.at:], parseAfter
 			return true
@@ -356,7 +368,7 @@ func (p *Parser) stepValue(end bool) bool {
 		p.giveUp(p.json.at)
 		return true
 	}
-	if calls, ok := parseValue(p.buf, p.o.Tools); ok {
+	if calls, ok := parseValue(p.buf, p.o.Tools); ok && p.meant(calls, p.buf) {
 		p.calls(calls) // complete but for the closing tag
 		p.buf, p.state = nil, parseGap
 		return false
@@ -396,11 +408,11 @@ func (p *Parser) stepAfter(end bool) bool {
 				p.buf, p.state = rest, parseText
 				return true
 			}
-			p.open(rest[:len(rest)-len(more)], more, parseOpener{})
+			p.open(rest[:len(rest)-len(more)], more, parseOpener{loose: true})
 			return true
 		}
 		o := p.opener
-		o.open = ""
+		o.open, o.loose = "", true
 		p.open(nil, rest, o)
 	default:
 		p.buf, p.state = rest, parseText
@@ -408,11 +420,21 @@ func (p *Parser) stepAfter(end bool) bool {
 	return true
 }
 
+// meant reports whether the value was written as calls: without a tag, {"name": "Ada"} is just an object.
+func (p *Parser) meant(calls []ToolCall, raw []byte) bool {
+	return !p.opener.loose || bytes.Contains(raw, []byte(`"parameters"`)) || bytes.Contains(raw, []byte(`"arguments"`)) || bytes.HasPrefix(raw, []byte("[")) ||
+		slices.ContainsFunc(calls, func(c ToolCall) bool { return p.offered(c.Name) })
+}
+
+func (p *Parser) offered(name string) bool {
+	return slices.ContainsFunc(p.o.Tools, func(t Tool) bool { return t.Name == name })
+}
+
 // calls emits the calls to tools that were offered.
 func (p *Parser) calls(calls []ToolCall) {
 	p.lead = nil
 	for _, c := range calls {
-		if slices.ContainsFunc(p.o.Tools, func(t Tool) bool { return t.Name == c.Name }) {
+		if p.offered(c.Name) {
 			p.emit(Delta{ToolCall: &c})
 		}
 	}

@@ -145,6 +145,11 @@ var parseCases = []struct {
 	{"Gemma 4", "gemma", ParserOptions{Tools: parseTools}, `Hm.<|tool_call>call:get{a:<|"|>x<|"|>,b:word}<tool_call|>`, parsed{"", `Hm.‹get {"a":"x","b":"word"}›`}},
 	{"Gemma 3 JSON", "gemma", ParserOptions{Tools: parseTools}, `{"name":"get","parameters":{"a":1}}`, parsed{"", `‹get {"a":1}›`}},
 	{"Gemma 3 code", "gemma", ParserOptions{Tools: parseTools}, "Ok\n```tool_code\nget(a=1)\n```", parsed{"", `Ok‹get {"a":1}›`}},
+	{"Gemma 3 fence", "gemma", ParserOptions{Tools: parseTools}, "```json\n{\"name\":\"get\",\"parameters\":{\"a\":1}}\n```\nok", parsed{"", `‹get {"a":1}›ok`}},
+	{"Gemma 3 fence, no call", "gemma", ParserOptions{Tools: parseTools}, "```json\n{\"a\":1}\n```\nok", parsed{"", "```json\n{\"a\":1}\n```\nok"}},
+	{"Gemma, fence later", "gemma", ParserOptions{Tools: parseTools}, "So ```json\n{\"name\":\"get\"}", parsed{"", "So ```json\n{\"name\":\"get\"}"}},
+	{"only a name", "llama3", ParserOptions{Tools: parseTools}, `{"name":"Ada"}`, parsed{"", `{"name":"Ada"}`}},
+	{"Phi", "phi", ParserOptions{Tools: parseTools}, `Ok <|tool_call|>[{"name":"get","arguments":{"a":1}}, {"name":"get"}]<|/tool_call|>`, parsed{"", `Ok‹get {"a":1}›‹get {}›`}},
 	{"Gemma, malformed", "gemma", ParserOptions{Tools: parseTools}, "<|tool_call>get{}<tool_call|>", parsed{"", "<|tool_call>get{}<tool_call|>"}},
 	{"plain", "plain", ParserOptions{Tools: parseTools}, `<tool_call>{"name":"get"}</tool_call>`, parsed{"", `<tool_call>{"name":"get"}</tool_call>`}},
 }
