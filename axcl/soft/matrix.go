@@ -37,6 +37,9 @@ func open(path string) (*file, error) {
 	if meta.Soft.Kind == axmodel.Layer && meta.Soft.Pos != 1 {
 		return nil, &axmodel.Error{Path: path, What: fmt.Sprintf("has %d position rows: the software card does not compute multimodal RoPE", meta.Soft.Pos)}
 	}
+	if meta.FileBytes > math.MaxInt {
+		return nil, &axmodel.Error{Path: path, What: "is too large for a 32-bit machine"}
+	}
 	m := &file{Soft: meta.Soft, meta: meta, path: path}
 	st, err := f.Stat()
 	if err != nil || st.Size() != meta.FileBytes {
