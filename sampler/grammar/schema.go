@@ -1,10 +1,8 @@
 package grammar
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -584,48 +582,4 @@ func (c *compiler) negated(s, n *schema) (kind, error) {
 		return k, err
 	}
 	return kindAll | kindInteger, nil
-}
-
-// literal adds the ways to write v.
-func (c *compiler) literal(n *nfa, from int32, v *value) int32 {
-	switch v.kind {
-	case kindNull:
-		return n.text(from, "null")
-	case kindBool:
-		return n.text(from, strconv.FormatBool(v.bool))
-	case kindString:
-		return n.text(from, `"`+canonical(v.text)+`"`)
-	case kindNumber:
-		end := n.state()
-		forms := []string{v.text}
-		if r := v.rat(); r != nil && r.IsInt() {
-			forms = append(forms, r.Num().String())
-		} else if f, err := strconv.ParseFloat(v.text, 64); err == nil {
-			b, _ := json.Marshal(f) // finite: ParseFloat says so
-			short, ok := new(big.Rat).SetString(string(b))
-			if ok && r != nil && short.Cmp(r) == 0 {
-				forms = append(forms, string(b))
-			}
-		}
-		for _, form := range forms {
-			n.eps(n.text(from, form), end)
-		}
-		return end
-	}
-	open, close := "[", "]"
-	if v.kind == kindObject {
-		open, close = "{", "}"
-	}
-	at := n.then(n.text(from, open), c.b.space)
-	for i, item := range v.items {
-		if i > 0 {
-			at = n.then(n.text(at, ","), c.b.space)
-		}
-		if v.kind == kindObject {
-			at = n.then(n.text(at, `"`+canonical(v.keys[i])+`"`), c.b.space)
-			at = n.then(n.text(at, ":"), c.b.space)
-		}
-		at = n.then(c.literal(n, at, item), c.b.space)
-	}
-	return n.text(at, close)
 }
