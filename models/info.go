@@ -36,6 +36,10 @@ func (p *Package) Memory() Memory {
 	}
 	m.Head = p.headBytes
 	m.IO = p.ioBytes
+	// A wide pass's new rows wait in buffers of each layer's own.
+	if rows := p.Shape.Shape().MaxRows(); rows > 1 {
+		m.IO += 2 * 2 * int64(rows) * int64(p.Shape.KV) * int64(len(p.Facts))
+	}
 	m.Card = m.Layers + m.Head + m.Cache + m.IO
 	m.Host = p.Embed.Bytes()
 	return m
