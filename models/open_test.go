@@ -575,6 +575,30 @@ func TestMaterialize(t *testing.T) {
 	}
 }
 
+func TestOpenFS(t *testing.T) {
+	p, err := models.OpenFS(os.DirFS("../testdata"), "packages/C")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if p.Layout != "C" || p.Dir != "" || p.Layers[0] != "qwen3-0.1b-ax650/qwen3_p16_l0_together.axmodel" || p.Facts[0].Path != "" {
+		t.Errorf("%s %q %q", p.Layout, p.Dir, p.Layers[0])
+	}
+	for _, bad := range []string{"packages/nope", "../x", "/etc"} {
+		if _, err := models.OpenFS(os.DirFS("../testdata"), bad); !errors.Is(err, models.ErrNotPackage) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+func TestHumanBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1234567: "1.2 MB", 12345678: "12 MB", 1_200_000_000: "1.2 GB", 5e12: "5 TB"} {
+		if got := models.HumanBytes(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
 func ExampleOpen() {
 	p, err := models.Open("../testdata/packages/E")
 	if err != nil {

@@ -281,3 +281,17 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestFromEnv(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", " https://a.example/ ,https://b.example,")
+	t.Setenv("HF_TOKEN", " hf_x\n")
+	if c := hub.FromEnv(); !slices.Equal(c.Endpoints, []string{"https://a.example", "https://b.example"}) || c.Token != "hf_x" {
+		t.Errorf("%q %q", c.Endpoints, c.Token)
+	}
+	t.Setenv("HF_ENDPOINT", "not an address")
+	c := hub.FromEnv()
+	c.Retries = 1
+	if _, err := c.Snapshot(context.Background(), "o/m", ""); err == nil || !strings.Contains(err.Error(), "HF_ENDPOINT") {
+		t.Errorf("%v", err)
+	}
+}

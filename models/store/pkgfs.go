@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -126,6 +127,9 @@ func (f *folder) Read([]byte) (int, error) {
 
 func (f *folder) ReadDir(n int) ([]fs.DirEntry, error) {
 	rest := f.list[f.at:]
+	if n > 0 && len(rest) == 0 {
+		return nil, io.EOF
+	}
 	if n > 0 && n < len(rest) {
 		rest = rest[:n]
 	}

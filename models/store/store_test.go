@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -521,6 +522,74 @@ func TestPocket(t *testing.T) {
 	}
 	q.Close()
 	t.Logf("%s: %s parameters, %s, context %d, notes %q", m.Name, i.ParameterSize, i.Quantization, i.Context, i.Notes)
+}
+
+// Blobs seen as the folder they were.
+func TestPackageFS(t *testing.T) {
+	s := openStore(t)
+	var files []descriptor
+	for _, name := range []string{"config.json", "a/b/c.txt", "a/d.txt", "z/e.bin"} {
+		data := []byte("content of " + name)
+		if _, err := s.PutBlob(context.Background(), sum(data), bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, descriptor{mediaFile, sum(data), int64(len(data)), name})
+	}
+	p := newPackageFS(s.disk, files)
+	var seen []string
+	err := fs.WalkDir(p, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := fs.Stat(p, name)
+		if err != nil || st.IsDir() != d.IsDir() {
+			t.Errorf("%s: %v, %v", name, st, err)
+		}
+		if d.IsDir() {
+			seen = append(seen, name+"/")
+			return nil
+		}
+		seen = append(seen, name)
+		data, err := fs.ReadFile(p, name)
+		if err != nil || string(data) != "content of "+name {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+		if real, ok := p.RealPath(name); !ok || !strings.HasPrefix(real, s.Dir()) {
+			t.Errorf("%s lies at %q", name, real)
+		}
+		return nil
+	})
+	if want := []string{"./", "a/", "a/b/", "a/b/c.txt", "a/d.txt", "config.json", "z/", "z/e.bin"}; err != nil || !slices.Equal(seen, want) {
+		t.Errorf("%v, want %v, %v", seen, want, err)
+	}
+	f, err := p.Open("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	dir := f.(fs.ReadDirFile)
+	one, err := dir.ReadDir(1)
+	rest, err2 := dir.ReadDir(-1)
+	if err != nil || err2 != nil || len(one) != 1 || len(rest) != 1 || one[0].Name() != "b" || rest[0].Name() != "d.txt" {
+		t.Errorf("%v %v, %v %v", one, rest, err, err2)
+	}
+	if _, err := dir.ReadDir(1); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+	if _, err := f.Read(make([]byte, 1)); err == nil {
+		t.Error("a folder was read")
+	}
+	for _, bad := range []string{"nope", "a/nope", "../x", "/a", "a/../config.json", ""} {
+		if _, err := p.Open(bad); err == nil {
+			t.Errorf("opened %q", bad)
+		}
+		if _, err := p.Stat(bad); err == nil {
+			t.Errorf("stat of %q", bad)
+		}
+		if _, ok := p.RealPath(bad); ok {
+			t.Errorf("%q has a real path", bad)
+		}
+	}
 }
 
 func TestFromEnv(t *testing.T) {
