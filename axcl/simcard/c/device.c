@@ -203,18 +203,9 @@ bool sim_start(void) {
 	sim.ndev = sim.cfg.ndevices;
 	for (int i = 0; i < sim.ndev; i++) {
 		device *d = &sim.dev[i];
-		pthread_mutex_t npu = d->npu;
-		bool ready = d->ready;
-		uint64_t space = d->space, end = d->space_end, next = d->next;
-		memset(d, 0, sizeof *d);
-		if (ready)
-			d->npu = npu;
-		else
-			pthread_mutex_init(&d->npu, NULL);
+		memset(&d->id, 0, sizeof *d - offsetof(device, id));
+		if (!d->ready) pthread_mutex_init(&d->npu, NULL);
 		d->ready = true;
-		d->space = space;
-		d->space_end = end;
-		d->next = next;
 		d->id = sim.cfg.bus[i];
 		if (!space_open(d)) return false;
 	}

@@ -31,7 +31,7 @@ int32_t exec_check(exec *e) {
 void exec_drop(exec *e) {
 	for (int i = 0; i < IN_MAX; i++) span_put(&e->in[i]);
 	for (int i = 0; i < OUT_MAX; i++) span_put(&e->out[i]);
-	e->dev->running--;
+	if (e->dev->running > 0) e->dev->running--; // an Init may have begun anew meanwhile
 	model_unref(e->m);
 	free(e);
 }

@@ -254,7 +254,8 @@ static span *binding(axcl_handle h, bool by_name, const char *name, uint32_t ind
 
 static int32_t bind(int id, axcl_handle h, bool by_name, const char *name, uint32_t index, bool out, const void *dev, uint64_t size) {
 	call c;
-	call_enter(&c, id, SUB_ENGINE, "io=%p %s=%s index=%u dev=%p size=%llu", h, by_name ? "name" : "by", by_name && name ? name : "index", index, dev, (unsigned long long)size);
+	call_enter(&c, id, SUB_ENGINE, "io=%p %s=%s index=%u dev=%p size=%llu", h, by_name ? "name" : "by", by_name && name ? name : "index", index, dev,
+	           (unsigned long long)size);
 	if (c.stop) return call_leave(&c, c.code);
 	iobuf *io;
 	int32_t code;

@@ -124,7 +124,13 @@ static bool line(profile *p, char **w, int n, int depth) {
 		return true;
 	}
 	if (n != 2 || !rate(w[1], &v)) return false;
-	double *to = !strcmp(w[0], "load") ? &p->load : !strcmp(w[0], "memory") ? &p->memory : !strcmp(w[0], "head") ? &p->head : !strcmp(w[0], "matrix") ? &p->matrix : !strcmp(w[0], "attention") ? &p->attn : NULL;
+	const struct {
+		const char *name;
+		double *to;
+	} rates[] = {{"load", &p->load}, {"memory", &p->memory}, {"head", &p->head}, {"matrix", &p->matrix}, {"attention", &p->attn}};
+	double *to = NULL;
+	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+		if (!strcmp(w[0], rates[i].name)) to = rates[i].to;
 	if (to) *to = v;
 	return to;
 }

@@ -201,16 +201,19 @@ typedef struct {
 } iobuf;
 
 struct device {
-	int32_t id;
-	bool ready, active, lost, wedged, engine, ran, loadfail;
+	// What outlives Init and Finalize: the lock, and the addresses that are reserved.
+	pthread_mutex_t npu;
+	bool ready;
+	uint64_t space, space_end, next; // device addresses
+
+	int32_t id; // from here on all is new at each Init
+	bool active, lost, wedged, engine, ran, loadfail;
 	void *context; // the default one's handle
 	int32_t vnpu;
 	uint64_t cmm_used, foreign; // bytes of this process, of others that died
-	uint64_t space, space_end, next; // device addresses
 	block **blocks;
 	int nblocks, cap;
 	int running; // executes queued or running
-	pthread_mutex_t npu;
 	uint64_t npu_free, link_free; // modelled time
 	uint64_t busy, busy_seen, seen_at;
 };

@@ -14,23 +14,29 @@ void trace_open(void) {
 		return;
 	}
 	setvbuf(sim.trace, NULL, _IOLBF, 0); // what a crashed process did shall be readable
-	fprintf(sim.trace, "# axsim profile=%s clock=%s devices=%d\n", sim.cfg.prof.name, sim.cfg.clock == CLOCK_OFF ? "off" : sim.cfg.clock == CLOCK_REAL ? "real" : "virtual", sim.ndev);
+	static const char *const clocks[] = {"off", "real", "virtual"};
+	fprintf(sim.trace, "# axsim profile=%s clock=%s devices=%d\n", sim.cfg.prof.name, clocks[sim.cfg.clock], sim.ndev);
 	fprintf(sim.trace, "# number time_us thread call(operands) = code cost_us\n");
 }
 
+static double us(uint64_t ns) { return (double)ns / 1e3; }
+
 void trace_line(const call *c, int32_t code) {
-	fprintf(sim.trace, "%llu %.3f %ld %s(%s) = 0x%08x %.3f\n", (unsigned long long)sim.total, (double)c->start / 1e3, (long)syscall(SYS_gettid), call_names[c->id], c->args, (uint32_t)code, (double)(c->end > c->start ? c->end - c->start : 0) / 1e3);
+	uint64_t cost = c->end > c->start ? c->end - c->start : 0;
+	fprintf(sim.trace, "%llu %.3f %ld %s(%s) = 0x%08x %.3f\n", (unsigned long long)sim.total, us(c->start), (long)syscall(SYS_gettid),
+	        call_names[c->id], c->args, (uint32_t)code, us(cost));
 }
 
 void trace_summary(void) {
 	if (!sim.trace) return;
 	fprintf(sim.trace, "# summary\n");
 	for (int i = 0; i < CALLS; i++)
-		if (sim.calls[i]) fprintf(sim.trace, "# calls %s %llu cost_us %.3f\n", call_names[i], (unsigned long long)sim.calls[i], (double)sim.spent[i] / 1e3);
+		if (sim.calls[i]) fprintf(sim.trace, "# calls %s %llu cost_us %.3f\n", call_names[i], (unsigned long long)sim.calls[i], us(sim.spent[i]));
 	double total = (double)(sim.inside + sim.outside);
 	fprintf(sim.trace, "# total calls %llu, PCIe crossings %llu\n", (unsigned long long)sim.total, (unsigned long long)sim.crossings);
-	fprintf(sim.trace, "# in calls %.3f us (modelled), between calls %.3f us (the host's own), host share %.4f\n", (double)sim.inside / 1e3, (double)sim.outside / 1e3, total > 0 ? (double)sim.outside / total : 0);
-	fprintf(sim.trace, "# NPU busy %.3f us, busy share %.4f\n", (double)sim.busy / 1e3, total > 0 ? (double)sim.busy / total : 0);
+	fprintf(sim.trace, "# in calls %.3f us (modelled), between calls %.3f us (the host's own), host share %.4f\n", us(sim.inside), us(sim.outside),
+	        total > 0 ? (double)sim.outside / total : 0);
+	fprintf(sim.trace, "# NPU busy %.3f us, busy share %.4f\n", us(sim.busy), total > 0 ? (double)sim.busy / total : 0);
 	fclose(sim.trace);
 	sim.trace = NULL;
 }

@@ -461,6 +461,11 @@ static void case_streams(void) {
 	OK(axclrtMemsetAsync(a, 5, N, s));
 	OK(axclrtDestroyStream(s));
 	CODE_IS(axclrtDestroyStream(s), 0x80300303);
+	axcl_handle again; // in its place, and not it
+	OK(axclrtCreateStream(&again));
+	CHECK(again != s);
+	CODE_IS(axclrtSynchronizeStream(s), 0x80300303);
+	OK(axclrtDestroyStream(again));
 	CODE_IS(axclrtDestroyStreamForce(NULL), 0x80300302);
 	OK(axclrtMemcpy(back, a, N, 2));
 	CHECK(back[9] == 5);
@@ -695,6 +700,12 @@ static void case_engine(void) {
 	affine batch = a;
 	batch.io = h;
 	CHECK(affine_right(&batch, 4, 0));
+	OK(axclrtEngineSetInputBufferByIndex(h, 0, a.x, 127));
+	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, h), 0x8030070c);
+	OK(axclrtEngineSetInputBufferByIndex(h, 0, a.x, 128));
+	OK(axclrtEngineSetOutputBufferByIndex(h, 0, a.y, 63));
+	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, h), 0x8030070c);
+	OK(axclrtEngineSetOutputBufferByIndex(h, 0, a.y, 64));
 	OK(axclrtEngineSetDynamicBatchSize(h, 5));
 	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, h), 0x8030070c);
 	OK(axclrtEngineDestroyIO(h));
@@ -749,6 +760,13 @@ static void case_hostile(void) {
 		}
 	}
 	CHECK(refused > 150);
+	memcpy(bad, good, (size_t)st.st_size); // the last tensor's values begin in the file and end behind it
+	uint64_t at = ((uint64_t)st.st_size - 1) / 64 * 64;
+	memcpy(bad + 192 + 32 + 40, &at, 8);
+	f = fopen(file("bad.axmodel"), "w");
+	fwrite(bad, 1, (size_t)st.st_size, f);
+	fclose(f);
+	CODE_IS(axclrtEngineLoadFromFile(file("bad.axmodel"), &m), 0x80300709);
 	f = fopen(file("bad.axmodel"), "w");
 	fputs("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", f);
 	fclose(f);
@@ -944,6 +962,12 @@ static void case_clock(void) {
 	OK(axclrtMemsetAsync(q, 0, 8, u)); // 210 .. 310
 	OK(axclrtSynchronizeDevice());
 	CHECK(axsim_clock_ns() - t == 310000);
+	// the link is one: copies of two streams queue up
+	t = axsim_clock_ns();
+	OK(axclrtMemcpyAsync(p, pin, 500000, 1, s)); // host at 10, until 1040
+	OK(axclrtMemcpyAsync(q, pin, 500000, 1, u)); // host at 20, until 2070
+	OK(axclrtSynchronizeStream(u));
+	CHECK(axsim_clock_ns() - t == 2070000);
 	// the NPU is one: executes of two streams queue up
 	affine a = affine_up(1);
 	axsim_counts n;
