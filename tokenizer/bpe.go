@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"sync/atomic"
 	"unicode/utf8"
 )
 
@@ -37,9 +36,7 @@ type bpe struct {
 	touch [128][2]uint64 // ASCII pairs that stand in one token
 	join  map[rune]bool  // characters that stand before ▁ in one token
 
-	// Whether a token's own text comes out as that token, two bits an id, learned as words are met: 1 yes, 2 no.
-	// A word that does needs no merging.
-	same []atomic.Uint32
+	table *wordTable // raw: words that are tokens
 }
 
 const spaceRune = '▁' // U+2581, SentencePiece's visible space
@@ -55,7 +52,7 @@ func (m *bpe) symbolTables() {
 		m.ascii[i] = -1
 	}
 	if m.raw {
-		m.same = make([]atomic.Uint32, m.v.size()/16+1)
+		m.table = newWordTable(m.v, func(id int32) bool { return m.usable(id) >= 0 })
 		for i := range m.byteID {
 			m.byteID[i] = m.usable(m.v.findBytes([]byte{byte(i)}))
 		}
@@ -160,28 +157,30 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 			return append(dst, id)
 		}
 	}
-	slot := sc.cache.slot(word)
-	if slot != nil {
-		if ids := slot.get(word); ids != nil {
-			return append(dst, ids...)
-		}
+	if len(word) > wordMost {
+		return m.mergeBytes(dst, word, sc)
+	}
+	k := keyOf(word)
+	h := k.hash(len(word))
+	cached := sc.cache.slot(h)
+	if int(cached.n) == len(word) && cached.key == k {
+		return append(dst, cached.ids[:cached.k]...)
 	}
 	from := len(dst)
-	known := int32(-1)
-	if len(word) <= 2*cacheWord {
-		if known = m.v.find(word); known >= 0 {
-			switch m.same[known>>4].Load() >> (known & 15 * 2) & 3 {
-			case 1:
-				dst = append(dst, known)
-				if slot != nil {
-					slot.put(word, dst[from:])
-				}
-				return dst
-			case 2:
-				known = -1
-			}
+	known := m.table.find(k, len(word), h)
+	if known != nil && known.info.Load()&wordIs != 0 {
+		dst = append(dst, known.id)
+	} else {
+		dst = m.mergeBytes(dst, word, sc)
+		if known != nil && len(dst) == from+1 && dst[from] == known.id {
+			known.info.Or(wordIs)
 		}
 	}
+	cached.put(k, len(word), dst[from:])
+	return dst
+}
+
+func (m *bpe) mergeBytes(dst []int32, word string, sc *scratch) []int32 {
 	syms := sc.syms[:0]
 	for i := 0; i < len(word); i++ {
 		if id := m.byteID[word[i]]; id >= 0 {
@@ -190,18 +189,7 @@ func (m *bpe) encodeBytes(dst []int32, word string, sc *scratch) []int32 {
 			syms = append(syms, m.unk)
 		}
 	}
-	dst = m.merge(dst, syms, sc)
-	if known >= 0 {
-		bit := uint32(2)
-		if len(dst) == from+1 && dst[from] == known {
-			bit = 1
-		}
-		m.same[known>>4].Or(bit << (known & 15 * 2))
-	}
-	if slot != nil {
-		slot.put(word, dst[from:])
-	}
-	return dst
+	return m.merge(dst, syms, sc)
 }
 
 // symbols splits a word into the ids its merging starts from.
@@ -407,43 +395,28 @@ func resize(p *[]int32, n int) []int32 {
 type wordCache struct{ slots []cachedWord }
 
 const (
-	cacheSlots = 4096
-	cacheWord  = 15
-	cacheIDs   = 4
+	cacheBits = 13
+	cacheIDs  = 4
 )
 
 type cachedWord struct {
-	text [cacheWord]byte
-	n    uint8 // bytes of text; 0: empty
-	ids  [cacheIDs]int32
-	k    uint8
+	key wordKey
+	ids [cacheIDs]int32
+	n   uint8 // bytes of the word; 0: empty
+	k   uint8
 }
 
-func (c *wordCache) slot(word string) *cachedWord {
-	if len(word) > cacheWord {
-		return nil
-	}
+func (c *wordCache) slot(hash uint64) *cachedWord {
 	if c.slots == nil {
-		c.slots = make([]cachedWord, cacheSlots)
+		c.slots = make([]cachedWord, 1<<cacheBits)
 	}
-	h := uint32(2166136261)
-	for i := 0; i < len(word); i++ {
-		h = (h ^ uint32(word[i])) * 16777619
-	}
-	return &c.slots[(h^h>>15)%cacheSlots]
+	return &c.slots[hash>>(64-cacheBits)]
 }
 
-func (c *cachedWord) get(word string) []int32 {
-	if int(c.n) == len(word) && string(c.text[:c.n]) == word {
-		return c.ids[:c.k]
-	}
-	return nil
-}
-
-func (c *cachedWord) put(word string, ids []int32) {
-	if len(ids) == 0 || len(ids) > cacheIDs {
+func (c *cachedWord) put(k wordKey, n int, ids []int32) {
+	if len(ids) > cacheIDs {
 		return
 	}
-	c.n = uint8(copy(c.text[:], word))
+	c.key, c.n = k, uint8(n)
 	c.k = uint8(copy(c.ids[:], ids))
 }

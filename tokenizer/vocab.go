@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"hash/maphash"
+	"sync/atomic"
 )
 
 // Bounds on what a tokenizer file may ask for. The largest vocabularies served today have 262,144 entries and 514,906 merges.
@@ -130,12 +131,14 @@ func (v *vocab) findBytes(t []byte) int32 {
 	}
 }
 
-// pairs maps two adjacent token ids to the rank of their merge and the token it makes. It is open-addressed and probed linearly:
-// the merge loop asks it about every pair of neighbours, so a miss must cost one cache line.
+// pairs maps two adjacent token ids to the rank of their merge and the token it makes. It is open-addressed and probed linearly. The merge
+// loop asks it about every pair of neighbours, and most have no merge: a filter of eight bits a slot, small enough for a
+// processor's second cache, answers that without touching the table.
 type pairs struct {
-	slots []pairSlot
-	shift uint
-	n     int
+	slots  []pairSlot
+	filter []uint64
+	shift  uint
+	n      int
 }
 
 type pairSlot struct {
@@ -149,15 +152,15 @@ func newPairs(n int) *pairs {
 	for size*5 < n*8 { // at most 5/8 full
 		size, bits = size*2, bits+1
 	}
-	p := &pairs{slots: make([]pairSlot, size), shift: 64 - bits}
+	p := &pairs{slots: make([]pairSlot, size), filter: make([]uint64, size/8), shift: 64 - bits}
 	for i := range p.slots {
 		p.slots[i].a = -1
 	}
 	return p
 }
 
-func (p *pairs) hash(a, b int32) uint64 {
-	return (uint64(uint32(a))<<32 | uint64(uint32(b))) * 0x9E3779B97F4A7C15 >> p.shift
+func pairHash(a, b int32) uint64 {
+	return (uint64(uint32(a))<<32 | uint64(uint32(b))) * 0x9E3779B97F4A7C15
 }
 
 // put records a merge. A later one for the same pair wins, as in the Rust library, which collects them in a map.
@@ -171,8 +174,10 @@ func (p *pairs) put(a, b, rank, id int32) {
 			}
 		}
 	}
-	mask := uint64(len(p.slots) - 1)
-	for h := p.hash(a, b); ; h = (h + 1) & mask {
+	mask, h := uint64(len(p.slots)-1), pairHash(a, b)
+	bit := h >> (p.shift - 3)
+	p.filter[bit>>6] |= 1 << (bit & 63)
+	for h >>= p.shift; ; h = (h + 1) & mask {
 		s := &p.slots[h]
 		if s.a < 0 {
 			*s = pairSlot{a, b, rank, id}
@@ -188,9 +193,19 @@ func (p *pairs) put(a, b, rank, id int32) {
 
 // get returns the rank of a pair's merge and the token it makes, or noRank.
 func (p *pairs) get(a, b int32) (rank, id int32) {
-	mask := uint64(len(p.slots) - 1)
-	for h := p.hash(a, b); ; h = (h + 1) & mask {
-		s := &p.slots[h&mask]
+	h := pairHash(a, b)
+	bit := h >> ((p.shift - 3) & 63)
+	if p.filter[bit>>6]>>(bit&63)&1 == 0 {
+		return noRank, -1
+	}
+	return p.find(a, b, h>>(p.shift&63))
+}
+
+func (p *pairs) find(a, b int32, h uint64) (rank, id int32) {
+	slots := p.slots
+	mask := uint64(len(slots) - 1)
+	for ; ; h++ {
+		s := &slots[h&mask]
 		if s.a == a && s.b == b {
 			return s.rank, s.id
 		}
@@ -201,3 +216,88 @@ func (p *pairs) get(a, b int32) (rank, id int32) {
 }
 
 const noRank = 1<<31 - 1
+
+// wordKey is a short word in two machine words: with its length they determine it.
+type wordKey struct{ lo, hi uint64 }
+
+const wordMost = 16 // bytes of a word with a key
+
+func keyOf(w string) (k wordKey) {
+	n := len(w)
+	switch {
+	case n >= 8:
+		k.lo, k.hi = load64(w), load64(w[n-8:])
+	case n >= 4:
+		k.lo = uint64(load32(w)) | uint64(load32(w[n-4:]))<<32
+	case n > 0:
+		k.lo = uint64(w[0]) | uint64(w[n/2])<<8 | uint64(w[n-1])<<16
+	}
+	return k
+}
+
+func load64(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+func load32(s string) uint32 {
+	_ = s[3]
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+}
+
+func (k wordKey) hash(n int) uint64 {
+	h := (k.lo ^ uint64(n)*0xFF51AFD7ED558CCD) * 0x9E3779B97F4A7C15
+	return (h ^ h>>29 ^ k.hi) * 0xBF58476D1CE4E5B9
+}
+
+// wordTable finds the token that a whole word is, and remembers whether merging the word ends there: then it need not be merged.
+type wordTable struct {
+	slots []wordSlot
+	shift uint
+}
+
+type wordSlot struct {
+	key  wordKey
+	id   int32
+	info atomic.Uint32 // length of the word, 0 in an empty slot; and wordIs once merging the word was seen to end in the token
+}
+
+const wordIs = 1 << 8
+
+func newWordTable(v *vocab, usable func(int32) bool) *wordTable {
+	size, bits := 16, uint(4)
+	for size*2 < v.size()*3 {
+		size, bits = size*2, bits+1
+	}
+	t := &wordTable{slots: make([]wordSlot, size), shift: 64 - bits}
+	mask := uint64(size - 1)
+	for id := range int32(v.size()) {
+		b := v.bytes(id)
+		if len(b) < 2 || len(b) > wordMost || !usable(id) || v.findBytes(b) != id {
+			continue
+		}
+		k := keyOf(string(b))
+		h := k.hash(len(b)) >> t.shift
+		for t.slots[h].info.Load() != 0 {
+			h = (h + 1) & mask
+		}
+		t.slots[h].key, t.slots[h].id = k, id
+		t.slots[h].info.Store(uint32(len(b)))
+	}
+	return t
+}
+
+// find returns the slot of a word, or nil.
+func (t *wordTable) find(k wordKey, n int, hash uint64) *wordSlot {
+	mask := uint64(len(t.slots) - 1)
+	for h := hash >> (t.shift & 63); ; h++ {
+		s := &t.slots[h&mask]
+		info := s.info.Load()
+		if info == 0 {
+			return nil
+		}
+		if s.key == k && info&0xFF == uint32(n) {
+			return s
+		}
+	}
+}
