@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"sync"
@@ -20,7 +21,7 @@ type cardBackend struct {
 	words    *tokenizer.Tokenizer
 	info     Info
 	sampling sampler.Params
-	pooling  bool // mean
+	pooling  string // of vectors: last (or empty), mean, first
 	release  func() error
 	closing  sync.Once
 }
@@ -77,7 +78,11 @@ func (m *lm) forgetCaller(s *seq) {
 	m.card.wakeUp()
 }
 
+// embedAhead is how many inputs of one call are in the queue at a time: enough to fill wide passes, few enough to leave room for others.
+const embedAhead = 64
+
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
+	out := make([][]float32, len(inputs))
 	seqs := make([]*seq, len(inputs))
 	defer func() {
 		for _, s := range seqs {
@@ -86,29 +91,34 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 			}
 		}
 	}()
-	out := make([][]float32, len(inputs))
-	for i, ids := range inputs {
-		if len(ids) == 0 {
-			out[i] = make([]float32, b.m.shape.Out)
-			continue
+	next := 0
+	for i := range inputs {
+		for ; next < len(inputs) && next < i+embedAhead; next++ {
+			if len(inputs[next]) == 0 {
+				out[next] = make([]float32, b.m.shape.Out)
+				continue
+			}
+			e := &embedding{pooling: b.pooling, sum: make([]float64, b.m.shape.Out)}
+			s, err := b.m.submit(ctx, Job{IDs: inputs[next], Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
+			if errors.Is(err, ErrBusy) && next > i {
+				break // the queue has no room for more of ours now
+			}
+			if err != nil {
+				return nil, err
+			}
+			seqs[next] = s
 		}
-		e := &embedding{mean: b.pooling, sum: make([]float64, b.m.shape.Out)}
-		s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
-		if err != nil {
-			return nil, err
-		}
-		seqs[i] = s
-	}
-	for i, s := range seqs {
-		if s == nil {
-			continue
-		}
-		for {
+		s := seqs[i]
+		for s != nil {
 			_, err, closed := s.box.take(nil)
 			if err != nil {
 				return nil, err
 			}
 			if closed {
+				out[i] = make([]float32, len(s.embed.sum))
+				for k, v := range s.embed.sum {
+					out[i][k] = float32(v / float64(s.embed.n))
+				}
 				break
 			}
 			select {
@@ -117,12 +127,16 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 				return nil, ctx.Err()
 			}
 		}
-		out[i] = make([]float32, len(s.embed.sum))
-		for k, v := range s.embed.sum {
-			out[i][k] = float32(v / float64(s.embed.n))
-		}
 	}
 	return out, nil
+}
+
+// Ends implements the optional interface by which [Model.Embed] finds what the tokenizer puts behind a text.
+func (b *cardBackend) Ends() []int32 {
+	if b.words == nil {
+		return nil
+	}
+	return b.words.Suffix()
 }
 
 func (b *cardBackend) Info() Info               { return b.info }

@@ -25,7 +25,7 @@ type fake struct {
 	closed atomic.Int32
 	free   int64
 	kept   []uint64 // by cell: what it holds; 0 nothing
-	spread float64  // logits: how far the chosen one stands out
+	quick  bool     // every answer is 9, at no cost
 }
 
 const fakeVocab = 64
@@ -72,6 +72,15 @@ func (f *fake) Run(p *axcl.Pass) error {
 		}
 	}
 	n := p.Rows()
+	if f.quick {
+		for i := range p.Argmax {
+			p.Argmax[i] = 9
+		}
+		for i := range p.Logits {
+			p.Logits[i] = uint16(0x3f00 + i%64)
+		}
+		return nil
+	}
 	cw, rw := axcl.Words(f.shape.Cells), axcl.Words(n)
 	group := f.shape.Groups[f.shape.GroupFor(n, p.Reach(f.shape))]
 	short := f.shorts && n < group.Rows
@@ -136,7 +145,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 			for j := range row {
 				row[j] = axcl.BFloat16(float32(mix(out[r]+uint64(j))%1000) / 1000)
 			}
-			row[next] = axcl.BFloat16(3 + float32(f.spread))
+			row[next] = axcl.BFloat16(3)
 		}
 	}
 	if f.damage != nil {

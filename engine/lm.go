@@ -67,9 +67,25 @@ type lm struct {
 
 // embedding collects the head's rows of a sequence that asks for a vector.
 type embedding struct {
-	mean bool // average over all rows; else the last row
-	sum  []float64
-	n    int
+	pooling string // mean over all rows, the first row, or (else) the last
+	sum     []float64
+	n       int
+}
+
+// whole reports whether the sequence's rows must all go through the card, cached or not: their outputs are needed.
+func (s *seq) whole() bool {
+	return s.embed != nil && (s.embed.pooling == "mean" || s.embed.pooling == "first")
+}
+
+// wants reports whether the output of row i of the sequence is needed.
+func (s *seq) wants(i int) bool {
+	switch {
+	case s.embed != nil && s.embed.pooling == "mean":
+		return true
+	case s.embed != nil && s.embed.pooling == "first":
+		return i == 0
+	}
+	return i >= len(s.ids)-1
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
@@ -280,7 +296,7 @@ func (m *lm) fits(s *seq) bool {
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
 	switch {
-	case s.embed != nil && s.embed.mean:
+	case s.whole():
 		s.path = nil // every row's output is needed
 	case !m.proven.Scatter:
 		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
@@ -408,11 +424,11 @@ func (m *lm) settle(h *share) {
 			m.cells.give(n)
 		}
 	}()
-	if h.want < 0 {
-		return
-	}
 	if s.embed != nil {
 		m.collect(h)
+		return
+	}
+	if h.want < 0 {
 		return
 	}
 	for i := 0; ; i++ {
@@ -593,17 +609,15 @@ func (m *lm) tally(s *seq, f func(*Stats)) {
 // collect adds a share's rows to its vector.
 func (m *lm) collect(h *share) {
 	s, e := h.s, h.s.embed
-	n := 1
-	if e.mean {
-		n = h.n
-	} else {
-		clear(e.sum)
-		e.n = 0
-	}
-	for i := range n {
+	for i := 0; h.want >= 0 && i < h.wants; i++ {
 		row := m.pass.Logits[(h.want+i)*m.shape.Out : (h.want+i+1)*m.shape.Out]
 		for k, v := range row {
-			e.sum[k] += float64(axcl.Float32(v))
+			x := axcl.Float32(v)
+			if x != x || x-x != 0 {
+				m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
+				return
+			}
+			e.sum[k] += float64(x)
 		}
 		e.n++
 	}

@@ -427,20 +427,27 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if r.Dimensions < 0 || r.Dimensions > m.info.Hidden {
 		return out, fmt.Errorf("%w: dimensions must be between 0 and %d, got %d", ErrRequest, m.info.Hidden, r.Dimensions)
 	}
+	var ends []int32
+	if e, ok := m.b.(interface{ Ends() []int32 }); ok {
+		ends = e.Ends()
+	}
 	batch := make([][]int32, len(r.Input))
 	for i, text := range r.Input {
+		if text == "" {
+			continue // a vector of zeros, as Ollama has it
+		}
 		ids, err := m.b.Encode(nil, []chat.Piece{{Text: text}}, true)
 		if err != nil {
 			return out, err
 		}
-		if len(ids) > m.info.Context {
+		if n := len(ids) + len(ends); n > m.info.Context {
 			if !r.Truncate {
-				return out, &ContextError{Have: len(ids), Max: m.info.Context}
+				return out, &ContextError{Have: n, Max: m.info.Context}
 			}
-			ids = ids[:m.info.Context]
+			ids = ids[:max(m.info.Context-len(ends), 0)]
 		}
-		batch[i] = ids
-		out.Prompt += len(ids)
+		batch[i] = append(ids, ends...)
+		out.Prompt += len(batch[i])
 	}
 	vectors, err := m.b.Embed(ctx, batch, r.Key)
 	if err != nil {

@@ -97,7 +97,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			return nil, err
 		}
 	}
-	b := &cardBackend{card: card, own: o.Card == nil, words: words, sampling: sampling, pooling: p.Pooling == "mean", release: p.Close}
+	b := &cardBackend{card: card, own: o.Card == nil, words: words, sampling: sampling, pooling: p.Pooling, release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
 		CardBytes: p.Memory().Card, Device: card.Info().ID}
 	if o.Name != "" {

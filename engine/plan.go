@@ -16,6 +16,7 @@ type share struct {
 	draft []int32
 	row   int // first row in the pass
 	want  int // index of its first wanted row in Pass.Want, or −1
+	wants int // how many
 }
 
 func (h *share) rows() int { return h.n + len(h.draft) }
@@ -63,7 +64,7 @@ func (m *lm) alone(s *seq) []share {
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *lm) adopt(s *seq) {
-	if !m.proven.Scatter || s.embed != nil && s.embed.mean {
+	if !m.proven.Scatter || s.whole() {
 		return
 	}
 	for s.pending() > 1 {
@@ -146,7 +147,7 @@ func (m *lm) fill(ready []*seq) bool {
 
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
 func (m *lm) twin(s *seq) bool {
-	if !m.proven.Scatter || s.embed != nil && s.embed.mean {
+	if !m.proven.Scatter || s.whole() {
 		return false
 	}
 	for i := range m.shares {
@@ -186,7 +187,7 @@ func (m *lm) build() error {
 	for i := range m.shares {
 		h := &m.shares[i]
 		s := h.s
-		h.want = -1
+		h.want, h.wants = -1, 0
 		for j := range h.rows() {
 			r := h.row + j
 			id := int32(0)
@@ -207,10 +208,11 @@ func (m *lm) build() error {
 			for e := h.row; e < r; e++ {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
-			if h.from+j >= len(s.ids)-1 || s.embed != nil && s.embed.mean {
+			if s.wants(h.from + j) {
 				if h.want < 0 {
 					h.want = len(p.Want)
 				}
+				h.wants++
 				p.Want = append(p.Want, r)
 			}
 		}

@@ -27,6 +27,19 @@ func Causal(tokens []int32) []Row {
 // Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and without a cache, and gives each row's logits.
 // It follows Hugging Face's modelling code and shares none with the cards. Sliding windows hide what lies window positions or more back.
 func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
+	name := "lm_head.weight"
+	if c.Tied {
+		name = c.prefix() + "embed_tokens.weight"
+	}
+	out := c.Hiddens(rows)
+	for i, h := range out {
+		out[i] = times(c.weights[name], h)
+	}
+	return out
+}
+
+// Hiddens is Oracle without the head: each row after the final norm, which is what an embedding package gives.
+func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 	gemma := c.Type == "gemma3_text"
 	p := c.prefix()
 	embed := c.weights[p+"embed_tokens.weight"]
@@ -43,15 +56,10 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	for l := range c.Layers {
 		c.layer(l, x, rows, gemma)
 	}
-	name := "lm_head.weight"
-	if c.Tied {
-		name = p + "embed_tokens.weight"
+	for i := range x {
+		x[i] = c.norm(p+"norm.weight", x[i], gemma)
 	}
-	out := make([][]float64, len(rows))
-	for i := range rows {
-		out[i] = times(c.weights[name], c.norm(p+"norm.weight", x[i], gemma))
-	}
-	return out
+	return x
 }
 
 func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
