@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -296,7 +297,7 @@ func TestQueueFull(t *testing.T) {
 			release <- r.post("/api/generate", `{"model":"scripted","stream":false,"prompt":"[[delay:200]][[say:a|b]]"}`)
 		}()
 	}
-	for {
+	for ; ; <-time.After(time.Millisecond) {
 		s := r.Host().Loaded()
 		if len(s) == 1 && s[0].Stats.Running == 1 && s[0].Stats.Queued == 1 {
 			break

@@ -228,7 +228,12 @@ func (s *Server) recovered(c *gin.Context) {
 		if c.Writer.Written() {
 			panic(http.ErrAbortHandler) // never an end that looks clean
 		}
-		s.fail(c, &httpError{http.StatusInternalServerError, "internal error"})
+		err := &httpError{http.StatusInternalServerError, "internal error"}
+		if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
+			s.failV1(c, err)
+		} else {
+			s.fail(c, err)
+		}
 		c.Abort()
 	}()
 	c.Next()

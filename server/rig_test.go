@@ -25,14 +25,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // rig is a server over the scripted engine.
 type rig struct {
 	*server.Server
-	t      *testing.T
+	t      testing.TB
 	url    string
 	loader *scripted.Loader
 	store  *store.Store
 }
 
 // newRig starts a server; change may alter its options and the scripted engine's.
-func newRig(t *testing.T, change ...func(*server.Options, *scripted.Config)) *rig {
+func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
 	t.Helper()
 	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute}
 	l := &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}
@@ -177,4 +177,18 @@ func (r *rig) raw(text string) string {
 	}
 	b, _ := io.ReadAll(c)
 	return string(b)
+}
+
+// dial sends bytes and leaves the connection open, unread.
+func (r *rig) dial(text string) net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	_ = c.(*net.TCPConn).SetReadBuffer(4096)
+	if _, err := io.WriteString(c, text); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
 }

@@ -207,7 +207,7 @@ func TestDisconnect(t *testing.T) {
 	}
 	cancel()
 	_ = resp.Body.Close()
-	for end := time.Now().Add(5 * time.Second); ; {
+	for end := time.Now().Add(5 * time.Second); ; <-time.After(time.Millisecond) {
 		s := r.loader.Backends()[0].Stats()
 		if s.Running == 0 && s.Cancelled == 1 && r.Host().Loaded()[0].InUse == 0 {
 			break
@@ -240,7 +240,7 @@ func TestManyDisconnects(t *testing.T) {
 	for range n {
 		<-done
 	}
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
 		used := 0
 		for _, l := range r.Host().Loaded() {
 			used += l.InUse + l.Stats.Running + l.Stats.Queued

@@ -285,7 +285,9 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 		if ct.Type == "" {
 			ct.Type = "function"
 		}
-		ct.Parameters, _ = json.Marshal(t.Function.Parameters)
+		if p := t.Function.Parameters; p.Type != "" || p.Properties != nil || p.Items != nil {
+			ct.Parameters, _ = json.Marshal(p)
+		}
 		if len(raw) == len(tools) {
 			var whole struct {
 				Function struct {

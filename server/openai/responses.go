@@ -74,7 +74,11 @@ func (e *ResponsesEncoder) WholeType() string { return whole }
 // Chunk gives the events for a part.
 func (e *ResponsesEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 	var out []byte
-	for _, ev := range e.conv.Process(r) {
+	var events []wire.ResponsesStreamEvent
+	if len(r.Message.ToolCalls) > 0 { // text before a call is an item of its own, closed before the call's begins
+		events = e.conv.FinishMessageItem()
+	}
+	for _, ev := range append(events, e.conv.Process(r)...) {
 		b, err := named(ev.Event, ev.Data)
 		if err != nil {
 			return nil, err

@@ -111,8 +111,10 @@ func constrained(want string, thinks bool, mask engine.Matcher) string {
 		for x := 33; x < 256 && !ok; x++ {
 			c, ok = x, mask.Allowed(int32(x))
 		}
-		if !ok && mask.Allowed(' ') {
-			c, ok = ' ', true
+		for _, x := range " \n\t\r" {
+			if !ok {
+				c, ok = int(x), mask.Allowed(x)
+			}
 		}
 		if !ok || !put(byte(c)) {
 			break

@@ -1,0 +1,297 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// cards is a loader whose models take time and card memory.
+type cards struct {
+	mu    sync.Mutex
+	took  time.Duration
+	free  int
+	loads map[string]int
+	err   error
+}
+
+type cardModel struct {
+	*scripted.Backend
+	c *cards
+}
+
+func (m *cardModel) Close() error {
+	m.c.mu.Lock()
+	m.c.free++
+	m.c.mu.Unlock()
+	return m.Backend.Close()
+}
+
+func (c *cards) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+	if c.took > 0 {
+		select {
+		case <-time.After(c.took):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
+	}
+	if c.free == 0 {
+		return nil, fmt.Errorf("%s needs memory: %w", e.Name, axcl.ErrMemory)
+	}
+	c.free--
+	c.loads[e.Key]++
+	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c}, engine.Options{}), nil
+}
+
+func entryOf(t *testing.T, name, digest string) *server.Entry {
+	t.Helper()
+	n, err := models.ParseName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server.Entry{Name: n, Key: name + digest, Place: name, Digest: digest}
+}
+
+func newHost(t *testing.T, c *cards, o server.HostOptions) *server.Host {
+	t.Helper()
+	if c.loads == nil {
+		c.loads = map[string]int{}
+	}
+	h := server.NewHost(c, o)
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func names(h *server.Host) string {
+	s := ""
+	for _, r := range h.Loaded() {
+		s += r.Entry.Name.Model() + " "
+	}
+	return s
+}
+
+func TestHost(t *testing.T) {
+	t.Run("one load for many", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{took: time.Second, free: 9}
+			h := newHost(t, c, server.HostOptions{KeepAlive: time.Minute})
+			e := entryOf(t, "a", "1")
+			var wg sync.WaitGroup
+			for range 20 {
+				wg.Go(func() {
+					l, err := h.Acquire(t.Context(), e, nil, 0)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					l.Release()
+				})
+			}
+			wg.Wait()
+			if c.loads["a1"] != 1 {
+				t.Errorf("%d loads", c.loads["a1"])
+			}
+		})
+	})
+	t.Run("keep_alive", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, &cards{free: 9}, server.HostOptions{KeepAlive: time.Minute})
+			use := func(name string, keep *time.Duration) {
+				l, err := h.Acquire(t.Context(), entryOf(t, name, "1"), keep, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Release()
+				synctest.Wait()
+			}
+			zero, forever, short := time.Duration(0), server.Forever, time.Second
+			use("gone", &zero)
+			use("stays", &forever)
+			use("default", nil)
+			use("short", &short)
+			if got := names(h); got != "stays default short " {
+				t.Errorf("loaded: %s", got)
+			}
+			if y := h.Loaded()[0].Expires.Year(); y < time.Now().Year()+290 {
+				t.Errorf("for ever ends in %d", y)
+			}
+			time.Sleep(2 * time.Second) // the bubble's clock
+			synctest.Wait()
+			if got := names(h); got != "stays default " {
+				t.Errorf("after 2 s: %s", got)
+			}
+			use("default", nil) // starts the minute anew
+			time.Sleep(59 * time.Second)
+			synctest.Wait()
+			if got := names(h); got != "stays default " {
+				t.Errorf("after 59 s more: %s", got)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if got := names(h); got != "stays " {
+				t.Errorf("after the minute: %s", got)
+			}
+		})
+	})
+	t.Run("least recently used goes first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{free: 2}
+			h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
+			use := func(name string) *server.Lease {
+				l, err := h.Acquire(t.Context(), entryOf(t, name, "1"), nil, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				return l
+			}
+			use("a").Release()
+			b := use("b")
+			use("a").Release()
+			use("c").Release() // a goes, though used later than b: b is in use
+			synctest.Wait()
+			if got := names(h); c.loads["c1"] != 1 || got != "c b " && got != "b c " {
+				t.Errorf("loaded: %s", got)
+			}
+			b.Release()
+		})
+	})
+	t.Run("waits for one in use", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, &cards{free: 1}, server.HostOptions{KeepAlive: time.Hour})
+			a, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(chan error, 1)
+			go func() {
+				l, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0)
+				if err == nil {
+					l.Release()
+				}
+				got <- err
+			}()
+			synctest.Wait()
+			select {
+			case err := <-got:
+				t.Fatal("did not wait:", err)
+			default:
+			}
+			a.Release()
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("too large at all", func(t *testing.T) {
+		h := newHost(t, &cards{free: 0}, server.HostOptions{})
+		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
+			t.Error(err)
+		}
+		if got := names(h); got != "" {
+			t.Errorf("loaded: %s", got)
+		}
+	})
+	t.Run("a changed package is loaded anew", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{free: 2}
+			h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
+			old, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := h.Acquire(t.Context(), entryOf(t, "a", "2"), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Release()
+			old.Release()
+			synctest.Wait()
+			if c.loads["a1"] != 1 || c.loads["a2"] != 1 || c.free != 1 || h.Loaded()[0].Entry.Digest != "2" {
+				t.Errorf("loads %v, free %d", c.loads, c.free)
+			}
+		})
+	})
+	t.Run("queue", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, &cards{took: time.Second, free: 9}, server.HostOptions{MaxQueue: 2, MaxLoaded: 1, KeepAlive: time.Hour})
+			errs := make(chan error, 6)
+			for range 6 {
+				go func() {
+					l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+					if err == nil {
+						l.Release()
+					}
+					errs <- err
+				}()
+			}
+			full := 0
+			for range 6 {
+				if errors.Is(<-errs, server.ErrQueueFull) {
+					full++
+				}
+			}
+			if full != 3 { // two wait besides the one being served
+				t.Errorf("%d of 6 refused", full)
+			}
+		})
+	})
+	t.Run("a load that fails", func(t *testing.T) {
+		c := &cards{err: errors.New("layer 3 is broken")}
+		h := newHost(t, c, server.HostOptions{})
+		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); err == nil || err.Error() != "layer 3 is broken" {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		c.err, c.free = nil, 1
+		c.mu.Unlock()
+		l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release()
+	})
+	t.Run("closed", func(t *testing.T) {
+		h := newHost(t, &cards{free: 1}, server.HostOptions{})
+		if err := h.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, engine.ErrDraining) {
+			t.Error(err)
+		}
+	})
+	t.Run("who waits may leave", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, &cards{took: time.Minute, free: 1}, server.HostOptions{KeepAlive: time.Second})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := h.Acquire(ctx, entryOf(t, "a", "1"), nil, 0); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if got := names(h); got != "" {
+				t.Errorf("nobody wanted it any more, and it stays: %s", got)
+			}
+		})
+	})
+}

@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// Many requests over all dialects at once: every answer is exactly right, or 503 with Retry-After; none is lost, none ends without its end.
+// AXLE_REQUESTS sets how many (promise G6 asks for 10,000).
+func TestLoad(t *testing.T) {
+	n := 1000
+	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
+		n = s
+	}
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel, c.MaxQueue = 32, 16 })
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	ask := func(path, body string) (int, http.Header, string, error) {
+		resp, err := client.Post(r.url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			return 0, nil, "", err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		return resp.StatusCode, resp.Header, string(b), err
+	}
+	kinds := []struct {
+		path, body string
+		end        string // what a whole answer ends with
+		has        func(text string) string
+	}{
+		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":false}`, "}", func(s string) string { return `"content":"` + s + `"` }},
+		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}]}`, "}\n", nil},
+		{"/api/generate", `{"model":"scripted","prompt":"[[delay:0]][[say:%s]]"}`, "}\n", nil},
+		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":true}`, "data: [DONE]\n\n", nil},
+		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}]}`, "}\n", func(s string) string { return `"content":"` + s + `"` }},
+		{"/v1/completions", `{"model":"scripted","prompt":"[[delay:0]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
+		{"/v1/messages", `{"model":"scripted-chat","max_tokens":99,"messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":true}`, "{\"type\":\"message_stop\"}\n\n", nil},
+		{"/v1/responses", `{"model":"scripted-chat","input":"[[delay:0]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
+	}
+	var right, busy atomic.Int64
+	var wg sync.WaitGroup
+	work := make(chan int)
+	for range 64 {
+		wg.Go(func() {
+			for i := range work {
+				k := kinds[i%len(kinds)]
+				words := make([]string, 1+rand.IntN(8))
+				for j := range words {
+					words[j] = fmt.Sprintf("w%dx%d.", i, j)
+				}
+				code, h, body, err := ask(k.path, fmt.Sprintf(k.body, strings.Join(words, "|")))
+				switch {
+				case err != nil:
+					t.Errorf("request %d: %v", i, err)
+				case code == 503:
+					if h.Get("Retry-After") == "" {
+						t.Errorf("request %d: 503 without Retry-After", i)
+					}
+					busy.Add(1)
+				case code != 200 || !strings.HasSuffix(body, k.end):
+					t.Errorf("request %d: %d %q", i, code, body)
+				case k.has != nil && !strings.Contains(body, k.has(strings.Join(words, ""))):
+					t.Errorf("request %d: wants %q, got %s", i, words, body)
+				default:
+					if k.has == nil { // a stream: all words in order, each once
+						at := 0
+						for _, w := range words {
+							j := strings.Index(body[at:], `"`+w+`"`)
+							if j < 0 {
+								t.Errorf("request %d: no %q in %s", i, w, body)
+								break
+							}
+							at += j
+						}
+					}
+					right.Add(1)
+				}
+			}
+		})
+	}
+	for i := range n {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	if right.Load()+busy.Load() != int64(n) || right.Load() == 0 {
+		t.Errorf("%d right, %d refused, of %d", right.Load(), busy.Load(), n)
+	}
+	t.Logf("%d right, %d refused", right.Load(), busy.Load())
+}
+
+// Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8).
+func TestSlowClients(t *testing.T) {
+	r := newRig(t)
+	var conns []io.Closer
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for i := range 100 {
+		req := "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le" // never ends
+		if i%2 == 0 {
+			req = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{" // its body never comes
+		}
+		conns = append(conns, r.dial(req))
+	}
+	for range 32 { // they ask for a long answer and read nothing of it
+		body := chatBody("scripted-chat", "[[delay:0]]"+strings.Repeat("x ", 20), "")
+		conns = append(conns, r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)))
+	}
+	for range 20 {
+		start := time.Now()
+		if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:quick]]", `,"stream":false`)); a.code != 200 || time.Since(start) > 5*time.Second {
+			t.Errorf("a healthy client: %d after %v", a.code, time.Since(start))
+		}
+	}
+}
+
+// A reader that takes nothing is cut off after the write deadline, and its place on the card is free.
+func TestWriteDeadline(t *testing.T) {
+	r := newRig(t, func(o *server.Options, c *scripted.Config) { o.WriteTimeout = 50 * time.Millisecond })
+	say := "[[delay:0]][[say:" + strings.Repeat(strings.Repeat("y", 100)+"|", 30000) + "]]"
+	body := chatBody("scripted-chat", say, "")
+	c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	defer c.Close()
+	for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		if l := r.loader.Backends(); len(l) == 1 {
+			if s := l[0].Stats(); s.Cancelled == 1 && s.Running == 0 {
+				break
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the slow reader still holds its place: %+v", r.Host().Loaded())
+		}
+	}
+}
+
+// What the server adds to a token: decoding events, encoding, flushing, writing.
+func BenchmarkToken(b *testing.B) {
+	r := newRig(b)
+	body := `{"model":"scripted","prompt":"[[delay:0]][[say:` + strings.Repeat("x|", 1000) + `]]"}`
+	b.ResetTimer()
+	for b.Loop() {
+		resp, err := http.Post(r.url+"/api/generate", "", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			b.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1001, "ns/token")
+}

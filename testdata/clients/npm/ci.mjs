@@ -1,0 +1,76 @@
+// npm ollama and openai against a running scripted server (AXLE_TEST_URL).
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Ollama } from 'ollama';
+import OpenAI from 'openai';
+
+const url = process.env.AXLE_TEST_URL;
+if (!url) throw new Error('AXLE_TEST_URL names no server: run make clients-ci');
+const say = (s) => [{ role: 'user', content: `[[say:${s}]]` }];
+const call = 'Let me see.|<tool_call>\n|{"name": "get_weather", "arguments": {"city": "Paris"}}|\n</tool_call>';
+const tool = { type: 'function', function: { name: 'get_weather', description: 'weather', parameters: { type: 'object', properties: { city: { type: 'string' } } } } };
+const schema = { type: 'object', properties: { color: { type: 'string', enum: ['blue'] } }, required: ['color'], additionalProperties: false };
+
+test('ollama', async () => {
+  const c = new Ollama({ host: url });
+  assert.equal((await c.version()).version, '0.34.4');
+  assert.equal((await c.chat({ model: 'scripted-chat', messages: say('Hello| there') })).message.content, 'Hello there');
+  let text = '', last;
+  for await (const part of await c.chat({ model: 'scripted-chat', messages: say('a|b|c'), stream: true })) { text += part.message.content; last = part; }
+  assert.equal(text, 'abc');
+  assert.ok(last.done && last.eval_count === 3 && last.done_reason === 'stop');
+  const tools = await c.chat({ model: 'scripted-chat', messages: say(call), tools: [tool] });
+  assert.deepEqual(tools.message.tool_calls[0].function.arguments, { city: 'Paris' });
+  const think = await c.chat({ model: 'scripted-chat', messages: say('<think>|why|</think>|so'), think: true });
+  assert.deepEqual([think.message.thinking, think.message.content], ['why', 'so']);
+  assert.equal((await c.generate({ model: 'scripted', prompt: '[[say:x| y]]' })).response, 'x y');
+  assert.equal((await c.embed({ model: 'scripted-embed', input: ['a', 'b'] })).embeddings[1].length, 8);
+  assert.equal((await c.embeddings({ model: 'scripted-embed', prompt: 'a' })).embedding.length, 8);
+  assert.deepEqual(JSON.parse((await c.chat({ model: 'scripted-chat', messages: say('prose'), format: schema, think: false })).message.content), { color: 'blue' });
+  assert.ok((await c.list()).models.some((m) => m.name === 'scripted-chat:latest'));
+  assert.equal((await c.create({ model: 'npm-made', from: 'scripted-chat', system: 'brief' })).status, 'success');
+  assert.equal((await c.show({ model: 'npm-made' })).system, 'brief');
+  await c.copy({ source: 'npm-made', destination: 'npm-copied' });
+  await c.delete({ model: 'npm-made' });
+  await c.delete({ model: 'npm-copied' });
+  assert.ok((await c.ps()).models.length > 0);
+  await assert.rejects(c.chat({ model: 'nope', messages: say('x') }), (e) => e.status_code === 404 && /model 'nope' not found/.test(e.message));
+  const gone = await c.chat({ model: 'scripted-chat', messages: [{ role: 'user', content: '[[delay:50]]' }], stream: true });
+  await assert.rejects(async () => { for await (const _ of gone) gone.abort(); }, { name: 'AbortError' });
+  await assert.rejects(async () => { for await (const _ of await c.chat({ model: 'scripted-chat', messages: say('a|b|c]][[crash'), stream: true })); }, /unexpected EOF/);
+});
+
+test('openai', async () => {
+  const c = new OpenAI({ baseURL: url + '/v1', apiKey: 'x', maxRetries: 0 });
+  const r = await c.chat.completions.create({ model: 'scripted-chat', messages: say('Hello| there') });
+  assert.equal(r.choices[0].message.content, 'Hello there');
+  assert.equal(r.usage.completion_tokens, 2);
+  let text = '', reason, usage;
+  for await (const ch of await c.chat.completions.create({ model: 'scripted-chat', messages: say('a|b|c|d'), stream: true, max_completion_tokens: 3, stream_options: { include_usage: true } })) {
+    text += ch.choices[0]?.delta?.content ?? '';
+    reason ??= ch.choices[0]?.finish_reason;
+    usage = ch.usage;
+  }
+  assert.deepEqual([text, reason, usage.completion_tokens], ['abc', 'length', 3]);
+  const run = c.chat.completions.stream({ model: 'scripted-chat', messages: say(call), tools: [tool] });
+  const final = await run.finalChatCompletion();
+  assert.equal(final.choices[0].finish_reason, 'tool_calls');
+  assert.deepEqual(JSON.parse(final.choices[0].message.tool_calls[0].function.arguments), { city: 'Paris' });
+  const forced = await c.chat.completions.create({ model: 'scripted-chat', messages: say('prose'), tools: [tool], tool_choice: 'required', reasoning_effort: 'none' });
+  assert.equal(forced.choices[0].message.tool_calls?.[0].function.name, 'get_weather');
+  const json = await c.chat.completions.create({ model: 'scripted-chat', messages: say('prose'), reasoning_effort: 'none', response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } });
+  assert.deepEqual(JSON.parse(json.choices[0].message.content), { color: 'blue' });
+  const e = await c.embeddings.create({ model: 'scripted-embed', input: ['a', 'b'] }); // asks for base64
+  assert.equal(e.data[1].embedding.length, 8);
+  assert.equal((await c.completions.create({ model: 'scripted', prompt: '[[say:x| y]]' })).choices[0].text, 'x y');
+  const models = await c.models.list();
+  assert.ok(models.data.some((m) => m.id === 'scripted:latest'));
+  assert.equal((await c.models.retrieve('scripted')).id, 'scripted');
+  assert.equal((await c.responses.create({ model: 'scripted-chat', input: '[[say:fine| thanks]]' })).output_text, 'fine thanks');
+  const kinds = [];
+  for await (const ev of await c.responses.create({ model: 'scripted-chat', input: '[[say:fine]]', stream: true })) kinds.push(ev.type);
+  assert.equal(kinds[0], 'response.created');
+  assert.equal(kinds.at(-1), 'response.completed');
+  await assert.rejects(c.chat.completions.create({ model: 'nope', messages: say('x') }), (err) => err.status === 404 && err.type === 'not_found_error');
+  await assert.rejects(async () => { for await (const _ of await c.chat.completions.create({ model: 'scripted-chat', messages: say('a|b|c]][[crash'), stream: true })); }, /unexpected EOF/);
+});

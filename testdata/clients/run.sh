@@ -1,0 +1,49 @@
+#!/bin/bash
+# Runs clients we did not write against the scripted server.
+#   run.sh ci    the Go clients, and npm ollama and openai
+#   run.sh all   besides: the other npm clients, the ollama CLI and Ollama's own integration suite
+# Wants bin/axle-scripted (make scripted). What needs node says so aloud where there is none, and is passed over.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+mode=${1:-ci}
+server=${AXLE_SCRIPTED:-bin/axle-scripted}
+[ -x "$server" ] || { echo "no $server: make scripted" >&2; exit 1; }
+work=$(mktemp -d)
+port=$((20000 + RANDOM % 20000))
+AXLE_MODELS=$work/models AXLE_HOST=127.0.0.1:$port "$server" serve 2>"$work/log" &
+pid=$!
+trap 'kill $pid 2>/dev/null || true; wait $pid 2>/dev/null || true; rm -rf "$work"' EXIT
+export AXLE_TEST_URL=http://127.0.0.1:$port
+for _ in $(seq 100); do
+	curl -sf "$AXLE_TEST_URL/" >/dev/null 2>&1 && break
+	kill -0 $pid || { cat "$work/log" >&2; exit 1; }
+	read -rt 0.1 <> <(:) || :
+done
+
+echo "== Go: ollama/api, openai-go, anthropic-sdk-go"
+(cd testdata/clients/go && go test -count=1 ./...)
+
+if command -v node >/dev/null && command -v npm >/dev/null; then
+	cd testdata/clients/npm
+	omit=
+	[ "$mode" = all ] || omit=--omit=optional
+	[ -d node_modules/openai ] && { [ "$mode" != all ] || [ -d node_modules/ai ]; } || npm ci --no-audit --no-fund $omit
+	echo "== npm: ollama, openai"
+	node --test ci.mjs
+	[ "$mode" != all ] || { echo "== npm: @anthropic-ai/sdk, @langchain/ollama, ai with ollama-ai-provider-v2"; node --test more.mjs; }
+	cd ../../..
+else
+	echo "== SKIPPED: npm clients, for there is no node here"
+fi
+[ "$mode" = all ] || exit 0
+
+echo "== ollama CLI 0.34.4"
+export GOBIN=$PWD/build/clients
+[ -x "$GOBIN/ollama" ] || go install github.com/ollama/ollama@v0.34.4
+OLLAMA_HOST=127.0.0.1:$port testdata/clients/cli.sh "$GOBIN/ollama"
+
+echo "== Ollama's integration suite"
+suite=$(go list -m -f '{{.Dir}}' github.com/ollama/ollama)
+(cd "$suite" && OLLAMA_HOST=127.0.0.1:$port OLLAMA_TEST_EXISTING=1 OLLAMA_TEST_MODEL=scripted-chat CGO_ENABLED=0 \
+	go test -mod=mod -modfile="$work/go.mod" -count=1 -tags=integration,fast -run 'TestAPI|TestBasic|TestChat|TestContext|TestConcurrency|TestTools$|TestStructuredOutput' ./integration 2>&1 ||
+	exit 1)
