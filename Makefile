@@ -1,24 +1,102 @@
 # axle: `make run` starts the server with a model that ships inside, `make test` runs the tests. `make help` lists the rest.
-GO      ?= go
-VERSION ?= 0.1.0
-TAGS    := nomsgpack
-LDFLAGS := -s -w -X main.version=$(VERSION)
-BUILD   := build
-export CGO_ENABLED ?= 1
-SHELL   := /bin/bash
+GO       ?= go
+VERSION  ?= 0.1.0
+TAGS     := nomsgpack
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+BUILD    := build
+FUZZTIME ?= 30s
+SHELL    := /bin/bash
+HOSTARCH := $(shell $(GO) env GOARCH)
+CROSS    := aarch64-linux-gnu-gcc
+GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
 .PHONY: help build run test ci race nocgo asan sweep mutants fuzz sim arm64 bench lint
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
 build: ## bin/axle: needs Go and gcc, no SDK and no card
-	$(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/axle ./cmd/axle
+	$(GOBUILD) -o bin/axle ./cmd/axle
 
-run: build ## start the server on the best device, with the model that ships inside
+run: build ## start the server on the best device there is, with the model that ships inside
 	bin/axle serve --hello
 
 test: ## all tests that a fresh machine can run
 	$(GO) test -tags '$(TAGS)' ./...
 
+ci: lint build test nocgo race asan sweep mutants fuzz clients-ci ## what CI runs, in this order
+	@echo "ci: all lanes passed"
+
+lint: ## formatting, vet, shell syntax
+	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
+	$(GO) vet -tags '$(TAGS)' ./...
+	$(GO) vet -tags '$(TAGS) scripted' ./cmd/axle ./server/...
+	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
+	@command -v staticcheck >/dev/null && staticcheck -tags '$(TAGS)' ./... || echo "lint: staticcheck SKIPPED, it is not installed"
+
+race: ## the tests under the race detector
+	$(GO) test -race -tags '$(TAGS) invariants' -timeout 20m ./...
+
+nocgo: ## the pure-Go build and its tests
+	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
+	CGO_ENABLED=0 $(GO) test -tags '$(TAGS)' ./axcl/... ./axmodel/... ./engine ./cmd/... ./server
+	$(GO) vet -tags '$(TAGS) fake' ./...
+
+asan: ## native and the simulated card under ASan and UBSan, fault sweep included
+	sh axcl/native/testdata/asan.sh
+
+sweep: ## every call to the card fails once and for good; C coverage of it
+	sh axcl/native/testdata/cover.sh
+
+mutants: ## plant defects in the C code one by one: each must be caught
+	sh axcl/native/testdata/mutants.sh
+
+fuzz: ## every parser for FUZZTIME (30s)
+	bash testdata/fuzz.sh $(FUZZTIME)
+
+fuzz-long: ## every parser for ten minutes
+	bash testdata/fuzz.sh 10m
+
 sim: ## build/sim: the simulated card behind the vendor's ABI
 	$(GO) run ./axcl/simcard/mksim -o $(BUILD)/sim
+
+scripted: ## bin/axle-scripted: the server over a script instead of a model, for clients' tests
+	$(GO) build -trimpath -buildvcs=false -tags '$(TAGS) scripted' -o bin/axle-scripted ./cmd/axle
+
+clients-ci: scripted ## Go clients and npm ollama and openai against the scripted server
+	bash testdata/clients/run.sh ci
+
+clients: scripted ## all clients, the ollama CLI and Ollama's integration suite (needs node; takes long)
+	bash testdata/clients/run.sh all
+
+arm64: ## cross-build, and run native's suite under qemu-user (installs Debian's toolchain where it lacks)
+	bash packaging/arm64.sh '$(TAGS)' '$(LDFLAGS)'
+
+bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5's
+	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn' -v ./engine
+
+flakes: ## the suite fifty times
+	$(GO) test -tags '$(TAGS)' -count=50 -timeout 10h ./...
+
+tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (needs node)
+	bash testdata/tokenizer/truth.sh
+	$(GO) test -count=1 -run Truth -v ./tokenizer
+
+sugarme: ## compare our tokenizer with the one the owner named
+	cd third_party/sugarme && $(GO) run .
+
+pocket: build ## train the model that ships inside anew: an hour, needs Debian's python3-torch
+	@python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex"; exit 1; }
+	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 60
+	rm -rf models/pocket/pocket
+	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --name pocket
+
+deb: build ## dist/axle_VERSION_ARCH.deb for this machine
+	bash packaging/deb.sh $(VERSION) $(HOSTARCH) bin/axle
+
+deb-arm64: build ## the same for arm64, cross-built
+	CGO_ENABLED=1 GOARCH=arm64 CC=$(CROSS) $(GOBUILD) -o $(BUILD)/arm64/axle ./cmd/axle
+	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
+
+dist: build ## reproducible archives with checksums
+	bash packaging/dist.sh $(VERSION) $(HOSTARCH) bin/axle

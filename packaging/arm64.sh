@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Cross-builds for arm64 and runs the card's suites under qemu-user: arm64.sh TAGS LDFLAGS. Installs Debian's cross toolchain and qemu where
+# they are missing and may be installed; says so and passes where they may not.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tags=$1 ldflags=$2
+if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		apt-get install -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user >/dev/null
+	else
+		echo "arm64: SKIPPED: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+		exit 0
+	fi
+fi
+export CGO_ENABLED=1 GOARCH=arm64 CC=aarch64-linux-gnu-gcc
+mkdir -p build/arm64
+go build -trimpath -buildvcs=false -tags "$tags" -ldflags "$ldflags" -o build/arm64/axle ./cmd/axle
+export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+qemu-aarch64 build/arm64/axle --version
+top=$PWD
+for pkg in axcl axmodel axcl/soft axcl/native; do
+	echo "== $pkg under qemu"
+	go test -tags "$tags" -c -o build/arm64/test "./$pkg"
+	(cd "$pkg" && qemu-aarch64 "$top/build/arm64/test" -test.short -test.timeout 20m)
+done
