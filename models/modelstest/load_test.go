@@ -1,4 +1,4 @@
-package models_test
+package modelstest_test
 
 import (
 	"path/filepath"
@@ -12,7 +12,7 @@ import (
 // The small package of every layout loads: tokenizer, template, layers and head on the software card.
 func TestLoad(t *testing.T) {
 	for _, layout := range modelstest.Layouts {
-		dir := filepath.Join(packages, layout)
+		dir := filepath.Join("../../testdata/packages", layout)
 		m, err := engine.Open(t.Context(), dir, engine.OpenOptions{Device: "soft"})
 		if err != nil {
 			t.Errorf("%s: %v", layout, err)
