@@ -226,9 +226,9 @@ type suiteGroup struct {
 
 // What the suite asks for and a generator cannot promise: only these keywords may be refused.
 var refusable = map[string]bool{
-	"contains": true, "uniqueItems": true, "dependentRequired": true, "dependentSchemas": true, "if": true, "not": true, "oneOf": true,
-	"unevaluatedProperties": true,
-	"multipleOf":            true, // of 0.123456789: remainders are states
+	"contains": true, "uniqueItems": true, "if": true, "not": true, "oneOf": true,
+	"unevaluatedProperties": true, "minProperties": true,
+	"multipleOf": true, // of 0.123456789: remainders are states
 }
 
 func TestSuite(t *testing.T) {
@@ -301,7 +301,7 @@ func TestSuite(t *testing.T) {
 		n += c
 	}
 	t.Logf("%d groups: %d instances decided, %d texts drawn and validated, %d groups refused by %v", groups, taken, drawn, n, refused)
-	if n > 110 {
+	if n > 45 {
 		t.Errorf("%d groups are refused", n)
 	}
 }

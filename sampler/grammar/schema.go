@@ -16,7 +16,7 @@ import (
 // Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose branches can be shown to exclude
 // each other, not over types, properties, required, additionalProperties, patternProperties, propertyNames, minProperties
 // and maxProperties, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum,
-// exclusiveMinimum, exclusiveMaximum, multipleOf. Where enum or const leaves finitely many values, every keyword of the
+// exclusiveMinimum, exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas. Where enum or const leaves finitely many values, every keyword of the
 // draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as
 // the draft has it.
 func Schema(schema []byte) (*Grammar, error) {
@@ -209,6 +209,7 @@ type compiler struct {
 	regex  map[string]*runes
 	// checked are the schemas whose oneOf was shown to be exclusive.
 	checked map[*schema]bool
+	unions  map[*value]*schema // what dependent made of a keyword's values
 	steps   int
 }
 
@@ -221,7 +222,7 @@ type task struct {
 func newCompiler() *compiler {
 	return &compiler{
 		b: builtins(), known: map[*value]*schema{}, ids: map[string]*schema{}, frames: map[string]*frame{},
-		strs: map[[2]int32]*frame{}, regex: map[string]*runes{}, checked: map[*schema]bool{},
+		strs: map[[2]int32]*frame{}, regex: map[string]*runes{}, checked: map[*schema]bool{}, unions: map[*value]*schema{},
 	}
 }
 
@@ -369,6 +370,11 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 				open = append(open, choice{s, keyword, line})
 			}
 		}
+		more, err := c.dependent(s)
+		if err != nil {
+			return err
+		}
+		todo = append(todo, more...)
 	}
 	slices.SortFunc(leaves, func(a, b *schema) int { return a.num - b.num })
 	if values, ok, err := c.finite(leaves); ok || err != nil {
@@ -548,8 +554,8 @@ func (c *compiler) kinds(leaves []*schema) (kind, error) {
 				bad = kinds&kindArray != 0 && !(key == "unevaluatedItems" && isTrue)
 			case "uniqueItems":
 				bad = kinds&kindArray != 0 && v.bool
-			case "dependentRequired", "dependentSchemas", "unevaluatedProperties":
-				bad = kinds&kindObject != 0 && !(key == "unevaluatedProperties" && isTrue) && !(key != "unevaluatedProperties" && len(v.keys) == 0)
+			case "unevaluatedProperties":
+				bad = kinds&kindObject != 0 && !isTrue
 			}
 			if bad {
 				return 0, s.err(key, "cannot be honoured while a text is being generated")

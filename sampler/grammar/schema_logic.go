@@ -221,6 +221,48 @@ func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matche
 	return out
 }
 
+// dependent writes dependentRequired and dependentSchemas as unions: the property is absent, or it is there and the rest holds.
+func (c *compiler) dependent(s *schema) ([]*schema, error) {
+	var out []*schema
+	for _, keyword := range []string{"dependentRequired", "dependentSchemas"} {
+		d := s.v.get(keyword)
+		if d == nil {
+			continue
+		}
+		if d.kind != kindObject {
+			return nil, s.err(keyword, "must be an object")
+		}
+		for i, name := range d.keys {
+			if have := c.unions[d.items[i]]; have != nil {
+				out = append(out, have)
+				continue
+			}
+			object := func(pairs ...any) *value {
+				v := &value{kind: kindObject}
+				for j := 0; j < len(pairs); j += 2 {
+					v.keys, v.items = append(v.keys, pairs[j].(string)), append(v.items, pairs[j+1].(*value))
+				}
+				return v
+			}
+			names := &value{kind: kindArray, items: []*value{{kind: kindString, text: name}}}
+			there := object("required", names)
+			if keyword == "dependentSchemas" {
+				there = object("required", names, "allOf", &value{kind: kindArray, items: []*value{d.items[i]}})
+			} else {
+				names.items = append(names.items, d.items[i].items...)
+			}
+			absent := object("properties", object(name, &value{kind: kindBool}))
+			union := c.sub(s, "/"+keyword+escape(name), object("anyOf", &value{kind: kindArray, items: []*value{absent, there}}))
+			if err := c.index(union); err != nil {
+				return nil, err
+			}
+			c.unions[d.items[i]] = union
+			out = append(out, union)
+		}
+	}
+	return out, nil
+}
+
 // equal is JSON Schema's equality.
 func equal(a, b *value) bool {
 	if a.kind != b.kind {
