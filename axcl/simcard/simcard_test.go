@@ -56,7 +56,7 @@ func run(t *testing.T, name string, args ...string) {
 }
 
 var cases = []string{
-	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
+	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
 	"hang", "clock", "profile", "trace", "worker", "state", "options",
 }
 
@@ -69,7 +69,7 @@ func TestForeign(t *testing.T) {
 	}{
 		{"plain", nil, cases},
 		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
-		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "faults", "hang", "clock", "worker"}},
+		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock", "worker"}},
 	} {
 		t.Run(lane.name, func(t *testing.T) {
 			t.Parallel()

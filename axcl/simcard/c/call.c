@@ -97,7 +97,7 @@ void call_enter(call *c, int id, int sub, const char *fmt, ...) {
 	if (!sim.configured || (!sim.inits && (id == CALL_axclInit || id == CALL_AX_SYS_Init))) sim_reload();
 	if (left_at && sim.inits) sim.outside += now - left_at;
 	sim.calls[id]++;
-	sim.total++;
+	c->number = ++sim.total;
 	c->start = c->end = clock_now();
 	if (sim.cfg.clock != CLOCK_OFF && (hazard(HZ_ROUNDTRIP) || !is_query(id))) c->end += sim.cfg.prof.call[id];
 	if (sim.trace) {

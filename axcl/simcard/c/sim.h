@@ -270,6 +270,7 @@ typedef struct {
 	bool fail_after;       // a release call told to fail: do the work, then give `code`
 	bool hang, wrong;      // asynchronous hang; damaged data
 	int32_t late;          // code the stream shall give later
+	uint64_t number;       // of this call among all
 	uint64_t start, end;   // modelled
 	uint64_t slow;
 	char args[192];

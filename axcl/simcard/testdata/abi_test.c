@@ -580,6 +580,58 @@ static bool affine_right(const affine *a, int rows, uint32_t group) {
 	return right;
 }
 
+typedef struct {
+	axcl_handle ctx;
+	uint64_t model;
+	axcl_handle info;
+	int seed;
+} guest;
+
+// One of several threads that share a loaded model, each with its own io, run context and stream.
+static void *guest_main(void *arg) {
+	guest *g = arg;
+	axcl_handle io, s;
+	uint64_t ctx;
+	float x[AFF_IN], y[AFF_OUT];
+	OK(axclrtSetCurrentContext(g->ctx));
+	OK(axclrtCreateStream(&s));
+	OK(axclrtEngineCreateContext(g->model, &ctx));
+	OK(axclrtEngineCreateIO(g->info, &io));
+	void *in = dmalloc(sizeof x), *out = dmalloc(sizeof y);
+	OK(axclrtEngineSetInputBufferByIndex(io, 0, in, sizeof x));
+	OK(axclrtEngineSetOutputBufferByIndex(io, 0, out, sizeof y));
+	for (int round = 0; round < 40; round++) {
+		for (int i = 0; i < AFF_IN; i++) x[i] = (float)((g->seed + round * i) % 17);
+		OK(axclrtMemcpyAsync(in, x, sizeof x, 1, s));
+		OK(axclrtEngineExecuteAsync(g->model, ctx, 0, io, s));
+		OK(axclrtMemcpyAsync(y, out, sizeof y, 2, s));
+		OK(axclrtSynchronizeStreamWithTimeout(s, 60000));
+		for (int o = 0; o < AFF_OUT; o++) CHECK(y[o] == affine_want(x, o));
+	}
+	OK(axclrtEngineDestroyIO(io));
+	OK(axclrtFree(in));
+	OK(axclrtFree(out));
+	OK(axclrtDestroyStream(s));
+	return NULL;
+}
+
+static void case_crowd(void) {
+	enum { GUESTS = 4 };
+	int32_t id = card("");
+	affine a = affine_up(1);
+	axcl_handle ctx;
+	pthread_t t[GUESTS];
+	guest g[GUESTS];
+	OK(axclrtGetCurrentContext(&ctx));
+	for (int i = 0; i < GUESTS; i++) {
+		g[i] = (guest){ctx, a.id, a.info, i * 5};
+		if (pthread_create(&t[i], NULL, guest_main, &g[i])) abort();
+	}
+	for (int i = 0; i < GUESTS; i++) pthread_join(t[i], NULL);
+	affine_down(&a);
+	down(id);
+}
+
 static void case_engine(void) {
 	int32_t id = up(), kind = -1, n, type, layout;
 	int64_t sys, cmm;
@@ -1249,7 +1301,7 @@ int main(int argc, char **argv) {
 		void (*run)(void);
 	} cases[] = {
 	        {"life", case_life},     {"devices", case_devices}, {"contexts", case_contexts}, {"memory", case_memory}, {"segv", case_segv},
-	        {"streams", case_streams}, {"lanes", case_lanes},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
+	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
 	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"options", case_options},
 	};
