@@ -30,8 +30,8 @@ want '' "$cli" stop scripted-chat
 if "$cli" run nope:1b x </dev/null >/dev/null 2>&1; then echo "FAILED: an unknown model ran" >&2; exit 1; fi
 echo 'piped' | "$cli" run scripted-chat '[[say:a| pipe]]' 2>/dev/null | sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' | grep -q 'a pipe' && echo "ok piped"
 if command -v script >/dev/null; then # in a terminal; the pauses are for the CLI to draw its prompt and its answer
-	(sleep 2; printf '[[say:in| a| terminal]]\r'; sleep 3; printf '/bye\r'; sleep 1; printf '\004') |
-		timeout 30 script -qec "$cli run scripted-chat" /dev/null >"$work/screen" 2>&1 || true
+	(sleep 6; printf '[[say:in| a| terminal]]\r'; sleep 5; printf '/bye\r'; sleep 1; printf '\004') |
+		timeout 60 script -qec "$cli run scripted-chat" /dev/null >"$work/screen" 2>&1 || true
 	sed 's/\x1b\[[0-9;?]*[a-zA-Z]//g' "$work/screen" | grep -q 'in a terminal' || { echo "FAILED: the terminal shows: $(cat -v "$work/screen")" >&2; exit 1; }
 	echo "ok terminal"
 else

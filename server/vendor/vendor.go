@@ -1,0 +1,186 @@
+// Package vendor speaks the vendor's older HTTP API, which is a conversation of its own kind: one model, one context that lives in the server,
+// POST /api/generate starts an answer and GET /api/generate_provider (or /api/content) is polled for what has come since. Its paths collide with
+// Ollama's, so the server answers it on another port.
+//
+// The functions are pure. A [Session] is the one conversation: it is safe for concurrent use, holds no resource but the running answer, and
+// knows nothing of HTTP.
+package vendor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Texts of the vendor's errors.
+const (
+	badFormat  = "Invalid request format"
+	badMessage = "Invalid message format"
+	running    = "llm is running"
+)
+
+// OK is what the vendor answers when there is nothing to say.
+const OK = `{"status": "ok"}`
+
+// Request is a body of /api/generate, /api/chat or /api/reset. Sampling keys have the vendor's spelling.
+type Request struct {
+	Model             string          `json:"model"` // beyond the vendor's: which model, where there are several
+	Prompt            *string         `json:"prompt"`
+	System            *string         `json:"system_prompt"`
+	Messages          []api.Message   `json:"messages"`
+	Temperature       *float64        `json:"temperature"`
+	RepetitionPenalty *float64        `json:"repetition_penalty"`
+	TopP              *float64        `json:"top-p"`
+	TopK              *float64        `json:"top-k"`
+	FilePath          json.RawMessage `json:"file_path"` // a path on the server; never read
+}
+
+// Decode reads a body.
+func Decode(b []byte) (*Request, error) {
+	r := new(Request)
+	if ollama.CheckDepth(b) != nil || json.NewDecoder(bytes.NewReader(b)).Decode(r) != nil {
+		return nil, ollama.Fail(400, badFormat)
+	}
+	return r, nil
+}
+
+// options are the request's sampling options in Ollama's names. As in the vendor's server, what is out of range switches a step off.
+func (r *Request) options() map[string]any {
+	o := map[string]any{}
+	set := func(key string, v *float64, ok func(float64) bool, off float64) {
+		if v == nil {
+			return
+		}
+		if !ok(*v) {
+			o[key] = off
+			return
+		}
+		o[key] = *v
+	}
+	set("temperature", r.Temperature, func(f float64) bool { return f > 0 }, 1)
+	set("repeat_penalty", r.RepetitionPenalty, func(f float64) bool { return f > 1 }, 1)
+	set("top_p", r.TopP, func(f float64) bool { return f > 0 && f < 1 }, 1)
+	set("top_k", r.TopK, func(f float64) bool { return f > 0 }, 0)
+	return o
+}
+
+// ErrorBody is the body of an error.
+func ErrorBody(text string) []byte { return ollama.ErrorBody(text) }
+
+// Part is the answer to a poll: what has come since the last, and whether that was all.
+type Part struct {
+	Done     bool   `json:"done"`
+	Response string `json:"response"`
+}
+
+// Whole is the answer of /api/chat.
+type Whole struct {
+	Done    bool   `json:"done"`
+	Message string `json:"message"`
+}
+
+// Session is the conversation.
+type Session struct {
+	mu     sync.Mutex
+	system string
+	turns  []api.Message
+	new    strings.Builder // not polled yet
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// Reset forgets the conversation and takes a system prompt. It fails while an answer runs.
+func (s *Session) Reset(r *Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		return ollama.Fail(400, running)
+	}
+	s.turns, s.system = nil, ""
+	s.new.Reset()
+	if r.System != nil {
+		s.system = *r.System
+	}
+	return nil
+}
+
+// Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat true). It returns what to ask the
+// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End].
+func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *ollama.ChatRequest, error) {
+	prompt := ""
+	switch {
+	case chat && len(r.Messages) == 0:
+		return nil, nil, ollama.Fail(400, badFormat)
+	case chat && (r.Messages[0].Role == "" || r.Messages[0].Content == ""):
+		return nil, nil, ollama.Fail(400, badMessage)
+	case chat:
+		prompt = r.Messages[0].Content
+	case r.Prompt == nil:
+		return nil, nil, ollama.Fail(400, badFormat)
+	default:
+		prompt = *r.Prompt
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		return nil, nil, ollama.Fail(400, running)
+	}
+	ask := api.Message{Role: "user", Content: prompt}
+	req := &ollama.ChatRequest{ChatRequest: api.ChatRequest{Model: r.Model, Options: r.options()}}
+	if s.system != "" {
+		req.Messages = append(req.Messages, api.Message{Role: "system", Content: s.system})
+	}
+	req.Messages = append(append(req.Messages, s.turns...), ask)
+	s.turns = append(s.turns, ask)
+	s.new.Reset()
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.ended = make(chan struct{})
+	return ctx, req, nil
+}
+
+// Add takes text as it comes.
+func (s *Session) Add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.new.WriteString(text)
+}
+
+// End closes the running answer: what was said becomes part of the conversation.
+func (s *Session) End(said string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns = append(s.turns, api.Message{Role: "assistant", Content: said})
+	s.cancel()
+	s.cancel = nil
+	close(s.ended)
+}
+
+// Poll gives what has come since the last poll.
+func (s *Session) Poll() Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := Part{Done: s.cancel == nil, Response: s.new.String()}
+	s.new.Reset()
+	return p
+}
+
+// Stop ends the running answer and waits for its end.
+func (s *Session) Stop() {
+	s.mu.Lock()
+	ended := s.ended
+	if s.cancel == nil {
+		ended = nil
+	} else {
+		s.cancel()
+	}
+	s.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
