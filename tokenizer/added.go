@@ -20,15 +20,42 @@ type added struct {
 
 // addedSet finds added tokens, the leftmost first and of those that begin at one place the longest.
 type addedSet struct {
+	trie
 	tokens []added
-	root   [256]int32 // node after the first byte, or 0
-	nodes  []trieNode // nodes[0] is unused
-	edges  []trieEdge
+}
+
+// newAddedSet builds the trie; text is the content to look for, which normalization may have changed. It returns nil for no tokens.
+func newAddedSet(tokens []added, text func(added) string) *addedSet {
+	s := &addedSet{}
+	var keys []trieKey
+	for _, a := range tokens {
+		if t := text(a); t != "" {
+			keys = append(keys, trieKey{t, int32(len(s.tokens))})
+			s.tokens = append(s.tokens, a)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	s.build(keys)
+	return s
+}
+
+// trie is a set of byte strings, each with a number.
+type trie struct {
+	root  [256]int32 // node after the first byte, or 0
+	nodes []trieNode // nodes[0] is unused
+	edges []trieEdge
+}
+
+type trieKey struct {
+	text string
+	num  int32
 }
 
 type trieNode struct {
 	first, n int32 // its edges, sorted by byte
-	token    int32 // index into tokens, or -1
+	num      int32 // of the string that ends here, or -1
 }
 
 type trieEdge struct {
@@ -36,38 +63,25 @@ type trieEdge struct {
 	to int32
 }
 
-// newAddedSet builds the trie; text is the content to look for, which normalization may have changed. It returns nil for no tokens.
-func newAddedSet(tokens []added, text func(added) string) *addedSet {
-	type key struct {
-		s string
-		i int32
-	}
-	s := &addedSet{nodes: make([]trieNode, 1)}
-	var keys []key
-	for _, a := range tokens {
-		if t := text(a); t != "" {
-			keys = append(keys, key{t, int32(len(s.tokens))})
-			s.tokens = append(s.tokens, a)
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(keys, func(a, b key) int { return cmp.Compare(a.s, b.s) })
-	// Sorted keys that share depth bytes are one node; children come next to each other. The stack grows with a token's length,
-	// so it is kept here and not in recursion.
+// build fills the trie; of equal strings the first is kept. Sorted strings that share a prefix are one node, and its children come next to each other.
+func (s *trie) build(keys []trieKey) {
+	s.nodes = make([]trieNode, 1, len(keys)+1)
+	slices.SortStableFunc(keys, func(a, b trieKey) int { return cmp.Compare(a.text, b.text) })
 	type job struct {
 		lo, hi, depth int
 		node          int32
 	}
-	var jobs []job
+	var jobs []job // not recursion: a string may be long
+	node := func() int32 {
+		s.nodes = append(s.nodes, trieNode{num: -1})
+		return int32(len(s.nodes) - 1)
+	}
 	for lo := 0; lo < len(keys); {
-		hi, b := lo, keys[lo].s[0]
-		for hi < len(keys) && keys[hi].s[0] == b {
+		hi, b := lo, keys[lo].text[0]
+		for hi < len(keys) && keys[hi].text[0] == b {
 			hi++
 		}
-		s.nodes = append(s.nodes, trieNode{token: -1})
-		s.root[b] = int32(len(s.nodes) - 1)
+		s.root[b] = node()
 		jobs = append(jobs, job{lo, hi, 1, s.root[b]})
 		lo = hi
 	}
@@ -75,27 +89,46 @@ func newAddedSet(tokens []added, text func(added) string) *addedSet {
 		j := jobs[len(jobs)-1]
 		jobs = jobs[:len(jobs)-1]
 		lo := j.lo
-		for lo < j.hi && len(keys[lo].s) == j.depth {
-			if s.nodes[j.node].token < 0 {
-				s.nodes[j.node].token = keys[lo].i
+		for lo < j.hi && len(keys[lo].text) == j.depth {
+			if s.nodes[j.node].num < 0 {
+				s.nodes[j.node].num = keys[lo].num
 			}
 			lo++
 		}
 		s.nodes[j.node].first = int32(len(s.edges))
 		for lo < j.hi {
-			hi, b := lo, keys[lo].s[j.depth]
-			for hi < j.hi && keys[hi].s[j.depth] == b {
+			hi, b := lo, keys[lo].text[j.depth]
+			for hi < j.hi && keys[hi].text[j.depth] == b {
 				hi++
 			}
-			s.nodes = append(s.nodes, trieNode{token: -1})
-			to := int32(len(s.nodes) - 1)
+			to := node()
 			s.edges = append(s.edges, trieEdge{b, to})
 			jobs = append(jobs, job{lo, hi, j.depth + 1, to})
 			lo = hi
 		}
 		s.nodes[j.node].n = int32(len(s.edges)) - s.nodes[j.node].first
 	}
-	return s
+}
+
+// step goes from a node, 0 being the root, along a byte, to another node or to 0.
+func (s *trie) step(at int32, b byte) int32 {
+	if at == 0 {
+		return s.root[b]
+	}
+	edges := s.edges[s.nodes[at].first : s.nodes[at].first+s.nodes[at].n]
+	for len(edges) > 8 {
+		if h := len(edges) / 2; edges[h].b <= b {
+			edges = edges[h:]
+		} else {
+			edges = edges[:h]
+		}
+	}
+	for _, e := range edges {
+		if e.b == b {
+			return e.to
+		}
+	}
+	return 0
 }
 
 // next returns the first match at or after from.
@@ -107,21 +140,13 @@ func (s *addedSet) next(text string, from int) (a *added, start, end int) {
 		}
 		best := int32(-1)
 		for j := i + 1; ; j++ {
-			nd := &s.nodes[at]
-			if nd.token >= 0 {
-				best, end = nd.token, j
+			if n := s.nodes[at].num; n >= 0 {
+				best, end = n, j
 			}
 			if j >= len(text) {
 				break
 			}
-			at = 0
-			for _, e := range s.edges[nd.first : nd.first+nd.n] {
-				if e.b == text[j] {
-					at = e.to
-					break
-				}
-			}
-			if at == 0 {
+			if at = s.step(at, text[j]); at == 0 {
 				break
 			}
 		}

@@ -155,6 +155,7 @@ func TestBadFiles(t *testing.T) {
 		"pattern":             {replace(1, "x+|y", `[\\p{L}&&[a]]+(`), `split pattern "[\\p{L}&&[a]]+("`},
 		"slow pattern":        {replace(1, "x+|y", `(a+)+$|(a|aa)+!`), "takes too long"},
 		"id too large":        {replace(0, `"ab":2`, `"ab":99999999`), "outside 0.."},
+		"id sparse":           {replace(0, `"ab":2`, `"ab":4194303`), "tokens have ids up to 4194303"},
 		"id negative":         {replace(0, `"ab":2`, `"ab":-1`), "outside 0.."},
 		"id overflow":         {replace(0, `"ab":2`, `"ab":99999999999999999999`), "whole number"},
 		"added id":            {replace(0, `"id":3`, `"id":2000000000`), `added token "<|x|>"`},

@@ -124,7 +124,9 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		return err
 	}
 	t.setAdded(b, tokens, byteLevel)
-	t.vocab = b.build()
+	if t.vocab, err = b.build(); err != nil {
+		return err
+	}
 	t.setFlags()
 	find := func(token *string) (int32, error) {
 		if token == nil {

@@ -83,11 +83,12 @@ func compilePattern(p string) (matcher, error) {
 	}
 	m := slowPattern{re}
 	re.MatchTimeout = 50 * time.Millisecond
+	begun := time.Now()
 	for _, probe := range []string{"a", " ", "1", "!", "aA1 ", "\n "} {
 		s := strings.Repeat(probe, 2000) + "\x00"
 		for at := 0; ; {
 			x, err := re.FindStringMatchStartingAt(s, at)
-			if err != nil {
+			if err != nil || time.Since(begun) > 2*time.Second {
 				return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported, probe)}
 			}
 			if x == nil || at > 100 {

@@ -185,7 +185,10 @@ func (collapseSpaces) apply(s string) string {
 // buildPieces makes a tokenizer of a SentencePiece vocabulary, as Hugging Face's converters do.
 func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (*Tokenizer, error) {
 	t := newTokenizer()
-	plain := b.build()
+	plain, err := b.build()
+	if err != nil {
+		return nil, err
+	}
 	if !p.known {
 		p.guess(plain, c)
 	}
@@ -238,7 +241,9 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 		}
 	}
 	t.setAdded(b, tokens, false)
-	t.vocab = b.build()
+	if t.vocab, err = b.build(); err != nil {
+		return nil, err
+	}
 	t.setFlags()
 	fb := fallbackIDs(t.vocab)
 	t.dec.fallback = fb != nil

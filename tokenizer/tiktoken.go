@@ -52,7 +52,10 @@ func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 		return nil, badf("there is no token in it")
 	}
 	t := newTokenizer()
-	plain := build.build()
+	plain, err := build.build()
+	if err != nil {
+		return nil, err
+	}
 	styleOf(plain, c, nil).apply(t)
 	tokens := side.added
 	if len(tokens) == 0 {
@@ -63,8 +66,10 @@ func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 }
 
 // finishRanked builds a vocabulary without merges: two neighbours merge if together they are a token, and its id is the rank.
-func (t *Tokenizer) finishRanked(b *vocabBuilder) error {
-	t.vocab = b.build()
+func (t *Tokenizer) finishRanked(b *vocabBuilder) (err error) {
+	if t.vocab, err = b.build(); err != nil {
+		return err
+	}
 	t.setFlags()
 	p := newPairs(t.vocab.size() * 2)
 	for id := range int32(t.vocab.size()) {

@@ -9,7 +9,7 @@ import (
 type unigram struct {
 	v        *vocab
 	scores   []float64 // by id
-	trie     *pieceTrie
+	trie     trie
 	unk      int32
 	unkScore float64
 	fallback *[256]int32 // ids of <0xXX>, if all are there
@@ -23,34 +23,12 @@ type node struct {
 	id    int32
 }
 
-// pieceTrie finds all tokens that begin at a place. Children are found in one open-addressed table of (node, byte).
-type pieceTrie struct {
-	edges map[uint64]int32
-	ids   []int32 // by node: the token that ends here, or -1
-}
-
-func (t *pieceTrie) add(s []byte, id int32) {
-	at := int32(0)
-	for _, b := range s {
-		k := uint64(at)<<8 | uint64(b)
-		to, ok := t.edges[k]
-		if !ok {
-			to = int32(len(t.ids))
-			t.ids = append(t.ids, -1)
-			t.edges[k] = to
-		}
-		at = to
-	}
-	if t.ids[at] < 0 {
-		t.ids[at] = id
-	}
-}
-
 // unknownPenalty is what an unknown character costs beyond the worst token.
 const unknownPenalty = 10
 
 func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, fallback *[256]int32) *unigram {
-	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, usable: usable, trie: &pieceTrie{edges: make(map[uint64]int32), ids: []int32{-1}}}
+	m := &unigram{v: v, scores: scores, unk: unk, fallback: fallback, usable: usable}
+	var keys []trieKey
 	least := 0.0
 	for id := range int32(v.size()) {
 		t := v.bytes(id)
@@ -61,9 +39,10 @@ func newUnigram(v *vocab, scores []float64, unk int32, usable func(int32) bool, 
 			least = s
 		}
 		if usable(id) || id == unk {
-			m.trie.add(t, id)
+			keys = append(keys, trieKey{string(t), id})
 		}
 	}
+	m.trie.build(keys)
 	m.unkScore = least - unknownPenalty
 	return m
 }
@@ -86,12 +65,10 @@ func (m *unigram) encode(dst []int32, word string, sc *scratch) []int32 {
 		here, single := best[i].score, false
 		at := int32(0)
 		for j := i; j < len(word); j++ {
-			to, ok := m.trie.edges[uint64(at)<<8|uint64(word[j])]
-			if !ok {
+			if at = m.trie.step(at, word[j]); at == 0 {
 				break
 			}
-			at = to
-			if id := m.trie.ids[at]; id >= 0 {
+			if id := m.trie.nodes[at].num; id >= 0 {
 				reach(j+1, here+m.scores[id], i, id)
 				single = single || j+1-i == n
 			}

@@ -220,7 +220,10 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 		return v.buildBERT()
 	}
 	t := newTokenizer()
-	plain := v.b.build()
+	plain, err := v.b.build()
+	if err != nil {
+		return nil, err
+	}
 	style := styleOf(plain, c, v.listed)
 	style.apply(t)
 	if v.kind == vendorTiktoken {
@@ -249,7 +252,9 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 		}
 	}
 	t.setAdded(v.b, v.addedTokens(plain, made), false)
-	t.vocab = v.b.build()
+	if t.vocab, err = v.b.build(); err != nil {
+		return nil, err
+	}
 	t.setFlags()
 	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: style.whole, special: t.Control}
 	m.symbolTables()
@@ -278,7 +283,10 @@ func (v *vendorFile) addedTokens(plain *vocab, made []bool) []added {
 
 func (v *vendorFile) buildBERT() (*Tokenizer, error) {
 	t := newTokenizer()
-	plain := v.b.build()
+	plain, err := v.b.build()
+	if err != nil {
+		return nil, err
+	}
 	cased := false
 	for id := range int32(plain.size()) {
 		if s := plain.bytes(id); len(s) == 1 && s[0] >= 'A' && s[0] <= 'Z' {
@@ -291,7 +299,9 @@ func (v *vendorFile) buildBERT() (*Tokenizer, error) {
 		return nil, err
 	}
 	t.setAdded(v.b, v.addedTokens(plain, nil), false)
-	t.vocab = v.b.build()
+	if t.vocab, err = v.b.build(); err != nil {
+		return nil, err
+	}
 	t.setFlags()
 	unk := t.vocab.find("[UNK]")
 	if unk >= 0 {

@@ -50,8 +50,14 @@ func (b *vocabBuilder) add(text []byte, id int64, hidden bool) error {
 	return nil
 }
 
+// maxSparse is how far ids may run ahead of the number of tokens: memory is taken by the largest id.
+const maxSparse = 1 << 16
+
 // build lays the tokens out. Where two tokens share an id the later one wins, where two ids share a text the earlier id is found.
-func (b *vocabBuilder) build() *vocab {
+func (b *vocabBuilder) build() (*vocab, error) {
+	if int(b.top) > 16*len(b.entries)+maxSparse {
+		return nil, badf("%d tokens have ids up to %d", len(b.entries), b.top-1)
+	}
 	v := &vocab{seed: maphash.MakeSeed(), off: make([]uint32, b.top+1)}
 	at := make([]int32, b.top) // entry index + 1
 	for i, e := range b.entries {
@@ -68,7 +74,7 @@ func (b *vocabBuilder) build() *vocab {
 	v.off[b.top] = uint32(len(v.text))
 
 	size := uint32(16)
-	for size < uint32(b.top)*3/2 {
+	for size < uint32(len(b.entries))*3/2 {
 		size *= 2
 	}
 	v.slots, v.mask = make([]uint32, size), size-1
@@ -77,7 +83,7 @@ func (b *vocabBuilder) build() *vocab {
 			v.index(int32(id))
 		}
 	}
-	return v
+	return v, nil
 }
 
 func (v *vocab) index(id int32) {
@@ -265,8 +271,14 @@ type wordSlot struct {
 const wordIs = 1 << 8
 
 func newWordTable(v *vocab, usable func(int32) bool) *wordTable {
+	n := 0
+	for id := range int32(v.size()) {
+		if k := len(v.bytes(id)); k >= 2 && k <= wordMost {
+			n++
+		}
+	}
 	size, bits := 16, uint(4)
-	for size*2 < v.size()*3 {
+	for size*2 < n*3 {
 		size, bits = size*2, bits+1
 	}
 	t := &wordTable{slots: make([]wordSlot, size), shift: 64 - bits}
