@@ -18,6 +18,7 @@ type cardBackend struct {
 	card     *Card
 	own      bool // close the card too
 	m        *lm
+	draft    *lm // a draft model's, or nil
 	words    *tokenizer.Tokenizer
 	info     Info
 	sampling sampler.Params
@@ -164,7 +165,11 @@ func (b *cardBackend) Close() error {
 		err = b.card.Do(context.Background(), func(axcl.Device) error {
 			b.card.detach(b.m)
 			b.m.fail(ErrClosed)
-			return b.m.model.Close()
+			err := b.m.model.Close()
+			if b.draft != nil {
+				err = errors.Join(err, b.draft.model.Close())
+			}
+			return err
 		})
 		if b.own {
 			if e := b.card.Close(); err == nil {

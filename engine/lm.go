@@ -56,6 +56,10 @@ type lm struct {
 	logits []uint16
 	argmax []int32
 
+	drafter *drafter // nil: no draft model
+	asking  []*seq
+	askFor  []int
+
 	mu       sync.Mutex // guards queue, maxQueue, closing, stats: callers use them too
 	queue    []*seq
 	open     map[*seq]struct{} // every sequence whose caller still waits
@@ -148,7 +152,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
 	s.see = make([]uint64, axcl.Words(m.shape.Cells))
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
-	s.spec = speculator{guess: none, off: job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.words != nil {
@@ -212,6 +216,9 @@ func (m *lm) reap() {
 
 // leave takes a sequence off its cells; they stay as a cache.
 func (m *lm) leave(s *seq) {
+	if m.drafter != nil {
+		m.drafter.leave(s)
+	}
 	m.cells.release(s.tip(m.cells))
 	s.path = nil
 	clear(s.see)

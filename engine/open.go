@@ -1,15 +1,19 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -36,6 +40,8 @@ type OpenOptions struct {
 	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
 	Room func(need, free int64) bool
+	// Draft is the folder of a smaller package with the same vocabulary, loaded beside the model to guess its next tokens; empty for none.
+	Draft string
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
@@ -103,30 +109,73 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if o.Name != "" {
 		b.info.Name = o.Name
 	}
-	err = card.load(ctx, p, b, o)
+	draft, err := openDraft(o.Draft, words)
+	if err == nil {
+		err = card.load(ctx, p, draft, b, o)
+	}
 	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
 		if !errors.As(err, &me) {
 			me.Need, me.Free = p.Memory().Card, card.Info().FreeCMM
 		}
 		if o.Room(me.Need, me.Free) {
-			err = card.load(ctx, p, b, o)
+			err = card.load(ctx, p, draft, b, o)
 		}
 	}
 	if err != nil {
 		if b.own {
 			_ = card.Close()
 		}
+		if draft != nil {
+			_ = draft.Close()
+		}
 		return nil, err
+	}
+	if draft != nil {
+		b.info.Draft = draft.Name
+		b.release = func() error { return errors.Join(p.Close(), draft.Close()) }
 	}
 	b.info.Context = min(b.info.Context, b.m.shape.Cells)
 	if o.Context > 0 {
 		b.info.Context = min(b.info.Context, o.Context)
 	}
-	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: words}), nil
+	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}}), nil
+}
+
+// vocabulary is a tokenizer's, with all ids that end an answer.
+type vocabulary struct {
+	*tokenizer.Tokenizer
+	stop map[int32]bool
+}
+
+func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
+
+// openDraft opens a draft model's package, which must have the words of the model it drafts for.
+func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	p, err := models.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("engine: the draft model: %w", err)
+	}
+	theirs, err := p.Tokenizer()
+	if err == nil {
+		for id := range int32(max(words.Vocab(), theirs.Vocab())) {
+			if !bytes.Equal(words.Bytes(id), theirs.Bytes(id)) {
+				err = fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", p.Name, id, theirs.Bytes(id), words.Bytes(id))
+				break
+			}
+		}
+	}
+	if err != nil {
+		_ = p.Close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // load puts the package on the card: memory first, then the layers, then what the card is measured and proven to do.
-func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o OpenOptions) error {
+func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
 	stop, err := p.StopIDs()
 	if err != nil {
 		return err
@@ -136,29 +185,49 @@ func (c *Card) load(ctx context.Context, p *models.Package, b *cardBackend, o Op
 			return err
 		}
 		info := c.Info()
-		if need := p.Memory().Card; info.TotalCMM > 0 && need > info.FreeCMM {
+		need := p.Memory().Card
+		if draft != nil {
+			need += draft.Memory().Card
+		}
+		if info.TotalCMM > 0 && need > info.FreeCMM {
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
 		}
-		c.enter(fileLimit)
-		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Timeout: o.Timeout, Progress: func(done, total int) {
-			c.enter(fileLimit)
-			if o.Progress != nil {
-				o.Progress(done, total)
+		if b.m, err = c.place(ctx, dev, p, b.words, stop, o); err != nil {
+			return err
+		}
+		if draft != nil {
+			if b.draft, err = c.place(ctx, dev, draft, b.words, stop, o); err != nil {
+				_ = b.m.model.Close()
+				return err
 			}
-		}})
-		c.exit()
-		if err != nil {
-			return err
+			if b.draft.proven.Scatter && b.m.proven.Chunk {
+				b.m.drafter = &drafter{b.draft}
+			}
 		}
-		m := newLM(c, model, p.Embed, b.words, stop, o)
-		if err := m.prove(ctx, p, o); err != nil {
-			_ = model.Close()
-			return err
-		}
-		b.m = m
-		c.attach(m)
+		c.attach(b.m)
 		return c.refresh()
 	})
+}
+
+// place loads a package's files, measures and proves it. It runs on the worker.
+func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) (*lm, error) {
+	c.enter(fileLimit)
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Timeout: o.Timeout, Progress: func(done, total int) {
+		c.enter(fileLimit)
+		if o.Progress != nil {
+			o.Progress(done, total)
+		}
+	}})
+	c.exit()
+	if err != nil {
+		return nil, err
+	}
+	m := newLM(c, model, p.Embed, words, stop, o)
+	if err := m.prove(ctx, p, o); err != nil {
+		_ = model.Close()
+		return nil, err
+	}
+	return m, nil
 }
 
 // fileLimit is how long a card may take over one file of a model before it counts as lost: the largest take seconds.

@@ -26,6 +26,7 @@ type seq struct {
 	greedy  bool // the largest logit is all that is needed
 	embed   *embedding
 	spec    speculator
+	shadow  *seq // in the draft model, where there is one
 
 	served  uint64 // the pass that last carried a row of it
 	admit   uint64 // order of admission: the youngest is preempted first

@@ -9,13 +9,22 @@ package engine
 
 // speculator is a sequence's memory of where three-token strings occurred.
 type speculator struct {
-	table []int32 // by hash of a three-token string: the index after it, 0 for none
-	known int     // strings that end before ids[known] are in the table
-	draft []int32 // guesses for the tokens after ids, for this pass
-	guess int32   // the first guess, sent or not; none where there is none
-	rate  float64 // how often the first guess was right, recent ones first
-	off   bool
+	table  []int32 // by hash of a three-token string: the index after it, 0 for none
+	known  int     // strings that end before ids[known] are in the table
+	draft  []int32 // guesses for the tokens after ids, for this pass
+	memory []int32 // of drafts that a draft model makes
+	guess  int32   // the first guess, sent or not; none where there is none
+	source int     // whose guess that is: an index of rate
+	rate   [2]float64
+	asked  int // tokens since the draft model was asked
+	off    bool
 }
+
+// Whose guesses: the text so far, or a draft model. rate is how often their first guess was right, recent ones first.
+const (
+	fromText = iota
+	fromModel
+)
 
 const (
 	gram      = 3
@@ -77,7 +86,7 @@ func (sp *speculator) learn(id int32) {
 	if sp.guess == id {
 		hit = 1
 	}
-	sp.rate += rateAlpha * (hit - sp.rate)
+	sp.rate[sp.source] += rateAlpha * (hit - sp.rate[sp.source])
 	sp.guess = none
 }
 
@@ -102,9 +111,11 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 		return false
 	}
 	wide, head, one := m.costs.group[g], m.costs.head, m.costs.group[m.decode]
-	// A guess costs a row of the head, and saves with its probability a share of a pass.
+	// A guess costs a row of the head, a draft model's its own pass too, and saves with its probability a share of a pass.
 	worth := wide/float64(answers) + head
-	tokens, rows := 0.0, 0
+	tokens, rows, spent := 0.0, 0, 0.0
+	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
+	peek := false
 	for _, s := range ready {
 		if s.pending() != 1 || s.reach() > limit || s.embed != nil {
 			continue
@@ -117,30 +128,75 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 		}
 		most := min(maxDraft, s.room()-1, max(m.wide-prompts, answers)/answers-1)
 		found := s.spec.look(s.ids, max(most, 1), m.shape.Cells)
-		if len(found) == 0 {
+		more := func(source, most int, price float64) (n int) {
+			for p := s.spec.rate[source]; n < most && p*worth > price*1.1; n++ {
+				tokens += p
+				p *= s.spec.rate[source]
+			}
+			rows += n
+			return n
+		}
+		if len(found) > 0 {
+			s.spec.guess, s.spec.source = found[0], fromText
+			s.spec.draft = found[:more(fromText, min(most, len(found)), head)]
+		}
+		if m.drafter == nil || len(s.spec.draft) > 0 || most < 1 {
 			continue
 		}
-		s.spec.guess = found[0]
-		n, p := 0, s.spec.rate
-		for n < min(most, len(found)) && p*worth > head*1.1 {
-			tokens += p
-			p *= s.spec.rate
-			n++
+		s.spec.asked++
+		extra := m.drafter.cost(answers) / float64(answers)
+		n := more(fromModel, most, head+extra)
+		if n == 0 && s.spec.asked < peekEvery {
+			continue
 		}
-		s.spec.draft = found[:n]
-		rows += n
-	}
-	if pays {
-		return true
+		peek = peek || n == 0
+		spent += float64(n) * extra
+		m.asking, m.askFor = append(m.asking, s), append(m.askFor, max(n, 1))
 	}
 	// Without guesses each answer would take one row alone.
-	if rows > answers && tokens/(wide+float64(rows)*head) > 1.05/(one+head) {
-		return true
+	send := pays || rows > answers && tokens/(wide+float64(rows)*head+spent) > 1.05/(one+head)
+	if len(m.asking) > 0 && (send || peek) {
+		m.ask(send)
 	}
-	for _, s := range ready {
-		s.spec.draft = nil
+	if !send {
+		for _, s := range ready {
+			s.spec.draft = nil
+		}
 	}
-	return false
+	return send
+}
+
+// ask lets the draft model guess for m.asking. With send unset the first guesses are only kept to be compared.
+func (m *lm) ask(send bool) {
+	for i, s := range m.asking {
+		s.spec.draft = s.spec.memory[:0]
+		if !send {
+			m.askFor[i] = 1
+		}
+	}
+	ok := m.drafter.guess(m.asking, m.askFor)
+	for _, s := range m.asking {
+		s.spec.memory = s.spec.draft
+		// The draft model's head may be wider than this vocabulary.
+		for i, id := range s.spec.draft {
+			if int(id) >= m.shape.Out {
+				s.spec.draft = s.spec.draft[:i]
+				break
+			}
+		}
+		if len(s.spec.draft) > 0 {
+			s.spec.guess, s.spec.source, s.spec.asked = s.spec.draft[0], fromModel, 0
+		}
+		if !send || !ok {
+			s.spec.draft = nil
+		}
+	}
+	if !ok {
+		for _, s := range m.running {
+			m.drafter.leave(s)
+		}
+		m.drafter = nil
+	}
 }
 
 // room is how many more tokens the sequence may bring.

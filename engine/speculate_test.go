@@ -1,0 +1,220 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+)
+
+// withDraft puts a draft model beside b's.
+func withDraft(t testing.TB, b *cardBackend, f *fake) {
+	t.Helper()
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		d := newLM(b.card, f, f, nil, nil, OpenOptions{})
+		if err := d.measure(context.Background()); err != nil {
+			return err
+		}
+		d.proven = Proven{true, true, true}
+		for i := range d.costs.group {
+			d.costs.group[i] = 1e-9 // small beside the model it drafts for
+		}
+		d.costs.head = 1e-9
+		b.m.drafter = &drafter{d}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDraft: with any draft model, good, bad, always wrong or failing, tokens are those without; a good one's guesses are mostly right, and
+// one that is no use is soon left alone.
+func TestDraft(t *testing.T) {
+	jobs := jobsFor(12, 80, fakeVocab, 50)
+	truth := onFake(t, newFake(), OpenOptions{Parallel: 1, Proven: &Proven{}})
+	var want [][]int32
+	for i, job := range jobs {
+		job.Key = fmt.Sprint(i)
+		out, _, err := run(truth, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, out)
+	}
+	for _, c := range []struct {
+		name        string
+		draft       func(*fake)
+		least, most float64 // share of guesses that were right
+	}{
+		{"the same model", func(*fake) {}, 0.95, 1},
+		{"wrong one time in five", func(f *fake) { f.errs = 5 }, 0.6, 0.97},
+		{"always wrong", func(f *fake) { f.errs = 1 }, 0, 1},
+		{"fails", func(f *fake) {
+			f.run = func(n int) error {
+				if n > 60 {
+					return errors.New("broken")
+				}
+				return nil
+			}
+		}, 0, 1},
+		{"has few cells", func(f *fake) {
+			f.shape.Cells = 40
+			f.kept = f.kept[:40]
+			f.shape.Groups = []axcl.Group{{Rows: 1, Cells: 40}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}}
+		}, 0, 1},
+	} {
+		for _, parallel := range []int{1, 6} {
+			t.Run(fmt.Sprintf("%s, %d at once", c.name, parallel), func(t *testing.T) {
+				b := onFake(t, newFake(), OpenOptions{Parallel: parallel, CardOptions: still})
+				f := newFake()
+				c.draft(f)
+				withDraft(t, b, f)
+				d := b.m.drafter
+				var wg sync.WaitGroup
+				for i, job := range jobs {
+					wg.Go(func() {
+						if out, _, err := run(b, job); err != nil || !slices.Equal(out, want[i]) {
+							t.Errorf("job %d: %v %v, want %v", i, out, err, want[i])
+						}
+					})
+				}
+				wg.Wait()
+				st := b.Stats()
+				t.Logf("%d of %d guesses right for %d tokens, %d passes of the draft model", st.Accepted, st.Drafted, st.OutputTokens, f.passes)
+				if share := float64(st.Accepted) / float64(max(st.Drafted, 1)); st.Drafted > 0 && (share < c.least || share > c.most) {
+					t.Errorf("%.2f of the guesses were right", share)
+				}
+				if c.least > 0 && st.Drafted == 0 {
+					t.Error("a good draft model was not used")
+				}
+				clean(t, b)
+				if err := b.card.Do(context.Background(), func(axcl.Device) error {
+					d.m.cells.forget()
+					if n := d.m.cells.check(t); n != 0 {
+						t.Errorf("%d cells of the draft model are held by nobody", n)
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// TestDraftPackage loads a draft model by its folder.
+func TestDraftPackage(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	_, plain := load(t, dir, openSoft, OpenOptions{})
+	m, b := load(t, dir, openSoft, OpenOptions{Draft: compiled(t, "qwen2"), CardOptions: still})
+	if m.Info().Draft == "" {
+		t.Error("Info does not name the draft model")
+	}
+	rng := rand.New(rand.NewPCG(1, 8))
+	for range 20 {
+		ids := make([]int32, 4+rng.IntN(20))
+		for i := range ids {
+			ids[i] = int32(rng.IntN(axmodeltest.Vocab))
+		}
+		want, _, err := run(plain, greedy(ids, 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := run(b, greedy(ids, 20)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+	}
+	clean(t, b)
+}
+
+// TestSampledTheSame: with a seed, sampled text is the same with and without guesses, at every temperature.
+func TestSampledTheSame(t *testing.T) {
+	plain := onFake(t, newFake(), OpenOptions{Parallel: 1})
+	b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
+	withDraft(t, b, &fake{shape: newFake().shape, kept: make([]uint64, 96), errs: 3})
+	off := false
+	var wg sync.WaitGroup
+	for i, job := range jobsFor(3, 100, fakeVocab, 50) {
+		job.Sampling.Temperature, job.Sampling.Seed = float32(i%4)*0.4, int64(i)
+		bare := job
+		bare.Speculate = &off
+		want, _, err := run(plain, bare)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			if got, _, err := run(b, job); err != nil || !slices.Equal(got, want) {
+				t.Errorf("job %d: %v %v, want %v", i, got, err, want)
+			}
+		})
+	}
+	wg.Wait()
+	if st := b.Stats(); st.Accepted == 0 || st.Accepted == st.Drafted {
+		t.Errorf("%d of %d guesses right: the test shows nothing", st.Accepted, st.Drafted)
+	}
+}
+
+// TestSampledDistribution: over many seeds the third token is distributed the same with guesses and without (chi-square of two samples).
+func TestSampledDistribution(t *testing.T) {
+	const n = 1500
+	counts := [2][fakeVocab]float64{}
+	var drafted uint64
+	for way := range counts {
+		b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
+		if way == 1 {
+			withDraft(t, b, &fake{shape: newFake().shape, kept: make([]uint64, 96), errs: 4})
+		}
+		for i := range n {
+			job := greedy([]int32{50, 55, 60, 49, 54}, 3)
+			job.Sampling.Temperature, job.Sampling.TopK, job.Sampling.Seed = 1, 6, int64(way*n+i)
+			use := way == 1
+			job.Speculate = &use
+			out, _, err := run(b, job)
+			if err != nil || len(out) != 3 {
+				t.Fatal(out, err)
+			}
+			counts[way][out[2]]++
+		}
+		drafted += b.Stats().Drafted
+	}
+	if drafted == 0 {
+		t.Fatal("nothing was guessed: the test shows nothing")
+	}
+	chi, degrees := 0.0, -1
+	for id := range fakeVocab {
+		if a, b := counts[0][id], counts[1][id]; a+b >= 10 {
+			chi += (a - b) * (a - b) / (a + b)
+			degrees++
+		}
+	}
+	// Five standard deviations above the mean of chi-square: never by chance, and the seeds are fixed.
+	if limit := float64(degrees) + 5*math.Sqrt(2*float64(degrees)); chi > limit {
+		t.Errorf("chi-square %.1f with %d degrees, at most %.1f expected", chi, degrees, limit)
+	}
+	t.Logf("chi-square %.1f with %d degrees", chi, degrees)
+}
+
+// TestDraftRefused: a draft model with other words is refused by name.
+func TestDraftRefused(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	card, err := OpenCard(openSoft, CardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Draft: "nowhere"}); err == nil {
+		t.Error("a draft model that is not there was opened")
+	}
+	if m, err := Open(context.Background(), dir, OpenOptions{Card: card}); err != nil {
+		t.Errorf("the card afterwards: %v", err)
+	} else if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+}
