@@ -38,7 +38,7 @@ const (
 	maxStates = 40_000  // of one frame
 	maxRunes  = 12_000  // of one language of code points
 	maxTable  = 8 << 20 // entries of all transition tables together
-	maxNodes  = 1 << 20 // NFA states
+	maxNodes  = 250_000 // NFA states of all frames together
 	maxSets   = 8 << 20 // NFA states in the DFA states of all frames together
 )
 
@@ -202,6 +202,7 @@ type program struct {
 	names  map[*frame]string // for errors
 	table  int
 	sets   int
+	nodes  int
 
 	classes map[string]*frame // of code points
 }
@@ -226,13 +227,22 @@ type tooLarge struct{ name string }
 
 func (e tooLarge) Error() string { return errTooLarge.Error() }
 
+// full reports whether the frames have too many NFA states. n, if not nil, is being filled: others are counted when they are
+// done, so that asking often is cheap.
+func (p *program) full(n *nfa) bool {
+	if n != nil {
+		return p.nodes+len(n.states) > maxNodes
+	}
+	p.nodes = 0
+	for _, f := range p.frames {
+		p.nodes += len(f.nfa.states)
+	}
+	return p.nodes > maxNodes
+}
+
 // finish makes the frames ready for use. Errors: errTooLarge, tooLarge, leftRecursive.
 func (p *program) finish() error {
-	nodes := 0
-	for _, f := range p.frames {
-		nodes += len(f.nfa.states)
-	}
-	if nodes > maxNodes {
+	if p.full(nil) {
 		return errTooLarge
 	}
 	for changed := true; changed; {

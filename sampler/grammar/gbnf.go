@@ -37,10 +37,7 @@ func compileGBNF(src string) (*Grammar, error) {
 	return &Grammar{root: root, depth: gbnfDepth}, nil
 }
 
-const (
-	maxRepeat     = 2000
-	maxGBNFStates = 500_000
-)
+const maxRepeat = 2000
 
 type gbnfRule struct {
 	f       *frame
@@ -192,7 +189,7 @@ func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
 		// Repetition reads the item again for every copy: what it makes are states of this very automaton.
 		item := func(from int32) (int32, error) {
 			p.at = start
-			if p.states = p.states + 1; p.states > maxGBNFStates || len(n.states) > maxGBNFStates {
+			if p.states = p.states + 1; p.states > maxNodes || len(n.states) > maxNodes {
 				return 0, p.fail("%v", errTooLarge)
 			}
 			return p.item(n, from, nested)

@@ -28,6 +28,7 @@ func TestHostileSchemas(t *testing.T) {
 		"product":            {`{"type":"string","pattern":"^(?:[a-z]{1,100} ){1,9}$","maxLength":500}`, false},
 		"200 properties":     {`{"type":"object","properties":{` + list(200, `"property_%d":{"type":"string","maxLength":100}`) + `}}`, true},
 		"5000 names":         {`{"enum":[` + list(5000, `"value number %d"`) + `]}`, true},
+		"a mebibyte":         {`{"enum":[` + list(40_000, `"value number %d"`) + `]}`, false},
 		"many items":         {`{"type":"array","maxItems":1000000,"items":{"type":"integer"}}`, false},
 		"many properties":    {`{"type":"object","maxProperties":1000000}`, false},
 		"unions in a union":  {`{"anyOf":[{"type":"object","properties":{` + list(50, `"p%d":{"anyOf":[{"type":"string"},{"type":"null"},{"type":"integer"}]}`) + `}},{"type":"string"}]}`, true},

@@ -246,6 +246,9 @@ func (c *compiler) drain() error {
 		if err := c.fill(t.f, t.set); err != nil {
 			return err
 		}
+		if c.nodes += len(t.f.nfa.states); c.nodes > maxNodes {
+			return t.set[0].err("", "%v", errTooLarge)
+		}
 	}
 	return nil
 }

@@ -243,6 +243,9 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 		if err != nil {
 			return err
 		}
+		if c.full(n) {
+			return leaves[0].err("properties", "%v", errTooLarge)
+		}
 		to := fresh()
 		// The name and value are written once for each count, or once for all where the count is only about the comma.
 		body := func(in int32, out int32) {

@@ -12,6 +12,9 @@ func (c *compiler) alternative(n *nfa, a alternative) error {
 	if a.finite {
 		for _, v := range a.values {
 			n.eps(c.literal(n, 0, v), n.end)
+			if c.full(n) {
+				return a.leaves[0].err("enum", "%v", errTooLarge)
+			}
 		}
 		return nil
 	}
