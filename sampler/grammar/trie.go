@@ -11,7 +11,7 @@ type Vocabulary interface {
 	Vocab() int            // largest id + 1
 	Bytes(id int32) []byte // the bytes a token stands for; a control token's literal text; nil for an unknown id
 	Control(id int32) bool // never produced from user text
-	EOS() []int32
+	EOS() []int32          // what may end an answer; without any, a complete text leaves no token allowed
 }
 
 // control stands before the literal text of a control token. The byte is in no UTF-8 text, so only grammars that ask for
