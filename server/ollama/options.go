@@ -33,7 +33,7 @@ var intLimits = map[string][2]float64{
 	"num_keep":          {-1, math.MaxInt32},
 	"top_k":             {-1, math.MaxInt32},
 	"repeat_last_n":     {-1, 1 << 20},
-	"seed":              {-(1 << 63), 1 << 53},
+	"seed":              {-(1 << 63), 1<<63 - 1024}, // the largest number below 2⁶³ that JSON's doubles have
 	"num_batch":         {math.MinInt32, math.MaxInt32},
 	"num_gpu":           {math.MinInt32, math.MaxInt32},
 	"main_gpu":          {math.MinInt32, math.MaxInt32},

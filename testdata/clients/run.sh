@@ -43,7 +43,7 @@ export GOBIN=$PWD/build/clients
 OLLAMA_HOST=127.0.0.1:$port testdata/clients/cli.sh "$GOBIN/ollama"
 
 echo "== Ollama's integration suite"
-suite=$(go list -m -f '{{.Dir}}' github.com/ollama/ollama)
-(cd "$suite" && OLLAMA_HOST=127.0.0.1:$port OLLAMA_TEST_EXISTING=1 OLLAMA_TEST_MODEL=scripted-chat CGO_ENABLED=0 \
-	go test -mod=mod -modfile="$work/go.mod" -count=1 -tags=integration,fast -run 'TestAPI|TestBasic|TestChat|TestContext|TestConcurrency|TestTools$|TestStructuredOutput' ./integration 2>&1 ||
-	exit 1)
+
+(cd testdata/clients/go && OLLAMA_HOST=127.0.0.1:$port OLLAMA_TEST_EXISTING=1 OLLAMA_TEST_MODEL=scripted-chat bash -e -c '
+	go test -count=1 -tags=integration,fast -run "TestAPI|TestBasic|TestChat|TestContext|TestConcurrency|TestTools$" github.com/ollama/ollama/integration
+	go test -count=1 -tags=integration,release -run "TestStructuredOutput|TestContext" github.com/ollama/ollama/integration')
