@@ -16,7 +16,8 @@ import (
 // cardBackend is a language model on a card.
 type cardBackend struct {
 	card     *Card
-	own      bool // close the card too
+	own      bool    // close the card too
+	under    []*Card // the cards that card is joined of, to be closed too
 	m        *lm
 	draft    *lm // a draft model's, or nil
 	words    *tokenizer.Tokenizer
@@ -176,6 +177,7 @@ func (b *cardBackend) Close() error {
 				err = e
 			}
 		}
+		closeCards(b.under)
 		if b.release != nil {
 			if e := b.release(); err == nil {
 				err = e

@@ -194,12 +194,12 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		todo := c.todo
 		c.todo = nil
 		models := c.models
-		ending := c.ending
+		ending, lost := c.ending, c.err != nil
 		c.mu.Unlock()
 		for _, f := range todo {
 			f()
 		}
-		if ending {
+		if ending || lost {
 			c.fail(ErrClosed)
 			_ = c.dev.Close()
 			return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -19,8 +20,12 @@ import (
 
 // OpenOptions says how a package is put on a card. The zero value opens the best device there is for this model alone.
 type OpenOptions struct {
-	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Unused where Card is set.
+	// Device is what cards.Open takes: "" or "auto", "axcl", "axcl:1", "axengine", "soft". Several with commas between ("axcl:0,axcl:1")
+	// each hold the model, behind one queue; several with + between ("axcl:0+axcl:1") hold a part of its layers each. Unused where Card
+	// or Cards is set.
 	Device string
+	// Cards are open cards to choose from: the model goes where the most memory is free. Unused where Card is set.
+	Cards []*Card
 	// Card is an open card to load the model on, besides what is on it already. The model does not close it.
 	Card *Card
 	// CardOptions are for the card that Open opens itself.
@@ -98,12 +103,22 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	card := o.Card
+	if card == nil && len(o.Cards) > 0 {
+		if card = Place(o.Cards, p.Memory().Card); card == nil {
+			card = o.Cards[0] // for the error, or for Room
+		}
+		o.Card = card
+	}
+	if card == nil && strings.Contains(o.Device, ",") {
+		return openReplicas(ctx, p, o)
+	}
+	var under []*Card
 	if card == nil {
-		if card, err = OpenCard(func() (axcl.Device, string, error) { return cards.Open(o.Device) }, o.CardOptions); err != nil {
+		if card, under, err = openCards(o); err != nil {
 			return nil, err
 		}
 	}
-	b := &cardBackend{card: card, own: o.Card == nil, words: words, sampling: sampling, pooling: p.Pooling, release: p.Close}
+	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
 		CardBytes: p.Memory().Card, Device: card.Info().ID}
 	if o.Name != "" {
@@ -125,6 +140,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		if b.own {
 			_ = card.Close()
 		}
+		closeCards(under)
 		if draft != nil {
 			_ = draft.Close()
 		}
@@ -148,6 +164,70 @@ type vocabulary struct {
 }
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
+
+// openCards opens what o.Device names: a card, or several as one.
+func openCards(o OpenOptions) (card *Card, under []*Card, err error) {
+	names := strings.Split(o.Device, "+")
+	if len(names) == 1 {
+		card, err = OpenCard(func() (axcl.Device, string, error) { return cards.Open(o.Device) }, o.CardOptions)
+		return card, nil, err
+	}
+	for _, name := range names {
+		c, err := OpenCard(func() (axcl.Device, string, error) { return cards.Open(name) }, CardOptions{Watch: o.CardOptions.Watch})
+		if err != nil {
+			closeCards(under)
+			return nil, nil, err
+		}
+		under = append(under, c)
+	}
+	card, err = OpenCard(func() (axcl.Device, string, error) {
+		d, err := Join(under...)
+		return d, "several cards were asked for", err
+	}, o.CardOptions)
+	if err != nil {
+		closeCards(under)
+		return nil, nil, err
+	}
+	return card, under, nil
+}
+
+func closeCards(cs []*Card) {
+	for _, c := range cs {
+		_ = c.Close()
+	}
+}
+
+// openReplicas puts the package on each of the cards that o.Device names.
+func openReplicas(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+	if p.Dir == "" {
+		return nil, fmt.Errorf("%w: %s is inside another file: copy it to a folder to put it on several cards", ErrUnsupported, p.Name)
+	}
+	var bs []Backend
+	var first *Model
+	for i, device := range strings.Split(o.Device, ",") {
+		one := o
+		one.Device = device
+		var m *Model
+		var err error
+		if i == 0 {
+			m, err = OpenPackage(ctx, p, one)
+			first = m
+		} else {
+			m, err = Open(ctx, p.Dir, one)
+		}
+		if err != nil {
+			for i, b := range bs {
+				if i == 0 {
+					b.(*cardBackend).release = nil // p is still the caller's
+				}
+				_ = b.Close()
+			}
+			return nil, err
+		}
+		bs = append(bs, m.b)
+	}
+	return New(Replicate(bs...), first.o), nil
+}
 
 // openDraft opens a draft model's package, which must have the words of the model it drafts for.
 func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) {

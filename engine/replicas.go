@@ -1,0 +1,250 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// replicas is one backend over several that hold the same model on different cards. A sequence goes where most of its beginning was seen
+// last, unless that card has more to do than another by more than busier sequences; a sequence whose card is lost before its first token,
+// or whose queue is full, goes elsewhere.
+type replicas struct {
+	mu  sync.Mutex
+	all []*replica
+}
+
+type replica struct {
+	Backend
+	load int               // sequences it has now
+	seen map[uint64]uint64 // hashes of prompts' beginnings, block by block, and when they came
+	tick uint64
+	dead bool
+}
+
+const (
+	blockTokens = 16
+	busier      = 2
+	mostBlocks  = 4096
+)
+
+// Replicate makes one backend of several that hold the same model, which it owns from then on. There must be at least one.
+func Replicate(bs ...Backend) Backend {
+	r := &replicas{}
+	for _, b := range bs {
+		r.all = append(r.all, &replica{Backend: b, seen: map[uint64]uint64{}})
+	}
+	return r
+}
+
+// blocks hashes the beginnings of ids, one for each whole block.
+func blocks(key string, ids []int32) (out []uint64) {
+	h := uint64(14695981039346656037)
+	for _, c := range []byte(key) {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	for i, id := range ids {
+		h = (h ^ uint64(uint32(id))) * 1099511628211
+		if (i+1)%blockTokens == 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// choose picks the replica for a prompt, of those not yet tried, and counts the sequence as its load; nil when none is left.
+func (r *replicas) choose(bs []uint64, tried map[*replica]bool) *replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var near, idle *replica
+	most := 0
+	for _, c := range r.all {
+		if c.dead || tried[c] {
+			continue
+		}
+		if idle == nil || c.load < idle.load {
+			idle = c
+		}
+		n := 0
+		for n < len(bs) && c.seen[bs[n]] != 0 {
+			n++
+		}
+		if n > most {
+			near, most = c, n
+		}
+	}
+	if idle == nil {
+		return nil
+	}
+	if near == nil || near.load > idle.load+busier {
+		near = idle
+	}
+	near.load++
+	near.remember(bs)
+	return near
+}
+
+func (c *replica) remember(bs []uint64) {
+	c.tick++
+	for _, b := range bs {
+		c.seen[b] = c.tick
+	}
+	if len(c.seen) > mostBlocks {
+		// The card has forgotten old beginnings too: the older half goes.
+		first := c.tick
+		for _, at := range c.seen {
+			first = min(first, at)
+		}
+		maps.DeleteFunc(c.seen, func(_, at uint64) bool { return at < first+(c.tick-first+1)/2 })
+	}
+}
+
+func (r *replicas) done(c *replica, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.load--
+	if errors.Is(err, axcl.ErrLost) {
+		c.dead = true
+	}
+}
+
+func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		bs := blocks(job.Key, job.IDs)
+		tried := map[*replica]bool{}
+		var last error
+		for {
+			c := r.choose(bs, tried)
+			if c == nil {
+				yield(Token{}, cmp.Or(last, error(axcl.ErrLost)))
+				return
+			}
+			tried[c] = true
+			again, err := pass(c.Complete(ctx, job), yield)
+			r.done(c, err)
+			if !again {
+				return
+			}
+			last = err
+		}
+	}
+}
+
+// pass hands a sequence on. It reports true, having handed on nothing, for an error that another replica may not have.
+func pass(seq iter.Seq2[Token, error], yield func(Token, error) bool) (again bool, last error) {
+	said := false
+	for tok, err := range seq {
+		if err != nil && !said && (errors.Is(err, axcl.ErrLost) || errors.Is(err, ErrBusy)) {
+			return true, err
+		}
+		said, last = true, err
+		if !yield(tok, err) {
+			return false, err
+		}
+	}
+	return false, last
+}
+
+func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
+	r.mu.Lock()
+	var live []*replica
+	for _, c := range r.all {
+		if !c.dead {
+			live = append(live, c)
+		}
+	}
+	r.mu.Unlock()
+	if len(live) == 0 {
+		return nil, axcl.ErrLost
+	}
+	out := make([][]float32, len(inputs))
+	errs := make([]error, len(live))
+	var wg sync.WaitGroup
+	for i, c := range live {
+		lo, hi := i*len(inputs)/len(live), (i+1)*len(inputs)/len(live)
+		if lo == hi {
+			continue
+		}
+		wg.Go(func() {
+			var part [][]float32
+			part, errs[i] = c.Backend.Embed(ctx, inputs[lo:hi], key)
+			copy(out[lo:hi], part)
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+func (r *replicas) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	return r.all[0].Encode(dst, pieces, first)
+}
+func (r *replicas) Text(ids []int32) string  { return r.all[0].Text(ids) }
+func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
+
+// Ends is the first replica's: see cardBackend.
+func (r *replicas) Ends() []int32 {
+	if e, ok := r.all[0].Backend.(interface{ Ends() []int32 }); ok {
+		return e.Ends()
+	}
+	return nil
+}
+
+// Info is the first replica's, with all their devices and their card memory together.
+func (r *replicas) Info() Info {
+	info := r.all[0].Info()
+	var devices []string
+	info.CardBytes = 0
+	for _, c := range r.all {
+		devices = append(devices, c.Info().Device)
+		info.CardBytes += c.Info().CardBytes
+	}
+	info.Device = strings.Join(devices, ",")
+	return info
+}
+
+// Stats adds the replicas' up. The state is the best any has; what is proven is what all were proven to do; temperature and load are the
+// highest.
+func (r *replicas) Stats() Stats {
+	sum := r.all[0].Stats()
+	for _, c := range r.all[1:] {
+		st := c.Stats()
+		if sum.State == "lost" {
+			sum.State = st.State
+		}
+		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed}, {&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
+			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued}} {
+			*f.to += *f.from
+		}
+		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens}, {&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
+			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed}, {&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected}} {
+			*f.to += *f.from
+		}
+		for k, n := range st.Passes {
+			sum.Passes[k] += n
+		}
+		for k := range sum.Proven {
+			sum.Proven[k] = sum.Proven[k] && st.Proven[k]
+		}
+		sum.Busy += st.Busy
+		sum.CardFree += st.CardFree
+		sum.CardTotal += st.CardTotal
+		sum.Temperature, sum.NPULoad = max(sum.Temperature, st.Temperature), max(sum.NPULoad, st.NPULoad)
+	}
+	return sum
+}
+
+func (r *replicas) Close() error {
+	var errs []error
+	for _, c := range r.all {
+		errs = append(errs, c.Backend.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Join makes one device of several cards: a model loaded on it is split by layers, each card taking its share by the memory it has free, the
+// last one the head too. Rows go from card to card through the host. The cards keep serving what else is on them, and stay open when the
+// device is closed. Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
+func Join(cards ...*Card) (axcl.Device, error) {
+	if len(cards) < 2 {
+		return nil, fmt.Errorf("%w: a model is split over two cards or more, not %d", ErrRequest, len(cards))
+	}
+	return &joined{cards: cards}, nil
+}
+
+type joined struct {
+	cards  []*Card
+	models []*split
+	closed bool
+}
+
+// Info adds the cards' memory up; of temperatures and loads it is the highest.
+func (j *joined) Info() (axcl.Info, error) {
+	if j.closed {
+		return axcl.Info{}, axcl.ErrClosed
+	}
+	sum := j.cards[0].Info()
+	ids := []string{sum.ID}
+	for _, c := range j.cards[1:] {
+		i := c.Info()
+		ids = append(ids, i.ID)
+		sum.TotalCMM, sum.FreeCMM = sum.TotalCMM+i.TotalCMM, sum.FreeCMM+i.FreeCMM
+		sum.TotalMem, sum.FreeMem = sum.TotalMem+i.TotalMem, sum.FreeMem+i.FreeMem
+		sum.Temperature = math.Max(sum.Temperature, i.Temperature)
+		sum.NPULoad, sum.CPULoad = math.Max(sum.NPULoad, i.NPULoad), math.Max(sum.CPULoad, i.CPULoad)
+	}
+	sum.ID = strings.Join(ids, "+")
+	for _, c := range j.cards {
+		if err := c.Err(); err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+// shares cuts layers into runs by the cards' free memory; each gets at least one.
+func (j *joined) shares(layers int) ([]int, error) {
+	if layers < len(j.cards) {
+		return nil, fmt.Errorf("%w: %d layers cannot be split over %d cards", axcl.ErrModel, layers, len(j.cards))
+	}
+	free := make([]float64, len(j.cards))
+	total := 0.0
+	for i, c := range j.cards {
+		free[i] = float64(c.Info().FreeCMM)
+		total += free[i]
+	}
+	out := make([]int, len(j.cards))
+	left := layers
+	for i := range out {
+		rest := len(out) - i - 1
+		want := float64(layers) / float64(len(out))
+		if total > 0 {
+			want = float64(layers) * free[i] / total
+		}
+		out[i] = min(max(int(math.Round(want)), 1), left-rest)
+		if rest == 0 {
+			out[i] = left
+		}
+		left -= out[i]
+	}
+	return out, nil
+}
+
+func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
+	if j.closed {
+		return nil, axcl.ErrClosed
+	}
+	shares, err := j.shares(len(spec.Layers))
+	if err != nil {
+		return nil, err
+	}
+	m := &split{j: j}
+	defer func() {
+		if err != nil {
+			_ = m.Close()
+		}
+	}()
+	total, done := len(spec.Layers), 0
+	if spec.Head != "" {
+		total++
+	}
+	for i, c := range j.cards {
+		part := axcl.LoadSpec{Layers: spec.Layers[done : done+shares[i]], Timeout: spec.Timeout, NoInPlace: spec.NoInPlace}
+		if i == len(j.cards)-1 {
+			part.Head = spec.Head
+		}
+		before := done
+		part.Progress = func(n, _ int) {
+			c.enter(fileLimit)
+			if spec.Progress != nil {
+				spec.Progress(before+n, total)
+			}
+		}
+		var model axcl.Model
+		if err := c.Do(ctx, func(d axcl.Device) (err error) {
+			c.enter(fileLimit)
+			defer c.exit()
+			model, err = d.Load(ctx, part)
+			return err
+		}); err != nil {
+			return nil, fmt.Errorf("engine: layers %d to %d, on %s: %w", before, before+shares[i]-1, c.Info().ID, err)
+		}
+		m.parts = append(m.parts, model)
+		done += shares[i]
+		if err := m.add(model.Shape()); err != nil {
+			return nil, err
+		}
+	}
+	j.models = append(j.models, m)
+	return m, nil
+}
+
+// LoadNet loads on the first card.
+func (j *joined) LoadNet(string) (axcl.Net, error) {
+	return nil, fmt.Errorf("%w: a single model is loaded on one card, not on several", ErrUnsupported)
+}
+
+func (j *joined) Close() error {
+	if j.closed {
+		return axcl.ErrClosed
+	}
+	j.closed = true
+	var errs []error
+	for _, m := range j.models {
+		if err := m.Close(); !errors.Is(err, axcl.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// split is a model whose layers lie on several cards.
+type split struct {
+	j      *joined
+	parts  []axcl.Model
+	shape  axcl.Shape
+	hidden []uint16
+	closed bool
+}
+
+func (m *split) add(s axcl.Shape) error {
+	if len(m.parts) == 1 {
+		m.shape = s
+		return nil
+	}
+	t := &m.shape
+	if s.Hidden != t.Hidden || s.KV != t.KV || s.Cells != t.Cells || s.Pos != t.Pos || len(s.Groups) != len(t.Groups) {
+		return fmt.Errorf("%w: the parts on different cards have different shapes", axcl.ErrModel)
+	}
+	t.Layers += s.Layers
+	t.Bytes += s.Bytes
+	t.Out, t.Argmax, t.Place = s.Out, s.Argmax, t.Place && s.Place
+	return nil
+}
+
+func (m *split) Shape() axcl.Shape { return m.shape }
+
+// Run sends the rows through one card after the other.
+func (m *split) Run(p *axcl.Pass) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := p.Check(m.shape); err != nil {
+		return err
+	}
+	m.hidden = grow(m.hidden, len(p.Hidden))
+	in := p.Hidden
+	if p.Timing != nil {
+		*p.Timing = axcl.Timing{}
+	}
+	for i, part := range m.parts {
+		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows}
+		if i == len(m.parts)-1 {
+			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
+		} else {
+			q.HiddenOut = m.hidden
+		}
+		var t axcl.Timing
+		if p.Timing != nil {
+			q.Timing = &t
+		}
+		c := m.j.cards[i]
+		if err := c.Do(context.Background(), func(axcl.Device) error { return c.run(part, &q, passLimit) }); err != nil {
+			if axcl.Fatal(err) {
+				c.lose(err)
+			}
+			return cmp.Or(err, error(axcl.ErrLost))
+		}
+		if p.Timing != nil {
+			s := p.Timing
+			s.Upload, s.Enqueue, s.Wait, s.Head, s.Download = s.Upload+t.Upload, s.Enqueue+t.Enqueue, s.Wait+t.Wait, s.Head+t.Head, s.Download+t.Download
+			s.Calls += t.Calls
+		}
+		in = m.hidden
+	}
+	return nil
+}
+
+// passLimit is what a part of a pass should take at the very most; the watchdog of the joined device knows better.
+const passLimit = 3 * time.Second
+
+func (m *split) Close() error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	m.closed = true
+	var errs []error
+	for i, part := range m.parts {
+		errs = append(errs, m.j.cards[i].Do(context.Background(), func(axcl.Device) error { return part.Close() }))
+	}
+	return errors.Join(errs...)
+}
+
+// Place is the card a model that needs so many bytes goes on: of those that work and have room the one with the most free memory; a card
+// that does not say how much it has counts as having room, and comes last. It is nil where none fits.
+func Place(cards []*Card, need int64) *Card {
+	var best *Card
+	most := int64(-1)
+	for _, c := range cards {
+		i := c.Info()
+		free := i.FreeCMM
+		if i.TotalCMM == 0 {
+			free = 0
+		} else if free < need {
+			continue
+		}
+		if c.Err() == nil && free > most {
+			best, most = c, free
+		}
+	}
+	return best
+}
