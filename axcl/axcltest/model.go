@@ -18,7 +18,8 @@ type Tiny struct {
 	Intermediate, Vocab        int
 	Groups                     []axmodel.SoftGroup
 	Flags, HeadFlags           uint32
-	Hollow                     bool // shapes without weights
+	Hollow                     bool   // shapes without weights
+	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
 }
 
 // DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
@@ -49,8 +50,12 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		Eps: 1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 1, Theta: 10000, Tool: "axcltest"}
 	if y.Hollow {
 		head.Flags |= axmodel.FlagHollow
+		head.Weights = y.Weights
 	}
 	matrix := func(name string, rows, cols int, scale float64) axmodel.Tensor {
+		if y.Hollow {
+			return axmodel.Tensor{}
+		}
 		v := make([]float32, rows*cols)
 		for i := range v {
 			v[i] = float32(rng.NormFloat64() * scale)
@@ -102,6 +107,7 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	ts := []axmodel.Tensor{norm("norm", h), matrix("weight", y.Vocab, h, 3/math.Sqrt(float64(h)))}
 	if y.Hollow {
 		post.Flags |= axmodel.FlagHollow
+		post.Weights = y.HeadWeights
 		ts = nil
 	}
 	spec.Head = filepath.Join(dir, name+"_post.axmodel")

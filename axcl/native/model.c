@@ -95,7 +95,7 @@ static int bind_layer(axn_model *m, uint32_t l) {
             {g->mask, &g->mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
             {g->k, &m->k[l], g->k_bytes},
             {g->v, &m->v[l], g->k_bytes},
-            {g->k_out, g->rows > 1 ? &m->k_new[l] : &m->k_out, kv},
+            {g->k_out, g->rows > 1 ? &m->k_new[l] : &m->k_out, kv}, // as keep_layer takes them
             {g->v_out, g->rows > 1 ? &m->v_new[l] : &m->v_out, kv},
             {g->output, &m->turn[(l + 1) % 2], hidden},
         };

@@ -240,7 +240,17 @@ func (d *device) noteMemory(err error, free int64) error {
 func (m *model) Shape() axcl.Shape { return m.shape }
 
 // Run implements axcl.Model by axn_run: one call into C, nothing allocated.
-func (m *model) Run(p *axcl.Pass) error {
+func (m *model) Run(p *axcl.Pass) error { return m.run(p, false) }
+
+// RunVendorLoop implements axcl.LoopRunner.
+func (m *model) RunVendorLoop(p *axcl.Pass) error {
+	if m.shape.Place {
+		return fmt.Errorf("%w: the vendor's loop needs a model loaded with NoInPlace", axcl.ErrPass)
+	}
+	return m.run(p, true)
+}
+
+func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if m.closed {
 		return axcl.ErrClosed
 	}
@@ -255,7 +265,7 @@ func (m *model) Run(p *axcl.Pass) error {
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
-		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)))
+		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)), C.bool(vendor))
 	if rc != C.AXN_OK {
 		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
 	}

@@ -47,8 +47,6 @@ func TestOddLibrary(t *testing.T) {
 	spec := write(t, y)
 	spec.Head = ""
 	first, second := filepath.Base(spec.Layers[0]), filepath.Base(spec.Layers[1])
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	for _, k := range kinds {
 		for _, tt := range []struct {
 			odd string
@@ -82,6 +80,8 @@ func TestOddLibrary(t *testing.T) {
 				continue // the other library has no way to say it
 			}
 			t.Run(string(k)+"/"+tt.odd, func(t *testing.T) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
 				t.Setenv("ODD", tt.odd)
 				d := open(t, k)
 				defer closeAll(t, d)

@@ -75,31 +75,28 @@ static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hid
     return rc;
 }
 
-// A wide pass's rows go home once all its layers are done, beside the head: each layer has its own buffers for them. Runs of rows that go to
-// consecutive cells are one copy of K and one of V.
-static int keep_rows(axn_model *m, uint32_t rows, const uint32_t *cell) {
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
+typedef int copier(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
+
+// Copies a layer's new rows to their cells. Runs of rows that go to consecutive cells are one copy of K and one of V.
+static int keep_layer(axn_model *m, const axn_group *g, uint32_t l, uint32_t rows, const uint32_t *cell, copier *copy) {
+    const axn_mem *k = g->rows > 1 ? &m->k_new[l] : &m->k_out, *v = g->rows > 1 ? &m->v_new[l] : &m->v_out;
     size_t row = (size_t)m->kv * 2;
-    int rc = p->fork(c);
-    for (uint32_t l = 0; l < m->layers; l++) {
-        c->layer = (int32_t)l;
-        for (uint32_t r = 0, n; !rc && r < rows; r += n) {
-            for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
-            rc = p->keep(c, &m->k[l], cell[r] * row, &m->k_new[l], r * row, n * row);
-            if (!rc) rc = p->keep(c, &m->v[l], cell[r] * row, &m->v_new[l], r * row, n * row);
-        }
+    int rc = AXN_OK;
+    m->card->layer = (int32_t)l;
+    for (uint32_t r = 0, n; !rc && r < rows; r += n) {
+        for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
+        rc = copy(m->card, &m->k[l], cell[r] * row, k, r * row, n * row);
+        if (!rc) rc = copy(m->card, &m->v[l], cell[r] * row, v, r * row, n * row);
     }
     return rc;
 }
 
-// The one row of a decode group, where it cannot be bound on its cell.
-static int keep_row(axn_model *m, uint32_t l, uint32_t cell) {
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
-    size_t row = (size_t)m->kv * 2;
-    int rc = p->copy(c, &m->k[l], cell * row, &m->k_out, 0, row);
-    return rc ? rc : p->copy(c, &m->v[l], cell * row, &m->v_out, 0, row);
+// A wide pass's rows go home once all its layers are done, beside the head: each layer has its own buffers for them.
+static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell) {
+    const axn_provider *p = m->card->lib->provider;
+    int rc = p->fork(m->card);
+    for (uint32_t l = 0; !rc && l < m->layers; l++) rc = keep_layer(m, g, l, rows, cell, p->keep);
+    return rc;
 }
 
 static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
@@ -116,11 +113,35 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
         if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
         if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
         if (!rc) rc = p->run(c, &m->layer[l], group, io);
-        if (!rc && g->rows == 1 && !place) rc = keep_row(m, l, cell[0]);
+        if (!rc && g->rows == 1 && !place) rc = keep_layer(m, g, l, 1, cell, p->copy);
         if (rc) return rc;
     }
     if (place) g->bound = cell[0];
-    return g->rows > 1 ? keep_rows(m, rows, cell) : AXN_OK;
+    return g->rows > 1 ? keep_rows(m, g, rows, cell) : AXN_OK;
+}
+
+// The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
+// copy of the hidden state besides those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
+static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_group *g = &m->group[group];
+    size_t hidden = (size_t)g->rows * m->hidden * 2;
+    for (uint32_t l = 0; l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        int rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * m->pos * 4);
+        if (!rc) rc = p->sync(c, m->timeout_ms);
+        if (!rc) rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size);
+        if (!rc) rc = p->sync(c, m->timeout_ms);
+        if (!rc) rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
+        if (!rc) rc = p->sync(c, m->timeout_ms);
+        if (!rc) rc = keep_layer(m, g, l, rows, cell, p->copy);
+        if (!rc) rc = p->sync(c, m->timeout_ms);
+        if (!rc) rc = p->copy(c, &m->turn[l % 2], 0, &m->turn[(l + 1) % 2], 0, hidden);
+        if (!rc) rc = p->sync(c, m->timeout_ms);
+        if (rc) return rc;
+    }
+    return AXN_OK;
 }
 
 static uint16_t bf16(uint32_t f) {
@@ -184,7 +205,7 @@ static int wait(axn_model *m) {
 }
 
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
-    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out) {
+    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);
@@ -196,7 +217,7 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
     rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
-    if (!rc) rc = run_layers(m, group, rows, cell);
+    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell) : run_layers(m, group, rows, cell);
     m->time.enqueue = now() - t1;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);

@@ -1,0 +1,168 @@
+//go:build cgo && !fake && linux
+
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/native/simhook"
+)
+
+// timed is what passes cost on the simulated card's clock.
+type timed struct {
+	ms               float64 // a pass
+	calls, crossings float64
+	busy             float64 // share of the time that the NPU works
+	host             float64 // share that is the host's: what the NPU does not work, and our own code's processor time on this machine on top
+}
+
+// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5.
+func measure(t testing.TB, y axcltest.Tiny, vendor bool, passes int) timed {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sim := sims[AXCL]
+	configure(t, sim, "profile=pi5,load 0\nclock=virtual")
+	defer func() {
+		if err := sim.Reset(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d := open(t, AXCL)
+	defer closeAll(t, d)
+	spec := write(t, y)
+	spec.NoInPlace = vendor
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := m.Run
+	if vendor {
+		run = m.(axcl.LoopRunner).RunVendorLoop
+	}
+	past := m.Shape().Cells - passes - 2
+	p := rowPass(m.Shape(), past)
+	pass := func() {
+		p.Pos[0], p.Cell[0] = uint32(past), uint32(past)
+		if err := run(p); err != nil {
+			t.Fatal(err)
+		}
+		p.SeeCells[past/64] |= 1 << (past % 64)
+		past++
+	}
+	pass() // the first sends the whole mask
+	clock, busy, calls, crossings := sim.Clock(), sim.Busy(), sim.Calls(""), sim.Crossings()
+	start := threadTime(t)
+	for range passes {
+		pass()
+	}
+	own := float64(threadTime(t) - start)
+	n := float64(passes)
+	total := float64(sim.Clock()-clock) + own
+	return timed{ms: float64(sim.Clock()-clock) / n / 1e6, calls: float64(sim.Calls("")-calls) / n, crossings: float64(sim.Crossings()-crossings) / n,
+		busy: float64(sim.Busy()-busy) / total, host: 1 - float64(sim.Busy()-busy)/total}
+}
+
+// threadTime is the processor time of this thread: what our code took, and the simulator's calls with it, whatever else runs here.
+func threadTime(t testing.TB) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+var sizes = []struct {
+	name string
+	tiny func() axcltest.Tiny
+}{{"Qwen3-0.6B", axcltest.Qwen3Small}, {"Qwen3-4B", axcltest.Qwen3Medium}}
+
+// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
+// machine's time for our code and the simulator's.
+func BenchmarkDecode(b *testing.B) {
+	for _, size := range sizes {
+		for _, loop := range []string{"one pass", "vendor's loop"} {
+			b.Run(size.name+"/"+loop, func(b *testing.B) {
+				r := measure(b, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
+				b.ReportMetric(r.ms, "modelled_ms/token")
+				b.ReportMetric(r.calls, "calls/token")
+				b.ReportMetric(r.crossings, "pcie/token")
+				b.ReportMetric(100*r.busy, "npu_%")
+				b.ReportMetric(100*r.host, "host_%")
+			})
+		}
+	}
+}
+
+// TestHostShare holds the benchmark's goals: a token's time is the card's, but for 3 %.
+func TestHostShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes models of full size")
+	}
+	for _, size := range sizes {
+		y := size.tiny()
+		one := measure(t, y, false, 8)
+		if limit := float64(3*y.Layers + 8); one.host > 0.03 || one.calls > limit || one.crossings > 4 {
+			t.Errorf("%s: the host has %.1f %% of a token of %.1f ms, %v calls (at most %v), %v over PCIe (at most 4)", size.name, 100*one.host, one.ms, one.calls, limit, one.crossings)
+		}
+		if vendor := measure(t, y, true, 8); vendor.ms < 1.05*one.ms || vendor.crossings < float64(2*y.Layers) {
+			t.Errorf("%s: the vendor's loop takes %.1f ms with %v transfers, one pass %.1f ms: it is not what it should be", size.name, vendor.ms, vendor.crossings, one.ms)
+		}
+		t.Logf("%s: %+v", size.name, one)
+	}
+}
+
+// TestVendorLoop: the loop that is measured beside gives the same results.
+func TestVendorLoop(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
+		d := open(t, k)
+		defer closeAll(t, d)
+		spec := write(t, axcltest.DefaultTiny())
+		placed, err := d.Load(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := placed.(axcl.LoopRunner).RunVendorLoop(rowPass(placed.Shape(), 0)); !errors.Is(err, axcl.ErrPass) {
+			t.Errorf("with rows in place: %v", err)
+		}
+		spec.NoInPlace = true
+		m, err := d.Load(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(p *axcl.Pass) {
+			t.Helper()
+			if err := placed.Run(p); err != nil {
+				t.Fatal(err)
+			}
+			want := slices.Clone(p.Logits)
+			if err := m.(axcl.LoopRunner).RunVendorLoop(p); err != nil || !slices.Equal(p.Logits, want) {
+				t.Errorf("another result, or %v", err)
+			}
+		}
+		check(widePass(m.Shape(), 7, 2, 6))
+		for past := 7; past < 12; past++ {
+			check(rowPass(m.Shape(), past))
+		}
+		for call := 0; ; call++ {
+			configure(t, sim, fmt.Sprintf("fault=*:%d:0x80300706", call))
+			err := m.(axcl.LoopRunner).RunVendorLoop(rowPass(m.Shape(), 3))
+			configure(t, sim, "")
+			if err == nil {
+				if call < 15 {
+					t.Errorf("a pass of only %d calls", call)
+				}
+				break
+			}
+		}
+	})
+}
