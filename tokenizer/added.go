@@ -65,8 +65,16 @@ type trieEdge struct {
 
 // build fills the trie; of equal strings the first is kept. Sorted strings that share a prefix are one node, and its children come next to each other.
 func (s *trie) build(keys []trieKey) {
-	s.nodes = make([]trieNode, 1, len(keys)+1)
 	slices.SortStableFunc(keys, func(a, b trieKey) int { return cmp.Compare(a.text, b.text) })
+	size, prev := 1, ""
+	for _, k := range keys { // a node for each byte that the string before does not share
+		n := 0
+		for n < len(k.text) && n < len(prev) && k.text[n] == prev[n] {
+			n++
+		}
+		size, prev = size+len(k.text)-n, k.text
+	}
+	s.nodes, s.edges = make([]trieNode, 1, size), make([]trieEdge, 0, size)
 	type job struct {
 		lo, hi, depth int
 		node          int32

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -125,6 +126,68 @@ func TestPickOrder(t *testing.T) {
 	}
 }
 
+// TestOpenLink: a file may be a link out of its folder, as in the hub's cache; a folder's own files may not.
+func TestOpenLink(t *testing.T) {
+	var all []variant
+	readGolden(t, "small.json.gz", &all)
+	blob := filepath.Join(t.TempDir(), "blob")
+	if err := os.WriteFile(blob, all[0].file(t, all), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	link := filepath.Join(dir, "tokenizer.json")
+	if err := os.Symlink(blob, link); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Open(link); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(dir); err == nil {
+		t.Error("a link in a folder led out of it")
+	}
+}
+
+// TestHostileSizes opens a megabyte of the worst of each kind and checks what it takes.
+func TestHostileSizes(t *testing.T) {
+	const size = 1 << 20
+	fill := func(head string, item func(i int) string, tail string) string {
+		var b strings.Builder
+		b.WriteString(head)
+		for i := 0; b.Len() < size-64; i++ {
+			b.WriteString(item(i))
+		}
+		b.WriteString(tail)
+		return b.String()
+	}
+	for name, in := range map[string]string{
+		"vocab":   fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, i+1) }, `},"merges":[]}}`),
+		"sparse":  fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, 16*i) }, `},"merges":[]}}`),
+		"unigram": fill(`{"model":{"type":"Unigram","vocab":[["a",0]`, func(i int) string { return fmt.Sprintf(`,["%x%s",1]`, i*7919, strings.Repeat("q", i%200)) }, `]}}`),
+		"added":   fill(`{"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[{"id":0,"content":"a"}`, func(i int) string { return fmt.Sprintf(`,{"id":%d,"content":"%x"}`, i+1, i) }, `]}`),
+		"ranked":  fill("YQ== 0\n", func(i int) string { return "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh " + fmt.Sprint(i+1) + "\n" }, ""),
+		"vendor":  fill("430 1\n0 0 0\n\n50000\n", func(i int) string { return "YWFhYWFhYWFhYWFh\n" }, ""),
+		"braces":  strings.Repeat(`{"a":`, size/5),
+		"string":  `{"model":"` + strings.Repeat(`\u0041`, size/6),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			tok, err := OpenWith(fstest.MapFS{"f": {Data: []byte(in)}}, "f", Config{})
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > 96<<20 {
+				t.Errorf("%d MB were allocated (%v)", took>>20, err)
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if live := int64(after.HeapAlloc) - int64(before.HeapAlloc); live > 64<<20 {
+				t.Errorf("%d MB stay", live>>20)
+			}
+			runtime.KeepAlive(tok)
+		})
+	}
+}
+
 // TestConcurrent uses one tokenizer from many goroutines; run it with -race.
 func TestConcurrent(t *testing.T) {
 	tok := smallTokenizer(t, "qwen3")
@@ -151,7 +214,7 @@ func TestConcurrent(t *testing.T) {
 
 func smallEncode(tok *Tokenizer, s string) []int32 { return tok.Encode(nil, s, true) }
 
-// TestUnknownPattern: regexp2 takes patterns nobody wrote a scanner for, and agrees with the scanners where there is one.
+// TestSlowPatternAgrees: regexp2 takes patterns nobody wrote a scanner for, and agrees with the scanners where there is one.
 func TestSlowPatternAgrees(t *testing.T) {
 	for _, p := range []string{patGPT2, patCL100K, patQwen2, patQwen35, patO200K, patDigits3, patDeepseek} {
 		fast := scanMatcher{knownPattern(p)}

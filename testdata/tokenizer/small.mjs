@@ -43,6 +43,36 @@ function cut(j, base, n, added) {
   return out;
 }
 
+// charsmap compiles replacements the way SentencePiece does: a double-array trie over their UTF-8, then the texts they become.
+function charsmap(map) {
+  let texts = "";
+  const trie = { next: new Map() };
+  for (const [from, to] of Object.entries(map)) {
+    let n = trie;
+    for (const b of Buffer.from(from)) { if (!n.next.has(b)) n.next.set(b, { next: new Map() }); n = n.next.get(b); }
+    n.value = Buffer.byteLength(texts);
+    texts += to + "\0";
+  }
+  const units = new Uint32Array(1 << 16), used = new Set([0]);
+  let next = 1;
+  const place = (node, at) => {
+    const labels = [...node.next.keys(), ...(node.value === undefined ? [] : [0])];
+    let offset = next;
+    for (; ; offset++) if (labels.every((c) => !used.has(at ^ offset ^ c))) break;
+    next = offset + 1 > 4096 ? 1 : offset + 1;
+    units[at] = (units[at] & 0xff) | (node.value === undefined ? 0 : 1 << 8) | (offset << 10);
+    for (const c of labels) used.add(at ^ offset ^ c);
+    if (node.value !== undefined) units[at ^ offset] = (node.value | (1 << 31)) >>> 0;
+    for (const [c, child] of node.next) { units[at ^ offset ^ c] = c; place(child, at ^ offset ^ c); }
+  };
+  place(trie, 0);
+  const size = (Math.max(...used) + 256) & ~255;
+  const out = Buffer.alloc(4 + 4 * size);
+  out.writeUInt32LE(4 * size, 0);
+  for (let i = 0; i < size; i++) out.writeUInt32LE(units[i], 4 + 4 * i);
+  return Buffer.concat([out, Buffer.from(texts)]).toString("base64");
+}
+
 export async function small({ Tokenizer, hard, gz, here, realFile, rng }) {
   fs.mkdirSync(path.join(here, "small"), { recursive: true });
   const read = (f) => JSON.parse(fs.readFileSync(realFile(f), "utf8"));
@@ -98,6 +128,7 @@ export async function small({ Tokenizer, hard, gz, here, realFile, rng }) {
     ["llama2", { name: "no-fuse", model: { ...bases.llama2.model, byte_fallback: false, fuse_unk: false } }],
     ["llama2", { name: "unigram", normalizer: { type: "Sequence", normalizers: [{ type: "Nmt" }, { type: "NFKC" }, { type: "Replace", pattern: { Regex: " {2,}" }, content: " " }] }, pre_tokenizer: metaspace("always", true), decoder: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: true }, model: { type: "Unigram", unk_id: 0, vocab: uni, byte_fallback: false } }],
     ["llama2", { name: "unigram-bytes", normalizer: null, pre_tokenizer: metaspace("never", false), decoder: { type: "Sequence", decoders: [{ type: "Replace", pattern: { String: "▁" }, content: " " }, { type: "ByteFallback" }, { type: "Fuse" }] }, model: { type: "Unigram", unk_id: 0, vocab: uni, byte_fallback: true } }],
+    ["qwen3", { name: "precompiled", normalizer: { type: "Precompiled", precompiled_charsmap: charsmap({ "ﬁ": "fi", "ﬂ": "fl", "①": "1", "…": "...", "\t": " ", "\u00a0": " ", "e\u0301": "é", "É": "e", "日": "sun ", "本": "", "A": "a", "½": "1/2", "\u200b": "", "🙂": ":)", "한": "han" }) } }],
     ["llama2", { name: "wordpiece", ...bert }],
     ["llama2", { name: "wordlevel", normalizer: null, pre_tokenizer: { type: "Whitespace" }, post_processor: null, decoder: null, added_tokens: [token(0, "<unk>")], model: { type: "WordLevel", unk_token: "<unk>", vocab: level } }],
   ];

@@ -15,10 +15,10 @@ import (
 
 // What one render may do. Real templates stay far below.
 const (
-	tmplMaxSource = 1 << 20
-	tmplMaxOutput = 64 << 20 // bytes of one value or of the prompt
-	tmplMaxSteps  = 1 << 20  // loop rounds and range items
-	tmplMaxCalls  = 10_000   // macro calls
+	tmplMaxSource = 256 << 10 // the longest in use have 20 KB
+	tmplMaxOutput = 64 << 20  // bytes of one value or of the prompt
+	tmplMaxSteps  = 1 << 20   // loop rounds and range items
+	tmplMaxCalls  = 10_000    // macro calls
 )
 
 // errTmplBudget is in the chain of errors of templates that do more than any honest one would.
