@@ -4,6 +4,7 @@ package native
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -443,14 +444,15 @@ func TestRetry(t *testing.T) {
 			return p.Logits
 		}
 		var want [][]uint16
-		for past := range 4 {
+		for past := range 6 {
 			want = append(want, good(past))
 		}
 		for call := 0; ; call++ {
+			good(1)
 			configure(t, sim, fmt.Sprintf("fault=*:%d:0x80300706", call))
 			err := m.Run(rowPass(m.Shape(), 5)) // another mask, another cell
 			configure(t, sim, "")
-			for past := range want {
+			for _, past := range []int{5, 2, 5} {
 				if got := good(past); !slices.Equal(got, want[past]) {
 					t.Fatalf("after a fault in call %d of a pass, row %d differs", call, past)
 				}
@@ -460,6 +462,42 @@ func TestRetry(t *testing.T) {
 					t.Errorf("a pass has only %d calls", call)
 				}
 				return
+			}
+		}
+	})
+}
+
+// TestRounding: float32 logits are rounded to the nearest bf16, ties to even, as axcl.BFloat16 does.
+func TestRounding(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+		d := open(t, k)
+		defer closeAll(t, d)
+		y := axcltest.DefaultTiny()
+		y.HeadFlags = axmodel.FlagF32
+		spec := write(t, y)
+		m, err := d.Load(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := rowPass(m.Shape(), 0)
+		p.HiddenOut = make([]uint16, m.Shape().Hidden)
+		if err := m.Run(p); err != nil {
+			t.Fatal(err)
+		}
+		n, err := d.LoadNet(spec.Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := make([]byte, n.Inputs(0)[0].Size), make([]byte, n.Outputs(0)[0].Size)
+		for i, v := range p.HiddenOut {
+			binary.LittleEndian.PutUint16(in[i*2:], v)
+		}
+		if err := n.Run(0, map[string][]byte{n.Inputs(0)[0].Name: in}, map[string][]byte{n.Outputs(0)[0].Name: out}); err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range p.Logits {
+			if f := math.Float32frombits(binary.LittleEndian.Uint32(out[i*4:])); got != axcl.BFloat16(f) {
+				t.Errorf("logit %d, %v: %04x, not %04x", i, f, got, axcl.BFloat16(f))
 			}
 		}
 	})
