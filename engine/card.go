@@ -23,6 +23,8 @@ type CardOptions struct {
 	Watch time.Duration
 	// Lost is called once, from a goroutine of its own, when the card is lost for good.
 	Lost func(error)
+	// Trace is called on the worker after each pass and must not wait for anything; nil costs nothing.
+	Trace func(*PassTrace)
 }
 
 // Card is an opened device with the one goroutine that owns it: it holds its OS thread from open to close, and runs the token loop of

@@ -41,6 +41,7 @@ type lm struct {
 	wide      int // most rows of a wide pass; 0: there is none
 	wideReach int // farthest cell a wide pass sees
 	minWide   int // rows of the narrowest wide group
+	window    int // local layers see rows whose position is within so many of a row's own; 0: there are none
 
 	parallel int
 	running  []*seq
@@ -56,6 +57,7 @@ type lm struct {
 	logits []uint16
 	argmax []int32
 
+	trace   *tracer  // nil: nobody looks
 	drafter *drafter // nil: no draft model
 	asking  []*seq
 	askFor  []int
@@ -150,7 +152,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	s := &seq{ctx: ctx, job: job, embed: e, sampler: sm, asked: m.card.now()}
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
-	s.see = make([]uint64, axcl.Words(m.shape.Cells))
+	m.eyes(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
@@ -172,6 +174,14 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	m.open[s] = struct{}{}
 	m.card.wakeUp()
 	return s, nil
+}
+
+// eyes gives a sequence the bits of what it sees.
+func (m *lm) eyes(s *seq) {
+	s.see = make([]uint64, axcl.Words(m.shape.Cells))
+	if m.shape.Local {
+		s.near = make([]uint64, len(s.see))
+	}
 }
 
 func (m *lm) vocab() int {
@@ -222,6 +232,8 @@ func (m *lm) leave(s *seq) {
 	m.cells.release(s.tip(m.cells))
 	s.path = nil
 	clear(s.see)
+	clear(s.near)
+	s.far = 0
 }
 
 // dequeue takes the first sequence off the queue, or gives nil; requeue puts one back in front.
@@ -331,6 +343,7 @@ func (m *lm) inOrder(s *seq, root int32) {
 
 // step runs one pass, and reports whether there was one to run. A fatal error is returned for the card to end on.
 func (m *lm) step() (bool, error) {
+	tr := m.begin()
 	m.reap()
 	m.admit()
 	if m.plan() == nil {
@@ -340,6 +353,7 @@ func (m *lm) step() (bool, error) {
 		m.start(h.s) // it had stood aside for another
 		h.from, h.n = len(h.s.path), min(h.n, h.s.pending())
 	}
+	tr.lap(planTime)
 	for {
 		err := m.build()
 		if err == nil {
@@ -356,9 +370,12 @@ func (m *lm) step() (bool, error) {
 		}
 	}
 	g := m.shape.GroupFor(m.pass.Rows(), m.pass.Reach(m.shape))
+	tr.lap(buildTime)
+	tr.describe(m, g)
 	t0 := m.card.now()
 	err := m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want)))
 	took := m.card.now() - t0
+	tr.lap(runTime)
 	m.passes++
 	if err != nil {
 		return true, m.failed(err)
@@ -370,7 +387,9 @@ func (m *lm) step() (bool, error) {
 		m.shares[i].s.served = m.passes
 		m.settle(&m.shares[i])
 	}
-	m.account(took, drafts)
+	kind := m.account(took, drafts)
+	tr.lap(sampleTime)
+	tr.report(m, kind)
 	return true, nil
 }
 
@@ -530,7 +549,7 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	case s.job.Limit == 0:
 		m.finish(s, ReasonLength)
 		return false
-	case m.stop[id]:
+	case m.stop[id] && !s.job.IgnoreStop:
 		m.finish(s, ReasonStop)
 		return false
 	}
@@ -545,7 +564,9 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 	s.usage.Output++
 	t := Token{ID: id, Logprob: lp}
 	if s.text != nil {
+		at := m.trace.clock()
 		t.Text = s.text.Next(id)
+		m.trace.since(wordsTime, at)
 	}
 	s.usage.Total = now - s.asked
 	t.Usage = s.usage
@@ -680,7 +701,7 @@ func (m *lm) survey() {
 }
 
 // account publishes the pass.
-func (m *lm) account(took time.Duration, drafts int) {
+func (m *lm) account(took time.Duration, drafts int) string {
 	kind := "prefill"
 	decodes := 0
 	for i := range m.shares {
@@ -708,4 +729,5 @@ func (m *lm) account(took time.Duration, drafts int) {
 	if m.card.now()-m.counted > 100*time.Millisecond {
 		m.survey()
 	}
+	return kind
 }

@@ -182,6 +182,10 @@ func (m *lm) build() error {
 	p.SeeCells = grow(p.SeeCells, rows*cw)
 	p.SeeRows = grow(p.SeeRows, rows*rw)
 	clear(p.SeeRows)
+	if m.shape.Local {
+		p.LocalCells, p.LocalRows = grow(p.LocalCells, rows*cw), grow(p.LocalRows, rows*rw)
+		clear(p.LocalRows)
+	}
 	p.Want = p.Want[:0]
 	greedy, logits := false, false
 	for i := range m.shares {
@@ -196,7 +200,10 @@ func (m *lm) build() error {
 			} else {
 				id = h.draft[j-h.n]
 			}
-			if err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id); err != nil {
+			at := m.trace.clock()
+			err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id)
+			m.trace.since(embedTime, at)
+			if err != nil {
 				m.giveBack()
 				return err
 			}
@@ -207,6 +214,15 @@ func (m *lm) build() error {
 			copy(p.SeeCells[r*cw:(r+1)*cw], s.see)
 			for e := h.row; e < r; e++ {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
+			}
+			if m.shape.Local {
+				// Position and place in the text are one: the window begins so many rows back, in the cells or in this pass.
+				from := h.from + j - m.window + 1
+				s.look(from)
+				copy(p.LocalCells[r*cw:(r+1)*cw], s.near)
+				for e := h.row + max(0, from-h.from); e < r; e++ {
+					p.LocalRows[r*rw+e/64] |= 1 << (e % 64)
+				}
 			}
 			if s.wants(h.from + j) {
 				if h.want < 0 {

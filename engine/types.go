@@ -181,6 +181,8 @@ type Job struct {
 	Shift     bool
 	Speculate *bool
 	Key       string
+	// IgnoreStop goes on past ids that end a text; for measuring.
+	IgnoreStop bool
 }
 
 // Matcher is a grammar's state over one answer (sampler/grammar.Matcher is one).

@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// PassTrace is where one turn of the worker spent its time, for [CardOptions].Trace. Times are by the card's clock; Timing is the library's
+// own account of Run, by the host's. The value and its Parts belong to the engine and are good until the function returns.
+type PassTrace struct {
+	Kind  string // as Stats.Passes has it
+	Rows  int
+	Reach int // one more than the farthest cell looked back on
+	Want  int // rows whose logits were needed
+	Parts []PassPart
+
+	Start      time.Duration // when the turn began
+	Plan       time.Duration // choosing who takes part, letting in and letting go
+	Build      time.Duration // rows, positions, cells and masks, Embed included
+	Embed      time.Duration // reading embeddings
+	Run        time.Duration // inside the device
+	Sample     time.Duration // drawing, keeping and handing over tokens, Detokenize included
+	Detokenize time.Duration
+	End        time.Duration // when the turn ended
+
+	Layers, Head time.Duration // what the scheduler expects of this shape group's layers, and of the head for all wanted rows
+	Timing       axcl.Timing
+}
+
+// PassPart is one sequence's share of a pass.
+type PassPart struct {
+	Seq    uint64 // number of the sequence, in order of admission
+	From   int    // place of its first row in the sequence
+	Rows   int
+	Drafts int // of these, guesses
+	Want   int
+}
+
+// Pass timing that nobody asked for costs one comparison a step: every method of tracer does nothing on a nil receiver.
+type tracer struct {
+	now  func() time.Duration
+	last time.Duration
+	PassTrace
+}
+
+// begin starts a turn's account; nil when nobody looks.
+func (m *lm) begin() *tracer {
+	if m.card.o.Trace == nil {
+		return nil
+	}
+	if m.trace == nil {
+		m.trace = &tracer{now: m.card.now}
+	}
+	t := m.trace
+	at := t.now()
+	t.PassTrace = PassTrace{Start: at, Parts: t.Parts[:0]}
+	t.last = at
+	return t
+}
+
+// lap books the time since the last lap.
+func (t *tracer) lap(to func(*PassTrace) *time.Duration) {
+	if t == nil {
+		return
+	}
+	at := t.now()
+	*to(&t.PassTrace) += at - t.last
+	t.last = at
+}
+
+// clock and since frame a piece of a lap.
+func (t *tracer) clock() time.Duration {
+	if t == nil {
+		return 0
+	}
+	return t.now()
+}
+
+func (t *tracer) since(to func(*PassTrace) *time.Duration, at time.Duration) {
+	if t != nil {
+		*to(&t.PassTrace) += t.now() - at
+	}
+}
+
+func planTime(p *PassTrace) *time.Duration   { return &p.Plan }
+func buildTime(p *PassTrace) *time.Duration  { return &p.Build }
+func embedTime(p *PassTrace) *time.Duration  { return &p.Embed }
+func runTime(p *PassTrace) *time.Duration    { return &p.Run }
+func sampleTime(p *PassTrace) *time.Duration { return &p.Sample }
+func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
+
+// describe notes what the built pass is.
+func (t *tracer) describe(m *lm, group int) {
+	m.pass.Timing = nil
+	if t == nil {
+		return
+	}
+	t.Timing = axcl.Timing{}
+	m.pass.Timing = &t.Timing
+	t.Rows, t.Want, t.Reach = m.pass.Rows(), len(m.pass.Want), m.pass.Reach(m.shape)
+	t.Layers, t.Head = m.costs.predict(group, 0), m.costs.predict(group, t.Want)-m.costs.predict(group, 0)
+	for i := range m.shares {
+		h := &m.shares[i]
+		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})
+	}
+}
+
+// report hands the account over.
+func (t *tracer) report(m *lm, kind string) {
+	if t == nil {
+		return
+	}
+	t.Kind, t.End = kind, t.last
+	m.card.o.Trace(&t.PassTrace)
+}
+
+// Backend is what the model runs on: for measuring it below templates and parsing.
+func (m *Model) Backend() Backend { return m.b }
+
+// Hold keeps a card's backend from running passes until the returned function is called, so that requests can gather. On a backend without
+// a card it does nothing.
+func Hold(b Backend) (resume func()) {
+	if p, ok := b.(interface{ pause() func() }); ok {
+		return p.pause()
+	}
+	return func() {}
+}
+
+// Forget drops what a card's backend keeps of finished texts: the next request is a cold one. Errors: as Card.Do.
+func Forget(ctx context.Context, b Backend) error {
+	c, ok := b.(*cardBackend)
+	if !ok {
+		return nil
+	}
+	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.forget(); return nil })
+}
+
+// ShapeOf is the shape that a card's backend runs; the zero Shape for others.
+func ShapeOf(b Backend) axcl.Shape {
+	if c, ok := b.(*cardBackend); ok {
+		return c.m.shape
+	}
+	return axcl.Shape{}
+}
