@@ -267,6 +267,7 @@ static int32_t bind(int id, axcl_handle h, bool by_name, const char *name, uint3
 		if (!code) {
 			span_put(s);
 			*s = fresh;
+			io->group = -1; // bound anew: for whichever group comes next
 		}
 	}
 	unlock();

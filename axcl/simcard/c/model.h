@@ -64,7 +64,6 @@ typedef struct {
 	axm_matrix w[W_COUNT];
 	uint64_t weight_bytes, file_bytes;
 	char tool[65];
-	char family[32]; // group 0's name of tensor i is also its bare name
 	void *data;      // owned copy or mapping of the file
 	size_t data_size;
 	bool mapped;

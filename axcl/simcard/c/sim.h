@@ -165,7 +165,6 @@ typedef struct model {
 	uint64_t contexts[64];
 	int ncontexts;
 	struct model *next;
-	void *board; // the on-board engine's view of it
 } model;
 
 typedef struct task task;
@@ -382,7 +381,6 @@ void sim_reload(void); // options from the environment, counters from zero
 bool sim_start(void); // options, devices, trace; false: options are wrong
 void sim_stop(void);
 void count_live(axsim_counts *c);
-void contexts_forget(void);
 
 // ---- the card's memory across processes (state.c); with the lock held
 void state_open(void);

@@ -1,5 +1,6 @@
 // A foreign program: it knows the AXCL ABI by its documented signatures and nothing of the card's insides, except for the axsim_ symbols in
 // the cases that need them. Run as: abi_test CASE FOLDER (a scratch folder). Exit 0 when all that was checked is so.
+// Long, because the ABI is: one case a subject, in the order of axcl-abi; what the card computes is in layer_cases.h.
 #include "foreign.h"
 
 #include <errno.h>

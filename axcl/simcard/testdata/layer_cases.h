@@ -1,5 +1,5 @@
 // Cases about what the card computes: a layer against a float64 one written here from the format's document, heads, hollow models, hazards
-// and the profile's numbers. Included by abi_test.c.
+// and the profile's numbers. Included by abi_test.c. Long for the layer in float64 and the hazards, which need it as their judge.
 
 enum { H = 32, HEADS = 4, KVH = 2, HD = 8, KV = KVH * HD, Q = HEADS * HD, INTER = 48, T = 15, N = 4, PAST = 8 };
 
@@ -502,6 +502,8 @@ static void case_hazards(void) {
 		affine a = affine_up(4);
 		CHECK(affine_right(&a, 4, 1));
 		CHECK(affine_right(&a, 1, 0) == !on);
+		OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 128)); // bound anew: good again
+		CHECK(affine_right(&a, 1, 0));
 		affine_down(&a);
 		// 12: after a load that failed on the card, what is loaded next gives garbage, until all are unloaded
 		OK(axsim_configure(on ? "hazards=default\nfault=LoadFromFile:0:0x80300709" : "hazards=none\nfault=LoadFromFile:0:0x80300709"));
