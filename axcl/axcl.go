@@ -41,6 +41,9 @@ type LoadSpec struct {
 	Progress func(done, total int)
 	// Timeout bounds one pass; 0 means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration
+	// Local says which of Layers hide rows older than a window (Gemma's sliding attention): Pass.LocalCells and LocalRows are what those
+	// see. Nil for none; else as long as Layers.
+	Local []bool
 	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding them in place works.
 	NoInPlace bool
 }
@@ -101,6 +104,7 @@ type Shape struct {
 	Pos    int     // positions a row carries: 1, or 3 with multimodal RoPE
 	Argmax bool    // the head finds the largest logit on the card
 	Place  bool    // new rows are bound on their cells: no copies
+	Local  bool    // some layers see Pass.LocalCells and LocalRows
 	Bytes  int64   // card memory the model holds, as far as known
 }
 

@@ -29,6 +29,11 @@ type Pass struct {
 	SeeCells []uint64
 	SeeRows  []uint64
 
+	// LocalCells and LocalRows are the same for the layers that LoadSpec.Local names: each row's part of what SeeCells and SeeRows show it.
+	// Nil, both, stands for all of it. A model without such layers does not look at them.
+	LocalCells []uint64
+	LocalRows  []uint64
+
 	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
 	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
 	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index.
@@ -117,6 +122,8 @@ func (p *Pass) Check(s Shape) error {
 		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):
 		return bad("%d words of visible rows for %d rows of %d", len(p.SeeRows), n, Words(n))
+	case s.Local && (p.LocalCells != nil || p.LocalRows != nil) && (len(p.LocalCells) != len(p.SeeCells) || len(p.LocalRows) != len(p.SeeRows)):
+		return bad("%d and %d words of what local layers see, %d and %d of what all see", len(p.LocalCells), len(p.LocalRows), len(p.SeeCells), len(p.SeeRows))
 	case len(p.Want) > 0 && s.Out == 0:
 		return bad("rows wanted from a model without a head")
 	case p.Logits != nil && len(p.Logits) != len(p.Want)*s.Out:
@@ -127,6 +134,18 @@ func (p *Pass) Check(s Shape) error {
 		return bad("rows wanted, and no room for their logits or their largest")
 	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
 		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
+	}
+	if s.Local && p.LocalCells != nil {
+		for i, v := range p.LocalCells {
+			if v&^p.SeeCells[i] != 0 {
+				return bad("local layers show row %d a cell that it does not see", i/Words(s.Cells))
+			}
+		}
+		for i, v := range p.LocalRows {
+			if v&^p.SeeRows[i] != 0 {
+				return bad("local layers show row %d a row that it does not see", i/Words(n))
+			}
+		}
 	}
 	for i, r := range p.Want {
 		if r < 0 || r >= n || i > 0 && r <= p.Want[i-1] {

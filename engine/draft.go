@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"slices"
-
-	"github.com/axle-llm/axle/axcl"
 )
 
 // drafter guesses with a second, smaller model on the same card. It keeps a shadow of each sequence: the same ids in cells of the draft
@@ -31,7 +29,8 @@ func (d *drafter) cost(n int) float64 {
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
-		sh = &seq{ctx: s.ctx, job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true, see: make([]uint64, axcl.Words(d.m.shape.Cells))}
+		sh = &seq{ctx: s.ctx, job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true}
+		d.m.eyes(sh)
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh
 	}

@@ -26,9 +26,9 @@ func TestEmbed(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(2, 3))
 	var inputs []string
-	for range 30 {
+	for range 12 {
 		text := ""
-		for range 1 + rng.IntN(40) {
+		for range 1 + rng.IntN(30) {
 			text += string(rune('A' + rng.IntN(26)))
 		}
 		inputs = append(inputs, text)
@@ -85,8 +85,8 @@ func TestEmbed(t *testing.T) {
 			if got.Prompt != tokens {
 				t.Errorf("%d tokens counted, %d sent", got.Prompt, tokens)
 			}
-			if st := b.Stats(); st.Passes["decode"] > 10 {
-				t.Errorf("inputs went alone: %v", st.Passes)
+			if st := b.Stats(); st.Passes["prefill"]+st.Passes["mixed"] == 0 {
+				t.Errorf("every row went alone: %v", st.Passes)
 			}
 			clean(t, b)
 		})

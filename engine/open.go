@@ -291,8 +291,19 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 
 // place loads a package's files, measures and proves it. It runs on the worker.
 func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) (*lm, error) {
+	// Layers that hide what is older than a window matter only where the cache holds more than that.
+	var local []bool
+	window := 0
+	for i, f := range p.Facts {
+		if f.Kind == models.SlidingAttention && f.Window > 0 && f.Window < p.Shape.Cells {
+			if local == nil {
+				local = make([]bool, len(p.Facts))
+			}
+			local[i], window = true, f.Window
+		}
+	}
 	c.enter(fileLimit)
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Timeout: o.Timeout, Progress: func(done, total int) {
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(done, total int) {
 		c.enter(fileLimit)
 		if o.Progress != nil {
 			o.Progress(done, total)
@@ -303,6 +314,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, wo
 		return nil, err
 	}
 	m := newLM(c, model, p.Embed, words, stop, o)
+	m.window = window
 	if err := m.prove(ctx, p, o); err != nil {
 		_ = model.Close()
 		return nil, err

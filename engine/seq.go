@@ -21,6 +21,8 @@ type seq struct {
 	ids     []int32 // prompt and answer
 	path    []int32 // the cells of ids[:len(path)]
 	see     []uint64
+	near    []uint64 // what local layers see: see without path[:far]; nil where there are none
+	far     int
 	sampler *sampler.Sampler
 	text    *tokenizer.Stream
 	greedy  bool // the largest logit is all that is needed
@@ -73,6 +75,22 @@ func (s *seq) stand(c *cells, path []int32) {
 	for _, n := range path {
 		s.see[n/64] |= 1 << (n % 64)
 	}
+	copy(s.near, s.see)
+	s.far = 0
+}
+
+// look moves the window of local layers so that it begins at path[from].
+func (s *seq) look(from int) {
+	from = max(0, min(from, len(s.path)))
+	for ; s.far < from; s.far++ {
+		n := s.path[s.far]
+		s.near[n/64] &^= 1 << (n % 64)
+	}
+	for s.far > from {
+		s.far--
+		n := s.path[s.far]
+		s.near[n/64] |= 1 << (n % 64)
+	}
 }
 
 // step moves the sequence one node on.
@@ -81,6 +99,9 @@ func (s *seq) step(c *cells, n int32) {
 	s.path = append(s.path, n)
 	c.hold(n)
 	s.see[n/64] |= 1 << (n % 64)
+	if s.near != nil {
+		s.near[n/64] |= 1 << (n % 64)
+	}
 }
 
 // mailbox carries tokens from the worker to the caller. The worker never waits: what the caller does not take stays here, and a sequence

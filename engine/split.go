@@ -103,6 +103,9 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		if i == len(j.cards)-1 {
 			part.Head = spec.Head
 		}
+		if spec.Local != nil {
+			part.Local = spec.Local[done : done+shares[i]]
+		}
 		before := done
 		part.Progress = func(n, _ int) {
 			c.enter(fileLimit)
@@ -169,6 +172,7 @@ func (m *split) add(s axcl.Shape) error {
 	t.Layers += s.Layers
 	t.Bytes += s.Bytes
 	t.Out, t.Argmax, t.Place = s.Out, s.Argmax, t.Place && s.Place
+	t.Local = t.Local || s.Local
 	return nil
 }
 
@@ -188,7 +192,7 @@ func (m *split) Run(p *axcl.Pass) error {
 		*p.Timing = axcl.Timing{}
 	}
 	for i, part := range m.parts {
-		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows}
+		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells, LocalRows: p.LocalRows}
 		if i == len(m.parts)-1 {
 			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
 		} else {

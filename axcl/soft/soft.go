@@ -130,6 +130,8 @@ type Model struct {
 
 	engine *engine
 	see    sight
+	near   sight       // of local layers
+	local  []bool      // which those are; nil: none
 	hidden [2][]uint16 // the layers' input and output, turn about
 	at     int         // which of them the last layer wrote
 	want   []int
@@ -189,6 +191,12 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		weights += f.meta.WeightBytes
 	}
 	m.shape.Place = true
+	if slices.Contains(spec.Local, true) {
+		if len(spec.Local) != len(spec.Layers) {
+			return fmt.Errorf("axcl: software card: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(spec.Layers), len(spec.Local))
+		}
+		m.shape.Local, m.local = true, slices.Clone(spec.Local)
+	}
 	cache := int64(m.shape.Cells) * int64(m.shape.KV) * 4 * int64(len(m.layers))
 	m.shape.Bytes = weights + cache
 	if err := m.device.take(m.shape.Bytes); err != nil {
@@ -257,7 +265,10 @@ func (m *Model) Run(p *axcl.Pass) error {
 	}
 	start := time.Now()
 	n, hidden, kv := p.Rows(), m.shape.Hidden, m.shape.KV
-	m.look(p)
+	look(&m.see, n, p.SeeCells, p.SeeRows)
+	if m.shape.Local && p.LocalCells != nil {
+		look(&m.near, n, p.LocalCells, p.LocalRows)
+	}
 	for _, r := range m.ropes {
 		r.filled = false
 	}
@@ -270,7 +281,11 @@ func (m *Model) Run(p *axcl.Pass) error {
 			return &axcl.Error{Op: "soft.Run", Layer: i, Code: 0x80300383, Kind: axcl.ErrTimeout}
 		}
 		cache := m.caches[i]
-		m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], &m.see)
+		see := &m.see
+		if p.LocalCells != nil && m.local != nil && m.local[i] {
+			see = &m.near
+		}
+		m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
 		m.at = 1 - m.at
 		for r, c := range p.Cell {
 			copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
@@ -306,13 +321,12 @@ func (m *Model) Run(p *axcl.Pass) error {
 }
 
 // look lists what each row sees, once for all layers.
-func (m *Model) look(p *axcl.Pass) {
-	n := p.Rows()
-	m.see.reset()
-	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
+func look(s *sight, n int, cells, rows []uint64) {
+	s.reset()
+	cw, rw := len(cells)/n, len(rows)/n
 	for r := range n {
-		m.see.cells = appendBits(m.see.cells, p.SeeCells[r*cw:(r+1)*cw])
-		m.see.rows = append(appendBits(m.see.rows, p.SeeRows[r*rw:(r+1)*rw]), int32(r))
-		m.see.endRow()
+		s.cells = appendBits(s.cells, cells[r*cw:(r+1)*cw])
+		s.rows = append(appendBits(s.rows, rows[r*rw:(r+1)*rw]), int32(r))
+		s.endRow()
 	}
 }
