@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl/axcltest"
+)
+
+// doctor runs the command and gives what it printed and its exit code.
+func doctor(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	c := newDoctorCmd()
+	var out bytes.Buffer
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SetArgs(args)
+	c.SilenceUsage, c.SilenceErrors = true, true
+	err := c.Execute()
+	var exit *exitError
+	switch {
+	case err == nil:
+		return out.String(), 0
+	case errors.As(err, &exit):
+		return out.String(), exit.code
+	}
+	t.Fatalf("doctor %v: %v", args, err)
+	return "", 0
+}
+
+func TestDoctorNothing(t *testing.T) {
+	t.Setenv("AXLE_AXCL_LIB", t.TempDir())
+	t.Setenv("AXLE_AXENGINE_LIB", t.TempDir())
+	out, code := doctor(t)
+	if code != 1 || !strings.Contains(out, "PROBLEM") || !strings.Contains(out, "No card can be used; axle runs on the software card") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	for _, device := range []string{"axcl", "axcl:3", "axengine"} {
+		if out, code := doctor(t, "--device", device, "--conformance"); code != 1 || !strings.Contains(out, "No card can be used.") {
+			t.Errorf("%s: exit %d:\n%s", device, code, out)
+		}
+	}
+	out, code = doctor(t, "--json", "--device", "gpu")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 || !strings.Contains(d.Why, `"gpu"`) {
+		t.Errorf("exit %d, %v:\n%s", code, err, out)
+	}
+}
+
+func TestDoctorSoft(t *testing.T) {
+	out, code := doctor(t, "--device", "soft", "--json", "--conformance")
+	var d diagnosis
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil || code != 0 || !d.OK || d.Device != "soft" || len(d.Conformance) < 10 || len(d.Devices) != 1 {
+		t.Fatalf("exit %d, %v:\n%s", code, err, out)
+	}
+	for _, c := range d.Conformance {
+		if !c.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestReporter: what fails is told, and nothing of a check stays on disk.
+func TestReporter(t *testing.T) {
+	d := &diagnosis{OK: true}
+	var dir string
+	after := false
+	d.check("fails", func(tb axcltest.TB) {
+		dir = tb.TempDir()
+		tb.Errorf("one %d", 1)
+		tb.Fatalf("two")
+		after = true
+	})
+	if d.OK || after || len(d.Conformance) != 1 || strings.Join(d.Conformance[0].Log, ",") != "one 1,two" {
+		t.Errorf("%+v, %v", d.Conformance, after)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is left: %v", dir, err)
+	}
+	defer func() {
+		if r := recover(); r != "other" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	d.check("panics", func(axcltest.TB) { panic("other") })
+}
