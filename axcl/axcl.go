@@ -52,7 +52,9 @@ type LoadSpec struct {
 type Model interface {
 	// Shape never changes once loaded.
 	Shape() Shape
-	// Run sends a pass through every layer and the head: see [Pass] for the contract.
+	// Run sends a pass through every layer and the head: see [Pass] for the contract. It blocks until the results are there, at most
+	// LoadSpec.Timeout. Errors: ErrPass (nothing was done), ErrClosed, ErrThread, ErrLost and ErrTimeout (the device is lost; what was
+	// queued may still be under way), or an *Error of a call that failed on a device that goes on working.
 	Run(*Pass) error
 	// Close releases the model. A second Close does nothing and returns ErrClosed.
 	Close() error
@@ -98,7 +100,7 @@ type Shape struct {
 	Layers int
 	Hidden int     // length of a hidden row
 	KV     int     // length of a row of K, or of V
-	Cells  int     // cache rows, the same for every layer
+	Cells  int     // cache rows, the same for every layer: the most that any group sees
 	Out    int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
 	Groups []Group // in the model's own order
 	Pos    int     // positions a row carries: 1, or 3 with multimodal RoPE

@@ -36,8 +36,8 @@ type Pass struct {
 
 	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
 	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
-	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index.
-	// With both set, both are filled.
+	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is the largest
+	// of what the head gives: where that is float32, of the values before rounding. With both set, both are filled, and the index is the same.
 	Want   []int
 	Logits []uint16
 	Argmax []int32
