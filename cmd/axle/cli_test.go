@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
+)
+
+// scriptedServer makes AXLE_HOST name a server over the scripted models.
+func scriptedServer(t *testing.T) {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
+	ts := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		ts.CloseClientConnections()
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("AXLE_HOST", strings.TrimPrefix(ts.URL, "http://"))
+	t.Setenv("HOME", t.TempDir())
+}
+
+// axle runs a command line and returns what it printed.
+func axle(t *testing.T, stdin string, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	root := newRootCmd()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+func TestCommands(t *testing.T) {
+	scriptedServer(t)
+	file := filepath.Join(t.TempDir(), "Modelfile")
+	if err := os.WriteFile(file, []byte("FROM scripted-chat\nSYSTEM \"\"\"be\nbrief\"\"\"\nPARAMETER temperature 0.5\nPARAMETER stop <END>\nPARAMETER stop x\nLICENSE free\nMESSAGE user hi\nMESSAGE assistant hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		stdin, args string
+		want        []string // in the output
+		fails       string   // in the error
+	}{
+		{"", "list", []string{"NAME", "ID", "SIZE", "MODIFIED", "scripted-chat:latest"}, ""},
+		{"", "run scripted-chat [[say:Hello|_there]]", []string{"Hello_there\n"}, ""},
+		{"[[say:from|_a|_pipe]]", "run scripted-chat", []string{"from_a_pipe\n"}, ""},
+		{"piped\n", "run scripted-chat [[say:both]]", []string{"both\n"}, ""},
+		{"", "run scripted-chat --think=false [[say:x]]", []string{"x\n"}, ""},
+		{"", "run scripted-chat [[say:<think>|hm|</think>|yes]]", []string{"Thinking...\nhm\n...done thinking.\n\nyes\n"}, ""},
+		{"", "run scripted-chat --hidethinking [[say:<think>|hm|</think>|yes]]", []string{"yes\n"}, ""},
+		{"", "run scripted-chat --think=false --format json [[say:prose]]", []string{"{}\n"}, ""},
+		{"", "run scripted-chat --keepalive 1h --verbose [[say:a|b]]", []string{"ab\n"}, ""},
+		{"", "run scripted-embed text", []string{"[", ",", "]"}, ""},
+		{"", "run scripted-embed", nil, "embedding models need something"},
+		{"", "run nope x", nil, "model 'nope' not found"},
+		{"", "run scripted-chat --think=banana x", nil, "invalid think value"},
+		{"", "run scripted-chat --format yaml x", nil, "neither json nor a JSON schema"},
+		{"", "run scripted-chat --keepalive banana x", nil, "not a duration"},
+		{"", "ps", []string{"NAME", "PROCESSOR", "CONTEXT", "UNTIL", "scripted-chat:latest", "100% NPU", "4096"}, ""},
+		{"", "create mine -f " + file, nil, ""},
+		{"", "show mine", []string{"Model", "architecture", "scripted", "context length", "4096", "Capabilities", "completion", "Parameters", "temperature", "0.5", "System", "be", "License", "free"}, ""},
+		{"", "show mine --modelfile", []string{"FROM ", "SYSTEM ", "PARAMETER stop <END>", "MESSAGE user hi"}, ""},
+		{"", "show mine --parameters", []string{"stop                           \"<END>\"\n"}, ""},
+		{"", "show mine --system --template", nil, "only one of"},
+		{"", "show nope", nil, "model 'nope' not found"},
+		{"", "cp mine other", []string{"copied 'mine' to 'other'\n"}, ""},
+		{"", "list OTH", []string{"other:latest"}, ""},
+		{"", "rm mine other", []string{"deleted 'mine'\ndeleted 'other'\n"}, ""},
+		{"", "rm mine", nil, "model 'mine' not found"},
+		{"", "stop scripted-chat", nil, ""},
+		{"", "stop nope", nil, `couldn't find model "nope" to stop`},
+		{"", "create bad -f /nonexistent", nil, "-f names the Modelfile"},
+	} {
+		args := strings.Fields(tt.args)
+		for i := range args {
+			if strings.Contains(args[i], "[[say:") {
+				args[i] = strings.ReplaceAll(args[i], "_", " ")
+			}
+		}
+		out, errOut, err := axle(t, strings.ReplaceAll(tt.stdin, "_", " "), args...)
+		if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("axle %s: %v (%s)", tt.args, err, errOut)
+		}
+		for _, w := range tt.want {
+			if !strings.Contains(out, strings.ReplaceAll(w, "_", " ")) {
+				t.Errorf("axle %s: no %q in %q", tt.args, w, out)
+			}
+		}
+	}
+	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut, "eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {
+		t.Errorf("--verbose: %q", errOut)
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	if _, _, err := axle(t, "", "ps"); err == nil || !strings.Contains(err.Error(), "axle serve") {
+		t.Errorf("ps without a server: %v", err)
+	}
+	t.Setenv("AXLE_HOST", "http://[::1")
+	if _, _, err := axle(t, "", "ps"); err == nil {
+		t.Error("a host that cannot be read")
+	}
+}
+
+// screen is a terminal with something typing in it.
+type screen struct {
+	t    *testing.T
+	tty  *os.File // the program's side
+	keys *os.File // ours
+	text chan string
+	seen string
+}
+
+func openTerminal(t *testing.T) *screen {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("terminals are opened as Linux does")
+	}
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no terminal to be had:", err)
+	}
+	t.Cleanup(func() { _ = keys.Close() })
+	if err := unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Skip(err)
+	}
+	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Skip(err)
+	}
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = tty.Close() })
+	s := &screen{t: t, tty: tty, keys: keys, text: make(chan string, 64)}
+	go func() {
+		defer close(s.text)
+		b := make([]byte, 4096)
+		for {
+			n, err := keys.Read(b)
+			if err != nil {
+				return
+			}
+			s.text <- string(b[:n])
+		}
+	}()
+	return s
+}
+
+// wait reads until want is on the screen; what comes after it stays for the next.
+func (s *screen) wait(want string) {
+	s.t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		if i := strings.Index(s.seen, want); i >= 0 {
+			s.seen = s.seen[i+len(want):]
+			return
+		}
+		select {
+		case part, ok := <-s.text:
+			if !ok {
+				s.t.Fatalf("the terminal closed before %q; last %q", want, s.seen)
+			}
+			s.seen += part
+		case <-limit:
+			s.t.Fatalf("never shown: %q; the screen has %q", want, s.seen)
+		}
+	}
+}
+
+func (s *screen) typed(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	scriptedServer(t)
+	s := openTerminal(t)
+	root := newRootCmd()
+	root.SetIn(s.tty)
+	root.SetOut(s.tty)
+	root.SetErr(s.tty)
+	root.SetArgs([]string{"run", "scripted-chat"})
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(t.Context()) }()
+	s.wait(">>> ")
+	s.typed("[[say:Hello| there]]\r")
+	s.wait("Hello there")
+	s.wait(">>> ")
+	s.typed("\"\"\"two\r")
+	s.wait("... ")
+	s.typed("lines [[say:and| both]]\"\"\"\r")
+	s.wait("and both")
+	s.wait(">>> ")
+	s.typed("\x1b[A\x1b[A") // up, up
+	s.typed("\x15")         // and away
+	s.typed("/set parameter temperature 0.5\r")
+	s.wait("Set parameter 'temperature' to '0.5'")
+	s.wait(">>> ")
+	s.typed("/set system You are brief.\r")
+	s.wait("Set system message.")
+	s.wait(">>> ")
+	s.typed("/set verbose\r")
+	s.wait("Set 'verbose' mode.")
+	s.wait(">>> ")
+	s.typed("[[say:timed]]\r")
+	s.wait("eval rate:")
+	s.wait(">>> ")
+	s.typed("/show parameters\r")
+	s.wait(`{"temperature":0.5}`)
+	s.wait(">>> ")
+	s.typed("/save kept\r")
+	s.wait("Created new model 'kept'")
+	s.wait(">>> ")
+	s.typed("/load kept\r")
+	s.wait("Loading model 'kept'")
+	s.wait(">>> ")
+	s.typed("/show system\r")
+	s.wait("You are brief.")
+	s.wait(">>> ")
+	s.typed("/clear\r")
+	s.wait("Cleared session context")
+	s.wait(">>> ")
+	s.typed("/?\r")
+	s.wait("Available Commands:")
+	s.wait(">>> ")
+	s.typed("/nonsense\r")
+	s.wait("Unknown command '/nonsense'")
+	s.wait(">>> ")
+	s.typed("half a line\x03") // Ctrl-C at the prompt
+	s.wait("Use Ctrl + d or /bye to exit.")
+	s.wait(">>> ")
+	s.typed("[[delay:200]][[say:one|two|three|four|five|six|seven|eight|nine|ten]]\r")
+	s.wait("onetwo") // the answer, not the echo of what was typed
+	if err := unix.Kill(os.Getpid(), unix.SIGINT); err != nil { // Ctrl-C while it answers
+		t.Fatal(err)
+	}
+	s.wait(">>> ")
+	if strings.Contains(s.seen, "nineten") {
+		t.Error("the answer went on")
+	}
+	s.typed("[[say:still| here]]\r")
+	s.wait("still here")
+	s.wait(">>> ")
+	s.typed("/bye\r")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".axle", "history")); err != nil || !strings.Contains(string(b), "/save kept") {
+		t.Errorf("history: %q, %v", b, err)
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, tt := range []struct {
+		env   map[string]string
+		flags []string
+		check func(server.Env) bool
+		fails string
+	}{
+		{nil, nil, func(e server.Env) bool {
+			return e.Host == "127.0.0.1:11434" && e.KeepAlive == 5*time.Minute && e.MaxQueue == 512 && e.LoadTimeout == 5*time.Minute
+		}, ""},
+		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "OLLAMA_KEEP_ALIVE": "10m"}, nil, func(e server.Env) bool { return e.Host == "0.0.0.0:11434" && e.KeepAlive == 10*time.Minute }, ""},
+		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "AXLE_HOST": "http://box:80/x"}, nil, func(e server.Env) bool { return e.Host == "box:80" }, ""},
+		{map[string]string{"AXLE_HOST": "box"}, []string{"--host", ":9"}, func(e server.Env) bool { return e.Host == ":9" }, ""},
+		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e server.Env) bool { return e.Host == "box:443" }, ""},
+		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e server.Env) bool { return e.Host == "[::1]:5" }, ""},
+		{map[string]string{"OLLAMA_HOST": "box:66000"}, nil, nil, "OLLAMA_HOST"},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e server.Env) bool { return e.KeepAlive == server.Forever }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"}, func(e server.Env) bool { return e.KeepAlive == 0 }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "banana"}, nil, nil, "OLLAMA_KEEP_ALIVE"},
+		{map[string]string{"OLLAMA_NUM_PARALLEL": "4", "OLLAMA_MAX_LOADED_MODELS": "2", "OLLAMA_MAX_QUEUE": "9", "OLLAMA_CONTEXT_LENGTH": "2048", "OLLAMA_ORIGINS": "a, b", "OLLAMA_LOAD_TIMEOUT": "1m", "OLLAMA_DEBUG": "1"}, nil,
+			func(e server.Env) bool {
+				return e.NumParallel == 4 && e.MaxLoaded == 2 && e.MaxQueue == 9 && e.ContextLength == 2048 && len(e.Origins) == 2 && e.LoadTimeout == time.Minute && e.Debug
+			}, ""},
+		{map[string]string{"AXLE_NUM_PARALLEL": "8", "OLLAMA_NUM_PARALLEL": "4"}, []string{"--num-parallel", "2"}, func(e server.Env) bool { return e.NumParallel == 2 }, ""},
+		{map[string]string{"OLLAMA_MAX_QUEUE": "-1"}, nil, nil, "OLLAMA_MAX_QUEUE"},
+		{nil, []string{"--max-queue", "-1"}, nil, "--max-queue"},
+	} {
+		var f serveFlags
+		c := newServeCmd()
+		c.RunE = nil
+		if err := c.ParseFlags(tt.flags); err != nil {
+			t.Fatal(err)
+		}
+		f.host, _ = c.Flags().GetString("host")
+		f.keepAlive, _ = c.Flags().GetString("keep-alive")
+		f.parallel, _ = c.Flags().GetInt("num-parallel")
+		f.maxQueue, _ = c.Flags().GetInt("max-queue")
+		e, err := f.settings(c, func(k string) string { return tt.env[k] })
+		if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+			t.Errorf("%v %v: %v", tt.env, tt.flags, err)
+		}
+		if err == nil && !tt.check(e) {
+			t.Errorf("%v %v: %+v", tt.env, tt.flags, e)
+		}
+	}
+}
