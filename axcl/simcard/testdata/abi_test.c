@@ -1218,6 +1218,25 @@ static void case_state(void) {
 	}
 }
 
+// Addresses come back, late: more is allocated in turn than there are.
+static void case_wrap(void) {
+	uint8_t b = 0;
+	int32_t id = card("hazards=-poison");
+	uint8_t *first = dmalloc(64), *last = NULL;
+	OK(axclrtMemset(first, 5, 64));
+	for (int i = 0; i < 80; i++) {
+		uint8_t *q = dmalloc((size_t)1 << 30);
+		CHECK(q != last);
+		OK(axclrtMemset(q + (1 << 30) - 1, 1, 1));
+		OK(axclrtFree(q));
+		last = q;
+	}
+	OK(axclrtMemcpy(&b, first + 63, 1, 2));
+	CHECK(b == 5);
+	OK(axclrtFree(first));
+	down(id);
+}
+
 // ---- options
 
 static void case_options(void) {
@@ -1261,21 +1280,6 @@ static void case_options(void) {
 	CHECK(axsim_clock_ns() - t == 1007000000);
 	OK(axclrtFree(p));
 	down(id);
-	// addresses come back, late: more is allocated in turn than there are
-	id = card("hazards=-poison");
-	uint8_t *first = dmalloc(64), *last = NULL;
-	OK(axclrtMemset(first, 5, 64));
-	for (int i = 0; i < 80; i++) {
-		uint8_t *q = dmalloc((size_t)1 << 30);
-		CHECK(q != last);
-		OK(axclrtMemset(q + (1 << 30) - 1, 1, 1));
-		OK(axclrtFree(q));
-		last = q;
-	}
-	OK(axclrtMemcpy(&b, first + 63, 1, 2));
-	CHECK(b == 5);
-	OK(axclrtFree(first));
-	down(id);
 	setenv("AXSIM_ROOT", dir, 1);
 	OK(axsim_reset());
 	id = up();
@@ -1304,7 +1308,7 @@ int main(int argc, char **argv) {
 	        {"life", case_life},     {"devices", case_devices}, {"contexts", case_contexts}, {"memory", case_memory}, {"segv", case_segv},
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
-	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"options", case_options},
+	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"options", case_options}, {"wrap", case_wrap},
 	};
 	if (argc != 3) return 2;
 	dir = argv[2];
