@@ -48,8 +48,17 @@ func (r Report) Compare(o Report) (differ int, lowest float64) {
 // The passes cross chunk and group borders, carry rows of three sequences together, share a prefix, and use cells out of order, so that
 // masks skip cells. o's Context, Chunk and History are set by the test.
 func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (Report, error) {
+	a, ok := Find(arch)
+	if !ok {
+		return Report{}, fmt.Errorf("axmodeltest: no architecture %q", arch)
+	}
+	return AgainstArch(d, dir, a, seed, o)
+}
+
+// AgainstArch is Against for any architecture. A sliding window shorter than the text, 43 rows, needs a card that has local layers.
+func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (Report, error) {
 	var rep Report
-	c, err := RandomCheckpoint(dir, arch, seed)
+	c, err := WriteCheckpoint(dir, a, seed)
 	if err != nil {
 		return rep, err
 	}
@@ -60,7 +69,13 @@ func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (R
 		return rep, err
 	}
 	layers, head := axmodel.Files(r.Dir, o.Name, o.Chunk, r.Layers)
-	m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: layers, Head: head})
+	spec := axcl.LoadSpec{Layers: layers, Head: head}
+	for l := range a.Layers {
+		if a.Window > 0 {
+			spec.Local = append(spec.Local, (l+1)%a.Pattern != 0)
+		}
+	}
+	m, err := d.Load(context.Background(), spec)
 	if err != nil {
 		return rep, err
 	}
@@ -177,15 +192,25 @@ func (w *walk) pass(first int, cells []uint32) error {
 	s, n := w.shape, len(w.rows)-first
 	cw, rw := axcl.Words(s.Cells), axcl.Words(n)
 	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Cell: cells, SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), Logits: make([]uint16, n*s.Out), Argmax: make([]int32, n)}
+	if s.Local {
+		p.LocalCells, p.LocalRows = make([]uint64, n*cw), make([]uint64, n*rw)
+	}
 	for i := range n {
 		row := w.rows[first+i]
 		w.c.Embed(p.Hidden[i*s.Hidden:(i+1)*s.Hidden], row.Token)
 		p.Pos = append(p.Pos, uint32(row.Pos))
 		for _, e := range row.See {
+			near := s.Local && w.rows[e].Pos > row.Pos-w.c.Window
 			if e >= first {
-				p.SeeRows[i*rw+(e-first)/64] |= 1 << ((e - first) % 64)
+				at, bit := i*rw+(e-first)/64, uint64(1)<<((e-first)%64)
+				if p.SeeRows[at] |= bit; near {
+					p.LocalRows[at] |= bit
+				}
 			} else {
-				p.SeeCells[i*cw+int(w.cell[e]/64)] |= 1 << (w.cell[e] % 64)
+				at, bit := i*cw+int(w.cell[e]/64), uint64(1)<<(w.cell[e]%64)
+				if p.SeeCells[at] |= bit; near {
+					p.LocalCells[at] |= bit
+				}
 			}
 		}
 		p.Want = append(p.Want, i)

@@ -39,9 +39,7 @@ type Options struct {
 	From string // a folder with config.json and *.safetensors
 	Out  string // the package's folder; it must not exist, or be empty
 
-	// Context is the decode group's cache rows; 0 means 2047, or the sliding window where that is shorter: a pass has one mask for all
-	// layers, so what lies past the window cannot be hidden from local layers alone.
-	Context   int
+	Context   int    // the decode group's cache rows; 0 means 2047
 	Chunk     int    // rows of the prefill groups; 0 means 128, 1 means no prefill group
 	History   []int  // cells of the prefill groups; nil means those of 0, 256, 512, 1024, 1536, 2048 that are below Context
 	Quant     string // "bf16" (the default) or "int8", for matrices; norms and biases stay float32
@@ -129,20 +127,11 @@ type file struct {
 
 // settle fills in defaults and checks the options.
 func (j *job) settle() error {
-	a, given := j.a, j.Context
-	if j.Context == 0 {
-		j.Context = 2047
-		if w := a.window(); w > 0 && w < j.Context {
-			j.Context = w
-			j.notes = append(j.notes, fmt.Sprintf("context %d: the model's sliding window, past which local layers would have to see less than the others", w))
-		}
+	a := j.a
+	if a.context > 0 && j.Context > a.context {
+		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the %d positions the model was made for", j.Context, a.context))
 	}
-	if w := a.window(); w > 0 && j.Context > w {
-		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the sliding window of %d: beyond it local layers see more than they were trained to", j.Context, w))
-	}
-	if a.context > 0 && given > a.context {
-		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the %d positions the model was made for", given, a.context))
-	}
+	def(&j.Context, 2047)
 	def(&j.Chunk, 128)
 	def(&j.Quant, "bf16")
 	def(&j.Tool, "axle compile")

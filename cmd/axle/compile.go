@@ -32,9 +32,7 @@ run it.`,
 			if o.From == "" || o.Out == "" {
 				return usageError("compile needs --from and --out; see 'axle compile --help'")
 			}
-			if !cmd.Flags().Changed("context") {
-				o.Context = 0
-			} else if o.Context == 0 {
+			if o.Context == 0 {
 				return usageError("--context must be at least 1")
 			}
 			if o.Chunk == 0 {
@@ -74,7 +72,7 @@ run it.`,
 	f := cmd.Flags()
 	f.StringVar(&o.From, "from", "", "the checkpoint's folder")
 	f.StringVar(&o.Out, "out", "", "the package's folder; must not exist, or be empty")
-	f.IntVar(&o.Context, "context", 2047, "cache rows; a model with a shorter sliding window gets that, unless you say")
+	f.IntVar(&o.Context, "context", 2047, "cache rows")
 	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
 	f.StringVar(&history, "history", "0,256,512,1024,1536,2048", "cache rows that the prefill groups see; by default those below the context")
 	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16 or int8")
