@@ -171,11 +171,16 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 	}
 	c := m.c
 	layers := int(c.layers)
+	local := m.shape.Local
 	m.shape = l.Shape()
-	m.shape.Layers = layers
+	m.shape.Layers, m.shape.Local = layers, local
 	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(len(l.Groups)), C.uint32_t(l.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
 	c.rows = C.uint32_t(m.shape.MaxRows())
-	c.group = array[C.axn_group](m, len(l.Groups))
+	c.masks = c.groups
+	if local {
+		c.masks *= 2
+	}
+	c.group = array[C.axn_group](m, int(c.masks))
 	c.io = array[C.axn_io](m, layers*len(l.Groups))
 	buffers := unsafe.Slice(array[C.ax_buffer](m, layers*len(l.Groups)*8), layers*len(l.Groups)*8)
 	for i := range layers * len(l.Groups) {
@@ -189,6 +194,11 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 		g.k_out, g.v_out, g.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
 		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
 		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
+		if local {
+			near := &unsafe.Slice(c.group, c.masks)[len(l.Groups)+i]
+			near.rows, near.cells = g.rows, g.cells
+			near.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
+		}
 		c.kv_rows = max(c.kv_rows, C.uint32_t(max(lg.Cache, lg.Cells)))
 	}
 	return nil

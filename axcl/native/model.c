@@ -58,7 +58,7 @@ static size_t carve(axn_model *m, uint8_t *at) {
     PART(m->hidden_host, (size_t)m->rows * m->hidden * 2);
     PART(m->indices_host, (size_t)m->rows * m->pos * 4);
     PART(m->probe_host, (size_t)m->kv * 14 * 2);
-    for (uint32_t g = 0; g < m->groups; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    for (uint32_t g = 0; g < m->masks; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     if (m->head) {
         PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
         PART(m->argmax_host, (size_t)AXN_SLOTS * 4);
@@ -92,7 +92,7 @@ static int bind_layer(axn_model *m, uint32_t l) {
         struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
             {g->input, &m->turn[l % 2], hidden},
             {g->indices, &m->indices, (size_t)g->rows * m->pos * 4},
-            {g->mask, &g->mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
+            {g->mask, &m->group[m->local && m->local[l] ? m->groups + i : i].mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
             {g->k, &m->k[l], g->k_bytes},
             {g->v, &m->v[l], g->k_bytes},
             {g->k_out, g->rows > 1 ? &m->k_new[l] : &m->k_out, kv}, // as keep_layer takes them
@@ -141,12 +141,12 @@ int axn_bind(axn_model *m) {
     if (!rc) rc = p->alloc(c, &m->indices, (size_t)m->rows * m->pos * 4);
     if (!rc) rc = p->alloc(c, &m->k_out, (size_t)m->kv * 2);
     if (!rc) rc = p->alloc(c, &m->v_out, (size_t)m->kv * 2);
-    for (uint32_t g = 0; !rc && g < m->groups; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    for (uint32_t g = 0; !rc && g < m->masks; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     m->pinned_size = axn_host_need(m);
     if (!rc) rc = p->host_alloc(c, &m->pinned, m->pinned_size);
     if (rc) return rc;
     carve(m, m->pinned);
-    for (uint32_t g = 0; g < m->groups; g++) {
+    for (uint32_t g = 0; g < m->masks; g++) {
         blank_mask(&m->group[g]);
         m->group[g].bound = AXN_UNBOUND;
         m->group[g].stale = true;
@@ -213,7 +213,9 @@ int axn_probe(axn_model *m) {
     size_t row = (size_t)m->kv * 2;
     for (uint32_t i = 0; i < m->hidden; i++) m->hidden_host[i] = (uint16_t)(0x3f00 + (i * 37) % 128 + (i % 3 ? 0 : 0x8000));
     if ((rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)m->hidden * 2))) return rc;
+    if (m->local && m->local[0]) g += m->groups; // the mask that layer 0 is bound to; the rest is the same
     if ((rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size))) return rc;
+    g = &m->group[group];
     if ((rc = run_layer0(m, group))) return rc;
     if ((rc = p->down(c, m->probe_host, &m->k_out, 0, row))) return rc;
     if ((rc = p->down(c, m->probe_host + m->kv, &m->v_out, 0, row))) return rc;
@@ -252,7 +254,7 @@ int axn_close(axn_model *m) {
     c->layer = AXN_NO_LAYER;
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));
-    for (uint32_t g = 0; g < m->groups; g++) axn_also(&rc, p->free(c, &m->group[g].mask_dev));
+    for (uint32_t g = 0; g < m->masks; g++) axn_also(&rc, p->free(c, &m->group[g].mask_dev));
     axn_also(&rc, p->host_free(c, &m->pinned));
     return rc;
 }

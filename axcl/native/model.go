@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -56,6 +57,9 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if err := d.ready(); err != nil {
 		return nil, err
 	}
+	if spec.Local != nil && len(spec.Local) != len(spec.Layers) {
+		return nil, fmt.Errorf("axcl: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(spec.Layers), len(spec.Local))
+	}
 	f, err := readFiles(spec)
 	if err != nil {
 		return nil, err
@@ -68,6 +72,10 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.layer = array[C.axn_module](m, len(spec.Layers))
 	c.k = array[C.axn_mem](m, len(spec.Layers))
 	c.v = array[C.axn_mem](m, len(spec.Layers))
+	if slices.Contains(spec.Local, true) {
+		m.shape.Local, c.local = true, array[C.bool](m, len(spec.Layers))
+		copy(unsafe.Slice((*bool)(c.local), len(spec.Layers)), spec.Local)
+	}
 	c.k_new = array[C.axn_mem](m, len(spec.Layers))
 	c.v_new = array[C.axn_mem](m, len(spec.Layers))
 	c.head_argmax = -1
@@ -80,6 +88,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 			return
 		}
 		err = d.noteMemory(worse(err, m.abandon()), free)
+		d.giveUp(err)
 	}()
 	if free, err = d.freeMemory(); err != nil {
 		return nil, err
@@ -209,7 +218,7 @@ func (m *model) buffers() int64 {
 		add(unsafe.Slice(c.k_new, c.layers)[i])
 		add(unsafe.Slice(c.v_new, c.layers)[i])
 	}
-	for _, g := range unsafe.Slice(c.group, c.groups) {
+	for _, g := range unsafe.Slice(c.group, c.masks) {
 		add(g.mask_dev)
 	}
 	for _, b := range []C.axn_mem{c.turn[0], c.turn[1], c.indices, c.k_out, c.v_out, c.head_in, c.logits, c.argmax} {
@@ -261,9 +270,14 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		return err
 	}
 	rows := p.Rows()
+	localCells, localRows := p.LocalCells, p.LocalRows
+	if localCells == nil {
+		localCells, localRows = p.SeeCells, p.SeeRows
+	}
 	rc := C.axn_run(m.c, C.uint32_t(m.shape.GroupFor(rows, p.Reach(m.shape))), C.uint32_t(rows),
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
+		(*C.uint64_t)(unsafe.SliceData(localCells)), (*C.uint64_t)(unsafe.SliceData(localRows)),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
 		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)), C.bool(vendor))
 	if rc != C.AXN_OK {
@@ -283,6 +297,13 @@ func (d *device) settle(err error, ms C.int32_t) error {
 		return err
 	}
 	return worse(err, d.wrap(C.axn_drain(d.c, ms), ""))
+}
+
+// giveUp abandons a card that the error says is lost: of a load out of step it is told only after everything was unloaded.
+func (d *device) giveUp(err error) {
+	if axcl.Fatal(err) && d.lost == nil {
+		d.lost, d.c.lost = err, true
+	}
 }
 
 // worse adds to an error what went wrong in clearing up after it, where that cost the card.

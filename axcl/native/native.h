@@ -146,6 +146,8 @@ typedef struct {
     axn_group *group;
     axn_io *io, head_io[2]; // io: layers × groups; head_io: reads the last hidden buffer, or a row of its own
     axn_mem *k, *v;
+    uint32_t masks; // groups, or twice as many: local layers' masks are those of group[groups + g], of which nothing else is used
+    bool *local;    // which layers are local; NULL: none
     axn_mem *k_new, *v_new; // a layer's new rows in a wide pass, until they are copied to their cells
     axn_mem turn[2], indices, k_out, v_out, head_in, logits, argmax;
 
@@ -210,7 +212,8 @@ int axn_close(axn_model *);
 
 // pass.c
 int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
-    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor);
+    const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
+    uint16_t *hidden_out, bool vendor);
 int axn_drain(axn_card *, int32_t ms);
 
 // net.c

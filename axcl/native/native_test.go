@@ -427,6 +427,41 @@ func TestHang(t *testing.T) {
 	})
 }
 
+// TestLoadFails: a layer that fails to load is named with its file and code, everything of its model is unloaded, other models go on; where
+// the card is out of step it is lost, but only after that.
+func TestLoadFails(t *testing.T) {
+	for _, tt := range []struct {
+		code  uint32
+		fatal bool
+	}{{0x80300701, false}, {0x80300707, false}, {0x80300709, true}} {
+		onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
+			if k == Engine {
+				t.Skip("its codes are not the vendor's AXCL scheme")
+			}
+			d := open(t, k)
+			first, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, spec := sim.Live(), write(t, axcltest.DefaultTiny())
+			configure(t, sim, fmt.Sprintf("fault=LoadFromFile:1:0x%08x", tt.code))
+			_, err = d.Load(context.Background(), spec)
+			configure(t, sim, "")
+			var e *axcl.Error
+			if !errors.As(err, &e) || e.Op != "axclrtEngineLoadFromFile" || e.Layer != 1 || e.Code != tt.code || e.Path != spec.Layers[1] || axcl.Fatal(err) != tt.fatal {
+				t.Fatalf("%v", err)
+			}
+			if after := sim.Live(); after != before {
+				t.Errorf("alive before %+v, after %+v", before, after)
+			}
+			if err := first.Run(rowPass(first.Shape(), 2)); tt.fatal != errors.Is(err, axcl.ErrLost) || !tt.fatal && err != nil {
+				t.Errorf("the other model: %v", err)
+			}
+			closeAll(t, d)
+		})
+	}
+}
+
 // TestRetry: after a pass that failed anywhere, but not for good, the same pass gives what it should: no state of the failed one is kept.
 func TestRetry(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {

@@ -45,6 +45,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 			return
 		}
 		err = d.noteMemory(worse(err, n.Close()), free)
+		d.giveUp(err)
 	}()
 	if free, err = d.freeMemory(); err != nil {
 		return nil, err

@@ -75,6 +75,16 @@ static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hid
     return rc;
 }
 
+// What local layers see: a mask of its own.
+static int upload_local(axn_model *m, uint32_t group, uint32_t rows, const uint64_t *cells, uint32_t cell_words, const uint64_t *see_rows) {
+    if (m->masks == m->groups) return AXN_OK;
+    axn_group *g = &m->group[m->groups + group];
+    span s = stage_mask(g, rows, cells, cell_words, see_rows);
+    if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
+    g->stale = true;
+    return s.to > s.from ? m->card->lib->provider->up(m->card, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2) : AXN_OK;
+}
+
 typedef int copier(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
 
 // Copies a layer's new rows to their cells. Runs of rows that go to consecutive cells are one copy of K and one of V.
@@ -205,7 +215,8 @@ static int wait(axn_model *m) {
 }
 
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
-    const uint64_t *see_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor) {
+    const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
+    uint16_t *hidden_out, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);
@@ -215,6 +226,7 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
 
     int64_t t0 = now();
     rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
+    if (!rc) rc = upload_local(m, group, rows, local_cells, cell_words, local_rows);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
     if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell) : run_layers(m, group, rows, cell);
@@ -235,7 +247,7 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
         m->time.download += now() - t3;
         first = false;
     }
-    if (!rc) g->stale = false;
+    if (!rc) g->stale = m->group[m->masks - m->groups + group].stale = false;
     m->time.calls = c->calls - calls;
     return rc;
 }

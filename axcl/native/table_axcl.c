@@ -74,12 +74,16 @@ static int inform(axn_card *c, int32_t device, axn_info *i) {
     return CALL(c, axclrtGetDeviceProperties, device, &i->props);
 }
 
+// A load whose reply cannot be read (encode, decode, unexpected) puts the card out of step, but what was loaded before can still be
+// unloaded, and must be: the card keeps its memory otherwise. So the card is lost only once Go has closed the model.
 static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
     (void)data, (void)size; // from a file always: LoadFromMem hangs on some versions
-    int rc = CALL(c, axclrtEngineLoadFromFile, path, &m->id);
-    if (rc) return rc;
+    int32_t code = c->lib->axcl.axclrtEngineLoadFromFile(path, &m->id);
+    c->calls++;
+    if (code) return axn_fail(c, AXN_CALL, "axclrtEngineLoadFromFile", code, (code & 0xff) >= 0x08 && (code & 0xff) <= 0x0a);
     m->loaded = true;
-    if ((rc = CALL(c, axclrtEngineCreateContext, m->id, &m->context_id))) return rc;
+    int rc = CALL(c, axclrtEngineCreateContext, m->id, &m->context_id);
+    if (rc) return rc;
     if ((rc = CALL(c, axclrtEngineGetIOInfo, m->id, &m->info))) return rc;
     int32_t groups;
     if ((rc = CALL(c, axclrtEngineGetShapeGroupsCount, m->info, &groups))) return rc;
