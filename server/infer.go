@@ -68,6 +68,8 @@ func (s *Server) numCtx(m ollama.Model, opts map[string]any) int {
 // guarded runs an answer and turns a panic in it into an error of the answer: never a stream that ends as if all were well.
 func guarded[R any](s *Server, c *gin.Context, enc encoder[R], f func(*reply) error) {
 	r := s.reply(c)
+	s.active.Add(1)
+	defer s.active.Add(-1)
 	err := func() (err error) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -75,6 +77,9 @@ func guarded[R any](s *Server, c *gin.Context, enc encoder[R], f func(*reply) er
 				err = &httpError{http.StatusInternalServerError, "an error was encountered while running the model: internal error"}
 			}
 		}()
+		if s.draining.Load() {
+			return engine.ErrDraining
+		}
 		return f(r)
 	}()
 	if err == nil {

@@ -129,7 +129,11 @@ func (s *Server) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 func (e *Entry) modelfile(system string, params map[string]any) string {
 	var f parser.Modelfile
 	add := func(name, args string) { f.Commands = append(f.Commands, parser.Command{Name: name, Args: args}) }
-	add("model", cmp.Or(e.Place, e.Name.String()))
+	from := e.Name.String()
+	if e.Model != nil && e.Model.Folder != "" {
+		from = e.Model.Folder
+	}
+	add("model", from)
 	if e.Template != "" {
 		add("template", e.Template)
 	}

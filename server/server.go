@@ -51,6 +51,7 @@ type Server struct {
 	started time.Time
 
 	draining atomic.Bool
+	active   atomic.Int64 // answers that run
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 }
@@ -97,7 +98,7 @@ const (
 	maxConns       = 1024
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
-	lostCheckEvery = 250 * time.Millisecond
+	lostCheckEvery = 100 * time.Millisecond
 )
 
 // Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
@@ -126,21 +127,19 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, gra
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
+			// New answers are refused, /health says so, and those that run get their time.
 			s.draining.Store(true)
-			end, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
-			defer stop()
-			err := srv.Shutdown(end)
-			if err != nil {
-				cancel(errDrained) // what still runs ends with an error
-				last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-				defer stop()
-				err = srv.Shutdown(last)
+			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
+				<-tick.C
 			}
-			if err != nil {
+			cancel(errDrained) // what still runs ends with an error
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer stop()
+			if srv.Shutdown(last) != nil {
 				_ = srv.Close()
 			}
 			<-failed
-			return nil
+			return s.Lost()
 		case <-tick.C:
 			if err := s.Lost(); err != nil {
 				// The streams have ended or end now with the engine's error; give their last lines a moment.

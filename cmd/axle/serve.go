@@ -210,9 +210,9 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 // hello says how to talk to the server.
 func hello(w io.Writer, r *rig, url string) {
 	if line, err := r.hello(); err == nil {
-		fmt.Fprintf(w, "\naxle runs on %s.\n", line)
+		fmt.Fprintf(w, "\nDevice: %s.\n", line)
 	} else {
-		fmt.Fprintf(w, "\naxle found no device to run on: %v\n", err)
+		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
 	}
 	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d '{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   bin/axle run pocket\n\n", url, url)
 }
