@@ -37,6 +37,14 @@ func hardStrings(t testing.TB) (list []string) {
 	return list
 }
 
+// fewer returns a part of list under the race detector.
+func fewer(list []string) []string {
+	if raceOn {
+		return list[:len(list)/10]
+	}
+	return list
+}
+
 // hashIDs is the goldens' hash of a list of ids.
 func hashIDs[T int32 | byte](ids []T) string {
 	var b []byte

@@ -83,8 +83,8 @@ func TestNobodyForges(t *testing.T) {
 	subjects = append(subjects, subject{"go", g, tokens["qwen"]})
 
 	rounds := 60
-	if testing.Short() {
-		rounds = 10
+	if testing.Short() || raceOn {
+		rounds = 5
 	}
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {

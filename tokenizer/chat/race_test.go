@@ -1,0 +1,6 @@
+//go:build race
+
+package chat
+
+// raceOn: the detector slows tests tenfold, and those that compare a great deal in one goroutine have nothing for it to find.
+const raceOn = true
