@@ -47,7 +47,7 @@ func docLines(t *testing.T) (out []docLine) {
 			line = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(line), "$ "), "sudo ")
 			for _, prefix := range []string{"axle ", "bin/axle "} {
 				if rest, ok := strings.CutPrefix(line, prefix); ok && !strings.ContainsAny(rest, "|<>") {
-					out = append(out, docLine{filepath.Base(name) + ":" + strconv.Itoa(i+1), words(t, rest), block == "sh run"})
+					out = append(out, docLine{filepath.Base(name) + ":" + strconv.Itoa(i+1), shellWords(t, rest), block == "sh run"})
 				}
 			}
 		}
@@ -58,8 +58,8 @@ func docLines(t *testing.T) (out []docLine) {
 	return out
 }
 
-// words splits a line as a shell would, as far as documents go: spaces, and quotes.
-func words(t *testing.T, line string) (out []string) {
+// shellWords splits a line as a shell would, as far as documents go: spaces, and quotes.
+func shellWords(t *testing.T, line string) (out []string) {
 	t.Helper()
 	var w strings.Builder
 	quote, any := rune(0), false
