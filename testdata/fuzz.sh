@@ -10,7 +10,7 @@ if [ $# -gt 0 ]; then
 fi
 one() {
 	log=$(mktemp)
-	if GOMEMLIMIT=2GiB go test -tags nomsgpack -run '^$' -fuzz "^$2\$" -fuzztime "$time" -parallel 1 "$1" >"$log" 2>&1; then
+	if GOMEMLIMIT=2GiB go test -tags nomsgpack -run '^$' -fuzz "^$2\$" -fuzztime "$time" -parallel 1 -fuzzminimizetime 1x "$1" >"$log" 2>&1; then
 		echo "ok    $2 ($(grep -oE 'execs: [0-9]+' "$log" | tail -1))"
 	else
 		echo "FAIL  $2"
