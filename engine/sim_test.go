@@ -102,3 +102,9 @@ func TestCardMemory(t *testing.T) {
 		return open
 	})
 }
+
+// TestWindowNative is TestWindow through the vendor's ABI.
+func TestWindowNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=default")
+	testWindow(t, open)
+}

@@ -65,20 +65,26 @@ func TestWindow(t *testing.T) {
 
 func testWindow(t *testing.T, open func() (axcl.Device, string, error)) {
 	ck, dir := windowed(t)
-	_, b := load(t, dir, open, OpenOptions{CardOptions: still})
-	if !b.m.shape.Local || b.m.window != 12 {
-		t.Fatalf("local %v, window %d", b.m.shape.Local, b.m.window)
-	}
-	if wrong, all := againstOracle(t, ck, b); wrong > 0 {
-		t.Errorf("%d of %d tokens are not the oracle's", wrong, all)
-	}
-	b.m.window = 95
-	if wrong, all := againstOracle(t, ck, b); wrong == 0 {
-		t.Errorf("all %d tokens are right without the window too: the test shows nothing", all)
-	}
-	clean(t, b)
-	_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
-	jobs, want := edits(41, 60, axmodeltest.Vocab, 95, truthOn(t, alone))
+	t.Run("oracle", func(t *testing.T) {
+		_, b := load(t, dir, open, OpenOptions{CardOptions: still})
+		if !b.m.shape.Local || b.m.window != 12 {
+			t.Fatalf("local %v, window %d", b.m.shape.Local, b.m.window)
+		}
+		if wrong, all := againstOracle(t, ck, b); wrong > 0 {
+			t.Errorf("%d of %d tokens are not the oracle's", wrong, all)
+		}
+		b.m.window = 95
+		if wrong, all := againstOracle(t, ck, b); wrong == 0 {
+			t.Errorf("all %d tokens are right without the window too: the test shows nothing", all)
+		}
+		clean(t, b)
+	})
+	var jobs []Job
+	var want [][]int32
+	t.Run("alone", func(t *testing.T) {
+		_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
+		jobs, want = edits(41, 60, axmodeltest.Vocab, 95, truthOn(t, alone))
+	})
 	for name, w := range ways(jobs) {
 		t.Run(name, func(t *testing.T) {
 			_, b := load(t, dir, open, w.o)

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/axle-llm/axle/engine"
+)
+
+type chromeEvent struct {
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	At    float64        `json:"ts"`
+	For   float64        `json:"dur,omitempty"`
+	Pid   int            `json:"pid"`
+	Tid   int            `json:"tid"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their stages and each client's request on lines
+// of their own. split is the Rig's, or nil.
+func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) error {
+	if split == nil {
+		split = func(p *engine.PassTrace) Parts { return Split(p, true) }
+	}
+	var events []chromeEvent
+	for pid, r := range runs {
+		name := func(what string, tid int, text string) {
+			events = append(events, chromeEvent{Name: what, Phase: "M", Pid: pid, Tid: tid, Args: map[string]any{"name": text}})
+		}
+		name("process_name", 0, r.Load.String())
+		name("thread_name", 1, "passes")
+		name("thread_name", 2, "stages")
+		span := func(tid int, name string, from, took time.Duration, args map[string]any) {
+			if took > 0 {
+				events = append(events, chromeEvent{name, "X", us(from), us(took), pid, tid, args})
+			}
+		}
+		for i := range r.Passes {
+			p := &r.Passes[i]
+			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "calls": p.Timing.Calls, "requests": parts(p)})
+			s, at := split(p), p.Start
+			for _, st := range []struct {
+				name string
+				d    time.Duration
+			}{{"plan", p.Plan + p.Build - p.Embed}, {"embed", p.Embed}, {"upload", s.Upload}, {"layers", s.Layers}, {"head", s.Head}, {"download", s.Down}, {"sample", p.Sample - p.Detokenize}, {"detokenize", p.Detokenize}} {
+				span(2, st.name, at, st.d, nil)
+				at += st.d
+			}
+		}
+		for _, q := range r.Requests {
+			tid := 10 + q.Client
+			name("thread_name", tid, fmt.Sprintf("client %d", q.Client))
+			span(tid, "first token", q.Begin, q.First-q.Begin, map[string]any{"prompt": q.Prompt})
+			span(tid, "answer", q.First, q.End-q.First, map[string]any{"tokens": q.Tokens})
+		}
+	}
+	return json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ms", "traceEvents": events})
+}
+
+func parts(p *engine.PassTrace) []map[string]any {
+	out := make([]map[string]any, len(p.Parts))
+	for i, h := range p.Parts {
+		out[i] = map[string]any{"request": h.Seq, "from": h.From, "rows": h.Rows, "guesses": h.Drafts, "want": h.Want}
+	}
+	return out
+}
+
+func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -1,0 +1,233 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Loop is a token made in another way than in one pass, beside the one pass, on the same card and cache.
+type Loop struct {
+	Name  string  `json:"loop"`
+	Token Sample  `json:"ms_per_token"`
+	Rate  float64 `json:"tps"`
+	Calls float64 `json:"calls_per_token"`                 // of the vendor's functions where the card counts them, else executes
+	Cross float64 `json:"link_copies_per_token,omitempty"` // copies over the link, where the card counts them
+	Busy  float64 `json:"npu_percent,omitempty"`           // where the card counts it
+	Bytes int64   `json:"link_bytes_per_token,omitempty"`  // what the loop itself sends and fetches
+	Runs  int     `json:"device_calls_per_token"`          // how often the program enters the device
+}
+
+// Counters read what a simulated card counts; nil functions are not asked.
+type Counters struct {
+	Clock func() time.Duration
+	NPU   func() time.Duration
+	Calls func() uint64
+	Cross func() uint64
+}
+
+// vendorLoop is axcl.LoopRunner.
+type vendorLoop interface{ RunVendorLoop(*axcl.Pass) error }
+
+// Loops measures one pass a token and the named loop beside it, interleaved. It opens models itself; dev belongs to the calling goroutine.
+//
+// "naive" runs each layer as a model of its own through calls by tensor name: cache, hidden row, mask and position go up and the new rows
+// come back for every layer. "vendor" is the loop of the vendor's programs: the cache stays on the card, but each layer's position and mask
+// are sent, each execute is waited for, and copies bring K, V and the hidden state where they belong.
+// Errors: an unknown loop, a card that has no such loop, what loading and running give.
+func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string, tokens, repeats int, k Counters) (one, other Loop, err error) {
+	spec.NoInPlace = false
+	m, err := dev.Load(ctx, spec)
+	if err != nil {
+		return one, other, err
+	}
+	defer m.Close()
+	p, err := row(m.Shape())
+	if err != nil {
+		return one, other, err
+	}
+	one = Loop{Name: "one pass", Runs: 1}
+	ways := []way{{&one, func() error { return m.Run(p) }}}
+	switch name {
+	case "vendor":
+		spec.NoInPlace = true
+		v, err := dev.Load(ctx, spec)
+		if err != nil {
+			return one, other, err
+		}
+		defer v.Close()
+		loop, ok := v.(vendorLoop)
+		if !ok {
+			return one, other, fmt.Errorf("bench: this device has no vendor's loop: it is for cards behind the vendor's library, or the simulated one (--device axcl)")
+		}
+		other = Loop{Name: name, Runs: len(spec.Layers) + 1}
+		ways = append(ways, way{&other, func() error { return loop.RunVendorLoop(p) }})
+	case "naive":
+		n, err := openNaive(dev, spec)
+		if err != nil {
+			return one, other, err
+		}
+		defer n.close()
+		other = Loop{Name: name, Runs: len(n.nets), Bytes: n.bytes()}
+		ways = append(ways, way{&other, n.run})
+	default:
+		return one, other, fmt.Errorf("bench: unknown loop %q: use naive or vendor", name)
+	}
+	values := make([][]float64, len(ways))
+	for r := range repeats + 1 { // the first is a warm-up
+		for i, w := range ways {
+			if err := ctx.Err(); err != nil {
+				return one, other, err
+			}
+			if err := w.measure(tokens, k); err != nil {
+				return one, other, err
+			}
+			if r > 0 {
+				values[i] = append(values[i], w.loop.Token.Median)
+			}
+		}
+	}
+	for i, w := range ways {
+		w.loop.Token = NewSample(values[i])
+		w.loop.Rate = 1e3 / w.loop.Token.Median
+		if w.loop.Calls == 0 {
+			w.loop.Calls = float64(w.loop.Runs)
+		}
+	}
+	return one, other, nil
+}
+
+type way struct {
+	loop *Loop
+	run  func() error
+}
+
+func (w way) measure(tokens int, k Counters) error {
+	count := func(f func() uint64) float64 {
+		if f == nil {
+			return 0
+		}
+		return float64(f())
+	}
+	npu := func() time.Duration {
+		if k.NPU == nil {
+			return 0
+		}
+		return k.NPU()
+	}
+	at, busy, calls, cross := k.Clock(), npu(), count(k.Calls), count(k.Cross)
+	for range tokens {
+		if err := w.run(); err != nil {
+			return err
+		}
+	}
+	took := k.Clock() - at
+	n := float64(tokens)
+	w.loop.Token.Median = ms(took) / n
+	w.loop.Calls, w.loop.Cross = (count(k.Calls)-calls)/n, (count(k.Cross)-cross)/n
+	w.loop.Busy = percent(npu()-busy, took)
+	return nil
+}
+
+// row is a pass of one row that sees half the cache.
+func row(s axcl.Shape) (*axcl.Pass, error) {
+	past := s.Cells / 2
+	p := &axcl.Pass{Hidden: make([]uint16, s.Hidden), Pos: make([]uint32, max(s.Pos, 1)), Cell: []uint32{uint32(past)},
+		SeeCells: make([]uint64, axcl.Words(s.Cells)), SeeRows: make([]uint64, 1), Want: []int{0}, Logits: make([]uint16, s.Out)}
+	for i := range p.Hidden {
+		p.Hidden[i] = 0x3f80
+	}
+	for c := range past {
+		p.SeeCells[c/64] |= 1 << (c % 64)
+	}
+	if s.Out == 0 {
+		return nil, fmt.Errorf("bench: a model without a head makes no tokens")
+	}
+	return p, p.Check(s)
+}
+
+// naive is a model as so many models of one layer.
+type naive struct {
+	nets  []axcl.Net
+	group []int
+	in    []map[string][]byte
+	out   []map[string][]byte
+}
+
+func openNaive(dev axcl.Device, spec axcl.LoadSpec) (_ *naive, err error) {
+	n := &naive{}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	for _, path := range append(append([]string(nil), spec.Layers...), spec.Head) {
+		net, err := dev.LoadNet(path)
+		if err != nil {
+			return nil, err
+		}
+		n.nets = append(n.nets, net)
+		// The decode group is the one with the smallest hidden row.
+		best, size := 0, 0
+		for g := range net.Groups() {
+			for _, t := range net.Inputs(g) {
+				if bare(t.Name) == "input" && (size == 0 || t.Size < size) {
+					best, size = g, t.Size
+				}
+			}
+		}
+		in, out := map[string][]byte{}, map[string][]byte{}
+		for _, t := range net.Inputs(best) {
+			in[t.Name] = make([]byte, t.Size)
+		}
+		for _, t := range net.Outputs(best) {
+			out[t.Name] = make([]byte, t.Size)
+		}
+		n.group, n.in, n.out = append(n.group, best), append(n.in, in), append(n.out, out)
+	}
+	return n, nil
+}
+
+// bare is a tensor's name without a group's number.
+func bare(name string) string { return strings.TrimRight(name, "_0123456789") }
+
+func (n *naive) run() error {
+	var hidden []byte
+	for i, net := range n.nets {
+		for name, b := range n.in[i] {
+			if bare(name) == "input" && hidden != nil {
+				copy(b, hidden)
+			}
+		}
+		if err := net.Run(n.group[i], n.in[i], n.out[i]); err != nil {
+			return err
+		}
+		for name, b := range n.out[i] {
+			if bare(name) == "output" {
+				hidden = b
+			}
+		}
+	}
+	return nil
+}
+
+// bytes is what a token sends and fetches.
+func (n *naive) bytes() (all int64) {
+	for i := range n.nets {
+		for _, m := range []map[string][]byte{n.in[i], n.out[i]} {
+			for _, b := range m {
+				all += int64(len(b))
+			}
+		}
+	}
+	return all
+}
+
+func (n *naive) close() {
+	for _, net := range n.nets {
+		_ = net.Close()
+	}
+}
