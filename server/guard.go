@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -20,12 +21,13 @@ type guard struct {
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *Keys
 	cross    *http.CrossOriginProtection
+	timeout  time.Duration // of a write
 	next     http.Handler
 }
 
 // newGuard takes the extra host names and origins that the configuration allows.
-func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Handler) *guard {
-	g := &guard{loopback: loopback, keys: keys, cross: http.NewCrossOriginProtection(), next: next}
+func newGuard(loopback bool, hosts, origins []string, keys *Keys, timeout time.Duration, next http.Handler) *guard {
+	g := &guard{loopback: loopback, keys: keys, timeout: timeout, cross: http.NewCrossOriginProtection(), next: next}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.TrimSpace(h)))
 	}
@@ -75,6 +77,8 @@ const (
 )
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Each answer has its own deadline: the last one's on this connection may be past.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeout))
 	host, named := g.host(r.Host)
 	if !host {
 		w.WriteHeader(http.StatusForbidden)

@@ -83,7 +83,7 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 func (s *Server) guarded(h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	return newGuard(s.o.Loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
+	return newGuard(s.o.Loopback, s.o.Hosts, s.o.Origins, s.o.Keys, s.o.WriteTimeout, mux)
 }
 
 // Handler is the API of the main port.

@@ -54,6 +54,9 @@ func TestVendorAPI(t *testing.T) {
 	if a := r.do("GET", "/api/stop", "", "Host", "evil.example"); a.code != 403 {
 		t.Errorf("a foreign host: %d", a.code)
 	}
+	if a := r.do("GET", "/api/stop", "", "Sec-Fetch-Site", "cross-site"); a.code != 403 {
+		t.Errorf("a page elsewhere: %d", a.code)
+	}
 	if a := r.do("GET", "/api/tags", ""); a.code != 404 || !strings.Contains(a.body, "404") {
 		t.Errorf("Ollama's path on the vendor's port: %d %s", a.code, a.body)
 	}

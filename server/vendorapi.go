@@ -63,7 +63,12 @@ func (v *vendorAPI) ok(c *gin.Context) {
 	v.s.reply(c).whole(http.StatusOK, jsonV1, []byte(vendor.OK))
 }
 
+// stop is a GET that changes something, as the vendor has it: a page elsewhere may not send it.
 func (v *vendorAPI) stop(c *gin.Context) {
+	if site := c.GetHeader("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		c.AbortWithStatus(http.StatusForbidden)
+		return
+	}
 	v.session.Stop()
 	v.ok(c)
 }

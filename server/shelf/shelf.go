@@ -6,7 +6,12 @@ package shelf
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,6 +127,21 @@ func place(m *store.Model) string {
 	return strings.Join(files, "\n")
 }
 
+// stamp tells a folder's content from what it was before, by names, sizes and times.
+func stamp(dir string) string {
+	h := sha256.New()
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
+			fmt.Fprintf(h, "%s\x00%d\x00%d\x00", p, st.Size(), st.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 func (s *Shelf) entry(m *store.Model) (*server.Entry, error) {
 	e := s.bare(m)
 	a, err := s.look(m)
@@ -130,9 +150,9 @@ func (s *Shelf) entry(m *store.Model) (*server.Entry, error) {
 	}
 	e.Info, e.Caps, e.Embedding, e.Template = a.Info, a.Caps, a.Embedding, a.Template
 	// Models that share a package share what is loaded; a package that changed is another.
-	e.Key = e.Place + "@" + a.Info.Digest
-	if m.Folder == "" {
-		e.Key = e.Place
+	e.Key = e.Place
+	if m.Folder != "" {
+		e.Key += "@" + stamp(e.Place)
 	}
 	if m.Template != "" {
 		t, err := chat.NewGo(m.Template)

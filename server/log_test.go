@@ -1,0 +1,137 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// lockedBuffer is a log that a test reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Whatever clients send, each line of the log is one event that parses, and neither prompts nor keys are in it (promise T14).
+func TestLog(t *testing.T) {
+	var out lockedBuffer
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)), zapcore.DebugLevel))
+	const canary, key = "canary-in-a-prompt", "canary-as-a-key"
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
+		o.Log, o.Keys = log, server.NewKeys([]string{"ann"}, []server.Secret{key})
+	})
+	auth := []string{"Authorization", "Bearer " + key}
+	for _, evil := range []string{"x\n{\"level\":\"error\",\"msg\":\"forged\"}", "\x1b[31mred", "\u2028\u2029", `","msg":"forged","x":"`, "\x00\x01", strings.Repeat("é", 300), "%s%n%d", "\xff\xfe"} {
+		r.post("/api/chat", `{"model":`+quote(evil)+`,"messages":[{"role":"user","content":"`+canary+`"}]}`, auth...)
+		r.post("/api/chat", `{"model":"scripted-chat","stream":false,"options":{`+quote(evil)+`:1},"messages":[{"role":`+quote(evil)+`,"content":"`+canary+` [[say:ok]]"}]}`, auth...)
+		r.post("/api/show", `{"model":"scripted"}`, append([]string{"User-Agent", strings.Map(func(c rune) rune {
+			if c < 32 || c > 126 {
+				return '?'
+			}
+			return c
+		}, evil)}, auth...)...)
+	}
+	r.post("/api/chat", chatBody("scripted-chat", canary+"[[crash]]", ""), auth...)
+	r.do("GET", "/api/tags", "", "Authorization", "Bearer "+canary)
+	r.do("GET", "/metrics", "", auth...)
+	lines := 0
+	for line := range strings.Lines(out.String()) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Errorf("%v in line %q", err, line)
+		}
+		if m["msg"] == "forged" {
+			t.Errorf("a forged line: %q", line)
+		}
+		lines++
+	}
+	if lines < 20 {
+		t.Errorf("%d lines", lines)
+	}
+	if s := out.String(); strings.Contains(s, canary) || strings.Contains(s, key) {
+		t.Error("a prompt or a key is in the log")
+	}
+	if !strings.Contains(out.String(), `"key":"ann"`) {
+		t.Error("the log does not say whose request it was")
+	}
+	if m := r.do("GET", "/metrics", "", auth...).body; strings.Contains(m, canary) || strings.Contains(m, key) {
+		t.Error("a prompt or a key is in the metrics")
+	}
+	asked := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log, o.LogPrompts = log, true })
+	asked.post("/api/chat", chatBody("scripted-chat", canary+" [[say:ok]]", ""))
+	if !strings.Contains(out.String(), canary) {
+		t.Error("prompts were asked for and are not in the log")
+	}
+}
+
+func TestMetricsAndHealth(t *testing.T) {
+	r := newRig(t)
+	r.post("/api/chat", chatBody("scripted-chat", "[[say:a|b|c]]", ""))
+	r.post("/api/chat", `{"model":"nope"}`)
+	m := r.do("GET", "/metrics", "")
+	for _, want := range []string{
+		`axle_requests_total{route="/api/chat",status="200"} 1`, `axle_requests_total{route="/api/chat",status="404"} 1`, "axle_output_tokens_total 3",
+		"axle_first_token_seconds_count 1", "axle_token_seconds_count 2", `axle_first_token_seconds_bucket{le="+Inf"} 1`, `axle_cells{model="scripted-chat:latest"} 4096`,
+		`axle_model_card_bytes{model="scripted-chat:latest"}`, `axle_card_temperature_celsius{model="scripted-chat:latest"} 41.5`, `axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,
+		"axle_speculation_accepted_total", "axle_cells_shared", "axle_reused_tokens_total", "axle_queued", "axle_card_load_ratio", "axle_card_memory_free_bytes",
+	} {
+		if !strings.Contains(m.body, want) {
+			t.Errorf("no %s in\n%s", want, m.body)
+		}
+	}
+	for line := range strings.Lines(m.body) {
+		if f := strings.Fields(line); !strings.HasPrefix(line, "# ") && len(f) != 2 {
+			t.Errorf("line %q", line)
+		}
+	}
+	h := r.do("GET", "/health", "").object(t)
+	models := h["models"].([]any)
+	if h["status"] != "ok" || len(models) != 1 || models[0].(map[string]any)["temperature_celsius"] != 41.5 {
+		t.Errorf("health %v", h)
+	}
+	page := r.do("GET", "/ui", "")
+	if page.code != 200 || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
+		t.Errorf("page %d %v", page.code, page.header)
+	}
+}
+
+// A connection that was quiet for longer than a write may take is still good.
+func TestQuietConnection(t *testing.T) {
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.WriteTimeout = 100 * time.Millisecond })
+	tr := &http.Transport{MaxConnsPerHost: 1}
+	defer tr.CloseIdleConnections()
+	client := &http.Client{Transport: tr}
+	for _, path := range []string{"/api/version", "/nope", "/api/tags/", "/api/version"} {
+		resp, err := client.Get(r.url + path)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		_ = resp.Body.Close()
+		<-time.After(150 * time.Millisecond)
+	}
+	if m := r.post("/api/chat", chatBody("scripted-chat", "[[delay:300]][[say:slow]]", `,"stream":false`)).object(t); m["done"] != true {
+		t.Errorf("an answer that takes longer than a write: %v", m)
+	}
+}
