@@ -169,9 +169,16 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
 		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
 	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
-	if f.hello {
-		go hello(os.Stdout, r, server.ClientURL(ln.Addr().String()))
-	}
+	// The card is opened now, not with the first request: what is wrong with it is said at the start (promise D1).
+	go func() {
+		line, err := r.hello()
+		if err != nil {
+			log.Error("no device to run on", zap.Error(err))
+		}
+		if f.hello {
+			hello(os.Stdout, line, err, server.ClientURL(ln.Addr().String()))
+		}
+	}()
 	run, stop := context.WithCancel(ctx)
 	defer stop()
 	watch := make(chan error, 1)
@@ -208,8 +215,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 }
 
 // hello says how to talk to the server.
-func hello(w io.Writer, r *rig, url string) {
-	if line, err := r.hello(); err == nil {
+func hello(w io.Writer, line string, err error, url string) {
+	if err == nil {
 		fmt.Fprintf(w, "\nDevice: %s.\n", line)
 	} else {
 		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
