@@ -40,7 +40,11 @@ func (b *cardBackend) Text(ids []int32) string { return b.words.Decode(ids, true
 
 func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		s, err := b.m.submit(ctx, job, nil)
+		var s *seq
+		err := fmt.Errorf("%w: %s takes no images", ErrUnsupported, b.info.Name)
+		if len(job.Images) == 0 {
+			s, err = b.m.submit(ctx, job, nil)
+		}
 		if err != nil {
 			yield(Token{}, err)
 			return

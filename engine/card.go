@@ -21,6 +21,8 @@ type CardOptions struct {
 	// Watch is the least time a pass may take before the watchdog calls the card lost; 0 means 10 s. The limit of a pass is the larger of
 	// this and twenty times what the pass should take.
 	Watch time.Duration
+	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means every hour, negative never.
+	Check time.Duration
 	// Lost is called once, from a goroutine of its own, when the card is lost for good.
 	Lost func(error)
 	// Trace is called on the worker after each pass and must not wait for anything; nil costs nothing.
@@ -55,6 +57,9 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{})}
 	if c.o.Watch <= 0 {
 		c.o.Watch = 10 * time.Second
+	}
+	if c.o.Check == 0 {
+		c.o.Check = time.Hour
 	}
 	opened := make(chan error, 1)
 	go c.work(open, opened)
@@ -235,12 +240,32 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		if worked {
 			continue
 		}
+		if m := c.unchecked(models); m != nil {
+			if err := m.checkup(); err != nil {
+				c.lose(err)
+				_ = c.dev.Close()
+				return
+			}
+			continue
+		}
 		select {
 		case <-c.wake:
 		case <-tick.C:
 			due = true
 		}
 	}
+}
+
+// unchecked is a model that is due for a checkup, or nil.
+func (c *Card) unchecked(models []*lm) *lm {
+	if now := time.Since(c.start); c.o.Check > 0 {
+		for _, m := range models {
+			if now-m.checked >= c.o.Check {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // run is one pass under the watchdog's eye.

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -483,5 +487,74 @@ func TestLies(t *testing.T) {
 			wg.Wait()
 			clean(t, b)
 		})
+	}
+}
+
+// TestCheckup (D6): an idle card is asked every hour whether it still says what it said at load; one that does not is lost. A running
+// answer is never kept waiting for it.
+func TestCheckup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		lost := make(chan error, 1)
+		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Lost: func(err error) { lost <- err }}})
+		if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.remember(nil) }); err != nil {
+			t.Fatal(err)
+		}
+		before := f.passes
+		<-time.After(3*time.Hour + time.Minute)
+		synctest.Wait()
+		if n := f.passes - before; n != 3*sampleLen {
+			t.Errorf("%d passes in three idle hours, want %d", n, 3*sampleLen)
+		}
+		if _, _, err := run(b, greedy([]int32{1, 2, 3}, 4)); err != nil {
+			t.Fatal(err)
+		}
+		f.damage = func(_ int, p *axcl.Pass) {
+			for i := range p.Argmax {
+				p.Argmax[i] = (p.Argmax[i] + 1) % fakeVocab
+			}
+		}
+		if err := <-lost; !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("%v, want ErrWrong", err)
+		}
+		_ = b.Close()
+	})
+}
+
+// TestRemembered: what was proven is kept by package and card, and a card that answers otherwise the next time is refused.
+func TestRemembered(t *testing.T) {
+	dir, kept := compiled(t, "qwen3"), t.TempDir()
+	var faulty *axcltest.Faulty
+	open := func() (axcl.Device, string, error) {
+		d, _, err := openSoft()
+		faulty = axcltest.NewFaulty(d)
+		return faulty, "test", err
+	}
+	runs := func() int { return faulty.Calls(axcltest.OpRun) }
+	_, first := load(t, dir, open, OpenOptions{Remember: kept})
+	probing := runs()
+	_, second := load(t, dir, open, OpenOptions{Remember: kept})
+	if runs() >= probing || second.m.proven != first.m.proven || len(second.m.sample) != sampleLen {
+		t.Errorf("%d passes at the first load, %d at the second; proven %+v and %+v", probing, runs(), first.m.proven, second.m.proven)
+	}
+	files, _ := filepath.Glob(filepath.Join(kept, "*"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	tokens := slices.Clone(first.m.sample)
+	for i := range tokens {
+		tokens[i]++
+	}
+	b, _ := json.Marshal(memory{first.m.proven, tokens})
+	if err := os.WriteFile(files[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	card, err := OpenCard(open, CardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Remember: kept}); !errors.Is(err, ErrWrong) {
+		t.Errorf("%v, want ErrWrong", err)
 	}
 }

@@ -57,8 +57,11 @@ type lm struct {
 	logits []uint16
 	argmax []int32
 
-	trace   *tracer  // nil: nobody looks
-	drafter *drafter // nil: no draft model
+	trace   *tracer          // nil: nobody looks
+	drafter *drafter         // nil: no draft model
+	sample  []int32          // what the card said to a fixed text at load; nil: not asked
+	checked time.Duration    // when it was last asked
+	checker *sampler.Sampler // finds logits that are nonsense
 	asking  []*seq
 	askFor  []int
 
@@ -107,6 +110,10 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 		m.maxQueue = 512
 	}
 	m.cells = newCells(m.shape.Cells)
+	m.checked = time.Since(card.start)
+	greedy := sampler.Defaults()
+	greedy.Temperature = 0
+	m.checker, _ = sampler.New(greedy, max(m.shape.Out, 2))
 	m.costs.group = make([]float64, len(m.shape.Groups))
 	m.decode = m.shape.GroupFor(1, 0)
 	for _, g := range m.shape.Groups {
@@ -145,7 +152,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	if len(job.IDs) > job.NumCtx {
 		return nil, &ContextError{Have: len(job.IDs), Max: job.NumCtx}
 	}
-	sm, err := sampler.New(job.Sampling, m.vocab())
+	sm, err := sampler.New(job.Sampling, max(m.shape.Out, 2))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}

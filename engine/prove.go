@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,27 +28,124 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	}
 	if o.Proven != nil {
 		m.proven = *o.Proven
-		return nil
+		return m.remember(nil)
 	}
 	file := ""
 	if o.Remember != "" {
 		info := m.card.Info()
 		key := sha256.Sum256([]byte(strings.Join([]string{p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
-		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &m.proven) == nil {
+		var kept memory
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &kept) == nil {
+			m.proven = kept.Proven
+			if err := m.remember(kept.Tokens); err != nil {
+				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and without %s it is taken as it is", err, p.Name, info.ID, file)
+			}
 			return nil
 		}
 	}
 	if err := m.probe(ctx); err != nil {
 		return err
 	}
+	if err := m.remember(nil); err != nil {
+		return err
+	}
 	if file != "" {
 		// What cannot be remembered is probed again.
-		if b, err := json.Marshal(m.proven); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
+		if b, err := json.Marshal(memory{m.proven, m.sample}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
 	}
 	return nil
+}
+
+// memory is what is kept of a package on a card: what was proven, and what the card said to a fixed text.
+type memory struct {
+	Proven Proven
+	Tokens []int32
+}
+
+// sampleLen is the length of that text, and of what is compared.
+const sampleLen = 16
+
+// ErrWrong is a card that computes something else than it did before, without an error.
+var ErrWrong = errors.New("engine: the card gives other answers than it did")
+
+// remember takes the card's answers to a fixed text, and holds them against want where that is known. It must run where no sequence does.
+func (m *lm) remember(want []int32) (err error) {
+	if m.shape.Out < m.vocab() || m.shape.Cells < 2*sampleLen {
+		return nil // an embedding model
+	}
+	m.sample, err = m.say()
+	if err != nil || want == nil {
+		return err
+	}
+	return differs(m.sample, want)
+}
+
+// differs allows for a near tie that another place in the cache rounds otherwise.
+func differs(got, want []int32) error {
+	wrong := 0
+	for i := range got {
+		if i >= len(want) || got[i] != want[i] {
+			wrong++
+		}
+	}
+	if wrong > sampleLen/4 {
+		return fmt.Errorf("%w: %d of %d tokens of a fixed text differ", ErrWrong, wrong, sampleLen)
+	}
+	return nil
+}
+
+// say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
+func (m *lm) say() ([]int32, error) {
+	rows, ok := m.cells.take(nil, sampleLen, false)
+	if !ok {
+		return nil, errNoCells
+	}
+	defer func() {
+		for _, n := range rows {
+			m.cells.give(n)
+		}
+	}()
+	out := make([]int32, sampleLen)
+	cw := axcl.Words(m.shape.Cells)
+	see := make([]uint64, cw)
+	for i := range out {
+		id := int32((i*131 + 7) % m.vocab())
+		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(rows[i])}, SeeCells: see, SeeRows: make([]uint64, 1),
+			Want: []int{0}, Logits: make([]uint16, m.shape.Out), Argmax: out[i : i+1]}
+		if err := m.embed.Row(p.Hidden, id); err != nil {
+			return nil, err
+		}
+		for k := range p.Pos {
+			p.Pos[k] = uint32(i)
+		}
+		if err := m.card.run(m.model, p, m.costs.predict(m.decode, 1)); err != nil {
+			return nil, err
+		}
+		if _, err := m.checker.Sample(p.Logits, nil); err != nil {
+			return nil, fmt.Errorf("engine: %w", err)
+		}
+		see[rows[i]/64] |= 1 << (rows[i] % 64)
+	}
+	return out, nil
+}
+
+// checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
+func (m *lm) checkup() error {
+	m.checked = time.Since(m.card.start)
+	if m.sample == nil || len(m.running) > 0 {
+		return nil
+	}
+	got, err := m.say()
+	if errors.Is(err, errNoCells) {
+		return nil
+	}
+	if err == nil {
+		err = differs(got, m.sample)
+	}
+	return err
 }
 
 // trial is a row of a probe: a token at a position, kept in a cell, seeing cells and earlier rows.

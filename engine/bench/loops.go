@@ -209,6 +209,10 @@ func (n *naive) run() error {
 			if bare(name) == "output" {
 				hidden = b
 			}
+			// The new rows of K and V go into the host's cache, where the next token will send them from.
+			if cache, ok := n.in[i][strings.Replace(name, "_out", "", 1)]; ok && len(cache) >= 2*len(b) {
+				copy(cache[len(cache)/2/len(b)*len(b):], b)
+			}
 		}
 	}
 	return nil
