@@ -3,7 +3,7 @@
 
     make.py [folder with more *.jinja]     (needs Debian's python3-jinja2)
 
-Writes conversations.json and goldens.json.gz. The built-in templates are rendered, the real ones that truth.sh of ../tokenizer has fetched, and any
+Writes conversations.json, snippets.json and goldens.json.gz. The built-in templates are rendered, the real ones that truth.sh of ../tokenizer has fetched, and any
 in the folder given (the tests use those that come with the engine's module). An error is kept as {"raise": text} where the template raised it, as
 {"error": type} where Python did.
 """
@@ -129,6 +129,38 @@ for name, source in sources().items():
         except Exception as e:
             g["out"].append({"error": type(e).__name__ + ": " + str(e)})
     goldens[name] = g
+
+# Single expressions and statements where engines differ.
+SNIPPETS = [
+    "{{ none }}", "{{ true }} {{ false }}", "{{ 1.0 }} {{ 1e20 }} {{ 0.1 + 0.2 }} {{ 1e-7 }}", "{{ 7 // 2 }} {{ 7 % 3 }} {{ 7 / 2 }}",
+    "{{ [1, 'a', none, true, 1.5] }}", "{{ {'a': 1, 'b': [none]} }}", "{{ \"it's\" }} {{ [\"it's\", 'q\"', 'n\\n'] }}", "{{ d | tojson(separators=(',', ':')) }}", "{{ d | tojson(indent=2) }}",
+    "{{ d | tojson(indent=2, sort_keys=true) }}", "{{ [] | tojson(indent=2) }} {{ {} | tojson(indent=2) }}", "{{ 'a,b,c'.split(',', 1) }}", "{{ 'a,b,c'.rsplit(',', 1) }}", "{{ ' a  b '.split() }}",
+    "{{ 'x\\ny'.splitlines() }}", "{{ ', '.join(['a', 'b']) }}", "{{ ['a', 1, none] | join('-') }}", "{{ l | map(attribute='n') | list }}", "{{ ['a', 'b'] | map('upper') | join }}",
+    "{{ l | selectattr('n', 'equalto', 2) | list | length }}", "{{ l | selectattr('x') | list }}", "{{ l | rejectattr('n', 'eq', 1) | map(attribute='n') | list }}", "{{ [1, 0, 2] | select | list }}",
+    "{{ missing | default('x') }}{{ none | default('y') }}{{ '' | default('z', true) }}", "{{ '  a '.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'xa'.lstrip('x') }}|{{ ' a '.rstrip() }}|",
+    "{{ 'abc'[0] }}{{ 'abc'[-1] }}{{ 'abc'[1:] }}{{ [1, 2, 3][::-1] }}", "{{ 'a' if x is defined else 'b' }}", "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k in d %}{{ k }}{% endfor %}",
+    "{{ 'b' in 'abc' }}{{ 'z' not in d }}{{ 'k' in d }}", "{{ d is mapping }}{{ l is sequence }}{{ 'a' is sequence }}{{ l is iterable }}{{ 1 is number }}{{ 'a' is string }}", "{{ not none }}{{ none is none }}{{ x is undefined }}",
+    "{% set ns = namespace(a=1) %}{% for i in range(3) %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }}", "{% set a = 1 %}{% for i in [1] %}{% set a = 2 %}{% endfor %}{{ a }}", "{% macro m(a, b='z') %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}",
+    "{% set s %}captured {{ 1 }}{% endset %}[{{ s }}]", "{% for i in [1, 2, 3] if i != 2 %}{{ loop.index }}{{ i }}{{ loop.last }} {% endfor %}", "{% for i in [] %}x{% else %}none{% endfor %}", "{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% if i == 3 %}{% break %}{% endif %}{% endfor %}",
+    "{{ 'Hello' | upper }}{{ 'Hello' | lower }}{{ 'hello world' | title }}{{ 'hELLO' | capitalize }}", "{{ 'a\\nb' | indent(2) }}", "{{ '%s' | replace('%s', 'x') }}{{ 'aaa'.replace('a', 'b', 1) }}", "{{ [3, 1, 2] | sort }}{{ [1, 2] | first }}{{ [1, 2] | last }}{{ [1, 2] | sum }}",
+    "{{ '12' | int + 1 }}{{ 'x' | int(5) }}{{ 3.7 | int }}", "{{ 'a' ~ 1 ~ true }}", "{{ (1, 2) | length }}{{ 'abc' | length }}{{ d | length }}", "{{ 1 < 2 < 3 }}{{ 'a' == \"a\" }}{{ 1 != 2 }}", "{{ strftime_now('%d %b %Y') }} {{ strftime_now('%Y-%m-%d') }} {{ strftime_now('%B %-d, %Y') }}",
+    "{{ '<|a|>' + 'b' * 3 }}", "{{ 'caf\\u00e9 \\x41' }}", "a{#- c -#} b {%- if true -%} c {%- endif -%} d", "  {% if true %}\n  x\n  {% endif %}\n  y", "{% raw %}{{ x }}{% endraw %}", "{% generation %}g{% endgeneration %}", "{{ d['k'] }}{{ d.get('zz', 'dflt') }}{{ d.get('k') }}",
+    "{{ 'x'.startswith(('a', 'x')) }}{{ 'abc'.endswith('c') }}", "{{ u }} {{ u | tojson }} {{ [u] }}", "{{ l | length > 1 and l[0].n == 1 or false }}", "{% if x %}a{% elif d %}b{% else %}c{% endif %}", "{{ 'abc' | reverse }}{{ [1, 2] | reverse | list }}", "{{ '  a ' | trim }}|{{ 'a' | string }}|{{ 1 | string }}",
+]
+SNIPPETS += [
+    "foo {{ x }}{%- if true %} a{% endif %}", "{% if true +%}\n x{%+ if true %}\n  y{% endif %}{% endif %}", "a\n  {# c #}\n  b", "{{ 1 }}  {%- if true -%}  b  {%- endif %} c", "  {{ 1 }}\n", "{% if true %}\n  {% if true %}\n x{% endif %}{% endif %}\n\n", "x\n\n", "a {{- 1 -}} b {{ 2 }} c",
+    "{% for i in [1, 2] %}{% if loop.first %}{% set a = i %}{% endif %}[{{ a }}]{% endfor %}", "{% for i in [1, 2] %}{% set a = i %}{% endfor %}{{ a is defined }}", "{% set a = 0 %}{% for i in [1, 2] %}{{ a }}{% set a = i %}{{ a }}{% for j in [1] %}{% set a = 9 %}{% endfor %}{{ a }}{% endfor %}{{ a }}",
+    "{% for m in l %}\n  {%- set t = m.x if m.x is defined else 'no' %}\n  {{- t }},\n{% endfor %}", "{% raw %}\n{{ a }} {% b %}\n{% endraw %}\nz", "{# a {{ b }} #}c", "{{ '{{' }}{{ \"%}\" }}", "{{ d.k }}{{ d['b'] ~ 'c' }}{{ d.missing }}", "{%- set a = 'x' -%} {{ a }} ", "{{ 1e3 }} {{ 2.5e-3 }}",
+]
+SNIPPET_DATA = {"d": {"k": 1, "b": "x", "a": None}, "l": [{"n": 1}, {"n": 2, "x": 1}], "u": "é\u2028\u00a0🙂\"\\\n"}
+snippets = []
+for source in SNIPPETS:
+    try:
+        snippets.append({"source": source, "want": environment().from_string(source).render(**SNIPPET_DATA)})
+    except Exception as e:
+        print("snippet", source, e)
+with open(here / "snippets.json", "w") as f:
+    json.dump({"data": SNIPPET_DATA, "snippets": snippets}, f, ensure_ascii=False, indent=0)
 
 with open(here / "conversations.json", "w") as f:
     f.write("[\n" + ",\n".join(json.dumps({"name": n, "messages": m, **({"tools": t} if t else {}), **({"think": k} if k is not None else {})}, ensure_ascii=False) for n, m, t, k in CONVERSATIONS) + "\n]\n")

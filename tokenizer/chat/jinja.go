@@ -22,16 +22,17 @@ type JinjaOptions struct {
 // in a private alphabet. Where the two agree, and they do unless a template compares its own output with itself, every
 // character's origin is known.
 type jinjaTemplate struct {
-	name, source, family string
-	o                    JinjaOptions
-	caps                 Capabilities
-	segs                 []tmplSegment
-	macros               map[string]bool
-	lists                bool     // content with images is given as a list of parts
-	tags                 []string // what looks like a control token in the source
-	plain                *jinja.Template
-	usual                jinjaShadowed
-	thinkKey             bool // the template reads message.thinking
+	name, family string
+	source, body string // as given; as compiled
+	o            JinjaOptions
+	caps         Capabilities
+	segs         []tmplSegment
+	macros       map[string]bool
+	lists        bool     // content with images is given as a list of parts
+	tags         []string // what looks like a control token in the source
+	plain        *jinja.Template
+	usual        jinjaShadowed
+	thinkKey     bool // the template reads message.thinking
 }
 
 type jinjaShadowed struct {
@@ -57,10 +58,11 @@ func newJinja(source, name string, o JinjaOptions) (*jinjaTemplate, error) {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
 	t := &jinjaTemplate{name: name, source: source, family: o.Family, o: o, macros: make(map[string]bool)}
 	var err error
-	if t.segs, err = tmplScan(source); err != nil {
+	t.body = strings.TrimSuffix(source, "\n") // as jinja2 reads it
+	if t.segs, err = tmplScan(t.body); err != nil {
 		return nil, err
 	}
-	if err := tmplCheck(source, t.segs, t.macros); err != nil {
+	if err := tmplCheck(t.body, t.segs, t.macros); err != nil {
 		return nil, err
 	}
 	if t.plain, err = t.compile(nil); err != nil {
@@ -86,7 +88,7 @@ func newJinja(source, name string, o JinjaOptions) (*jinjaTemplate, error) {
 
 func (t *jinjaTemplate) compile(sh *shadow) (tmpl *jinja.Template, err error) {
 	defer tmplRecover(&err)
-	return jinja.Compile(tmplRewrite(t.source, t.segs, t.macros, sh))
+	return jinja.Compile(tmplRewrite(t.body, t.segs, t.macros, sh))
 }
 
 func (t *jinjaTemplate) shadowed(used [shadowCount]bool) (jinjaShadowed, error) {

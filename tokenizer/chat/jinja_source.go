@@ -2,6 +2,7 @@ package chat
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,6 +94,48 @@ func tmplClose(src string, i int, kind byte) (end, after int) {
 	return -1, -1
 }
 
+// tmplTexts returns what is left of each text segment once the tags beside it have trimmed it, with trim_blocks and lstrip_blocks on as
+// transformers has them: a minus takes all white space, a block or comment takes the indentation of its line and the new line behind it.
+func tmplTexts(src string, segs []tmplSegment) []string {
+	const space = " \t\n\r\v\f"
+	out := make([]string, len(segs))
+	newLine := true // what came before ended a line
+	for i, s := range segs {
+		if s.kind != 't' {
+			newLine = false
+			continue
+		}
+		text := src[s.start:s.end]
+		if i > 0 {
+			tag := segs[i-1]
+			switch signed := tag.end < tag.after-2; {
+			case signed && src[tag.end] == '-':
+				trimmed := strings.TrimLeft(text, space)
+				newLine = strings.HasSuffix(text[:len(text)-len(trimmed)], "\n")
+				text = trimmed
+			case signed, tag.kind == '{', tag.kind == '%' && tmplKeyword(src[tag.start:tag.end]) == "raw":
+			case strings.HasPrefix(text, "\n"):
+				text, newLine = text[1:], true
+			}
+		}
+		if i+1 < len(segs) {
+			tag := segs[i+1]
+			switch signed := tag.start > tag.outer+2; {
+			case signed && src[tag.outer+2] == '-':
+				text = strings.TrimRight(text, space)
+			case signed, tag.kind == '{':
+			default:
+				if k := strings.LastIndexByte(text, '\n') + 1; (k > 0 || newLine) && strings.Trim(text[k:], space) == "" {
+					text = text[:k]
+				}
+			}
+		}
+		out[i] = text
+		newLine = false
+	}
+	return out
+}
+
 func tmplKeyword(s string) string {
 	s = strings.TrimLeft(s, " \t\r\n")
 	return s[:len(s)-len(strings.TrimLeftFunc(s, func(r rune) bool { return r == '_' || unicode.IsLetter(r) }))]
@@ -135,6 +178,14 @@ func tmplTokens(s string, off int) []tmplToken {
 		case c >= '0' && c <= '9':
 			for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '_' || s[i] == '.' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9') {
 				i++
+			}
+			if j := i; j < len(s) && s[j]|0x20 == 'e' {
+				if j++; j < len(s) && (s[j] == '+' || s[j] == '-') {
+					j++
+				}
+				for j < len(s) && s[j] >= '0' && s[j] <= '9' {
+					i, j = j+1, j+1
+				}
 			}
 			out = append(out, tmplToken{'d', s[start:i], off + start, off + i})
 			continue
@@ -238,12 +289,31 @@ func (r *tmplRewriter) edit(start, end int, text string) {
 // tmplRewrite returns the source for the engine.
 func tmplRewrite(src string, segs []tmplSegment, macros map[string]bool, sh *shadow) string {
 	r := &tmplRewriter{src: src, macros: macros, shadow: sh}
-	for _, s := range segs {
+	texts, scopes := tmplTexts(src, segs), tmplLoopSets(src, segs)
+	for i, s := range segs {
+		// What a loop's body sets is gone in the next round; the engine keeps it, so each round begins with what was there before.
+		for _, name := range scopes[i] {
+			r.edit(s.outer, s.outer, fmt.Sprintf("{%% set axle_%d_%s = %s %%}", i, name, name))
+		}
+		if s.kind != 't' { // the engine does not know the plus that keeps white space
+			if src[s.outer+2] == '+' {
+				r.edit(s.outer+2, s.outer+3, "")
+			}
+			if s.end < s.after-2 && src[s.end] == '+' {
+				r.edit(s.end, s.end+1, "")
+			}
+		}
 		switch s.kind {
 		case 't':
+			// As a literal, so that the engine's own trimming, which looks beyond neighbours, finds nothing to do.
+			text := texts[i]
 			if sh != nil {
-				r.edit(s.start, s.end, sh.hide(src[s.start:s.end]))
+				text = sh.hide(text)
 			}
+			if text != "" {
+				text = "{{" + tmplQuote(text) + "}}"
+			}
+			r.edit(s.start, s.end, text)
 		case '{':
 			toks := tmplTokens(src[s.start:s.end], s.start)
 			if len(toks) == 0 {
@@ -255,6 +325,9 @@ func tmplRewrite(src string, segs []tmplSegment, macros map[string]bool, sh *sha
 			}
 		case '%':
 			r.statement(s)
+		}
+		for _, name := range scopes[i] {
+			r.edit(s.after, s.after, fmt.Sprintf("{%% set %s = axle_%d_%s %%}", name, i, name))
 		}
 	}
 	slices.SortStableFunc(r.edits, func(a, b tmplEdit) int {
@@ -275,6 +348,47 @@ func tmplRewrite(src string, segs []tmplSegment, macros map[string]bool, sh *sha
 	}
 	b.WriteString(src[at:])
 	return b.String()
+}
+
+// tmplLoopSets returns, for the segment of each for, the names its body sets.
+func tmplLoopSets(src string, segs []tmplSegment) map[int][]string {
+	type frame struct {
+		word    string
+		seg     int
+		targets []string // set anew each round as it is
+	}
+	out := make(map[int][]string)
+	var open []frame
+	for i, s := range segs {
+		if s.kind != '%' {
+			continue
+		}
+		switch word := tmplKeyword(src[s.start:s.end]); word {
+		case "for", "macro", "call", "filter":
+			f := frame{word: word, seg: i}
+			for _, t := range tmplTokens(src[s.start:s.end], s.start)[1:] {
+				if t.text == "in" {
+					break
+				}
+				f.targets = append(f.targets, t.text)
+			}
+			open = append(open, f)
+		case "endfor", "endmacro", "endcall", "endfilter":
+			if len(open) > 0 {
+				open = open[:len(open)-1]
+			}
+		case "set":
+			toks := tmplTokens(src[s.start:s.end], s.start)
+			if len(toks) < 3 || toks[2].text != "=" || len(open) == 0 || open[len(open)-1].word != "for" {
+				continue
+			}
+			f, name := open[len(open)-1], toks[1].text
+			if !slices.Contains(f.targets, name) && !slices.Contains(out[f.seg], name) {
+				out[f.seg] = append(out[f.seg], name)
+			}
+		}
+	}
+	return out
 }
 
 // wrap makes a call of the expression that toks are.
@@ -314,6 +428,8 @@ func (r *tmplRewriter) statement(s tmplSegment) {
 		return func(t tmplToken) bool { return t.kind == 'n' && t.text == w }
 	}
 	switch toks[0].text {
+	case "raw", "endraw": // what stood between is a literal now
+		r.edit(s.outer, s.after, "")
 	case "generation", "endgeneration": // marks what to train on; as a comment it prints nothing and trims the same
 		r.edit(s.outer+1, s.outer+2, "#")
 		r.edit(s.after-2, s.after-1, "#")
@@ -390,6 +506,14 @@ func (r *tmplRewriter) expression(toks []tmplToken, prints bool) {
 				text = r.shadow.hide(text)
 			}
 			r.edit(t.start, t.end, tmplQuote(text))
+		case 'd':
+			if strings.ContainsAny(t.text, "eE_") { // the engine reads neither
+				if f, err := strconv.ParseFloat(t.text, 64); err == nil && strings.ContainsAny(t.text, "eE") {
+					r.edit(t.start, t.end, strings.TrimSuffix(strconv.FormatFloat(f, 'f', -1, 64), ".0")+map[bool]string{true: ".0"}[f == math.Trunc(f)])
+				} else {
+					r.edit(t.start, t.end, strings.ReplaceAll(t.text, "_", ""))
+				}
+			}
 		case 'n':
 			next := at(i + 1).kind
 			switch prev := at(i - 1); {

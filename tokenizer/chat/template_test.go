@@ -246,3 +246,29 @@ func TestBuiltinsMatchReal(t *testing.T) {
 		}
 	}
 }
+
+// TestSnippets compares single expressions and statements on which engines differ with jinja2.
+func TestSnippets(t *testing.T) {
+	b, err := os.ReadFile(templateGoldens + "snippets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		Data     map[string]json.RawMessage
+		Snippets []struct{ Source, Want string }
+	}
+	if err := json.Unmarshal(b, &g); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range g.Snippets {
+		tmpl, err := NewJinja(s.Source, "snippet", JinjaOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", s.Source, err)
+			continue
+		}
+		pieces, err := tmpl.Render(Conversation{Kwargs: g.Data, Now: goldenNow})
+		if got := joined(pieces); err != nil || got != s.Want {
+			t.Errorf("%s: %q %v, want %q", s.Source, got, err, s.Want)
+		}
+	}
+}
