@@ -1,0 +1,52 @@
+// Package engine answers requests with a language model on a card.
+//
+// [Open] puts a package (a folder of .axmodel files) on a card and gives a [Model]; [Model.Chat] and [Model.Generate] give an answer as a
+// sequence of events, [Model.Embed] gives vectors:
+//
+//	m, err := engine.Open(ctx, "models/qwen3-0.6b", engine.OpenOptions{})
+//	if err != nil {
+//		return err
+//	}
+//	defer m.Close()
+//	r := engine.Request{Messages: []chat.Message{{Role: "user", Content: "Why is the sky blue?"}}, Sampling: m.Sampling()}
+//	for e, err := range m.Chat(ctx, r) {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Print(e.Text)
+//	}
+//
+// Leaving the loop ends the answer; so does ctx. The last event has Done, with the reason, the usage and the times.
+//
+// # From which goroutine
+//
+// Models and cards may be used from any number of goroutines at once. Underneath, each card has one goroutine, the worker, which owns the
+// device from open to close and holds its thread; a request is handed to it through a queue, and what it answers comes back through a
+// mailbox, so the card never waits for a reader. Whoever opened a Model closes it; that ends its answers with [ErrClosed] and closes the
+// package, and the card if Open opened it. A [Card] opened by [OpenCard] may hold several models and is closed after them.
+//
+// # What the worker does
+//
+// A model on a card has a fixed number of cache rows, called cells. A cell's number means nothing, because which cells a row sees is only a
+// mask; so sequences that begin alike share the cells of their beginning, and what is finished stays as a cache until its cells are needed
+// (cells.go). Each pass is planned anew (plan.go): the sequence that waited longest leads, alone on the decode group or with all others
+// in a wide pass, whichever brings more rows for the time, by costs measured at load and corrected after every pass (cost.go). Guesses of
+// the next tokens, from the text so far or from a smaller model ([OpenOptions].Draft), ride along where they are measured to pay
+// (speculate.go, draft.go); they are verified by drawing and comparing, so the text is the same without them.
+//
+// None of this is taken for granted: when a package first runs on a card, a probe of a few passes shows what the card does (prove.go,
+// [Proven]), and only what was shown is used. [Stats].Proven says what.
+//
+// # Errors
+//
+// A request ends with [*ContextError], [ErrBusy], [ErrRequest], [ErrUnsupported], [ErrDraining], [ErrClosed], ctx's error, or a device's
+// (package axcl). A pass that fails ends the sequences in it, except those that have said nothing, which are tried once more; three
+// failures in a minute, a call that does not return, an error that leaves host and card out of step, and a card that gives other answers
+// than before ([ErrWrong]) end the card for good: every sequence ends with axcl.ErrLost, [CardOptions].Lost is called, and the process
+// should be started anew.
+//
+// # Several cards
+//
+// [OpenOptions].Device may name several cards: with commas each holds the model, behind one queue ([Replicate]); with plus signs each holds
+// some of its layers ([Join]).
+package engine

@@ -1,0 +1,129 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// babble makes a package with random weights: what it says means nothing, and is always the same.
+func babble(embedding bool) (dir string, remove func()) {
+	tmp, err := os.MkdirTemp("", "babble")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := axmodeltest.RandomCheckpoint(tmp, "qwen3", 1); err != nil {
+		log.Fatal(err)
+	}
+	r, err := compile.Run(context.Background(), compile.Options{From: tmp, Out: filepath.Join(tmp, "package"), Context: 127, Chunk: 16, History: []int{0, 64}, Embedding: embedding})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return r.Dir, func() { os.RemoveAll(tmp) }
+}
+
+// A conversation: open a package, ask, read the answer as it comes.
+func Example() {
+	dir, remove := babble(false)
+	defer remove()
+	ctx := context.Background()
+	m, err := engine.Open(ctx, dir, engine.OpenOptions{Device: "soft"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	r := engine.Request{Messages: []chat.Message{{Role: "user", Content: "hello"}}, Sampling: m.Sampling(), Limit: 8}
+	r.Sampling.Temperature = 0
+	for e, err := range m.Chat(ctx, r) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if d := e.Done; d != nil {
+			fmt.Printf("%d tokens of prompt, %d of answer, ended by %s\n", d.Usage.Prompt, d.Usage.Output, d.Reason)
+		}
+	}
+	// Output: 22 tokens of prompt, 8 of answer, ended by length
+}
+
+// The second turn of a conversation evaluates only what is new.
+func ExampleModel_Generate() {
+	dir, remove := babble(false)
+	defer remove()
+	ctx := context.Background()
+	m, err := engine.Open(ctx, dir, engine.OpenOptions{Device: "soft"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	for _, prompt := range []string{"once upon a time", "once upon a time there was"} {
+		r := engine.Request{Prompt: prompt, Raw: true, Sampling: m.Sampling(), Limit: 1}
+		for e, err := range m.Generate(ctx, r) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			if e.Done != nil {
+				fmt.Printf("%d tokens, %d of them cached\n", e.Done.Usage.Prompt, e.Done.Usage.Cached)
+			}
+		}
+	}
+	// Output:
+	// 15 tokens, 0 of them cached
+	// 24 tokens, 15 of them cached
+}
+
+// An answer in a given form: whatever the model would rather say.
+func ExampleModel_Chat_format() {
+	dir, remove := babble(false)
+	defer remove()
+	ctx := context.Background()
+	m, err := engine.Open(ctx, dir, engine.OpenOptions{Device: "soft"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	r := engine.Request{Messages: []chat.Message{{Role: "user", Content: "is it so?"}}, Think: chat.ThinkOff, Sampling: m.Sampling(),
+		Format: engine.Format{Schema: []byte(`{"enum": ["perhaps"]}`)}}
+	for e, err := range m.Chat(ctx, r) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(e.Text)
+	}
+	fmt.Println()
+	// Output: "perhaps"
+}
+
+// Vectors of texts; equal texts have equal ones.
+func ExampleModel_Embed() {
+	dir, remove := babble(true)
+	defer remove()
+	ctx := context.Background()
+	m, err := engine.Open(ctx, dir, engine.OpenOptions{Device: "soft"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	e, err := m.Embed(ctx, engine.EmbedRequest{Input: []string{"sun", "rain", "sun"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	dot := func(a, b []float32) (sum float32) {
+		for i := range a {
+			sum += a[i] * b[i]
+		}
+		return sum
+	}
+	fmt.Printf("%d tokens; sun and sun %.2f, sun and rain less: %v\n", e.Prompt, dot(e.Vectors[0], e.Vectors[2]), dot(e.Vectors[0], e.Vectors[1]) < 0.99)
+	// Output: 9 tokens; sun and sun 1.00, sun and rain less: true
+}
