@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
 cp -r "$top/go.mod" "$top/go.sum" "$top/axcl" "$top/axmodel" "$work/tree"
 cd "$work/tree"
-test() { go test -count=1 -timeout 120s -failfast -skip Oracle ./axcl/native >"$work/log" 2>&1; }
+test() { go test -count=1 -short -timeout 120s -failfast -skip Oracle ./axcl/native >"$work/log" 2>&1; }
 if ! test; then
 	cat "$work/log" >&2
 	echo "the tests fail without any planted defect" >&2
