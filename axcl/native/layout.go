@@ -94,7 +94,7 @@ func meta(mod *C.axn_module, ts []C.axn_tensor) (*axmodel.Meta, error) {
 	for g := range int(mod.groups) {
 		var gm axmodel.GroupMeta
 		for s := range per {
-			t, err := tensor(&ts[g*per+s])
+			t, err := tensor(&ts[g*per+s], true)
 			if err != nil {
 				return nil, err
 			}
@@ -114,8 +114,8 @@ func meta(mod *C.axn_module, ts []C.axn_tensor) (*axmodel.Meta, error) {
 
 var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4, axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
 
-// tensor believes a size only when the dimensions say the same.
-func tensor(c *C.axn_tensor) (axcl.Tensor, error) {
+// tensor reads what the card says of one. Of a layer or a head the size must be what type and dimensions make it; a general model may pad.
+func tensor(c *C.axn_tensor, exact bool) (axcl.Tensor, error) {
 	t := axcl.Tensor{Name: C.GoString(&c.name[0]), Type: axcl.Type(max(c._type, 0))}
 	bad := func() (axcl.Tensor, error) {
 		return t, fmt.Errorf("axcl: %w: tensor %q on the card: %v %v of %d bytes", axcl.ErrModel, t.Name, t.Type, t.Shape, uint64(c.size))
@@ -129,12 +129,11 @@ func tensor(c *C.axn_tensor) (axcl.Tensor, error) {
 		if d < 1 || n > math.MaxUint32/uint64(d) {
 			return bad()
 		}
-		n *= uint64(d)
+		n *= uint64(d) // stays 0 where the type is not known
 	}
-	if n != uint64(c.size) {
+	if t.Size = int(c.size); t.Size == 0 || exact && n != uint64(c.size) {
 		return bad()
 	}
-	t.Size = int(n)
 	return t, nil
 }
 

@@ -64,7 +64,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 	for g := range int(mod.groups) {
 		all := make([]axcl.Tensor, per)
 		for s := range all {
-			if all[s], err = tensor(&ts[g*per+s]); err != nil {
+			if all[s], err = tensor(&ts[g*per+s], false); err != nil {
 				return nil, fmt.Errorf("%w, in %s", err, path)
 			}
 			sizes[g*per+s] = C.size_t(all[s].Size)

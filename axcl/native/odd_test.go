@@ -116,6 +116,43 @@ func TestOddLibrary(t *testing.T) {
 	}
 }
 
+// TestOddNet: a general model's tensors may be of types unknown here, and padded; what the library says is how many bytes move.
+func TestOddNet(t *testing.T) {
+	oddLibraries(t)
+	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true, Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}).Layers[0]
+	for _, k := range kinds {
+		for odd, size := range map[string]int{"": 26, "size": 27, "type": 26, "zero": 0, "no-name": 0} {
+			t.Run(string(k)+"/"+odd, func(t *testing.T) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				t.Setenv("ODD", odd)
+				d := open(t, k)
+				defer closeAll(t, d)
+				n, err := d.LoadNet(path)
+				if size == 0 {
+					if !errors.Is(err, axcl.ErrModel) {
+						t.Errorf("%v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := map[string][]byte{}
+				for _, x := range n.Inputs(0) {
+					in[x.Name] = make([]byte, x.Size)
+				}
+				if len(in["mask"]) != size {
+					t.Errorf("mask of %d bytes, not %d", len(in["mask"]), size)
+				}
+				if err := n.Run(0, in, map[string][]byte{"output": make([]byte, 64)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
 // TestLadders: models without a decode group, or with too few cells to probe, run; what cannot be placed is copied.
 func TestLadders(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
