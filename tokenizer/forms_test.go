@@ -212,6 +212,11 @@ func testForms(t *testing.T, open func(t testing.TB, family string) *Tokenizer, 
 	})
 }
 
+func TestVendorBERT(t *testing.T) {
+	want := smallTokenizer(t, "wordpiece")
+	sameIDs(t, openBytes(t, "bert_tokenizer.txt", vendorText(want, vendorBERT, true), Config{}), want, fewer(hardStrings(t)), true)
+}
+
 func TestForms(t *testing.T) {
 	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
 }
