@@ -133,11 +133,11 @@ func TestSlowClients(t *testing.T) {
 // A reader that takes nothing is cut off after the write deadline, and its place on the card is free.
 func TestWriteDeadline(t *testing.T) {
 	r := newRig(t, func(o *server.Options, c *scripted.Config) { o.WriteTimeout = 50 * time.Millisecond })
-	say := "[[delay:0]][[say:" + strings.Repeat(strings.Repeat("y", 100)+"|", 30000) + "]]"
+	say := "[[delay:0]][[say:" + strings.Repeat(strings.Repeat("y", 100)+"|", 5000) + "]]"
 	body := chatBody("scripted-chat", say, "")
 	c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	defer c.Close()
-	for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(60 * time.Second); ; <-time.After(5 * time.Millisecond) {
 		if l := r.loader.Backends(); len(l) == 1 {
 			if s := l[0].Stats(); s.Cancelled == 1 && s.Running == 0 {
 				break

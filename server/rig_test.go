@@ -44,7 +44,12 @@ func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *ri
 		t.Fatal(err)
 	}
 	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), l, nil, o)
-	ts := httptest.NewServer(s.Handler())
+	ts := httptest.NewUnstartedServer(s.Handler())
+	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a reader that stops is felt soon
+		return ctx
+	}
+	ts.Start()
 	t.Cleanup(func() {
 		ts.CloseClientConnections()
 		ts.Close()

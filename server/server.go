@@ -99,6 +99,7 @@ const (
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = 2 * time.Minute
 	lostCheckEvery = 100 * time.Millisecond
+	lostLinger     = time.Second // how long a server that lost its card still says so
 )
 
 // Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
@@ -142,8 +143,10 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, gra
 			return s.Lost()
 		case <-tick.C:
 			if err := s.Lost(); err != nil {
-				// The streams have ended or end now with the engine's error; give their last lines a moment.
+				// The streams have ended or end now with the engine's error. The door stays open for a moment, so that new requests and
+				// /health are told what is the matter instead of finding nobody.
 				s.draining.Store(true)
+				<-time.After(lostLinger)
 				last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 				_ = srv.Shutdown(last)
 				stop()

@@ -1,0 +1,167 @@
+package ollama
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+func TestParseRef(t *testing.T) {
+	required, invalid := errors.New("required"), errors.New("invalid")
+	for _, tt := range []struct {
+		in, name string
+		cloud    bool
+		err      string
+	}{
+		{"llama3.2", "llama3.2:latest", false, ""},
+		{" a/b:c ", "a/b:c", false, ""},
+		{"x:local", "x:latest", false, ""},
+		{"x:7b:local", "x:7b", false, ""},
+		{"gpt-oss:120b-cloud", "gpt-oss:120b", true, ""},
+		{"gpt-oss:cloud", "gpt-oss:latest", true, ""},
+		{"host.example:5000/ns/m", "host.example:5000/ns/m:latest", false, ""},
+		{"", "", false, "required"},
+		{"  ", "", false, "required"},
+		{"a b", "", false, "invalid"},
+		{"../x", "", false, "invalid"},
+		{"x:", "", false, "invalid"},
+		{"x:local:cloud", "", false, `use either :local or :cloud, not both: "x:local:cloud"`},
+	} {
+		r, err := ParseRef(tt.in, required, invalid)
+		if got := ""; err != nil {
+			got = err.Error()
+			if got != tt.err {
+				t.Errorf("%q: %v", tt.in, err)
+			}
+			continue
+		}
+		if tt.err != "" || r.Name.String() != tt.name || r.Cloud != tt.cloud || r.Asked != tt.in {
+			t.Errorf("%q: %+v %s", tt.in, r, r.Name)
+		}
+	}
+}
+
+// Defaults, the model's, the Modelfile's, the request's: the later wins.
+func TestPrecedence(t *testing.T) {
+	base := sampler.Defaults()
+	base.Temperature, base.TopK = 0.6, 20
+	m := Model{Params: map[string]any{"top_k": 30.0, "num_ctx": 512.0, "stop": []any{"END"}}, System: "model's", Caps: chat.Capabilities{Thinking: true}}
+	r, err := DecodeChat([]byte(`{"model":"m","messages":[{"role":"USER","content":"q"}],"options":{"num_ctx":1024,"seed":7,"min_p":0.1,"speculate":false},"think":"high","format":{"type":"object"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	er, unknown, err := r.Engine(base, m)
+	if err != nil || len(unknown) != 0 {
+		t.Fatal(err, unknown)
+	}
+	s := er.Sampling
+	if s.Temperature != 0.6 || s.TopK != 30 || s.TopP != 0.9 || s.MinP != 0.1 || s.Seed != 7 || er.NumCtx != 1024 || er.Stop[0] != "END" || er.Limit != -1 || *er.Speculate {
+		t.Errorf("%+v", er)
+	}
+	if len(er.Messages) != 2 || er.Messages[0].Content != "model's" || er.Messages[1].Role != "user" || er.Think != chat.ThinkHigh || !er.Truncate || !er.Shift || len(er.Format.Schema) == 0 {
+		t.Errorf("%+v", er)
+	}
+	// A system message of its own keeps the model's away.
+	r, _ = DecodeChat([]byte(`{"messages":[{"role":"system","content":"mine"},{"role":"assistant","content":null},{"role":"assistant","content":"go"}],"truncate":false,"shift":false}`))
+	if er, _, err = r.Engine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null || er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
+		t.Errorf("%+v %v", er, err)
+	}
+}
+
+// What a request says of a tool reaches the template whole, keys in order, and its schema with every keyword.
+func TestToolsWhole(t *testing.T) {
+	const tool = `{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"z":{"type":"integer","minimum":3},"a":{"$ref":"#/$defs/x"}},"additionalProperties":false}}}`
+	r, err := DecodeChat([]byte(`{"messages":[{"role":"user","content":"q"}],"tools":[` + tool + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	er, _, err := r.Engine(sampler.Defaults(), Model{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := er.Tools[0]; string(got.Raw) != tool || !strings.Contains(string(got.Parameters), `"minimum":3},"a":`) || !strings.Contains(string(got.Parameters), "additionalProperties") {
+		t.Errorf("%s", got.Parameters)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	now := time.Unix(1700000000, 123456789)
+	a := &Answer{Model: "m", Start: now.Add(-time.Second), Load: time.Millisecond}
+	call := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "f", Arguments: json.RawMessage(`{"z":1,"a":"<"}`)}}, now)
+	b, err := Line(call)
+	want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","message":{"role":"assistant","content":"","tool_calls":[{"id":"` + call.Message.ToolCalls[0].ID +
+		`","function":{"index":0,"name":"f","arguments":{"z":1,"a":"\u003c"}}}]},"done":false}` + "\n"
+	if err != nil || string(b) != want {
+		t.Errorf("got  %swant %s", b, want)
+	}
+	if second := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "g"}}, now).Message.ToolCalls[0]; second.Function.Index != 1 || second.Function.Arguments.String() != "{}" {
+		t.Errorf("%+v", second)
+	}
+	done := a.Generate(engine.Event{Done: &engine.Result{Reason: "length", Context: []int32{1, 2}, Usage: engine.Usage{Prompt: 5, Output: 3, Decode: 9, Prefill: 8}}}, now)
+	b, _ = json.Marshal(done)
+	if want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","response":"","done":true,"done_reason":"length","context":[1,2],"total_duration":1000000000,"load_duration":1000000,"prompt_eval_count":5,"prompt_eval_cached_count":0,"prompt_eval_duration":8,"eval_count":3,"eval_duration":9}`; string(b) != want {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+}
+
+// No body makes a decoder panic, and what it accepts can be asked of a model.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{}`, `{"model":"m","messages":[{"role":"user","content":"x","images":["AAAA"]}],"tools":[{"function":{"name":"f"}}],"options":{"seed":1,"stop":["a"]},"think":true,"format":"json","keep_alive":"5m"}`,
+		`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":{"b":1}}}}]}]}`, `{"options":{"num_ctx":1e308}}`, `[[[[`, `{"prompt":"x","context":[1,-1]}`} {
+		f.Add([]byte(s))
+	}
+	m := Model{Asked: "m", Full: "m", Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true, Insert: true}}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := DecodeChat(b); err == nil && r.Check(m) == nil {
+			er, _, err := r.Engine(sampler.Defaults(), m)
+			if err == nil && er.Sampling.Check() != nil {
+				t.Errorf("out of range: %+v", er.Sampling)
+			}
+		} else if err != nil {
+			wantStatus(t, err)
+		}
+		if r, err := DecodeGenerate(b); err == nil && r.Check(m) == nil {
+			if _, _, _, err := r.Engine(sampler.Defaults(), m, nil); err != nil {
+				wantStatus(t, err)
+			}
+		}
+	})
+}
+
+func wantStatus(t *testing.T, err error) {
+	t.Helper()
+	var se api.StatusError
+	if !errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "" {
+		t.Errorf("an error without a status: %v", err)
+	}
+}
+
+func TestDepth(t *testing.T) {
+	for in, ok := range map[string]bool{"": true, `"[[["`: true, `"\"[["`: true, strings.Repeat("[", MaxDepth): true, strings.Repeat("[", MaxDepth+1): false, strings.Repeat(`{"a":`, MaxDepth+1): false, strings.Repeat("[]", 999): true} {
+		if got := CheckDepth([]byte(in)) == nil; got != ok {
+			t.Errorf("%.20q…: %v", in, got)
+		}
+	}
+}
+
+func TestInputs(t *testing.T) {
+	for _, tt := range []struct {
+		in   any
+		want []string
+		ok   bool
+	}{{nil, nil, true}, {"", nil, true}, {"a", []string{"a"}, true}, {[]any{"a", ""}, []string{"a", ""}, true}, {[]any{}, []string{}, true}, {5.0, nil, false}, {[]any{"a", 1.0}, nil, false}} {
+		got, err := Inputs(tt.in)
+		if (err == nil) != tt.ok || tt.ok && !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%v: %v %v", tt.in, got, err)
+		}
+	}
+}
