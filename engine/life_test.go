@@ -509,10 +509,15 @@ func TestCheckup(t *testing.T) {
 		if _, _, err := run(b, greedy([]int32{1, 2, 3}, 4)); err != nil {
 			t.Fatal(err)
 		}
-		f.damage = func(_ int, p *axcl.Pass) {
-			for i := range p.Argmax {
-				p.Argmax[i] = (p.Argmax[i] + 1) % fakeVocab
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			f.damage = func(_ int, p *axcl.Pass) {
+				for i := range p.Argmax {
+					p.Argmax[i] = (p.Argmax[i] + 1) % fakeVocab
+				}
 			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 		if err := <-lost; !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
 			t.Errorf("%v, want ErrWrong", err)
@@ -557,4 +562,44 @@ func TestRemembered(t *testing.T) {
 	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Remember: kept}); !errors.Is(err, ErrWrong) {
 		t.Errorf("%v, want ErrWrong", err)
 	}
+}
+
+// TestFairKeys: a client with many requests in the queue does not keep another's waiting behind all of them.
+func TestFairKeys(t *testing.T) {
+	f := newFake()
+	b := onFake(t, f, OpenOptions{Parallel: 2, CardOptions: still})
+	release := hold(b)
+	var greedyOnes []*seq
+	for i := range 20 {
+		job := greedy([]int32{1, int32(i), 3}, 10)
+		job.Key = "greedy"
+		s, err := b.m.submit(context.Background(), job, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		greedyOnes = append(greedyOnes, s)
+	}
+	job := greedy([]int32{1, 2}, 10)
+	job.Key = "modest"
+	s, err := b.m.submit(context.Background(), job, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	for range s.box.wake {
+		if _, err, closed := s.box.take(nil); closed {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if s.admit > 2 {
+		t.Errorf("the modest client's request was let in as number %d", s.admit)
+	}
+	b.m.forgetCaller(s)
+	for _, s := range greedyOnes {
+		b.m.forgetCaller(s)
+	}
+	clean(t, b)
 }

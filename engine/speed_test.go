@@ -5,11 +5,14 @@ package engine
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/sampler"
 )
 
 // hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
@@ -33,13 +36,13 @@ func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, f
 	return b.(*cardBackend), clockOf(sim)
 }
 
-// measure is Measure on an empty cache.
-func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w Work) Figures {
+// measured is measure on an empty cache.
+func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) figures {
 	t.Helper()
 	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.forget(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Measure(context.Background(), b, clock, w)
+	f, err := measure(context.Background(), b, clock, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,7 @@ func TestThroughput(t *testing.T) {
 					continue
 				}
 				// Two tokens of prompt and so many of output that all fit under the lowest rung.
-				f := measured(t, b, clock, Work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 1000})
+				f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 1000})
 				if n == 1 {
 					one = f.Rate
 				}
@@ -123,7 +126,7 @@ func TestPassTime(t *testing.T) {
 		}
 	}
 	for _, n := range []int{1, 8, 16, 32} {
-		f := measured(t, b, clock, Work{Clients: n, Prompt: 1, Output: 4, Speculate: &off, First: 1000})
+		f := measured(t, b, clock, work{Clients: n, Prompt: 1, Output: 4, Speculate: &off, First: 1000})
 		want := small.pass(128, n)
 		if n == 1 {
 			want = small.alone() + small.perRow
@@ -131,7 +134,7 @@ func TestPassTime(t *testing.T) {
 		near(fmt.Sprintf("a token for each of %d", n), float64(n)/f.Rate*1e3, want)
 	}
 	for _, prompt := range []int{128, 512, 1152, 2000} {
-		f := measured(t, b, clock, Work{Clients: 1, Prompt: prompt, Output: 1, Speculate: &off, First: 1000})
+		f := measured(t, b, clock, work{Clients: 1, Prompt: prompt, Output: 1, Speculate: &off, First: 1000})
 		want := 0.0
 		for h := 0; h < min(prompt, 1152); h += 128 {
 			want += small.pass(h, 0)
@@ -158,7 +161,7 @@ func TestSpeculationPays(t *testing.T) {
 			s := axmodel.Qwen3Small()
 			s.Period = c.period
 			b, clock := hollow(t, s, OpenOptions{})
-			w := Work{Clients: c.clients, Prompt: 24, Output: 200, First: 24 * 50, Speculate: &off}
+			w := work{Clients: c.clients, Prompt: 24, Output: 200, First: 24 * 50, Speculate: &off}
 			plain := measured(t, b, clock, w)
 			w.Speculate = nil
 			f := measured(t, b, clock, w)
@@ -174,8 +177,8 @@ func TestSpeculationPays(t *testing.T) {
 func TestSecondTurn(t *testing.T) {
 	off := false
 	b, clock := hollow(t, axmodel.Qwen3Large(), OpenOptions{})
-	first := measured(t, b, clock, Work{Clients: 1, Prompt: 2000, Output: 16, First: 1000, Speculate: &off})
-	f, err := Measure(context.Background(), b, clock, Work{Clients: 1, Prompt: 2040, Output: 1, First: 1000, Speculate: &off})
+	first := measured(t, b, clock, work{Clients: 1, Prompt: 2000, Output: 16, First: 1000, Speculate: &off})
+	f, err := measure(context.Background(), b, clock, work{Clients: 1, Prompt: 2040, Output: 1, First: 1000, Speculate: &off})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,4 +187,92 @@ func TestSecondTurn(t *testing.T) {
 	if f.First > chunk*12/10 {
 		t.Errorf("the second turn's first token after %v, a chunk is %v", f.First, chunk)
 	}
+}
+
+// work is a load to be measured: so many clients, each with a prompt of its own after a beginning that all share, each wanting so many
+// tokens. The zero value of Speculate lets the engine decide.
+type work struct {
+	Clients, Shared, Prompt, Output int
+	First                           int32 // the first token of the first prompt; the others' follow at a distance
+	Speculate                       *bool
+	Key                             string
+}
+
+// figures are what a work took, by the clock it was measured with.
+type figures struct {
+	Tokens   int           // put out, all clients together
+	Took     time.Duration // from the first pass to the last token
+	First    time.Duration // until the last client had its first token
+	Rate     float64       // tokens a second, all clients together, from the moment all had their first
+	Passes   uint64
+	Busy     time.Duration // inside passes
+	Drafted  int
+	Accepted int
+}
+
+// measure runs the work on a backend that has nothing else to do, and reads clock before and after. All clients are there before the first
+// pass. Errors: the first that a client met.
+func measure(ctx context.Context, b *cardBackend, clock func() time.Duration, w work) (figures, error) {
+	var f figures
+	var first error
+	before := b.Stats()
+	begun := clock()
+	var mu sync.Mutex
+	var steady time.Duration // when the last client had its first token
+	late := 0                // tokens after that, counted from each client's second on
+	var wg sync.WaitGroup
+	jobs := make([]Job, w.Clients)
+	for c := range jobs {
+		p := sampler.Defaults()
+		p.Temperature = 0
+		jobs[c] = Job{Sampling: p, Limit: w.Output, Speculate: w.Speculate, Key: w.Key}
+		for i := range w.Shared {
+			jobs[c].IDs = append(jobs[c].IDs, int32(i%200))
+		}
+		for i := range w.Prompt {
+			jobs[c].IDs = append(jobs[c].IDs, w.First+int32(c)*4001+int32(i))
+		}
+	}
+	release := hold(b)
+	for _, job := range jobs {
+		wg.Go(func() {
+			n := 0
+			for tok, err := range b.Complete(ctx, job) {
+				mu.Lock()
+				switch {
+				case err != nil:
+					if first == nil {
+						first = err
+					}
+				case tok.Final != "":
+					f.Drafted += tok.Usage.Drafted
+					f.Accepted += tok.Usage.Accepted
+					steady = max(steady, begun+tok.Usage.FirstToken)
+				default:
+					n++
+					f.Tokens++
+				}
+				mu.Unlock()
+			}
+			mu.Lock()
+			late += max(n-1, 0)
+			mu.Unlock()
+		})
+	}
+	for b.Stats().Queued < w.Clients {
+		runtime.Gosched()
+	}
+	release()
+	wg.Wait()
+	after := b.Stats()
+	f.Took = clock() - begun
+	f.First = steady - begun
+	if d := f.Took - f.First; d > 0 {
+		f.Rate = float64(late) / d.Seconds()
+	}
+	for k, n := range after.Passes {
+		f.Passes += n - before.Passes[k]
+	}
+	f.Busy = after.Busy - before.Busy
+	return f, first
 }

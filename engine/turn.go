@@ -1,0 +1,307 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// This file is what follows a pass: its rows are kept, its logits become tokens, and sequences end.
+
+// settle keeps the rows that a share brought, and turns its logits into tokens.
+func (m *lm) settle(h *share) {
+	s := h.s
+	rows := m.taken[h.row : h.row+h.rows()]
+	for j := range h.n {
+		m.cells.attach(rows[j], s.tip(m.cells), s.ids[h.from+j])
+		s.step(m.cells, rows[j])
+	}
+	rest := rows[h.n:]
+	defer func() {
+		for _, n := range rest {
+			m.cells.give(n)
+		}
+	}()
+	if s.embed != nil {
+		m.collect(h)
+		return
+	}
+	if h.want < 0 {
+		return
+	}
+	for i := 0; ; i++ {
+		id, lp, err := m.draw(s, h.want+i)
+		if err != nil {
+			m.end(s, err)
+			return
+		}
+		s.spec.learn(id)
+		if i < len(h.draft) {
+			s.usage.Drafted++
+		}
+		if !m.emit(s, id, lp) || i >= len(h.draft) || h.draft[i] != id {
+			return
+		}
+		// The guess was right: its row is this token's.
+		s.usage.Accepted++
+		m.cells.attach(rest[0], s.tip(m.cells), id)
+		s.step(m.cells, rest[0])
+		rest = rest[1:]
+		if i+1 < len(h.draft) {
+			s.spec.guess = h.draft[i+1]
+		}
+	}
+}
+
+// checkEvery is how often a greedy sequence's logits are looked at, though the largest one's index is all it needs: a card that computes
+// nonsense without saying so is found by its logits (the first token's, and each so many-th's).
+const checkEvery = 16
+
+// unchecked reports whether the sequence's next token may be taken by its index alone.
+func (s *seq) unchecked() bool {
+	return s.greedy && s.usage.Output%checkEvery != 0 && s.ids[len(s.ids)-1] != 0
+}
+
+// draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came with the pass even where logits came
+// too: both ways must give the same text, and the head may tell logits apart that are equal in bf16.
+func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
+	var logits []uint16
+	if m.pass.Logits != nil {
+		logits = m.pass.Logits[w*m.shape.Out : (w+1)*m.shape.Out]
+	}
+	if s.greedy {
+		id := m.pass.Argmax[w]
+		if logits != nil {
+			if _, err := s.sampler.Sample(logits, nil); err != nil {
+				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
+			}
+		}
+		if id < 0 || int(id) >= m.shape.Out {
+			return 0, nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits, id, m.shape.Out)
+		}
+		return id, nil, nil
+	}
+	var mask sampler.Mask
+	if s.job.Mask != nil {
+		mask = s.job.Mask
+	}
+	c, err := s.sampler.Sample(logits, mask)
+	if err != nil {
+		return 0, nil, fmt.Errorf("engine: sampling: %w", err)
+	}
+	if !s.job.Sampling.Logprobs {
+		return c.ID, nil, nil
+	}
+	lp := &Logprob{Token: m.token(c.ID), Bytes: m.bytes(c.ID), Logprob: c.Logprob}
+	for _, t := range c.Top {
+		lp.Top = append(lp.Top, Logprob{Token: m.token(t.ID), Bytes: m.bytes(t.ID), Logprob: t.Logprob})
+	}
+	return c.ID, lp, nil
+}
+
+func (m *lm) bytes(id int32) []byte {
+	if m.words == nil {
+		return nil
+	}
+	return m.words.Bytes(id)
+}
+
+func (m *lm) token(id int32) string { return string(m.bytes(id)) }
+
+// emit takes a sampled token into the sequence and hands it to the caller. It reports false when the sequence is over or was cut.
+func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
+	now := m.card.now()
+	if s.usage.Output == 0 {
+		s.first = now
+		s.usage.FirstToken = now - s.asked
+		s.usage.Prefill = now - s.started
+	}
+	s.usage.Decode = now - s.first
+	switch {
+	case s.job.Limit == 0:
+		m.finish(s, ReasonLength)
+		return false
+	case m.stop[id] && !s.job.IgnoreStop:
+		m.finish(s, ReasonStop)
+		return false
+	}
+	if s.job.Mask != nil {
+		if err := s.job.Mask.Accept(id); err != nil {
+			m.end(s, err)
+			return false
+		}
+	}
+	s.ids = append(s.ids, id)
+	s.sampler.Accept(id)
+	s.usage.Output++
+	t := Token{ID: id, Logprob: lp}
+	if s.text != nil {
+		at := m.trace.clock()
+		t.Text = s.text.Next(id)
+		m.trace.since(wordsTime, at)
+	}
+	s.usage.Total = now - s.asked
+	t.Usage = s.usage
+	s.box.put(t)
+	if s.usage.Output >= s.job.Limit && s.job.Limit >= 0 {
+		m.finish(s, ReasonLength)
+		return false
+	}
+	if len(s.ids) >= s.job.NumCtx {
+		if !s.job.Shift {
+			m.finish(s, ReasonLength)
+			return false
+		}
+		m.shift(s)
+		return false
+	}
+	return true
+}
+
+// shift drops the older half of what is not to be kept, as Ollama does, and evaluates the rest anew: the card cannot move positions.
+func (m *lm) shift(s *seq) {
+	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
+	cut := max((s.job.NumCtx-keep)/2, 1)
+	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
+	s.spec.reset()
+	m.leave(s)
+	m.start(s)
+}
+
+// finish ends a sequence well.
+func (m *lm) finish(s *seq, reason string) {
+	t := Token{Final: reason}
+	if s.text != nil {
+		t.Text = s.text.Flush()
+	}
+	s.usage.Total = m.card.now() - s.asked
+	t.Usage = s.usage
+	m.leave(s)
+	m.remove(s)
+	m.tally(s, func(st *Stats) { st.Done++ })
+	s.box.put(t)
+}
+
+// end ends a sequence with an error. What it has on the card may be what went wrong: nobody is to build on it.
+func (m *lm) end(s *seq, err error) {
+	tip := s.tip(m.cells)
+	m.leave(s)
+	if tip >= 0 {
+		m.cells.prune(tip, m.cells.size())
+	}
+	m.remove(s)
+	m.tally(s, func(st *Stats) { st.Failed++ })
+	s.box.fail(err)
+}
+
+// tally adds an ended sequence to the totals.
+func (m *lm) tally(s *seq, f func(*Stats)) {
+	m.count(func(st *Stats) {
+		f(st)
+		st.PromptTokens += uint64(s.usage.Prompt)
+		st.CachedTokens += uint64(s.usage.Cached)
+		st.OutputTokens += uint64(s.usage.Output)
+		st.Drafted += uint64(s.usage.Drafted)
+		st.Accepted += uint64(s.usage.Accepted)
+	})
+}
+
+// collect adds a share's rows to its vector.
+func (m *lm) collect(h *share) {
+	s, e := h.s, h.s.embed
+	for i := 0; h.want >= 0 && i < h.wants; i++ {
+		row := m.pass.Logits[(h.want+i)*m.shape.Out : (h.want+i+1)*m.shape.Out]
+		for k, v := range row {
+			x := axcl.Float32(v)
+			if x != x || x-x != 0 {
+				m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
+				return
+			}
+			e.sum[k] += float64(x)
+		}
+		e.n++
+	}
+	if s.pending() == 0 {
+		m.finish(s, ReasonStop)
+	}
+}
+
+// failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that has said nothing yet is tried once
+// more. Three failures in a minute, or an error that leaves card and host out of step, end the card.
+func (m *lm) failed(err error) error {
+	m.giveBack()
+	if axcl.Fatal(err) {
+		return err
+	}
+	now := m.card.now()
+	recent := m.fails[:0]
+	for _, t := range m.fails {
+		if now-t < time.Minute {
+			recent = append(recent, t)
+		}
+	}
+	m.fails = append(recent, now)
+	if len(m.fails) >= 3 {
+		return fmt.Errorf("engine: three passes failed within a minute: %w: %w", axcl.ErrLost, err)
+	}
+	for i := range m.shares {
+		s := m.shares[i].s
+		if s.usage.Output == 0 && !s.retried {
+			s.retried = true
+			continue
+		}
+		m.end(s, err)
+	}
+	return nil
+}
+
+// count changes the published numbers.
+func (m *lm) count(f func(*Stats)) {
+	m.mu.Lock()
+	f(&m.stats)
+	m.stats.Running = len(m.running)
+	if len(m.running) == 0 {
+		m.survey()
+	}
+	m.mu.Unlock()
+}
+
+// survey counts the cells; m.mu is held.
+func (m *lm) survey() {
+	m.counted = m.card.now()
+	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.counts()
+}
+
+// account publishes the pass.
+func (m *lm) account(took time.Duration, drafts int) string {
+	kind := "prefill"
+	decodes := 0
+	for i := range m.shares {
+		if m.shares[i].n == 1 {
+			decodes++
+		}
+	}
+	switch {
+	case drafts > 0:
+		kind = "verify"
+	case m.pass.Rows() == 1:
+		kind = "decode"
+	case decodes == len(m.shares):
+		kind = "batch"
+	case decodes > 0:
+		kind = "mixed"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	st := &m.stats
+	st.Passes[kind]++
+	st.Rows += uint64(m.pass.Rows())
+	st.Busy += took
+	// Counting walks all cells: ten times a second is enough for people.
+	if m.card.now()-m.counted > 100*time.Millisecond {
+		m.survey()
+	}
+	return kind
+}
