@@ -221,7 +221,7 @@ func TestForms(t *testing.T) {
 	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
 }
 
-func TestRealForms(t *testing.T) {
+func TestTruthForms(t *testing.T) {
 	testForms(t, func(t testing.TB, family string) *Tokenizer {
 		switch family {
 		case "llama3":

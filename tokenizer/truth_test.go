@@ -78,8 +78,8 @@ func realFile(t testing.TB, family string) string {
 	return p
 }
 
-// TestRealFiles compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
-func TestRealFiles(t *testing.T) {
+// TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
+func TestTruth(t *testing.T) {
 	var want map[string]realGolden
 	readGolden(t, "real.json.gz", &want)
 	list := hardStrings(t)
