@@ -1,0 +1,268 @@
+//go:build cgo && !fake && !scripted && linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/axcl/native"
+	"github.com/axle-llm/axle/axcl/simcard"
+)
+
+// simLib is the simulated card's runtime.
+func simLib(t *testing.T) string {
+	t.Helper()
+	libs, err := simcard.Build("")
+	if errors.Is(err, simcard.ErrNoCompiler) {
+		t.Skip("SKIPPED, not tested: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return libs.AXCL
+}
+
+// unit is what a supervisor knows of a service: where it listens, and what it is started with.
+type unit struct {
+	t    *testing.T
+	addr string
+	dir  string
+	lib  string
+	args []string
+}
+
+// newUnit prepares a service of its own: a free port, an empty store, the simulated card's library.
+func newUnit(t *testing.T, args ...string) *unit {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if len(args) == 0 {
+		args = []string{"--device", "axcl"}
+	}
+	return &unit{t: t, addr: ln.Addr().String(), dir: t.TempDir(), lib: simLib(t), args: args}
+}
+
+// process is one life of a service.
+type process struct {
+	t     *testing.T
+	url   string
+	cmd   *exec.Cmd
+	mu    sync.Mutex
+	out   bytes.Buffer
+	err   bytes.Buffer
+	gone  chan struct{} // closed when it has ended
+	ended time.Time
+}
+
+// start begins a life; more are its own settings, AXSIM_… among them.
+func (u *unit) start(more ...string) *process {
+	u.t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	p := &process{t: u.t, url: "http://" + u.addr, gone: make(chan struct{})}
+	p.cmd = exec.Command(exe, append([]string{"serve"}, u.args...)...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + u.addr,
+		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir()}, more...)
+	p.cmd.Stdout, p.cmd.Stderr = locked{&p.mu, &p.out}, locked{&p.mu, &p.err}
+	if err := p.cmd.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		p.ended = time.Now()
+		close(p.gone)
+	}()
+	u.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+		if u.t.Failed() {
+			said := p.said()
+			u.t.Logf("the server said at last:\n%s", said[max(0, len(said)-4000):])
+		}
+	})
+	p.until("listens", 20*time.Second, func() bool {
+		c, err := net.Dial("tcp", u.addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	})
+	return p
+}
+
+type locked struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l locked) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.w.Write(p) }
+
+// said is what the process has logged so far.
+func (p *process) said() string { p.mu.Lock(); defer p.mu.Unlock(); return p.err.String() }
+
+// until waits for something to become true of a living process.
+func (p *process) until(what string, limit time.Duration, is func() bool) {
+	p.t.Helper()
+	for end := time.Now().Add(limit); !is(); <-time.After(5 * time.Millisecond) {
+		select {
+		case <-p.gone:
+			p.t.Fatalf("it ended before it %s: %v\n%s", what, p.cmd.ProcessState, p.said())
+		default:
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("%v are over before it %s\n%s", limit, what, p.said())
+		}
+	}
+}
+
+// code waits for the end and gives the exit code.
+func (p *process) code(limit time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.gone:
+	case <-time.After(limit):
+		p.t.Fatalf("it did not end within %v\n%s", limit, p.said())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// stop asks for an orderly end.
+func (p *process) stop() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Error(err)
+	}
+	return p.code(40 * time.Second)
+}
+
+// quiet requires that all that was printed is ours: nothing on standard output, a JSON object in each line of the log (T14, and the noise
+// of vendors' libraries).
+func (p *process) quiet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.out.Len() > 0 {
+		p.t.Errorf("on standard output: %q", p.out.String())
+	}
+	for line := range strings.Lines(p.err.String()) {
+		var v map[string]any
+		if json.Unmarshal([]byte(line), &v) != nil && !strings.HasPrefix(line, "Error: ") {
+			p.t.Errorf("not a line of our log: %q", line)
+		}
+	}
+}
+
+// health is the state that /health tells: "away" when nobody answers.
+func (p *process) health() (code int, status string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/health", nil)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, "away"
+	}
+	defer resp.Body.Close()
+	var h struct{ Status string }
+	_ = json.NewDecoder(resp.Body).Decode(&h)
+	return resp.StatusCode, h.Status
+}
+
+// How an answer ended.
+const (
+	endWhole   = "whole"   // with its dialect's end
+	endFailed  = "failed"  // with its dialect's error event
+	endRefused = "refused" // with a status before anything was sent
+	endCut     = "cut"     // with neither
+	endAway    = "away"    // nobody answered
+)
+
+// outcome is one answer.
+type outcome struct {
+	text, end, detail string
+	code              int
+	last, ended       time.Time // when its last text came, and its end
+}
+
+// asks are the same question in every streaming dialect.
+var asks = []struct{ path, body string }{
+	{"/api/chat", `{"model":"pocket","messages":[{"role":"user","content":%q}],"options":{"temperature":0,"num_predict":%d}}`},
+	{"/api/generate", `{"model":"pocket","prompt":%q,"options":{"temperature":0,"num_predict":%d}}`},
+	{"/v1/chat/completions", `{"model":"pocket","stream":true,"temperature":0,"messages":[{"role":"user","content":%q}],"max_tokens":%d}`},
+	{"/v1/messages", `{"model":"pocket","stream":true,"temperature":0,"messages":[{"role":"user","content":%q}],"max_tokens":%d}`},
+}
+
+// ask reads one streamed answer to its end.
+func ask(ctx context.Context, client *http.Client, url, body string) (o outcome) {
+	defer func() { o.ended = time.Now() }()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	resp, err := client.Do(req)
+	if err != nil {
+		o.end, o.detail = endAway, err.Error()
+		return o
+	}
+	defer resp.Body.Close()
+	if o.code = resp.StatusCode; o.code != http.StatusOK {
+		b, _ := io.ReadAll(resp.Body)
+		o.end, o.detail = endRefused, string(b)
+		return o
+	}
+	o.end = endCut
+	sc := bufio.NewScanner(resp.Body)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		line := strings.TrimPrefix(sc.Text(), "data: ")
+		if line == "[DONE]" {
+			o.end = endWhole
+		}
+		var v struct {
+			Message  struct{ Content string }
+			Response string
+			Choices  []struct{ Delta struct{ Content string } }
+			Delta    struct{ Text string }
+			Done     bool
+			Type     string
+			Error    any
+		}
+		if json.Unmarshal([]byte(line), &v) != nil {
+			continue
+		}
+		text := v.Message.Content + v.Response + v.Delta.Text
+		for _, c := range v.Choices {
+			text += c.Delta.Content
+		}
+		if o.text += text; text != "" {
+			o.last = time.Now()
+		}
+		switch {
+		case v.Error != nil:
+			o.end, o.detail = endFailed, line
+			return o
+		case v.Done || v.Type == "message_stop":
+			o.end = endWhole
+		}
+	}
+	if err := sc.Err(); err != nil {
+		o.detail = err.Error()
+	}
+	return o
+}
