@@ -32,12 +32,13 @@ var builtinTypes = map[string]string{
 
 // builtinOptions are the tokens that some built-in templates print.
 var builtinOptions = map[string]JinjaOptions{
-	"llama3":  {BOS: "<|begin_of_text|>", EOS: "<|eot_id|>", Family: "llama3"},
-	"llama2":  {BOS: "<s>", EOS: "</s>", Family: "plain"},
-	"gemma3":  {BOS: "<bos>", EOS: "<eos>", Family: "gemma"},
-	"minicpm": {Family: "minicpm"},
-	"hunyuan": {Family: "plain"},
-	"smollm2": {Family: "hermes"},
+	"llama3":   {BOS: "<|begin_of_text|>", EOS: "<|eot_id|>", Family: "llama3"},
+	"llama2":   {BOS: "<s>", EOS: "</s>", Family: "plain"},
+	"gemma3":   {BOS: "<bos>", EOS: "<eos>", Family: "gemma"},
+	"minicpm":  {Family: "minicpm"},
+	"hunyuan":  {Family: "plain"},
+	"smollm2":  {Family: "hermes"},
+	"phi4mini": {Family: "llama3"}, // bare JSON between control tokens
 }
 
 var builtinCache sync.Map // template name → Template

@@ -342,7 +342,7 @@ func TestBuiltinTypes(t *testing.T) {
 	for typ, family := range map[string]string{
 		"Qwen2_5": "hermes", "qwen2.5": "hermes", "QWEN3": "qwen3", "Qwen3VL": "hermes", "Qwen3_5": "qwen3-coder", "Qwen3_5VL": "qwen3-coder", "InternVL3": "plain", "InternVL3_5": "plain",
 		"HunYuan": "plain", "SmolVLM2": "plain", "FastVLM": "plain", "MiniCPM4": "minicpm", "MiniCPMV4": "minicpm", "MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm",
-		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain", "0": "plain", "1": "hermes", "3": "plain",
+		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain", "Phi4": "llama3", "0": "plain", "1": "hermes", "3": "plain",
 	} {
 		tmpl, ok := Builtin(typ)
 		if !ok {
