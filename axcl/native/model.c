@@ -34,7 +34,10 @@ int axn_describe(axn_card *c, axn_module *m, int32_t layer, axn_tensor *all) {
     int rc = axn_enter(c);
     c->layer = layer;
     for (uint32_t g = 0; !rc && g < m->groups; g++)
-        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) rc = c->lib->provider->describe(c, m, g, s, true, all++);
+        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++, all++) {
+            if (g > 0) *all = all[-(ptrdiff_t)(m->ins + m->outs)];
+            rc = c->lib->provider->describe(c, m, g, s, true, all);
+        }
     return rc;
 }
 
@@ -44,7 +47,7 @@ int axn_same(axn_card *c, axn_module *m, int32_t layer, const axn_tensor *all) {
     c->layer = layer;
     for (uint32_t g = 0; !rc && g < m->groups; g++)
         for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++, all++) {
-            axn_tensor t = {0};
+            axn_tensor t = *all;
             rc = c->lib->provider->describe(c, m, g, s, false, &t);
             if (!rc && (strcmp(t.name, all->name) || t.type != all->type || t.size != all->size)) rc = model_error(c, "differs", g * (m->ins + m->outs) + s);
         }

@@ -96,6 +96,7 @@ struct axn_provider {
     int (*load)(axn_card *, axn_module *, const char *path, const void *data, size_t size); // data: the file's bytes, on board only
     int (*unload)(axn_card *, axn_module *); // keeps info
     int (*forget)(axn_card *, axn_module *); // releases info
+    // Fills in what the library says of a tensor; what does not depend on the group is asked for in group 0 only, and left alone in others.
     int (*describe)(axn_card *, axn_module *, uint32_t group, uint32_t slot, bool dims, axn_tensor *);
     int (*io_new)(axn_card *, axn_module *, axn_io *);
     int (*io_free)(axn_card *, axn_io *);

@@ -110,10 +110,14 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     const struct axcl_table *a = &c->lib->axcl;
     bool in = slot < m->ins;
     uint32_t i = in ? slot : slot - m->ins;
-    c->calls += 2;
-    axn_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
+    int rc = AXN_OK;
     t->size = in ? a->axclrtEngineGetInputSizeByIndex(m->info, group, i) : a->axclrtEngineGetOutputSizeByIndex(m->info, group, i);
-    int rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type) : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
+    c->calls++;
+    if (group == 0) { // one name and one type for all groups
+        axn_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
+        c->calls++;
+        rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type) : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
+    }
     if (rc || !dims) return rc;
     axcl_dims d;
     rc = in ? CALL(c, axclrtEngineGetInputDims, m->info, group, i, &d) : CALL(c, axclrtEngineGetOutputDims, m->info, group, i, &d);
