@@ -220,7 +220,7 @@ func goCheck(t *template.Template) error {
 const goImage = "\uFFFC"
 
 func (t *goTemplate) Render(c Conversation) ([]Piece, error) {
-	return t.pieces(c.Think, func(hide func(string) string) (template.Values, error) { return goValues(c, hide) }, c.strings())
+	return t.pieces(c, func(hide func(string) string) (template.Values, error) { return goValues(c, hide) }, c.strings())
 }
 
 // Generate renders a prompt: with a suffix where the template has a place for one.
@@ -229,7 +229,7 @@ func (t *goTemplate) Generate(system, prompt, suffix string, think Think) ([]Pie
 		if !t.caps.Insert {
 			return nil, errors.New("chat: the template has no place for a suffix")
 		}
-		return t.pieces(think, func(func(string) string) (template.Values, error) {
+		return t.pieces(Conversation{Think: think}, func(func(string) string) (template.Values, error) {
 			return template.Values{Prompt: prompt, Suffix: suffix}, nil
 		}, []string{prompt, suffix})
 	}
@@ -241,7 +241,7 @@ func (t *goTemplate) Generate(system, prompt, suffix string, think Think) ([]Pie
 	return t.Render(c)
 }
 
-func (t *goTemplate) pieces(think Think, values func(hide func(string) string) (template.Values, error), strs []string) ([]Piece, error) {
+func (t *goTemplate) pieces(c Conversation, values func(hide func(string) string) (template.Values, error), strs []string) ([]Piece, error) {
 	var used [shadowCount]bool
 	for _, s := range strs {
 		shadowUsed(&used, s)
@@ -258,10 +258,10 @@ func (t *goTemplate) pieces(think Think, values func(hide func(string) string) (
 		if err != nil {
 			return "", err
 		}
-		v.Think = think != ThinkDefault && think != ThinkOff
-		v.IsThinkSet = think != ThinkDefault
-		if v.Think && think != ThinkOn {
-			v.ThinkLevel = string(think)
+		v.Think = c.Think != ThinkDefault && c.Think != ThinkOff
+		v.IsThinkSet = c.Think != ThinkDefault
+		if v.Think && c.Think != ThinkOn {
+			v.ThinkLevel = string(c.Think)
 		}
 		defer tmplRecover(&err)
 		var b limitedBuilder
@@ -275,6 +275,9 @@ func (t *goTemplate) pieces(think Think, values func(hide func(string) string) (
 	marked, err := execute(shown, func(string) string { return string(sh.of['\uFFFC']) })
 	if err != nil || sh.plain(marked) != text {
 		return nil, errors.New("chat: the template compares its own text with itself, which cannot be kept apart from the conversation's")
+	}
+	if marked, err = tmplOpen(marked, c); err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
 	}
 	return goImages(sh.pieces(marked)), nil
 }

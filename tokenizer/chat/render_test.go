@@ -268,6 +268,17 @@ func TestContinue(t *testing.T) {
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
+	g, err := NewGo(goTemplateSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err = g.Render(Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
+	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
+		t.Fatalf("%q %v", joined(pieces), err)
+	}
+	if _, err = g.Render(Conversation{Continue: true, Messages: []Message{{Role: "assistant"}}}); err == nil {
+		t.Error("an empty message was continued")
+	}
 }
 
 func TestImages(t *testing.T) {
