@@ -12,3 +12,15 @@ func TestSoft(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) { c.Run(t) })
 	}
 }
+
+// TestPackage: what a user's card is put through with a vendor's model, on a card that can do everything.
+func TestPackage(t *testing.T) {
+	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := openSoft(t)
+	if a := CheckPackage(t, d, spec, func(hidden int, token uint64) []uint16 { return Rows(token, 1, hidden) }); a != (Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true}) {
+		t.Errorf("%+v", a)
+	}
+}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -63,6 +65,30 @@ func TestDoctorSoft(t *testing.T) {
 		if !c.OK {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// TestDoctorModel: the suite with a model of the user's, as a vendor's card needs it.
+func TestDoctorModel(t *testing.T) {
+	dir := t.TempDir()
+	y := axcltest.DefaultTiny()
+	if _, err := y.Write(dir, "qwen3"); err != nil {
+		t.Fatal(err)
+	}
+	var table []byte
+	for _, v := range axcltest.Rows(1, y.Vocab, y.Hidden) {
+		table = binary.LittleEndian.AppendUint16(table, v)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "model.embed_tokens.weight.bfloat16.bin"), table, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, code := doctor(t, "--device", "soft", "--json", "--conformance", "--model", dir)
+	var d diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk || !d.Abilities.Scatter {
+		t.Errorf("exit %d, %v:\n%s", code, err, out)
+	}
+	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 || !strings.Contains(out, "PROBLEM conformance") {
+		t.Errorf("an empty folder: exit %d:\n%s", code, out)
 	}
 }
 
