@@ -12,13 +12,25 @@ work=$(mktemp -d)
 port=$((20000 + RANDOM % 20000))
 AXLE_MODELS=$work/models AXLE_HOST=127.0.0.1:$port "$server" serve 2>"$work/log" &
 pid=$!
-trap 'kill $pid 2>/dev/null || true; wait $pid 2>/dev/null || true; rm -rf "$work"' EXIT
+pids=$pid
+trap 'kill $pids 2>/dev/null || true; wait $pids 2>/dev/null || true; rm -rf "$work"' EXIT
+up() { # up URL PID: waits for a server
+	for _ in $(seq 100); do
+		curl -sf "$1/" >/dev/null 2>&1 && return
+		kill -0 "$2" || { cat "$work"/log* >&2; exit 1; }
+		sleep 0.1
+	done
+}
 export AXLE_TEST_URL=http://127.0.0.1:$port
-for _ in $(seq 100); do
-	curl -sf "$AXLE_TEST_URL/" >/dev/null 2>&1 && break
-	kill -0 $pid || { cat "$work/log" >&2; exit 1; }
-	read -rt 0.1 <> <(:) || :
-done
+up "$AXLE_TEST_URL" $pid
+axle=${AXLE_BIN:-bin/axle}
+if [ -x "$axle" ]; then # the Go clients meet a real engine too: the model inside, on the soft card
+	soft=$((port + 1))
+	AXLE_MODELS=$work/soft AXLE_HOST=127.0.0.1:$soft "$axle" serve --device soft 2>"$work/log.soft" &
+	pids="$pids $!"
+	export AXLE_TEST_SOFT_URL=http://127.0.0.1:$soft
+	up "$AXLE_TEST_SOFT_URL" $!
+fi
 
 echo "== Go: ollama/api, openai-go, anthropic-sdk-go"
 (cd testdata/clients/go && go test -count=1 ./...)
