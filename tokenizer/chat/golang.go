@@ -220,6 +220,7 @@ func goCheck(t *template.Template) error {
 const goImage = "\uFFFC"
 
 func (t *goTemplate) Render(c Conversation) ([]Piece, error) {
+	c = c.begun()
 	return t.pieces(c, func(hide func(string) string) (template.Values, error) { return goValues(c, hide) }, c.strings())
 }
 

@@ -126,7 +126,7 @@ func (t *jinjaTemplate) Generate(system, prompt, suffix string, think Think) ([]
 }
 
 func (t *jinjaTemplate) Render(c Conversation) ([]Piece, error) {
-	pieces, err := t.render(c)
+	pieces, err := t.render(c.begun())
 	if err != nil {
 		return nil, fmt.Errorf("chat: template %s: %w", t.name, err)
 	}
@@ -340,15 +340,23 @@ func tmplStrings(v jinja.Value, depth int, f func(string)) {
 	}
 }
 
+// begun is the conversation without a last message that is to be continued but says nothing yet: that is a new answer.
+func (c Conversation) begun() Conversation {
+	if n := len(c.Messages) - 1; c.Continue && (n < 0 || strings.TrimSpace(c.Messages[n].Content) == "") {
+		c.Continue = false
+		if n >= 0 && c.Messages[n].Role == "assistant" && len(c.Messages[n].ToolCalls) == 0 {
+			c.Messages = c.Messages[:n]
+		}
+	}
+	return c
+}
+
 // tmplOpen cuts the prompt behind the last message's content, for an answer that is to be continued.
 func tmplOpen(text string, c Conversation) (string, error) {
-	if !c.Continue || len(c.Messages) == 0 {
+	if !c.Continue {
 		return text, nil
 	}
 	last := strings.TrimSpace(c.Messages[len(c.Messages)-1].Content)
-	if last == "" {
-		return "", errors.New("the message to continue is empty")
-	}
 	k := strings.LastIndex(text, last)
 	if k < 0 {
 		return "", errors.New("the message to continue is not in the prompt")

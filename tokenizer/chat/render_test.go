@@ -276,8 +276,11 @@ func TestContinue(t *testing.T) {
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
-	if _, err = g.Render(Conversation{Continue: true, Messages: []Message{{Role: "assistant"}}}); err == nil {
-		t.Error("an empty message was continued")
+	for _, x := range []Template{tmpl, g} {
+		pieces, err := x.Render(Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
+		if want, _ := x.Render(Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || joined(pieces) != joined(want) {
+			t.Errorf("an empty beginning: %q %v", joined(pieces), err)
+		}
 	}
 }
 
