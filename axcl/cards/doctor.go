@@ -66,6 +66,9 @@ type Report struct {
 	Usable    bool // some card can be used
 }
 
+// errPure is why a build without cgo has no card.
+var errPure = errors.New("this build is pure Go and cannot open the vendor's libraries (made with CGO_ENABLED=0, with -tags fake, or not for Linux)")
+
 const axeraVendor = "0x1f4b"
 
 // Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it.
@@ -86,6 +89,11 @@ func Examine(root fs.FS, libs []Library) Report {
 		if l.Err == nil && len(l.Devices) > 0 {
 			r.Usable = true
 		}
+	}
+	if len(libs) > 0 && errors.Is(libs[0].Err, errPure) {
+		r.add("this build", Problem, errPure.Error(), "use the release for this machine, or build on Linux with gcc: make build")
+		r.links()
+		return r
 	}
 	for _, l := range libs {
 		// A machine has one of the two. The on-board library is only worth a word where it is, or where nothing else works.

@@ -73,6 +73,7 @@ func TestExamine(t *testing.T) {
 	}{
 		{"all is well", machine(nil), working(), true,
 			[]string{"AXCL runtime: ok: version 3.6.5", "driver: ok: ", "axcl:0: ok: 51 °C", "axcl:0: ok: 7022 of 7040 MiB", "PCIe link: ok: ×1 at 5.0 GT/s", "CMA: ok: 64 MiB"}, []string{"on-board engine", "axcl:0, heat", "axcl:0, memory"}},
+		{"a pure build", machine(nil), Library{Kind: "axcl", Err: fmt.Errorf("axcl: %w: %w", axcl.ErrNoDevice, errPure)}, false, []string{"this build: problem: make build", "PCIe link: ok: "}, []string{"AXCL runtime", "driver"}},
 		{"optional calls", machine(nil), lacking, true, []string{"AXCL runtime, optional calls: note: axclrtExecWorker, axclrtKillWorker"}, nil},
 		{"no library", machine(nil), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "AXCL runtime: problem: axclhost", "PCIe link: ok: "}, nil},
 		{"no library, no card", machine(nil, "sys/bus", "dev"), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "on-board engine: problem: "}, []string{"driver", "CMA", "PCIe link"}},

@@ -9,7 +9,7 @@ import (
 )
 
 func openNative(string, int) (axcl.Device, error) {
-	return nil, fmt.Errorf("axcl: %w: this build is without the vendor's libraries (made with CGO_ENABLED=0 or -tags fake)", axcl.ErrNoDevice)
+	return nil, fmt.Errorf("axcl: %w: %w", axcl.ErrNoDevice, errPure)
 }
 
 func look(kind string) Library {
