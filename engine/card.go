@@ -187,6 +187,8 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		return
 	}
 	c.dev, c.why = dev, why
+	c.own()
+	defer c.disown()
 	if err := c.refresh(); err != nil {
 		_ = dev.Close()
 		opened <- err
@@ -270,6 +272,7 @@ func (c *Card) unchecked(models []*lm) *lm {
 
 // run is one pass under the watchdog's eye.
 func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
+	c.owned()
 	c.enter(max(c.o.Watch, 20*expect))
 	err := m.Run(p)
 	c.exit()

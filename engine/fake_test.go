@@ -23,6 +23,7 @@ type fake struct {
 	damage func(n int, p *axcl.Pass)
 	passes int
 	closed atomic.Int32
+	heat   func() float64
 	free   int64
 	kept   []uint64 // by cell: what it holds; 0 nothing
 	quick  bool     // every answer is 9, at no cost
@@ -39,7 +40,11 @@ func newFake() *fake {
 }
 
 func (f *fake) Info() (axcl.Info, error) {
-	return axcl.Info{Kind: "fake", Name: "fake", ID: "fake", TotalCMM: f.free, FreeCMM: f.free}, nil
+	info := axcl.Info{Kind: "fake", Name: "fake", ID: "fake", TotalCMM: f.free, FreeCMM: f.free}
+	if f.heat != nil {
+		info.Temperature = f.heat()
+	}
+	return info, nil
 }
 func (f *fake) Close() error                       { f.closed.Add(1); return nil }
 func (f *fake) Shape() axcl.Shape                  { return f.shape }

@@ -421,6 +421,7 @@ func (m *lm) step() (bool, error) {
 	kind := m.account(took, drafts)
 	tr.lap(sampleTime)
 	tr.report(m, kind)
+	m.verify()
 	return true, nil
 }
 

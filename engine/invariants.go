@@ -1,0 +1,106 @@
+//go:build invariants
+
+package engine
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Checks that cost too much for every day: they are built in under the tag invariants, which the race lane sets. A violation is a panic with
+// what was found, since whatever comes after it would only hide it.
+
+// owners are the OS threads that opened a card, by card.
+var owners sync.Map
+
+// own notes that the calling thread owns the card; disown forgets it.
+func (c *Card) own() { owners.Store(c, threadID()) }
+
+// disown: see own.
+func (c *Card) disown() { owners.Delete(c) }
+
+// owned panics unless the calling thread is the card's owner (D16): the vendor's library binds its context to the thread that opened it.
+func (c *Card) owned() {
+	if id, ok := owners.Load(c); ok && id != threadID() {
+		panic(fmt.Sprintf("engine: invariant: the card of thread %v is used on thread %d", id, threadID()))
+	}
+}
+
+// verify panics unless cells and sequences agree. It runs on the worker after each pass, when nothing of the pass is still on its way, and
+// takes the model's lock only for a moment: a caller that held it across a pass would hang here instead of now and then.
+func (m *lm) verify() {
+	m.card.owned()
+	m.mu.Lock()
+	waiting := len(m.queue)
+	m.mu.Unlock()
+	if waiting > m.maxQueue+m.parallel {
+		panic(fmt.Sprintf("engine: invariant: %d sequences wait in a queue of %d", waiting, m.maxQueue))
+	}
+	stand := make([]int32, m.cells.size())
+	for _, s := range m.running {
+		for i, n := range s.path {
+			parent := m.cells.root(s.job.Key)
+			if i > 0 {
+				parent = s.path[i-1]
+			}
+			if m.cells.state[n] != cellNode || m.cells.parent[n] != parent || m.cells.token[n] != s.ids[i] {
+				panic(fmt.Sprintf("engine: invariant: cell %d is in state %d with token %d under %d; a sequence has it for token %d (its number %d) under %d",
+					n, m.cells.state[n], m.cells.token[n], m.cells.parent[n], s.ids[i], i, parent))
+			}
+			if s.see[n/64]>>(n%64)&1 == 0 {
+				panic(fmt.Sprintf("engine: invariant: a sequence stands on cell %d and does not see it", n))
+			}
+		}
+		if n := len(s.path); n > 0 {
+			stand[s.path[n-1]]++
+		}
+	}
+	if err := m.cells.verify(stand); err != nil {
+		panic("engine: invariant: " + err.Error())
+	}
+}
+
+// verify reports a row whose account is wrong; stand is how many sequences stand on each.
+func (c *cells) verify(stand []int32) error {
+	seen := make([]bool, c.size())
+	var walk func(parent int32) error
+	walk = func(parent int32) error {
+		before := none
+		for n := c.first(parent); n != none; n = c.next[n] {
+			if seen[n] || c.state[n] != cellNode || c.parent[n] != parent || c.prev[n] != before {
+				return fmt.Errorf("node %d: seen %v, state %d, parent %d (want %d), prev %d (want %d)", n, seen[n], c.state[n], c.parent[n], parent, c.prev[n], before)
+			}
+			seen[n], before = true, n
+			if err := walk(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for r := range c.roots {
+		if err := walk(^int32(r)); err != nil {
+			return err
+		}
+	}
+	free := 0
+	for i, st := range c.state {
+		bit := c.free[i/64]>>(i%64)&1 == 1
+		switch {
+		case bit != (st == cellFree):
+			return fmt.Errorf("row %d: free bit %v, state %d", i, bit, st)
+		case st == cellTaken:
+			return fmt.Errorf("row %d was taken by a pass and neither kept nor given back", i)
+		case st == cellNode && !seen[i]:
+			return fmt.Errorf("row %d is a node that no root reaches", i)
+		case c.refs[i] != stand[i]:
+			return fmt.Errorf("row %d: %d sequences are said to stand on it, %d do", i, c.refs[i], stand[i])
+		}
+		if bit {
+			free++
+		}
+	}
+	if free != c.nfree {
+		return fmt.Errorf("%d rows are free, the account says %d", free, c.nfree)
+	}
+	return nil
+}

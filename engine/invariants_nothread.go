@@ -1,0 +1,5 @@
+//go:build invariants && !linux
+
+package engine
+
+func threadID() int { return 0 }

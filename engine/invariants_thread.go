@@ -1,0 +1,7 @@
+//go:build invariants && linux
+
+package engine
+
+import "golang.org/x/sys/unix"
+
+func threadID() int { return unix.Gettid() }
