@@ -138,16 +138,11 @@ func (c *cells) markBusy() {
 }
 
 // take appends n rows to out, evicting what is needed: the lowest free rows, or the lowest consecutive run where that lets no dearer shape
-// group be needed. With low set, rows that wide passes cannot see are the last resort: what is cached below them gives way first.
-// It fails, taking nothing, when that many cannot be had.
-func (c *cells) take(out []int32, n int, low bool) ([]int32, bool) {
+// group be needed. It fails, taking nothing, when that many cannot be had.
+func (c *cells) take(out []int32, n int) ([]int32, bool) {
 	for c.nfree < n {
-		if !c.evict(n-c.nfree, c.size()) {
+		if !c.evict(n - c.nfree) {
 			return out, false
-		}
-	}
-	if k := len(c.rungs); low && k > 0 {
-		for c.freeBelow(c.rungs[k-1]) < n && c.evict(n, c.rungs[k-1]) {
 		}
 	}
 	if at := c.run(n); at >= 0 && c.rung(at+n) == c.rung(c.nth(n)+1) {
@@ -284,10 +279,10 @@ func (c *cells) drop(n int32) {
 	c.give(n)
 }
 
-// evict frees at least one and about need rows: from the longest unused leaf in [0, below) up its branch.
-func (c *cells) evict(need, below int) bool {
+// evict frees at least one and about need rows: from the longest unused leaf up its branch.
+func (c *cells) evict(need int) bool {
 	oldest := none
-	for i := range c.state[:below] {
+	for i := range c.state {
 		if c.state[i] == cellNode && c.child[i] == none && c.refs[i] == 0 && (oldest == none || c.used[i] < c.used[oldest]) {
 			oldest = int32(i)
 		}
@@ -298,6 +293,46 @@ func (c *cells) evict(need, below int) bool {
 	// Some more than asked for, so that a full cache is not searched for every token.
 	c.prune(oldest, max(need, 32))
 	return true
+}
+
+// lower frees rows in [0, below) until n are free there, from the ends of branches that nobody stands on, the longest unused first, as far
+// as may allows it: it is told how many rows of a branch would go, and how long the text is that ends there.
+func (c *cells) lower(n, below int, may func(drop, length int) bool) {
+	// Neighbours are worth a few rows more: a pass's new rows then go home together.
+	enough := func() bool {
+		at, free := c.run(n), c.freeBelow(below)
+		return free >= n && (at >= 0 && at+n <= below || free >= n+128)
+	}
+	for !enough() {
+		oldest := none
+		for i := range c.state {
+			if c.state[i] != cellNode || c.child[i] != none || c.refs[i] != 0 || oldest != none && c.used[i] >= c.used[oldest] {
+				continue
+			}
+			// How far up until a row in [0, below) comes free?
+			drop, length, low := 0, 0, false
+			alone := true // nothing else hangs on the branch so far
+			for k := int32(i); k >= 0; k = c.parent[k] {
+				length++
+				alone = alone && c.refs[k] == 0 && (c.child[k] == none || c.next[c.child[k]] == none)
+				if alone && !low {
+					drop++
+					low = int(k) < below
+				}
+			}
+			if low && may(drop, length) {
+				oldest = int32(i)
+			}
+		}
+		if oldest == none {
+			return
+		}
+		for k := oldest; k >= 0 && c.child[k] == none && c.refs[k] == 0 && !enough(); {
+			up := c.parent[k]
+			c.drop(k)
+			k = up
+		}
+	}
 }
 
 // prune drops up to most rows from n up its branch, as far as nothing else hangs or stands there.
@@ -311,7 +346,7 @@ func (c *cells) prune(n int32, most int) {
 
 // forget drops everything that no sequence uses: after an error that may have damaged the card's memory.
 func (c *cells) forget() {
-	for c.evict(c.size(), c.size()) {
+	for c.evict(c.size()) {
 	}
 }
 

@@ -47,19 +47,19 @@ func (c *cells) check(t *testing.T) int {
 
 func TestCellsTakeLowestRun(t *testing.T) {
 	c := newCells(200)
-	a, _ := c.take(nil, 3, false)
-	b, _ := c.take(nil, 70, false)
+	a, _ := c.take(nil, 3)
+	b, _ := c.take(nil, 70)
 	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
 		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
 	}
 	c.give(1)
-	if d, _ := c.take(nil, 2, false); d[0] != 73 || d[1] != 74 {
+	if d, _ := c.take(nil, 2); d[0] != 73 || d[1] != 74 {
 		t.Errorf("two rows: %v, want the lowest run 73 74", d)
 	}
-	if d, _ := c.take(nil, 1, false); d[0] != 1 {
+	if d, _ := c.take(nil, 1); d[0] != 1 {
 		t.Errorf("one row: %v, want 1", d)
 	}
-	if _, ok := c.take(nil, 200, false); ok {
+	if _, ok := c.take(nil, 200); ok {
 		t.Error("took more than there is")
 	}
 }
@@ -99,7 +99,7 @@ func TestCellsRandom(t *testing.T) {
 		case k == 1 && len(live) > 0:
 			s := live[rng.IntN(len(live))]
 			n := 1 + rng.IntN(5)
-			rows, ok := c.take(nil, n, false)
+			rows, ok := c.take(nil, n)
 			if !ok {
 				continue
 			}
@@ -121,6 +121,9 @@ func TestCellsRandom(t *testing.T) {
 			c.release(tip(live[i]))
 			live = slices.Delete(live, i, i+1)
 		}
+		if step%53 == 0 {
+			c.lower(1+rng.IntN(6), 16+rng.IntN(64), func(drop, length int) bool { return drop <= length && rng.IntN(3) > 0 })
+		}
 		if step%37 == 0 {
 			c.check(t)
 		}
@@ -141,4 +144,39 @@ func TestCellsRandom(t *testing.T) {
 	if n := c.check(t); n != 0 || c.nfree != c.size() {
 		t.Errorf("%d nodes left after forgetting everything", n)
 	}
+}
+
+// TestCellsLower: rows that lie low come free from the end of the longest unused branch that has any, and only as far as is allowed.
+func TestCellsLower(t *testing.T) {
+	c := newCells(64)
+	branch := func(token int32, rows ...int32) {
+		parent := c.root("")
+		for _, n := range rows {
+			c.attach(n, parent, token)
+			c.tick++
+			c.used[n] = c.tick
+			parent, token = n, token+1
+		}
+	}
+	all, _ := c.take(nil, 40)
+	branch(100, all[20:24]...) // oldest, but nothing low in it
+	branch(200, append(append([]int32{}, all[0:4]...), all[30:34]...)...)
+	branch(300, all[4:8]...)
+	no := 0
+	c.lower(2, 16, func(drop, length int) bool {
+		if drop == 5 && length == 8 { // four high rows before the first low one
+			no++
+			return false
+		}
+		return true
+	})
+	if no == 0 || c.freeBelow(16) < 2 || c.state[0] != cellNode || c.state[20] != cellNode || c.state[7] != cellFree {
+		t.Errorf("asked %d times, %d low rows free, states %v", no, c.freeBelow(16), c.state[:40])
+	}
+	for _, n := range all {
+		if c.state[n] == cellTaken {
+			c.give(n)
+		}
+	}
+	c.check(t)
 }

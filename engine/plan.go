@@ -168,11 +168,8 @@ func (m *lm) build() error {
 		rows += m.shares[i].rows()
 	}
 	var ok bool
-	low := false
-	for i := range m.shares {
-		low = low || m.shares[i].s.reach() <= m.wideReach
-	}
-	if m.taken, ok = m.cells.take(m.taken[:0], rows, low); !ok {
+	m.makeLow(rows)
+	if m.taken, ok = m.cells.take(m.taken[:0], rows); !ok {
 		return errNoCells
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
@@ -246,6 +243,50 @@ func (m *lm) build() error {
 		p.Logits = m.logits
 	}
 	return nil
+}
+
+// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run pay
+// for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed against
+// what it takes to evaluate the cached text again, times the chance that anybody asks for it.
+func (m *lm) makeLow(n int) {
+	const passesToCome, chance = 64, 0.5
+	reach, near, pending := 0, false, 0
+	for i := range m.shares {
+		if r := m.shares[i].s.reach(); r <= m.wideReach {
+			reach, near = max(reach, r), true
+			pending = max(pending, m.shares[i].s.pending())
+		}
+	}
+	if !near || len(m.cells.rungs) == 0 || !m.proven.Scatter {
+		return
+	}
+	lands := m.cells.size()
+	if at := m.cells.run(n); at >= 0 {
+		lands = at + n
+	}
+	one, g := m.costs.group[m.decode], m.shape.GroupFor(m.minWide, max(reach, 1))
+	if g < 0 {
+		return
+	}
+	below, worth := m.wideReach, 0.0
+	wide := m.costs.group[g]
+	if m.proven.Mixed && float64(len(m.running))*one > wide {
+		below = m.shape.Groups[g].Cells
+		dear := float64(len(m.running)) * one
+		if to := m.shape.GroupFor(m.minWide, lands); to >= 0 {
+			dear = m.costs.group[to]
+		}
+		worth = (dear - wide) * passesToCome
+	} else if lands > m.wideReach {
+		worth = float64(pending-1) * one
+	}
+	if lands <= below || worth <= 0 {
+		return
+	}
+	m.cells.lower(n, below, func(drop, length int) bool {
+		far := min(max(length-m.wideReach-m.wide, 0), drop)
+		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
+	})
 }
 
 var errNoCells = fmt.Errorf("engine: no cells left")

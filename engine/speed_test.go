@@ -103,6 +103,22 @@ func TestThroughput(t *testing.T) {
 				}
 				bound := max(1000/c.p.alone(), float64(n)*1000/c.p.bound(c.cells, n))
 				t.Logf("%2d clients: %5.1f tokens/s, %.2f times one client's; bound %5.1f (%.0f %%); the vendor's way %5.1f", n, f.Rate, f.Rate/one, bound, 100*f.Rate/bound, one)
+				if n == 8 {
+					// The same in a cache that is full of what others said.
+					for i := range 8 {
+						if _, err := measure(context.Background(), b, clock, work{Clients: 1, Prompt: 120, Output: 1, First: int32(40000 + 500*i), Speculate: &off}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					again, err := measure(context.Background(), b, clock, work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 90000})
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Logf(" 8 clients: %5.1f tokens/s in a full cache", again.Rate)
+					if again.Rate < least*one {
+						t.Errorf("8 clients in a full cache: %.2f times one client's rate, want %.2f", again.Rate/one, least)
+					}
+				}
 				if f.Rate < least*one {
 					t.Errorf("%d clients: %.2f times one client's rate, want %.2f", n, f.Rate/one, least)
 				}
