@@ -120,12 +120,22 @@ func (t *tracer) report(m *lm, kind string) {
 func (m *Model) Backend() Backend { return m.b }
 
 // Hold keeps a card's backend from running passes until the returned function is called, so that requests can gather. On a backend without
-// a card it does nothing.
+// a card of its own, or on a lost one, it does nothing.
 func Hold(b Backend) (resume func()) {
-	if p, ok := b.(interface{ pause() func() }); ok {
-		return p.pause()
+	c, ok := b.(*cardBackend)
+	if !ok {
+		return func() {}
 	}
-	return func() {}
+	held, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.card.Do(context.Background(), func(axcl.Device) error { close(held); <-free; return nil })
+	}()
+	select {
+	case <-held:
+	case <-done: // the card is gone
+	}
+	return func() { close(free); <-done }
 }
 
 // Forget drops what a card's backend keeps of finished texts: the next request is a cold one. Errors: as Card.Do.

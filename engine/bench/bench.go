@@ -389,9 +389,14 @@ func (r *Rig) run(ctx context.Context, l Load, clients []*client, ready func()) 
 	var wg sync.WaitGroup
 	let := make(chan struct{})
 	for i, c := range clients {
-		wg.Go(func() { r.ask(ctx, l, c, let, &begin) })
-		for r.Backend.Stats().Queued <= i && ctx.Err() == nil {
-			time.Sleep(50 * time.Microsecond)
+		over := make(chan struct{}) // closed when it ended before it began
+		wg.Go(func() { r.ask(ctx, l, c, over, let, &begin) })
+		for waiting := true; waiting && r.Backend.Stats().Queued <= i; {
+			select {
+			case <-over:
+				waiting = false
+			case <-time.After(50 * time.Microsecond):
+			}
 		}
 	}
 	if ready != nil {
@@ -405,7 +410,7 @@ func (r *Rig) run(ctx context.Context, l Load, clients []*client, ready func()) 
 	return begin
 }
 
-func (r *Rig) ask(ctx context.Context, l Load, c *client, let <-chan struct{}, begin *time.Duration) {
+func (r *Rig) ask(ctx context.Context, l Load, c *client, over chan<- struct{}, let <-chan struct{}, begin *time.Duration) {
 	p := sampler.Defaults()
 	p.Temperature = 0
 	spec := l.Speculate
@@ -428,6 +433,7 @@ func (r *Rig) ask(ctx context.Context, l Load, c *client, let <-chan struct{}, b
 		c.err = line.Encode(map[string]any{"model": "bench", "message": map[string]string{"role": "assistant", "content": t.Text}, "done": false})
 		c.write += r.Clock() - at
 	}
+	close(over)
 	<-let
 	c.wait = max(*begin-c.asked, 0)
 	c.Begin, c.End, c.Tokens = *begin, r.Clock(), len(c.out)

@@ -1,0 +1,273 @@
+//go:build !scripted
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/engine/bench"
+)
+
+func init() { register(newBenchCmd) }
+
+// benchFlags is the command line of bench.
+type benchFlags struct {
+	prompt, output, clients string
+	repeats, period         int
+	speculate, device       string
+	profile, loop           string
+	against, model          string
+	asJSON, asCSV, compare  bool
+	html, trace             string
+
+	prompts, outputs, together []int
+	guesses                    []bool
+	url                        *url.URL
+	roof                       *profiles.Profile
+	picked                     map[string]bool // flags given
+}
+
+func newBenchCmd() *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{
+		Use:   "bench MODEL…",
+		Short: "Measure how fast a model is, and where the time goes",
+		Long: `Measure how fast a model is, and where the time goes: first token, prefill and decode rates, tokens' latencies, the next turn's first
+token, for each combination of prompt length, output length, clients and speculation; the stages of a token, and the card's limit.
+MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b and qwen3-4b, which have a real model's sizes and no
+weights and need the simulated card (--device axcl with AXLE_AXCL_LIB) or patience.
+
+With --compare, two files that --json wrote are compared. With --against ollama or openai, the last argument is the URL of another server,
+which gets the same load in turn with the model here. With --loop naive or vendor, a token in one pass is measured beside the loop over
+layers that other programs run.`,
+		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
+axle bench qwen3-0.6b --device axcl --loop vendor
+axle bench Qwen3-1.7B --json > after.json
+axle bench --compare before.json after.json
+axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
+		RunE: func(c *cobra.Command, args []string) error {
+			f.picked = map[string]bool{}
+			for _, n := range []string{"n-prompt", "n-gen", "clients", "speculate", "profile"} {
+				f.picked[n] = c.Flags().Changed(n)
+			}
+			args, err := f.check(args)
+			if err != nil {
+				return err
+			}
+			if f.compare {
+				return compareFiles(c.OutOrStdout(), args[0], args[1])
+			}
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&f.prompt, "n-prompt", "p", "128,512", "prompt lengths in `tokens`, with commas")
+	fl.StringVarP(&f.output, "n-gen", "n", "64", "output lengths in `tokens`")
+	fl.IntVarP(&f.repeats, "repetitions", "r", 5, "how often each case is measured")
+	fl.StringVarP(&f.clients, "clients", "c", "1,4,8", "`numbers` of clients at once")
+	fl.StringVar(&f.speculate, "speculate", "both", "speculation: off, on or both (on for one client only)")
+	fl.StringVar(&f.device, "device", "auto", "device: auto, axcl, axcl:N, axengine or soft")
+	fl.StringVar(&f.profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
+	fl.IntVar(&f.period, "period", 0, "a shape without weights repeats its text after so many `tokens`, for speculation; 0: never")
+	fl.StringVar(&f.loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
+	fl.StringVar(&f.against, "against", "", "measure another server in turn: `ollama or openai`, its URL the last argument")
+	fl.StringVar(&f.model, "against-model", "", "the model's `name` there, where it is another")
+	fl.BoolVar(&f.compare, "compare", false, "compare two files of --json")
+	fl.BoolVar(&f.asJSON, "json", false, "print JSON")
+	fl.BoolVar(&f.asCSV, "csv", false, "print CSV, a line a case")
+	fl.StringVar(&f.html, "html", "", "write a page with plots to `FILE`")
+	fl.StringVar(&f.trace, "trace", "", "write every pass to `FILE`, for Perfetto or chrome://tracing")
+	return c
+}
+
+// The bounds of what can be asked for.
+const (
+	maxBenchTokens  = 1 << 20
+	maxBenchClients = 256
+	maxBenchRepeats = 1000
+	maxBenchList    = 32
+)
+
+// check parses flags and arguments, and gives the models.
+func (f *benchFlags) check(args []string) (models []string, err error) {
+	if f.compare {
+		if len(args) != 2 {
+			return nil, usageError("--compare takes two files that 'axle bench --json' wrote, got %d", len(args))
+		}
+		return args, nil
+	}
+	if f.against != "" {
+		if f.against != "ollama" && f.against != "openai" {
+			return nil, usageError("--against is ollama or openai, got %q", f.against)
+		}
+		if len(args) == 0 {
+			return nil, usageError("--against %s needs the server's URL as the last argument", f.against)
+		}
+		last := args[len(args)-1]
+		args = args[:len(args)-1]
+		f.url, err = url.Parse(last)
+		if err != nil || f.url.Scheme != "http" && f.url.Scheme != "https" || f.url.Host == "" {
+			return nil, usageError("--against %s needs the server's URL as the last argument, such as http://127.0.0.1:11434, got %q", f.against, last)
+		}
+	}
+	if len(args) == 0 {
+		return nil, usageError("which model? 'axle list' shows what there is; qwen3-0.6b and qwen3-4b are shapes without weights")
+	}
+	if f.prompts, err = benchList("-p", f.prompt, maxBenchTokens); err != nil {
+		return nil, err
+	}
+	if f.outputs, err = benchList("-n", f.output, maxBenchTokens); err != nil {
+		return nil, err
+	}
+	if f.together, err = benchList("-c", f.clients, maxBenchClients); err != nil {
+		return nil, err
+	}
+	if f.repeats < 1 || f.repeats > maxBenchRepeats {
+		return nil, usageError("-r must be between 1 and %d, got %d", maxBenchRepeats, f.repeats)
+	}
+	if f.period < 0 || f.period > maxBenchTokens {
+		return nil, usageError("--period must be between 0 and %d, got %d", maxBenchTokens, f.period)
+	}
+	switch f.speculate {
+	case "off":
+		f.guesses = []bool{false}
+	case "on":
+		f.guesses = []bool{true}
+	case "both":
+		f.guesses = []bool{false, true}
+	default:
+		return nil, usageError("--speculate is off, on or both, got %q", f.speculate)
+	}
+	if f.loop != "" && f.loop != "naive" && f.loop != "vendor" {
+		return nil, usageError("--loop is naive or vendor, got %q", f.loop)
+	}
+	if f.loop != "" && f.against != "" {
+		return nil, usageError("--loop and --against cannot be had together")
+	}
+	if f.asJSON && f.asCSV {
+		return nil, usageError("--json and --csv cannot be had together")
+	}
+	if f.profile != "" {
+		if f.roof, err = profiles.Load(f.profile); err != nil {
+			return nil, usageError("%w", err)
+		}
+	}
+	return args, nil
+}
+
+// benchList reads "128,512".
+func benchList(flag, text string, limit int) (out []int, err error) {
+	words := strings.Split(text, ",")
+	if len(words) > maxBenchList {
+		return nil, usageError("%s has %d numbers, at most %d are taken", flag, len(words), maxBenchList)
+	}
+	seen := map[int]bool{}
+	for _, w := range words {
+		n, err := strconv.Atoi(strings.TrimSpace(w))
+		if err != nil || n < 1 || n > limit {
+			return nil, usageError("%s takes numbers between 1 and %d, with commas, got %q", flag, limit, w)
+		}
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// cases are the loads for a model of so much context. A default that does not fit is made smaller; one that was asked for is an error.
+func (f *benchFlags) cases(context int) (loads []bench.Load, err error) {
+	for _, p := range f.prompts {
+		for _, n := range f.outputs {
+			if p+n > context {
+				if f.picked["n-prompt"] || f.picked["n-gen"] {
+					return nil, usageError("a prompt of %d tokens and %d of output do not fit the model's context of %d", p, n, context)
+				}
+				if p, n = min(p, context/2), min(n, context/4); p < 1 || n < 1 {
+					return nil, usageError("a context of %d is too small to measure", context)
+				}
+			}
+			for _, c := range f.together {
+				for _, s := range f.guesses {
+					if s && c > 1 && f.speculate == "both" {
+						continue
+					}
+					loads = append(loads, bench.Load{Prompt: p, Output: n, Clients: c, Speculate: s})
+				}
+			}
+		}
+	}
+	return loads, nil
+}
+
+// run measures every model and writes what was asked for.
+func (f *benchFlags) run(ctx context.Context, out, progress io.Writer, names []string) error {
+	for _, file := range []string{f.html, f.trace} {
+		if dir := filepath.Dir(file); file != "" {
+			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+				return usageError("%s: there is no folder %s", file, dir)
+			}
+		}
+	}
+	r := benchReport{Version: 1, When: time.Now().UTC().Truncate(time.Second), Facts: hostFacts(os.DirFS("/"))}
+	rig, err := openBenchRig(ctx, f)
+	if err != nil {
+		return err
+	}
+	r.Facts.Card = rig.facts
+	var runs []bench.Run
+	for _, name := range names {
+		var m benchModel
+		if m, err = rig.measure(ctx, f, name, progress, &runs); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			break
+		}
+		r.Models = append(r.Models, m)
+	}
+	if e := rig.close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	if f.html != "" {
+		if err := writeTo(f.html, func(w io.Writer) error { return r.writeHTML(w) }); err != nil {
+			return err
+		}
+	}
+	if f.trace != "" {
+		if err := writeTo(f.trace, func(w io.Writer) error { return bench.WriteTrace(w, runs, rig.split) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.asJSON:
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	case f.asCSV:
+		return r.writeCSV(out)
+	}
+	return r.writeText(out)
+}
+
+func writeTo(name string, f func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(file), file.Close())
+}

@@ -1,0 +1,139 @@
+//go:build !scripted
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"text/tabwriter"
+
+	"github.com/axle-llm/axle/engine/bench"
+)
+
+// readReport reads a file that --json wrote.
+func readReport(name string) (*benchReport, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	const limit = 256 << 20
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	var r benchReport
+	if len(b) > limit {
+		return nil, fmt.Errorf("%s is larger than any report", name)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w; --compare takes what 'axle bench --json' wrote", name, err)
+	}
+	if r.Version != 1 {
+		return nil, fmt.Errorf("%s: version %d of the report, this program reads 1", name, r.Version)
+	}
+	return &r, nil
+}
+
+// metric is one figure that reports are compared by.
+type metric struct {
+	name string
+	get  func(*bench.Case) *bench.Sample
+}
+
+var metrics = []metric{
+	{"first token ms", func(c *bench.Case) *bench.Sample { return &c.First }},
+	{"prefill t/s", func(c *bench.Case) *bench.Sample { return &c.Prefill }},
+	{"decode t/s", func(c *bench.Case) *bench.Sample { return &c.Decode }},
+	{"token p50 ms", func(c *bench.Case) *bench.Sample { return &c.P50 }},
+	{"token p99 ms", func(c *bench.Case) *bench.Sample { return &c.P99 }},
+	{"next turn ms", func(c *bench.Case) *bench.Sample { return c.Second }},
+}
+
+// compareFiles writes two reports side by side, as benchstat does: medians with spreads, what changed, and ~ where chance may have done it.
+func compareFiles(w io.Writer, before, after string) error {
+	a, err := readReport(before)
+	if err != nil {
+		return err
+	}
+	b, err := readReport(after)
+	if err != nil {
+		return err
+	}
+	if x, y := a.Facts.machine(), b.Facts.machine(); x != y {
+		fmt.Fprintf(w, "the machines differ: %s\n                     %s\n", x, y)
+	}
+	if x, y := a.Facts.Card.card(), b.Facts.Card.card(); x != y {
+		fmt.Fprintf(w, "the cards differ:    %s\n                     %s\n", x, y)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	pairs, few := 0, false
+	type sum struct {
+		log float64
+		n   int
+	}
+	means := make([]sum, len(metrics))
+	for i, m := range metrics {
+		head := false
+		for _, x := range a.Models {
+			for _, y := range b.Models {
+				if x.Name != y.Name {
+					continue
+				}
+				for j := range x.Cases {
+					for k := range y.Cases {
+						if x.Cases[j].Load != y.Cases[k].Load {
+							continue
+						}
+						s, u := m.get(&x.Cases[j]), m.get(&y.Cases[k])
+						if s == nil || u == nil || len(s.Values) == 0 || len(u.Values) == 0 || s.Median <= 0 || u.Median <= 0 {
+							continue
+						}
+						if !head {
+							fmt.Fprintf(t, "%s\t%s\t%s\tchange\t\n", m.name, before, after)
+							head = true
+						}
+						pairs++
+						few = few || len(s.Values) < 4 || len(u.Values) < 4
+						fmt.Fprintf(t, "%s %s\t%s\t%s\t%s\n", x.Name, x.Cases[j].Load, s, u, change(s, u))
+						means[i].log += math.Log(u.Median / s.Median)
+						means[i].n++
+					}
+				}
+			}
+		}
+		if means[i].n > 1 {
+			fmt.Fprintf(t, "geometric mean\t\t\t%+.2f%%\t\n", 100*(math.Exp(means[i].log/float64(means[i].n))-1))
+		}
+		if head {
+			fmt.Fprintln(t, "\t\t\t\t")
+		}
+	}
+	if pairs == 0 {
+		return fmt.Errorf("%s and %s have no case in common", before, after)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "~ : no difference that %.0f%% chance would not explain (Mann-Whitney U)\n", 100*bench.Alpha)
+	if few {
+		fmt.Fprintln(w, "Fewer than four repeats on a side tell no difference: use -r 5 or more.")
+	}
+	return nil
+}
+
+// change is the ratio of two samples, with the smallest and the largest that their ends allow; ~ when chance explains it.
+func change(a, b *bench.Sample) string {
+	p := bench.Differ(a.Values, b.Values)
+	tail := fmt.Sprintf("\t(p=%.3f n=%d+%d)", p, len(a.Values), len(b.Values))
+	if p >= bench.Alpha {
+		return "~" + tail
+	}
+	if a.Low <= 0 {
+		return fmt.Sprintf("%+.2f%%", 100*(b.Median/a.Median-1)) + tail
+	}
+	return fmt.Sprintf("%+.2f%%, %.3f times [%.3f, %.3f]", 100*(b.Median/a.Median-1), b.Median/a.Median, b.Low/a.High, b.High/a.Low) + tail
+}

@@ -1,0 +1,294 @@
+//go:build !scripted
+
+package main
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/models"
+)
+
+// The page is one file that loads nothing: no script, no font, no picture from elsewhere. Plots are SVG that scales to the screen's width.
+
+var benchPage = template.Must(template.New("bench").Funcs(template.FuncMap{
+	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
+	"latency": latencyPlot, "stages": stagePlot, "clients": clientsPlot, "roof": rooflinePlot,
+	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
+}).Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
+<style>
+:root{color-scheme:light dark;--line:#8886;--soft:#888}
+body{font:16px/1.45 system-ui,sans-serif;max-width:46rem;margin:0 auto;padding:0 1rem 3rem}
+h1{font-size:1.5rem;margin:1.2rem 0 .2rem}h2{font-size:1.25rem;margin:2rem 0 .3rem;border-top:1px solid var(--line);padding-top:1rem}h3{font-size:1rem;margin:1.4rem 0 .3rem}
+p{margin:.4rem 0}.facts{color:var(--soft);font-size:.9rem}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums;white-space:nowrap}
+td,th{padding:.25rem .6rem .25rem 0;text-align:right;border-bottom:1px solid var(--line)}td:first-child,th:first-child{text-align:left}
+svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px system-ui,sans-serif}
+.axis{stroke:currentColor;stroke-opacity:.45}.grid{stroke:currentColor;stroke-opacity:.12}
+</style></head><body>
+<h1>axle bench</h1>
+<p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts.Machine}}<br>{{.Facts.Card.Describe}}</p>
+{{range .Models}}{{$m := .}}<h2>{{.Name}}</h2>
+<p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}</p>
+{{if .Cases}}
+<div class="wide"><table><tr><th>load</th><th>first token ms</th><th>prefill t/s</th><th>decode t/s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>next turn ms</th><th>busy</th></tr>
+{{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .First}}</td><td>{{figure .Prefill}}</td><td>{{figure .Decode}}</td><td>{{figure .P50}}</td><td>{{figure .P95}}</td><td>{{figure .P99}}</td><td>{{optional .Second}}</td><td>{{printf "%.0f%%" .Busy.Median}}</td></tr>
+{{end}}</table></div>
+<p class="facts">p: prompt tokens, n: tokens of output, c: clients at once, spec: with guesses. ± is the farthest repeat from the median.</p>
+<h3>Latency by token</h3>{{latency .Cases}}
+<h3>Where a token's time goes</h3>{{stages .Cases}}
+<h3>Throughput against clients</h3>{{clients .Cases}}
+{{with .Roofline}}<h3>Roofline</h3>{{roof .}}
+<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.</p>{{end}}{{end}}
+{{end}}
+{{if .Loops}}<div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
+{{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div>{{end}}
+{{with .Against}}<h3>Against {{.Kind}} at {{.URL}}</h3><div class="wide"><table><tr><th>load</th><th>first token here</th><th>there</th><th>decode here</th><th>there</th></tr>
+{{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .Here.First}}</td><td>{{figure .There.First}}</td><td>{{figure .Here.Decode}}</td><td>{{figure .There.Decode}}</td></tr>{{end}}</table></div>{{end}}
+{{end}}</body></html>
+`))
+
+// Machine and Describe are the facts as sentences, for the page.
+func (f benchFacts) Machine() string { return f.machine() }
+
+// Describe: see Machine.
+func (c cardFacts) Describe() string { return c.card() }
+
+func (r *benchReport) writeHTML(w io.Writer) error { return benchPage.Execute(w, r) }
+
+// plot is a diagram being drawn, in a coordinate system of 480 by height.
+type plot struct {
+	strings.Builder
+	x0, y0, w, h   float64 // the inner area
+	minX, maxX     float64
+	minY, maxY     float64
+	logX, logY     bool
+	height, legend float64
+}
+
+var plotColors = []string{"#2a78d6", "#e0662c", "#2c9c69", "#a24fc4", "#c79a1b", "#d4477f", "#3aa6b9", "#7a7f87", "#8a5a32", "#5a6fd0", "#9bb83c", "#c0504d"}
+
+func newPlot(legend int, minX, maxX, minY, maxY float64, logX, logY bool) *plot {
+	p := &plot{x0: 52, y0: 10, w: 416, h: 220, minX: minX, maxX: max(maxX, minX+1e-9), minY: minY, maxY: max(maxY, minY+1e-9), logX: logX, logY: logY}
+	p.height = p.y0 + p.h + 44 + float64((legend+1)/2)*19
+	return p
+}
+
+func along(v, lo, hi float64, log bool) float64 {
+	if log {
+		v, lo, hi = math.Log(max(v, lo)), math.Log(lo), math.Log(hi)
+	}
+	if hi <= lo {
+		return 0
+	}
+	return min(max((v-lo)/(hi-lo), 0), 1)
+}
+
+func (p *plot) at(x, y float64) (float64, float64) {
+	return p.x0 + p.w*along(x, p.minX, p.maxX, p.logX), p.y0 + p.h*(1-along(y, p.minY, p.maxY, p.logY))
+}
+
+// steps are round numbers between lo and hi.
+func steps(lo, hi float64, log bool) (out []float64) {
+	if log {
+		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
+			for _, m := range []float64{1, 2, 5} {
+				if v := m * math.Pow(10, e); v >= lo*0.999 && v <= hi*1.001 {
+					out = append(out, v)
+				}
+			}
+		}
+		return out
+	}
+	step := math.Pow(10, math.Floor(math.Log10(max(hi-lo, 1e-9))))
+	for _, f := range []float64{0.2, 0.5, 1, 2, 5} {
+		if (hi-lo)/(step*f) <= 6 {
+			step *= f
+			break
+		}
+	}
+	for v := math.Ceil(lo/step) * step; v <= hi+step*1e-6; v += step {
+		out = append(out, v)
+	}
+	return out
+}
+
+func (p *plot) axes(xname, yname string, xs []float64) {
+	for _, v := range steps(p.minY, p.maxY, p.logY) {
+		_, y := p.at(p.minX, v)
+		fmt.Fprintf(p, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`, p.x0, p.x0+p.w, y, y, p.x0-6, y+4, trim(v))
+	}
+	if xs == nil {
+		xs = steps(p.minX, p.maxX, p.logX)
+	}
+	for _, v := range xs {
+		x, _ := p.at(v, p.minY)
+		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x, p.y0+p.h+16, trim(v))
+	}
+	fmt.Fprintf(p, `<line class="axis" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, p.x0, p.x0+p.w, p.y0+p.h, p.y0+p.h)
+	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text><text x="%.1f" y="%.1f">%s</text>`, p.x0+p.w, p.y0+p.h+33, esc(xname), p.x0+6, p.y0+12, esc(yname))
+}
+
+func trim(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+func esc(s string) string { return template.HTMLEscapeString(s) }
+
+func (p *plot) line(xs, ys []float64, color, dash string, dots bool) {
+	var path strings.Builder
+	for i := range xs {
+		x, y := p.at(xs[i], ys[i])
+		verb := "L"
+		if i == 0 {
+			verb = "M"
+		}
+		fmt.Fprintf(&path, "%s%.1f %.1f", verb, x, y)
+		if dots {
+			fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`, x, y, color)
+		}
+	}
+	fmt.Fprintf(p, `<path d="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, path.String(), color, dash)
+}
+
+func (p *plot) key(i int, color, text string) {
+	x, y := p.x0+float64(i%2)*p.w/2, p.y0+p.h+52+float64(i/2)*19
+	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color, x+18, y+1, esc(text))
+}
+
+func (p *plot) done(title string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="%s">%s</svg>`, p.height, esc(title), p.String()))
+}
+
+// shown picks the cases for a plot that cannot show them all.
+func shown(cases []bench.Case) []bench.Case { return cases[:min(len(cases), len(plotColors))] }
+
+func latencyPlot(all []bench.Case) template.HTML {
+	var cases []bench.Case
+	for _, c := range all {
+		if len(c.Latency) > 1 {
+			cases = append(cases, c)
+		}
+	}
+	cases = shown(cases)
+	tokens, top := 2.0, 0.0
+	for _, c := range cases {
+		tokens = max(tokens, float64(len(c.Latency)+1))
+		for _, v := range c.Latency {
+			top = max(top, v)
+		}
+	}
+	if len(cases) == 0 {
+		return "<p>No case has enough tokens.</p>"
+	}
+	p := newPlot(len(cases), 2, tokens, 0, top*1.08, false, false)
+	p.axes("token of the answer", "ms since the one before", nil)
+	for i, c := range cases {
+		// More points than the screen has make the page large, not the picture better.
+		every := len(c.Latency)/400 + 1
+		var xs, ys []float64
+		for j := 0; j < len(c.Latency); j += every {
+			xs, ys = append(xs, float64(j+2)), append(ys, c.Latency[j])
+		}
+		p.line(xs, ys, plotColors[i], "", false)
+		p.key(i, plotColors[i], c.Load.String())
+	}
+	return p.done("milliseconds between tokens, by place in the answer")
+}
+
+func stagePlot(cases []bench.Case) template.HTML {
+	cases = shown(cases)
+	if len(cases) == 0 {
+		return ""
+	}
+	names := cases[0].Stages
+	var b strings.Builder
+	y := 16.0
+	for _, c := range cases {
+		all := 0.0
+		for _, s := range c.Stages {
+			all += s.Token
+		}
+		fmt.Fprintf(&b, `<text x="0" y="%.1f">%s: %s us a token</text>`, y, esc(c.Load.String()), trim(math.Round(all)))
+		x := 0.0
+		for i, s := range c.Stages {
+			w := 480 * s.Token / max(all, 1e-9)
+			if w >= 0.1 {
+				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" fill="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x, y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
+			}
+			x += w
+		}
+		y += 46
+	}
+	for i, s := range names {
+		x, ky := float64(i%3)*160, y+float64(i/3)*19
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10, plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
+	}
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`, y+float64((len(names)+2)/3)*19, b.String()))
+}
+
+func clientsPlot(cases []bench.Case) template.HTML {
+	type series struct {
+		name   string
+		xs, ys []float64
+	}
+	var all []*series
+	at := map[string]*series{}
+	top, most := 0.0, 1.0
+	for _, c := range cases {
+		if c.Decode.Median <= 0 {
+			continue
+		}
+		name := fmt.Sprintf("p%d n%d", c.Prompt, c.Output)
+		if c.Speculate {
+			name += " spec"
+		}
+		s := at[name]
+		if s == nil {
+			s = &series{name: name}
+			at[name] = s
+			all = append(all, s)
+		}
+		s.xs, s.ys = append(s.xs, float64(c.Clients)), append(s.ys, c.Decode.Median)
+		top, most = max(top, c.Decode.Median), max(most, float64(c.Clients))
+	}
+	if len(all) == 0 {
+		return "<p>No case has enough tokens.</p>"
+	}
+	all = all[:min(len(all), len(plotColors))]
+	p := newPlot(len(all), 1, max(most, 2), 0, top*1.1, true, false)
+	p.axes("clients", "tokens/s, all together", nil)
+	for i, s := range all {
+		p.line(s.xs, s.ys, plotColors[i], "", true)
+		p.key(i, plotColors[i], s.name)
+	}
+	return p.done("tokens a second against clients")
+}
+
+func rooflinePlot(r *bench.Roofline) template.HTML {
+	if r.Limit <= 0 || len(r.Points) == 0 {
+		return ""
+	}
+	most, low, high := 2.0, math.Inf(1), 0.0
+	for _, q := range r.Points {
+		most, low, high = max(most, float64(q.Clients)), min(low, q.Reached), max(high, q.Limit, q.Reached)
+	}
+	p := newPlot(2, 1, most, low*0.7, high*1.4, true, true)
+	p.axes("clients that share a reading of the weights", "tokens/s", nil)
+	var xs, ys, mx, my []float64
+	for n := 1.0; n < most*1.001; n *= math.Pow(most, 1.0/32) {
+		xs = append(xs, n)
+		ys = append(ys, n*r.Bandwidth/(float64(r.Weights)+n*float64(r.Cache)))
+	}
+	for _, q := range r.Points {
+		mx, my = append(mx, float64(q.Clients)), append(my, q.Reached)
+	}
+	p.line(xs, ys, plotColors[1], "6 4", false)
+	p.line(mx, my, plotColors[0], "", true)
+	p.key(0, plotColors[1], "limit of the memory")
+	p.key(1, plotColors[0], "measured")
+	return p.done("roofline: the memory's limit and what was measured")
+}

@@ -1,0 +1,248 @@
+//go:build !scripted
+
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/models"
+)
+
+// benchReport is what a run of bench found; the field names are its JSON.
+type benchReport struct {
+	Version int          `json:"version"`
+	When    time.Time    `json:"when"`
+	Facts   benchFacts   `json:"machine"`
+	Models  []benchModel `json:"models"`
+}
+
+// machine says in one line what was measured on.
+func (f benchFacts) machine() string {
+	board := f.Board
+	if board == "" {
+		board = f.CPU
+	}
+	s := fmt.Sprintf("%s, %d cores, %s, Linux %s", board, f.Cores, f.System, f.Kernel)
+	if f.Governor != "" {
+		s += ", governor " + f.Governor
+	}
+	return s
+}
+
+func (c cardFacts) card() string {
+	s := fmt.Sprintf("%s %s", c.Kind, c.Name)
+	if c.Driver != "" {
+		s += ", driver " + c.Driver
+	}
+	if c.Link != nil {
+		s += fmt.Sprintf(", PCIe %s x%s", c.Link.Speed, c.Link.Width)
+	}
+	if c.Temperature != nil {
+		s += fmt.Sprintf(", %.0f °C", *c.Temperature)
+	}
+	if c.Simulated {
+		s += fmt.Sprintf(" (SIMULATED: profile %s, clock %s)", c.Profile, c.Clock)
+	}
+	return s
+}
+
+func optional(s *bench.Sample) string {
+	if s == nil {
+		return "-"
+	}
+	return s.String()
+}
+
+func (r *benchReport) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts.machine(), r.Facts.Card.card())
+	for _, m := range r.Models {
+		what := ""
+		if m.Hollow {
+			what = ", shapes without weights"
+		}
+		fmt.Fprintf(w, "\n%s%s: %d layers, context %d, %s on the card\n", m.Name, what, m.Layers, m.Context, models.HumanBytes(m.Bytes))
+		if err := m.writeText(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *benchModel) writeText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	switch {
+	case len(m.Loops) > 0:
+		return m.writeLoops(w)
+	case m.Against != nil:
+		return m.Against.writeText(w)
+	}
+	fmt.Fprintln(t, "\nload\tfirst token ms\tprefill t/s\tdecode t/s\tp50 ms\tp95 ms\tp99 ms\tnext turn ms\tbusy\tguesses")
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		guesses := "-"
+		if c.Drafted > 0 {
+			guesses = fmt.Sprintf("%d of %d right", c.Accepted, c.Drafted)
+		}
+		note := ""
+		if c.Queued {
+			note = " (some waited for cells)"
+		}
+		if c.Short {
+			note += " (the context ended before all tokens were out)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99, optional(c.Second), c.Busy.Median, guesses, note)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	m.writeStages(w)
+	for _, c := range m.Cases {
+		if c.NPU != nil && c.Clients == 1 && !c.Speculate {
+			fmt.Fprintf(w, "\nutilisation, %s: inside passes %.1f%% of the time by our clock, the NPU at work %.1f%%\n", c.Load, c.Busy.Median, c.NPU.Median)
+			break
+		}
+	}
+	for _, c := range m.Cases {
+		if c.CardLoad != nil && c.Clients == 1 && !c.Speculate {
+			fmt.Fprintf(w, "the card's own load figure: %.0f%%\n", c.CardLoad.Median)
+			break
+		}
+	}
+	if r := m.Roofline; r != nil {
+		fmt.Fprintln(w)
+		if r.Limit > 0 {
+			fmt.Fprintf(w, "roofline: %s of weights and %s of cache a token at %.1f GB/s (%s): at most %.1f tokens/s alone", models.HumanBytes(r.Weights), models.HumanBytes(r.Cache), r.Bandwidth/1e9, r.Source, r.Limit)
+			if r.Reached > 0 {
+				fmt.Fprintf(w, "; reached %.1f, %.0f%%\n", r.Reached, r.Share)
+				fmt.Fprintf(w, "a token of %.2f ms: reading %.2f, the card's fixed cost and arithmetic %.2f, link %.2f, host %.2f", 1e3/r.Reached, r.Memory, r.Fixed, r.Link, r.Host)
+			}
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, r.Text)
+	}
+	return nil
+}
+
+// writeStages writes the stages of all cases, a column a case.
+func (m *benchModel) writeStages(w io.Writer) {
+	if len(m.Cases) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, "\nus a token\t")
+	for _, c := range m.Cases {
+		fmt.Fprintf(t, "%s\t", c.Load)
+	}
+	fmt.Fprintln(t)
+	for i, s := range m.Cases[0].Stages {
+		name := s.Name
+		if name == "layers" {
+			name = fmt.Sprintf("layers (%d)", m.Layers)
+		}
+		fmt.Fprintf(t, "%s\t", name)
+		for _, c := range m.Cases {
+			fmt.Fprintf(t, "%.1f\t", c.Stages[i].Token)
+		}
+		fmt.Fprintln(t)
+	}
+	fmt.Fprint(t, "in no stage\t")
+	for _, c := range m.Cases {
+		fmt.Fprintf(t, "%.2f%%\t", c.Rest)
+	}
+	fmt.Fprintln(t)
+	_ = t.Flush()
+}
+
+func (m *benchModel) writeLoops(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\na token\tms\ttokens/s\tentries\tlibrary calls\tlink copies\tbytes sent\tNPU busy")
+	for _, l := range m.Loops {
+		bytes := "-"
+		if l.Bytes > 0 {
+			bytes = models.HumanBytes(l.Bytes)
+		}
+		busy := "-"
+		if l.Busy > 0 {
+			busy = fmt.Sprintf("%.0f%%", l.Busy)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%.0f\t%.0f\t%s\t%s\n", l.Name, l.Token, l.Rate, l.Runs, l.Calls, l.Cross, bytes, busy)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(m.Loops) == 2 {
+		_, err := fmt.Fprintf(w, "one pass is %.2f times as fast\n", m.Loops[1].Token.Median/m.Loops[0].Token.Median)
+		return err
+	}
+	return nil
+}
+
+func (r *benchReport) writeCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps", "token_p50_ms", "token_p95_ms", "token_p99_ms",
+		"second_turn_ms", "wall_ms", "busy_percent", "npu_percent", "drafted", "accepted", "passes", "rows", "unaccounted_percent"}
+	stages := false
+	num := func(v float64) string { return strconv.FormatFloat(v, 'g', 7, 64) }
+	opt := func(s *bench.Sample) string {
+		if s == nil {
+			return ""
+		}
+		return num(s.Median)
+	}
+	med := func(s bench.Sample) string {
+		if len(s.Values) == 0 {
+			return ""
+		}
+		return num(s.Median)
+	}
+	for _, m := range r.Models {
+		for _, x := range m.Cases {
+			if !stages {
+				stages = true
+				for _, s := range x.Stages {
+					head = append(head, s.Name+"_us_per_token")
+				}
+				if err := c.Write(head); err != nil {
+					return err
+				}
+			}
+			row := []string{m.Name, strconv.Itoa(x.Prompt), strconv.Itoa(x.Output), strconv.Itoa(x.Clients), strconv.FormatBool(x.Speculate), strconv.Itoa(len(x.Wall.Values)),
+				med(x.First), med(x.Prefill), med(x.Decode), med(x.P50), med(x.P95), med(x.P99), opt(x.Second), med(x.Wall), med(x.Busy), opt(x.NPU),
+				strconv.Itoa(x.Drafted), strconv.Itoa(x.Accepted), num(x.Passes), num(x.Rows), num(x.Rest)}
+			for _, s := range x.Stages {
+				row = append(row, num(s.Token))
+			}
+			if err := c.Write(row); err != nil {
+				return err
+			}
+		}
+	}
+	loops := false
+	for _, m := range r.Models {
+		for _, l := range m.Loops {
+			if !loops {
+				loops = true
+				if err := c.Write(strings.Split("model,loop,ms_per_token,tps,entries,calls_per_token,link_copies_per_token,npu_percent", ",")); err != nil {
+					return err
+				}
+			}
+			if err := c.Write([]string{m.Name, l.Name, med(l.Token), num(l.Rate), strconv.Itoa(l.Runs), num(l.Calls), num(l.Cross), num(l.Busy)}); err != nil {
+				return err
+			}
+		}
+		if a := m.Against; a != nil {
+			if err := a.writeCSV(c, m.Name); err != nil {
+				return err
+			}
+		}
+	}
+	c.Flush()
+	return c.Error()
+}

@@ -1,0 +1,16 @@
+//go:build !scripted && cgo && !fake && linux
+
+package main
+
+import "github.com/axle-llm/axle/axcl/native/simhook"
+
+// attachSim finds the counters of a simulated card's library; nil where it is a real one's.
+func attachSim(library string) benchSim {
+	if library == "" {
+		return nil
+	}
+	if s, err := simhook.Attach(library); err == nil {
+		return s
+	}
+	return nil
+}
