@@ -29,10 +29,13 @@ func newDoctorCmd() *cobra.Command {
 			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			runtime.LockOSThread() // a device belongs to the thread that opened it
+			defer runtime.UnlockOSThread()
 			d := examine(device)
 			if conformance && d.OK {
 				d.conform(device, model)
 			}
+			d.close()
 			out := cmd.OutOrStdout()
 			if asJSON {
 				enc := json.NewEncoder(out)
@@ -71,6 +74,8 @@ type diagnosis struct {
 	Findings    []cards.Finding `json:"findings"`
 	Conformance []checkJSON     `json:"conformance,omitempty"`
 	Abilities   *abilitiesJSON  `json:"abilities,omitempty"`
+
+	dev axcl.Device // open while it is of use
 }
 
 type libraryJSON struct {
@@ -123,9 +128,10 @@ func deviceOf(i axcl.Info) deviceJSON {
 		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
 }
 
-// examine looks at the machine and opens the device once.
+// examine opens the device and looks at the machine. The device stays open: nobody knows how a vendor's library likes to be started twice.
 func examine(device string) *diagnosis {
 	d := &diagnosis{Libraries: []libraryJSON{}, Devices: []deviceJSON{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
+	dev, why, err := cards.Open(device)
 	var libs []cards.Library
 	for _, l := range cards.Libraries() {
 		if want := kindOf(device); want == "" || want == l.Kind {
@@ -145,8 +151,42 @@ func examine(device string) *diagnosis {
 			d.Devices = append(d.Devices, deviceOf(i))
 		}
 	}
-	d.open(device)
+	if err != nil {
+		d.Why = err.Error()
+		d.problem(device, err, "see above")
+		return d
+	}
+	d.dev, d.Why = dev, why
+	i, err := dev.Info()
+	if err != nil {
+		d.problem(device, err, noAnswer)
+		return d
+	}
+	d.Device = i.ID
+	if i.Kind == "soft" {
+		d.Devices = append(d.Devices, deviceOf(i))
+	}
+	// The software card is an answer only where it was asked for.
+	d.OK = i.Kind != "soft" || kindOf(device) == "soft"
 	return d
+}
+
+const noAnswer = "the card was opened and does not answer as it should: turn the power off and on"
+
+func (d *diagnosis) problem(device string, err error, fix string) {
+	d.OK = false
+	d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: err.Error(), Fix: fix})
+}
+
+// close closes the device, if it is open.
+func (d *diagnosis) close() {
+	if d.dev == nil {
+		return
+	}
+	if err := d.dev.Close(); err != nil {
+		d.problem(d.Device, err, noAnswer)
+	}
+	d.dev = nil
 }
 
 // kindOf is the library a device spec is about; empty for auto.
@@ -156,34 +196,6 @@ func kindOf(device string) string {
 		return ""
 	}
 	return kind
-}
-
-func (d *diagnosis) open(device string) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	dev, why, err := cards.Open(device)
-	if err != nil {
-		d.Why = err.Error()
-		d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: d.Why, Fix: "see above"})
-		return
-	}
-	d.Why = why
-	i, err := dev.Info()
-	if err == nil {
-		d.Device = i.ID
-		if i.Kind == "soft" {
-			d.Devices = append(d.Devices, deviceOf(i))
-		}
-	}
-	if cerr := dev.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: err.Error(), Fix: "the card was opened and does not answer as it should: turn the power off and on"})
-		return
-	}
-	// The software card is an answer only where it was asked for.
-	d.OK = i.Kind != "soft" || kindOf(device) == "soft"
 }
 
 // reporter is a test that doctor runs.
@@ -225,19 +237,19 @@ func (d *diagnosis) check(name string, f func(t axcltest.TB)) {
 	d.OK = d.OK && r.OK
 }
 
-// conform runs the suite: with a model of the user's, or on a card that computes the software card's models with small ones made for it.
+// conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
+// small ones made for it.
 func (d *diagnosis) conform(device, model string) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	open := func() (axcl.Device, error) {
-		dev, _, err := cards.Open(device)
-		return dev, err
-	}
 	if model == "" {
 		if !d.computesOurs() {
 			d.OK = false
 			d.Conformance = append(d.Conformance, checkJSON{Name: "suite", Log: []string{"a vendor's card runs only models compiled for it: name one with --model DIR"}})
 			return
+		}
+		d.close() // each check opens it
+		open := func() (axcl.Device, error) {
+			dev, _, err := cards.Open(device)
+			return dev, err
 		}
 		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
 			d.check(c.Name, c.Run)
@@ -250,12 +262,7 @@ func (d *diagnosis) conform(device, model string) {
 			t.Fatalf("%v", err)
 		}
 		defer p.Close()
-		dev, err := open()
-		if err != nil {
-			t.Fatalf("open: %v", err)
-		}
-		defer dev.Close()
-		a := axcltest.CheckPackage(t, dev, axcl.LoadSpec{Layers: p.Layers, Head: p.Head}, func(hidden int, token uint64) []uint16 {
+		a := axcltest.CheckPackage(t, d.dev, axcl.LoadSpec{Layers: p.Layers, Head: p.Head}, func(hidden int, token uint64) []uint16 {
 			row := make([]uint16, hidden)
 			if err := p.Embed.Row(row, int32(token%uint64(max(p.Vocab, 1)))); err != nil {
 				t.Fatalf("%v", err)
