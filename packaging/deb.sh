@@ -6,7 +6,9 @@ cd "$(dirname "$0")/.."
 version=$1 arch=$2 binary=$3 host=${HOSTBIN:-$3}
 command -v dpkg-deb >/dev/null || { echo "deb: dpkg-deb is not installed: apt-get install dpkg" >&2; exit 1; }
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
+umask 022
 root=$(mktemp -d)
+chmod 755 "$root"
 trap 'rm -rf "$root"' EXIT
 put() { install -D -m "$1" "$2" "$root/$3"; }
 put 755 "$binary" usr/bin/axle
@@ -26,12 +28,13 @@ gzip -9n "$root"/usr/share/man/man1/*.1
 mkdir -p "$root/DEBIAN"
 for s in postinst prerm postrm; do install -m 755 packaging/$s "$root/DEBIAN/$s"; done
 echo /etc/axle/axle.env >"$root/DEBIAN/conffiles"
+(cd "$root" && find usr -type f | LC_ALL=C sort | xargs md5sum >DEBIAN/md5sums)
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: axle
 Version: $version
 Architecture: $arch
 Maintainer: axle maintainers <maintainers@users.noreply.github.com>
-Installed-Size: $(du -sk --apparent-size "$root/usr" | cut -f1)
+Installed-Size: $(find "$root/usr" "$root/etc" -type f -printf '%s\n' | awk '{s += int(($1 + 1023) / 1024)} END {print s}')
 Depends: libc6 (>= 2.34)
 Recommends: ca-certificates
 Suggests: axclhost
@@ -44,4 +47,5 @@ Description: large language models on Axera NPUs
 CONTROL
 find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 mkdir -p dist
-dpkg-deb --root-owner-group -Zxz --build "$root" "dist/axle_${version}_${arch}.deb"
+# One thread: the blocks that several threads cut the data into depend on the machine.
+XZ_DEFAULTS= dpkg-deb --root-owner-group --threads-max=1 -Zxz --build "$root" "dist/axle_${version}_${arch}.deb"

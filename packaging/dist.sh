@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 version=$1 arch=$2 binary=$3
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
 name=axle-$version-linux-$arch
+umask 022
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 install -D -m 755 "$binary" "$root/$name/axle"
