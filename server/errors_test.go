@@ -50,6 +50,8 @@ func TestErrors(t *testing.T) {
 		{"unknown", "POST", "/api/generate", `{"model":"nope:1b"}`, 404, "model 'nope:1b' not found"},
 		{"unknown", "POST", "/api/chat", `{"model":"nope:1b"}`, 404, "model 'nope:1b' not found"},
 		{"unknown", "POST", "/api/show", `{"model":"nope:1b"}`, 404, "model 'nope:1b' not found"},
+		{"unknown, no tag", "POST", "/api/show", `{"model":"nope"}`, 404, "model 'nope:latest' not found"},
+		{"unknown, no tag", "POST", "/api/chat", `{"model":"nope"}`, 404, "model 'nope' not found"},
 		{"unknown", "DELETE", "/api/delete", `{"model":"nope:1b"}`, 404, "model 'nope:1b' not found"},
 		{"unknown", "POST", "/api/embed", `{"model":"nope:1b"}`, 404, `model "nope:1b" not found, try pulling it first`},
 		{"unknown", "POST", "/api/embeddings", `{"model":"nope:1b"}`, 404, `model "nope:1b" not found, try pulling it first`},

@@ -105,20 +105,28 @@ func TestLoad(t *testing.T) {
 // Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8).
 func TestSlowClients(t *testing.T) {
 	r := newRig(t)
+	url, stop, done := r.serving(time.Millisecond) // with the listener's own limits
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	r.url = url
 	var conns []io.Closer
 	defer func() {
 		for _, c := range conns {
 			_ = c.Close()
 		}
 	}()
-	for i := range 100 {
+	for i := range 500 {
 		req := "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le" // never ends
 		if i%2 == 0 {
 			req = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{" // its body never comes
 		}
 		conns = append(conns, r.dial(req))
 	}
-	for range 32 { // they ask for a long answer and read nothing of it
+	for range 64 { // they ask for a long answer and read nothing of it
 		body := chatBody("scripted-chat", "[[delay:0]]"+strings.Repeat("x ", 20), "")
 		conns = append(conns, r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)))
 	}

@@ -101,6 +101,12 @@ func (s *Server) show(c *gin.Context) {
 func (s *Server) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 	e, err := s.entry(req.Model, errModelRequired, missingSingle)
 	if err != nil {
+		// As Ollama does here, and only here, the 404 names the model with its tag.
+		if code, _ := status(err); code == http.StatusNotFound {
+			if ref, perr := ollama.ParseRef(req.Model, err, err); perr == nil {
+				err = notFound(missingSingle, ref.Name.String())
+			}
+		}
 		return nil, err
 	}
 	system := cmp.Or(req.System, e.System)

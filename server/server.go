@@ -75,15 +75,15 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 	}
 	s := &Server{o: o, store: st, puller: puller, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.host = NewHost(loader, HostOptions{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
-	s.handler = s.guarded(s.routes())
+	s.handler = s.guarded(o.Loopback, s.routes())
 	return s
 }
 
 // guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does.
-func (s *Server) guarded(h http.Handler) http.Handler {
+func (s *Server) guarded(loopback bool, h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	return newGuard(s.o.Loopback, s.o.Hosts, s.o.Origins, s.o.Keys, s.o.WriteTimeout, mux)
+	return newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, s.o.WriteTimeout, mux)
 }
 
 // Handler is the API of the main port.

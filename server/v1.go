@@ -122,19 +122,11 @@ func (s *Server) openaiModels(c *gin.Context) {
 
 func (s *Server) openaiModel(c *gin.Context) {
 	id := strings.TrimPrefix(c.Param("model"), "/")
-	// Ollama's 404 here names the model in its short form, with the tag.
 	if id == "" {
 		c.Redirect(http.StatusMovedPermanently, "/v1/models")
 		return
 	}
 	resp, err := s.describe(api.ShowRequest{Model: id})
-	if err != nil {
-		if code, _ := status(err); code == http.StatusNotFound {
-			if ref, perr := ollama.ParseRef(id, err, err); perr == nil {
-				err = notFound(missingSingle, ref.Name.String())
-			}
-		}
-	}
 	var b []byte
 	if err == nil {
 		b, err = openai.Model(*resp, id)

@@ -9,7 +9,7 @@ import (
 
 func TestVendorAPI(t *testing.T) {
 	main := newRig(t)
-	ts := httptest.NewServer(main.VendorHandler(t.Context()))
+	ts := httptest.NewServer(main.VendorHandler(t.Context(), true))
 	defer ts.Close()
 	r := &rig{Server: main.Server, t: t, url: ts.URL}
 	ask := func(method, path, body string, code int, want string) {

@@ -16,11 +16,11 @@ import (
 
 // ServeVendor answers the vendor's older API on a port of its own, as Serve does the main one.
 func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Duration) error {
-	return s.serve(ctx, ln, s.VendorHandler(ctx), grace)
+	return s.serve(ctx, ln, s.VendorHandler(ctx, isLoopback(ln.Addr())), grace)
 }
 
-// VendorHandler is that API. Answers that are polled for end with ctx.
-func (s *Server) VendorHandler(ctx context.Context) http.Handler {
+// VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
+func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
@@ -32,7 +32,7 @@ func (s *Server) VendorHandler(ctx context.Context) http.Handler {
 	r.GET("/api/generate_provider", v.poll)
 	r.GET("/api/content", v.poll)
 	r.POST("/api/chat", v.chat)
-	return s.guarded(r)
+	return s.guarded(loopback, r)
 }
 
 // vendorAPI is one conversation, as the vendor's server has only one.

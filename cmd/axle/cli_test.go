@@ -78,7 +78,7 @@ func TestCommands(t *testing.T) {
 		{"", "run scripted-chat --keepalive 1h --verbose [[say:a|b]]", []string{"ab\n"}, ""},
 		{"", "run scripted-embed text", []string{"[", ",", "]"}, ""},
 		{"", "run scripted-embed", nil, "embedding models need something"},
-		{"", "run nope x", nil, "model 'nope' not found"},
+		{"", "run nope x", nil, "model 'nope:latest' not found"},
 		{"", "run scripted-chat --think=banana x", nil, "invalid think value"},
 		{"", "run scripted-chat --format yaml x", nil, "neither json nor a JSON schema"},
 		{"", "run scripted-chat --keepalive banana x", nil, "not a duration"},
@@ -88,7 +88,7 @@ func TestCommands(t *testing.T) {
 		{"", "show mine --modelfile", []string{"FROM ", "SYSTEM ", "PARAMETER stop <END>", "MESSAGE user hi"}, ""},
 		{"", "show mine --parameters", []string{"stop                           \"<END>\"\n"}, ""},
 		{"", "show mine --system --template", nil, "only one of"},
-		{"", "show nope", nil, "model 'nope' not found"},
+		{"", "show nope", nil, "model 'nope:latest' not found"},
 		{"", "cp mine other", []string{"copied 'mine' to 'other'\n"}, ""},
 		{"", "list OTH", []string{"other:latest"}, ""},
 		{"", "rm mine other", []string{"deleted 'mine'\ndeleted 'other'\n"}, ""},
@@ -261,7 +261,7 @@ func TestTerminal(t *testing.T) {
 	s.wait("Use Ctrl + d or /bye to exit.")
 	s.wait(">>> ")
 	s.typed("[[delay:200]][[say:one|two|three|four|five|six|seven|eight|nine|ten]]\r")
-	s.wait("onetwo") // the answer, not the echo of what was typed
+	s.wait("onetwo")                                            // the answer, not the echo of what was typed
 	if err := unix.Kill(os.Getpid(), unix.SIGINT); err != nil { // Ctrl-C while it answers
 		t.Fatal(err)
 	}

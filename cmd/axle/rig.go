@@ -26,6 +26,8 @@ type rigOptions struct {
 	parallel int
 	maxQueue int
 	watch    time.Duration
+	noSpec   bool              // no guessing
+	drafts   map[string]string // model to folder of the package that guesses for it
 	lost     func(error)
 	log      *zap.Logger
 }

@@ -3,14 +3,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/shelf"
 )
@@ -26,19 +30,29 @@ func newRig(o rigOptions) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	lo := shelf.LoaderOptions{Device: o.device, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost},
+	lo := shelf.LoaderOptions{Device: cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 		},
 		Progress: func(model string, done, total int) {
 			o.log.Debug("loading", zap.String("model", model), zap.Int("done", done), zap.Int("total", total))
 		}}
+	for name, dir := range o.drafts {
+		n, err := models.ParseName(name)
+		if err != nil {
+			return nil, errors.Join(usageError("--draft: %q is no model's name", name), st.Close())
+		}
+		lo.Drafts[n.Full()] = dir
+	}
 	if st.Dir() != "" {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
 	l := shelf.NewLoader(lo)
 	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st),
 		hello: func() (string, error) {
+			if strings.ContainsAny(o.device, ",+") {
+				return o.device, nil
+			}
 			card, err := l.Open()
 			if err != nil {
 				return "", err

@@ -32,7 +32,8 @@ type serveFlags struct {
 	host, models, device, keepAlive, loadTimeout, keys, vendor string
 	paths, origins, hosts                                      []string
 	parallel, maxLoaded, maxQueue, context                     int
-	noPull, noDelete, debug, logPrompts, hello                 bool
+	noPull, noDelete, debug, logPrompts, hello, noSpec         bool
+	drafts                                                     map[string]string
 }
 
 func newServeCmd() *cobra.Command {
@@ -42,7 +43,7 @@ func newServeCmd() *cobra.Command {
 		Aliases: []string{"start"},
 		Short:   "Answer the Ollama, OpenAI and Anthropic APIs",
 		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
-			"Environment: AXLE_HOST, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
+			"Environment: AXLE_HOST, AXLE_DEVICE, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE; the names that\n" +
 			"Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
@@ -52,7 +53,7 @@ func newServeCmd() *cobra.Command {
 	fl.StringVar(&f.host, "host", "", "address to listen on (host, :port or host:port)")
 	fl.StringVar(&f.models, "models", "", "folder of the model store")
 	fl.StringSliceVar(&f.paths, "model-path", nil, "folders that hold model packages, or are one")
-	fl.StringVar(&f.device, "device", "", "device: auto, axcl, axcl:N, axengine, soft")
+	fl.StringVar(&f.device, "device", "", "device: auto, axcl, axcl:N, axengine, soft; several with commas hold a copy each, with + a part each")
 	fl.StringVar(&f.keepAlive, "keep-alive", "", "how long an idle model stays loaded (5m; -1: for ever)")
 	fl.StringVar(&f.loadTimeout, "load-timeout", "", "longest time to load a model")
 	fl.IntVar(&f.parallel, "num-parallel", 0, "answers at once on each model")
@@ -65,6 +66,8 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
+	fl.BoolVar(&f.noSpec, "no-speculate", false, "never guess tokens ahead")
+	fl.StringToStringVar(&f.drafts, "draft", nil, "MODEL=FOLDER: a smaller package with the same vocabulary that guesses for MODEL")
 	fl.BoolVar(&f.debug, "debug", false, "log more")
 	fl.BoolVar(&f.logPrompts, "log-prompts", false, "write prompts to the log")
 	fl.BoolVar(&f.hello, "hello", false, "say how to talk to the server once it listens")
@@ -149,7 +152,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
-	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log,
+	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, noSpec: f.noSpec, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:

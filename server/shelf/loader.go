@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/axle-llm/axle/axcl"
@@ -14,11 +15,15 @@ import (
 
 // LoaderOptions say where and how models are loaded.
 type LoaderOptions struct {
-	Device   string // what cards.Open takes
+	// Device is what engine.Open takes. One device is opened once and shared by all models; of several ("axcl:0,axcl:1" or
+	// "axcl:0+axcl:1") each model opens its own.
+	Device   string
 	Card     engine.CardOptions
 	Parallel int    // sequences at once in each model; 0: the engine's default
 	MaxQueue int    // sequences waiting in each model; 0: the engine's default
 	Remember string // folder where the outcome of probes is kept
+	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
+	Drafts map[string]string
 	// Opened is told once which card was chosen and why.
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
@@ -63,15 +68,20 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	card, err := l.Open()
-	if err != nil {
-		return nil, err
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Draft: l.o.Drafts[e.Name.Full()]}
+	if strings.ContainsAny(l.o.Device, ",+") {
+		o.Device, o.CardOptions = l.o.Device, l.o.Card
+	} else {
+		card, err := l.Open()
+		if err != nil {
+			return nil, err
+		}
+		o.Card = card
 	}
 	p, err := e.Model.Open()
 	if err != nil {
 		return nil, err
 	}
-	o := engine.OpenOptions{Card: card, Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember}
 	if l.o.Progress != nil {
 		name := e.Name.String()
 		o.Progress = func(done, total int) { l.o.Progress(name, done, total) }
