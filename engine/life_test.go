@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -120,6 +121,7 @@ func TestClose(t *testing.T) {
 		})
 	}
 	for b.Stats().Queued < 3 {
+		runtime.Gosched()
 	}
 	wg.Go(func() {
 		if err := b.Close(); err != nil {
@@ -362,6 +364,7 @@ func TestFatal(t *testing.T) {
 			})
 		}
 		for b.Stats().Queued < 5 {
+			runtime.Gosched()
 		}
 		release()
 		wg.Wait()

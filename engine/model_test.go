@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// parrot is a backend whose tokens are bytes and whose answer is given, three bytes a token.
+type parrot struct {
+	say string
+	got []int32
+}
+
+func (p *parrot) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	for _, x := range pieces {
+		for _, b := range []byte(x.Text) {
+			dst = append(dst, int32(b))
+		}
+	}
+	return dst, nil
+}
+
+func (p *parrot) Text(ids []int32) string {
+	var sb strings.Builder
+	for _, id := range ids {
+		sb.WriteByte(byte(id))
+	}
+	return sb.String()
+}
+
+func (p *parrot) Complete(_ context.Context, job Job) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		p.got = job.IDs
+		n := 0
+		for text := p.say; text != ""; n++ {
+			k := min(3, len(text))
+			if n == job.Limit {
+				yield(Token{Final: ReasonLength}, nil)
+				return
+			}
+			if !yield(Token{ID: int32(text[0]), Text: text[:k]}, nil) {
+				return
+			}
+			text = text[k:]
+		}
+		yield(Token{Final: ReasonStop}, nil)
+	}
+}
+
+func (p *parrot) Embed(context.Context, [][]int32, string) ([][]float32, error) {
+	return nil, ErrUnsupported
+}
+func (p *parrot) Info() Info               { return Info{Name: "parrot", Context: 64} }
+func (p *parrot) Sampling() sampler.Params { return sampler.Defaults() }
+func (p *parrot) Stats() Stats             { return Stats{} }
+func (p *parrot) Close() error             { return nil }
+
+func collect(seq iter.Seq2[Event, error]) (text string, done *Result, err error) {
+	for e, err := range seq {
+		if err != nil {
+			return text, nil, err
+		}
+		text += e.Text
+		if e.Done != nil {
+			done = e.Done
+		}
+	}
+	return text, done, nil
+}
+
+func TestTruncate(t *testing.T) {
+	msg := func(role, text string) chat.Message { return chat.Message{Role: role, Content: text} }
+	long := strings.Repeat("x", 70)
+	for _, c := range []struct {
+		name            string
+		messages        []chat.Message
+		keep            int
+		truncate, shift bool
+		want            string // the prompt; empty: a ContextError
+		have            int
+	}{
+		{name: "fits", messages: []chat.Message{msg("user", "hi")}, want: "hi\n"},
+		{name: "oldest first", messages: []chat.Message{msg("user", strings.Repeat("a", 30)), msg("assistant", strings.Repeat("b", 30)), msg("user", "last")}, truncate: true, want: strings.Repeat("b", 30) + "\nlast\n"},
+		{name: "system stays", messages: []chat.Message{msg("system", "sys"), msg("user", strings.Repeat("a", 60)), msg("user", "last")}, truncate: true, want: "sys\nlast\n"},
+		{name: "the last stays and is cut", messages: []chat.Message{msg("user", "first"), msg("user", "head"+long)}, keep: 4, truncate: true, shift: true, want: "head" + strings.Repeat("x", 29) + "\n"},
+		{name: "no shift", messages: []chat.Message{msg("user", long)}, truncate: true, have: 71},
+		{name: "no truncation", messages: []chat.Message{msg("user", long), msg("user", "last")}, shift: true, have: 76},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &parrot{say: "ok"}
+			m := New(p, Options{})
+			_, _, err := collect(m.Chat(context.Background(), Request{Messages: c.messages, Sampling: m.Sampling(), Truncate: c.truncate, Shift: c.shift, NumKeep: c.keep}))
+			var ce *ContextError
+			switch {
+			case c.want == "" && (!errors.As(err, &ce) || ce.Have != c.have || ce.Max != 64):
+				t.Errorf("%v, want a ContextError of %d and 64", err, c.have)
+			case c.want != "" && (err != nil || p.Text(p.got) != c.want):
+				t.Errorf("%q %v, want %q", p.Text(p.got), err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, say    string
+		r            Request
+		text, reason string
+		stop         string
+	}{
+		{name: "whole", say: "hello world", text: "hello world", reason: ReasonStop},
+		{name: "stop string over tokens", say: "hello STOP world", r: Request{Stop: []string{"STOP", "nope"}}, text: "hello ", reason: ReasonStop, stop: "STOP"},
+		{name: "what only looks like one", say: "hello STO", r: Request{Stop: []string{"STOP"}}, text: "hello STO", reason: ReasonStop},
+		{name: "limit", say: "hello world", r: Request{Limit: 2}, text: "hello ", reason: ReasonLength},
+		{name: "the earlier of two", say: "a b c d", r: Request{Stop: []string{"c", "b"}}, text: "a ", reason: ReasonStop, stop: "b"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := New(&parrot{say: c.say}, Options{})
+			c.r.Prompt, c.r.Sampling = "p", m.Sampling()
+			text, done, err := collect(m.Generate(context.Background(), c.r))
+			if err != nil || text != c.text || done == nil || done.Reason != c.reason || done.Stop != c.stop {
+				t.Errorf("%q %+v %v, want %q, %s %q", text, done, err, c.text, c.reason, c.stop)
+			}
+			if done != nil && (len(done.Context) == 0 || done.Context[0] != 'p') {
+				t.Errorf("context %v", done.Context)
+			}
+		})
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	m := New(&parrot{say: "x"}, Options{})
+	hot := m.Sampling()
+	hot.Temperature = -1
+	for name, r := range map[string]Request{
+		"sampling":    {Prompt: "p", Sampling: hot},
+		"no prompt":   {Sampling: m.Sampling()},
+		"schema":      {Prompt: "p", Sampling: m.Sampling(), Format: Format{Schema: []byte(`{"type": 3}`)}},
+		"grammar":     {Prompt: "p", Sampling: m.Sampling(), Format: Format{GBNF: "root ::= ("}},
+		"tool choice": {Prompt: "p", Sampling: m.Sampling(), ToolChoice: "nobody"},
+	} {
+		if _, _, err := collect(m.Generate(context.Background(), r)); !errors.Is(err, ErrRequest) {
+			t.Errorf("%s: %v, want ErrRequest", name, err)
+		}
+	}
+}
