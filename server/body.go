@@ -22,6 +22,7 @@ import (
 const (
 	maxBody      = 32 << 20 // where images can be
 	maxSmallBody = 1 << 20
+	maxLarge     = 512 << 20 // bytes of large bodies at once; each is held until its answer ends
 	maxImages    = 8
 	maxPixels    = 20_000_000
 )
@@ -34,6 +35,17 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 	}
 	if c.Request.ContentLength > limit {
 		return nil, tooLarge(limit)
+	}
+	if n := c.Request.ContentLength; n < 0 || n > maxSmallBody {
+		if n < 0 {
+			n = limit
+		}
+		// Room for it is taken before any of it is read, and given back by the middleware that logs the request.
+		if s.large.Add(n) > maxLarge {
+			s.large.Add(-n)
+			return nil, &httpError{http.StatusServiceUnavailable, ErrQueueFull.Error()}
+		}
+		c.Set(ctxLarge, n)
 	}
 	rc := http.NewResponseController(c.Writer)
 	_ = rc.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -165,6 +166,13 @@ func TestKeys(t *testing.T) {
 	if a := r.do("GET", "/v1/models", ""); !strings.Contains(a.body, `"type":"api_error"`) && !strings.Contains(a.body, "unauthorized") {
 		t.Errorf("v1 401: %s", a.body)
 	}
+	r.post("/api/chat", chatBody("scripted-chat", "[[say:x]]", ""), "X-Api-Key", "bare-secret-22")
+	if a := r.do("GET", "/health", ""); strings.Contains(a.body, "scripted") {
+		t.Errorf("health without a key: %s", a.body)
+	}
+	if a := r.do("GET", "/health", "", "X-Api-Key", "bare-secret-22"); !strings.Contains(a.body, "scripted-chat") {
+		t.Errorf("health with a key: %s", a.body)
+	}
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -251,4 +259,26 @@ func (f forbidden) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errors.New("forbidden")
 	}
 	return f.next.RoundTrip(req)
+}
+
+// Large bodies have so much room together: who comes when it is taken is told to come again (promise T7).
+func TestLargeBodies(t *testing.T) {
+	r := newRig(t)
+	const size = 32 << 20
+	head := fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n{", size)
+	for range 16 { // 512 MiB announced, hardly any sent
+		defer r.dial(head).Close()
+	}
+	var a answer
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+		if a = r.post("/api/chat", chatBody("scripted-chat", "[[say:x]]"+strings.Repeat(" ", 2<<20), `,"stream":false`)); a.code != 200 {
+			break
+		}
+	}
+	if a.code != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("got %d %.200s", a.code, a.body)
+	}
+	if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:small]]", `,"stream":false`)); a.code != 200 {
+		t.Errorf("a small one: %d %s", a.code, a.body)
+	}
 }

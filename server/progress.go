@@ -261,7 +261,11 @@ const hot = 85
 func (s *Server) health(c *gin.Context) {
 	h := health{Status: "ok", Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
-	for _, r := range s.host.Loaded() {
+	loaded := s.host.Loaded()
+	if s.o.Keys != nil && keyOf(c.Request.Context()) == "" {
+		loaded = nil // who has no key learns that we are here, and no more
+	}
+	for _, r := range loaded {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
 			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
 			Temperature: known(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}

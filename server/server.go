@@ -52,6 +52,7 @@ type Server struct {
 
 	draining atomic.Bool
 	active   atomic.Int64 // answers that run
+	large    atomic.Int64 // bytes of large bodies held
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 }
@@ -212,6 +213,7 @@ const (
 	ctxStatus = "status"
 	ctxModel  = "model"
 	ctxUsage  = "usage"
+	ctxLarge  = "large"
 )
 
 // logged writes one line a request. Names and paths come from clients: they are fields, never parts of a message.
@@ -220,6 +222,7 @@ func (s *Server) logged(c *gin.Context) {
 	s.metrics.requests.inFlight.Add(1)
 	c.Next()
 	s.metrics.requests.inFlight.Add(-1)
+	s.large.Add(-c.GetInt64(ctxLarge))
 	code := c.Writer.Status()
 	if v, ok := c.Get(ctxStatus); ok {
 		code = v.(int)
