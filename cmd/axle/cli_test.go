@@ -113,6 +113,13 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
+	picture := filepath.Join(t.TempDir(), "cat.png")
+	if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errOut, err := axle(t, "", "run", "scripted-vision", "what is in", picture, "[[say:a| cat]]"); err != nil || out != "a cat\n" || !strings.Contains(errOut, "Added image '"+picture+"'") {
+		t.Errorf("an image: %q %q %v", out, errOut, err)
+	}
 	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut, "eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {
 		t.Errorf("--verbose: %q", errOut)
 	}

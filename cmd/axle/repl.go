@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/ollama/ollama/api"
 	"golang.org/x/term"
@@ -121,6 +123,7 @@ func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 // converse is the conversation in the terminal.
 func (t *talk) converse(ctx context.Context, in *os.File) error {
 	l := newLineReader(in, t.out)
+	defer t.endOnSignal(in)()
 	fmt.Fprintf(t.out, "%s\n", placeholder)
 	var many *strings.Builder // the lines of a """ so far
 	for {
@@ -180,6 +183,27 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 			fmt.Fprintln(t.errw, "Error:", err)
 		}
 	}
+}
+
+// endOnSignal ends the program when it is told to while it waits for a line, which nothing else can interrupt: the terminal as it was, the
+// server inside closed. The returned function ends the watch.
+func (t *talk) endOnSignal(in *os.File) func() {
+	state, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return func() {}
+	}
+	told, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(told, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case <-told:
+			_ = term.Restore(int(in.Fd()), state)
+			_ = t.conn.stop()
+			os.Exit(128 + int(syscall.SIGTERM))
+		case <-done:
+		}
+	}()
+	return func() { signal.Stop(told); close(done) }
 }
 
 // looksLikePath tells /home/me/cat.png from a command.

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ollama/ollama/api"
@@ -224,7 +225,7 @@ func (t *talk) once(ctx context.Context, prompt string) error {
 	if text == "" && len(images) == 0 {
 		return t.load(ctx, true)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := t.printer()
 	err = t.conn.Generate(ctx, &api.GenerateRequest{Model: t.model, Prompt: text, Images: images, Format: t.format, KeepAlive: t.keepAlive, Think: t.think,

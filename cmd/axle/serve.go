@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -184,13 +186,16 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}()
 	run, stop := context.WithCancel(ctx)
 	defer stop()
-	watch := make(chan error, 1)
 	go func() {
 		select {
 		case err := <-lost:
 			s.SetLost(err)
-			watch <- err
 		case <-run.Done():
+			again := make(chan os.Signal, 1)
+			signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+			log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime))
+			<-again
+			os.Exit(1)
 		}
 	}()
 	vendorDone := make(chan error, 1)
