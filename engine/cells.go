@@ -296,8 +296,8 @@ func (c *cells) evict(need int) bool {
 }
 
 // lower frees rows in [0, below) until n are free there, from the ends of branches that nobody stands on, the longest unused first, as far
-// as may allows it: it is told how many rows of a branch would go, and how long the text is that ends there.
-func (c *cells) lower(n, below int, may func(drop, length int) bool) {
+// as may allows it: it is told how many rows of a branch would go, and how long the text is that ends there. It reports whether n are free.
+func (c *cells) lower(n, below int, may func(drop, length int) bool) bool {
 	// Neighbours are worth a few rows more: a pass's new rows then go home together.
 	enough := func() bool {
 		at, free := c.run(n), c.freeBelow(below)
@@ -325,7 +325,7 @@ func (c *cells) lower(n, below int, may func(drop, length int) bool) {
 			}
 		}
 		if oldest == none {
-			return
+			return c.freeBelow(below) >= n
 		}
 		for k := oldest; k >= 0 && c.child[k] == none && c.refs[k] == 0 && !enough(); {
 			up := c.parent[k]
@@ -333,6 +333,7 @@ func (c *cells) lower(n, below int, may func(drop, length int) bool) {
 			k = up
 		}
 	}
+	return true
 }
 
 // prune drops up to most rows from n up its branch, as far as nothing else hangs or stands there.

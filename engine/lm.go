@@ -46,8 +46,10 @@ type lm struct {
 	parallel int
 	running  []*seq
 	passes   uint64
-	admitted uint64
-	fails    []time.Duration // when executes failed, the last minute's
+	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
+	highUntil uint64
+	admitted  uint64
+	fails     []time.Duration // when executes failed, the last minute's
 
 	pass   axcl.Pass
 	shares []share

@@ -257,7 +257,7 @@ func (m *lm) makeLow(n int) {
 			pending = max(pending, m.shares[i].s.pending())
 		}
 	}
-	if !near || len(m.cells.rungs) == 0 || !m.proven.Scatter {
+	if !near || len(m.cells.rungs) == 0 || !m.proven.Scatter || m.passes < m.highUntil {
 		return
 	}
 	lands := m.cells.size()
@@ -283,10 +283,12 @@ func (m *lm) makeLow(n int) {
 	if lands <= below || worth <= 0 {
 		return
 	}
-	m.cells.lower(n, below, func(drop, length int) bool {
+	if !m.cells.lower(n, below, func(drop, length int) bool {
 		far := min(max(length-m.wideReach-m.wide, 0), drop)
 		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
-	})
+	}) {
+		m.highUntil = m.passes + 16 // the search walks all branches: not again at once
+	}
 }
 
 var errNoCells = fmt.Errorf("engine: no cells left")

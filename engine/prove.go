@@ -23,11 +23,11 @@ import (
 // that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose: what
 // comes must be much nearer to the right one. That holds whatever the model's own rounding is.
 func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
-	if err := m.measure(ctx); err != nil {
-		return err
-	}
 	if o.Proven != nil {
 		m.proven = *o.Proven
+		if err := m.measure(ctx); err != nil {
+			return err
+		}
 		return m.remember(nil)
 	}
 	file := ""
@@ -36,13 +36,17 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		key := sha256.Sum256([]byte(strings.Join([]string{p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
 		var kept memory
-		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &kept) == nil {
-			m.proven = kept.Proven
+		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &kept) == nil && kept.fits(m) {
+			m.proven, m.costs.head = kept.Proven, kept.Head
+			copy(m.costs.group, kept.Groups)
 			if err := m.remember(kept.Tokens); err != nil {
 				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and without %s it is taken as it is", err, p.Name, info.ID, file)
 			}
 			return nil
 		}
+	}
+	if err := m.measure(ctx); err != nil {
+		return err
 	}
 	if err := m.probe(ctx); err != nil {
 		return err
@@ -51,22 +55,37 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		return err
 	}
 	if file != "" {
-		// What cannot be remembered is probed again.
-		if b, err := json.Marshal(memory{m.proven, m.sample}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
+		// What cannot be remembered is found out again.
+		if b, err := json.Marshal(memory{m.proven, m.sample, m.costs.group, m.costs.head}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
 	}
 	return nil
 }
 
-// memory is what is kept of a package on a card: what was proven, and what the card said to a fixed text.
+// memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a fixed
+// text, and what passes cost. Costs are corrected while running anyway.
 type memory struct {
 	Proven Proven
 	Tokens []int32
+	Groups []float64
+	Head   float64
+}
+
+func (k *memory) fits(m *lm) bool {
+	if len(k.Groups) != len(m.costs.group) || k.Head < 0 || len(k.Tokens) != 0 && len(k.Tokens) != sampleLen {
+		return false
+	}
+	for _, c := range k.Groups {
+		if !(c > 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // sampleLen is the length of that text, and of what is compared.
-const sampleLen = 16
+const sampleLen = 8
 
 // ErrWrong is a card that computes something else than it did before, without an error.
 var ErrWrong = errors.New("engine: the card gives other answers than it did")

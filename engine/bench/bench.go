@@ -47,6 +47,8 @@ type Rig struct {
 	Recorder *Recorder
 	// Split says what of a pass's time in the device was what; nil takes the pass's own account.
 	Split func(*engine.PassTrace) Parts
+	// Virtual: the clock is one that does not run for what the host does.
+	Virtual bool
 	// NPU is the card's own count of busy time, nil where it has none.
 	NPU func() time.Duration
 
@@ -429,9 +431,11 @@ func (r *Rig) ask(ctx context.Context, l Load, c *client, over chan<- struct{}, 
 		c.at = append(c.at, t.Usage.Total)
 		c.out = append(c.out, t.ID)
 		// What a server does with a token, but for the socket.
-		at := r.Clock()
+		at := time.Now()
 		c.err = line.Encode(map[string]any{"model": "bench", "message": map[string]string{"role": "assistant", "content": t.Text}, "done": false})
-		c.write += r.Clock() - at
+		if !r.Virtual {
+			c.write += time.Since(at)
+		}
 	}
 	close(over)
 	<-let
