@@ -74,7 +74,7 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&f.prompt, "n-prompt", "p", "128,512", "prompt lengths in `tokens`, with commas")
+	fl.StringVarP(&f.prompt, "n-prompt", "p", "32,512", "prompt lengths in `tokens`, with commas")
 	fl.StringVarP(&f.output, "n-gen", "n", "64", "output lengths in `tokens`")
 	fl.IntVarP(&f.repeats, "repetitions", "r", 5, "how often each case is measured")
 	fl.StringVarP(&f.clients, "clients", "c", "1,4,8", "`numbers` of clients at once")

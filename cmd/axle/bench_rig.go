@@ -264,7 +264,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, NPU: r.counters.NPU}
+	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", m.Name, i+1, len(loads), l)
 		c, run, err := rig.Measure(ctx, l, f.repeats)

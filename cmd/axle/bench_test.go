@@ -1,0 +1,339 @@
+//go:build !scripted
+
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/models/pocket"
+)
+
+// benchRun runs a command line and gives what it printed.
+func benchRun(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root := newRootCmd()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	root.SetArgs(append([]string{"bench"}, args...))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// pocketDir is the model that ships inside, as a folder.
+func pocketDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, pocket.FS()); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	return dir
+}
+
+func TestBenchUsage(t *testing.T) {
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	for _, tt := range []struct{ args, want string }{
+		{"", "which model?"},
+		{"m -p 0", "-p takes numbers between 1 and 1048576"},
+		{"m -p -5", "-p takes numbers between 1 and 1048576"},
+		{"m -p 99999999999999999999", "-p takes"},
+		{"m -p 1,,2", "-p takes"},
+		{"m -p " + strings.Repeat("1,", 40) + "1", "at most 32"},
+		{"m -n 0", "-n takes"},
+		{"m -n x", "-n takes"},
+		{"m -c 0", "-c takes numbers between 1 and 256"},
+		{"m -c 257", "-c takes"},
+		{"m -r 0", "-r must be between 1 and 1000, got 0"},
+		{"m -r -3", "-r must be"},
+		{"m -r 1001", "-r must be"},
+		{"m -r many", "invalid argument"},
+		{"m --period -1", "--period must be"},
+		{"m --speculate maybe", "--speculate is off, on or both"},
+		{"m --loop odd", "--loop is naive or vendor"},
+		{"m --profile nowhere", "nowhere"},
+		{"m --json --csv", "cannot be had together"},
+		{"m --against odd http://h", "--against is ollama or openai"},
+		{"m --against ollama", "needs the server's URL"},
+		{"m --against ollama ftp://h", "needs the server's URL"},
+		{"--against ollama http://h", "which model?"},
+		{"--compare a.json", "--compare takes two files"},
+		{"qwen3-0.6b --device soft --html /nowhere/at/all.html", "there is no folder"},
+		{"qwen3-0.6b --device soft -p 2000 -n 500", "do not fit the model's context of 2047"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			_, err := benchRun(t, strings.Fields(tt.args)...)
+			var exit *exitError
+			if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want a usage error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestBenchPocket measures the small model on the software card and reads back everything that is written.
+func TestBenchPocket(t *testing.T) {
+	dir, tmp := pocketDir(t), t.TempDir()
+	page, trace := filepath.Join(tmp, "b.html"), filepath.Join(tmp, "b.trace")
+	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--html", page, "--trace", trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r, again benchReport
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &again); err != nil || !reflect.DeepEqual(r, again) {
+		t.Errorf("the report does not survive a round trip: %v", err)
+	}
+	if len(r.Models) != 1 || len(r.Models[0].Cases) != 3 || r.Facts.Cores == 0 || r.Facts.Card.Kind != "soft" {
+		t.Fatalf("%+v", r)
+	}
+	for _, c := range r.Models[0].Cases {
+		if len(c.First.Values) != 2 || c.First.Low <= 0 || c.Decode.Low <= 0 || c.Passes < 6 || len(c.Stages) != 12 || c.Short {
+			t.Errorf("%s: %+v", c.Load, c)
+		}
+		stage := map[string]float64{}
+		for _, s := range c.Stages {
+			stage[s.Name] = s.Token
+		}
+		if stage["template"] <= 0 || stage["tokenize"] <= 0 || stage["layers"] <= 0 || stage["head"] <= 0 || stage["detokenize"] <= 0 || stage["write"] <= 0 {
+			t.Errorf("%s: a stage was not measured: %v", c.Load, stage)
+		}
+	}
+	if roof := r.Models[0].Roofline; roof == nil || roof.Weights <= 0 || roof.Bandwidth <= 0 || roof.Text == "" {
+		t.Errorf("%+v", roof)
+	}
+	checkPage(t, page, "Latency by token", "Where a token", "Throughput against clients", "Roofline")
+	checkTrace(t, trace)
+
+	before := filepath.Join(tmp, "a.json")
+	if err := os.WriteFile(before, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = benchRun(t, "--compare", before, before); err != nil || !strings.Contains(text, "~") || !strings.Contains(text, "Fewer than four") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1", "--speculate", "off", "--csv"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(rows) != 2 || rows[0][0] != "model" {
+		t.Errorf("%v: %v", err, rows)
+	}
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1"); err != nil || !strings.Contains(text, "in no stage") || !strings.Contains(text, "roofline:") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err = benchRun(t, dir, "--device", "soft", "--loop", "naive", "-r", "1"); err != nil || !strings.Contains(text, "times as fast") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err = benchRun(t, dir, "--device", "soft", "--loop", "vendor", "-r", "1"); err == nil || !strings.Contains(err.Error(), "no vendor's loop") {
+		t.Errorf("the vendor's loop on the software card: %v", err)
+	}
+}
+
+// checkPage: well-formed, with these headings, nothing from elsewhere, no script, and no figure that is none.
+func checkPage(t *testing.T, name string, want ...string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	for _, w := range want {
+		if !strings.Contains(page, w) {
+			t.Errorf("the page has no %q", w)
+		}
+	}
+	for _, bad := range []string{"<script", "http:", "https:", "src=", "href=", "@import", "url(", "NaN", "Inf", "ZgotmplZ", "%!"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	// Void elements aside, it is XML: every element that is opened is closed.
+	x := xml.NewDecoder(strings.NewReader(regexp.MustCompile(`<(meta|br)([^>]*)>`).ReplaceAllString(page, "<$1$2/>")))
+	x.Entity = xml.HTMLEntity
+	for {
+		if _, err := x.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("the page: %v", err)
+		}
+	}
+	if n := strings.Count(page, "<svg"); n < 4 {
+		t.Errorf("%d plots", n)
+	}
+}
+
+// checkTrace: spans of a line follow each other, and each pass says whose rows it carried.
+func checkTrace(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tr struct {
+		TraceEvents []struct {
+			Name     string
+			Ph       string
+			Ts, Dur  float64
+			Pid, Tid int
+			Args     struct {
+				Rows     int
+				Requests []struct{ Request, Rows int }
+			}
+		}
+	}
+	if err := json.Unmarshal(b, &tr); err != nil {
+		t.Fatal(err)
+	}
+	end := map[[2]int]float64{}
+	passes := 0
+	for _, e := range tr.TraceEvents {
+		if e.Ph != "X" {
+			continue
+		}
+		at := [2]int{e.Pid, e.Tid}
+		if e.Ts < end[at]-1e-3 {
+			t.Errorf("%s at %v begins before what was at %v ended", e.Name, e.Ts, end[at])
+		}
+		if e.Tid < 10 {
+			end[at] = e.Ts + e.Dur
+		}
+		if e.Tid == 1 {
+			passes++
+			rows := 0
+			for _, q := range e.Args.Requests {
+				rows += q.Rows
+			}
+			if rows != e.Args.Rows || rows == 0 {
+				t.Errorf("a pass of %d rows, %d of them somebody's", e.Args.Rows, rows)
+			}
+		}
+	}
+	if passes < 10 {
+		t.Errorf("%d passes", passes)
+	}
+}
+
+func TestBenchCompare(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, speed float64, load bench.Load) string {
+		r := benchReport{Version: 1, Models: []benchModel{{Name: "m", Cases: []bench.Case{{Load: load}}}}}
+		var v []float64
+		for i := range 5 {
+			v = append(v, speed*(1+float64(i)/1000))
+		}
+		r.Models[0].Cases[0].Decode = bench.NewSample(v)
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	l := bench.Load{Prompt: 1, Output: 2, Clients: 1}
+	a, b := file("a.json", 10, l), file("b.json", 12, l)
+	text, err := benchRun(t, "--compare", a, b)
+	if err != nil || !strings.Contains(text, "+20.00%, 1.200 times [1.195, 1.205]") || !strings.Contains(text, "p=0.008") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, err = benchRun(t, "--compare", a, file("c.json", 10.001, l)); err != nil || !strings.Contains(text, "~") || strings.Contains(text, "times") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for name, content := range map[string]string{"no.json": "{", "old.json": `{"version":0}`} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := benchRun(t, "--compare", a, path); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := benchRun(t, "--compare", a, file("d.json", 1, bench.Load{Prompt: 9})); err == nil || !strings.Contains(err.Error(), "no case in common") {
+		t.Error(err)
+	}
+}
+
+// TestBenchAgainst asks a server that answers with three tokens in two chunks.
+func TestBenchAgainst(t *testing.T) {
+	dir := pocketDir(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q["model"] == "" || q["stream"] != true {
+			t.Errorf("%v: %v", err, q)
+		}
+		if q["model"] == "broken" {
+			http.Error(w, `{"error":"no such model"}`, http.StatusNotFound)
+			return
+		}
+		switch r.URL.Path {
+		case "/api/generate":
+			fmt.Fprintln(w, `{"response":"a b","done":false}`)
+			w.(http.Flusher).Flush()
+			fmt.Fprintln(w, `{"response":"c","done":false}`)
+			fmt.Fprintln(w, `{"done":true,"eval_count":3,"prompt_eval_count":9}`)
+		case "/v1/chat/completions":
+			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a b\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"}}]}\n\n")
+			fmt.Fprint(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n")
+		default:
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+	}))
+	defer srv.Close()
+	for _, kind := range []string{"ollama", "openai"} {
+		text, err := benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "2", "-r", "2", "--json", "--against", kind, srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r benchReport
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		a := r.Models[0].Against
+		if a == nil || len(a.Cases) != 1 || a.Cases[0].There.Tokens != 6 || a.Cases[0].Here.Tokens != 6 || a.Cases[0].There.Prompt != 18 || len(a.Cases[0].Here.First.Values) != 2 {
+			t.Errorf("%s: %+v", kind, a)
+		}
+	}
+	if _, err := benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "1", "-r", "1", "--against-model", "broken", "--against", "ollama", srv.URL); err == nil || !strings.Contains(err.Error(), "no such model") {
+		t.Error(err)
+	}
+}
+
+// TestBenchPlots draws odd figures: one point, none, huge ones.
+func TestBenchPlots(t *testing.T) {
+	many := bench.Case{Load: bench.Load{Prompt: 1, Output: 2, Clients: 256}, Latency: make([]float64, 5000), Decode: bench.NewSample([]float64{1e9})}
+	for i := range many.Latency {
+		many.Latency[i] = math.Sqrt(float64(i))
+	}
+	for _, cases := range [][]bench.Case{nil, {{}}, {many}, {many, {Load: bench.Load{Clients: 1}, Latency: []float64{0, 0}, Stages: []bench.Stage{{Name: "layers"}}}}} {
+		for _, s := range []string{string(latencyPlot(cases)), string(stagePlot(cases)), string(clientsPlot(cases))} {
+			if strings.Contains(s, "NaN") || strings.Contains(s, "Inf") || len(s) > 50_000 {
+				t.Errorf("%.300s", s)
+			}
+		}
+	}
+}
