@@ -17,14 +17,17 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Many requests over all dialects at once: every answer is exactly right, or 503 with Retry-After; none is lost, none ends without its end.
-// AXLE_REQUESTS sets how many (promise G6 asks for 10,000).
+// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is exactly right, or 503 with Retry-After and
+// right when asked again; none is lost, none ends without its end. AXLE_REQUESTS sets how many.
 func TestLoad(t *testing.T) {
-	n := 1000
+	n := 10_000
+	if testing.Short() {
+		n = 1000
+	}
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
 		n = s
 	}
-	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel, c.MaxQueue = 32, 16 })
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel, c.MaxQueue = 16, 32 })
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
 	ask := func(path, body string) (int, http.Header, string, error) {
@@ -41,14 +44,14 @@ func TestLoad(t *testing.T) {
 		end        string // what a whole answer ends with
 		has        func(text string) string
 	}{
-		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":false}`, "}", func(s string) string { return `"content":"` + s + `"` }},
-		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}]}`, "}\n", nil},
-		{"/api/generate", `{"model":"scripted","prompt":"[[delay:0]][[say:%s]]"}`, "}\n", nil},
-		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":true}`, "data: [DONE]\n\n", nil},
-		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}]}`, "}\n", func(s string) string { return `"content":"` + s + `"` }},
-		{"/v1/completions", `{"model":"scripted","prompt":"[[delay:0]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
-		{"/v1/messages", `{"model":"scripted-chat","max_tokens":99,"messages":[{"role":"user","content":"[[delay:0]][[say:%s]]"}],"stream":true}`, "{\"type\":\"message_stop\"}\n\n", nil},
-		{"/v1/responses", `{"model":"scripted-chat","input":"[[delay:0]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
+		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":false}`, "}", func(s string) string { return `"content":"` + s + `"` }},
+		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}]}`, "}\n", nil},
+		{"/api/generate", `{"model":"scripted","prompt":"[[delay:1]][[say:%s]]"}`, "}\n", nil},
+		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":true}`, "data: [DONE]\n\n", nil},
+		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}]}`, "}\n", func(s string) string { return `"content":"` + s + `"` }},
+		{"/v1/completions", `{"model":"scripted","prompt":"[[delay:1]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
+		{"/v1/messages", `{"model":"scripted-chat","max_tokens":99,"messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":true}`, "{\"type\":\"message_stop\"}\n\n", nil},
+		{"/v1/responses", `{"model":"scripted-chat","input":"[[delay:1]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
 	}
 	var right, busy atomic.Int64
 	var wg sync.WaitGroup
@@ -61,15 +64,16 @@ func TestLoad(t *testing.T) {
 				for j := range words {
 					words[j] = fmt.Sprintf("w%dx%d.", i, j)
 				}
-				code, h, body, err := ask(k.path, fmt.Sprintf(k.body, strings.Join(words, "|")))
+				question := fmt.Sprintf(k.body, strings.Join(words, "|"))
+				code, h, body, err := ask(k.path, question)
+				for code == 503 && h.Get("Retry-After") != "" {
+					busy.Add(1)
+					<-time.After(5 * time.Millisecond)
+					code, h, body, err = ask(k.path, question)
+				}
 				switch {
 				case err != nil:
 					t.Errorf("request %d: %v", i, err)
-				case code == 503:
-					if h.Get("Retry-After") == "" {
-						t.Errorf("request %d: 503 without Retry-After", i)
-					}
-					busy.Add(1)
 				case code != 200 || !strings.HasSuffix(body, k.end):
 					t.Errorf("request %d: %d %q", i, code, body)
 				case k.has != nil && !strings.Contains(body, k.has(strings.Join(words, ""))):
@@ -96,10 +100,10 @@ func TestLoad(t *testing.T) {
 	}
 	close(work)
 	wg.Wait()
-	if right.Load()+busy.Load() != int64(n) || right.Load() == 0 {
-		t.Errorf("%d right, %d refused, of %d", right.Load(), busy.Load(), n)
+	if right.Load() != int64(n) || n >= 1000 && busy.Load() == 0 {
+		t.Errorf("%d right of %d, %d times refused", right.Load(), n, busy.Load())
 	}
-	t.Logf("%d right, %d refused", right.Load(), busy.Load())
+	t.Logf("%d right, %d times refused", right.Load(), busy.Load())
 }
 
 // Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8).
