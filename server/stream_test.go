@@ -220,10 +220,10 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// Clients that leave at some moment leave nothing behind. AXLE_DISCONNECTS sets how many (promise G7 asks for 1,000).
+// Clients that leave at some moment leave nothing behind (promise G7). AXLE_DISCONNECTS sets how many.
 func TestManyDisconnects(t *testing.T) {
 	r := newRig(t)
-	n := 200
+	n := 1000
 	if v, err := strconv.Atoi(os.Getenv("AXLE_DISCONNECTS")); err == nil {
 		n = v
 	}
