@@ -54,6 +54,9 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 		for {
 			tokens, err, closed := s.box.take(buf)
 			buf = tokens
+			if len(tokens) >= boxRoom {
+				b.m.card.wakeUp() // the sequence stood aside until its reader caught up
+			}
 			for _, t := range tokens {
 				if !yield(t, nil) {
 					return

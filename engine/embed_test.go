@@ -91,6 +91,34 @@ func TestEmbed(t *testing.T) {
 			clean(t, b)
 		})
 	}
+	t.Run("too little room for all", func(t *testing.T) {
+		_, b := load(t, r.Dir, openSoft, OpenOptions{CardOptions: still})
+		b.pooling = "mean"
+		var want [][]float32
+		inputs := make([][]int32, 6)
+		for i := range inputs {
+			for range 40 {
+				inputs[i] = append(inputs[i], int32(rng.IntN(axmodeltest.Vocab)))
+			}
+			v, err := b.Embed(context.Background(), inputs[i:i+1], "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, v[0])
+		}
+		got, err := b.Embed(context.Background(), inputs, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			for k := range got[i] {
+				if math.Abs(float64(got[i][k]-want[i][k])) > 1e-4 {
+					t.Fatalf("input %d differs among others: %v, alone %v", i, got[i][:4], want[i][:4])
+				}
+			}
+		}
+		clean(t, b)
+	})
 	m, _ := load(t, r.Dir, openSoft, OpenOptions{})
 	long := fmt.Sprintf("%0120d", 7)
 	var ce *ContextError

@@ -213,6 +213,29 @@ func TestSlowReader(t *testing.T) {
 	clean(t, b)
 }
 
+// TestCatchUp: a sequence that stood aside goes on as soon as its reader has caught up, not at the worker's next tick.
+func TestCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := onFake(t, newFake(), OpenOptions{})
+		job := greedy([]int32{1, 2, 3}, 3*boxRoom)
+		job.Shift, job.NumCtx = true, 16
+		start, n := time.Now(), 0
+		for tok, err := range b.Complete(context.Background(), job) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n%boxRoom == 1 {
+				synctest.Wait() // until the worker has nothing to do
+			}
+			_ = tok
+		}
+		if took := time.Since(start); n != 3*boxRoom+1 || took > 0 {
+			t.Errorf("%d tokens, %v spent waiting", n-1, took)
+		}
+		_ = b.Close()
+	})
+}
+
 // TestHang (D7): a pass that does not return ends every stream within a second of the watchdog's limit; closing does not wait.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

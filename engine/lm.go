@@ -282,6 +282,10 @@ func (m *lm) runningOf(key string) (n int) {
 }
 
 func (m *lm) requeue(s *seq) {
+	if s.embed != nil { // its rows go through the card anew
+		clear(s.embed.sum)
+		s.embed.n = 0
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closing == nil {
