@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
 )
 
 // CardOptions says how a card is run. The zero value is for everyday use.
@@ -32,16 +33,17 @@ type CardOptions struct {
 // Card is an opened device with the one goroutine that owns it: it holds its OS thread from open to close, and runs the token loop of
 // every model loaded on the card. All methods are safe for concurrent use. Close it after the models that use it.
 type Card struct {
-	o     CardOptions
-	why   string
-	start time.Time
-	dev   axcl.Device // the worker's
-	wake  chan struct{}
-	done  chan struct{} // closed when the worker has returned
-	dead  chan struct{} // closed when err is set
-	hot   bool          // the worker's: too hot to begin anything new
-	began atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
-	allow atomic.Int64  // how long it may take
+	o       CardOptions
+	why     string
+	start   time.Time
+	dev     axcl.Device // the worker's
+	wake    chan struct{}
+	done    chan struct{} // closed when the worker has returned
+	dead    chan struct{} // closed when err is set
+	hot     bool          // the worker's: too hot to begin anything new
+	foreign int64         // card memory that was in use when the card was opened; not written afterwards
+	began   atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
+	allow   atomic.Int64  // how long it may take
 
 	mu     sync.Mutex
 	todo   []func()
@@ -143,6 +145,14 @@ func (c *Card) Err() error {
 // A card at hotAt takes no new sequence until it is at coolAt; it resets itself at 120 °C.
 const hotAt, coolAt = 100, 90
 
+// foreignLeast is card memory that a card has in use by itself, generously: what is beyond belongs to somebody.
+const foreignLeast = 256 << 20
+
+// taken says that card memory was in use before this process came (promise D15).
+func taken(n int64) string {
+	return models.HumanBytes(n) + " of its memory were taken before: another process holds the card, or one died and its memory was not released"
+}
+
 // refresh reads the card's state. The error is one that the card does not survive.
 func (c *Card) refresh() error {
 	c.enter(c.o.Watch)
@@ -193,6 +203,9 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		_ = dev.Close()
 		opened <- err
 		return
+	}
+	if c.foreign = c.info.TotalCMM - c.info.FreeCMM; c.foreign > foreignLeast {
+		c.why += ", though " + taken(c.foreign)
 	}
 	opened <- nil
 	tick := time.NewTicker(infoEvery)

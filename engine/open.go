@@ -71,11 +71,16 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 type MemoryError struct {
 	Name       string
 	Need, Free int64
+	Foreign    int64 // taken before the card was opened: another process's, or what one left; 0 where that is nothing to speak of
 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("engine: %s needs %s of card memory, %s is free: stop another model, or choose a smaller one", e.Name,
+	s := fmt.Sprintf("engine: %s needs %s of card memory, %s is free: stop another model, or choose a smaller one", e.Name,
 		models.HumanBytes(e.Need), models.HumanBytes(e.Free))
+	if e.Foreign > 0 {
+		s += "; " + taken(e.Foreign)
+	}
+	return s
 }
 
 // Is makes a MemoryError an axcl.ErrMemory.
@@ -270,7 +275,11 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			need += draft.Memory().Card
 		}
 		if info.TotalCMM > 0 && need > info.FreeCMM {
-			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
+			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
+			if c.foreign > foreignLeast {
+				me.Foreign = c.foreign
+			}
+			return me
 		}
 		if b.m, err = c.place(ctx, dev, p, b.words, stop, o); err != nil {
 			return err

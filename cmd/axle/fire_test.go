@@ -380,6 +380,21 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
+// TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the start and in the error of what does not fit.
+func TestCardTaken(t *testing.T) {
+	u := newUnit(t)
+	p := u.start("AXSIM_CMM_USED=7038")
+	p.until("says so", 10*time.Second, func() bool { return strings.Contains(p.said(), "another process holds the card") })
+	path, body := question(0, prompts[0])
+	if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endRefused || !strings.Contains(o.detail, "another process holds the card") {
+		t.Errorf("%+v", o)
+	}
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+}
+
 // metrics is the page of that name, empty when nobody answers.
 func (p *process) metrics() string {
 	resp, err := http.Get(p.url + "/metrics")
