@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +147,7 @@ func (m *metrics) write(w io.Writer, s *Server) {
 		fmt.Fprintf(w, "%s %v\n", name, v)
 	}
 	one("axle_up_seconds", "gauge", "Time since the server started.", time.Since(s.started).Seconds())
+	one("axle_goroutines", "gauge", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
 	one("axle_requests_in_flight", "gauge", "Requests being answered.", m.requests.inFlight.Load())
 	family("axle_requests_total", "counter", "Requests by route and status.")
 	m.requests.mu.Lock()
