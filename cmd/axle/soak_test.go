@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// sample is what a running server holds at a moment.
-type sample struct{ rss, fds, threads, goroutines, cells, card float64 }
+// holding is what a running server holds at a moment.
+type holding struct{ rss, fds, threads, goroutines, cells, card float64 }
 
-func (p *process) sample() (s sample) {
+func (p *process) holds() (s holding) {
 	dir := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid))
 	b, _ := os.ReadFile(filepath.Join(dir, "status"))
 	for line := range strings.Lines(string(b)) {
@@ -70,15 +70,15 @@ func TestSoak(t *testing.T) {
 			}
 		})
 	}
-	var all []sample
+	var all []holding
 	every := max(d/40, 250*time.Millisecond)
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		<-time.After(every)
-		all = append(all, p.sample())
+		all = append(all, p.holds())
 	}
 	close(stop)
 	wg.Wait()
-	rest := p.sample()
+	rest := p.holds()
 	if c := p.stop(); c != 0 {
 		t.Errorf("exit code %d", c)
 	}
@@ -88,16 +88,16 @@ func TestSoak(t *testing.T) {
 	}
 	for _, q := range []struct {
 		name  string
-		of    func(sample) float64
+		of    func(holding) float64
 		allow float64 // growth that means nothing
 	}{
-		{"resident memory", func(s sample) float64 { return s.rss }, 24 << 20},
-		{"descriptors", func(s sample) float64 { return s.fds }, 8},
-		{"threads", func(s sample) float64 { return s.threads }, 8},
-		{"goroutines", func(s sample) float64 { return s.goroutines }, 24},
-		{"card memory", func(s sample) float64 { return s.card }, 0},
+		{"resident memory", func(s holding) float64 { return s.rss }, 24 << 20},
+		{"descriptors", func(s holding) float64 { return s.fds }, 8},
+		{"threads", func(s holding) float64 { return s.threads }, 8},
+		{"goroutines", func(s holding) float64 { return s.goroutines }, 24},
+		{"card memory", func(s holding) float64 { return s.card }, 0},
 	} {
-		mean := func(part []sample) (sum float64) {
+		mean := func(part []holding) (sum float64) {
 			for _, s := range part {
 				sum += q.of(s)
 			}
