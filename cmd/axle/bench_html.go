@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/engine/bench"
@@ -212,7 +213,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 		for _, s := range c.Stages {
 			all += s.Token
 		}
-		fmt.Fprintf(&b, `<text x="0" y="%.1f">%s: %s us a token</text>`, y, esc(c.Load.String()), trim(math.Round(all)))
+		fmt.Fprintf(&b, `<text x="0" y="%.1f">%s: %s ms a token</text>`, y, esc(c.Load.String()), trim(all/1e3))
 		x := 0.0
 		for i, s := range c.Stages {
 			w := 480 * s.Token / max(all, 1e-9)
@@ -260,7 +261,7 @@ func clientsPlot(cases []bench.Case) template.HTML {
 	}
 	all = all[:min(len(all), len(plotColors))]
 	p := newPlot(len(all), 1, max(most, 2), 0, top*1.1, true, false)
-	p.axes("clients", "tokens/s, all together", nil)
+	p.axes("clients", "tokens/s, all together", counts(cases))
 	for i, s := range all {
 		p.line(s.xs, s.ys, plotColors[i], "", true)
 		p.key(i, plotColors[i], s.name)
@@ -268,16 +269,28 @@ func clientsPlot(cases []bench.Case) template.HTML {
 	return p.done("tokens a second against clients")
 }
 
+// counts are the numbers of clients that were measured.
+func counts(cases []bench.Case) (out []float64) {
+	for _, c := range cases {
+		if n := float64(c.Clients); c.Decode.Median > 0 && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
 func rooflinePlot(r *bench.Roofline) template.HTML {
 	if r.Limit <= 0 || len(r.Points) == 0 {
 		return ""
 	}
 	most, low, high := 2.0, math.Inf(1), 0.0
+	var clients []float64
 	for _, q := range r.Points {
+		clients = append(clients, float64(q.Clients))
 		most, low, high = max(most, float64(q.Clients)), min(low, q.Reached), max(high, q.Limit, q.Reached)
 	}
 	p := newPlot(2, 1, most, low*0.7, high*1.4, true, true)
-	p.axes("clients that share a reading of the weights", "tokens/s", nil)
+	p.axes("clients that share a reading of the weights", "tokens/s", clients)
 	var xs, ys, mx, my []float64
 	for n := 1.0; n < most*1.001; n *= math.Pow(most, 1.0/32) {
 		xs = append(xs, n)

@@ -29,83 +29,86 @@ type Counters struct {
 	Cross func() uint64
 }
 
-// vendorLoop is axcl.LoopRunner.
-type vendorLoop interface{ RunVendorLoop(*axcl.Pass) error }
-
-// Loops measures one pass a token and the named loop beside it, interleaved. It opens models itself; dev belongs to the calling goroutine.
+// Loops measures one pass a token, then the named loop: one after the other, because a large model does not fit on a card twice. It opens
+// models itself; dev belongs to the calling goroutine.
 //
 // "naive" runs each layer as a model of its own through calls by tensor name: cache, hidden row, mask and position go up and the new rows
 // come back for every layer. "vendor" is the loop of the vendor's programs: the cache stays on the card, but each layer's position and mask
 // are sent, each execute is waited for, and copies bring K, V and the hidden state where they belong.
 // Errors: an unknown loop, a card that has no such loop, what loading and running give.
 func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string, tokens, repeats int, k Counters) (one, other Loop, err error) {
-	spec.NoInPlace = false
-	m, err := dev.Load(ctx, spec)
-	if err != nil {
-		return one, other, err
-	}
-	defer m.Close()
-	p, err := row(m.Shape())
-	if err != nil {
-		return one, other, err
-	}
-	one = Loop{Name: "one pass", Runs: 1}
-	ways := []way{{&one, func() error { return m.Run(p) }}}
-	switch name {
-	case "vendor":
-		spec.NoInPlace = true
-		v, err := dev.Load(ctx, spec)
-		if err != nil {
-			return one, other, err
-		}
-		defer v.Close()
-		loop, ok := v.(vendorLoop)
-		if !ok {
-			return one, other, fmt.Errorf("bench: this device has no vendor's loop: it is for cards behind the vendor's library, or the simulated one (--device axcl)")
-		}
-		other = Loop{Name: name, Runs: len(spec.Layers) + 1}
-		ways = append(ways, way{&other, func() error { return loop.RunVendorLoop(p) }})
-	case "naive":
-		n, err := openNaive(dev, spec)
-		if err != nil {
-			return one, other, err
-		}
-		defer n.close()
-		other = Loop{Name: name, Runs: len(n.nets), Bytes: n.bytes()}
-		ways = append(ways, way{&other, n.run})
-	default:
+	if name != "naive" && name != "vendor" {
 		return one, other, fmt.Errorf("bench: unknown loop %q: use naive or vendor", name)
 	}
-	values := make([][]float64, len(ways))
-	for r := range repeats + 1 { // the first is a warm-up
-		for i, w := range ways {
-			if err := ctx.Err(); err != nil {
-				return one, other, err
+	one, other = Loop{Name: "one pass", Runs: 1}, Loop{Name: name, Runs: len(spec.Layers) + 1}
+	spec.NoInPlace = false
+	err = onModel(ctx, dev, spec, func(m axcl.Model, p *axcl.Pass) error {
+		return one.measure(ctx, tokens, repeats, k, func() error { return m.Run(p) })
+	})
+	switch {
+	case err != nil:
+	case name == "vendor":
+		spec.NoInPlace = true
+		err = onModel(ctx, dev, spec, func(m axcl.Model, p *axcl.Pass) error {
+			loop, ok := m.(axcl.LoopRunner)
+			if !ok {
+				return fmt.Errorf("bench: this device has no vendor's loop: it is for cards behind the vendor's library, or the simulated one (--device axcl)")
 			}
-			if err := w.measure(tokens, k); err != nil {
-				return one, other, err
-			}
-			if r > 0 {
-				values[i] = append(values[i], w.loop.Token.Median)
-			}
+			return other.measure(ctx, tokens, repeats, k, func() error { return loop.RunVendorLoop(p) })
+		})
+	default:
+		var n *naive
+		if n, err = openNaive(dev, spec); err == nil {
+			other.Bytes = n.bytes()
+			err = other.measure(ctx, tokens, repeats, k, n.run)
+			n.close()
 		}
 	}
-	for i, w := range ways {
-		w.loop.Token = NewSample(values[i])
-		w.loop.Rate = 1e3 / w.loop.Token.Median
-		if w.loop.Calls == 0 {
-			w.loop.Calls = float64(w.loop.Runs)
+	return one, other, err
+}
+
+// onModel loads a model for the time of f, with a pass of one row.
+func onModel(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, f func(axcl.Model, *axcl.Pass) error) error {
+	m, err := dev.Load(ctx, spec)
+	if err != nil {
+		return err
+	}
+	p, err := row(m.Shape())
+	if err == nil {
+		err = f(m, p)
+	}
+	if e := m.Close(); err == nil {
+		err = e
+	}
+	return err
+}
+
+// measure runs the loop repeats times for so many tokens, after a warm-up.
+func (l *Loop) measure(ctx context.Context, tokens, repeats int, k Counters, run func() error) error {
+	var values []float64
+	for r := range repeats + 1 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		took, err := l.once(tokens, k, run)
+		if err != nil {
+			return err
+		}
+		if r > 0 {
+			values = append(values, took)
 		}
 	}
-	return one, other, nil
+	l.Token = NewSample(values)
+	if l.Token.Median > 0 {
+		l.Rate = 1e3 / l.Token.Median
+	}
+	if l.Calls == 0 {
+		l.Calls = float64(l.Runs)
+	}
+	return nil
 }
 
-type way struct {
-	loop *Loop
-	run  func() error
-}
-
-func (w way) measure(tokens int, k Counters) error {
+func (l *Loop) once(tokens int, k Counters, run func() error) (perToken float64, err error) {
 	count := func(f func() uint64) float64 {
 		if f == nil {
 			return 0
@@ -120,16 +123,15 @@ func (w way) measure(tokens int, k Counters) error {
 	}
 	at, busy, calls, cross := k.Clock(), npu(), count(k.Calls), count(k.Cross)
 	for range tokens {
-		if err := w.run(); err != nil {
-			return err
+		if err := run(); err != nil {
+			return 0, err
 		}
 	}
 	took := k.Clock() - at
 	n := float64(tokens)
-	w.loop.Token.Median = ms(took) / n
-	w.loop.Calls, w.loop.Cross = (count(k.Calls)-calls)/n, (count(k.Cross)-cross)/n
-	w.loop.Busy = percent(npu()-busy, took)
-	return nil
+	l.Calls, l.Cross = (count(k.Calls)-calls)/n, (count(k.Cross)-cross)/n
+	l.Busy = percent(npu()-busy, took)
+	return ms(took) / n, nil
 }
 
 // row is a pass of one row that sees half the cache.
