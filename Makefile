@@ -78,6 +78,18 @@ bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5'
 flakes: ## the suite fifty times
 	$(GO) test -tags '$(TAGS)' -count=50 -timeout 10h ./...
 
+soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
+	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
+
+kill-loops: ## the long forms: 500 kills in pulls, a card lost 100 times, a million passes under the watchdog, 100,000 requests
+	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
+	AXLE_TEST_RESTARTS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestCardLostRestarts$$' -v ./cmd/axle
+	AXLE_TEST_PASSES=1000000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestJitter$$' -v ./engine
+	AXLE_REQUESTS=100000 AXLE_DISCONNECTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestLoad$$|TestManyDisconnects$$' -v ./server
+
+valgrind: ## native and the simulated card under valgrind (needs it installed; slow)
+	sh axcl/native/testdata/valgrind.sh
+
 tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (needs node)
 	bash testdata/tokenizer/truth.sh
 	$(GO) test -count=1 -run Truth -v ./tokenizer

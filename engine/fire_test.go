@@ -147,3 +147,24 @@ func TestHeat(t *testing.T) {
 		_ = b.Close()
 	})
 }
+
+// TestKeysApart (T17): text in the cache is found again within one key only, and without keys only by those who have none.
+func TestKeysApart(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{})
+	ids := []int32{5, 6, 7, 8, 9, 10, 11, 12}
+	for _, step := range []struct {
+		key  string
+		hits bool
+	}{{"ann", false}, {"ann", true}, {"bob", false}, {"", false}, {"", true}, {"bob", true}, {"ann", true}} {
+		job := greedy(ids, 2)
+		job.Key = step.key
+		_, last, err := run(b, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hit := last.Usage.Cached > 0; hit != step.hits {
+			t.Errorf("key %q found %d tokens in the cache", step.key, last.Usage.Cached)
+		}
+	}
+	clean(t, b)
+}
