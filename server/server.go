@@ -51,6 +51,7 @@ type Server struct {
 	started time.Time
 
 	draining atomic.Bool
+	warm     atomic.Bool  // the log says that the card is hot
 	active   atomic.Int64 // answers that run
 	large    atomic.Int64 // bytes of large bodies held
 	lost     atomic.Pointer[error]
@@ -173,6 +174,7 @@ func (s *Server) Lost() error {
 		return *p
 	}
 	for _, r := range s.host.Loaded() {
+		s.lookHeat(r)
 		if r.Stats.State == "lost" {
 			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
 		}
@@ -181,6 +183,16 @@ func (s *Server) Lost() error {
 		return *p
 	}
 	return nil
+}
+
+// lookHeat says once in the log that a card has become hot, and once that it is well again (promise D14).
+func (s *Server) lookHeat(r Running) {
+	switch t := r.Stats.Temperature; {
+	case t >= hot && !s.warm.Swap(true):
+		s.log.Warn("the card is hot: check its heat sink and fan; from 100 °C on nothing new is taken until it is at 90", zap.String("device", r.Device), zap.Float64("celsius", t))
+	case t < hot-5 && s.warm.Swap(false):
+		s.log.Info("the card has cooled down", zap.String("device", r.Device), zap.Float64("celsius", t))
+	}
 }
 
 // lookLost takes note of a request that ended because the card was lost.

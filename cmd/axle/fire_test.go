@@ -395,6 +395,32 @@ func TestCardTaken(t *testing.T) {
 	p.quiet()
 }
 
+// TestHotCard (D14, D8): a hot card is warned of in log and health and goes on; at 120 °C it resets itself, which is found though nobody asks
+// for anything, and ends the process with 75.
+func TestHotCard(t *testing.T) {
+	t.Parallel()
+	u := newUnit(t)
+	p := u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns", "AXSIM_TEMPERATURE=88,121@4s")
+	path, body := question(0, prompts[0])
+	if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole {
+		t.Errorf("%+v", o)
+	}
+	p.until("warned", 3*time.Second, func() bool { return strings.Contains(p.said(), "the card is hot") })
+	resp, err := http.Get(p.url + "/health")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if !strings.Contains(string(b), `"temperature_celsius":88`) || !strings.Contains(string(b), `"warning":"the card is hot`) {
+		t.Errorf("health: %s", b)
+	}
+	if c := p.code(30 * time.Second); c != exitLost {
+		t.Errorf("exit code %d, want %d", c, exitLost)
+	}
+	p.quiet()
+}
+
 // metrics is the page of that name, empty when nobody answers.
 func (p *process) metrics() string {
 	resp, err := http.Get(p.url + "/metrics")
