@@ -152,8 +152,8 @@ func TestCardLostRestarts(t *testing.T) {
 		all := streams(p, right, nil)
 		code := p.code(20 * time.Second)
 		<-stop
-		if code != exitLost {
-			t.Errorf("life %d, %s: exit code %d, want %d", i, way, code, exitLost)
+		if code != 75 {
+			t.Errorf("life %d, %s: exit code %d, want %d", i, way, code, 75)
 		}
 		var first, last time.Time
 		broken := 0
@@ -247,8 +247,8 @@ func TestCallHangs(t *testing.T) {
 			last = o.ended
 		}
 	}
-	if code != exitLost || first.IsZero() {
-		t.Fatalf("exit code %d, want %d; first failure at %v", code, exitLost, first)
+	if code != 75 || first.IsZero() {
+		t.Fatalf("exit code %d, want %d; first failure at %v", code, 75, first)
 	}
 	if d := last.Sub(spoke); d < 9*time.Second || d > allowed(11*time.Second) {
 		t.Errorf("streams ended %v after the last token, want 10 s and at most one more", d)
@@ -415,8 +415,8 @@ func TestHotCard(t *testing.T) {
 	if !strings.Contains(string(b), `"temperature_celsius":88`) || !strings.Contains(string(b), `"warning":"the card is hot`) {
 		t.Errorf("health: %s", b)
 	}
-	if c := p.code(30 * time.Second); c != exitLost {
-		t.Errorf("exit code %d, want %d", c, exitLost)
+	if c := p.code(30 * time.Second); c != 75 {
+		t.Errorf("exit code %d, want %d", c, 75)
 	}
 	p.quiet()
 }
