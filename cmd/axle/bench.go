@@ -27,6 +27,7 @@ func init() { register(newBenchCmd) }
 type benchFlags struct {
 	prompt, output, clients string
 	repeats, period         int
+	parallel                int
 	speculate, device       string
 	profile, loop           string
 	against, model          string
@@ -78,6 +79,7 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 	fl.StringVarP(&f.output, "n-gen", "n", "64", "output lengths in `tokens`")
 	fl.IntVarP(&f.repeats, "repetitions", "r", 5, "how often each case is measured")
 	fl.StringVarP(&f.clients, "clients", "c", "1,4,8", "`numbers` of clients at once")
+	fl.IntVar(&f.parallel, "parallel", 0, "most `sequences` the engine runs at once, as serve's; 0: all clients")
 	fl.StringVar(&f.speculate, "speculate", "both", "speculation: off, on or both (on for one client only)")
 	fl.StringVar(&f.device, "device", "auto", "device: auto, axcl, axcl:N, axengine or soft")
 	fl.StringVar(&f.profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
@@ -140,6 +142,9 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 	}
 	if f.period < 0 || f.period > maxBenchTokens {
 		return nil, usageError("--period must be between 0 and %d, got %d", maxBenchTokens, f.period)
+	}
+	if f.parallel < 0 || f.parallel > maxBenchClients {
+		return nil, usageError("--parallel must be between 0 and %d, got %d", maxBenchClients, f.parallel)
 	}
 	switch f.speculate {
 	case "off":

@@ -64,6 +64,7 @@ func TestBenchUsage(t *testing.T) {
 		{"m -r -3", "-r must be"},
 		{"m -r 1001", "-r must be"},
 		{"m -r many", "invalid argument"},
+		{"m --parallel -1", "--parallel must be between 0 and 256"},
 		{"m --period -1", "--period must be"},
 		{"m --speculate maybe", "--speculate is off, on or both"},
 		{"m --loop odd", "--loop is naive or vendor"},

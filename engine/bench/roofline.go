@@ -95,7 +95,7 @@ func (r *Roofline) judge(calls int) string {
 // read and once written).
 func Memory(budget time.Duration) (read, copied float64) {
 	workers := min(runtime.GOMAXPROCS(0), 16)
-	const size = 16 << 20 // a worker's part: beyond any cache it has for itself
+	size := 128 << 20 / workers &^ 31 // together beyond what caches hold
 	from, to := make([][]byte, workers), make([][]byte, workers)
 	for i := range workers {
 		from[i], to[i] = make([]byte, size), make([]byte, size)
