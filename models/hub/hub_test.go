@@ -14,10 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wires answers for any host and notes who was sent a token.
 type wires struct {
