@@ -110,5 +110,9 @@ deb-arm64: build ## the same for arm64, cross-built
 	CGO_ENABLED=1 GOARCH=arm64 CC=$(CROSS) $(GOBUILD) -o $(BUILD)/arm64/axle ./cmd/axle
 	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
 
+deb-test: deb deb-arm64 ## install, run, remove and purge the packages in fresh chroots (root, debootstrap, qemu-user-static; else skips aloud)
+	bash packaging/chroot.sh $(HOSTARCH) dist/axle_$(VERSION)_$(HOSTARCH).deb
+	test $(HOSTARCH) = arm64 || bash packaging/chroot.sh arm64 dist/axle_$(VERSION)_arm64.deb
+
 dist: build ## reproducible archives with checksums
 	bash packaging/dist.sh $(VERSION) $(HOSTARCH) bin/axle

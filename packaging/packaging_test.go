@@ -1,0 +1,169 @@
+package packaging
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// unit reads a unit file: each directive with all its values, in the order of the file.
+func unit(t *testing.T, name string) map[string][]string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	section := ""
+	for i, line := range strings.Split(string(b), "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok || section == "" {
+				t.Fatalf("%s:%d: %q is no directive", name, i+1, line)
+			}
+			out[section+"."+key] = append(out[section+"."+key], value)
+		}
+	}
+	return out
+}
+
+// TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while loading).
+func TestUnit(t *testing.T) {
+	u := unit(t, "axle.service")
+	for key, want := range map[string]string{
+		"Service.User": "axle", "Service.Group": "axle",
+		"Service.KillMode": "mixed", "Service.TimeoutStopSec": "300",
+		"Service.Restart": "on-failure", "Service.RestartSec": "1", "Service.RestartSteps": "6", "Service.RestartMaxDelaySec": "60",
+		"Unit.StartLimitIntervalSec": "0", "Service.RestartPreventExitStatus": "2",
+		"Service.NoNewPrivileges": "yes", "Service.ProtectSystem": "strict", "Service.ProtectHome": "yes", "Service.PrivateTmp": "yes",
+		"Service.ProtectKernelTunables": "yes", "Service.ProtectKernelModules": "yes", "Service.ProtectKernelLogs": "yes",
+		"Service.ProtectControlGroups": "yes", "Service.RestrictNamespaces": "yes", "Service.RestrictSUIDSGID": "yes",
+		"Service.LockPersonality": "yes", "Service.CapabilityBoundingSet": "", "Service.SystemCallFilter": "@system-service",
+		"Service.SystemCallArchitectures": "native", "Service.DevicePolicy": "closed", "Service.DeviceAllow": "/dev/axcl_host rw",
+		"Service.StateDirectory": "axle", "Service.EnvironmentFile": "-/etc/axle/axle.env", "Install.WantedBy": "multi-user.target",
+	} {
+		if got := u[key]; len(got) != 1 || got[0] != want {
+			t.Errorf("%s is %q, want one %q", key, got, want)
+		}
+	}
+	if got := u["Service.ExecStart"]; len(got) != 1 || got[0] != "/usr/bin/axle serve" {
+		t.Errorf("ExecStart is %q", got)
+	}
+}
+
+// TestUnitVerify lets systemd read the unit, and rate it.
+func TestUnitVerify(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("SKIPPED: systemd-analyze is not installed")
+	}
+	// The binary is not installed where the tests run: any program stands for it.
+	b, err := os.ReadFile("axle.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "axle.service")
+	if err := os.WriteFile(file, bytes.ReplaceAll(b, []byte("/usr/bin/axle serve"), []byte("/bin/true")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		// systemd before 254 has no steps, and ignores them as we want.
+		if strings.Contains(line, "axle.service") && !strings.Contains(line, "'RestartSteps'") && !strings.Contains(line, "'RestartMaxDelaySec'") {
+			t.Error(strings.TrimSpace(line))
+		}
+	}
+	if err != nil && t.Failed() {
+		t.Error(err)
+	}
+	out, err = exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=25", file).CombinedOutput()
+	if bytes.Contains(out, []byte("unrecognized option")) {
+		t.Skip("SKIPPED: this systemd-analyze cannot rate a file")
+	}
+	if err != nil {
+		t.Errorf("exposed more than 2.5 of 10: %v\n%.3000s", err, out)
+	}
+}
+
+// TestRules: the udev rule and the system user are of the form that their programs read, and name the unit's group and node.
+func TestRules(t *testing.T) {
+	u := unit(t, "axle.service")
+	rule, err := os.ReadFile("70-axle.rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := regexp.MustCompile(`^[A-Z]+(\{[^}]+\})?(==|!=|=|\+=|:=)"[^"]*"$`)
+	n := 0
+	for line := range strings.Lines(string(rule)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		n++
+		for p := range strings.SplitSeq(line, ", ") {
+			if !part.MatchString(p) {
+				t.Errorf("70-axle.rules: %q is not KEY==\"value\"", p)
+			}
+		}
+		node := strings.TrimPrefix(strings.Fields(u["Service.DeviceAllow"][0])[0], "/dev/")
+		for _, want := range []string{`KERNEL=="` + node + `"`, `GROUP="` + u["Service.Group"][0] + `"`, `MODE="0660"`} {
+			if !strings.Contains(line, want) {
+				t.Errorf("70-axle.rules: %q lacks %s", line, want)
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("70-axle.rules has %d rules", n)
+	}
+	users, err := os.ReadFile("sysusers.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^u ` + u["Service.User"][0] + ` - "[^"]+" /var/lib/axle /usr/sbin/nologin$`).Match(users) {
+		t.Errorf("sysusers.conf makes no user %s:\n%s", u["Service.User"][0], users)
+	}
+}
+
+// TestEnv: the settings that the package suggests are ones that the program reads, and none is switched on.
+func TestEnv(t *testing.T) {
+	env, err := os.ReadFile("axle.env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code bytes.Buffer
+	for _, pattern := range []string{"../cmd/axle/*.go", "../server/*.go", "../models/store/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f, "_test.go") {
+				continue
+			}
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(b)
+		}
+	}
+	names := regexp.MustCompile(`(?m)^#?((?:AXLE|OLLAMA)_([A-Z_]+))=`).FindAllStringSubmatch(string(env), -1)
+	if len(names) < 5 {
+		t.Fatalf("only %d settings found", len(names))
+	}
+	for _, n := range names {
+		// The server reads its settings by the name behind the prefix.
+		if !strings.Contains(code.String(), `"`+n[1]+`"`) && !strings.Contains(code.String(), `get("`+n[2]+`"`) {
+			t.Errorf("axle.env: nothing reads %s", n[1])
+		}
+	}
+	if regexp.MustCompile(`(?m)^[A-Z]`).Match(env) {
+		t.Error("axle.env switches a setting on")
+	}
+}
