@@ -21,5 +21,6 @@ top=$PWD
 for pkg in axcl axmodel axcl/soft axcl/native; do
 	echo "== $pkg under qemu"
 	go test -tags "$tags" -c -o build/arm64/test "./$pkg"
-	(cd "$pkg" && qemu-aarch64 "$top/build/arm64/test" -test.short -test.timeout 20m)
+	# The sweep and the oracle take an hour under emulation, and find nothing of the processor.
+	(cd "$pkg" && qemu-aarch64 "$top/build/arm64/test" -test.short -test.timeout 20m -test.skip "TestSweep|TestOracle|TestHostShare|TestVendorLoop|TestAbilities")
 done

@@ -234,7 +234,7 @@ func compile(t *testing.T, name, code string) string {
 	if err := os.WriteFile(src, []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := exec.Command("gcc", "-shared", "-fPIC", "-o", out, src).CombinedOutput(); err != nil {
+	if b, err := exec.Command(compiler(), "-shared", "-fPIC", "-o", out, src).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	return out

@@ -3,6 +3,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -24,7 +25,7 @@ func oddLibraries(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libaxcl_rt.so")
-	if b, err := exec.Command("gcc", "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c", "testdata/odd_stubs.c").CombinedOutput(); err != nil {
+	if b, err := exec.Command(compiler(), "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c", "testdata/odd_stubs.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	b, err := os.ReadFile(lib)
@@ -203,3 +204,6 @@ func TestNaN(t *testing.T) {
 		}
 	})
 }
+
+// compiler is the C compiler of the machine that the tests run on, which under an emulator is not the one they are built on.
+func compiler() string { return cmp.Or(os.Getenv("CC"), "gcc") }
