@@ -421,6 +421,23 @@ func TestHotCard(t *testing.T) {
 	p.quiet()
 }
 
+// TestOpenHangs (D7): a library that never comes back from its first call keeps the process from nothing, its end included.
+func TestOpenHangs(t *testing.T) {
+	if os.Getenv("AXLE_TEST_RESTARTS") == "" {
+		t.Skip("SKIPPED: waits half a minute for the card to let go; make kill-loops runs it")
+	}
+	t.Parallel()
+	u := newUnit(t)
+	p := u.start("AXSIM_FAULT=SetDevice:0:hang")
+	if code, status := p.health(); code != 200 {
+		t.Errorf("health: %d %s", code, status)
+	}
+	if c := p.stop(); c != 1 {
+		t.Errorf("exit code %d, want 1", c)
+	}
+	p.quiet()
+}
+
 // metrics is the page of that name, empty when nobody answers.
 func (p *process) metrics() string {
 	resp, err := http.Get(p.url + "/metrics")

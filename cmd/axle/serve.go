@@ -214,7 +214,14 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	<-vendorDone
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
-	cerr := errors.Join(s.Close(end), r.close())
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(s.Close(end), r.close()) }()
+	var cerr error
+	select {
+	case cerr = <-closed:
+	case <-end.Done():
+		cerr = errors.New("serve: the card did not let go in time")
+	}
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
