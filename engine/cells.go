@@ -124,6 +124,18 @@ func (c *cells) available() int {
 	return n
 }
 
+// availableBelow is how many of the first limit rows are free or could be made free.
+func (c *cells) availableBelow(limit int) int {
+	c.markBusy()
+	n := 0
+	for i, st := range c.state[:min(limit, len(c.state))] {
+		if st == cellFree || st == cellNode && !c.busy[i] {
+			n++
+		}
+	}
+	return n
+}
+
 // markBusy sets busy for the nodes that a sequence stands on or below.
 func (c *cells) markBusy() {
 	clear(c.busy)

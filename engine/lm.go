@@ -345,7 +345,28 @@ func (m *lm) fits(s *seq) bool {
 			committed += r.pending() + min(16, max(r.room(), 0))
 		}
 	}
-	return m.cells.available() >= committed
+	return m.cells.available() >= committed && m.near(s)
+}
+
+// near reports whether the prompt of s finds cells that wide passes reach, or has waited for them as long as it would take to feed the
+// rows beyond one by one. Prompts that crowd each other out of the ladder's reach cost five times what they cost in turn.
+func (m *lm) near(s *seq) bool {
+	if m.wide == 0 {
+		return true
+	}
+	one := m.costs.group[m.decode]
+	need := min(s.pending(), m.wideReach)
+	if g := m.shape.GroupFor(m.minWide, 0); g < 0 || float64(need)*one <= m.costs.group[g] {
+		return true // so short that it goes row by row anyway
+	}
+	for _, r := range m.running {
+		if !r.box.full() && r.pending() > 1 {
+			need += r.pending()
+		}
+	}
+	// The last wide pass's own rows may lie anywhere: nothing has to see them in it.
+	beyond := need - m.wide - m.cells.availableBelow(m.wideReach)
+	return beyond <= 0 || (m.card.now()-s.asked).Seconds() > float64(beyond)*one
 }
 
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
