@@ -14,6 +14,7 @@ unshare --mount --pid --fork true 2>/dev/null || skip "no namespaces here"
 registered=
 tmp=$(mktemp -d)
 cleanup() {
+	umount "$tmp/base/proc" "$tmp/base/sys" 2>/dev/null || true # debootstrap leaves them where it fails
 	rm -rf --one-file-system "$tmp"
 	[ -z "$registered" ] || echo -1 >"$registered"
 }
