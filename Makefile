@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test ci race nocgo asan sweep mutants fuzz sim arm64 bench lint
+.PHONY: help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -75,6 +75,17 @@ bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5'
 	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn' -v ./engine
 
+bench-check: ## ratios that must hold, on the simulated card's clock or against plain loops
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
+	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestBenchCheck' -v ./cmd/axle ./server
+
+ui: scripted ## drive the page in headless Chromium; keeps build/ui/*.png
+	bash testdata/ui/run.sh
+
+template-goldens: ## make the templates' goldens anew with Python's jinja2 (overwrites the committed ones)
+	/usr/bin/python3 testdata/templates/make.py $$($(GO) list -m -f '{{.Dir}}' github.com/ardanlabs/jinja)/testdata/templates
+
 flakes: ## the suite fifty times
 	$(GO) test -tags '$(TAGS)' -count=50 -timeout 10h ./...
 
@@ -93,6 +104,7 @@ valgrind: ## native and the simulated card under valgrind (needs it installed; s
 tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (needs node)
 	bash testdata/tokenizer/truth.sh
 	$(GO) test -count=1 -run Truth -v ./tokenizer
+	$(GO) test -count=1 -run Goldens ./tokenizer/chat
 
 sugarme: ## compare our tokenizer with the one the owner named
 	cd third_party/sugarme && $(GO) run .
