@@ -59,7 +59,6 @@ var allowed = map[string]string{
 	"axcl/axcltest testing":       "it is test code for others' tests",
 	"axmodel/axmodeltest testing": "it is test code for others' tests",
 	"models/modelstest testing":   "it is test code for others' tests",
-	"server/servertest testing":   "it is test code for others' tests",
 }
 
 // goFiles calls f with every Go file of the module, parsed.
