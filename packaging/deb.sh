@@ -17,6 +17,7 @@ put 644 packaging/sysusers.conf usr/lib/sysusers.d/axle.conf
 put 644 packaging/70-axle.rules usr/lib/udev/rules.d/70-axle.rules
 put 640 packaging/axle.env etc/axle/axle.env
 put 644 LICENSE usr/share/doc/axle/copyright
+put 644 third_party/LICENCES usr/share/doc/axle/LICENCES
 put 644 README.md usr/share/doc/axle/README.md
 put 644 CHANGELOG.md usr/share/doc/axle/changelog.md
 mkdir -p "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"

@@ -9,7 +9,7 @@ umask 022
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 install -D -m 755 "$binary" "$root/$name/axle"
-for f in README.md LICENSE CHANGELOG.md packaging/axle.service packaging/70-axle.rules packaging/axle.env; do
+for f in README.md LICENSE third_party/LICENCES CHANGELOG.md packaging/axle.service packaging/70-axle.rules packaging/axle.env; do
 	install -m 644 "$f" "$root/$name/$(basename "$f")"
 done
 mkdir -p dist
