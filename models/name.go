@@ -25,6 +25,13 @@ func ParseName(s string) (Name, error) {
 	if !n.IsFullyQualified() {
 		return Name{}, ErrName
 	}
+	// The defaults are left out when a name is printed, whatever their case: they must be the same name when it is read again.
+	if def := model.DefaultName(); strings.EqualFold(n.Host, def.Host) {
+		n.Host = def.Host
+		if strings.EqualFold(n.Namespace, def.Namespace) {
+			n.Namespace = def.Namespace
+		}
+	}
 	return Name{n}, nil
 }
 

@@ -62,6 +62,8 @@ func FuzzName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Add("AXERA-TECH/Qwen3-0.6B:main")
+	f.Add("libRary/xZid")
+	f.Add("Registry.Ollama.ai/Library/x:Latest")
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := models.ParseName(s)
 		if err != nil {
