@@ -56,7 +56,7 @@ func FuzzRunScript(f *testing.F) {
 		"A=./d\nB=\"$A/e\"\n./main --template_filename_axmodel=\"${B}/l%d\" --bos 0 --eos 0 # no\n",
 		"export X='a b'\nX=$X$X\nX=$X$X\nX=$X$X\n./m --template_filename_axmodel $X",
 		"./m --template_filename_axmodel 'l%d' \\    # comment\n--axmodel_num 2 --live_print",
-		"\\", "\"", "'", "${", "$", "--", "-- --=", "#\\\n#", "a=b\\", "$1 ${2} ${a:-b}",
+		"\\", "\"", "'", "${", "$", "--", "-- --=", "#\\\n#", "a=b\\", "$1 ${2} ${a:-b}", "./m --template_filename_axmodel l%d --=x",
 	} {
 		f.Add(s)
 	}

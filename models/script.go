@@ -156,6 +156,9 @@ func scriptFlags(words []string) object {
 			continue
 		}
 		name, value, ok := strings.Cut(name, "=")
+		if name == "" {
+			continue // --=value
+		}
 		if !ok && i+1 < len(words) && !strings.HasPrefix(words[i+1], "--") {
 			i++
 			value = words[i]
