@@ -29,7 +29,7 @@ type memDisk struct {
 	fired  bool
 	free   int64
 
-	refuse func(name string, grows bool) error // asked before every create and write
+	refuse func(name string, n int, grows bool) error // asked before every create and every write of n bytes
 }
 
 type inode struct {
@@ -91,7 +91,7 @@ func (d *memDisk) Create(name string) (File, error) {
 	i, ok := d.names[name]
 	if !ok {
 		if d.refuse != nil {
-			if err := d.refuse(name, true); err != nil {
+			if err := d.refuse(name, 0, true); err != nil {
 				return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 			}
 		}
@@ -272,7 +272,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	if f.d.refuse != nil {
-		if err := f.d.refuse(f.name, off+int64(len(p)) > int64(len(f.d.inodes[f.i].data))); err != nil {
+		if err := f.d.refuse(f.name, len(p), off+int64(len(p)) > int64(len(f.d.inodes[f.i].data))); err != nil {
 			return 0, &fs.PathError{Op: "write", Path: f.name, Err: err}
 		}
 	}

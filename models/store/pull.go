@@ -365,7 +365,7 @@ func (p *pull) pulling(f hub.File, done int64) {
 func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 	w, err := p.s.disk.Create(key)
 	if err != nil {
-		return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+		return p.unwritten(key, err)
 	}
 	defer w.Close()
 	st := p.s.readState(key, f.Size)
@@ -378,7 +378,7 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 			err = w.Truncate(f.Size)
 		}
 		if err != nil {
-			return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+			return p.unwritten(key, err)
 		}
 	}
 	p.s.writeState(key, st)
@@ -397,19 +397,23 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 			p.s.writeState(key, st)
 		}
 	})
+	p.s.writeState(key, st) // also when all is there: the hashing to come may be broken off
 	if ferr != nil {
-		p.s.writeState(key, st)
 		var he *hub.Error
 		if !errors.As(ferr, &he) && ctx.Err() == nil {
-			ferr = fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), ferr)
+			ferr = p.unwritten(key, ferr)
 		}
 		return ferr
 	}
 	if err := w.Sync(); err != nil {
-		return fmt.Errorf("models: %s cannot be written: %w", p.s.where(key), err)
+		return p.unwritten(key, err)
 	}
 	p.pulling(f, f.Size)
 	return nil
+}
+
+func (p *pull) unwritten(key string, err error) error {
+	return fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), err)
 }
 
 func (p *pull) part() int64 {
