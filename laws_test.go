@@ -193,3 +193,31 @@ func TestMakefile(t *testing.T) {
 		_ = f.Close()
 	}
 }
+
+// TestLeaks: a package that starts goroutines, in its code or its tests, looks for leaked ones when its tests are done.
+func TestLeaks(t *testing.T) {
+	starts, looks, tests := map[string]string{}, map[string]bool{}, map[string]bool{}
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		dir := path.Dir(name)
+		tests[dir] = tests[dir] || strings.HasSuffix(name, "_test.go")
+		for _, spec := range file.Imports {
+			looks[dir] = looks[dir] || spec.Path.Value == `"go.uber.org/goleak"`
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				starts[dir] = name
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Go" {
+					starts[dir] = name
+				}
+			}
+			return true
+		})
+	})
+	for dir, name := range starts {
+		if tests[dir] && !looks[dir] {
+			t.Errorf("%s starts goroutines (%s) and its tests never ask goleak", dir, name)
+		}
+	}
+}

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // child serves scripted models until it is told to end, as `axle serve` does.

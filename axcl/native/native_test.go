@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"go.uber.org/goleak"
+
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
@@ -47,6 +49,10 @@ func testMain(m *testing.M) int {
 		}
 	}
 	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	// Every handle that was made was closed, on this side and on the card's.
 	live.Lock()
 	defer live.Unlock()
