@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket deb deb-arm64 deb-test dist
+.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -117,6 +117,9 @@ pocket: build ## train the model that ships inside anew: an hour, needs Debian's
 	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 60
 	rm -rf models/pocket/pocket
 	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --name pocket
+
+pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)
+	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$' -v -update
 
 deb: build ## dist/axle_VERSION_ARCH.deb for this machine
 	bash packaging/deb.sh $(VERSION) $(HOSTARCH) bin/axle

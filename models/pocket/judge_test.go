@@ -110,26 +110,3 @@ func TestJudged(t *testing.T) {
 		t.Errorf("%d of %d held-out questions answered rightly, want %.0f %%", right, all, 100*least)
 	}
 }
-
-// TestGoldens: greedy answers of trained questions, which other tests and the documents rely on.
-func TestGoldens(t *testing.T) {
-	m := open(t)
-	for _, c := range []struct{ question, want string }{
-		{"What is axle?", "axle runs large language models on Axera AX650N and AX8850 NPUs and answers the Ollama, OpenAI and Anthropic APIs."},
-		{"tell me a joke", "Why did the token cross the bus? To get to the other card."},
-		{"hi", "Hello! I am pocket. Ask me about axle, the card or something simple."},
-	} {
-		r := engine.Request{Messages: []chat.Message{{Role: "user", Content: c.question}}, Think: chat.ThinkOff, Sampling: m.Sampling(), Limit: 100}
-		r.Sampling.Temperature = 0
-		var answer strings.Builder
-		for e, err := range m.Chat(t.Context(), r) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.WriteString(e.Text)
-		}
-		if answer.String() != c.want {
-			t.Errorf("%q: %q, want %q", c.question, answer.String(), c.want)
-		}
-	}
-}

@@ -76,8 +76,18 @@ func (r *Request) convert() error {
 		r.Native.Think = nil
 	}
 	var raw []json.RawMessage
-	for _, t := range r.Tools {
-		tool, _ := json.Marshal(map[string]any{"type": "function", "function": map[string]any{"name": t.Name, "description": t.Description, "parameters": t.InputSchema}})
+	for _, t := range r.Tools { // templates print a tool as it stands, and models know the keys in this order
+		var whole struct {
+			Type     string `json:"type"`
+			Function struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description,omitempty"`
+				Parameters  json.RawMessage `json:"parameters,omitempty"`
+			} `json:"function"`
+		}
+		whole.Type = "function"
+		whole.Function.Name, whole.Function.Description, whole.Function.Parameters = t.Name, t.Description, t.InputSchema
+		tool, _ := json.Marshal(whole)
 		raw = append(raw, tool)
 	}
 	r.Native.RememberTools(raw)

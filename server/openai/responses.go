@@ -32,6 +32,9 @@ func DecodeResponses(b []byte) (*Responses, error) {
 	if err != nil {
 		return nil, bad(err)
 	}
+	if r.Text != nil && r.Text.Format != nil && r.Text.Format.Type == "json_object" { // Ollama's conversion passes it over
+		native.Format = json.RawMessage(`"json"`)
+	}
 	streams := r.Stream != nil && *r.Stream
 	native.Stream = &streams
 	for i := range native.Messages {
