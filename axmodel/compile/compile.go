@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
@@ -371,11 +372,41 @@ func (j *job) write(ctx context.Context) (*Result, error) {
 	if err := j.fill(ctx, tmp); err != nil {
 		return nil, err
 	}
+	// What has its name is whole, though the power fails in the next second.
+	if err := syncTree(tmp); err != nil {
+		return nil, &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
+	}
 	_ = os.Remove(out) // an empty folder
 	if err := os.Rename(tmp, out); err != nil {
 		return nil, &Error{Path: j.Out, What: "cannot be made: " + reason(err), Err: err}
 	}
+	if err := syncFile(parent); err != nil {
+		return nil, &Error{Path: j.Out, What: "cannot be written: " + reason(err), Err: err}
+	}
 	return &Result{Dir: j.Out, Layers: j.a.Layers, Bytes: j.done, Notes: j.notes}, nil
+}
+
+// syncTree brings a folder and all in it to the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return syncFile(name)
+	})
+}
+
+// syncFile brings a file, or a folder's names, to the disk. File systems that cannot sync folders say so, and there is nothing better to do there.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
 }
 
 func (j *job) fill(ctx context.Context, dir string) error {
