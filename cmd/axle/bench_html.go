@@ -45,7 +45,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px sy
 <h3>Where a token's time goes</h3>{{stages .Cases}}
 <h3>Throughput against clients</h3>{{clients .Cases}}
 {{with .Roofline}}<h3>Roofline</h3>{{roof .}}
-<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.</p>{{end}}{{end}}
+<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}{{end}}
 {{end}}
 {{if .Loops}}<div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
 {{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div>{{end}}

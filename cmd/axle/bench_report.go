@@ -124,6 +124,7 @@ func (m *benchModel) writeText(w io.Writer) error {
 				fmt.Fprintf(w, "a token of %.2f ms: reading %.2f, the card's fixed cost and arithmetic %.2f, link %.2f, host %.2f", 1e3/r.Reached, r.Memory, r.Fixed, r.Link, r.Host)
 			}
 			fmt.Fprintln(w)
+			fmt.Fprintf(w, "bandwidth: %s\n", r.Bandwidths())
 		}
 		fmt.Fprintln(w, r.Text)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
-	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -112,6 +111,19 @@ func openBenchRig(ctx context.Context, f *benchFlags) (*benchRig, error) {
 	return r, nil
 }
 
+// figure is the card's own load figure, asked for now.
+func (r *benchRig) figure() float64 {
+	load := math.NaN()
+	_ = r.card.Do(context.Background(), func(dev axcl.Device) error { // a card that is gone says so in the next pass
+		i, err := dev.Info()
+		if err == nil {
+			load = i.NPULoad
+		}
+		return err
+	})
+	return load
+}
+
 func (r *benchRig) close() error { return r.card.Close() }
 
 // benchModel is a model's part of a report.
@@ -163,10 +175,10 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 		s.Period = f.period
 		o.close = func() error { return os.RemoveAll(dir) }
 		o.benchModel = benchModel{Name: o.plan.Name, Hollow: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
+		o.spec.Layers, o.spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
 		if f.loop != "" {
 			s.NoEmbeddings = true
 			err = axmodel.WriteHollow(dir, s)
-			o.spec.Layers, o.spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
 		} else if o.backend, err = engine.OpenHollow(ctx, r.card, dir, s, oo); err == nil {
 			o.close = func() error { return errors.Join(o.backend.Close(), os.RemoveAll(dir)) }
 		}
@@ -181,8 +193,8 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 	}
 	o.plan = planPackage(p)
 	o.benchModel = benchModel{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: len(p.Layers), Bytes: o.plan.Card}
+	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head}
 	if f.loop != "" {
-		o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head}
 		o.close = p.Close
 		return o, nil
 	}
@@ -267,7 +279,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU}
+	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", m.Name, i+1, len(loads), l)
 		c, run, err := rig.Measure(ctx, l, f.repeats)
@@ -285,32 +297,58 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 		m.Roofline = &bench.Roofline{Text: "No limit is computed: nothing here reads weights as a card would, so these figures are the host's alone."}
 		return m, nil
 	}
-	m.Roofline = r.roofline(o.plan, m.Cases)
-	return m, nil
+	m.Roofline, err = r.roofline(ctx, f, o, m.Cases)
+	return m, err
 }
 
-// roofline is the model's limit on this card.
-func (r *benchRig) roofline(p planModel, cases []bench.Case) *bench.Roofline {
-	weights, cache := p.HeadBytes, int64(0)
+// roofline is the model's limit on this card: by the profile that was asked for, else by the fastest that a probe saw the card read, else by
+// the profile of a card of its kind.
+func (r *benchRig) roofline(ctx context.Context, f *benchFlags, o *opened, cases []bench.Case) (*bench.Roofline, error) {
+	p := &o.plan
+	weights, layer, cache := p.HeadBytes, int64(0), int64(0)
 	cells := p.Context
 	shape := axcl.Shape{Groups: p.Groups, Cells: p.Context}
 	if g := shape.GroupFor(1, 0); g >= 0 {
 		cells = p.Groups[g].Cells
 	}
 	for _, l := range p.Layers {
+		layer = max(layer, l.Weights)
 		weights += l.Weights
 		cache += 4 * int64(cells) * int64(l.KVHeads*l.HeadDim)
 	}
-	rate, source := 0.0, ""
-	switch {
-	case r.roof != nil:
-		rate, source = r.roof.Memory, "the profile "+r.roof.Name
-	case r.facts.Kind == "soft":
+	var probes []bench.Probe
+	if r.facts.Kind == "soft" { // whose memory is this machine's
 		read, copied := bench.Memory(400 * time.Millisecond)
-		rate, source = read, fmt.Sprintf("a read probe of this machine (a copy moves %s/s)", models.HumanBytes(int64(copied)))
+		probes = append(probes, bench.Probe{Name: "a read probe of this machine", Rate: read}, bench.Probe{Name: "a copy probe of this machine", Rate: copied})
 	}
-	roof := bench.NewRoofline(weights, cache, rate, source, len(p.Layers)+1, cases)
-	return &roof
+	err := r.card.Do(ctx, func(dev axcl.Device) error {
+		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, cache/int64(max(len(p.Layers), 1)), p.HeadBytes, r.counters.Clock)
+		if err == nil {
+			probes = append(probes, probe)
+		} else if axcl.Fatal(err) || ctx.Err() != nil {
+			return err
+		}
+		return nil // a model that cannot be used as a probe, or does not fit twice
+	})
+	if err != nil {
+		return nil, err
+	}
+	best := bench.Probe{}
+	for _, q := range probes {
+		if q.Rate > best.Rate {
+			best = q
+		}
+	}
+	if r.roof != nil {
+		q := bench.Probe{Name: "the profile " + r.roof.Name, Rate: r.roof.Memory}
+		probes = append(probes, q)
+		if f.roof != nil || best.Rate == 0 {
+			best = q
+		}
+	}
+	roof := bench.NewRoofline(weights, cache, best.Rate, best.Name, len(p.Layers)+1, cases)
+	roof.Probes = probes
+	return &roof, nil
 }
 
 // benchFacts is the machine that was measured.

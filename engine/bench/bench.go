@@ -51,6 +51,9 @@ type Rig struct {
 	Virtual bool
 	// NPU is the card's own count of busy time, nil where it has none.
 	NPU func() time.Duration
+	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is called before and after a repeat, when nothing
+	// runs. Nil takes the engine's, which is a few seconds old.
+	Figure func() float64
 
 	turns int
 }
@@ -74,7 +77,7 @@ type Case struct {
 	Wall     Sample  `json:"wall_ms"`               //
 	Busy     Sample  `json:"busy_percent"`          // time inside passes, by our clock
 	NPU      *Sample `json:"npu_percent,omitempty"` // the card's own count of its work, where it keeps one
-	CardLoad *Sample `json:"card_load_percent"`     // the load figure that the driver gives, sampled between passes
+	CardLoad *Sample `json:"card_load_percent"`     // the load figure that the driver gives, asked for when the repeat is over
 
 	Passes   float64   `json:"passes"` // a repeat
 	Rows     float64   `json:"rows"`
@@ -321,6 +324,9 @@ func (r *Rig) once(ctx context.Context, l Load, second bool) (o once, err error)
 		prepared += r.Clock() - at
 		clients[i] = &client{ids: p.IDs, Request: Request{Client: i, Prompt: len(p.IDs), Template: p.Template, Tokenize: p.Tokenize}}
 	}
+	if r.Figure != nil {
+		r.Figure() // drivers count from one question to the next
+	}
 	npu, before := time.Duration(0), r.Backend.Stats()
 	begin := r.run(ctx, l, clients, func() {
 		if r.NPU != nil {
@@ -341,6 +347,9 @@ func (r *Rig) once(ctx context.Context, l Load, second bool) (o once, err error)
 	o.total += prepared
 	o.wall = ms(o.total)
 	o.npu, o.load = math.NaN(), after.NPULoad
+	if r.Figure != nil {
+		o.load = r.Figure()
+	}
 	if r.NPU != nil && end > begin {
 		o.npu = 100 * float64(r.NPU()-npu) / float64(end-begin)
 	}

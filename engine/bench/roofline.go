@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"encoding/binary"
 	"fmt"
-	"runtime"
-	"sync"
-	"time"
+	"strings"
 )
 
 // Roofline is the most a card could do for one token at a time, were memory its only limit, and how near a measured case comes.
@@ -14,6 +11,7 @@ type Roofline struct {
 	Cache     int64           `json:"cache_bytes_per_token"`  // K and V of every cell that the decode group reads
 	Bandwidth float64         `json:"bandwidth_bytes_per_second"`
 	Source    string          `json:"bandwidth_source"`
+	Probes    []Probe         `json:"probes,omitempty"` // everything that was learnt of the bandwidth
 	Limit     float64         `json:"limit_tps"`
 	Reached   float64         `json:"reached_tps"`
 	Share     float64         `json:"share_percent"`
@@ -91,42 +89,11 @@ func (r *Roofline) judge(calls int) string {
 	return fmt.Sprintf("The host holds it back: %.0f %% of a token is this program's, or the system's, between passes. 'axle tune' looks at governor, interrupts and priority.", share(r.Host))
 }
 
-// Memory measures this machine's memory with all its cores for about the given time: bytes a second read, and copied (each byte counted once
-// read and once written).
-func Memory(budget time.Duration) (read, copied float64) {
-	workers := min(runtime.GOMAXPROCS(0), 16)
-	size := 128 << 20 / workers &^ 31 // together beyond what caches hold
-	from, to := make([][]byte, workers), make([][]byte, workers)
-	for i := range workers {
-		from[i], to[i] = make([]byte, size), make([]byte, size)
-		copy(to[i], from[i]) // touch the pages
+// Bandwidths lists what was learnt of the memory's bandwidth: "a read probe on the card 20.5 GB/s, the profile pi5 25.0 GB/s".
+func (r *Roofline) Bandwidths() string {
+	var out []string
+	for _, p := range r.Probes {
+		out = append(out, fmt.Sprintf("%s %.1f GB/s", p.Name, p.Rate/1e9))
 	}
-	run := func(f func(i int)) float64 {
-		best := 0.0
-		for end := time.Now().Add(budget / 2); ; {
-			at := time.Now()
-			var wg sync.WaitGroup
-			for i := range workers {
-				wg.Go(func() { f(i) })
-			}
-			wg.Wait()
-			best = max(best, float64(workers*size)/time.Since(at).Seconds())
-			if time.Now().After(end) {
-				return best
-			}
-		}
-	}
-	sums := make([]uint64, workers*8)
-	read = run(func(i int) {
-		var a, b, c, d uint64
-		for s := from[i]; len(s) >= 32; s = s[32:] {
-			a += binary.LittleEndian.Uint64(s)
-			b += binary.LittleEndian.Uint64(s[8:])
-			c += binary.LittleEndian.Uint64(s[16:])
-			d += binary.LittleEndian.Uint64(s[24:])
-		}
-		sums[i*8] += a + b + c + d
-	})
-	copied = 2 * run(func(i int) { copy(to[i], from[i]) })
-	return read, copied
+	return strings.Join(out, ", ")
 }
