@@ -306,7 +306,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, err)
 			return
 		}
-		out := &assembler{ids: ids, stops: stopper{stops: append(append([]string(nil), r.Stop...), m.o.Stop...)}, yield: yield, serial: r.SerialTools}
+		out := &assembler{ids: ids, stops: stopper{stops: append(append([]string(nil), r.Stop...), m.o.Stop...)}, yield: yield, serial: r.SerialTools, each: thinking && !isChat}
 		if tmpl != nil && !r.Raw {
 			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: open}
 			if isChat && r.ToolChoice != "none" {
@@ -359,6 +359,7 @@ type assembler struct {
 	parser *chat.Parser
 	yield  func(Event, error) bool
 	serial bool
+	each   bool // a token whose text the parser keeps gives an event without text, as Ollama's generate does
 
 	ended   string // why the answer ended here rather than in the backend: a stop string or a tool call
 	stop    string
@@ -384,7 +385,13 @@ func (a *assembler) text(text string) bool {
 	if a.parser == nil {
 		return a.send(chat.Delta{Text: text})
 	}
-	for _, d := range a.parser.Write(text) {
+	deltas := a.parser.Write(text)
+	if a.each && len(deltas) == 0 && text != "" {
+		e := Event{Logprobs: a.pending}
+		a.pending = nil
+		return a.yield(e, nil)
+	}
+	for _, d := range deltas {
 		if !a.send(d) {
 			return false
 		}

@@ -56,7 +56,7 @@ type Format struct {
 }
 
 // Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended
-// well has Done set and nothing else.
+// well has Done set and nothing else. An event with nothing set is a token whose text the parser of thinking keeps, in Generate only.
 type Event struct {
 	Text     string
 	Thinking string

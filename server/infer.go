@@ -14,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/openai"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -121,62 +122,79 @@ func noShift(err error, er engine.Request) error {
 
 // chat answers a conversation in any dialect.
 func (s *Server) chat(c *gin.Context, req *ollama.ChatRequest, enc encoder[api.ChatResponse]) {
-	guarded(s, c, enc, func(r *reply) error {
-		start, ctx := time.Now(), c.Request.Context()
-		e, err := s.entry(req.Model, errModelRequired, missingSingle)
-		if err != nil {
-			return err
-		}
-		c.Set(ctxModel, e.Name.String())
-		m := e.model(req.Model)
-		empty := api.ChatResponse{Model: req.Model, Message: api.Message{Role: "assistant"}, Done: true}
-		if len(req.Messages) == 0 && unloads(req.KeepAlive) {
-			s.host.Unload(ctx, e)
-			empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "unload"
-			r.json(http.StatusOK, empty)
-			return nil
-		}
-		if err := req.Check(m); err != nil {
-			return err
-		}
-		if err := s.images(messageImages(req.Messages)); err != nil {
-			return err
-		}
-		numCtx := s.numCtx(m, req.Options)
-		if err := checkOptions(m.Params, req.Options); err != nil {
-			return err
-		}
-		lease, load, err := s.acquire(ctx, e, req.KeepAlive, numCtx)
-		if err != nil {
-			return err
-		}
-		defer lease.Release()
-		if len(req.Messages) == 0 {
-			empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "load"
-			r.json(http.StatusOK, empty)
-			return nil
-		}
-		er, unknown, err := req.Engine(lease.Sampling(), m)
-		if err != nil {
-			return err
-		}
-		s.ignored(c, unknown)
-		er.Key = keyOf(ctx)
-		er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
-		if req.DebugRenderOnly {
-			text, err := lease.Render(er)
-			if err != nil {
-				return &httpError{http.StatusInternalServerError, err.Error()}
+	guarded(s, c, enc, func(r *reply) error { return s.converse(c, r, req, enc) })
+}
+
+// compact answers a compaction, asking once more when the model's first summary is none.
+func (s *Server) compact(c *gin.Context, req *openai.Compaction) {
+	guarded(s, c, req, func(r *reply) error {
+		err := s.converse(c, r, req.Native, req)
+		if errors.Is(err, openai.ErrSummary) {
+			if err = req.Again(err); err == nil {
+				err = s.converse(c, r, req.Native, req)
 			}
-			r.json(http.StatusOK, api.ChatResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
-				DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(messageImages(req.Messages))}})
-			return nil
 		}
-		s.prompt(c, er)
-		a := &ollama.Answer{Model: req.Model, Start: start, Load: load}
-		var total ollama.ChatTotal
-		return run(s, c, r, enc, a, lease.Chat(ctx, er), er, total.Add, total.Whole, a.Chat)
+		if errors.Is(err, openai.ErrSummary) {
+			s.log.Debug("no summary", zap.Error(err))
+			return &httpError{http.StatusInternalServerError, openai.ErrSummary.Error()}
+		}
+		return err
 	})
+}
+
+func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc encoder[api.ChatResponse]) error {
+	start, ctx := time.Now(), c.Request.Context()
+	e, err := s.entry(req.Model, errModelRequired, missingSingle)
+	if err != nil {
+		return err
+	}
+	c.Set(ctxModel, e.Name.String())
+	m := e.model(req.Model)
+	empty := api.ChatResponse{Model: req.Model, Message: api.Message{Role: "assistant"}, Done: true}
+	if len(req.Messages) == 0 && unloads(req.KeepAlive) {
+		s.host.Unload(ctx, e)
+		empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "unload"
+		return only(r, enc, empty)
+	}
+	if err := req.Check(m); err != nil {
+		return err
+	}
+	if err := s.images(messageImages(req.Messages)); err != nil {
+		return err
+	}
+	numCtx := s.numCtx(m, req.Options)
+	if err := checkOptions(m.Params, req.Options); err != nil {
+		return err
+	}
+	lease, load, err := s.acquire(ctx, e, req.KeepAlive, numCtx)
+	if err != nil {
+		return err
+	}
+	defer lease.Release()
+	if len(req.Messages) == 0 {
+		empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "load"
+		return only(r, enc, empty)
+	}
+	er, unknown, err := req.Engine(lease.Sampling(), m)
+	if err != nil {
+		return err
+	}
+	s.ignored(c, unknown)
+	er.Key = keyOf(ctx)
+	er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
+	if req.DebugRenderOnly {
+		text, err := lease.Render(er)
+		if err != nil {
+			return &httpError{http.StatusInternalServerError, err.Error()}
+		}
+		r.json(http.StatusOK, api.ChatResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
+			DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(messageImages(req.Messages))}})
+		return nil
+	}
+	s.prompt(c, er)
+	a := &ollama.Answer{Model: req.Model, Start: start, Load: load}
+	var total ollama.ChatTotal
+	return run(s, c, r, enc, a, lease.Chat(ctx, er), er, total.Add, total.Whole, a.Chat)
 }
 
 // generate answers a bare prompt in any dialect.
@@ -193,8 +211,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		if req.Prompt == "" && unloads(req.KeepAlive) {
 			s.host.Unload(ctx, e)
 			empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "unload"
-			r.json(http.StatusOK, empty)
-			return nil
+			return only(r, enc, empty)
 		}
 		if err := req.Check(m); err != nil {
 			return err
@@ -213,8 +230,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		defer lease.Release()
 		if req.Prompt == "" && len(req.Images) == 0 && req.Suffix == "" {
 			empty.CreatedAt, empty.DoneReason = time.Now().UTC(), "load"
-			r.json(http.StatusOK, empty)
-			return nil
+			return only(r, enc, empty)
 		}
 		var custom chat.Template
 		if req.Template != "" {
@@ -255,6 +271,22 @@ func effectiveCtx(own, fallback int) int {
 		return own
 	}
 	return fallback
+}
+
+// only answers a request that wanted no text: one that loads or unloads a model. In the native dialect that is one object, never a stream.
+func only[R any](r *reply, enc encoder[R], resp R) error {
+	if _, own := enc.(native[R]); own || !enc.Streams() {
+		b, err := enc.Whole(resp)
+		if err == nil {
+			r.whole(http.StatusOK, enc.WholeType(), b)
+		}
+		return err
+	}
+	b, err := enc.Chunk(resp)
+	if err == nil {
+		err = r.part(enc.Type(), b)
+	}
+	return err
 }
 
 // watcher is an encoder that wants to know when parts came.

@@ -140,15 +140,21 @@ func (s *Server) openaiModel(c *gin.Context) {
 
 func (s *Server) openaiResponses(c *gin.Context) {
 	b, err := s.v1body(c, maxBody)
+	var short *openai.Compaction
 	var req *openai.Responses
 	if err == nil {
-		req, err = openai.DecodeResponses(b)
+		if short, err = openai.DecodeTriggered(b); err == nil && short == nil {
+			req, err = openai.DecodeResponses(b)
+		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		s.failV1(c, err)
-		return
+	case short != nil:
+		s.compact(c, short)
+	default:
+		s.chat(c, req.Native, openai.NewResponsesEncoder(req))
 	}
-	s.chat(c, req.Native, openai.NewResponsesEncoder(req))
 }
 
 func (s *Server) openaiCompact(c *gin.Context) {
@@ -161,7 +167,7 @@ func (s *Server) openaiCompact(c *gin.Context) {
 		s.failV1(c, err)
 		return
 	}
-	s.chat(c, req.Native, req)
+	s.compact(c, req)
 }
 
 // openaiTranscriptions checks the form as Ollama does; no model here hears.

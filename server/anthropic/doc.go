@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	wire "github.com/ollama/ollama/anthropic"
 	"github.com/ollama/ollama/api"
@@ -66,6 +68,8 @@ func DecodeCount(b []byte) (*Request, error) {
 }
 
 func (r *Request) convert() error {
+	// A search that the server would have to run is not offered to the model: there is no such service here.
+	r.Tools = slices.DeleteFunc(r.Tools, func(t wire.Tool) bool { return strings.HasPrefix(t.Type, "web_search") })
 	native, err := wire.FromMessagesRequest(r.MessagesRequest)
 	if err != nil {
 		return ollama.Fail(400, "%s", err.Error())

@@ -52,6 +52,10 @@ func (a *Answer) Generate(e engine.Event, now time.Time) api.GenerateResponse {
 func (a *Answer) metrics(res *engine.Result, now time.Time) api.Metrics {
 	a.Usage = res.Usage
 	cached := res.Usage.Cached
+	decode := res.Usage.Decode
+	if decode == 0 && res.Usage.Output > 0 {
+		decode = time.Microsecond // one token takes no time of its own, but clients divide by it
+	}
 	return api.Metrics{
 		TotalDuration:         now.Sub(a.Start),
 		LoadDuration:          a.Load,
@@ -59,7 +63,7 @@ func (a *Answer) metrics(res *engine.Result, now time.Time) api.Metrics {
 		PromptEvalCachedCount: &cached,
 		PromptEvalDuration:    res.Usage.Prefill,
 		EvalCount:             res.Usage.Output,
-		EvalDuration:          res.Usage.Decode,
+		EvalDuration:          decode,
 	}
 }
 

@@ -69,6 +69,7 @@ func DecodeChat(b []byte) (*Chat, error) {
 	if len(c.Messages) == 0 {
 		return nil, ollama.Fail(400, "[] is too short - 'messages'")
 	}
+	c.Messages = present(c.Messages)
 	var x extra
 	if err := decode(b, &x); err != nil {
 		return nil, err
@@ -83,6 +84,21 @@ func DecodeChat(b []byte) (*Chat, error) {
 	return c, bad(x.apply(c.Native))
 }
 
+// present leaves out messages of no parts, as Ollama does. Those that mean something all the same, tools' results and calls, have an empty text.
+func present(in []wire.Message) []wire.Message {
+	var out []wire.Message
+	for _, m := range in {
+		if parts, isList := m.Content.([]any); isList && len(parts) == 0 {
+			if len(m.ToolCalls) == 0 && !strings.EqualFold(m.Role, "tool") {
+				continue
+			}
+			m.Content = ""
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
 // regroup puts the parts of one message together again: Ollama's conversion makes a message of each text and image.
 func regroup(in []wire.Message, out []api.Message) []api.Message {
 	var grouped []api.Message
@@ -92,9 +108,8 @@ func regroup(in []wire.Message, out []api.Message) []api.Message {
 		if isList {
 			n = len(parts)
 		}
-		if n == 0 || n > len(out) {
-			grouped = append(grouped, api.Message{Role: m.Role})
-			continue
+		if n > len(out) { // cannot be: each part has become a message
+			break
 		}
 		g := out[0]
 		for _, o := range out[1:n] {

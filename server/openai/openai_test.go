@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ollama/ollama/api"
@@ -20,7 +22,8 @@ func FuzzDecode(f *testing.F) {
 		_, err3 := DecodeEmbeddings(b)
 		_, err4 := DecodeResponses(b)
 		_, err5 := DecodeCompaction(b)
-		for _, err := range []error{err1, err2, err3, err4, err5} {
+		_, err6 := DecodeTriggered(b)
+		for _, err := range []error{err1, err2, err3, err4, err5, err6} {
 			var se api.StatusError
 			if err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
 				t.Errorf("an error without a status: %v", err)
@@ -36,12 +39,15 @@ func TestParts(t *testing.T) {
 		{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"b"}]},
 		{"role":"assistant","content":"","tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{\"x\":1}"}}]},
 		{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"42"}]},
-		{"role":"user","content":[]}]}`))
+		{"role":"user","content":[]},
+		{"role":"assistant","content":[],"tool_calls":[{"id":"c2","function":{"name":"g","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"c2","content":[]}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := c.Native.Messages
-	if len(m) != 5 || m[0].Role != "system" || m[1].Content != "a\nb" || len(m[1].Images) != 1 || len(m[2].ToolCalls) != 1 || m[3].ToolName != "f" || m[3].ToolCallID != "c1" || m[3].Content != "42" || m[4].Content != "" {
+	if len(m) != 6 || m[0].Role != "system" || m[1].Content != "a\nb" || len(m[1].Images) != 1 || len(m[2].ToolCalls) != 1 || m[3].ToolName != "f" || m[3].ToolCallID != "c1" || m[3].Content != "42" || len(m[3].ToolCalls) != 0 ||
+		len(m[4].ToolCalls) != 1 || m[4].Role != "assistant" || m[5].Role != "tool" || m[5].ToolCallID != "c2" {
 		t.Errorf("%+v", m)
 	}
 	// Absent temperature and top_p are OpenAI's, not Ollama's.
@@ -61,6 +67,59 @@ func TestToolChoice(t *testing.T) {
 	for _, in := range []string{`"any"`, `{"function":{"name":"g"}}`, `5`, `[]`} {
 		if _, err := DecodeChat([]byte(head + in + "}")); err == nil {
 			t.Errorf("%s is taken", in)
+		}
+	}
+}
+
+// A conversation is summed up by a call of the model's, and what comes of it stands for the conversation in the next request.
+func TestCompaction(t *testing.T) {
+	const talk = `{"role":"user","content":"my name is Ann"},{"role":"assistant","content":"hello Ann"},{"role":"user","content":"remember it"}`
+	summary := func(args string) api.ChatResponse {
+		r := api.ChatResponse{Model: "m", Done: true, DoneReason: "stop", Message: api.Message{Role: "assistant", ToolCalls: []api.ToolCall{{ID: "call_1", Function: api.ToolCallFunction{Name: "create_summary"}}}}}
+		if err := r.Message.ToolCalls[0].Function.Arguments.UnmarshalJSON([]byte(args)); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	c, err := DecodeCompaction([]byte(`{"model":"m","input":[` + talk + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Native; n.ToolChoice != "create_summary" || !n.SerialTools || len(n.Messages) != 4 || !strings.Contains(n.Messages[1].Content, "my name is Ann") {
+		t.Errorf("what is asked: %+v", n)
+	}
+	if _, err := c.Whole(summary(`{"summary":"","retain_item_ids":[]}`)); !errors.Is(err, ErrSummary) || c.WholeType() != "application/json" {
+		t.Errorf("an empty summary: %v", err)
+	} else if err := c.Again(err); err != nil || !strings.Contains(c.Native.Messages[0].Content, "empty summary") {
+		t.Errorf("again: %v %+v", err, c.Native.Messages)
+	}
+	if b := string(c.Failed(500, ErrSummary.Error())); !strings.Contains(b, `"code":"compaction_failed"`) {
+		t.Errorf("failed: %s", b)
+	}
+	b, err := c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))
+	var out struct {
+		Object string
+		Output []json.RawMessage
+	}
+	if err != nil || json.Unmarshal(b, &out) != nil || out.Object != "response.compaction" || len(out.Output) != 1 {
+		t.Fatalf("%v %s", err, b)
+	}
+	next, err := DecodeResponses([]byte(`{"model":"m","input":[` + string(out.Output[0]) + `,{"role":"user","content":"who am I?"}]}`))
+	if err != nil || len(next.Native.Messages) != 3 || !strings.Contains(next.Native.Messages[1].Content, "the user is Ann") {
+		t.Errorf("the next request: %v %+v", err, next)
+	}
+	// The trigger at the end of an input asks for the same, as events.
+	c, err = DecodeTriggered([]byte(`{"model":"m","stream":true,"input":[` + talk + `,{"type":"compaction_trigger"}]}`))
+	if err != nil || c == nil {
+		t.Fatal(c, err)
+	}
+	b, err = c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))
+	if err != nil || c.WholeType() != "text/event-stream" || !strings.HasPrefix(string(b), "event: response.created\n") || strings.Count(string(b), "event: response.output_item.done\n") != 1 {
+		t.Errorf("%v %s", err, b)
+	}
+	for body, refused := range map[string]bool{`{"model":"m","input":[` + talk + `]}`: false, `{"model":"m","input":[` + talk + `,{"type":"compaction_trigger"}]}`: true} {
+		if c, err := DecodeTriggered([]byte(body)); c != nil || (err != nil) != refused {
+			t.Errorf("%s: %v %v", body, c, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,16 +20,23 @@ type Responses struct {
 	Native *ollama.ChatRequest
 }
 
-// DecodeResponses reads the body of /v1/responses. A tool that the server would have to run (web_search) is refused: there is no such service here.
+// DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input are opened. A search that the server would
+// have to run is not offered to the model: there is no such service here, and a request is an answer's worth without it.
 func DecodeResponses(b []byte) (*Responses, error) {
+	if err := ollama.CheckDepth(b); err != nil {
+		return nil, err
+	}
+	b, _, err := wire.ExpandResponsesCompactionInput(b)
+	if err != nil {
+		return nil, bad(err)
+	}
 	r := new(Responses)
 	if err := decode(b, &r.ResponsesRequest); err != nil {
 		return nil, err
 	}
-	if wire.HasWebSearchTool(r.Tools) {
-		return nil, ollama.Fail(403, "ollama cloud is disabled: web search is unavailable")
-	}
-	native, err := wire.FromResponsesRequest(r.ResponsesRequest)
+	asked := r.ResponsesRequest
+	asked.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t wire.ResponsesTool) bool { return t.Type == "web_search" })
+	native, err := wire.FromResponsesRequest(asked)
 	if err != nil {
 		return nil, bad(err)
 	}
@@ -109,49 +117,3 @@ func (e *ResponsesEncoder) Broken(_ int, text string) []byte {
 		"error": map[string]any{"code": "server_error", "message": text}}})
 	return b
 }
-
-// Compaction prepares the body of /v1/responses/compact: the conversation as one request for a summary, and what makes the answer of it.
-type Compaction struct {
-	Native *ollama.ChatRequest
-	plan   *wire.ResponsesCompactionPlan
-}
-
-// DecodeCompaction reads the body of /v1/responses/compact.
-func DecodeCompaction(b []byte) (*Compaction, error) {
-	if err := ollama.CheckDepth(b); err != nil {
-		return nil, err
-	}
-	plan, err := wire.PrepareStandaloneCompaction(b)
-	if err != nil {
-		return nil, bad(err)
-	}
-	body, err := plan.SummaryRequest("")
-	if err != nil {
-		return nil, bad(err)
-	}
-	native, err := ollama.DecodeChat(body)
-	if err != nil {
-		return nil, err
-	}
-	return &Compaction{Native: native, plan: plan}, nil
-}
-
-// Whole makes the compacted response of the summary that the model wrote.
-func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	result, err := c.plan.Complete(body)
-	if err != nil {
-		return nil, ollama.Fail(500, "%s", err.Error())
-	}
-	return line(wire.NewResponsesCompactedResponse(fmt.Sprintf("resp_%d", rand.IntN(999999)), result))
-}
-
-func (c *Compaction) Streams() bool                          { return false }
-func (c *Compaction) Type() string                           { return stream }
-func (c *Compaction) WholeType() string                      { return whole }
-func (c *Compaction) Chunk(api.ChatResponse) ([]byte, error) { return nil, nil }
-func (c *Compaction) Failed(status int, text string) []byte  { return ErrorBody(status, text) }
-func (c *Compaction) Broken(status int, text string) []byte  { return nil }
