@@ -45,7 +45,8 @@ func goldens(t *testing.T, p *process) map[string]string {
 	return right
 }
 
-// streams keeps sixteen mixed clients asking until stop is closed or the server refuses or is gone, and gives every answer.
+// streams keeps sixteen mixed clients asking until stop is closed or the server refuses or is gone, and gives every answer. With right nil
+// any answer will do, cut ones too.
 func streams(p *process, right map[string]string, stop <-chan struct{}) (all []outcome) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -65,6 +66,7 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 				path, body := question(i, prompt)
 				o := ask(context.Background(), client, p.url+path, body)
 				switch {
+				case right == nil:
 				case o.end == endWhole && o.text != right[prompt]:
 					p.t.Errorf("%s %q: wrong answer %q, want %q", path, prompt, o.text, right[prompt])
 				case o.end == endFailed && !strings.HasPrefix(right[prompt], o.text):
@@ -75,7 +77,7 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 				mu.Lock()
 				all = append(all, o)
 				mu.Unlock()
-				if o.end == endAway || o.end == endRefused {
+				if o.end != endWhole && o.end != endFailed {
 					return
 				}
 			}

@@ -48,7 +48,8 @@ func newRig(o rigOptions) (*rig, error) {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
 	l := shelf.NewLoader(lo)
-	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st),
+	leave := guard(st, o.log)
+	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			if strings.ContainsAny(o.device, ",+") {
 				return o.device, nil
@@ -64,6 +65,25 @@ func newRig(o rigOptions) (*rig, error) {
 			if errors.Is(err, engine.ErrClosed) {
 				err = nil
 			}
-			return errors.Join(err, st.Close())
+			return errors.Join(err, leave(), st.Close())
 		}}, nil
+}
+
+// guard looks after the store's files while the server lives, and after one that did not end in order (promise D12).
+func guard(st *store.Store, log *zap.Logger) (leave func() error) {
+	leave, err := st.Guard(store.GuardOptions{
+		Unclean: func() {
+			log.Warn("the last server did not end in order: all models are hashed in the background")
+		},
+		Rotten: func(model string, err error) {
+			log.Error("a file of a model is rotten: it is not loaded any more", zap.String("model", model), zap.Error(err))
+		},
+		Checked: func(models int, bytes int64) {
+			log.Info("the models were hashed", zap.Int("models", models), zap.Int64("bytes", bytes))
+		}})
+	if err != nil {
+		log.Warn("the store cannot be watched: after a power cut run axle verify", zap.Error(err))
+		return func() error { return nil }
+	}
+	return leave
 }

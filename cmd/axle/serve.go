@@ -208,6 +208,14 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	err = s.Serve(run, ln, graceTime)
 	stop()
 	if s.Lost() != nil {
+		// The disk is not the card: what is on it was left in order.
+		if left := make(chan error, 1); r.leave != nil {
+			go func() { left <- r.leave() }()
+			select {
+			case <-left:
+			case <-time.After(time.Second):
+			}
+		}
 		_ = log.Sync()
 		return &exitError{code: exitLost, err: err} // nothing is closed: the library may never answer
 	}

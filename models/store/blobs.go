@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -15,7 +16,7 @@ import (
 
 func randomName() string { return rand.Text()[:16] }
 
-// HasBlob says whether a blob is in the store, and how large it is.
+// HasBlob says whether a blob is in the store, and how large it is. One that was found rotten is not: whoever has it may send it again.
 func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 	st, err := s.disk.Stat("blobs/" + d.File())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,6 +24,9 @@ func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 	}
 	if err != nil {
 		return 0, false, fmt.Errorf("models: %w", err)
+	}
+	if s.soundBlob("blobs/"+d.File(), st) != nil {
+		return 0, false, nil
 	}
 	return st.Size(), true, nil
 }
@@ -116,20 +120,11 @@ func (s *Store) Verify(ctx context.Context, name string, report func(file string
 	}
 	var errs []error
 	for _, l := range m.m.Layers {
-		label := l.Name
-		if label == "" {
-			label = path.Base(l.MediaType)
-		}
-		d, size, err := s.hashFile(ctx, blobPath(l))
-		switch {
-		case ctx.Err() != nil:
+		size, err := s.checkBlob(ctx, l)
+		if ctx.Err() != nil {
 			return ctx.Err()
-		case errors.Is(err, fs.ErrNotExist):
-			err = &models.Error{Path: s.where(blobPath(l)), What: label + " is missing", Fix: "pull the model again", Err: models.ErrMissing}
-		case err == nil && d != l.Digest:
-			err = fmt.Errorf("models: %s (%s): %w, expected %q, got %q; delete the file and pull the model again", s.where(blobPath(l)), label, ErrMismatch, l.Digest, d)
 		}
-		report(label, size, err)
+		report(cmp.Or(l.Name, path.Base(l.MediaType)), size, err)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

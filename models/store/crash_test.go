@@ -57,7 +57,7 @@ func (d *memDisk) clone() *memDisk {
 		out.names[n] = i
 	}
 	for _, i := range d.inodes {
-		out.inodes = append(out.inodes, &inode{bytes.Clone(i.data), i.time})
+		out.inodes = append(out.inodes, &inode{data: bytes.Clone(i.data), time: i.time})
 	}
 	return out
 }

@@ -36,7 +36,9 @@ type Disk interface {
 	ReadDir(name string) ([]fs.DirEntry, error)
 	Free() (int64, error)        // bytes that can still be written; negative when unknown
 	Lock() (func() error, error) // excludes other processes until the function is called; blocks
-	Path(name string) string     // the real path; empty when there is none
+	// Hold locks a file until release is called or the process ends; ok is false where another holds it.
+	Hold(name string, create bool) (release func() error, ok bool, err error)
+	Path(name string) string // the real path; empty when there is none
 	Close() error
 }
 
@@ -137,6 +139,25 @@ func (d *rootDisk) Lock() (func() error, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	return f.Close, nil
+}
+
+func (d *rootDisk) Hold(name string, create bool) (release func() error, ok bool, err error) {
+	flag := os.O_RDWR
+	if create {
+		flag |= os.O_CREATE
+	}
+	f, err := d.root.OpenFile(filepath.FromSlash(name), flag, 0o644)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, false, nil
+		}
+		return nil, false, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return f.Close, true, nil
 }
 
 func (d *rootDisk) Path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }

@@ -35,6 +35,7 @@ type memDisk struct {
 type inode struct {
 	data []byte
 	time time.Time
+	held bool
 }
 
 type event struct {
@@ -220,8 +221,28 @@ func (d *memDisk) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func (d *memDisk) Free() (int64, error)        { return d.free, nil }
 func (d *memDisk) Lock() (func() error, error) { return func() error { return nil }, nil }
-func (d *memDisk) Path(name string) string     { return "/memory/" + name }
-func (d *memDisk) Close() error                { return nil }
+
+func (d *memDisk) Hold(name string, create bool) (func() error, bool, error) {
+	open := d.Open
+	if create {
+		open = d.Create
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.inodes[f.(*memFile).i]
+	if n.held {
+		return nil, false, nil
+	}
+	n.held = true
+	return func() error { d.mu.Lock(); n.held = false; d.mu.Unlock(); return nil }, true, nil
+}
+
+func (d *memDisk) Path(name string) string { return "/memory/" + name }
+func (d *memDisk) Close() error            { return nil }
 
 type memFile struct {
 	d    *memDisk

@@ -4,6 +4,7 @@
 //	manifests/<host>/<namespace>/<model>/<tag>   JSON: the files of a package by digest, and what a Modelfile adds
 //	blobs/sha256-<64 hex>                        a file; immutable
 //	blobs/sha256-<64 hex>-partial                a download in progress, and beside it .parts, how far it is
+//	.lock  .serving-<16 characters>              the lock for changes; a server at work, see [Store.Guard]
 //	cache/<64 hex>/                              the built-in model's files, written out where a library needs paths
 //
 // What a power cut or a kill leaves behind is only ever something unfinished that nothing points at: a blob is written under another name,

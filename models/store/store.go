@@ -67,6 +67,8 @@ type Store struct {
 
 	infoMu sync.Mutex
 	infos  map[string]models.Info // by package digest
+
+	checking checking // what is known of files' soundness after a server did not end in order
 }
 
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
@@ -322,11 +324,15 @@ func (m *Model) take(l descriptor) error {
 	return nil
 }
 
-// Open opens the model's package; the caller closes it. Every file is first checked for being there with its size (promise D12); the error
-// names the one that is not. Derived models open the package they share: it has the same digest.
+// Open opens the model's package; the caller closes it. Every file is first checked for being there with its size, and for not having been
+// found rotten (promise D12); the error names the one that is not as it was. Derived models open the package they share: it has the same digest.
 func (m *Model) Open() (*models.Package, error) {
+	m.s.wanted(m.Name)
 	switch {
 	case m.m.Axle.Folder != "":
+		if err := m.s.sound(m.Folder, m.Digest); err != nil {
+			return nil, err
+		}
 		return models.Open(m.m.Axle.Folder)
 	case m.m.Axle.Builtin != "":
 		return m.s.openBuiltin(m.m.Axle.Builtin)
@@ -357,6 +363,9 @@ func (m *Model) fs() (*packageFS, error) {
 		}
 		if st.Size() != f.Size {
 			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s has %d bytes, want %d", f.Name, m.Name, st.Size(), f.Size), Fix: "delete this file and pull the model again", Err: models.ErrSize}
+		}
+		if err := m.s.soundBlob(blobPath(f), st); err != nil {
+			return nil, err
 		}
 	}
 	return newPackageFS(m.s.disk, files), nil

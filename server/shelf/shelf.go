@@ -154,6 +154,9 @@ func (s *Shelf) entry(m *store.Model) (*server.Entry, error) {
 	if m.Folder != "" {
 		e.Key += "@" + stamp(e.Place)
 	}
+	if m.Rotten() != nil {
+		e.Key += "!" // what is loaded from it serves nobody new, and another load is refused
+	}
 	if m.Template != "" {
 		t, err := chat.NewGo(m.Template)
 		if err != nil {

@@ -1,0 +1,243 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/axle-llm/axle/models"
+)
+
+// GuardOptions are told of what [Store.Guard] finds, from a goroutine of its own. Each may be nil.
+type GuardOptions struct {
+	Unclean func()                        // a server on this store did not end in order: hashing begins
+	Rotten  func(model string, err error) // a file of the model is not what was stored; the error names it
+	Checked func(models int, bytes int64) // everything has been hashed
+}
+
+const markerPrefix = ".serving-"
+
+// Guard is for a server: it holds a marker file in the store, locked and synced, until leave is called. A marker that nobody holds is of a
+// server that was killed, or of a power cut. Then every model is hashed in the background, on a thread that has processor and disk only when
+// nobody else wants them, models that are opened meanwhile first; so the server answers at once (promise D9). What is found rotten is not
+// opened from then on: the error names the file (D12). Pulling the model again mends it. Where leave is called before all is hashed, the
+// marker stays, and the next server hashes.
+//
+// leave stops the hashing, waits for it, and is called once, before Close. Errors: the file system's, or that it has no locks; then nothing
+// is watched and leave is nil.
+func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
+	marker := markerPrefix + randomName()
+	// Made under another name and locked before it has its own: nobody finds it without its lock.
+	tmp := ".tmp" + marker
+	release, _, err := s.disk.Hold(tmp, true)
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	give := func(err error) error {
+		return fmt.Errorf("models: %w", errors.Join(err, s.disk.Remove(tmp), release()))
+	}
+	list, err := s.disk.ReadDir(".")
+	if err != nil {
+		return nil, give(err)
+	}
+	if err := s.disk.Rename(tmp, marker); err != nil {
+		return nil, give(err)
+	}
+	if tmp = marker; s.disk.SyncDir(".") != nil {
+		return nil, give(errors.New("the store's folder cannot be synced"))
+	}
+	unclean := false
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), markerPrefix) {
+			continue
+		}
+		if free, ok, err := s.disk.Hold(e.Name(), false); err == nil && ok {
+			// One that is gone by now was removed in order. Of the others ours tells from now on.
+			unclean = s.disk.Remove(e.Name()) == nil || unclean
+			_ = free()
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan bool, 1)
+	if unclean {
+		go func() {
+			// The thread keeps its low priority, so it is not given back: it ends with the goroutine.
+			runtime.LockOSThread()
+			lowPriority()
+			done <- s.check(ctx, o)
+		}()
+	} else {
+		done <- true
+	}
+	return func() error {
+		cancel()
+		var err error
+		if <-done {
+			err = errors.Join(s.disk.Remove(marker), s.disk.SyncDir("."))
+		}
+		return errors.Join(err, release())
+	}, nil
+}
+
+// checking is a store's knowledge of its files' soundness.
+type checking struct {
+	mu      sync.Mutex
+	pending []string            // models still to be hashed, by full name
+	rotten  map[string]rotFound // by blob's or folder's path
+}
+
+type rotFound struct {
+	stamp string // what the file looked like then: one that was replaced is sound until it is hashed
+	err   error
+}
+
+// check hashes every model, and reports whether it came to the end.
+func (s *Store) check(ctx context.Context, o GuardOptions) bool {
+	if o.Unclean != nil {
+		o.Unclean()
+	}
+	list, err := s.List(ctx)
+	if err != nil {
+		return false
+	}
+	byName := map[string]*Model{}
+	c := &s.checking
+	c.mu.Lock()
+	for _, m := range list {
+		if n := m.Name.Full(); !m.Builtin { // opening that one compares every byte
+			byName[n] = m
+			c.pending = append(c.pending, n)
+		}
+	}
+	c.mu.Unlock()
+	known := map[models.Digest]error{}
+	var bytes int64
+	count := 0
+	for {
+		c.mu.Lock()
+		if len(c.pending) == 0 {
+			c.mu.Unlock()
+			break
+		}
+		m := byName[c.pending[0]]
+		c.pending = c.pending[1:]
+		c.mu.Unlock()
+		n, err := s.checkModel(ctx, m, known)
+		if ctx.Err() != nil {
+			return false
+		}
+		bytes += n
+		count++
+		if err != nil && o.Rotten != nil {
+			o.Rotten(m.Name.String(), err)
+		}
+	}
+	if o.Checked != nil {
+		o.Checked(count, bytes)
+	}
+	return true
+}
+
+// checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is missing or short every load sees by itself.
+func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Digest]error) (read int64, err error) {
+	if m.Folder != "" {
+		if err := m.verifyOpened(ctx, func(_ string, n int64, _ error) { read += n }); errors.Is(err, ErrMismatch) {
+			s.setRotten(m.Folder, m.Digest, err)
+			return read, err
+		}
+		return read, nil
+	}
+	var errs []error
+	for _, l := range m.m.Layers {
+		err, seen := known[l.Digest]
+		if !seen {
+			var n int64
+			st, serr := s.disk.Stat(blobPath(l))
+			if n, err = s.checkBlob(ctx, l); serr == nil && errors.Is(err, ErrMismatch) {
+				s.setRotten(blobPath(l), stampOf(st), err)
+			} else {
+				err = nil
+			}
+			known[l.Digest] = err
+			read += n
+		}
+		errs = append(errs, err)
+	}
+	return read, errors.Join(errs...)
+}
+
+func stampOf(st fs.FileInfo) string { return fmt.Sprint(st.Size(), " ", st.ModTime().UnixNano()) }
+
+func (s *Store) setRotten(at, stamp string, err error) {
+	s.checking.mu.Lock()
+	defer s.checking.mu.Unlock()
+	if s.checking.rotten == nil {
+		s.checking.rotten = map[string]rotFound{}
+	}
+	s.checking.rotten[at] = rotFound{stamp, err}
+}
+
+// soundBlob fails for a blob that was found rotten and is still the same file.
+func (s *Store) soundBlob(name string, st fs.FileInfo) error { return s.sound(name, stampOf(st)) }
+
+func (s *Store) sound(at, stamp string) error {
+	s.checking.mu.Lock()
+	defer s.checking.mu.Unlock()
+	if r, ok := s.checking.rotten[at]; ok && r.stamp == stamp {
+		return r.err
+	}
+	return nil
+}
+
+// wanted moves a model to the front of what is to be hashed.
+func (s *Store) wanted(name models.Name) {
+	s.checking.mu.Lock()
+	defer s.checking.mu.Unlock()
+	full := name.Full()
+	if i := slices.Index(s.checking.pending, full); i > 0 {
+		s.checking.pending = slices.Insert(slices.Delete(s.checking.pending, i, i+1), 0, full)
+	}
+}
+
+// Rotten is the error that Open gives for a model with a file that was found to be another than was stored (see [Store.Guard]), or nil.
+func (m *Model) Rotten() error {
+	m.s.checking.mu.Lock()
+	none := len(m.s.checking.rotten) == 0
+	m.s.checking.mu.Unlock()
+	if none || m.Builtin {
+		return nil
+	}
+	if m.Folder != "" {
+		return m.s.sound(m.Folder, m.Digest)
+	}
+	for _, l := range m.m.Layers {
+		if st, err := m.s.disk.Stat(blobPath(l)); err == nil {
+			if err := m.s.soundBlob(blobPath(l), st); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkBlob reads a blob back from disk whole and compares its hash.
+func (s *Store) checkBlob(ctx context.Context, l descriptor) (size int64, err error) {
+	label := cmp.Or(l.Name, path.Base(l.MediaType))
+	d, size, err := s.hashFile(ctx, blobPath(l))
+	switch {
+	case ctx.Err() != nil:
+		return size, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist):
+		return size, &models.Error{Path: s.where(blobPath(l)), What: label + " is missing", Fix: "pull the model again", Err: models.ErrMissing}
+	case err == nil && d != l.Digest:
+		return size, &models.Error{Path: s.where(blobPath(l)), What: fmt.Sprintf("%s has rotten: %s, expected %q, got %q", label, ErrMismatch, l.Digest, d), Fix: "pull the model again", Err: ErrMismatch}
+	}
+	return size, err
+}
