@@ -102,7 +102,10 @@ func (s *Server) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 	e, err := s.entry(req.Model, errModelRequired, missingSingle)
 	if err != nil {
 		// As Ollama does here, and only here, the 404 names the model with its tag.
-		if code, _ := status(err); code == http.StatusNotFound {
+		switch code, _ := status(err); code {
+		case http.StatusForbidden:
+			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model details are unavailable")
+		case http.StatusNotFound:
 			if ref, perr := ollama.ParseRef(req.Model, err, err); perr == nil {
 				err = notFound(missingSingle, ref.Name.String())
 			}
@@ -263,6 +266,11 @@ func (s *Server) deleteModel(ctx context.Context, asked string) error {
 	ref, err := ollama.ParseRef(asked, errModelRequired, ollama.Fail(http.StatusBadRequest, "name %q is invalid", asked))
 	if err != nil {
 		return err
+	}
+	if ref.Cloud { // never the model here that has the rest of the name
+		if ref.Name, err = models.ParseName(asked); err != nil {
+			return notFound(missingSingle, asked)
+		}
 	}
 	e, err := s.store.Get(ref.Name)
 	if err == nil {

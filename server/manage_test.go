@@ -44,8 +44,15 @@ func TestManage(t *testing.T) {
 	if a := r.do("GET", "/api/tags", ""); !strings.Contains(a.body, `"name":"ns/other:v1","model":"ns/other:v1"`) {
 		t.Errorf("tags: %s", a.body)
 	}
+	// A model in the cloud is not the model here that has the rest of its name.
+	if a := r.do("DELETE", "/api/delete", `{"model":"mine:cloud"}`); a.code != 404 {
+		t.Errorf("delete of a cloud model: %d %s", a.code, a.body)
+	}
+	if a := r.post("/api/show", `{"model":"mine"}`); a.code != 200 {
+		t.Errorf("a cloud model's deletion took the one here: %d", a.code)
+	}
 	for _, name := range []string{"mine", "mine2", "ns/other:v1"} {
-		if a := r.do("DELETE", "/api/delete", `{"model":"`+name+`"}`); a.code != 200 || a.body != "" {
+		if a := r.do("DELETE", "/api/delete", `{"model":"`+name+`"}`); a.code != 200 || a.body != "" || len(a.header.Values("Content-Type")) != 0 {
 			t.Errorf("delete: %d %s", a.code, a.body)
 		}
 	}

@@ -118,15 +118,15 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 			r.License = []string{l}
 		}
 	case []any:
-		for _, v := range l {
+		for i, v := range l {
 			text, ok := v.(string)
 			if !ok {
-				return r, ollama.Fail(http.StatusBadRequest, "invalid license: must be a string or list of strings")
+				return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: element %d is %T", i, v)
 			}
 			r.License = append(r.License, text)
 		}
 	default:
-		return r, ollama.Fail(http.StatusBadRequest, "invalid license: must be a string or list of strings")
+		return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: got %T", l)
 	}
 	name, err := models.ParseName(cmp.Or(req.Model, req.Name))
 	if err != nil {
@@ -149,7 +149,7 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	for file, digest := range req.Files {
 		d, err := models.ParseDigest(digest)
 		if err != nil {
-			return r, ollama.Fail(http.StatusBadRequest, "invalid digest format")
+			return r, ollama.Fail(http.StatusBadRequest, "invalid digest for %s: invalid digest format", file)
 		}
 		if r.Files == nil {
 			r.Files = map[string]models.Digest{}

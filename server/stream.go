@@ -63,7 +63,9 @@ func (r *reply) part(kind string, b []byte) error {
 func (r *reply) whole(code int, kind string, b []byte) {
 	r.started = true
 	h := r.c.Writer.Header()
-	h.Set("Content-Type", kind)
+	if kind != "" {
+		h.Set("Content-Type", kind)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	if s := retryAfter(code); s != "" {
 		h.Set("Retry-After", s)
