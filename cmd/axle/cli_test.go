@@ -95,7 +95,7 @@ func TestCommands(t *testing.T) {
 		{"", "rm mine", nil, "model 'mine' not found"},
 		{"", "stop scripted-chat", nil, ""},
 		{"", "stop nope", nil, `couldn't find model "nope" to stop`},
-		{"", "create bad -f /nonexistent", nil, "-f names the Modelfile"},
+		{"", "create bad -f " + file + ".not", nil, "-f names the Modelfile"},
 	} {
 		args := strings.Fields(tt.args)
 		for i := range args {

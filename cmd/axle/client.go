@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -25,7 +28,24 @@ type connection struct {
 	stop func() error
 }
 
-// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers it starts one inside this program, unless needRunning.
+// awayError is that no server answers where one was looked for.
+type awayError struct {
+	url   *url.URL
+	local bool // on this machine: it can be done without
+	err   error
+}
+
+func (e *awayError) Error() string {
+	if e.local {
+		return fmt.Sprintf("no server answers at %s (%v): start one with 'axle serve'", e.url, e.err)
+	}
+	return fmt.Sprintf("no server answers at %s (%v): AXLE_HOST or OLLAMA_HOST names it; start it there, or unset them to work on this machine", e.url, e.err)
+}
+
+func (e *awayError) Unwrap() error { return e.err }
+
+// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program, unless
+// needRunning. It fails with an awayError where that does not help.
 func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	e, err := server.ReadEnv(os.Getenv)
 	if err != nil {
@@ -35,6 +55,9 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
+	if strings.HasPrefix(cmp.Or(os.Getenv("AXLE_HOST"), os.Getenv("OLLAMA_HOST")), "https://") {
+		base.Scheme = "https" // a proxy in front of the server
+	}
 	hc := &http.Client{Transport: keyed{os.Getenv("AXLE_KEY"), http.DefaultTransport}}
 	c := &connection{Client: api.NewClient(base, hc), url: base, http: hc, stop: func() error { return nil }}
 	probe, cancel := context.WithTimeout(ctx, 3*time.Second)
@@ -42,9 +65,20 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if err = c.Heartbeat(probe); err == nil {
 		return c, nil
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if errors.As(err, new(api.AuthorizationError)) {
+		return nil, apiError(err)
+	}
+	if ue := new(url.Error); errors.As(err, &ue) {
+		err = ue.Err // the address is told anyway
+	}
+	host := base.Hostname()
 	var ne *net.OpError
-	if needRunning || !errors.As(err, &ne) {
-		return nil, fmt.Errorf("no server answers at %s (%w): start one with 'axle serve'", base, err)
+	away := &awayError{base, host == "localhost" || net.ParseIP(host).IsLoopback(), err}
+	if needRunning || !away.local || !errors.As(err, &ne) {
+		return nil, away
 	}
 	return startOwn(ctx, e)
 }
@@ -102,8 +136,20 @@ func with(ctx context.Context, needRunning bool, f func(*connection) error) (err
 	return f(c)
 }
 
+// pull has the server fetch a model.
+func (c *connection) pull(ctx context.Context, name string, report func(store.Progress)) error {
+	err := c.Pull(ctx, &api.PullRequest{Model: name}, func(p api.ProgressResponse) error {
+		report(store.Progress{Status: p.Status, Digest: p.Digest, Total: p.Total, Completed: p.Completed})
+		return nil
+	})
+	return apiError(err)
+}
+
 // apiError makes Ollama's client errors read as the server meant them.
 func apiError(err error) error {
+	if errors.As(err, new(api.AuthorizationError)) {
+		return errors.New("the server wants a key: set AXLE_KEY to one of those in its keys file")
+	}
 	var se api.StatusError
 	if errors.As(err, &se) && se.ErrorMessage != "" {
 		return errors.New(se.ErrorMessage)

@@ -1,6 +1,7 @@
 // Command axle runs language models on Axera NPUs: a server, a client for it, a benchmark, and tools for looking at models and cards.
 //
-// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 the card was lost and the service should be restarted.
+// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 the card was lost and the service should be restarted,
+// 130 interrupted.
 package main
 
 import (
@@ -19,6 +20,9 @@ var version = "0.1.0-dev"
 
 // ollamaVersion is the Ollama whose API we answer, which clients gate on.
 const ollamaVersion = "0.34.4"
+
+// exitInterrupted is the exit code after Ctrl-C, as shells have it.
+const exitInterrupted = 130
 
 var commands []func() *cobra.Command
 
@@ -76,7 +80,11 @@ func run(args []string) int {
 		return 0
 	}
 	var exit *exitError
-	if !errors.As(err, &exit) {
+	switch {
+	case errors.As(err, &exit):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		exit = &exitError{code: exitInterrupted, err: errors.New("interrupted")}
+	default:
 		exit = &exitError{code: 1, err: err}
 	}
 	if exit.err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,8 +26,11 @@ func newPullCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull [NAME]",
 		Short: "Fetch a model from a hub",
-		Long: `Fetch a model into the store (AXLE_MODELS). NAME is a short name of the catalogue (qwen3:0.6b) or a Hugging Face
-repository of .axmodel files (AXERA-TECH/Qwen3-0.6B, or AXERA-TECH/Qwen3-0.6B:revision). Without NAME the catalogue is listed.
+		Long: `Fetch a model. NAME is a short name of the catalogue (qwen3:0.6b) or a Hugging Face repository of .axmodel files
+(AXERA-TECH/Qwen3-0.6B, or AXERA-TECH/Qwen3-0.6B:revision). Without NAME the catalogue is listed.
+
+Where a server runs, it fetches, into its own store and with its own settings. Where none does, or with --endpoint or
+--connections, this command fetches into AXLE_MODELS itself.
 
 An interrupted pull goes on where it stopped. HF_ENDPOINT names another hub, or several separated by commas: the hub and its
 mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
@@ -42,20 +47,12 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 			if connections < 0 || connections > 64 {
 				return usageError("--connections is %d, want 1 to 64", connections)
 			}
-			s, err := store.Open(store.FromEnv())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			client := hub.FromEnv()
-			if endpoint != "" {
-				client.Endpoints = []string{strings.TrimRight(endpoint, "/")}
-			}
-			client.Connections = connections
-			client.Agent = "axle/" + version
 			show := newPullView(cmd.ErrOrStderr())
-			err = s.Pull(cmd.Context(), args[0], client, show.update)
+			err := fetch(cmd.Context(), args[0], endpoint, connections, show.update)
 			show.end()
+			if cmd.Context().Err() != nil {
+				return &exitError{code: exitInterrupted, err: errors.New("interrupted: what has come stays, and the same command goes on from there")}
+			}
 			return err
 		},
 	}
@@ -63,6 +60,32 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 	cmd.Flags().IntVar(&connections, "connections", 0, "connections at once (0: 6)")
 	cmd.Flags().Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
+}
+
+// fetch pulls a model through the server, or into the store itself where none runs or the settings are this command's own.
+func fetch(ctx context.Context, name, endpoint string, connections int, report func(store.Progress)) error {
+	if endpoint == "" && connections == 0 {
+		c, err := connect(ctx, true)
+		if err == nil {
+			return errors.Join(c.pull(ctx, name, report), c.stop())
+		}
+		var away *awayError
+		if !errors.As(err, &away) || !away.local {
+			return err
+		}
+	}
+	s, err := store.Open(store.FromEnv())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	client := hub.FromEnv()
+	if endpoint != "" {
+		client.Endpoints = []string{strings.TrimRight(endpoint, "/")}
+	}
+	client.Connections = connections
+	client.Agent = "axle/" + version
+	return s.Pull(ctx, name, client, report)
 }
 
 func listCatalogue(w io.Writer) error {

@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,9 @@ import (
 
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
 )
 
 // command runs a command as main would and returns what it printed on both streams.
@@ -37,6 +42,7 @@ func TestPullAndVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(t.TempDir(), "models")
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
 	t.Setenv("AXLE_MODELS", folder)
 	t.Setenv("AXLE_MODEL_PATH", "")
 	t.Setenv("HF_ENDPOINT", h.URL)
@@ -84,6 +90,76 @@ func TestPullAndVerify(t *testing.T) {
 	out, _, err = command(t, "pull")
 	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, "unknown") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Where a server answers it fetches into its own store; a command with settings of its own does not ask it; a server that is named and away is not
+// done without, unless it would be on this machine.
+func TestPullThroughServer(t *testing.T) {
+	h := modelstest.NewHub()
+	defer h.Close()
+	dir := t.TempDir()
+	if err := modelstest.Write(dir, "A"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.AddDir("axle/one", dir); err != nil {
+		t.Fatal(err)
+	}
+	theirs, ours := filepath.Join(t.TempDir(), "theirs"), filepath.Join(t.TempDir(), "ours")
+	t.Setenv("AXLE_MODELS", ours)
+	t.Setenv("AXLE_MODEL_PATH", "")
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_TOKEN", "")
+	st, err := store.Open(store.Options{Dir: theirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("a-key-of-some-length\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := server.LoadKeys(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(shelf.New(st, shelf.Options{}), &scripted.Loader{}, newPuller(st), server.Options{Loopback: true, Keys: k})
+	ts := httptest.NewServer(s.Handler())
+	defer func() {
+		ts.CloseClientConnections()
+		ts.Close()
+		if err := errors.Join(s.Close(context.Background()), st.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Setenv("AXLE_HOST", ts.URL)
+	if _, _, err := command(t, "pull", "axle/one"); err == nil || !strings.Contains(err.Error(), "set AXLE_KEY") {
+		t.Errorf("without a key: %v", err)
+	}
+	t.Setenv("AXLE_KEY", "a-key-of-some-length")
+	_, errs, err := command(t, "pull", "axle/one")
+	if err != nil || !strings.Contains(errs, "pulling 100%") || !strings.HasSuffix(errs, "success\n") {
+		t.Errorf("%v %q", err, errs)
+	}
+	if _, err := st.Get("axle/one"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(ours); err == nil {
+		t.Error("the command made a store of its own")
+	}
+	if _, _, err := command(t, "pull", "axle/none"); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("what the server was refused: %v", err)
+	}
+	if _, _, err := command(t, "pull", "--connections", "2", "axle/one"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(ours, "blobs")); err != nil {
+		t.Errorf("with --connections: %v", err)
+	}
+	t.Setenv("AXLE_HOST", "255.255.255.255:1")
+	for _, args := range []string{"pull axle/one", "list", "rm axle/one", "show axle/one", "ps"} {
+		if _, _, err := command(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "names it") {
+			t.Errorf("%s of a server that is away: %v", args, err)
+		}
 	}
 }
 

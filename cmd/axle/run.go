@@ -73,7 +73,7 @@ func newRunCmd() *cobra.Command {
 			in, isFile := c.InOrStdin().(*os.File)
 			interactive := isFile && term.IsTerminal(int(in.Fd()))
 			if !interactive {
-				b, err := io.ReadAll(c.InOrStdin())
+				b, err := readAll(c.Context(), c.InOrStdin())
 				if err != nil {
 					return err
 				}
@@ -106,6 +106,23 @@ func newRunCmd() *cobra.Command {
 	fl.Bool("nowordwrap", false, "accepted for Ollama's sake: the terminal wraps")
 	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
+}
+
+// readAll reads what is piped in, until its end or an interrupt.
+func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
+	var b []byte
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		b, err = io.ReadAll(r)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return b, err
+	case <-ctx.Done():
+		return nil, &exitError{code: exitInterrupted}
+	}
 }
 
 func parseFormat(s string) (json.RawMessage, error) {
@@ -148,21 +165,26 @@ func parseKeep(s string) (*api.Duration, error) {
 	return &d, nil
 }
 
-// load asks what the model is, pulling it where it is not here, and loads it when a conversation will follow.
+// load asks what the model is, pulling it where it is not here, and loads it when a conversation will follow. An interrupt ends it.
 func (t *talk) load(ctx context.Context, warm bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := t.prepare(ctx, warm)
+	if ctx.Err() != nil {
+		return &exitError{code: exitInterrupted}
+	}
+	return err
+}
+
+func (t *talk) prepare(ctx context.Context, warm bool) error {
 	show := func() (*api.ShowResponse, error) { return t.conn.Show(ctx, &api.ShowRequest{Model: t.model}) }
 	info, err := show()
 	if statusIs(err, http.StatusNotFound) {
-		last := ""
-		perr := t.conn.Pull(ctx, &api.PullRequest{Model: t.model}, func(p api.ProgressResponse) error {
-			if p.Status != last {
-				fmt.Fprintln(t.errw, p.Status)
-				last = p.Status
-			}
-			return nil
-		})
+		view := newPullView(t.errw)
+		perr := t.conn.pull(ctx, t.model, view.update)
+		view.end()
 		if perr != nil {
-			return fmt.Errorf("%w (%w)", apiError(err), apiError(perr))
+			return fmt.Errorf("%w (%w)", apiError(err), perr)
 		}
 		info, err = show()
 	}
@@ -239,7 +261,7 @@ func (t *talk) once(ctx context.Context, prompt string) error {
 	})
 	if ctx.Err() != nil {
 		fmt.Fprintln(t.out)
-		return &exitError{code: 130}
+		return &exitError{code: exitInterrupted}
 	}
 	return apiError(err)
 }
