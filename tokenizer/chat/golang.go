@@ -63,7 +63,6 @@ func (t *goTemplate) shadowed(used [shadowCount]bool) (*template.Template, *shad
 	if err != nil {
 		return nil, nil, err
 	}
-	sh.hide(goImage)
 	out, err := template.Parse(t.source)
 	if err != nil {
 		return nil, nil, err
@@ -216,12 +215,9 @@ func goCheck(t *template.Template) error {
 	return nil
 }
 
-// goImage stands for an image in a message's content.
-const goImage = "\uFFFC"
-
 func (t *goTemplate) Render(c Conversation) ([]Piece, error) {
 	c = c.begun()
-	return t.pieces(c, func(hide func(string) string) (template.Values, error) { return goValues(c, hide) }, c.strings())
+	return t.pieces(c, func() (template.Values, error) { return goValues(c) }, c.strings())
 }
 
 // Generate renders a prompt: with a suffix where the template has a place for one.
@@ -230,7 +226,7 @@ func (t *goTemplate) Generate(system, prompt, suffix string, think Think) ([]Pie
 		if !t.caps.Insert {
 			return nil, errors.New("chat: the template has no place for a suffix")
 		}
-		return t.pieces(Conversation{Think: think}, func(func(string) string) (template.Values, error) {
+		return t.pieces(Conversation{Think: think}, func() (template.Values, error) {
 			return template.Values{Prompt: prompt, Suffix: suffix}, nil
 		}, []string{prompt, suffix})
 	}
@@ -242,7 +238,7 @@ func (t *goTemplate) Generate(system, prompt, suffix string, think Think) ([]Pie
 	return t.Render(c)
 }
 
-func (t *goTemplate) pieces(c Conversation, values func(hide func(string) string) (template.Values, error), strs []string) ([]Piece, error) {
+func (t *goTemplate) pieces(c Conversation, values func() (template.Values, error), strs []string) ([]Piece, error) {
 	var used [shadowCount]bool
 	for _, s := range strs {
 		shadowUsed(&used, s)
@@ -254,8 +250,8 @@ func (t *goTemplate) pieces(c Conversation, values func(hide func(string) string
 			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
-	execute := func(tmpl *template.Template, hide func(string) string) (out string, err error) {
-		v, err := values(hide)
+	execute := func(tmpl *template.Template) (out string, err error) {
+		v, err := values()
 		if err != nil {
 			return "", err
 		}
@@ -269,18 +265,18 @@ func (t *goTemplate) pieces(c Conversation, values func(hide func(string) string
 		err = tmpl.Execute(&b, v)
 		return b.String(), err
 	}
-	text, err := execute(t.plain, func(s string) string { return s })
+	text, err := execute(t.plain)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	marked, err := execute(shown, func(string) string { return string(sh.of['\uFFFC']) })
+	marked, err := execute(shown)
 	if err != nil || sh.plain(marked) != text {
 		return nil, errors.New("chat: the template compares its own text with itself, which cannot be kept apart from the conversation's")
 	}
 	if marked, err = tmplOpen(marked, c); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	return goImages(sh.pieces(marked)), nil
+	return sh.pieces(marked), nil
 }
 
 type limitedBuilder struct{ strings.Builder }
@@ -292,38 +288,11 @@ func (b *limitedBuilder) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// goImages makes pieces of their own of the images' places.
-func goImages(pieces []Piece) []Piece {
-	var out []Piece
-	n := 0
-	for _, p := range pieces {
-		for p.Control {
-			before, after, ok := strings.Cut(p.Text, goImage)
-			if !ok {
-				break
-			}
-			if before != "" {
-				out = append(out, Piece{Text: before, Control: true})
-			}
-			n++
-			out = append(out, Piece{Control: true, Image: n})
-			p.Text = after
-		}
-		if p.Text != "" {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
 // goValues converts a conversation to Ollama's types.
-func goValues(c Conversation, hide func(string) string) (template.Values, error) {
+func goValues(c Conversation) (template.Values, error) {
 	var v template.Values
 	for i, m := range c.Messages {
 		a := api.Message{Role: m.Role, Content: m.Content, Thinking: m.Thinking, ToolName: m.ToolName, ToolCallID: m.ToolCallID}
-		if len(m.Images) > 0 {
-			a.Content = strings.Repeat(hide(goImage), len(m.Images)) + a.Content
-		}
 		for k, call := range m.ToolCalls {
 			tc := api.ToolCall{ID: call.ID, Function: api.ToolCallFunction{Index: k, Name: call.Name, Arguments: api.NewToolCallFunctionArguments()}}
 			if len(call.Arguments) > 0 {

@@ -181,7 +181,7 @@ func (t *jinjaTemplate) render(c Conversation) ([]Piece, error) {
 			return nil, err
 		}
 	}
-	return tmplImages(pieces, c.Messages), nil
+	return pieces, nil
 }
 
 func (t *jinjaTemplate) execute(tmpl *jinja.Template, data map[string]jinja.Value, now time.Time) (out string, err error) {
@@ -409,45 +409,6 @@ func (t *jinjaTemplate) byTags(text string, strs []string) ([]Piece, error) {
 		out = append(out, Piece{Text: text[done:]})
 	}
 	return out, nil
-}
-
-// tmplImageTokens stand for an image in a prompt.
-var tmplImageTokens = []string{"<|image_pad|>", "<image_soft_token>", "<start_of_image>", "<IMG_CONTEXT>", "<image>", "<|image|>", "<|image_1|>"}
-
-// tmplImages numbers the places of images.
-func tmplImages(pieces []Piece, messages []Message) []Piece {
-	left := 0
-	for _, m := range messages {
-		left += len(m.Images)
-	}
-	if left == 0 {
-		return pieces
-	}
-	var out []Piece
-	n := 0
-	for _, p := range pieces {
-		for p.Control && n < left {
-			at, token := -1, ""
-			for _, t := range tmplImageTokens {
-				if k := strings.Index(p.Text, t); k >= 0 && (at < 0 || k < at) {
-					at, token = k, t
-				}
-			}
-			if at < 0 {
-				break
-			}
-			if at > 0 {
-				out = append(out, Piece{Text: p.Text[:at], Control: true})
-			}
-			n++
-			out = append(out, Piece{Text: token, Control: true, Image: n})
-			p.Text = p.Text[at+len(token):]
-		}
-		if p.Text != "" {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // tmplCapabilities reads a template's abilities off its source.

@@ -13,9 +13,9 @@ import (
 type Message struct {
 	Role       string // "system", "user", "assistant", "tool", or what the template knows
 	Content    string
-	Null       bool   // content was null or absent: templates that tell none from "" see none
-	Thinking   string // assistant only: the thinking that came before Content
-	Images     [][]byte
+	Null       bool     // content was null or absent: templates that tell none from "" see none
+	Thinking   string   // assistant only: the thinking that came before Content
+	Images     [][]byte // only how many there are matters: templates of models that see print a placeholder for each
 	ToolCalls  []ToolCall
 	ToolName   string // tool results: the tool that answered
 	ToolCallID string
@@ -65,11 +65,9 @@ type Conversation struct {
 }
 
 // Piece is a part of a rendered prompt. A control piece is tokenized with special tokens recognised, any other with specials off.
-// Image is 1 + the index of the image (counted over the whole conversation) that stands here, or 0.
 type Piece struct {
 	Text    string
 	Control bool
-	Image   int
 }
 
 // Capabilities is what a template shows itself able to do.
