@@ -53,8 +53,9 @@ type Card struct {
 	ending bool
 }
 
-// OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen.
-// Errors: what open gives (axcl.ErrNoDevice and others).
+// OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen. The watchdog's eye is on the library's
+// first call already: one that does not return within CardOptions.Watch loses the card.
+// Errors: what open gives (axcl.ErrNoDevice and others), axcl.ErrLost.
 func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
 	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{})}
 	if c.o.Watch <= 0 {
@@ -64,12 +65,18 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 		c.o.Check = time.Hour
 	}
 	opened := make(chan error, 1)
+	c.enter(c.o.Watch)
 	go c.work(open, opened)
-	if err := <-opened; err != nil {
-		return nil, err
-	}
 	go c.watch()
-	return c, nil
+	select {
+	case err := <-opened:
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case <-c.dead:
+		return nil, c.Err()
+	}
 }
 
 // Why says which device was chosen and for what reason.
@@ -192,8 +199,13 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 	runtime.LockOSThread()
 	defer close(c.done)
 	dev, why, err := open()
+	c.exit()
 	if err != nil {
 		opened <- err
+		return
+	}
+	if c.Err() != nil { // the watchdog gave up on it, and so did everybody else
+		_ = dev.Close()
 		return
 	}
 	c.dev, c.why = dev, why

@@ -66,6 +66,36 @@ func TestHang(t *testing.T) {
 	})
 }
 
+// TestHangAtOpen (D7): a library that does not return from its first call is lost like any other; one that was only slow is closed, unused.
+func TestHangAtOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		hang := make(chan struct{})
+		lost := make(chan error, 1)
+		start := time.Now()
+		_, err := OpenCard(func() (axcl.Device, string, error) { <-hang; return f.open() }, CardOptions{Lost: func(err error) { lost <- err }})
+		if took := time.Since(start); !errors.Is(err, axcl.ErrLost) || took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if err := <-lost; !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("Lost was told %v", err)
+		}
+		close(hang)
+		synctest.Wait()
+		if n := f.closed.Load(); n != 1 {
+			t.Errorf("closed %d times", n)
+		}
+		slow, err := OpenCard(func() (axcl.Device, string, error) { <-time.After(9 * time.Second); return newFake().open() }, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		if err := errors.Join(slow.Err(), slow.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestNoFalseAlarm (D7): passes that take up to nine seconds, or ten times what they took before, are no reason to give up.
 func TestNoFalseAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,6 +36,7 @@ type Loader struct {
 
 	mu   sync.Mutex
 	card *engine.Card
+	lost error // the library never came back from opening it: nobody else need wait for that
 	done bool
 }
 
@@ -49,11 +50,14 @@ func (l *Loader) Open() (*engine.Card, error) {
 	if l.done {
 		return nil, engine.ErrClosed
 	}
-	if l.card != nil {
-		return l.card, nil
+	if l.card != nil || l.lost != nil {
+		return l.card, l.lost
 	}
 	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open(l.o.Device) }, l.o.Card)
 	if err != nil {
+		if errors.Is(err, axcl.ErrLost) {
+			l.lost = err
+		}
 		return nil, err
 	}
 	l.card = card
