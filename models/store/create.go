@@ -41,7 +41,7 @@ func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)
 	if err != nil {
 		return err
 	}
-	for range 3 { // once more if another process deletes a blob between making and committing
+	for range remakes {
 		if err = s.create(ctx, name, r, status); err == nil {
 			status("success")
 			return nil
@@ -53,6 +53,10 @@ func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)
 	}
 	return err
 }
+
+// remakes is how often a model is made once more because deletes took a blob of it between making and committing. Each round needs another delete
+// at the right moment.
+const remakes = 30
 
 func (s *Store) create(ctx context.Context, name models.Name, r CreateRequest, status func(string)) error {
 	m, base, err := s.base(r)
