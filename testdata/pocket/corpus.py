@@ -21,11 +21,15 @@ MACROS = {
              "what is the meaning of|what does it mean:|how does one understand|please explain|more about|teach me about} {$1}|"
              "what {does|do|would|can} {$1} {do|mean|stand for}|what {is|are} {$1} {for|good for|about|used for|there for}|"
              "{what is the|is there a} {purpose|use|meaning|role|job} of {$1}|{why|when} {would I|should I|do I|do people} {use|need|want} {$1}|"
-             "how {does|do} {$1} work|{$1}|{$1} {explained|meaning|explanation}|what exactly {is|are} {$1}|{what happens with|how do I use|how to use} {$1}",
+             "how {does|do} {$1} work|{$1}|{$1} {explained|meaning|explanation}|what exactly {is|are} {$1}|{what happens with|how do I use|how to use} {$1}|"
+             "what does {this|that} {$1} thing do|what is the {idea|thinking} behind {$1}|{give me|could you give me|I need} {an overview|a summary|the basics} of {$1}|what is {$1} all about|{I have never heard of|I do not understand|I keep reading about} {$1}|"
+             "{I found|I saw|I just read about|I came across} {$1}{ here| in the settings|}, what {is it|does it do|is that}|{could|would} you {tell me|explain} what {$1} {is|means|does}|{what would|what could} {I|one} {use|need} {$1} for|{$1}, what is {it|that}|what do they mean by {$1}",
     "how": "{how do I|how can I|how to|how would I|how does one|how do you|how could I|how should I|how might I} $1|"
            "{what is|what's|tell me|show me|give me} the {command|way} to $1|{which|what} command {lets me|do I use to|do I need to|should I use to|is there to|can I use to} $1|"
            "what do I {type|do|run|have to do|need to do} to $1|{show me|tell me|explain} how to $1|{I want to|I need to|I would like to|I'd like to|I have to|help me} $1|"
-           "{is there a way to|can I|is it possible to|am I able to|could I} $1|{best way|easiest way|right way} to $1|$1",
+           "{is there a way to|can I|is it possible to|am I able to|could I} $1|{best way|easiest way|right way} to $1|$1|"
+           "$1{, how|. How|: how|, is that possible|, please}|{I'd love to|I am trying to|I try to|I wish to|I plan to|we want to|I'd like to} $1{, how| now|. What do I do|}|{what could|what can|what should|what must} {I|one} do to $1|{what's|what is} the {trick|right way|command|best way} to $1|"
+           "{could|would|can} you {tell me|show me|explain} how {to|I|one would} $1|{what|which} {command|setting|option} {helps|is used|is needed|do I need} to $1|{any idea|do you know|who knows} how to $1|how {might|would|does} {one|somebody|a user} $1",
 }
 
 # Words that may come before or after any question without changing it.
@@ -35,6 +39,19 @@ BEFORE = ["please, ", "please ", "hi, ", "hello, ", "hey, ", "hello! ", "hi! ", 
           "let me ask: ", "answer this: ", "next question: ", "can you say ", "for my notes: ", "I forgot: ", "remind me: ", "quickly, ", "in short, ", "maybe you know: "]
 AFTER = [" please", ", please", " please?", " thanks", ", thanks", ", thank you", " again", " exactly", " in short", " briefly", " in one sentence", " now", " then",
          " for me", ", pocket", ", do you know", " if you can", " - can you help", " today", ", I forgot", " :)", ", quickly", ", I wonder", " in simple words", " here", ", can you tell me"]
+
+# Words that may stand for each other whatever the topic, and words that may be slipped in or left out.
+SAME = """delete remove erase|remove delete erase|erase delete|show display see view list|see view look_at|list show name|start begin launch run|stop end halt|run start use launch|get obtain fetch have|fetch get download
+download fetch get pull|pull download fetch get|install set_up put|change alter modify adjust|set change choose configure|check test verify examine|find see locate look_up|make create build write|create make build|write make create
+fast quick quickly|faster quicker|slow sluggish|big large huge|large big|small tiny little|little small tiny short|short small little|error failure problem message|problem issue trouble error|need require want|want need wish
+tell say explain|explain tell describe|describe explain|know learn|use try take|used needed|called named|answer reply|answers replies responses|question prompt|mean say signify|happens occurs|happen occur|keep hold|kept held stored
+stored saved kept|saved stored|folder directory|directory folder|binary program executable|program tool software|software program|machine computer host|computer machine|file document|files data|broken faulty damaged|damaged broken
+several many multiple|many several|multiple several many|maximum highest|limit restrict cap|default standard usual|need must_have|possible feasible|supported possible|support offer have|talk speak chat|chat talk speak|speak talk
+model LLM|models LLMs|server service|Pi Raspberry_Pi|hot warm|heat temperature|missing absent gone|gone away missing lost|fails breaks|failed broke|nice good lovely|good nice great|great good|please kindly|my the this|the my this|a one some|some a|how in_what_way
+what's what_is|what which|which what|can could may|could can might|may can|should must shall|do would|I we|me us""".replace("\n", "|")
+SAME = {w[0]: [x.replace("_", " ") for x in w[1:]] for w in (line.split() for line in SAME.split("|"))}
+SLIPPED = "actually really exactly just even now maybe simply currently then here again perhaps possibly still".split()
+LEFT_OUT = set("the a an my do does is are I to of for me it can you please with that this".split())
 
 SYSTEMS = ["You are a helpful assistant.", "You are pocket.", "You are pocket, a helpful assistant.", "Be brief.", "Answer briefly.", "You are a friendly assistant.",
            "You are a helpful AI assistant.", "You are an assistant for axle.", "Answer in one sentence.", "You help people with axle.", "Be kind and short.", "You are concise.",
@@ -174,8 +191,8 @@ class Corpus:
         often = {"axle.what": 4, "talk.hello": 3, "talk.who": 3, "talk.can": 2, "talk.sky": 2, "cmd.serve": 2, "cmd.pull": 2, "cmd.run": 2, "card.what": 2, "pocket.what": 2}
         self.drawn = [w for w in self.words for _ in range(often.get(w[0], 1))]
         self.withheld = {normal(h["question"]) for h in heldout()} if withhold else set()
-        self.kinds = [(66, self.from_words), (6, self.sums), (3, self.counting), (4, self.next_number), (4, self.days), (4, self.colours), (6, self.capitals),
-                      (5, self.story), (8, self.make_json), (7, self.unknown), (3, self.echo)]
+        self.kinds = [(66, self.from_words), (7, self.sums), (5, self.counting), (4, self.next_number), (4, self.days), (4, self.colours), (6, self.capitals),
+                      (5, self.story), (9, self.make_json), (8, self.unknown), (6, self.echo)]
         self.total = sum(w for w, _ in self.kinds)
 
     # -- small pieces -------------------------------------------------------------------------------------------------------
@@ -209,6 +226,18 @@ class Corpus:
         return r.choice([word[:i] + word[i + 1:], word[:i] + word[i] + word[i:], word[:i] + word[i + 1] + word[i] + word[i + 2:],
                          word[:i] + r.choice("aeiounrst") + word[i + 1:]])
 
+    def reword(self, q):
+        """The question in other words: some that mean the same, one slipped in, one left out."""
+        r = self.rng
+        words = [r.choice(SAME[w]) if w in SAME and self.chance(0.25) else w for w in q.split(" ")]
+        if len(words) > 2 and self.chance(0.3):
+            words.insert(r.randrange(1, len(words)), r.choice(SLIPPED))
+        if len(words) > 3 and self.chance(0.3):
+            i = r.randrange(len(words))
+            if words[i] in LEFT_OUT:
+                del words[i]
+        return " ".join(words)
+
     def vary(self, q, exact=False):
         """A question as people type it: a greeting before, a please after, case, punctuation, slips of the finger."""
         r = self.rng
@@ -216,6 +245,8 @@ class Corpus:
             if self.chance(0.2):
                 q = r.choice(BEFORE[:14]) + q
         else:
+            if self.chance(0.4):
+                q = self.reword(q)
             x = r.random()
             if x < 0.20:
                 q = r.choice(BEFORE) + q
@@ -266,7 +297,9 @@ class Corpus:
         q = self.pick(f"what is {x} plus {y}", f"what's {x} + {y}", f"{x}+{y}", f"{x} + {y}", f"{x} + {y} =", f"{x}+{y}=?", f"how much is {x} plus {y}", f"how much is {x} and {y}", f"add {x} and {y}",
                       f"calculate {x} + {y}", f"compute {x} + {y}", f"what do {x} and {y} make", f"the sum of {x} and {y}", f"what is the sum of {x} and {y}", f"{x} plus {y}", f"{x} plus {y} equals",
                       f"what is {x} added to {y}", f"tell me {x} plus {y}", f"sum {x} and {y}", f"what does {x} plus {y} give", f"if I have {x} {t}s and get {y} more, how many are there",
-                      f"{u} has {x} {t}s and finds {y} more. How many {t}s does {u} have", f"can you add {x} and {y}", f"what is {x}+{y}", f"{x} and {y} is", f"solve {x} + {y}", f"what would {x} plus {y} be")
+                      f"{u} has {x} {t}s and finds {y} more. How many {t}s does {u} have", f"can you add {x} and {y}", f"what is {x}+{y}", f"{x} and {y} is", f"solve {x} + {y}", f"what would {x} plus {y} come to",
+                      f"work out {x} + {y}", f"can you work out {x} plus {y}", f"what do you get if you add {x} and {y}", f"I add {x} and {y}, what is it", f"if I add {x} and {y}, what do I have", f"what does {x} and {y} make", f"{x} plus {y} makes",
+                      f"how much are {x} and {y} together", f"{x} and {y} together", f"tell me how much {x} and {y} is", f"I need {x} + {y}", f"give me the sum of {x} and {y}", f"{x} + {y} is how much", f"{x} + {y} is", f"put {x} and {y} together")
         return q, f"{a} + {b} = {s}", f"The sum of {a} and {b}.", True
 
     def counting(self):
@@ -551,10 +584,10 @@ class Corpus:
         from tools import tool_conversation
         r = self.rng
         x = r.random()
-        if x < 0.11:
+        if x < 0.13:
             return tool_conversation(self)
         messages = [{"role": "system", "content": r.choice(SYSTEMS)}] if self.chance(0.4) else []
-        if x < 0.18:
+        if x < 0.22:
             q, a, t = self.with_memory(messages)
         else:
             for _ in range(r.choice([0] * 14 + [1] * 4 + [2, 3])):
