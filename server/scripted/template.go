@@ -74,14 +74,12 @@ func (t chatML) Render(c chat.Conversation) ([]chat.Piece, error) {
 		}
 		control("</tools><|im_end|>\n")
 	}
-	images := 0
 	for i, m := range msgs {
 		control("<|im_start|>")
 		text(m.Role)
 		control("\n")
 		for range m.Images {
-			images++
-			ps = append(ps, chat.Piece{Text: "<image> ", Control: true, Image: images})
+			control("<image> ")
 		}
 		if m.Thinking != "" {
 			control("<think>\n")
