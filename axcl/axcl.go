@@ -39,7 +39,7 @@ type LoadSpec struct {
 
 	// Progress, when set, is called after each file (layers, then head) with files done and their total.
 	Progress func(done, total int)
-	// Timeout bounds one pass; 0 means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
+	// Timeout bounds one pass; 0 or less means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration
 	// Local says which of Layers hide rows older than a window (Gemma's sliding attention): Pass.LocalCells and LocalRows are what those
 	// see. Nil for none; else as long as Layers.
@@ -72,7 +72,7 @@ type LoopRunner interface {
 type Net interface {
 	// Groups is the number of shape groups, at least one.
 	Groups() int
-	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be changed.
+	// Inputs and Outputs list the tensors of a group; the slices are the Net's own, not to be changed, and nil for a group there is not.
 	Inputs(group int) []Tensor
 	Outputs(group int) []Tensor
 	// Run executes one group. Every input must be there with exactly Tensor.Size bytes; every output named in out is filled, others are

@@ -62,8 +62,13 @@ type Timing struct {
 // Words is the number of 64-bit words that hold n bits.
 func Words(n int) int { return (n + 63) / 64 }
 
-// Rows is the number of rows in the pass.
-func (p *Pass) Rows() int { return len(p.Cell) }
+// Rows is the number of rows in the pass; a nil pass has none.
+func (p *Pass) Rows() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.Cell)
+}
 
 // Reach is one more than the highest cell that any row sees; 0 when none sees a cell.
 func (p *Pass) Reach(s Shape) int {

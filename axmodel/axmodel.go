@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -78,22 +77,25 @@ func find(ts []axcl.Tensor, name string) axcl.Tensor {
 // ReadFile reads the description of the model at path. Errors are *Error: the file cannot be opened (errors.Is finds fs.ErrNotExist),
 // is an LFS pointer (ErrLFS), is cut short, or is not a model.
 func ReadFile(path string) (*Meta, error) {
+	// Opening a named pipe would wait for somebody to write into it.
+	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
+		return nil, &Error{Path: path, What: "is not a regular file"}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
 	defer f.Close()
-	return readNamed(f, path)
-}
-
-// ReadRoot is ReadFile for a file named within root, which it cannot leave.
-func ReadRoot(root *os.Root, name string) (*Meta, error) {
-	f, err := root.Open(name)
+	st, err := f.Stat()
 	if err != nil {
-		return nil, openError(name, err)
+		return nil, openError(path, err)
 	}
-	defer f.Close()
-	return readNamed(f, filepath.Join(root.Name(), name))
+	m, err := Read(f, st.Size())
+	var e *Error
+	if errors.As(err, &e) {
+		e.Path = path
+	}
+	return m, err
 }
 
 func openError(path string, err error) error {
@@ -105,25 +107,9 @@ func openError(path string, err error) error {
 	return &Error{Path: path, What: "cannot open: " + what, Err: err}
 }
 
-func readNamed(f *os.File, path string) (*Meta, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return nil, openError(path, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, &Error{Path: path, What: "is not a regular file"}
-	}
-	m, err := Read(f, st.Size())
-	var e *Error
-	if errors.As(err, &e) {
-		e.Path = path
-	}
-	return m, err
-}
-
 // Read is ReadFile for what is already open; size is the file's length. It reads headers and descriptions only, never weights.
 func Read(r io.ReaderAt, size int64) (*Meta, error) {
-	if size == 0 {
+	if size <= 0 {
 		return nil, errorf("is empty")
 	}
 	head := make([]byte, min(size, 64))

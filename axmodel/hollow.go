@@ -151,8 +151,11 @@ func HollowRow(dst []uint16, id int32) {
 	}
 }
 
-// HollowNext is the token that a hollow head finds most likely after the row.
+// HollowNext is the token that a hollow head finds most likely after the row, of out tokens; 0 where there are none.
 func HollowNext(row []uint16, out, period int) int {
+	if out <= 0 {
+		return 0
+	}
 	id := 0
 	for i := range min(hollowBits, len(row)) {
 		id |= int(row[i]>>15) << i

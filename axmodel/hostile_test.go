@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
@@ -231,13 +233,26 @@ func TestReadFileErrors(t *testing.T) {
 	if _, err := read([]byte("version https://git-lfs.github.com/spec/v1\n")); !errors.Is(err, axmodel.ErrLFS) {
 		t.Errorf("LFS: %v", err)
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close()
-	if _, err := axmodel.ReadRoot(root, "../x"); !errors.Is(err, axcl.ErrModel) {
-		t.Errorf("outside: %v", err)
+	if _, err := axmodel.ReadFile(pipe); !errors.Is(err, axcl.ErrModel) { // and does not wait for a writer
+		t.Errorf("a pipe: %v", err)
+	}
+	if _, err := axmodel.Read(strings.NewReader(""), -1); !errors.Is(err, axcl.ErrModel) {
+		t.Errorf("a negative size: %v", err)
+	}
+	if _, err := axmodel.Read(strings.NewReader("AXLESOFT"), 1<<62); !errors.Is(err, axcl.ErrModel) {
+		t.Errorf("a size beyond what is there: %v", err)
+	}
+	for _, groups := range [][]axmodel.SoftGroup{nil, make([]axmodel.SoftGroup, 65)} {
+		if err := axmodel.Write(io.Discard, axmodel.Header{}, groups, nil); !errors.Is(err, axcl.ErrModel) {
+			t.Errorf("%d groups: %v", len(groups), err)
+		}
+	}
+	if got := axmodel.HollowNext(nil, 0, -1); got != 0 {
+		t.Errorf("after a head without tokens comes %d", got)
 	}
 }
 

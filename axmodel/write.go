@@ -74,8 +74,11 @@ func WriteFile(path string, h Header, groups []SoftGroup, ts []Tensor) error {
 
 // Write is WriteFile to any writer.
 func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
-	if len(groups) < 1 || len(groups) > maxGroups || len(ts) > maxTable || len(h.Tool) > 64 {
-		return errorf("%d groups, %d tensors or the tool's name %q are too many", len(groups), len(ts), h.Tool)
+	if len(groups) < 1 || len(groups) > maxGroups || len(ts) > maxTable {
+		return errorf("%d groups and %d tensors: 1 to %d and at most %d are possible", len(groups), len(ts), maxGroups, maxTable)
+	}
+	if len(h.Tool) > 64 {
+		return errorf("the tool's name has %d bytes, 64 are possible", len(h.Tool))
 	}
 	for _, t := range ts {
 		if t.Type < F32 || t.Type > Int8 || len(t.Name) > 24 {

@@ -344,6 +344,9 @@ func checkBadPasses(t TB, d axcl.Device) {
 	if err := m.Run(want); err != nil {
 		t.Fatalf("run: %v", err)
 	}
+	if err := m.Run(nil); !errors.Is(err, axcl.ErrPass) {
+		t.Errorf("no pass: %v", err)
+	}
 	for i, spoil := range []func(p *axcl.Pass){
 		func(p *axcl.Pass) { *p = axcl.Pass{} },
 		func(p *axcl.Pass) { p.Hidden = p.Hidden[1:] },

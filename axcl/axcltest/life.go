@@ -153,8 +153,8 @@ func checkNet(t TB, d axcl.Device) {
 		}
 	}
 	for _, g := range []int{-1, 2} {
-		if err := n.Run(g, nil, nil); !errors.Is(err, axcl.ErrPass) {
-			t.Errorf("group %d: %v", g, err)
+		if err := n.Run(g, nil, nil); !errors.Is(err, axcl.ErrPass) || n.Inputs(g) != nil || n.Outputs(g) != nil {
+			t.Errorf("group %d: %v, %v, %v", g, err, n.Inputs(g), n.Outputs(g))
 		}
 	}
 	if err := n.Close(); err != nil {

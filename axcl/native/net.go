@@ -94,8 +94,15 @@ func (n *net) zeroed(size int) unsafe.Pointer {
 }
 
 func (n *net) Groups() int                     { return len(n.inputs) }
-func (n *net) Inputs(group int) []axcl.Tensor  { return n.inputs[group] }
-func (n *net) Outputs(group int) []axcl.Tensor { return n.outputs[group] }
+func (n *net) Inputs(group int) []axcl.Tensor  { return ofGroup(n.inputs, group) }
+func (n *net) Outputs(group int) []axcl.Tensor { return ofGroup(n.outputs, group) }
+
+func ofGroup(all [][]axcl.Tensor, group int) []axcl.Tensor {
+	if group < 0 || group >= len(all) {
+		return nil
+	}
+	return all[group]
+}
 
 // check finds what in and out lack or have too much.
 func (n *net) check(group int, in, out map[string][]byte) error {

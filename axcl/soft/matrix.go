@@ -21,12 +21,6 @@ type file struct {
 
 // open reads the description of a model, and maps it. A vendor's model is refused: only its card can run it.
 func open(path string) (*file, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		_, err = axmodel.ReadFile(path) // says it as for every other model
-		return nil, err
-	}
-	defer f.Close()
 	meta, err := axmodel.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -40,6 +34,11 @@ func open(path string) (*file, error) {
 	if meta.FileBytes > math.MaxInt {
 		return nil, &axmodel.Error{Path: path, What: "is too large for a 32-bit machine"}
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &axmodel.Error{Path: path, What: "changed while it was opened", Err: err}
+	}
+	defer f.Close()
 	m := &file{Soft: meta.Soft, meta: meta, path: path}
 	st, err := f.Stat()
 	if err != nil || st.Size() != meta.FileBytes {

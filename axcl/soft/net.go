@@ -68,10 +68,20 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 func (n *net) Groups() int { return len(n.file.meta.Groups) }
 
 // Inputs implements axcl.Net.
-func (n *net) Inputs(group int) []axcl.Tensor { return n.file.meta.Groups[group].Inputs }
+func (n *net) Inputs(group int) []axcl.Tensor {
+	if group < 0 || group >= n.Groups() {
+		return nil
+	}
+	return n.file.meta.Groups[group].Inputs
+}
 
 // Outputs implements axcl.Net.
-func (n *net) Outputs(group int) []axcl.Tensor { return n.file.meta.Groups[group].Outputs }
+func (n *net) Outputs(group int) []axcl.Tensor {
+	if group < 0 || group >= n.Groups() {
+		return nil
+	}
+	return n.file.meta.Groups[group].Outputs
+}
 
 // Close implements axcl.Net.
 func (n *net) Close() error {

@@ -105,7 +105,7 @@ func (d *Device) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, erro
 		return nil, fmt.Errorf("axcl: software card: %w: no layers", axcl.ErrModel)
 	}
 	m := &Model{device: d, timeout: spec.Timeout}
-	if m.timeout == 0 {
+	if m.timeout <= 0 {
 		m.timeout = time.Minute
 	}
 	if err := m.load(ctx, spec); err != nil {

@@ -30,19 +30,3 @@ func openPackage(name string) (*models.Package, error) {
 	}
 	return m.Open()
 }
-
-// resolveModel is the folder of a model's package.
-func resolveModel(name string) (string, error) {
-	p, err := openPackage(name)
-	if err != nil {
-		return "", err
-	}
-	dir := p.Dir
-	if err := p.Close(); err != nil {
-		return "", err
-	}
-	if dir == "" {
-		return "", fmt.Errorf("%s is kept as blobs in the store and has no folder of its own", name)
-	}
-	return dir, nil
-}
