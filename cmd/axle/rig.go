@@ -28,6 +28,7 @@ type rigOptions struct {
 	parallel int
 	maxQueue int
 	watch    time.Duration
+	prune    bool              // free what pulls left in the store
 	noSpec   bool              // no guessing
 	drafts   map[string]string // model to folder of the package that guesses for it
 	lost     func(error)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -48,6 +50,9 @@ func newRig(o rigOptions) (*rig, error) {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
 	l := shelf.NewLoader(lo)
+	if o.prune {
+		prune(st, o.log)
+	}
 	leave := guard(st, o.log)
 	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
@@ -67,6 +72,23 @@ func newRig(o rigOptions) (*rig, error) {
 			}
 			return errors.Join(err, leave(), st.Close())
 		}}, nil
+}
+
+// leftTime is how long what a pull has left waits for the pull to be taken up again.
+const leftTime = 24 * time.Hour
+
+// prune frees what pulls left that nobody goes on with.
+func prune(st *store.Store, log *zap.Logger) {
+	if no, _ := strconv.ParseBool(cmp.Or(os.Getenv("AXLE_NOPRUNE"), os.Getenv("OLLAMA_NOPRUNE"))); no {
+		return
+	}
+	freed, err := st.Prune(leftTime)
+	switch {
+	case err != nil:
+		log.Warn("what pulls left cannot be removed", zap.Error(err))
+	case freed > 0:
+		log.Info("removed what pulls left", zap.String("freed", models.HumanBytes(freed)))
+	}
 }
 
 // guard looks after the store's files while the server lives, and after one that did not end in order (promise D12).

@@ -46,8 +46,8 @@ func newServeCmd() *cobra.Command {
 		Short:   "Answer the Ollama, OpenAI and Anthropic APIs",
 		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
 			"Environment: AXLE_HOST, AXLE_DEVICE, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
-			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE; the names that\n" +
-			"Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
+			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE,\n" +
+			"AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
 	}
@@ -154,7 +154,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
-	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, noSpec: f.noSpec, drafts: f.drafts,
+	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:

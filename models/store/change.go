@@ -83,7 +83,7 @@ func (s *Store) drop(refs []models.Digest) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	used, err := s.references()
+	used, _, err := s.references()
 	if err != nil {
 		return err
 	}
@@ -99,33 +99,82 @@ func (s *Store) drop(refs []models.Digest) error {
 	return errors.Join(errs...)
 }
 
-// references lists every digest that some manifest names. It fails when the disk cannot be read: then nothing may be removed.
-func (s *Store) references() (map[models.Digest]bool, error) {
+// references lists every digest that some manifest names, and says whether every manifest could be read. It fails when the disk cannot be read:
+// then nothing may be removed.
+func (s *Store) references() (used map[models.Digest]bool, whole bool, err error) {
 	paths, err := s.manifests()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	used := map[models.Digest]bool{}
+	used, whole = map[models.Digest]bool{}, true
 	for _, p := range paths {
 		data, err := readAll(s.disk, p, maxManifest)
 		if err != nil {
-			return nil, fmt.Errorf("models: %w", err)
+			return nil, false, fmt.Errorf("models: %w", err)
 		}
 		_, refs, err := parseManifest(data)
 		if err != nil {
+			whole = false
 			continue // damaged: it names a model that cannot be used anyway
 		}
 		for _, d := range refs {
 			used[d] = true
 		}
 	}
-	return used, nil
+	return used, whole, nil
 }
 
-// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed.
+const pullingPrefix = ".pulling-"
+
+// announce makes a pull known to [Store.Prune] in every process until done is called or this process ends. Where the file system has no locks the
+// pull is known by its files' times only.
+func (s *Store) announce() (done func()) {
+	name := pullingPrefix + randomName()
+	tmp := ".tmp" + name // locked before it has its name: nobody finds it without its lock
+	release, _, err := s.disk.Hold(tmp, true)
+	if err != nil {
+		_ = s.disk.Remove(tmp)
+		return func() {}
+	}
+	if s.disk.Rename(tmp, name) != nil {
+		name = tmp
+	}
+	return func() {
+		_ = s.disk.Remove(name)
+		_ = release()
+	}
+}
+
+// pulling says whether some process pulls. What pulls that were killed have left of their announcements is removed.
+func (s *Store) pulling() (bool, error) {
+	list, err := s.disk.ReadDir(".")
+	if err != nil {
+		return false, fmt.Errorf("models: %w", err)
+	}
+	busy := false
+	for _, e := range list {
+		if !strings.HasPrefix(e.Name(), pullingPrefix) {
+			continue
+		}
+		release, ok, err := s.disk.Hold(e.Name(), false)
+		if err != nil || !ok {
+			busy = busy || !errors.Is(err, fs.ErrNotExist)
+			continue
+		}
+		_ = s.disk.Remove(e.Name())
+		_ = release()
+	}
+	return busy, nil
+}
+
+// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed. Nothing is
+// removed while some process pulls, and no whole blob while there is a manifest that cannot be read: it may be that one's.
 func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 	err = s.locked(func() error {
-		used, err := s.references()
+		if busy, err := s.pulling(); busy || err != nil {
+			return err
+		}
+		used, whole, err := s.references()
 		if err != nil {
 			return err
 		}
@@ -140,7 +189,7 @@ func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 		for _, e := range list {
 			d, derr := models.ParseDigest(e.Name())
 			ours := strings.HasPrefix(e.Name(), "tmp-") || strings.Contains(e.Name(), "-partial") && strings.HasPrefix(e.Name(), "sha256-") || strings.HasPrefix(e.Name(), "git-")
-			if derr == nil && used[d] || derr != nil && !ours {
+			if derr == nil && (used[d] || !whole) || derr != nil && !ours {
 				continue
 			}
 			st, err := e.Info()

@@ -53,6 +53,7 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 		c = hub.FromEnv()
 	}
 	defer c.CloseIdle()
+	defer s.announce()()
 	p := &pull{s: s, c: c, report: report, last: map[string]time.Time{}}
 	p.say(Progress{Status: "pulling manifest"})
 	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
