@@ -34,6 +34,7 @@ func (d *drafter) follow(s *seq) *seq {
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh
 	}
+	sh.admit = s.admit
 	same := 0
 	for same < len(sh.ids) && same < len(s.ids) && sh.ids[same] == s.ids[same] {
 		same++
@@ -55,6 +56,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		d.follow(s)
 	}
 	for round := 0; ; round++ {
+		tr := d.m.begin()
 		d.m.shares = d.m.shares[:0]
 		room := max(d.m.wide, 1)
 		if !d.m.proven.Mixed {
@@ -88,6 +90,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		if len(d.m.shares) == 0 {
 			return true
 		}
+		tr.lap(planTime)
 		if err := d.m.build(); errors.Is(err, errNoCells) {
 			for _, s := range seqs {
 				d.leave(s) // their rows stay as a cache until they are needed, which is now
@@ -97,12 +100,15 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			return false
 		}
 		g := d.m.shape.GroupFor(d.m.pass.Rows(), d.m.pass.Reach(d.m.shape))
+		tr.lap(buildTime)
+		tr.describe(d.m, g)
 		t0 := d.m.card.now()
 		if err := d.m.card.run(d.m.model, &d.m.pass, d.m.costs.predict(g, len(d.m.pass.Want))); err != nil {
 			d.m.giveBack()
 			return false
 		}
 		d.m.costs.observe(g, len(d.m.pass.Want), d.m.card.now()-t0)
+		tr.lap(runTime)
 		for i := range d.m.shares {
 			h := &d.m.shares[i]
 			for j := range h.n {
@@ -124,6 +130,8 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 				}
 			}
 		}
+		tr.lap(sampleTime)
+		tr.report(d.m, "draft")
 	}
 }
 

@@ -174,7 +174,9 @@ func (m *lm) ask(send bool) {
 			m.askFor[i] = 1
 		}
 	}
+	m.trace.lap(planTime)
 	ok := m.drafter.guess(m.asking, m.askFor)
+	m.trace.lap(draftTime)
 	for _, s := range m.asking {
 		s.spec.memory = s.spec.draft
 		// The draft model's head may be wider than this vocabulary.

@@ -10,7 +10,7 @@ import (
 // PassTrace is where one turn of the worker spent its time, for [CardOptions].Trace. Times are by the card's clock; Timing is the library's
 // own account of Run, by the host's. The value and its Parts belong to the engine and are good until the function returns.
 type PassTrace struct {
-	Kind  string // as Stats.Passes has it
+	Kind  string // as Stats.Passes has it; "draft" is a pass of the draft model, which lies within the Draft of the pass it guesses for
 	Rows  int
 	Reach int // one more than the farthest cell looked back on
 	Want  int // rows whose logits were needed
@@ -18,6 +18,7 @@ type PassTrace struct {
 
 	Start      time.Duration // when the turn began
 	Plan       time.Duration // choosing who takes part, letting in and letting go
+	Draft      time.Duration // asking the draft model, its passes included
 	Build      time.Duration // rows, positions, cells and masks, Embed included
 	Embed      time.Duration // reading embeddings
 	Run        time.Duration // inside the device
@@ -85,6 +86,7 @@ func (t *tracer) since(to func(*PassTrace) *time.Duration, at time.Duration) {
 }
 
 func planTime(p *PassTrace) *time.Duration   { return &p.Plan }
+func draftTime(p *PassTrace) *time.Duration  { return &p.Draft }
 func buildTime(p *PassTrace) *time.Duration  { return &p.Build }
 func embedTime(p *PassTrace) *time.Duration  { return &p.Embed }
 func runTime(p *PassTrace) *time.Duration    { return &p.Run }
