@@ -41,7 +41,7 @@ func TestUnit(t *testing.T) {
 	for key, want := range map[string]string{
 		"Service.User": "axle", "Service.Group": "axle",
 		"Service.KillMode": "mixed", "Service.TimeoutStopSec": "300",
-		"Service.Restart": "on-failure", "Service.RestartSec": "1", "Service.RestartSteps": "6", "Service.RestartMaxDelaySec": "60",
+		"Service.Restart": "on-failure", "Service.RestartSec": "2", "Service.RestartSteps": "6", "Service.RestartMaxDelaySec": "60",
 		"Unit.StartLimitIntervalSec": "0", "Service.RestartPreventExitStatus": "2",
 		"Service.NoNewPrivileges": "yes", "Service.ProtectSystem": "strict", "Service.ProtectHome": "yes", "Service.PrivateTmp": "yes",
 		"Service.ProtectKernelTunables": "yes", "Service.ProtectKernelModules": "yes", "Service.ProtectKernelLogs": "yes",
