@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/engine/bench"
@@ -71,7 +72,11 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 			if f.compare {
 				return compareFiles(c.OutOrStdout(), args[0], args[1])
 			}
-			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args)
+			progress := io.Discard // a line that rewrites itself is for a terminal only
+			if w, ok := c.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(w.Fd())) {
+				progress = w
+			}
+			return f.run(c.Context(), c.OutOrStdout(), progress, args)
 		},
 	}
 	fl := c.Flags()

@@ -8,10 +8,15 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/url"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +26,11 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
+
+// againstPatience is how long one answer of another server may take, from asking to its end: it may have to load the model first.
+const againstPatience = 15 * time.Minute
 
 // againstReport is the same load here and on another server, in turn.
 type againstReport struct {
@@ -39,8 +48,9 @@ type againstCase struct {
 
 type againstSide struct {
 	First  bench.Sample `json:"first_token_ms"` // the slowest client's
-	Decode bench.Sample `json:"decode_tps"`
-	Tokens int          `json:"tokens"` // a repeat, all clients
+	Decode bench.Sample `json:"decode_tps"`     // from the first client's first token on
+	Whole  bench.Sample `json:"whole_tps"`      // from asking on
+	Tokens int          `json:"tokens"`         // a repeat, all clients
 	Prompt int          `json:"prompt_tokens,omitempty"`
 }
 
@@ -52,22 +62,34 @@ type reply struct {
 	err            error
 }
 
-// turnOf is one repeat on one side: all clients at once.
-func turnOf(clients int, ask func(client int) reply) (first, decode float64, tokens, prompt int, err error) {
+// turnFigures is one repeat on one side.
+type turnFigures struct {
+	first, decode, whole float64 // decode: NaN where no client had a second token
+	tokens, prompt       int
+}
+
+// turnOf runs one repeat on one side: all clients at once.
+func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, client int) reply) (f turnFigures, err error) {
 	replies := make([]reply, clients)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for i := range replies {
-		wg.Go(func() { replies[i] = ask(i) })
+		wg.Go(func() {
+			if replies[i] = ask(ctx, i); replies[i].err != nil {
+				stop(replies[i].err) // the others' answers are of no use any more
+			}
+		})
 	}
 	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return f, err
+	}
 	slowest, last, later := begin, begin, 0
 	for _, r := range replies {
-		switch {
-		case r.err != nil:
-			return 0, 0, 0, 0, r.err
-		case r.tokens == 0:
-			return 0, 0, 0, 0, fmt.Errorf("an answer had no tokens")
+		if r.tokens == 0 || r.first.IsZero() {
+			return f, fmt.Errorf("an answer had no text")
 		}
 		if r.first.After(slowest) {
 			slowest = r.first
@@ -75,11 +97,12 @@ func turnOf(clients int, ask func(client int) reply) (first, decode float64, tok
 		if r.last.After(last) {
 			last = r.last
 		}
-		tokens += r.tokens
-		prompt += r.prompt
+		f.tokens += r.tokens
+		f.prompt += r.prompt
 		later += r.tokens - 1
 	}
-	decode = math.NaN()
+	f.first, f.decode = float64(slowest.Sub(begin))/1e6, math.NaN()
+	f.whole = float64(f.tokens) / max(last.Sub(begin), time.Microsecond).Seconds()
 	if last.After(slowest) && later > 0 {
 		// From the first client's first token: a server that answers clients one by one is not flattered by it.
 		earliest := last
@@ -88,9 +111,9 @@ func turnOf(clients int, ask func(client int) reply) (first, decode float64, tok
 				earliest = r.first
 			}
 		}
-		decode = float64(later) / last.Sub(earliest).Seconds()
+		f.decode = float64(later) / last.Sub(earliest).Seconds()
 	}
-	return float64(slowest.Sub(begin)) / 1e6, decode, tokens, prompt, nil
+	return f, nil
 }
 
 func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened, loads []bench.Load, progress io.Writer) (*againstReport, error) {
@@ -98,71 +121,59 @@ func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened,
 	if a.Model == "" {
 		a.Model = o.Name
 	}
-	client := &http.Client{Timeout: 15 * time.Minute}
+	web := &http.Client{Timeout: againstPatience}
 	seen := map[bench.Load]bool{}
-	turn := 0
+	turn := rand.IntN(1 << 20) // no server has seen these questions before
 	for _, l := range loads {
 		l.Speculate = len(f.guesses) > 1 || f.guesses[0] // here as a server would: where it pays
 		if seen[l] {
 			continue
 		}
 		seen[l] = true
-		here := func(client int) (rep reply) {
-			p, err := r.againstPrompt(o, l.Prompt, client, turn)
-			if err != nil {
-				return reply{err: err}
-			}
-			s := sampler.Defaults()
-			s.Temperature = 0
-			spec := l.Speculate
-			rep.prompt = len(p)
-			job := engine.Job{IDs: p, Sampling: s, Limit: l.Output, IgnoreStop: true}
-			if !spec {
-				job.Speculate = &spec
-			}
-			for t, err := range o.backend.Complete(ctx, job) {
-				if err != nil {
-					rep.err = err
-					return rep
-				}
-				if t.Final == "" {
-					rep.count()
-				}
-			}
-			return rep
+		var texts []string // of this turn, a client each
+		here := func(ctx context.Context, client int) reply { return o.ask(ctx, texts[client], l, client, turn) }
+		there := func(ctx context.Context, client int) reply {
+			return a.ask(ctx, web, texts[client], l.Output)
 		}
-		there := func(c int) reply { return a.ask(ctx, client, againstText(l.Prompt, c, turn), l.Output) }
-		var side [2]struct{ first, decode []float64 }
+		var side [2]struct{ first, decode, whole []float64 }
 		x := againstCase{Load: l}
 		for rep := range f.repeats + 1 { // the first warms both up
 			turn++
 			fmt.Fprintf(progress, "\r%s: %-24s %d of %d", o.Name, l, rep, f.repeats)
+			texts = texts[:0]
+			for c := range l.Clients {
+				text, err := o.textFor(l.Prompt, c, turn)
+				if err != nil {
+					return a, err
+				}
+				texts = append(texts, text)
+			}
 			for k := range 2 {
 				// Each goes first every other time.
 				which := (k + rep) % 2
 				ask, to := here, &x.Here
 				if which == 1 {
 					ask, to = there, &x.There
-				} else if err := engine.Forget(ctx, o.backend); err != nil {
-					return a, err
 				}
-				first, decode, tokens, prompt, err := turnOf(l.Clients, ask)
+				f, err := turnOf(ctx, l.Clients, ask)
 				if err != nil {
 					fmt.Fprintln(progress)
 					return a, fmt.Errorf("%s: %w", []string{"here", a.URL}[which], err)
 				}
-				to.Tokens, to.Prompt = tokens, prompt
+				to.Tokens, to.Prompt = f.tokens, f.prompt
 				if rep == 0 {
 					continue
 				}
-				side[which].first = append(side[which].first, first)
-				if !math.IsNaN(decode) {
-					side[which].decode = append(side[which].decode, decode)
+				s := &side[which]
+				s.first, s.whole = append(s.first, f.first), append(s.whole, f.whole)
+				if !math.IsNaN(f.decode) {
+					s.decode = append(s.decode, f.decode)
 				}
 			}
 		}
-		x.Here.First, x.Here.Decode = bench.NewSample(side[0].first), bench.NewSample(side[0].decode)
-		x.There.First, x.There.Decode = bench.NewSample(side[1].first), bench.NewSample(side[1].decode)
+		for k, to := range []*againstSide{&x.Here, &x.There} {
+			to.First, to.Decode, to.Whole = bench.NewSample(side[k].first), bench.NewSample(side[k].decode), bench.NewSample(side[k].whole)
+		}
 		a.Cases = append(a.Cases, x)
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
@@ -180,31 +191,77 @@ func (r *reply) count() {
 	r.last = now
 }
 
-// againstText is a prompt of about n tokens: most tokenizers have a token for each of its words.
-func againstText(n, client, turn int) string {
-	words := strings.Fields(benchWords)
-	out := []string{fmt.Sprintf("Story %d of client %d:", turn, client)}
-	for i := len(out[0]) / 4; i < n; i++ {
-		out = append(out, words[i%len(words)])
+// againstText is a question of so many words, and some that ask for a long answer.
+func againstText(words, client, turn int) string {
+	list := strings.Fields(benchWords)
+	out := []string{fmt.Sprintf("Story %d of client %d, to be told at great length, without an end:", turn, client)}
+	for i := range words {
+		out = append(out, list[i%len(list)])
 	}
 	return strings.Join(out, " ")
 }
 
-func (r *benchRig) againstPrompt(o *opened, n, client, turn int) ([]int32, error) {
-	if o.prompt == nil {
-		ids := make([]int32, n)
-		for i := range ids {
-			ids[i] = int32(1000 + (client*4001+turn*13)%90000 + i)
-		}
-		return ids, nil
+// textFor is the longest question that the model here sees as no more than n tokens, its template included; a server that runs the same model
+// counts as many. A shape without weights has no words: there it is one of n words.
+func (o *opened) textFor(n, client, turn int) (text string, err error) {
+	if o.model == nil {
+		return againstText(n, client, turn), nil
 	}
-	p, err := o.prompt(n, client, turn)
-	return p.IDs, err
+	words := sort.Search(n, func(w int) bool {
+		have, e := o.model.Count(benchQuestion(againstText(w+1, client, turn)))
+		err = errors.Join(err, e)
+		return have > n
+	})
+	return againstText(words, client, turn), err
+}
+
+func benchQuestion(text string) engine.Request {
+	return engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}}
+}
+
+// ask asks the model here as a server would ask it.
+func (o *opened) ask(ctx context.Context, text string, l bench.Load, client, turn int) (r reply) {
+	var guess *bool
+	if !l.Speculate {
+		guess = &l.Speculate
+	}
+	if o.model != nil {
+		q := benchQuestion(text)
+		q.Sampling, q.Limit, q.Speculate = o.model.Sampling(), l.Output, guess
+		q.Sampling.Temperature = 0
+		for e, err := range o.model.Chat(ctx, q) {
+			switch {
+			case err != nil:
+				return reply{err: err}
+			case e.Done != nil:
+				r.tokens, r.prompt = e.Done.Usage.Output, e.Done.Usage.Prompt
+			default:
+				r.count()
+			}
+		}
+		return r
+	}
+	s := sampler.Defaults()
+	s.Temperature = 0
+	ids := make([]int32, l.Prompt)
+	for i := range ids {
+		ids[i] = int32(1000 + (client*4001+turn*13)%90000 + i)
+	}
+	r.prompt = len(ids)
+	for t, err := range o.backend.Complete(ctx, engine.Job{IDs: ids, Sampling: s, Limit: l.Output, Speculate: guess}) {
+		if err != nil {
+			return reply{err: err}
+		}
+		if t.Final == "" {
+			r.count()
+		}
+	}
+	return r
 }
 
 // ask sends one request to the other server and reads its stream.
 func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, limit int) (r reply) {
-	path, body := "/api/generate", map[string]any{"model": a.Model, "prompt": prompt, "stream": true, "raw": true, "options": map[string]any{"temperature": 0, "num_predict": limit}}
+	path, body := "/api/generate", map[string]any{"model": a.Model, "prompt": prompt, "stream": true, "options": map[string]any{"temperature": 0, "num_predict": limit}}
 	if a.Kind == "openai" {
 		path, body = "/v1/chat/completions", map[string]any{"model": a.Model, "stream": true, "temperature": 0, "max_tokens": limit, "stream_options": map[string]any{"include_usage": true},
 			"messages": []map[string]string{{"role": "user", "content": prompt}}}
@@ -224,17 +281,24 @@ func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, 
 	req.Header.Set("Content-Type", "application/json")
 	res, err := c.Do(req)
 	if err != nil {
-		return fail(err)
+		return fail(inner(err))
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 300))
-		return fail(fmt.Errorf("%s: %s", res.Status, strings.TrimSpace(string(text))))
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+		err := fmt.Errorf("%s: %s", res.Status, complaint(text))
+		if res.StatusCode == http.StatusNotFound {
+			err = fmt.Errorf("%w (the model is asked for as %q: --against-model gives another name; --against is %s)", err, a.Model, a.Kind)
+		}
+		return fail(err)
 	}
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, 1<<20)
+	over := false
 	for lines.Scan() {
-		line := bytes.TrimPrefix(lines.Bytes(), []byte("data: "))
+		line, _ := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		line = bytes.TrimSpace(line)
+		over = over || string(line) == "[DONE]"
 		if len(line) == 0 || line[0] != '{' {
 			continue
 		}
@@ -247,9 +311,11 @@ func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, 
 			EvalCount       int `json:"eval_count"`
 			Choices         []struct {
 				Delta struct {
-					Content   string
-					Reasoning string `json:"reasoning"`
+					Content          string
+					Reasoning        string
+					ReasoningContent string `json:"reasoning_content"`
 				}
+				FinishReason string `json:"finish_reason"`
 			}
 			Usage *struct {
 				Prompt     int `json:"prompt_tokens"`
@@ -260,12 +326,14 @@ func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, 
 			return fail(fmt.Errorf("a line that is no JSON: %.80q", line))
 		}
 		if len(m.Error) > 0 && string(m.Error) != "null" {
-			return fail(fmt.Errorf("%.200s", m.Error))
+			return fail(errors.New(complaint(line)))
 		}
 		text := m.Response + m.Thinking
 		for _, ch := range m.Choices {
-			text += ch.Delta.Content + ch.Delta.Reasoning
+			text += ch.Delta.Content + ch.Delta.Reasoning + ch.Delta.ReasoningContent
+			over = over || ch.FinishReason != ""
 		}
+		over = over || m.Done
 		if text != "" {
 			r.count()
 		}
@@ -277,13 +345,46 @@ func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, 
 			r.tokens, r.prompt = m.Usage.Completion, m.Usage.Prompt
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return fail(err)
-	}
-	if r.first.IsZero() {
-		return fail(fmt.Errorf("the answer had no text"))
+	switch err := lines.Err(); {
+	case err != nil:
+		return fail(fmt.Errorf("the answer broke off: %w", inner(err)))
+	case r.first.IsZero():
+		return fail(fmt.Errorf("the answer had no text: is it %s's API that this server speaks?", a.Kind))
+	case !over:
+		return fail(fmt.Errorf("the answer broke off after %d pieces: the stream ended without saying that it is done", r.tokens))
 	}
 	return r
+}
+
+// inner is an error without the method and address that net/http puts before it: ours are there already.
+func inner(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		if u.Timeout() {
+			return fmt.Errorf("no answer within %v", againstPatience)
+		}
+		return u.Err
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return fmt.Errorf("no answer within %v", againstPatience)
+	}
+	return err
+}
+
+// complaint is what a server's error says: {"error":"…"}, {"error":{"message":"…"}}, or as it is.
+func complaint(body []byte) string {
+	var m struct{ Error json.RawMessage }
+	if json.Unmarshal(body, &m) == nil && len(m.Error) > 0 {
+		var text string
+		var object struct{ Message string }
+		if json.Unmarshal(m.Error, &text) == nil && text != "" {
+			return fmt.Sprintf("%.300s", text)
+		}
+		if json.Unmarshal(m.Error, &object) == nil && object.Message != "" {
+			return fmt.Sprintf("%.300s", object.Message)
+		}
+	}
+	return fmt.Sprintf("%.300s", strings.TrimSpace(string(body)))
 }
 
 func (a *againstReport) writeText(w io.Writer) error {
@@ -295,16 +396,35 @@ func (a *againstReport) writeText(w io.Writer) error {
 		if len(c.Here.Decode.Values) > 0 && len(c.There.Decode.Values) > 0 {
 			fmt.Fprintf(t, "\tdecode t/s\t%s\t%s\t%s\n", c.Here.Decode, c.There.Decode, change(&c.There.Decode, &c.Here.Decode))
 		}
+		fmt.Fprintf(t, "\twhole t/s\t%s\t%s\t%s\n", c.Here.Whole, c.There.Whole, change(&c.There.Whole, &c.Here.Whole))
+		if c.There.Prompt > 0 {
+			fmt.Fprintf(t, "\tprompt tokens\t%d\t%d\t\t\n", c.Here.Prompt, c.There.Prompt)
+		}
 		fmt.Fprintf(t, "\ttokens out\t%d\t%d\t\t\n", c.Here.Tokens, c.There.Tokens)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range a.Cases {
+		c := &a.Cases[i]
+		if all := c.Output * c.Clients; c.Here.Tokens < all || c.There.Tokens < all {
+			_, err := fmt.Fprintln(w, "Where fewer tokens came out than were asked for, the model had ended its answers; rates are of the tokens there were.")
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *againstReport) writeCSV(w *csv.Writer, model string) error {
-	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,decode_tps_there", ",")}
+	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,decode_tps_there,whole_tps_here,whole_tps_there", ",")}
 	for _, c := range a.Cases {
-		num := func(s bench.Sample) string { return strconv.FormatFloat(s.Median, 'g', 7, 64) }
-		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients), num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode)})
+		num := func(s bench.Sample) string {
+			if len(s.Values) == 0 {
+				return ""
+			}
+			return strconv.FormatFloat(s.Median, 'g', 7, 64)
+		}
+		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients), num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode), num(c.Here.Whole), num(c.There.Whole)})
 	}
 	return w.WriteAll(rows)
 }

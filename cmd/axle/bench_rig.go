@@ -149,6 +149,7 @@ type opened struct {
 	plan    planModel
 	spec    axcl.LoadSpec
 	backend engine.Backend
+	model   *engine.Model // nil: a shape without weights
 	prompt  func(n, client, turn int) (bench.Prompt, error)
 	close   func() error
 }
@@ -205,7 +206,7 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	o.backend, o.close, o.prompt = m.Backend(), m.Close, benchPrompts(m)
+	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, benchPrompts(m)
 	o.Context = m.Info().Context
 	return o, nil
 }

@@ -88,7 +88,7 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 // read and once written).
 func Memory(budget time.Duration) (read, copied float64) {
 	workers := min(runtime.GOMAXPROCS(0), 16)
-	size := 256 << 20 / workers &^ 63 // together beyond what most caches hold
+	size := 128 << 20 / workers &^ 63 // together beyond what most caches hold
 	from, to := make([][]byte, workers), make([][]byte, workers)
 	for i := range workers {
 		from[i], to[i] = make([]byte, size), make([]byte, size)
