@@ -164,6 +164,21 @@ func TestDevices(t *testing.T) {
 			t.Errorf("%s: %v", device, err)
 		}
 	}
+	for _, device := range []string{"soft,", ",soft", ",", "soft+", "+"} {
+		if _, err := Open(context.Background(), dir, OpenOptions{Device: device}); !errors.Is(err, ErrRequest) {
+			t.Errorf("%s: %v, want ErrRequest", device, err)
+		}
+	}
+	m, err := Open(context.Background(), dir, OpenOptions{Device: "soft", Parallel: -1, MaxQueue: -1, Context: -1, Timeout: -1})
+	if err != nil {
+		t.Fatalf("options below zero: %v", err)
+	}
+	if got, _, err := run(m.b, greedy([]int32{5, 6, 7}, 6)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("options below zero: %v %v, want %v", got, err, want)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
 	if _, err := Open(context.Background(), dir, OpenOptions{Device: "soft,teapot"}); err == nil {
 		t.Error("an unknown second device was accepted")
 	}

@@ -3,10 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
@@ -39,8 +42,8 @@ func testMemory(t *testing.T, device func(config string) func() (axcl.Device, st
 	before := free()
 	cancelled, cancel := context.WithCancel(ctx)
 	var seen []int
-	_, err = Open(cancelled, dir, OpenOptions{Card: card, Progress: func(done, total int) {
-		if seen = append(seen, done); done == 2 {
+	_, err = Open(cancelled, dir, OpenOptions{Card: card, Progress: func(p Progress) {
+		if seen = append(seen, p.Done); p.Done == 2 {
 			cancel()
 		}
 	}})
@@ -59,8 +62,8 @@ func testMemory(t *testing.T, device func(config string) func() (axcl.Device, st
 	if len(layers) != 1 {
 		t.Fatal(layers)
 	}
-	second, err := Open(ctx, broken, OpenOptions{Card: card, Progress: func(done, _ int) {
-		if done == 1 {
+	second, err := Open(ctx, broken, OpenOptions{Card: card, Progress: func(p Progress) {
+		if p.Done == 1 {
 			if err := os.Rename(filepath.Join(broken, "m_post.axmodel"), layers[0]); err != nil {
 				t.Error(err)
 			}
@@ -83,6 +86,39 @@ func testMemory(t *testing.T, device func(config string) func() (axcl.Device, st
 
 func TestSoftMemory(t *testing.T) {
 	testMemory(t, func(string) func() (axcl.Device, string, error) { return openSoft })
+}
+
+// TestProgress: each file of a load is told of, with the time the rest will take by the bytes that are left.
+func TestProgress(t *testing.T) {
+	var now atomic.Int64
+	card, err := OpenCard(openSoft, CardOptions{Clock: func() time.Duration { return time.Duration(now.Add(int64(time.Second))) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	var seen []Progress
+	m, err := Open(context.Background(), compiled(t, "qwen3"), OpenOptions{Card: card, Name: "it", Progress: func(p Progress) { seen = append(seen, p) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if len(seen) != m.Info().Layers+1 {
+		t.Fatalf("%d steps for %d layers and the head", len(seen), m.Info().Layers)
+	}
+	for i, p := range seen {
+		if p.Model != "it" || p.Done != i+1 || p.Total != len(seen) || p.Of != seen[0].Of || !strings.HasSuffix(p.File, ".axmodel") {
+			t.Errorf("step %d: %+v", i, p)
+		}
+		if i > 0 && (p.Bytes <= seen[i-1].Bytes || p.Elapsed <= seen[i-1].Elapsed || p.File == seen[i-1].File) {
+			t.Errorf("step %d: %+v after %+v", i, p, seen[i-1])
+		}
+		if want := float64(p.Elapsed) / float64(p.Bytes) * float64(p.Of-p.Bytes); p.Elapsed <= 0 || math.Abs(float64(p.Left)-want) > float64(time.Microsecond) {
+			t.Errorf("step %d: %v left, want %v", i, p.Left, time.Duration(want))
+		}
+	}
+	if last := seen[len(seen)-1]; last.Left != 0 || last.Bytes != last.Of {
+		t.Errorf("at the end %+v", last)
+	}
 }
 
 // TestNoRoom (D3): a model that does not fit is refused with both numbers before its first file is touched; a host may make room, once.

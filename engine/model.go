@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -198,7 +200,10 @@ func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piec
 	if !r.Shift {
 		return nil, nil, &ContextError{Have: len(ids), Max: ctx}
 	}
-	return cutMiddle(ids, ctx, r.NumKeep), pieces, nil
+	if cut := cutMiddle(ids, ctx, r.NumKeep); len(cut) > 0 {
+		return cut, pieces, nil
+	}
+	return nil, nil, &ContextError{Have: len(ids), Max: ctx}
 }
 
 // dropOldest leaves out the first n messages that are not system messages' business: system messages among them stay.
@@ -282,12 +287,25 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name))
 			return
 		}
+		if reflect.ValueOf(r.Sampling).IsZero() {
+			r.Sampling = m.Sampling()
+		}
 		if err := r.Sampling.Check(); err != nil {
 			yield(Event{}, fmt.Errorf("%w: %w", ErrRequest, err))
 			return
 		}
 		if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
 			r.NumCtx = m.info.Context
+		}
+		images := slices.Clip(r.Images)
+		if isChat {
+			if len(r.Messages) == 0 {
+				yield(Event{}, fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest))
+				return
+			}
+			for _, msg := range r.Messages {
+				images = append(images, msg.Images...)
+			}
 		}
 		ids, pieces, err := m.prompt(r, isChat)
 		if err != nil {
@@ -318,7 +336,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		if most := 10 * r.NumCtx; limit <= 0 || limit > most {
 			limit = most
 		}
-		job := Job{IDs: ids, Images: r.Images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
+		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
 			Shift: r.Shift, Speculate: r.Speculate, Key: r.Key}
 		for tok, err := range m.b.Complete(ctx, job) {
 			if err != nil {

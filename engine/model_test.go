@@ -15,6 +15,7 @@ import (
 type parrot struct {
 	say string
 	got []int32
+	job Job
 }
 
 func (p *parrot) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
@@ -36,7 +37,7 @@ func (p *parrot) Text(ids []int32) string {
 
 func (p *parrot) Complete(_ context.Context, job Job) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		p.got = job.IDs
+		p.got, p.job = job.IDs, job
 		n := 0
 		for text := p.say; text != ""; n++ {
 			k := min(3, len(text))
@@ -148,5 +149,32 @@ func TestBadRequests(t *testing.T) {
 		if _, _, err := collect(m.Generate(context.Background(), r)); !errors.Is(err, ErrRequest) {
 			t.Errorf("%s: %v, want ErrRequest", name, err)
 		}
+	}
+	if _, _, err := collect(m.Chat(context.Background(), Request{Prompt: "for Generate"})); !errors.Is(err, ErrRequest) {
+		t.Errorf("no message: %v, want ErrRequest", err)
+	}
+	var ce *ContextError
+	if _, _, err := collect(m.Generate(context.Background(), Request{Prompt: "long", NumCtx: 1, Truncate: true, Shift: true})); !errors.As(err, &ce) || ce.Have != 4 || ce.Max != 1 {
+		t.Errorf("a context that holds nothing: %v, want a ContextError of 4 and 1", err)
+	}
+}
+
+// TestZeroRequest: what a request leaves at zero is the model's own.
+func TestZeroRequest(t *testing.T) {
+	p := &parrot{say: strings.Repeat("abc", 30)}
+	m := New(p, Options{})
+	image := []byte{1}
+	text, done, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "p", Images: [][]byte{image}}}}))
+	if err != nil || text != p.say || done == nil || done.Reason != ReasonStop {
+		t.Fatalf("%q, %+v, %v", text, done, err)
+	}
+	if p.job.Sampling.TopK != m.Sampling().TopK || p.job.Sampling.Check() != nil {
+		t.Errorf("sampled by %+v", p.job.Sampling)
+	}
+	if p.job.NumCtx != m.Info().Context || p.job.Limit <= len(p.say)/3 {
+		t.Errorf("context %d, limit %d", p.job.NumCtx, p.job.Limit)
+	}
+	if len(p.job.Images) != 1 {
+		t.Errorf("the backend was told of %d images, which it would have refused", len(p.job.Images))
 	}
 }

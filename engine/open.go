@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -38,10 +39,10 @@ type OpenOptions struct {
 	Parallel, MaxQueue int
 	// Context lowers the model's context; 0 leaves it.
 	Context int
-	// Timeout bounds one pass in the library; 0 means 60 s.
+	// Timeout bounds one pass in the library; 0 or less means 60 s.
 	Timeout time.Duration
-	// Progress is called after each file is loaded, from the card's goroutine.
-	Progress func(done, total int)
+	// Progress is called after each file is loaded, from the card's goroutine, which waits for it. A draft's files come after the model's own.
+	Progress func(Progress)
 	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
 	Room func(need, free int64) bool
@@ -51,6 +52,16 @@ type OpenOptions struct {
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
 	Remember string
+}
+
+// Progress is how far a model is on its way to a card.
+type Progress struct {
+	Model       string // as OpenOptions.Name has it; a draft goes by its package's name
+	File        string // that was loaded last
+	Done, Total int    // files: the layers, then the head
+	Bytes, Of   int64  // the same in bytes of weights
+	Elapsed     time.Duration
+	Left        time.Duration // how long the rest will take, if it goes on as it went so far
 }
 
 // Open loads the package in the folder dir. The caller closes the model, which closes the package, and the card unless it was given.
@@ -170,9 +181,21 @@ type vocabulary struct {
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
+// deviceNames cuts a list of devices. Only a list of one may leave the choice to us: several times "the best there is" is the same card.
+func deviceNames(list, sep string) ([]string, error) {
+	names := strings.Split(list, sep)
+	if len(names) > 1 && slices.Contains(names, "") {
+		return nil, fmt.Errorf("%w: the device %q has an empty place beside %q", ErrRequest, list, sep)
+	}
+	return names, nil
+}
+
 // openCards opens what o.Device names: a card, or several as one.
 func openCards(o OpenOptions) (card *Card, under []*Card, err error) {
-	names := strings.Split(o.Device, "+")
+	names, err := deviceNames(o.Device, "+")
+	if err != nil {
+		return nil, nil, err
+	}
 	if len(names) == 1 {
 		card, err = OpenCard(func() (axcl.Device, string, error) { return cards.Open(o.Device) }, o.CardOptions)
 		return card, nil, err
@@ -207,9 +230,13 @@ func openReplicas(ctx context.Context, p *models.Package, o OpenOptions) (*Model
 	if p.Dir == "" {
 		return nil, fmt.Errorf("%w: %s is inside another file: copy it to a folder to put it on several cards", ErrUnsupported, p.Name)
 	}
+	names, err := deviceNames(o.Device, ",")
+	if err != nil {
+		return nil, err
+	}
 	var bs []Backend
 	var first *Model
-	for i, device := range strings.Split(o.Device, ",") {
+	for i, device := range names {
 		one := o
 		one.Device = device
 		var m *Model
@@ -281,11 +308,11 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			}
 			return me
 		}
-		if b.m, err = c.place(ctx, dev, p, b.words, stop, o); err != nil {
+		if b.m, err = c.place(ctx, dev, p, false, b.words, stop, o); err != nil {
 			return err
 		}
 		if draft != nil {
-			if b.draft, err = c.place(ctx, dev, draft, b.words, stop, o); err != nil {
+			if b.draft, err = c.place(ctx, dev, draft, true, b.words, stop, o); err != nil {
 				_ = b.m.model.Close()
 				return err
 			}
@@ -299,7 +326,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 }
 
 // place loads a package's files, measures and proves it. It runs on the worker.
-func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) (*lm, error) {
+func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) (*lm, error) {
 	// Layers that hide what is older than a window matter only where the cache holds more than that.
 	var local []bool
 	window := 0
@@ -311,12 +338,34 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, wo
 			local[i], window = true, f.Window
 		}
 	}
-	c.enter(fileLimit)
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(done, total int) {
-		c.enter(fileLimit)
-		if o.Progress != nil {
-			o.Progress(done, total)
+	at := Progress{Model: p.Name, Total: len(p.Layers) + 1}
+	if o.Name != "" && !draft {
+		at.Model = o.Name
+	}
+	weight := func(file int) (name string, n int64) {
+		if file < len(p.Layers) {
+			return p.Layers[file], max(p.Facts[file].Weights, 1)
 		}
+		return p.Head, max(p.Memory().Head, 1)
+	}
+	for i := range at.Total {
+		_, n := weight(i)
+		at.Of += n
+	}
+	start := c.now()
+	c.enter(fileLimit)
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(done, _ int) {
+		c.enter(fileLimit)
+		if o.Progress == nil {
+			return
+		}
+		for ; at.Done < done; at.Done++ {
+			name, n := weight(at.Done)
+			at.File, at.Bytes = filepath.Base(name), at.Bytes+n
+		}
+		at.Elapsed = c.now() - start
+		at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
+		o.Progress(at)
 	}})
 	c.exit()
 	if err != nil {

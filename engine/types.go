@@ -13,8 +13,9 @@ import (
 )
 
 // Request asks a [Model] for an answer. Chat reads Messages and Tools; Generate reads Prompt, System, Suffix, Raw and Context.
+// Beside those every field may be left at zero: the model's own sampling, no constraint, no limit.
 type Request struct {
-	Messages []chat.Message
+	Messages []chat.Message // at least one
 	Tools    []chat.Tool
 	// ToolChoice: "" or "auto" leaves it to the model, "none" offers no tool, "required" constrains the answer to a call of any offered
 	// tool, any other value to a call of the tool of that name.
@@ -34,12 +35,12 @@ type Request struct {
 	Kwargs   map[string]json.RawMessage // further template variables
 	Continue bool                       // go on with the last assistant message
 
-	Sampling sampler.Params // as given: start from Model.Sampling() to have the model's defaults
+	Sampling sampler.Params // zero: Model.Sampling(), which is also what to change single settings of
 	Format   Format
-	Stop     []string
-	Limit    int // most tokens to answer with; negative: until the model stops (capped at ten contexts)
+	Stop     []string // the answer ends before the first of these; empty strings count for nothing
+	Limit    int      // most tokens to answer with; 0 or less: until the model stops (capped at ten contexts)
 
-	NumCtx   int  // context for this request, at most the model's; 0: the model's
+	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first
 	Shift    bool // a full context drops its oldest half and goes on, instead of ending with "length"
@@ -50,9 +51,9 @@ type Request struct {
 
 // Format constrains an answer. The zero Format does not.
 type Format struct {
-	JSON   bool            // any JSON value… an object, as Ollama's "json"
-	Schema json.RawMessage // a JSON schema
-	GBNF   string
+	JSON   bool            // any JSON object, as Ollama's "json"
+	Schema json.RawMessage // a JSON schema; goes before JSON
+	GBNF   string          // a grammar in llama.cpp's notation; goes before Schema
 }
 
 // Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -36,9 +37,7 @@ func newRig(o rigOptions) (*rig, error) {
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 		},
-		Progress: func(model string, done, total int) {
-			o.log.Debug("loading", zap.String("model", model), zap.Int("done", done), zap.Int("total", total))
-		}}
+		Progress: logProgress(o.log)}
 	for name, dir := range o.drafts {
 		n, err := models.ParseName(name)
 		if err != nil {
@@ -88,6 +87,26 @@ func prune(st *store.Store, log *zap.Logger) {
 		log.Warn("what pulls left cannot be removed", zap.Error(err))
 	case freed > 0:
 		log.Info("removed what pulls left", zap.String("freed", models.HumanBytes(freed)))
+	}
+}
+
+// progressEvery is how often a load is worth a line; files between are told of at the debug level.
+const progressEvery = 2 * time.Second
+
+// logProgress tells of loads: what is quick is not worth a line.
+func logProgress(log *zap.Logger) func(engine.Progress) {
+	var told atomic.Int64 // several cards may load at once
+	return func(p engine.Progress) {
+		if p.Done == 1 {
+			told.Store(0)
+		}
+		say, last := log.Debug, time.Duration(told.Load())
+		if p.Elapsed-last >= progressEvery || last > 0 && p.Done == p.Total {
+			told.Store(int64(p.Elapsed))
+			say = log.Info
+		}
+		say("loading", zap.String("model", p.Model), zap.String("file", p.File), zap.Int("done", p.Done), zap.Int("total", p.Total),
+			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)))
 	}
 }
 

@@ -27,7 +27,7 @@ type LoaderOptions struct {
 	// Opened is told once which card was chosen and why.
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
-	Progress func(model string, done, total int)
+	Progress func(engine.Progress)
 }
 
 // Loader loads entries of a [Shelf] on one card, which it opens when the first model is loaded.
@@ -72,7 +72,7 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Draft: l.o.Drafts[e.Name.Full()]}
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	if strings.ContainsAny(l.o.Device, ",+") {
 		o.Device, o.CardOptions = l.o.Device, l.o.Card
 	} else {
@@ -85,10 +85,6 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	p, err := e.Model.Open()
 	if err != nil {
 		return nil, err
-	}
-	if l.o.Progress != nil {
-		name := e.Name.String()
-		o.Progress = func(done, total int) { l.o.Progress(name, done, total) }
 	}
 	m, err := engine.OpenPackage(ctx, p, o)
 	if err != nil {
