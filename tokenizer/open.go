@@ -41,7 +41,7 @@ func Open(name string) (*Tokenizer, error) {
 		}
 		// The hub's cache keeps files as links to blobs elsewhere. Whoever names such a file means what it points to.
 		if link, err := os.Lstat(name); err == nil && link.Mode()&fs.ModeSymlink != 0 {
-			return OpenFS(os.DirFS(dir), base)
+			return openIn(dir, os.DirFS(dir), base)
 		}
 	}
 	root, err := os.OpenRoot(dir)
@@ -49,7 +49,17 @@ func Open(name string) (*Tokenizer, error) {
 		return nil, &Error{File: name, What: "cannot be read", Err: err}
 	}
 	defer root.Close()
-	return OpenFS(root.FS(), base)
+	return openIn(dir, root.FS(), base)
+}
+
+// openIn opens base in the folder dir, whose file system is fsys; errors name files as they were named to Open.
+func openIn(dir string, fsys fs.FS, base string) (*Tokenizer, error) {
+	t, err := OpenFS(fsys, base)
+	var e *Error
+	if errors.As(err, &e) {
+		e.File = filepath.Join(dir, e.File)
+	}
+	return t, err
 }
 
 // OpenFS is Open inside a file system. name may be a file, or a folder such as ".".
@@ -81,18 +91,19 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 }
 
 func readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
+	// Asked before it is opened: a named pipe would wait for somebody to write into it.
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, errors.New("it is a folder")
-	}
 	if info.Size() > most {
 		return nil, fmt.Errorf("it has %d bytes, more than the %d allowed", info.Size(), most)
 	}

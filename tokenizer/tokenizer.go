@@ -2,11 +2,13 @@
 // models come with: tokenizer.json, the vendor's *_tokenizer.txt, SentencePiece's tokenizer.model and tiktoken files.
 //
 // A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs closing. A [Stream] belongs to one
-// goroutine. Files are untrusted: every count and size is checked against the file before memory is taken for it, and a bad
+// goroutine. Neither is of use at its zero value. Files are untrusted: every count and size is checked against the file before memory is taken for it, and a bad
 // one gives an [*Error].
 //
 // What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
-// [Tokenizer.EncodeParts] only inside the parts that are marked as control.
+// [Tokenizer.EncodeParts] only inside the parts that are marked as control. Control tokens are those that the file marks special: all that
+// begin and end turns. What a file adds without that mark (Qwen's <think> and <tool_call>) is a word like any other, as it is to Hugging Face's
+// library: text that spells it becomes it.
 package tokenizer
 
 import (

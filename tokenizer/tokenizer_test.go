@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/fstest"
 )
@@ -123,6 +125,29 @@ func TestPickOrder(t *testing.T) {
 	write("tokenizer.json", qwen)
 	if tok, err := Open(filepath.Join(dir, "tokenizer.json")); err != nil || tok.Vocab() != want {
 		t.Fatal(err)
+	}
+}
+
+// TestOpenNames: errors name what was named, and nothing waits for a pipe's writer.
+func TestOpenNames(t *testing.T) {
+	dir := t.TempDir()
+	pipe, bad := filepath.Join(dir, "pipe"), filepath.Join(dir, "sub", "bad")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.WriteFile(bad, []byte("x"), 0o600), os.Symlink(bad, filepath.Join(dir, "link")), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", dir, pipe, bad, filepath.Join(dir, "link"), filepath.Join(dir, "none"), filepath.Join(bad, "below"), "/dev/null"} {
+		_, err := Open(name)
+		var e *Error
+		if !errors.As(err, &e) || e.File != name || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	// The same beside a sound tokenizer, where it would be read on the way.
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(tinyJSON[0]), 0o600), os.Rename(pipe, filepath.Join(dir, "tokenizer_config.json"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err != nil {
+		t.Error(err)
 	}
 }
 
