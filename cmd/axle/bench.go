@@ -32,6 +32,8 @@ type benchFlags struct {
 	speculate, device       string
 	profile, loop           string
 	against, model          string
+	draft                   string
+	layers                  bool
 	asJSON, asCSV, compare  bool
 	html, trace             string
 
@@ -54,7 +56,7 @@ weights and need the simulated card (--device axcl with AXLE_AXCL_LIB) or patien
 
 With --compare, two files that --json wrote are compared. With --against ollama or openai, the last argument is the URL of another server,
 which gets the same load in turn with the model here. With --loop naive or vendor, a token in one pass is measured beside the loop over
-layers that other programs run.`,
+layers that other programs run. With --layers each layer is waited for by itself: slower, and it says what each layer and the head take.`,
 		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
 axle bench qwen3-0.6b --device axcl --loop vendor
 axle bench Qwen3-1.7B --json > after.json
@@ -90,6 +92,8 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 	fl.StringVar(&f.profile, "profile", "", "take the card's bandwidth from a `profile`: pi5, cm3588, onboard or a file")
 	fl.IntVar(&f.period, "period", 0, "a shape without weights repeats its text after so many `tokens`, for speculation; 0: never")
 	fl.StringVar(&f.loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
+	fl.BoolVar(&f.layers, "layers", false, "run layer by layer, each waited for, and say what each takes: passes are slower so")
+	fl.StringVar(&f.draft, "draft", "", "a smaller package's `FOLDER` with the same vocabulary, to guess with as serve's --draft does")
 	fl.StringVar(&f.against, "against", "", "measure another server in turn: `ollama or openai`, its URL the last argument")
 	fl.StringVar(&f.model, "against-model", "", "the model's `name` there, where it is another")
 	fl.BoolVar(&f.compare, "compare", false, "compare two files of --json")
@@ -166,6 +170,12 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 	}
 	if f.loop != "" && f.against != "" {
 		return nil, usageError("--loop and --against cannot be had together")
+	}
+	if f.layers && (f.loop != "" || f.against != "") {
+		return nil, usageError("--layers cannot be had together with --loop or --against")
+	}
+	if f.draft != "" && f.loop != "" {
+		return nil, usageError("--draft and --loop cannot be had together")
 	}
 	if f.asJSON && f.asCSV {
 		return nil, usageError("--json and --csv cannot be had together")

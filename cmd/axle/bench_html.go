@@ -18,7 +18,7 @@ import (
 
 var benchPage = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
-	"latency": latencyPlot, "stages": stagePlot, "clients": clientsPlot, "roof": rooflinePlot,
+	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot,
 	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
@@ -35,7 +35,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px sy
 <h1>axle bench</h1>
 <p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts.Machine}}<br>{{.Facts.Card.Describe}}</p>
 {{range .Models}}{{$m := .}}<h2>{{.Name}}</h2>
-<p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}</p>
+<p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}{{with .Draft}}, guesses by {{.}}{{end}}{{if .Apart}}<br>Layer by layer: each was waited for, so passes are slower than they are without --layers{{end}}</p>
 {{if .Cases}}
 <div class="wide"><table><tr><th>load</th><th>first token ms</th><th>prefill t/s</th><th>decode t/s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>next turn ms</th><th>busy</th></tr>
 {{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .First}}</td><td>{{figure .Prefill}}</td><td>{{figure .Decode}}</td><td>{{figure .P50}}</td><td>{{figure .P95}}</td><td>{{figure .P99}}</td><td>{{optional .Second}}</td><td>{{printf "%.0f%%" .Busy.Median}}</td></tr>
@@ -43,6 +43,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px sy
 <p class="facts">p: prompt tokens, n: tokens of output, c: clients at once, spec: with guesses. ± is the farthest repeat from the median.</p>
 <h3>Latency by token</h3>{{latency .Cases}}
 <h3>Where a token's time goes</h3>{{stages .Cases}}
+{{if .Apart}}<h3>Layer by layer</h3>{{layers .Cases}}{{end}}
 <h3>Throughput against clients</h3>{{clients .Cases}}
 {{with .Roofline}}<h3>Roofline</h3>{{roof .}}
 <p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}{{end}}
@@ -229,6 +230,29 @@ func stagePlot(cases []bench.Case) template.HTML {
 		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10, plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
 	}
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`, y+float64((len(names)+2)/3)*19, b.String()))
+}
+
+// layersPlot shows what each layer takes of a token.
+func layersPlot(all []bench.Case) template.HTML {
+	cases := shown(all)
+	layers, top := 1.0, 0.0
+	for _, c := range cases {
+		layers = max(layers, float64(len(c.Each)-1))
+		for _, v := range c.Each {
+			top = max(top, v)
+		}
+	}
+	p := newPlot(len(cases), 0, layers, 0, top*1.08/1e3, false, false)
+	p.axes("layer", "ms a token", nil)
+	for i, c := range cases {
+		var xs, ys []float64
+		for l, v := range c.Each {
+			xs, ys = append(xs, float64(l)), append(ys, v/1e3)
+		}
+		p.line(xs, ys, plotColors[i], "", false)
+		p.key(i, plotColors[i], c.Load.String())
+	}
+	return p.done("milliseconds of a token in each layer")
 }
 
 func clientsPlot(cases []bench.Case) template.HTML {

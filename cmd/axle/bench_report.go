@@ -67,7 +67,13 @@ func (r *benchReport) writeText(w io.Writer) error {
 		if m.Hollow {
 			what = ", shapes without weights"
 		}
+		if m.Draft != "" {
+			what += ", guesses by " + m.Draft
+		}
 		fmt.Fprintf(w, "\n%s%s: %d layers, context %d, %s on the card\n", m.Name, what, m.Layers, m.Context, models.HumanBytes(m.Bytes))
+		if m.Apart {
+			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last layer's second run, to tell the head's time.\n", "again")
+		}
 		if err := m.writeText(w); err != nil {
 			return err
 		}
@@ -158,6 +164,16 @@ func (m *benchModel) writeStages(w io.Writer) {
 		fmt.Fprintf(t, "%.2f%%\t", c.Rest)
 	}
 	fmt.Fprintln(t)
+	if len(m.Cases[0].Each) > 0 {
+		fmt.Fprintln(t, strings.Repeat("\t", len(m.Cases)+1))
+	}
+	for l := range m.Cases[0].Each {
+		fmt.Fprintf(t, "layer %d\t", l)
+		for _, c := range m.Cases {
+			fmt.Fprintf(t, "%.1f\t", c.Each[l])
+		}
+		fmt.Fprintln(t)
+	}
 	_ = t.Flush()
 }
 

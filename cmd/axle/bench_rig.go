@@ -58,6 +58,10 @@ func openBenchRig(ctx context.Context, f *benchFlags) (*benchRig, error) {
 		if info, err = dev.Info(); err != nil {
 			return nil, "", errors.Join(err, dev.Close())
 		}
+		if f.layers {
+			r.recorder.Apart = &bench.Apart{Device: dev, Clock: func() time.Duration { return r.counters.Clock() }}
+			dev = r.recorder.Apart
+		}
 		sim := attachSim(info.Library)
 		if sim == nil {
 			return dev, why, nil
@@ -136,6 +140,8 @@ type benchModel struct {
 	Bytes    int64           `json:"card_bytes"`
 	Cases    []bench.Case    `json:"cases,omitempty"`
 	Roofline *bench.Roofline `json:"roofline,omitempty"`
+	Apart    bool            `json:"layers_apart,omitempty"` // each layer was waited for by itself
+	Draft    string          `json:"draft_model,omitempty"`
 	Loops    []bench.Loop    `json:"loops,omitempty"`
 	Against  *againstReport  `json:"against,omitempty"`
 }
@@ -163,8 +169,11 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 	if f.parallel > 0 {
 		parallel = f.parallel
 	}
-	oo := engine.OpenOptions{Card: r.card, Parallel: parallel}
+	oo := engine.OpenOptions{Card: r.card, Parallel: parallel, Draft: f.draft}
 	if shape, ok := benchShapes[strings.ToLower(name)]; ok {
+		if f.draft != "" {
+			return nil, usageError("--draft: %s has no words, so nothing can guess them", name)
+		}
 		if o.plan, err = planShape(name); err != nil {
 			return nil, err
 		}
@@ -207,7 +216,7 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 		return nil, errors.Join(err, p.Close())
 	}
 	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, benchPrompts(m)
-	o.Context = m.Info().Context
+	o.Context, o.Draft = m.Info().Context, m.Info().Draft
 	return o, nil
 }
 
@@ -263,6 +272,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 		}
 	}()
 	m = o.benchModel
+	m.Apart = f.layers
 	if f.loop != "" {
 		var one, other bench.Loop
 		err := r.card.Do(ctx, func(dev axcl.Device) (err error) {
@@ -280,7 +290,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure}
+	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", m.Name, i+1, len(loads), l)
 		c, run, err := rig.Measure(ctx, l, f.repeats)
@@ -323,6 +333,9 @@ func (r *benchRig) roofline(ctx context.Context, f *benchFlags, o *opened, cases
 		probes = append(probes, bench.Probe{Name: "a read probe of this machine", Rate: read}, bench.Probe{Name: "a copy probe of this machine", Rate: copied})
 	}
 	err := r.card.Do(ctx, func(dev axcl.Device) error {
+		if a := r.recorder.Apart; a != nil {
+			dev = a.Device
+		}
 		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, cache/int64(max(len(p.Layers), 1)), p.HeadBytes, r.counters.Clock)
 		if err == nil {
 			probes = append(probes, probe)

@@ -72,6 +72,10 @@ func TestBenchUsage(t *testing.T) {
 		{"m --loop odd", "--loop is naive or vendor"},
 		{"m --profile nowhere", "nowhere"},
 		{"m --json --csv", "cannot be had together"},
+		{"m --layers --loop naive", "cannot be had together"},
+		{"m --layers --against ollama http://h", "cannot be had together"},
+		{"m --draft d --loop naive", "cannot be had together"},
+		{"qwen3-0.6b --device soft --draft d", "has no words"},
 		{"m --against odd http://h", "--against is ollama or openai"},
 		{"m --against ollama", "needs the server's URL"},
 		{"m --against ollama ftp://h", "needs the server's URL"},
@@ -98,6 +102,7 @@ func TestBenchPocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	first := text
 	var r, again benchReport
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatal(err)
@@ -130,6 +135,31 @@ func TestBenchPocket(t *testing.T) {
 	checkPage(t, page, "Latency by token", "Where a token", "Throughput against clients", "Roofline")
 	checkTrace(t, trace)
 
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--layers", "--draft", dir, "--json", "--html", page, "--trace", trace); err != nil {
+		t.Fatal(err)
+	}
+	var by benchReport
+	if err := json.Unmarshal([]byte(text), &by); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range by.Models[0].Cases {
+		all, layers := 0.0, 0.0
+		for _, v := range c.Each {
+			all += v
+		}
+		for _, s := range c.Stages {
+			if s.Name == "layers" {
+				layers = s.Token
+			}
+		}
+		if len(c.Each) != by.Models[0].Layers || len(c.Stages) != 14 || math.Abs(all/layers-1) > 1e-6 {
+			t.Errorf("%s: %d layers of %v us in a stage of %v, %d stages", c.Load, len(c.Each), all, layers, len(c.Stages))
+		}
+	}
+	checkPage(t, page, "Layer by layer", "guesses by")
+	checkTrace(t, trace)
+
+	text = first
 	before := filepath.Join(tmp, "a.json")
 	if err := os.WriteFile(before, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

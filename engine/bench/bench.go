@@ -49,6 +49,8 @@ type Rig struct {
 	Split func(*engine.PassTrace) Parts
 	// Virtual: the clock is one that does not run for what the host does.
 	Virtual bool
+	// Draft: the backend has a draft model, whose time is a stage.
+	Draft bool
 	// NPU is the card's own count of busy time, nil where it has none.
 	NPU func() time.Duration
 	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is called before and after a repeat, when nothing
@@ -87,8 +89,9 @@ type Case struct {
 	Queued   bool      `json:"queued,omitempty"`      // the clients do not fit together: some waited
 	Latency  []float64 `json:"latency_by_token_ms"`   // medians, from the second token on
 	Stages   []Stage   `json:"stages"`
-	Rest     float64   `json:"unaccounted_percent"` // of the wall time: what is in no stage
-	Token    Parts     `json:"decode_token"`        // a decoded token's time, without prompts
+	Each     []float64 `json:"layers_us_per_token,omitempty"` // of the stage layers, layer by layer, where the device ran them apart
+	Rest     float64   `json:"unaccounted_percent"`           // of the wall time: what is in no stage
+	Token    Parts     `json:"decode_token"`                  // a decoded token's time, without prompts
 }
 
 // Stage is a share of the wall time.
@@ -105,6 +108,7 @@ type Parts struct {
 	Layers time.Duration `json:"layers_ns"`
 	Head   time.Duration `json:"head_ns"`
 	Down   time.Duration `json:"download_ns"`
+	Again  time.Duration `json:"again_ns,omitempty"` // what measuring layers apart costs
 }
 
 // Split is the account that a device gives of itself. Where it works beside the host (async), its work is in the waiting, and is divided
@@ -135,23 +139,47 @@ func (s Parts) divide(work, layers, head time.Duration) Parts {
 	return s
 }
 
+// Pass is a pass of the engine, and what its layers took by themselves where the device is an Apart.
+type Pass struct {
+	engine.PassTrace
+	Apart LayerTimes
+}
+
+// parts is the account of a pass whose layers ran apart: measured, not divided.
+func (p *Pass) parts(split func(*engine.PassTrace) Parts) Parts {
+	if len(p.Apart.Layers) == 0 {
+		return split(&p.PassTrace)
+	}
+	s := Parts{Head: p.Apart.Head, Again: p.Apart.Again}
+	for _, l := range p.Apart.Layers {
+		s.Layers += l
+	}
+	s.Upload = max(p.Run-s.Layers-s.Head-s.Again, 0)
+	return s
+}
+
 // Recorder keeps passes. Its Add is for CardOptions.Trace; all methods are safe for concurrent use.
 type Recorder struct {
+	Apart *Apart // the device, where it is one; set before the first pass
+
 	mu     sync.Mutex
-	passes []engine.PassTrace
+	passes []Pass
 }
 
 // Add copies a pass.
 func (r *Recorder) Add(p *engine.PassTrace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := *p
+	c := Pass{PassTrace: *p}
 	c.Parts = slices.Clone(p.Parts)
+	if r.Apart != nil {
+		c.Apart = r.Apart.Last()
+	}
 	r.passes = append(r.passes, c)
 }
 
 // Take gives the passes since the last Take.
-func (r *Recorder) Take() []engine.PassTrace {
+func (r *Recorder) Take() []Pass {
 	if r == nil {
 		return nil
 	}
@@ -173,7 +201,7 @@ type Request struct {
 // Run is one repeat, in the detail that a trace shows.
 type Run struct {
 	Load     Load
-	Passes   []engine.PassTrace
+	Passes   []Pass
 	Requests []Request
 }
 
@@ -188,12 +216,20 @@ type once struct {
 	tokens, drafted, accepted, rows               int
 	short, queued                                 bool
 	token                                         Parts
-	decoded                                       int
+	each                                          []time.Duration
+	passes, decoded                               int
 	run                                           Run
 }
 
-// stageNames are in the order of a request's way.
-var stageNames = []string{"template", "tokenize", "queue", "plan", "embed", "upload", "layers", "head", "download", "sample", "detokenize", "write"}
+// stageNames are in the order of a request's way. "draft" and "again" are there only with a draft model, or with layers apart.
+func (r *Rig) stageNames() (names []string) {
+	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download", "sample", "detokenize", "write"} {
+		if n != "draft" && n != "again" || n == "draft" && r.Draft || n == "again" && r.Recorder != nil && r.Recorder.Apart != nil {
+			names = append(names, n)
+		}
+	}
+	return names
+}
 
 // Measure runs the load: once shortly to warm up, then repeats times on an empty cache. See the detail of the last repeat in Run.
 // Errors: the first that a client met, ctx's.
@@ -239,29 +275,37 @@ func (r *Rig) Measure(ctx context.Context, l Load, repeats int) (Case, Run, erro
 	if l.Clients == 1 {
 		c.Second = optional(func(o *once) float64 { return o.second })
 	}
-	c.sum(all)
+	c.sum(all, r.stageNames())
 	return c, all[len(all)-1].run, nil
 }
 
 // sum adds up what repeats share.
-func (c *Case) sum(all []once) {
+func (c *Case) sum(all []once, names []string) {
 	var total time.Duration
 	stages := map[string]time.Duration{}
 	tokens, decoded := 0, 0
 	var index [][]float64
+	var each []time.Duration
 	for _, o := range all {
 		total += o.total
 		tokens += o.tokens
 		decoded += o.decoded
 		c.Drafted, c.Accepted = c.Drafted+o.drafted, c.Accepted+o.accepted
 		c.Short, c.Queued = c.Short || o.short, c.Queued || o.queued
-		c.Passes += float64(len(o.run.Passes)) / float64(len(all))
+		c.Passes += float64(o.passes) / float64(len(all))
 		c.Rows += float64(o.rows) / float64(len(all))
 		c.Token.Host += o.token.Host
 		c.Token.Upload += o.token.Upload
 		c.Token.Layers += o.token.Layers
 		c.Token.Head += o.token.Head
 		c.Token.Down += o.token.Down
+		c.Token.Again += o.token.Again
+		for i, t := range o.each {
+			if i == len(each) {
+				each = append(each, 0)
+			}
+			each[i] += t
+		}
 		for n, t := range o.stages {
 			stages[n] += t
 		}
@@ -272,16 +316,20 @@ func (c *Case) sum(all []once) {
 			index[i] = append(index[i], g...)
 		}
 	}
-	for _, p := range []*time.Duration{&c.Token.Host, &c.Token.Upload, &c.Token.Layers, &c.Token.Head, &c.Token.Down} {
+	for _, p := range []*time.Duration{&c.Token.Host, &c.Token.Upload, &c.Token.Layers, &c.Token.Head, &c.Token.Down, &c.Token.Again} {
 		*p /= time.Duration(max(decoded, 1))
 	}
 	for _, g := range index {
 		c.Latency = append(c.Latency, Percentile(g, 0.5))
 	}
+	perToken := func(t time.Duration) float64 { return float64(t.Nanoseconds()) / 1e3 / float64(max(tokens, 1)) }
+	for _, t := range each {
+		c.Each = append(c.Each, perToken(t))
+	}
 	var in time.Duration
-	for _, n := range stageNames {
+	for _, n := range names {
 		in += stages[n]
-		c.Stages = append(c.Stages, Stage{n, float64(stages[n].Nanoseconds()) / 1e3 / float64(max(tokens, 1)), percent(stages[n], total)})
+		c.Stages = append(c.Stages, Stage{n, perToken(stages[n]), percent(stages[n], total)})
 	}
 	c.Rest = percent(total-in, total)
 }
@@ -456,7 +504,7 @@ func (r *Rig) ask(ctx context.Context, l Load, c *client, over chan<- struct{}, 
 }
 
 // account turns a run into figures.
-func (o *once) account(l Load, clients []*client, begin, end time.Duration, split func(*engine.PassTrace) Parts, passes []engine.PassTrace) {
+func (o *once) account(l Load, clients []*client, begin, end time.Duration, split func(*engine.PassTrace) Parts, passes []Pass) {
 	o.stages = map[string]time.Duration{}
 	first := begin
 	prompts := 0
@@ -499,25 +547,37 @@ func (o *once) account(l Load, clients []*client, begin, end time.Duration, spli
 	}
 	for i := range passes {
 		p := &passes[i]
-		if i == 0 {
+		if p.Kind == "draft" {
+			continue // within the Draft of the pass it guesses for
+		}
+		if o.passes++; o.passes == 1 {
 			o.stages["queue"] += max(p.Start-begin, 0)
 		}
-		s := split(p)
+		s := p.parts(split)
 		o.rows += p.Rows
 		o.stages["plan"] += p.Plan + p.Build - p.Embed
+		o.stages["draft"] += p.Draft
 		o.stages["embed"] += p.Embed
 		o.stages["upload"] += s.Upload
 		o.stages["layers"] += s.Layers
 		o.stages["head"] += s.Head
+		o.stages["again"] += s.Again
 		o.stages["download"] += s.Down
 		o.stages["sample"] += p.Sample - p.Detokenize
 		o.stages["detokenize"] += p.Detokenize
+		for i, t := range p.Apart.Layers {
+			if i == len(o.each) {
+				o.each = append(o.each, 0)
+			}
+			o.each[i] += t
+		}
 		if p.Start >= first-p.Sample-time.Microsecond && p.Kind != "prefill" && p.Kind != "mixed" {
 			o.token.Host += p.Plan + p.Build + p.Sample
 			o.token.Upload += s.Upload
 			o.token.Layers += s.Layers
 			o.token.Head += s.Head
 			o.token.Down += s.Down
+			o.token.Again += s.Again
 		}
 	}
 	o.total = end - begin

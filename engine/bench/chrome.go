@@ -33,6 +33,7 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 		name("process_name", 0, r.Load.String())
 		name("thread_name", 1, "passes")
 		name("thread_name", 2, "stages")
+		name("thread_name", 3, "draft model")
 		span := func(tid int, name string, from, took time.Duration, args map[string]any) {
 			if took > 0 {
 				events = append(events, chromeEvent{name, "X", us(from), us(took), pid, tid, args})
@@ -40,15 +41,32 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 		}
 		for i := range r.Passes {
 			p := &r.Passes[i]
-			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "calls": p.Timing.Calls, "requests": parts(p)})
-			s, at := split(p), p.Start
-			for _, st := range []struct {
-				name string
-				d    time.Duration
-			}{{"plan", p.Plan + p.Build - p.Embed}, {"embed", p.Embed}, {"upload", s.Upload}, {"layers", s.Layers}, {"head", s.Head}, {"download", s.Down}, {"sample", p.Sample - p.Detokenize}, {"detokenize", p.Detokenize}} {
-				span(2, st.name, at, st.d, nil)
-				at += st.d
+			if p.Kind == "draft" {
+				span(3, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "requests": parts(p)})
+				continue
 			}
+			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "calls": p.Timing.Calls, "requests": parts(p)})
+			s, at := p.parts(split), p.Start
+			stage := func(name string, d time.Duration) {
+				span(2, name, at, d, nil)
+				at += d
+			}
+			stage("plan", p.Plan)
+			stage("draft", p.Draft)
+			stage("plan", p.Build-p.Embed)
+			stage("embed", p.Embed)
+			stage("upload", s.Upload)
+			if len(p.Apart.Layers) == 0 {
+				stage("layers", s.Layers)
+			}
+			for l, d := range p.Apart.Layers {
+				stage(fmt.Sprintf("layer %d", l), d)
+			}
+			stage("again", s.Again)
+			stage("head", s.Head)
+			stage("download", s.Down)
+			stage("sample", p.Sample-p.Detokenize)
+			stage("detokenize", p.Detokenize)
 		}
 		for _, q := range r.Requests {
 			tid := 10 + q.Client
@@ -60,7 +78,7 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 	return json.NewEncoder(w).Encode(map[string]any{"displayTimeUnit": "ms", "traceEvents": events})
 }
 
-func parts(p *engine.PassTrace) []map[string]any {
+func parts(p *Pass) []map[string]any {
 	out := make([]map[string]any, len(p.Parts))
 	for i, h := range p.Parts {
 		out[i] = map[string]any{"request": h.Seq, "from": h.From, "rows": h.Rows, "guesses": h.Drafts, "want": h.Want}

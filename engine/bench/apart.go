@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Apart is a device whose models run layer by layer: each layer is loaded as a model of its own, and each is waited for before the next
+// begins, so that each one's time, and the head's, is measured. That costs every layer a round trip over the link, and a pass that wants
+// logits runs the last layer twice: the head's time is what the second run takes longer. The tokens are those of the device beneath.
+//
+// As every Device it belongs to one goroutine. Close closes the device beneath.
+type Apart struct {
+	axcl.Device
+	Clock func() time.Duration // what layers are timed by; not nil
+
+	last LayerTimes
+}
+
+// LayerTimes says what a pass that ran layer by layer took.
+type LayerTimes struct {
+	Layers []time.Duration // each, copies to and from it included
+	Head   time.Duration
+	Again  time.Duration // running the last layer once more
+}
+
+// Last is the last pass's times; the slice is the caller's. It is for CardOptions.Trace, which is called on the device's goroutine.
+func (d *Apart) Last() LayerTimes {
+	l := d.last
+	l.Layers = append([]time.Duration(nil), l.Layers...)
+	return l
+}
+
+// Load implements axcl.Device.
+func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
+	m := &apartModel{d: d}
+	files := len(spec.Layers)
+	if spec.Head != "" {
+		files++
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	for i, path := range spec.Layers {
+		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace}
+		if i == len(spec.Layers)-1 {
+			part.Head = spec.Head
+		}
+		if i < len(spec.Local) {
+			part.Local = spec.Local[i : i+1]
+		}
+		p, err := d.Device.Load(ctx, part)
+		if err != nil {
+			return nil, fmt.Errorf("bench: layer %d by itself: %w", i, err)
+		}
+		m.parts = append(m.parts, p)
+		s := p.Shape()
+		if i == 0 {
+			m.shape = s
+		}
+		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos || !slices.Equal(s.Groups, a.Groups) {
+			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
+		}
+		m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
+		m.shape.Place, m.shape.Local = m.shape.Place && s.Place, m.shape.Local || s.Local
+		if i > 0 {
+			m.shape.Bytes += s.Bytes
+		}
+		if spec.Progress != nil {
+			spec.Progress(i+1, files)
+		}
+	}
+	if spec.Progress != nil && spec.Head != "" {
+		spec.Progress(files, files)
+	}
+	if len(m.parts) == 0 {
+		return nil, fmt.Errorf("bench: %w: no layers", axcl.ErrModel)
+	}
+	return m, nil
+}
+
+type apartModel struct {
+	d      *Apart
+	parts  []axcl.Model
+	shape  axcl.Shape
+	hidden [2][]uint16
+	closed bool
+}
+
+func (m *apartModel) Shape() axcl.Shape { return m.shape }
+
+func (m *apartModel) Run(p *axcl.Pass) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := p.Check(m.shape); err != nil {
+		return err
+	}
+	for i := range m.hidden {
+		if n := p.Rows() * m.shape.Hidden; cap(m.hidden[i]) < n {
+			m.hidden[i] = make([]uint16, n)
+		} else {
+			m.hidden[i] = m.hidden[i][:n]
+		}
+	}
+	var sum, t axcl.Timing
+	run := func(part axcl.Model, q *axcl.Pass) (time.Duration, error) {
+		q.Timing = &t
+		at := m.d.Clock()
+		err := part.Run(q)
+		took := m.d.Clock() - at
+		sum.Upload, sum.Enqueue, sum.Wait, sum.Head, sum.Download = sum.Upload+t.Upload, sum.Enqueue+t.Enqueue, sum.Wait+t.Wait, sum.Head+t.Head, sum.Download+t.Download
+		sum.Calls += t.Calls
+		return took, err
+	}
+	last := &m.d.last
+	*last = LayerTimes{Layers: last.Layers[:0]}
+	q := *p
+	q.Want, q.Logits, q.Argmax = nil, nil, nil
+	for i, part := range m.parts {
+		q.HiddenOut = m.hidden[i%2]
+		took, err := run(part, &q)
+		if err != nil {
+			return inLayer(err, i)
+		}
+		last.Layers = append(last.Layers, took)
+		if i < len(m.parts)-1 {
+			q.Hidden = q.HiddenOut
+		}
+	}
+	if p.HiddenOut != nil {
+		copy(p.HiddenOut, q.HiddenOut)
+	}
+	if len(p.Want) > 0 {
+		end := len(m.parts) - 1
+		q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, nil
+		took, err := run(m.parts[end], &q)
+		if err != nil {
+			return inLayer(err, end)
+		}
+		last.Again = min(took, last.Layers[end])
+		last.Head = took - last.Again
+	}
+	if p.Timing != nil {
+		*p.Timing = sum
+	}
+	return nil
+}
+
+// inLayer gives an error of a part its place in the whole.
+func inLayer(err error, layer int) error {
+	var e *axcl.Error
+	if errors.As(err, &e) && e.Layer == 0 {
+		e.Layer = layer
+	}
+	return err
+}
+
+func (m *apartModel) Close() error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	m.closed = true
+	var err error
+	for _, p := range m.parts {
+		err = cmp.Or(err, p.Close())
+	}
+	return err
+}
