@@ -93,24 +93,29 @@ func listCatalogue(w io.Writer) error {
 	fmt.Fprintln(t, "NAME\tPARAMETERS\tWEIGHTS\tDOWNLOAD\tTOKENS/S ON PI 5\tREPOSITORY")
 	known := func(s string) string {
 		if s == "" {
-			return "unknown"
+			return "-"
 		}
 		return s
 	}
 	for _, e := range hub.Catalogue {
-		size, speed := "", ""
-		if e.Download > 0 {
-			size = "~" + models.HumanBytes(e.Download)
+		speed := ""
+		n, told := e.Size()
+		size := "~" + models.HumanBytes(n)
+		if !told {
+			size += "?"
 		}
 		if e.Speed > 0 {
 			speed = fmt.Sprintf("%.4g", e.Speed)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), known(size), known(speed), e.Repo)
+		if e.NotYet != "" {
+			speed = "not yet"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, known(speed), e.Repo)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nTokens a second are the vendor's runtime with one request, as others published them.")
+	_, err := fmt.Fprintln(w, "\nTokens a second are the vendor's runtime with one request, as others published them; - is not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub before it begins.")
 	return err
 }
 

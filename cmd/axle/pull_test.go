@@ -88,7 +88,7 @@ func TestPullAndVerify(t *testing.T) {
 		}
 	}
 	out, _, err = command(t, "pull")
-	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, "unknown") {
+	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

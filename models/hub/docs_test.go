@@ -27,21 +27,23 @@ func TestDocs(t *testing.T) {
 	}
 	known := func(s string) string {
 		if s == "" || s == "0" {
-			return "unknown"
+			return "–"
 		}
 		return s
 	}
 	var b strings.Builder
 	b.WriteString("| name | repository | layout | parameters | weights | layers | download | tokens/s | |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, e := range hub.Catalogue {
-		size, speed := "", ""
-		if e.Download > 0 {
-			size = "about " + models.HumanBytes(e.Download)
+		speed := ""
+		n, told := e.Size()
+		size := "about " + models.HumanBytes(n)
+		if !told {
+			size = "estimated " + models.HumanBytes(n)
 		}
 		if e.Speed > 0 {
 			speed = fmt.Sprintf("%.4g", e.Speed)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters), known(e.Quant), known(fmt.Sprint(e.Layers)), known(size), known(speed), e.SpeedNote)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters), known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), strings.Trim(e.SpeedNote+"; "+e.NotYet, "; "))
 	}
 	want := head + begin + b.String() + end + tail
 	if *update {

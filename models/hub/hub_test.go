@@ -279,9 +279,30 @@ func TestState(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for in, want := range map[string]string{"qwen3:8b": "qwen3:4b", "qwen2:1.5b": "qwen2.5:1.5b", "llama3.2:1b": "minicpm5:1b", "llama3.1:8b": "qwen2.5:7b", "smollm:360m": "smollm2:360m",
-		"gemma2:2b": "gemma3:1b", "deepseek-r1:8b": "deepseek-r1:7b", "mistral": "qwen3:0.6b", "qwen3-4b-gguf": "qwen3:4b"} {
+		"gemma2:2b": "gemma3:1b", "deepseek-r1:8b": "deepseek-r1:7b", "mistral": "qwen3:0.6b", "qwen3-4b-gguf": "qwen3:4b",
+		"qwne3": "qwen3:0.6b", "smolm2": "smollm2:360m", "deepsek-r1": "deepseek-r1:1.5b", "gema3": "gemma3:1b"} {
 		if got := hub.Nearest(in); !slices.Contains(got, want) || len(got) != 3 {
 			t.Errorf("nearest to %s: %v, want %s among them", in, got, want)
+		}
+	}
+}
+
+// Sizes that nobody has told come out near those that somebody has: of Qwen3-0.6B's repository, and what Qwen3-4B takes of a card's memory.
+func TestSize(t *testing.T) {
+	for _, e := range hub.Catalogue {
+		n, told := e.Size()
+		if n < 300e6 || n > 8e9 || told != (e.Download > 0) {
+			t.Errorf("%s: %d, told %v", e.Name, n, told)
+		}
+		switch e.Download = 0; e.Name {
+		case "qwen3:0.6b":
+			if n, _ := e.Size(); n < 1.1e9 || n > 1.3e9 {
+				t.Errorf("%s is estimated as %d, and is 1.2 GB", e.Name, n)
+			}
+		case "qwen3:4b":
+			if n, _ := e.Size(); n < 6.2e9 || n > 7e9 {
+				t.Errorf("%s is estimated as %d; it takes 6.3 GB of card memory with its cache, without embeddings", e.Name, n)
+			}
 		}
 	}
 }

@@ -56,6 +56,9 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	defer s.announce()()
 	p := &pull{s: s, c: c, report: report, last: map[string]time.Time{}}
 	p.say(Progress{Status: "pulling manifest"})
+	if src.Entry != nil && src.Entry.NotYet != "" {
+		p.say(Progress{Status: "this model will not run: " + src.Entry.NotYet})
+	}
 	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
 		return err
 	}
