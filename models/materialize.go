@@ -34,6 +34,9 @@ func Materialize(fsys fs.FS, cache string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("models: %w", err)
 	}
+	if len(files) == 0 {
+		return "", &Error{Path: cache, What: "there is no file to put there", Err: ErrNotPackage}
+	}
 	dir := filepath.Join(cache, hex.EncodeToString(h.Sum(nil)))
 	if same(dir, files) {
 		return dir, nil

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -538,6 +539,9 @@ func TestChanged(t *testing.T) {
 var embedded embed.FS
 
 func TestMaterialize(t *testing.T) {
+	if _, err := models.Materialize(fstest.MapFS{}, t.TempDir()); !errors.Is(err, models.ErrNotPackage) {
+		t.Errorf("no files: %v, want ErrNotPackage", err)
+	}
 	cache := filepath.Join(t.TempDir(), "cache")
 	var dirs [8]string
 	var wg sync.WaitGroup
@@ -599,6 +603,7 @@ func TestHumanBytes(t *testing.T) {
 	}
 }
 
+// What is in a folder, without a card: layers, shapes, the memory they will take, and what had to be inferred.
 func ExampleOpen() {
 	p, err := models.Open("../testdata/packages/E")
 	if err != nil {
@@ -608,7 +613,12 @@ func ExampleOpen() {
 	defer p.Close()
 	fmt.Println(p.Family, len(p.Layers), "layers,", p.Vocab, "tokens, context", p.Context)
 	fmt.Println(p.Notes[0][:24])
+	m := p.Memory()
+	fmt.Println(m.Card == m.Layers+m.Head+m.Cache+m.IO, m.Host == int64(p.Vocab*p.Hidden*2))
+	fmt.Println(p.Embed.Row(make([]uint16, p.Hidden), 320))
 	// Output:
 	// qwen3 2 layers, 320 tokens, context 64
 	// config.json is empty: th
+	// true true
+	// models: token 320 has no embedding: the table has 320 rows
 }

@@ -125,6 +125,9 @@ func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 }
 
 func TestGreedyIsTheArgmax(t *testing.T) {
+	if got := Argmax(nil); got != -1 {
+		t.Errorf("the largest of no logits is %d", got)
+	}
 	for seed := range uint64(200) {
 		logits := row(seed, 1+int(seed)*7+1, float64(seed%5)*10-20, 2)
 		want := 0

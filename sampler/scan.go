@@ -75,8 +75,11 @@ func bad(logits []uint16) bool {
 	return inf&signs != 0 || diff == 0
 }
 
-// Argmax returns the id of the largest logit, the lowest such id. NaNs are not looked for.
+// Argmax returns the id of the largest logit, the lowest such id, or -1 where there are no logits. NaNs are not looked for.
 func Argmax(logits []uint16) int32 {
+	if len(logits) == 0 {
+		return -1
+	}
 	best, t := 0, atLeast(f32(logits[0]), true)
 	i := 1
 	for ; i+4 <= len(logits); i += 4 {

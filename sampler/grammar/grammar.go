@@ -223,6 +223,9 @@ func Thinking(end string, g *Grammar) (*Grammar, error) {
 	if end == "" || len(end) > 1000 {
 		return nil, &Error{Msg: "the tag that ends thinking is empty, or too long"}
 	}
+	if g == nil {
+		return nil, &Error{Msg: "there is no grammar for what comes after thinking"}
+	}
 	p := &program{}
 	root, free := p.add("root"), untilFrame(end, true)
 	n := root.nfa

@@ -112,6 +112,9 @@ func TestThinking(t *testing.T) {
 			t.Errorf("%q: %v", s, got)
 		}
 	}
+	if _, err := Thinking("</think>", nil); err == nil {
+		t.Error("thinking before no grammar was accepted")
+	}
 	if _, err := Thinking("", g); err == nil {
 		t.Error("an empty tag is taken")
 	}

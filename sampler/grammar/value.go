@@ -34,15 +34,27 @@ const (
 	kindAll = kindNull | kindBool | kindNumber | kindString | kindArray | kindObject
 )
 
-const maxNesting = 200
+// What a document may hold. Names and values are compared with one another, so that a large list costs the square of its length.
+const (
+	maxNesting = 200
+	maxValues  = 50_000
+	maxEntries = 8192 // of one list or object
+	maxDigits  = 1000 // of a number, as it is written
+)
+
+// reader reads one document and counts its values.
+type reader struct {
+	*json.Decoder
+	values int
+}
 
 func parseJSON(b []byte) (*value, error) {
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := &reader{Decoder: json.NewDecoder(bytes.NewReader(b))}
 	d.UseNumber()
-	v, err := parseNext(d, 0)
+	v, err := d.next(0)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty")
+			err = errors.New("it is empty, or ends too soon")
 		}
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
@@ -52,9 +64,12 @@ func parseJSON(b []byte) (*value, error) {
 	return v, nil
 }
 
-func parseNext(d *json.Decoder, depth int) (*value, error) {
+func (d *reader) next(depth int) (*value, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("nested more than %d deep", maxNesting)
+	}
+	if d.values++; d.values > maxValues {
+		return nil, fmt.Errorf("more than %d values", maxValues)
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -68,6 +83,9 @@ func parseNext(d *json.Decoder, depth int) (*value, error) {
 	case string:
 		return &value{kind: kindString, text: t}, nil
 	case json.Number:
+		if len(t) > maxDigits {
+			return nil, fmt.Errorf("a number of more than %d characters", maxDigits)
+		}
 		return &value{kind: kindNumber, text: string(t)}, nil
 	case json.Delim:
 		v := &value{kind: kindArray}
@@ -83,13 +101,16 @@ func parseNext(d *json.Decoder, depth int) (*value, error) {
 				}
 				key = k.(string) // the decoder allows nothing else
 			}
-			item, err := parseNext(d, depth+1)
+			item, err := d.next(depth + 1)
 			if err != nil {
 				return nil, err
 			}
 			if i := slices.Index(v.keys, key); v.kind == kindObject && i >= 0 {
 				v.items[i] = item // as decoders do: the last one counts
 				continue
+			}
+			if len(v.items) == maxEntries {
+				return nil, fmt.Errorf("a list or object of more than %d entries", maxEntries)
 			}
 			v.items = append(v.items, item)
 			if v.kind == kindObject {
@@ -110,6 +131,34 @@ func (v *value) get(key string) *value {
 		return v.items[i]
 	}
 	return nil
+}
+
+// same is a text that two values share when they are equal: for sets of values.
+func (v *value) same() string {
+	switch v.kind {
+	case kindBool:
+		return strconv.FormatBool(v.bool)
+	case kindString:
+		return strconv.Quote(v.text)
+	case kindNumber:
+		if r := v.rat(); r != nil {
+			return r.RatString()
+		}
+		return v.text
+	case kindArray, kindObject:
+		parts := make([]string, len(v.items))
+		for i, item := range v.items {
+			if parts[i] = item.same(); v.kind == kindObject {
+				parts[i] = strconv.Quote(v.keys[i]) + ":" + parts[i]
+			}
+		}
+		if v.kind == kindObject {
+			slices.Sort(parts)
+			return "{" + strings.Join(parts, ",") + "}"
+		}
+		return "[" + strings.Join(parts, ",") + "]"
+	}
+	return "null"
 }
 
 // rat is a number's exact value; nil for exponents no one means.
