@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens deb deb-arm64 deb-test dist
+.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -82,6 +82,9 @@ bench-check: ## ratios that must hold, on the simulated card's clock or against 
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
 	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestBenchCheck' -v ./cmd/axle ./server
+
+bench-torch: build ## the software card beside PyTorch on a made-up checkpoint, in turn (needs Debian's python3-torch; else skips aloud)
+	bash testdata/torch/run.sh
 
 ui: scripted ## drive the page in headless Chromium; keeps build/ui/*.png
 	bash testdata/ui/run.sh
