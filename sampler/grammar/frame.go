@@ -37,9 +37,9 @@ const (
 const (
 	maxStates = 40_000  // of one frame
 	maxRunes  = 12_000  // of one language of code points
-	maxTable  = 8 << 20 // entries of all transition tables together
-	maxNodes  = 250_000 // NFA states of all frames together
-	maxSets   = 8 << 20 // NFA states in the DFA states of all frames together
+	maxTable  = 4 << 20 // entries of all transition tables together
+	maxNodes  = 120_000 // NFA states of all frames together
+	maxSets   = 4 << 20 // NFA states in the DFA states of all frames together
 )
 
 var errTooLarge = errors.New("too large: the automaton for it would have too many states")
@@ -181,7 +181,13 @@ func (n *nfa) call(from int32, f *frame, to int32) {
 
 // text adds the bytes of s behind from and returns the state they lead to.
 func (n *nfa) text(from int32, s string) int32 {
+	if len(s) > maxNodes { // as many of it as are too many already
+		s = s[:maxNodes+1]
+	}
 	for i := range len(s) {
+		if len(n.states) > maxNodes {
+			return from
+		}
 		to := n.state()
 		n.edge(from, s[i], s[i], to)
 		from = to

@@ -37,7 +37,10 @@ func compileGBNF(src string) (*Grammar, error) {
 	return &Grammar{root: root, depth: gbnfDepth}, nil
 }
 
-const maxRepeat = 2000
+const (
+	maxRepeat = 2000
+	maxRules  = 20_000
+)
 
 type gbnfRule struct {
 	f       *frame
@@ -189,7 +192,7 @@ func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
 		// Repetition reads the item again for every copy: what it makes are states of this very automaton.
 		item := func(from int32) (int32, error) {
 			p.at = start
-			if p.states = p.states + 1; p.states > maxNodes || len(n.states) > maxNodes {
+			if p.states = p.states + 1; p.states > maxNodes || len(n.states) > maxNodes || len(p.rules) > maxRules {
 				return 0, p.fail("%v", errTooLarge)
 			}
 			return p.item(n, from, nested)
@@ -299,6 +302,9 @@ func (p *gbnf) item(n *nfa, from int32, nested bool) (int32, error) {
 			r, err := p.char('"')
 			if err != nil {
 				return 0, err
+			}
+			if len(n.states) > maxNodes {
+				return 0, p.fail("%v", errTooLarge)
 			}
 			to := n.state()
 			writeUTF8(n, from, r, r, to)

@@ -3,6 +3,9 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +60,93 @@ func TestHostileSchemas(t *testing.T) {
 		var own *Error
 		if (err == nil) != c.good || err != nil && !errors.As(err, &own) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of a
+// test that fails here is in its name.
+func TestHostilePeak(t *testing.T) {
+	const most = 1<<20 - 400
+	list := func(pre, format, post string, n int) string {
+		var b strings.Builder
+		b.WriteString(pre)
+		for i := 0; b.Len() < most-len(post)-100 && (n == 0 || i < n); i++ {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if strings.Contains(format, "%") {
+				fmt.Fprintf(&b, format, i)
+			} else {
+				b.WriteString(format)
+			}
+		}
+		return b.String() + post
+	}
+	fill := func(pre, unit, post string) string {
+		return pre + strings.Repeat(unit, (most-len(pre)-len(post))/len(unit)) + post
+	}
+	schema := func(s string) error { _, err := Schema([]byte(s)); return err }
+	gbnf := func(s string) error { _, err := GBNF(s); return err }
+	type hostile struct {
+		name    string
+		compile func(string) error
+		text    string
+	}
+	all := []hostile{
+		{"const long", schema, fill(`{"const":"`, `a`, `"}`)}, {"pattern long", schema, fill(`{"pattern":"`, `[a-z]`, `"}`)},
+		{"digits", schema, fill(`{"minimum":1`, "0", `}`)}, {"same keys", schema, fill(`{"p":0`, `,"p":0`, `}`)},
+		{"gbnf literal", gbnf, fill(`root ::= "`, `b`, "\"\n")}, {"gbnf alternatives", gbnf, fill(`root ::= "a"`, ` | "a"`, "\n")},
+		{"gbnf sequence", gbnf, fill(`root ::= "a"`, ` "b"`, "\n")}, {"gbnf repeats", gbnf, fill(`root ::= "a"{1,1999}`, ` "b"{1,1999}`, "\n")},
+		{"gbnf rules", gbnf, "root ::= \"a\"\n" + strings.ReplaceAll(list("", "r%d ::= root\n", "", 0), "\n,", "\n")},
+		{"just: lists in lists", schema, list(`{"uniqueItems":true,"enum":[[`, `%d`, `]]}`, maxEntries)},
+		{"just: enum in enum", schema, `{"allOf":[` + list(`{"enum":[`, `%d.5`, `]}`, maxEntries) + list(`],"enum":[`, `%d.5`, `]}`, maxEntries)},
+		{"just: names in names", schema, list(`{"required":[`, `"p%d"`, `],`, maxEntries) + list(`"enum":[{`, `"p%d":1`, `}]}`, maxEntries)},
+		{"just: chain", schema, list(`{"$ref":"#/$defs/p0","$defs":{`, `"p%[1]d":{"allOf":[{"$ref":"#/$defs/p0"},{"maxLength":%[1]d}]}`, `}}`, maxEntries)},
+	}
+	for _, n := range []int{0, maxEntries} { // as many as a mebibyte holds, and as many as are allowed
+		for _, f := range []string{`{"enum":[|%d|]}`, `{"enum":[|"v%d"|]}`, `{"enum":[|{"a":%d}|]}`, `{"enum":[|"` + strings.Repeat("x", 110) + `%d"|]}`, `{"const":[|0|]}`,
+			`{"type":"object","properties":{|"p%d":{"type":"string"}|}}`, `{"required":[|"p%d"|]}`, `{"anyOf":[|{"const":%d}|]}`, `{"oneOf":[|{"const":%d}|]}`,
+			`{"allOf":[|{"maxLength":%d}|]}`, `{"prefixItems":[|{"const":%d}|]}`, `{"patternProperties":{|"p%d":{}|}}`, `{"type":"object","dependentRequired":{|"p%d":["a"]|}}`,
+			`{"not":{"enum":[|%d|]}}`, `{"$defs":{|"p%d":{"$id":"http://a/%[1]d"}|}}`, `{"x":[|0|]}`, `{"type":[|"string"|]}`} {
+			p := strings.Split(f, "|")
+			all = append(all, hostile{fmt.Sprintf("%d of %.40s", n, f), schema, list(p[0], p[1], p[2], n)})
+		}
+	}
+	old := debug.SetGCPercent(25) // so that the heap is little more than what is held
+	defer debug.SetGCPercent(old)
+	for _, h := range all {
+		if len(h.text) > 1<<20 {
+			t.Fatalf("%s: %d bytes", h.name, len(h.text))
+		}
+		start := time.Now()
+		peak, err := peak(func() error { return h.compile(h.text) })
+		var own *Error
+		if took := time.Since(start); peak > 64<<20 || took > 20*time.Second || err != nil && !errors.As(err, &own) { // most take a tenth of a second, all less than one
+			t.Errorf("%s: %d MiB, %v: %.200v", h.name, peak>>20, took, err)
+		}
+	}
+}
+
+// peak is how much the heap grew at most while f ran, as far as looking often can tell.
+func peak(f func() error) (most uint64, err error) {
+	look := func() uint64 {
+		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	runtime.GC()
+	base := look()
+	done := make(chan error)
+	go func() { done <- f() }()
+	for {
+		select {
+		case err = <-done:
+			return most, err
+		case <-time.After(200 * time.Microsecond):
+			if now := look(); now > base {
+				most = max(most, now-base)
+			}
 		}
 	}
 }

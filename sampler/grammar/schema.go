@@ -336,7 +336,7 @@ type choice struct {
 
 // expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the open choices.
 func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
-	if c.steps++; c.steps > 200_000 {
+	if c.steps += 1 + len(todo) + len(line) + len(leaves) + len(open); c.steps > 1_000_000 {
 		return todoErr(todo, leaves, "anyOf", "%v", errTooLarge)
 	}
 	leaves, open = slices.Clone(leaves), slices.Clone(open)
@@ -471,7 +471,7 @@ func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
 		return nil, false, nil
 	}
 	var out []*value
-	strings := map[string]bool{} // enums of strings may be long: no pair by pair
+	seen := map[string]bool{} // enums may be long: no pair by pair
 	for _, v := range candidates {
 		ok := true
 		for _, s := range leaves {
@@ -485,13 +485,11 @@ func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
 			}
 			ok = ok && good
 		}
-		if v.kind == kindString {
-			ok = ok && !strings[v.text]
-			strings[v.text] = true
-		} else {
-			ok = ok && !slices.ContainsFunc(out, func(o *value) bool { return equal(o, v) })
+		if !ok {
+			continue
 		}
-		if ok {
+		if key := v.same(); !seen[key] {
+			seen[key] = true
 			out = append(out, v)
 		}
 	}

@@ -373,7 +373,7 @@ func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *v
 		if a.kind != kindArray {
 			return fail(s.err("enum", "must be a list"))
 		}
-		return slices.ContainsFunc(a.items, func(o *value) bool { return equal(o, v) })
+		return a.has(v)
 	case "const":
 		return equal(a, v)
 	case "$ref":
@@ -476,10 +476,13 @@ func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *v
 		if v.kind != kindArray || !a.bool {
 			return true
 		}
-		for i, x := range v.items {
-			if slices.ContainsFunc(v.items[:i], func(y *value) bool { return equal(x, y) }) {
+		seen := map[string]bool{}
+		for _, x := range v.items {
+			key := x.same()
+			if seen[key] {
 				return false
 			}
+			seen[key] = true
 		}
 	case "required":
 		if v.kind == kindObject {

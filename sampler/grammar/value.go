@@ -19,6 +19,9 @@ type value struct {
 	text  string // a string, or a number as it was written
 	items []*value
 	keys  []string // of an object; items are the values
+
+	index map[string]int  // of a large object's keys, once one was asked for
+	set   map[string]bool // of a list's items, as has made it
 }
 
 type kind uint8
@@ -38,7 +41,7 @@ const (
 const (
 	maxNesting = 200
 	maxValues  = 50_000
-	maxEntries = 8192 // of one list or object
+	maxEntries = 6000 // of one list or object
 	maxDigits  = 1000 // of a number, as it is written
 )
 
@@ -89,8 +92,9 @@ func (d *reader) next(depth int) (*value, error) {
 		return &value{kind: kindNumber, text: string(t)}, nil
 	case json.Delim:
 		v := &value{kind: kindArray}
+		var at map[string]int
 		if t == '{' {
-			v.kind = kindObject
+			v.kind, at = kindObject, map[string]int{}
 		}
 		for d.More() {
 			key := ""
@@ -105,7 +109,7 @@ func (d *reader) next(depth int) (*value, error) {
 			if err != nil {
 				return nil, err
 			}
-			if i := slices.Index(v.keys, key); v.kind == kindObject && i >= 0 {
+			if i, twice := at[key]; twice {
 				v.items[i] = item // as decoders do: the last one counts
 				continue
 			}
@@ -114,6 +118,7 @@ func (d *reader) next(depth int) (*value, error) {
 			}
 			v.items = append(v.items, item)
 			if v.kind == kindObject {
+				at[key] = len(v.keys)
 				v.keys = append(v.keys, key)
 			}
 		}
@@ -127,10 +132,33 @@ func (v *value) get(key string) *value {
 	if v.kind != kindObject {
 		return nil
 	}
-	if i := slices.Index(v.keys, key); i >= 0 {
+	if len(v.keys) <= 16 {
+		if i := slices.Index(v.keys, key); i >= 0 {
+			return v.items[i]
+		}
+		return nil
+	}
+	if v.index == nil {
+		v.index = make(map[string]int, len(v.keys))
+		for i, k := range v.keys {
+			v.index[k] = i
+		}
+	}
+	if i, ok := v.index[key]; ok {
 		return v.items[i]
 	}
 	return nil
+}
+
+// has says whether a list holds an item equal to x.
+func (v *value) has(x *value) bool {
+	if v.set == nil {
+		v.set = make(map[string]bool, len(v.items))
+		for _, item := range v.items {
+			v.set[item.same()] = true
+		}
+	}
+	return v.set[x.same()]
 }
 
 // same is a text that two values share when they are equal: for sets of values.
