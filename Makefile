@@ -21,7 +21,7 @@ run: build ## start the server on the best device there is, with the model that 
 	bin/axle serve --hello
 
 test: ## all tests that a fresh machine can run
-	$(GO) test -tags '$(TAGS)' ./...
+	$(GO) test -tags '$(TAGS)' -timeout 30m ./...
 
 ci: lint build test nocgo race asan sweep mutants fuzz-short clients-ci ## what CI runs, in this order
 	@echo "ci: all lanes passed"

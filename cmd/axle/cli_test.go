@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -332,5 +333,33 @@ func TestSettings(t *testing.T) {
 		if err == nil && !tt.check(e) {
 			t.Errorf("%v %v: %+v", tt.env, tt.flags, e)
 		}
+	}
+}
+
+// What is wrong with the command line ends with 2, and says how it is used.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"frobnicate": "see 'axle --help'", "ru pocket": "Did you mean", "run": "usage: axle run MODEL [PROMPT]", "cp a": "usage: axle cp SOURCE DESTINATION", "run --nope x": "see 'axle run --help'",
+		"list a b": "usage: axle list", "pull a b": "takes one name",
+	} {
+		err := failure(t.Context(), strings.Fields(args))
+		if err == nil || err.code != 2 || !strings.Contains(err.Error(), want) {
+			t.Errorf("axle %s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// What answers and is no model server is told in a line, not in its own page.
+func TestOtherServer(t *testing.T) {
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, "<!DOCTYPE html>\n<html>no</html>")
+		}
+	}))
+	defer ts.Close()
+	t.Setenv("AXLE_HOST", ts.URL)
+	if _, _, err := axle(t, "", "list"); err == nil || !strings.Contains(err.Error(), "no model server") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("list: %v", err)
 	}
 }

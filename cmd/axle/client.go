@@ -151,10 +151,13 @@ func apiError(err error) error {
 		return errors.New("the server wants a key: set AXLE_KEY to one of those in its keys file")
 	}
 	var se api.StatusError
-	if errors.As(err, &se) && se.ErrorMessage != "" {
-		return errors.New(se.ErrorMessage)
+	if !errors.As(err, &se) || se.ErrorMessage == "" {
+		return err
 	}
-	return err
+	if strings.HasPrefix(strings.TrimSpace(se.ErrorMessage), "<") {
+		return fmt.Errorf("what answers there is no model server (%d and a page of HTML): does AXLE_HOST or OLLAMA_HOST name the right port?", se.StatusCode)
+	}
+	return errors.New(se.ErrorMessage)
 }
 
 func statusIs(err error, code int) bool {

@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axmodel/compile"
 	"github.com/axle-llm/axle/models"
@@ -53,9 +51,7 @@ run it.`,
 				o.Tool = o.Tool[:64]
 			}
 			bar := &compileBar{w: cmd.ErrOrStderr(), start: time.Now()}
-			if f, ok := bar.w.(*os.File); ok {
-				bar.live = term.IsTerminal(int(f.Fd()))
-			}
+			bar.width, bar.live = screenOf(bar.w)
 			o.Progress = bar.show
 			r, err := compile.Run(cmd.Context(), o)
 			bar.end()
@@ -84,6 +80,7 @@ run it.`,
 // compileBar shows how far a compilation is: one line that changes on a terminal, a line every ten per cent elsewhere.
 type compileBar struct {
 	w     io.Writer
+	width int
 	live  bool
 	start time.Time
 	last  time.Time
@@ -101,7 +98,7 @@ func (b *compileBar) show(p compile.Progress) {
 	eta := time.Duration(float64(now.Sub(b.start)) * float64(p.Total-p.Done) / float64(max(p.Done, 1))).Round(time.Second)
 	line := fmt.Sprintf("%3d%%  %s of %s  %v left  %s", p.Done*100/max(p.Total, 1), models.HumanBytes(p.Done), models.HumanBytes(p.Total), eta, p.File)
 	if b.live {
-		fmt.Fprintf(b.w, "\r\033[K%.78s", line)
+		fmt.Fprintf(b.w, "\r\033[K%.*s", b.width-1, line)
 		b.dirty = true
 	} else {
 		fmt.Fprintln(b.w, line)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -60,8 +61,19 @@ func newRootCmd() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError("%w; see '%s --help'", err, c.CommandPath())
 	})
+	root.SuggestionsMinimumDistance = 1
 	for _, f := range commands {
-		root.AddCommand(f())
+		c := f()
+		if args := c.Args; args != nil {
+			c.Args = func(c *cobra.Command, given []string) error {
+				err := args(c, given)
+				if err == nil || errors.As(err, new(*exitError)) {
+					return err
+				}
+				return usageError("%s: %w; usage: %s", c.Name(), err, c.UseLine())
+			}
+		}
+		root.AddCommand(c)
 	}
 	return root
 }
@@ -73,22 +85,30 @@ func run(args []string) int {
 	defer stop()
 	// The first signal asks for an orderly end; a second one finds the system's own handling back, and ends the program.
 	context.AfterFunc(ctx, stop)
-	root := newRootCmd()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
+	exit := failure(ctx, args)
+	if exit == nil {
 		return 0
-	}
-	var exit *exitError
-	switch {
-	case errors.As(err, &exit):
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		exit = &exitError{code: exitInterrupted, err: errors.New("interrupted")}
-	default:
-		exit = &exitError{code: 1, err: err}
 	}
 	if exit.err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", exit.err)
 	}
 	return exit.code
+}
+
+// failure runs a command line and says how it failed; nil is success.
+func failure(ctx context.Context, args []string) *exitError {
+	root := newRootCmd()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var exit *exitError
+	switch {
+	case err == nil, errors.As(err, &exit):
+	case strings.HasPrefix(err.Error(), "unknown command"): // cobra's own, before any of our code runs
+		exit = &exitError{code: 2, err: fmt.Errorf("%s; see 'axle --help'", strings.TrimSpace(err.Error()))}
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		exit = &exitError{code: exitInterrupted, err: errors.New("interrupted")}
+	default:
+		exit = &exitError{code: 1, err: err}
+	}
+	return exit
 }

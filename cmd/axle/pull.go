@@ -134,14 +134,21 @@ type pullView struct {
 }
 
 func newPullView(w io.Writer) *pullView {
-	v := &pullView{w: w, done: map[string]int64{}, total: map[string]int64{}, width: 80}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		v.tty = true
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
-			v.width = n
-		}
-	}
+	v := &pullView{w: w, done: map[string]int64{}, total: map[string]int64{}}
+	v.width, v.tty = screenOf(w)
 	return v
+}
+
+// screenOf says how wide the terminal is that w writes to; ok is false where it is none, or one that cannot draw a line anew.
+func screenOf(w io.Writer) (width int, ok bool) {
+	f, is := w.(*os.File)
+	if !is || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return 80, false
+	}
+	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+		return n, true
+	}
+	return 80, true
 }
 
 func (v *pullView) update(p store.Progress) {

@@ -39,6 +39,7 @@ type talk struct {
 	forget    bool // every message stands alone
 	out, errw io.Writer
 	tty       bool // out is a terminal
+	colour    bool // one that takes colours, and whose owner wants them (NO_COLOR)
 }
 
 func newRunCmd() *cobra.Command {
@@ -54,6 +55,7 @@ func newRunCmd() *cobra.Command {
 			t := &talk{model: args[0], out: c.OutOrStdout(), errw: c.ErrOrStderr(), verbose: verbose, hideThink: hide, options: map[string]any{}}
 			if f, ok := t.out.(*os.File); ok {
 				t.tty = term.IsTerminal(int(f.Fd()))
+				t.colour = t.tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 			}
 			var err error
 			if t.format, err = parseFormat(format); err != nil {
@@ -321,7 +323,7 @@ func (p *printer) thinking(s string) {
 	if !p.thought {
 		p.thought = true
 		fmt.Fprint(p.t.out, "Thinking...\n")
-		if p.t.tty {
+		if p.t.colour {
 			fmt.Fprint(p.t.out, "\x1b[90m")
 		}
 	}
@@ -334,7 +336,7 @@ func (p *printer) text(s string) {
 	}
 	if p.thought {
 		p.thought = false
-		if p.t.tty {
+		if p.t.colour {
 			fmt.Fprint(p.t.out, "\x1b[0m")
 		}
 		fmt.Fprint(p.t.out, "\n...done thinking.\n\n")
@@ -345,7 +347,7 @@ func (p *printer) text(s string) {
 }
 
 func (p *printer) end(m api.Metrics) {
-	if p.thought && p.t.tty {
+	if p.thought && p.t.colour {
 		fmt.Fprint(p.t.out, "\x1b[0m")
 	}
 	fmt.Fprint(p.t.out, "\n")

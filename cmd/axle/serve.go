@@ -139,8 +139,13 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		}
 	}
 	ln, err := net.Listen("tcp", e.Host)
-	if err != nil {
-		return fmt.Errorf("serve: %w (is another server running? --host chooses another address)", err)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("serve: %w: another server is running there; --host or AXLE_HOST chooses another address", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("serve: %w: ports below 1024 are the system's; --host or AXLE_HOST chooses another address", err)
+	case err != nil:
+		return fmt.Errorf("serve: %w; --host or AXLE_HOST chooses another address", err)
 	}
 	var vendorLn net.Listener
 	if f.vendor != "" {
