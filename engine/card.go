@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -45,7 +45,7 @@ type Card struct {
 	began   atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
 	allow   atomic.Int64  // how long it may take
 
-	mu     sync.Mutex
+	mu     ranked.Mutex[ranked.Card]
 	todo   []func()
 	models []*lm
 	info   axcl.Info
@@ -98,6 +98,7 @@ func (c *Card) wakeUp() {
 
 // Do runs f on the card's goroutine, between passes, and waits for it. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
 func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
+	ranked.None()
 	res := make(chan error, 1)
 	var began atomic.Bool
 	c.mu.Lock()

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -67,7 +67,7 @@ type lm struct {
 	asking  []*seq
 	askFor  []int
 
-	mu       sync.Mutex // guards queue, maxQueue, closing, stats: callers use them too
+	mu       ranked.Mutex[ranked.Model] // guards queue, maxQueue, closing, stats: callers use them too
 	queue    []*seq
 	open     map[*seq]struct{} // every sequence whose caller still waits
 	maxQueue int

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -18,7 +19,7 @@ import (
 // last, unless that card has more to do than another by more than busier sequences; a sequence whose card is lost before its first token,
 // or whose queue is full, goes elsewhere.
 type replicas struct {
-	mu  sync.Mutex
+	mu  ranked.Mutex[ranked.Replicas]
 	all []*replica
 }
 

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -107,7 +107,7 @@ func (s *seq) step(c *cells, n int32) {
 // mailbox carries tokens from the worker to the caller. The worker never waits: what the caller does not take stays here, and a sequence
 // whose box is full is not given rows until there is room.
 type mailbox struct {
-	mu     sync.Mutex
+	mu     ranked.Mutex[ranked.Mailbox]
 	tokens []Token
 	err    error
 	closed bool

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -88,7 +88,7 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 
 // checking is a store's knowledge of its files' soundness.
 type checking struct {
-	mu      sync.Mutex
+	mu      ranked.Mutex[ranked.StoreSound]
 	pending []string            // models still to be hashed, by full name
 	rotten  map[string]rotFound // by blob's or folder's path
 }

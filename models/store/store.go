@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -58,14 +59,14 @@ type Store struct {
 	paths   []string
 	builtin map[string]fs.FS // by full name
 
-	mu sync.RWMutex // held for writing while manifests or blobs go; the lock file does the same between processes
+	mu ranked.RWMutex[ranked.Store] // held for writing while manifests or blobs go; the lock file does the same between processes
 
 	fetching sync.Map // partial file to a channel closed when its download ends
 
-	builtinMu   sync.Mutex
+	builtinMu   ranked.Mutex[ranked.Builtin]
 	builtinSums map[string][]FileInfo // by full name
 
-	infoMu sync.Mutex
+	infoMu ranked.Mutex[ranked.StoreInfo]
 	infos  map[string]models.Info // by package digest
 
 	checking checking // what is known of files' soundness after a server did not end in order

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -34,7 +34,7 @@ type LoaderOptions struct {
 type Loader struct {
 	o LoaderOptions
 
-	mu   sync.Mutex
+	mu   ranked.Mutex[ranked.Loader]
 	card *engine.Card
 	lost error // the library never came back from opening it: nobody else need wait for that
 	done bool

@@ -15,10 +15,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
@@ -44,7 +44,7 @@ type Shelf struct {
 	s *store.Store
 	o Options
 
-	mu    sync.Mutex
+	mu    ranked.Mutex[ranked.Shelf]
 	about map[string]About // by digest of the entry
 }
 

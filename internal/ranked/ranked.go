@@ -1,0 +1,39 @@
+// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them from the top of the list
+// downwards and never two of the same place, so no two goroutines can wait for each other. Without the build tag invariants they are
+// sync.Mutex and sync.RWMutex and nothing else; with it (the race lane) an order that is broken is a panic that names both locks, though no
+// other goroutine was there to hang on it.
+//
+// The zero value of a lock is ready; its place is its type's. Any package may use them.
+package ranked
+
+// Place is a lock's place in the order.
+type Place interface {
+	place() (rank int, name string)
+}
+
+// The places, outermost first.
+type (
+	Loader     struct{} // server/shelf: opens the card
+	Host       struct{} // server: models loaded
+	Shelf      struct{} // server/shelf: what packages tell of themselves
+	Store      struct{} // models/store: manifests and blobs that go
+	Builtin    struct{} // models/store: hashes of what ships inside
+	StoreInfo  struct{} // models/store: what packages tell of themselves
+	StoreSound struct{} // models/store: which files are rotten
+	Replicas   struct{} // engine: which card has what
+	Card       struct{} // engine: a card's work and state
+	Model      struct{} // engine: a model's queue
+	Mailbox    struct{} // engine: a sequence's tokens
+)
+
+func (Loader) place() (int, string)     { return 0, "loader" }
+func (Host) place() (int, string)       { return 1, "host" }
+func (Shelf) place() (int, string)      { return 2, "shelf" }
+func (Store) place() (int, string)      { return 3, "store" }
+func (Builtin) place() (int, string)    { return 4, "store's built-in packages" }
+func (StoreInfo) place() (int, string)  { return 5, "store's descriptions" }
+func (StoreSound) place() (int, string) { return 6, "store's soundness" }
+func (Replicas) place() (int, string)   { return 7, "replicas" }
+func (Card) place() (int, string)       { return 8, "card" }
+func (Model) place() (int, string)      { return 9, "model" }
+func (Mailbox) place() (int, string)    { return 10, "mailbox" }
