@@ -10,6 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
 )
 
 // Forever is the keep_alive of a model that stays.
@@ -38,7 +39,7 @@ type Host struct {
 	o      HostOptions
 	loader Loader
 
-	mu      sync.Mutex
+	mu      ranked.Mutex[ranked.Host]
 	slots   map[string]*slot // by Entry.Key
 	leaving map[*slot]bool   // retired and still in use
 	dying   int              // models being closed
@@ -202,15 +203,23 @@ func (h *Host) start(e *Entry) *slot {
 	return s
 }
 
-// load makes room as long as the card says that it is full and there is something to unload or to wait for.
+// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for. Where the card says in the
+// middle of a load that it is full, an idle model goes and the load is tried once more (promise D3): every trial takes the time of a load
+// from those that are served.
 func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
-	for {
+	for again := false; ; {
 		m, err := h.loader.Load(ctx, e)
 		if err == nil || !errors.Is(err, axcl.ErrMemory) {
 			return m, err
 		}
+		foreseen := errors.As(err, new(*engine.MemoryError))
 		h.mu.Lock()
 		v, busy, changed := h.idle(), h.dying > 0 || len(h.leaving) > 0, h.changed
+		if !foreseen && (again || v == nil && h.dying == 0) {
+			h.mu.Unlock()
+			return nil, err
+		}
+		again = again || !foreseen
 		for _, s := range h.slots {
 			busy = busy || s.refs > 0
 		}

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +21,7 @@ type cards struct {
 	took  time.Duration
 	free  int
 	loads map[string]int
+	tries int
 	err   error
 }
 
@@ -47,11 +47,11 @@ func (c *cards) Load(ctx context.Context, e *server.Entry) (*engine.Model, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.tries++; c.err != nil {
 		return nil, c.err
 	}
 	if c.free == 0 {
-		return nil, fmt.Errorf("%s needs memory: %w", e.Name, axcl.ErrMemory)
+		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}
 	}
 	c.free--
 	c.loads[e.Key]++
@@ -199,6 +199,39 @@ func TestHost(t *testing.T) {
 			a.Release()
 			if err := <-got; err != nil {
 				t.Error(err)
+			}
+		})
+	})
+	t.Run("full in the middle of a load", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{free: 3}
+			h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
+			inUse, err := h.Acquire(t.Context(), entryOf(t, "used", "1"), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer inUse.Release()
+			for name, tries := range map[string]int{"idle": 2, "nothing idle": 1} { // tried again only where something was unloaded
+				if name == "idle" {
+					l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.Release()
+				}
+				c.mu.Lock()
+				c.tries, c.err = 0, axcl.ErrMemory
+				c.mu.Unlock()
+				if _, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
+					t.Errorf("%s: %v", name, err)
+				}
+				synctest.Wait()
+				c.mu.Lock()
+				if got := names(h); got != "used " || c.tries != tries {
+					t.Errorf("%s: %d trials, want %d; loaded: %s", name, c.tries, tries, got)
+				}
+				c.err = nil
+				c.mu.Unlock()
 			}
 		})
 	})
