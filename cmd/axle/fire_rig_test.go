@@ -44,6 +44,7 @@ type unit struct {
 	dir  string
 	lib  string
 	args []string
+	attr *syscall.SysProcAttr
 }
 
 // newUnit prepares a service of its own: a free port, an empty store, the simulated card's library.
@@ -83,6 +84,7 @@ func (u *unit) start(more ...string) *process {
 	p.cmd = exec.Command(exe, append([]string{"serve"}, u.args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + u.addr,
 		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir()}, more...)
+	p.cmd.SysProcAttr = u.attr
 	p.cmd.Stdout, p.cmd.Stderr = locked{&p.mu, &p.out}, locked{&p.mu, &p.err}
 	if err := p.cmd.Start(); err != nil {
 		u.t.Fatal(err)
@@ -100,7 +102,7 @@ func (u *unit) start(more ...string) *process {
 			u.t.Logf("the server said at last:\n%s", said[max(0, len(said)-4000):])
 		}
 	})
-	p.until("listens", 20*time.Second, func() bool {
+	p.until("listens", func() bool {
 		c, err := net.Dial("tcp", u.addr)
 		if err == nil {
 			_ = c.Close()
@@ -120,28 +122,31 @@ func (l locked) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock();
 // said is what the process has logged so far.
 func (p *process) said() string { p.mu.Lock(); defer p.mu.Unlock(); return p.err.String() }
 
+// patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
+const patience = 4 * time.Minute
+
 // until waits for something to become true of a living process.
-func (p *process) until(what string, limit time.Duration, is func() bool) {
+func (p *process) until(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(limit); !is(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !is(); <-time.After(5 * time.Millisecond) {
 		select {
 		case <-p.gone:
 			p.t.Fatalf("it ended before it %s: %v\n%s", what, p.cmd.ProcessState, p.said())
 		default:
 		}
 		if time.Now().After(end) {
-			p.t.Fatalf("%v are over before it %s\n%s", limit, what, p.said())
+			p.t.Fatalf("%v are over before it %s\n%s", patience, what, p.said())
 		}
 	}
 }
 
 // code waits for the end and gives the exit code.
-func (p *process) code(limit time.Duration) int {
+func (p *process) code() int {
 	p.t.Helper()
 	select {
 	case <-p.gone:
-	case <-time.After(limit):
-		p.t.Fatalf("it did not end within %v\n%s", limit, p.said())
+	case <-time.After(patience):
+		p.t.Fatalf("it did not end within %v\n%s", patience, p.said())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -152,7 +157,7 @@ func (p *process) stop() int {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		p.t.Error(err)
 	}
-	return p.code(40 * time.Second)
+	return p.code()
 }
 
 // quiet requires that all that was printed is ours: nothing on standard output, a JSON object in each line of the log (T14, and the noise

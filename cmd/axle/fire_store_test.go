@@ -13,11 +13,17 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
-	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/pocket"
 )
 
@@ -90,7 +96,7 @@ func TestRottenAfterKill(t *testing.T) {
 		defer close(done)
 		streams(p, nil, nil)
 	}()
-	p.until("answers", 20*time.Second, func() bool { return p.metric("axle_running") >= 4 })
+	p.until("answers", func() bool { return p.metric("axle_running") >= 4 })
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +131,7 @@ func TestRottenAfterKill(t *testing.T) {
 	stop := make(chan struct{})
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, right, stop) }()
-	p.until("hashed", 30*time.Second, func() bool { return strings.Contains(p.said(), "the models were hashed") })
+	p.until("hashed", func() bool { return strings.Contains(p.said(), "the models were hashed") })
 	said := p.said()
 	for _, want := range []string{"the last server did not end in order", "a file of a model is rotten", name, "pull the model again"} {
 		if !strings.Contains(said, want) {
@@ -157,4 +163,91 @@ func TestRottenAfterKill(t *testing.T) {
 	if c := p.stop(); c != 0 || strings.Contains(p.said(), "hashed") {
 		t.Errorf("exit code %d; hashed after an orderly end: %v", c, strings.Contains(p.said(), "hashed"))
 	}
+}
+
+const testDisk = "AXLE_TEST_DISK" // a folder, on which the process mounts a disk of its own
+
+func init() {
+	prepare = func() error {
+		dir := os.Getenv(testDisk)
+		if dir == "" {
+			return nil
+		}
+		if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+			return fmt.Errorf("no disk: %w", err)
+		}
+		return syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=84m")
+	}
+}
+
+// TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull. The error names the file, nothing is
+// visible, what came stays, and the pull goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	u := newUnit(t)
+	dir := filepath.Join(u.dir, "models")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The process has a view of the file system of its own, with the small disk in it.
+	u.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		u.attr.Cloneflags |= syscall.CLONE_NEWUSER
+		u.attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := exec.Command(exe, "--version")
+	probe.SysProcAttr, probe.Env = u.attr, []string{"AXLE_TEST_MAIN=1", testDisk + "=" + dir}
+	if out, err := probe.CombinedOutput(); err != nil {
+		t.Skipf("SKIPPED, not tested: no disk can be mounted here: %v %s", err, out)
+	}
+	h := modelstest.NewHub()
+	defer h.Close()
+	h.Add("axle/big", modelstest.Big(2, 4<<20, 1))
+	p := u.start(testDisk+"="+dir, "HF_ENDPOINT="+h.URL)
+	right := goldens(t, p)
+	inside := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", dir)
+	ballast := filepath.Join(inside, "ballast")
+	var once sync.Once
+	h.SetFault(func(string, int) modelstest.Fault {
+		once.Do(func() { // the space was looked at, and somebody else takes it
+			f, err := os.Create(ballast)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			var st unix.Statfs_t
+			if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+				t.Error(err)
+			} else if err := unix.Fallocate(int(f.Fd()), 0, 0, (int64(st.Bavail)-256)*int64(st.Bsize)); err != nil {
+				t.Error(err)
+			}
+		})
+		return modelstest.None
+	})
+	p.underStreams(right, func() {
+		_, answer := p.post("/api/pull", []byte(`{"model":"axle/big","stream":false}`))
+		if !strings.Contains(answer, "no space left on device") || !strings.Contains(answer, filepath.Join(dir, "blobs", "sha256-")) {
+			t.Errorf("with a full disk: %s", answer)
+		}
+		if o := p.say("axle/big"); o.end != endRefused || o.code != http.StatusNotFound {
+			t.Errorf("half a model is visible: %+v", o)
+		}
+		if left, _ := filepath.Glob(filepath.Join(inside, "blobs", "*-partial")); len(left) == 0 {
+			t.Error("nothing stayed of what had come")
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		if code, answer := p.post("/api/pull", []byte(`{"model":"axle/big","stream":false}`)); code != 200 || !strings.Contains(answer, "success") {
+			t.Errorf("with room again: %d %s", code, answer)
+		}
+	})
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
 }

@@ -9,9 +9,18 @@ import (
 	"go.uber.org/goleak"
 )
 
+// prepare makes the world of a process that a test starts; nil where nothing is to be made.
+var prepare func() error
+
 // The test binary is axle itself when a test starts it again: something to break, to kill and to restart.
 func TestMain(m *testing.M) {
 	if os.Getenv("AXLE_TEST_MAIN") != "" {
+		if prepare != nil {
+			if err := prepare(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
 		os.Exit(run(os.Args[1:]))
 	}
 	code := m.Run()

@@ -1,0 +1,151 @@
+//go:build cgo && !fake && !scripted && linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// pocketFiles is how many files a load of pocket, or of a model that keep stored, asks the card to load.
+const pocketFiles = 7
+
+// underStreams runs f while sixteen mixed streams run on pocket, all of which must end whole and right.
+func (p *process) underStreams(right map[string]string, f func()) {
+	p.t.Helper()
+	stop := make(chan struct{})
+	all := make(chan []outcome, 1)
+	go func() { all <- streams(p, right, stop) }()
+	p.until("answers", func() bool { return p.metric("axle_running") >= 8 })
+	f()
+	close(stop)
+	for _, o := range <-all {
+		if o.end != endWhole {
+			p.t.Errorf("%+v", o)
+		}
+	}
+}
+
+// refused requires that a model is refused with a text that has all of want.
+func (p *process) refused(model string, want ...string) {
+	p.t.Helper()
+	o := p.say(model)
+	if o.end != endRefused || o.code != http.StatusInternalServerError {
+		p.t.Errorf("%s: %+v", model, o)
+	}
+	for _, w := range want {
+		if !strings.Contains(o.detail, w) {
+			p.t.Errorf("%s: %s; it does not say %q", model, o.detail, w)
+		}
+	}
+}
+
+// says requires that a model gives the right answer to the first prompt.
+func (p *process) says(model string, right map[string]string) {
+	p.t.Helper()
+	if o := p.say(model); o.end != endWhole || o.text != right[prompts[0]] {
+		p.t.Errorf("%s: %+v", model, o)
+	}
+}
+
+// loaded are the models that /api/ps lists.
+func (p *process) loaded() (names []string) {
+	p.t.Helper()
+	resp, err := http.Get(p.url + "/api/ps")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var ps struct{ Models []struct{ Name string } }
+	if err := json.NewDecoder(resp.Body).Decode(&ps); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, m := range ps.Models {
+		names = append(names, strings.TrimSuffix(m.Name, ":latest"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
+// card's memory is back to where it was, the streams go on, and the model loads when asked for again.
+func TestLayerFails(t *testing.T) {
+	u := newUnit(t)
+	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+3))
+	right := goldens(t, p)
+	blobs := p.keep("kept")
+	free := p.metric("axle_card_memory_free_bytes")
+	p.underStreams(right, func() {
+		p.refused("kept", "axclrtEngineLoadFromFile, layer 3", "0x8030070b", blobs["pocket_p64_l3_together.axmodel"])
+		p.until("has the memory back", func() bool { return p.metric("axle_card_memory_free_bytes") == free })
+		if got := p.loaded(); !slices.Equal(got, []string{"pocket"}) {
+			t.Errorf("loaded: %v", got)
+		}
+		p.says("kept", right)
+		if p.until("has less memory", func() bool { return p.metric("axle_card_memory_free_bytes") < free }); t.Failed() {
+			return
+		}
+	})
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+}
+
+// TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its memory is full, against all prediction. An
+// idle model goes and the load is tried again; where none is idle, the error is clear and nothing is half loaded.
+func TestMemoryRunsOut(t *testing.T) {
+	u := newUnit(t)
+	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3, 3*pocketFiles+3+1+5))
+	right := goldens(t, p)
+	for _, name := range []string{"kept", "other", "another"} {
+		p.keep(name)
+	}
+	p.underStreams(right, func() {
+		p.says("kept", right)
+		p.says("other", right) // fails, and is loaded in kept's place
+		if got := p.loaded(); !slices.Equal(got, []string{"other", "pocket"}) {
+			t.Errorf("loaded: %v", got)
+		}
+		if code, answer := p.post("/api/generate", []byte(`{"model":"other","keep_alive":0}`)); code != 200 {
+			t.Errorf("unload: %d %s", code, answer)
+		}
+		free := p.metric("axle_card_memory_free_bytes")
+		p.refused("another", "0x80300707")
+		if got := p.loaded(); !slices.Equal(got, []string{"pocket"}) {
+			t.Errorf("loaded: %v", got)
+		}
+		p.until("has the memory back", func() bool { return p.metric("axle_card_memory_free_bytes") >= free })
+	})
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+}
+
+// TestWrongAtLoad (D6): a card that computes a model otherwise than it did in an earlier life of the server is found out at load, under
+// sixteen streams; the model is refused and everything else goes on.
+func TestWrongAtLoad(t *testing.T) {
+	u := newUnit(t)
+	p := u.start()
+	right := goldens(t, p)
+	p.keep("kept")
+	p.says("kept", right)
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p = u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:wrong", pocketFiles+2))
+	p.says("pocket", right)
+	p.underStreams(right, func() {
+		p.refused("kept", "the card gives other answers than it did", "axle verify")
+		p.says("kept", right)
+	})
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+}
