@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens deb deb-arm64 deb-test dist
+.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -127,13 +127,19 @@ pocket-goldens: ## make pocket's golden answers anew from the weights in the tre
 deb: build ## dist/axle_VERSION_ARCH.deb for this machine
 	bash packaging/deb.sh $(VERSION) $(HOSTARCH) bin/axle
 
-deb-arm64: build ## the same for arm64, cross-built
+build-arm64: ## build/arm64/axle, cross-built with Debian's gcc-aarch64-linux-gnu
+	@command -v $(CROSS) >/dev/null || { echo "build-arm64: $(CROSS) is not installed: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross" >&2; exit 1; }
 	CGO_ENABLED=1 GOARCH=arm64 CC=$(CROSS) $(GOBUILD) -o $(BUILD)/arm64/axle ./cmd/axle
+
+deb-arm64: build build-arm64 ## the same for arm64
 	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
 
 deb-test: deb deb-arm64 ## install, run, remove and purge the packages in fresh chroots (root, debootstrap, qemu-user-static; else skips aloud)
 	bash packaging/chroot.sh $(HOSTARCH) dist/axle_$(VERSION)_$(HOSTARCH).deb
 	test $(HOSTARCH) = arm64 || bash packaging/chroot.sh arm64 dist/axle_$(VERSION)_arm64.deb
 
-dist: build ## reproducible archives with checksums
+dist: build ## reproducible archives with checksums, for this machine and for arm64 where that can be cross-built
 	bash packaging/dist.sh $(VERSION) $(HOSTARCH) bin/axle
+	@if [ $(HOSTARCH) = arm64 ]; then :; elif command -v $(CROSS) >/dev/null; then \
+		$(MAKE) --no-print-directory build-arm64 && bash packaging/dist.sh $(VERSION) arm64 $(BUILD)/arm64/axle; \
+	else echo "dist: arm64 SKIPPED: apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross"; fi
