@@ -116,3 +116,42 @@ func TestReporter(t *testing.T) {
 	}()
 	d.check("panics", func(axcltest.TB) { panic("other") })
 }
+
+// What docs/getting-started.md says that doctor says is in the code that says it.
+func TestDoctorInDocs(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/getting-started.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code []byte
+	for _, pattern := range []string{"*.go", "../../axcl/cards/*.go", "../../axcl/native/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f, "_test.go") {
+				b, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				code = append(code, b...)
+			}
+		}
+	}
+	_, table, _ := strings.Cut(string(doc), "| it says | then |\n|---|---|\n")
+	n := 0
+	for line := range strings.Lines(table) {
+		said, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			break
+		}
+		said, _, _ = strings.Cut(said, "`")
+		if n++; !bytes.Contains(code, []byte(said)) {
+			t.Errorf("docs/getting-started.md: nothing says %q", said)
+		}
+	}
+	if n < 5 {
+		t.Errorf("only %d lines found", n)
+	}
+}

@@ -186,7 +186,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 			log.Error("no device to run on", zap.Error(err))
 		}
 		if f.hello {
-			hello(os.Stdout, line, err, server.ClientURL(ln.Addr().String()))
+			hello(os.Stdout, os.Args[0], line, err, server.ClientURL(ln.Addr().String()))
 		}
 	}()
 	run, stop := context.WithCancel(ctx)
@@ -242,12 +242,12 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	return errors.Join(err, cerr)
 }
 
-// hello says how to talk to the server.
-func hello(w io.Writer, line string, err error, url string) {
+// hello says how to talk to the server; program is how it was started.
+func hello(w io.Writer, program, line string, err error, url string) {
 	if err == nil {
 		fmt.Fprintf(w, "\nDevice: %s.\n", line)
 	} else {
 		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
 	}
-	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d '{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   bin/axle run pocket\n\n", url, url)
+	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d '{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   %s run pocket\n\n", url, url, program)
 }
