@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"image"
 	_ "image/gif" // the formats whose sizes we can tell
 	_ "image/jpeg"
@@ -15,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -22,43 +22,114 @@ import (
 const (
 	maxBody      = 32 << 20 // where images can be
 	maxSmallBody = 1 << 20
-	maxLarge     = 512 << 20 // bytes of large bodies at once; each is held until its answer ends
+	maxLarge     = 256 << 20 // what large requests cost at once; each is held until its answer ends
+	freeCost     = 1 << 20   // what any request may cost
+	drainTime    = 2 * time.Second
 	maxImages    = 8
 	maxPixels    = 20_000_000
 )
 
-// body reads a request's body, at most so many bytes of it and within the read deadline. Compressed bodies are refused: a few bytes could
-// stand for gigabytes.
+// body reads a request's body, at most so many bytes of it and within the read deadline, and weighs it: who asks for more room than there
+// is now is told to come again. Compressed bodies are refused: a few bytes could stand for gigabytes.
 func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, &httpError{http.StatusUnsupportedMediaType, "request bodies must not be compressed"}
 	}
-	if c.Request.ContentLength > limit {
-		return nil, tooLarge(limit)
-	}
-	if n := c.Request.ContentLength; n < 0 || n > maxSmallBody {
-		if n < 0 {
-			n = limit
-		}
-		// Room for it is taken before any of it is read, and given back by the middleware that logs the request.
-		if s.large.Add(n) > maxLarge {
-			s.large.Add(-n)
-			return nil, &httpError{http.StatusServiceUnavailable, ErrQueueFull.Error()}
-		}
-		c.Set(ctxLarge, n)
-	}
 	rc := http.NewResponseController(c.Writer)
 	_ = rc.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
-	b, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, limit))
-	_ = rc.SetReadDeadline(time.Time{})
-	var big *http.MaxBytesError
-	switch {
-	case errors.As(err, &big):
-		return nil, tooLarge(limit)
-	case err != nil:
-		return nil, &httpError{http.StatusBadRequest, "reading the request body: " + err.Error()}
+	b, err := s.read(c, c.Request.Body, c.Request.ContentLength, limit)
+	if err != nil {
+		s.drain(c, rc)
+		return nil, err
 	}
-	return b, nil
+	_ = rc.SetReadDeadline(time.Time{})
+	w, err := ollama.Weigh(b)
+	if err == nil && w.Cost() > freeCost {
+		err = s.room(c, w.Cost())
+	}
+	return b, err
+}
+
+// drain reads what is left of a refused body, if that is little and comes soon: most clients send all before they read, and to those that
+// find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing.
+func (s *Server) drain(c *gin.Context, rc *http.ResponseController) {
+	if c.GetHeader("Expect") == "" {
+		_ = rc.SetReadDeadline(time.Now().Add(drainTime))
+		_, _ = io.CopyN(io.Discard, c.Request.Body, 2*maxBody)
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+}
+
+// room makes the request hold n bytes of the room that all have together, until the middleware that logs it gives them back.
+func (s *Server) room(c *gin.Context, n int64) error {
+	held := c.GetInt64(ctxLarge)
+	if s.large.Add(n-held) > maxLarge && n > held {
+		s.large.Add(held - n)
+		return &httpError{http.StatusServiceUnavailable, ErrQueueFull.Error()}
+	}
+	c.Set(ctxLarge, n)
+	return nil
+}
+
+// formatRoom takes room for the automaton that a request's format becomes, which package grammar keeps below 64 MiB.
+func (s *Server) formatRoom(c *gin.Context, format []byte) error {
+	n := min(1024*int64(len(format)), 64<<20)
+	if n <= freeCost {
+		return nil
+	}
+	return s.room(c, c.GetInt64(ctxLarge)+n)
+}
+
+// read reads n bytes, or where n is negative all there are. The first mebibyte is read as it comes; for more, room is taken before any of
+// it is read. A client has to send what it announced before memory is there for it.
+func (s *Server) read(c *gin.Context, from io.Reader, n, limit int64) ([]byte, error) {
+	if n > limit {
+		return nil, tooLarge(limit)
+	}
+	known := n >= 0
+	if !known {
+		n = limit
+	}
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			if int64(len(b)) > n { // the byte too many
+				return nil, tooLarge(limit)
+			}
+			next := min(max(int64(2*cap(b)), 8<<10), n+1)
+			if next > maxSmallBody+1 && c.GetInt64(ctxLarge) == 0 {
+				if err := s.room(c, 2*n); err != nil { // the old half and the new whole, while it grows
+					return nil, err
+				}
+			}
+			b = append(make([]byte, 0, next), b...)
+		}
+		k, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+k]
+		switch {
+		case err == io.EOF && int64(len(b)) > limit:
+			return nil, tooLarge(limit)
+		case err == io.EOF: //nolint:errorlint // as io.ReadAll has it
+			return b, nil
+		case err != nil:
+			return nil, &httpError{http.StatusBadRequest, err.Error()}
+		}
+	}
+}
+
+// text is how many bytes of text an engine's request has, images left out.
+func text(er engine.Request) (n int) {
+	n = len(er.Prompt) + len(er.Suffix) + len(er.System)
+	for _, m := range er.Messages {
+		n += len(m.Content) + len(m.Thinking)
+		for _, call := range m.ToolCalls {
+			n += len(call.Name) + len(call.Arguments)
+		}
+	}
+	for _, t := range er.Tools {
+		n += len(t.Raw)
+	}
+	return n
 }
 
 func tooLarge(limit int64) error {

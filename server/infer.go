@@ -162,6 +162,9 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	if err := s.images(messageImages(req.Messages)); err != nil {
 		return err
 	}
+	if err := s.formatRoom(c, req.Format); err != nil {
+		return err
+	}
 	numCtx := s.numCtx(m, req.Options)
 	if err := checkOptions(m.Params, req.Options); err != nil {
 		return err
@@ -178,6 +181,9 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	er, unknown, err := req.Engine(lease.Sampling(), m)
 	if err != nil {
 		return err
+	}
+	if text(er) > ollama.MaxText {
+		return ollama.TextTooLong()
 	}
 	s.ignored(c, unknown)
 	er.Key = keyOf(ctx)
@@ -219,6 +225,9 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		if err := s.images(req.Images); err != nil {
 			return err
 		}
+		if err := s.formatRoom(c, req.Format); err != nil {
+			return err
+		}
 		numCtx := s.numCtx(m, req.Options)
 		if err := checkOptions(m.Params, req.Options); err != nil {
 			return err
@@ -241,6 +250,9 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		er, asChat, unknown, err := req.Engine(lease.Sampling(), m, custom)
 		if err != nil {
 			return err
+		}
+		if text(er) > ollama.MaxText {
+			return ollama.TextTooLong()
 		}
 		s.ignored(c, unknown)
 		er.Key = keyOf(ctx)

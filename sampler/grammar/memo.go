@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -19,14 +20,14 @@ type memoEntry struct {
 
 const (
 	memoSize   = 8
-	memoKeyMax = 64 << 10 // of a source; longer ones are compiled each time
+	memoKeyMax = 16 << 10 // of a source; longer ones are compiled each time
 )
 
 var recent memo
 
 func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, error) {
 	if len(key) > memoKeyMax {
-		return compile()
+		return inTurn(compile)
 	}
 	m.mu.Lock()
 	if i := slices.IndexFunc(m.last, func(e memoEntry) bool { return e.key == key }); i >= 0 {
@@ -36,7 +37,7 @@ func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, erro
 		return e.g, nil
 	}
 	m.mu.Unlock()
-	g, err := compile() // outside the lock: it may take a while, and twice is no harm
+	g, err := inTurn(compile) // outside the lock: it may take a while, and twice is no harm
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +48,15 @@ func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, erro
 	}
 	m.last = append(m.last, memoEntry{key, g})
 	return g, nil
+}
+
+// compiling has a place for each processor: a grammar may take 64 MiB while it is made, and many at once are no faster.
+var compiling = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+func inTurn(compile func() (*Grammar, error)) (*Grammar, error) {
+	compiling <- struct{}{}
+	defer func() { <-compiling }()
+	return compile()
 }
 
 // endings are the frames of free text up to a tag, which all grammars share. There are as many as tags in use: a few.

@@ -28,7 +28,7 @@ type Request struct {
 // Decode reads the body of /v1/messages.
 func Decode(b []byte) (*Request, error) {
 	r := new(Request)
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {
@@ -48,7 +48,7 @@ func Decode(b []byte) (*Request, error) {
 // DecodeCount reads the body of /v1/messages/count_tokens, which has no max_tokens.
 func DecodeCount(b []byte) (*Request, error) {
 	r := new(Request)
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {

@@ -20,13 +20,10 @@ func Fail(status int, format string, args ...any) error {
 	return api.StatusError{StatusCode: status, ErrorMessage: fmt.Sprintf(format, args...)}
 }
 
-// MaxDepth is the deepest nesting of a request body.
-const MaxDepth = 128
-
 // Decode reads a body's first JSON value into v, with Ollama's error texts: null fields are as absent ones, unknown fields are ignored,
 // and what follows the value is too.
 func Decode(body []byte, v any) error {
-	if err := CheckDepth(body); err != nil {
+	if err := Check(body); err != nil {
 		return err
 	}
 	err := json.NewDecoder(bytes.NewReader(body)).Decode(v)
@@ -38,29 +35,4 @@ func Decode(body []byte, v any) error {
 	default:
 		return Fail(400, "%s", err.Error())
 	}
-}
-
-// CheckDepth fails when body nests arrays and objects deeper than [MaxDepth]. It scans once and allocates nothing.
-func CheckDepth(body []byte) error {
-	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		c := body[i]
-		switch {
-		case inString:
-			if c == '\\' {
-				i++
-			} else if c == '"' {
-				inString = false
-			}
-		case c == '"':
-			inString = true
-		case c == '{' || c == '[':
-			if depth++; depth > MaxDepth {
-				return Fail(400, "the request body nests deeper than %d levels", MaxDepth)
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return nil
 }

@@ -147,8 +147,34 @@ func wantStatus(t *testing.T, err error) {
 
 func TestDepth(t *testing.T) {
 	for in, ok := range map[string]bool{"": true, `"[[["`: true, `"\"[["`: true, strings.Repeat("[", MaxDepth): true, strings.Repeat("[", MaxDepth+1): false, strings.Repeat(`{"a":`, MaxDepth+1): false, strings.Repeat("[]", 999): true} {
-		if got := CheckDepth([]byte(in)) == nil; got != ok {
+		if got := Check([]byte(in)) == nil; got != ok {
 			t.Errorf("%.20q…: %v", in, got)
+		}
+	}
+}
+
+// What a body holds is counted before it is decoded.
+func TestWeigh(t *testing.T) {
+	image := strings.Repeat("AAAA", 2000)
+	for in, want := range map[string]Weight{
+		``:                          {},
+		`{"a":1,"b":[-2.5e3,true]}`: {25, 4, 3, 2},
+		`"a\"b" , 5 6`:              {12, 1, 2, 4},
+		`["` + image + `"]`:         {8004, 2, 0, 0},
+		`["` + image + ` "]`:        {8005, 2, 0, 8001},
+		`"no end`:                   {7, 1, 0, 6},
+	} {
+		if got, err := Weigh([]byte(in)); err != nil || got != want {
+			t.Errorf("%.40s: %+v, want %+v, %v", in, got, want, err)
+		}
+	}
+	for in, ok := range map[string]bool{
+		"[" + strings.Repeat("{},", MaxParts-2) + "1]": true, "[" + strings.Repeat("{},", MaxParts) + "1]": false,
+		"[" + strings.Repeat("1,", MaxNumbers-1) + "1]": true, "[" + strings.Repeat("1,", MaxNumbers) + "1]": false,
+		`"` + strings.Repeat("a ", MaxText/2) + `"`: true, `"` + strings.Repeat("a ", MaxText/2) + `."`: false,
+	} {
+		if err := Check([]byte(in)); (err == nil) != ok {
+			t.Errorf("%.20s…: %v", in, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var ErrSummary = errors.New("compaction failed; the selected model did not retur
 
 // DecodeCompaction reads the body of /v1/responses/compact.
 func DecodeCompaction(b []byte) (*Compaction, error) {
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
 	plan, err := wire.PrepareStandaloneCompaction(b)
@@ -40,7 +40,7 @@ func DecodeCompaction(b []byte) (*Compaction, error) {
 
 // DecodeTriggered reads the body of /v1/responses where its input ends with a trigger for a compaction; nil when it does not.
 func DecodeTriggered(b []byte) (*Compaction, error) {
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
 	plan, asked, err := wire.PrepareTriggeredCompaction(b)

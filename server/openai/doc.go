@@ -23,7 +23,7 @@ import (
 
 // decode reads a body as Ollama's OpenAI routes do.
 func decode(b []byte, v any) error {
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return err
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {

@@ -23,7 +23,7 @@ type Responses struct {
 // DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input are opened. A search that the server would
 // have to run is not offered to the model: there is no such service here, and a request is an answer's worth without it.
 func DecodeResponses(b []byte) (*Responses, error) {
-	if err := ollama.CheckDepth(b); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
 	b, _, err := wire.ExpandResponsesCompactionInput(b)

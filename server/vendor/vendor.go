@@ -44,7 +44,7 @@ type Request struct {
 // Decode reads a body.
 func Decode(b []byte) (*Request, error) {
 	r := new(Request)
-	if ollama.CheckDepth(b) != nil || json.NewDecoder(bytes.NewReader(b)).Decode(r) != nil {
+	if ollama.Check(b) != nil || json.NewDecoder(bytes.NewReader(b)).Decode(r) != nil {
 		return nil, ollama.Fail(400, badFormat)
 	}
 	return r, nil
