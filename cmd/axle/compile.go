@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -19,16 +20,23 @@ func newCompileCmd() *cobra.Command {
 	var o compile.Options
 	var history string
 	cmd := &cobra.Command{
-		Use:   "compile --from HF_DIR --out DIR",
+		Use:   "compile HF_DIR DIR",
 		Short: "Make a package for the software card from a Hugging Face checkpoint",
 		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a Qwen2, Qwen3, Llama or
 Gemma-3 model. The package has the vendor's layout, so that everything but the card itself works as with the vendor's models; the NPU does not
-run it.`,
-		Example: "  axle compile --from ~/Qwen3-0.6B --out ~/models/qwen3-0.6b --quant int8",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+run it. The size is told before anything is written, and the time that is left while it is; the folder has its name only when it is whole.`,
+		Example: "  axle compile ~/Qwen3-0.6B ~/models/qwen3-0.6b --quant int8\n  axle serve --model-path ~/models",
+		Args:    cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, to := range []*string{&o.From, &o.Out} {
+				if i < len(args) && *to != "" {
+					return usageError("compile: %s is given twice", args[i])
+				} else if i < len(args) {
+					*to = args[i]
+				}
+			}
 			if o.From == "" || o.Out == "" {
-				return usageError("compile needs --from and --out; see 'axle compile --help'")
+				return usageError("compile needs a checkpoint's folder and one to write to; usage: %s", cmd.UseLine())
 			}
 			if o.Context == 0 {
 				return usageError("--context must be at least 1")
@@ -62,12 +70,13 @@ run it.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", n)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d layers, %s, in %v\n", r.Dir, r.Layers, models.HumanBytes(r.Bytes), time.Since(bar.start).Round(time.Second/10))
+			fmt.Fprintf(cmd.ErrOrStderr(), "run it with: axle serve --model-path %s, and then: axle run %s\n", r.Dir, filepath.Base(r.Dir))
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.From, "from", "", "the checkpoint's folder")
-	f.StringVar(&o.Out, "out", "", "the package's folder; must not exist, or be empty")
+	f.StringVar(&o.From, "from", "", "the checkpoint's folder, instead of HF_DIR")
+	f.StringVar(&o.Out, "out", "", "the package's folder, instead of DIR; must not exist, or be empty")
 	f.IntVar(&o.Context, "context", 2047, "cache rows")
 	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
 	f.StringVar(&history, "history", "0,256,512,1024,1536,2048", "cache rows that the prefill groups see; by default those below the context")
@@ -90,6 +99,10 @@ type compileBar struct {
 
 func (b *compileBar) show(p compile.Progress) {
 	now := time.Now()
+	if b.last.IsZero() {
+		fmt.Fprintf(b.w, "%s to write\n", models.HumanBytes(p.Total))
+		b.last = b.start
+	}
 	tenth := p.Done * 10 / max(p.Total, 1)
 	if b.live && now.Sub(b.last) < 100*time.Millisecond && p.Done < p.Total || !b.live && tenth == b.tenth {
 		return

@@ -29,11 +29,11 @@ func TestCompileAndInspect(t *testing.T) {
 	if _, err := axmodeltest.RandomCheckpoint(from, "qwen3", 1); err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, err := axleCompile(t, "compile", "--from", from, "--out", out, "--context", "127", "--chunk", "16", "--history", "0, 32,64", "--quant", "int8", "--name", "q")
+	stdout, stderr, err := axleCompile(t, "compile", from, out, "--context", "127", "--chunk", "16", "--history", "0, 32,64", "--quant", "int8", "--name", "q")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(stdout, "3 layers") || !strings.Contains(stderr, "100%") {
+	if !strings.Contains(stdout, "3 layers") || !strings.Contains(stderr, "100%") || !strings.Contains(stderr, " KB to write\n") || !strings.Contains(stderr, "--model-path "+out+", and then: axle run tiny\n") {
 		t.Errorf("printed %q and %q", stdout, stderr)
 	}
 	stdout, _, err = axleCompile(t, "inspect", out)
@@ -76,7 +76,9 @@ func TestCompileUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"compile"}, "--from and --out"},
+		{[]string{"compile"}, "usage: axle compile HF_DIR DIR"},
+		{[]string{"compile", "x"}, "usage: axle compile HF_DIR DIR"},
+		{[]string{"compile", "x", "y", "--out", "z"}, "y is given twice"},
 		{[]string{"compile", "--from", "x", "--out", "y", "--history", "0,many"}, `"many"`},
 		{[]string{"compile", "--from", "x", "--out", "y", "--context", "0"}, "--context"},
 		{[]string{"compile", "--from", "x", "--out", "y", "--chunk", "0"}, "--chunk"},
