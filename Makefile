@@ -79,7 +79,7 @@ bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5'
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn' -v ./engine
 
 bench-check: ## ratios that must hold, on the simulated card's clock or against plain loops
-	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestLeftOver|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
 	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestBenchCheck' -v ./cmd/axle ./server
 

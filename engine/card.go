@@ -24,8 +24,11 @@ type CardOptions struct {
 	Watch time.Duration
 	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means every hour, negative never.
 	Check time.Duration
-	// Lost is called once, from a goroutine of its own, when the card is lost for good.
+	// Lost is called once, from a goroutine of its own, when the card is lost for good; of several that hold a copy of a model each, when
+	// the last one is.
 	Lost func(error)
+	// Fewer is called so too for a card that is lost while others that hold a copy go on.
+	Fewer func(error)
 	// Trace is called on the worker after each pass and must not wait for anything; nil costs nothing.
 	Trace func(*PassTrace)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -106,6 +107,8 @@ func TestReplicas(t *testing.T) {
 	}
 	all := func(jobs []Job) {
 		t.Helper()
+		// All are there before the first pass: how fast they would come is the machine's affair.
+		free := []func(){hold(cards[0]), hold(cards[1])}
 		var wg sync.WaitGroup
 		for i, job := range jobs {
 			wg.Go(func() {
@@ -113,6 +116,12 @@ func TestReplicas(t *testing.T) {
 					t.Errorf("job %d: %v %v, want %v", i, out, err, want[i])
 				}
 			})
+		}
+		for r.Stats().Queued < len(jobs) {
+			runtime.Gosched()
+		}
+		for _, f := range free {
+			f()
 		}
 		wg.Wait()
 	}
@@ -141,6 +150,30 @@ func TestReplicas(t *testing.T) {
 	fakes[1].run = func(int) error { return axcl.ErrLost }
 	if _, _, err := run(r, jobs[0]); !errors.Is(err, axcl.ErrLost) {
 		t.Errorf("both lost: %v", err)
+	}
+}
+
+// TestFewer: an answer that had begun on a card that is lost ends with an error that does not mean the end of all, unless it is.
+func TestFewer(t *testing.T) {
+	fakes := []*fake{newFake(), newFake()}
+	var bs []Backend
+	for _, f := range fakes {
+		bs = append(bs, onFake(t, f, OpenOptions{CardOptions: still}))
+	}
+	r := Replicate(bs...)
+	defer r.Close()
+	for i, f := range fakes {
+		at := f.passes + 4
+		f.run = func(n int) error {
+			if n >= at {
+				return axcl.ErrLost
+			}
+			return nil
+		}
+		out, _, err := run(r, greedy([]int32{1, 2, 3}, 20))
+		if fewer := new(*FewerError); len(out) == 0 || errors.As(err, fewer) != (i == 0) || errors.Is(err, axcl.ErrLost) != (i == 1) {
+			t.Errorf("card %d: %d tokens, then %v", i, len(out), err)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
@@ -25,6 +26,9 @@ type OpenOptions struct {
 	// each hold the model, behind one queue; several with + between ("axcl:0+axcl:1") hold a part of its layers each. Unused where Card
 	// or Cards is set.
 	Device string
+	// Copies are open cards that hold a copy of the model each, behind one queue; one that is lost is left out. The model does not close
+	// them. Unused where Card is set.
+	Copies []*Card
 	// Cards are open cards to choose from: the model goes where the most memory is free. Unused where Card is set.
 	Cards []*Card
 	// Card is an open card to load the model on, besides what is on it already. The model does not close it.
@@ -125,8 +129,20 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		}
 		o.Card = card
 	}
-	if card == nil && strings.Contains(o.Device, ",") {
-		return openReplicas(ctx, p, o)
+	if card == nil && len(o.Copies) == 0 && strings.Contains(o.Device, ",") {
+		all, err := OpenCards(o.Device, o.CardOptions)
+		if err != nil {
+			return nil, err
+		}
+		o.Copies = all.Copies
+		m, err := openReplicas(ctx, p, o, all.Close)
+		if err != nil {
+			_ = all.Close()
+		}
+		return m, err
+	}
+	if card == nil && len(o.Copies) > 0 {
+		return openReplicas(ctx, p, o, nil)
 	}
 	var under []*Card
 	if card == nil {
@@ -225,27 +241,70 @@ func closeCards(cs []*Card) {
 	}
 }
 
-// openReplicas puts the package on each of the cards that o.Device names.
-func openReplicas(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
-	if p.Dir == "" {
-		return nil, fmt.Errorf("%w: %s is inside another file: copy it to a folder to put it on several cards", ErrUnsupported, p.Name)
-	}
-	names, err := deviceNames(o.Device, ",")
+// Cards are open cards that belong together: what a device's name stands for. Close them after the models that use them.
+type Cards struct {
+	Copies []*Card // each is to hold a copy of a model, as OpenOptions.Copies; one where the name has no comma
+	under  []*Card // those that joined ones are made of
+}
+
+// OpenCards opens all that OpenOptions.Device names, to be used for one model after another. Errors: OpenCard's, ErrRequest for a name with
+// an empty place.
+func OpenCards(device string, o CardOptions) (*Cards, error) {
+	names, err := deviceNames(device, ",")
 	if err != nil {
 		return nil, err
 	}
+	all := &Cards{}
+	var left atomic.Int64
+	left.Store(int64(len(names)))
+	for _, name := range names {
+		one := o
+		one.Lost = func(err error) {
+			told := o.Fewer
+			if left.Add(-1) == 0 {
+				told = o.Lost
+			}
+			if told != nil {
+				told(err)
+			}
+		}
+		card, under, err := openCards(OpenOptions{Device: name, CardOptions: one})
+		if err != nil {
+			_ = all.Close()
+			return nil, err
+		}
+		all.Copies, all.under = append(all.Copies, card), append(all.under, under...)
+	}
+	return all, nil
+}
+
+// Close closes every card; a second Close returns ErrClosed.
+func (c *Cards) Close() error {
+	var errs []error
+	for _, card := range slices.Concat(c.Copies, c.under) {
+		errs = append(errs, card.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openReplicas puts the package on each of the cards of o.Copies that works; closed is called after the last is closed.
+func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed func() error) (*Model, error) {
+	live := slices.DeleteFunc(slices.Clone(o.Copies), func(c *Card) bool { return c.Err() != nil })
+	if len(live) == 0 {
+		return nil, o.Copies[0].Err()
+	}
 	var bs []Backend
 	var first *Model
-	for i, device := range names {
+	for i, card := range live {
 		one := o
-		one.Device = device
+		one.Copies, one.Card = nil, card
 		var m *Model
 		var err error
 		if i == 0 {
 			m, err = OpenPackage(ctx, p, one)
 			first = m
 		} else {
-			m, err = Open(ctx, p.Dir, one)
+			m, err = openCopy(ctx, p, one)
 		}
 		if err != nil {
 			for i, b := range bs {
@@ -258,7 +317,26 @@ func openReplicas(ctx context.Context, p *models.Package, o OpenOptions) (*Model
 		}
 		bs = append(bs, m.b)
 	}
-	return New(Replicate(bs...), first.o), nil
+	all := Replicate(bs...).(*replicas)
+	all.closed = closed
+	return New(all, first.o), nil
+}
+
+// openCopy opens the package that p is once more.
+func openCopy(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+	if p.Dir != "" {
+		return Open(ctx, p.Dir, o)
+	}
+	again, err := models.OpenFS(p.FS(), ".") // one of the store's
+	if err != nil {
+		return nil, err
+	}
+	again.Name = p.Name
+	m, err := OpenPackage(ctx, again, o)
+	if err != nil {
+		_ = again.Close()
+	}
+	return m, err
 }
 
 // openDraft opens a draft model's package, which must have the words of the model it drafts for.

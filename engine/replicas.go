@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,6 +22,8 @@ import (
 type replicas struct {
 	mu  ranked.Mutex[ranked.Replicas]
 	all []*replica
+
+	closed func() error // after the replicas; may be nil
 }
 
 type replica struct {
@@ -129,7 +132,12 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 				return
 			}
 			tried[c] = true
-			again, err := pass(c.Complete(ctx, job), yield)
+			again, err := pass(c.Complete(ctx, job), func(tok Token, err error) bool {
+				if errors.Is(err, axcl.ErrLost) && r.others(c) {
+					err = &FewerError{err}
+				}
+				return yield(tok, err)
+			})
 			r.done(c, err)
 			if !again {
 				return
@@ -137,6 +145,21 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 			last = err
 		}
 	}
+}
+
+// FewerError ends an answer that had begun on a card that was lost, while other cards with the same model go on. It is no axcl.ErrLost: the
+// same request will be answered.
+type FewerError struct{ Cause error }
+
+func (e *FewerError) Error() string {
+	return "engine: the card of this answer was lost, others go on, so ask again: " + e.Cause.Error()
+}
+
+// others reports whether a replica besides c works as far as is known.
+func (r *replicas) others(c *replica) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.all, func(o *replica) bool { return o != c && !o.dead })
 }
 
 // pass hands a sequence on. It reports true, having handed on nothing, for an error that another replica may not have.
@@ -181,6 +204,18 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 		})
 	}
 	wg.Wait()
+	lost := false
+	for i, err := range errs {
+		if errors.Is(err, axcl.ErrLost) {
+			lost = true
+			r.mu.Lock()
+			live[i].dead = true
+			r.mu.Unlock()
+		}
+	}
+	if lost {
+		return r.Embed(ctx, inputs, key) // by those that are left
+	}
 	return out, errors.Join(errs...)
 }
 
@@ -198,12 +233,15 @@ func (r *replicas) Ends() []int32 {
 	return nil
 }
 
-// Info is the first replica's, with all their devices and their card memory together.
+// Info is the first replica's, with the devices of all that work, as far as is known, and their card memory together.
 func (r *replicas) Info() Info {
 	info := r.all[0].Info()
 	var devices []string
 	info.CardBytes = 0
-	for _, c := range r.all {
+	r.mu.Lock()
+	live := slices.DeleteFunc(slices.Clone(r.all), func(c *replica) bool { return c.dead })
+	r.mu.Unlock()
+	for _, c := range live {
 		devices = append(devices, c.Info().Device)
 		info.CardBytes += c.Info().CardBytes
 	}
@@ -246,6 +284,9 @@ func (r *replicas) Close() error {
 	var errs []error
 	for _, c := range r.all {
 		errs = append(errs, c.Backend.Close())
+	}
+	if r.closed != nil {
+		errs = append(errs, r.closed())
 	}
 	return errors.Join(errs...)
 }

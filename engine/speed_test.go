@@ -18,7 +18,13 @@ import (
 // hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
 func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
 	t.Helper()
-	open, sim := onSim(t, "clock=virtual\nprofile=pi5")
+	return hollowOn(t, "pi5", s, o)
+}
+
+// hollowOn is hollow on a card of another profile.
+func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+	t.Helper()
+	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
 	o.CardOptions.Clock = clockOf(sim)
 	card, err := OpenCard(open, o.CardOptions)
 	if err != nil {
@@ -124,6 +130,37 @@ func TestThroughput(t *testing.T) {
 				}
 				if f.Rate < 0.9*bound {
 					t.Errorf("%d clients: %.0f %% of the bound, want 90", n, 100*f.Rate/bound)
+				}
+			}
+		})
+	}
+}
+
+// TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however many
+// there are.
+func TestLeftOver(t *testing.T) {
+	off := false
+	for _, c := range []struct {
+		name, profile string
+		proven        *Proven
+	}{
+		{"nothing but chunks in order", "pi5", &Proven{Chunk: true}},
+		{"no rows of several in a pass", "pi5", &Proven{Chunk: true, Scatter: true}},
+		{"not even chunks", "pi5", &Proven{}},
+		{"wide passes forty times as dear", "pi5,table clear,matrix 0.02TOPS", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, clock := hollowOn(t, c.profile, axmodel.Qwen3Small(), OpenOptions{Proven: c.proven})
+			rate := func(n int) float64 { // from the first pass to the last: those who come later wait
+				f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: 12, Speculate: &off, First: 1000})
+				return float64(f.Tokens) / f.Took.Seconds()
+			}
+			one := rate(1)
+			for _, n := range []int{2, 8} {
+				all := rate(n)
+				t.Logf("%d clients: %.2f times one client's %.1f tokens/s", n, all/one, one)
+				if all < 0.98*one {
+					t.Errorf("%d clients: %.2f times one client's rate", n, all/one)
 				}
 			}
 		})

@@ -46,6 +46,8 @@ func status(err error) (code int, text string) {
 		return http.StatusServiceUnavailable, ErrQueueFull.Error()
 	case errors.Is(err, engine.ErrDraining):
 		return http.StatusServiceUnavailable, "the server is shutting down"
+	case errors.As(err, new(*engine.FewerError)):
+		return http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, axcl.ErrLost):
 		return http.StatusServiceUnavailable, "the card was lost: " + err.Error()
 	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrUnsupported):

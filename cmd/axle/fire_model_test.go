@@ -149,3 +149,64 @@ func TestWrongAtLoad(t *testing.T) {
 	}
 	p.quiet()
 }
+
+// TestTwoCards (D8, D7): one model with a copy on each of two cards, under sixteen streams. One card is lost, or hangs: answers that had begun
+// there end with an error, the others and whatever is asked from then on are right, and the process stays. One model in two parts ends with
+// either card.
+func TestTwoCards(t *testing.T) {
+	for _, tt := range []struct {
+		name, device, fault string
+		code                int
+		copies              bool
+	}{
+		{"copies, one lost", "axcl:0,axcl:1", "Execute:9000:lost", 0, true},
+		{"parts, one lost", "axcl:0+axcl:1", "Execute:4000:lost", 75, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			u := newUnit(t, "--device", tt.device)
+			p := u.start("AXSIM_DEVICES=2", "AXSIM_FAULT="+tt.fault)
+			right := goldens(t, p)
+			p.keep("kept") // one of the store's, whose files lie in no folder
+			p.says("kept", right)
+			stop := make(chan struct{})
+			all := make(chan []outcome, 1)
+			go func() { all <- streams(p, right, stop) }()
+			if !tt.copies {
+				if c := p.code(); c != tt.code {
+					t.Errorf("exit code %d, want %d", c, tt.code)
+				}
+				<-all
+				p.quiet()
+				return
+			}
+			p.until("lost a card", func() bool { return strings.Contains(p.said(), "a card was lost, the others go on") })
+			answered := p.metric("axle_output_tokens_total")
+			p.until("goes on", func() bool { return p.metric("axle_output_tokens_total") > answered+1000 })
+			close(stop)
+			broken := 0
+			for _, o := range <-all {
+				switch {
+				case (o.end == endFailed || o.end == endRefused && o.code == 503) && strings.Contains(o.detail, "others go on"):
+					broken++
+				case o.end != endWhole:
+					t.Errorf("%+v", o)
+				}
+			}
+			if broken == 0 || broken > 16 {
+				t.Errorf("%d answers were broken off", broken)
+			}
+			for range 4 {
+				p.says("pocket", right)
+			}
+			p.keep("later")
+			p.says("later", right)
+			if code, status := p.health(); code != 200 || status != "ok" {
+				t.Errorf("health: %d %s", code, status)
+			}
+			if c := p.stop(); c != tt.code {
+				t.Errorf("exit code %d, want %d", c, tt.code)
+			}
+			p.quiet()
+		})
+	}
+}

@@ -261,7 +261,7 @@ func TestCallHangs(t *testing.T) {
 	p.quiet()
 }
 
-// TestOrderlyEnd (D10): SIGTERM lets what runs finish, refuses what is new, and takes the card down once, in order.
+// TestOrderlyEnd (D10, D16): SIGTERM lets what runs finish, refuses what is new, and takes the card down once, in order.
 func TestOrderlyEnd(t *testing.T) {
 	u := newUnit(t)
 	trace := filepath.Join(t.TempDir(), "trace")
@@ -288,6 +288,14 @@ func TestOrderlyEnd(t *testing.T) {
 	b, err := os.ReadFile(trace)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// The library binds its context to a thread: every call of this life came from the one that opened the card (D16).
+	threads := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^\d+ \S+ (\d+) axcl`).FindAllStringSubmatch(string(b), -1) {
+		threads[m[1]]++
+	}
+	if len(threads) != 1 {
+		t.Errorf("calls by thread: %v, want all from one", threads)
 	}
 	var order []string
 	for _, m := range regexp.MustCompile(`(?m)^\d+ \S+ \d+ (axclrtEngineUnload|axclrtEngineFinalize|axclrtResetDevice)\(`).FindAllStringSubmatch(string(b), -1) {

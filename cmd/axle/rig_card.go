@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -38,6 +37,9 @@ func newRig(o rigOptions) (*rig, error) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 		},
 		Progress: logProgress(o.log)}
+	lo.Card.Fewer = func(err error) {
+		o.log.Error("a card was lost, the others go on; restart the server to have it back", zap.Error(err))
+	}
 	for name, dir := range o.drafts {
 		n, err := models.ParseName(name)
 		if err != nil {
@@ -55,14 +57,15 @@ func newRig(o rigOptions) (*rig, error) {
 	leave := guard(st, o.log)
 	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
-			if strings.ContainsAny(o.device, ",+") {
-				return o.device, nil
-			}
-			card, err := l.Open()
+			cards, err := l.Open()
 			if err != nil {
 				return "", err
 			}
-			return fmt.Sprint(card.Why()), nil
+			var why []string
+			for _, c := range cards.Copies {
+				why = append(why, c.Why())
+			}
+			return strings.Join(why, "; "), nil
 		},
 		close: func() error {
 			err := l.Close()

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server"
@@ -15,8 +13,8 @@ import (
 
 // LoaderOptions say where and how models are loaded.
 type LoaderOptions struct {
-	// Device is what engine.Open takes. One device is opened once and shared by all models; of several ("axcl:0,axcl:1" or
-	// "axcl:0+axcl:1") each model opens its own.
+	// Device is what engine.Open takes: one card, or several ("axcl:0,axcl:1" or "axcl:0+axcl:1"). They are opened once and shared by all
+	// models.
 	Device   string
 	Card     engine.CardOptions
 	Parallel int    // sequences at once in each model; 0: the engine's default
@@ -24,47 +22,49 @@ type LoaderOptions struct {
 	Remember string // folder where the outcome of probes is kept
 	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
 	Drafts map[string]string
-	// Opened is told once which card was chosen and why.
+	// Opened is told once of each card which it is and why.
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
 	Progress func(engine.Progress)
 }
 
-// Loader loads entries of a [Shelf] on one card, which it opens when the first model is loaded.
+// Loader loads entries of a [Shelf] on the device's cards, which it opens when the first model is loaded.
 type Loader struct {
 	o LoaderOptions
 
-	mu   ranked.Mutex[ranked.Loader]
-	card *engine.Card
-	lost error // the library never came back from opening it: nobody else need wait for that
-	done bool
+	mu    ranked.Mutex[ranked.Loader]
+	cards *engine.Cards
+	lost  error // the library never came back from opening it: nobody else need wait for that
+	done  bool
 }
 
 // NewLoader makes a loader.
 func NewLoader(o LoaderOptions) *Loader { return &Loader{o: o} }
 
-// Open opens the card now rather than with the first model.
-func (l *Loader) Open() (*engine.Card, error) {
+// Open opens the cards now rather than with the first model.
+func (l *Loader) Open() (*engine.Cards, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done {
 		return nil, engine.ErrClosed
 	}
-	if l.card != nil || l.lost != nil {
-		return l.card, l.lost
+	if l.cards != nil || l.lost != nil {
+		return l.cards, l.lost
 	}
-	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open(l.o.Device) }, l.o.Card)
+	cards, err := engine.OpenCards(l.o.Device, l.o.Card)
 	if err != nil {
 		if errors.Is(err, axcl.ErrLost) {
 			l.lost = err
 		}
 		return nil, err
 	}
-	l.card = card
-	if l.o.Opened != nil {
-		l.o.Opened(card.Info(), card.Why())
+	l.cards = cards
+	for _, c := range cards.Copies {
+		if l.o.Opened != nil {
+			l.o.Opened(c.Info(), c.Why())
+		}
 	}
-	return card, nil
+	return cards, nil
 }
 
 // Load implements server.Loader.
@@ -73,14 +73,12 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
 	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
-	if strings.ContainsAny(l.o.Device, ",+") {
-		o.Device, o.CardOptions = l.o.Device, l.o.Card
-	} else {
-		card, err := l.Open()
-		if err != nil {
-			return nil, err
-		}
-		o.Card = card
+	cards, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	if o.Copies = cards.Copies; len(o.Copies) == 1 {
+		o.Card = o.Copies[0]
 	}
 	p, err := e.Model.Open()
 	if err != nil {
@@ -93,7 +91,7 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	return m, nil
 }
 
-// Close releases the card. Close the models first.
+// Close releases the cards. Close the models first.
 func (l *Loader) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,8 +99,8 @@ func (l *Loader) Close() error {
 		return engine.ErrClosed
 	}
 	l.done = true
-	if l.card == nil {
+	if l.cards == nil {
 		return nil
 	}
-	return l.card.Close()
+	return l.cards.Close()
 }
