@@ -6,82 +6,181 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// plainErrors say themselves what is wrong and what to do, or tell of a fault in a caller's code rather than of a machine.
+// Why a text needs no place in docs/troubleshooting.md.
+const (
+	misuse   = "a fault in a caller's code, neither a machine's nor a user's"
+	internal = "a broken invariant: the log has more, and it is a bug"
+	part     = "part of an error that names the file, and wraps one that has a place"
+	followed = "always followed by the field and its bounds"
+)
+
+// plainErrors are those texts.
 var plainErrors = map[string]string{
-	"closed":                    "a library's misuse",
-	"models: package is closed": "a library's misuse",
-	"engine: closed":            "a library's misuse",
-	"axcl: bad pass":            "a library's misuse",
-	"axcl: called from a thread that does not own the device": "a library's misuse",
-	"neither 'from' or 'files' was specified":                 "Ollama's own text, for who calls /api/create",
-	"invalid digest format":                                   "Ollama's own text",
-	"not kept in the store":                                   "the error names the model and where it lies",
-	"engine: bad request":                                     "always followed by the field and its bounds",
-	"parameter out of range":                                  "always followed by the parameter and its bounds",
-	"sampler: mirostat has no fixed distribution, use Sample": "a library's misuse",
+	"closed":                    misuse,
+	"models: package is closed": misuse,
+	"engine: closed":            misuse,
+	"axcl: bad pass":            misuse,
+	"axcl: called from a thread that does not own the device": misuse,
+	"sampler: mirostat has no fixed distribution, use Sample": misuse,
+	"engine: bad request":    followed,
+	"parameter out of range": followed,
+	"must not be negative":   followed,
+
+	"%d rows are free, the account says %d":                              internal,
+	"node %d: seen %v, state %d, parent %d (want %d), prev %d (want %d)": internal,
+	"row %d is a node that no root reaches":                              internal,
+	"row %d was taken by a pass and neither kept nor given back":         internal,
+	"row %d: %d sequences are said to stand on it, %d do":                internal,
+	"row %d: free bit %v, state %d":                                      internal,
+	"models: room for %d values, an embedding has %d":                    misuse,
+	"sampler: %d logits for a vocabulary of %d":                          misuse,
+	"sampler: a vocabulary of %d tokens cannot be sampled from":          misuse,
+	"%d bytes cannot be given to the library":                            part,
+	"the tokenizer gives %d tokens for %d characters":                    internal,
 }
 
-// TestTroubleshooting: every sentinel's text that people may meet is found in docs/troubleshooting.md.
-func TestTroubleshooting(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/troubleshooting.md")
+// raised is a text that an error is made with.
+type raised struct{ text, where string }
+
+// texts finds the texts of errors in a package's sources. What wraps another error (%w) leads to that one's place, and what is wrong with a
+// command line (usageError) says itself what it should be.
+func texts(t *testing.T, dir string) (out []raised) {
+	t.Helper()
+	files, err := filepath.Glob("../../" + dir + "/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []string
-	for _, dir := range []string{"axcl", "models", "models/store", "models/hub", "engine", "tokenizer", "sampler", "axmodel"} {
-		more, err := filepath.Glob("../../" + dir + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, more...)
-	}
-	seen := map[string]bool{}
+	fset := token.NewFileSet()
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		file, err := parser.ParseFile(fset, name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
+		add := func(e ast.Expr) {
+			lit, ok := e.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return
+			}
+			text, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bare := strings.TrimSpace(verbs.ReplaceAllString(text, "")); len(bare) > 3 && !strings.Contains(text, "%w") {
+				out = append(out, raised{text, fset.Position(lit.Pos()).String()})
+			}
+		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || len(spec.Names) != 1 || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Err") {
-				return true
-			}
-			call, ok := spec.Values[0].(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 {
-				return true
-			}
-			if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				text, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
+			switch x := n.(type) {
+			case *ast.CallExpr:
+				fn := ""
+				switch f := x.Fun.(type) {
+				case *ast.Ident:
+					fn = f.Name
+				case *ast.SelectorExpr:
+					if id, ok := f.X.(*ast.Ident); ok {
+						fn = id.Name + "." + f.Sel.Name
+					}
 				}
-				seen[text] = true
-				// The package's prefix is left out in headings.
-				bare := text
-				if _, after, ok := strings.Cut(text, ": "); ok {
-					bare = after
+				switch fn {
+				case "fmt.Errorf", "errors.New", "notFound":
+					add(x.Args[0])
+				case "Fail", "ollama.Fail":
+					add(x.Args[1])
 				}
-				if plainErrors[text] == "" && !strings.Contains(strings.ToLower(string(doc)), strings.ToLower(bare)) {
-					t.Errorf("docs/troubleshooting.md does not know %q (%s)", bare, spec.Names[0].Name)
+			case *ast.CompositeLit:
+				id, ok := x.Type.(*ast.Ident)
+				if !ok {
+					if sel, is := x.Type.(*ast.SelectorExpr); is {
+						id, ok = sel.Sel, true
+					}
+				}
+				switch {
+				case !ok:
+				case id.Name == "httpError" && len(x.Elts) == 2:
+					add(x.Elts[1])
+				case id.Name == "Error" && strings.HasPrefix(dir, "models"):
+					// These print what is wrong with which file, the way out, and the sentinel they wrap.
+					helps := len(x.Elts) == 0
+					for _, e := range x.Elts {
+						if kv, ok := e.(*ast.KeyValueExpr); ok {
+							key := kv.Key.(*ast.Ident).Name
+							helps = helps || key == "Err" || key == "Fix" || key == "Status" || key == "Detail"
+						}
+					}
+					if !helps {
+						t.Errorf("%s: an error without a way out and without a cause", fset.Position(x.Pos()))
+					}
 				}
 			}
 			return true
 		})
 	}
-	if len(seen) < 25 {
-		t.Errorf("only %d sentinels found", len(seen))
+	return out
+}
+
+var (
+	verbs  = regexp.MustCompile(`%[#+.0-9]*[a-zA-Z]|%%`)
+	quoted = regexp.MustCompile(`"([^"]+)"`)
+	prefix = regexp.MustCompile(`^[a-z/]+: `)
+)
+
+// TestTroubleshooting: every text that an error of the program, its server and its library is made with is found in
+// docs/troubleshooting.md: a heading there has it in quotes, or a pattern whose … stands for what differs.
+func TestTroubleshooting(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(doc)) {
+		if strings.HasPrefix(line, "### ") {
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				patterns = append(patterns, strings.ToLower(m[1]))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer", "sampler", "axmodel",
+		"server", "server/ollama", "server/openai", "server/anthropic", "server/vendor", "server/shelf", "cmd/axle"} {
+		for _, r := range texts(t, dir) {
+			seen[r.text] = true
+			// Quotes are the headings' own, and the package's prefix is left out in them.
+			text := strings.ToLower(prefix.ReplaceAllString(strings.ReplaceAll(r.text, `"`, `'`), ""))
+			known := plainErrors[r.text] != ""
+			known = known || slices.ContainsFunc(patterns, func(p string) bool { return matches(text, p) })
+			if !known {
+				t.Errorf("%s: docs/troubleshooting.md does not know %q", r.where, r.text)
+			}
+		}
+	}
+	if len(seen) < 200 {
+		t.Errorf("only %d texts found", len(seen))
 	}
 	for text, why := range plainErrors {
 		if !seen[text] {
-			t.Errorf("%q (%s) is no sentinel any more", text, why)
+			t.Errorf("%q (%s) is no error any more", text, why)
 		}
 	}
+}
+
+// matches says whether the pieces of a pattern stand in text, in order.
+func matches(text, pattern string) bool {
+	for piece := range strings.SplitSeq(pattern, "…") {
+		i := strings.Index(text, strings.TrimSpace(piece))
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(strings.TrimSpace(piece)):]
+	}
+	return true
 }
