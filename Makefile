@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -92,8 +92,14 @@ ui: scripted ## drive the page in headless Chromium; keeps build/ui/*.png
 template-goldens: ## make the templates' goldens anew with Python's jinja2 (overwrites the committed ones)
 	/usr/bin/python3 testdata/templates/make.py $$($(GO) list -m -f '{{.Dir}}' github.com/ardanlabs/jinja)/testdata/templates
 
-flakes: ## the suite fifty times
-	$(GO) test -tags '$(TAGS)' -count=50 -timeout 10h ./...
+flakes: ## the suite fifty times; says how many tests failed
+	@mkdir -p $(BUILD)
+	@$(GO) test -tags '$(TAGS)' -count=50 -timeout 20h ./... >$(BUILD)/flakes.log 2>&1; code=$$?; \
+	grep -E '^(ok|FAIL|panic)|--- FAIL' $(BUILD)/flakes.log; \
+	echo "flakes: $$(grep -c '^ok' $(BUILD)/flakes.log) packages passed fifty times, $$(grep -c -- '^--- FAIL' $(BUILD)/flakes.log) tests failed; all of it is in $(BUILD)/flakes.log"; exit $$code
+
+rules: ## take the rules behind docs/promises.md out one by one: the named test must fail each time (RULES=D7 for one row)
+	AXLE_TEST_RULES=$(or $(RULES),all) $(GO) test -count=1 -timeout 2h -run 'TestRules$$' -v .
 
 soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
 	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
@@ -102,6 +108,7 @@ kill-loops: ## the long forms: 500 kills in pulls, a card lost 100 times, a mill
 	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
 	AXLE_TEST_RESTARTS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestCardLostRestarts$$' -v ./cmd/axle
 	AXLE_TEST_PASSES=1000000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestJitter$$' -v ./engine
+	AXLE_REQUESTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestGoldensLoad$$' -v ./cmd/axle
 	AXLE_REQUESTS=100000 AXLE_DISCONNECTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestLoad$$|TestManyDisconnects$$' -v ./server
 
 valgrind: ## native and the simulated card under valgrind (needs it installed; slow)

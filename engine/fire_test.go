@@ -78,6 +78,7 @@ func TestJitter(t *testing.T) {
 		if _, _, err := run(b, job); err != nil {
 			t.Errorf("after %d passes: %v", f.passes, err)
 		}
+		t.Logf("%d passes, no alarm", f.passes)
 		_ = b.Close()
 	})
 }
