@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"os"
 	"runtime"
@@ -16,7 +17,9 @@ import (
 	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axcl/simcard"
+	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
 )
 
 // simulated builds the simulated card and lets native find it, once a test binary.
@@ -101,6 +104,49 @@ func TestCardMemory(t *testing.T) {
 		open, _ := onSim(t, strings.TrimSpace("hazards=default\n"+config))
 		return open
 	})
+}
+
+// TestPrediction (D3): what a load takes on the card is what was predicted from the files; a little may be left over, nothing may lack.
+func TestPrediction(t *testing.T) {
+	open, _ := onSim(t, "hazards=default")
+	card, err := OpenCard(open, CardOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer card.Close()
+	dir := t.TempDir()
+	shape := axmodel.Qwen3Small()
+	shape.Layers, shape.Vocab = 4, 4000 // the rest as it is: groups, widths, context
+	shape.LayerBytes, shape.HeadBytes = shape.LayerBytes+1, shape.HeadBytes/38+1
+	if err := axmodel.WriteHollow(dir, shape); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{dir, compiled(t, "qwen3")} {
+		p, err := models.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if err := card.Do(context.Background(), func(d axcl.Device) error {
+			before, err := d.Info()
+			if err != nil {
+				return err
+			}
+			m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: p.Layers, Head: p.Head})
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			after, err := d.Info()
+			want, took := p.Memory(), before.FreeCMM-after.FreeCMM
+			if spare := want.Card - took; spare < 0 || spare > took/100 && spare > 16*4096 {
+				t.Errorf("%d bytes were taken, %d predicted (%+v)", took, want.Card, want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestWindowNative is TestWindow through the vendor's ABI.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -25,20 +26,52 @@ type Memory struct {
 	Host   int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
 
-// Memory predicts what the package takes when it is loaded.
+// page is what a card's memory is handed out in.
+const page = 4096
+
+// Memory predicts what the package takes when it is loaded: what axcl/native asks the card for, in whole pages.
 func (p *Package) Memory() Memory {
 	var m Memory
+	take := func(what *int64, n int64) {
+		*what += n
+		m.IO += -n & (page - 1) // what a page holds besides
+	}
+	s := p.Shape
+	rows, hidden, kv := int64(s.Shape().MaxRows()), int64(s.Hidden), int64(s.KV)
+	masks := 1
 	for _, l := range p.Facts {
-		m.Layers += l.Weights
+		take(&m.Layers, l.Weights)
 		if l.Kind != LinearAttention && !l.Shares {
-			m.Cache += 2 * 2 * int64(l.Shape.Cells) * int64(l.Shape.KV)
+			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
+			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
+		}
+		if rows > 1 { // a wide pass's new rows wait in buffers of each layer's own
+			take(&m.IO, 2*rows*kv)
+			take(&m.IO, 2*rows*kv)
+		}
+		if l.Kind == SlidingAttention && l.Window > 0 && l.Window < s.Cells {
+			masks = 2 // what such layers see has a mask of its own
 		}
 	}
-	m.Head = p.headBytes
-	m.IO = p.ioBytes
-	// A wide pass's new rows wait in buffers of each layer's own.
-	if rows := p.Shape.Shape().MaxRows(); rows > 1 {
-		m.IO += 2 * 2 * int64(rows) * int64(p.Shape.KV) * int64(len(p.Facts))
+	for range 2 {
+		take(&m.IO, 2*rows*hidden) // hidden states, turn about
+		take(&m.IO, 2*kv)          // a row's new K, and V
+	}
+	take(&m.IO, 4*rows*int64(s.Pos))
+	for range masks {
+		for _, g := range s.Groups {
+			take(&m.IO, 2*int64(g.Rows)*int64(g.Cells+g.Rows))
+		}
+	}
+	take(&m.Head, p.headBytes)
+	take(&m.IO, 2*hidden)
+	width := int64(2)
+	if p.head.Type == axcl.FP32 {
+		width = 4
+	}
+	take(&m.IO, width*int64(p.head.Out))
+	if p.head.Argmax {
+		take(&m.IO, 4)
 	}
 	m.Card = m.Layers + m.Head + m.Cache + m.IO
 	m.Host = p.Embed.Bytes()

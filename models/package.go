@@ -84,7 +84,7 @@ type Package struct {
 	closed atomic.Bool
 
 	softHeader *axmodel.Header
-	ioBytes    int64
+	head       axmodel.HeadShape
 	headBytes  int64
 
 	tokOnce sync.Once
@@ -278,7 +278,6 @@ func (pkg *Package) readLayers() error {
 			if first < 0 {
 				first = i
 				pkg.Shape = l.Shape
-				pkg.ioBytes = ioBytes(m)
 			} else if !l.Shape.Equal(pkg.Shape) {
 				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape), path.Base(p.layers[first]), describe(pkg.Shape)),
 					Fix: "take all layers from one build", Err: ErrMismatch}
@@ -323,23 +322,6 @@ func describe(s axmodel.LayerShape) string {
 	return b.String()
 }
 
-// ioBytes is the largest group's tensors without the caches, which are counted by themselves.
-func ioBytes(m *axmodel.Meta) (most int64) {
-	for _, g := range m.Groups {
-		var sum int64
-		for _, t := range g.Inputs {
-			if t.Name != "K_cache" && t.Name != "V_cache" {
-				sum += int64(t.Size)
-			}
-		}
-		for _, t := range g.Outputs {
-			sum += int64(t.Size)
-		}
-		most = max(most, sum)
-	}
-	return most
-}
-
 func (pkg *Package) readHead() error {
 	name := pkg.p.head
 	m, err := pkg.meta(name)
@@ -359,8 +341,7 @@ func (pkg *Package) readHead() error {
 	if pkg.headBytes = m.WeightBytes; pkg.headBytes == 0 {
 		pkg.headBytes = m.FileBytes
 	}
-	pkg.ioBytes += ioBytes(m)
-	pkg.Out = h.Out
+	pkg.head, pkg.Out = h, h.Out
 	return nil
 }
 
