@@ -204,34 +204,43 @@ func TestHost(t *testing.T) {
 	})
 	t.Run("full in the middle of a load", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := &cards{free: 3}
+			c := &cards{free: 4}
 			h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
 			inUse, err := h.Acquire(t.Context(), entryOf(t, "used", "1"), nil, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer inUse.Release()
-			for name, tries := range map[string]int{"idle": 2, "nothing idle": 1} { // tried again only where something was unloaded
-				if name == "idle" {
-					l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+			// Tried once more where something was unloaded, and only one goes for it: the least recently used.
+			for _, step := range []struct {
+				idle  []string
+				tries int
+				left  string
+			}{{nil, 1, "used "}, {[]string{"a"}, 2, "used "}, {[]string{"a", "b"}, 2, "used b "}} {
+				for _, name := range step.idle {
+					l, err := h.Acquire(t.Context(), entryOf(t, name, "1"), nil, 0)
 					if err != nil {
 						t.Fatal(err)
 					}
 					l.Release()
+					time.Sleep(time.Second)
 				}
 				c.mu.Lock()
 				c.tries, c.err = 0, axcl.ErrMemory
 				c.mu.Unlock()
-				if _, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
-					t.Errorf("%s: %v", name, err)
+				if _, err := h.Acquire(t.Context(), entryOf(t, "full", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
+					t.Errorf("with %v idle: %v", step.idle, err)
 				}
 				synctest.Wait()
 				c.mu.Lock()
-				if got := names(h); got != "used " || c.tries != tries {
-					t.Errorf("%s: %d trials, want %d; loaded: %s", name, c.tries, tries, got)
+				if c.tries != step.tries {
+					t.Errorf("with %v idle: %d trials, want %d", step.idle, c.tries, step.tries)
 				}
 				c.err = nil
 				c.mu.Unlock()
+				if got := names(h); got != step.left {
+					t.Errorf("with %v idle: left are %s, want %s", step.idle, got, step.left)
+				}
 			}
 		})
 	})
