@@ -48,5 +48,6 @@
 // # Several cards
 //
 // [OpenOptions].Device may name several cards: with commas each holds the model, behind one queue ([Replicate]); with plus signs each holds
-// some of its layers ([Join]).
+// some of its layers ([Join]). [OpenCards] opens them once for many models. A copy's card that is lost leaves the others at work: answers
+// that had begun on it end with [*FewerError], and [CardOptions].Lost is called with the last.
 package engine
