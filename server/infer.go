@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -94,9 +95,16 @@ func guarded[R any](s *Server, c *gin.Context, enc encoder[R], f func(*reply) er
 	r.fail(code, enc.Failed, enc.Broken, enc.WholeType(), text)
 }
 
-// note keeps why a request failed for its log line. Nothing of the prompt is in it.
+// quoted is what error texts quote: values as clients sent them. A value may be a part of a prompt, or a key in the wrong field.
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?|= \S+`)
+
+// note keeps why a request failed for its log line. Nothing of the prompt is in it, and it is short whatever the client sent.
 func (s *Server) note(c *gin.Context, code int, err error) {
-	c.Set(ctxError, err.Error())
+	text := err.Error()
+	if code < http.StatusInternalServerError || errors.As(err, new(api.StatusError)) {
+		text = quoted.ReplaceAllString(clip(text), `"…"`)
+	}
+	c.Set(ctxError, clip(text))
 	c.Set(ctxStatus, code)
 	s.lookLost(err)
 }

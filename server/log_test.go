@@ -54,6 +54,22 @@ func TestLog(t *testing.T) {
 		}, evil)}, auth...)...)
 	}
 	r.post("/api/chat", chatBody("scripted-chat", canary+"[[crash]]", ""), auth...)
+	// A canary in every place where a client can leave one, wrong types and values among them.
+	for _, more := range []string{`"format":"CANARY"`, `"format":{"type":"CANARY"}`, `"format":["CANARY"]`, `"think":"CANARY"`, `"keep_alive":"CANARY"`, `"options":{"stop":"CANARY"}`,
+		`"options":{"temperature":"CANARY"}`, `"tools":"CANARY"`, `"tools":[{"type":"function","function":{"name":"f","description":"CANARY","parameters":{"type":"object","properties":{"CANARY":{"type":"string"}}}}}]`,
+		`"template":"{{ CANARY"`, `"system":"CANARY"`, `"suffix":"CANARY"`, `"images":["CANARY!"]`, `"context":["CANARY"]`, `"stream":"CANARY"`, `"tool_choice":"CANARY"`, `"reasoning_effort":"CANARY"`,
+		`"user":"CANARY"`, `"metadata":{"user_id":"CANARY"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"CANARY","schema":{"type":"CANARY"}}}`, `"logit_bias":{"CANARY":1}`,
+		`"encoding_format":"CANARY"`, `"thinking_mode":"CANARY"`, `"stop":["CANARY"]`, `"top_logprobs":"CANARY"`, `"CANARY":1`} {
+		for _, path := range []string{"/api/chat", "/api/generate", "/api/embed", "/api/create", "/api/show", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages"} {
+			body := `{"model":"scripted-chat","from":"scripted-chat","max_tokens":9,"stream":false,"prompt":"[[say:x]]","input":"[[say:x]]","messages":[{"role":"user","content":"[[say:x]]"}],` + more + "}"
+			r.post(path+"?key="+canary, strings.ReplaceAll(body, "CANARY", canary), append([]string{"Cookie", canary, "Referer", "http://x/" + canary, "User-Agent", canary}, auth...)...)
+		}
+	}
+	for _, h := range []string{"Bearer " + canary, canary, "Basic " + canary} {
+		r.do("GET", "/api/tags", "", "Authorization", h)
+		r.do("GET", "/api/tags", "", "X-Api-Key", h)
+	}
+	r.post("/api/chat", `{"model":"scripted-chat","format":"`+strings.Repeat("long ", 100_000)+`","messages":[{"role":"user","content":"x"}]}`, auth...)
 	r.do("GET", "/api/tags", "", "Authorization", "Bearer "+canary)
 	r.do("GET", "/metrics", "", auth...)
 	lines := 0
@@ -61,6 +77,9 @@ func TestLog(t *testing.T) {
 		var m map[string]any
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Errorf("%v in line %q", err, line)
+		}
+		if len(line) > 8192 {
+			t.Errorf("a line of %d bytes: %.200q", len(line), line)
 		}
 		if m["msg"] == "forged" {
 			t.Errorf("a forged line: %q", line)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -228,6 +229,15 @@ const (
 	ctxLarge  = "large"
 )
 
+// clip shortens what a client wrote to what a log line may hold of it.
+func clip(s string) string {
+	const most = 1024
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return s
+}
+
 // logged writes one line a request. Names and paths come from clients: they are fields, never parts of a message.
 func (s *Server) logged(c *gin.Context) {
 	start := time.Now()
@@ -240,7 +250,7 @@ func (s *Server) logged(c *gin.Context) {
 		code = v.(int)
 	}
 	s.metrics.request(c.FullPath(), code)
-	fields := []zap.Field{zap.String("method", c.Request.Method), zap.String("path", c.Request.URL.Path), zap.Int("status", code),
+	fields := []zap.Field{zap.String("method", c.Request.Method), zap.String("path", clip(c.Request.URL.Path)), zap.Int("status", code),
 		zap.Duration("took", time.Since(start)), zap.String("client", c.Request.RemoteAddr)}
 	if v, ok := c.Get(ctxModel); ok {
 		fields = append(fields, zap.Any("model", v))
