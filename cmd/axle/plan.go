@@ -78,27 +78,38 @@ type planModel struct {
 	Guessed   bool  // head counts are not known and were assumed
 }
 
+// planShape describes one of the shapes, or a package. A name in Ollama's form, qwen3:0.6b, is a model in the store before it is a shape.
 func planShape(name string) (planModel, error) {
-	for n, s := range map[string]axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small(), "qwen3-4b": axmodel.Qwen3Large()} {
-		if strings.EqualFold(n, name) {
-			m := planModel{Name: n, HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
-			for range s.Layers {
-				m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate, Weights: s.LayerBytes})
-			}
-			for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
-				m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
-			}
-			m.Files = int64(s.Layers)*s.LayerBytes + s.HeadBytes
-			m.Card = m.Files + int64(s.Layers)*int64(s.Context)*int64(s.KVHeads*s.HeadDim)*4
-			return m, nil
-		}
+	if m, ok := shapeModel(name); ok {
+		return m, nil
 	}
 	p, err := openPackage(name)
 	if err != nil {
-		return planModel{}, err
+		if m, ok := shapeModel(strings.ReplaceAll(name, ":", "-")); ok {
+			return m, nil
+		}
+		return planModel{}, fmt.Errorf("%w; qwen3-0.6b and qwen3-4b are shapes that need no files", err)
 	}
 	defer p.Close()
 	return planPackage(p), nil
+}
+
+func shapeModel(name string) (planModel, bool) {
+	shape, ok := benchShapes[strings.ToLower(name)]
+	if !ok {
+		return planModel{}, false
+	}
+	s := shape()
+	m := planModel{Name: strings.ToLower(name), HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
+	for range s.Layers {
+		m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate, Weights: s.LayerBytes})
+	}
+	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
+		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
+	}
+	m.Files = int64(s.Layers)*s.LayerBytes + s.HeadBytes
+	m.Card = m.Files + int64(s.Layers)*int64(s.Context)*int64(s.KVHeads*s.HeadDim)*4
+	return m, true
 }
 
 func planPackage(p *models.Package) planModel {
@@ -178,6 +189,9 @@ func makePlan(m planModel, p *profiles.Profile, limit int64, used int) planRepor
 	one := layers(d.Rows, d.Cells) + link(1, d.Cells, 0)
 	logits := p.Copies["d2h-pinned"].Time(int64(m.Out) * 2)
 	r.Token = one + head + logits
+	if r.Token <= 0 { // a profile in which nothing costs anything
+		return r
+	}
 	r.Alone = 1 / r.Token.Seconds()
 	if p.Load > 0 {
 		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
@@ -241,7 +255,13 @@ func (r planReport) write(w io.Writer) error {
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
 	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
-	fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n", r.Roofline, 100*r.Alone/r.Roofline)
+	if r.Roofline > 0 {
+		fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n", r.Roofline, 100*r.Alone/r.Roofline)
+	}
+	if len(r.Clients) == 0 {
+		fmt.Fprintf(t, "\nThe profile says no costs, or the model has no group for one row: there is nothing to compute times from.\n")
+		return t.Flush()
+	}
 	fmt.Fprintf(t, "\nclients\ttokens/s\teach\t\n")
 	for _, c := range r.Clients {
 		how := "a row a pass"

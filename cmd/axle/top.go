@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -19,6 +20,8 @@ import (
 	"github.com/ollama/ollama/format"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/axcl/cards"
 )
 
 func init() { register(newTopCmd) }
@@ -114,11 +117,13 @@ func (s *sample) parse(r io.Reader) error {
 
 // topLine is a turn as JSON. What is not known is absent.
 type topLine struct {
-	Time      time.Time  `json:"time"`
-	Uptime    float64    `json:"uptime_seconds"`
-	Requests  float64    `json:"requests_in_flight"`
-	PerSecond float64    `json:"tokens_per_second"`
-	Models    []topModel `json:"models"`
+	Time      time.Time `json:"time"`
+	Uptime    float64   `json:"uptime_seconds"`
+	Requests  float64   `json:"requests_in_flight"` // without the one that asks
+	PerSecond float64   `json:"tokens_per_second"`
+	// Links are those of the machine that top runs on, where that is the server's.
+	Links  []cards.Link `json:"links,omitempty"`
+	Models []topModel   `json:"models"`
 }
 
 type topModel struct {
@@ -148,12 +153,16 @@ func finite(v float64) *float64 {
 }
 
 func makeLine(was, now sample) topLine {
-	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: now.get("axle_requests_in_flight", ""), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
+	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
 	span := now.at.Sub(was.at).Seconds()
 	for _, name := range slices.Sorted(maps.Keys(now.values["axle_cells"])) {
 		v := func(metric string) float64 { return now.get(metric, name) }
 		per := func(metric string, scale float64) *float64 {
-			return finite((v(metric) - was.get(metric, name)) / span * scale)
+			more := v(metric) - was.get(metric, name)
+			if more < 0 {
+				return nil // the model was loaded anew, and counts from nothing
+			}
+			return finite(more / span * scale)
 		}
 		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(v("axle_card_load_ratio")),
 			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"), Shared: v("axle_cells_shared"),
@@ -165,6 +174,13 @@ func makeLine(was, now sample) topLine {
 		l.Models = append(l.Models, m)
 	}
 	return l
+}
+
+// here reports whether the server is on this machine.
+func here(conn *connection) bool {
+	host := conn.url.Hostname()
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.Duration, asJSON, once, page bool) error {
@@ -188,7 +204,9 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 			return err
 		}
 		line := makeLine(was, now)
-		was = now
+		if was = now; here(conn) {
+			line.Links = cards.Examine(os.DirFS("/"), nil).Links
+		}
 		if asJSON {
 			if err := json.NewEncoder(w).Encode(line); err != nil {
 				return err
@@ -210,7 +228,19 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 }
 
 func (l topLine) write(w io.Writer) {
-	fmt.Fprintf(w, "axle  up %v   %.0f requests   %.1f tokens/s\n\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, l.PerSecond)
+	requests := "requests"
+	if l.Requests == 1 {
+		requests = "request"
+	}
+	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, requests, l.PerSecond)
+	for _, k := range l.Links {
+		if k.Lost {
+			fmt.Fprintf(w, "card %s: gone from the bus\n", k.Bus)
+			continue
+		}
+		fmt.Fprintf(w, "card %s: link %s x%s\n", k.Bus, k.Speed, k.Width)
+	}
+	fmt.Fprintln(w)
 	if len(l.Models) == 0 {
 		fmt.Fprintln(w, "no model is loaded")
 		return

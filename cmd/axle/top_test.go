@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/axcl/cards"
 )
 
 func TestTopLine(t *testing.T) {
@@ -37,9 +39,13 @@ nonsense
 	if m.Name != "a{b}" || m.Used != 40 || m.Temperature != nil || m.Accepted != nil || *m.Busy != 75 || *m.Passes != 7 {
 		t.Errorf("%+v: busy %v passes %v", m, *m.Busy, *m.Passes)
 	}
+	if again := makeLine(now, was); again.Models[0].Busy != nil || again.Models[0].Passes != nil {
+		t.Errorf("counters that began anew give rates: %+v", again.Models[0])
+	}
+	l.Links = []cards.Link{{Bus: "0001:01:00.0", Speed: "5.0 GT/s PCIe", Width: "1"}, {Bus: "0002:01:00.0", Lost: true}}
 	var sb strings.Builder
 	l.write(&sb)
-	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%"} {
+	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}

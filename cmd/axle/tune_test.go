@@ -32,6 +32,9 @@ func board(t *testing.T, readReq byte) string {
 	}
 	put("proc/interrupts", []byte("           CPU0       CPU1\n  12:          1          2   GICv3 timer\n 101:      5000          0   ITS-MSI axcl_pcie\n"))
 	put("proc/irq/101/smp_affinity_list", []byte("0-3\n"))
+	put("proc/777/cmdline", []byte("/usr/bin/axle\x00serve\x00--device\x00auto\x00"))
+	put("proc/777/stat", []byte("777 (axle (x) y) S 1 777 777 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 100\n"))
+	put("proc/778/cmdline", []byte("axle\x00run\x00serve\x00"))
 	dev := "sys/bus/pci/devices/0001:01:00.0/"
 	put(dev+"vendor", []byte("0x1f4b\n"))
 	put(dev+"current_link_speed", []byte("5.0 GT/s PCIe\n"))
@@ -67,28 +70,54 @@ func TestTune(t *testing.T) {
 		}
 	}
 	out, err := tuneRun(t, "--root", root, "--state", state, "--dry-run")
-	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") {
+	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") || !strings.Contains(out, "and 3 more like it") || !strings.Contains(out, "priority: 0 → -10") {
 		t.Errorf("dry run: %v\n%s", err, out)
 	}
 	is(governor, "ondemand")
 	if _, err := os.Stat(state); err == nil {
 		t.Error("a dry run left a state file")
 	}
-	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "5 settings changed") {
+	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "6 settings changed") {
 		t.Errorf("tune: %v\n%s", err, out)
 	}
 	is(governor, "performance")
 	is(irq, "3")
+	nice := filepath.Join(root, "proc/777/nice")
+	is(nice, "-10")
 	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "Nothing to change") {
 		t.Errorf("again: %v\n%s", err, out)
 	}
-	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "5 settings put back") {
+	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "6 settings put back") {
 		t.Errorf("undo: %v\n%s", err, out)
 	}
 	is(governor, "ondemand")
 	is(irq, "0-3")
+	is(nice, "0")
 	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "Nothing to undo") {
 		t.Errorf("undo again: %v\n%s", err, out)
+	}
+}
+
+// TestTuneGone: a server that has ended, and an interrupt that is no more, have nothing to put back; a priority out of range is refused.
+func TestTuneGone(t *testing.T) {
+	root := board(t, 2)
+	state := filepath.Join(t.TempDir(), "tune.json")
+	if out, err := tuneRun(t, "--root", root, "--state", state); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, gone := range []string{"proc/777", "proc/irq"} {
+		if err := os.RemoveAll(filepath.Join(root, gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "put back") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if err := os.WriteFile(state, []byte(`[{"path":"/proc/777/nice","from":"-99"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tuneRun(t, "--root", root, "--state", state, "--undo"); err == nil || !strings.Contains(err.Error(), "no priority") {
+		t.Error(err)
 	}
 }
 
