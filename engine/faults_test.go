@@ -283,8 +283,13 @@ func TestCheckup(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-lost; !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
-			t.Errorf("%v, want ErrWrong", err)
+		select {
+		case err := <-lost:
+			if !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
+				t.Errorf("%v, want ErrWrong", err)
+			}
+		case <-time.After(2 * time.Hour):
+			t.Error("nobody noticed")
 		}
 		_ = b.Close()
 	})
