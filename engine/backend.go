@@ -154,6 +154,9 @@ func (b *cardBackend) Sampling() sampler.Params { return b.sampling }
 func (b *cardBackend) Stats() Stats {
 	b.m.mu.Lock()
 	st := b.m.stats
+	if st.State == "ready" && errors.Is(b.m.closing, ErrClosed) {
+		st.State = "closed"
+	}
 	st.Queued = len(b.m.queue)
 	st.Passes = map[string]uint64{}
 	for k, v := range b.m.stats.Passes {

@@ -80,6 +80,39 @@ func ExampleModel_Generate() {
 	// 24 tokens, 15 of them cached
 }
 
+// Leaving the loop ends the answer, and so does the end of ctx; what was evaluated stays as a cache for the next request.
+func ExampleModel_Chat_cancel() {
+	dir, remove := babble(false)
+	defer remove()
+	m, err := engine.Open(context.Background(), dir, engine.OpenOptions{Device: "soft", Progress: func(p engine.Progress) {
+		if p.Done == p.Total {
+			fmt.Printf("%d of %d files, %d bytes still to load\n", p.Done, p.Total, p.Of-p.Bytes)
+		}
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+
+	r := engine.Request{Messages: []chat.Message{{Role: "user", Content: "tell me everything"}}, Sampling: m.Sampling(), Shift: true}
+	r.Sampling.Temperature = 0
+	for _, err := range m.Chat(context.Background(), r) {
+		fmt.Println("first event, error", err)
+		break
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, err := range m.Chat(ctx, r) {
+		if err != nil {
+			fmt.Println(err)
+		}
+		cancel()
+	}
+	// Output:
+	// 4 of 4 files, 0 bytes still to load
+	// first event, error <nil>
+	// context canceled
+}
+
 // An answer in a given form: whatever the model would rather say.
 func ExampleModel_Chat_format() {
 	dir, remove := babble(false)

@@ -116,6 +116,9 @@ func TestClose(t *testing.T) {
 	for b.Stats().Queued < 3 {
 		runtime.Gosched()
 	}
+	if state := b.Stats().State; state != "ready" {
+		t.Errorf("before the close: %s", state)
+	}
 	wg.Go(func() {
 		if err := b.Close(); err != nil {
 			t.Error(err)
@@ -125,6 +128,9 @@ func TestClose(t *testing.T) {
 	wg.Wait()
 	if err := b.Close(); !errors.Is(err, ErrClosed) {
 		t.Errorf("second close: %v", err)
+	}
+	if state := b.Stats().State; state != "closed" {
+		t.Errorf("after the close: %s", state)
 	}
 	if _, _, err := run(b, greedy([]int32{1}, 1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("after close: %v", err)

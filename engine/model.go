@@ -25,7 +25,8 @@ type Options struct {
 	Stop       []string           // stop strings of every request, besides its own
 }
 
-// Model answers requests: conversations in, events out. It is safe for concurrent use. Close closes its backend.
+// Model answers requests: conversations in, events out. It comes from [Open], [OpenPackage] or [New]; the zero Model is of no use.
+// It is safe for concurrent use. Close closes its backend.
 type Model struct {
 	b    Backend
 	o    Options

@@ -205,7 +205,7 @@ type Token struct {
 
 // Stats is a backend's state, a snapshot.
 type Stats struct {
-	State                             string // "starting", "ready", "draining", "lost"
+	State                             string // "ready", "lost" with its card, "closed"
 	Cells, CellsUsed, CellsCached     int
 	CellsShared                       int
 	Running, Queued                   int

@@ -41,7 +41,7 @@ type Layer struct {
 	Shape axmodel.LayerShape // zero for linear attention, whose tensors are another contract
 }
 
-// Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed.
+// Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed; its zero value is of no use.
 type Package struct {
 	Name   string // what the configuration calls it, or the folder's name
 	Dir    string // the folder; empty for a package inside another file system
