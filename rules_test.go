@@ -1,0 +1,80 @@
+package axle
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// rules are lines of the code that keep a promise of docs/promises.md. With the line changed so, the named test must fail: `make rules` does
+// that, one by one, in an overlay that touches no file. The race between the list and the code is kept by every run: each line must be there.
+var rules = []struct{ row, file, rule, without, pkg, test string }{
+	{"D1", "axcl/cards/cards.go", `d, err := openSoft("")`, `err := cardErr`, "./cmd/axle", "TestNoCard"},
+	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native", "TestLoadFails"},
+	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
+	{"D3", "server/host.go", "again = again || !foreseen", "_ = foreseen", "./server", "TestHost"},
+	{"D4", "engine/turn.go", "if len(m.fails) >= 3 {", "if len(m.fails) >= 300 {", "./engine", "TestExecuteFails"},
+	{"D4", "engine/turn.go", "if s.usage.Output == 0 && !s.retried {", "if s.retried {", "./engine", "TestExecuteFails"},
+	{"D5", "axcl/error.go", "id == 8, id == 9, id == 0x0a:", "id == 8, id == 9:", "./axcl/native", "TestFatalAgrees"},
+	{"D5", "engine/turn.go", "	if axcl.Fatal(err) {\n		return err\n	}\n	now :=", "	now :=", "./engine", "TestFatal$"},
+	{"D6", "engine/prove.go", "if wrong > sampleLen/4 {", "if wrong > sampleLen {", "./engine", "TestCheckup|TestRemembered"},
+	{"D6", "engine/card.go", "now-m.checked >= c.o.Check", "now < 0", "./engine", "TestCheckup"},
+	{"D7", "engine/card.go", "c.enter(max(c.o.Watch, 20*expect))", "c.enter(3 * max(c.o.Watch, 20*expect))", "./engine", "TestHang$"},
+	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	go c.work", "	c.enter(3 * c.o.Watch)\n	go c.work", "./engine", "TestHangAtOpen"},
+	{"D8", "axcl/native/device.go", `v == "" || v == "0xffff"`, `v == ""`, "./axcl/native", "TestLinkGone"},
+	{"D10", "server/server.go", "s.active.Load() > 0 && time.Now()", "false && time.Now()", "./server", "TestDrain"},
+	{"D11", "models/store/pull.go", "_ = p.s.disk.Remove(key + \".parts\")\n			p.fresh", "p.fresh", "./models/store", "TestDisk"},
+	{"D12", "models/store/guard.go", "unclean = s.disk.Remove(e.Name()) == nil || unclean", "_ = s.disk.Remove(e.Name())", "./models/store", "TestGuard$"},
+	{"D12", "models/store/store.go", "if err := m.s.soundBlob(blobPath(f), st); err != nil {", "if err := m.s.soundBlob(blobPath(f), st); false {", "./models/store", "TestGuard$"},
+	{"D13", "models/store/change.go", `if err := s.disk.SyncDir("blobs"); err != nil {`, "if err := error(nil); err != nil {", "./models/store", "TestCrashImages"},
+	{"D14", "engine/card.go", "c.hot = info.Temperature > coolAt", "c.hot = info.Temperature >= hotAt", "./engine", "TestHeat"},
+	{"D15", "engine/card.go", "c.foreign = c.info.TotalCMM - c.info.FreeCMM; c.foreign", "c.foreign = 0; c.foreign", "./cmd/axle", "TestCardTaken"},
+	{"D16", "engine/card.go", "	runtime.LockOSThread()\n", "	_ = runtime.LockOSThread\n", "./cmd/axle", "TestOrderlyEnd"},
+	{"G6", "engine/lm.go", "case len(m.queue) >= m.maxQueue:", "case false:", "./engine", "TestQueueFull"},
+	{"G7", "engine/backend.go", "		defer b.m.forgetCaller(s)\n", "", "./engine", "TestCancel"},
+	{"G8", "models/store/pull.go", "size == f.Size && (f.Digest.IsZero() || d == f.Digest)", "size == f.Size", "./models/store", "TestKill$|TestPullFaults"},
+	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
+	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},
+}
+
+// TestRules: see rules. AXLE_TEST_RULES runs them, all or those of the rows it names; without it only the lines are looked for.
+func TestRules(t *testing.T) {
+	rows := os.Getenv("AXLE_TEST_RULES")
+	for _, r := range rules {
+		t.Run(r.row+" "+r.test, func(t *testing.T) {
+			b, err := os.ReadFile(r.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(b), r.rule); n != 1 {
+				t.Fatalf("%s has the line %d times: %s", r.file, n, r.rule)
+			}
+			if rows == "" || rows != "all" && !strings.Contains(","+rows+",", ","+r.row+",") {
+				return
+			}
+			dir := t.TempDir()
+			changed, overlay := filepath.Join(dir, filepath.Base(r.file)), filepath.Join(dir, "overlay.json")
+			full, err := filepath.Abs(r.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, _ := json.Marshal(map[string]map[string]string{"Replace": {full: changed}})
+			if err := os.WriteFile(overlay, o, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(changed, []byte(strings.Replace(string(b), r.rule, r.without, 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command("go", "test", "-tags", "nomsgpack", "-count=1", "-failfast", "-timeout", "2m", "-overlay", overlay, "-run", r.test, r.pkg).CombinedOutput()
+			switch {
+			case err == nil:
+				t.Errorf("without the rule in %s nothing fails: %s", r.file, r.rule)
+			case strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "setup failed"):
+				t.Fatalf("it does not build:\n%s", out)
+			}
+		})
+	}
+}
