@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -104,6 +105,49 @@ func TestCardMemory(t *testing.T) {
 		open, _ := onSim(t, strings.TrimSpace("hazards=default\n"+config))
 		return open
 	})
+}
+
+// TestTwoCards: replicas, and a model split by layers, over two simulated cards say what one card says.
+func TestTwoCards(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	prompts := [][]int32{{5, 6, 7}, {5, 6, 8, 9}, {30, 2}, {5, 6, 7, 1, 4}}
+	var want [][]int32
+	for _, device := range []string{"axcl:0", "axcl:1", "axcl:0,axcl:1", "axcl:0+axcl:1"} {
+		t.Run(device, func(t *testing.T) {
+			onSim(t, "hazards=default\ndevices=2")
+			m, err := Open(context.Background(), dir, OpenOptions{Device: device})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([][]int32, len(prompts))
+			var wg sync.WaitGroup
+			for i, ids := range prompts {
+				wg.Go(func() {
+					out, _, err := run(m.b, greedy(ids, 20))
+					if err != nil {
+						t.Error(err)
+					}
+					got[i] = out
+				})
+			}
+			wg.Wait()
+			if want == nil {
+				want = got
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	onSim(t, "hazards=default\ndevices=2")
+	for _, device := range []string{"axcl:0,axcl:0", "axcl:0+axcl:0", "axcl:0,axcl:7"} {
+		if _, err := Open(context.Background(), dir, OpenOptions{Device: device}); !errors.Is(err, axcl.ErrNoDevice) {
+			t.Errorf("%s: %v, want ErrNoDevice", device, err)
+		}
+	}
 }
 
 // TestPrediction (D3): what a load takes on the card is what was predicted from the files; a little may be left over, nothing may lack.
