@@ -27,7 +27,7 @@ const (
 
 // lineReader reads lines in a terminal, with history and editing. Ctrl-C empties the line instead of ending the program, Ctrl-D ends it.
 type lineReader struct {
-	in, out     *os.File
+	in          *os.File
 	t           *term.Terminal
 	interrupted bool
 }

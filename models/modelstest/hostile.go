@@ -1,6 +1,9 @@
 package modelstest
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // HostileNames are more than two hundred strings that someone might send as a model's name to reach a file, a host or a shell. Some are valid
 // names that merely look odd; none may touch anything outside the store.
@@ -18,10 +21,7 @@ func HostileNames() []string {
 		strings.Repeat("a", 81), strings.Repeat("a", 5000), strings.Repeat("../", 100) + "etc/passwd", strings.Repeat("a/", 100), strings.Repeat(":", 100), "a:" + strings.Repeat("b", 81),
 		strings.Repeat("h", 351) + "/a/b", strings.Repeat("%", 100), strings.Repeat("\x00", 50), "a\x00/../../b", "x\u0000", "x\u200b", "\ufeffx", "x\u00a0y",
 	}
-	var out []string
-	for _, p := range parts {
-		out = append(out, p)
-	}
+	out := slices.Clone(parts)
 	for _, p := range parts[:60] { // and each in a place where a parser may look less closely
 		out = append(out, "library/"+p, "x:"+p, p+"/x")
 	}
