@@ -19,6 +19,9 @@ func tmplJSON(raw []byte) (jinja.Value, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	v, err := tmplDecode(d, 0)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("no JSON, or JSON that ends too soon")
+	}
 	if err != nil {
 		return v, err
 	}

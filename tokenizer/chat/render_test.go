@@ -400,8 +400,11 @@ func TestKwargs(t *testing.T) {
 	if _, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"messages": json.RawMessage(`[]`)}}); err == nil {
 		t.Error("messages were replaced")
 	}
-	if _, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`{`)}}); err == nil {
-		t.Error("bad JSON was accepted")
+	for _, bad := range []string{"", "{", "[1,", `{"a"`, "}", "1 2", `{"a" 1}`} {
+		_, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(bad)}})
+		if err == nil || !strings.Contains(err.Error(), `"x"`) || strings.HasSuffix(err.Error(), "EOF") {
+			t.Errorf("%q: %v, want an error that names x and says what is wrong", bad, err)
+		}
 	}
 }
 
