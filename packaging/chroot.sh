@@ -82,7 +82,7 @@ install -d -o axle -g axle /var/lib/axle /var/lib/axle/models
 export AXLE_HOST=127.0.0.1:11999
 setpriv --reuid axle --regid axle --clear-groups env HOME=/var/lib/axle AXLE_MODELS=/var/lib/axle/models /usr/bin/axle serve --hello >/tmp/serve 2>&1 &
 server=$!
-n=0; until grep -q 'Three ways' /tmp/serve; do n=$((n + 1)); [ $n -lt 600 ] && kill -0 $server || { cat /tmp/serve; fail "the server does not start"; }; sleep 0.1; done
+n=0; until grep -qs 'Three ways' /tmp/serve; do n=$((n + 1)); [ $n -lt 600 ] && kill -0 $server || { cat /tmp/serve; fail "the server does not start"; }; sleep 0.1; done
 axle list | grep -q '^pocket' || fail "list does not know pocket"
 axle run pocket hi >/tmp/answer2; cmp /tmp/answer /tmp/answer2 || fail "the server answers otherwise"
 kill -TERM $server; wait $server || fail "the server ended with $?"
