@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-profile ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -85,6 +85,9 @@ bench-check: ## ratios that must hold, on the simulated card's clock or against 
 
 bench-torch: build ## the software card beside PyTorch on a made-up checkpoint, in turn (needs Debian's python3-torch; else skips aloud)
 	bash testdata/torch/run.sh
+
+bench-profile: ## what profiling costs when it is off, in instructions (needs valgrind; else skips aloud)
+	bash testdata/profile/run.sh
 
 ui: scripted ## drive the page in headless Chromium; keeps build/ui/*.png
 	bash testdata/ui/run.sh

@@ -48,7 +48,7 @@ type tracer struct {
 
 // begin starts a turn's account; nil when nobody looks.
 func (m *lm) begin() *tracer {
-	if m.card.o.Trace == nil {
+	if !tracing || m.card.o.Trace == nil {
 		return nil
 	}
 	if m.trace == nil {
@@ -63,7 +63,7 @@ func (m *lm) begin() *tracer {
 
 // lap books the time since the last lap.
 func (t *tracer) lap(to func(*PassTrace) *time.Duration) {
-	if t == nil {
+	if !tracing || t == nil {
 		return
 	}
 	at := t.now()
@@ -73,14 +73,14 @@ func (t *tracer) lap(to func(*PassTrace) *time.Duration) {
 
 // clock and since frame a piece of a lap.
 func (t *tracer) clock() time.Duration {
-	if t == nil {
+	if !tracing || t == nil {
 		return 0
 	}
 	return t.now()
 }
 
 func (t *tracer) since(to func(*PassTrace) *time.Duration, at time.Duration) {
-	if t != nil {
+	if tracing && t != nil {
 		*to(&t.PassTrace) += t.now() - at
 	}
 }
@@ -96,7 +96,7 @@ func wordsTime(p *PassTrace) *time.Duration  { return &p.Detokenize }
 // describe notes what the built pass is.
 func (t *tracer) describe(m *lm, group int) {
 	m.pass.Timing = nil
-	if t == nil {
+	if !tracing || t == nil {
 		return
 	}
 	t.Timing = axcl.Timing{}
@@ -111,7 +111,7 @@ func (t *tracer) describe(m *lm, group int) {
 
 // report hands the account over.
 func (t *tracer) report(m *lm, kind string) {
-	if t == nil {
+	if !tracing || t == nil {
 		return
 	}
 	t.Kind, t.End = kind, t.last

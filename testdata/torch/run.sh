@@ -9,6 +9,7 @@ axle=${AXLE:-bin/axle}
 [ -x "$axle" ] || { echo "no $axle: make build" >&2; exit 1; }
 out=build/torch
 mkdir -p "$out"
+rm -f "$out"/?-*.json
 [ -f "$out/hf/model.safetensors" ] || "$python" testdata/torch/make.py "$out/hf"
 [ -f "$out/pkg/config.json" ] || "$axle" compile --from "$out/hf" --out "$out/pkg" --name torch --context 1023 2>/dev/null
 server=
