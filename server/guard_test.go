@@ -1,19 +1,24 @@
 package server_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ollama/ollama/api"
+
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
 )
 
 // host × origin × method × bind: who gets in, and with which headers.
@@ -186,13 +191,35 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// puller pulls nothing and counts how often it was asked to.
+type puller struct{ asked int }
+
+func (p *puller) Pull(context.Context, string, func(api.ProgressResponse)) error {
+	p.asked++
+	return nil
+}
+
+// Pull and delete can be switched off: what could be pulled is not, and what could be deleted stays.
 func TestSwitches(t *testing.T) {
-	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.NoPull, o.NoDelete = true, true })
-	if a := r.post("/api/pull", `{"model":"x"}`); a.code != 403 {
-		t.Errorf("pull: %d %s", a.code, a.body)
-	}
-	if a := r.do("DELETE", "/api/delete", `{"model":"scripted"}`); a.code != 403 {
-		t.Errorf("delete: %d %s", a.code, a.body)
+	r := newRig(t)
+	r.post("/api/create", `{"model":"mine","from":"scripted","system":"x"}`)
+	for _, off := range []bool{true, false} {
+		p := new(puller)
+		s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoPull: off, NoDelete: off})
+		ts := httptest.NewServer(s.Handler())
+		at := &rig{s, t, ts.URL, r.loader, r.store}
+		pull, remove := at.post("/api/pull", `{"model":"x","stream":false}`).code, at.do("DELETE", "/api/delete", `{"model":"mine"}`).code
+		at.post("/api/create", `{"model":"new","from":"nowhere"}`) // would pull what it is made from
+		switch {
+		case off && (pull != 403 || remove != 403 || p.asked != 0):
+			t.Errorf("off: pull %d, delete %d, pulled %d times", pull, remove, p.asked)
+		case !off && (pull != 200 || remove != 200 || p.asked != 2):
+			t.Errorf("on: pull %d, delete %d, pulled %d times", pull, remove, p.asked)
+		}
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
