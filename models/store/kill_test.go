@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,15 @@ func TestKill(t *testing.T) {
 	defer s.Close()
 	r := rand.New(rand.NewPCG(8, 8))
 	ctx := context.Background()
+	// What an undisturbed pull gives: a hash that agrees with a file that was tampered with proves nothing.
+	calm := openStore(t)
+	if err := calm.Pull(ctx, "axle/big", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	truth, err := calm.Get("axle/big")
+	if err != nil {
+		t.Fatal(err)
+	}
 	finished, visible := 0, 0
 	for trial := range trials {
 		cmd := pullChild(t, h.URL, dir, "axle/big", 64<<10)
@@ -123,6 +133,9 @@ func TestKill(t *testing.T) {
 			visible++
 			if err := s.Verify(ctx, m.Name.String(), nil); err != nil {
 				t.Fatalf("trial %d: a corrupt model is visible: %v", trial, err)
+			}
+			if !slices.Equal(m.Files, truth.Files) {
+				t.Fatalf("trial %d: visible are %v, want %v", trial, m.Files, truth.Files)
 			}
 			if r.IntN(2) == 0 {
 				if err := s.Delete(m.Name.String()); err != nil {
