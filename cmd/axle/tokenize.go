@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -77,8 +78,8 @@ func openTokenizer(name string) (*tokenizer.Tokenizer, error) {
 	p, err := openPackage(name)
 	if err != nil {
 		if statErr == nil { // a folder that is no package may hold a tokenizer all the same
-			if tok, err := tokenizer.Open(name); err == nil {
-				return tok, nil
+			if tok, terr := tokenizer.Open(name); !errors.Is(terr, fs.ErrNotExist) {
+				return tok, terr
 			}
 		}
 		return nil, err

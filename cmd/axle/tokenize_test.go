@@ -96,6 +96,14 @@ func TestTokenize(t *testing.T) {
 	if _, err := wordsRun(newTokenizeCmd(), "", wordsFile(t, t.TempDir(), "x", "hello")); err == nil {
 		t.Error("a file that is no tokenizer was taken")
 	}
+	bad := wordsFile(t, t.TempDir(), "tokenizer.json", "{}")
+	if _, err := wordsRun(newTokenizeCmd(), "", filepath.Dir(bad)); err == nil || !strings.Contains(err.Error(), bad) {
+		t.Errorf("a folder with a damaged tokenizer: %v, want its path", err)
+	}
+	none := t.TempDir()
+	if _, err := wordsRun(newTokenizeCmd(), "", none); err == nil || !strings.Contains(err.Error(), none) {
+		t.Errorf("an empty folder: %v", err)
+	}
 }
 
 func TestRender(t *testing.T) {
