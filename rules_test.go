@@ -35,7 +35,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D16", "engine/card.go", "	runtime.LockOSThread()\n", "	_ = runtime.LockOSThread\n", "./cmd/axle", "TestOrderlyEnd"},
 	{"G6", "engine/lm.go", "case len(m.queue) >= m.maxQueue:", "case false:", "./engine", "TestQueueFull"},
 	{"G7", "engine/backend.go", "		defer b.m.forgetCaller(s)\n", "", "./engine", "TestCancel"},
-	{"G8", "models/store/pull.go", "size == f.Size && (f.Digest.IsZero() || d == f.Digest)", "size == f.Size", "./models/store", "TestKill$"},
+	{"G8", "models/store/pull.go", "size == f.Size && (f.Digest.IsZero() || d == f.Digest)", "size == f.Size", "./models/store", "TestPullFaults"},
 	{"G10", "cmd/axle/serve.go", "code: exitLost", "code: 1", "./cmd/axle", "TestHotCard"},
 	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
 	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},
