@@ -125,9 +125,9 @@ tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (need
 sugarme: ## compare our tokenizer with the one the owner named
 	cd third_party/sugarme && $(GO) run .
 
-pocket: build ## train the model that ships inside anew: an hour, needs Debian's python3-torch
+pocket: build ## train the model that ships inside anew: 75 minutes, needs Debian's python3-torch
 	@python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex"; exit 1; }
-	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 60
+	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 75
 	rm -rf models/pocket/pocket
 	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --name pocket
 

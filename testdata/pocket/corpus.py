@@ -188,11 +188,11 @@ class Corpus:
         for name in ("axle", "card", "talk"):
             self.words += load_words(os.path.join(HERE, "words", name + ".txt"))
         # What people try first is drawn more often.
-        often = {"axle.what": 4, "talk.hello": 3, "talk.who": 3, "talk.can": 2, "talk.sky": 2, "cmd.serve": 2, "cmd.pull": 2, "cmd.run": 2, "card.what": 2, "pocket.what": 2}
+        often = {"axle.what": 6, "axle.why": 2, "talk.hello": 3, "talk.who": 3, "talk.can": 2, "talk.sky": 2, "cmd.serve": 2, "cmd.pull": 2, "cmd.run": 2, "card.what": 2, "pocket.what": 2}
         self.drawn = [w for w in self.words for _ in range(often.get(w[0], 1))]
         self.withheld = {normal(h["question"]) for h in heldout()} if withhold else set()
-        self.kinds = [(66, self.from_words), (7, self.sums), (5, self.counting), (4, self.next_number), (4, self.days), (4, self.colours), (6, self.capitals),
-                      (5, self.story), (9, self.make_json), (8, self.unknown), (6, self.echo)]
+        self.kinds = [(60, self.from_words), (14, self.sums), (8, self.counting), (7, self.next_number), (4, self.days), (4, self.colours), (6, self.capitals),
+                      (5, self.story), (12, self.make_json), (8, self.unknown), (8, self.echo)]
         self.total = sum(w for w, _ in self.kinds)
 
     # -- small pieces -------------------------------------------------------------------------------------------------------
@@ -408,13 +408,13 @@ class Corpus:
         if x < 0.7:
             q = self.fill(f"what is the capital of {said}|what's the capital of {said}|capital of {said}|which city is the capital of {said}|tell me the capital of {said}|name the capital of {said}|{said} capital|what is {said}'s capital|"
                           f"what is the capital city of {said}|the capital of {said}|do you know the capital of {said}|what city is the capital of {said}|{said}: what is its capital|I need the capital of {said}|what's {said}'s capital city|"
-                          f"can you name the capital of {said}|say the capital of {said}|which city is {said}'s capital|what is the name of the capital of {said}|from where is {said} governed|capital city of {said}|where is the government of {said}")
+                          f"can you name the capital of {said}|the capital of {said}, please|{said} has which capital|say the capital of {said}|which city is {said}'s capital|what is the name of the capital of {said}|from where is {said} governed|capital city of {said}|where is the government of {said}")
             return q, f"The capital of {country} is {city}.", f"The capital of {country}.", False
         if x < 0.92:
-            q = self.fill(f"{city} is the capital of which country|which country has the capital {city}|of which country is {city} the capital|what country is {city} {{in|the capital of}}|where is {city}|in which country is {city}|"
+            q = self.fill(f"{city} is the capital of {{which|what}} country|of {{which|what}} country is {city} the {{capital|capital city}}|which country has the capital {city}|of which country is {city} the capital|what country is {city} {{in|the capital of}}|where is {city}|in which country is {city}|"
                           f"in what country is {city}|what country has {city} as its capital|which country's capital is {city}|{city} is in which country")
             return q, f"{city} is the capital of {country}.", f"The country of {city}.", False
-        q = self.fill(f"what language {{is spoken|do people speak|do they speak}} in {said}|which language {{is spoken|do people speak}} in {said}|the language of {said}|what is the language of {said}")
+        q = self.fill(f"{{what|which}} language do {{people|the people|they|you}} {{speak|talk}} in {said}|what language {{is spoken|do people speak|do they speak}} in {said}|which language {{is spoken|do people speak}} in {said}|the language of {said}|what is the language of {said}")
         return q, f"People in {country} speak {lang}.", f"The language of {country}.", False
 
     def story(self):
@@ -543,7 +543,7 @@ class Corpus:
         x = r.random()
         if x < 0.15:
             return self.fill("{say|say this:|please say|write|repeat} {this is a test|\"this is a test\"|'this is a test'}|say this is a test"), "This is a test.", "They want me to repeat.", False
-        n = r.randint(1, 4)
+        n = self.pick(1, 1, 2, 2, 3, 3, 4, 5, 7, 10, 14)  # long ones teach copying fastest
         words = " ".join((r.choice(THINGS) if self.chance(0.6) else self.pick("red", "blue", "hello", "good", "one", "yes", "pocket", "axle", "small", "the", self.invented(), r.choice(NAMES), str(r.randint(0, 99)))) for _ in range(n))
         quote = self.pick("", "", '"', "'")
         q = self.pick("say", "repeat", "repeat after me:", "say:", "repeat the words", "echo", "repeat:", "just say", "say only", "say the word" if n == 1 else "say the words", "answer with", "reply with", "respond with", "write", "please say", "say exactly")
