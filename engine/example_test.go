@@ -101,6 +101,7 @@ func ExampleModel_Chat_cancel() {
 		break
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	for _, err := range m.Chat(ctx, r) {
 		if err != nil {
 			fmt.Println(err)
