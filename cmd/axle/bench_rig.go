@@ -329,7 +329,7 @@ func (r *benchRig) roofline(ctx context.Context, f *benchFlags, o *opened, cases
 	}
 	var probes []bench.Probe
 	if r.facts.Kind == "soft" { // whose memory is this machine's
-		read, copied := bench.Memory(400 * time.Millisecond)
+		read, copied := bench.Memory(200 * time.Millisecond)
 		probes = append(probes, bench.Probe{Name: "a read probe of this machine", Rate: read}, bench.Probe{Name: "a copy probe of this machine", Rate: copied})
 	}
 	err := r.card.Do(ctx, func(dev axcl.Device) error {
