@@ -21,7 +21,6 @@ func init() {
 		{"T7", "server/body.go", "\tif n > limit {\n\t\treturn nil, tooLarge(limit)\n\t}", "", "./server", "TestLimits"},
 		{"T7", "sampler/grammar/value.go", "if len(v.items) == maxEntries {", "if false {", "./sampler/grammar", "TestHostilePeak"},
 		{"T8", "server/stream.go", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Time{}) }", "./server", "TestWriteDeadline"},
-		{"T8", "server/guard.go", "_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeout))", "", "./server", "TestQuietConnection"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`, `if c.Token != "" {`, "./models/hub", "TestToken"},
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults", "./models", "TestNames|TestHostileNames"},
 		{"T10", "models/store/blobs.go", `return d, size, fmt.Errorf("%w, expected %q, got %q", ErrMismatch, want, d)`, "return d, size, nil", "./models/store", "TestKill$"},
