@@ -186,7 +186,7 @@ func (m *metrics) write(w io.Writer, s *Server) {
 	each("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(r Running) any { return r.Stats.Accepted })
 	each("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(r Running) any { return r.Stats.Busy.Seconds() })
 	each("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(r Running) any { return r.Stats.Temperature })
-	each("axle_card_load_ratio", "gauge", "The card's own load figure.", func(r Running) any { return r.Stats.NPULoad })
+	each("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(r Running) any { return r.Stats.NPULoad / 100 })
 	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r Running) any { return r.Stats.CardFree })
 	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r Running) any { return r.Stats.CardTotal })
 	family("axle_passes_total", "counter", "Passes by kind.")

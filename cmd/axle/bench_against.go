@@ -57,7 +57,6 @@ type againstSide struct {
 // reply is one answer of either side, by the host's clock.
 type reply struct {
 	prompt, tokens int
-	begin          time.Time
 	first, last    time.Time
 	err            error
 }

@@ -66,11 +66,11 @@ func (r *benchReport) writeHTML(w io.Writer) error { return benchPage.Execute(w,
 // plot is a diagram being drawn, in a coordinate system of 480 by height.
 type plot struct {
 	strings.Builder
-	x0, y0, w, h   float64 // the inner area
-	minX, maxX     float64
-	minY, maxY     float64
-	logX, logY     bool
-	height, legend float64
+	x0, y0, w, h float64 // the inner area
+	minX, maxX   float64
+	minY, maxY   float64
+	logX, logY   bool
+	height       float64
 }
 
 var plotColors = []string{"#2a78d6", "#e0662c", "#2c9c69", "#a24fc4", "#c79a1b", "#d4477f", "#3aa6b9", "#7a7f87", "#8a5a32", "#5a6fd0", "#9bb83c", "#c0504d"}

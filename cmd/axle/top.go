@@ -164,7 +164,7 @@ func makeLine(was, now sample) topLine {
 			}
 			return finite(more / span * scale)
 		}
-		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(v("axle_card_load_ratio")),
+		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(100 * v("axle_card_load_ratio")),
 			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"), Shared: v("axle_cells_shared"),
 			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100), Passes: per("axle_passes_total", 1),
 			Reused: per("axle_reused_tokens_total", 1), Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
