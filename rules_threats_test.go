@@ -1,7 +1,7 @@
 package axle
 
 // The rules behind the threats, T1 to T18; what only a law or a file keeps (T13, T15, the unit of T18) has no line
-// that could be taken out, and names (T9) and cached text (T17) are kept by more than one.
+// that could be taken out.
 func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
 		{"T2", "tokenizer/tokenizer.go", "func(int, int) bool { return specials })", "func(int, int) bool { return true })", "./tokenizer", "TestNoControl"},
@@ -23,6 +23,8 @@ func init() {
 		{"T7", "server/body.go", "\tif n > limit {\n\t\treturn nil, tooLarge(limit)\n\t}", "", "./server", "TestLimits"},
 		{"T7", "sampler/grammar/value.go", "if len(v.items) == maxEntries {", "if false {", "./sampler/grammar", "TestHostilePeak"},
 		{"T8", "server/stream.go", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Time{}) }", "./server", "TestWriteDeadline"},
+		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults", "./models/store", "TestHostileNames"},
+		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`, `if c.Token != "" && home.Host != "" {`, "./models/hub", "TestToken"},
 		{"T10", "models/store/blobs.go", `return d, size, fmt.Errorf("%w, expected %q, got %q", ErrMismatch, want, d)`, "return d, size, nil", "./models/store", "TestKill$"},
 		{"T14", "server/infer.go", "text = quoted.ReplaceAllString(clip(text), `\"…\"`)", "", "./server", "TestLog"},

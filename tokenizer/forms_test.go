@@ -44,7 +44,7 @@ type rankedMerge struct{ a, b, rank, id int32 }
 func mergesOf(tok *Tokenizer) (out []rankedMerge) {
 	for _, s := range tok.model.(*bpe).merges.slots {
 		if s.a >= 0 {
-			out = append(out, rankedMerge{s.a, s.b, s.rank, s.id})
+			out = append(out, rankedMerge(s))
 		}
 	}
 	slices.SortFunc(out, func(x, y rankedMerge) int { return cmp.Compare(x.rank, y.rank) })

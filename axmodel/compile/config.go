@@ -67,14 +67,13 @@ type hfConfig struct {
 // architecture is what the checkpoint is, checked.
 type architecture struct {
 	hfConfig
-	family    string // qwen2, qwen3, llama, gemma3
-	gemma     bool
-	tied      bool
-	local     []bool // layers that see a window only
-	ropes     [2]rotation
-	context   int
-	bos, eos  []int
-	embedding bool
+	family   string // qwen2, qwen3, llama, gemma3
+	gemma    bool
+	tied     bool
+	local    []bool // layers that see a window only
+	ropes    [2]rotation
+	context  int
+	bos, eos []int
 }
 
 // rotation is a layer's rotary embedding: global layers use the first, Gemma's local ones the second.

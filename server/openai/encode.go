@@ -43,7 +43,6 @@ type ChatEncoder struct {
 	role    bool // the role was sent
 	called  bool // a tool call was sent
 	created time.Time
-	respond *wire.ChatCompletionRequest
 }
 
 // NewChatEncoder makes an encoder for the answer to c.
