@@ -130,6 +130,7 @@ pocket: build ## train the model that ships inside anew: 75 minutes, needs Debia
 	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 75
 	rm -rf models/pocket/pocket
 	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --name pocket
+	$(MAKE) pocket-goldens
 
 pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)
 	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$' -v -update
