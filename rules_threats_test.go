@@ -26,7 +26,7 @@ func init() {
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults", "./models/store", "TestHostileNames"},
 		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`, `if c.Token != "" && home.Host != "" {`, "./models/hub", "TestToken"},
-		{"T10", "models/store/blobs.go", `return d, size, fmt.Errorf("%w, expected %q, got %q", ErrMismatch, want, d)`, "return d, size, nil", "./models/store", "TestKill$"},
+		{"T10", "models/store/pull.go", "if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == \"\" || git == f.Git) {", "if d = f.Digest; size == f.Size {", "./models/store", "TestPullFaults"},
 		{"T14", "server/infer.go", "text = quoted.ReplaceAllString(clip(text), `\"…\"`)", "", "./server", "TestLog"},
 		{"T14", "server/keys.go", `func (Secret) String() string { return "***" }`, "func (s Secret) String() string { return string(s) }", "./server", "TestKeys"},
 		{"T14", "server/infer.go", "\tif !s.o.LogPrompts {\n\t\treturn\n\t}", "", "./server", "TestLog"},

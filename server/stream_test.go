@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,24 +229,43 @@ func TestManyDisconnects(t *testing.T) {
 	if v, err := strconv.Atoi(os.Getenv("AXLE_DISCONNECTS")); err == nil {
 		n = v
 	}
-	done := make(chan struct{})
-	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 16}}
+	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	for i := range n {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i%40)*time.Millisecond)
-			defer cancel()
-			req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat", strings.NewReader(chatBody("scripted-chat", "[[delay:1]]", "")))
-			if resp, err := client.Do(req); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
+	var wg sync.WaitGroup
+	var cut atomic.Int64
+	work := make(chan int)
+	for range 16 {
+		wg.Go(func() {
+			for i := range work {
+				ctx, cancel := context.WithCancel(t.Context())
+				req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat", strings.NewReader(chatBody("scripted-chat", "[[delay:1]]", "")))
+				if i%4 == 0 { // anywhere: before the request is sent, while the model loads, in the queue
+					time.AfterFunc(time.Duration(i%40)*time.Millisecond, cancel)
+				}
+				resp, err := client.Do(req)
+				if err == nil { // in the answer, after so many lines
+					lines := bufio.NewScanner(resp.Body)
+					for j := 0; j < i%9 && lines.Scan(); j++ {
+					}
+					cancel()
+					if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+						cut.Add(1)
+					}
+					_ = resp.Body.Close()
+				}
+				cancel()
 			}
-		}()
+		})
 	}
-	for range n {
-		<-done
+	for i := range n {
+		work <- i
 	}
+	close(work)
+	wg.Wait()
+	if cut.Load() < int64(n)/4 {
+		t.Errorf("only %d of %d answers were broken off", cut.Load(), n)
+	}
+	t.Logf("%d of %d answers broken off", cut.Load(), n)
 	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
 		used := 0
 		for _, l := range r.Host().Loaded() {
