@@ -297,7 +297,7 @@ func TestLargeBodies(t *testing.T) {
 		defer r.dial(head).Close()
 	}
 	var a answer
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
 		if a = r.post("/api/chat", chatBody("scripted-chat", "[[say:x]]"+strings.Repeat(" ", 2<<20), `,"stream":false`)); a.code != 200 {
 			break
 		}

@@ -188,7 +188,7 @@ func TestSlowClients(t *testing.T) {
 	before := read.Load()
 	for range 20 {
 		start := time.Now()
-		if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:quick]]", `,"stream":false`)); a.code != 200 || time.Since(start) > 5*time.Second {
+		if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:quick]]", `,"stream":false`)); a.code != 200 || time.Since(start) > patience {
 			t.Errorf("a healthy client: %d after %v", a.code, time.Since(start))
 		}
 	}
@@ -209,7 +209,7 @@ func TestWriteDeadline(t *testing.T) {
 	body := chatBody("scripted-chat", say, "")
 	c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 	defer c.Close()
-	for end := time.Now().Add(60 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
 		if l := r.loader.Backends(); len(l) == 1 {
 			if s := l[0].Stats(); s.Cancelled == 1 && s.Running == 0 {
 				break

@@ -179,6 +179,9 @@ func strict(t *testing.T, b []byte, v any) {
 	}
 }
 
+// patience is when a test gives up on what will never come. It decides nothing else.
+const patience = time.Minute
+
 // raw sends bytes and reads until the server closes.
 func (r *rig) raw(text string) string {
 	r.t.Helper()
@@ -187,7 +190,7 @@ func (r *rig) raw(text string) string {
 		r.t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, text); err != nil {
 		r.t.Fatal(err)
 	}

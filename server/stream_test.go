@@ -211,7 +211,7 @@ func TestDisconnect(t *testing.T) {
 	}
 	cancel()
 	_ = resp.Body.Close()
-	for end := time.Now().Add(5 * time.Second); ; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		s := r.loader.Backends()[0].Stats()
 		if s.Running == 0 && s.Cancelled == 1 && r.Host().Loaded()[0].InUse == 0 {
 			break
@@ -266,7 +266,7 @@ func TestManyDisconnects(t *testing.T) {
 		t.Errorf("only %d of %d answers were broken off", cut.Load(), n)
 	}
 	t.Logf("%d of %d answers broken off", cut.Load(), n)
-	for end := time.Now().Add(10 * time.Second); ; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		used := 0
 		for _, l := range r.Host().Loaded() {
 			used += l.InUse + l.Stats.Running + l.Stats.Queued

@@ -64,7 +64,7 @@ func TestHang(t *testing.T) {
 		}
 		d := open(t, k)
 		spec := write(t, axcltest.DefaultTiny())
-		spec.Timeout = 50 * time.Millisecond
+		spec.Timeout = 500 * time.Millisecond
 		m, err := d.Load(context.Background(), spec)
 		if err != nil {
 			t.Fatal(err)

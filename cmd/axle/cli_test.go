@@ -186,7 +186,7 @@ func openTerminal(t *testing.T) *screen {
 // wait reads until want is on the screen; what comes after it stays for the next.
 func (s *screen) wait(want string) {
 	s.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(patience)
 	for {
 		if i := strings.Index(s.seen, want); i >= 0 {
 			s.seen = s.seen[i+len(want):]

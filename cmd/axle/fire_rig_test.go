@@ -122,9 +122,6 @@ func (l locked) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock();
 // said is what the process has logged so far.
 func (p *process) said() string { p.mu.Lock(); defer p.mu.Unlock(); return p.err.String() }
 
-// patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
-const patience = 4 * time.Minute
-
 // until waits for something to become true of a living process.
 func (p *process) until(what string, is func() bool) {
 	p.t.Helper()

@@ -63,7 +63,7 @@ func goldenServer(t *testing.T, device string, env ...string) (url, vendor strin
 			t.Errorf("the server ended with %v; at last it said\n%s", err, said.Bytes()[max(0, said.Len()-4000):])
 		}
 	})
-	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(5 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addrs[1]); err == nil {
 			_ = c.Close()
 			return "http://" + addrs[0], "http://" + addrs[1]

@@ -440,7 +440,7 @@ func checkVendor(t *testing.T, url string, c golden.Case) {
 	send("/api/reset", obj{"system_prompt": system})
 	send("/api/generate", obj{"model": "pocket", "top-k": 1, "prompt": question})
 	said := ""
-	for end := time.Now().Add(30 * time.Second); ; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		resp, err := http.Get(url + "/api/generate_provider")
 		if err != nil {
 			t.Fatal(err)

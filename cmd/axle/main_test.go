@@ -5,9 +5,13 @@ import (
 	"net/http"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
+
+// patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
+const patience = 4 * time.Minute
 
 // prepare makes the world of a process that a test starts; nil where nothing is to be made.
 var prepare func() error

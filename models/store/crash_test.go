@@ -422,7 +422,7 @@ func FuzzManifest(f *testing.F) {
 		if m2, _, err := parseManifest(again); err != nil || len(m2.Layers) != len(m.Layers) {
 			t.Fatalf("written and read back: %v", err)
 		}
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			t.Fatalf("took %v", d)
 		}
 	})

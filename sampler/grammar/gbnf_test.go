@@ -107,11 +107,11 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// quick fails when f takes over a second, as nothing a request sends may (the race detector and a busy machine aside).
+// quick fails when f takes far longer than anything a request sends may: what it guards against took minutes.
 func quick(t *testing.T, f func()) {
 	start := time.Now()
 	f()
-	if d := time.Since(start); d > 3*time.Second {
+	if d := time.Since(start); d > 20*time.Second {
 		t.Fatalf("it took %v", d)
 	}
 }
