@@ -3,6 +3,8 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -130,6 +132,17 @@ func TestMetricsAndHealth(t *testing.T) {
 	if h["status"] != "ok" || len(models) != 1 || models[0].(map[string]any)["temperature_celsius"] != 41.5 {
 		t.Errorf("health %v", h)
 	}
+	if h["lost_cards"] != nil {
+		t.Errorf("lost cards where none was: %v", h)
+	}
+	r.SetFewer(errors.New("axcl:1 fell off the bus"))
+	r.SetFewer(errors.New("axcl:3 too"))
+	if h := r.do("GET", "/health", "").object(t); h["status"] != "ok" || fmt.Sprint(h["lost_cards"]) != "[axcl:1 fell off the bus axcl:3 too]" {
+		t.Errorf("health %v", h)
+	}
+	if m := r.do("GET", "/metrics", ""); !strings.Contains(m.body, "\naxle_cards_lost 2\n") {
+		t.Errorf("no lost cards in\n%s", m.body)
+	}
 	page := r.do("GET", "/ui", "")
 	if page.code != 200 || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
 		t.Errorf("page %d %v", page.code, page.header)
@@ -138,7 +151,7 @@ func TestMetricsAndHealth(t *testing.T) {
 
 // A connection that was quiet for longer than a write may take is still good.
 func TestQuietConnection(t *testing.T) {
-	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.WriteTimeout = 100 * time.Millisecond })
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.WriteTimeout = 300 * time.Millisecond })
 	tr := &http.Transport{MaxConnsPerHost: 1}
 	defer tr.CloseIdleConnections()
 	client := &http.Client{Transport: tr}
@@ -148,9 +161,9 @@ func TestQuietConnection(t *testing.T) {
 			t.Fatalf("%s: %v", path, err)
 		}
 		_ = resp.Body.Close()
-		<-time.After(150 * time.Millisecond)
+		<-time.After(400 * time.Millisecond)
 	}
-	if m := r.post("/api/chat", chatBody("scripted-chat", "[[delay:300]][[say:slow]]", `,"stream":false`)).object(t); m["done"] != true {
+	if m := r.post("/api/chat", chatBody("scripted-chat", "[[delay:600]][[say:slow]]", `,"stream":false`)).object(t); m["done"] != true {
 		t.Errorf("an answer that takes longer than a write: %v", m)
 	}
 }

@@ -149,6 +149,7 @@ func (m *metrics) write(w io.Writer, s *Server) {
 	one("axle_up_seconds", "gauge", "Time since the server started.", time.Since(s.started).Seconds())
 	one("axle_goroutines", "gauge", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
 	one("axle_requests_in_flight", "gauge", "Requests being answered.", m.requests.inFlight.Load())
+	one("axle_cards_lost", "gauge", "Cards that were lost while others go on.", len(*s.fewer.Load()))
 	family("axle_requests_total", "counter", "Requests by route and status.")
 	m.requests.mu.Lock()
 	keys := slices.SortedFunc(maps.Keys(m.requests.by), func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })

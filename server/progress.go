@@ -225,6 +225,7 @@ func (s *Server) push(c *gin.Context) {
 type health struct {
 	Status  string        `json:"status"` // ok, draining, lost
 	Error   string        `json:"error,omitempty"`
+	Fewer   []string      `json:"lost_cards,omitempty"` // with which errors cards were lost while others go on
 	Uptime  float64       `json:"uptime_seconds"`
 	Rate    float64       `json:"tokens_per_second"`
 	Version string        `json:"version"`
@@ -259,11 +260,11 @@ func known(v float64) *float64 {
 const hot = 85
 
 func (s *Server) health(c *gin.Context) {
-	h := health{Status: "ok", Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
+	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	loaded := s.host.Loaded()
 	if s.o.Keys != nil && keyOf(c.Request.Context()) == "" {
-		loaded = nil // who has no key learns that we are here, and no more
+		loaded, h.Fewer = nil, nil // who has no key learns that we are here, and no more
 	}
 	for _, r := range loaded {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,7 @@ type Server struct {
 	large    atomic.Int64 // bytes of large bodies held
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
+	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
@@ -77,6 +79,7 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 		o.Log = zap.NewNop()
 	}
 	s := &Server{o: o, store: st, puller: puller, log: o.Log, metrics: newMetrics(), started: time.Now()}
+	s.fewer.Store(new([]string))
 	s.host = NewHost(loader, HostOptions{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
 	s.handler = s.guarded(o.Loopback, s.routes())
 	return s
@@ -212,6 +215,18 @@ func (s *Server) SetLost(err error) {
 			go s.o.Lost(err)
 		}
 	})
+}
+
+// SetFewer notes that a card is gone while others go on: health and the metrics say so.
+func (s *Server) SetFewer(err error) {
+	s.log.Error("a card was lost, the others go on; restart the server to have it back", zap.Error(err))
+	for {
+		old := s.fewer.Load()
+		all := append(slices.Clip(*old), err.Error())
+		if s.fewer.CompareAndSwap(old, &all) {
+			return
+		}
+	}
 }
 
 func isNotFound(err error) bool {

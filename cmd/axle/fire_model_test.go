@@ -160,6 +160,7 @@ func TestTwoCards(t *testing.T) {
 		copies              bool
 	}{
 		{"copies, one lost", "axcl:0,axcl:1", "Execute:9000:lost", 0, true},
+		{"copies, one hangs", "axcl:0,axcl:1", "Execute:9000:hang", 0, true},
 		{"parts, one lost", "axcl:0+axcl:1", "Execute:4000:lost", 75, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -200,8 +201,8 @@ func TestTwoCards(t *testing.T) {
 			}
 			p.keep("later")
 			p.says("later", right)
-			if code, status := p.health(); code != 200 || status != "ok" {
-				t.Errorf("health: %d %s", code, status)
+			if code, status := p.health(); code != 200 || status != "ok" || p.metric("axle_cards_lost") != 1 {
+				t.Errorf("health: %d %s, %v cards lost", code, status, p.metric("axle_cards_lost"))
 			}
 			if c := p.stop(); c != tt.code {
 				t.Errorf("exit code %d, want %d", c, tt.code)

@@ -32,5 +32,6 @@ type rigOptions struct {
 	noSpec   bool              // no guessing
 	drafts   map[string]string // model to folder of the package that guesses for it
 	lost     func(error)
+	fewer    func(error) // a card was lost, others go on
 	log      *zap.Logger
 }

@@ -32,14 +32,11 @@ func newRig(o rigOptions) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	lo := shelf.LoaderOptions{Device: cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
+	lo := shelf.LoaderOptions{Device: cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost, Fewer: o.fewer, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 		},
 		Progress: logProgress(o.log)}
-	lo.Card.Fewer = func(err error) {
-		o.log.Error("a card was lost, the others go on; restart the server to have it back", zap.Error(err))
-	}
 	for name, dir := range o.drafts {
 		n, err := models.ParseName(name)
 		if err != nil {

@@ -159,13 +159,15 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
+	var s *server.Server // made before anything opens a card
 	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:
 			default:
 			}
-		}})
+		},
+		fewer: func(err error) { s.SetFewer(err) }})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -175,7 +177,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see --keys-file, --no-pull, --no-delete",
 			zap.String("address", ln.Addr().String()))
 	}
-	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
+	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
 		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
 		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
 	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))

@@ -121,6 +121,7 @@ type topLine struct {
 	Uptime    float64   `json:"uptime_seconds"`
 	Requests  float64   `json:"requests_in_flight"` // without the one that asks
 	PerSecond float64   `json:"tokens_per_second"`
+	CardsLost float64   `json:"cards_lost,omitempty"` // while others go on
 	// Links are those of the machine that top runs on, where that is the server's.
 	Links  []cards.Link `json:"links,omitempty"`
 	Models []topModel   `json:"models"`
@@ -154,6 +155,9 @@ func finite(v float64) *float64 {
 
 func makeLine(was, now sample) topLine {
 	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
+	if n := now.get("axle_cards_lost", ""); n > 0 {
+		l.CardsLost = n
+	}
 	span := now.at.Sub(was.at).Seconds()
 	for _, name := range slices.Sorted(maps.Keys(now.values["axle_cells"])) {
 		v := func(metric string) float64 { return now.get(metric, name) }
@@ -233,6 +237,9 @@ func (l topLine) write(w io.Writer) {
 		requests = "request"
 	}
 	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, requests, l.PerSecond)
+	if l.CardsLost > 0 {
+		fmt.Fprintf(w, "%.0f lost of several cards: /health says why, a restart of the server brings them back\n", l.CardsLost)
+	}
 	for _, k := range l.Links {
 		if k.Lost {
 			fmt.Fprintf(w, "card %s: gone from the bus\n", k.Bus)

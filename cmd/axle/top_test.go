@@ -21,6 +21,7 @@ func TestTopLine(t *testing.T) {
 	now := read(2*time.Second, `# HELP axle_cells x
 axle_up_seconds 61
 axle_tokens_per_second 7.5
+axle_cards_lost 1
 axle_cells{model="a{b}"} 100
 axle_cells_used{model="a{b}"} 40
 axle_card_temperature_celsius{model="a{b}"} NaN
@@ -45,7 +46,7 @@ nonsense
 	l.Links = []cards.Link{{Bus: "0001:01:00.0", Speed: "5.0 GT/s PCIe", Width: "1"}, {Bus: "0002:01:00.0", Lost: true}}
 	var sb strings.Builder
 	l.write(&sb)
-	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone"} {
+	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}
