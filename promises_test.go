@@ -20,7 +20,7 @@ var (
 )
 
 // TestPromises: docs/promises.md has a row for every threat, fault and number, every row names a test or a make target that proves it, and
-// what it names is there.
+// what it names is there, and tests that `make rules` proves are marked.
 func TestPromises(t *testing.T) {
 	b, err := os.ReadFile("docs/promises.md")
 	if err != nil {
@@ -65,6 +65,13 @@ func TestPromises(t *testing.T) {
 			t.Errorf("%s has two rows", m[1])
 		}
 		rows[m[1]] = m[2]
+	}
+	for _, r := range rules {
+		for name := range strings.SplitSeq(r.test, "|") {
+			if want := "`" + strings.TrimSuffix(name, "$") + "` ✗"; !strings.Contains(rows[r.row], want) {
+				t.Errorf("%s: a rule is taken out for %s, and the row has no %s", r.row, name, want)
+			}
+		}
 	}
 	for kind, n := range map[string]int{"T": 18, "D": 16, "G": 13} {
 		for i := 1; i <= n; i++ {

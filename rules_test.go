@@ -36,9 +36,11 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G6", "engine/lm.go", "case len(m.queue) >= m.maxQueue:", "case false:", "./engine", "TestQueueFull"},
 	{"G7", "engine/backend.go", "		defer b.m.forgetCaller(s)\n", "", "./engine", "TestCancel"},
 	{"G8", "models/store/pull.go", "size == f.Size && (f.Digest.IsZero() || d == f.Digest)", "size == f.Size", "./models/store", "TestPullFaults"},
+	{"G9", "models/store/change.go", "	if err == nil {\n		err = f.Sync()\n	}\n	if cerr", "	if cerr", "./models/store", "TestCrashImages"},
 	{"G10", "cmd/axle/serve.go", "code: exitLost", "code: 1", "./cmd/axle", "TestHotCard"},
 	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
 	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},
+	{"G13", "axcl/soft/soft.go", "look(&m.see, n, p.SeeCells, p.SeeRows)", "look(&m.see, n, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
 }
 
 // TestRules: see rules. AXLE_TEST_RULES runs them, all or those of the rows it names; without it only the lines are looked for.

@@ -1,9 +1,13 @@
 package axle
 
-// The rules behind the threats, T1 to T18; what only a law or a file keeps (T13, T15, the unit of T18) has no line
+// The rules behind the threats, T1 to T18; what only a law, a library or a file keeps (T12, T13, T15, the unit of T18) has no line
 // that could be taken out.
 func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
+		{"T1", "axmodel/soft.go", "if !inside(off, int64(rows)*int64(cols)*e.Type.bytes()) {", "if false {", "./axmodel", "TestHostileFiles"},
+		{"T1", "axmodel/vendor.go", "if n > uint64(end-fl.at) {", "if false {", "./axmodel", "TestHostileFiles"},
+		{"T1", "models/embed.go", "if vocab < 1 || vocab > maxVocab || size != vocab*row {", "if false {", "./models", "TestMalformed"},
+		{"T1", "axcl/native/layout.go", "if !l.Equal(f.layer) {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "if false {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "./axcl/native", "TestOddLibrary"},
 		{"T2", "tokenizer/tokenizer.go", "func(int, int) bool { return specials })", "func(int, int) bool { return true })", "./tokenizer", "TestNoControl"},
 		{"T3", "server/ollama/options.go", "if !(f >= lim[0] && f <= lim[1]) {", "if false {", "./server", "TestNumbers"},
 		{"T3", "server/ollama/options.go", "if err := o.Sampling.Check(); err != nil {", "if err := o.Sampling.Check(); err != nil && false {", "./server", "TestNumbers"},
