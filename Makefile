@@ -10,7 +10,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: fuzz-short help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-profile ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-profile ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -23,7 +23,7 @@ run: build ## start the server on the best device there is, with the model that 
 test: ## all tests that a fresh machine can run
 	$(GO) test -tags '$(TAGS)' -timeout 30m ./...
 
-ci: lint build test nocgo race asan sweep mutants fuzz-short clients-ci ## what CI runs, in this order
+ci: lint build test nocgo race asan sweep mutants fuzz clients-ci ## what CI runs, in this order
 	@echo "ci: all lanes passed"
 
 lint: ## formatting, vet, shell syntax
@@ -52,9 +52,6 @@ mutants: ## plant defects in the C code one by one: each must be caught
 
 fuzz: ## every parser for FUZZTIME (30s)
 	bash testdata/fuzz.sh $(FUZZTIME)
-
-fuzz-short: ## every parser for five seconds, on top of the seeds that `make test` runs
-	bash testdata/fuzz.sh 5s
 
 fuzz-long: ## every parser for ten minutes
 	bash testdata/fuzz.sh 10m

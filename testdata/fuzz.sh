@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module for a time, two at once: fuzz.sh 30s [name…].
+# Runs every fuzz target of the module for a time, three at once: fuzz.sh 30s [name…].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=$1
@@ -10,8 +10,8 @@ if [ $# -gt 0 ]; then
 fi
 one() {
 	log=$(mktemp)
-	# Go's fuzzer now and then ends with "context deadline exceeded" and no finding, when a worker was busy at the bell: once more, then.
-	for try in 1 2; do
+	# Go's fuzzer now and then ends with "context deadline exceeded" and no finding, when a worker was busy at the bell: again, then.
+	for try in 1 2 3; do
 		if GOMEMLIMIT=2GiB go test -tags nomsgpack -run '^$' -fuzz "^$2\$" -fuzztime "$time" -parallel 1 -fuzzminimizetime 1x "$1" >"$log" 2>&1; then
 			echo "ok    $2 ($(grep -oE 'execs: [0-9]+' "$log" | tail -1))"
 			rm -f "$log"
@@ -28,4 +28,4 @@ one() {
 }
 export -f one
 export time
-xargs -P2 -L1 bash -c 'one "$0" "$1"' <<<"$list"
+xargs -P3 -L1 bash -c 'one "$0" "$1"' <<<"$list"
