@@ -195,8 +195,10 @@ func TestSlowClients(t *testing.T) {
 	if after := read.Load(); after > 64*2000 {
 		t.Errorf("the slow ones were not slow: %d bytes, then %d", before, after)
 	}
-	for read.Load() == before { // they are still there: another byte comes
-		<-time.After(time.Millisecond)
+	for end := time.Now().Add(patience); read.Load() == before; <-time.After(time.Millisecond) { // they are still there: another byte comes
+		if time.Now().After(end) {
+			t.Fatal("no byte comes to the slow ones any more")
+		}
 	}
 	close(hurry)
 	readers.Wait()
