@@ -92,11 +92,11 @@ ui: scripted ## drive the page in headless Chromium; keeps build/ui/*.png
 template-goldens: ## make the templates' goldens anew with Python's jinja2 (overwrites the committed ones)
 	/usr/bin/python3 testdata/templates/make.py $$($(GO) list -m -f '{{.Dir}}' github.com/ardanlabs/jinja)/testdata/templates
 
-flakes: ## the suite fifty times; says how many tests failed
+flakes: ## the suite fifty times; says how many tests failed, and build/flakes.json can be read while it runs
 	@mkdir -p $(BUILD)
-	@$(GO) test -tags '$(TAGS)' -count=50 -timeout 20h ./... >$(BUILD)/flakes.log 2>&1; code=$$?; \
-	grep -E '^(ok|FAIL|panic)|--- FAIL' $(BUILD)/flakes.log; \
-	echo "flakes: $$(grep -c '^ok' $(BUILD)/flakes.log) packages passed fifty times, $$(grep -c -- '^--- FAIL' $(BUILD)/flakes.log) tests failed; all of it is in $(BUILD)/flakes.log"; exit $$code
+	@$(GO) test -tags '$(TAGS)' -count=50 -timeout 20h -json ./... >$(BUILD)/flakes.json 2>&1; code=$$?; \
+	grep -E '"Action":"(pass|fail|build-fail)"' $(BUILD)/flakes.json | grep -E '"Action":"(build-)?fail"|"Action":"pass","Package":"[^"]*","Elapsed"'; \
+	echo "flakes: $$(grep -cE '"Action":"pass","Package":"[^"]*","Elapsed"' $(BUILD)/flakes.json) packages passed fifty times, $$(grep -cE '"Action":"fail","Package":"[^"]*","Test":"[^"/]*"' $(BUILD)/flakes.json) tests failed; all of it is in $(BUILD)/flakes.json"; exit $$code
 
 rules: ## take the rules behind docs/promises.md out one by one: the named test must fail each time (RULES=D7 for one row)
 	AXLE_TEST_RULES=$(or $(RULES),all) $(GO) test -count=1 -timeout 2h -run 'TestRules$$' -v .
