@@ -176,9 +176,9 @@ func (b *cardBackend) Close() error {
 		err = b.card.Do(context.Background(), func(axcl.Device) error {
 			b.card.detach(b.m)
 			b.m.fail(ErrClosed)
-			err := b.m.model.Close()
+			err := b.card.unload(b.m.model)
 			if b.draft != nil {
-				err = errors.Join(err, b.draft.model.Close())
+				err = errors.Join(err, b.card.unload(b.draft.model))
 			}
 			return err
 		})

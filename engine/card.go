@@ -43,6 +43,7 @@ type Card struct {
 	wake    chan struct{}
 	done    chan struct{} // closed when the worker has returned
 	dead    chan struct{} // closed when err is set
+	stuck   chan struct{} // closed when a native call did not return in time
 	hot     bool          // the worker's: too hot to begin anything new
 	foreign int64         // card memory that was in use when the card was opened; not written afterwards
 	began   atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
@@ -60,7 +61,7 @@ type Card struct {
 // first call already: one that does not return within CardOptions.Watch loses the card.
 // Errors: what open gives (axcl.ErrNoDevice and others), axcl.ErrLost.
 func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
-	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{})}
+	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{}), stuck: make(chan struct{})}
 	if c.o.Watch <= 0 {
 		c.o.Watch = 10 * time.Second
 	}
@@ -239,7 +240,9 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		}
 		if ending || lost {
 			c.fail(ErrClosed)
+			c.enter(c.o.Watch)
 			_ = c.dev.Close()
+			c.exit()
 			return
 		}
 		select {
@@ -312,6 +315,13 @@ func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	return err
 }
 
+// unload takes a model off the card under the watchdog's eye: no file is read for it, so it is given a pass's time.
+func (c *Card) unload(m axcl.Model) error {
+	c.enter(c.o.Watch)
+	defer c.exit()
+	return m.Close()
+}
+
 // watch ends the card when a native call does not return.
 func (c *Card) watch() {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -324,6 +334,7 @@ func (c *Card) watch() {
 		}
 		if b := c.began.Load(); b != 0 && time.Since(c.start)-time.Duration(b) > time.Duration(c.allow.Load()) {
 			c.lose(fmt.Errorf("engine: a call did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
+			close(c.stuck)
 			return
 		}
 	}
@@ -355,7 +366,8 @@ func (c *Card) fail(err error) bool {
 	return true
 }
 
-// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost. A second Close returns ErrClosed.
+// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost: then, and when the library does not return
+// from closing, it is left alone. Errors: axcl.ErrLost for the latter; a second Close returns ErrClosed.
 func (c *Card) Close() error {
 	c.mu.Lock()
 	if c.ending {
@@ -369,8 +381,12 @@ func (c *Card) Close() error {
 	if lost {
 		return nil
 	}
-	<-c.done
-	return nil
+	select {
+	case <-c.done:
+		return nil
+	case <-c.stuck:
+		return fmt.Errorf("engine: closing the card did not return within %v: %w", c.o.Watch, axcl.ErrLost)
+	}
 }
 
 // attach puts a loaded model under the worker's care; detach ends it. Both run on the worker.

@@ -23,6 +23,7 @@ type fake struct {
 	damage func(n int, p *axcl.Pass)
 	passes int
 	closed atomic.Int32
+	shut   func(n int32) // in the n-th Close, from 1: as a model first, then as a device
 	heat   func() float64
 	free   int64
 	kept   []uint64 // by cell: what it holds; 0 nothing
@@ -46,7 +47,12 @@ func (f *fake) Info() (axcl.Info, error) {
 	}
 	return info, nil
 }
-func (f *fake) Close() error                       { f.closed.Add(1); return nil }
+func (f *fake) Close() error {
+	if n := f.closed.Add(1); f.shut != nil {
+		f.shut(n)
+	}
+	return nil
+}
 func (f *fake) Shape() axcl.Shape                  { return f.shape }
 func (f *fake) open() (axcl.Device, string, error) { return f, "test", nil }
 

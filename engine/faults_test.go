@@ -96,6 +96,45 @@ func TestHangAtOpen(t *testing.T) {
 	})
 }
 
+// TestHangAtClose (D7): a library that does not return from unloading a model loses the card for the models beside it too; one that does
+// not return from closing the card is left alone.
+func TestHangAtClose(t *testing.T) {
+	for _, at := range []int32{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake()
+			hang := make(chan struct{})
+			f.shut = func(n int32) {
+				if n == at {
+					<-hang
+				}
+			}
+			b := onFake(t, f, OpenOptions{})
+			if at == 2 {
+				b.own = false
+				if err := b.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			start := time.Now()
+			var err error
+			if at == 1 {
+				b.own = false
+				err = b.Close()
+			} else {
+				err = b.card.Close()
+			}
+			if took := time.Since(start); !errors.Is(err, axcl.ErrLost) || took < 10*time.Second || took > 11*time.Second {
+				t.Errorf("close %d: %v after %v, want ErrLost after 10 s", at, err, took)
+			}
+			if at == 1 && !errors.Is(b.card.Err(), axcl.ErrLost) {
+				t.Errorf("a card that does not unload: %v", b.card.Err())
+			}
+			close(hang)
+			synctest.Wait()
+		})
+	}
+}
+
 // TestNoFalseAlarm (D7): passes that take up to nine seconds, or ten times what they took before, are no reason to give up.
 func TestNoFalseAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

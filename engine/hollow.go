@@ -31,7 +31,7 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 			b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
 		}
 		if err := b.m.measure(ctx); err != nil {
-			_ = model.Close()
+			_ = card.unload(model)
 			return err
 		}
 		card.attach(b.m)

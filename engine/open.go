@@ -391,7 +391,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		}
 		if draft != nil {
 			if b.draft, err = c.place(ctx, dev, draft, true, b.words, stop, o); err != nil {
-				_ = b.m.model.Close()
+				_ = c.unload(b.m.model)
 				return err
 			}
 			if b.draft.proven.Scatter && b.m.proven.Chunk {
@@ -452,7 +452,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	m := newLM(c, model, p.Embed, words, stop, o)
 	m.window = window
 	if err := m.prove(ctx, p, o); err != nil {
-		_ = model.Close()
+		_ = c.unload(model)
 		return nil, err
 	}
 	return m, nil

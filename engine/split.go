@@ -229,7 +229,7 @@ func (m *split) Close() error {
 	m.closed = true
 	var errs []error
 	for i, part := range m.parts {
-		errs = append(errs, m.j.cards[i].Do(context.Background(), func(axcl.Device) error { return part.Close() }))
+		errs = append(errs, m.j.cards[i].Do(context.Background(), func(axcl.Device) error { return m.j.cards[i].unload(part) }))
 	}
 	return errors.Join(errs...)
 }
