@@ -298,7 +298,7 @@ func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bo
 			return false, nil
 		}
 		old := *t
-		t.model, t.messages, t.system = arg(1), nil, ""
+		t.model, t.loaded, t.messages, t.system = arg(1), nil, nil, ""
 		if err := t.load(ctx, true); err != nil {
 			*t = old
 			return false, err
@@ -309,7 +309,8 @@ func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bo
 			say("Usage:\n  /save <modelname>")
 			return false, nil
 		}
-		req := &api.CreateRequest{Model: arg(1), From: t.model, System: t.system, Messages: t.messages, Parameters: t.options}
+		// What is saved replaces the model's own turns, so they are part of it.
+		req := &api.CreateRequest{Model: arg(1), From: t.model, System: t.system, Messages: slices.Concat(t.loaded, t.messages), Parameters: t.options}
 		if err := t.conn.Create(ctx, req, func(api.ProgressResponse) error { return nil }); err != nil {
 			return false, apiError(err)
 		}

@@ -29,14 +29,14 @@ type talk struct {
 	model     string
 	caps      []model.Capability
 	system    string
-	messages  []api.Message
+	loaded    []api.Message // the model's own turns: the server puts them before every conversation
+	messages  []api.Message // this conversation's
 	options   map[string]any
 	format    json.RawMessage
 	keepAlive *api.Duration
 	think     *api.ThinkValue
 	hideThink bool
 	verbose   bool
-	forget    bool // every message stands alone
 	out, errw io.Writer
 	tty       bool // out is a terminal
 	colour    bool // one that takes colours, and whose owner wants them (NO_COLOR)
@@ -194,7 +194,7 @@ func (t *talk) prepare(ctx context.Context, warm bool) error {
 		return apiError(err)
 	}
 	t.caps = info.Capabilities
-	t.messages = append([]api.Message(nil), info.Messages...)
+	t.loaded = info.Messages
 	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) {
 		return nil
 	}
@@ -275,9 +275,6 @@ func (t *talk) answer(ctx context.Context, prompt string) error {
 		return err
 	}
 	msgs := t.messages
-	if t.forget {
-		msgs = nil
-	}
 	if t.system != "" {
 		msgs = append([]api.Message{{Role: "system", Content: t.system}}, msgs...)
 	}
