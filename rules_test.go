@@ -24,7 +24,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D6", "engine/card.go", "now-m.checked >= c.o.Check", "now < 0", "./engine", "TestCheckup"},
 	{"D7", "engine/card.go", "c.enter(max(c.o.Watch, 20*expect))", "c.enter(3 * max(c.o.Watch, 20*expect))", "./engine", "TestHang$"},
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	go c.work", "	c.enter(3 * c.o.Watch)\n	go c.work", "./engine", "TestHangAtOpen"},
-	{"D8", "axcl/native/device.go", `v == "" || v == "0xffff"`, `v == ""`, "./axcl/native", "TestLinkGone"},
+	{"D8", "axcl/native/device.go", `return err == nil && id == [2]byte{0xff, 0xff}`, `return false && id == [2]byte{0xff, 0xff}`, "./axcl/native", "TestLinkGone"},
 	{"D10", "server/server.go", "s.active.Load() > 0 && time.Now()", "false && time.Now()", "./server", "TestDrain"},
 	{"D11", "models/store/pull.go", `return fmt.Errorf("models: %s cannot be written`, `_ = p.s.disk.Remove(key); return fmt.Errorf("models: %s cannot be written`, "./cmd/axle", "TestFullDisk"},
 	{"D12", "models/store/guard.go", "unclean = s.disk.Remove(e.Name()) == nil || unclean", "_ = s.disk.Remove(e.Name())", "./models/store", "TestGuard$"},

@@ -46,8 +46,10 @@ type Card struct {
 	stuck   chan struct{} // closed when a native call did not return in time
 	hot     bool          // the worker's: too hot to begin anything new
 	foreign int64         // card memory that was in use when the card was opened; not written afterwards
-	began   atomic.Int64  // when the running native call began, by the host's clock; 0 outside one
-	allow   atomic.Int64  // how long it may take
+	due     atomic.Int64  // when the running native call must have returned, since start; 0 outside one
+	allow   atomic.Int64  // how long that was from its beginning
+	gone    atomic.Pointer[func() bool]
+	fails   []time.Duration // the worker's: when executes failed, the last minute's
 
 	mu     ranked.Mutex[ranked.Card]
 	todo   []func()
@@ -171,7 +173,7 @@ func (c *Card) refresh() error {
 	info, err := c.dev.Info()
 	c.exit()
 	if err != nil {
-		if axcl.Fatal(err) {
+		if axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice) { // it was there when it was opened
 			return err
 		}
 		return nil
@@ -190,10 +192,26 @@ func (c *Card) refresh() error {
 // enter and exit frame a call into the library for the watchdog: it may take so long.
 func (c *Card) enter(limit time.Duration) {
 	c.allow.Store(int64(limit))
-	c.began.Store(int64(time.Since(c.start)) + 1)
+	c.due.Store(int64(time.Since(c.start) + limit))
 }
 
-func (c *Card) exit() { c.began.Store(0) }
+func (c *Card) exit() { c.due.Store(0) }
+
+// strike counts a call that failed on a card that goes on. The third within a minute is one that the card does not survive (promise D4).
+func (c *Card) strike(err error) error {
+	now := c.now()
+	recent := c.fails[:0]
+	for _, t := range c.fails {
+		if now-t < time.Minute {
+			recent = append(recent, t)
+		}
+	}
+	c.fails = append(recent, now)
+	if len(c.fails) >= 3 {
+		return fmt.Errorf("engine: three passes failed within a minute: %w: %w", axcl.ErrLost, err)
+	}
+	return nil
+}
 
 // infoEvery is how old Info may get.
 const infoEvery = 5 * time.Second
@@ -214,6 +232,10 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		return
 	}
 	c.dev, c.why = dev, why
+	if g, ok := dev.(interface{ Gone() bool }); ok {
+		gone := g.Gone
+		c.gone.Store(&gone)
+	}
 	c.own()
 	defer c.disown()
 	if err := c.refresh(); err != nil {
@@ -240,9 +262,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		}
 		if ending || lost {
 			c.fail(ErrClosed)
-			c.enter(c.o.Watch)
-			_ = c.dev.Close()
-			c.exit()
+			c.shut()
 			return
 		}
 		select {
@@ -254,7 +274,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 			due = false
 			if err := c.refresh(); err != nil {
 				c.lose(err)
-				_ = c.dev.Close()
+				c.shut()
 				return
 			}
 		}
@@ -263,7 +283,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 			did, err := models[(turn+i)%len(models)].step()
 			if err != nil {
 				c.lose(err)
-				_ = c.dev.Close()
+				c.shut()
 				return
 			}
 			if did {
@@ -277,7 +297,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		if m := c.unchecked(models); m != nil {
 			if err := m.checkup(); err != nil {
 				c.lose(err)
-				_ = c.dev.Close()
+				c.shut()
 				return
 			}
 			continue
@@ -322,20 +342,31 @@ func (c *Card) unload(m axcl.Model) error {
 	return m.Close()
 }
 
-// watch ends the card when a native call does not return.
+// shut closes the device under the watchdog's eye.
+func (c *Card) shut() {
+	c.enter(c.o.Watch)
+	_ = c.dev.Close()
+	c.exit()
+}
+
+// watch ends the card when a native call does not return, and when its link is seen to be gone, whether a call is under way or not.
 func (c *Card) watch() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-c.done:
 			return
 		case <-tick.C:
 		}
-		if b := c.began.Load(); b != 0 && time.Since(c.start)-time.Duration(b) > time.Duration(c.allow.Load()) {
+		if due := c.due.Load(); due != 0 && time.Since(c.start) > time.Duration(due) {
 			c.lose(fmt.Errorf("engine: a call did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
 			close(c.stuck)
 			return
+		}
+		if gone := c.gone.Load(); gone != nil && n%10 == 0 && c.Err() == nil && (*gone)() {
+			c.lose(fmt.Errorf("engine: the link to the card is gone: %w", axcl.ErrLost))
+			c.wakeUp()
 		}
 	}
 }

@@ -49,7 +49,6 @@ type lm struct {
 	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
 	highUntil uint64
 	admitted  uint64
-	fails     []time.Duration // when executes failed, the last minute's
 
 	pass   axcl.Pass
 	shares []share

@@ -270,7 +270,11 @@ func OpenCards(device string, o CardOptions) (*Cards, error) {
 		}
 		card, under, err := openCards(OpenOptions{Device: name, CardOptions: one})
 		if err != nil {
-			_ = all.Close()
+			if errors.Is(err, axcl.ErrLost) {
+				go all.Close() // it may wait for a library that does not answer
+			} else {
+				_ = all.Close()
+			}
 			return nil, err
 		}
 		all.Copies, all.under = append(all.Copies, card), append(all.under, under...)
@@ -300,11 +304,13 @@ func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed 
 		one.Copies, one.Card = nil, card
 		var m *Model
 		var err error
-		if i == 0 {
+		if first == nil {
 			m, err = OpenPackage(ctx, p, one)
-			first = m
 		} else {
 			m, err = openCopy(ctx, p, one)
+		}
+		if errors.Is(err, axcl.ErrLost) && (first != nil || i < len(live)-1) {
+			continue // the others go on
 		}
 		if err != nil {
 			for i, b := range bs {
@@ -316,6 +322,9 @@ func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed 
 			return nil, err
 		}
 		bs = append(bs, m.b)
+		if first == nil {
+			first = m
+		}
 	}
 	all := Replicate(bs...).(*replicas)
 	all.closed = closed

@@ -15,6 +15,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/sampler"
 )
 
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do.
@@ -151,20 +152,29 @@ func (m *lm) say() ([]int32, error) {
 	return out, nil
 }
 
+// againAfter is how soon a checkup that could not be made is tried again: three such, and the card is lost.
+const againAfter = 20 * time.Second
+
 // checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
 func (m *lm) checkup() error {
 	m.checked = time.Since(m.card.start)
 	if m.sample == nil || len(m.running) > 0 {
 		return nil
 	}
+	if !m.proven.Scatter {
+		m.cells.forget() // such a card is right about its first cells only, and those are a cache of what ran last
+	}
 	got, err := m.say()
-	if errors.Is(err, errNoCells) {
+	switch {
+	case err == nil:
+		return differs(got, m.sample)
+	case errors.Is(err, errNoCells):
 		return nil
+	case axcl.Fatal(err) || errors.Is(err, sampler.ErrBadLogits):
+		return err
 	}
-	if err == nil {
-		err = differs(got, m.sample)
-	}
-	return err
+	m.checked += min(againAfter-m.card.o.Check, 0)
+	return m.card.strike(err)
 }
 
 // trial is a row of a probe: a token at a position, kept in a cell, seeing cells and earlier rows.

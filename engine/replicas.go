@@ -142,7 +142,9 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 			if !again {
 				return
 			}
-			last = err
+			if last == nil || !errors.Is(err, axcl.ErrLost) { // a full queue says more than a card that others stand in for
+				last = err
+			}
 		}
 	}
 }
@@ -250,12 +252,13 @@ func (r *replicas) Info() Info {
 }
 
 // Stats adds the replicas' up. The state is the best any has; what is proven is what all were proven to do; temperature and load are the
-// highest.
+// highest of those that are not lost.
 func (r *replicas) Stats() Stats {
 	sum := r.all[0].Stats()
 	for _, c := range r.all[1:] {
 		st := c.Stats()
-		if sum.State == "lost" {
+		dead := sum.State == "lost"
+		if dead {
 			sum.State = st.State
 		}
 		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed}, {&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
@@ -275,7 +278,13 @@ func (r *replicas) Stats() Stats {
 		sum.Busy += st.Busy
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
-		sum.Temperature, sum.NPULoad = max(sum.Temperature, st.Temperature), max(sum.NPULoad, st.NPULoad)
+		// What a lost card said last is not what it is now.
+		switch {
+		case dead:
+			sum.Temperature, sum.NPULoad = st.Temperature, st.NPULoad
+		case st.State != "lost":
+			sum.Temperature, sum.NPULoad = max(sum.Temperature, st.Temperature), max(sum.NPULoad, st.NPULoad)
+		}
 	}
 	return sum
 }

@@ -235,16 +235,8 @@ func (m *lm) failed(err error) error {
 	if axcl.Fatal(err) {
 		return err
 	}
-	now := m.card.now()
-	recent := m.fails[:0]
-	for _, t := range m.fails {
-		if now-t < time.Minute {
-			recent = append(recent, t)
-		}
-	}
-	m.fails = append(recent, now)
-	if len(m.fails) >= 3 {
-		return fmt.Errorf("engine: three passes failed within a minute: %w: %w", axcl.ErrLost, err)
+	if err := m.card.strike(err); err != nil {
+		return err
 	}
 	for i := range m.shares {
 		s := m.shares[i].s

@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func (d *device) wrap(rc C.int, path string) error {
 			x.Kind = axcl.ErrMemory
 		}
 	}
-	if !bool(d.c.lost) && d.linkGone() {
+	if !bool(d.c.lost) && d.Gone() {
 		x.Kind, x.Note = axcl.ErrLost, "the card is gone from the PCIe bus"
 		d.c.lost = true
 	}
@@ -103,13 +104,24 @@ func vendor(dir string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// linkGone looks whether a card that was on the bus still answers there.
-func (d *device) linkGone() bool {
+// Gone looks whether a card that was on the bus still answers there. It touches no library and may be called from any goroutine.
+func (d *device) Gone() bool {
 	if d.sys == "" {
 		return false
 	}
-	v := vendor(d.sys)
-	return v == "" || v == "0xffff"
+	// A removed card's folder is gone. One that is off the link keeps its folder, in which the kernel shows ids that it read long ago; of the
+	// configuration space it reads anew, and who is not there is all ones.
+	if vendor(d.sys) == "" {
+		return true
+	}
+	f, err := os.Open(d.sys + "/config")
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var id [2]byte
+	_, err = io.ReadFull(f, id[:])
+	return err == nil && id == [2]byte{0xff, 0xff}
 }
 
 // Info implements axcl.Device by axclrtGetDeviceProperties; on board from the kernel's files.

@@ -186,19 +186,21 @@ func TestLinkGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.sys = t.TempDir()
-		vendor := filepath.Join(d.sys, "vendor")
 		for _, tt := range []struct {
-			id   string
-			lost bool
-		}{{"0x1f4b\n", false}, {"0xffff\n", true}} {
-			if err := os.WriteFile(vendor, []byte(tt.id), 0o600); err != nil {
+			file, is string
+			lost     bool
+		}{{"vendor", "0x1f4b\n", false}, {"config", "\x4b\x1f\x50\x06", false}, {"config", "\xff\xff\xff\xff", true}} {
+			if err := os.WriteFile(filepath.Join(d.sys, tt.file), []byte(tt.is), 0o600); err != nil {
 				t.Fatal(err)
+			}
+			if d.Gone() != tt.lost {
+				t.Errorf("%s %q: gone is not %v", tt.file, tt.is, tt.lost)
 			}
 			configure(t, sim, "fault=ExecuteAsync:1:0x8030070c")
 			err = m.Run(rowPass(m.Shape(), 0))
 			var e *axcl.Error
 			if !errors.As(err, &e) || e.Layer != 1 || e.Code != 0x8030070c || errors.Is(err, axcl.ErrLost) != tt.lost {
-				t.Errorf("vendor %q: %v", tt.id, err)
+				t.Errorf("%s %q: %v", tt.file, tt.is, err)
 			}
 		}
 		if err := d.Close(); err != nil {

@@ -256,6 +256,12 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 	if err := mkdirs(s.disk, path.Dir(p)); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
+	for dir := path.Dir(p); dir != "."; { // that a folder is there does not say that it lasts: the sync after its making may have failed
+		dir = path.Dir(dir)
+		if err := s.disk.SyncDir(dir); err != nil {
+			return fmt.Errorf("models: %w", err)
+		}
+	}
 	tmp := "blobs/tmp-" + randomName()
 	if err := s.writeSynced(tmp, data); err != nil {
 		return err

@@ -14,7 +14,8 @@ import (
 )
 
 // memDisk is a disk in memory that can fail at the n-th write, sync or rename, and that remembers what was synced, so that it can say what a
-// power cut might have left.
+// power cut might have left. A file's sync that fails loses what was written since the last: as on Linux, it can be read until the power goes,
+// and no later sync saves it. A folder's names stay unsynced and a later sync makes them last.
 type memDisk struct {
 	mu     sync.Mutex
 	inodes []*inode
@@ -39,7 +40,7 @@ type inode struct {
 }
 
 type event struct {
-	kind     byte // c create, w write, t truncate, s sync, r rename, d remove, m mkdir, D sync folder
+	kind     byte // c create, w write, t truncate, s sync, f sync that failed, r rename, d remove, m mkdir, D sync folder
 	inode    int
 	name, to string
 	off      int64
@@ -335,54 +336,82 @@ func (f *memFile) Sync() error {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	if err := f.d.step(); err != nil {
+		f.d.note(event{kind: 'f', inode: f.i})
 		return &fs.PathError{Op: "sync", Path: f.name, Err: err}
 	}
 	f.d.note(event{kind: 's', inode: f.i})
 	return nil
 }
 
+// luck says what of the unsynced reaches the disk before the power goes.
+type luck struct {
+	data func() bool     // a write
+	torn func(n int) int // how many of a write's n bytes
+	name func() bool     // a name made, changed or removed
+}
+
+// worst are the two ends: names reach the disk before the data they name, and nothing does.
+func worst() []luck {
+	never, always, all := func() bool { return false }, func() bool { return true }, func(n int) int { return n }
+	return []luck{{never, all, always}, {never, all, never}}
+}
+
+func anyLuck(r *rand.Rand) luck {
+	return luck{
+		data: func() bool { return r.IntN(2) == 1 },
+		torn: func(n int) int {
+			if n > 0 && r.IntN(3) == 0 {
+				return r.IntN(n)
+			}
+			return n
+		},
+		name: func() bool { return r.IntN(2) == 1 },
+	}
+}
+
 // crash is what might be on disk if the power went after the first n events: what was synced is there; of the rest, every write may have
 // reached the disk, in part or not at all, and every name may have been made, changed or removed, each by itself and in any order of arrival
 // that keeps the order of what depends on each other.
-func (d *memDisk) crash(n int, r *rand.Rand) *memDisk {
+func (d *memDisk) crash(n int, l luck) *memDisk {
 	log := d.log[:n]
-	synced := map[int]int{}     // inode to the event of its last sync
+	fate := make([]byte, n)     // of each write: s, f, or 0 for neither
+	next := map[int]byte{}      // inode to the fate of what is written before
 	folders := map[string]int{} // folder to the event of its last sync
-	for i, e := range log {
-		switch e.kind {
-		case 's':
-			synced[e.inode] = i
+	for i := n - 1; i >= 0; i-- {
+		switch e := log[i]; e.kind {
+		case 's', 'f':
+			next[e.inode] = e.kind
+		case 'w', 't':
+			fate[i] = next[e.inode]
 		case 'D':
-			folders[e.name] = i
+			if _, ok := folders[e.name]; !ok {
+				folders[e.name] = i
+			}
 		}
 	}
 	out := newMemDisk()
 	for _, i := range d.inodes {
 		out.inodes = append(out.inodes, &inode{time: i.time})
 	}
-	lasts := func(i int, name string) bool {
+	reached := func(i int, name string) bool {
 		at, ok := folders[path.Dir(name)]
-		return ok && i < at
+		return ok && i < at || l.name()
 	}
 	for i, e := range log {
 		switch e.kind {
-		case 'w', 't':
-			at, ok := synced[e.inode]
-			sure := ok && i < at
-			if !sure && r.IntN(2) == 0 {
-				continue
+		case 'w':
+			switch {
+			case fate[i] == 's':
+				out.inodes[e.inode].write(e.data, e.off)
+			case fate[i] == 0 && l.data():
+				out.inodes[e.inode].write(e.data[:l.torn(len(e.data))], e.off)
 			}
-			data := e.data
-			if !sure && len(data) > 0 && r.IntN(3) == 0 { // torn
-				data = data[:r.IntN(len(data))]
-			}
-			if e.kind == 't' {
+		case 't':
+			if fate[i] == 's' || l.data() {
 				out.inodes[e.inode].truncate(e.off)
-			} else {
-				out.inodes[e.inode].write(data, e.off)
 			}
 		case 'c', 'm':
-			if !lasts(i, e.name) && r.IntN(2) == 0 {
+			if !reached(i, e.name) {
 				continue
 			}
 			if _, ok := out.names[path.Dir(e.name)]; ok {
@@ -392,12 +421,11 @@ func (d *memDisk) crash(n int, r *rand.Rand) *memDisk {
 				}
 			}
 		case 'd':
-			if !lasts(i, e.name) && r.IntN(2) == 0 {
-				continue
+			if reached(i, e.name) {
+				delete(out.names, e.name)
 			}
-			delete(out.names, e.name)
 		case 'r':
-			if !lasts(i, e.to) && r.IntN(2) == 0 {
+			if !reached(i, e.to) {
 				continue
 			}
 			delete(out.names, e.name)

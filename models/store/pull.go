@@ -372,6 +372,9 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		return p.unwritten(key, err)
 	}
 	defer w.Close()
+	if err := p.s.forget(key); err != nil {
+		return p.unwritten(key, err)
+	}
 	st := p.s.readState(key, f.Size)
 	if st == nil {
 		st = hub.NewState(f.Size, p.part())
@@ -410,7 +413,10 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		return ferr
 	}
 	if err := w.Sync(); err != nil {
-		return p.unwritten(key, err)
+		// Linux counts what it could not write as written: it can be read until the power goes, and no later sync saves it. So none of it counts.
+		p.s.unsynced.Store(key, true)
+		_ = p.s.forget(key)
+		return fmt.Errorf("models: %s could not be synced; it is fetched anew next time: %w", p.s.where(key), err)
 	}
 	p.pulling(f, f.Size)
 	return nil
@@ -486,9 +492,21 @@ func (s *Store) alone(key string) (done func()) {
 	}
 }
 
+// forget removes the state of a download whose sync failed. Until that succeeds the state on disk claims what is not there.
+func (s *Store) forget(key string) error {
+	if _, ok := s.unsynced.Load(key); !ok {
+		return nil
+	}
+	if err := s.disk.Remove(key + ".parts"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.unsynced.Delete(key)
+	return nil
+}
+
 func (s *Store) readState(key string, size int64) *hub.State {
 	data, err := readAll(s.disk, key+".parts", 1<<20)
-	if err != nil {
+	if _, doubtful := s.unsynced.Load(key); err != nil || doubtful {
 		return nil
 	}
 	st := new(hub.State)

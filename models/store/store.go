@@ -62,6 +62,7 @@ type Store struct {
 	mu ranked.RWMutex[ranked.Store] // held for writing while manifests or blobs go; the lock file does the same between processes
 
 	fetching sync.Map // partial file to a channel closed when its download ends
+	unsynced sync.Map // partial files whose sync failed and whose state may still claim them
 
 	builtinMu   ranked.Mutex[ranked.Builtin]
 	builtinSums map[string][]FileInfo // by full name
