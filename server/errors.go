@@ -54,6 +54,8 @@ func status(err error) (code int, text string) {
 		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), "engine: ")
 	case errors.Is(err, models.ErrName):
 		return http.StatusBadRequest, models.ErrName.Error()
+	case errors.Is(err, store.ErrTaken):
+		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, store.ErrReadOnly):
 		return http.StatusForbidden, err.Error()
 	case errors.Is(err, axcl.ErrMemory), errors.As(err, &me), errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotFound),

@@ -63,7 +63,7 @@ func (s *Server) progress(c *gin.Context, stream bool, work func(ctx context.Con
 // plain keeps an error of management work from being told as one of a running model.
 func plain(err error) error {
 	var se api.StatusError
-	if errors.As(err, &se) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) {
+	if errors.As(err, &se) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
 	return &httpError{http.StatusInternalServerError, err.Error()}

@@ -230,7 +230,7 @@ func (s *Server) SetFewer(err error) {
 }
 
 func isNotFound(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, models.ErrName)
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) || errors.Is(err, models.ErrName)
 }
 
 func samplerDefaults() sampler.Params { return sampler.Defaults() }

@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and models.ErrName for dst.
+// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and for dst models.ErrName and
+// [ErrTaken].
 func (s *Store) Copy(src, dst string) error {
 	to, err := models.ParseName(dst)
 	if err != nil {
@@ -30,26 +31,26 @@ func (s *Store) Copy(src, dst string) error {
 	})
 }
 
-// Delete removes a model and every blob that no other model names. Packages in place and built-in ones give [ErrReadOnly].
+// Delete removes a model, sound or not, and every blob that no other model names. Errors: models.ErrName, [ErrNotFound], [ErrReadOnly] for
+// packages in place and built-in ones, [ErrGGUF] and [ErrForeign] for Ollama's own, which stay, and the disk's.
 func (s *Store) Delete(name string) error {
 	n, err := models.ParseName(name)
 	if err != nil {
 		return err
 	}
 	return s.locked(func() error {
-		m, err := s.get(n)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, models.ErrName) {
+		p, err := s.find(n)
+		if err != nil {
 			return err
 		}
-		p := "manifests/" + n.Path()
-		if err == nil {
-			switch {
-			case m.path == "" && m.Folder != "":
-				return fmt.Errorf("models: %s is the folder %s, found in place and %w; delete the folder, or take it out of AXLE_MODEL_PATH", m.Name, m.Folder, ErrReadOnly)
-			case m.path == "":
-				return fmt.Errorf("models: %s ships inside the program and is %w", m.Name, ErrReadOnly)
-			}
-			p = m.path
+		m, err := s.get(n)
+		switch {
+		case p != "" && (errors.Is(err, ErrGGUF) || errors.Is(err, ErrForeign)), p == "" && err != nil:
+			return err
+		case p == "" && m.Folder != "":
+			return fmt.Errorf("models: %s is the folder %s, found in place and %w; delete the folder, or take it out of AXLE_MODEL_PATH", m.Name, m.Folder, ErrReadOnly)
+		case p == "":
+			return fmt.Errorf("models: %s ships inside the program and is %w", m.Name, ErrReadOnly)
 		}
 		return s.remove(p)
 	})
@@ -109,6 +110,10 @@ func (s *Store) references() (used map[models.Digest]bool, whole bool, err error
 	used, whole = map[models.Digest]bool{}, true
 	for _, p := range paths {
 		data, err := readAll(s.disk, p, maxManifest)
+		if errors.Is(err, errLong) {
+			whole = false // not one of ours
+			continue
+		}
 		if err != nil {
 			return nil, false, fmt.Errorf("models: %w", err)
 		}
@@ -224,18 +229,36 @@ func (e *errGone) Error() string {
 	return fmt.Sprintf("models: blob %s is missing or short", e.d.Digest)
 }
 
+// free fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place would
+// take that model's files.
+func free(n models.Name, got error) error {
+	if errors.Is(got, ErrGGUF) || errors.Is(got, ErrForeign) {
+		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n, ErrTaken)
+	}
+	return nil
+}
+
 // commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It is
-// called under locked.
+// called under locked. Errors besides the disk's: ErrTaken, *errGone.
 func (s *Store) commit(name models.Name, m *manifest) error {
+	p, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if p != "" {
+		_, err = s.load(p)
+	}
+	if err := free(name, err); err != nil {
+		return err
+	}
+	if p == "" {
+		p = "manifests/" + name.Path()
+	}
 	for _, l := range m.Layers {
 		st, err := s.disk.Stat(blobPath(l))
 		if err != nil || st.Size() != l.Size {
 			return &errGone{l}
 		}
-	}
-	p := "manifests/" + name.Path()
-	if old, err := s.get(name); err == nil && old.path != "" {
-		p = old.path // the name as it is spelled there
 	}
 	data, err := m.encode()
 	if err != nil {

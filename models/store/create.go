@@ -31,14 +31,18 @@ type CreateRequest struct {
 // ErrNoBase is Create without anything to derive from.
 var ErrNoBase = errors.New("neither 'from' or 'files' was specified")
 
-// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrNoBase], [ErrNotFound] for the
-// parent (which the caller may pull), those of models.Open when uploaded files are no package, and the disk's.
+// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken], [ErrNoBase], [ErrNotFound] for
+// the parent (which the caller may pull), those of models.Open when uploaded files are no package, and the disk's.
 func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)) error {
 	if status == nil {
 		status = func(string) {}
 	}
 	name, err := models.ParseName(r.Name)
 	if err != nil {
+		return err
+	}
+	_, err = s.Get(r.Name)
+	if err := free(name, err); err != nil {
 		return err
 	}
 	for range remakes {

@@ -71,6 +71,28 @@ type foreignManifest struct {
 	} `json:"layers"`
 }
 
+// foreign is [ErrGGUF] or [ErrForeign] for a manifest of Ollama's own: of GGUF files, of safetensors, of a model in its cloud. All of ours
+// have the key axle. What is no JSON is damaged, whoever wrote it.
+func foreign(data []byte) error {
+	var m struct {
+		Axle   any `json:"axle"`
+		Layers []struct {
+			MediaType string `json:"mediaType"`
+		} `json:"layers"`
+	}
+	var typed *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &m); {
+	case err != nil && !errors.As(err, &typed), m.Axle != nil:
+		return nil
+	}
+	for _, l := range m.Layers {
+		if l.MediaType == mediaGGUF {
+			return ErrGGUF
+		}
+	}
+	return ErrForeign
+}
+
 // parseManifest reads and checks a manifest. refs are all digests in it, also of manifests that are not ours.
 func parseManifest(data []byte) (m *manifest, refs []models.Digest, err error) {
 	if len(data) > maxManifest {
@@ -141,7 +163,9 @@ func (m *manifest) set(media string, d *descriptor) {
 
 func sum(data []byte) models.Digest { return sha256.Sum256(data) }
 
-// readAll reads a file of the disk whole, if it is not larger than limit.
+var errLong = errors.New("too long")
+
+// readAll reads a file of the disk whole; one larger than limit is errLong.
 func readAll(d Disk, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -153,7 +177,7 @@ func readAll(d Disk, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, limit)
+		return nil, fmt.Errorf("%s: %w: more than %d bytes", name, errLong, limit)
 	}
 	return b.Bytes(), nil
 }

@@ -38,11 +38,15 @@ type Progress struct {
 // fetched, each is compared with the hub's hash, and the model appears in the store when all are there and the package opens. An
 // interrupted pull, however it ended, goes on where it stopped. report may be nil and is called from one goroutine at a time.
 //
-// Errors: models.ErrName, a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
+// Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
 // [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
 func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report func(Progress)) error {
 	n, err := models.ParseName(name)
 	if err != nil {
+		return err
+	}
+	_, err = s.Get(name)
+	if err := free(n, err); err != nil {
 		return err
 	}
 	src, err := hub.Locate(n)

@@ -24,6 +24,8 @@ import (
 var (
 	ErrNotFound = errors.New("model not found")
 	ErrGGUF     = errors.New("a GGUF model, which this chip cannot run")
+	ErrForeign  = errors.New("Ollama's own model, which axle cannot run") // of safetensors, or in Ollama's cloud
+	ErrTaken    = errors.New("the name of a model of Ollama's own")
 	ErrReadOnly = errors.New("not kept in the store")
 	ErrMismatch = errors.New("digest mismatch")
 )
@@ -147,7 +149,7 @@ func (m *Model) BuiltinName() string { return m.m.Axle.Builtin }
 // Managed says whether the model can be deleted: packages found in place and built-in ones cannot.
 func (m *Model) Managed() bool { return m.path != "" }
 
-// List returns all models, newest first. What cannot be read is passed over: a manifest of Ollama's for a GGUF model, a damaged one.
+// List returns all models, newest first. What cannot be read is passed over: a manifest of Ollama's own, a damaged one.
 func (s *Store) List(ctx context.Context) ([]*Model, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -180,7 +182,8 @@ func (s *Store) List(ctx context.Context) ([]*Model, error) {
 	return out, nil
 }
 
-// Get finds a model by name, letters of either case being the same as in Ollama. It fails with models.ErrName, [ErrNotFound] or [ErrGGUF].
+// Get finds a model by name, letters of either case being the same as in Ollama. It fails with models.ErrName, [ErrNotFound], [ErrGGUF] or
+// [ErrForeign].
 func (s *Store) Get(name string) (*Model, error) {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -192,18 +195,12 @@ func (s *Store) Get(name string) (*Model, error) {
 }
 
 func (s *Store) get(n models.Name) (*Model, error) {
-	m, err := s.load("manifests/" + n.Path())
-	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return m, err
-	}
-	paths, err := s.manifests()
+	p, err := s.find(n)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range paths {
-		if o, err := models.NameFromPath(strings.TrimPrefix(p, "manifests/")); err == nil && o.EqualFold(n) {
-			return s.load(p)
-		}
+	if p != "" {
+		return s.load(p)
 	}
 	for _, m := range append(s.inPlace(), s.builtins()...) {
 		if m.Name.EqualFold(n) {
@@ -211,6 +208,24 @@ func (s *Store) get(n models.Name) (*Model, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, n)
+}
+
+// find is the path of a name's manifest, as the name is spelled there; empty where there is none.
+func (s *Store) find(n models.Name) (string, error) {
+	p := "manifests/" + n.Path()
+	if _, err := s.disk.Stat(p); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return p, nil // reading it says what else is wrong
+	}
+	paths, err := s.manifests()
+	if err != nil {
+		return "", err
+	}
+	for _, p := range paths {
+		if o, err := models.NameFromPath(strings.TrimPrefix(p, "manifests/")); err == nil && o.EqualFold(n) {
+			return p, nil
+		}
+	}
+	return "", nil
 }
 
 // manifests lists the paths of all manifests whose names are valid.
@@ -250,18 +265,18 @@ func (s *Store) load(p string) (*Model, error) {
 		return nil, err
 	}
 	data, err := readAll(s.disk, p, maxManifest)
+	if errors.Is(err, errLong) {
+		err = ErrForeign // ours stay below
+	}
+	if err == nil {
+		err = foreign(data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", n, err)
 	}
 	man, _, err := parseManifest(data)
 	if err != nil {
 		return nil, fmt.Errorf("models: the manifest of %s is damaged (%w); pull or create it again", n, err)
-	}
-	if man.Axle == nil {
-		if slices.ContainsFunc(man.Layers, func(l descriptor) bool { return l.MediaType == mediaGGUF }) {
-			return nil, fmt.Errorf("models: %s: %w", n, ErrGGUF)
-		}
-		man.Axle = &origin{}
 	}
 	m := &Model{Name: n, Digest: hexOf(data), s: s, m: man, path: p, From: man.Axle.From, Folder: man.Axle.Folder, Builtin: man.Axle.Builtin != "", Hub: man.Axle.Hub}
 	if st, err := s.disk.Stat(p); err == nil {
