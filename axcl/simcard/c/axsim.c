@@ -22,7 +22,10 @@ int32_t axsim_configure(const char *text) {
 		ok = false;
 		config_override(NULL);
 	}
-	if (!sim.configured) sim.epoch = real_ns();
+	if (!sim.configured) {
+		sim.epoch = real_ns();
+		sim.level = LOG_INFO;
+	}
 	sim.configured = true;
 	if (sim.inits) trace_open();
 	unlock();

@@ -38,6 +38,11 @@ static bool is_query(int id) {
 	return id == CALL_axclrtGetDeviceList || id == CALL_axclrtGetDeviceCount || id == CALL_axclrtGetDeviceProperties;
 }
 
+// What the library's log has at the level info.
+static bool is_life(int id) {
+	return id == CALL_axclrtSetDevice || id == CALL_axclrtResetDevice || id == CALL_axclrtEngineLoadFromFile || id == CALL_axclrtEngineUnload;
+}
+
 static bool matches(const fault *f, int id) {
 	if (f->call == CALLS || f->call == id) return true;
 	return f->both && (is_async_of(f->call, id) || (f->call == CALL_axclrtEngineExecute && is_run(id)));
@@ -56,6 +61,7 @@ static const fault *plan(int id) {
 
 static void apply(call *c, const fault *f) {
 	bool async = call_flags[c->id] & A, release = call_flags[c->id] & R;
+	state_fault();
 	switch (f->action) {
 	case F_CODE:
 		if (f->late && async) {
@@ -80,7 +86,7 @@ static void apply(call *c, const fault *f) {
 			c->stop = true;
 		return;
 	case F_WRONG:
-		c->wrong = true;
+		c->wrong = f->damage;
 		return;
 	case F_SLOW:
 		c->slow = f->ns;
@@ -136,6 +142,7 @@ int32_t call_leave(call *c, int32_t code) {
 	sim.spent[c->id] += spent;
 	sim.inside += spent;
 	if (sim.trace) trace_line(c, code);
+	noise(code ? LOG_ERROR : is_life(c->id) ? LOG_INFO : LOG_TRACE, "[%s] 0x%08x", call_names[c->id], (uint32_t)code);
 	unlock();
 	left_at = real_ns();
 	return code;

@@ -190,6 +190,12 @@ static bool clock_kind(config *c, const char *s) {
 	return false;
 }
 
+static bool noisy(config *c, const char *s) {
+	c->noise[0] = !strcmp(s, "stdout") || !strcmp(s, "both");
+	c->noise[1] = !strcmp(s, "stderr") || !strcmp(s, "both");
+	return c->noise[0] || c->noise[1];
+}
+
 static bool mib(const char *s, uint64_t *bytes) {
 	if (!whole(s, 1 << 24, bytes)) return false;
 	*bytes <<= 20;
@@ -230,6 +236,7 @@ bool config_load(config *c) {
 	OPTION("SOC", strlen(v) < sizeof c->soc && strcpy(c->soc, v));
 	OPTION("TRACE", strlen(v) < sizeof c->trace && strcpy(c->trace, v));
 	OPTION("ROOT", strlen(v) < sizeof c->root && strcpy(c->root, v));
+	OPTION("NOISE", noisy(c, v));
 	OPTION("STATE", strlen(v) < sizeof c->state && strcpy(c->state, v));
 	const char *p = option("PROFILE", buf, sizeof buf);
 	if (!profile_load(&c->prof, p ? buf : "pi5")) ok = false;

@@ -195,6 +195,7 @@ void sim_reload(void) {
 	sim.bad_config = !config_load(&sim.cfg);
 	memset(sim.calls, 0, sizeof sim.calls);
 	memset(sim.spent, 0, sizeof sim.spent);
+	sim.level = LOG_INFO;
 	sim.total = sim.crossings = sim.outside = sim.inside = sim.busy = sim.host = 0;
 	sim.epoch = real_ns();
 }
@@ -251,7 +252,11 @@ int32_t axclFinalize(void) {
 
 int32_t axclSetLogLevel(int32_t level) {
 	ENTER(axclSetLogLevel, 8, "level=%d", level);
-	return level < 0 || level > 6 ? FAIL(ID_ILLEGAL) : call_leave(&c, 0);
+	if (level < LOG_TRACE || level > LOG_OFF) return FAIL(ID_ILLEGAL);
+	lock();
+	sim.level = level;
+	unlock();
+	return call_leave(&c, 0);
 }
 
 int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
@@ -386,6 +391,7 @@ int32_t axclrtGetDeviceProperties(int32_t id, axcl_properties *p) {
 		p->pciBusID = (uint32_t)id;
 		double t = temperature_now();
 		p->temperature = (int32_t)(sim.cfg.milli ? t * 1000 : t);
+		state_look();
 		uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
 		p->totalMemSize = 960000;
 		p->freeMemSize = 700000;

@@ -34,6 +34,7 @@ void model_unref(model *m) {
 }
 
 int32_t model_admit(device *d, axm *a, model **out) {
+	state_look();
 	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
 	if (used > sim.cfg.cmm || a->weight_bytes > sim.cfg.cmm - used) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	model *m = calloc(1, sizeof *m);

@@ -51,8 +51,15 @@ static void garble(uint8_t *p, const axm_tensor *t) {
 	}
 }
 
-// What the hazards make of the bindings: an offset that is not honoured, an output that reads its own input, a row that is not kept.
-static bool bend(exec *e, bool lost[OUT_MAX]) {
+// Outputs that show by themselves that they are nonsense: not a number, or all the same.
+static void spoil(uint8_t *p, const axm_tensor *t, int how) {
+	if (t->type == TYPE_U32) return;
+	memset(p, how == WRONG_NAN ? 0xff : 0, t->size);
+}
+
+// What the hazards make of the bindings: an offset that is not honoured, an output that reads its own input, a row that is not kept. Gives
+// how the outputs are to be damaged.
+static int bend(exec *e, bool lost[OUT_MAX]) {
 	const axm *m = e->m->m;
 	const axm_group *g = group_of(e);
 	bool layer = m->kind == AXM_LAYER, spoiled = false;
@@ -70,7 +77,8 @@ static bool bend(exec *e, bool lost[OUT_MAX]) {
 		if (g->rows > 1)
 			for (int o = 0; o < OUT_MAX; o++) e->out[o].off = 0;
 	}
-	return spoiled || e->wrong || e->m->garbage || (e->crossed && hazard(HZ_UNBOUND));
+	if (e->wrong) return e->wrong;
+	return spoiled || e->m->garbage || (e->crossed && hazard(HZ_UNBOUND)) ? WRONG : WHOLE;
 }
 
 // A tensor's bytes at an address that is aligned for its elements: in place, or a copy that is freed with `spare`.
@@ -81,7 +89,7 @@ static void *steady(uint8_t *p, uint64_t size, void **spare) {
 	return *spare;
 }
 
-static int32_t run_one(exec *e, uint32_t batch, bool spoiled, const bool lost[OUT_MAX], const axm_quirks *quirks) {
+static int32_t run_one(exec *e, uint32_t batch, int damage, const bool lost[OUT_MAX], const axm_quirks *quirks) {
 	const axm *m = e->m->m;
 	const axm_group *g = group_of(e);
 	const void *in[IN_MAX] = {0};
@@ -102,7 +110,8 @@ static int32_t run_one(exec *e, uint32_t batch, bool spoiled, const bool lost[OU
 	}
 	int code = ok ? axm_run(m, e->group, in, out, quirks) : AXM_E_MEMORY;
 	for (uint32_t o = 0; o < m->nout; o++) {
-		if (code == AXM_OK && spoiled && out[o]) garble(out[o], &g->out[o]);
+		if (code == AXM_OK && damage == WRONG && out[o]) garble(out[o], &g->out[o]);
+		if (code == AXM_OK && damage > WRONG && out[o]) spoil(out[o], &g->out[o], damage);
 		if (code == AXM_OK && spare_out[o]) memcpy(span_data(&e->out[o]) + batch * g->out[o].size, spare_out[o], g->out[o].size);
 		free(spare_out[o]);
 	}
@@ -113,12 +122,12 @@ static int32_t run_one(exec *e, uint32_t batch, bool spoiled, const bool lost[OU
 int32_t exec_run(exec *e) {
 	bool lost[OUT_MAX] = {0};
 	lock();
-	bool spoiled = bend(e, lost);
+	int damage = bend(e, lost);
 	axm_quirks quirks = {hazard(HZ_POSITIONS_FIRST), hazard(HZ_MASK_SHARED), hazard(HZ_SHORTCHUNK), hazard(HZ_CELLS_ORDERED)};
 	unlock();
 	pthread_mutex_lock(&e->dev->npu); // one execute at a time, as on the card
 	int32_t code = 0;
-	for (uint32_t b = 0; b < e->batch && !code; b++) code = run_one(e, b, spoiled, lost, &quirks);
+	for (uint32_t b = 0; b < e->batch && !code; b++) code = run_one(e, b, damage, lost, &quirks);
 	pthread_mutex_unlock(&e->dev->npu);
 	return code;
 }

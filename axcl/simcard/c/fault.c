@@ -36,8 +36,9 @@ static bool action(char **words, int n, fault *f) {
 		f->action = F_HANG;
 	} else if (!strcmp(words[0], "lost")) {
 		f->action = F_LOST;
-	} else if (!strcmp(words[0], "wrong")) {
+	} else if (!strcmp(words[0], "wrong") || !strcmp(words[0], "nan") || !strcmp(words[0], "flat")) {
 		f->action = F_WRONG;
+		f->damage = *words[0] == 'w' ? WRONG : *words[0] == 'n' ? WRONG_NAN : WRONG_FLAT;
 	} else if (!strcmp(words[0], "slow")) {
 		const char *rest;
 		f->action = F_SLOW;
@@ -86,7 +87,7 @@ bool faults_parse(config *c, const char *text) {
 		p[strcspn(p, " \t")] = 0;
 		if (!*p) continue;
 		if (c->nfaults == MAX_FAULTS || !one(p, &c->faults[c->nfaults])) {
-			config_complain("AXSIM_FAULT: cannot read %s: want Call:index:code|hang|lost|wrong|slow:time[:sticky][:late]", text);
+			config_complain("AXSIM_FAULT: cannot read %s: want Call:index:code|hang|lost|wrong|nan|flat|slow:time[:sticky][:late]", text);
 			ok = false;
 		} else {
 			c->nfaults++;

@@ -71,6 +71,7 @@ static uint8_t *filled(uint64_t size) {
 }
 
 static uint64_t cmm_free(const device *d) {
+	state_look();
 	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
 	return used < sim.cfg.cmm ? sim.cfg.cmm - used : 0;
 }
@@ -325,7 +326,7 @@ bad:
 	return code;
 }
 
-static void route_copy(route *r, size_t len, bool wrong) {
+static void route_copy(route *r, size_t len, int wrong) {
 	uint8_t *dst = r->hdst ? r->hdst : span_data(&r->dst);
 	const uint8_t *src = r->hsrc ? r->hsrc : span_data(&r->src);
 	if (len) memmove(dst, src, len);

@@ -34,6 +34,9 @@ extern const char *const call_bare[CALLS];
 
 enum { CLOCK_OFF, CLOCK_REAL, CLOCK_VIRTUAL };
 
+// How an execute's outputs are damaged. Whatever else damages data takes any of them for WRONG.
+enum { WHOLE, WRONG, WRONG_NAN, WRONG_FLAT };
+
 enum {
 	HZ_UNBOUND,         // 1  an unbound or short buffer, or an io used with two groups
 	HZ_OFFSET,          // 2  mask, indices, prefill outputs at an offset
@@ -62,6 +65,7 @@ typedef struct {
 	bool both;     // a bare name stands for the synchronous and the asynchronous call
 	int64_t index; // which matching call, from 0; -1 every
 	enum { F_CODE, F_HANG, F_LOST, F_WRONG, F_SLOW } action;
+	int damage; // of F_WRONG
 	int32_t code;
 	uint64_t ns;
 	bool sticky, late;
@@ -112,6 +116,7 @@ typedef struct {
 	profile prof;
 	char trace[512], root[512], state[512], soc[64];
 	int version[3];
+	bool noise[2]; // log on standard output, on standard error
 } config;
 
 // config.c
@@ -209,7 +214,7 @@ struct device {
 	bool active, lost, wedged, engine, ran, loadfail;
 	void *context; // the default one's handle
 	int32_t vnpu;
-	uint64_t cmm_used, foreign; // bytes of this process, of others that died
+	uint64_t cmm_used, foreign; // bytes of this process, of others that hold some or died
 	block **blocks;
 	int nblocks, cap;
 	int running; // executes queued or running
@@ -246,6 +251,7 @@ typedef struct {
 	worker *workers;
 	uint64_t hang_epoch;
 	int hanging;
+	int level; // of the log
 	// accounting
 	uint64_t epoch, host; // real time of Init; virtual host clock
 	uint64_t calls[CALLS], spent[CALLS], total, crossings, outside, inside, busy;
@@ -267,7 +273,8 @@ typedef struct {
 	int32_t code;          // set when `stop`
 	bool stop;             // the fault plan or the card's state ends it here
 	bool fail_after;       // a release call told to fail: do the work, then give `code`
-	bool hang, wrong;      // asynchronous hang; damaged data
+	bool hang;             // asynchronous hang
+	int wrong;             // damaged data
 	int32_t late;          // code the stream shall give later
 	uint64_t number;       // of this call among all
 	uint64_t start, end;   // modelled
@@ -335,7 +342,7 @@ struct task {
 	const void *host2;   // where from
 	size_t len;
 	uint8_t value;
-	bool wrong;
+	int wrong;
 	int kind;
 	event *ev;
 	uint64_t gen;
@@ -355,7 +362,8 @@ typedef struct exec {
 	model *m;
 	uint32_t group, batch;
 	span in[IN_MAX], out[OUT_MAX];
-	bool wrong, crossed, board; // damaged data; an io used with another group before; on the board itself
+	int wrong;           // damaged data
+	bool crossed, board; // an io used with another group before; on the board itself
 	device *dev;
 } exec;
 int32_t exec_check(exec *e);      // with the lock: bindings against the group's sizes; 0 or an engine code
@@ -384,9 +392,15 @@ void count_live(axsim_counts *c);
 
 // ---- the card's memory across processes (state.c); with the lock held
 void state_open(void);
+void state_look(void); // what others hold now
 void state_close(void);
 void state_bytes(void);
 void state_busy(int by); // loads and executes under way
+void state_fault(void);  // a line of the fault plan comes true now
+
+// ---- the library's own log (log.c)
+enum { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_CRITICAL, LOG_OFF };
+void noise(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // with the lock held
 
 // ---- trace.c; with the lock held
 void trace_open(void);

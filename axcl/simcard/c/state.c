@@ -1,5 +1,5 @@
-// What the card remembers of processes that died: with AXSIM_STATE=folder each process keeps a record there of the memory it holds and of
-// loads and executes under way. A record whose process is gone without Finalize means memory that stays taken for a while (rule 11), and,
+// What processes know of each other: with AXSIM_STATE=folder each keeps a record there of the memory it holds and of loads and executes
+// under way. What a living process holds is taken, on the first card. A record whose process is gone without Finalize means memory that stays taken for a while (rule 11), and,
 // where something was under way, a card that answers no more until its record is deleted, as by taking its power away (rule 7).
 #define _GNU_SOURCE
 #include "sim.h"
@@ -24,7 +24,7 @@ typedef struct {
 static record *mine;
 static char mine_path[640];
 
-static void look_at(const char *path) {
+static void look_at(const char *path, bool lives) {
 	struct stat st;
 	record r = {0};
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -32,32 +32,38 @@ static void look_at(const char *path) {
 	bool ok = read(fd, &r, sizeof r) == (ssize_t)sizeof r && !fstat(fd, &st);
 	close(fd);
 	if (!ok) return;
-	if (r.busy && hazard(HZ_WEDGE)) {
+	if (r.busy && !lives && hazard(HZ_WEDGE)) {
 		for (int i = 0; i < sim.ndev; i++) sim.dev[i].wedged = true;
 		return; // stays until someone deletes it
 	}
-	if (r.bytes && hazard(HZ_LEAK) && time(NULL) - st.st_mtime < LEAK_SECONDS) {
+	if (r.bytes && (lives || (hazard(HZ_LEAK) && time(NULL) - st.st_mtime < LEAK_SECONDS))) {
 		if (sim.ndev) sim.dev[0].foreign += r.bytes;
 		return;
 	}
-	unlink(path);
+	if (!lives) unlink(path);
 }
 
-void state_open(void) {
-	if (!sim.cfg.state[0] || mine) return;
+void state_look(void) {
+	if (!sim.cfg.state[0]) return;
 	char path[640];
 	DIR *dir = opendir(sim.cfg.state);
 	if (!dir) {
 		config_complain("AXSIM_STATE: cannot read %s", sim.cfg.state);
 		return;
 	}
+	for (int i = 0; i < sim.ndev; i++) sim.dev[i].foreign = 0;
 	for (struct dirent *e; (e = readdir(dir));) {
 		long pid;
-		if (sscanf(e->d_name, "card.%ld", &pid) != 1 || pid == (long)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH) continue;
+		if (sscanf(e->d_name, "card.%ld", &pid) != 1 || pid == (long)getpid()) continue;
 		snprintf(path, sizeof path, "%s/card.%ld", sim.cfg.state, pid);
-		look_at(path);
+		look_at(path, kill((pid_t)pid, 0) == 0 || errno != ESRCH);
 	}
 	closedir(dir);
+}
+
+void state_open(void) {
+	if (!sim.cfg.state[0] || mine) return;
+	state_look();
 	snprintf(mine_path, sizeof mine_path, "%s/card.%ld", sim.cfg.state, (long)getpid());
 	int fd = open(mine_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof *mine)) {
@@ -84,4 +90,15 @@ void state_bytes(void) {
 
 void state_busy(int by) {
 	if (mine) mine->busy += (uint64_t)(int64_t)by;
+}
+
+// The file's time is the last fault's, for who must know when it came.
+void state_fault(void) {
+	char path[640];
+	if (!sim.cfg.state[0]) return;
+	snprintf(path, sizeof path, "%s/fault.%ld", sim.cfg.state, (long)getpid());
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (fd < 0) return;
+	if (write(fd, "!", 1) < 0) config_complain("AXSIM_STATE: cannot write %s", path);
+	close(fd);
 }

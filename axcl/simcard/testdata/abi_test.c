@@ -899,6 +899,15 @@ static void case_faults(void) {
 	OK(axsim_configure("fault=axclrtEngineExecute:0:wrong"));
 	CHECK(!affine_right(&a, 1, 0));
 	CHECK(affine_right(&a, 1, 0));
+	// wrong data that shows
+	float y[AFF_OUT];
+	OK(axsim_configure("fault=Execute:0:nan;Execute:1:flat"));
+	for (int i = 0; i < 2; i++) {
+		CHECK(!affine_right(&a, 1, 0));
+		OK(axclrtMemcpy(y, a.y, sizeof y, 2));
+		for (int o = 0; o < AFF_OUT; o++) CHECK(i ? y[o] == y[0] : isnan(y[o]));
+	}
+	CHECK(affine_right(&a, 1, 0));
 	// the link goes: every later call says so, giving back works
 	OK(axsim_configure("fault=Execute:0:lost"));
 	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, a.io), 0x80300181);
@@ -1218,6 +1227,74 @@ static void case_state(void) {
 	}
 }
 
+// What a living process holds is taken from the others' point of view, and free again when it has given it back; what a killed one held
+// stays taken.
+static void case_share(void) {
+	setenv("AXSIM_STATE", dir, 1);
+	int go[2], ready[2];
+	char b = 0;
+	CHECK(pipe(go) == 0 && pipe(ready) == 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		up();
+		void *p = dmalloc(100 << 20);
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		OK(axclrtFree(p));
+		dmalloc(50 << 20);
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		_exit(1);
+	}
+	CHECK(read(ready[0], &b, 1) == 1);
+	int32_t id = up();
+	axcl_properties p;
+	OK(axclrtGetDeviceProperties(id, &p));
+	CHECK(p.freeCmmSize == (7040 - 18 - 100) << 10);
+	void *q = NULL;
+	CODE_IS(axclrtMalloc(&q, (size_t)6950 << 20, 0), 0x80300507);
+	CHECK(write(go[1], "x", 1) == 1 && read(ready[0], &b, 1) == 1);
+	OK(axclrtGetDeviceProperties(id, &p));
+	CHECK(p.freeCmmSize == (7040 - 18 - 50) << 10);
+	int st;
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, &st, 0) == pid);
+	OK(axclrtGetDeviceProperties(id, &p));
+	CHECK(p.freeCmmSize == (7040 - 18 - 50) << 10);
+	OK(axclFinalize());
+}
+
+// What the library writes on its own: to both streams, what fails and what begins, until it is told to be quiet; Init forgets that.
+static void case_noise(void) {
+	setenv("AXSIM_NOISE", "both", 1);
+	int keep[2] = {dup(1), dup(2)};
+	long size[2][4];
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 2; i++) {
+			int f = open(file(i ? "err" : "out"), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+			dup2(f, i + 1);
+			close(f);
+		}
+		struct stat st;
+		int at = 0;
+#define MARK for (int i = 0; i < 2; i++) size[i][at] = fstat(i + 1, &st) ? -1 : (long)st.st_size; at++
+		int ok = axclInit(NULL) == 0;
+		MARK;
+		ok = ok && axclrtSetDevice(1) == 0;
+		MARK;
+		ok = ok && axclrtSetDevice(77) != 0;
+		MARK;
+		ok = ok && axclSetLogLevel(6) == 0 && axclrtSetDevice(77) != 0 && axclrtSetDevice(1) == 0;
+		MARK;
+		ok = ok && axclFinalize() == 0;
+		for (int i = 0; i < 2; i++) dup2(keep[i], i + 1);
+		CHECK(ok);
+		for (int i = 0; i < 2; i++) CHECK(size[i][0] == 0 && size[i][1] > 0 && size[i][2] > size[i][1] && size[i][3] == size[i][2]);
+	}
+	CHECK(dup2(keep[0], 1) == 1);
+	setenv("AXSIM_NOISE", "loud", 1);
+	CODE_IS(axclInit(NULL), 0x80300603);
+}
+
 // Addresses come back, late: more is allocated in turn than there are.
 static void case_wrap(void) {
 	uint8_t b = 0;
@@ -1308,7 +1385,7 @@ int main(int argc, char **argv) {
 	        {"life", case_life},     {"devices", case_devices}, {"contexts", case_contexts}, {"memory", case_memory}, {"segv", case_segv},
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
-	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"options", case_options}, {"wrap", case_wrap},
+	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
 	};
 	if (argc != 3) return 2;
 	dir = argv[2];
