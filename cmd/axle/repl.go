@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,54 +25,99 @@ const (
 	placeholder = "Send a message (/? for help)"
 )
 
+// What a terminal puts around a paste, and what turns that on and off.
+const (
+	pasteStart = "\x1b[200~"
+	pasteEnd   = "\x1b[201~"
+	pasteOn    = "\x1b[?2004h"
+	pasteOff   = "\x1b[?2004l"
+)
+
 // lineReader reads lines in a terminal, with history and editing. Ctrl-C empties the line instead of ending the program, Ctrl-D ends it.
 type lineReader struct {
 	in          *os.File
+	out         io.Writer
 	t           *term.Terminal
+	raw         *term.State // what the terminal was before; nil while it is that
+	ahead       []byte      // read and not yet given to t
+	tail        string      // the end of what t was given: a mark may come in parts
+	pasting     bool        // the last line ended inside a paste: more of it follows
 	interrupted bool
 }
 
 func newLineReader(in *os.File, out io.Writer) *lineReader {
-	l := &lineReader{in: in}
+	l := &lineReader{in: in, out: out}
 	l.t = term.NewTerminal(struct {
 		io.Reader
 		io.Writer
 	}{l, out}, promptFirst)
 	l.t.History = openHistory()
-	if w, h, err := term.GetSize(int(in.Fd())); err == nil && w > 0 {
-		_ = l.t.SetSize(w, h)
-	}
 	return l
 }
 
-// Read gives the terminal's bytes, with Ctrl-C turned into: empty this line and end it.
+// Read gives the terminal's bytes, no further than to the end of a line, so that pasting is known at each; and Ctrl-C turned into: end a
+// paste, empty this line and end it.
 func (l *lineReader) Read(p []byte) (int, error) {
-	if len(p) < 2 {
-		return l.in.Read(p)
+	if len(l.ahead) == 0 {
+		b := make([]byte, 1024)
+		n, err := l.in.Read(b)
+		if n == 0 {
+			return 0, err
+		}
+		l.ahead = b[:n]
 	}
-	n, err := l.in.Read(p[:len(p)/2])
-	if i := slices.Index(p[:n], 3); i >= 0 {
+	n := bytes.IndexAny(l.ahead, "\r\n\x03") + 1
+	switch {
+	case n == 0:
+		n = len(l.ahead)
+	case l.ahead[n-1] == 3:
 		l.interrupted = true
-		return copy(p, append(slices.Clone(p[:i]), 21, '\r')), err
+		l.ahead = append(slices.Clone(l.ahead[:n-1]), pasteEnd+"\x15\r"...)
+		n = len(l.ahead)
+	case l.ahead[n-1] == '\r' && n < len(l.ahead) && l.ahead[n] == '\n':
+		n++
 	}
-	return n, err
+	n = copy(p, l.ahead[:n])
+	l.ahead = l.ahead[n:]
+	seen := l.tail + string(p[:n])
+	if start, end := strings.LastIndex(seen, pasteStart), strings.LastIndex(seen, pasteEnd); start != end {
+		l.pasting = start > end
+	}
+	l.tail = seen[max(0, len(seen)-len(pasteEnd)+1):]
+	return n, nil
 }
 
-// line reads one line in raw mode, and leaves the terminal as it was.
+// line reads one line in raw mode, and leaves the terminal as it was, unless more of a paste follows: that would be shown twice.
 func (l *lineReader) line(prompt string) (string, error) {
-	state, err := term.MakeRaw(int(l.in.Fd()))
-	if err != nil {
-		return "", err
+	if l.raw == nil {
+		state, err := term.MakeRaw(int(l.in.Fd()))
+		if err != nil {
+			return "", err
+		}
+		l.raw = state
+		if w, h, err := term.GetSize(int(l.in.Fd())); err == nil && w > 0 {
+			_ = l.t.SetSize(w, h)
+		}
+		fmt.Fprint(l.out, pasteOn)
 	}
-	defer func() { _ = term.Restore(int(l.in.Fd()), state) }()
-	l.t.SetBracketedPasteMode(true)
-	defer l.t.SetBracketedPasteMode(false)
 	l.t.SetPrompt(prompt)
 	s, err := l.t.ReadLine()
 	if errors.Is(err, term.ErrPasteIndicator) {
-		err = nil
+		err = nil // pasting says more: a paste may begin within a line
+	}
+	if err != nil || !l.pasting {
+		l.restore()
 	}
 	return s, err
+}
+
+// restore leaves the terminal as it was. It may be called at any time.
+func (l *lineReader) restore() {
+	if l.raw != nil {
+		fmt.Fprint(l.out, pasteOff)
+		_ = term.Restore(int(l.in.Fd()), l.raw)
+		l.raw = nil
+	}
 }
 
 // history is what was typed, kept in a file.
@@ -91,11 +136,8 @@ func openHistory() *history {
 		return h
 	}
 	h.file = filepath.Join(home, ".axle", "history")
-	if f, err := os.Open(h.file); err == nil {
-		defer f.Close()
-		for sc := bufio.NewScanner(f); sc.Scan(); {
-			h.lines = append(h.lines, sc.Text())
-		}
+	if b, err := os.ReadFile(h.file); err == nil && len(b) > 0 {
+		h.lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 		h.lines = h.lines[max(0, len(h.lines)-maxHistory):]
 	}
 	return h
@@ -123,12 +165,17 @@ func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 // converse is the conversation in the terminal.
 func (t *talk) converse(ctx context.Context, in *os.File) error {
 	l := newLineReader(in, t.out)
+	defer l.restore()
 	defer t.endOnSignal(in)()
 	fmt.Fprintf(t.out, "%s\n", placeholder)
-	var many *strings.Builder // the lines of a """ so far
+	var (
+		said   strings.Builder // the lines of a paste or of a """ so far
+		system bool            // what is in the """ is the system message
+		quoted bool            // inside a """
+	)
 	for {
 		prompt := promptFirst
-		if many != nil {
+		if quoted || l.pasting || said.Len() > 0 {
 			prompt = promptMore
 		}
 		line, err := l.line(prompt)
@@ -140,33 +187,34 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 			return err
 		case l.interrupted:
 			l.interrupted = false
-			if many == nil && line == "" {
+			if !quoted && line == "" {
 				fmt.Fprint(t.out, "\nUse Ctrl + d or /bye to exit.\n\n")
 			}
-			many = nil
+			said.Reset()
+			quoted, system = false, false
 			continue
 		}
+		begun := false
+		if rest, ok := strings.CutPrefix(line, `"""`); ok && !quoted {
+			quoted, begun, line = true, true, rest
+		} else if rest, ok := systemQuote(line); ok && !quoted && !l.pasting && said.Len() == 0 {
+			quoted, begun, system, line = true, true, true, rest
+		}
 		switch {
-		case many != nil:
+		case quoted:
 			rest, closed := strings.CutSuffix(line, `"""`)
-			many.WriteString(rest)
+			said.WriteString(rest)
 			if !closed {
-				many.WriteByte('\n')
+				if !begun || rest != "" {
+					said.WriteByte('\n')
+				}
 				continue
 			}
-			line, many = many.String(), nil
-		case strings.HasPrefix(line, `"""`):
-			rest := line[3:]
-			if whole, closed := strings.CutSuffix(rest, `"""`); closed {
-				line = whole
-				break
-			}
-			many = &strings.Builder{}
-			if rest != "" {
-				many.WriteString(rest + "\n")
-			}
+			quoted = false
+		case l.pasting:
+			said.WriteString(line + "\n")
 			continue
-		case strings.HasPrefix(line, "/") && !looksLikePath(line):
+		case said.Len() == 0 && strings.HasPrefix(line, "/") && !looksLikePath(line):
 			done, err := t.command(ctx, l, strings.TrimSpace(line))
 			if err != nil {
 				fmt.Fprintln(t.errw, "Error:", err)
@@ -175,14 +223,32 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 				return nil
 			}
 			continue
+		default:
+			said.WriteString(line)
 		}
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		if err := t.answer(ctx, line); err != nil {
-			fmt.Fprintln(t.errw, "Error:", err)
+		text := said.String()
+		said.Reset()
+		l.restore()
+		switch {
+		case system:
+			system = false
+			t.system = text
+			fmt.Fprintln(t.out, "Set system message.")
+		case strings.TrimSpace(text) != "":
+			if err := t.answer(ctx, text); err != nil {
+				fmt.Fprintln(t.errw, "Error:", err)
+			}
 		}
 	}
+}
+
+// systemQuote is what follows in a line that begins a system message in """.
+func systemQuote(line string) (string, bool) {
+	if f := strings.Fields(line); len(f) < 3 || f[0] != "/set" || f[1] != "system" || !strings.HasPrefix(f[2], `"""`) {
+		return "", false
+	}
+	_, rest, ok := strings.Cut(line, `"""`)
+	return rest, ok
 }
 
 // endOnSignal ends the program when it is told to while it waits for a line, which nothing else can interrupt: the terminal as it was, the
@@ -192,14 +258,23 @@ func (t *talk) endOnSignal(in *os.File) func() {
 	if err != nil {
 		return func() {}
 	}
+	out, colour, stop := t.out, t.colour, t.conn.stop
 	told, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		select {
-		case <-told:
+		case s := <-told:
+			fmt.Fprint(out, pasteOff)
+			if colour {
+				fmt.Fprint(out, colourOff)
+			}
 			_ = term.Restore(int(in.Fd()), state)
-			_ = t.conn.stop()
-			os.Exit(128 + int(syscall.SIGTERM))
+			_ = stop()
+			code := int(syscall.SIGTERM)
+			if n, ok := s.(syscall.Signal); ok {
+				code = int(n)
+			}
+			os.Exit(128 + code)
 		case <-done:
 		}
 	}()
@@ -261,12 +336,12 @@ const shortcutText = `Available keyboard shortcuts:
 // command does what a line beginning with / asks for. done ends the conversation.
 func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bool, err error) {
 	args := strings.Fields(line)
-	rest := func(n int) string { // the line after its first n words, quotes taken off
+	rest := func(n int) string { // the line after its first n words
 		s := line
 		for range n {
 			_, s, _ = strings.Cut(strings.TrimLeft(s, " "), " ")
 		}
-		return strings.Trim(strings.TrimSpace(s), `"`)
+		return strings.TrimSpace(s)
 	}
 	arg := func(i int) string {
 		if i < len(args) {
@@ -375,31 +450,30 @@ func (t *talk) set(l *lineReader, arg func(int) string, rest func(int) string, s
 		}
 		say("Set '%s' mode.", arg(1))
 	case "format":
-		f, err := parseFormat(rest(2))
+		f, err := parseFormat(unquoted(rest(2)))
 		if err != nil || len(f) == 0 {
 			say("Invalid or missing format. For 'json' mode use '/set format json'")
 			return nil
 		}
 		t.format = f
-		say("Set format to '%s' mode.", rest(2))
+		say("Set format to '%s' mode.", unquoted(rest(2)))
 	case "noformat":
 		t.format = nil
 		say("Disabled format.")
 	case "system":
-		if t.system = rest(2); t.system == "" {
+		text := unquoted(rest(2))
+		if text == "" {
 			say("Usage:\n  /set system <message>")
 			return nil
 		}
+		t.system = text
 		say("Set system message.")
 	case "parameter":
 		if arg(3) == "" {
 			say("Usage:\n  /set parameter <name> <value>…")
 			return nil
 		}
-		values := strings.Fields(rest(3))
-		if unquoted, err := strconv.Unquote(rest(3)); err == nil {
-			values = []string{unquoted}
-		}
+		values := quotedWords(rest(3))
 		p, err := api.FormatParams(map[string][]string{arg(2): values})
 		if err != nil {
 			return fmt.Errorf("couldn't set parameter: %w", err)
@@ -410,4 +484,30 @@ func (t *talk) set(l *lineReader, arg func(int) string, rest func(int) string, s
 		fmt.Fprint(t.out, setText)
 	}
 	return nil
+}
+
+// unquoted takes off the quotes that stand around the whole of s, and no others.
+func unquoted(s string) string {
+	if in, ok := strings.CutPrefix(s, `"`); ok {
+		if in, ok = strings.CutSuffix(in, `"`); ok && !strings.Contains(in, `"`) {
+			return in
+		}
+	}
+	return s
+}
+
+// quotedWords splits s at its blanks. What stands in double quotes is one word, with Go's escapes in it.
+func quotedWords(s string) []string {
+	var out []string
+	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
+		word, _, _ := strings.Cut(s, " ")
+		if q, err := strconv.QuotedPrefix(s); err == nil && s[0] == '"' && (len(q) == len(s) || s[len(q)] == ' ') {
+			if in, err := strconv.Unquote(q); err == nil {
+				out, s = append(out, in), s[len(q):]
+				continue
+			}
+		}
+		out, s = append(out, word), s[len(word):]
+	}
+	return out
 }

@@ -1,28 +1,55 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/ollama/ollama/api"
 )
+
+// paper is what was printed.
+type paper struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (p *paper) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *paper) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
 
 // listener is a server that keeps what it is asked, and answers chats with the lines it is given.
 type listener struct {
 	chat    api.ChatRequest
 	create  api.CreateRequest
 	answers []string
+	screen  paper
+	hang    func() // called after them, and nothing more comes
+
+	generated []string
 }
 
 // listening starts one and gives a conversation with it, and what is on its screen.
-func listening(t *testing.T) (*listener, *talk, *bytes.Buffer) {
+func listening(t *testing.T) (*listener, *talk, *paper) {
 	t.Helper()
-	l := &listener{}
+	l := &listener{generated: []string{`{"done":true}`}}
 	mux := http.NewServeMux()
 	keep := func(into any, answer func(http.ResponseWriter)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -35,12 +62,24 @@ func listening(t *testing.T) (*listener, *talk, *bytes.Buffer) {
 	mux.HandleFunc("/api/show", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.ShowResponse{Messages: []api.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}})
 	})
-	mux.HandleFunc("/api/generate", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"done":true}` + "\n")) })
+	mux.HandleFunc("/api/generate", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(strings.Join(append(l.generated, ""), "\n")))
+	})
 	mux.HandleFunc("/api/create", keep(&l.create, func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"status":"success"}` + "\n")) }))
 	mux.HandleFunc("/api/chat", func(w http.ResponseWriter, r *http.Request) {
 		l.chat = api.ChatRequest{}
 		keep(&l.chat, func(w http.ResponseWriter) {
-			_, _ = w.Write([]byte(strings.Join(l.answers, "\n") + "\n"))
+			for _, a := range l.answers {
+				_, _ = w.Write([]byte(a + "\n"))
+			}
+			if l.hang != nil {
+				_ = http.NewResponseController(w).Flush()
+				for len(l.answers) > 0 && l.screen.String() == "" {
+					runtime.Gosched()
+				}
+				l.hang()
+				<-r.Context().Done()
+			}
 		})(w, r)
 	})
 	ts := httptest.NewServer(mux)
@@ -49,8 +88,8 @@ func listening(t *testing.T) (*listener, *talk, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var screen bytes.Buffer
-	return l, &talk{conn: &connection{Client: api.NewClient(base, ts.Client())}, model: "m", out: &screen, errw: &screen, colour: true, options: map[string]any{}}, &screen
+	screen := &l.screen
+	return l, &talk{conn: &connection{Client: api.NewClient(base, ts.Client())}, model: "m", out: screen, errw: screen, colour: true, options: map[string]any{}}, screen
 }
 
 // told are messages in a few words.
@@ -87,6 +126,75 @@ func TestModelsOwnTurns(t *testing.T) {
 		}
 		if got := told(l.create.Messages); got != tt.want {
 			t.Errorf("saved after %s: %s, want %s", tt.first, got, tt.want)
+		}
+	}
+}
+
+// What ends an answer before its end leaves no colour behind, no empty turn, and is told.
+func TestAnswerBreaksOff(t *testing.T) {
+	thinking, part := `{"message":{"role":"assistant","thinking":"hm"}}`, `{"message":{"role":"assistant","content":"a"}}`
+	for _, tt := range []struct {
+		name    string
+		answers []string
+		stop    bool // by Ctrl-C
+		screen  string
+		fails   string
+		kept    string
+	}{
+		{"error in the thinking", []string{thinking, `{"error":"no card"}`}, false, "Thinking...\n\x1b[90mhm\x1b[0m\n", "no card", ""},
+		{"end in the thinking", []string{thinking}, false, "Thinking...\n\x1b[90mhm\x1b[0m\n", "broke off", ""},
+		{"end in the answer", []string{thinking, part}, false, "Thinking...\n\x1b[90mhm\x1b[0m\n...done thinking.\n\na\n", "broke off", ""},
+		{"Ctrl-C in the thinking", []string{thinking}, true, "Thinking...\n\x1b[90mhm\x1b[0m\n\n", "", ""},
+		{"Ctrl-C in the answer", []string{part}, true, "a\n\n", "", "user q, assistant a"},
+		{"Ctrl-C before it", nil, true, "\n\n", "", ""},
+		{"an empty answer", []string{`{"done":true}`}, false, "\n", "", "user q, assistant "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, talk, screen := listening(t)
+			l.answers = tt.answers
+			if tt.stop {
+				l.hang = func() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
+			}
+			err := talk.answer(t.Context(), "q")
+			if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
+				t.Errorf("error: %v", err)
+			}
+			if got := screen.String(); got != tt.screen {
+				t.Errorf("screen %q, want %q", got, tt.screen)
+			}
+			if got := told(talk.messages); got != tt.kept {
+				t.Errorf("kept: %s, want %s", got, tt.kept)
+			}
+		})
+	}
+	l, talk, screen := listening(t)
+	l.generated = []string{`{"thinking":"hm"}`}
+	if err := talk.once(t.Context(), "q"); !errors.Is(err, errBrokeOff) || !strings.HasSuffix(screen.String(), "hm\x1b[0m\n") {
+		t.Errorf("one answer: %v, %q", err, screen)
+	}
+}
+
+// What is set is what was written: quotes hold a value with blanks together, and stay where they are part of it.
+func TestSet(t *testing.T) {
+	_, talk, screen := listening(t)
+	for _, tt := range []struct{ line, system, stop string }{
+		{`/set system You are "brief"`, `You are "brief"`, "<nil>"},
+		{`/set system "brief"`, `brief`, "<nil>"},
+		{`/set system "a" and "b"`, `"a" and "b"`, "<nil>"},
+		{`/set system`, `"a" and "b"`, "<nil>"},
+		{`/set parameter stop "### User"`, `"a" and "b"`, `["### User"]`},
+		{`/set parameter stop "a\nb" c "d" "e`, `"a" and "b"`, `["a\nb" "c" "d" "\"e"]`},
+		{`/set parameter stop </s> [END]`, `"a" and "b"`, `["</s>" "[END]"]`},
+	} {
+		if _, err := talk.command(t.Context(), nil, tt.line); err != nil {
+			t.Fatal(err)
+		}
+		stop := "<nil>"
+		if v := talk.options["stop"]; v != nil {
+			stop = fmt.Sprintf("%q", v)
+		}
+		if talk.system != tt.system || stop != tt.stop {
+			t.Errorf("%s: system %s, stop %s, want %s and %s; screen %q", tt.line, talk.system, stop, tt.system, tt.stop, screen)
 		}
 	}
 }

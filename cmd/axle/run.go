@@ -262,13 +262,24 @@ func (t *talk) once(ctx context.Context, prompt string) error {
 		return nil
 	})
 	if ctx.Err() != nil {
+		p.plain()
 		fmt.Fprintln(t.out)
 		return &exitError{code: exitInterrupted}
+	}
+	if err == nil && !p.ended {
+		err = errBrokeOff
+	}
+	if err != nil {
+		p.broken()
 	}
 	return apiError(err)
 }
 
-// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came.
+// errBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not come.
+var errBrokeOff = errors.New("the answer broke off: the server ended, or what stands between")
+
+// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came; where nothing came, and after
+// an error, the message is not kept either.
 func (t *talk) answer(ctx context.Context, prompt string) error {
 	text, images, err := t.images(prompt)
 	if err != nil {
@@ -291,24 +302,34 @@ func (t *talk) answer(ctx context.Context, prompt string) error {
 		}
 		return nil
 	})
-	interrupted := ctx.Err() != nil
-	if interrupted {
+	switch {
+	case ctx.Err() != nil && !p.ended:
+		p.plain()
 		fmt.Fprint(t.out, "\n\n")
-		err = nil
-	}
-	if err != nil {
+		if p.said.Len() == 0 {
+			return nil
+		}
+	case err != nil:
+		p.broken()
 		return apiError(err)
+	case !p.ended:
+		p.broken()
+		return errBrokeOff
 	}
 	t.messages = append(t.messages, ask, api.Message{Role: "assistant", Content: p.said.String()})
 	return nil
 }
 
-// printer shows an answer as it comes.
+// colourOff ends a colour.
+const colourOff = "\x1b[0m"
+
+// printer shows an answer as it comes. After its last word comes end, or broken.
 type printer struct {
 	t       *talk
 	said    strings.Builder
 	thought bool // inside the thinking
-	started bool
+	begun   bool // something was shown
+	ended   bool
 }
 
 func (t *talk) printer() *printer { return &printer{t: t} }
@@ -317,6 +338,7 @@ func (p *printer) thinking(s string) {
 	if s == "" || p.t.hideThink {
 		return
 	}
+	p.begun = true
 	if !p.thought {
 		p.thought = true
 		fmt.Fprint(p.t.out, "Thinking...\n")
@@ -331,22 +353,18 @@ func (p *printer) text(s string) {
 	if s == "" {
 		return
 	}
+	p.begun = true
 	if p.thought {
-		p.thought = false
-		if p.t.colour {
-			fmt.Fprint(p.t.out, "\x1b[0m")
-		}
+		p.plain()
 		fmt.Fprint(p.t.out, "\n...done thinking.\n\n")
 	}
-	p.started = true
 	p.said.WriteString(s)
 	fmt.Fprint(p.t.out, s)
 }
 
 func (p *printer) end(m api.Metrics) {
-	if p.thought && p.t.colour {
-		fmt.Fprint(p.t.out, "\x1b[0m")
-	}
+	p.ended = true
+	p.plain()
 	fmt.Fprint(p.t.out, "\n")
 	if p.t.tty {
 		fmt.Fprint(p.t.out, "\n")
@@ -354,6 +372,22 @@ func (p *printer) end(m api.Metrics) {
 	if p.t.verbose {
 		timings(p.t.errw, m)
 	}
+}
+
+// broken leaves the line and the colour of an answer that did not come to its end.
+func (p *printer) broken() {
+	p.plain()
+	if p.begun && !p.ended {
+		fmt.Fprint(p.t.out, "\n")
+	}
+}
+
+// plain ends the thinking and its colour.
+func (p *printer) plain() {
+	if p.thought && p.t.colour {
+		fmt.Fprint(p.t.out, colourOff)
+	}
+	p.thought = false
 }
 
 // timings are Ollama's, in its form.
