@@ -18,6 +18,7 @@ func machine(more map[string]string, without ...string) fstest.MapFS {
 		"proc/sys/kernel/osrelease":                            file("6.12.25+rpt-rpi-2712\n"),
 		"proc/meminfo":                                         file("MemTotal:        8256000 kB\nCmaTotal:          65536 kB\nCmaFree:           51200 kB\n"),
 		"sys/bus/pci/devices/0001:01:00.0/vendor":              file("0x1f4b\n"),
+		"sys/bus/pci/devices/0001:01:00.0/config":              file("\x4b\x1f\x50\x06"),
 		"sys/bus/pci/devices/0001:01:00.0/current_link_width":  file("1\n"),
 		"sys/bus/pci/devices/0001:01:00.0/current_link_speed":  file("5.0 GT/s PCIe\n"),
 		"sys/bus/pci/devices/0001:01:00.0/max_link_width":      file("2\n"),
@@ -92,7 +93,8 @@ func TestExamine(t *testing.T) {
 			*i = axcl.Info{ID: "axcl:0", Name: "AX650N", Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
 		}), true, []string{"axcl:0: ok: AX650N"}, []string{"axcl:0, heat", "axcl:0, memory"}},
 		{"slow link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/current_link_speed": "2.5 GT/s PCIe\n"}), working(), true, []string{"PCIe link: note: reseat"}, nil},
-		{"lost link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/vendor": "0xffff\n"}), working(), false, []string{"PCIe link: problem: no longer answers"}, nil},
+		{"lost link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/config": "\xff\xff\xff\xff"}), working(), false, []string{"PCIe link: problem: no longer answers"}, nil},
+		{"no config", machine(nil, "sys/bus/pci/devices/0001:01:00.0/config"), working(), true, []string{"PCIe link: ok: "}, nil},
 		{"little CMA", machine(map[string]string{"proc/meminfo": "CmaTotal: 65536 kB\nCmaFree: 1024 kB\n"}), working(), true, []string{"CMA: note: cma=128M"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
