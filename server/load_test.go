@@ -2,13 +2,9 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,114 +14,6 @@ import (
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
 )
-
-// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is exactly right, or 503 with Retry-After and
-// right when asked again; none is lost, none ends without its end. AXLE_REQUESTS sets how many.
-func TestLoad(t *testing.T) {
-	n := 10_000
-	if testing.Short() {
-		n = 1000
-	}
-	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
-		n = s
-	}
-	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel, c.MaxQueue = 16, 32 })
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer client.CloseIdleConnections()
-	ask := func(path, body string) (int, http.Header, string, error) {
-		resp, err := client.Post(r.url+path, "application/json", strings.NewReader(body))
-		if err != nil {
-			return 0, nil, "", err
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		return resp.StatusCode, resp.Header, string(b), err
-	}
-	kinds := []struct {
-		path, body string
-		end        string // what a whole answer ends with
-		has        func(text string) string
-	}{
-		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":false}`, "}", func(s string) string { return `"content":"` + s + `"` }},
-		{"/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}]}`, "}\n", nil},
-		{"/api/generate", `{"model":"scripted","prompt":"[[delay:1]][[say:%s]]"}`, "}\n", nil},
-		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":true}`, "data: [DONE]\n\n", nil},
-		{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}]}`, "}\n", func(s string) string { return `"content":"` + s + `"` }},
-		{"/v1/completions", `{"model":"scripted","prompt":"[[delay:1]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
-		{"/v1/messages", `{"model":"scripted-chat","max_tokens":99,"messages":[{"role":"user","content":"[[delay:1]][[say:%s]]"}],"stream":true}`, "{\"type\":\"message_stop\"}\n\n", nil},
-		{"/v1/responses", `{"model":"scripted-chat","input":"[[delay:1]][[say:%s]]"}`, "}\n", func(s string) string { return `"text":"` + s + `"` }},
-	}
-	var right, busy atomic.Int64
-	var wg sync.WaitGroup
-	work := make(chan int)
-	for range 64 {
-		wg.Go(func() {
-			for i := range work {
-				k := kinds[i%len(kinds)]
-				words := make([]string, 1+rand.IntN(8))
-				for j := range words {
-					words[j] = fmt.Sprintf("w%dx%d.", i, j)
-				}
-				question := fmt.Sprintf(k.body, strings.Join(words, "|"))
-				code, h, body, err := ask(k.path, question)
-				for code == 503 && h.Get("Retry-After") != "" {
-					busy.Add(1)
-					<-time.After(5 * time.Millisecond)
-					code, h, body, err = ask(k.path, question)
-				}
-				switch {
-				case err != nil:
-					t.Errorf("request %d: %v", i, err)
-				case code != 200 || !strings.HasSuffix(body, k.end):
-					t.Errorf("request %d: %d %q", i, code, body)
-				case k.has != nil && !strings.Contains(body, k.has(strings.Join(words, ""))):
-					t.Errorf("request %d: wants %q, got %s", i, words, body)
-				default:
-					if k.has == nil { // a stream: all words in order, each once
-						at := 0
-						for _, w := range words {
-							j := strings.Index(body[at:], `"`+w+`"`)
-							if j < 0 {
-								t.Errorf("request %d: no %q in %s", i, w, body)
-								break
-							}
-							at += j
-						}
-					}
-					right.Add(1)
-				}
-			}
-		})
-	}
-	// The first requests find every place taken, so that some are refused however fast the machine is.
-	full, release := context.WithCancel(t.Context())
-	defer release()
-	for range 16 + 32 {
-		wg.Go(func() {
-			q, _ := http.NewRequestWithContext(full, "POST", r.url+"/api/chat", strings.NewReader(`{"model":"scripted-chat","messages":[{"role":"user","content":"[[delay:600000]][[say:x]]"}]}`))
-			if resp, err := client.Do(q); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-		})
-	}
-	for s := r.Host().Loaded(); len(s) != 1 || s[0].Stats.Running != 16 || s[0].Stats.Queued != 32; s = r.Host().Loaded() {
-		<-time.After(time.Millisecond)
-	}
-	for i := range n {
-		work <- i
-		for i == 0 && busy.Load() == 0 {
-			<-time.After(time.Millisecond)
-		}
-		release()
-	}
-	close(work)
-	wg.Wait()
-	if right.Load() != int64(n) || busy.Load() == 0 {
-		t.Errorf("%d right of %d, %d times refused", right.Load(), n, busy.Load())
-	}
-	t.Logf("%d right, %d times refused", right.Load(), busy.Load())
-}
 
 // Half-open connections and readers that take a byte now and then leave healthy clients unharmed (promise T8). The slow ones get all they
 // asked for, for a byte is progress, as long as the server does not have to wait for them longer than a write may take.

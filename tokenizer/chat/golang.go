@@ -19,28 +19,32 @@ type goTemplate struct {
 	source string
 	family string
 	caps   Capabilities
-	plain  *template.Template
-	shown  *template.Template
+	plain  *goProgram
+	shown  *goProgram
 	sh     *shadow
 }
 
 // NewGo compiles an Ollama template. Its error for a source that does not parse is the one of text/template itself, as Ollama shows it
-// ("template: :1: unclosed action"). Templates that include themselves or loop without end are refused.
+// ("template: :1: unclosed action"). Templates that include themselves, or whose loops show that they have no end, are refused here; what only a
+// rendering can show ends that rendering with [ErrBudget].
 func NewGo(source string) (Template, error) {
 	if len(source) > tmplMaxSource {
 		return nil, fmt.Errorf("chat: the template has %d bytes, more than the %d allowed", len(source), tmplMaxSource)
 	}
 	t := &goTemplate{source: source, family: FamilyOf(source)}
-	var err error
-	if t.plain, err = template.Parse(source); err != nil {
-		return nil, err
-	}
-	if err := goCheck(t.plain); err != nil {
-		return nil, fmt.Errorf("chat: %w", err)
-	}
-	vars, err := t.plain.Vars()
+	plain, err := template.Parse(source)
 	if err != nil {
 		return nil, err
+	}
+	if err := goCheck(plain); err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	vars, err := plain.Vars()
+	if err != nil {
+		return nil, err
+	}
+	if t.plain, err = newGoProgram(plain); err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
 	}
 	t.caps = Capabilities{
 		Tools:    slices.Contains(vars, "tools"),
@@ -58,7 +62,7 @@ func (t *goTemplate) Family() string             { return t.family }
 func (t *goTemplate) Capabilities() Capabilities { return t.caps }
 
 // shadowed parses the template again and writes its text in a private alphabet.
-func (t *goTemplate) shadowed(used [shadowCount]bool) (*template.Template, *shadow, error) {
+func (t *goTemplate) shadowed(used [shadowCount]bool) (*goProgram, *shadow, error) {
 	sh, err := newShadow(used)
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +83,8 @@ func (t *goTemplate) shadowed(used [shadowCount]bool) (*template.Template, *shad
 			})
 		}
 	}
-	return out, sh, nil
+	p, err := newGoProgram(out)
+	return p, sh, err
 }
 
 // goPrinted hides the literals that an action prints: alone, or as arguments of print and printf.
@@ -143,7 +148,7 @@ func goCheck(t *template.Template) error {
 			return c, nil
 		}
 		if open[name] {
-			return 0, fmt.Errorf("the template %q includes itself", name)
+			return 0, fmt.Errorf("%w: %q includes itself", ErrBudget, name)
 		}
 		open[name] = true
 		defer delete(open, name)
@@ -203,7 +208,7 @@ func goCheck(t *template.Template) error {
 			sum += c
 		}
 		if err == nil && sum > goMaxCost {
-			err = errors.New("the template's loops do not come to an end")
+			err = fmt.Errorf("%w: its loops run over numbers", ErrBudget)
 		}
 		return sum, err
 	}
@@ -250,7 +255,7 @@ func (t *goTemplate) pieces(c Conversation, values func() (template.Values, erro
 			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
-	execute := func(tmpl *template.Template) (out string, err error) {
+	execute := func(p *goProgram) (string, error) {
 		v, err := values()
 		if err != nil {
 			return "", err
@@ -260,16 +265,16 @@ func (t *goTemplate) pieces(c Conversation, values func() (template.Values, erro
 		if v.Think && c.Think != ThinkOn {
 			v.ThinkLevel = string(c.Think)
 		}
-		defer tmplRecover(&err)
-		var b limitedBuilder
-		err = tmpl.Execute(&b, v)
-		return b.String(), err
+		return p.execute(v)
 	}
 	text, err := execute(t.plain)
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
 	marked, err := execute(shown)
+	if errors.Is(err, ErrBudget) {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
 	if err != nil || sh.plain(marked) != text {
 		return nil, errors.New("chat: the template compares its own text with itself, which cannot be kept apart from the conversation's")
 	}
@@ -279,19 +284,23 @@ func (t *goTemplate) pieces(c Conversation, values func() (template.Values, erro
 	return sh.pieces(marked), nil
 }
 
-type limitedBuilder struct{ strings.Builder }
-
-func (b *limitedBuilder) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > tmplMaxOutput {
-		return 0, fmt.Errorf("%w: it prints more than %d bytes", errTmplBudget, tmplMaxOutput)
-	}
-	return b.Builder.Write(p)
-}
-
-// goValues converts a conversation to Ollama's types.
+// goValues converts a conversation to Ollama's types. Messages of one role that follow each other are one, as Ollama makes them, but joined at once: it
+// adds one to another, which takes minutes for very many.
 func goValues(c Conversation) (template.Values, error) {
 	var v template.Values
+	var same []string // the contents that are v's last message
+	join := func() {
+		if len(same) > 1 {
+			v.Messages[len(v.Messages)-1].Content = strings.Join(same, "\n\n")
+		}
+	}
 	for i, m := range c.Messages {
+		if n := len(v.Messages); n > 0 && v.Messages[n-1].Role == m.Role && m.Role != "tool" {
+			same = append(same, m.Content)
+			continue
+		}
+		join()
+		same = []string{m.Content}
 		a := api.Message{Role: m.Role, Content: m.Content, Thinking: m.Thinking, ToolName: m.ToolName, ToolCallID: m.ToolCallID}
 		for k, call := range m.ToolCalls {
 			tc := api.ToolCall{ID: call.ID, Function: api.ToolCallFunction{Index: k, Name: call.Name, Arguments: api.NewToolCallFunctionArguments()}}
@@ -304,6 +313,7 @@ func goValues(c Conversation) (template.Values, error) {
 		}
 		v.Messages = append(v.Messages, a)
 	}
+	join()
 	for i, tool := range c.Tools {
 		raw := []byte(tool.Raw)
 		if len(raw) == 0 {

@@ -83,7 +83,7 @@ func newJinja(source, name string, o JinjaOptions) (*jinjaTemplate, error) {
 	t.tags = tmplTags(source)
 
 	trial := Conversation{Messages: []Message{{Role: "user", Content: "a"}}, Now: time.Unix(0, 0)}
-	if _, err := t.Render(trial); errors.Is(err, errTmplBudget) {
+	if _, err := t.Render(trial); errors.Is(err, ErrBudget) {
 		return nil, err
 	}
 	return t, nil
@@ -186,12 +186,12 @@ func (t *jinjaTemplate) render(c Conversation) ([]Piece, error) {
 
 func (t *jinjaTemplate) execute(tmpl *jinja.Template, data map[string]jinja.Value, now time.Time) (out string, err error) {
 	defer tmplRecover(&err)
-	for k, v := range tmplFuncs(&tmplBudget{}, now) {
+	for k, v := range tmplFuncs(newBudget(), now) {
 		data[k] = v
 	}
 	out, err = tmpl.RenderValues(data)
 	if err == nil && len(out) > tmplMaxOutput {
-		err = fmt.Errorf("%w: it prints %d bytes", errTmplBudget, len(out))
+		err = fmt.Errorf("%w: it prints %d bytes", ErrBudget, len(out))
 	}
 	return out, err
 }

@@ -28,13 +28,13 @@ func tmplCheck(src string, segs []tmplSegment, macros map[string]bool) error {
 			if t.kind == 'n' && t.text == "range" && i+1 < len(toks) && toks[i+1].kind == '(' {
 				for j := i + 2; j < len(toks) && toks[j].kind != ')'; j++ {
 					if n, err := strconv.ParseFloat(toks[j].text, 64); toks[j].kind == 'd' && (err != nil || n > tmplMaxSteps) {
-						return fmt.Errorf("%w: range(%s)", errTmplBudget, toks[j].text)
+						return fmt.Errorf("%w: range(%s)", ErrBudget, toks[j].text)
 					}
 				}
 			}
 			if t.kind == '*' && i+1 < len(toks) && toks[i+1].kind == 'd' {
 				if n, err := strconv.ParseFloat(toks[i+1].text, 64); err != nil || n > tmplMaxSteps {
-					return fmt.Errorf("%w: a factor of %s", errTmplBudget, toks[i+1].text)
+					return fmt.Errorf("%w: a factor of %s", ErrBudget, toks[i+1].text)
 				}
 			}
 		}
@@ -72,7 +72,7 @@ func tmplCheck(src string, segs []tmplSegment, macros map[string]bool) error {
 			f := todo[len(todo)-1]
 			todo = todo[:len(todo)-1]
 			if f == name {
-				return fmt.Errorf("%w: macro %s always calls itself", errTmplBudget, name)
+				return fmt.Errorf("%w: macro %s always calls itself", ErrBudget, name)
 			}
 			if !seen[f] {
 				seen[f] = true

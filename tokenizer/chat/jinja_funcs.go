@@ -16,24 +16,56 @@ import (
 // What one render may do. Real templates stay far below.
 const (
 	tmplMaxSource = 256 << 10 // the longest in use have 20 KB
-	tmplMaxOutput = 64 << 20  // bytes of one value or of the prompt
-	tmplMaxSteps  = 1 << 20   // loop rounds and range items
+	tmplMaxOutput = 16 << 20  // bytes of one value or of the prompt; no context holds a quarter
+	tmplMaxBytes  = 64 << 20  // bytes of all that a render makes on its way
+	tmplMaxSteps  = 1 << 20   // loop rounds and range items; nodes of Go's templates
 	tmplMaxCalls  = 10_000    // macro calls
+	tmplMaxTime   = 5 * time.Second
 )
 
-// errTmplBudget is in the chain of errors of templates that do more than any honest one would.
-var errTmplBudget = errors.New("the template does not come to an end")
+// ErrBudget is in the chain of errors of templates that do more than any honest one would: the request or the package that brought it is at fault.
+var ErrBudget = errors.New("the template does not come to an end")
 
 // tmplBudget counts what a render does.
 type tmplBudget struct {
-	steps, calls int
+	steps, calls, bytes int
+	until               time.Time
+}
+
+func newBudget() *tmplBudget { return &tmplBudget{until: time.Now().Add(tmplMaxTime)} }
+
+// late is for work that no count shows, such as comparing long strings with each other.
+func (b *tmplBudget) late() error {
+	if time.Now().After(b.until) {
+		return fmt.Errorf("%w: it takes longer than %v", ErrBudget, tmplMaxTime)
+	}
+	return nil
 }
 
 func (b *tmplBudget) step(n int) error {
 	if b.steps += n; n < 0 || b.steps > tmplMaxSteps {
-		return fmt.Errorf("%w: more than %d loop rounds", errTmplBudget, tmplMaxSteps)
+		return fmt.Errorf("%w: more than %d steps", ErrBudget, tmplMaxSteps)
+	}
+	return b.late()
+}
+
+// fits is asked before a value of n bytes is made.
+func (b *tmplBudget) fits(n int) error {
+	if n < 0 || n > tmplMaxOutput {
+		return fmt.Errorf("%w: it makes a text of more than %d bytes", ErrBudget, tmplMaxOutput)
 	}
 	return nil
+}
+
+// grow counts a value of n bytes.
+func (b *tmplBudget) grow(n int) error {
+	if err := b.fits(n); err != nil {
+		return err
+	}
+	if b.bytes += n; b.bytes > tmplMaxBytes {
+		return fmt.Errorf("%w: it makes more than %d bytes of text on its way", ErrBudget, tmplMaxBytes)
+	}
+	return b.late()
 }
 
 type tmplFunc = func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error)
@@ -64,7 +96,7 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 	})
 	def("axle_keep", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 		if args[0].IsString() && len(args[0].AsString()) > tmplMaxOutput || args[0].IsList() && args[0].AsList().Len() > tmplMaxSteps {
-			return args[0], fmt.Errorf("%w: a value grows beyond %d bytes", errTmplBudget, tmplMaxOutput)
+			return args[0], fmt.Errorf("%w: a value grows beyond %d bytes", ErrBudget, tmplMaxOutput)
 		}
 		return args[0], nil
 	})
@@ -79,7 +111,7 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 	})
 	def("axle_enter", func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) {
 		if b.calls++; b.calls > tmplMaxCalls {
-			return jinja.None(), fmt.Errorf("%w: more than %d macro calls", errTmplBudget, tmplMaxCalls)
+			return jinja.None(), fmt.Errorf("%w: more than %d macro calls", ErrBudget, tmplMaxCalls)
 		}
 		return jinja.None(), nil
 	})

@@ -196,7 +196,7 @@ func TestHostileTemplates(t *testing.T) {
 			if err == nil {
 				_, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 			}
-			if !errors.Is(err, errTmplBudget) {
+			if !errors.Is(err, ErrBudget) {
 				t.Errorf("error %v", err)
 			}
 		})
