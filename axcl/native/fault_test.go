@@ -293,6 +293,12 @@ func TestNoLibrary(t *testing.T) {
 		if _, err := Open(Engine, 0); !errors.Is(err, axcl.ErrNoDevice) || !strings.Contains(err.Error(), "no function AX_ENGINE_") {
 			t.Errorf("without functions: %v", err)
 		}
+		if err := os.WriteFile(lib, []byte("no library"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(Engine, 0); !errors.Is(err, axcl.ErrNoDevice) || !strings.Contains(err.Error(), "libax_engine.so: file too short") {
+			t.Errorf("an engine that is none: %v", err)
+		}
 		if err := os.Remove(lib); err != nil {
 			t.Fatal(err)
 		}

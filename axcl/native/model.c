@@ -25,9 +25,11 @@ int axn_load(axn_card *c, axn_module *m, int32_t layer, const char *path, const 
     if (rc) return rc;
     c->layer = layer;
     if ((rc = c->lib->provider->load(c, m, path, data, size))) return rc;
-    if (m->groups < 1 || m->groups > AXN_GROUPS) return model_error(c, "groups", m->groups);
-    if (m->ins < 1 || m->ins > AXN_TENSORS || m->outs < 1 || m->outs > AXN_TENSORS) return model_error(c, "tensors", m->ins + m->outs);
-    return AXN_OK;
+    bool groups = m->groups >= 1 && m->groups <= AXN_GROUPS;
+    if (groups && m->ins >= 1 && m->ins <= AXN_TENSORS && m->outs >= 1 && m->outs <= AXN_TENSORS) return AXN_OK;
+    rc = groups ? model_error(c, "tensors", m->ins + m->outs) : model_error(c, "groups", m->groups);
+    m->groups = m->ins = m->outs = 0; // whoever releases it goes by these
+    return rc;
 }
 
 int axn_describe(axn_card *c, axn_module *m, int32_t layer, axn_tensor *all) {

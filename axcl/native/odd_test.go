@@ -122,7 +122,7 @@ func TestOddNet(t *testing.T) {
 	oddLibraries(t)
 	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true, Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}).Layers[0]
 	for _, k := range kinds {
-		for odd, size := range map[string]int{"": 26, "size": 27, "type": 26, "zero": 0, "no-name": 0} {
+		for odd, size := range map[string]int{"": 26, "size": 27, "type": 26, "zero": 0, "no-name": 0, "many-inputs": 0} {
 			t.Run(string(k)+"/"+odd, func(t *testing.T) {
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()

@@ -205,7 +205,9 @@ const char *axn_open_engine(axn_lib *lib, const char *sys, const char *engine, b
     lib->handle = dlopen(engine, RTLD_NOW | RTLD_LOCAL);
     const char *lacks = lib->handle ? axn_resolve(lib, &provider) : dlerror();
     *missing = lib->handle && lacks;
-    if (*missing) dlclose(lib->handle);
-    if (lacks) dlclose(lib->sys);
+    if (*missing) { // not where dlerror speaks: its text is gone with the next call
+        dlclose(lib->handle);
+        dlclose(lib->sys);
+    }
     return lacks;
 }
