@@ -118,7 +118,7 @@ func readChunks(body string) (text string, end bool, err error) {
 			Error   any
 		}
 		if err := json.Unmarshal([]byte(data), &m); err != nil || name != "" || m.Error != nil || len(m.Choices) != 1 || finished || m.Choices[0].Delta.Reasoning != "" {
-			return fmt.Errorf("%w: chunk %q", errors.Join(err), data)
+			return fmt.Errorf("%v: chunk %q", err, data)
 		}
 		c := m.Choices[0]
 		if text += c.Text + c.Delta.Content; c.Finish != nil {
@@ -134,7 +134,7 @@ func readChunks(body string) (text string, end bool, err error) {
 func readChoice(body string) (string, bool, error) {
 	var m struct{ Choices choices }
 	if err := json.Unmarshal([]byte(body), &m); err != nil || len(m.Choices) != 1 {
-		return "", false, fmt.Errorf("%w: %q", errors.Join(err), body)
+		return "", false, fmt.Errorf("%v: %q", err, body)
 	}
 	c := m.Choices[0]
 	return c.Text + c.Message.Content, c.Finish != nil && *c.Finish == "stop", nil
@@ -151,7 +151,7 @@ func readMessages(body string) (text string, end bool, err error) {
 			}
 		}
 		if err := json.Unmarshal([]byte(data), &m); err != nil || m.Type != name {
-			return fmt.Errorf("%w: event %s %q", errors.Join(err), name, data)
+			return fmt.Errorf("%v: event %s %q", err, name, data)
 		}
 		after := map[string]string{"message_start": "", "content_block_start": "message_start", "content_block_delta": "content_block_start content_block_delta",
 			"content_block_stop": "content_block_start content_block_delta", "message_delta": "content_block_stop", "message_stop": "message_delta"}
@@ -209,7 +209,7 @@ func readResponses(body string) (text string, end bool, err error) {
 			Response          response
 		}
 		if err := json.Unmarshal([]byte(data), &m); err != nil || m.Type != name || m.Number != n || n == 0 != (name == "response.created") {
-			return fmt.Errorf("%w: event %d, %s: %q", errors.Join(err), n, name, data)
+			return fmt.Errorf("%v: event %d, %s: %q", err, n, name, data)
 		}
 		n++
 		switch {

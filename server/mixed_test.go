@@ -484,7 +484,7 @@ func (l *load) embed(i int) error {
 		body, err := l.get("/api/embed", fmt.Sprintf(`{"model":"scripted-embed","input":["%s %s","%s"]}`, a, b, b))
 		var m struct{ Embeddings [][]float64 }
 		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Embeddings) != 2 || !near(m.Embeddings[0], vectorOf([]string{a, b}, true)) || !near(m.Embeddings[1], vectorOf([]string{b}, true)) {
-			return fmt.Errorf("vectors of %s: %w %s", a, errors.Join(err), body)
+			return fmt.Errorf("vectors of %s: %v %s", a, err, body)
 		}
 	case 1:
 		body, err := l.get("/v1/embeddings", fmt.Sprintf(`{"model":"scripted-embed","input":"%s %s"}`, a, b))
@@ -492,13 +492,13 @@ func (l *load) embed(i int) error {
 			Data []struct{ Embedding []float64 }
 		}
 		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Data) != 1 || !near(m.Data[0].Embedding, vectorOf([]string{a, b}, true)) {
-			return fmt.Errorf("vectors of %s: %w %s", a, errors.Join(err), body)
+			return fmt.Errorf("vectors of %s: %v %s", a, err, body)
 		}
 	case 2:
 		body, err := l.get("/api/embeddings", fmt.Sprintf(`{"model":"scripted-embed","prompt":"%s %s"}`, a, b))
 		var m struct{ Embedding []float64 }
 		if err != nil || json.Unmarshal([]byte(body), &m) != nil || !near(m.Embedding, vectorOf([]string{a, b}, false)) {
-			return fmt.Errorf("vectors of %s: %w %s", a, errors.Join(err), body)
+			return fmt.Errorf("vectors of %s: %v %s", a, err, body)
 		}
 	}
 	l.right.Add(1)
