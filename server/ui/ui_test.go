@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,5 +21,17 @@ func TestPage(t *testing.T) {
 	}
 	if pol := Policy(); strings.Count(pol, "'sha256-") != 2 || !strings.Contains(pol, "default-src 'none'") || strings.Contains(pol, "unsafe") {
 		t.Errorf("policy %s", pol)
+	}
+}
+
+// A new chat begins empty, whatever the old one's answer was doing; a question that failed is not sent again with the next.
+func TestNewChat(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("there is no node here")
+	}
+	out, err := exec.CommandContext(t.Context(), node, "testdata/chat.mjs", "index.html").CombinedOutput()
+	if want := "user one\nuser two\nuser three\nuser three, assistant yes, user four\n"; err != nil || string(out) != want {
+		t.Errorf("sent %q, %v, want %q", out, err, want)
 	}
 }

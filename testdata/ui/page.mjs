@@ -57,6 +57,14 @@ try {
     if (await run('document.documentElement.scrollWidth > window.innerWidth')) throw new Error(name + ': the page is wider than the screen');
     const { data } = await send('Page.captureScreenshot', { format: 'png' });
     writeFileSync(join(out, name + '.png'), Buffer.from(data, 'base64'));
+    await run(`document.getElementById('text').focus()`);
+    await send('Input.insertText', { text: 'Again [[delay:30]]' });
+    await run(`document.getElementById('form').requestSubmit()`);
+    await until('a second answer', `document.querySelectorAll('.assistant > span')[1]?.textContent.length > 0`);
+    await run(`document.getElementById('fresh').click()`);
+    await until('the end of the old chat', `document.getElementById('send').textContent === 'Send'`);
+    const left = await run('JSON.stringify(messages)');
+    if (left !== '[]') throw new Error('the new chat begins with ' + left);
     console.log('ok ' + name + ' ' + width + '×' + height);
   }
   if (problems.length) throw new Error('the page complains: ' + problems.join('; '));
