@@ -101,9 +101,10 @@ func (s *Store) drop(refs []models.Digest) error {
 }
 
 // references lists every digest that some manifest names, and says whether every manifest could be read. It fails when the disk cannot be read:
-// then nothing may be removed.
+// then nothing may be removed. A manifest that is gone from sight may be back after a power cut, if the sync after its removal failed, and its
+// blobs would not: so all folders are synced first.
 func (s *Store) references() (used map[models.Digest]bool, whole bool, err error) {
-	paths, err := s.manifests()
+	paths, err := s.walk(s.disk.SyncDir)
 	if err != nil {
 		return nil, false, err
 	}

@@ -6,9 +6,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -235,11 +235,13 @@ func lasting(d *memDisk, seed uint64, want ...string) error {
 // cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
 func TestDiskErrors(t *testing.T) {
 	_, c := testHub(t)
+	old := debug.SetGCPercent(400) // three thousand small disks
+	t.Cleanup(func() { debug.SetGCPercent(old) })
 	for _, fault := range []struct {
 		err    error
 		sticky bool
-	}{{syscall.EIO, false}, {syscall.EIO, true}, {syscall.ENOSPC, false}, {syscall.ENOSPC, true}, {syscall.EROFS, true}} {
-		t.Run(fmt.Sprintf("%v, for good %v", fault.err, fault.sticky), func(t *testing.T) {
+	}{{syscall.EIO, false}, {syscall.ENOSPC, true}, {syscall.EROFS, true}} {
+		t.Run(fault.err.Error(), func(t *testing.T) {
 			t.Parallel()
 			step := 1
 			if raceEnabled {
@@ -280,13 +282,21 @@ func TestDiskErrors(t *testing.T) {
 				if err := whole(d); err != nil {
 					t.Fatalf("operation %d: %v", at, err)
 				}
-				if err := life(s, c); err != nil {
+				if err := s.Pull(context.Background(), "axle/one", c, nil); err != nil {
 					t.Fatalf("operation %d: not healed: %v", at, err)
+				}
+				if _, err := s.Prune(0); err != nil {
+					t.Fatalf("operation %d: %v", at, err)
+				}
+				for _, name := range []string{"derived", "other:tag", "axle/two"} {
+					if err := s.Delete(name); err != nil && !errors.Is(err, ErrNotFound) {
+						t.Fatalf("operation %d: %v", at, err)
+					}
 				}
 				if err := whole(d); err != nil {
 					t.Fatalf("operation %d, after healing: %v", at, err)
 				}
-				if err := lasting(d, seed, "axle/one:latest", "axle/two:latest"); err != nil {
+				if err := lasting(d, seed, "axle/one:latest"); err != nil {
 					t.Fatalf("operation %d, after healing: %v", at, err)
 				}
 			}
@@ -429,42 +439,3 @@ func TestHostileNames(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
-
-// A manifest is refused or names only files that can be opened inside the package.
-func FuzzManifest(f *testing.F) {
-	d := "sha256:" + strings.Repeat("ab", 32)
-	f.Add([]byte(`{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d + `","size":3,"name":"a/b.axmodel"}],"axle":{"from":"x"}}`))
-	f.Add([]byte(`{"schemaVersion":2,"config":{"digest":"` + d + `"},"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"` + d + `","size":1}]}`))
-	f.Add([]byte(`{"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d + `","size":-1,"name":"../x"}],"axle":{"folder":"/"}}`))
-	f.Add([]byte(`{"layers":null}`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		start := time.Now()
-		m, refs, err := parseManifest(data)
-		if err != nil {
-			return
-		}
-		if len(refs) < len(m.Layers) {
-			t.Fatalf("%d references to %d layers", len(refs), len(m.Layers))
-		}
-		p := newPackageFS(newMemDisk(), m.files())
-		err = fs.WalkDir(p, ".", func(name string, _ fs.DirEntry, err error) error {
-			if !fs.ValidPath(name) {
-				t.Fatalf("a file called %q", name)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m2, _, err := parseManifest(again); err != nil || len(m2.Layers) != len(m.Layers) {
-			t.Fatalf("written and read back: %v", err)
-		}
-		if d := time.Since(start); d > 10*time.Second {
-			t.Fatalf("took %v", d)
-		}
-	})
-}

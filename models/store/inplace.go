@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -294,24 +294,32 @@ func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, err
 		report("the same as inside the program", p.Size, nil)
 		return nil
 	}
-	sums, err := fs.ReadFile(p.FS(), "SHA256SUMS")
+	text, err := fs.ReadFile(p.FS(), "SHA256SUMS")
 	if err != nil {
 		report("shapes and sizes; the package brings no hashes to compare with", p.Size, nil)
 		return nil
 	}
 	var errs []error
-	for sc := bufio.NewScanner(strings.NewReader(string(sums))); sc.Scan(); {
-		hexsum, name, ok := strings.Cut(strings.TrimSpace(sc.Text()), " ")
-		name = path.Clean(strings.TrimLeft(name, " *"))
-		want, derr := models.ParseDigest("sha256:" + hexsum)
-		if !ok || derr != nil || !fs.ValidPath(name) {
-			continue
-		}
+	for name, want := range sums(string(text)) {
 		size, err := sumFile(ctx, p.FS(), name, want)
 		report(name, size, err)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// sums reads what sha256sum writes: hash and name, a line each. What is no such line is passed over.
+func sums(text string) iter.Seq2[string, models.Digest] {
+	return func(yield func(string, models.Digest) bool) {
+		for line := range strings.Lines(text) {
+			hexsum, name, ok := strings.Cut(strings.TrimSpace(line), " ")
+			name = path.Clean(strings.TrimLeft(name, " *"))
+			want, err := models.ParseDigest("sha256:" + hexsum)
+			if ok && err == nil && fs.ValidPath(name) && !yield(name, want) {
+				return
+			}
+		}
+	}
 }
 
 func sumFile(ctx context.Context, fsys fs.FS, name string, want models.Digest) (int64, error) {

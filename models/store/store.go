@@ -230,12 +230,20 @@ func (s *Store) find(n models.Name) (string, error) {
 
 // manifests lists the paths of all manifests whose names are valid.
 func (s *Store) manifests() ([]string, error) {
+	return s.walk(func(string) error { return nil })
+}
+
+// walk is manifests, calling folder for each folder on the way.
+func (s *Store) walk(folder func(dir string) error) ([]string, error) {
 	var out []string
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
 		list, err := s.disk.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
+		}
+		if err == nil {
+			err = folder(dir)
 		}
 		if err != nil {
 			return fmt.Errorf("models: %w", err)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package fuzzguard
+
+const raceFactor = 1
