@@ -198,8 +198,8 @@ func contentRange(s string) (from, total int64, ok bool) {
 		return 0, 0, false
 	}
 	if size == "*" {
-		return from, -1, true
+		return from, -1, from >= 0
 	}
 	total, err = strconv.ParseInt(size, 10, 64)
-	return from, total, err == nil
+	return from, total, err == nil && from >= 0 && total >= 0
 }
