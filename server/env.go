@@ -31,15 +31,12 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 	e := Env{Host: "127.0.0.1:11434", KeepAlive: 5 * time.Minute, LoadTimeout: 5 * time.Minute, MaxQueue: 512}
 	var firstErr error
 	get := func(name string, set func(v string) error) {
-		for _, prefix := range []string{"AXLE_", "OLLAMA_"} {
-			v := strings.Trim(strings.TrimSpace(getenv(prefix+name)), `"'`)
-			if v == "" {
-				continue
-			}
-			if err := set(v); err != nil && firstErr == nil {
-				firstErr = fmt.Errorf("server: %s%s: %w", prefix, name, err)
-			}
+		variable, v := setting(getenv, name)
+		if v == "" {
 			return
+		}
+		if err := set(v); err != nil && firstErr == nil {
+			firstErr = fmt.Errorf("server: %s: %w", variable, err)
 		}
 	}
 	number := func(to *int) func(string) error {
@@ -56,11 +53,7 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 		return func(v string) (err error) { *to, err = ParseKeepAlive(v); return err }
 	}
 	boolean := func(to *bool) func(string) error {
-		return func(v string) error {
-			b, err := strconv.ParseBool(v)
-			*to = b || err != nil // as in Ollama: any other word means yes
-			return nil
-		}
+		return func(v string) error { *to = yes(v); return nil }
 	}
 	list := func(to *[]string) func(string) error {
 		return func(v string) error {
@@ -90,6 +83,28 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 		e.LoadTimeout = Forever // as in Ollama
 	}
 	return e, firstErr
+}
+
+// Yes reads a switch that is not in Env: AXLE_name, or OLLAMA_name where that is not set. It is false where neither is.
+func Yes(getenv func(string) string, name string) bool {
+	_, v := setting(getenv, name)
+	return v != "" && yes(v)
+}
+
+// setting is what the environment says of a name, and the variable that says it.
+func setting(getenv func(string) string, name string) (variable, value string) {
+	for _, prefix := range []string{"AXLE_", "OLLAMA_"} {
+		if v := strings.Trim(strings.TrimSpace(getenv(prefix+name)), `"'`); v != "" {
+			return prefix + name, v
+		}
+	}
+	return "", ""
+}
+
+// yes: v means yes. As in Ollama every word does that is not a word for no.
+func yes(v string) bool {
+	b, err := strconv.ParseBool(v)
+	return b || err != nil
 }
 
 // ParseKeepAlive reads a duration as Go writes it, or seconds; what is negative means for ever.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/ollama/ollama/api"
 	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/server"
 )
 
 const (
@@ -130,7 +132,7 @@ type history struct {
 const maxHistory = 500
 
 func openHistory() *history {
-	h := &history{}
+	h := &history{off: server.Yes(os.Getenv, "NOHISTORY")}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return h

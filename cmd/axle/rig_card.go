@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/shelf"
 )
 
@@ -78,7 +78,7 @@ const leftTime = 24 * time.Hour
 
 // prune frees what pulls left that nobody goes on with.
 func prune(st *store.Store, log *zap.Logger) {
-	if no, _ := strconv.ParseBool(cmp.Or(os.Getenv("AXLE_NOPRUNE"), os.Getenv("OLLAMA_NOPRUNE"))); no {
+	if server.Yes(os.Getenv, "NOPRUNE") {
 		return
 	}
 	freed, err := st.Prune(leftTime)
