@@ -36,10 +36,11 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 		return nil, &httpError{http.StatusUnsupportedMediaType, "request bodies must not be compressed"}
 	}
 	rc := http.NewResponseController(c.Writer)
-	_ = rc.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
+	end := time.Now().Add(s.o.ReadTimeout)
+	_ = rc.SetReadDeadline(end)
 	b, err := s.read(c, c.Request.Body, c.Request.ContentLength, limit)
 	if err != nil {
-		s.drain(c, rc)
+		s.drain(c, rc, end)
 		return nil, err
 	}
 	_ = rc.SetReadDeadline(time.Time{})
@@ -50,14 +51,21 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// drain reads what is left of a refused body, if that is little and comes soon: most clients send all before they read, and to those that
-// find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing.
-func (s *Server) drain(c *gin.Context, rc *http.ResponseController) {
+// drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
+// read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came,
+// the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
+func (s *Server) drain(c *gin.Context, rc *http.ResponseController, end time.Time) {
 	if c.GetHeader("Expect") == "" {
-		_ = rc.SetReadDeadline(time.Now().Add(drainTime))
-		_, _ = io.CopyN(io.Discard, c.Request.Body, 2*maxBody)
+		if soon := time.Now().Add(drainTime); soon.Before(end) {
+			end = soon
+		}
+		_ = rc.SetReadDeadline(end)
+		if n, err := io.CopyN(io.Discard, c.Request.Body, 2*maxBody); n < 2*maxBody && err == io.EOF { //nolint:errorlint // as io.CopyN has it
+			_ = rc.SetReadDeadline(time.Time{})
+			return
+		}
 	}
-	_ = rc.SetReadDeadline(time.Time{})
+	c.Header("Connection", "close")
 }
 
 // room makes the request hold n bytes of the room that all have together, until the middleware that logs it gives them back.

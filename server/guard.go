@@ -21,13 +21,14 @@ type guard struct {
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *Keys
 	cross    *http.CrossOriginProtection
-	timeout  time.Duration // of a write
+	write    time.Duration // longest a write may take
+	read     time.Duration // longest we wait for a body that nobody reads
 	next     http.Handler
 }
 
 // newGuard takes the extra host names and origins that the configuration allows.
-func newGuard(loopback bool, hosts, origins []string, keys *Keys, timeout time.Duration, next http.Handler) *guard {
-	g := &guard{loopback: loopback, keys: keys, timeout: timeout, cross: http.NewCrossOriginProtection(), next: next}
+func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Handler) *guard {
+	g := &guard{loopback: loopback, keys: keys, cross: http.NewCrossOriginProtection(), next: next}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.TrimSpace(h)))
 	}
@@ -77,8 +78,14 @@ const (
 )
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Each answer has its own deadline: the last one's on this connection may be past.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeout))
+	// Each answer has its own deadline: the last one's on this connection may be past. Before an answer goes out, net/http reads what is left
+	// of the request's body, and would wait for it for ever. Who reads a body sets a deadline of its own. Without a body there must be none:
+	// the connection is watched while the answer is made, and a deadline there would end the answer.
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Now().Add(g.write))
+	if r.ContentLength != 0 {
+		_ = rc.SetReadDeadline(time.Now().Add(g.read))
+	}
 	host, named := g.host(r.Host)
 	if !host {
 		w.WriteHeader(http.StatusForbidden)

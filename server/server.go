@@ -36,6 +36,10 @@ type Options struct {
 	ContextLength int           // num_ctx where a request has none; 0: the model's
 	WriteTimeout  time.Duration // longest one write may take; 0: 30 s
 	ReadTimeout   time.Duration // longest a request's body may take; 0: 60 s
+	HeaderTimeout time.Duration // longest a request's header may take, and a body that nobody reads; 0: 10 s
+	IdleTimeout   time.Duration // longest a connection may have nothing to ask; 0: 2 minutes
+	MaxConns      int           // most connections at once; 0: 1024
+	MaxPerClient  int           // most connections of one address, this machine's excepted; 0: a quarter of MaxConns
 	LogPrompts    bool          // write prompts to the log
 	Log           *zap.Logger   // nil: none
 	Lost          func(error)   // called once when the card is lost
@@ -56,6 +60,7 @@ type Server struct {
 	warm     atomic.Bool  // the log says that the card is hot
 	active   atomic.Int64 // answers that run
 	large    atomic.Int64 // bytes of large bodies held
+	making   sync.Map     // names of models that are made now, while deleting is switched off
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
@@ -75,6 +80,18 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 	if o.ReadTimeout <= 0 {
 		o.ReadTimeout = 60 * time.Second
 	}
+	if o.HeaderTimeout <= 0 {
+		o.HeaderTimeout = 10 * time.Second
+	}
+	if o.IdleTimeout <= 0 {
+		o.IdleTimeout = 2 * time.Minute
+	}
+	if o.MaxConns <= 0 {
+		o.MaxConns = 1024
+	}
+	if o.MaxPerClient <= 0 {
+		o.MaxPerClient = max(o.MaxConns/4, 1)
+	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -89,7 +106,9 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 func (s *Server) guarded(loopback bool, h http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	return newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, s.o.WriteTimeout, mux)
+	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
+	g.write, g.read = s.o.WriteTimeout, s.o.HeaderTimeout
+	return g
 }
 
 // Handler is the API of the main port.
@@ -101,9 +120,6 @@ func (s *Server) Host() *Host { return s.host }
 // Limits of the listener (promises T7 and T8).
 const (
 	maxHeader      = 64 << 10
-	maxConns       = 1024
-	headerTimeout  = 10 * time.Second
-	idleTimeout    = 2 * time.Minute
 	lostCheckEvery = 100 * time.Millisecond
 	lostLinger     = time.Second // how long a server that lost its card still says so
 )
@@ -120,13 +136,13 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, gra
 	srv := &http.Server{
 		Handler:           h,
 		MaxHeaderBytes:    maxHeader,
-		ReadHeaderTimeout: headerTimeout,
-		IdleTimeout:       idleTimeout,
+		ReadHeaderTimeout: s.o.HeaderTimeout,
+		IdleTimeout:       s.o.IdleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
 		ErrorLog:          zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(newLimitListener(ln, maxConns)) }()
+	go func() { failed <- srv.Serve(newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient)) }()
 	tick := time.NewTicker(lostCheckEvery)
 	defer tick.Stop()
 	for {
