@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -240,10 +241,35 @@ func (s *Server) copyModel(req api.CopyRequest) error {
 	if err != nil {
 		return ollama.Fail(http.StatusBadRequest, "destination %q is invalid", req.Destination)
 	}
+	done, err := s.claim(dst.Full())
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err = s.store.Copy(src, dst); isNotFound(err) {
 		return notFound("model %q not found", req.Source)
 	}
 	return err
+}
+
+// claim takes a name for a model to be made. Where deleting is switched off the name must be free, since what has it would be replaced, which
+// deletes it, and nobody else makes a model of that name until done is called.
+func (s *Server) claim(asked string) (done func(), err error) {
+	if !s.o.NoDelete {
+		return func() {}, nil
+	}
+	name, err := models.ParseName(asked)
+	if err != nil {
+		return nil, err
+	}
+	key := strings.ToLower(name.Full()) // as the store compares names
+	if _, taken := s.making.LoadOrStore(key, true); !taken {
+		if _, err := s.store.Get(name); errors.Is(err, store.ErrNotFound) {
+			return func() { s.making.Delete(key) }, nil
+		}
+		s.making.Delete(key)
+	}
+	return nil, ollama.Fail(http.StatusForbidden, "model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
 }
 
 func (s *Server) delete(c *gin.Context) {
@@ -314,14 +340,28 @@ func (s *Server) hasBlob(c *gin.Context) {
 func (s *Server) putBlob(c *gin.Context) {
 	d, err := digest(c)
 	created := false
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.o.NoPull:
+		err = ollama.Fail(http.StatusForbidden, "pulling models is switched off on this server, and uploading them with it")
+	case c.Request.ContentLength > maxBlob:
+		err = tooLarge(maxBlob)
+	default:
 		if _, ok, herr := s.store.HasBlob(d); herr != nil || ok {
 			err = herr
-		} else {
-			created, err = s.store.PutBlob(c.Request.Context(), d, &slowBody{c: c, rc: http.NewResponseController(c.Writer), each: s.o.ReadTimeout})
-			if errors.Is(err, store.ErrMismatch) {
-				err = ollama.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
-			}
+			break
+		}
+		body := &slowBody{c: c, rc: http.NewResponseController(c.Writer), most: s.o.ReadTimeout, left: s.o.ReadTimeout}
+		created, err = s.store.PutBlob(c.Request.Context(), d, body)
+		switch {
+		case body.err != nil:
+			err = body.err
+		case errors.Is(err, store.ErrMismatch):
+			err = ollama.Fail(http.StatusBadRequest, "%s", strings.TrimPrefix(err.Error(), "models: "))
+		case errors.Is(err, store.ErrSpace):
+			err = &httpError{http.StatusInsufficientStorage, err.Error()}
+		case err != nil:
+			err = plain(err)
 		}
 	}
 	if err != nil {
@@ -335,14 +375,33 @@ func (s *Server) putBlob(c *gin.Context) {
 	s.reply(c).whole(code, "", nil)
 }
 
-// slowBody reads a body of any size, as long as some of it comes within each deadline.
+// slowBody reads a large body that comes no slower than slowest: waiting uses up the time that is left, what comes earns some.
 type slowBody struct {
-	c    *gin.Context
-	rc   *http.ResponseController
-	each time.Duration
+	c          *gin.Context
+	rc         *http.ResponseController
+	most, left time.Duration
+	n          int64 // how much has come
+	err        error // why no more came
 }
 
+const (
+	slowest = 64 << 10 // bytes a second
+	maxBlob = 64 << 30
+)
+
 func (b *slowBody) Read(p []byte) (int, error) {
-	_ = b.rc.SetReadDeadline(time.Now().Add(b.each))
-	return b.c.Request.Body.Read(p)
+	start := time.Now()
+	_ = b.rc.SetReadDeadline(start.Add(b.left))
+	n, err := b.c.Request.Body.Read(p)
+	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.most)
+	switch b.n += int64(n); {
+	case b.n > maxBlob:
+		b.err = tooLarge(maxBlob)
+	case err == io.EOF: //nolint:errorlint // as io.Reader has it
+		_ = b.rc.SetReadDeadline(time.Time{}) // it is written out now, however long that takes
+		return n, err
+	case err != nil:
+		b.err = &httpError{http.StatusBadRequest, err.Error()}
+	}
+	return n, b.err
 }

@@ -89,9 +89,19 @@ func (s *Server) create(c *gin.Context) {
 		return
 	}
 	s.progress(c, streams(req.Stream), func(ctx context.Context, status func(api.ProgressResponse)) error {
+		done, err := s.claim(r.Name)
+		if err != nil {
+			return err
+		}
+		defer done()
 		say := func(line string) { status(api.ProgressResponse{Status: line}) }
-		err := s.store.Create(ctx, r, say)
+		err = s.store.Create(ctx, r, say)
 		if errors.Is(err, store.ErrNotFound) && r.From != "" && s.puller != nil && !s.o.NoPull {
+			from, cerr := s.claim(r.From)
+			if cerr != nil {
+				return cerr
+			}
+			defer from()
 			if err = s.puller.Pull(ctx, r.From, status); err == nil {
 				err = s.store.Create(ctx, r, say)
 			}
@@ -191,6 +201,11 @@ func (s *Server) pull(c *gin.Context) {
 		return
 	}
 	s.progress(c, streams(req.Stream), func(ctx context.Context, status func(api.ProgressResponse)) error {
+		done, err := s.claim(asked)
+		if err != nil {
+			return err
+		}
+		defer done()
 		return s.puller.Pull(ctx, asked, status)
 	})
 }

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"strings"
 	"time"
@@ -170,32 +173,58 @@ func (s *Server) openaiCompact(c *gin.Context) {
 	s.compact(c, req)
 }
 
-// openaiTranscriptions checks the form as Ollama does; no model here hears.
+// openaiTranscriptions checks the form as Ollama does; no model here hears. It reads no more of it than any request may cost, and keeps
+// nothing: what it has to know stands before the sound, or after a short one.
 func (s *Server) openaiTranscriptions(c *gin.Context) {
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, 25<<20)
 	rc := http.NewResponseController(c.Writer)
-	_ = rc.SetReadDeadline(time.Now().Add(s.o.ReadTimeout))
-	if err := c.Request.ParseMultipartForm(1 << 20); err != nil {
-		s.failV1(c, ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error()))
-		return
+	end := time.Now().Add(s.o.ReadTimeout)
+	_ = rc.SetReadDeadline(end)
+	err := s.transcription(c.Request, &io.LimitedReader{R: c.Request.Body, N: maxSmallBody})
+	s.drain(c, rc, end)
+	s.failV1(c, err)
+}
+
+func (s *Server) transcription(r *http.Request, body *io.LimitedReader) error {
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
+		return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", http.ErrNotMultipart.Error())
 	}
-	defer func() { _ = c.Request.MultipartForm.RemoveAll() }()
-	name := c.Request.FormValue("model")
+	form := multipart.NewReader(body, params["boundary"])
+	var name string
+	var file bool
+	for name == "" || !file {
+		p, err := form.NextPart()
+		if err == io.EOF { //nolint:errorlint // as NextPart has it
+			break
+		}
+		switch {
+		case err != nil && body.N <= 0 && name == "":
+			return ollama.Fail(http.StatusBadRequest, "no model here supports audio")
+		case err != nil && body.N <= 0:
+			return tooLarge(maxSmallBody)
+		case err != nil:
+			return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error())
+		case p.FormName() == "file" && p.FileName() != "":
+			file = true
+		case p.FormName() == "model" && p.FileName() == "" && name == "":
+			b, err := io.ReadAll(io.LimitReader(p, 1024)) // longer than any name
+			if err != nil {
+				return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error())
+			}
+			name = string(b)
+		}
+	}
 	if name == "" {
-		s.failV1(c, errModelRequired)
-		return
+		return errModelRequired
 	}
-	f, _, err := c.Request.FormFile("file")
-	if err != nil {
-		s.failV1(c, ollama.Fail(http.StatusBadRequest, "file is required: %s", err.Error()))
-		return
+	if !file {
+		return ollama.Fail(http.StatusBadRequest, "file is required: %s", http.ErrMissingFile.Error())
 	}
-	_ = f.Close()
 	e, err := s.entry(name, errModelRequired, missingSingle)
 	if err == nil {
 		err = ollama.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
 	}
-	s.failV1(c, err)
+	return err
 }
 
 func (s *Server) anthropicMessages(c *gin.Context) {

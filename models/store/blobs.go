@@ -32,16 +32,39 @@ func (s *Store) HasBlob(d models.Digest) (size int64, ok bool, err error) {
 }
 
 // PutBlob stores what r gives as the blob d. created is false when the blob was there already, and r then unread. Content that is not d's
-// leaves nothing and fails with [ErrMismatch], in Ollama's words.
+// leaves nothing and fails with [ErrMismatch], in Ollama's words. What r gives may come from anyone and have any size: before the disk is
+// full of it, it fails with [ErrSpace], and leaves nothing either.
 func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (created bool, err error) {
 	if _, ok, err := s.HasBlob(d); ok || err != nil {
 		return false, err
 	}
-	got, _, err := s.put(ctx, &d, r)
+	got, _, err := s.put(ctx, &d, &spaceReader{r: r, s: s})
 	if err != nil {
 		return false, err
 	}
 	return got == d, nil
+}
+
+// What others upload leaves this much of the disk for logs and for the system itself.
+const reserve = 512 << 20
+
+// spaceReader reads as long as the disk has room.
+type spaceReader struct {
+	r    io.Reader
+	s    *Store
+	left int // bytes until the disk is asked again
+}
+
+func (r *spaceReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		if free, err := r.s.disk.Free(); err == nil && free >= 0 && free < reserve {
+			return 0, fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free), r.s.where("."))
+		}
+		r.left = 8 << 20
+	}
+	n, err := r.r.Read(p)
+	r.left -= n
+	return n, err
 }
 
 // put writes r under another name, syncs, and renames it to its digest; want may be nil.

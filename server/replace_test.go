@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
+)
+
+// slowPuller is a puller that says when it was asked and waits until it is told.
+type slowPuller struct{ asked, goOn chan struct{} }
+
+func (p slowPuller) Pull(context.Context, string, func(api.ProgressResponse)) error {
+	p.asked <- struct{}{}
+	<-p.goOn
+	return nil
+}
+
+// Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and by
+// no second one that begins while the first runs (promise T6).
+func TestNoReplace(t *testing.T) {
+	r := newRig(t)
+	r.post("/api/create", `{"model":"mine","from":"scripted","system":"mine it is"}`)
+	r.post("/api/create", `{"model":"theirs","from":"scripted","system":"theirs it is"}`)
+	p := slowPuller{make(chan struct{}, 9), make(chan struct{})}
+	s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoDelete: true})
+	ts := httptest.NewServer(s.Handler())
+	defer ts.Close()
+	defer func() { _ = s.Close(context.Background()) }()
+	at := &rig{s, t, ts.URL, r.loader, r.store}
+	first := make(chan int)
+	go func() { first <- at.post("/api/pull", `{"model":"new","stream":false}`).code }()
+	<-p.asked
+	for _, tt := range []struct {
+		path, body string
+		code       int
+	}{
+		{"/api/copy", `{"source":"theirs","destination":"mine"}`, 403},
+		{"/api/copy", `{"source":"theirs","destination":"MINE:Latest"}`, 403},
+		{"/api/copy", `{"source":"theirs","destination":"scripted"}`, 403},
+		{"/api/create", `{"model":"mine","from":"theirs","system":"gone","stream":false}`, 403},
+		{"/api/create", `{"model":"mine","from":"theirs","system":"gone"}`, 403},
+		{"/api/create", `{"model":"Mine","from":"mine","system":"gone","stream":false}`, 403},
+		{"/api/pull", `{"model":"mine","stream":false}`, 403},
+		{"/api/create", `{"model":"new","from":"theirs","stream":false}`, 403}, // it is pulled now
+		{"/api/copy", `{"source":"theirs","destination":"NEW"}`, 403},
+		{"/api/pull", `{"model":"new","stream":false}`, 403},
+		{"/api/create", `{"model":"other","from":"new","stream":false}`, 403},
+		{"/api/copy", `{"source":"theirs","destination":"copy"}`, 200},
+		{"/api/create", `{"model":"made","from":"theirs","stream":false}`, 200},
+	} {
+		if a := at.post(tt.path, tt.body); a.code != tt.code || tt.code == 403 && !strings.Contains(a.body, "switched off") {
+			t.Errorf("%s %s: %d %s", tt.path, tt.body, a.code, a.body)
+		}
+	}
+	close(p.goOn)
+	if code := <-first; code != 200 {
+		t.Errorf("the first pull: %d", code)
+	}
+	if a := at.post("/api/copy", `{"source":"theirs","destination":"new"}`); a.code != 200 { // the pull of this test brought nothing
+		t.Errorf("after it: %d %s", a.code, a.body)
+	}
+	if m := at.post("/api/show", `{"model":"mine"}`).object(t); m["system"] != "mine it is" {
+		t.Errorf("mine is now %v", m["system"])
+	}
+	// Where deleting is allowed, so is replacing.
+	if a := r.post("/api/copy", `{"source":"theirs","destination":"mine"}`); a.code != 200 {
+		t.Errorf("with deleting on: %d %s", a.code, a.body)
+	}
+}
+
+// A blob is taken only where pulling is, not larger than any model's file is, and a wrong one leaves nothing (promise T7).
+func TestBlobs(t *testing.T) {
+	r := newRig(t)
+	blob := "a layer"
+	path := fmt.Sprintf("/api/blobs/sha256:%x", sha256.Sum256([]byte(blob)))
+	files := func() int {
+		t.Helper()
+		list, err := os.ReadDir(filepath.Join(r.store.Dir(), "blobs"))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if a := r.post(path, blob+"x"); a.code != 400 || files() != 0 {
+		t.Errorf("a wrong blob: %d %s, %d files", a.code, a.body, files())
+	}
+	if out := r.raw("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 68719476737\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 413") {
+		t.Errorf("a blob of more than 64 GiB: %.100q", out)
+	}
+	if out := r.raw("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nz\r\n"); !strings.HasPrefix(out, "HTTP/1.1 400") || files() != 0 {
+		t.Errorf("a broken blob: %.100q, %d files", out, files())
+	}
+	off := newRig(t, func(o *server.Options, _ *scripted.Config) { o.NoPull = true })
+	if a := off.post(path, blob); a.code != 403 {
+		t.Errorf("where pulling is switched off: %d %s", a.code, a.body)
+	}
+	if a := r.post(path, blob); a.code != 201 || files() != 1 {
+		t.Errorf("a right blob: %d %s, %d files", a.code, a.body, files())
+	}
+}
+
+// A form with sound is answered after a mebibyte, and none of it is kept (promise T7).
+func TestTranscriptions(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = patience })
+	part := func(name, value string) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n"
+	}
+	sound := func(n int) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\n" + strings.Repeat("RIFF", n/4) + "\r\n"
+	}
+	const end, kind = "--x--\r\n", "multipart/form-data; boundary=x"
+	for _, tt := range []struct {
+		name, kind, body, want string
+		code                   int
+	}{
+		{"no form", "application/json", "{}", "failed to parse multipart form: request Content-Type isn't multipart/form-data", 400},
+		{"no model", kind, sound(8) + end, "model is required", 400},
+		{"no file", kind, part("model", "scripted") + end, "file is required: http: no such file", 400},
+		{"cut off", kind, part("model", "scripted"), "failed to parse multipart form: unexpected EOF", 400},
+		{"unknown", kind, part("model", "nope") + sound(8) + end, "model 'nope' not found", 404},
+		{"known", kind, part("model", "scripted") + sound(8) + end, "scripted:latest does not support audio", 400},
+		{"the sound first", kind, sound(8) + part("model", "scripted") + end, "scripted:latest does not support audio", 400},
+		{"long", kind, part("model", "scripted") + sound(20<<20) + end, "scripted:latest does not support audio", 400},
+		{"long, the sound first", kind, sound(3<<20) + part("model", "scripted") + end, "no model here supports audio", 400},
+		{"other fields", kind, part("prompt", strings.Repeat("word ", 1<<20)) + part("model", "scripted") + end, "no model here supports audio", 400},
+		{"no file in a mebibyte", kind, part("model", "scripted") + part("prompt", strings.Repeat("word ", 1<<20)) + sound(8) + end, "the request body is too large", 413},
+	} {
+		a := r.post("/v1/audio/transcriptions", tt.body, "Content-Type", tt.kind)
+		if a.code != tt.code || !strings.Contains(a.body, tt.want) {
+			t.Errorf("%s: got %d %s, want %d %s", tt.name, a.code, a.body, tt.code, tt.want)
+		}
+	}
+	// The answer comes while the rest of the form is still to be sent.
+	head := part("model", "scripted") + sound(1<<20)
+	if out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 20000000\r\n\r\n%s", kind, head)); !strings.Contains(out, "does not support audio") {
+		t.Errorf("half a form: %q", out)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
