@@ -162,6 +162,10 @@ static bool hazards(config *c, char *s) {
 // "52,60@10s,101@20s": degrees, and from when.
 static bool temperature(config *c, const char *s) {
 	c->nheat = 0;
+	if (!strncmp(s, "file:", 5)) {
+		c->heat[c->nheat++] = (heat){50, 0};
+		return strlen(s + 5) < sizeof c->heat_file && strcpy(c->heat_file, s + 5);
+	}
 	while (*s) {
 		char *end;
 		const char *rest;

@@ -111,6 +111,7 @@ typedef struct {
 	int nfaults;
 	heat heat[MAX_HEAT];
 	int nheat;
+	char heat_file[512]; // holds the degrees, if it is named
 	bool milli; // temperatures in thousandths
 	int clock;
 	profile prof;
@@ -249,6 +250,7 @@ typedef struct {
 	stream *streams[MAX_STREAMS];
 	int nstreams;
 	worker *workers;
+	double heat; // what the file said last
 	uint64_t hang_epoch;
 	int hanging;
 	int level; // of the log
@@ -385,6 +387,7 @@ device *device_current(void); // of the calling thread; NULL without a context
 void device_release(device *d); // everything it holds, counted in sim.left; releases the lock while threads end
 void devices_lose(device *d);   // NULL: all
 double temperature_now(void);
+void temperature_read(void); // anew, where a file holds it
 void sim_reload(void); // options from the environment, counters from zero
 bool sim_start(void); // options, devices, trace; false: options are wrong
 void sim_stop(void);

@@ -75,7 +75,9 @@ static void *stream_main(void *arg) {
 		if (!s->head) s->tail = &s->head;
 		int32_t code = t->late;
 		if (t->hang) {
+			if (t->exec) state_busy(1);
 			hang_task(s);
+			if (t->exec) state_busy(-1);
 			code = CODE(SUB_STREAM, ID_TIMEOUT);
 		} else if (s->o.dev->lost) {
 			code = E_NO_CONNECTION;

@@ -938,6 +938,18 @@ static void case_faults(void) {
 	}
 	CODE_IS(axclrtMemset(p, 0, 8), 0x80300181);
 	OK(axsim_reset());
+	// heat from a file
+	char options[600];
+	snprintf(options, sizeof options, "temperature=file:%s\ntemperature_unit=degree", file("heat"));
+	id = card(options);
+	for (int i = 0; i < 3; i++) {
+		FILE *f = fopen(file("heat"), "w");
+		fprintf(f, "%d\n", want[i]);
+		fclose(f);
+		OK(axclrtGetDeviceProperties(id, &props));
+		CHECK(props.temperature == want[i]);
+	}
+	down(id);
 }
 
 static void *hanging_call(void *arg) {
