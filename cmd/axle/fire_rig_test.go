@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -39,12 +40,13 @@ func simLib(t *testing.T) string {
 
 // unit is what a supervisor knows of a service: where it listens, and what it is started with.
 type unit struct {
-	t    *testing.T
-	addr string
-	dir  string
-	lib  string
-	args []string
-	attr *syscall.SysProcAttr
+	t     *testing.T
+	addr  string
+	dir   string
+	lib   string
+	args  []string
+	attr  *syscall.SysProcAttr
+	state string // where the card remembers its processes; empty: nowhere
 }
 
 // newUnit prepares a service of its own: a free port, an empty store, the simulated card's library.
@@ -59,6 +61,18 @@ func newUnit(t *testing.T, args ...string) *unit {
 		args = []string{"--device", "axcl"}
 	}
 	return &unit{t: t, addr: ln.Addr().String(), dir: t.TempDir(), lib: simLib(t), args: args}
+}
+
+// remember gives the unit a card that all its lives share, the dead ones too.
+func (u *unit) remember() { u.state = u.t.TempDir() }
+
+// faulted is when the last fault of its plan befell a life of a unit that remembers; zero when none has.
+func (u *unit) faulted(p *process) time.Time {
+	st, err := os.Stat(filepath.Join(u.state, fmt.Sprintf("fault.%d", p.cmd.Process.Pid)))
+	if err != nil {
+		return time.Time{}
+	}
+	return st.ModTime()
 }
 
 // process is one life of a service.
@@ -83,7 +97,7 @@ func (u *unit) start(more ...string) *process {
 	p := &process{t: u.t, url: "http://" + u.addr, gone: make(chan struct{})}
 	p.cmd = exec.Command(exe, append([]string{"serve"}, u.args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + u.addr,
-		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir()}, more...)
+		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir(), "AXSIM_NOISE=both", "AXSIM_STATE=" + u.state}, more...)
 	p.cmd.SysProcAttr = u.attr
 	p.cmd.Stdout, p.cmd.Stderr = locked{&p.mu, &p.out}, locked{&p.mu, &p.err}
 	if err := p.cmd.Start(); err != nil {
@@ -189,6 +203,40 @@ func (p *process) health() (code int, status string) {
 	return resp.StatusCode, h.Status
 }
 
+// unwell is how a server's health ended: with 503, or 0 where nobody answered any more.
+type unwell struct {
+	code int
+	at   time.Time
+}
+
+// watch asks for the health until it is not well any more, and then closes done.
+func (p *process) watch(done chan<- struct{}) <-chan unwell {
+	end := make(chan unwell, 1)
+	go func() {
+		defer close(done)
+		for {
+			if code, _ := p.health(); code != 200 {
+				end <- unwell{code, time.Now()}
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}()
+	return end
+}
+
+// told judges an unwell server's health: it has to say 503 within a second of begun. Only on a machine that wakes nobody in time may the
+// port be shut already.
+func (w unwell) told(t *testing.T, begun time.Time, allowed func(time.Duration) time.Duration) {
+	t.Helper()
+	if d := w.at.Sub(begun); d > allowed(time.Second) {
+		t.Errorf("health was well for %v", d)
+	}
+	if w.code != 503 && (w.code != 0 || allowed(0) < time.Second) {
+		t.Errorf("health: %d, want 503", w.code)
+	}
+}
+
 // How an answer ended.
 const (
 	endWhole   = "whole"   // with its dialect's end
@@ -202,6 +250,7 @@ const (
 type outcome struct {
 	text, end, detail string
 	code              int
+	after             string    // Retry-After
 	last, ended       time.Time // when its last text came, and its end
 }
 
@@ -225,7 +274,7 @@ func ask(ctx context.Context, client *http.Client, url, body string) (o outcome)
 	defer resp.Body.Close()
 	if o.code = resp.StatusCode; o.code != http.StatusOK {
 		b, _ := io.ReadAll(resp.Body)
-		o.end, o.detail = endRefused, string(b)
+		o.end, o.detail, o.after = endRefused, string(b), resp.Header.Get("Retry-After")
 		return o
 	}
 	o.end = endCut

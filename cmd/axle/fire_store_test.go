@@ -170,6 +170,9 @@ const testDisk = "AXLE_TEST_DISK" // a folder, on which the process mounts a dis
 
 func init() {
 	prepare = func() error {
+		if os.Getenv(testBus) != "" {
+			return ownBus()
+		}
 		dir := os.Getenv(testDisk)
 		if dir == "" {
 			return nil
@@ -181,6 +184,26 @@ func init() {
 	}
 }
 
+// apart gives the unit's processes a view of the file system of their own, which prepare makes as env says; without the right to it the test
+// is skipped.
+func (u *unit) apart(env string) {
+	u.t.Helper()
+	u.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		u.attr.Cloneflags |= syscall.CLONE_NEWUSER
+		u.attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	probe := exec.Command(exe, "--version")
+	probe.SysProcAttr, probe.Env = u.attr, []string{"AXLE_TEST_MAIN=1", env}
+	if out, err := probe.CombinedOutput(); err != nil {
+		u.t.Skipf("SKIPPED, not tested: nothing can be mounted here: %v %s", err, out)
+	}
+}
+
 // TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull. The error names the file, nothing is
 // visible, what came stays, and the pull goes on when there is room.
 func TestFullDisk(t *testing.T) {
@@ -189,21 +212,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// The process has a view of the file system of its own, with the small disk in it.
-	u.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		u.attr.Cloneflags |= syscall.CLONE_NEWUSER
-		u.attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	probe := exec.Command(exe, "--version")
-	probe.SysProcAttr, probe.Env = u.attr, []string{"AXLE_TEST_MAIN=1", testDisk + "=" + dir}
-	if out, err := probe.CombinedOutput(); err != nil {
-		t.Skipf("SKIPPED, not tested: no disk can be mounted here: %v %s", err, out)
-	}
+	u.apart(testDisk + "=" + dir)
 	h := modelstest.NewHub()
 	defer h.Close()
 	h.Add("axle/big", modelstest.Big(2, 4<<20, 1))
