@@ -80,6 +80,9 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 
 // forgetCaller tells the worker that nobody waits for s any more.
 func (m *lm) forgetCaller(s *seq) {
+	if s.ctx.Err() == nil {
+		s.pleased.Store(true) // and that it is not for want of a client, which may be gone too by the time the worker looks
+	}
 	s.gone.Store(true)
 	m.mu.Lock()
 	delete(m.open, s)

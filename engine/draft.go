@@ -107,6 +107,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			d.m.giveBack()
 			return false
 		}
+		d.m.passes++
 		d.m.costs.observe(g, len(d.m.pass.Want), d.m.card.now()-t0)
 		tr.lap(runTime)
 		for i := range d.m.shares {

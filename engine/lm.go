@@ -9,6 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -139,9 +140,10 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 
 // submit queues a sequence.
 func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
+	vocab := m.vocab()
 	for _, id := range job.IDs {
-		if id < 0 || int(id) >= m.vocab() {
-			return nil, fmt.Errorf("%w: token id %d, the vocabulary has %d", ErrRequest, id, m.vocab())
+		if id < 0 || int(id) >= vocab {
+			return nil, fmt.Errorf("%w: token id %d, the vocabulary has %d", ErrRequest, id, vocab)
 		}
 	}
 	if job.NumCtx <= 0 || job.NumCtx > m.shape.Cells {
@@ -176,12 +178,38 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 		return nil, m.closing
 	case len(m.queue) >= m.maxQueue:
 		m.stats.Rejected++
-		return nil, ErrBusy
+		if !m.crowd(job.Key) {
+			return nil, ErrBusy
+		}
 	}
 	m.queue = append(m.queue, s)
 	m.open[s] = struct{}{}
 	m.card.wakeUp()
 	return s, nil
+}
+
+// crowd makes room in a full queue for one of key's: the last that came of the client (key) with the most in it goes, if that client has at
+// least two more than this one. m.mu is held.
+func (m *lm) crowd(key string) bool {
+	waiting := map[string]int{}
+	most := key
+	for _, s := range m.queue {
+		if waiting[s.job.Key]++; waiting[s.job.Key] > waiting[most] {
+			most = s.job.Key
+		}
+	}
+	if waiting[most] < waiting[key]+2 {
+		return false
+	}
+	for i, s := range slices.Backward(m.queue) {
+		if s.job.Key == most && !s.begun {
+			m.queue = slices.Delete(m.queue, i, i+1)
+			delete(m.open, s)
+			s.box.fail(ErrBusy)
+			return true
+		}
+	}
+	return false
 }
 
 // eyes gives a sequence the bits of what it sees.
@@ -192,11 +220,16 @@ func (m *lm) eyes(s *seq) {
 	}
 }
 
+// vocab is how many ids may be asked for: those that have an embedding, where that is known.
 func (m *lm) vocab() int {
+	n := m.shape.Out
 	if m.words != nil {
-		return max(m.words.Vocab(), m.shape.Out)
+		n = max(m.words.Vocab(), n)
 	}
-	return m.shape.Out
+	if e, ok := m.embed.(*models.Embeddings); ok {
+		n = min(n, e.Rows)
+	}
+	return n
 }
 
 // reap lets go of sequences whose caller left.
@@ -215,10 +248,10 @@ func (m *lm) reap() {
 		}
 		m.leave(s)
 		m.tally(s, func(st *Stats) {
-			if s.ctx.Err() != nil {
-				st.Cancelled++
-			} else {
+			if s.pleased.Load() {
 				st.Done++ // the reader had what it wanted: a stop string, its one tool call
+			} else {
+				st.Cancelled++
 			}
 		})
 		return true
@@ -310,13 +343,9 @@ func (m *lm) admit() {
 			return
 		}
 		m.start(s)
-		if live > 0 && !m.fits(s) {
-			for _, r := range m.running {
-				if r.box.full() {
-					m.leave(r)
-				}
-			}
-			if !m.fits(s) {
+		if !m.fits(s) {
+			m.aside()
+			if live > 0 && !m.fits(s) {
 				m.leave(s)
 				m.requeue(s)
 				return
@@ -334,6 +363,17 @@ func (m *lm) admit() {
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}
+}
+
+// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
+func (m *lm) aside() (any bool) {
+	for _, r := range m.running {
+		if r.box.full() && len(r.path) > 0 {
+			m.leave(r)
+			any = true
+		}
+	}
+	return any
 }
 
 // fits reports whether there are cells for what s has still to evaluate, beside what the others need soon.
@@ -374,6 +414,12 @@ func (m *lm) start(s *seq) {
 	switch {
 	case s.whole():
 		s.path = nil // every row's output is needed
+		if !m.proven.Scatter {
+			for _, r := range m.running {
+				m.leave(r)
+			}
+			m.cells.forget()
+		}
 	case !m.proven.Scatter:
 		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
 		for _, r := range m.running {
@@ -408,7 +454,7 @@ func (m *lm) step() (bool, error) {
 	}
 	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.path) == 0 {
 		m.start(h.s) // it had stood aside for another
-		h.from, h.n = len(h.s.path), min(h.n, h.s.pending())
+		m.plan()     // where it stands now decides which pass is the best
 	}
 	tr.lap(planTime)
 	for {
@@ -418,7 +464,9 @@ func (m *lm) step() (bool, error) {
 		}
 		if !errors.Is(err, errNoCells) {
 			for i := range m.shares {
-				m.end(m.shares[i].s, err)
+				if r := (*rowError)(nil); !errors.As(err, &r) || r.share == i {
+					m.end(m.shares[i].s, err)
+				}
 			}
 			return true, nil
 		}
@@ -451,7 +499,8 @@ func (m *lm) step() (bool, error) {
 	return true, nil
 }
 
-// shrink makes a pass smaller that found no cells: guesses go first, then the youngest other sequence goes back to the queue. It reports
+// shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest
+// other sequence goes back to the queue. It reports
 // false when the pass is over.
 func (m *lm) shrink() bool {
 	for i := range m.shares {
@@ -462,13 +511,20 @@ func (m *lm) shrink() bool {
 			return true
 		}
 	}
-	youngest := m.running[0]
+	if m.aside() {
+		return true
+	}
+	var youngest *seq
+	live := 0
 	for _, s := range m.running {
-		if s.admit > youngest.admit {
+		if s.box.full() {
+			continue
+		}
+		if live++; youngest == nil || s.admit > youngest.admit {
 			youngest = s
 		}
 	}
-	if len(m.running) == 1 {
+	if live == 1 {
 		m.end(youngest, &ContextError{Have: len(youngest.ids), Max: m.shape.Cells})
 		return false
 	}

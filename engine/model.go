@@ -317,15 +317,20 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, fmt.Errorf("%w: the prompt is empty", ErrRequest))
 			return
 		}
-		open := !r.Raw && strings.HasSuffix(strings.TrimRight(join(pieces), " \n"), "<think>")
+		text := strings.TrimRight(join(pieces), " \n")
+		open := !r.Raw && strings.HasSuffix(text, "<think>")
 		tmpl := m.template(r)
 		thinking := !r.Raw && tmpl != nil && tmpl.Capabilities().Thinking && m.think(r) != chat.ThinkOff
+		if strings.HasSuffix(text, "</think>") || r.Continue && !open {
+			thinking = false // the prompt is past it, whatever was asked for
+		}
 		mask, err := m.matcher(r, thinking)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		out := &assembler{ids: ids, stops: stopper{stops: append(append([]string(nil), r.Stop...), m.o.Stop...)}, yield: yield, serial: r.SerialTools, each: thinking && !isChat}
+		stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
+		out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: thinking && !isChat}
 		if tmpl != nil && !r.Raw {
 			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: open}
 			if isChat && r.ToolChoice != "none" {

@@ -41,6 +41,13 @@ func (m *lm) plan() []share {
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
+	if !m.proven.Scatter {
+		// The one that has the card's cells keeps them to its end: in turns, each would have to begin anew.
+		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.path) > 0 }); i > 0 {
+			ready[0], ready[i] = ready[i], ready[0]
+		}
+		ready = ready[:1]
+	}
 	lead := ready[0]
 	m.shares = m.shares[:0]
 	if m.wide == 0 || lead.reach() > m.wideReach {
@@ -101,7 +108,7 @@ func (m *lm) fill(ready []*seq) bool {
 				rows += min(s.pending(), m.wide)
 			}
 		}
-		rows = min(rows, m.wide)
+		rows = min(rows, m.widest(limit))
 		g := m.shape.GroupFor(max(rows, 2), limit)
 		if rows < 2 || g < 0 || !m.proven.Chunk && rows < m.shape.Groups[g].Rows {
 			continue
@@ -124,7 +131,7 @@ func (m *lm) fill(ready []*seq) bool {
 	if bestLimit < 0 {
 		bestLimit = m.shape.Groups[m.shape.GroupFor(m.minWide, leadReach)].Cells
 	}
-	room := m.wide
+	room := m.widest(bestLimit)
 	// Running answers first, one row each, then prompts in turn.
 	for _, s := range ready {
 		if s.reach() <= bestLimit && s.pending() == 1 && room > 0 {
@@ -143,6 +150,16 @@ func (m *lm) fill(ready []*seq) bool {
 		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n})
 	}
 	return len(m.shares) > 0
+}
+
+// widest is the most rows of a pass that sees so many cells.
+func (m *lm) widest(cells int) (rows int) {
+	for _, g := range m.shape.Groups {
+		if g.Cells >= cells {
+			rows = max(rows, g.Rows)
+		}
+	}
+	return rows
 }
 
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
@@ -202,7 +219,7 @@ func (m *lm) build() error {
 			m.trace.since(embedTime, at)
 			if err != nil {
 				m.giveBack()
-				return err
+				return &rowError{i, err}
 			}
 			for k := range m.shape.Pos {
 				p.Pos[r*m.shape.Pos+k] = uint32(h.from + j)
@@ -289,6 +306,12 @@ func (m *lm) makeLow(n int) {
 	}) {
 		m.highUntil = m.passes + 16 // the search walks all branches: not again at once
 	}
+}
+
+// rowError is a share whose id has no embedding: the others of its pass can do nothing about it.
+type rowError struct {
+	share int
+	error
 }
 
 var errNoCells = fmt.Errorf("engine: no cells left")

@@ -13,9 +13,10 @@ import (
 // seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The worker owns every field but box, gone and
 // ctx, through which the caller takes tokens and leaves.
 type seq struct {
-	ctx  context.Context
-	gone atomic.Bool // the caller left
-	box  mailbox
+	ctx     context.Context
+	gone    atomic.Bool // the caller left
+	pleased atomic.Bool // and had had what it wanted
+	box     mailbox
 
 	job     Job
 	ids     []int32 // prompt and answer

@@ -51,10 +51,10 @@ func TestDraft(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		draft       func(*fake)
-		least, most float64 // share of guesses that were right
+		least, most float64 // share of the tokens proposed that were right; behind a wrong one none is
 	}{
 		{"the same model", func(*fake) {}, 0.95, 1},
-		{"wrong one time in five", func(f *fake) { f.errs = 5 }, 0.6, 0.97},
+		{"wrong one time in five", func(f *fake) { f.errs = 5 }, 0.4, 0.97},
 		{"always wrong", func(f *fake) { f.errs = 1 }, 0, 1},
 		{"fails", func(f *fake) {
 			f.run = func(n int) error {

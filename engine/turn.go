@@ -31,6 +31,7 @@ func (m *lm) settle(h *share) {
 	if h.want < 0 {
 		return
 	}
+	s.usage.Drafted += len(h.draft)
 	for i := 0; ; i++ {
 		id, lp, err := m.draw(s, h.want+i)
 		if err != nil {
@@ -38,14 +39,14 @@ func (m *lm) settle(h *share) {
 			return
 		}
 		s.spec.learn(id)
-		if i < len(h.draft) {
-			s.usage.Drafted++
+		right := i < len(h.draft) && h.draft[i] == id
+		if right {
+			s.usage.Accepted++
 		}
-		if !m.emit(s, id, lp) || i >= len(h.draft) || h.draft[i] != id {
+		if !m.emit(s, id, lp) || !right {
 			return
 		}
 		// The guess was right: its row is this token's.
-		s.usage.Accepted++
 		m.cells.attach(rest[0], s.tip(m.cells), id)
 		s.step(m.cells, rest[0])
 		rest = rest[1:]
@@ -91,7 +92,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 	}
-	if !s.job.Sampling.Logprobs {
+	if !s.job.Sampling.Logprobs && s.job.Sampling.TopLogprobs == 0 {
 		return c.ID, nil, nil
 	}
 	lp := &Logprob{Token: m.token(c.ID), Bytes: m.bytes(c.ID), Logprob: c.Logprob}

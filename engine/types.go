@@ -93,7 +93,7 @@ type Usage struct {
 	Prompt     int // prompt tokens, cached ones included
 	Cached     int // prompt tokens found in the cache
 	Output     int
-	Drafted    int // tokens proposed by speculation, and how many were right
+	Drafted    int // tokens proposed by speculation, and how many were right: none is behind one that was wrong
 	Accepted   int
 	Queue      time.Duration // waiting for the card
 	Prefill    time.Duration // from the first pass to the first token

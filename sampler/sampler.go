@@ -110,6 +110,9 @@ type Sampler struct {
 // heapLimit is the largest top_k kept in a heap while scanning; beyond it all candidates are gathered and partitioned.
 const heapLimit = 1024
 
+// coldest is the lowest temperature that is not 0 for a float32's sake: what is below divides logits beyond its range.
+const coldest = 1e-7
+
 // New returns a sampler for rows of vocab logits. It fails when p does not pass [Params.Check] or a biased token is
 // outside the vocabulary.
 func New(p Params, vocab int) (*Sampler, error) {
@@ -123,6 +126,9 @@ func New(p Params, vocab int) (*Sampler, error) {
 		if id < 0 || int(id) >= vocab {
 			return nil, fmt.Errorf("sampler: logit_bias[%d]: %w: the vocabulary has %d tokens", id, ErrParams, vocab)
 		}
+	}
+	if p.Temperature < coldest {
+		p.Temperature = 0
 	}
 	seed := uint64(p.Seed)
 	if p.Seed < 0 {

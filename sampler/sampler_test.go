@@ -505,3 +505,21 @@ func TestBreakers(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestColdest: a temperature too low for a float32 takes the largest logit, as 0 does.
+func TestColdest(t *testing.T) {
+	p := Defaults()
+	p.Temperature = 1e-40
+	s, err := New(p, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits := make([]uint16, 64)
+	for i := range logits {
+		logits[i] = bf16(float32(i % 7))
+	}
+	logits[41] = bf16(9)
+	if c, err := s.Sample(logits, nil); err != nil || c.ID != 41 || !s.Greedy() {
+		t.Errorf("%+v %v, greedy %v", c, err, s.Greedy())
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 // llamaJSON is the grammar llama.cpp and Ollama ship for JSON mode.
@@ -107,7 +109,7 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// quick fails when f takes far longer than anything a request sends may: what it guards against took minutes.
+// quick fails when f, with whatever a test itself does, takes far longer than anything a request sends may: what it guards against took minutes.
 func quick(t *testing.T, f func()) {
 	start := time.Now()
 	f()
@@ -155,7 +157,7 @@ func FuzzGBNF(f *testing.F) {
 		}
 		var g *Grammar
 		var err error
-		quick(t, func() { g, err = GBNF(src) })
+		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileGBNF(src) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -178,7 +180,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		var g *Grammar
 		var err error
-		quick(t, func() { g, err = Schema([]byte(src)) })
+		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileSchema([]byte(src)) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -199,12 +201,32 @@ func FuzzPattern(f *testing.F) {
 		}
 		var d *runes
 		var err error
-		quick(t, func() { d, err = pattern(source) })
+		fuzzguard.CheckClock(t, len(source), 20*time.Second, func() { d, err = pattern(source) })
 		if err != nil {
 			return
 		}
 		if d.match(text) == d.not().match(text) {
 			t.Fatalf("%q is both in and not in %q, or neither", text, source)
 		}
+	})
+}
+
+// A tool's schema is compiled as any other, in every family's form, or refused.
+func FuzzTools(f *testing.F) {
+	for _, s := range []string{`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`, `{}`, `null`, `[]`, `{"properties":{"a\u0000<":{"enum":["</tool_call>"]}}}`} {
+		f.Add("qwen3", "get_weather", s)
+		f.Add("phi", "f", s)
+	}
+	f.Fuzz(func(t *testing.T, family, name, params string) {
+		if len(params) > 2000 || len(name) > 200 {
+			return
+		}
+		fuzzguard.CheckClock(t, len(name)+len(params), 20*time.Second, func() {
+			_, err := compileTools(family, []Tool{{Name: name, Parameters: []byte(params)}}, true)
+			var own *Error
+			if err != nil && !errors.As(err, &own) {
+				t.Fatalf("%T", err)
+			}
+		})
 	})
 }
