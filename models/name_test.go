@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -65,27 +66,29 @@ func FuzzName(f *testing.F) {
 	f.Add("libRary/xZid")
 	f.Add("Registry.Ollama.ai/Library/x:Latest")
 	f.Fuzz(func(t *testing.T, s string) {
-		n, err := models.ParseName(s)
-		if err != nil {
-			if !n.IsZero() {
-				t.Fatalf("%q: an error and a name", s)
+		fuzzguard.Check(t, len(s), func() {
+			n, err := models.ParseName(s)
+			if err != nil {
+				if !n.IsZero() {
+					t.Fatalf("%q: an error and a name", s)
+				}
+				return
 			}
-			return
-		}
-		p := n.Path()
-		if !fs.ValidPath(p) || path.Clean(p) != p || strings.Count(p, "/") != 3 || strings.ContainsAny(p, "\\ \x00\n\"'`$%;&|<>*?") || len(p) > 600 {
-			t.Fatalf("%q became the path %q", s, p)
-		}
-		for part := range strings.SplitSeq(p, "/") {
-			if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") {
+			p := n.Path()
+			if !fs.ValidPath(p) || path.Clean(p) != p || strings.Count(p, "/") != 3 || strings.ContainsAny(p, "\\ \x00\n\"'`$%;&|<>*?") || len(p) > 600 {
 				t.Fatalf("%q became the path %q", s, p)
 			}
-		}
-		if again, err := models.ParseName(n.String()); err != nil || again != n {
-			t.Fatalf("%q prints as %q, which is %q, %v", s, n.String(), again, err)
-		}
-		if back, err := models.NameFromPath(p); err != nil || back.Path() != p {
-			t.Fatalf("%q: %q back from its path is %q, %v", s, n, back, err)
-		}
+			for part := range strings.SplitSeq(p, "/") {
+				if strings.HasPrefix(part, ".") || strings.HasPrefix(part, "-") {
+					t.Fatalf("%q became the path %q", s, p)
+				}
+			}
+			if again, err := models.ParseName(n.String()); err != nil || again != n {
+				t.Fatalf("%q prints as %q, which is %q, %v", s, n.String(), again, err)
+			}
+			if back, err := models.NameFromPath(p); err != nil || back.Path() != p {
+				t.Fatalf("%q: %q back from its path is %q, %v", s, n, back, err)
+			}
+		})
 	})
 }
