@@ -138,11 +138,33 @@ func with(ctx context.Context, needRunning bool, f func(*connection) error) (err
 
 // pull has the server fetch a model.
 func (c *connection) pull(ctx context.Context, name string, report func(store.Progress)) error {
-	err := c.Pull(ctx, &api.PullRequest{Model: name}, func(p api.ProgressResponse) error {
+	return c.told(ctx, func(status api.PullProgressFunc) error { return c.Pull(ctx, &api.PullRequest{Model: name}, status) }, func(p api.ProgressResponse) {
 		report(store.Progress{Status: p.Status, Digest: p.Digest, Total: p.Total, Completed: p.Completed})
+	})
+}
+
+// create has the server make a model.
+func (c *connection) create(ctx context.Context, req *api.CreateRequest, report func(status string)) error {
+	return c.told(ctx, func(status api.PullProgressFunc) error { return c.Create(ctx, req, api.CreateProgressFunc(status)) }, func(p api.ProgressResponse) { report(p.Status) })
+}
+
+// told runs long work of the server. Its last word is success: Ollama's client takes a stream that ends without for a good one.
+func (c *connection) told(ctx context.Context, work func(api.PullProgressFunc) error, report func(api.ProgressResponse)) error {
+	done := false
+	err := work(func(p api.ProgressResponse) error {
+		done = p.Status == "success"
+		report(p)
 		return nil
 	})
-	return apiError(err)
+	switch {
+	case err != nil:
+		return apiError(err)
+	case done:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return errBrokeOff
 }
 
 // apiError makes Ollama's client errors read as the server meant them.

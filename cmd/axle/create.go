@@ -51,14 +51,12 @@ func newCreateCmd() *cobra.Command {
 				}
 				req.Model = args[0]
 				last := ""
-				err = conn.Create(c.Context(), req, func(p api.ProgressResponse) error {
-					if p.Status != last {
-						fmt.Fprintln(c.ErrOrStderr(), p.Status)
-						last = p.Status
+				return conn.create(c.Context(), req, func(status string) {
+					if status != last {
+						fmt.Fprintln(c.ErrOrStderr(), status)
+						last = status
 					}
-					return nil
 				})
-				return apiError(err)
 			})
 		},
 	}

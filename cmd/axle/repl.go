@@ -388,8 +388,8 @@ func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bo
 		}
 		// What is saved replaces the model's own turns, so they are part of it.
 		req := &api.CreateRequest{Model: arg(1), From: t.model, System: t.system, Messages: slices.Concat(t.loaded, t.messages), Parameters: t.options}
-		if err := t.conn.Create(ctx, req, func(api.ProgressResponse) error { return nil }); err != nil {
-			return false, apiError(err)
+		if err := t.conn.create(ctx, req, func(string) {}); err != nil {
+			return false, err
 		}
 		say("Created new model '%s'", arg(1))
 	case "/set":
