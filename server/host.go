@@ -55,8 +55,9 @@ type slot struct {
 	ready   chan struct{}
 	model   *engine.Model
 	err     error
+	cancel  context.CancelFunc // of its load
 	refs    int
-	want    int // requests that wait for it to be ready
+	want    int // requests that wait for it to be ready, and have not taken it yet
 	numCtx  int
 	keep    time.Duration
 	used    time.Time
@@ -95,10 +96,11 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 			h.waiting--
 		}
 	}()
+	// Ollama's queue holds MaxQueue besides the one that is being served.
+	full := func() bool { return !counted && h.o.MaxQueue > 0 && h.waiting > h.o.MaxQueue }
 	wait := func(ch <-chan struct{}) error {
-		// Ollama's queue holds MaxQueue besides the one that is being served.
 		if !counted {
-			if h.o.MaxQueue > 0 && h.waiting > h.o.MaxQueue {
+			if full() {
 				return ErrQueueFull
 			}
 			h.waiting++
@@ -119,6 +121,9 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 		}
 		s := h.slots[e.Key]
 		if s == nil {
+			if full() {
+				return nil, ErrQueueFull // before anything is unloaded or loaded for it
+			}
 			if h.o.MaxLoaded > 0 && len(h.slots) >= h.o.MaxLoaded {
 				if v := h.idle(); v != nil {
 					h.unload(v)
@@ -138,18 +143,18 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 			if err != nil {
 				if s.model != nil && s.refs == 0 && s.want == 0 {
 					h.arm(s) // the last who wanted it is gone
+					h.change()
 				}
 				return nil, err
 			}
-			if s.err != nil {
-				return nil, s.err
-			}
-			continue // it may have been unloaded since
 		}
 		if s.err != nil {
 			return nil, s.err
 		}
-		h.take(s, e, keep, numCtx)
+		if s.model == nil {
+			continue // the host was closed
+		}
+		h.take(s, e, keep, numCtx) // also one that was retired meanwhile: it was kept for us
 		return &Lease{Model: s.model, h: h, s: s}, nil
 	}
 }
@@ -157,8 +162,7 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 func (h *Host) take(s *slot, e *Entry, keep *time.Duration, numCtx int) {
 	s.refs++
 	s.entry = e
-	s.keep = h.o.KeepAlive
-	if keep != nil {
+	if keep != nil { // who does not say leaves it as it is, as in Ollama
 		s.keep = *keep
 	}
 	if s.timer != nil {
@@ -182,19 +186,23 @@ func (h *Host) start(e *Entry) *slot {
 		}
 	}
 	s := &slot{entry: e, ready: make(chan struct{}), keep: h.o.KeepAlive}
+	ctx, cancel := context.WithTimeout(context.Background(), h.o.LoadTimeout)
+	s.cancel = cancel
 	h.slots[e.Key] = s
 	h.loads.Add(1)
 	go func() {
 		defer h.loads.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), h.o.LoadTimeout)
 		defer cancel()
 		m, err := h.load(ctx, e)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s.model, s.err = m, err
-		if err != nil {
+		if s.model = m; err != nil {
+			if h.closed && errors.Is(err, context.Canceled) {
+				err = engine.ErrDraining
+			}
+			s.err = err
 			delete(h.slots, e.Key)
-		} else if s.used = time.Now(); s.want == 0 {
+		} else if s.used = time.Now(); s.want == 0 || h.closed {
 			h.arm(s)
 		}
 		close(s.ready)
@@ -221,7 +229,7 @@ func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
 		}
 		again = again || !foreseen
 		for _, s := range h.slots {
-			busy = busy || s.refs > 0
+			busy = busy || s.refs > 0 || s.model != nil && s.want > 0
 		}
 		if v != nil {
 			h.unload(v)
@@ -256,7 +264,7 @@ func (h *Host) release(s *slot) {
 	s.refs--
 	s.used = time.Now()
 	s.expires = expiry(s.used, s.keep)
-	if s.refs == 0 {
+	if s.refs == 0 && s.want == 0 {
 		h.arm(s)
 	}
 	h.change()
@@ -272,7 +280,7 @@ func (h *Host) arm(s *slot) {
 		s.timer = time.AfterFunc(s.keep, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if s.refs == 0 && !time.Now().Before(s.expires) {
+			if s.refs == 0 && s.want == 0 && !time.Now().Before(s.expires) {
 				h.unload(s)
 			}
 		})
@@ -313,7 +321,7 @@ func (h *Host) unload(s *slot) {
 	if m == nil {
 		return
 	}
-	s.model, s.err = nil, engine.ErrClosed
+	s.model = nil
 	h.dying++
 	h.loads.Add(1)
 	go func() {
@@ -331,14 +339,18 @@ func (h *Host) change() {
 	h.changed = make(chan struct{})
 }
 
-// Unload lets a model go: now if it is idle, else when its last request is done. It waits for an idle one to be gone.
+// Unload lets a model go, and what was loaded from its place before: now if it is idle, else when its last request is done. It waits for an
+// idle one to be gone.
 func (h *Host) Unload(ctx context.Context, e *Entry) {
 	h.mu.Lock()
-	s := h.slots[e.Key]
-	if s != nil {
-		h.retire(s)
+	idle := false
+	for key, s := range h.slots {
+		if key == e.Key || s.entry.Place == e.Place {
+			h.retire(s)
+			idle = idle || s.refs == 0 && s.want == 0
+		}
 	}
-	for s != nil && s.refs == 0 && s.want == 0 && h.dying > 0 && ctx.Err() == nil {
+	for idle && h.dying > 0 && ctx.Err() == nil {
 		ch := h.changed
 		h.mu.Unlock()
 		select {
@@ -388,15 +400,20 @@ func (h *Host) Loaded() []Running {
 	return out
 }
 
-// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed. A second Close does nothing.
+// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed, a load that is under way is broken off.
+// A second Close does nothing.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
 	for _, s := range h.slots {
-		if s.model != nil {
+		if s.cancel(); s.model != nil {
 			h.unload(s)
 		}
 	}
+	for s := range h.leaving {
+		h.unload(s)
+	}
+	h.change() // for those that wait for room
 	h.mu.Unlock()
 	done := make(chan struct{})
 	go func() { h.loads.Wait(); close(done) }()

@@ -23,6 +23,7 @@ type cards struct {
 	loads map[string]int
 	tries int
 	err   error
+	deaf  bool // it does not notice that a load is broken off
 }
 
 type cardModel struct {
@@ -42,7 +43,10 @@ func (c *cards) Load(ctx context.Context, e *server.Entry) (*engine.Model, error
 		select {
 		case <-time.After(c.took):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			if !c.deaf {
+				return nil, ctx.Err()
+			}
+			time.Sleep(time.Second)
 		}
 	}
 	c.mu.Lock()
@@ -320,6 +324,135 @@ func TestHost(t *testing.T) {
 		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, engine.ErrDraining) {
 			t.Error(err)
 		}
+	})
+	t.Run("closed during a load", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, ends := range []bool{true, false} { // the load itself: when it is told to, or as if nothing had been said
+				c := &cards{took: time.Hour, free: 1, deaf: !ends}
+				h := newHost(t, c, server.HostOptions{LoadTimeout: server.Forever})
+				got := make(chan error, 1)
+				go func() {
+					_, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0)
+					got <- err
+				}()
+				synctest.Wait()
+				start := time.Now()
+				if err := h.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(start); ends != (took == 0) {
+					t.Errorf("Close took %v", took)
+				}
+				if err := <-got; !errors.Is(err, engine.ErrDraining) {
+					t.Error(err)
+				}
+				if c.free != 1 {
+					t.Error("the model stays on the card")
+				}
+			}
+		})
+	})
+	t.Run("closed with one retired in use", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{free: 1}
+			h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
+			e := entryOf(t, "a", "1")
+			l, err := h.Acquire(t.Context(), e, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Unload(t.Context(), e)
+			if err := h.Close(t.Context()); err != nil || c.free != 1 {
+				t.Errorf("%v, %d free", err, c.free)
+			}
+			l.Release()
+		})
+	})
+	t.Run("gone before who waits has it", func(t *testing.T) {
+		// Those who waited for a load wake in any order: the first may be through with keep_alive 0, or the model retired, before the next.
+		for range 200 {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cards{took: time.Second, free: 2}
+				h := newHost(t, c, server.HostOptions{KeepAlive: time.Hour})
+				zero := time.Duration(0)
+				e := entryOf(t, "a", "1")
+				var wg sync.WaitGroup
+				for i := range 8 {
+					wg.Go(func() {
+						if i == 0 {
+							time.Sleep(time.Second)
+							h.Unload(t.Context(), e)
+							return
+						}
+						l, err := h.Acquire(t.Context(), e, &zero, 0)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						l.Release()
+					})
+				}
+				wg.Wait()
+				synctest.Wait()
+				if got := names(h); got != "" || c.free != 2 {
+					t.Errorf("loaded: %s, %d free", got, c.free)
+				}
+			})
+		}
+	})
+	t.Run("refused before it costs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := &cards{took: time.Minute, free: 9}
+			h := newHost(t, c, server.HostOptions{MaxQueue: 1, KeepAlive: time.Hour})
+			for range 2 {
+				go func() {
+					if l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); err == nil {
+						l.Release()
+					}
+				}()
+			}
+			synctest.Wait()
+			if _, err := h.Acquire(t.Context(), entryOf(t, "b", "1"), nil, 0); !errors.Is(err, server.ErrQueueFull) {
+				t.Error(err)
+			}
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if c.loads["b1"] != 0 || c.loads["a1"] != 1 {
+				t.Errorf("loads: %v", c.loads)
+			}
+		})
+	})
+	t.Run("who does not say leaves keep_alive as it is", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHost(t, &cards{free: 9}, server.HostOptions{KeepAlive: time.Minute})
+			use := func(keep *time.Duration) {
+				l, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), keep, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.Release()
+			}
+			hour, second := time.Hour, time.Second
+			use(&hour)
+			use(nil)
+			time.Sleep(59 * time.Minute)
+			synctest.Wait()
+			if got := names(h); got != "a " {
+				t.Errorf("after 59 minutes: %q", got)
+			}
+			use(&second)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if got := names(h); got != "" {
+				t.Errorf("after a second: %q", got)
+			}
+			use(nil) // loaded anew: the default
+			time.Sleep(61 * time.Second)
+			synctest.Wait()
+			if got := names(h); got != "" {
+				t.Errorf("after a minute: %q", got)
+			}
+		})
 	})
 	t.Run("who waits may leave", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
