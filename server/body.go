@@ -38,6 +38,9 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 	rc := http.NewResponseController(c.Writer)
 	end := time.Now().Add(s.o.ReadTimeout)
 	_ = rc.SetReadDeadline(end)
+	if err := c.Request.Context().Err(); err != nil { // after the deadline was set: see Server.work
+		return nil, err
+	}
 	b, err := s.read(c, c.Request.Body, c.Request.ContentLength, limit)
 	if err != nil {
 		s.drain(c, rc, end)
@@ -55,7 +58,7 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 // read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came,
 // the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
 func (s *Server) drain(c *gin.Context, rc *http.ResponseController, end time.Time) {
-	if c.GetHeader("Expect") == "" {
+	if c.GetHeader("Expect") == "" && c.Request.Context().Err() == nil {
 		if soon := time.Now().Add(drainTime); soon.Before(end) {
 			end = soon
 		}

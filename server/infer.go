@@ -67,29 +67,25 @@ func (s *Server) numCtx(m ollama.Model, opts map[string]any) int {
 	return s.o.ContextLength
 }
 
-// guarded runs an answer and turns a panic in it into an error of the answer: never a stream that ends as if all were well.
+// caught runs an answer and turns a panic in it into an error of the answer: never a stream that ends as if all were well.
+func (s *Server) caught(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic in an answer", zap.Any("panic", p), zap.Stack("stack"))
+			err = &httpError{http.StatusInternalServerError, "an error was encountered while running the model: internal error"}
+		}
+	}()
+	return f()
+}
+
+// guarded runs an answer and tells its error.
 func guarded[R any](s *Server, c *gin.Context, enc encoder[R], f func(*reply) error) {
 	r := s.reply(c)
-	s.active.Add(1)
-	defer s.active.Add(-1)
-	err := func() (err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				s.log.Error("panic in an answer", zap.Any("panic", p), zap.Stack("stack"))
-				err = &httpError{http.StatusInternalServerError, "an error was encountered while running the model: internal error"}
-			}
-		}()
-		if s.draining.Load() {
-			return engine.ErrDraining
-		}
-		return f(r)
-	}()
+	err := s.caught(func() error { return f(r) })
 	if err == nil {
 		return
 	}
-	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(c.Request.Context()), errDrained) {
-		err = engine.ErrDraining // we ended it, not the client
-	}
+	err = ended(c.Request.Context(), err)
 	code, text := status(err)
 	s.note(c, code, err)
 	r.fail(code, enc.Failed, enc.Broken, enc.WholeType(), text)

@@ -392,6 +392,9 @@ const (
 func (b *slowBody) Read(p []byte) (int, error) {
 	start := time.Now()
 	_ = b.rc.SetReadDeadline(start.Add(b.left))
+	if b.err = b.c.Request.Context().Err(); b.err != nil { // after the deadline was set: see Server.work
+		return 0, b.err
+	}
 	n, err := b.c.Request.Body.Read(p)
 	b.left = min(b.left-time.Since(start)+time.Duration(n)*time.Second/slowest, b.most)
 	switch b.n += int64(n); {

@@ -41,6 +41,7 @@ func (s *Server) recommendations(c *gin.Context) {
 
 // failAs ends a request that has sent nothing with an error.
 func (s *Server) failAs(c *gin.Context, err error, kind string, body func(int, string) []byte) {
+	err = ended(c.Request.Context(), err)
 	code, text := status(err)
 	s.note(c, code, err)
 	s.reply(c).fail(code, body, body, kind, text)

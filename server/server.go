@@ -127,14 +127,15 @@ const (
 // Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
 // after an orderly end, axcl.ErrLost's error when the card was lost, or the listener's error. It does not unload models: Close does.
 func (s *Server) Serve(ctx context.Context, ln net.Listener, grace time.Duration) error {
-	return s.serve(ctx, ln, s.handler, grace)
+	return s.serve(ctx, ln, grace, func(context.Context) http.Handler { return s.handler })
 }
 
-func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, grace time.Duration) error {
+// serve is Serve with the handler that h makes. What h is given ends when the grace is over.
+func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration, h func(context.Context) http.Handler) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	srv := &http.Server{
-		Handler:           h,
+		Handler:           h(base),
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: s.o.HeaderTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
@@ -150,7 +151,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, gra
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
-			// New answers are refused, /health says so, and those that run get their time.
+			// New work is refused, /health says so, and what runs gets its time.
 			s.draining.Store(true)
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
@@ -179,8 +180,6 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, h http.Handler, gra
 		}
 	}
 }
-
-var errDrained = errors.New("the server is shutting down")
 
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // ServeVendor answers the vendor's older API on a port of its own, as Serve does the main one.
 func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Duration) error {
-	return s.serve(ctx, ln, s.VendorHandler(ctx, isLoopback(ln.Addr())), grace)
+	return s.serve(ctx, ln, grace, func(base context.Context) http.Handler { return s.VendorHandler(base, isLoopback(ln.Addr())) })
 }
 
 // VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
@@ -28,10 +29,11 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 	r.Use(s.logged, s.recovered)
 	r.GET("/api/stop", v.stop)
 	r.POST("/api/reset", v.reset)
-	r.POST("/api/generate", v.generate)
+	work := r.Group("", s.work(v.fail))
+	work.POST("/api/generate", v.generate)
 	r.GET("/api/generate_provider", v.poll)
 	r.GET("/api/content", v.poll)
-	r.POST("/api/chat", v.chat)
+	work.POST("/api/chat", v.chat)
 	return s.guarded(loopback, r)
 }
 
@@ -85,7 +87,14 @@ func (v *vendorAPI) reset(c *gin.Context) {
 	v.ok(c)
 }
 
-func (v *vendorAPI) poll(c *gin.Context) { v.s.reply(c).json(http.StatusOK, v.session.Poll()) }
+func (v *vendorAPI) poll(c *gin.Context) {
+	p, err := v.session.Poll()
+	if err != nil {
+		v.fail(c, err)
+		return
+	}
+	v.s.reply(c).json(http.StatusOK, p)
+}
 
 // generate starts an answer that is polled for.
 func (v *vendorAPI) generate(c *gin.Context) {
@@ -98,14 +107,24 @@ func (v *vendorAPI) generate(c *gin.Context) {
 		v.fail(c, err)
 		return
 	}
+	v.s.active.Add(1) // besides the request, which ends before its answer
 	go func() {
+		defer v.s.active.Add(-1)
 		said, err := v.run(ctx, req)
-		if err != nil && ctx.Err() == nil {
-			_, text := status(err)
-			v.session.Add("error: " + text)
+		if err = ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+			err = nil // it was stopped
+		}
+		if err != nil {
 			v.s.log.Error("vendor answer", zap.Error(err))
 		}
-		v.session.End(said)
+		told := v.session.End(said, err)
+		if v.s.draining.Load() { // who polls may still have the end
+			select {
+			case <-told:
+			case <-time.After(lostLinger):
+			case <-v.base.Done():
+			}
+		}
 	}()
 	v.ok(c)
 }
@@ -122,8 +141,8 @@ func (v *vendorAPI) chat(c *gin.Context) {
 		return
 	}
 	said, err := v.run(ctx, req)
-	v.session.Poll()
-	v.session.End(said)
+	_, _ = v.session.Poll()
+	v.session.End(said, nil)
 	if err != nil {
 		v.fail(c, err)
 		return
@@ -131,8 +150,13 @@ func (v *vendorAPI) chat(c *gin.Context) {
 	v.s.reply(c).json(http.StatusOK, vendor.Whole{Done: true, Message: said})
 }
 
-// run takes an answer from the model the request names, else from the one that is loaded, else from the first there is that chats.
-func (v *vendorAPI) run(ctx context.Context, req *ollama.ChatRequest) (string, error) {
+func (v *vendorAPI) run(ctx context.Context, req *ollama.ChatRequest) (said string, err error) {
+	err = v.s.caught(func() error { said, err = v.answer(ctx, req); return err })
+	return said, err
+}
+
+// answer takes one from the model the request names, else from the one that is loaded, else from the first there is that chats.
+func (v *vendorAPI) answer(ctx context.Context, req *ollama.ChatRequest) (string, error) {
 	if req.Model == "" {
 		if l := v.s.host.Loaded(); len(l) > 0 {
 			req.Model = l[0].Entry.Name.String()

@@ -93,6 +93,8 @@ type Session struct {
 	new    strings.Builder // not polled yet
 	cancel context.CancelFunc
 	ended  chan struct{}
+	told   chan struct{} // closed when a poll was told the end
+	err    error         // that the last answer ended with
 }
 
 // Reset forgets the conversation and takes a system prompt. It fails while an answer runs.
@@ -102,7 +104,7 @@ func (s *Session) Reset(r *Request) error {
 	if s.cancel != nil {
 		return ollama.Fail(400, running)
 	}
-	s.turns, s.system = nil, ""
+	s.turns, s.system, s.err = nil, "", nil
 	s.new.Reset()
 	if r.System != nil {
 		s.system = *r.System
@@ -140,7 +142,7 @@ func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Con
 	s.turns = append(s.turns, ask)
 	s.new.Reset()
 	ctx, s.cancel = context.WithCancel(ctx)
-	s.ended = make(chan struct{})
+	s.ended, s.told, s.err = make(chan struct{}), make(chan struct{}), nil
 	return ctx, req, nil
 }
 
@@ -151,23 +153,34 @@ func (s *Session) Add(text string) {
 	s.new.WriteString(text)
 }
 
-// End closes the running answer: what was said becomes part of the conversation.
-func (s *Session) End(said string) {
+// End closes the running answer: what was said becomes part of the conversation. err is why it is not whole, or nil. The channel is closed
+// when a poll was told so.
+func (s *Session) End(said string, err error) (told <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.turns = append(s.turns, api.Message{Role: "assistant", Content: said})
 	s.cancel()
-	s.cancel = nil
+	s.cancel, s.err = nil, err
 	close(s.ended)
+	return s.told
 }
 
-// Poll gives what has come since the last poll.
-func (s *Session) Poll() Part {
+// Poll gives what has come since the last poll. An answer that ended with an error is never done: when all of it was given, the polls that
+// follow give the error.
+func (s *Session) Poll() (Part, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := Part{Done: s.cancel == nil, Response: s.new.String()}
+	p := Part{Done: s.cancel == nil && s.err == nil, Response: s.new.String()}
 	s.new.Reset()
-	return p
+	failed := s.err != nil && p.Response == ""
+	if (p.Done || failed) && s.told != nil {
+		close(s.told)
+		s.told = nil
+	}
+	if failed {
+		return Part{}, s.err
+	}
+	return p, nil
 }
 
 // Stop ends the running answer and waits for its end.
