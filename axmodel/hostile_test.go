@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 // softLayer is a small, whole layer of the software card.
@@ -301,40 +302,47 @@ func FuzzAxmodel(f *testing.F) {
 	f.Add(softLayer(f))
 	f.Add(axmodeltest.VendorLayer(32, 16, 3, 100, axcl.Group{Rows: 1, Cells: 63}, axcl.Group{Rows: 8, Cells: 0}).Marshal())
 	f.Add(axmodeltest.VendorHead(32, 100, 10, axcl.FP32, true).Marshal())
+	for _, pattern := range []string{"../testdata/packages/[AG]/*.axmodel", "../models/pocket/pocket/*_l0_*.axmodel"} {
+		for _, b := range fuzzguard.Seeds(f, 1<<16, pattern) {
+			f.Add(b)
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := read(b)
-		if err != nil {
-			var e *axmodel.Error
-			if !errors.As(err, &e) {
-				t.Fatalf("%T: %v", err, err)
+		fuzzguard.Check(t, len(b), func() {
+			m, err := read(b)
+			if err != nil {
+				var e *axmodel.Error
+				if !errors.As(err, &e) {
+					t.Fatalf("%T: %v", err, err)
+				}
+				return
 			}
-			return
-		}
-		if len(m.Groups) == 0 || m.WeightBytes < 0 {
-			t.Fatalf("%+v", m)
-		}
-		for _, g := range m.Groups {
-			if len(g.Inputs) != len(g.RawInputs) || len(g.Outputs) != len(g.RawOutputs) {
-				t.Fatalf("%+v", g)
+			if len(m.Groups) == 0 || m.WeightBytes < 0 {
+				t.Fatalf("%+v", m)
 			}
-			for _, x := range append(append([]axcl.Tensor(nil), g.Inputs...), g.Outputs...) {
-				if x.Size <= 0 {
-					t.Fatalf("%+v", x)
+			for _, g := range m.Groups {
+				if len(g.Inputs) != len(g.RawInputs) || len(g.Outputs) != len(g.RawOutputs) {
+					t.Fatalf("%+v", g)
+				}
+				for _, x := range append(append([]axcl.Tensor(nil), g.Inputs...), g.Outputs...) {
+					if x.Size <= 0 {
+						t.Fatalf("%+v", x)
+					}
 				}
 			}
-		}
-		if l, err := m.Layer(); err == nil && (l.Cells < 1 || len(l.Groups) != len(m.Groups)) {
-			t.Fatalf("%+v", l)
-		}
-		if h, err := m.Head(); err == nil && (h.Out < 1 || h.Hidden < 1) {
-			t.Fatalf("%+v", h)
-		}
-		if s := m.Soft; s != nil {
-			for _, e := range s.Tensors {
-				if e.Offset < 0 || e.Offset >= int64(len(b)) {
-					t.Fatalf("%+v", e)
+			if l, err := m.Layer(); err == nil && (l.Cells < 1 || len(l.Groups) != len(m.Groups)) {
+				t.Fatalf("%+v", l)
+			}
+			if h, err := m.Head(); err == nil && (h.Out < 1 || h.Hidden < 1) {
+				t.Fatalf("%+v", h)
+			}
+			if s := m.Soft; s != nil {
+				for _, e := range s.Tensors {
+					if e.Offset < 0 || e.Offset >= int64(len(b)) {
+						t.Fatalf("%+v", e)
+					}
 				}
 			}
-		}
+		})
 	})
 }

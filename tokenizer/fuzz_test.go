@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"unicode/utf8"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 // try opens hostile bytes: they give a typed error or a tokenizer that works.
@@ -39,10 +42,16 @@ func FuzzTokenizerJSON(f *testing.F) {
 	for _, s := range tinyJSON {
 		f.Add([]byte(s))
 	}
+	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma"} {
+		f.Add(gunzip(f, goldens+"small/"+name+".json.gz"))
+	}
+	f.Add(fuzzguard.Seeds(f, 1<<20, "../models/pocket/pocket/pocket_tokenizer/tokenizer.json")[0])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
-			try(t, b)
-		}
+		fuzzguard.Check(t, len(b), func() {
+			if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+				try(t, b)
+			}
+		})
 	})
 }
 
@@ -51,17 +60,79 @@ func FuzzVendorText(f *testing.F) {
 	f.Add([]byte("430 1\n0 0 0\n\n2\nYQ==\nYg==\n"))
 	f.Add([]byte("430 0\n1 0 0\n0 \n3\nPHVuaz4= 0 2\nIGE= -1 1\nYQ== -2 1\n"))
 	f.Add([]byte("430 2\n0 0 0\n\n2\nW1VOS10=\nYQ==\n"))
-	f.Fuzz(func(t *testing.T, b []byte) { try(t, append([]byte("430 "), bytes.TrimPrefix(b, []byte("430 "))...)) })
+	f.Add(fuzzguard.Seeds(f, 1<<20, "../testdata/packages/A/*_tokenizer.txt")[0])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() { try(t, append([]byte("430 "), bytes.TrimPrefix(b, []byte("430 "))...)) })
+	})
 }
 
 func FuzzModelProto(f *testing.F) {
 	f.Add([]byte("\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02\n\x0a\n\x01a\x15\x00\x00\x80\xbf\x18\x01"))
-	f.Fuzz(func(t *testing.T, b []byte) { try(t, append([]byte{0x0A}, bytes.TrimPrefix(b, []byte{0x0A})...)) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() { try(t, append([]byte{0x0A}, bytes.TrimPrefix(b, []byte{0x0A})...)) })
+	})
 }
 
 func FuzzTiktoken(f *testing.F) {
 	f.Add([]byte("YQ== 0\nYg== 1\nYWI= 2\n"))
-	f.Fuzz(func(t *testing.T, b []byte) { try(t, append([]byte("YQ== 0\n"), b...)) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() { try(t, append([]byte("YQ== 0\n"), b...)) })
+	})
+}
+
+// The files beside a tokenizer are hints: whatever is in them, it opens, its ends are tokens of its own, and no text becomes a control token.
+func FuzzSideFiles(f *testing.F) {
+	f.Add([]byte(`{"bos_token":"a","eos_token":{"content":"<|x|>"},"add_bos_token":true,"added_tokens_decoder":{"2":{"content":"<|y|>","special":true,"lstrip":true}}}`), []byte(`{"eos_token_id":[1,2,-5,99999]}`))
+	f.Add([]byte(`{"added_tokens_decoder":{"4194303":{"content":"z"},"-1":{"content":"q"}},"add_eos_token":null}`), []byte(`{"eos_token_id":2}`))
+	f.Add([]byte(`{"bos_token":[["a"]],"eos_token":5}`), []byte(`{"eos_token_id":"</s>"}`))
+	const pocket = "../models/pocket/pocket/pocket_tokenizer/"
+	f.Add(fuzzguard.Seeds(f, 1<<16, pocket+"tokenizer_config.json")[0], fuzzguard.Seeds(f, 1<<16, pocket+"generation_config.json")[0])
+	main := []string{tinyJSON[0], "YQ== 0\nYg== 1\nYWI= 2\n"} // one that knows its added tokens, and one that has them from the files beside it
+	f.Fuzz(func(t *testing.T, config, generation []byte) {
+		fuzzguard.Check(t, len(config)+len(generation), func() { beside(t, main, config, generation) })
+	})
+}
+
+func beside(t *testing.T, main []string, config, generation []byte) {
+	t.Helper()
+	for _, m := range main {
+		tok, err := OpenWith(fstest.MapFS{"f": {Data: []byte(m)}, "tokenizer_config.json": {Data: config}, "generation_config.json": {Data: generation}}, "f", Config{})
+		if err != nil {
+			var e *Error
+			if !errors.As(err, &e) || e.File == "" {
+				t.Fatalf("error without a file: %v", err)
+			}
+			continue
+		}
+		bos, _ := tok.BOS()
+		for _, id := range append([]int32{bos}, tok.EOS()...) {
+			if id < 0 || int(id) >= tok.Vocab() {
+				t.Fatalf("id %d of %d", id, tok.Vocab())
+			}
+		}
+		noControl(t, tok, "ab <|x|> <|y|> </s>")
+	}
+}
+
+// A mebibyte beside a tokenizer keeps within the limits too.
+func TestHostileSideFiles(t *testing.T) {
+	var added strings.Builder
+	added.WriteString(`{"added_tokens_decoder":{`)
+	for i := 0; added.Len() < 1<<20-60; i++ {
+		fmt.Fprintf(&added, `"%d":{"content":"%x"},`, i+3, i)
+	}
+	for name, config := range map[string][]byte{
+		"added":     []byte(strings.TrimSuffix(added.String(), ",") + "}}"),
+		"one added": fuzzguard.Fill(`{"added_tokens_decoder":{"3":{}`, `,"3":{}`, `}}`),
+		"long":      fuzzguard.Fill(`{"bos_token":"`, `a`, `"}`),
+		"deep":      fuzzguard.Fill(`{"bos_token":`, `[`, ``),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fuzzguard.Check(t, len(config), func() { beside(t, []string{tinyJSON[0], "YQ== 0\nYg== 1\nYWI= 2\n"}, config, nil) })
+		})
+	}
+	generation := fuzzguard.Fill(`{"eos_token_id":[1`, `,1`, `]}`)
+	fuzzguard.Check(t, len(generation), func() { beside(t, tinyJSON[:1], nil, generation) })
 }
 
 // noControl checks that nothing in text became a control token, and that nothing else got lost.
@@ -86,9 +157,11 @@ func FuzzEncodeNoControl(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, tok := range toks {
-			noControl(t, tok, s)
-		}
+		fuzzguard.Check(t, len(s), func() {
+			for _, tok := range toks {
+				noControl(t, tok, s)
+			}
+		})
 	})
 }
 

@@ -5,12 +5,15 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 func header(json string, data int) []byte {
@@ -162,28 +165,83 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add(header(`{"x":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]}}`, 12))
 	f.Add(header(`{"x":{"dtype":"F16","shape":[0,3],"data_offsets":[0,0]}}`, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		ws, err := readSafetensors(bytes.NewReader(b), int64(len(b)), "fuzz")
-		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) {
-				t.Fatalf("%T: %v", err, err)
+		fuzzguard.Check(t, len(b), func() {
+			ws, err := readSafetensors(bytes.NewReader(b), int64(len(b)), "fuzz")
+			if err != nil {
+				var e *Error
+				if !errors.As(err, &e) {
+					t.Fatalf("%T: %v", err, err)
+				}
+				return
 			}
-			return
-		}
-		for name, w := range ws {
-			if w.offset < 8 || w.size < 0 || w.offset+w.size > int64(len(b)) {
-				t.Fatalf("%s: %+v", name, w)
-			}
-			if (w.dtype == "F32" || w.dtype == "F16" || w.dtype == "BF16") && w.size > 0 {
-				row := w.reader(name)
-				for r := range min(w.rows(), 50) {
-					if err := row(make([]float32, w.cols()), r); err != nil {
-						t.Fatal(err)
+			for name, w := range ws {
+				if w.offset < 8 || w.size < 0 || w.offset+w.size > int64(len(b)) {
+					t.Fatalf("%s: %+v", name, w)
+				}
+				if (w.dtype == "F32" || w.dtype == "F16" || w.dtype == "BF16") && w.size > 0 {
+					row := w.reader(name)
+					for r := range min(w.rows(), 50) {
+						if err := row(make([]float32, w.cols()), r); err != nil {
+							t.Fatal(err)
+						}
 					}
 				}
 			}
-		}
+		})
 	})
+}
+
+// An index is refused or names at most a thousand files, each once and each for a tensor.
+func FuzzIndex(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"total_size":9},"weight_map":{"model.embed_tokens.weight":"model-00001-of-00002.safetensors","lm_head.weight":"model-00002-of-00002.safetensors","x":"model-00002-of-00002.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":{"x":"../../secret.safetensors"}}`))
+	f.Add([]byte(`{"weight_map":[1]}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() { indexed(t, b) })
+	})
+}
+
+func indexed(t *testing.T, b []byte) {
+	t.Helper()
+	index, files, err := parseIndex(b)
+	if err != nil {
+		return
+	}
+	want := map[string]bool{}
+	for _, f := range index {
+		want[f] = true
+	}
+	for _, f := range files {
+		if !want[f] {
+			t.Fatalf("%q is named twice, or for no tensor", f)
+		}
+		delete(want, f)
+	}
+	if len(want) > 0 || len(files) > 1000 {
+		t.Fatalf("%d files, %d of the tensors' are not among them", len(files), len(want))
+	}
+}
+
+// A mebibyte of index or configuration keeps within the limits too; of safetensors, see TestHostileSafetensors.
+func TestHostileIndex(t *testing.T) {
+	var few, many strings.Builder
+	few.WriteString(`{"weight_map":{"":""`)
+	many.WriteString(`{"weight_map":{"":""`)
+	for i := 0; many.Len() < 1<<20-60; i++ {
+		fmt.Fprintf(&few, `,"%x":"%d"`, i, i%999)
+		fmt.Fprintf(&many, `,"%x":"%x"`, i, i)
+	}
+	for name, b := range map[string][]byte{"few files": []byte(few.String() + "}}"), "many files": []byte(many.String() + "}}"), "one key": fuzzguard.Fill(`{"weight_map":{"a":""`, `,"a":""`, `}}`)} {
+		t.Run(name, func(t *testing.T) { fuzzguard.Check(t, len(b), func() { indexed(t, b) }) })
+	}
+	for name, b := range map[string][]byte{
+		"layer types": fuzzguard.Fill(goodConfig+`,"layer_types":[""`, `,""`, `]}`),
+		"stops":       fuzzguard.Fill(goodConfig+`,"eos_token_id":[1`, `,1`, `]}`),
+		"rope":        fuzzguard.Fill(goodConfig+`,"rope_parameters":{"a":{}`, `,"a":{}`, `}}`),
+	} {
+		t.Run(name, func(t *testing.T) { fuzzguard.Check(t, len(b), func() { _, _ = parseConfig(b) }) })
+	}
 }
 
 func FuzzConfigJSON(f *testing.F) {
@@ -192,27 +250,29 @@ func FuzzConfigJSON(f *testing.F) {
 	f.Add([]byte(`{"model_type":"gemma3","text_config":{"num_hidden_layers":3,"sliding_window":7,"rope_scaling":{"rope_type":"linear","factor":8}}}`))
 	f.Add([]byte(goodConfig + `,"rope_parameters":{"full_attention":{"rope_theta":1e6},"sliding_attention":{"rope_theta":1e4}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := parseConfig(b)
-		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) {
-				t.Fatalf("%T: %v", err, err)
+		fuzzguard.Check(t, len(b), func() {
+			a, err := parseConfig(b)
+			if err != nil {
+				var e *Error
+				if !errors.As(err, &e) {
+					t.Fatalf("%T: %v", err, err)
+				}
+				return
 			}
-			return
-		}
-		if a.Heads%a.KVHeads != 0 || len(a.local) != a.Layers || len(a.ropes[0].freq) != a.HeadDim/2 || len(a.ropes[1].freq) != a.HeadDim/2 {
-			t.Fatalf("%+v", a)
-		}
-		for _, r := range a.ropes {
-			for _, v := range r.freq {
-				if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-					t.Fatalf("%+v", r)
+			if a.Heads%a.KVHeads != 0 || len(a.local) != a.Layers || len(a.ropes[0].freq) != a.HeadDim/2 || len(a.ropes[1].freq) != a.HeadDim/2 {
+				t.Fatalf("%+v", a)
+			}
+			for _, r := range a.ropes {
+				for _, v := range r.freq {
+					if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+						t.Fatalf("%+v", r)
+					}
 				}
 			}
-		}
-		var g generation
-		if json.Unmarshal(b, &g) == nil {
-			_ = toJSON(g.post())
-		}
+			var g generation
+			if json.Unmarshal(b, &g) == nil {
+				_ = toJSON(g.post())
+			}
+		})
 	})
 }

@@ -3,6 +3,7 @@ package compile
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -137,23 +138,13 @@ func (c *checkpoint) close() {
 func openCheckpoint(root *os.Root) (*checkpoint, error) {
 	c := &checkpoint{root: root, weights: map[string]*weight{}}
 	dir := root.Name()
-	var index struct {
-		Map map[string]string `json:"weight_map"`
-	}
+	var index map[string]string
 	var names []string
 	b, err := readSmall(root, "model.safetensors.index.json")
 	switch {
 	case err == nil:
-		if err := json.Unmarshal(b, &index); err != nil {
+		if index, names, err = parseIndex(b); err != nil {
 			return nil, &Error{Path: filepath.Join(dir, "model.safetensors.index.json"), What: err.Error()}
-		}
-		for _, f := range index.Map {
-			if !slices.Contains(names, f) {
-				names = append(names, f)
-			}
-			if len(names) > 1000 {
-				return nil, &Error{Path: filepath.Join(dir, "model.safetensors.index.json"), What: "names more than 1000 files"}
-			}
 		}
 	case !isNotExist(err):
 		return nil, err
@@ -173,13 +164,34 @@ func openCheckpoint(root *os.Root) (*checkpoint, error) {
 			return nil, err
 		}
 	}
-	for tensor, file := range index.Map {
+	for tensor, file := range index {
 		if w := c.weights[tensor]; w == nil || !strings.HasSuffix(w.file, filepath.FromSlash(file)) {
 			c.close()
 			return nil, &Error{Path: filepath.Join(dir, file), What: fmt.Sprintf("has no tensor %q, which the index says it has", tensor)}
 		}
 	}
 	return c, nil
+}
+
+// parseIndex reads model.safetensors.index.json: the file of each tensor, and the files.
+func parseIndex(b []byte) (index map[string]string, files []string, err error) {
+	var j struct {
+		Map map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, nil, err
+	}
+	seen := map[string]bool{}
+	for _, f := range j.Map {
+		if !seen[f] {
+			seen[f] = true
+			files = append(files, f)
+		}
+		if len(files) > 1000 {
+			return nil, nil, errors.New("names more than 1000 files")
+		}
+	}
+	return j.Map, files, nil
 }
 
 func (c *checkpoint) add(name string) error {
