@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"syscall"
 	"testing"
 
 	"github.com/ollama/ollama/api"
@@ -60,5 +64,49 @@ func TestWorkBreaksOff(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What the server says of a model it cannot remove is what the user reads, and the exit code is 1.
+func TestRmTellsWhy(t *testing.T) {
+	const why = "models: a file of m:latest is damaged; pull it again"
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusInternalServerError)
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": why})
+		}
+	}))
+	defer ts.Close()
+	t.Setenv("AXLE_HOST", ts.URL)
+	if err := failure(t.Context(), []string{"rm", "m"}); err == nil || err.code != 1 || err.Error() != why {
+		t.Errorf("rm: %v", err)
+	}
+}
+
+// An embedding that is broken off, or that the answer has none of, is told.
+func TestVector(t *testing.T) {
+	for _, hang := range []bool{false, true} {
+		ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				t.Error(err)
+			}
+			if hang {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
+				<-r.Context().Done()
+				return
+			}
+			_, _ = w.Write([]byte(`{"embeddings":[]}`))
+		}))
+		base, err := url.Parse(ts.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk := &talk{conn: &connection{Client: api.NewClient(base, ts.Client())}, model: "m", out: io.Discard}
+		err = talk.vector(t.Context(), "text")
+		var exit *exitError
+		if err == nil || hang && (!errors.As(err, &exit) || exit.code != exitInterrupted) {
+			t.Errorf("interrupted %t: %v", hang, err)
+		}
+		ts.Close()
 	}
 }

@@ -29,6 +29,9 @@ func newDoctorCmd() *cobra.Command {
 			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if model != "" && !conformance {
+				return usageError("--model is what --conformance runs with: give both")
+			}
 			runtime.LockOSThread() // a device belongs to the thread that opened it
 			defer runtime.UnlockOSThread()
 			d := examine(device)

@@ -206,9 +206,16 @@ func (t *talk) vector(ctx context.Context, text string) error {
 	if text == "" {
 		return errors.New("embedding models need something to embed: give a prompt or pipe text in")
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	r, err := t.conn.Embed(ctx, &api.EmbedRequest{Model: t.model, Input: text, KeepAlive: t.keepAlive})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return &exitError{code: exitInterrupted}
+	case err != nil:
 		return apiError(err)
+	case len(r.Embeddings) == 0:
+		return errors.New("the server answered without an embedding")
 	}
 	return json.NewEncoder(t.out).Encode(r.Embeddings[0])
 }
