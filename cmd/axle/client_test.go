@@ -110,3 +110,9 @@ func TestVector(t *testing.T) {
 		ts.Close()
 	}
 }
+
+func TestDoctorModelAlone(t *testing.T) {
+	if err := failure(t.Context(), []string{"doctor", "--model", t.TempDir()}); err == nil || err.code != 2 {
+		t.Errorf("doctor --model: %v", err)
+	}
+}
