@@ -43,6 +43,7 @@ type Host struct {
 	slots   map[string]*slot // by Entry.Key
 	leaving map[*slot]bool   // retired and still in use
 	dying   int              // models being closed
+	loading int              // models being loaded, those that wait for room left out
 	waiting int              // requests that wait for a load
 	closed  bool
 	changed chan struct{} // closed and replaced when something is released, unloaded or loaded
@@ -119,7 +120,7 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 		if h.closed {
 			return nil, engine.ErrDraining
 		}
-		s := h.slots[e.Key]
+		s := h.find(e.Key)
 		if s == nil {
 			if full() {
 				return nil, ErrQueueFull // before anything is unloaded or loaded for it
@@ -157,6 +158,19 @@ func (h *Host) Acquire(ctx context.Context, e *Entry, keep *time.Duration, numCt
 		h.take(s, e, keep, numCtx) // also one that was retired meanwhile: it was kept for us
 		return &Lease{Model: s.model, h: h, s: s}, nil
 	}
+}
+
+// find is the slot with a key. One that is to go serves those that come as long as it is in use: a second copy would take its memory again.
+func (h *Host) find(key string) *slot {
+	if s := h.slots[key]; s != nil {
+		return s
+	}
+	for s := range h.leaving {
+		if s.entry.Key == key {
+			return s
+		}
+	}
+	return nil
 }
 
 func (h *Host) take(s *slot, e *Entry, keep *time.Duration, numCtx int) {
@@ -211,20 +225,25 @@ func (h *Host) start(e *Entry) *slot {
 	return s
 }
 
-// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for. Where the card says in the
-// middle of a load that it is full, an idle model goes and the load is tried once more (promise D3): every trial takes the time of a load
-// from those that are served.
+// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded by
+// others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is tried
+// once more (promise D3): every trial takes the time of a load from those that are served.
 func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for again := false; ; {
+		changed := h.changed // from before the trial: what changes during it makes another one worth while
+		h.loading++
+		h.mu.Unlock()
 		m, err := h.loader.Load(ctx, e)
+		h.mu.Lock()
+		h.loading--
 		if err == nil || !errors.Is(err, axcl.ErrMemory) {
 			return m, err
 		}
 		foreseen := errors.As(err, new(*engine.MemoryError))
-		h.mu.Lock()
-		v, busy, changed := h.idle(), h.dying > 0 || len(h.leaving) > 0, h.changed
+		v, busy := h.idle(), h.dying > 0 || len(h.leaving) > 0 || h.loading > 0
 		if !foreseen && (again || v == nil && h.dying == 0) {
-			h.mu.Unlock()
 			return nil, err
 		}
 		again = again || !foreseen
@@ -233,15 +252,22 @@ func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
 		}
 		if v != nil {
 			h.unload(v)
-			busy, changed = true, h.changed
+			busy = true
+		}
+		if !busy {
+			select {
+			case <-changed:
+				continue
+			default:
+				return nil, err
+			}
 		}
 		h.mu.Unlock()
-		if !busy {
-			return nil, err
-		}
 		select {
 		case <-changed:
+			h.mu.Lock()
 		case <-ctx.Done():
+			h.mu.Lock()
 			return nil, err
 		}
 	}
@@ -289,7 +315,7 @@ func (h *Host) arm(s *slot) {
 	}
 }
 
-// retire unloads s as soon as nothing uses it, and keeps new requests from it.
+// retire unloads s as soon as nothing uses it.
 func (h *Host) retire(s *slot) {
 	s.retired = true
 	switch {
