@@ -28,7 +28,7 @@ func (s *Server) entry(asked string, required error, missing string) (*Entry, er
 		return nil, err
 	}
 	if ref.Cloud {
-		return nil, ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model is unavailable")
+		return nil, errCloud
 	}
 	e, err := s.store.Get(ref.Name)
 	if isNotFound(err) {
@@ -41,6 +41,8 @@ const (
 	missingSingle = "model '%s' not found"
 	missingDouble = "model %q not found, try pulling it first"
 )
+
+var errCloud = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model is unavailable")
 
 var errModelRequired = ollama.Fail(http.StatusBadRequest, "model is required")
 

@@ -298,19 +298,21 @@ func (s *Server) deleteModel(ctx context.Context, asked string) error {
 			return notFound(missingSingle, asked)
 		}
 	}
+	if s.o.NoDelete {
+		return ollama.Fail(http.StatusForbidden, "deleting models is switched off on this server")
+	}
 	e, err := s.store.Get(ref.Name)
-	if err == nil {
-		if s.o.NoDelete {
-			return ollama.Fail(http.StatusForbidden, "deleting models is switched off on this server")
-		}
-		if err = s.store.Delete(ref.Name); err == nil {
-			s.host.Unload(ctx, e)
-		}
+	if err != nil { // what cannot be opened can go all the same
+		e = &Entry{Place: ref.Name.Full()}
 	}
-	if isNotFound(err) {
+	switch err := s.store.Delete(ref.Name); {
+	case isNotFound(err):
 		return notFound(missingSingle, asked)
+	case err != nil:
+		return err
 	}
-	return err
+	s.host.Unload(ctx, e)
+	return nil
 }
 
 // digest reads a blob's name from the path.

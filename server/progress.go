@@ -154,6 +154,9 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 		if err != nil {
 			return r, err
 		}
+		if ref.Cloud { // never the model here that has the rest of the name
+			return r, errCloud
+		}
 		r.From = ref.Name.Full()
 	}
 	for file, digest := range req.Files {
