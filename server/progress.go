@@ -247,6 +247,7 @@ type health struct {
 	Uptime  float64       `json:"uptime_seconds"`
 	Rate    float64       `json:"tokens_per_second"`
 	Version string        `json:"version"`
+	Cards   []healthCard  `json:"cards"`
 	Models  []healthModel `json:"models"`
 }
 
@@ -274,23 +275,18 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// hot is where a card's temperature becomes a warning (promise D14).
-const hot = 85
-
 func (s *Server) health(c *gin.Context) {
 	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
-	loaded := s.host.Loaded()
+	loaded, cards := s.host.Loaded(), s.cards()
 	if s.o.Keys != nil && keyOf(c.Request.Context()) == "" {
-		loaded, h.Fewer = nil, nil // who has no key learns that we are here, and no more
+		loaded, cards, h.Fewer = nil, nil, nil // who has no key learns that we are here, and no more
 	}
+	h.Cards = healthCards(cards)
 	for _, r := range loaded {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
 			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: known(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
-		if m.Temperature != nil && *m.Temperature >= hot {
-			m.Warning = "the card is hot: check its heat sink and fan"
-		}
+			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}
 	switch err := s.Lost(); {

@@ -57,7 +57,7 @@ type Server struct {
 	started time.Time
 
 	draining atomic.Bool
-	warm     atomic.Bool  // the log says that the card is hot
+	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
 	large    atomic.Int64 // bytes of large bodies held
 	making   sync.Map     // names of models that are made now, while deleting is switched off
@@ -192,8 +192,9 @@ func (s *Server) Lost() error {
 	if p := s.lost.Load(); p != nil {
 		return *p
 	}
-	for _, r := range s.host.Loaded() {
-		s.lookHeat(r)
+	loaded := s.host.Loaded()
+	s.lookHeat(loaded)
+	for _, r := range loaded {
 		if r.Stats.State == "lost" {
 			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
 		}
@@ -202,23 +203,6 @@ func (s *Server) Lost() error {
 		return *p
 	}
 	return nil
-}
-
-// lookHeat says once in the log that a card has become hot, and once that it is well again (promise D14).
-func (s *Server) lookHeat(r Running) {
-	switch t := r.Stats.Temperature; {
-	case t >= hot && !s.warm.Swap(true):
-		s.log.Warn("the card is hot: check its heat sink and fan; from 100 °C on nothing new is taken until it is at 90", zap.String("device", r.Device), zap.Float64("celsius", t))
-	case t < hot-5 && s.warm.Swap(false):
-		s.log.Info("the card has cooled down", zap.String("device", r.Device), zap.Float64("celsius", t))
-	}
-}
-
-// lookLost takes note of a request that ended because the card was lost.
-func (s *Server) lookLost(err error) {
-	if errors.Is(err, axcl.ErrLost) {
-		s.SetLost(err)
-	}
 }
 
 // SetLost notes that the card is gone: health says so, and Serve ends.

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -186,6 +187,9 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		line, err := r.hello()
 		if err != nil {
 			log.Error("no device to run on", zap.Error(err))
+		}
+		if errors.Is(err, axcl.ErrLost) {
+			s.SetLost(err) // no request will find it any better
 		}
 		if f.hello {
 			hello(os.Stdout, os.Args[0], line, err, server.ClientURL(ln.Addr().String()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
@@ -32,6 +33,8 @@ type LoaderOptions struct {
 type Loader struct {
 	o LoaderOptions
 
+	open atomic.Pointer[engine.Cards] // cards, for who does not wait
+
 	mu    ranked.Mutex[ranked.Loader]
 	cards *engine.Cards
 	lost  error // the library never came back from opening it: nobody else need wait for that
@@ -59,12 +62,26 @@ func (l *Loader) Open() (*engine.Cards, error) {
 		return nil, err
 	}
 	l.cards = cards
+	l.open.Store(cards)
 	for _, c := range cards.Copies {
 		if l.o.Opened != nil {
 			l.o.Opened(c.Info(), c.Why())
 		}
 	}
 	return cards, nil
+}
+
+// Cards implements server.Carded.
+func (l *Loader) Cards() []server.Card {
+	cards := l.open.Load()
+	if cards == nil {
+		return nil
+	}
+	out := make([]server.Card, 0, len(cards.Copies))
+	for _, c := range cards.Copies {
+		out = append(out, server.Card{Info: c.Info(), Err: c.Err()})
+	}
+	return out
 }
 
 // Load implements server.Loader.
