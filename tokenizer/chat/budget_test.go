@@ -100,3 +100,124 @@ func TestGoManyMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestJinjaBudget: what makes much of little, or holds itself, is refused, most of it when the package is opened; memory stays bounded.
+func TestJinjaBudget(t *testing.T) {
+	const big = `{% set n = 100000000000 %}{% set a = 'a' * 8000000 %}`
+	doubled := `{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}`
+	self := `{% set ns = namespace(l=[]) %}{% set x = ns.l.append(ns) %}`
+	for name, src := range map[string]string{
+		"factor":       big + `{{ 'a' * n }}`,
+		"group":        `{{ 'a'*(100000000000) }}`,
+		"reversed":     big + `{{ n * 'a' }}`,
+		"attribute":    `{% set ns = namespace(n=100000000000) %}{{ 'a' * ns.n }}`,
+		"twice":        `{{ 'a' * 65536 * 65536 }}`,
+		"product":      `{{ 'a' * (65536 * 65536 * 2) }}`,
+		"sum":          big + `{{ a` + strings.Repeat(" + a", 2000) + ` }}`,
+		"joined":       big + `{{ a` + strings.Repeat(" ~ a", 2000) + ` }}`,
+		"in brackets":  big + `{% if (a + a + a)[0] == 'x' %}{% endif %}`,
+		"keyword name": `{% set in = 'a' * 4000000 %}{{ in + in + in + in + in }}`,
+		"keyword attr": `{% set ns = namespace(is='a' * 4000000) %}{{ ns.is + ns.is + ns.is + ns.is + ns.is }}`,
+		"indent":       `{{ 'a\nb'|indent(100000000000) }}`,
+		"indents":      `{{ ('\n' * 1000000)|indent(1000) }}`,
+		"width":        `{{ 'a'|indent(width=100000000000) }}`,
+		"replace":      big + `{{ a|replace('a', a) }}`,
+		"the method":   big + `{{ a.replace('a', a) }}`,
+		"of a filter":  big + `{{ (a|trim).replace('a', a) }}`,
+		"every place":  big + `{{ a.replace('', a) }}`,
+		"join":         big + `{{ range(1000)|list|join(a) }}`,
+		"as a method":  big + `{{ a.join(range(1000)) }}`,
+		"center":       `{{ 'a'|center(100000000000) }}`,
+		"format":       big + `{{ ('{0}' * 1000).format(a) }}`,
+		"range":        `{% for i in range(1000000000) %}x{% endfor %}`,
+		"powers":       `{% set n = 10 ** 9 %}{% for i in range(n|int) %}x{% endfor %}`,
+		"text":         `{% for i in range(1000000) %}` + strings.Repeat("x", 10_000) + `{% endfor %}`,
+		"macro text":   `{% macro m() %}` + strings.Repeat("x", 100_000) + `{% endmacro %}{% for i in range(9000) %}{{ m() }}{% endfor %}`,
+		"doubling":     `{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}`,
+		"lists":        `{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
+		"recursion":    `{% macro m(s) %}{% if s %}{{ m(s + s) }}{% endif %}{% endmacro %}{{ m('ab') }}`,
+		"split":        big + `{% for i in range(1000) %}{% set l = a.split('') %}{% set l = a.split('a') %}{% endfor %}`,
+		"comparing":    big + `{% set b = 'a' * 8000000 %}{% for i in range(1000000) %}{% if a == b %}{% endif %}{% endfor %}`,
+		"nested":       doubled + `{{ ns.a == ns.b }}`,
+		"searched":     doubled + `{{ ns.a in [ns.b] }}`,
+		"tested":       doubled + `{{ ns.a is eq(ns.b) }}`,
+		"selected":     doubled + `{{ [ns]|selectattr('a', 'eq', ns.b) }}`,
+		"called":       doubled + `{{ ns.a() }}`,
+		"a key":        doubled + `{{ {ns.a: 1} }}`,
+		"titled":       doubled + `{{ ns.a|title }}`,
+		"raised":       self + `{{ raise_exception(ns) }}`,
+		"itself":       `{% set ns = namespace(a=1) %}{% set ns.me = ns %}{{ ns == ns }}`,
+		"in a list":    self + `{{ ns == ns }}`,
+		"in a mapping": `{% set d = {} %}{% set x = d.update({'d': d}) %}{{ d == d }}`,
+		"through two":  `{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}{{ a == b }}`,
+		"unique":       doubled + `{{ [ns.a]|unique }}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			begun := time.Now()
+			tmpl, err := NewJinja(src, name, JinjaOptions{})
+			if err == nil {
+				_, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+			}
+			if !errors.Is(err, ErrBudget) {
+				t.Errorf("error %v", err)
+			}
+			if d := time.Since(begun); d > 4*tmplMaxTime {
+				t.Errorf("it took %v", d)
+			}
+		})
+	}
+	// What the engine would read in another way than we do is refused.
+	for name, src := range map[string]string{
+		"set":      `{% set x '= a * n ~ ' %}`,
+		"macro":    `{% macro m(a='x, b=c * d, e=') %}{% endmacro %}`,
+		"computed": `{% macro m(a='x' * 100000000000) %}{% endmacro %}{{ m() }}`,
+		"call":     `{% call(') a * n ~ ') %}{% endcall %}`,
+		"if":       `{% if1 * a %}{% endif %}`,
+		"ours":     `{% set axle_mul = namespace %}`,
+		"star":     `{{ * a }}`,
+		"letters":  `{{ é + a }}`,
+	} {
+		if _, err := NewJinja(src, name, JinjaOptions{}); err == nil {
+			t.Errorf("%s: %s was accepted", name, src)
+		}
+	}
+}
+
+// TestJinjaOperators: the operators that are ours bind and compute as Python's.
+func TestJinjaOperators(t *testing.T) {
+	for src, want := range map[string]string{
+		`{{ 1 + 2 * 3 - 4 }}`:                                                              "3",
+		`{{ 2 * 3 + 4 * 5 }}`:                                                              "26",
+		`{{ -2 * 3 }}{{ 2 * -3 }}`:                                                         "-6-6",
+		`{{ 7 // 2 * 2 }}{{ 2 * 7 // 2 }}{{ 2 * 7 % 4 }}`:                                  "672",
+		`{{ 'a' + 'b' * 2 + 'c' }}`:                                                        "abbc",
+		`{{ 2 * 'ab' }}{{ [1] * 2 + [3] }}`:                                                "abab[1, 1, 3]",
+		`{{ 1 ~ 2 * 3 }}`:                                                                  "16",
+		`{{ 'a' ~ none ~ 1.5 ~ true }}`:                                                    "aNone1.5True",
+		`{{ 'x' + ('a' if 1 == 1 else 'b') + 'y' }}`:                                       "xay",
+		`{{ 'a' in 'b' + 'a' and not 'c' in 'a' ~ 'b' }}`:                                  "True",
+		`{{ 'c' not in 'a' + 'b' }}{{ 1 + 1 == 2 }}`:                                       "TrueTrue",
+		`{{ x is defined and x + 'a' or 'b' }}`:                                            "b",
+		`{{ 'abcdef'[1:4] + 'abcdef'[::-1] + 'é日本'[-2:] }}`:                                "bcdfedcba日本",
+		`{{ 'é'[-9000000000000000000:] }}{{ [1, 2][-9000000000000000000::2] }}`:            "é[1]",
+		`{{ [1, 2, 3, 4][::2] }}{{ [1, 2, 3][:-1] }}{{ 'abc'[9:] }}{{ [1, 2, 3][1::-1] }}`: "[1, 3][1, 2][2, 1]",
+		`{{ 'a,b'.split(',')[0] + 'c'.upper()[0:1] }}`:                                     "aC",
+		`{{ 'a-b-c'.replace('-', '+', 1) }}{{ 'aa'|replace('a', 'bc') }}`:                  "a+b-cbcbc",
+		`{{ 'a\nb\n\nc'|indent(2) }}|{{ 'a\nb'|indent(1, true) }}|{{ 'ab'|center(5) }}|`:   "a\n  b\n\n  c| a\n b|  ab |",
+		`{% set l = [] %}{% set _ = l.append('x' ~ 1) %}{{ l }}`:                           "['x1']",
+		`{% set d = {'a' ~ 1: 2} %}{{ d['a' + '1'] }}{{ d.get('a' ~ 1) + 1 }}`:             "23",
+		`{% set i = 1 %}{{ ['a', 'b'][i - 1] }}{{ [['a', 'b']][0][i] }}`:                   "ab",
+		`{% macro m(a, b='c') %}{{ a + b }}{% endmacro %}{{ m('x') ~ m('y', b='z') }}`:     "xcyz",
+		`{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}x{% endcall %}`:        "<x>",
+		`{{ 'a,b, c d'.rsplit(',', 1) }}{{ 'a b'.split() }}`:                               "['a,b', ' c d']['a', 'b']",
+	} {
+		tmpl, err := NewJinja(src, "s", JinjaOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+			continue
+		}
+		if pieces, err := tmpl.Render(Conversation{}); err != nil || joined(pieces) != want {
+			t.Errorf("%s: %q %v, want %q", src, joined(pieces), err, want)
+		}
+	}
+}

@@ -22,7 +22,7 @@ type JinjaOptions struct {
 // in a private alphabet. Where the two agree, and they do unless a template compares its own output with itself, every
 // character's origin is known.
 //
-// Known to differ from Python still: a tuple prints as a list, ** of whole numbers is a float, and none joined with ~ prints nothing.
+// Known to differ from Python still: a tuple prints as a list, and ** of whole numbers is a float.
 // No template in use does any of it.
 type jinjaTemplate struct {
 	name, family string

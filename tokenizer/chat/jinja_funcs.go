@@ -17,7 +17,7 @@ import (
 const (
 	tmplMaxSource = 256 << 10 // the longest in use have 20 KB
 	tmplMaxOutput = 16 << 20  // bytes of one value or of the prompt; no context holds a quarter
-	tmplMaxBytes  = 64 << 20  // bytes of all that a render makes on its way
+	tmplMaxBytes  = 128 << 20 // bytes of all that a render makes on its way
 	tmplMaxSteps  = 1 << 20   // loop rounds and range items; nodes of Go's templates
 	tmplMaxCalls  = 10_000    // macro calls
 	tmplMaxTime   = 5 * time.Second
@@ -75,7 +75,7 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 	out := make(map[string]jinja.Value)
 	def := func(name string, f tmplFunc) {
 		out[name] = jinja.NewCallable(name, func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
-			if len(args) == 0 && name != "axle_enter" && name != "range" && name != "strftime_now" {
+			if len(args) == 0 && name != "axle_enter" && name != "axle_round" && name != "range" && name != "strftime_now" {
 				return jinja.Undefined(), fmt.Errorf("%s needs an argument", strings.TrimPrefix(name, "axle_"))
 			}
 			return f(args, kw)
@@ -86,26 +86,36 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 			if !args[0].IsString() {
 				return jinja.Undefined(), fmt.Errorf("%s is called on %s, which is no string", name, tmplKind(args[0]))
 			}
-			return f(args[0].AsString(), args[1:]), nil
+			v := f(args[0].AsString(), args[1:])
+			return v, b.made(v)
 		})
 	}
 	same := func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) { return args[0], nil }
 
 	def("axle_out", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		return jinja.NewString(tmplString(args[0])), nil
+		v := jinja.NewString(tmplString(args[0]))
+		return v, b.made(v)
 	})
 	def("axle_keep", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if args[0].IsString() && len(args[0].AsString()) > tmplMaxOutput || args[0].IsList() && args[0].AsList().Len() > tmplMaxSteps {
-			return args[0], fmt.Errorf("%w: a value grows beyond %d bytes", ErrBudget, tmplMaxOutput)
+		if len(args) > 1 {
+			if err := b.holds(args[1], args[0]); err != nil {
+				return args[0], err
+			}
 		}
-		return args[0], nil
+		if args[0].IsString() {
+			return args[0], b.fits(len(args[0].AsString()))
+		}
+		return args[0], b.made(args[0])
 	})
+	def("axle_round", func([]jinja.Value, map[string]jinja.Value) (jinja.Value, error) { return jinja.None(), b.late() })
 	def("axle_each", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
 		switch v := args[0]; {
 		case v.IsList():
 			return v, b.step(v.AsList().Len() + 1)
 		case v.IsString():
 			return v, b.step(len(v.AsString()) + 1)
+		case v.IsDict():
+			return v, b.step(v.AsDict().Len() + 1)
 		}
 		return args[0], b.step(1)
 	})
@@ -172,11 +182,14 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 		}
 		sorted := kw["sort_keys"].IsBool() && kw["sort_keys"].AsBool()
 		var s strings.Builder
-		err := tmplToJSON(&s, args[0], indent, item, key, sorted, 0)
-		return jinja.NewString(s.String()), err
+		if err := tmplToJSON(&s, args[0], indent, item, key, sorted, 0); err != nil {
+			return jinja.Undefined(), err
+		}
+		return jinja.NewString(s.String()), b.grow(s.Len())
 	})
 	def("axle_string", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		return jinja.NewString(tmplString(args[0])), nil
+		v := jinja.NewString(tmplString(args[0]))
+		return v, b.made(v)
 	})
 	def("axle_default", func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
 		other := jinja.NewString("")
@@ -218,10 +231,12 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 		return jinja.NewString(strings.TrimFunc(s, tmplSpace)), nil
 	})
 	def("axle_upper", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		return jinja.NewString(strings.ToUpper(tmplString(args[0]))), nil
+		v := jinja.NewString(strings.ToUpper(tmplString(args[0])))
+		return v, b.made(v)
 	})
 	def("axle_lower", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		return jinja.NewString(strings.ToLower(tmplString(args[0]))), nil
+		v := jinja.NewString(strings.ToLower(tmplString(args[0])))
+		return v, b.made(v)
 	})
 	def("axle_int", func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
 		switch v := args[0]; {
@@ -247,23 +262,36 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 		return jinja.NewInt(0), nil
 	})
 	def("axle_list", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		return jinja.NewList(slices.Clone(tmplItems(args[0]))), nil
+		items, err := b.items(args[0])
+		if err != nil {
+			return args[0], err
+		}
+		return jinja.NewList(slices.Clone(items)), b.grow(len(items))
 	})
 	def("axle_first", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if items := tmplItems(args[0]); len(items) > 0 {
-			return items[0], nil
+		items, err := b.items(args[0])
+		if len(items) > 0 {
+			return items[0], err
 		}
-		return jinja.Undefined(), nil
+		return jinja.Undefined(), err
 	})
 	def("axle_last", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
-		if items := tmplItems(args[0]); len(items) > 0 {
-			return items[len(items)-1], nil
+		items, err := b.items(args[0])
+		if len(items) > 0 {
+			return items[len(items)-1], err
 		}
-		return jinja.Undefined(), nil
+		return jinja.Undefined(), err
 	})
 	def("axle_map", func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error) {
 		var items []jinja.Value
-		for _, x := range tmplItems(args[0]) {
+		from, err := b.items(args[0])
+		if err != nil {
+			return args[0], err
+		}
+		for _, x := range from {
+			if err := b.grow(1); err != nil {
+				return jinja.None(), err
+			}
 			if name, ok := kw["attribute"]; ok {
 				v := tmplAttr(x, name)
 				if d, ok := kw["default"]; ok && v.IsUndefined() {
@@ -297,8 +325,24 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 				}
 				key, rest = rest[0], rest[1:]
 			}
+			cost := 1
+			if len(rest) > 1 {
+				if err := b.flat(rest[1]); err != nil {
+					return jinja.None(), err
+				}
+				if rest[1].IsList() {
+					cost += 8 * rest[1].AsList().Len()
+				}
+			}
+			from, err := b.items(args[0])
+			if err != nil {
+				return jinja.None(), err
+			}
 			var items []jinja.Value
-			for _, x := range tmplItems(args[0]) {
+			for _, x := range from {
+				if err := b.grow(cost); err != nil {
+					return jinja.None(), err
+				}
 				v := x
 				if attr {
 					v = tmplAttr(x, key)
@@ -331,14 +375,24 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 				list, sep = sep, list
 			}
 		}
+		items, err := b.items(list)
+		if err != nil {
+			return jinja.None(), err
+		}
 		var parts []string
-		for _, x := range tmplItems(list) {
+		sum, between := 0, tmplString(sep)
+		for _, x := range items {
 			if name, ok := kw["attribute"]; ok {
 				x = tmplAttr(x, name)
 			}
-			parts = append(parts, tmplString(x))
+			s := tmplString(x)
+			if sum += len(s) + len(between); sum > tmplMaxOutput {
+				return jinja.None(), b.fits(sum)
+			}
+			parts = append(parts, s)
 		}
-		return jinja.NewString(strings.Join(parts, tmplString(sep))), nil
+		v := jinja.NewString(strings.Join(parts, between))
+		return v, b.made(v)
 	})
 	list := func(parts []string) jinja.Value {
 		items := make([]jinja.Value, len(parts))
@@ -353,29 +407,61 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 		}
 		return -1
 	}
-	text("split", func(s string, args []jinja.Value) jinja.Value {
-		if len(args) == 0 || !args[0].IsString() || args[0].AsString() == "" {
-			return list(strings.FieldsFunc(s, tmplSpace))
+	// A list of many short strings takes more memory than their text, so it is paid for before it is made.
+	splits := func(name string, f func(s, sep string, most int) []string) {
+		def("axle_"+name, func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+			if !args[0].IsString() {
+				return jinja.Undefined(), fmt.Errorf("%s is called on %s, which is no string", name, tmplKind(args[0]))
+			}
+			s, args := args[0].AsString(), args[1:]
+			if name != "splitlines" && (len(args) == 0 || !args[0].IsString() || args[0].AsString() == "") {
+				n := 0
+				for range strings.FieldsFuncSeq(s, tmplSpace) {
+					n++
+				}
+				if err := b.grow(n * tmplItemBytes); err != nil {
+					return jinja.Undefined(), err
+				}
+				return list(strings.FieldsFunc(s, tmplSpace)), nil
+			}
+			sep := "\n"
+			if name != "splitlines" {
+				sep = args[0].AsString()
+			}
+			n := strings.Count(s, sep) + 1
+			if m := most(args); m > 0 {
+				n = min(n, m)
+			}
+			if err := b.grow(n * tmplItemBytes); err != nil {
+				return jinja.Undefined(), err
+			}
+			return list(f(s, sep, most(args))), nil
+		})
+	}
+	splits("split", func(s, sep string, n int) []string { return strings.SplitN(s, sep, n) })
+	splits("rsplit", func(s, sep string, n int) []string {
+		if n < 0 {
+			return strings.Split(s, sep)
 		}
-		return list(strings.SplitN(s, args[0].AsString(), most(args)))
+		var parts []string
+		for len(parts) < n-1 {
+			k := strings.LastIndex(s, sep)
+			if k < 0 {
+				break
+			}
+			parts = append(parts, s[k+len(sep):])
+			s = s[:k]
+		}
+		parts = append(parts, s)
+		slices.Reverse(parts)
+		return parts
 	})
-	text("rsplit", func(s string, args []jinja.Value) jinja.Value {
-		if len(args) == 0 || !args[0].IsString() || args[0].AsString() == "" {
-			return list(strings.FieldsFunc(s, tmplSpace))
-		}
-		parts := strings.Split(s, args[0].AsString())
-		if n := most(args); n > 0 && len(parts) > n {
-			k := len(parts) - n + 1
-			parts = append([]string{strings.Join(parts[:k], args[0].AsString())}, parts[k:]...)
-		}
-		return list(parts)
-	})
-	text("splitlines", func(s string, _ []jinja.Value) jinja.Value {
+	splits("splitlines", func(s, _ string, _ int) []string {
 		lines := strings.Split(strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n"), "\n")
 		if lines[len(lines)-1] == "" {
 			lines = lines[:len(lines)-1]
 		}
-		return list(lines)
+		return lines
 	})
 	cut := func(name string, all func(string, string) string, space func(string, func(rune) bool) string) {
 		text(name, func(s string, args []jinja.Value) jinja.Value {
@@ -426,12 +512,21 @@ func tmplFuncs(b *tmplBudget, now time.Time) map[string]jinja.Value {
 	text("isdigit", func(s string, _ []jinja.Value) jinja.Value {
 		return jinja.NewBool(s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsDigit(r) }))
 	})
-	text("format", func(s string, args []jinja.Value) jinja.Value {
-		for i, a := range args {
-			s = strings.Replace(strings.ReplaceAll(s, "{"+strconv.Itoa(i)+"}", tmplString(a)), "{}", tmplString(a), 1)
+	def("axle_format", func(args []jinja.Value, _ map[string]jinja.Value) (jinja.Value, error) {
+		s := tmplString(args[0])
+		for i, a := range args[1:] {
+			name, x := "{"+strconv.Itoa(i)+"}", tmplString(a)
+			if err := b.fits(len(s) + (strings.Count(s, name)+1)*len(x)); err != nil {
+				return jinja.Undefined(), err
+			}
+			s = strings.Replace(strings.ReplaceAll(s, name, x), "{}", x, 1)
+			if err := b.grow(len(s)); err != nil {
+				return jinja.Undefined(), err
+			}
 		}
-		return jinja.NewString(s)
+		return jinja.NewString(s), nil
 	})
+	tmplGrow(b, def)
 	out["axle_safe"] = jinja.NewCallable("safe", same)
 	return out
 }

@@ -263,8 +263,8 @@ func tmplQuote(s string) string {
 
 // tmplFilters are filters that ours replace, tmplMethods the string methods.
 var (
-	tmplFilters = []string{"tojson", "string", "join", "map", "select", "reject", "selectattr", "rejectattr", "default", "d", "length", "count", "trim", "list", "upper", "lower", "int", "first", "last"}
-	tmplMethods = []string{"split", "rsplit", "splitlines", "join", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "index", "rfind", "isdigit", "format", "startswith", "endswith"}
+	tmplFilters = []string{"tojson", "string", "join", "map", "select", "reject", "selectattr", "rejectattr", "default", "d", "length", "count", "trim", "list", "upper", "lower", "int", "first", "last", "replace", "indent", "center", "fromjson"}
+	tmplMethods = []string{"split", "rsplit", "splitlines", "join", "strip", "lstrip", "rstrip", "removeprefix", "removesuffix", "index", "rfind", "isdigit", "format", "startswith", "endswith", "replace"}
 )
 
 // tmplEdit replaces src[start:end].
@@ -272,6 +272,7 @@ type tmplEdit struct {
 	start, end int
 	text       string
 	order      int
+	until      int // of an opening bracket: where what it opens ends
 }
 
 // tmplRewriter rewrites one template.
@@ -283,7 +284,7 @@ type tmplRewriter struct {
 }
 
 func (r *tmplRewriter) edit(start, end int, text string) {
-	r.edits = append(r.edits, tmplEdit{start, end, text, len(r.edits)})
+	r.edits = append(r.edits, tmplEdit{start, end, text, len(r.edits), 0})
 }
 
 // tmplRewrite returns the source for the engine.
@@ -311,7 +312,7 @@ func tmplRewrite(src string, segs []tmplSegment, macros map[string]bool, sh *sha
 				text = sh.hide(text)
 			}
 			if text != "" {
-				text = "{{" + tmplQuote(text) + "}}"
+				text = "{{axle_out(" + tmplQuote(text) + ")}}"
 			}
 			r.edit(s.start, s.end, text)
 		case '{':
@@ -330,15 +331,7 @@ func tmplRewrite(src string, segs []tmplSegment, macros map[string]bool, sh *sha
 			r.edit(s.after, s.after, fmt.Sprintf("{%% set %s = axle_%d_%s %%}", name, i, name))
 		}
 	}
-	slices.SortStableFunc(r.edits, func(a, b tmplEdit) int {
-		if a.start != b.start {
-			return a.start - b.start
-		}
-		if a.end == a.start && b.end == b.start && strings.HasSuffix(a.text, "(") && strings.HasSuffix(b.text, "(") {
-			return b.order - a.order // the later of two wrappers is the outer one
-		}
-		return (a.end - a.start) - (b.end - b.start) // insertions before replacements
-	})
+	slices.SortStableFunc(r.edits, tmplEditOrder)
 	var b strings.Builder
 	at := 0
 	for _, e := range r.edits {
@@ -393,9 +386,7 @@ func tmplLoopSets(src string, segs []tmplSegment) map[int][]string {
 
 // wrap makes a call of the expression that toks are.
 func (r *tmplRewriter) wrap(toks []tmplToken, f string) {
-	last := toks[len(toks)-1].end
-	r.edit(toks[0].start, toks[0].start, " "+f+"(")
-	r.edits = append(r.edits, tmplEdit{last, last, ")", len(r.edits)})
+	r.around(toks, 0, len(toks)-1, f, "")
 }
 
 // tmplTopComma returns the index of the first comma outside brackets, or -1.
@@ -453,6 +444,7 @@ func (r *tmplRewriter) statement(s tmplSegment) {
 		if end > 0 && tmplTopComma(list[:end]) < 0 {
 			r.wrap(list[:end], "axle_each")
 		}
+		r.edit(s.after, s.after, "{% set axle_r = axle_round() %}")
 	case "set":
 		eq := tmplTop(toks, func(t tmplToken) bool { return t.text == "=" })
 		if eq < 0 || eq+1 >= len(toks) {
@@ -461,7 +453,11 @@ func (r *tmplRewriter) statement(s tmplSegment) {
 		value := toks[eq+1:]
 		r.expression(value, true)
 		if tmplTopComma(value) < 0 {
-			r.wrap(value, "axle_keep")
+			owner := ""
+			if toks[2].kind == '.' {
+				owner = ", " + toks[1].text
+			}
+			r.around(value, 0, len(value)-1, "axle_keep", owner)
 		}
 	case "macro":
 		// A parameter nobody passes: its default is evaluated at every call.
@@ -473,10 +469,21 @@ func (r *tmplRewriter) statement(s tmplSegment) {
 		if toks[len(toks)-2].kind == '(' {
 			comma = ""
 		}
-		r.expression(toks[3:len(toks)-1], false)
+		r.literals(toks[3:len(toks)-1], false)
 		r.edit(last.start, last.start, comma+"axle_call=axle_enter()")
 	case "call":
-		r.expression(toks[1:], true)
+		rest := toks[1:]
+		if rest[0].kind == '(' { // what the block is given
+			rest = rest[tmplTop(rest, func(t tmplToken) bool { return t.kind == ')' })+1:]
+		}
+		if len(rest) == 0 {
+			return
+		}
+		r.expression(rest, true)
+		parts := tmplParts(rest)
+		if end := len(rest) - 1; rest[end].kind == ')' && parts[end].match > 0 && parts[parts[end].match].fn {
+			r.around(rest, parts[end].atom, parts[end].match-1, "axle_text", "")
+		}
 	default:
 		r.expression(toks[1:], false)
 	}
@@ -484,6 +491,12 @@ func (r *tmplRewriter) statement(s tmplSegment) {
 
 // expression rewrites the tokens of one. prints says that its value may end up in the prompt.
 func (r *tmplRewriter) expression(toks []tmplToken, prints bool) {
+	r.literals(toks, prints)
+	r.guard(toks)
+}
+
+// literals rewrites the words and literals of an expression.
+func (r *tmplRewriter) literals(toks []tmplToken, prints bool) {
 	at := func(i int) tmplToken {
 		if i < 0 || i >= len(toks) {
 			return tmplToken{}
@@ -515,66 +528,14 @@ func (r *tmplRewriter) expression(toks []tmplToken, prints bool) {
 				}
 			}
 		case 'n':
-			next := at(i + 1).kind
 			switch prev := at(i - 1); {
 			case prev.kind == '|' && slices.Contains(tmplFilters, t.text):
 				r.edit(t.start, t.end, "axle_"+t.text)
 			case (t.text == "sequence") && (prev.text == "is" || prev.text == "not" && at(i-2).text == "is"):
 				r.edit(t.start, t.end, "iterable")
-			case prev.kind == '.' && next == '(' && slices.Contains(tmplMethods, t.text):
-				if from := tmplReceiver(toks, i-2); from >= 0 {
-					sep := ", "
-					if at(i+2).kind == ')' {
-						sep = ""
-					}
-					r.edit(toks[from].start, toks[from].start, " axle_"+t.text+"(")
-					r.edit(prev.start, toks[i+1].end, sep)
-				}
 			}
 		}
 	}
-}
-
-// tmplReceiver finds where the value begins whose last token is toks[i]: a name or literal, with what is called on it, taken from it.
-func tmplReceiver(toks []tmplToken, i int) int {
-	for i >= 0 {
-		switch toks[i].kind {
-		case ')', ']':
-			depth := 0
-			for ; i >= 0; i-- {
-				switch toks[i].kind {
-				case ')', ']', '}':
-					depth++
-				case '(', '[', '{':
-					depth--
-				}
-				if depth == 0 {
-					break
-				}
-			}
-			if i < 0 {
-				return -1
-			}
-			// A call or a subscript belongs to what stands before it; a group or a list begins here.
-			if i > 0 && (toks[i-1].kind == 'n' && !tmplOperator(toks[i-1].text) || toks[i-1].kind == ')' || toks[i-1].kind == ']' || toks[i-1].kind == 's' && toks[i].kind == '[') {
-				i--
-				continue
-			}
-			return i
-		case 'n', 's', 'd':
-			if i > 1 && toks[i-1].kind == '.' {
-				i -= 2
-				continue
-			}
-			if i > 0 && toks[i-1].kind == '|' {
-				return -1 // a filter's result: the engine's own method must do
-			}
-			return i
-		default:
-			return -1
-		}
-	}
-	return -1
 }
 
 func tmplOperator(s string) bool {

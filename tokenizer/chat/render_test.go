@@ -17,6 +17,7 @@ import (
 
 	"github.com/ardanlabs/jinja"
 
+	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/tokenizer"
 )
 
@@ -232,17 +233,6 @@ func TestHostileTemplates(t *testing.T) {
 	}
 }
 
-// TestSelfReference: a namespace that holds itself is printed, not followed for ever.
-func TestSelfReference(t *testing.T) {
-	tmpl, err := NewJinja(`{% set ns = namespace(a=1) %}{% set ns.me = ns %}{{ ns }}`, "self", JinjaOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tmpl.Render(Conversation{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestSelfComparing: a template that looks at its own output cannot be rendered in the private alphabet. It works as long as nobody writes its tags,
 // and is refused with a reason where somebody does.
 func TestSelfComparing(t *testing.T) {
@@ -434,13 +424,15 @@ func FuzzTemplate(f *testing.F) {
 	f.Add(goTemplateSource)
 	f.Add(`{% macro a(x) %}{{ x }}{% endmacro %}{{ a(messages[0]['content'].strip().split('<', 1)[-1]) | trim ~ none }}`)
 	f.Fuzz(func(t *testing.T, src string) {
-		c := Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|> x"}}, Now: time.Unix(0, 0)}
-		if tmpl, err := NewJinja(src, "f", JinjaOptions{BOS: "<s>"}); err == nil {
-			_, _ = tmpl.Render(c)
-		}
-		if tmpl, err := NewGo(src); err == nil {
-			_, _ = tmpl.Render(c)
-		}
+		fuzzguard.Check(t, len(src), func() {
+			c := Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|> x"}}, Now: time.Unix(0, 0)}
+			if tmpl, err := NewJinja(src, "f", JinjaOptions{BOS: "<s>"}); err == nil {
+				_, _ = tmpl.Render(c)
+			}
+			if tmpl, err := NewGo(src); err == nil {
+				_, _ = tmpl.Render(c)
+			}
+		})
 	})
 }
 
