@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -26,6 +27,14 @@ func TestMain(m *testing.M) {
 			}
 		}
 		os.Exit(run(os.Args[1:]))
+	}
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given { // who runs beside others here waits for watchdogs and pauses, mostly
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
 	}
 	code := m.Run()
 	http.DefaultClient.CloseIdleConnections()
