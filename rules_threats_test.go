@@ -32,6 +32,7 @@ func init() {
 		{"T14", "server/infer.go", "text = quoted.ReplaceAllString(clip(text), `\"…\"`)", "", "./server", "TestLog"},
 		{"T14", "server/keys.go", `func (Secret) String() string { return "***" }`, "func (s Secret) String() string { return string(s) }", "./server", "TestKeys"},
 		{"T14", "server/infer.go", "\tif !s.o.LogPrompts {\n\t\treturn\n\t}", "", "./server", "TestLog"},
+		{"T16", "engine/lm.go", "if !m.crowd(job.Key) {", "if true {", "./engine", "TestCrowd"},
 		{"T16", "engine/lm.go", "if n := m.runningOf(s.job.Key); n < fewest {", "if n := m.runningOf(s.job.Key); n < fewest && false {", "./engine", "TestFairKeys"},
 		{"T18", "server/keys.go", "if m := st.Mode().Perm(); m&0o077 != 0 {", "if m := st.Mode().Perm(); m&0o077 != 0 && false {", "./server", "TestKeys"},
 	}...)

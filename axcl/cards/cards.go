@@ -14,7 +14,7 @@ import (
 
 // Open opens the device that spec names and says in one sentence which it is and why:
 //
-//	auto, ""    the first AXCL card, else the board's own NPU, else the software card
+//	auto, ""    the first AXCL card, else the board's own NPU, else the software card; a card that is there and fails is an error
 //	axcl        the first AXCL card; axcl:1 the second in the library's list, or, past its end, the one with that PCIe bus number
 //	axengine    the board's own NPU
 //	soft        the card in software; soft:threads=2,cmm=4G one with so many threads and so much memory
@@ -55,6 +55,9 @@ func auto() (axcl.Device, string, error) {
 	d, cardErr := openNative("axcl", 0)
 	if cardErr == nil {
 		return d, "an AXCL card is there", nil
+	}
+	if !errors.Is(cardErr, axcl.ErrNoDevice) {
+		return nil, "", fmt.Errorf("%w; the software card takes the place of a card that is not there, not of one that does not answer: soft asks for it", cardErr)
 	}
 	d, boardErr := openNative("axengine", 0)
 	if boardErr == nil {

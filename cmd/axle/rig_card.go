@@ -32,9 +32,17 @@ func newRig(o rigOptions) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	lo := shelf.LoaderOptions{Device: cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: o.lost, Fewer: o.fewer, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
+	away := newAway(st.Dir(), cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), o.log)
+	lost := func(err error) {
+		away.lost()
+		if o.lost != nil {
+			o.lost(err)
+		}
+	}
+	lo := shelf.LoaderOptions{Device: away.device, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
+			away.opened(i.Kind)
 		},
 		Progress: logProgress(o.log)}
 	for name, dir := range o.drafts {

@@ -1,0 +1,64 @@
+//go:build !scripted
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.uber.org/zap"
+)
+
+// away remembers over the end of the process that the card which "auto" had chosen was lost. Until it is back, auto means that card: the
+// software card cannot run its models, and would keep a card that comes back a minute later from being used until somebody looks.
+type away struct {
+	file   string // in the store; empty: nothing is remembered
+	device string // what is opened
+	auto   bool
+	kind   string // of the card that was opened
+	log    *zap.Logger
+}
+
+func newAway(dir, device string, log *zap.Logger) *away {
+	a := &away{device: device, auto: device == "" || device == "auto", log: log}
+	if dir == "" {
+		return a
+	}
+	a.file = filepath.Join(dir, "card-lost")
+	b, err := os.ReadFile(a.file)
+	switch {
+	case err != nil:
+	case a.auto && slices.Contains([]string{"axcl", "axengine"}, string(b)):
+		a.device = string(b)
+		log.Warn("the card was lost when this server last ran: it is waited for, and the software card not taken in its place; --device soft does that, and forgets the card",
+			zap.String("device", a.device), zap.String("file", a.file))
+	default:
+		a.forget()
+	}
+	return a
+}
+
+func (a *away) forget() {
+	if err := os.Remove(a.file); err != nil && !os.IsNotExist(err) {
+		a.log.Warn("that a card was lost cannot be forgotten", zap.Error(err))
+	}
+}
+
+// opened: a card is there.
+func (a *away) opened(kind string) {
+	if a.auto && a.file != "" && kind != "soft" {
+		a.kind = kind
+		a.forget()
+	}
+}
+
+// lost: it is no more.
+func (a *away) lost() {
+	if a.kind == "" {
+		return
+	}
+	if err := os.WriteFile(a.file, []byte(a.kind), 0o600); err != nil {
+		a.log.Warn("that the card was lost cannot be remembered: the next start may take the software card", zap.Error(err))
+	}
+}
