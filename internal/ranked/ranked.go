@@ -24,6 +24,16 @@ type (
 	Card       struct{} // engine: a card's work and state
 	Model      struct{} // engine: a model's queue
 	Mailbox    struct{} // engine: a sequence's tokens
+
+	PullPlan    struct{} // models/store: files read to plan a pull
+	PullFile    struct{} // models/store: how much of a file is there
+	PullParts   struct{} // models/hub: how far a file's parts are
+	PullReports struct{} // models/store: what a pull has to tell
+
+	Progress struct{} // server: status lines that were not sent yet
+	Session  struct{} // server/vendor: the one conversation
+	Conns    struct{} // server: how many connections each client has
+	Metrics  struct{} // server: counts
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -37,3 +47,13 @@ func (Replicas) place() (int, string)   { return 7, "replicas" }
 func (Card) place() (int, string)       { return 8, "card" }
 func (Model) place() (int, string)      { return 9, "model" }
 func (Mailbox) place() (int, string)    { return 10, "mailbox" }
+
+func (PullPlan) place() (int, string)    { return 11, "pull's plan" }
+func (PullFile) place() (int, string)    { return 12, "pull's file" }
+func (PullParts) place() (int, string)   { return 13, "pull's parts" }
+func (PullReports) place() (int, string) { return 14, "pull's reports" }
+
+func (Progress) place() (int, string) { return 15, "progress" }
+func (Session) place() (int, string)  { return 16, "conversation" }
+func (Conns) place() (int, string)    { return 17, "connections" }
+func (Metrics) place() (int, string)  { return 18, "metrics" }

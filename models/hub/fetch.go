@@ -8,9 +8,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/axle-llm/axle/internal/ranked"
 )
 
 // State is how far the parts of a download are. It is kept beside the unfinished file, as JSON; what it claims is only a hint where to go on:
@@ -19,7 +20,7 @@ type State struct {
 	Size  int64  `json:"size"`
 	Parts []Part `json:"parts"`
 
-	mu sync.Mutex
+	mu ranked.Mutex[ranked.PullParts]
 }
 
 // Part is the bytes [Start, End) of the file, of which the first Have are there.

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 )
@@ -36,7 +37,8 @@ type Progress struct {
 
 // Pull fetches a model by name from the client's hub; nil means [hub.FromEnv]. Only the files that make up the package for this machine are
 // fetched, each is compared with the hub's hash, and the model appears in the store when all are there and the package opens. An
-// interrupted pull, however it ended, goes on where it stopped. report may be nil and is called from one goroutine at a time.
+// interrupted pull, however it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and in order, and may take
+// its time: the pull goes on meanwhile, and of a file's progress only the latest is kept for it.
 //
 // Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
 // [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
@@ -56,9 +58,33 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	if c == nil {
 		c = hub.FromEnv()
 	}
-	defer c.CloseIdle()
+	p := &pull{s: s, c: c, quiet: report == nil, last: map[string]time.Time{}, news: make(chan struct{}, 1)}
 	defer s.announce()()
-	p := &pull{s: s, c: c, report: report, last: map[string]time.Time{}}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = p.run(ctx, n, src)
+	}()
+	defer func() { cancel(); <-done }() // also where report ends this goroutine
+	for working := true; working; {
+		select {
+		case <-p.news:
+		case <-done:
+			working = false
+		}
+		for pr, ok := p.next(); ok; pr, ok = p.next() {
+			ranked.None()
+			report(pr)
+		}
+	}
+	return err
+}
+
+// run is a pull, whoever listens.
+func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err error) {
+	s, c := p.s, p.c
+	defer c.CloseIdle()
 	p.say(Progress{Status: "pulling manifest"})
 	if src.Entry != nil && src.Entry.NotYet != "" {
 		p.say(Progress{Status: "this model will not run: " + src.Entry.NotYet})
@@ -111,17 +137,20 @@ type pull struct {
 	licenses []hub.File
 	fresh    sync.Map // digests hashed from disk during this pull
 
-	mu     sync.Mutex // report and last
-	report func(Progress)
-	last   map[string]time.Time
+	quiet   bool
+	news    chan struct{}                    // there is something in reports
+	mu      ranked.Mutex[ranked.PullReports] // reports and last
+	reports []Progress                       // not told yet: lines in order, and of each file one more
+	last    map[string]time.Time
 }
 
+// say leaves a report for whoever listens, and does not wait: under a lock, and behind a client that reads slowly, others would wait too.
 func (p *pull) say(pr Progress) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.report == nil {
+	if p.quiet {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if pr.Digest != "" && pr.Completed < pr.Total { // ten lines a second and file are enough for any terminal
 		now := time.Now()
 		if now.Sub(p.last[pr.Digest]) < 100*time.Millisecond {
@@ -129,7 +158,26 @@ func (p *pull) say(pr Progress) {
 		}
 		p.last[pr.Digest] = now
 	}
-	p.report(pr)
+	if i := slices.IndexFunc(p.reports, func(o Progress) bool { return pr.Digest != "" && o.Digest == pr.Digest }); i >= 0 {
+		p.reports[i] = pr
+		return
+	}
+	p.reports = append(p.reports, pr)
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the oldest report that is not told yet.
+func (p *pull) next() (pr Progress, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.reports) == 0 {
+		return pr, false
+	}
+	pr, p.reports = p.reports[0], p.reports[1:]
+	return pr, true
 }
 
 const maxPlanFile = 1 << 20
@@ -178,7 +226,7 @@ func (p *pull) choose(ctx context.Context) error {
 			plan = append(plan, f)
 		}
 	}
-	var mu sync.Mutex
+	var mu ranked.Mutex[ranked.PullPlan]
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
 	for _, f := range plan {
@@ -393,18 +441,21 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		}
 	}
 	p.s.writeState(key, st)
-	var mu sync.Mutex
+	var mu ranked.Mutex[ranked.PullFile]
 	saved := time.Now()
 	done := st.Done()
 	p.pulling(f, done)
 	ferr := p.c.Fetch(ctx, p.snap, f, st, w, func(n int64) {
 		mu.Lock()
-		defer mu.Unlock()
 		if done += n; done < f.Size {
 			p.pulling(f, done)
 		}
-		if time.Since(saved) > time.Second {
+		save := time.Since(saved) > time.Second
+		if save {
 			saved = time.Now()
+		}
+		mu.Unlock()
+		if save {
 			p.s.writeState(key, st)
 		}
 	})
@@ -525,13 +576,13 @@ func (s *Store) readState(key string, size int64) *hub.State {
 func (s *Store) writeState(key string, st *hub.State) {
 	st.Lock()
 	data, err := json.Marshal(st)
-	st.Unlock()
-	if err != nil {
-		return
-	}
 	room := len(data)
 	for _, p := range st.Parts {
 		room += len(strconv.FormatInt(p.End-p.Start, 10))
+	}
+	st.Unlock()
+	if err != nil {
+		return
 	}
 	padded := append(data, bytes.Repeat([]byte(" "), room-len(data))...)
 	name, tmp := key+".parts", key+".parts-"+randomName()[:6]
