@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"time"
 	"unicode/utf8"
 )
 
@@ -381,6 +382,7 @@ type scratch struct {
 	nodes            []node // unigram
 	buf              []byte
 	cache            wordCache
+	slow, limit      time.Duration // spent in patterns of regexp2's
 }
 
 func resize(p *[]int32, n int) []int32 {

@@ -216,7 +216,16 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 		if err != nil {
 			return err
 		}
-		each(func(_ int, s string) string { return replacePattern{m, c.Content}.apply(s) })
+		each(func(_ int, s string) (out string) {
+			var err error
+			defer func() {
+				if err != nil {
+					out = s // a token is short: only a pattern made to be slow is late here
+				}
+			}()
+			defer catchSlow(&err)
+			return replacePattern{m, c.Content}.apply(s)
+		})
 	case "Strip":
 		if c.Start < 0 || c.Stop < 0 || c.Start > 1<<16 || c.Stop > 1<<16 {
 			return badf("decoder Strip removes %d and %d characters", c.Start, c.Stop)

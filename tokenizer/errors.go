@@ -29,6 +29,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrUnsupported is in the chain of errors about files that are sound but use a part of the format that is not implemented.
 var ErrUnsupported = errors.New("not supported")
 
+// ErrSlow ends an encoding in which the file's own split pattern, one that nobody has written a scanner for, takes too long on the text at hand.
+var ErrSlow = errors.New("tokenizer: the split pattern takes too long on this text")
+
+// catchSlow turns a slow pattern's panic into the error.
+func catchSlow(err *error) {
+	switch p := recover(); p {
+	case nil:
+	case ErrSlow:
+		*err = ErrSlow
+	default:
+		panic(p)
+	}
+}
+
 // badf makes an Error without a file; Open adds it.
 func badf(format string, a ...any) error { return &Error{What: fmt.Sprintf(format, a...)} }
 

@@ -82,7 +82,10 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 		return nil, &Error{File: name, What: "cannot be read", Err: err}
 	}
 	side := readSide(fsys, path.Dir(name))
-	t, err := parse(b, c, side)
+	t, err := func() (t *Tokenizer, err error) {
+		defer catchSlow(&err) // added tokens are normalized
+		return parse(b, c, side)
+	}()
 	if err != nil {
 		return nil, inFile(name, err)
 	}

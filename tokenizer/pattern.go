@@ -97,14 +97,24 @@ func compilePattern(p string) (matcher, error) {
 			at = x.Index + max(x.Length, 1)
 		}
 	}
-	re.MatchTimeout = regexp2.DefaultMatchTimeout
+	re.MatchTimeout = slowMatch
 	return m, nil
 }
+
+// How long a pattern of regexp2's may take: what few probes show says little about the text that somebody will send.
+const (
+	slowMatch = time.Second          // for one match, and whatever the text
+	slowByte  = 4 * time.Microsecond // more for a byte; regexp2 takes a tenth of that where it does not go back and forth
+)
+
+func slowLimit(n int) time.Duration { return slowMatch + time.Duration(n)*slowByte }
 
 // slowPattern is a pattern nobody has written a scanner for. regexp2 counts characters, so their byte offsets go along.
 type slowPattern struct{ re *regexp2.Regexp }
 
+// find panics with ErrSlow where it takes too long, for words cut elsewhere are worse than none; see catchSlow.
 func (m slowPattern) find(s string) []span {
+	begun, limit := time.Now(), slowLimit(len(s))
 	runes := make([]rune, 0, len(s))
 	off := make([]int, 0, len(s)+1)
 	for i, r := range s {
@@ -113,8 +123,11 @@ func (m slowPattern) find(s string) []span {
 	off = append(off, len(s))
 	var out []span
 	prev := 0
-	x, _ := m.re.FindRunesMatch(runes) // without a time-out there is no error
-	for x != nil {
+	x, err := m.re.FindRunesMatch(runes)
+	for n := 0; err == nil && x != nil; n++ {
+		if n%64 == 63 && time.Since(begun) > limit {
+			panic(ErrSlow)
+		}
 		a, b := off[x.Index], off[x.Index+x.Length]
 		if prev < a {
 			out = append(out, span{prev, a, false})
@@ -123,7 +136,10 @@ func (m slowPattern) find(s string) []span {
 			out = append(out, span{a, b, true})
 		}
 		prev = b
-		x, _ = m.re.FindNextMatch(x)
+		x, err = m.re.FindNextMatch(x)
+	}
+	if err != nil { // there is none but the time-out
+		panic(ErrSlow)
 	}
 	if prev < len(s) {
 		out = append(out, span{prev, len(s), false})

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -65,7 +66,14 @@ func (p splitStep) apply(t *Tokenizer, at int, dst []int32, s string, start bool
 		}
 		return dst
 	}
-	for _, x := range mergeSpans(p.m.find(s), p.b, p.invert) {
+	begun := time.Now()
+	spans := p.m.find(s)
+	if _, slow := p.m.(slowPattern); slow { // many short stretches add up
+		if sc.slow += time.Since(begun); sc.slow > sc.limit {
+			panic(ErrSlow)
+		}
+	}
+	for _, x := range mergeSpans(spans, p.b, p.invert) {
 		if x.start < x.end && !x.match {
 			dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
 		}

@@ -54,14 +54,22 @@ type Part struct {
 func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 
 // Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes one.
-// It adds no BOS: see Prefix.
+// It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
-	return t.encode(dst, text, func(int, int) bool { return specials })
+	dst, _ = t.encode(dst, text, func(int, int) bool { return specials })
+	return dst
 }
 
 // EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across the borders, control tokens do not:
-// one is recognized only if all of it stands in control parts that follow each other.
+// one is recognized only if all of it stands in control parts that follow each other. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
+	dst, _ = t.TryEncodeParts(dst, parts)
+	return dst
+}
+
+// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, and what somebody sends may be such a
+// text. Then it returns dst as it was and [ErrSlow], the only error there is.
+func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 	var text strings.Builder
 	type zone struct{ start, end int }
 	var zones []zone
@@ -86,11 +94,14 @@ func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
 	})
 }
 
-func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool) []int32 {
+func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool) (out []int32, err error) {
+	out = dst // what a slow pattern leaves
+	defer catchSlow(&err)
 	sc, _ := t.scratch.Get().(*scratch)
 	if sc == nil {
 		sc = &scratch{}
 	}
+	sc.slow, sc.limit = 0, slowLimit(len(text))
 	if t.before == nil {
 		dst = t.plain(dst, text, 0, allowed, sc)
 	} else {
@@ -102,7 +113,7 @@ func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int
 		*sc = scratch{cache: sc.cache} // do not hold a long prompt's memory
 	}
 	t.scratch.Put(sc)
-	return dst
+	return dst, nil
 }
 
 // plain encodes text between added tokens; it began at the given place.
