@@ -326,7 +326,8 @@ func joinBytes(tokens []string) []string {
 	return out
 }
 
-// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing.
+// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing. Control tokens are names and keep theirs;
+// added tokens that are none are text (Gemma has runs of spaces among them).
 func (t *Tokenizer) setRaw(mark, continuing string) {
 	raw := &vocab{off: make([]uint32, 0, len(t.vocab.off))}
 	for id := range int32(t.vocab.size()) {
@@ -336,10 +337,12 @@ func (t *Tokenizer) setRaw(mark, continuing string) {
 		switch {
 		case t.dec.fallback && isByte:
 			raw.text = append(raw.text, x)
-		case t.flags[id]&flagAdded != 0:
+		case t.flags[id]&flagSpecial != 0:
 			raw.text = append(raw.text, b...)
 		case mark != "":
 			raw.text = append(raw.text, bytes.ReplaceAll(b, []byte(mark), []byte(" "))...)
+		case t.flags[id]&flagAdded != 0:
+			raw.text = append(raw.text, b...)
 		case continuing != "" && len(b) > 0:
 			if s, ok := bytes.CutPrefix(b, []byte(continuing)); ok {
 				b = s

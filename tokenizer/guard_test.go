@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -43,6 +44,32 @@ func TestSlowPattern(t *testing.T) {
 		}
 		if ids := tok.Encode(nil, "q", false); len(ids) != 1 {
 			t.Errorf("afterwards: %v", ids)
+		}
+	}
+}
+
+// TestAddedSpaces: Gemma's runs of spaces are added tokens, and come out as spaces; a control token's name stays what it is.
+func TestAddedSpaces(t *testing.T) {
+	tok := openJSON(t, `{"added_tokens": [
+			{"id": 2, "content": "▁▁", "special": false, "normalized": false}, {"id": 3, "content": "▁▁▁", "special": false, "normalized": false},
+			{"id": 4, "content": "<a▁b>", "special": true, "normalized": false}],
+		"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+		"decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}]},
+		"model": {"type": "BPE", "byte_fallback": true, "vocab": {"a": 0, "▁": 1, "▁▁": 2, "▁▁▁": 3}, "merges": [["▁", "▁"], ["▁▁", "▁"]]}}`)
+	ids := tok.Encode(nil, "a   a  a", false)
+	if !slices.Equal(ids, []int32{0, 3, 0, 2, 0}) {
+		t.Fatalf("ids %v", ids)
+	}
+	s, text := tok.Stream(false), ""
+	for _, id := range ids {
+		text += s.Next(id)
+	}
+	if text += s.Flush(); text != "a   a  a" || tok.Decode(ids, true) != text {
+		t.Errorf("streamed %q, decoded %q", text, tok.Decode(ids, true))
+	}
+	for id, want := range []string{"a", " ", "  ", "   ", "<a▁b>"} {
+		if got := string(tok.Bytes(int32(id))); got != want {
+			t.Errorf("token %d is %q, want %q", id, got, want)
 		}
 	}
 }
