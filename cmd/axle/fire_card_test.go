@@ -87,7 +87,7 @@ func TestHeatStops(t *testing.T) {
 	reads := func(n float64) func() bool {
 		return func() bool {
 			page := p.healthPage()
-			return len(page.Models) == 1 && page.Models[0].Temperature == n && page.Models[0].Warning != ""
+			return len(page.Models) == 1 && page.Models[0].warns(n) && len(page.Cards) == 1 && page.Cards[0].warns(n)
 		}
 	}
 	stands := func() bool { return p.metric("axle_running") == 0 && p.metric("axle_queued") == 16 }
@@ -130,13 +130,16 @@ func TestHeatStops(t *testing.T) {
 	p.quiet()
 }
 
-// healthPage is what /health says of the models.
-func (p *process) healthPage() (page struct {
-	Models []struct {
-		Temperature float64 `json:"temperature_celsius"`
-		Warning     string
-	}
-}) {
+// healthHeat is what /health says of the heat of a card, or of the card of a model.
+type healthHeat struct {
+	Temperature float64 `json:"temperature_celsius"`
+	Warning     string
+}
+
+func (h healthHeat) warns(degrees float64) bool { return h.Temperature == degrees && h.Warning != "" }
+
+// healthPage is what /health says of that.
+func (p *process) healthPage() (page struct{ Cards, Models []healthHeat }) {
 	p.t.Helper()
 	resp, err := http.Get(p.url + "/health")
 	if err != nil {
