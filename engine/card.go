@@ -102,7 +102,7 @@ func (c *Card) wakeUp() {
 	}
 }
 
-// Do runs f on the card's goroutine, between passes, and waits for it. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
+// Do runs f on the card's goroutine, between passes, and waits for it. An error that the card does not survive ends it. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
 func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	ranked.None()
 	res := make(chan error, 1)
@@ -114,7 +114,11 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	}
 	c.todo = append(c.todo, func() {
 		if !began.Swap(true) {
-			res <- f(c.dev)
+			err := f(c.dev)
+			if axcl.Fatal(err) {
+				c.lose(err)
+			}
+			res <- err
 		}
 	})
 	c.mu.Unlock()

@@ -177,6 +177,48 @@ func TestFewer(t *testing.T) {
 	}
 }
 
+// TestCopyLost: a card that is lost while a model is loaded leaves the model to the others, and they are told that there are fewer.
+func TestCopyLost(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	_, alone := load(t, dir, openSoft, OpenOptions{})
+	want, _, err := run(alone, greedy([]int32{5, 6, 7}, 6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bad := range 2 {
+		var copies []*Card
+		for i := range 2 {
+			c, err := OpenCard(func() (axcl.Device, string, error) {
+				d, err := soft.Open(soft.Options{Threads: 1})
+				if i == bad && err == nil {
+					f := axcltest.NewFaulty(d)
+					f.Plan(axcltest.Fault{Op: axcltest.OpLoad, Sticky: true, Err: axcl.ErrLost})
+					return f, "test", nil
+				}
+				return d, "test", err
+			}, CardOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			copies = append(copies, c)
+		}
+		m, err := Open(context.Background(), dir, OpenOptions{Copies: copies})
+		if err != nil {
+			t.Fatalf("card %d lost: %v", bad, err)
+		}
+		if got, _, err := run(m.b, greedy([]int32{5, 6, 7}, 6)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("card %d lost: %v %v, want %v", bad, got, err, want)
+		}
+		if !errors.Is(copies[bad].Err(), axcl.ErrLost) || copies[1-bad].Err() != nil {
+			t.Errorf("card %d lost: %v, %v", bad, copies[0].Err(), copies[1].Err())
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestDevices opens packages on several cards by their names.
 func TestDevices(t *testing.T) {
 	dir := compiled(t, "qwen3")
