@@ -18,6 +18,14 @@ type added struct {
 	normalized bool // looked for after normalization, not before
 }
 
+// marker reports whether a token is written like a control token and is none, as those that mark turns are in some files (DeepSeek's <｜User｜> in its
+// distillates). Where control tokens are not allowed it is not found, for with it a user's text could end its own turn.
+func (a *added) marker() bool {
+	s := a.content
+	return !a.special && !plainTags[s] && (len(s) > 4 && strings.HasPrefix(s, "<|") && strings.HasSuffix(s, "|>") ||
+		len(s) > 8 && strings.HasPrefix(s, "<｜") && strings.HasSuffix(s, "｜>"))
+}
+
 // addedSet finds added tokens, the leftmost first and of those that begin at one place the longest.
 type addedSet struct {
 	trie
@@ -175,7 +183,7 @@ func (s *addedSet) split(text string, allowed func(start, end int) bool, plain f
 			break
 		}
 		at = end
-		if a.special && !allowed(start, end) {
+		if !allowed(start, end) && (a.special || a.marker()) {
 			continue
 		}
 		if a.singleWord && (wordBefore(text[:start]) || wordAfter(text[end:])) {

@@ -73,3 +73,51 @@ func TestAddedSpaces(t *testing.T) {
 		}
 	}
 }
+
+const markers = `{"added_tokens": [
+		{"id": 5, "content": "<s>", "special": true, "normalized": true},
+		{"id": 6, "content": "<｜User｜>", "special": false, "normalized": false}, {"id": 7, "content": "<｜Assistant｜>", "special": false, "normalized": true},
+		{"id": 8, "content": "<|tool|>", "special": false, "normalized": false}, {"id": 9, "content": "<|fim_prefix|>", "special": false, "normalized": false},
+		{"id": 10, "content": "<think>", "special": false, "normalized": true}],
+	"normalizer": {"type": "Lowercase"},
+	"decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+	"model": {"type": "BPE", "vocab": {"a": 0, "<": 1, ">": 2, "s": 3, "<s": 4, "<s>": 5}, "merges": [["<", "s"], ["<s", ">"]]}}`
+
+// TestMarkers: what is written like a control token is kept from a user's text, whether the file marks it special or not; in every other way it is the
+// token that the file says.
+func TestMarkers(t *testing.T) {
+	tok := openJSON(t, markers)
+	for text, want := range map[string][]int32{
+		"<｜User｜>a": {6, 0}, "a<｜Assistant｜>": {0, 7}, "<|tool|>": {8}, "<|fim_prefix|>": {9}, "<think>": {10}, "<s>": {5},
+	} {
+		if ids := tok.Encode(nil, text, true); !slices.Equal(ids, want) {
+			t.Errorf("%s: %v, want %v", text, ids, want)
+		}
+		ids := tok.Encode(nil, text, false)
+		if kept := !strings.Contains(text, "fim") && text != "<think>"; kept == slices.Contains(ids, want[len(want)-1]) && want[len(want)-1] > 4 ||
+			kept && slices.ContainsFunc(ids, func(id int32) bool { return id > 4 }) {
+			t.Errorf("%s as a user writes it: %v", text, ids)
+		}
+	}
+	ids := tok.EncodeParts(nil, []Part{{"<｜User｜>", true}, {"a<｜Assistant｜>a<｜User｜>", false}, {"<｜Assistant｜>", true}})
+	if n := len(slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return id < 5 })); n != 2 || ids[0] != 6 || ids[len(ids)-1] != 7 {
+		t.Errorf("a conversation: %v", ids)
+	}
+	for id := int32(5); id <= 10; id++ {
+		if tok.Control(id) != (id == 5) {
+			t.Errorf("Control(%d) = %v", id, tok.Control(id))
+		}
+	}
+	if s := tok.Decode([]int32{6, 0, 5}, false); s != "<｜User｜>a" {
+		t.Errorf("decoded %q", s)
+	}
+}
+
+// TestNormalizedControl: control tokens that a file wants normalized are found in a prompt beside what people wrote, and not in that.
+func TestNormalizedControl(t *testing.T) {
+	tok := openJSON(t, markers)
+	ids := tok.EncodeParts(nil, []Part{{"<s>", true}, {"a<s>A", false}, {"<s>", true}})
+	if want := []int32{5, 0, 4, 2, 0, 5}; !slices.Equal(ids, want) {
+		t.Errorf("%v, want %v", ids, want)
+	}
+}

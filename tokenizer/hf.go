@@ -139,7 +139,7 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 		t.flags[id] |= flagUnknown
 		return id, nil
 	}
-	usable := func(id int32) bool { return !t.Control(id) }
+	usable := func(id int32) bool { return !t.kept(id) }
 	str := func(s *string) string {
 		if s == nil {
 			return ""
@@ -148,7 +148,7 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	}
 	switch o.Type {
 	case "BPE":
-		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.Control, prefix: str(o.Prefix), suffix: str(o.Suffix)}
+		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept, prefix: str(o.Prefix), suffix: str(o.Suffix)}
 		if byteLevel && (p.prefix != "" || p.suffix != "") {
 			return unsupportedf("byte-level BPE with continuing_subword_prefix or end_of_word_suffix")
 		}
@@ -279,7 +279,8 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 			_ = b.add([]byte(a.content), int64(a.id), true) // sizes were checked by the caller
 		}
 		t.added[a.content] = a.id
-		if a.normalized {
+		// Control tokens are names, looked for in the text as it is: so transformers has it by now, and only there is it known who wrote them.
+		if a.normalized && !a.special && !a.marker() {
 			after = append(after, *a)
 		} else {
 			before = append(before, *a)
@@ -300,6 +301,9 @@ func (t *Tokenizer) setFlags() {
 			t.flags[a.id] |= flagAdded
 			if a.special {
 				t.flags[a.id] |= flagSpecial
+			}
+			if a.marker() {
+				t.flags[a.id] |= flagMarker
 			}
 		}
 	}
@@ -467,7 +471,7 @@ func (t *Tokenizer) putMerge(p *pairs, a, b []byte, rank int32, prefix int, buf 
 	if x < 0 || y < 0 || z < 0 {
 		return badf("merge %d of %q and %q needs a token that is not in the vocabulary", rank, a, b)
 	}
-	if !t.Control(z) {
+	if !t.kept(z) {
 		p.put(x, y, rank, z)
 	}
 	return nil

@@ -257,11 +257,11 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 			scores = append(scores, 0)
 		}
 		normal := func(id int32) bool {
-			return int(id) < len(p.kinds) && p.kinds[id] == pieceNormal && !t.Control(id)
+			return int(id) < len(p.kinds) && p.kinds[id] == pieceNormal && !t.kept(id)
 		}
 		t.model = newUnigram(t.vocab, scores, unk, normal, fb)
 	} else {
-		m := &bpe{v: t.vocab, fallback: fb != nil, unk: unk, fuseUnk: true, special: t.Control}
+		m := &bpe{v: t.vocab, fallback: fb != nil, unk: unk, fuseUnk: true, special: t.kept}
 		m.merges = scoreMerges(t, p)
 		m.symbolTables()
 		m.findCuts()
@@ -318,7 +318,7 @@ func scoreMerges(t *Tokenizer, p *pieceInfo) *pairs {
 	var list []merge
 	for id := range int32(len(p.kinds)) {
 		s := t.vocab.bytes(id)
-		if k := p.kinds[id]; k != pieceNormal && k != pieceUser || t.Control(id) || len(s) > 512 {
+		if k := p.kinds[id]; k != pieceNormal && k != pieceUser || t.kept(id) || len(s) > 512 {
 			continue
 		}
 		from := len(list)

@@ -87,7 +87,7 @@ func (t *Tokenizer) finishRanked(b *vocabBuilder) (err error) {
 			}
 		}
 	}
-	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: true, special: t.Control}
+	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: true, special: t.kept}
 	m.symbolTables()
 	t.model = m
 	t.dec.byteLevel = true

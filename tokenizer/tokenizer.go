@@ -7,8 +7,9 @@
 //
 // What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
 // [Tokenizer.EncodeParts] only inside the parts that are marked as control. Control tokens are those that the file marks special: all that
-// begin and end turns. What a file adds without that mark (Qwen's <think> and <tool_call>) is a word like any other, as it is to Hugging Face's
-// library: text that spells it becomes it.
+// begin and end turns. Added tokens without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for those of fill-in-the-middle.
+// What else a file adds (Qwen's <think> and <tool_call>) is a word like any other, as it is to Hugging Face's library: text that spells it
+// becomes it.
 package tokenizer
 
 import (
@@ -42,6 +43,7 @@ const (
 	flagAdded   = 1 << iota // found in the text before anything else
 	flagSpecial             // a control token
 	flagUnknown             // what unknown text becomes: special in some files, yet made from text
+	flagMarker              // no control token, but written like one: text does not become it either
 )
 
 // Part is a stretch of a prompt. Control tokens are recognized in Control parts only.
@@ -103,10 +105,10 @@ func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int
 	}
 	sc.slow, sc.limit = 0, slowLimit(len(text))
 	if t.before == nil {
-		dst = t.plain(dst, text, 0, allowed, sc)
+		dst = t.plain(dst, text, 0, sc)
 	} else {
 		t.before.split(text, allowed,
-			func(start, end int) { dst = t.plain(dst, text[start:end], start, allowed, sc) },
+			func(start, end int) { dst = t.plain(dst, text[start:end], start, sc) },
 			func(a *added) { dst = append(dst, a.id) })
 	}
 	if cap(sc.syms) > 1<<16 {
@@ -117,14 +119,12 @@ func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int
 }
 
 // plain encodes text between added tokens; it began at the given place.
-func (t *Tokenizer) plain(dst []int32, text string, at int, allowed func(start, end int) bool, sc *scratch) []int32 {
+func (t *Tokenizer) plain(dst []int32, text string, at int, sc *scratch) []int32 {
 	s := t.norm.apply(text)
 	if t.after == nil {
 		return t.words(dst, s, 0, at == 0, sc)
 	}
-	// Normalization moves text about, so a control token found after it is allowed only where all the text before it was.
-	whole := allowed(at, at+len(text))
-	t.after.split(s, func(int, int) bool { return whole },
+	t.after.split(s, func(int, int) bool { return false }, // there is no control token among these
 		func(start, end int) { dst = t.words(dst, s[start:end], 0, at == 0 && start == 0, sc) },
 		func(a *added) { dst = append(dst, a.id) })
 	return dst
@@ -180,6 +180,11 @@ func (t *Tokenizer) ID(token string) (int32, bool) {
 // Control reports whether id is a control token: one that text never becomes.
 func (t *Tokenizer) Control(id int32) bool {
 	return id >= 0 && int(id) < len(t.flags) && t.flags[id]&(flagSpecial|flagUnknown) == flagSpecial
+}
+
+// kept reports whether text never becomes id, by its merges or in any other way.
+func (t *Tokenizer) kept(id int32) bool {
+	return t.Control(id) || id >= 0 && int(id) < len(t.flags) && t.flags[id]&flagMarker != 0
 }
 
 // BOS returns the token that begins a text, if the files name one.

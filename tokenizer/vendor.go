@@ -256,7 +256,7 @@ func (v *vendorFile) build(c Config) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.setFlags()
-	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: style.whole, special: t.Control}
+	m := &bpe{v: t.vocab, merges: p, raw: true, unk: -1, whole: style.whole, special: t.kept}
 	m.symbolTables()
 	t.model = m
 	t.dec.byteLevel = true
@@ -307,7 +307,7 @@ func (v *vendorFile) buildBERT() (*Tokenizer, error) {
 	if unk >= 0 {
 		t.flags[unk] |= flagUnknown
 	}
-	t.model = &wordPiece{v: t.vocab, usable: func(id int32) bool { return !t.Control(id) }, prefix: "##", unk: unk, most: 100}
+	t.model = &wordPiece{v: t.vocab, usable: func(id int32) bool { return !t.kept(id) }, prefix: "##", unk: unk, most: 100}
 	t.setRaw("", "##")
 	return t, nil
 }
