@@ -152,7 +152,7 @@ func hammer(t *testing.T, round int, total map[string]int) {
 	h := server.NewHost(c, server.HostOptions{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100, LoadTimeout: patience})
 	u := &users{of: map[string]map[*engine.Model]int{}}
 	var version [names]atomic.Int64
-	var closing atomic.Bool
+	var closing, over atomic.Bool
 	var mu sync.Mutex
 	seen := func(what string) { mu.Lock(); total[what]++; mu.Unlock() }
 	keeps := []time.Duration{0, 0, 50 * time.Microsecond, time.Millisecond, server.Forever}
@@ -186,7 +186,7 @@ func hammer(t *testing.T, round int, total map[string]int) {
 		if k := rand.IntN(len(keeps) + 1); k < len(keeps) {
 			keep = &keeps[k]
 		}
-		before := closing.Load()
+		before := over.Load()
 		l, err := h.Acquire(ctx, e, keep, 0)
 		switch {
 		case err == nil && before:
@@ -256,6 +256,7 @@ func hammer(t *testing.T, round int, total map[string]int) {
 	if err := h.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
+	over.Store(true)
 	c.mu.Lock() // whatever was loaded has gone, though some may still think they have it
 	for m, closed := range c.models {
 		if !*closed {

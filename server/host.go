@@ -232,6 +232,9 @@ func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for again := false; ; {
+		if h.closed {
+			return nil, engine.ErrDraining
+		}
 		changed := h.changed // from before the trial: what changes during it makes another one worth while
 		h.loading++
 		h.mu.Unlock()
@@ -267,8 +270,9 @@ func (h *Host) load(ctx context.Context, e *Entry) (*engine.Model, error) {
 		case <-changed:
 			h.mu.Lock()
 		case <-ctx.Done():
-			h.mu.Lock()
-			return nil, err
+			if h.mu.Lock(); !h.closed {
+				return nil, err
+			}
 		}
 	}
 }
