@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/axle-llm/axle/internal/ranked"
 )
 
 // limitListener accepts so many connections at once; the next waits in the kernel's queue. Of one address it accepts fewer, so that nobody
@@ -17,7 +19,7 @@ type limitListener struct {
 	once   sync.Once
 
 	each int // most connections of one client
-	mu   sync.Mutex
+	mu   ranked.Mutex[ranked.Conns]
 	has  map[netip.Addr]int
 }
 

@@ -7,17 +7,17 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
 // histogram counts durations in fixed buckets.
 type histogram struct {
-	mu     sync.Mutex
+	mu     ranked.Mutex[ranked.Metrics]
 	counts []uint64 // one more than buckets
 	sum    float64
 	n      uint64
@@ -57,7 +57,7 @@ func (h *histogram) write(w io.Writer, name, help string) {
 type metrics struct {
 	requests struct {
 		inFlight atomic.Int64
-		mu       sync.Mutex
+		mu       ranked.Mutex[ranked.Metrics]
 		by       map[[2]string]uint64 // route and status
 	}
 	prompt, cached, output   atomic.Uint64
@@ -110,7 +110,7 @@ func (t *trace) end(a *ollama.Answer) {
 
 // rate counts events of the last seconds.
 type rate struct {
-	mu  sync.Mutex
+	mu  ranked.Mutex[ranked.Metrics]
 	sec int64
 	n   [4]int // this second and the three before it
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -25,32 +24,39 @@ func (s *Server) progress(c *gin.Context, stream bool, work func(ctx context.Con
 	guarded(s, c, enc, func(r *reply) error {
 		ctx, cancel := context.WithCancel(c.Request.Context())
 		defer cancel()
-		var mu sync.Mutex // a pull reports from several goroutines
-		var last api.ProgressResponse
-		var sent error
-		err := work(ctx, func(p api.ProgressResponse) {
-			mu.Lock()
-			defer mu.Unlock()
-			last = p
-			if !stream || sent != nil {
-				return
-			}
-			b, err := ollama.Line(p)
-			if err == nil {
-				err = r.part(typeNDJSON, b)
-			}
-			if sent = err; err != nil {
-				cancel()
-			}
-		})
-		mu.Lock()
-		defer mu.Unlock()
-		if err := errors.Join(err, sent); err != nil {
+		out, over, sent := newOutbox(), make(chan struct{}), make(chan error, 1)
+		if stream {
+			go func() {
+				err := out.send(over, func(p api.ProgressResponse) error {
+					b, err := ollama.Line(p)
+					if err == nil {
+						err = r.part(typeNDJSON, b)
+					}
+					return err
+				})
+				if err != nil {
+					cancel()
+				}
+				sent <- err
+			}()
+		} else {
+			sent <- nil
+		}
+		var told error
+		err := func() error {
+			defer func() { // also where the work panics
+				close(over)
+				told = <-sent
+			}()
+			return work(ctx, out.put)
+		}()
+		if err := errors.Join(err, told); err != nil {
 			return plain(err)
 		}
 		if stream {
 			return nil
 		}
+		_, last := out.take()
 		b, err := json.Marshal(last)
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/axle-llm/axle/internal/ranked"
 )
 
 // encoder turns one answer's responses into bytes, in a dialect. R is what the dialect's answers are made of. It belongs to one answer.
@@ -52,6 +54,7 @@ func (r *reply) part(kind string, b []byte) error {
 		}
 		r.c.Writer.WriteHeader(http.StatusOK)
 	}
+	ranked.None() // a client takes its time
 	r.deadline()
 	if _, err := r.c.Writer.Write(b); err != nil {
 		return err
@@ -61,6 +64,7 @@ func (r *reply) part(kind string, b []byte) error {
 
 // whole sends a complete body.
 func (r *reply) whole(code int, kind string, b []byte) {
+	ranked.None() // as in part
 	r.started = true
 	h := r.c.Writer.Header()
 	if kind != "" {

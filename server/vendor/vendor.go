@@ -11,10 +11,10 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -87,7 +87,7 @@ type Whole struct {
 
 // Session is the conversation.
 type Session struct {
-	mu     sync.Mutex
+	mu     ranked.Mutex[ranked.Session]
 	system string
 	turns  []api.Message
 	new    strings.Builder // not polled yet
