@@ -215,7 +215,7 @@ func (t *talk) vector(ctx context.Context, text string) error {
 	case err != nil:
 		return apiError(err)
 	case len(r.Embeddings) == 0:
-		return errors.New("the server answered without an embedding")
+		return errBrokeOff
 	}
 	return json.NewEncoder(t.out).Encode(r.Embeddings[0])
 }
