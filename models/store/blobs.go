@@ -109,21 +109,28 @@ func (s *Store) adopt(name string, d models.Digest) error {
 	if err := s.disk.SyncDir(path.Dir(to)); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
+	if st, err := s.disk.Stat(to); err == nil {
+		s.saw(d, st)
+	}
 	return nil
 }
 
-// hashBlob reads a file back from disk whole.
+// hashFile reads a file back from disk whole. A blob that has the hash of its name is known to be sound as it is.
 func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, size int64, err error) {
 	f, err := s.disk.Open(name)
 	if err != nil {
 		return d, 0, fmt.Errorf("models: %w", err)
 	}
 	defer f.Close()
+	st, serr := f.Stat() // before it is read: what is written meanwhile is not hashed
 	h := sha256.New()
 	if size, err = copyCtx(ctx, h, f); err != nil {
 		return d, size, fmt.Errorf("models: %s: %w", s.where(name), err)
 	}
 	h.Sum(d[:0])
+	if serr == nil && name == "blobs/"+d.File() {
+		s.saw(d, st)
+	}
 	return d, size, nil
 }
 
@@ -150,5 +157,6 @@ func (s *Store) Verify(ctx context.Context, name string, report func(file string
 		report(cmp.Or(l.Name, path.Base(l.MediaType)), size, err)
 		errs = append(errs, err)
 	}
+	_ = s.locked(func() error { s.keepHashed(); return nil }) // the store may be another user's
 	return errors.Join(errs...)
 }

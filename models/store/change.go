@@ -111,7 +111,7 @@ func (s *Store) references() (used map[models.Digest]bool, whole bool, err error
 	used, whole = map[models.Digest]bool{}, true
 	for _, p := range paths {
 		data, err := readAll(s.disk, p, maxManifest)
-		if errors.Is(err, errLong) {
+		if errors.As(err, new(*longError)) {
 			whole = false // not one of ours
 			continue
 		}
@@ -297,6 +297,7 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 	if err := s.disk.SyncDir(path.Dir(p)); err != nil {
 		return fmt.Errorf("models: %w", err)
 	}
+	s.keepHashed()
 	return s.drop(refs)
 }
 

@@ -20,6 +20,9 @@ type GuardOptions struct {
 	Unclean func()                        // a server on this store did not end in order: hashing begins
 	Rotten  func(model string, err error) // a file of the model is not what was stored; the error names it
 	Checked func(models int, bytes int64) // everything has been hashed
+
+	Unhashed func(model string)            // a file of the model is not as it was when it was last hashed: it is hashed now
+	Unread   func(model string, err error) // a file of the model could not be read to the end: whether it is sound is not known
 }
 
 const markerPrefix = ".serving-"
@@ -28,7 +31,9 @@ const markerPrefix = ".serving-"
 // server that was killed, or of a power cut. Then every model is hashed in the background, on a thread that has processor and disk only when
 // nobody else wants them, models that are opened meanwhile first; so the server answers at once (promise D9). What is found rotten is not
 // opened from then on: the error names the file (D12). Pulling the model again mends it. Where leave is called before all is hashed, the
-// marker stays, and the next server hashes.
+// marker stays, and the next server hashes; also where a file could not be read.
+//
+// A blob whose size or time is another than when it was last hashed is hashed so too: found at the beginning, and whenever its model is opened.
 //
 // leave stops the hashing, waits for it, and is called once, before Close. Errors: the file system's, or that it has no locks; then nothing
 // is watched and leave is nil.
@@ -66,16 +71,18 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan bool, 1)
-	if unclean {
-		go func() {
-			// The thread keeps its low priority, so it is not given back: it ends with the goroutine.
-			runtime.LockOSThread()
-			lowPriority()
-			done <- s.check(ctx, o)
-		}()
-	} else {
-		done <- true
+	s.checking.mu.Lock()
+	if s.checking.wake == nil {
+		s.checking.wake = make(chan struct{}, 1)
 	}
+	wake := s.checking.wake
+	s.checking.mu.Unlock()
+	go func() {
+		// The thread keeps its low priority, so it is not given back: it ends with the goroutine.
+		runtime.LockOSThread()
+		lowPriority()
+		done <- s.check(ctx, o, unclean, wake)
+	}()
 	return func() error {
 		cancel()
 		var err error
@@ -90,6 +97,8 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 type checking struct {
 	mu      ranked.Mutex[ranked.StoreSound]
 	pending []string            // models still to be hashed, by full name
+	wake    chan struct{}       // tells a server of more; nil where there is none
+	seen    map[string]string   // see keepHashed
 	rotten  map[string]rotFound // by blob's or folder's path
 }
 
@@ -98,61 +107,106 @@ type rotFound struct {
 	err   error
 }
 
-// check hashes every model, and reports whether it came to the end.
-func (s *Store) check(ctx context.Context, o GuardOptions) bool {
-	if o.Unclean != nil {
+// check hashes what is pending, then whatever is opened that was not hashed as it is, until ctx ends. It reports whether nothing is left of
+// what an unclean end made doubtful.
+func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-chan struct{}) (sound bool) {
+	if unclean && o.Unclean != nil {
 		o.Unclean()
 	}
 	list, err := s.List(ctx)
 	if err != nil {
-		return false
+		return !unclean
 	}
-	byName := map[string]*Model{}
 	c := &s.checking
-	c.mu.Lock()
+	all := s.hashed()
+	var pending []string
 	for _, m := range list {
-		if n := m.Name.Full(); !m.Builtin { // opening that one compares every byte
-			byName[n] = m
-			c.pending = append(c.pending, n)
+		if unclean && !m.Builtin || s.unhashed(m, all) { // opening a built-in one compares every byte
+			pending = append(pending, m.Name.Full())
 		}
 	}
+	c.mu.Lock()
+	c.pending = append(pending, c.pending...)
 	c.mu.Unlock()
 	known := map[models.Digest]error{}
 	var bytes int64
 	count := 0
-	for {
+	sound = true
+	for first := true; ; {
 		c.mu.Lock()
-		if len(c.pending) == 0 {
-			c.mu.Unlock()
-			break
+		name := ""
+		if len(c.pending) > 0 {
+			name, c.pending = c.pending[0], c.pending[1:]
 		}
-		m := byName[c.pending[0]]
-		c.pending = c.pending[1:]
 		c.mu.Unlock()
+		if name == "" {
+			if first && unclean && o.Checked != nil {
+				o.Checked(count, bytes)
+			}
+			first = false
+			select {
+			case <-ctx.Done():
+				return sound
+			case <-wake:
+			}
+			continue
+		}
+		m, err := s.Get(name)
+		if err != nil {
+			continue // it went meanwhile
+		}
+		if !first || !unclean {
+			if all = s.hashed(); !s.unhashed(m, all) {
+				continue
+			}
+			known = map[models.Digest]error{}
+			for _, l := range m.m.Layers {
+				if st, err := s.disk.Stat(blobPath(l)); err == nil && stampOf(st) == all[l.Digest.File()] {
+					known[l.Digest] = nil
+				}
+			}
+			if o.Unhashed != nil {
+				o.Unhashed(m.Name.String())
+			}
+		}
 		n, err := s.checkModel(ctx, m, known)
 		if ctx.Err() != nil {
-			return false
+			return sound && !(unclean && first)
 		}
 		bytes += n
 		count++
-		if err != nil && o.Rotten != nil {
+		if errors.Is(err, ErrMismatch) && o.Rotten != nil {
 			o.Rotten(m.Name.String(), err)
 		}
+		if unread := new(unreadError); errors.As(err, unread) {
+			sound = sound && !(unclean && first)
+			if o.Unread != nil {
+				o.Unread(m.Name.String(), *unread)
+			}
+		}
+		_ = s.locked(func() error { s.keepHashed(); return nil })
 	}
-	if o.Checked != nil {
-		o.Checked(count, bytes)
-	}
-	return true
 }
 
-// checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is missing or short every load sees by itself.
+// unreadError is a file that could not be hashed: it may be sound or rotten.
+type unreadError struct{ error }
+
+func (e unreadError) Unwrap() error { return e.error }
+
+// checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is missing every load sees by itself. Errors:
+// [ErrMismatch], unreadError.
 func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Digest]error) (read int64, err error) {
 	if m.Folder != "" {
-		if err := m.verifyOpened(ctx, func(_ string, n int64, _ error) { read += n }); errors.Is(err, ErrMismatch) {
+		err := m.verifyOpened(ctx, func(_ string, n int64, _ error) { read += n })
+		switch me := (*models.Error)(nil); {
+		case errors.Is(err, ErrMismatch):
 			s.setRotten(m.Folder, m.Digest, err)
-			return read, err
+		case errors.As(err, &me), errors.Is(err, fs.ErrNotExist):
+			err = nil
+		case err != nil:
+			err = unreadError{err}
 		}
-		return read, nil
+		return read, err
 	}
 	var errs []error
 	for _, l := range m.m.Layers {
@@ -160,10 +214,16 @@ func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Diges
 		if !seen {
 			var n int64
 			st, serr := s.disk.Stat(blobPath(l))
-			if n, err = s.checkBlob(ctx, l); serr == nil && errors.Is(err, ErrMismatch) {
+			n, err = s.checkBlob(ctx, l)
+			switch {
+			case errors.Is(err, ErrMismatch) && serr == nil:
 				s.setRotten(blobPath(l), stampOf(st), err)
-			} else {
+				s.saw(l.Digest, nil)
+			case errors.Is(err, models.ErrMissing), ctx.Err() != nil:
 				err = nil
+			case err != nil:
+				s.saw(l.Digest, nil)
+				err = unreadError{err}
 			}
 			known[l.Digest] = err
 			read += n

@@ -163,9 +163,15 @@ func (m *manifest) set(media string, d *descriptor) {
 
 func sum(data []byte) models.Digest { return sha256.Sum256(data) }
 
-var errLong = errors.New("too long")
+// longError is a file that has more bytes than it may.
+type longError struct {
+	name  string
+	limit int64
+}
 
-// readAll reads a file of the disk whole; one larger than limit is errLong.
+func (e *longError) Error() string { return fmt.Sprintf("%s: more than %d bytes", e.name, e.limit) }
+
+// readAll reads a file of the disk whole; one larger than limit is a *longError.
 func readAll(d Disk, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)
 	if err != nil {
@@ -177,7 +183,7 @@ func readAll(d Disk, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(b.Len()) > limit {
-		return nil, fmt.Errorf("%s: %w: more than %d bytes", name, errLong, limit)
+		return nil, &longError{name, limit}
 	}
 	return b.Bytes(), nil
 }

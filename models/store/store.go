@@ -273,7 +273,7 @@ func (s *Store) load(p string) (*Model, error) {
 		return nil, err
 	}
 	data, err := readAll(s.disk, p, maxManifest)
-	if errors.Is(err, errLong) {
+	if errors.As(err, new(*longError)) {
 		err = ErrForeign // ours stay below
 	}
 	if err == nil {
@@ -350,7 +350,8 @@ func (m *Model) take(l descriptor) error {
 }
 
 // Open opens the model's package; the caller closes it. Every file is first checked for being there with its size, and for not having been
-// found rotten (promise D12); the error names the one that is not as it was. Derived models open the package they share: it has the same digest.
+// found rotten (promise D12); the error names the one that is not as it was. One with another time than when it was last hashed is hashed in the
+// background, where there is a server (see [Store.Guard]). Derived models open the package they share: it has the same digest.
 func (m *Model) Open() (*models.Package, error) {
 	m.s.wanted(m.Name)
 	switch {
@@ -393,6 +394,7 @@ func (m *Model) fs() (*packageFS, error) {
 			return nil, err
 		}
 	}
+	m.s.suspect(m)
 	return newPackageFS(m.s.disk, files), nil
 }
 
