@@ -127,6 +127,12 @@ func guard(st *store.Store, log *zap.Logger) (leave func() error) {
 		Rotten: func(model string, err error) {
 			log.Error("a file of a model is rotten: it is not loaded any more", zap.String("model", model), zap.Error(err))
 		},
+		Unhashed: func(model string) {
+			log.Warn("a file of a model is not as it was when it was last hashed: it is hashed in the background", zap.String("model", model))
+		},
+		Unread: func(model string, err error) {
+			log.Error("a file of a model cannot be read, so whether it is sound is not known: the next server tries again", zap.String("model", model), zap.Error(err))
+		},
 		Checked: func(models int, bytes int64) {
 			log.Info("the models were hashed", zap.Int("models", models), zap.Int64("bytes", bytes))
 		}})
