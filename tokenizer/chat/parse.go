@@ -93,7 +93,7 @@ const (
 //
 // Tags never appear in the deltas, and white space around </think> and around a tool call goes with the tag. Bytes are
 // held back only while they may still become a tag, white space before one, or an unfinished call. Calls to tools that
-// were not offered are dropped. What looked like a call and is none comes back as text, tag and all. How the answer is
+// were not offered are dropped. What looked like a call and is none comes back as text, tag and all, or as thinking where it stood in that. How the answer is
 // cut into writes makes no difference to what the deltas add up to.
 type Parser struct {
 	o      ParserOptions
@@ -102,6 +102,7 @@ type Parser struct {
 	think  parseTag // the pair we are in
 	opener parseOpener
 	lead   []byte // the white space and opener that come back if the call is none
+	amid   bool   // the opener stood in thinking, which goes on if the call is none
 	buf    []byte // not yet decided
 	json   parseScan
 	seek   int // buf[:seek] holds no closing tag
@@ -220,10 +221,12 @@ func (p *Parser) stepThinkIn(end bool) bool {
 
 func (p *Parser) stepThinking(end bool) bool {
 	at := bytes.Index(p.buf, []byte(p.think.close))
-	// A tool call inside thinking ends it: small models forget the closing tag.
+	// A tool call inside thinking ends it: small models forget the closing tag. A tag that is only mentioned does not.
 	if i, o := p.findOpener(); i >= 0 && (at < 0 || i < at) {
-		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:i], parseSpace))})
-		p.open(nil, p.buf[i:], o)
+		text := bytes.TrimRight(p.buf[:i], parseSpace)
+		p.emit(Delta{Thinking: string(text)})
+		p.open(p.buf[len(text):i], p.buf[i:], o)
+		p.amid = true
 		return true
 	}
 	if at >= 0 {
@@ -309,11 +312,21 @@ func (p *Parser) open(space, rest []byte, o parseOpener) {
 	p.opener, p.state = o, parseCall
 	p.lead = append(bytes.Clone(space), o.open...)
 	p.buf = rest[len(o.open):]
-	p.json, p.seek = parseScan{}, 0
+	p.json, p.seek, p.amid = parseScan{}, 0, false
 }
 
-// giveUp turns the opener and the first n bytes of buf into text.
+// giveUp turns the opener and the first n bytes of buf into text, or into thinking as far as that goes.
 func (p *Parser) giveUp(n int) {
+	if p.amid {
+		if i := bytes.Index(p.buf[:n], []byte(p.think.close)); i >= 0 {
+			n = i
+		}
+		n = len(bytes.TrimRight(p.buf[:n], parseSpace)) // it goes with a tag that may come
+		p.emit(Delta{Thinking: string(p.lead)})
+		p.emit(Delta{Thinking: string(p.buf[:n])})
+		p.buf, p.lead, p.state, p.amid = p.buf[n:], nil, parseThinking, false
+		return
+	}
 	p.emit(Delta{Text: string(p.lead)})
 	p.emit(Delta{Text: string(p.buf[:n])})
 	p.buf, p.lead, p.state = p.buf[n:], nil, parseText
@@ -323,6 +336,13 @@ func (p *Parser) giveUp(n int) {
 func (p *Parser) stepBody(end bool) bool {
 	tag := []byte(p.opener.close)
 	at := bytes.Index(p.buf[p.seek:], tag)
+	if p.amid { // thinking that ends before the call does is where the answer begins
+		from := max(0, p.seek-len(p.think.close))
+		if i := bytes.Index(p.buf[from:], []byte(p.think.close)); i >= 0 && (at < 0 || from+i < p.seek+at) {
+			p.giveUp(from + i)
+			return true
+		}
+	}
 	if at < 0 {
 		if !end {
 			p.seek = max(0, len(p.buf)-len(tag)+1)
