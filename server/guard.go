@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type guard struct {
 	loopback bool     // bound to a loopback address only
 	hosts    []string // configured names, lower case
 	self     string   // this machine's name, lower case
+	short    string   // its first label
 	origins  []origin
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *Keys
@@ -34,6 +36,7 @@ func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Hand
 	}
 	if name, err := os.Hostname(); err == nil {
 		g.self = strings.ToLower(name)
+		g.short, _, _ = strings.Cut(g.self, ".")
 	}
 	for _, h := range []string{"localhost", "127.0.0.1", "0.0.0.0"} {
 		origins = append(origins, "http://"+h, "https://"+h, "http://"+h+":*", "https://"+h+":*")
@@ -48,6 +51,9 @@ func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Hand
 	}
 	return g
 }
+
+// containerHosts are the names that Docker, Podman, Lima, OrbStack and minikube give the machine they run on.
+var containerHosts = []string{"host.docker.internal", "gateway.docker.internal", "host.containers.internal", "host.lima.internal", "host.orb.internal", "host.minikube.internal"}
 
 // origin is an allowed origin with at most one star.
 type origin struct {
@@ -158,7 +164,8 @@ func (g *guard) allows(from string) bool {
 
 // host says whether a Host header may be answered, and whether it is a name rather than an address. The list is always in force (a page
 // anywhere can make its own name point here): addresses, which no name server can forge, localhost, this machine's name and its .local
-// form, and what is configured; on loopback also every name under .local and .internal, as in Ollama, for containers.
+// form, and what is configured; on loopback also the names that containers have for their host. Ollama answers to every name under .local and
+// .internal there, which a device of the local network can make its own: it answers a question for evil.local with 127.0.0.1.
 func (g *guard) host(h string) (ok, named bool) {
 	if name, port, err := net.SplitHostPort(h); err == nil {
 		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
@@ -172,8 +179,8 @@ func (g *guard) host(h string) (ok, named bool) {
 	}
 	switch {
 	case h == "", h == "localhost", strings.HasSuffix(h, ".localhost"):
-	case g.self != "" && (h == g.self || h == g.self+".local"):
-	case g.loopback && (strings.HasSuffix(h, ".local") || strings.HasSuffix(h, ".internal")):
+	case g.self != "" && (h == g.self || h == g.self+".local" || h == g.short+".local"):
+	case g.loopback && slices.Contains(containerHosts, h):
 	default:
 		for _, name := range g.hosts {
 			if h == name {

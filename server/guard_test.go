@@ -36,8 +36,8 @@ func TestGuardMatrix(t *testing.T) {
 	hosts := []host{
 		{"localhost:11434", true, true, true}, {"LOCALHOST", true, true, true}, {"127.0.0.1:11434", true, true, false}, {"[::1]:11434", true, true, false},
 		{"192.168.1.7:11434", true, true, false}, {"10.0.0.1", true, true, false}, {"0.0.0.0:1", true, true, false}, {"8.8.8.8", true, true, false},
-		{self, true, true, true}, {self + ".local:80", true, true, true}, {"a.localhost", true, true, true}, {"box.local", true, false, true},
-		{"host.docker.internal:11434", true, false, true}, {"configured.example", true, true, true},
+		{self, true, true, true}, {self + ".local:80", true, true, true}, {"a.localhost", true, true, true}, {"box.local", false, false, true}, {"evil.internal", false, false, true}, {"x.host.docker.internal", false, false, true},
+		{"host.docker.internal:11434", true, false, true}, {"host.containers.internal", true, false, true}, {"configured.example", true, true, true},
 		{"evil.example", false, false, true}, {"evil.example:11434", false, false, true}, {"localhost.evil.example", false, false, true},
 		{"127.0.0.1.evil.example", false, false, true}, {"localhost.", false, false, true}, {"local", false, false, true}, {"localhost:0", false, false, true},
 		{"localhost:99999", false, false, true}, {"xn--80ak6aa92e.com", false, false, true}, {"169.254.169.254.nip.io", false, false, true},
