@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 // Secret is a key. It prints as ***, whatever prints it.
 type Secret string
+
+// Format hides the key from every verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
 // String hides the key.
 func (Secret) String() string { return "***" }
@@ -38,8 +42,9 @@ func NewKeys(names []string, keys []Secret) *Keys {
 	return k
 }
 
-// LoadKeys reads a file of keys, a line each: KEY, or NAME: KEY. Empty lines and lines that begin with # are skipped. The file must be
-// readable by its owner only.
+// LoadKeys reads a file of keys, a line each: KEY, or NAME: KEY. Empty lines and lines that begin with # are skipped; a key has 8 characters or
+// more and none of them is a space or a colon, a name is no other's. What a line without a name is called is its number among the keys: key3. The
+// file must be readable by its owner only. Errors name the line and never what is in it.
 func LoadKeys(path string) (*Keys, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -55,19 +60,43 @@ func LoadKeys(path string) (*Keys, error) {
 	defer f.Close()
 	var names []string
 	var keys []Secret
-	for sc := bufio.NewScanner(f); sc.Scan(); {
+	named, sums := map[string]int{}, map[[sha256.Size]byte]int{} // and in which lines
+	sc := bufio.NewScanner(f)
+	for n := 1; sc.Scan(); n++ {
 		line := strings.TrimSpace(sc.Text())
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		wrong := func(format string, args ...any) (*Keys, error) {
+			return nil, fmt.Errorf("server: keys: %s, line %d: %w", path, n, fmt.Errorf(format, args...))
+		}
 		name, key, ok := strings.Cut(line, ":")
+		// A colon that no space follows may be one of the key, whose first half would be in the log as a name.
+		if ok && !strings.HasPrefix(key, " ") && !strings.HasPrefix(key, "\t") {
+			return wrong("a colon without a space after it: a line is KEY or NAME: KEY, and there is no colon in a key")
+		}
 		if !ok {
 			name, key = fmt.Sprintf("key%d", len(keys)+1), line
 		}
-		if key = strings.TrimSpace(key); len(key) < 8 {
-			return nil, fmt.Errorf("server: keys: %s: key %d is shorter than 8 characters", path, len(keys)+1)
+		name, key = strings.TrimSpace(name), strings.TrimSpace(key)
+		switch sum := sha256.Sum256([]byte(key)); {
+		case name == "":
+			return wrong("the name is empty")
+		case len(key) < 8:
+			return wrong("the key is shorter than 8 characters")
+		case strings.ContainsAny(key, ": \t"):
+			return wrong("a key holds no space and no colon")
+		case named[name] > 0:
+			return wrong("the name is that of line %d; a line without a name is called by its number", named[name])
+		case sums[sum] > 0:
+			return wrong("the key is that of line %d", sums[sum])
+		default:
+			named[name], sums[sum] = n, n
 		}
-		names, keys = append(names, strings.TrimSpace(name)), append(keys, Secret(key))
+		names, keys = append(names, name), append(keys, Secret(key))
+	}
+	if err := sc.Err(); err != nil { // half of the keys would be worse than none
+		return nil, fmt.Errorf("server: keys: %s: %w", path, err)
 	}
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("server: keys: %s holds none", path)

@@ -172,11 +172,9 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	host, _, _ := net.SplitHostPort(ln.Addr().String())
-	loopback := net.ParseIP(host).IsLoopback()
-	if !loopback && keys == nil {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see --keys-file, --no-pull, --no-delete",
-			zap.String("address", ln.Addr().String()))
+	loopback := isLoopback(ln.Addr())
+	if keys == nil {
+		warnOpen(log, ln, vendorLn)
 	}
 	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
 		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
@@ -246,6 +244,23 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}
 	log.Info("ended")
 	return errors.Join(err, cerr)
+}
+
+func isLoopback(a net.Addr) bool {
+	host, _, _ := net.SplitHostPort(a.String())
+	return net.ParseIP(host).IsLoopback()
+}
+
+// warnOpen says of each listener that others than this machine reach it, where nobody is asked for a key.
+func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
+	if !isLoopback(ln.Addr()) {
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see --keys-file, --no-pull, --no-delete",
+			zap.String("address", ln.Addr().String()))
+	}
+	if vendor != nil && !isLoopback(vendor.Addr()) {
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one conversation there is; see --keys-file",
+			zap.String("address", vendor.Addr().String()), zap.String("api", "vendor"))
+	}
 }
 
 // hello says how to talk to the server; program is how it was started.

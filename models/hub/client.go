@@ -22,7 +22,7 @@ const DefaultEndpoint = "https://huggingface.co"
 // Client fetches from one hub, or from mirrors of it. The zero Client fetches from [DefaultEndpoint] without a token.
 type Client struct {
 	Endpoints   []string      // the hub, then its mirrors, tried in turn
-	Token       string        // sent to the first endpoint's host and to no other
+	Token       Secret        // sent to the first endpoint's host and to no other
 	Connections int           // at once; 0 means 6
 	Part        int64         // bytes of a part; 0 means 32 MiB
 	Stall       time.Duration // a connection without a byte for so long is given up; 0 means 30 s
@@ -36,9 +36,21 @@ type Client struct {
 	sem  chan struct{}
 }
 
+// Secret is a token. It prints as ***, whatever prints it.
+type Secret string
+
+// Format hides the token from every verb.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
+
+// String hides the token.
+func (Secret) String() string { return "***" }
+
+// MarshalText hides the token.
+func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
+
 // FromEnv reads HF_ENDPOINT (one, or several separated by commas: a hub and its mirrors) and HF_TOKEN.
 func FromEnv() *Client {
-	c := &Client{Token: strings.TrimSpace(cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN")))}
+	c := &Client{Token: Secret(strings.TrimSpace(cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN"))))}
 	for e := range strings.SplitSeq(os.Getenv("HF_ENDPOINT"), ",") {
 		if e = strings.TrimRight(strings.TrimSpace(e), "/"); e != "" {
 			c.Endpoints = append(c.Endpoints, e)
@@ -135,30 +147,32 @@ const maxRedirects = 5
 func (c *Client) do(ctx context.Context, what, method, target string, header http.Header, follow bool) (*http.Response, error) {
 	u, err := url.Parse(target)
 	if err != nil {
-		return nil, &Error{What: what, Detail: err.Error(), Err: err}
+		return nil, noAddress(what)
 	}
 	home, err := url.Parse(c.Endpoints[0])
 	if err != nil {
-		return nil, &Error{What: what, Detail: fmt.Sprintf("HF_ENDPOINT is %q", c.Endpoints[0]), Fix: "set it to https://host", Err: err}
+		return nil, noAddress(what)
 	}
 	for hop := 0; ; hop++ {
 		if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return nil, &Error{What: what, Detail: fmt.Sprintf("%.80q is no http address", u.String()), Fix: "set HF_ENDPOINT to https://host"}
+			return nil, noAddress(what)
 		}
 		req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 		if err != nil {
-			return nil, &Error{What: what, Host: u.Host, Err: err, Detail: err.Error()}
+			err = bare(err)
+			return nil, &Error{What: what, Host: u.Host, Detail: err.Error(), Err: err}
 		}
 		for k, v := range header {
 			req.Header[k] = v
 		}
 		req.Header.Set("User-Agent", c.Agent)
 		if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {
-			req.Header.Set("Authorization", "Bearer "+c.Token)
+			req.Header.Set("Authorization", "Bearer "+string(c.Token))
 		}
 		resp, err := c.http.Do(req)
 		if err != nil {
-			return nil, &Error{What: what, Host: u.Host, Detail: networkText(err), Err: err}
+			err = bare(err)
+			return nil, &Error{What: what, Host: u.Host, Detail: err.Error(), Err: err}
 		}
 		switch resp.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -182,20 +196,27 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 	}
 }
 
+// noAddress is an endpoint that is no address. It is not told: a user and a password may be in it.
+func noAddress(what string) error {
+	return &Error{What: what, Detail: "HF_ENDPOINT, or where it sends us, is no http address", Fix: "set it to https://host"}
+}
+
 // drain lets a connection be used again, if what is left is little.
 func drain(resp *http.Response) {
 	_, _ = io.CopyN(io.Discard, resp.Body, 16<<10)
 	resp.Body.Close()
 }
 
-// networkText is an error without the address, which signed links fill with secrets.
-func networkText(err error) string {
+// bare is an error without the address, which signed links, and users' names in it, fill with secrets.
+func bare(err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		err = ue.Err
+		return ue.Err
 	}
-	return err.Error()
+	return err
 }
+
+func networkText(err error) string { return bare(err).Error() }
 
 // refuse makes an error of an answer that is not a success, and closes it.
 func refuse(what string, resp *http.Response) error {

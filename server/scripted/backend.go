@@ -25,9 +25,10 @@ import (
 // Config says what a backend pretends to be. The zero value of a number is a default.
 type Config struct {
 	Info     engine.Info
-	Parallel int           // sequences at once; 0: 64
-	MaxQueue int           // sequences that may wait; 0: 512
-	Delay    time.Duration // per token where the prompt says nothing; 0: 2 ms
+	Parallel int              // sequences at once; 0: 64
+	MaxQueue int              // sequences that may wait; 0: 512
+	Delay    time.Duration    // per token where the prompt says nothing; 0: 2 ms
+	Asked    func(key string) // told under which key each answer and each embedding is asked for; may be nil
 }
 
 // Backend is a scripted engine.Backend.
@@ -286,10 +287,17 @@ func (b *Backend) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
+func (b *Backend) asked(key string) {
+	if b.c.Asked != nil {
+		b.c.Asked(key)
+	}
+}
+
 // Complete implements engine.Backend.
 func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine.Token, error] {
 	return func(yield func(engine.Token, error) bool) {
 		start := time.Now()
+		b.asked(job.Key)
 		if err := b.enter(ctx); err != nil {
 			yield(engine.Token{}, err)
 			return
@@ -359,7 +367,8 @@ func logprob(word string, top int) *engine.Logprob {
 }
 
 // Embed implements engine.Backend: a text's vector is the sum of its words', which are their hashes'.
-func (b *Backend) Embed(ctx context.Context, inputs [][]int32, _ string) ([][]float32, error) {
+func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
+	b.asked(key)
 	if err := b.enter(ctx); err != nil {
 		return nil, err
 	}
