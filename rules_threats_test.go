@@ -29,7 +29,7 @@ func init() {
 		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`, `if c.Token != "" && home.Host != "" {`, "./models/hub", "TestToken"},
 		{"T10", "models/store/pull.go", "if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == \"\" || git == f.Git) {", "if d = f.Digest; size == f.Size {", "./models/store", "TestPullFaults"},
-		{"T14", "server/infer.go", "text = quoted.ReplaceAllString(clip(text), `\"…\"`)", "", "./server", "TestLog"},
+		{"T14", "server/told.go", "return clip(plainly(err))", "return clip(err.Error())", "./server", "TestLog"},
 		{"T14", "server/keys.go", `func (Secret) String() string { return "***" }`, "func (s Secret) String() string { return string(s) }", "./server", "TestKeys"},
 		{"T14", "server/infer.go", "\tif !s.o.LogPrompts {\n\t\treturn\n\t}", "", "./server", "TestLog"},
 		{"T16", "engine/lm.go", "if !m.crowd(job.Key) {", "if true {", "./engine", "TestCrowd"},

@@ -130,17 +130,31 @@ func (s *Server) read(c *gin.Context, from io.Reader, n, limit int64) ([]byte, e
 
 // text is how many bytes of text an engine's request has, images left out.
 func text(er engine.Request) (n int) {
-	n = len(er.Prompt) + len(er.Suffix) + len(er.System)
+	n = len(er.Prompt) + len(er.Suffix) + len(er.System) + len(er.ToolChoice)
 	for _, m := range er.Messages {
-		n += len(m.Content) + len(m.Thinking)
+		n += len(m.Role) + len(m.Content) + len(m.Thinking) + len(m.ToolName) + len(m.ToolCallID)
 		for _, call := range m.ToolCalls {
-			n += len(call.Name) + len(call.Arguments)
+			n += len(call.ID) + len(call.Name) + len(call.Arguments)
 		}
 	}
 	for _, t := range er.Tools {
-		n += len(t.Raw)
+		n += max(len(t.Raw), len(t.Type)+len(t.Name)+len(t.Description)+len(t.Parameters))
+	}
+	for key, v := range er.Kwargs {
+		n += len(key) + len(v)
+	}
+	for _, s := range er.Stop {
+		n += len(s)
 	}
 	return n
+}
+
+// checkText refuses a request with more text than any context holds. Before it is decoded, text that may be an image's is not counted.
+func checkText(er engine.Request) error {
+	if text(er) > ollama.MaxText {
+		return ollama.TextTooLong()
+	}
+	return nil
 }
 
 func tooLarge(limit int64) error {

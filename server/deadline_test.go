@@ -129,7 +129,9 @@ func TestDeadlines(t *testing.T) {
 
 // An answer that takes longer than a body may is not ended by the body's deadline, and the connection is good for another.
 func TestDeadlinesPast(t *testing.T) {
-	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.HeaderTimeout, o.ReadTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
+		o.HeaderTimeout, o.ReadTimeout = 100*time.Millisecond, 100*time.Millisecond
+	})
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	for i := range 3 {

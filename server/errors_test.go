@@ -91,7 +91,7 @@ func TestErrors(t *testing.T) {
 		{"arguments as text", "POST", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`, 400, "Value looks like object, but can't find closing '}' symbol"},
 		{"too long", "POST", "/api/generate", `{"model":"scripted","prompt":"` + long + `","shift":false,"options":{"num_ctx":64}}`, 400, "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context length in settings, or use a model with a longer context length"},
 		{"too long, no truncation", "POST", "/api/generate", `{"model":"scripted","prompt":"` + long + `","truncate":false,"options":{"num_ctx":64}}`, 400, "request (200 tokens) exceeds the available context size (64 tokens), try increasing it"},
-		{"embed too long", "POST", "/api/embed", `{"model":"scripted-embed","input":"` + strings.Repeat("a ", 5000) + `","truncate":false}`, 400, "the input length exceeds the context length"},
+		{"embed too long", "POST", "/api/embed", `{"model":"scripted-embed","input":"` + strings.Repeat("a ", 5000) + `","truncate":false}`, 400, "the input length exceeds the context length (5000 tokens, the context has 4096)"},
 		{"embed number", "POST", "/api/embed", `{"model":"scripted-embed","input":5}`, 400, "invalid input type"},
 		{"embed mixed", "POST", "/api/embed", `{"model":"scripted-embed","input":["a",5]}`, 400, "invalid input type"},
 		{"typical_p", "POST", "/api/generate", `{"model":"scripted","prompt":"x","options":{"typical_p":0.5}}`, 400, "typical_p is no longer supported"},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -51,6 +50,11 @@ func keepAlive(d *api.Duration) *time.Duration {
 	if d == nil {
 		return nil
 	}
+	// Ollama's decoder makes forever of what is negative, so that a negative duration is one of more seconds than fit: for ever too.
+	if d.Duration < 0 {
+		forever := Forever
+		return &forever
+	}
 	return &d.Duration
 }
 
@@ -93,16 +97,9 @@ func guarded[R any](s *Server, c *gin.Context, enc encoder[R], f func(*reply) er
 	r.fail(code, enc.Failed, enc.Broken, enc.WholeType(), text)
 }
 
-// quoted is what error texts quote: values as clients sent them. A value may be a part of a prompt, or a key in the wrong field.
-var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?|= \S+`)
-
-// note keeps why a request failed for its log line. Nothing of the prompt is in it, and it is short whatever the client sent.
+// note keeps why a request failed for its log line.
 func (s *Server) note(c *gin.Context, code int, err error) {
-	text := err.Error()
-	if code < http.StatusInternalServerError || errors.As(err, new(api.StatusError)) {
-		text = quoted.ReplaceAllString(clip(text), `"…"`)
-	}
-	c.Set(ctxError, clip(text))
+	c.Set(ctxError, s.told(err))
 	c.Set(ctxStatus, code)
 	s.lookLost(err)
 }
@@ -141,7 +138,7 @@ func (s *Server) compact(c *gin.Context, req *openai.Compaction) {
 			}
 		}
 		if errors.Is(err, openai.ErrSummary) {
-			s.log.Debug("no summary", zap.Error(err))
+			s.log.Debug("no summary", zap.String("error", s.told(err)))
 			return &httpError{http.StatusInternalServerError, openai.ErrSummary.Error()}
 		}
 		return err
@@ -188,8 +185,8 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	if err != nil {
 		return err
 	}
-	if text(er) > ollama.MaxText {
-		return ollama.TextTooLong()
+	if err := checkText(er); err != nil {
+		return err
 	}
 	s.ignored(c, unknown)
 	er.Key = keyOf(ctx)
@@ -197,7 +194,7 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	if req.DebugRenderOnly {
 		text, err := lease.Render(er)
 		if err != nil {
-			return &httpError{http.StatusInternalServerError, err.Error()}
+			return becauseOf(http.StatusInternalServerError, err)
 		}
 		r.json(http.StatusOK, api.ChatResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
 			DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(messageImages(req.Messages))}})
@@ -250,15 +247,15 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		var custom chat.Template
 		if req.Template != "" {
 			if custom, err = parseTemplate(req.Template); err != nil {
-				return &httpError{http.StatusInternalServerError, err.Error()}
+				return becauseOf(http.StatusInternalServerError, err)
 			}
 		}
 		er, asChat, unknown, err := req.Engine(lease.Sampling(), m, custom)
 		if err != nil {
 			return err
 		}
-		if text(er) > ollama.MaxText {
-			return ollama.TextTooLong()
+		if err := checkText(er); err != nil {
+			return err
 		}
 		s.ignored(c, unknown)
 		er.Key = keyOf(ctx)
@@ -266,7 +263,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		if req.DebugRenderOnly {
 			text, err := lease.Render(er)
 			if err != nil {
-				return &httpError{http.StatusInternalServerError, err.Error()}
+				return becauseOf(http.StatusInternalServerError, err)
 			}
 			r.json(http.StatusOK, api.GenerateResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
 				DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(req.Images)}})
@@ -347,7 +344,7 @@ func run[R any](s *Server, c *gin.Context, r *reply, enc encoder[R], a *ollama.A
 		if err := c.Request.Context().Err(); err != nil {
 			return err
 		}
-		return errors.New("the answer ended without its end")
+		return errNoEnd
 	}
 	c.Set(ctxUsage, a.Usage)
 	if enc.Streams() {
@@ -371,10 +368,14 @@ func checkOptions(params, opts map[string]any) error {
 	return err
 }
 
-// ignored keeps options that are not known for the debug log.
+// ignored tells the debug log of options that are not known. Their names are a client's words.
 func (s *Server) ignored(c *gin.Context, names []string) {
-	if len(names) > 0 {
+	switch {
+	case len(names) == 0:
+	case s.o.LogPrompts:
 		s.log.Debug("options ignored", zap.Strings("options", names))
+	default:
+		s.log.Debug("options ignored", zap.Int("options", len(names)))
 	}
 }
 

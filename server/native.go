@@ -108,7 +108,7 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 	var ce *engine.ContextError
 	switch {
 	case errors.As(err, &ce):
-		return out, ollama.Fail(http.StatusBadRequest, "the input length exceeds the context length")
+		return out, ollama.Fail(http.StatusBadRequest, "the input length exceeds the context length (%d tokens, the context has %d)", ce.Have, ce.Max)
 	case err != nil:
 		return out, err
 	}
@@ -209,7 +209,7 @@ func (s *Server) noCloud(what string) gin.HandlerFunc {
 			err = ollama.Fail(http.StatusBadRequest, "missing request body")
 		}
 		if err == nil {
-			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", what)
+			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", ollama.Ours(what))
 		}
 		s.fail(c, err)
 	}

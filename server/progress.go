@@ -69,10 +69,10 @@ func (s *Server) progress(c *gin.Context, stream bool, work func(ctx context.Con
 // plain keeps an error of management work from being told as one of a running model.
 func plain(err error) error {
 	var se api.StatusError
-	if errors.As(err, &se) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
+	if errors.As(err, &se) || errors.As(err, new(*httpError)) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
-	return &httpError{http.StatusInternalServerError, err.Error()}
+	return becauseOf(http.StatusInternalServerError, err)
 }
 
 func (s *Server) create(c *gin.Context) {
@@ -113,7 +113,7 @@ func (s *Server) create(c *gin.Context) {
 			}
 		}
 		if errors.Is(err, store.ErrNoBase) {
-			return ollama.Fail(http.StatusBadRequest, "%s", store.ErrNoBase)
+			return ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
 		}
 		return err
 	})
@@ -150,7 +150,7 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	}
 	r.Name = name.Full()
 	if req.From == "" && req.Files == nil {
-		return r, ollama.Fail(http.StatusBadRequest, "%s", store.ErrNoBase)
+		return r, ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
 	}
 	if cmp.Or(req.Quantize, req.Quantization) != "" {
 		return r, ollama.Fail(http.StatusBadRequest, "create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
@@ -238,7 +238,7 @@ func (s *Server) push(c *gin.Context) {
 		status(api.ProgressResponse{Status: "retrieving manifest"})
 		if n, err := models.ParseName(asked); err == nil {
 			if _, err := s.store.Get(n); isNotFound(err) {
-				return &httpError{http.StatusInternalServerError, "open " + s.store.Dir() + "/manifests/" + n.Path() + ": no such file or directory"}
+				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory", s.store.Dir()+"/manifests/"+n.Path())
 			}
 		}
 		return &httpError{http.StatusInternalServerError, "axle does not push models"}

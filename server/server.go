@@ -103,7 +103,7 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 }
 
 // guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does.
-func (s *Server) guarded(loopback bool, h http.Handler) http.Handler {
+func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)

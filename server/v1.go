@@ -187,7 +187,7 @@ func (s *Server) openaiTranscriptions(c *gin.Context) {
 func (s *Server) transcription(r *http.Request, body *io.LimitedReader) error {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", http.ErrNotMultipart.Error())
+		return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", ollama.Ours(http.ErrNotMultipart.Error()))
 	}
 	form := multipart.NewReader(body, params["boundary"])
 	var name string
@@ -203,13 +203,13 @@ func (s *Server) transcription(r *http.Request, body *io.LimitedReader) error {
 		case err != nil && body.N <= 0:
 			return tooLarge(maxSmallBody)
 		case err != nil:
-			return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error())
+			return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
 		case p.FormName() == "file" && p.FileName() != "":
 			file = true
 		case p.FormName() == "model" && p.FileName() == "" && name == "":
 			b, err := io.ReadAll(io.LimitReader(p, 1024)) // longer than any name
 			if err != nil {
-				return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err.Error())
+				return ollama.Fail(http.StatusBadRequest, "failed to parse multipart form: %s", err)
 			}
 			name = string(b)
 		}
@@ -218,7 +218,7 @@ func (s *Server) transcription(r *http.Request, body *io.LimitedReader) error {
 		return errModelRequired
 	}
 	if !file {
-		return ollama.Fail(http.StatusBadRequest, "file is required: %s", http.ErrMissingFile.Error())
+		return ollama.Fail(http.StatusBadRequest, "file is required: %s", ollama.Ours(http.ErrMissingFile.Error()))
 	}
 	e, err := s.entry(name, errModelRequired, missingSingle)
 	if err == nil {
@@ -267,12 +267,21 @@ func (s *Server) count(c *gin.Context, req *ollama.ChatRequest) (int, error) {
 	if err := req.Check(m); err != nil {
 		return 0, err
 	}
+	if err := s.images(messageImages(req.Messages)); err != nil {
+		return 0, err
+	}
+	if err := checkOptions(m.Params, req.Options); err != nil {
+		return 0, err
+	}
 	lease, _, err := s.acquire(c.Request.Context(), e, nil, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer lease.Release()
 	er, _, err := req.Engine(lease.Sampling(), m)
+	if err == nil {
+		err = checkText(er)
+	}
 	if err != nil {
 		return 0, err
 	}

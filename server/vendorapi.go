@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -27,21 +29,56 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.Use(s.logged, s.recovered)
-	r.GET("/api/stop", v.stop)
+	own := r.Group("", v.own) // GETs that change something, as the vendor has it
+	own.GET("/api/stop", v.stop)
 	r.POST("/api/reset", v.reset)
 	work := r.Group("", s.work(v.fail))
 	work.POST("/api/generate", v.generate)
-	r.GET("/api/generate_provider", v.poll)
-	r.GET("/api/content", v.poll)
+	own.GET("/api/generate_provider", v.poll)
+	own.GET("/api/content", v.poll)
 	work.POST("/api/chat", v.chat)
-	return s.guarded(loopback, r)
+	v.guard = s.guarded(loopback, r)
+	return v.guard
 }
 
-// vendorAPI is one conversation, as the vendor's server has only one.
+// vendorAPI is one conversation, as the vendor's server has only one; where keys are set, one for each.
 type vendorAPI struct {
-	s       *Server
-	base    context.Context // of answers that outlive the request that started them
-	session vendor.Session
+	s        *Server
+	guard    *guard
+	base     context.Context // of answers that outlive the request that started them
+	sessions sync.Map        // of *vendor.Session, by the key's name
+}
+
+// session is the conversation of who asks.
+func (v *vendorAPI) session(c *gin.Context) *vendor.Session {
+	key := keyOf(c.Request.Context())
+	s, ok := v.sessions.Load(key)
+	if !ok {
+		s, _ = v.sessions.LoadOrStore(key, new(vendor.Session))
+	}
+	return s.(*vendor.Session)
+}
+
+// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an address of the
+// local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a proof that it comes
+// from here or from an allowed page, and anything else, curl or a script, need not.
+func (v *vendorAPI) own(c *gin.Context) {
+	h := c.Request.Header
+	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")
+	ok := true
+	switch {
+	case h.Get("Origin") != "": // the guard has looked at it
+	case site != "":
+		ok = site == "same-origin" || site == "none"
+	case from != "":
+		u, err := url.Parse(from)
+		ok = err == nil && (u.Host == c.Request.Host || v.guard.allows(u.Scheme+"://"+u.Host))
+	default:
+		ok = !strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
+	}
+	if !ok {
+		c.AbortWithStatus(http.StatusForbidden)
+	}
 }
 
 func (v *vendorAPI) fail(c *gin.Context, err error) {
@@ -65,13 +102,8 @@ func (v *vendorAPI) ok(c *gin.Context) {
 	v.s.reply(c).whole(http.StatusOK, jsonV1, []byte(vendor.OK))
 }
 
-// stop is a GET that changes something, as the vendor has it: a page elsewhere may not send it.
 func (v *vendorAPI) stop(c *gin.Context) {
-	if site := c.GetHeader("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
-		c.AbortWithStatus(http.StatusForbidden)
-		return
-	}
-	v.session.Stop()
+	v.session(c).Stop()
 	v.ok(c)
 }
 
@@ -80,7 +112,7 @@ func (v *vendorAPI) reset(c *gin.Context) {
 	if !ok {
 		return
 	}
-	if err := v.session.Reset(r); err != nil {
+	if err := v.session(c).Reset(r); err != nil {
 		v.fail(c, err)
 		return
 	}
@@ -88,7 +120,7 @@ func (v *vendorAPI) reset(c *gin.Context) {
 }
 
 func (v *vendorAPI) poll(c *gin.Context) {
-	p, err := v.session.Poll()
+	p, err := v.session(c).Poll()
 	if err != nil {
 		v.fail(c, err)
 		return
@@ -102,7 +134,8 @@ func (v *vendorAPI) generate(c *gin.Context) {
 	if !ok {
 		return
 	}
-	ctx, req, err := v.session.Begin(withKey(v.base, keyOf(c.Request.Context())), r, false)
+	session := v.session(c)
+	ctx, req, err := session.Begin(withKey(v.base, keyOf(c.Request.Context())), r, false)
 	if err != nil {
 		v.fail(c, err)
 		return
@@ -110,14 +143,14 @@ func (v *vendorAPI) generate(c *gin.Context) {
 	v.s.active.Add(1) // besides the request, which ends before its answer
 	go func() {
 		defer v.s.active.Add(-1)
-		said, err := v.run(ctx, req)
+		said, err := v.run(ctx, session, req)
 		if err = ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = nil // it was stopped
 		}
 		if err != nil {
-			v.s.log.Error("vendor answer", zap.Error(err))
+			v.s.log.Error("vendor answer", zap.String("error", v.s.told(err)))
 		}
-		told := v.session.End(said, err)
+		told := session.End(said, err)
 		if v.s.draining.Load() { // who polls may still have the end
 			select {
 			case <-told:
@@ -135,28 +168,30 @@ func (v *vendorAPI) chat(c *gin.Context) {
 	if !ok {
 		return
 	}
-	ctx, req, err := v.session.Begin(c.Request.Context(), r, true)
+	session := v.session(c)
+	ctx, req, err := session.Begin(c.Request.Context(), r, true)
 	if err != nil {
 		v.fail(c, err)
 		return
 	}
-	said, err := v.run(ctx, req)
-	_, _ = v.session.Poll()
-	v.session.End(said, nil)
+	said, err := v.run(ctx, session, req)
+	_, _ = session.Poll()
 	if err != nil {
+		session.Undo()
 		v.fail(c, err)
 		return
 	}
+	session.End(said, nil)
 	v.s.reply(c).json(http.StatusOK, vendor.Whole{Done: true, Message: said})
 }
 
-func (v *vendorAPI) run(ctx context.Context, req *ollama.ChatRequest) (said string, err error) {
-	err = v.s.caught(func() error { said, err = v.answer(ctx, req); return err })
+func (v *vendorAPI) run(ctx context.Context, session *vendor.Session, req *ollama.ChatRequest) (said string, err error) {
+	err = v.s.caught(func() error { said, err = v.answer(ctx, session, req); return err })
 	return said, err
 }
 
 // answer takes one from the model the request names, else from the one that is loaded, else from the first there is that chats.
-func (v *vendorAPI) answer(ctx context.Context, req *ollama.ChatRequest) (string, error) {
+func (v *vendorAPI) answer(ctx context.Context, session *vendor.Session, req *ollama.ChatRequest) (string, error) {
 	if req.Model == "" {
 		if l := v.s.host.Loaded(); len(l) > 0 {
 			req.Model = l[0].Entry.Name.String()
@@ -177,12 +212,18 @@ func (v *vendorAPI) answer(ctx context.Context, req *ollama.ChatRequest) (string
 	if err := req.Check(m); err != nil {
 		return "", err
 	}
+	if err := checkOptions(m.Params, req.Options); err != nil {
+		return "", err
+	}
 	lease, err := v.s.host.Acquire(ctx, e, nil, 0)
 	if err != nil {
 		return "", err
 	}
 	defer lease.Release()
 	er, _, err := req.Engine(lease.Sampling(), m)
+	if err == nil {
+		err = checkText(er)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -194,7 +235,7 @@ func (v *vendorAPI) answer(ctx context.Context, req *ollama.ChatRequest) (string
 			return said.String(), err
 		}
 		said.WriteString(ev.Text)
-		v.session.Add(ev.Text)
+		session.Add(ev.Text)
 	}
 	return said.String(), nil
 }

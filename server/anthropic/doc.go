@@ -32,7 +32,7 @@ func Decode(b []byte) (*Request, error) {
 		return nil, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&r.MessagesRequest); err != nil {
-		return nil, ollama.Fail(400, "%s", err.Error())
+		return nil, ollama.Fail(400, "%s", err)
 	}
 	switch {
 	case r.Model == "":
@@ -55,7 +55,7 @@ func DecodeCount(b []byte) (*Request, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, ollama.Fail(400, "EOF")
 		}
-		return nil, ollama.Fail(400, "%s", err.Error())
+		return nil, ollama.Fail(400, "%s", err)
 	}
 	switch {
 	case r.Model == "":
@@ -72,7 +72,7 @@ func (r *Request) convert() error {
 	r.Tools = slices.DeleteFunc(r.Tools, func(t wire.Tool) bool { return strings.HasPrefix(t.Type, "web_search") })
 	native, err := wire.FromMessagesRequest(r.MessagesRequest)
 	if err != nil {
-		return ollama.Fail(400, "%s", err.Error())
+		return ollama.Fail(400, "%s", err)
 	}
 	r.Native = &ollama.ChatRequest{ChatRequest: *native}
 	r.Native.RelaxThink = true

@@ -9,16 +9,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-
-	"github.com/ollama/ollama/api"
 )
-
-// Fail is an error with the status and text that a client sees.
-func Fail(status int, format string, args ...any) error {
-	return api.StatusError{StatusCode: status, ErrorMessage: fmt.Sprintf(format, args...)}
-}
 
 // Decode reads a body's first JSON value into v, with Ollama's error texts: null fields are as absent ones, unknown fields are ignored,
 // and what follows the value is too.
@@ -33,6 +25,6 @@ func Decode(body []byte, v any) error {
 	case errors.Is(err, io.EOF):
 		return Fail(400, "missing request body")
 	default:
-		return Fail(400, "%s", err.Error())
+		return Fail(400, "%s", err)
 	}
 }

@@ -83,7 +83,7 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 	case "use_mmap", "speculate":
 		b, ok := val.(bool)
 		if !ok {
-			return true, Fail(500, "option %q must be of type boolean", key)
+			return true, Fail(500, "option %q must be of type boolean", Ours(key))
 		}
 		if key == "speculate" {
 			o.Speculate = &b
@@ -122,7 +122,7 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 // check leaves the floats' ranges to the sampler, whose error names field and range.
 func (o *Options) check() error {
 	if err := o.Sampling.Check(); err != nil {
-		return Fail(400, "option %s", strings.TrimPrefix(err.Error(), "sampler: "))
+		return Fail(400, "option %s", Ours(strings.TrimPrefix(err.Error(), "sampler: ")))
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func number(val any) (float64, bool) {
 func float(key string, val any, to *float32) error {
 	f, ok := number(val)
 	if !ok {
-		return Fail(500, "option %q must be of type float32", key)
+		return Fail(500, "option %q must be of type float32", Ours(key))
 	}
 	*to = float32(f)
 	return nil
@@ -156,10 +156,10 @@ func float(key string, val any, to *float32) error {
 func integer(key string, val any, lim [2]float64) (int64, error) {
 	f, ok := number(val)
 	if !ok {
-		return 0, Fail(500, "option %q must be of type integer", key)
+		return 0, Fail(500, "option %q must be of type integer", Ours(key))
 	}
 	if !(f >= lim[0] && f <= lim[1]) {
-		return 0, Fail(400, "option %q must be between %.0f and %.0f, got %v", key, lim[0], lim[1], f)
+		return 0, Fail(400, "option %q must be between %.0f and %.0f, got %v", Ours(key), lim[0], lim[1], f)
 	}
 	return int64(f), nil
 }
@@ -170,12 +170,12 @@ func strs(key string, val any) ([]string, error) {
 	}
 	list, ok := val.([]any)
 	if !ok {
-		return nil, Fail(500, "option %q must be of type array", key)
+		return nil, Fail(500, "option %q must be of type array", Ours(key))
 	}
 	out := make([]string, len(list))
 	for i, v := range list {
 		if out[i], ok = v.(string); !ok {
-			return nil, Fail(500, "option %q must be of an array of strings", key)
+			return nil, Fail(500, "option %q must be of an array of strings", Ours(key))
 		}
 	}
 	return out, nil

@@ -57,7 +57,7 @@ func decodeThink(raw json.RawMessage, to **api.ThinkValue) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
-		return Fail(400, "%s", err.Error())
+		return Fail(400, "%s", err)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (r *GenerateRequest) Check(m Model) error {
 
 func checkThink(t *api.ThinkValue, m Model) error {
 	if err := api.ValidateLegacyThinking(t); err != nil {
-		return Fail(400, "%s", err.Error())
+		return Fail(400, "%s", err)
 	}
 	if t.Bool() && !m.Caps.Thinking {
 		return Fail(400, "%q does not support thinking", m.Asked)

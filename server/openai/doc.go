@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -27,7 +28,7 @@ func decode(b []byte, v any) error {
 		return err
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {
-		return ollama.Fail(400, "%s", err.Error())
+		return ollama.Fail(400, "%s", err)
 	}
 	return nil
 }
@@ -37,7 +38,7 @@ func bad(err error) error {
 	if err == nil || errors.As(err, &se) {
 		return err
 	}
-	return ollama.Fail(400, "%s", err.Error())
+	return ollama.Fail(400, "%s", err)
 }
 
 // extra is what a chat request may hold beyond Ollama's own type.
@@ -163,8 +164,8 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 			r.Options[key] = *v
 		}
 	}
-	if x.MaxCompletionTokens != nil && *x.MaxCompletionTokens < 0 {
-		return ollama.Fail(400, "max_completion_tokens must not be negative, got %d", *x.MaxCompletionTokens)
+	if err := x.checkMax(); err != nil {
+		return err
 	}
 	if v, ok := x.Kwargs["enable_thinking"]; ok && x.EnableThinking == nil {
 		var on bool
@@ -189,6 +190,14 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 	}
 	r.LogitBias, err = logitBias(x.LogitBias)
 	return err
+}
+
+// checkMax checks max_completion_tokens; 0 is no limit, as with Ollama's max_tokens.
+func (x extra) checkMax() error {
+	if n := x.MaxCompletionTokens; n != nil && (*n < 0 || *n > math.MaxInt32) {
+		return ollama.Fail(400, "max_completion_tokens must be between 0 and %d, got %d", math.MaxInt32, *n)
+	}
+	return nil
 }
 
 // toolChoice reads "none", "auto", "required", or an object that names a function.

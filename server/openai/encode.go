@@ -154,6 +154,9 @@ func DecodeCompletion(b []byte) (*Completion, error) {
 	if err := decode(b, &x); err != nil {
 		return nil, err
 	}
+	if err := x.checkMax(); err != nil {
+		return nil, err
+	}
 	c.Native.MaxTokens = x.MaxCompletionTokens
 	c.Native.LogitBias, err = logitBias(x.LogitBias)
 	return c, err

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/ollama/ollama/api"
@@ -104,6 +105,9 @@ func (s *Session) Reset(r *Request) error {
 	if s.cancel != nil {
 		return ollama.Fail(400, running)
 	}
+	if r.System != nil && len(*r.System) > ollama.MaxText {
+		return ollama.TextTooLong()
+	}
 	s.turns, s.system, s.err = nil, "", nil
 	s.new.Reset()
 	if r.System != nil {
@@ -113,7 +117,8 @@ func (s *Session) Reset(r *Request) error {
 }
 
 // Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat true). It returns what to ask the
-// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End].
+// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End] or
+// [Session.Undo].
 func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *ollama.ChatRequest, error) {
 	prompt := ""
 	switch {
@@ -127,6 +132,9 @@ func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Con
 		return nil, nil, ollama.Fail(400, badFormat)
 	default:
 		prompt = *r.Prompt
+	}
+	if len(prompt) > ollama.MaxText {
+		return nil, nil, ollama.TextTooLong()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,12 +161,49 @@ func (s *Session) Add(text string) {
 	s.new.WriteString(text)
 }
 
-// End closes the running answer: what was said becomes part of the conversation. err is why it is not whole, or nil. The channel is closed
-// when a poll was told so.
+// What a conversation keeps: more than any context holds.
+const (
+	maxTurns = 1024
+	maxKept  = 1 << 20 // bytes of their text
+)
+
+// trim forgets the oldest turns. What is left begins with a question.
+func (s *Session) trim() {
+	at, size := len(s.turns), 0
+	for at > 0 && len(s.turns)-at < maxTurns && size+len(s.turns[at-1].Content) <= maxKept {
+		at--
+		size += len(s.turns[at].Content)
+	}
+	if at == 0 {
+		return
+	}
+	for at < len(s.turns) && s.turns[at].Role != "user" {
+		at++
+	}
+	s.turns = slices.Clone(s.turns[at:])
+}
+
+// Undo closes the running answer as if nothing had been asked.
+func (s *Session) Undo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns = s.turns[:len(s.turns)-1]
+	s.cancel()
+	s.cancel = nil
+	close(s.ended)
+}
+
+// End closes the running answer: what was said becomes part of the conversation. err is why it is not whole, or nil; a question that got no
+// answer, or not all of it, is forgotten. The channel is closed when a poll was told so.
 func (s *Session) End(said string, err error) (told <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turns = append(s.turns, api.Message{Role: "assistant", Content: said})
+	if err != nil || said == "" {
+		s.turns = s.turns[:len(s.turns)-1]
+	} else {
+		s.turns = append(s.turns, api.Message{Role: "assistant", Content: said})
+		s.trim()
+	}
 	s.cancel()
 	s.cancel, s.err = nil, err
 	close(s.ended)
