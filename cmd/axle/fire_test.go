@@ -71,7 +71,9 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 				}
 				prompt := prompts[n%len(prompts)]
 				path, body := question(i, prompt)
-				o := ask(context.Background(), client, p.url+path, body)
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				o := ask(ctx, client, p.url+path, body)
+				cancel()
 				switch {
 				case right == nil:
 				case o.end == endWhole && o.text != right[prompt]:
