@@ -81,6 +81,7 @@ func timed(f func()) (cpu, took time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread() // also where f ends its test
 	bell := time.AfterFunc(endless, func() {
+		debug.SetTraceback("all") // the parser's is another goroutine
 		panic(fmt.Sprintf("fuzzguard: a parser has not returned after %v", endless))
 	})
 	defer bell.Stop()
@@ -152,7 +153,12 @@ func Seeds(t T, most int, pattern string) (out [][]byte) {
 	return out
 }
 
-// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it fits.
+// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it fits. Under the race detector, which looks for
+// other things, it is a sixteenth of that.
 func Fill(pre, unit, post string) []byte {
-	return []byte(pre + strings.Repeat(unit, (1<<20-len(pre)-len(post))/len(unit)) + post)
+	size := 1 << 20
+	if raceFactor > 1 {
+		size >>= 4
+	}
+	return []byte(pre + strings.Repeat(unit, (size-len(pre)-len(post))/len(unit)) + post)
 }

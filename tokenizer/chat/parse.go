@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // Families are the output formats [NewParser] knows; any other name is parsed as "plain".
@@ -106,7 +107,11 @@ type Parser struct {
 	buf    []byte // not yet decided
 	json   parseScan
 	seek   int // buf[:seek] holds no closing tag
+	white  int // buf[:white] is white space, in this state
 	out    []Delta
+	tries  int    // calls that were not finished when the answer ended
+	run    []byte // text or thinking that belongs at the end of out
+	inward bool   // it is thinking
 }
 
 // NewParser returns the parser for one answer of a model of the family; see [Families].
@@ -130,6 +135,7 @@ func (p *Parser) Write(text string) []Delta {
 	p.buf = append(p.buf, text...)
 	for p.step(false) {
 	}
+	p.flush()
 	return p.out
 }
 
@@ -140,11 +146,21 @@ func (p *Parser) Close() []Delta {
 	for p.step(true) {
 	}
 	p.buf = nil
+	p.flush()
 	return p.out
 }
 
 // step moves on by one decision and reports whether there may be another. At the end it must decide everything.
 func (p *Parser) step(end bool) bool {
+	was := p.state
+	more := p.decide(end)
+	if p.state != was {
+		p.white = 0
+	}
+	return more
+}
+
+func (p *Parser) decide(end bool) bool {
 	if len(p.buf) == 0 && !(end && p.state == parseCall) {
 		return false
 	}
@@ -180,8 +196,17 @@ func (p *Parser) step(end bool) bool {
 	return true
 }
 
+// blank returns buf without the white space that it begins with. What is known of it is not looked at again: a model that writes nothing else
+// may go on for long.
+func (p *Parser) blank() []byte {
+	for p.white < len(p.buf) && strings.IndexByte(parseSpace, p.buf[p.white]) >= 0 {
+		p.white++
+	}
+	return p.buf[p.white:]
+}
+
 func (p *Parser) stepStart(end bool) bool {
-	rest := bytes.TrimLeft(p.buf, parseSpace)
+	rest := p.blank()
 	for _, t := range p.f.think {
 		switch {
 		case bytes.HasPrefix(rest, []byte(t.open)):
@@ -197,14 +222,14 @@ func (p *Parser) stepStart(end bool) bool {
 }
 
 func (p *Parser) stepThinkIn(end bool) bool {
-	rest := bytes.TrimLeft(p.buf, parseSpace)
+	rest := p.blank()
 	if p.o.ThinkOpen {
 		// The prompt opened the block; some models open it again.
 		for _, t := range p.f.think {
 			switch {
 			case bytes.HasPrefix(rest, []byte(t.open)):
 				p.buf, p.think = rest[len(t.open):], t
-				p.o.ThinkOpen = false
+				p.o.ThinkOpen, p.white = false, 0
 				return true
 			case !end && parsePrefix(t.open, rest):
 				return false
@@ -212,7 +237,7 @@ func (p *Parser) stepThinkIn(end bool) bool {
 		}
 		p.o.ThinkOpen = false
 	}
-	p.buf = rest
+	p.buf, p.white = rest, 0
 	if len(rest) > 0 {
 		p.state = parseThinking
 	}
@@ -220,23 +245,28 @@ func (p *Parser) stepThinkIn(end bool) bool {
 }
 
 func (p *Parser) stepThinking(end bool) bool {
-	at := bytes.Index(p.buf, []byte(p.think.close))
+	i, o := p.findOpener()
+	before := p.buf
+	if i >= 0 {
+		before = p.buf[:i] // no further: there may be many
+	}
+	if at := bytes.Index(before[min(p.white, len(before)):], []byte(p.think.close)); at >= 0 {
+		at += min(p.white, len(before)) // no tag begins with white space
+		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:at], parseSpace))})
+		p.buf, p.state = p.buf[at+len(p.think.close):], parseThinkEnd
+		return true
+	}
 	// A tool call inside thinking ends it: small models forget the closing tag. A tag that is only mentioned does not.
-	if i, o := p.findOpener(); i >= 0 && (at < 0 || i < at) {
+	if i >= 0 {
 		text := bytes.TrimRight(p.buf[:i], parseSpace)
 		p.emit(Delta{Thinking: string(text)})
 		p.open(p.buf[len(text):i], p.buf[i:], o)
 		p.amid = true
 		return true
 	}
-	if at >= 0 {
-		p.emit(Delta{Thinking: string(bytes.TrimRight(p.buf[:at], parseSpace))})
-		p.buf, p.state = p.buf[at+len(p.think.close):], parseThinkEnd
-		return true
-	}
 	n := p.settled(end, p.think.close)
 	p.emit(Delta{Thinking: string(p.buf[:n])})
-	p.buf = p.buf[n:]
+	p.keep(n)
 	return false
 }
 
@@ -246,7 +276,7 @@ func (p *Parser) stepLead(end bool) bool {
 		p.state = parseText
 		return true
 	}
-	rest := bytes.TrimLeft(p.buf, parseSpace)
+	rest := p.blank()
 	if len(rest) == 0 && !end {
 		return false
 	}
@@ -279,20 +309,35 @@ func (p *Parser) stepText(end bool) bool {
 	}
 	n := p.settled(end, "")
 	p.emit(Delta{Text: string(p.buf[:n])})
-	p.buf = p.buf[n:]
+	p.keep(n)
 	return false
+}
+
+// keep drops the first n bytes of buf.
+func (p *Parser) keep(n int) {
+	if n > 0 {
+		p.buf, p.white = p.buf[n:], 0
+	}
 }
 
 // findOpener returns the first opener in buf, the longest where two begin together.
 func (p *Parser) findOpener() (int, parseOpener) {
-	at, found := -1, parseOpener{}
-	for _, o := range p.f.calls {
-		i := bytes.Index(p.buf, []byte(o.open))
-		if i >= 0 && (at < 0 || i < at || i == at && len(o.open) > len(found.open)) {
-			at, found = i, o
+	rest := p.blank()
+	for i, c := range rest {
+		if c != '<' && c != '`' { // what all of them begin with
+			continue
+		}
+		var found parseOpener
+		for _, o := range p.f.calls {
+			if len(o.open) > len(found.open) && bytes.HasPrefix(rest[i:], []byte(o.open)) {
+				found = o
+			}
+		}
+		if found.open != "" {
+			return p.white + i, found
 		}
 	}
-	return at, found
+	return -1, parseOpener{}
 }
 
 // settled returns how much of buf cannot belong to a tag that comes later, nor to the white space before one.
@@ -303,6 +348,9 @@ func (p *Parser) settled(end bool, tag string) int {
 	n := len(p.buf) - parseOverlap(p.buf, tag)
 	for _, o := range p.f.calls {
 		n = min(n, len(p.buf)-parseOverlap(p.buf, o.open))
+	}
+	if n <= p.white {
+		return 0
 	}
 	return len(bytes.TrimRight(p.buf[:n], parseSpace))
 }
@@ -353,8 +401,8 @@ func (p *Parser) stepBody(end bool) bool {
 			p.buf, p.state = nil, parseGap
 			return false
 		}
-		p.giveUp(0)
-		return true
+		p.giveUp(p.unfinished(0))
+		return len(p.buf) > 0
 	}
 	at += p.seek
 	calls, ok := p.opener.body(p.buf[:at], p.o.Tools)
@@ -400,13 +448,22 @@ func (p *Parser) stepValue(end bool) bool {
 			n = i + len(p.opener.close)
 		}
 	}
-	p.giveUp(n)
+	p.giveUp(p.unfinished(n))
 	return len(p.buf) > 0
+}
+
+// unfinished is how much of buf is text where the answer ended inside a call: n bytes, and what is behind them may hold a call that is whole. It
+// is asked for that twenty times.
+func (p *Parser) unfinished(n int) int {
+	if p.tries++; p.tries > 20 {
+		return len(p.buf)
+	}
+	return n
 }
 
 // stepAfter takes the closing tag, or the next value where several share one pair of tags.
 func (p *Parser) stepAfter(end bool) bool {
-	rest := bytes.TrimLeft(p.buf, parseSpace)
+	rest := p.blank()
 	tag := p.opener.close
 	switch {
 	case len(rest) == 0:
@@ -462,18 +519,31 @@ func (p *Parser) calls(calls []ToolCall) {
 
 // emit adds d to the output, joining text to text.
 func (p *Parser) emit(d Delta) {
-	if d == (Delta{}) {
-		return
-	}
-	if n := len(p.out); n > 0 && d.ToolCall == nil && p.out[n-1].ToolCall == nil {
-		last := &p.out[n-1]
-		if (last.Text != "") == (d.Text != "") {
-			last.Text += d.Text
-			last.Thinking += d.Thinking
-			return
+	switch inward := d.Thinking != ""; {
+	case d == (Delta{}):
+	case d.ToolCall != nil:
+		p.flush()
+		p.out = append(p.out, d)
+	default:
+		if inward != p.inward {
+			p.flush()
 		}
+		p.inward = inward
+		p.run = append(append(p.run, d.Text...), d.Thinking...)
 	}
-	p.out = append(p.out, d)
+}
+
+// flush ends a run of text or thinking.
+func (p *Parser) flush() {
+	switch {
+	case len(p.run) == 0:
+		return
+	case p.inward:
+		p.out = append(p.out, Delta{Thinking: string(p.run)})
+	default:
+		p.out = append(p.out, Delta{Text: string(p.run)})
+	}
+	p.run = p.run[:0]
 }
 
 // parsePrefix reports whether more bytes could turn have into tag.

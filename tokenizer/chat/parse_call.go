@@ -22,6 +22,8 @@ type parseScan struct {
 	depth int
 	quote byte // the string we are in, or 0
 	skip  bool // the next byte is escaped
+	from  int  // an XML element is read so far
+	param bool // and we are in a parameter
 }
 
 func (s *parseScan) scan(b []byte) parseVerdict {
@@ -71,7 +73,7 @@ func (s *parseScan) scan(b []byte) parseVerdict {
 // scanXML looks for </tool_call> outside every parameter, whose text may hold anything.
 func (s *parseScan) scanXML(b []byte) parseVerdict {
 	const open, end = "<function=", "</tool_call>"
-	body := bytes.TrimLeft(b, parseSpace)
+	body := b[s.at:]
 	if !bytes.HasPrefix(body, []byte(open)) {
 		if parsePrefix(open, body) {
 			return parseMore
@@ -79,17 +81,27 @@ func (s *parseScan) scanXML(b []byte) parseVerdict {
 		s.at = 0
 		return parseNever
 	}
-	for from := 0; ; {
-		i := bytes.Index(b[from:], []byte(end))
+	const enter, leave = "<parameter=", "</parameter>"
+	for {
+		i := bytes.IndexByte(b[s.from:], '<')
 		if i < 0 {
+			s.from = len(b)
 			return parseMore
 		}
-		i += from
-		if bytes.LastIndex(b[:i], []byte("<parameter=")) <= bytes.LastIndex(b[:i], []byte("</parameter>")) {
-			s.at = i
+		s.from += i
+		rest := b[s.from:]
+		switch {
+		case bytes.HasPrefix(rest, []byte(end)) && !s.param:
+			s.at = s.from
 			return parseDone
+		case bytes.HasPrefix(rest, []byte(enter)):
+			s.param = true
+		case bytes.HasPrefix(rest, []byte(leave)):
+			s.param = false
+		case parsePrefix(end, rest), parsePrefix(enter, rest), parsePrefix(leave, rest):
+			return parseMore
 		}
-		from = i + len(end)
+		s.from++
 	}
 }
 
@@ -245,6 +257,9 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 		types = parseTypes(tools[i].Parameters)
 	}
 	var args parseObject
+	const closing, another = "</parameter>", "\n<parameter="
+	var left, next int // bytes behind the first of each that is still ahead, so that each is looked for once
+	left, next = len(body)+1, len(body)+1
 	for {
 		body = strings.TrimLeft(body, parseSpace)
 		if body == "" {
@@ -259,18 +274,33 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 			return nil, false
 		}
 		// The value ends at its closing tag, or, where the model forgot that, where the next parameter begins.
-		value, after, ok := strings.Cut(rest, "</parameter>")
-		if next := strings.Index(value, "\n<parameter="); next >= 0 || !ok {
-			if next < 0 {
-				return nil, false
-			}
-			value, after = rest[:next], rest[next:]
+		left, next = parseAhead(rest, closing, left), parseAhead(rest, another, next)
+		var value string
+		switch {
+		case left < 0 && next < 0:
+			return nil, false
+		case next > left: // that many are behind it, so it comes first
+			value, body = rest[:len(rest)-next], rest[len(rest)-next:]
+		default:
+			value, body = rest[:len(rest)-left], rest[len(rest)-left+len(closing):]
 		}
 		value = strings.TrimSuffix(strings.TrimPrefix(value, "\n"), "\n")
 		key = strings.Trim(key, parseSpace+`"`)
 		args.set(key, parseTyped(value, types[key]))
-		body = after
 	}
+}
+
+// parseAhead finds tag in text, which is the end of a longer one in which it was found before: known counts the bytes from there to the end,
+// and is below zero where there is none.
+func parseAhead(text, tag string, known int) int {
+	if known <= len(text) {
+		return known
+	}
+	i := strings.Index(text, tag)
+	if i < 0 {
+		return -1
+	}
+	return len(text) - i
 }
 
 // parseTypes returns the types a tool's schema gives to each parameter.

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -117,17 +116,17 @@ func (r *parsePython) value() (json.RawMessage, bool) {
 	}
 	switch c := r.text[r.at]; c {
 	case '"', '\'':
+		var whole strings.Builder
 		s, ok := r.str()
 		for ok { // adjacent strings are one
+			whole.WriteString(s)
 			r.space()
 			if r.at == len(r.text) || r.text[r.at] != '"' && r.text[r.at] != '\'' {
 				break
 			}
-			var more string
-			more, ok = r.str()
-			s += more
+			s, ok = r.str()
 		}
-		return parseQuote(s), ok
+		return parseQuote(whole.String()), ok
 	case '[', '(':
 		r.at++
 		closing := map[byte]string{'[': "]", '(': ")"}[c]
@@ -339,12 +338,18 @@ func (r *parseGemma) value() (json.RawMessage, bool) {
 		}
 		return append(out, ']'), true
 	case strings.HasPrefix(r.text[r.at:], `"`): // some write JSON strings
-		d := json.NewDecoder(bytes.NewReader([]byte(r.text[r.at:])))
+		end := r.at + 1
+		for end < len(r.text) && r.text[end] != '"' {
+			if r.text[end] == '\\' {
+				end++
+			}
+			end++
+		}
 		var s string
-		if d.Decode(&s) != nil {
+		if end >= len(r.text) || json.Unmarshal([]byte(r.text[r.at:end+1]), &s) != nil {
 			return nil, false
 		}
-		r.at += int(d.InputOffset())
+		r.at = end + 1
 		return parseQuote(s), true
 	}
 	word := r.text[r.at:]

@@ -2,11 +2,14 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 // parsed is what deltas add up to, in a form that is easy to write down: calls stand in the text as ‹name args›.
@@ -244,20 +247,52 @@ func FuzzParse(f *testing.F) {
 		f.Add(c.family, c.in, uint16(3), c.o.ThinkOpen, len(c.o.Tools) > 0)
 	}
 	f.Fuzz(func(t *testing.T, family, in string, cut uint16, open, tools bool) {
-		o := ParserOptions{ThinkOpen: open}
-		if tools {
-			o.Tools = parseTools
-		}
-		n := int(cut) % (len(in) + 1)
-		whole := parseAll(family, o, in)
-		if d := cmp.Diff(whole, parseAll(family, o, in[:n], in[n:])); d != "" {
-			t.Fatalf("%q cut at %d:\n%s", in, n, d)
-		}
-		p := NewParser(family, o)
-		for _, d := range append(p.Write(in), p.Close()...) {
-			if c := d.ToolCall; c != nil && (!json.Valid(c.Arguments) || c.Arguments[0] != '{') {
-				t.Fatalf("arguments %q", c.Arguments)
+		fuzzguard.Check(t, len(family)+len(in), func() {
+			o := ParserOptions{ThinkOpen: open}
+			if tools {
+				o.Tools = parseTools
 			}
-		}
+			n := int(cut) % (len(in) + 1)
+			whole := parseAll(family, o, in)
+			if d := cmp.Diff(whole, parseAll(family, o, in[:n], in[n:])); d != "" {
+				t.Fatalf("%q cut at %d:\n%s", in, n, d)
+			}
+			p := NewParser(family, o)
+			for _, d := range append(p.Write(in), p.Close()...) {
+				if c := d.ToolCall; c != nil && (!json.Valid(c.Arguments) || c.Arguments[0] != '{') {
+					t.Fatalf("arguments %q", c.Arguments)
+				}
+			}
+		})
 	})
+}
+
+// A mebibyte of answer, whole and as a model writes it, keeps within the limits too.
+func TestHostileAnswers(t *testing.T) {
+	for _, c := range []struct{ family, pre, unit, post string }{
+		{"qwen3", "", "\n", ""}, {"qwen3", "<think>", " ", "x"}, {"qwen3", "a", "\n", "<tool_call>"}, {"qwen3", "", "<think>", ""},
+		{"qwen3", "", "<tool_call>", ""}, {"qwen3", "", "<tool_call>{", ""}, {"qwen3", "<tool_call>", "{", ""}, {"qwen3", "", "<tool_call>x</tool_call>", ""},
+		{"qwen3", "", "<tool_call><function=a>", ""}, {"qwen3", "", `<tool_call>{"`, ""}, {"qwen3", "<tool_call><function=get>", "<parameter=a>", ""}, {"qwen3", "<tool_call><function=get><parameter=a>", "</tool_call>", ""},
+		{"qwen3", "<tool_call><function=get>", "\n<parameter=a>1", "</function></tool_call>"}, {"qwen3", "<tool_call><function=get>", "<parameter=a>1</parameter>", "</function></tool_call>"},
+		{"qwen3", "<tool_call><function=get><parameter=tags>", "[", "</parameter></function></tool_call>"}, {"qwen3", `<tool_call>{"name":"get","arguments":{"a":"`, `\\`, `"}}</tool_call>`},
+		{"llama3", "", "<|python_tag|>", ""}, {"llama3", "", "<function=", ""}, {"llama3", "<function=get>", "\n<parameter=a>1", "</function>"}, {"llama3", "", `{"name":"get","parameters":{}};`, ""},
+		{"minicpm", "<|tool_call_start|>", "get(a='b')\n", "<|tool_call_end|>"}, {"minicpm", "<|tool_call_start|>get(a=", "'b' ", ")<|tool_call_end|>"}, {"minicpm", "<|tool_call_start|>get(a=[", "'b',", "])<|tool_call_end|>"},
+		{"minicpm", "", "<|tool_call_start|>", ""}, {"minicpm", "<|tool_call_start|>", "[", "<|tool_call_end|>"}, {"phi", "<|tool_call|>[", `{"name":"get"},`, `{"name":"get"}]<|/tool_call|>`},
+		{"gemma", "<start_function_call>call:get{a:[", `"b",`, "]}<end_function_call>"}, {"gemma", "<start_function_call>call:get{a:[", `<escape>b<escape>,`, "]}<end_function_call>"},
+		{"gemma", "<start_function_call>call:get{", `a:"b",`, "}<end_function_call>"}, {"gemma", "", "<start_function_call>call:", ""}, {"gemma", "", "```", ""}, {"gemma", "", "```tool_code\nget()\n```\n", ""}, {"gemma", "", "<|channel>thought\n", ""},
+		{"plain", "", "<think>\n", ""},
+	} {
+		in := string(fuzzguard.Fill(c.pre, c.unit, c.post))
+		for _, cut := range []int{len(in), 7} {
+			t.Run(fmt.Sprintf("%s %.60q by %d", c.family, c.pre+c.unit, cut), func(t *testing.T) {
+				fuzzguard.Check(t, len(in), func() {
+					p := NewParser(c.family, ParserOptions{Tools: parseTools})
+					for i := 0; i < len(in); i += cut {
+						p.Write(in[i:min(i+cut, len(in))])
+					}
+					p.Close()
+				})
+			})
+		}
+	}
 }
