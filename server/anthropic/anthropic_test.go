@@ -2,9 +2,13 @@ package anthropic
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/server/ollama"
 )
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
@@ -13,16 +17,35 @@ func FuzzDecode(f *testing.F) {
 		`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err1 := Decode(b)
-		_, err2 := DecodeCount(b)
-		for _, err := range []error{err1, err2} {
+	f.Fuzz(decode)
+}
+
+// decode gives a body to each decoder, within the limits of promise G5.
+func decode(t *testing.T, b []byte) {
+	for _, d := range []func([]byte) (*Request, error){Decode, DecodeCount} {
+		fuzzguard.Check(t, len(b), func() {
 			var se api.StatusError
-			if err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
+			if _, err := d(b); err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
 				t.Errorf("an error without a status: %v", err)
 			}
+		})
+	}
+}
+
+// A mebibyte of the worst there is, and what is just allowed, stays within the limits.
+func TestHostilePeak(t *testing.T) {
+	const head = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":`
+	for _, p := range [][3]string{{`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}`, `,{}`, `]}`}, {head + `[{"type":"text","text":""}`, `,{"type":"text","text":"a"}`, `]}]}`},
+		{head + `"`, `\u0000`, `"}]}`}, {head + `"x"}],"tools":[{"name":"f"}`, `,{"name":"f"}`, `]}`}, {head + `[{"type":"tool_result","tool_use_id":"a","content":[{}`, `,{}`, `]}]}]}`},
+		{head + `"x"}],"tools":[{"name":"f","input_schema":{"a":[0`, `,0`, `]}}]}`}, {head + `[{"type":"image","source":{"type":"base64","data":"`, `AAAA`, `"}}]}]}`}} {
+		most := 0 // how often a unit may come, by the parts that a body may hold
+		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
+			most = (ollama.MaxParts - 100) / parts
 		}
-	})
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+			decode(t, b)
+		}
+	}
 }
 
 func TestToolChoice(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -119,8 +120,13 @@ func FuzzDecode(f *testing.F) {
 		`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":{"b":1}}}}]}]}`, `{"options":{"num_ctx":1e308}}`, `[[[[`, `{"prompt":"x","context":[1,-1]}`} {
 		f.Add([]byte(s))
 	}
+	f.Fuzz(decoders)
+}
+
+// decoders gives a body to each decoder, within the limits of promise G5.
+func decoders(t *testing.T, b []byte) {
 	m := Model{Asked: "m", Full: "m", Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true, Insert: true}}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	fuzzguard.Check(t, len(b), func() {
 		if r, err := DecodeChat(b); err == nil && r.Check(m) == nil {
 			er, _, err := r.Engine(sampler.Defaults(), m)
 			if err == nil && er.Sampling.Check() != nil {
@@ -129,12 +135,29 @@ func FuzzDecode(f *testing.F) {
 		} else if err != nil {
 			wantStatus(t, err)
 		}
+	})
+	fuzzguard.Check(t, len(b), func() {
 		if r, err := DecodeGenerate(b); err == nil && r.Check(m) == nil {
 			if _, _, _, err := r.Engine(sampler.Defaults(), m, nil); err != nil {
 				wantStatus(t, err)
 			}
 		}
 	})
+}
+
+// A mebibyte of the worst there is, and what is just allowed, stays within the limits.
+func TestHostilePeak(t *testing.T) {
+	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"messages":[{"role":"user","content":"`, `\u0000`, `"}]}`}, {`{"messages":[{"content":"x"}],"tools":[{}`, `,{}`, `]}`},
+		{`{"messages":[{"images":[""`, `,""`, `]}]}`}, {`{"prompt":"x","context":[1`, `,1`, `]}`}, {`{"prompt":"x","options":{"stop":["a"`, `,"a"`, `]}}`},
+		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":1`, `,"a":1`, `}}}]}]}`}, {`{"prompt":"x","format":{"enum":[0`, `,0`, `]}}`}, {`{"prompt":"x","images":["`, `AAAA`, `"]}`}} {
+		most := 0 // how often a unit may come, by the parts that a body may hold
+		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
+			most = (MaxParts - 100) / parts
+		}
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+			decoders(t, b)
+		}
+	}
 }
 
 func wantStatus(t *testing.T, err error) {

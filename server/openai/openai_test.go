@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/server/ollama"
 )
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
@@ -16,20 +19,41 @@ func FuzzDecode(f *testing.F) {
 		`{"model":"m","prompt":"x","logprobs":3}`, `{"input":["a"],"encoding_format":"base64"}`, `{"input":[{"type":"message","role":"user","content":"x"},{"type":"function_call","arguments":"{}"}],"tools":[{"type":"function","name":"f"}]}`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		_, err1 := DecodeChat(b)
-		_, err2 := DecodeCompletion(b)
-		_, err3 := DecodeEmbeddings(b)
-		_, err4 := DecodeResponses(b)
-		_, err5 := DecodeCompaction(b)
-		_, err6 := DecodeTriggered(b)
-		for _, err := range []error{err1, err2, err3, err4, err5, err6} {
+	f.Fuzz(decoders)
+}
+
+// decoders gives a body to each decoder, within the limits of promise G5.
+func decoders(t *testing.T, b []byte) {
+	for name, d := range map[string]func() error{
+		"chat": func() error { _, err := DecodeChat(b); return err }, "completion": func() error { _, err := DecodeCompletion(b); return err },
+		"embeddings": func() error { _, err := DecodeEmbeddings(b); return err }, "responses": func() error { _, err := DecodeResponses(b); return err },
+		"compaction": func() error { _, err := DecodeCompaction(b); return err }, "triggered": func() error { _, err := DecodeTriggered(b); return err },
+	} {
+		fuzzguard.Check(t, len(b), func() {
 			var se api.StatusError
-			if err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
-				t.Errorf("an error without a status: %v", err)
+			if err := d(); err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
+				t.Errorf("%s: an error without a status: %v", name, err)
 			}
+		})
+	}
+}
+
+// A mebibyte of the worst there is, and what is just allowed, stays within the limits.
+func TestHostilePeak(t *testing.T) {
+	const user = `{"model":"m","messages":[{"role":"user","content":`
+	for _, p := range [][3]string{{`{"model":"m","messages":[{"role":"user","content":"x"}`, `,{}`, `]}`}, {user + `[{"type":"text","text":"a"}`, `,{"type":"text","text":"a"}`, `]}]}`},
+		{user + `"`, `\u0000`, `"}]}`}, {user + `"x"}],"tools":[{"function":{"name":"f"}}`, `,{"function":{"name":"f"}}`, `]}`}, {user + `"x"}],"logit_bias":{"1":1`, `,"1":1`, `}}`},
+		{user + `[{"type":"image_url","image_url":{"url":"data:image/png;base64,`, `AAAA`, `"}}]}]}`}, {`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"type":"message","role":"user","content":"x"}`, `]}`},
+		{`{"model":"m","input":["a"`, `,"a"`, `]}`}, {`{"model":"m","input":"`, `\u0000`, `"}`}, {`{"model":"m","prompt":"x","logprobs":[1`, `,1`, `]}`},
+		{`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"role":"user","content":"x"}`, `,{"type":"compaction_trigger"}]}`}} {
+		most := 0 // how often a unit may come, by the parts that a body may hold
+		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
+			most = (ollama.MaxParts - 100) / parts
 		}
-	})
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+			decoders(t, b)
+		}
+	}
 }
 
 // The parts of a message stay one message; a tool's result keeps what it answers.
