@@ -13,61 +13,6 @@ import (
 	"github.com/ardanlabs/jinja"
 )
 
-// What one render may do. Real templates stay far below.
-const (
-	tmplMaxSource = 256 << 10 // the longest in use have 20 KB
-	tmplMaxOutput = 16 << 20  // bytes of one value or of the prompt; no context holds a quarter
-	tmplMaxBytes  = 128 << 20 // bytes of all that a render makes on its way
-	tmplMaxSteps  = 1 << 20   // loop rounds and range items; nodes of Go's templates
-	tmplMaxCalls  = 10_000    // macro calls
-	tmplMaxTime   = 5 * time.Second
-)
-
-// ErrBudget is in the chain of errors of templates that do more than any honest one would: the request or the package that brought it is at fault.
-var ErrBudget = errors.New("the template does not come to an end")
-
-// tmplBudget counts what a render does.
-type tmplBudget struct {
-	steps, calls, bytes int
-	until               time.Time
-}
-
-func newBudget() *tmplBudget { return &tmplBudget{until: time.Now().Add(tmplMaxTime)} }
-
-// late is for work that no count shows, such as comparing long strings with each other.
-func (b *tmplBudget) late() error {
-	if time.Now().After(b.until) {
-		return fmt.Errorf("%w: it takes longer than %v", ErrBudget, tmplMaxTime)
-	}
-	return nil
-}
-
-func (b *tmplBudget) step(n int) error {
-	if b.steps += n; n < 0 || b.steps > tmplMaxSteps {
-		return fmt.Errorf("%w: more than %d steps", ErrBudget, tmplMaxSteps)
-	}
-	return b.late()
-}
-
-// fits is asked before a value of n bytes is made.
-func (b *tmplBudget) fits(n int) error {
-	if n < 0 || n > tmplMaxOutput {
-		return fmt.Errorf("%w: it makes a text of more than %d bytes", ErrBudget, tmplMaxOutput)
-	}
-	return nil
-}
-
-// grow counts a value of n bytes.
-func (b *tmplBudget) grow(n int) error {
-	if err := b.fits(n); err != nil {
-		return err
-	}
-	if b.bytes += n; b.bytes > tmplMaxBytes {
-		return fmt.Errorf("%w: it makes more than %d bytes of text on its way", ErrBudget, tmplMaxBytes)
-	}
-	return b.late()
-}
-
 type tmplFunc = func(args []jinja.Value, kw map[string]jinja.Value) (jinja.Value, error)
 
 // tmplFuncs returns what ours stands in for in one render.
@@ -628,35 +573,4 @@ func tmplKind(v jinja.Value) string {
 		return "a mapping"
 	}
 	return "a function"
-}
-
-// tmplTime is Python's strftime.
-func tmplTime(t time.Time, format string) string {
-	verbs := map[byte]string{'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon", 'p': "PM", 'I': "03", 'y': "06", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'e': "_2", 'D': "01/02/06"}
-	var b strings.Builder
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' || i+1 == len(format) {
-			b.WriteByte(format[i])
-			continue
-		}
-		i++
-		c := format[i]
-		bare := c == '-' && i+1 < len(format) // %-d: without the leading zero
-		if bare {
-			i++
-			c = format[i]
-		}
-		switch v, ok := verbs[c]; {
-		case c == '%':
-			b.WriteByte('%')
-		case ok && bare:
-			b.WriteString(strings.TrimLeft(t.Format(v), "0"))
-		case ok:
-			b.WriteString(t.Format(v))
-		default:
-			b.WriteByte('%')
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }

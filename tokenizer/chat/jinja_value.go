@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/ardanlabs/jinja"
@@ -293,4 +294,35 @@ func tmplJSONString(b *strings.Builder, s string) {
 		}
 	}
 	b.WriteByte('"')
+}
+
+// tmplTime is Python's strftime.
+func tmplTime(t time.Time, format string) string {
+	verbs := map[byte]string{'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'A': "Monday", 'a': "Mon", 'p': "PM", 'I': "03", 'y': "06", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'e': "_2", 'D': "01/02/06"}
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' || i+1 == len(format) {
+			b.WriteByte(format[i])
+			continue
+		}
+		i++
+		c := format[i]
+		bare := c == '-' && i+1 < len(format) // %-d: without the leading zero
+		if bare {
+			i++
+			c = format[i]
+		}
+		switch v, ok := verbs[c]; {
+		case c == '%':
+			b.WriteByte('%')
+		case ok && bare:
+			b.WriteString(strings.TrimLeft(t.Format(v), "0"))
+		case ok:
+			b.WriteString(t.Format(v))
+		default:
+			b.WriteByte('%')
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
 }
