@@ -1,6 +1,10 @@
 package chat
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
 // TestMentionedTags: a tool tag that thinking only talks about is thinking; a real call ends it.
 func TestMentionedTags(t *testing.T) {
@@ -30,5 +34,17 @@ func TestMentionedTags(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestManyMentions: each further mention takes as long as the one before.
+func TestManyMentions(t *testing.T) {
+	in := "<think>" + strings.Repeat("<tool_call> ", 40_000) + "</think>x"
+	begun := time.Now()
+	if got := parseAll("qwen3", ParserOptions{Tools: parseTools}, in); got.Text != "x" {
+		t.Errorf("%.80q", got.Text)
+	}
+	if d := time.Since(begun); d > 10*time.Second {
+		t.Errorf("it took %v", d)
 	}
 }
