@@ -104,8 +104,9 @@ rules: ## take the rules behind docs/promises.md out one by one: the named test 
 soak: ## twenty minutes of mixed work on a server over the simulated card: nothing may grow
 	AXLE_TEST_SOAK=20m $(GO) test -tags '$(TAGS)' -count=1 -timeout 40m -run 'TestSoak$$' -v ./cmd/axle
 
-kill-loops: ## the long forms: 500 kills in pulls, a card lost 100 times, a million passes under the watchdog, 100,000 requests
+kill-loops: ## the long forms: 500 kills in pulls and 100 of servers, a card lost 100 times, a million passes under the watchdog, 100,000 requests
 	AXLE_TEST_KILLS=500 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKill$$' -v ./models/store
+	AXLE_TEST_KILLS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestKilledServer$$' -v ./cmd/axle
 	AXLE_TEST_RESTARTS=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestCardLostRestarts$$' -v ./cmd/axle
 	AXLE_TEST_PASSES=1000000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestJitter$$' -v ./engine
 	AXLE_REQUESTS=10000 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestGoldensLoad$$' -v ./cmd/axle
