@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,41 +254,101 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// An image is only ever data: nothing is fetched, whatever the address looks like.
+// An image is only ever data: nothing is fetched, whatever the address looks like, by any route that takes images. Listeners on this machine
+// stand where the addresses lead, and nothing else may be dialled or looked up.
 func TestNoFetch(t *testing.T) {
 	r := newRig(t)
-	old := http.DefaultTransport
-	defer func() { http.DefaultTransport = old }()
-	http.DefaultTransport = forbidden{t, old}
-	for _, url := range []string{
+	var met atomic.Int64
+	trap := func(addr string) (port string) {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Logf("no trap at %s: %v", addr, err)
+			return "1"
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				met.Add(1)
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				_ = c.Close()
+			}
+		}()
+		t.Cleanup(func() { _ = ln.Close(); <-done })
+		_, port, _ = net.SplitHostPort(ln.Addr().String())
+		return port
+	}
+	p4, p6 := trap("127.0.0.1:0"), trap("[::1]:0")
+	http.DefaultClient.CloseIdleConnections()
+	oldTransport, oldResolver := http.DefaultTransport, net.DefaultResolver
+	defer func() { http.DefaultTransport, net.DefaultResolver = oldTransport, oldResolver }()
+	own := strings.TrimPrefix(r.url, "http://")
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != own {
+			t.Errorf("a connection to %s", addr)
+			return nil, errors.New("forbidden")
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}}
+	defer transport.CloseIdleConnections()
+	http.DefaultTransport = transport
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		t.Error("a name is looked up")
+		return nil, errors.New("forbidden")
+	}}
+	urls := []string{
 		"http://127.0.0.1:1/x.png", "https://localhost/x", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://0/", "http://2130706433/", "http://0x7f000001/",
+		"http://[fe80::1]/", "http://[fd00:ec2::254]/", "http://169.254.170.2/v2/credentials", "http://metadata.google.internal/",
 		"file:///etc/passwd", "ftp://x/y", "gopher://x", "//evil.example/x", "/etc/passwd", "javascript:alert(1)", "data:text/html;base64,AAAA", "data:image/svg+xml;base64,AAAA",
 		"data:,x", "blob:http://x/y", "HTTP://X/Y", "hTtPs://x", "http:/x", "http:x", "ws://x", "unix:///run/docker.sock", "dict://x", "ldap://x", "jar:http://x!/y",
-		"http://localhost:11434/api/delete", "http://user:pass@127.0.0.1/", "http://127.0.0.1.nip.io/", "\thttp://x", "data:image/png;base64,!!!!",
-	} {
-		body := `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":` + quote(url) + `}}]}]}`
-		if a := r.post("/v1/chat/completions", body); a.code != 400 {
-			t.Errorf("%s: %d %s", url, a.code, a.body)
-		}
-		body = `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":` + quote(url) + `}}]}]}`
-		if a := r.post("/v1/messages", body); a.code != 400 {
-			t.Errorf("anthropic %s: %d %s", url, a.code, a.body)
+		"http://localhost:11434/api/delete", "http://user:pass@127.0.0.1/", "http://127.0.0.1.nip.io/", "\thttp://x", "data:image/png;base64,!!!!", own, r.url + "/api/tags",
+	}
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "0", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]", "user:pass@127.0.0.1", "127.0.0.1.", "LOCALHOST"} {
+		for _, scheme := range []string{"http://", "HTTPS://", "//", "ftp://", "ws://", ""} {
+			urls = append(urls, scheme+host+":"+p4+"/x.png")
 		}
 	}
-}
-
-// forbidden fails the test when anything but the test itself connects.
-type forbidden struct {
-	t    *testing.T
-	next http.RoundTripper
-}
-
-func (f forbidden) RoundTrip(req *http.Request) (*http.Response, error) {
-	if !strings.HasPrefix(req.URL.Host, "127.0.0.1:") || req.URL.Port() == "1" {
-		f.t.Errorf("a connection to %s", req.URL)
-		return nil, errors.New("forbidden")
+	urls = append(urls, "http://[::1]:"+p6+"/x.png", "https://[0:0:0:0:0:0:0:1]:"+p6+"/", "//[::1]:"+p6, "http://localhost:"+p6+"/")
+	routes := []struct{ path, body, good string }{
+		{"/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%s}}]}]}`, `"data:image/png;base64,AAAA"`},
+		{"/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":%s}]}]}`, `"data:image/png;base64,AAAA"`},
+		{"/v1/responses", `{"model":"scripted-vision","input":[{"type":"message","role":"user","content":[{"type":"input_image","image_url":%s}]}]}`, `"data:image/png;base64,AAAA"`},
+		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":%s}}]}]}`, ``},
+		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":%s}}]}]}`, `"AAAA"`},
+		{"/api/chat", `{"model":"scripted-vision","messages":[{"role":"user","content":"x","images":[%s]}]}`, `"AAAA"`},
+		{"/api/generate", `{"model":"scripted-vision","prompt":"x","images":[%s]}`, `"AAAA"`},
 	}
-	return f.next.RoundTrip(req)
+	for _, q := range routes {
+		if q.good == "" {
+			continue // takes nothing but a URL
+		}
+		if a := r.post(q.path, fmt.Sprintf(q.body, q.good)); a.code != 200 {
+			t.Errorf("%s: data is refused: %d %.300s", q.path, a.code, a.body)
+		}
+	}
+	for _, url := range urls {
+		for _, q := range routes {
+			if a := r.post(q.path, fmt.Sprintf(q.body, quote(url))); a.code != 400 {
+				t.Errorf("%s %s: %d %.300s", q.path, url, a.code, a.body)
+			}
+		}
+	}
+	if n := met.Load(); n != 0 {
+		t.Errorf("%d connections were made", n)
+	}
+	for _, port := range []string{p4, p6} { // the traps would have seen them
+		if c, err := net.Dial("tcp", map[bool]string{true: "127.0.0.1:", false: "[::1]:"}[port == p4]+port); err == nil {
+			_, _ = io.ReadAll(c)
+			_ = c.Close()
+		}
+	}
+	if met.Load() == 0 {
+		t.Error("the traps see nothing")
+	}
 }
 
 // Large bodies have so much room together: who comes when it is taken is told to come again (promise T7).
