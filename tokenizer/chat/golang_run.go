@@ -138,7 +138,7 @@ func goPipeCost(n parse.Node) int {
 	return sum
 }
 
-// goCut drops .Response and all that comes behind it, as Ollama does for the turn that the model is to answer. It reports whether n itself stays.
+// goCut drops all that comes behind .Response, as Ollama does for the turn that the model is to answer. It reports whether n itself stays.
 func goCut(n parse.Node, cut *bool) bool {
 	if *cut {
 		return false
@@ -171,10 +171,7 @@ func goCut(n parse.Node, cut *bool) bool {
 			}
 		}
 	case *parse.FieldNode:
-		if slices.Contains(n.Ident, "Response") {
-			*cut = true
-			return false
-		}
+		*cut = slices.Contains(n.Ident, "Response")
 	}
 	return true
 }
