@@ -29,7 +29,10 @@ type cardBackend struct {
 }
 
 func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	ids := chat.Encode(b.words, pieces)
+	ids, err := chat.TryEncode(b.words, pieces)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
 	if prefix := b.words.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
 		dst = append(dst, prefix...)
 	}

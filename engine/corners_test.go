@@ -516,3 +516,44 @@ func TestTopLogprobsAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestThinkingTag: a family that ends its thinking in its own way is waited for in that way.
+func TestThinkingTag(t *testing.T) {
+	tmpl, err := chat.NewJinja("{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<|thought_start|>{% endif %}{# <|tool_call_start|> #}", "minicpm", chat.JinjaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := chat.ThinkEnd(tmpl)
+	if end == "</think>" || end == "" {
+		t.Fatalf("its thinking ends with %q", end)
+	}
+	p := &parrot{say: "x"}
+	m := New(p, Options{Template: tmpl, Vocabulary: letters{}})
+	if _, _, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn, Format: Format{JSON: true}, Sampling: m.Sampling()})); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []byte("so" + end) {
+		if err := p.job.Mask.Accept(int32(c)); err != nil {
+			t.Fatalf("%q of the thinking: %v", c, err)
+		}
+	}
+	if p.job.Mask.Accept('h') == nil {
+		t.Error("behind the thinking the format does not bind")
+	}
+}
+
+// TestEndlessTemplate: a template that comes to no end is the request's fault.
+func TestEndlessTemplate(t *testing.T) {
+	tmpl, err := chat.NewGo("{{ range .Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ .Content }}{{ end }}{{ end }}{{ end }}{{ end }}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(&parrot{say: "x"}, Options{Template: tmpl})
+	var many []chat.Message
+	for i := range 100 {
+		many = append(many, chat.Message{Role: []string{"user", "assistant"}[i%2], Content: "hello"})
+	}
+	if _, _, err := collect(m.Chat(context.Background(), Request{Messages: many, Sampling: m.Sampling()})); !errors.Is(err, ErrRequest) {
+		t.Errorf("%v, want ErrRequest", err)
+	}
+}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -118,13 +119,17 @@ func (m *Model) template(r *Request) chat.Template {
 
 // pieces returns the function that renders the request, so that truncation can render it again with fewer messages.
 func (m *Model) pieces(r *Request, isChat bool) func() ([]chat.Piece, error) {
-	return func() ([]chat.Piece, error) {
+	return func() (ps []chat.Piece, err error) {
+		defer func() {
+			if errors.Is(err, chat.ErrBudget) {
+				err = fmt.Errorf("%w: %w", ErrRequest, err)
+			}
+		}()
 		t := m.template(r)
 		switch {
 		case !isChat && r.Raw:
 			return []chat.Piece{{Text: r.Prompt, Control: true}}, nil
 		case t == nil && isChat:
-			var ps []chat.Piece
 			for _, msg := range r.Messages {
 				ps = append(ps, chat.Piece{Text: msg.Content + "\n"})
 			}
@@ -250,7 +255,7 @@ func (m *Model) matcher(r *Request, thinking bool) (Matcher, error) {
 		return nil, nil
 	}
 	if thinking {
-		if g, err = grammar.Thinking("</think>", g); err != nil {
+		if g, err = grammar.Thinking(chat.ThinkEnd(m.template(r)), g); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 		}
 	}
@@ -321,7 +326,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		open := !r.Raw && strings.HasSuffix(text, "<think>")
 		tmpl := m.template(r)
 		thinking := !r.Raw && tmpl != nil && tmpl.Capabilities().Thinking && m.think(r) != chat.ThinkOff
-		if strings.HasSuffix(text, "</think>") || r.Continue && !open {
+		if end := chat.ThinkEnd(tmpl); end != "" && strings.HasSuffix(text, end) || r.Continue && !open {
 			thinking = false // the prompt is past it, whatever was asked for
 		}
 		mask, err := m.matcher(r, thinking)

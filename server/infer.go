@@ -194,7 +194,7 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	if req.DebugRenderOnly {
 		text, err := lease.Render(er)
 		if err != nil {
-			return becauseOf(http.StatusInternalServerError, err)
+			return unrendered(err)
 		}
 		r.json(http.StatusOK, api.ChatResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
 			DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(messageImages(req.Messages))}})
@@ -263,7 +263,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		if req.DebugRenderOnly {
 			text, err := lease.Render(er)
 			if err != nil {
-				return becauseOf(http.StatusInternalServerError, err)
+				return unrendered(err)
 			}
 			r.json(http.StatusOK, api.GenerateResponse{Model: req.Model, CreatedAt: time.Now().UTC(),
 				DebugInfo: &api.DebugInfo{RenderedTemplate: text, ImageCount: len(req.Images)}})
@@ -393,4 +393,12 @@ func messageImages(msgs []api.Message) []api.ImageData {
 		out = append(out, m.Images...)
 	}
 	return out
+}
+
+// unrendered is a prompt that could not be rendered: the request's fault where the engine says so, the template's otherwise.
+func unrendered(err error) error {
+	if errors.Is(err, engine.ErrRequest) {
+		return err
+	}
+	return becauseOf(http.StatusInternalServerError, err)
 }
