@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ollama/ollama/api"
 
@@ -150,5 +152,44 @@ func TestTranscriptions(t *testing.T) {
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// An upload may take longer than a body, but not come a byte at a time for ever (promise T8).
+func TestSlowBlob(t *testing.T) {
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = 1500 * time.Millisecond })
+	blob := strings.Repeat("x", 10<<16)
+	head := fmt.Sprintf("POST /api/blobs/sha256:%x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", sha256.Sum256([]byte(blob)), len(blob))
+	for _, tt := range []struct {
+		name  string
+		step  int
+		every time.Duration
+		code  string
+	}{
+		{"steady", 1 << 16, 200 * time.Millisecond, "201"},
+		{"a byte at a time", 1, 20 * time.Millisecond, "400"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := r.dial(head)
+			defer c.Close()
+			over := make(chan struct{})
+			go func() {
+				for rest := blob; len(rest) > 0; rest = rest[tt.step:] {
+					if _, err := io.WriteString(c, rest[:tt.step]); err != nil {
+						return
+					}
+					select {
+					case <-over:
+						return
+					case <-time.After(tt.every):
+					}
+				}
+			}()
+			if got := wait(t, c); !strings.HasPrefix(got, "HTTP/1.1 "+tt.code) {
+				t.Errorf("got %q, want %s", got, tt.code)
+			}
+			close(over)
+		})
 	}
 }
