@@ -98,7 +98,10 @@ type halfOpen struct {
 }
 
 func newLoad(t *testing.T) *load {
-	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Parallel, c.MaxQueue = 16, 32 })
+	r := newRig(t, func(o *server.Options, c *scripted.Config) {
+		c.Parallel, c.MaxQueue = 16, 32
+		o.ReadTimeout, o.WriteTimeout = time.Hour, time.Hour // what waits here waits for the test
+	})
 	vendor := httptest.NewServer(r.VendorHandler(t.Context(), true))
 	t.Cleanup(vendor.Close)
 	l := &load{rig: r, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience}},
@@ -266,7 +269,7 @@ func (l *load) check(d dialect, body string, words []string) error {
 
 // slow takes a long answer a little at a time, slower than it is made.
 func (l *load) slow(i int, d dialect) error {
-	w := words(i, 300)
+	w := words(i, 150)
 	for j := range w {
 		w[j] += strings.Repeat("-", 200)
 	}
