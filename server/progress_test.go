@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -27,7 +28,7 @@ func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressRespo
 	for i := range 3 {
 		wg.Go(func() {
 			for n := range each {
-				status(api.ProgressResponse{Status: "pulling" + strings.Repeat(" ", 200), Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
+				status(api.ProgressResponse{Status: "pulling", Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
 			}
 		})
 	}
@@ -42,7 +43,12 @@ func TestProgressWaitsForNobody(t *testing.T) {
 	r := newRig(t)
 	p := &chatty{make(chan struct{})}
 	s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, WriteTimeout: time.Hour})
-	ts := httptest.NewServer(s.Handler())
+	ts := httptest.NewUnstartedServer(s.Handler())
+	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10)
+		return ctx
+	}
+	ts.Start()
 	defer func() {
 		ts.CloseClientConnections()
 		ts.Close()
@@ -58,6 +64,7 @@ func TestProgressWaitsForNobody(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the work waits for a client that does not read")
 	}
+	_ = c.(*net.TCPConn).SetReadBuffer(1 << 20) // it makes haste now
 	_ = c.SetDeadline(time.Now().Add(patience))
 	b, err := io.ReadAll(c)
 	_, body, _ := strings.Cut(string(b), "\r\n\r\n")
