@@ -16,6 +16,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native", "TestLoadFails"},
 	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
 	{"D3", "server/host.go", "again = again || !foreseen", "_ = foreseen", "./server", "TestHost"},
+	{"D3", "server/host.go", " || h.loading > 0", "", "./server", "TestHostHammer"},
 	{"D4", "engine/card.go", "if len(c.fails) >= 3 {", "if len(c.fails) >= 300 {", "./engine", "TestExecuteFails"},
 	{"D4", "engine/turn.go", "if s.usage.Output == 0 && !s.retried {", "if s.retried {", "./engine", "TestExecuteFails"},
 	{"D5", "axcl/error.go", "id == 8, id == 9, id == 0x0a:", "id == 8, id == 9:", "./axcl/native", "TestFatalAgrees"},
