@@ -397,7 +397,14 @@ func TestWedged(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		streamsOnce(p)
+		for { // how many executes the answers take depends on how they meet
+			select {
+			case <-p.gone:
+				return
+			default:
+				streamsOnce(p)
+			}
+		}
 	}()
 	p.until("hangs", func() bool { return !u.faulted(p).IsZero() })
 	<-time.After(100 * time.Millisecond) // the stream has come to it
