@@ -44,7 +44,7 @@ func TestGoBudget(t *testing.T) {
 					_, err = tmpl.Generate("", strings.Repeat("x", 4000), "", ThinkDefault)
 				}
 			}
-			if !errors.Is(err, ErrBudget) {
+			if !errors.Is(err, ErrBudget) || strings.Contains(err.Error(), goMeterFunc) {
 				t.Errorf("error %v", err)
 			}
 			if d := time.Since(begun); d > 4*tmplMaxTime {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -178,6 +179,7 @@ func goCut(n parse.Node, cut *bool) bool {
 
 // execute runs the template as Ollama does, with a budget for all of it.
 func (p *goProgram) execute(v template.Values) (out string, err error) {
+	defer func() { err = goOurs(err) }()
 	defer tmplRecover(&err)
 	b := newBudget()
 	w := &goWriter{budget: b}
@@ -214,6 +216,16 @@ func (p *goProgram) execute(v template.Values) (out string, err error) {
 	}
 	err = run(t.Funcs(funcs))
 	return w.String(), err
+}
+
+// goOurs leaves of an error about the budget what is ours: the engine names the counting call, which is not in anybody's template.
+func goOurs(err error) error {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if strings.HasPrefix(e.Error(), ErrBudget.Error()) {
+			return e
+		}
+	}
+	return err
 }
 
 // goWriter is what a template prints to.
