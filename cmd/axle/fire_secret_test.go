@@ -23,7 +23,7 @@ func TestSecretsStay(t *testing.T) {
 	const key, wrong, token = "canary-key-4711", "canary-wrong-0815", "hf_canaryToken42"
 	h := modelstest.NewHub()
 	defer h.Close()
-	h.Token = token
+	h.SetToken(token)
 	h.Add("axle/big", modelstest.Big(2, 64<<10, 1))
 	h.Add("axle/denied", modelstest.Big(2, 64<<10, 2))
 	h.SetFault(func(path string, n int) modelstest.Fault {
@@ -64,7 +64,7 @@ func TestSecretsStay(t *testing.T) {
 	if !strings.Contains(seen.String(), "403") {
 		t.Errorf("a pull that is denied:\n%s", seen.String())
 	}
-	h.Token = "another"
+	h.SetToken("another")
 	send("POST", "/api/pull", `{"model":"axle/none","stream":false}`, right...)
 	for _, auth := range [][]string{right, {"X-Api-Key", key}, {"Authorization", "Bearer " + wrong}, {"X-Api-Key", wrong}, {"Authorization", "Basic " + wrong}, {"Authorization", key}, {"Cookie", "key=" + key}, nil} {
 		lets := len(auth) > 0 && (auth[0] == "X-Api-Key" && auth[1] == key || auth[1] == "Bearer "+key)

@@ -77,11 +77,11 @@ const (
 type Hub struct {
 	URL string // the endpoint
 
-	Page  int    // files a page of a listing; 0: all
-	Token string // required when set
+	Page int // files a page of a listing; 0: all
 
 	api, store *httptest.Server
 	mu         sync.Mutex
+	token      string // required when set
 	fault      func(path string, n int) Fault
 	repos      map[string]map[string]Content
 	counts     map[string]int
@@ -107,6 +107,13 @@ func (h *Hub) Close() {
 	h.store.CloseClientConnections()
 	h.api.Close()
 	h.store.Close()
+}
+
+// SetToken makes the hub ask for a token; none when it is empty.
+func (h *Hub) SetToken(token string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.token = token
 }
 
 // SetFault says what goes wrong with the n-th request (from 0) for the content of a large file.
@@ -197,8 +204,9 @@ const commit = "0123456789abcdef0123456789abcdef01234567"
 func (h *Hub) serve(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	h.requests = append(h.requests, r.Method+" "+r.URL.Path+" "+r.Header.Get("Range"))
+	token := h.token
 	h.mu.Unlock()
-	if h.Token != "" && r.Header.Get("Authorization") != "Bearer "+h.Token {
+	if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
 		w.Header().Set("X-Error-Message", "Invalid username or password.")
 		http.Error(w, "", http.StatusUnauthorized)
 		return

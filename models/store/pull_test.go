@@ -40,7 +40,8 @@ func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
 func TestPull(t *testing.T) {
 	h, c := testHub(t)
 	h.Page = 3
-	h.Token, c.Token = "hf_secret", "hf_secret"
+	h.SetToken("hf_secret")
+	c.Token = "hf_secret"
 	s := openStore(t)
 	var lines []Progress
 	if err := s.Pull(context.Background(), "axle/one", c, func(p Progress) { lines = append(lines, p) }); err != nil {
@@ -353,8 +354,8 @@ func TestPullErrors(t *testing.T) {
 		}
 	})
 	t.Run("needs a token", func(t *testing.T) {
-		h.Token = "hf_x"
-		defer func() { h.Token = "" }()
+		h.SetToken("hf_x")
+		defer h.SetToken("")
 		err := openStore(t).Pull(context.Background(), "x/lies", &hub.Client{Endpoints: []string{h.URL}}, nil)
 		if !errors.Is(err, hub.ErrDenied) || !strings.Contains(err.Error(), "HF_TOKEN") || strings.Contains(err.Error(), "hf_x") {
 			t.Errorf("%v", err)
