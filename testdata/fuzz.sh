@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module for a time, four at once: fuzz.sh 30s [name…].
+# Runs every fuzz target of the module for a time, six at once: fuzz.sh 30s [name…].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=$1
@@ -28,4 +28,4 @@ one() {
 }
 export -f one
 export time
-xargs -P4 -L1 bash -c 'one "$0" "$1"' <<<"$list"
+xargs -P6 -L1 bash -c 'one "$0" "$1"' <<<"$list"

@@ -141,7 +141,7 @@ func TestCardLostRestarts(t *testing.T) {
 	n := 7 // every way once
 	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_RESTARTS")); err == nil {
 		n = s
-	} else if testing.Short() {
+	} else if testing.Short() || racing {
 		n = 3
 	}
 	u := newUnit(t)
