@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"go.uber.org/zap"
 )
@@ -16,8 +17,11 @@ type away struct {
 	file   string // in the store; empty: nothing is remembered
 	device string // what is opened
 	auto   bool
-	kind   string // of the card that was opened
 	log    *zap.Logger
+
+	mu   sync.Mutex
+	kind string // of the card that was opened
+	gone bool   // it was lost, which may be known before it is told of as open
 }
 
 func newAway(dir, device string, log *zap.Logger) *away {
@@ -47,17 +51,28 @@ func (a *away) forget() {
 
 // opened: a card is there.
 func (a *away) opened(kind string) {
-	if a.auto && a.file != "" && kind != "soft" {
-		a.kind = kind
-		a.forget()
+	if !a.auto || a.file == "" || kind == "soft" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kind = kind
+	if a.forget(); a.gone {
+		a.keep()
 	}
 }
 
 // lost: it is no more.
 func (a *away) lost() {
-	if a.kind == "" {
-		return
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = true
+	if a.kind != "" {
+		a.keep()
 	}
+}
+
+func (a *away) keep() {
 	if err := os.WriteFile(a.file, []byte(a.kind), 0o600); err != nil {
 		a.log.Warn("that the card was lost cannot be remembered: the next start may take the software card", zap.Error(err))
 	}

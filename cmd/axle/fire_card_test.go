@@ -53,16 +53,7 @@ func TestHotCard(t *testing.T) {
 	if !strings.Contains(string(b), `"temperature_celsius":88`) || !strings.Contains(string(b), `"warning":"the card is hot`) {
 		t.Errorf("health: %s", b)
 	}
-	close(stop)
-	for _, o := range <-all {
-		if o.end != endWhole {
-			t.Errorf("%+v", o)
-		}
-	}
-	if c := p.stop(); c != 0 {
-		t.Errorf("exit code %d", c)
-	}
-	p.quiet()
+	allWhole(t, p, stop, all)
 	p = u.start("AXSIM_CLOCK=real", "AXSIM_PROFILE=pi5,load 0,call * 0ns", "AXSIM_TEMPERATURE=88,121@2s")
 	if c := p.code(); c != 75 {
 		t.Errorf("exit code %d, want %d", c, 75)
@@ -118,16 +109,7 @@ func TestHeatStops(t *testing.T) {
 			t.Errorf("it waited: %+v", o)
 		}
 	}
-	close(stop)
-	for _, o := range <-all {
-		if o.end != endWhole {
-			t.Errorf("%+v", o)
-		}
-	}
-	if c := p.stop(); c != 0 {
-		t.Errorf("exit code %d", c)
-	}
-	p.quiet()
+	allWhole(t, p, stop, all)
 }
 
 // healthHeat is what /health says of the heat of a card, or of the card of a model.
@@ -253,6 +235,21 @@ func TestOffTheBus(t *testing.T) {
 	(<-health).told(t, first, allowed)
 	if d := p.ended.Sub(gone); d > allowed(6*time.Second) {
 		t.Errorf("the process ended %v after the loss", d)
+	}
+	p.quiet()
+}
+
+// allWhole ends the streams and the process in order: every answer must be whole.
+func allWhole(t *testing.T, p *process, stop chan struct{}, all <-chan []outcome) {
+	t.Helper()
+	close(stop)
+	for _, o := range <-all {
+		if o.end != endWhole {
+			t.Errorf("%+v", o)
+		}
+	}
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
 	}
 	p.quiet()
 }
