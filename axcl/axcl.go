@@ -13,6 +13,9 @@ import (
 )
 
 // Device is one opened card.
+//
+// A device may also have a method Gone() bool, which looks whether the card has left its bus. It touches no library, and is the one method
+// that any goroutine may call at any time: the watchdog asks it while a call hangs.
 type Device interface {
 	// Info reads the card's state now: a round trip to the driver, never for the token loop.
 	// It fails with ErrLost when the card is gone and ErrClosed after Close.
