@@ -148,6 +148,7 @@ func (s *Store) Verify(ctx context.Context, name string, report func(file string
 	if m.m.Axle.Folder != "" || m.m.Axle.Builtin != "" {
 		return m.verifyOpened(ctx, report)
 	}
+	defer func() { _ = s.locked(func() error { s.keepHashed(); return nil }) }() // the store may be another user's
 	var errs []error
 	for _, l := range m.m.Layers {
 		size, err := s.checkBlob(ctx, l)
@@ -157,6 +158,5 @@ func (s *Store) Verify(ctx context.Context, name string, report func(file string
 		report(cmp.Or(l.Name, path.Base(l.MediaType)), size, err)
 		errs = append(errs, err)
 	}
-	_ = s.locked(func() error { s.keepHashed(); return nil }) // the store may be another user's
 	return errors.Join(errs...)
 }

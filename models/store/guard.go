@@ -170,9 +170,7 @@ func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-
 			}
 		}
 		n, err := s.checkModel(ctx, m, known)
-		if ctx.Err() != nil {
-			return sound && !(unclean && first)
-		}
+		_ = s.locked(func() error { s.keepHashed(); return nil }) // also where it was broken off
 		bytes += n
 		count++
 		if errors.Is(err, ErrMismatch) && o.Rotten != nil {
@@ -184,7 +182,9 @@ func (s *Store) check(ctx context.Context, o GuardOptions, unclean bool, wake <-
 				o.Unread(m.Name.String(), *unread)
 			}
 		}
-		_ = s.locked(func() error { s.keepHashed(); return nil })
+		if ctx.Err() != nil {
+			return sound && !(unclean && first)
+		}
 	}
 }
 
@@ -194,14 +194,14 @@ type unreadError struct{ error }
 func (e unreadError) Unwrap() error { return e.error }
 
 // checkModel hashes what of a model is not in known yet, and remembers what is rotten. What is missing every load sees by itself. Errors:
-// [ErrMismatch], unreadError.
+// [ErrMismatch], unreadError. Where ctx ends, what was hashed until then counts.
 func (s *Store) checkModel(ctx context.Context, m *Model, known map[models.Digest]error) (read int64, err error) {
 	if m.Folder != "" {
 		err := m.verifyOpened(ctx, func(_ string, n int64, _ error) { read += n })
 		switch me := (*models.Error)(nil); {
 		case errors.Is(err, ErrMismatch):
 			s.setRotten(m.Folder, m.Digest, err)
-		case errors.As(err, &me), errors.Is(err, fs.ErrNotExist):
+		case errors.As(err, &me), errors.Is(err, fs.ErrNotExist), ctx.Err() != nil:
 			err = nil
 		case err != nil:
 			err = unreadError{err}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,5 +195,79 @@ func TestUnread(t *testing.T) {
 	bad.name = ""
 	if got := strings.Join(lifeOf(t, bad, wait), ", "); !strings.HasPrefix(got, "unclean") || strings.Contains(got, "unread") {
 		t.Errorf("once it can be read: %s", got)
+	}
+}
+
+// endless is a disk with a file whose reading does not end until it is broken off.
+type endless struct {
+	*memDisk
+	name  string
+	begun chan struct{}
+}
+
+type endlessFile struct {
+	File
+	begun chan struct{}
+}
+
+func (f endlessFile) Read([]byte) (int, error) {
+	select {
+	case f.begun <- struct{}{}:
+	default:
+	}
+	return 0, nil
+}
+
+func (d *endless) Open(name string) (File, error) {
+	f, err := d.memDisk.Open(name)
+	if err == nil && name == d.name {
+		f = endlessFile{f, d.begun}
+	}
+	return f, err
+}
+
+// TestLeftWhileHashing (D12): a server that ends while a model is hashed has told of the files that it found rotten by then, and the next
+// hashes none again that it found sound.
+func TestLeftWhileHashing(t *testing.T) {
+	_, c := testHub(t)
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err == nil {
+		err = s.Pull(context.Background(), "axle/one", c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := get(t, s, "axle/one").m.Layers
+	for _, l := range files {
+		blob := d.inodes[d.names[blobPath(l)]]
+		blob.time = blob.time.Add(time.Nanosecond)
+	}
+	at := func(name string) int {
+		i := slices.IndexFunc(files, func(l descriptor) bool { return strings.HasSuffix(l.Name, name) })
+		if i < 0 {
+			t.Fatal("no " + name)
+		}
+		return i
+	}
+	rotten, reading := at(".bfloat16.bin"), at("_post.axmodel")
+	d.inodes[d.names[blobPath(files[rotten])]].data[0] ^= 1
+	slow := &endless{d, blobPath(files[reading]), make(chan struct{})}
+	told := strings.Join(lifeOf(t, slow, func(*Store, <-chan struct{}) { <-slow.begun }), ", ")
+	if !strings.Contains(told, "rotten axle/one") || strings.Contains(told, "unread") {
+		t.Errorf("left while hashing: %s", told)
+	}
+	if s, err = Open(Options{Disk: d}); err != nil {
+		t.Fatal(err)
+	}
+	all := s.hashed()
+	for i, l := range files[:reading+1] {
+		st, err := d.Stat(blobPath(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if known, want := all[l.Digest.File()] == stampOf(st), i != rotten && i != reading; known != want {
+			t.Errorf("%s is known to be sound: %v", l.Name, known)
+		}
 	}
 }
