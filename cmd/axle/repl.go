@@ -44,6 +44,7 @@ type lineReader struct {
 	ahead       []byte      // read and not yet given to t
 	tail        string      // the end of what t was given: a mark may come in parts
 	pasting     bool        // the last line ended inside a paste: more of it follows
+	halved      bool        // what t was given last ends with a \r inside a paste: a \n that follows belongs to it
 	interrupted bool
 }
 
@@ -60,13 +61,16 @@ func newLineReader(in *os.File, out io.Writer) *lineReader {
 // Read gives the terminal's bytes, no further than to the end of a line, so that pasting is known at each; and Ctrl-C turned into: end a
 // paste, empty this line and end it.
 func (l *lineReader) Read(p []byte) (int, error) {
-	if len(l.ahead) == 0 {
+	for len(l.ahead) == 0 {
 		b := make([]byte, 1024)
 		n, err := l.in.Read(b)
 		if n == 0 {
 			return 0, err
 		}
-		l.ahead = b[:n]
+		if l.ahead = b[:n]; l.halved && b[0] == '\n' {
+			l.ahead = b[1:n]
+		}
+		l.halved = false
 	}
 	n := bytes.IndexAny(l.ahead, "\r\n\x03") + 1
 	switch {
@@ -86,6 +90,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 		l.pasting = start > end
 	}
 	l.tail = seen[max(0, len(seen)-len(pasteEnd)+1):]
+	l.halved = l.pasting && len(l.ahead) == 0 && p[n-1] == '\r'
 	return n, nil
 }
 

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"strings"
+	"testing"
+)
 
 // A paste is one message, whatever its lines begin with, and is sent when Enter is typed after it.
 func TestPaste(t *testing.T) {
@@ -48,5 +52,40 @@ func TestPaste(t *testing.T) {
 				t.Errorf("asked %+v", l.chat)
 			}
 		})
+	}
+}
+
+// The lines of a paste are the same wherever it is cut into parts, between the two characters of a line's end too.
+func TestPasteInParts(t *testing.T) {
+	const keys = pasteStart + "one\r\ntwo\n\r\n\r\rthree" + pasteEnd
+	ends := strings.NewReplacer("\r\n", "\n", "\r", "\n")
+	want := ends.Replace(keys)
+	for cut := 1; cut < len(keys); cut++ {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &lineReader{in: r}
+		var got strings.Builder
+		read := func() {
+			b := make([]byte, 256)
+			n, err := l.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.WriteString(ends.Replace(string(b[:n]))) // as the terminal understands what comes at once
+		}
+		for _, part := range []string{keys[:cut], keys[cut:]} {
+			if _, err := w.WriteString(part); err != nil {
+				t.Fatal(err)
+			}
+			for read(); len(l.ahead) > 0; {
+				read()
+			}
+		}
+		if got.String() != want {
+			t.Errorf("cut at %d: %q, want %q", cut, got.String(), want)
+		}
+		_, _ = w.Close(), r.Close()
 	}
 }
