@@ -216,9 +216,10 @@ func TestOffTheBus(t *testing.T) {
 	stop := make(chan struct{})
 	allowed := late(stop)
 	health := p.watch(stop)
+	said := p.metric("axle_output_tokens_total")
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, right, nil) }()
-	p.until("answers", func() bool { return p.metric("axle_running") >= 8 })
+	p.until("answers", func() bool { return p.metric("axle_output_tokens_total") >= said+64 })
 	gone := time.Now()
 	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", testCard, "config"), []byte{0xff, 0xff, 0xff, 0xff}, 0o644); err != nil {
 		t.Fatal(err)

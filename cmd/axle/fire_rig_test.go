@@ -253,6 +253,7 @@ type outcome struct {
 	text, end, detail string
 	code              int
 	after             string    // Retry-After
+	asked             time.Time // when it was
 	last, ended       time.Time // when its last text came, and its end
 }
 
@@ -266,6 +267,7 @@ var asks = []struct{ path, body string }{
 
 // ask reads one streamed answer to its end.
 func ask(ctx context.Context, client *http.Client, url, body string) (o outcome) {
+	o.asked = time.Now()
 	defer func() { o.ended = time.Now() }()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	resp, err := client.Do(req)

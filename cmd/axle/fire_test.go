@@ -99,16 +99,19 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 	return all
 }
 
-// times says when the first and the last of the answers that failed ended, and how many those are.
+// times says when the first and the last of the answers ended that a card's loss broke off, and how many those are: which failed, or were
+// refused, for nothing had been sent. Who asked later is none of them.
 func times(all []outcome) (first, last time.Time, broken int) {
 	for _, o := range all {
-		if o.end != endFailed {
-			continue
-		}
-		if broken++; first.IsZero() || o.ended.Before(first) {
+		if (o.end == endFailed || o.end == endRefused) && (first.IsZero() || o.ended.Before(first)) {
 			first = o.ended
 		}
-		if o.ended.After(last) {
+	}
+	for _, o := range all {
+		if o.end != endFailed && (o.end != endRefused || o.asked.After(first)) {
+			continue
+		}
+		if broken++; o.ended.After(last) {
 			last = o.ended
 		}
 	}
