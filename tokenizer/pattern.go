@@ -81,15 +81,33 @@ func compilePattern(p string) (matcher, error) {
 	if err != nil {
 		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: %v", ErrUnsupported, err)}
 	}
-	m := slowPattern{re}
-	re.MatchTimeout = 50 * time.Millisecond
+	if probe := slowProbe(re, time.Second, 4*time.Second); probe != "" {
+		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported, probe)}
+	}
+	re.MatchTimeout = slowMatch
+	return slowPattern{re}, nil
+}
+
+// slowProbe is the text that a pattern takes too long on in each of the tries, or "". They say how long all probes may take together, one match
+// a twentieth of it: a machine that was busy elsewhere needs the second.
+func slowProbe(re *regexp2.Regexp, tries ...time.Duration) (probe string) {
+	for _, limit := range tries {
+		if probe = slowIn(re, limit); probe == "" {
+			break
+		}
+	}
+	return probe
+}
+
+func slowIn(re *regexp2.Regexp, limit time.Duration) (probe string) {
+	re.MatchTimeout = limit / 20
 	begun := time.Now()
 	for _, probe := range []string{"a", " ", "1", "!", "aA1 ", "\n "} {
 		s := strings.Repeat(probe, 2000) + "\x00"
 		for at := 0; ; {
 			x, err := re.FindStringMatchStartingAt(s, at)
-			if err != nil || time.Since(begun) > 2*time.Second {
-				return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported, probe)}
+			if err != nil || time.Since(begun) > limit {
+				return probe
 			}
 			if x == nil || at > 100 {
 				break
@@ -97,8 +115,7 @@ func compilePattern(p string) (matcher, error) {
 			at = x.Index + max(x.Length, 1)
 		}
 	}
-	re.MatchTimeout = slowMatch
-	return m, nil
+	return ""
 }
 
 // How long a pattern of regexp2's may take: what few probes show says little about the text that somebody will send.

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
+
+	"github.com/dlclark/regexp2"
 )
 
 func TestEncodeParts(t *testing.T) {
@@ -241,6 +244,17 @@ func TestConcurrent(t *testing.T) {
 }
 
 func smallEncode(tok *Tokenizer, s string) []int32 { return tok.Encode(nil, s, true) }
+
+// TestPatternTries: a pattern that took too long once, on a machine that was busy elsewhere, is tried again with more time.
+func TestPatternTries(t *testing.T) {
+	good := regexp2.MustCompile(patGPT2, regexp2.None)
+	if slowProbe(good, 0, 0) == "" || slowProbe(good, 0, time.Minute) != "" {
+		t.Error("the last try does not decide")
+	}
+	if hostile := regexp2.MustCompile(`(a+)+$|(a|aa)+!`, regexp2.None); slowProbe(hostile, time.Second, time.Second) != "a" {
+		t.Error("a pattern without end is not found")
+	}
+}
 
 // TestSlowPatternAgrees: regexp2 takes patterns nobody wrote a scanner for, and agrees with the scanners where there is one.
 func TestSlowPatternAgrees(t *testing.T) {
