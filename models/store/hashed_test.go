@@ -271,3 +271,37 @@ func TestLeftWhileHashing(t *testing.T) {
 		}
 	}
 }
+
+// TestVerifyBrokenOff (D12): what a verification had read when it was broken off counts too.
+func TestVerifyBrokenOff(t *testing.T) {
+	_, c := testHub(t)
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err == nil {
+		err = s.Pull(context.Background(), "axle/one", c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := blobPath(get(t, s, "axle/one").m.Layers[0])
+	d.inodes[d.names[first]].time = time.Now().Add(time.Hour)
+	slow := &endless{d, table(t, s, "axle/one"), make(chan struct{})}
+	if s, err = Open(Options{Disk: slow}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-slow.begun; cancel() }()
+	if err := s.Verify(ctx, "axle/one", nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if s, err = Open(Options{Disk: d}); err != nil {
+		t.Fatal(err)
+	}
+	st, err := d.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.hashed()[strings.TrimPrefix(first, "blobs/")] != stampOf(st) {
+		t.Error("what was read is forgotten")
+	}
+}
