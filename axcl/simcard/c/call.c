@@ -116,13 +116,12 @@ void call_enter(call *c, int id, int sub, const char *fmt, ...) {
 	const fault *f = plan(id);
 	if (f) apply(c, f);
 	bool off = sim.cfg.clock == CLOCK_OFF, async = call_flags[id] & A;
-	bool here = c->hang && !async;
-	unlock();
-	if (here) {
+	if (c->hang && !async) { // in the section that counted it: whoever sees the count can end the hang
 		hang_here();
 		c->stop = true;
 		c->code = CODE(SUB_DEVICE, ID_TIMEOUT);
 	}
+	unlock();
 	if (c->slow && !async) { // an asynchronous call's slowness is its task's
 		if (off) {
 			struct timespec ts = {(time_t)(c->slow / 1000000000u), (long)(c->slow % 1000000000u)};

@@ -196,15 +196,11 @@ int32_t axclrtEngineLoadFromMem(const void *mem, uint64_t size, uint64_t *id) {
 	if (d) code = size ? span_get(mem, size, d, &s) : CODE(SUB_ENGINE, ID_ILLEGAL);
 	bool hang = !code && hazard(HZ_FROMMEM);
 	if (d && code) state_busy(-1);
+	if (hang) hang_here();
 	unlock();
 	if (code) return call_leave(&c, code);
 	axm *a = NULL;
-	if (hang) {
-		hang_here();
-		code = CODE(SUB_ENGINE, ID_TIMEOUT);
-	} else {
-		code = open_code(axm_open_mem(span_data(&s), size, &a));
-	}
+	code = hang ? CODE(SUB_ENGINE, ID_TIMEOUT) : open_code(axm_open_mem(span_data(&s), size, &a));
 	lock();
 	span_put(&s);
 	if (code)

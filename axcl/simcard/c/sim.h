@@ -307,7 +307,7 @@ void charge_copy(call *c, device *d, int kind, uint64_t bytes);
 void charge_npu(call *c, device *d, uint64_t ns);
 uint64_t charge_stream_copy(call *c, stream *s, device *d, int kind, uint64_t bytes); // returns the task's modelled end
 uint64_t charge_stream_npu(call *c, stream *s, device *d, uint64_t ns);
-void hang_here(void);   // without the lock: until axsim_reset, Finalize or ResetDevice
+void hang_here(void); // until axsim_reset, Finalize or ResetDevice
 void hang_release(void);
 
 // ---- handles (object.c); with the lock held
