@@ -31,6 +31,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D8", "engine/card.go", "axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice)", "axcl.Fatal(err)", "./engine", "TestNoLongerThere"},
 	{"D8", "axcl/native/device.go", `return err == nil && id == [2]byte{0xff, 0xff}`, `return false && id == [2]byte{0xff, 0xff}`, "./axcl/native", "TestLinkGone"},
 	{"D10", "server/server.go", "s.active.Load() > 0 && time.Now()", "false && time.Now()", "./server", "TestDrain"},
+	{"D10", "server/server.go", "<-time.After(drainLinger)", "", "./server", "TestDrainDoor"},
 	{"D11", "models/store/pull.go", `return fmt.Errorf("models: %s cannot be written`, `_ = p.s.disk.Remove(key); return fmt.Errorf("models: %s cannot be written`, "./cmd/axle", "TestFullDisk"},
 	{"D12", "models/store/guard.go", "unclean = s.disk.Remove(e.Name()) == nil || unclean", "_ = s.disk.Remove(e.Name())", "./models/store", "TestGuard$"},
 	{"D12", "models/store/store.go", "if err := m.s.soundBlob(blobPath(f), st); err != nil {", "if err := m.s.soundBlob(blobPath(f), st); false {", "./models/store", "TestGuard$"},

@@ -78,6 +78,16 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// The door stays open for a moment when the last answer has ended: whoever asks anew then would find the connection cut.
+func TestDrainDoor(t *testing.T) {
+	_, stop, done := newRig(t).serving(time.Minute)
+	start := time.Now()
+	stop()
+	if err := <-done; err != nil || time.Since(start) < 250*time.Millisecond {
+		t.Errorf("the server was gone after %v: %v", time.Since(start), err)
+	}
+}
+
 // What runs longer than the grace ends with an error, not cleanly.
 func TestDrainLong(t *testing.T) {
 	r := newRig(t)

@@ -122,6 +122,7 @@ const (
 	maxHeader      = 64 << 10
 	lostCheckEvery = 100 * time.Millisecond
 	lostLinger     = time.Second // how long a server that lost its card still says so
+	drainLinger    = 250 * time.Millisecond
 )
 
 // Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
@@ -156,7 +157,8 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
 			}
-			cancel(errDrained) // what still runs ends with an error
+			cancel(errDrained)        // what still runs ends with an error
+			<-time.After(drainLinger) // who asks anew as an answer ends is told, and not cut off
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer stop()
 			if srv.Shutdown(last) != nil {

@@ -162,6 +162,16 @@ func (p *process) code() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// ends says whether the process is at its end.
+func (p *process) ends() bool {
+	select {
+	case <-p.gone:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
 // stop asks for an orderly end.
 func (p *process) stop() int {
 	p.t.Helper()
