@@ -1204,6 +1204,9 @@ static void wait_busy(pid_t pid) {
 static void case_state(void) {
 	setenv("AXSIM_STATE", dir, 1);
 	for (int busy = 0; busy < 2; busy++) {
+		int loaded[2];
+		char b;
+		CHECK(pipe(loaded) == 0);
 		fflush(NULL);
 		pid_t pid = fork();
 		if (pid == 0) {
@@ -1214,16 +1217,20 @@ static void case_state(void) {
 				OK(axclrtEngineInit(0));
 				affine a = affine_up(1);
 				OK(axsim_configure("clock=real\nprofile=pi5,execute 20s"));
+				if (write(loaded[1], "x", 1) != 1) _exit(1);
 				OK(axclrtEngineExecute(a.id, a.ctx, 0, a.io));
 			}
 			_exit(0); // as a killed process: no Finalize
 		}
-		if (busy) {
+		close(loaded[1]);
+		if (busy) { // in the execute: the load, which the record told of as well, is over
+			CHECK(read(loaded[0], &b, 1) == 1);
 			wait_busy(pid);
 			kill(pid, SIGKILL);
 		}
 		int st;
 		CHECK(waitpid(pid, &st, 0) == pid);
+		close(loaded[0]);
 		axcl_device_list l;
 		OK(axclInit(NULL));
 		OK(axclrtGetDeviceList(&l));
