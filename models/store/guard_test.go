@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -239,4 +240,77 @@ func TestGuardFolder(t *testing.T) {
 	if _, err := m.Open(); !errors.Is(err, ErrMismatch) || m.Rotten() == nil {
 		t.Errorf("opened: %v", err)
 	}
+}
+
+// slowly is a reader whose every piece takes a millisecond.
+type slowly struct{ pieces int }
+
+func (r *slowly) Read([]byte) (int, error) {
+	if r.pieces--; r.pieces < 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(time.Millisecond)
+	return 1, nil
+}
+
+// Hashing in the background takes a quarter of the time, and a rest ends with the server.
+func TestRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			ctx  context.Context
+			want time.Duration
+		}{{t.Context(), time.Second}, {withRests(t.Context()), 4 * time.Second}} {
+			begun := time.Now()
+			if n, err := copyCtx(tt.ctx, io.Discard, &slowly{1000}); n != 1000 || err != nil || time.Since(begun) != tt.want {
+				t.Errorf("%d pieces, %v, after %v, want %v", n, err, time.Since(begun), tt.want)
+			}
+		}
+		ctx, cancel := context.WithTimeout(withRests(t.Context()), 25*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		if n, err := copyCtx(ctx, io.Discard, &slowly{1000}); n != 10 || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 25*time.Millisecond {
+			t.Errorf("%d pieces, %v, after %v", n, err, time.Since(begun))
+		}
+	})
+}
+
+// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process with it (D7).
+func TestGuardThreads(t *testing.T) {
+	_, c := testHub(t)
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err == nil {
+		err = s.Pull(context.Background(), "axle/one", c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, leave := guard(t, s)
+	defer leave()
+	slow := &endless{killed(d), table(t, s, "axle/one"), make(chan struct{})}
+	if s, err = Open(Options{Disk: slow}); err != nil {
+		t.Fatal(err)
+	}
+	_, leaveSlow := guard(t, s)
+	defer leaveSlow()
+	<-slow.begun
+	threads, err := filepath.Glob("/proc/self/task/*/stat")
+	if err != nil || len(threads) == 0 {
+		t.Skip("SKIPPED, not tested: this system tells nothing of threads")
+	}
+	own := niceOf("/proc/self/stat")
+	for _, thread := range threads {
+		if n := niceOf(thread); n != "" && n != own {
+			t.Errorf("%s: nice %s, the process has %s", thread, n, own)
+		}
+	}
+}
+
+// niceOf is the nineteenth field of a stat file, counted behind the name in brackets; empty where the thread has ended.
+func niceOf(stat string) string {
+	b, err := os.ReadFile(stat)
+	if err != nil {
+		return ""
+	}
+	return strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))[16]
 }

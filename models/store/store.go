@@ -424,11 +424,25 @@ func (m *Model) Info() (models.Info, error) {
 	return i, nil
 }
 
+// A copy in the background rests restFactor times as long as it has worked, after every workTime. A thread of low priority would leave more to
+// others, but a process is gone when its last thread is: one that gets no processor, since others are busy, holds up the end of a server that
+// lost its card by seconds (promise D7).
+const (
+	workTime   = 10 * time.Millisecond
+	restFactor = 3
+)
+
+type restsKey struct{}
+
+// withRests makes copies under ctx rest.
+func withRests(ctx context.Context) context.Context { return context.WithValue(ctx, restsKey{}, true) }
+
 // copyCtx is io.Copy that ends with ctx.
 func copyCtx(ctx context.Context, w io.Writer, r io.Reader) (int64, error) {
 	buf := make([]byte, 128<<10)
 	var n int64
-	for {
+	rests := ctx.Value(restsKey{}) != nil
+	for begun := time.Now(); ; {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
@@ -444,6 +458,13 @@ func copyCtx(ctx context.Context, w io.Writer, r io.Reader) (int64, error) {
 		}
 		if err != nil {
 			return n, err
+		}
+		if d := time.Since(begun); rests && d >= workTime {
+			select {
+			case <-ctx.Done():
+			case <-time.After(restFactor * d):
+			}
+			begun = time.Now()
 		}
 	}
 }
