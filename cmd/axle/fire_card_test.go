@@ -213,9 +213,8 @@ func TestOffTheBus(t *testing.T) {
 	u.apart(testBus + "=1")
 	p := u.start(testBus + "=1")
 	right := goldens(t, p)
-	stop := make(chan struct{})
-	allowed := late(stop)
-	health := p.watch(stop)
+	allowed := late(p.gone)
+	health := p.watch()
 	said := p.metric("axle_output_tokens_total")
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, right, nil) }()
@@ -226,7 +225,6 @@ func TestOffTheBus(t *testing.T) {
 	}
 	code := p.code()
 	first, last, broken := times(<-all)
-	<-stop
 	if code != 75 || broken == 0 {
 		t.Fatalf("exit code %d, want 75; %d streams were told", code, broken)
 	}

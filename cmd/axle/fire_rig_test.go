@@ -52,15 +52,10 @@ type unit struct {
 // newUnit prepares a service of its own: a free port, an empty store, the simulated card's library.
 func newUnit(t *testing.T, args ...string) *unit {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
 	if len(args) == 0 {
 		args = []string{"--device", "axcl"}
 	}
-	return &unit{t: t, addr: ln.Addr().String(), dir: t.TempDir(), lib: simLib(t), args: args}
+	return &unit{t: t, addr: freeAddr(t), dir: t.TempDir(), lib: simLib(t), args: args}
 }
 
 // remember gives the unit a card that all its lives share, the dead ones too.
@@ -219,11 +214,10 @@ type unwell struct {
 	well, at time.Time // when the last request that was told that all is well was sent, and when the answer came that it is not
 }
 
-// watch asks for the health until it is not well any more, and then closes done.
-func (p *process) watch(done chan<- struct{}) <-chan unwell {
+// watch asks for the health until it is not well any more.
+func (p *process) watch() <-chan unwell {
 	end := make(chan unwell, 1)
 	go func() {
-		defer close(done)
 		for w := (unwell{}); ; <-time.After(10 * time.Millisecond) {
 			sent := time.Now()
 			if w.code, _ = p.health(); w.code != 200 {

@@ -169,12 +169,10 @@ func TestCardLostRestarts(t *testing.T) {
 		if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole || o.text != right[prompts[0]] {
 			t.Fatalf("life %d: the first answer: %+v", i, o)
 		}
-		stop := make(chan struct{})
-		allowed := late(stop)
-		health := p.watch(stop)
+		allowed := late(p.gone)
+		health := p.watch()
 		all := streams(p, right, nil)
 		code := p.code()
-		<-stop
 		if code != 75 {
 			t.Errorf("life %d, %s: exit code %d, want %d", i, way, code, 75)
 		}
@@ -244,8 +242,7 @@ func TestCallHangs(t *testing.T) {
 			p.keep("kept")
 			p.stop()
 			p = u.start("AXSIM_FAULT=" + fault)
-			stop := make(chan struct{})
-			allowed := late(stop)
+			allowed := late(p.gone)
 			unloaded := make(chan struct{})
 			go func() {
 				defer close(unloaded)
@@ -258,11 +255,10 @@ func TestCallHangs(t *testing.T) {
 					}
 				}
 			}()
-			health := p.watch(stop)
+			health := p.watch()
 			all := streams(p, right, nil)
 			code := p.code()
 			<-unloaded
-			<-stop
 			first, last, _ := times(all)
 			if code != 75 || first.IsZero() {
 				t.Fatalf("exit code %d, want %d; first failure at %v", code, 75, first)
@@ -501,16 +497,14 @@ func TestOpenHangs(t *testing.T) {
 			t.Parallel()
 			u := newUnit(t)
 			p := u.start("AXSIM_FAULT=" + call + ":0:hang")
-			stop := make(chan struct{})
-			allowed := late(stop)
+			allowed := late(p.gone)
 			if code, status := p.health(); code != 200 {
 				t.Errorf("health: %d %s", code, status)
 			}
 			begun := time.Now()
-			health := p.watch(stop)
+			health := p.watch()
 			all := streams(p, map[string]string{}, nil)
 			code := p.code()
-			<-stop
 			if code != 75 || len(all) != 16 {
 				t.Fatalf("exit code %d, want 75; %d answers", code, len(all))
 			}

@@ -29,19 +29,28 @@ import (
 // goldenCards are the devices that goldens are asked of, with what a server on each needs in its environment.
 var goldenCards = map[string]func(*testing.T) []string{"soft": func(*testing.T) []string { return nil }}
 
+// freePort counts on from anywhere, so that this process takes no port twice, nor another one's.
+var freePort atomic.Uint32
+
+func init() { freePort.Store(rand.Uint32N(12000)) }
+
+// freeAddr is an address that nobody listens on. Its port is none of those that systems give out unasked: nobody gets it before the server does.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+freePort.Add(1)%12000)); err == nil {
+			defer ln.Close()
+			return ln.Addr().String()
+		}
+	}
+	t.Fatal("a hundred ports are taken")
+	return ""
+}
+
 // goldenServer is a server process on a card, at two addresses: ours and the vendor's.
 func goldenServer(t *testing.T, device string, env ...string) (url, vendor string) {
 	t.Helper()
-	var addrs [2]string
-	for i := range addrs {
-		ln, err := net.Listen("tcp", "127.0.0.1:0") // a free port, given back at once
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		addrs[i] = ln.Addr().String()
-		_ = ln.Close()
-	}
+	addrs := [2]string{freeAddr(t), freeAddr(t)}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
