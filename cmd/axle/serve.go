@@ -112,7 +112,8 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 	return e, err
 }
 
-// newLog writes JSON lines to w: whatever a client sends, each event stays one line.
+// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is kept back, so nothing is synced at the end: that
+// can take a disk seconds.
 func newLog(w io.Writer, debug bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339TimeEncoder
@@ -132,7 +133,6 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		return err
 	}
 	log := newLog(os.Stderr, e.Debug)
-	defer func() { _ = log.Sync() }()
 	var keys *server.Keys
 	if e.KeysFile != "" {
 		if keys, err = server.LoadKeys(e.KeysFile); err != nil {
@@ -225,7 +225,6 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 			case <-time.After(time.Second):
 			}
 		}
-		_ = log.Sync()
 		return &exitError{code: exitLost, err: err} // nothing is closed: the library may never answer
 	}
 	<-vendorDone
