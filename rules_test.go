@@ -28,6 +28,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	go c.work", "	c.enter(3 * c.o.Watch)\n	go c.work", "./engine", "TestHangAtOpen"},
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	defer c.exit()\n	return m.Close()", "	return m.Close()", "./engine", "TestHangAtClose"},
 	{"D7", "models/store/store.go", "d >= workTime", "d >= time.Hour", "./models/store", "TestRests"},
+	{"D7", "models/store/guard.go", "s.check(withRests(ctx), ", "s.check(ctx, ", "./models/store", "TestGuardRests"},
 	{"D8", "engine/card.go", "n%10 == 0 && c.Err() == nil", "false && c.Err() == nil", "./engine", "TestLinkSeen"},
 	{"D8", "engine/card.go", "axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice)", "axcl.Fatal(err)", "./engine", "TestNoLongerThere"},
 	{"D8", "axcl/native/device.go", `return err == nil && id == [2]byte{0xff, 0xff}`, `return false && id == [2]byte{0xff, 0xff}`, "./axcl/native", "TestLinkGone"},

@@ -29,7 +29,7 @@ import (
 // goldenCards are the devices that goldens are asked of, with what a server on each needs in its environment.
 var goldenCards = map[string]func(*testing.T) []string{"soft": func(*testing.T) []string { return nil }}
 
-// freePort counts on from anywhere, so that this process takes no port twice, nor another one's.
+// freePort counts on from anywhere, so that this process takes no port twice, and hardly one of another's.
 var freePort atomic.Uint32
 
 func init() { freePort.Store(rand.Uint32N(12000)) }

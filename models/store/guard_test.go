@@ -40,6 +40,21 @@ func guard(t *testing.T, s *Store) (*watched, func() error) {
 // killed is the disk as it is after the power went: locks are gone, files are as they were.
 func killed(d *memDisk) *memDisk { out := d.clone(); out.log, out.keep = nil, true; return out }
 
+// pulled is a store on a disk in memory that has axle/one.
+func pulled(t *testing.T) (*Store, *memDisk) {
+	t.Helper()
+	_, c := testHub(t)
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err == nil {
+		err = s.Pull(context.Background(), "axle/one", c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
+}
+
 // TestGuard (D12): after a server that did not end in order every model is hashed; a rotten file is named, and its models are refused until
 // they are pulled again. After an orderly end, and beside a server that lives, nothing is hashed.
 func TestGuard(t *testing.T) {
@@ -274,21 +289,54 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process with it (D7).
-func TestGuardThreads(t *testing.T) {
-	_, c := testHub(t)
-	d := newMemDisk()
-	s, err := Open(Options{Disk: d})
-	if err == nil {
-		err = s.Pull(context.Background(), "axle/one", c, nil)
+// idle is a disk with a file whose every read takes a second.
+type idle struct {
+	*memDisk
+	name string
+}
+
+type idleFile struct{ File }
+
+func (f idleFile) Read(p []byte) (int, error) { time.Sleep(time.Second); return f.File.Read(p) }
+
+func (d *idle) Open(name string) (File, error) {
+	f, err := d.memDisk.Open(name)
+	if err == nil && name == d.name {
+		f = idleFile{f}
 	}
+	return f, err
+}
+
+// A server's hashing is such work: of a file that two reads of a second read, the first is rested from.
+func TestGuardRests(t *testing.T) {
+	s, d := pulled(t)
+	_, leave := guard(t, s)
+	defer leave()
+	s, err := Open(Options{Disk: &idle{killed(d), table(t, s, "axle/one")}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		w, leave := guard(t, s)
+		<-w.done
+		if d := time.Since(begun); d != 5*time.Second {
+			t.Errorf("hashed after %v, want 5s", d)
+		}
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process with it (D7).
+func TestGuardThreads(t *testing.T) {
+	s, d := pulled(t)
 	_, leave := guard(t, s)
 	defer leave()
 	slow := &endless{killed(d), table(t, s, "axle/one"), make(chan struct{})}
-	if s, err = Open(Options{Disk: slow}); err != nil {
+	s, err := Open(Options{Disk: slow})
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, leaveSlow := guard(t, s)

@@ -167,15 +167,7 @@ func (d *unreadable) Open(name string) (File, error) {
 
 // TestUnread (D12): a file that cannot be read counts as neither sound nor rotten: it is told, and the next server tries again.
 func TestUnread(t *testing.T) {
-	_, c := testHub(t)
-	d := newMemDisk()
-	s, err := Open(Options{Disk: d})
-	if err == nil {
-		err = s.Pull(context.Background(), "axle/one", c, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, d := pulled(t)
 	_, leave := guard(t, s)
 	defer leave()
 	d = killed(d)
@@ -229,15 +221,7 @@ func (d *endless) Open(name string) (File, error) {
 // TestLeftWhileHashing (D12): a server that ends while a model is hashed has told of the files that it found rotten by then, and the next
 // hashes none again that it found sound.
 func TestLeftWhileHashing(t *testing.T) {
-	_, c := testHub(t)
-	d := newMemDisk()
-	s, err := Open(Options{Disk: d})
-	if err == nil {
-		err = s.Pull(context.Background(), "axle/one", c, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, d := pulled(t)
 	files := get(t, s, "axle/one").m.Layers
 	for _, l := range files {
 		blob := d.inodes[d.names[blobPath(l)]]
@@ -257,7 +241,8 @@ func TestLeftWhileHashing(t *testing.T) {
 	if !strings.Contains(told, "rotten axle/one") || strings.Contains(told, "unread") {
 		t.Errorf("left while hashing: %s", told)
 	}
-	if s, err = Open(Options{Disk: d}); err != nil {
+	s, err := Open(Options{Disk: d})
+	if err != nil {
 		t.Fatal(err)
 	}
 	all := s.hashed()
@@ -274,19 +259,12 @@ func TestLeftWhileHashing(t *testing.T) {
 
 // TestVerifyBrokenOff (D12): what a verification had read when it was broken off counts too.
 func TestVerifyBrokenOff(t *testing.T) {
-	_, c := testHub(t)
-	d := newMemDisk()
-	s, err := Open(Options{Disk: d})
-	if err == nil {
-		err = s.Pull(context.Background(), "axle/one", c, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, d := pulled(t)
 	first := blobPath(get(t, s, "axle/one").m.Layers[0])
 	d.inodes[d.names[first]].time = time.Now().Add(time.Hour)
 	slow := &endless{d, table(t, s, "axle/one"), make(chan struct{})}
-	if s, err = Open(Options{Disk: slow}); err != nil {
+	s, err := Open(Options{Disk: slow})
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
