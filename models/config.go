@@ -20,6 +20,7 @@ type Config struct {
 	Embed           string
 	Vocab           int
 	Hidden          int
+	EmbedScale      float64 // what a row of the embedding table is multiplied by when it is looked up
 	SystemPrompt    string
 	PostConfig      string
 	AddBOS, AddEOS  *bool
@@ -52,6 +53,12 @@ var (
 	keyTokenizer = []string{"url_tokenizer_model", "filename_tokenizer_model", "filename_tokenizer_txt", "tokenizer_model"}
 	keyEncoder   = []string{"filename_image_encoder_axmodel", "filename_image_encoder_axmodedl", "filename_vpm_resampler_axmodedl", "filename_vpm_encoder_axmodedl", "filename_vpm_resampler_axmodel"}
 	keyEmbedding = []string{"is_embedding", "embedding", "embedding_type", "EMBEDDING_TYPE"}
+)
+
+// keyScale is not the vendor's: axle compile writes it where a model multiplies what it looks up, since nothing else in a package tells.
+const (
+	keyScale = "tokens_embed_scale"
+	maxScale = 1024
 )
 
 // parseConfig reads the vendor's keys of o. Numbers out of range are errors: they would become sizes.
@@ -110,6 +117,14 @@ func parseConfig(o object) (Config, error) {
 	num(&c.DynamicPool, 0, maxLayers, "dynamic_load_pool_size")
 	num(&c.MemGuardFloorMB, 0, 1<<20, "mem_guard_floor_mb")
 	num(&c.CacheSlots, 0, 1<<16, "kv_cache_slots")
+	if _, said := o.get(keyScale); said && err == nil {
+		// √hidden of the widest model there may be is below 400: what is far from that is no scale but a damaged file.
+		if f := o.float(keyScale); f == nil || !(*f >= 1.0/maxScale && *f <= maxScale) {
+			err = fmt.Errorf("%s is %.40q, want a number from 1/%d to %d", keyScale, o.str(keyScale), maxScale, maxScale)
+		} else {
+			c.EmbedScale = *f
+		}
+	}
 	if err == nil {
 		err = c.mixed(o)
 	}

@@ -40,7 +40,7 @@ func (e elem) String() string { return [...]string{"bf16", "f16", "f32"}[e] }
 type Embeddings struct {
 	Rows, Cols int
 	Kind       string  // bf16, f16 or f32
-	Scale      float32 // 1, or √Cols for Gemma; applied by Row
+	Scale      float32 // 1 unless the package says otherwise; applied by Row
 
 	kind   elem
 	offset int64
@@ -115,7 +115,7 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 	return nil
 }
 
-// Row writes the embedding of token id to dst, as bf16 and scaled as the model's family wants it. dst must hold at least Cols values.
+// Row writes the embedding of token id to dst, as bf16 and multiplied by Scale. dst must hold at least Cols values.
 // It fails when id is not in the table, and with [ErrClosed] after Close. It may be called from any goroutine and allocates nothing.
 func (e *Embeddings) Row(dst []uint16, id int32) error {
 	if id < 0 || int(id) >= e.Rows {

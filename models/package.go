@@ -381,9 +381,7 @@ func (pkg *Package) settle() {
 	p := pkg.p
 	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
 	pkg.Architecture = cmp.Or(familyOf(prefix), pkg.Family)
-	if strings.HasPrefix(pkg.Family, "gemma") || strings.HasPrefix(pkg.Architecture, "gemma") {
-		pkg.Embed.Scale = gemmaScale(pkg.Hidden)
-	}
+	pkg.Embed.Scale = pkg.embedScale()
 	pkg.Stops = append(pkg.Stops, p.facts.eos...)
 	slices.Sort(pkg.Stops)
 	pkg.Stops = slices.Compact(pkg.Stops)
@@ -421,6 +419,22 @@ func (pkg *Package) settle() {
 		}
 	}
 	pkg.Notes = p.notes
+}
+
+// embedScale is what rows of the embedding table are multiplied by: what the configuration says. Where it says nothing they are taken as they
+// are, as the vendor's runtime does for Gemma-3, whose packages have √hidden in the table or in layer 0. The exceptions are Gemma-4, which the
+// vendor's runtime multiplies, and Gemma packages for the software card, which axle compile made before it said so.
+func (pkg *Package) embedScale() float32 {
+	switch h := pkg.softHeader; {
+	case pkg.Config.EmbedScale != 0:
+		return float32(pkg.Config.EmbedScale)
+	case h != nil && h.Flags&axmodel.FlagGemma != 0:
+		pkg.p.note("embeddings are multiplied by √%d, as for every Gemma compiled before config.json said so", pkg.Hidden)
+		return gemmaScale(pkg.Hidden)
+	case pkg.Family == "gemma4" || pkg.Architecture == "gemma4":
+		return gemmaScale(pkg.Hidden)
+	}
+	return 1
 }
 
 // gemmaScale is √hidden rounded to bf16, as the models were trained with it.

@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
@@ -138,8 +142,29 @@ func TestWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	if p.Shape.Cells != 5000 || p.Config.SlidingWindow != 1024 || len(p.Config.LayerTypes) != 4 || p.Embed.Scale == 1 {
-		t.Errorf("cells %d, config %+v, scale %v", p.Shape.Cells, p.Config, p.Embed.Scale)
+	if p.Shape.Cells != 5000 || p.Config.SlidingWindow != 1024 || len(p.Config.LayerTypes) != 4 {
+		t.Errorf("cells %d, config %+v", p.Shape.Cells, p.Config)
+	}
+	// It also says what its embeddings are multiplied by; one compiled before it did is multiplied all the same.
+	want := axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(p.Hidden)))))
+	if p.Config.EmbedScale != float64(want) || p.Embed.Scale != want {
+		t.Errorf("scale %v said, %v used, want %v", p.Config.EmbedScale, p.Embed.Scale, want)
+	}
+	b, err := os.ReadFile(filepath.Join(out, "config.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = regexp.MustCompile(`"tokens_embed_scale": [^,]*,`).ReplaceAll(b, nil)
+	if err := os.WriteFile(filepath.Join(out, "config.json"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old, err := models.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if old.Config.EmbedScale != 0 || old.Embed.Scale != want || !slices.ContainsFunc(old.Notes, func(n string) bool { return strings.Contains(n, "multiplied") }) {
+		t.Errorf("scale %v said, %v used, want %v; notes %q", old.Config.EmbedScale, old.Embed.Scale, want, old.Notes)
 	}
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "4096 positions") {
 		t.Errorf("notes %q", r.Notes)

@@ -3,9 +3,11 @@ package compile
 import (
 	"encoding/json"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -32,6 +34,10 @@ func (j *job) describe(dir string) error {
 	}
 	if w := a.window(); w > 0 {
 		config["sliding_window"], config["layer_types"] = w, a.layerTypes()
+	}
+	if a.gemma {
+		// In bf16, as the models were trained with it. The table is kept as the checkpoint has it, since the head is often tied to it.
+		config["tokens_embed_scale"] = axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(a.Hidden)))))
 	}
 	if j.Embedding {
 		config["is_embedding"] = true
