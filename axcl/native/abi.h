@@ -125,12 +125,12 @@ typedef struct {
     uint32_t output_size;
     uint32_t batch;
     void *setting;
-    uint64_t reserved[10];
+    uint64_t reserved[11]; // of libraries of the 3.6 era ten; newer ones read a word more before them, which must be 0
 } ax_io;
 
 _Static_assert(sizeof(axcl_properties) == 240, "device properties");
 _Static_assert(sizeof(ax_meta) == 128 && sizeof(ax_info) == 128, "tensor descriptions");
-_Static_assert(sizeof(ax_buffer) == 128 && sizeof(ax_io) == 120, "buffers");
+_Static_assert(sizeof(ax_buffer) == 128 && sizeof(ax_io) == 128, "buffers");
 
 enum { AX_ALIGN = 128 };
 

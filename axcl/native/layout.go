@@ -112,6 +112,14 @@ func meta(mod *C.axn_module, ts []C.axn_tensor) (*axmodel.Meta, error) {
 	return m, nil
 }
 
+// plain is a tensor's name in a group after the first without what the file may have put behind it.
+func plain(name, first string, group int) string {
+	if name == fmt.Sprintf("%s_%d", first, group) {
+		return first
+	}
+	return name
+}
+
 var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4, axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
 
 // tensor reads what the card says of one. Of a layer or a head the size must be what type and dimensions make it; a general model may pad.

@@ -162,10 +162,15 @@ func load(k Kind, name string) (*library, error) {
 	defer C.free(unsafe.Pointer(cname))
 	var missing C.bool
 	var why *C.char
+	var beside []unsafe.Pointer
+	var lacks string
 	if k == AXCL {
+		beside, lacks = loadNeighbours(name)
 		why = C.axn_open_axcl(c, cname, &missing)
 	} else {
-		sys := C.CString(strings.TrimSuffix(name, filepath.Base(name)) + "libax_sys.so")
+		sysName := strings.TrimSuffix(name, filepath.Base(name)) + "libax_sys.so"
+		beside, lacks = loadNeighbours(sysName, name)
+		sys := C.CString(sysName)
 		defer C.free(unsafe.Pointer(sys))
 		why = C.axn_open_engine(c, sys, cname, &missing)
 	}
@@ -174,6 +179,12 @@ func load(k Kind, name string) (*library, error) {
 		return &library{c: c, kind: k, path: path}, nil
 	}
 	text := C.GoString(why)
+	if !bool(missing) {
+		text += lacks
+	}
+	for _, h := range slices.Backward(beside) {
+		C.axn_unload(h)
+	}
 	C.free(unsafe.Pointer(c))
 	if missing {
 		return nil, fmt.Errorf("%w: %s has no function %s: it is not the vendor's, or too old (3.6 and later are known to work)", errBroken, name, text)

@@ -179,6 +179,9 @@ typedef struct {
 // table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing set) a symbol's name.
 const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
+void *axn_beside(const char *name, const char *path); // loads what a library needs from where it lies; NULL: axn_why says why not
+const char *axn_why(void);
+void axn_unload(void *handle);
 const char *axn_absent(const axn_lib *, uint32_t n); // the nth optional call that is not there; NULL: no more
 const char *axn_library_file(const axn_lib *);      // where the loader found it
 void *axn_find(const axn_lib *, const char *name);   // anything else it exports; NULL: nothing of that name

@@ -67,6 +67,9 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 			if all[s], err = tensor(&ts[g*per+s], false); err != nil {
 				return nil, fmt.Errorf("%w, in %s", err, path)
 			}
+			if g > 0 { // as the file has it, or plain, as the vendor's own programs on board want it: one name for all groups
+				all[s].Name = plain(all[s].Name, C.GoString(&ts[s].name[0]), g)
+			}
 			sizes[g*per+s] = C.size_t(all[s].Size)
 			n.c.mem_size[s] = max(n.c.mem_size[s], C.size_t(all[s].Size))
 			n.c.pinned_size = max(n.c.pinned_size, n.c.mem_size[s])

@@ -154,6 +154,51 @@ func TestOddNet(t *testing.T) {
 	}
 }
 
+// TestNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as the
+// vendor's own programs want them. Either is the same model.
+func TestNames(t *testing.T) {
+	oddLibraries(t)
+	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 1, Cells: 12, Cache: 12}}}
+	spec := write(t, y)
+	spec.Head = ""
+	for _, odd := range []string{"plain", "suffixed"} {
+		t.Run(odd, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			t.Setenv("ODD", odd)
+			d := open(t, Engine)
+			defer closeAll(t, d)
+			m, err := d.Load(context.Background(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := rowPass(m.Shape(), 2)
+			p.Want, p.Logits = nil, nil
+			if err := m.Run(p); err != nil {
+				t.Error(err)
+			}
+			n, err := d.LoadNet(spec.Layers[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for g := range 2 {
+				if in, out := n.Inputs(g), n.Outputs(g); in[3].Name != "K_cache" || out[0].Name != "K_cache_out" {
+					t.Errorf("group %d has %q and %q", g, in[3].Name, out[0].Name)
+				}
+			}
+		})
+	}
+}
+
+// TestQuietInit: the library is asked for silence in its first call, where it would speak otherwise; a level set before does not help.
+func TestQuietInit(t *testing.T) {
+	oddLibraries(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	closeAll(t, open(t, AXCL))
+}
+
 // TestLadders: models without a decode group, or with too few cells to probe, run; what cannot be placed is copied.
 func TestLadders(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {

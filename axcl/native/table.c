@@ -104,6 +104,16 @@ int axn_drain(axn_card *c, int32_t ms) {
     return rc;
 }
 
+// What is loaded already, by that name, stays as it is: a second libc would be one too many.
+void *axn_beside(const char *name, const char *path) {
+    void *loaded = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    return loaded ? loaded : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+const char *axn_why(void) { return dlerror(); }
+
+void axn_unload(void *handle) { dlclose(handle); }
+
 static void **entry(const axn_lib *lib, const axn_provider *p, const axn_symbol *s) { return (void **)(void *)((char *)(uintptr_t)lib + p->table + s->at); }
 
 const char *axn_resolve(axn_lib *lib, const axn_provider *p) {

@@ -15,9 +15,13 @@
 
 enum { HUGE_FROM = 2 << 20 }; // smaller buffers would waste a huge page each
 
+// The library logs to standard output, in axclInit already, which this text keeps quiet where a level that was set before does not help. A
+// version that does not know the text takes it for a file that is not there, which is no error, and is told again afterwards.
+static const char quiet[] = "{\"log\":{\"host\":{\"level\":6}}}";
+
 static int start(axn_card *c) {
-    int rc = CALL(c, axclInit, NULL);
-    // The library writes its log to the terminal otherwise. One that will not be quiet is still a library.
+    int rc = CALL(c, axclInit, quiet);
+    // One that will not be quiet is still a library.
     if (!rc && c->lib->axcl.axclSetLogLevel) c->lib->axcl.axclSetLogLevel(AXCL_LOG_OFF);
     return rc;
 }

@@ -1,5 +1,6 @@
 // A vendor's library that says odd things, for both tables: one decoder layer of hidden 32, K and V of 4, a decode group of 12 cells, and
 // what the environment variable ODD asks for. Built by odd_test.go; calls not written here succeed and do nothing.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "../abi.h"
@@ -36,6 +37,8 @@ static uint64_t size_of(uint64_t id, uint32_t t) {
 static uint32_t ins_of(uint64_t id) { return odd("no-inputs") ? 0 : odd("inputs") ? 65 : odd("many-inputs") ? 200 : odd("extra") || (odd("second-inputs") && second(id)) ? 6 : INS; }
 static uint32_t outs_of(void) { return odd("no-outputs") ? 0 : odd("outputs") ? 65 : OUTS; }
 
+// A library that would log to standard output from here on is told not to in the text that begins it: any other beginning is refused.
+int32_t axclInit(const char *config) { return config && !strcmp(config, "{\"log\":{\"host\":{\"level\":6}}}") ? 0 : (int32_t)0x80300603; }
 int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) { return *major = 3, *minor = 6, *patch = 5, 0; }
 int32_t axclrtGetDeviceList(axcl_device_list *list) { return list->num = 1, list->devices[0] = 1, 0; }
 int32_t axclrtMallocHost(void **p, size_t n) { return *p = calloc(1, n), 0; }
@@ -73,12 +76,13 @@ int32_t AX_SYS_MemFree(uint64_t phys, void *virt) { return (void)phys, free(virt
 int32_t AX_ENGINE_Init(ax_attr *attr) { return (void)attr, odd("taken") ? (int32_t)0x80060110 : 0; }
 int32_t AX_ENGINE_Deinit(void) { return odd("taken") ? (int32_t)0x80300701 : 0; }
 int32_t AX_ENGINE_CreateHandleV2(void **handle, const void *data, uint32_t n, ax_extra *extra) { return (void)n, (void)extra, *handle = (void *)(uintptr_t)(++ids * 2 + ((const uint8_t *)data)[108]), 0; }
-int32_t AX_ENGINE_GetGroupIOInfoCount(void *handle, uint32_t *n) { return (void)handle, *n = odd("no-groups") ? 0 : odd("groups") ? 65 : odd("ragged") || odd("ragged-outputs") ? 2 : 1, 0; }
+int32_t AX_ENGINE_GetGroupIOInfoCount(void *handle, uint32_t *n) { return (void)handle, *n = odd("no-groups") ? 0 : odd("groups") ? 65 : odd("ragged") || odd("ragged-outputs") || odd("plain") || odd("suffixed") ? 2 : 1, 0; }
 int32_t AX_ENGINE_GetGroupIOInfo(void *handle, uint32_t group, ax_info **info) {
     static ax_info infos[2];
     static ax_meta metas[2 * 66];
     static int32_t shapes[2 * 66][9];
     static const int32_t types[] = {[8] = 7, [13] = 0, [14] = 9};
+    static char names[2 * 66][32];
     uint64_t id = (uintptr_t)handle;
     ax_info *i = &infos[second(id)];
     *i = (ax_info){.inputs = metas, .input_size = ins_of(id) - (group && odd("ragged")), .outputs = metas + 66, .output_size = outs_of() - (group && odd("ragged-outputs"))};
@@ -88,6 +92,18 @@ int32_t AX_ENGINE_GetGroupIOInfo(void *handle, uint32_t group, ax_info **info) {
         int32_t type = type_of(id, of);
         metas[t] = (ax_meta){.name = (char *)(uintptr_t)(t >= INS && t < 66 ? "more" : name_of(id, of)), .shape = shapes[t], .shape_size = odd("dims") ? 9 : 3,
             .data_type = type < 0 || type > 14 ? 99 : types[type], .size = (uint32_t)size_of(id, of)};
+        if (odd("suffixed") && group) {
+            snprintf(names[t], sizeof names[t], "%s_%u", metas[t].name, group);
+            metas[t].name = names[t];
+        }
     }
     return *info = i, 0;
+}
+
+// A library of later than 3.6 reads 128 bytes of an io, the last of them words that must be 0.
+int32_t AX_ENGINE_RunGroupIOSync(void *handle, void *context, uint32_t group, ax_io *io) {
+    (void)handle, (void)context, (void)group;
+    for (size_t at = offsetof(ax_io, reserved); at < 128; at++)
+        if (((const uint8_t *)io)[at]) return (int32_t)0x80300703;
+    return 0;
 }
