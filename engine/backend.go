@@ -24,6 +24,7 @@ type cardBackend struct {
 	info     Info
 	sampling sampler.Params
 	pooling  string // of vectors: last (or empty), mean, first
+	ends     []int32
 	release  func() error
 	closing  sync.Once
 }
@@ -98,6 +99,8 @@ const embedAhead = 64
 
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
 	out := make([][]float32, len(inputs))
+	// A head that gives logits gives no vector: then a vector is what the last layer gives, before the norm, which is the head's.
+	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
 	seqs := make([]*seq, len(inputs))
 	defer func() {
 		for _, s := range seqs {
@@ -110,10 +113,10 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 	for i := range inputs {
 		for ; next < len(inputs) && next < i+embedAhead; next++ {
 			if len(inputs[next]) == 0 {
-				out[next] = make([]float32, b.m.shape.Out)
+				out[next] = make([]float32, b.m.shape.Hidden)
 				continue
 			}
-			e := &embedding{pooling: b.pooling, sum: make([]float64, b.m.shape.Out)}
+			e := &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}
 			s, err := b.m.submit(ctx, Job{IDs: inputs[next], Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
 			if errors.Is(err, ErrBusy) && next > i {
 				break // the queue has no room for more of ours now
@@ -146,13 +149,8 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 	return out, nil
 }
 
-// Ends implements the optional interface by which [Model.Embed] finds what the tokenizer puts behind a text.
-func (b *cardBackend) Ends() []int32 {
-	if b.words == nil {
-		return nil
-	}
-	return b.words.Suffix()
-}
+// Ends implements the optional interface by which [Model.Embed] finds what is put behind a text.
+func (b *cardBackend) Ends() []int32 { return b.ends }
 
 func (b *cardBackend) Info() Info               { return b.info }
 func (b *cardBackend) Sampling() sampler.Params { return b.sampling }

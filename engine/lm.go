@@ -58,6 +58,7 @@ type lm struct {
 	taken  []int32
 	logits []uint16
 	argmax []int32
+	hidden []uint16
 
 	trace   *tracer          // nil: nobody looks
 	drafter *drafter         // nil: no draft model
@@ -76,9 +77,10 @@ type lm struct {
 	counted  time.Duration // when cells were last counted
 }
 
-// embedding collects the head's rows of a sequence that asks for a vector.
+// embedding collects the rows of a sequence that asks for a vector: the head's where it gives vectors, else the last layer's.
 type embedding struct {
 	pooling string // mean over all rows, the first row, or (else) the last
+	hidden  bool   // the last layer's
 	sum     []float64
 	n       int
 }

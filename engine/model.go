@@ -467,6 +467,13 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	if e, ok := m.b.(interface{ Ends() []int32 }); ok {
 		ends = e.Ends()
 	}
+	most := m.info.Context
+	if r.NumCtx > 0 {
+		most = min(most, r.NumCtx)
+	}
+	if len(ends) >= most {
+		return out, &ContextError{Have: len(ends) + 1, Max: most}
+	}
 	batch := make([][]int32, len(r.Input))
 	for i, text := range r.Input {
 		if text == "" {
@@ -476,11 +483,11 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 		if err != nil {
 			return out, err
 		}
-		if n := len(ids) + len(ends); n > m.info.Context {
+		if n := len(ids) + len(ends); n > most {
 			if !r.Truncate {
-				return out, &ContextError{Have: n, Max: m.info.Context}
+				return out, &ContextError{Have: n, Max: most}
 			}
-			ids = ids[:max(m.info.Context-len(ends), 0)]
+			ids = ids[:most-len(ends)]
 		}
 		batch[i] = append(ids, ends...)
 		out.Prompt += len(batch[i])

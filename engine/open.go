@@ -122,6 +122,10 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
+	ends, err := p.Ends()
+	if err != nil {
+		return nil, err
+	}
 	card := o.Card
 	if card == nil && len(o.Cards) > 0 {
 		if card = Place(o.Cards, p.Memory().Card); card == nil {
@@ -150,7 +154,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			return nil, err
 		}
 	}
-	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, release: p.Close}
+	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends, release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
 		CardBytes: p.Memory().Card, Device: card.Info().ID}
 	if o.Name != "" {

@@ -16,7 +16,8 @@ type share struct {
 	draft []int32
 	row   int // first row in the pass
 	want  int // index of its first wanted row in Pass.Want, or −1
-	wants int // how many
+	out   int // the first row whose last layer's output is wanted, or −1
+	wants int // how many, of either
 }
 
 func (h *share) rows() int { return h.n + len(h.draft) }
@@ -201,11 +202,11 @@ func (m *lm) build() error {
 		clear(p.LocalRows)
 	}
 	p.Want = p.Want[:0]
-	greedy, logits := false, false
+	greedy, logits, hidden := false, false, false
 	for i := range m.shares {
 		h := &m.shares[i]
 		s := h.s
-		h.want, h.wants = -1, 0
+		h.want, h.out, h.wants = -1, -1, 0
 		for j := range h.rows() {
 			r := h.row + j
 			id := int32(0)
@@ -238,19 +239,30 @@ func (m *lm) build() error {
 					p.LocalRows[r*rw+e/64] |= 1 << (e % 64)
 				}
 			}
-			if s.wants(h.from + j) {
-				if h.want < 0 {
-					h.want = len(p.Want)
-				}
-				h.wants++
-				p.Want = append(p.Want, r)
+			if !s.wants(h.from + j) {
+				continue
 			}
+			h.wants++
+			if s.embed != nil && s.embed.hidden {
+				if h.out < 0 {
+					h.out, hidden = r, true
+				}
+				continue
+			}
+			if h.want < 0 {
+				h.want = len(p.Want)
+			}
+			p.Want = append(p.Want, r)
 		}
 		if h.want >= 0 {
 			greedy, logits = greedy || s.greedy, logits || !s.unchecked()
 		}
 	}
-	p.Logits, p.Argmax = nil, nil
+	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
+	if hidden {
+		m.hidden = grow(m.hidden, rows*m.shape.Hidden)
+		p.HiddenOut = m.hidden
+	}
 	if greedy {
 		m.argmax = grow(m.argmax, len(p.Want))
 		p.Argmax = m.argmax

@@ -212,15 +212,26 @@ func (m *lm) tally(s *seq, f func(*Stats)) {
 // collect adds a share's rows to its vector.
 func (m *lm) collect(h *share) {
 	s, e := h.s, h.s.embed
-	for i := 0; h.want >= 0 && i < h.wants; i++ {
-		row := m.pass.Logits[(h.want+i)*m.shape.Out : (h.want+i+1)*m.shape.Out]
+	from, first := m.pass.Logits, h.want
+	if e.hidden {
+		from, first = m.pass.HiddenOut, h.out
+	}
+	width := len(e.sum)
+	for i := range h.wants {
+		equal := true
+		row := from[(first+i)*width : (first+i+1)*width]
 		for k, v := range row {
 			x := axcl.Float32(v)
 			if x != x || x-x != 0 {
 				m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
 				return
 			}
+			equal = equal && v == row[0]
 			e.sum[k] += float64(x)
+		}
+		if equal && width > 1 {
+			m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
+			return
 		}
 		e.n++
 	}

@@ -107,11 +107,13 @@ type EmbedRequest struct {
 	Input      []string
 	Truncate   bool // cut inputs that are too long instead of failing
 	Dimensions int  // keep this many values of each vector; 0: all
+	NumCtx     int  // most tokens an input may have, at most the model's context; 0 or less: that
 	Raw        bool // do not normalise to length one
 	Key        string
 }
 
-// Embeddings answers an EmbedRequest, one vector an input.
+// Embeddings answers an EmbedRequest, one vector of Info.Hidden values an input: an embedding model's head's, pooled as its package says;
+// of any other model what its last layer gives for the text's last token.
 type Embeddings struct {
 	Vectors [][]float32
 	Prompt  int

@@ -47,6 +47,28 @@ func (p *Package) StopIDs() ([]int32, error) {
 	return slices.Compact(ids), nil
 }
 
+// textEnd is what a text to be embedded ends with where the tokenizer's own file has no place to say so, by tokenizer type.
+var textEnd = map[string]string{"qwen3": "<|endoftext|>", "qwen3vl": "<|endoftext|>"}
+
+// Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of an embedding package whose tokenizer is the
+// vendor's *_tokenizer.txt, which does not say, what the vendor's runtime puts there. Such a model was trained to be read at that token.
+func (p *Package) Ends() ([]int32, error) {
+	t, err := p.Tokenizer()
+	if err != nil {
+		return nil, err
+	}
+	end := textEnd[squeeze(p.TokenizerType)]
+	if !p.Embedding || t.SaysSuffix() || end == "" {
+		return t.Suffix(), nil
+	}
+	id, ok := t.ID(end)
+	if !ok {
+		return nil, &Error{Path: p.p.t.where(p.p.tokenizer), What: "has no " + end + ", which the texts of this embedding model end with",
+			Fix: "take the tokenizer of the same model, or correct tokenizer_type", Err: ErrMismatch}
+	}
+	return []int32{id}, nil
+}
+
 // Tokenizer is the package's tokenizer, loaded once. It fails when the package has none, and as package tokenizer does.
 func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	p.tokOnce.Do(func() {

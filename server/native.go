@@ -91,7 +91,8 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 	if req.Dimensions < 0 {
 		return out, ollama.Fail(http.StatusBadRequest, "dimensions must not be negative, got %d", req.Dimensions)
 	}
-	lease, load, err := s.acquire(c.Request.Context(), e, req.KeepAlive, s.numCtx(m, req.Options))
+	numCtx := s.numCtx(m, req.Options)
+	lease, load, err := s.acquire(c.Request.Context(), e, req.KeepAlive, numCtx)
 	if err != nil || len(input) == 0 {
 		if err == nil {
 			lease.Release()
@@ -104,7 +105,7 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 		dims = 0 // Ollama gives the whole vector
 	}
 	res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate,
-		Dimensions: dims, Key: keyOf(c.Request.Context())})
+		NumCtx: numCtx, Dimensions: dims, Key: keyOf(c.Request.Context())})
 	var ce *engine.ContextError
 	switch {
 	case errors.As(err, &ce):
@@ -163,11 +164,13 @@ func (s *Server) embeddings(c *gin.Context) {
 		e, err = s.entry(req.Model, errModelRequired, missingDouble)
 	}
 	var lease *Lease
+	numCtx := 0
 	if err == nil {
 		c.Set(ctxModel, e.Name.String())
 		m := e.model(req.Model)
 		if err = checkOptions(m.Params, req.Options); err == nil {
-			lease, _, err = s.acquire(c.Request.Context(), e, req.KeepAlive, s.numCtx(m, req.Options))
+			numCtx = s.numCtx(m, req.Options)
+			lease, _, err = s.acquire(c.Request.Context(), e, req.KeepAlive, numCtx)
 		}
 	}
 	if err != nil {
@@ -177,7 +180,7 @@ func (s *Server) embeddings(c *gin.Context) {
 	defer lease.Release()
 	out := api.EmbeddingResponse{Embedding: []float64{}}
 	if req.Prompt != "" {
-		res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Raw: true, Key: keyOf(c.Request.Context())})
+		res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Raw: true, NumCtx: numCtx, Key: keyOf(c.Request.Context())})
 		if err != nil {
 			s.fail(c, err)
 			return

@@ -174,6 +174,14 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	if v := cut["embeddings"].([]any)[0].([]any); len(v) != 3 {
 		t.Errorf("dimensions: %v", v)
 	}
+	// A context that the request makes smaller counts: four tokens of six are left, or there is an error.
+	small := r.post("/api/embed", `{"model":"scripted-embed","input":"a b c d e f","options":{"num_ctx":4}}`).object(t)
+	if n, _ := small["prompt_eval_count"].(float64); n != 4 {
+		t.Errorf("%v tokens in a context of 4", n)
+	}
+	if a := r.post("/api/embed", `{"model":"scripted-embed","input":"a b c d e f","truncate":false,"options":{"num_ctx":4}}`); a.code != 400 || !strings.Contains(a.body, "context") {
+		t.Errorf("six tokens in a context of 4: %d %s", a.code, a.body)
+	}
 	zero := r.post("/api/embed", `{"model":"scripted-embed","input":[""]}`).object(t)
 	for _, x := range zero["embeddings"].([]any)[0].([]any) {
 		if x != 0.0 {

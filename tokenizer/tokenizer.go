@@ -31,6 +31,7 @@ type Tokenizer struct {
 	flags  []uint8 // by id
 
 	prefix, suffix []int32
+	noSuffix       bool  // the file's form has no place for one
 	bos            int32 // -1: none
 	eos            []int32
 
@@ -146,6 +147,9 @@ func (t *Tokenizer) Prefix() []int32 { return t.prefix }
 
 // Suffix returns what goes after a single text. The caller must not modify it.
 func (t *Tokenizer) Suffix() []int32 { return t.suffix }
+
+// SaysSuffix reports whether the files could say what goes after a text: the vendor's *_tokenizer.txt cannot, whatever the model wants.
+func (t *Tokenizer) SaysSuffix() bool { return !t.noSuffix }
 
 // Bytes returns the bytes a token stands for, a control token's literal text, or nil for an id there is not. The caller must not modify it.
 func (t *Tokenizer) Bytes(id int32) []byte {

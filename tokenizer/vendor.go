@@ -122,6 +122,7 @@ func parseVendor(b []byte, c Config) (*Tokenizer, error) {
 	for _, id := range ids[counts[0]+counts[1]:] {
 		t.prefix = append(t.prefix, int32(id))
 	}
+	t.noSuffix = true
 	if len(t.prefix) > 0 {
 		t.bos = t.prefix[0]
 	}

@@ -40,6 +40,15 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 
 // Hiddens is Oracle without the head: each row after the final norm, which is what an embedding package gives.
 func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
+	x := c.LastLayer(rows)
+	for i := range x {
+		x[i] = c.norm(c.prefix()+"norm.weight", x[i], c.Type == "gemma3_text")
+	}
+	return x
+}
+
+// LastLayer is Hiddens before the final norm: what a card's last layer gives.
+func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 	gemma := c.Type == "gemma3_text"
 	p := c.prefix()
 	embed := c.weights[p+"embed_tokens.weight"]
@@ -55,9 +64,6 @@ func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 	}
 	for l := range c.Layers {
 		c.layer(l, x, rows, gemma)
-	}
-	for i := range x {
-		x[i] = c.norm(p+"norm.weight", x[i], gemma)
 	}
 	return x
 }
