@@ -150,7 +150,7 @@ func TestHostilePeak(t *testing.T) {
 // Whatever the Host header holds, only what the list allows is answered.
 func FuzzHost(f *testing.F) {
 	for _, s := range []string{"localhost:11434", "LOCALHOST", "127.0.0.1", "[::1]:11434", "[fe80::1%25eth0]:80", "a.localhost", "box.local", "configured.example:1", "evil.example", "localhost.evil.example",
-		"127.0.0.1.evil.example", "localhost.", "localhost:0", "localhost:99999", "[::1", "::1", "1:2:3", "", ":80", "[localhost]:80", "user@localhost", "0x7f.1", "localhost\x00.evil", "ＬＯＣＡＬＨＯＳＴ"} {
+		"127.0.0.1.evil.example", "localhost.", "localhost:0", "localhost:99999", "[::1", "::1", "1:2:3", "", ":80", "ollama", "a_b", ".local", "lan", "x.lan", "a..internal", "home.arpa", "box.home.arpa", "local.evil.example", "[localhost]:80", "user@localhost", "0x7f.1", "localhost\x00.evil", "ＬＯＣＡＬＨＯＳＴ"} {
 		f.Add(s)
 	}
 	self := "box"
@@ -161,17 +161,18 @@ func FuzzHost(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, h string) {
 		for _, g := range guards {
-			var ok, named bool
-			fuzzguard.Check(t, len(h), func() { ok, named = g.host(h) })
-			if !ok || !named || h == "" {
+			var who standing
+			fuzzguard.Check(t, len(h), func() { who, _ = g.host(h) })
+			if who == foreign || who == address || h == "" {
 				continue
 			}
 			name := strings.ToLower(h)
 			if i := strings.LastIndexByte(name, ':'); i >= 0 {
 				name = strings.Trim(name[:i], "[]")
 			}
-			allowed := name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || name == self || name == self+".local" || name == "configured.example" ||
-				g.loopback && (strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal"))
+			allowed := name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || name == self || name == "configured.example" ||
+				!strings.Contains(name, ".") || strings.HasSuffix(name, ".local") || strings.HasSuffix(name, ".internal") || strings.HasSuffix(name, ".lan") ||
+				strings.HasSuffix(name, ".home.arpa")
 			if !allowed {
 				t.Errorf("%q is answered, loopback %v", h, g.loopback)
 			}

@@ -5,12 +5,10 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/server/ollama"
+	"go.uber.org/zap"
 )
 
 // guard is what stands before every handler: which hosts we answer to, which pages may ask, and with what key.
@@ -22,6 +20,8 @@ type guard struct {
 	origins  []origin
 	any      bool // OLLAMA_ORIGINS holds *
 	keys     *Keys
+	log      *zap.Logger // nil: none
+	said     teller
 	cross    *http.CrossOriginProtection
 	write    time.Duration // longest a write may take
 	read     time.Duration // longest we wait for a body that nobody reads
@@ -51,9 +51,6 @@ func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Hand
 	}
 	return g
 }
-
-// containerHosts are the names that Docker, Podman, Lima, OrbStack and minikube give the machine they run on.
-var containerHosts = []string{"host.docker.internal", "gateway.docker.internal", "host.containers.internal", "host.lima.internal", "host.orb.internal", "host.minikube.internal"}
 
 // origin is an allowed origin with at most one star.
 type origin struct {
@@ -92,9 +89,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		_ = rc.SetReadDeadline(time.Now().Add(g.read))
 	}
-	host, named := g.host(r.Host)
-	if !host {
-		w.WriteHeader(http.StatusForbidden)
+	who, name := g.host(r.Host)
+	if who == foreign || who == nobodys && g.loopback && g.rebound(r) {
+		g.refuseHost(w, r, name)
 		return
 	}
 	from := r.Header.Get("Origin")
@@ -106,11 +103,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		if r.Method == http.MethodOptions && named && from == "" {
+		if r.Method == http.MethodOptions && who != address && from == "" {
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
 	case !g.allows(from):
+		g.tellOrigin(r, from)
 		w.WriteHeader(http.StatusForbidden)
 		return
 	default:
@@ -162,47 +160,11 @@ func (g *guard) allows(from string) bool {
 	return false
 }
 
-// host says whether a Host header may be answered, and whether it is a name rather than an address. The list is always in force (a page
-// anywhere can make its own name point here): addresses, which no name server can forge, localhost, this machine's name and its .local
-// form, and what is configured; on loopback also the names that containers have for their host. Ollama answers to every name under .local and
-// .internal there, which a device of the local network can make its own: it answers a question for evil.local with 127.0.0.1.
-func (g *guard) host(h string) (ok, named bool) {
-	if name, port, err := net.SplitHostPort(h); err == nil {
-		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return false, false
-		}
-		h = name
-	}
-	h = strings.ToLower(h)
-	if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
-		return a.Zone() == "", false
-	}
-	switch {
-	case h == "", h == "localhost", strings.HasSuffix(h, ".localhost"):
-	case g.self != "" && (h == g.self || h == g.self+".local" || h == g.short+".local"):
-	case g.loopback && slices.Contains(containerHosts, h):
-	default:
-		for _, name := range g.hosts {
-			if h == name {
-				return true, true
-			}
-		}
-		return false, false
-	}
-	return true, true
-}
-
 // unauthorized answers a missing or wrong key in the dialect of the path.
 func unauthorized(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="axle"`)
 	const text = "unauthorized: this server wants a key, as Authorization: Bearer KEY"
-	body, kind := ollama.ErrorBody(text), jsonNative
-	if strings.HasPrefix(r.URL.Path, "/v1/") {
-		body, kind = dialectError(r.URL.Path, http.StatusUnauthorized, text), jsonV1
-	}
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(http.StatusUnauthorized)
-	_, _ = w.Write(body)
+	refuse(w, r, http.StatusUnauthorized, text)
 }
 
 // isLoopback says whether a listener's address can be reached from this machine only.

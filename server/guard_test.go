@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"github.com/ollama/ollama/api"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -31,19 +34,22 @@ func TestGuardMatrix(t *testing.T) {
 		t.Skip("this machine has no name:", err)
 	}
 	type host struct {
-		name     string
-		loopback bool // allowed when bound to loopback
-		lan      bool // allowed when bound to all addresses
-		named    bool
+		name  string
+		ok    bool // answered, on every bind
+		named bool
 	}
 	hosts := []host{
-		{"localhost:11434", true, true, true}, {"LOCALHOST", true, true, true}, {"127.0.0.1:11434", true, true, false}, {"[::1]:11434", true, true, false},
-		{"192.168.1.7:11434", true, true, false}, {"10.0.0.1", true, true, false}, {"0.0.0.0:1", true, true, false}, {"8.8.8.8", true, true, false},
-		{self, true, true, true}, {self + ".local:80", true, true, true}, {"a.localhost", true, true, true}, {"box.local", false, false, true}, {"evil.internal", false, false, true}, {"x.host.docker.internal", false, false, true},
-		{"host.docker.internal:11434", true, false, true}, {"host.containers.internal", true, false, true}, {"configured.example", true, true, true},
-		{"evil.example", false, false, true}, {"evil.example:11434", false, false, true}, {"localhost.evil.example", false, false, true},
-		{"127.0.0.1.evil.example", false, false, true}, {"localhost.", false, false, true}, {"local", false, false, true}, {"localhost:0", false, false, true},
-		{"localhost:99999", false, false, true}, {"xn--80ak6aa92e.com", false, false, true}, {"169.254.169.254.nip.io", false, false, true},
+		{"localhost:11434", true, true}, {"LOCALHOST", true, true}, {"127.0.0.1:11434", true, false}, {"[::1]:11434", true, false},
+		{"192.168.1.7:11434", true, false}, {"10.0.0.1", true, false}, {"0.0.0.0:1", true, false}, {"8.8.8.8", true, false},
+		{self, true, true}, {self + ".local:80", true, true}, {"a.localhost", true, true}, {"configured.example", true, true},
+		{"axle", true, true}, {"my_service:11434", true, true}, {"raspberrypi.local:11434", true, true}, {"RaspberryPi.Local", true, true},
+		{"pi.lan:11434", true, true}, {"pi.home.arpa", true, true}, {"llm.internal", true, true}, {"host.docker.internal:11434", true, true},
+		{"host.containers.internal", true, true},
+		{"evil.example", false, true}, {"evil.example:11434", false, true}, {"localhost.evil.example", false, true},
+		{"127.0.0.1.evil.example", false, true}, {"localhost.", false, true}, {"box.local.", false, true}, {".local", false, true}, {"a..lan", false, true},
+		{"evillan.example", false, true}, {"x.arpa", false, true}, {"xhome.arpa", false, true}, {"lan.evil.example", false, true}, {"a!b.lan", false, true},
+		{"localhost:0", false, true}, {"localhost:99999", false, true}, {"xn--80ak6aa92e.com", false, true}, {"169.254.169.254.nip.io", false, true},
+		{strings.Repeat("a", 64), false, true}, {strings.Repeat("a.", 126) + "ab.lan", false, true},
 	}
 	type from struct {
 		origin string
@@ -75,9 +81,8 @@ func TestGuardMatrix(t *testing.T) {
 					}
 					a := r.do(m.method, m.path, "", hdr...)
 					want := m.code
-					hostOK := h.loopback && loopback || h.lan && !loopback
 					switch {
-					case !hostOK || !f.ok:
+					case !h.ok || !f.ok:
 						want = 403
 					case m.method == "OPTIONS" && (f.origin != "" || h.named):
 						want = 204
@@ -88,8 +93,11 @@ func TestGuardMatrix(t *testing.T) {
 					if a.code != want {
 						t.Errorf("%s: got %d, want %d", cell, a.code, want)
 					}
-					if want == 403 && a.body != "" {
-						t.Errorf("%s: 403 with body %q", cell, a.body)
+					// A refused name is told with the way out; a page that may not ask could not read why.
+					name, _, _ := strings.Cut(strings.ToLower(h.name), ":")
+					switch told := strings.Contains(a.body, `--allow-host `+name+`,`) || strings.Contains(a.body, "holds no name"); {
+					case h.ok && want == 403 && a.body != "", !h.ok && !told, !h.ok && a.header.Get("Content-Type") != "application/json; charset=utf-8":
+						t.Errorf("%s: %d with body %q", cell, a.code, a.body)
 					}
 					allow := ""
 					if f.origin != "" && want != 403 {
@@ -108,6 +116,74 @@ func TestGuardMatrix(t *testing.T) {
 	}
 	if cells < 300 {
 		t.Errorf("%d cells", cells)
+	}
+}
+
+// A machine on the wire can make evil.local point to 127.0.0.1. On loopback a page of such a name is refused, and programs are not; on another bind
+// such a machine needs no page, and the page at /ui works under every name that is answered.
+func TestRebound(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		header         []string
+		loopback, wide int
+	}{
+		{"a program", nil, 400, 400},
+		{"a page's POST", []string{"Origin", "http://evil.local:11434"}, 403, 400},
+		{"a page's POST by TLS", []string{"Origin", "https://evil.local:11434"}, 403, 400},
+		{"a page's GET", []string{"Referer", "http://EVIL.local:11434/page?x"}, 403, 400},
+		{"a page that hides its place", []string{"Sec-Fetch-Site", "same-origin"}, 403, 400},
+		{"a link from elsewhere", []string{"Referer", "http://news.example/", "Sec-Fetch-Site", "none"}, 400, 400},
+		{"a page of this machine", []string{"Origin", "http://localhost:3000"}, 400, 400},
+	} {
+		for _, loopback := range []bool{true, false} {
+			r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Loopback = loopback })
+			want := map[bool]int{true: tt.loopback, false: tt.wide}[loopback]
+			a := r.post("/api/show", "", append([]string{"Host", "evil.local:11434"}, tt.header...)...)
+			if a.code != want || want == 403 && !strings.Contains(a.body, "--allow-host evil.local") {
+				t.Errorf("%s, loopback %v: %d %s, want %d", tt.name, loopback, a.code, a.body, want)
+			}
+		}
+	}
+	for _, f := range []func(o *server.Options, _ *scripted.Config){
+		func(o *server.Options, _ *scripted.Config) { o.Loopback, o.Hosts = true, []string{"evil.local"} },
+		func(o *server.Options, _ *scripted.Config) {
+			o.Loopback, o.Origins = true, []string{"http://evil.local:11434"}
+		},
+	} {
+		if a := newRig(t, f).post("/api/show", "", "Host", "evil.local:11434", "Origin", "http://evil.local:11434"); a.code != 400 {
+			t.Errorf("a page that was allowed: %d %s", a.code, a.body)
+		}
+	}
+}
+
+// What is refused is told in the log once for each name, with the flag that allows it; and the answer is in the dialect of its path.
+func TestRefusedIsTold(t *testing.T) {
+	core, logs := observer.New(zapcore.InfoLevel)
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log = zap.New(core) })
+	for range 3 {
+		r.do("GET", "/api/version", "", "Host", "llm.example:11434")
+		r.do("GET", "/api/version", "", "Origin", "http://llm.example")
+	}
+	if a := r.post("/v1/messages", "{}", "Host", "llm.example"); !strings.Contains(a.body, `"type":"error"`) || !strings.Contains(a.body, "--allow-host llm.example") {
+		t.Errorf("Anthropic's refusal: %s", a.body)
+	}
+	if a := r.post("/v1/chat/completions", "{}", "Host", "llm.example"); !strings.Contains(a.body, `"param":null`) {
+		t.Errorf("OpenAI's refusal: %s", a.body)
+	}
+	var got []string
+	for _, e := range logs.All() {
+		if e.Level == zapcore.WarnLevel {
+			got = append(got, fmt.Sprint(e.Message, e.ContextMap()["host"], e.ContextMap()["allow"], e.ContextMap()["origin"]))
+		}
+	}
+	if len(got) != 2 || !strings.Contains(got[0], "llm.example:11434") || !strings.Contains(got[0], "--allow-host llm.example") || !strings.Contains(got[1], "OLLAMA_ORIGINS") {
+		t.Errorf("the log: %q", got)
+	}
+	for i := range 1000 {
+		r.do("GET", "/api/version", "", "Host", fmt.Sprintf("x%d.example", i))
+	}
+	if n := logs.FilterMessageSnippet("the Host").Len(); n > 64 {
+		t.Errorf("%d lines of names that strangers chose", n)
 	}
 }
 

@@ -23,8 +23,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
-		if err := child(); err != nil {
+	if what := os.Getenv(childEnv); what != "" {
+		run := map[string]func() error{asHost: netHost, asContainer: netContainer}[what]
+		if run == nil {
+			run = child
+		}
+		if err := run(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

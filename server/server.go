@@ -107,7 +107,7 @@ func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
-	g.write, g.read = s.o.WriteTimeout, s.o.HeaderTimeout
+	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
 }
 
