@@ -137,6 +137,8 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 				for k, v := range s.embed.sum {
 					out[i][k] = float32(v / float64(s.embed.n))
 				}
+				b.m.forgetCaller(s)
+				seqs[i] = nil // thousands of inputs are not kept with all that each was read with
 				break
 			}
 			select {

@@ -48,11 +48,26 @@ func (s *Server) body(c *gin.Context, limit int64) ([]byte, error) {
 	}
 	_ = rc.SetReadDeadline(time.Time{})
 	w, err := ollama.Weigh(b)
-	if err == nil && w.Cost() > freeCost {
+	if limit <= maxSmallBody { // where no image can be, no text is one
+		w.Text += w.Coded
+	}
+	if err == nil && w.Text > ollama.MaxText {
+		err = ollama.TextTooLong()
+	}
+	if err == nil {
+		holdOf(c).text = w.Text
 		err = s.room(c, w.Cost())
 	}
 	return b, err
 }
+
+// held is what a request holds of the room that all have together, what it needs, and how many bytes of text that was weighed with.
+type held struct {
+	room, need int64
+	text       int
+}
+
+func holdOf(c *gin.Context) *held { return c.MustGet(ctxLarge).(*held) }
 
 // drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
 // read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came,
@@ -71,16 +86,27 @@ func (s *Server) drain(c *gin.Context, rc *http.ResponseController, end time.Tim
 	c.Header("Connection", "close")
 }
 
-// room makes the request hold n bytes of the room that all have together, until the middleware that logs it gives them back.
+// room makes the request hold n bytes of the room that all have together, until the middleware that logs it gives them back. What any request
+// may cost is free. Who needs more than there is now is told to come again, and who needs more than there ever is, that.
 func (s *Server) room(c *gin.Context, n int64) error {
-	held := c.GetInt64(ctxLarge)
-	if s.large.Add(n-held) > maxLarge && n > held {
-		s.large.Add(held - n)
+	h := holdOf(c)
+	h.need = n
+	if n <= freeCost && h.room == 0 {
+		return nil
+	}
+	if n > maxLarge {
+		return ollama.Fail(http.StatusRequestEntityTooLarge, "the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, maxLarge>>20)
+	}
+	if s.large.Add(n-h.room) > maxLarge && n > h.room {
+		s.large.Add(h.room - n)
 		return &httpError{http.StatusServiceUnavailable, ErrQueueFull.Error()}
 	}
-	c.Set(ctxLarge, n)
+	h.room = n
 	return nil
 }
+
+// more makes the request hold n bytes besides.
+func (s *Server) more(c *gin.Context, n int64) error { return s.room(c, holdOf(c).need+n) }
 
 // formatRoom takes room for the automaton that a request's format becomes, which package grammar keeps below 64 MiB.
 func (s *Server) formatRoom(c *gin.Context, format []byte) error {
@@ -88,7 +114,32 @@ func (s *Server) formatRoom(c *gin.Context, format []byte) error {
 	if n <= freeCost {
 		return nil
 	}
-	return s.room(c, c.GetInt64(ctxLarge)+n)
+	return s.more(c, n)
+}
+
+// vectorRoom takes room for so many vectors, and refuses more of them than half of all the room is for.
+func (s *Server) vectorRoom(c *gin.Context, inputs, hidden int) error {
+	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
+	if most := maxLarge / 2 / each; int64(inputs) > most {
+		return ollama.Fail(http.StatusRequestEntityTooLarge, "%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
+			inputs, inputs, hidden, most)
+	}
+	return s.more(c, int64(inputs)*each)
+}
+
+// weighText weighs a request again once its text is decoded: before, what may be an image's was not counted as text. More of it than any context
+// holds is refused.
+func (s *Server) weighText(c *gin.Context, n int) error {
+	if err := checkText(n); err != nil {
+		return err
+	}
+	h := holdOf(c)
+	if n <= h.text {
+		return nil
+	}
+	extra := n - h.text
+	h.text = n
+	return s.more(c, int64(extra)*ollama.TextCost)
 }
 
 // read reads n bytes, or where n is negative all there are. The first mebibyte is read as it comes; for more, room is taken before any of
@@ -108,7 +159,7 @@ func (s *Server) read(c *gin.Context, from io.Reader, n, limit int64) ([]byte, e
 				return nil, tooLarge(limit)
 			}
 			next := min(max(int64(2*cap(b)), 8<<10), n+1)
-			if next > maxSmallBody+1 && c.GetInt64(ctxLarge) == 0 {
+			if next > maxSmallBody+1 && holdOf(c).room == 0 {
 				if err := s.room(c, 2*n); err != nil { // the old half and the new whole, while it grows
 					return nil, err
 				}
@@ -149,9 +200,9 @@ func text(er engine.Request) (n int) {
 	return n
 }
 
-// checkText refuses a request with more text than any context holds. Before it is decoded, text that may be an image's is not counted.
-func checkText(er engine.Request) error {
-	if text(er) > ollama.MaxText {
+// checkText refuses more text than any context holds.
+func checkText(n int) error {
+	if n > ollama.MaxText {
 		return ollama.TextTooLong()
 	}
 	return nil

@@ -185,7 +185,7 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	if err != nil {
 		return err
 	}
-	if err := checkText(er); err != nil {
+	if err := s.weighText(c, text(er)); err != nil {
 		return err
 	}
 	s.ignored(c, unknown)
@@ -254,7 +254,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		if err != nil {
 			return err
 		}
-		if err := checkText(er); err != nil {
+		if err := s.weighText(c, text(er)); err != nil {
 			return err
 		}
 		s.ignored(c, unknown)

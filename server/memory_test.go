@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
@@ -36,7 +37,8 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}, nil,
+	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
+		Delay: time.Microsecond, Info: engine.Info{Hidden: 1024}}}, nil,
 		server.Options{Loopback: true, KeepAlive: server.Forever})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,6 +116,7 @@ func TestMemoryBounded(t *testing.T) {
 		return kib >> 10
 	}
 	const chat = `{"model":"scripted-chat","stream":false,"messages":[{"role":"user","content":"[[say:x]]`
+	const called = `{"model":"scripted-chat","stream":false,"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\":[`
 	one := func(s string) piece { return piece{s, 1} }
 	for _, tt := range []struct {
 		name, path string
@@ -124,6 +127,13 @@ func TestMemoryBounded(t *testing.T) {
 		{"much text", "/api/chat", false, []piece{one(chat), times("word ", 31*mib), one(`"}]}`)}, "400 503"},
 		{"text as an image's", "/v1/chat/completions", false, []piece{one(chat), times("a", 31*mib), one(`"}]}`)}, "400 503"},
 		{"text of the most", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`), times("a b ", 4*mib-100), one(`"}`)}, "200 503"},
+		{"text of an image's letters", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`), times("a", 4*mib-1000), one(`"}`)}, "200 503"},
+		{"objects in a string", "/v1/chat/completions", false, []piece{one(called), times("{},", 4*mib-1000), one(`{}]}"}}]},{"role":"user","content":"[[say:x]]"}]}`)}, "400 503"},
+		{"objects in a string, the most", "/v1/chat/completions", false, []piece{one(called), times("{},", 190_000),
+			one(`{}]}"}}]},{"role":"user","content":"[[say:x]]"}]}`)}, "200 503"},
+		{"vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*29_000), one("]}")}, "200 503"},
+		{"vectors of the other dialect", "/v1/embeddings", false, []piece{one(`{"model":"scripted-embed","encoding_format":"base64","input":["a"`), times(`,"a"`, 4*29_000), one("]}")}, "200 503"},
+		{"too many vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*60_000), one("]}")}, "413 503"},
 		{"many messages", "/api/chat", false, []piece{one(`{"model":"scripted-chat","messages":[{}`), times(",{}", 31*mib), one("]}")}, "400 503"},
 		{"messages of the most", "/api/chat", false, []piece{one(`{"model":"scripted-chat","stream":false,"messages":[{}`), times(",{}", 190_000), one("]}")}, "200 503"},
 		{"tools of the most", "/api/chat", false, []piece{one(chat + `"}],"tools":[{}`), times(",{}", 190_000), one("]}")}, "200 503"},

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -91,6 +92,13 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 	if req.Dimensions < 0 {
 		return out, ollama.Fail(http.StatusBadRequest, "dimensions must not be negative, got %d", req.Dimensions)
 	}
+	most := 0
+	for _, in := range input {
+		most += len(in)
+	}
+	if err := s.weighText(c, most); err != nil {
+		return out, err
+	}
 	numCtx := s.numCtx(m, req.Options)
 	lease, load, err := s.acquire(c.Request.Context(), e, req.KeepAlive, numCtx)
 	if err != nil || len(input) == 0 {
@@ -100,6 +108,9 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 		return out, err
 	}
 	defer lease.Release()
+	if err := s.vectorRoom(c, len(input), lease.Info().Hidden); err != nil {
+		return out, err
+	}
 	dims := req.Dimensions
 	if dims >= lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
@@ -145,11 +156,12 @@ func (s *Server) embed(c *gin.Context) {
 		return
 	}
 	resp, err := s.vectors(c, &req, input)
+	if err == nil {
+		err = s.reply(c).pour(jsonNative, func(w io.Writer) error { return ollama.WriteVectors(w, resp) })
+	}
 	if err != nil {
 		s.fail(c, err)
-		return
 	}
-	s.reply(c).json(http.StatusOK, resp)
 }
 
 // embeddings is the old form: one prompt, a vector as the model gives it.
@@ -158,6 +170,9 @@ func (s *Server) embeddings(c *gin.Context) {
 	b, err := s.body(c, maxSmallBody)
 	if err == nil {
 		err = ollama.Decode(b, &req)
+	}
+	if err == nil {
+		err = s.weighText(c, len(req.Prompt))
 	}
 	var e *Entry
 	if err == nil {

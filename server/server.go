@@ -257,10 +257,12 @@ func clip(s string) string {
 // logged writes one line a request. Names and paths come from clients: they are fields, never parts of a message.
 func (s *Server) logged(c *gin.Context) {
 	start := time.Now()
+	h := new(held)
+	c.Set(ctxLarge, h)
 	s.metrics.requests.inFlight.Add(1)
 	c.Next()
 	s.metrics.requests.inFlight.Add(-1)
-	s.large.Add(-c.GetInt64(ctxLarge))
+	s.large.Add(-h.room)
 	code := c.Writer.Status()
 	if v, ok := c.Get(ctxStatus); ok {
 		code = v.(int)

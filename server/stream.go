@@ -1,7 +1,11 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -77,6 +81,58 @@ func (r *reply) whole(code int, kind string, b []byte) {
 	r.deadline()
 	r.c.Writer.WriteHeader(code)
 	_, _ = r.c.Writer.Write(b)
+}
+
+// pourAt is how much of a body is written at once; one that is shorter is sent whole.
+const pourAt = 32 << 10
+
+// pour sends a body that f writes, as it is written. An error after the first bytes went out breaks the connection off: what came is not whole.
+func (r *reply) pour(kind string, f func(io.Writer) error) error {
+	p := &pouring{r: r, kind: kind}
+	switch err := f(p); {
+	case p.err != nil:
+		return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, p.err))
+	case err != nil && r.started:
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return err
+	case !r.started:
+		r.whole(http.StatusOK, kind, p.b)
+	case p.flush() != nil:
+		return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, p.err))
+	}
+	return nil
+}
+
+// pouring is the writer of a body that is sent in pieces.
+type pouring struct {
+	r    *reply
+	kind string
+	b    []byte
+	err  error // of the connection
+}
+
+func (p *pouring) Write(b []byte) (int, error) {
+	p.b = append(p.b, b...)
+	if len(p.b) < pourAt {
+		return len(b), nil
+	}
+	return len(b), p.flush()
+}
+
+func (p *pouring) flush() error {
+	if p.err == nil {
+		if !p.r.started {
+			p.r.started = true
+			p.r.c.Writer.Header().Set("Content-Type", p.kind)
+			p.r.c.Writer.WriteHeader(http.StatusOK)
+		}
+		ranked.None() // as in part
+		p.r.deadline()
+		_, p.err = p.r.c.Writer.Write(p.b)
+		p.b = p.b[:0]
+	}
+	return p.err
 }
 
 // json sends v as a native answer.

@@ -101,13 +101,11 @@ func (s *Server) openaiEmbeddings(c *gin.Context) {
 		resp, err = s.vectors(c, &api.EmbedRequest{Model: req.Model, Dimensions: req.Dimensions}, req.Input)
 	}
 	if err == nil {
-		b, err = req.Whole(resp)
+		err = s.reply(c).pour(jsonV1, func(w io.Writer) error { return req.Write(w, resp) })
 	}
 	if err != nil {
 		s.failV1(c, err)
-		return
 	}
-	s.reply(c).whole(http.StatusOK, jsonV1, b)
 }
 
 func (s *Server) openaiModels(c *gin.Context) {
@@ -280,7 +278,7 @@ func (s *Server) count(c *gin.Context, req *ollama.ChatRequest) (int, error) {
 	defer lease.Release()
 	er, _, err := req.Engine(lease.Sampling(), m)
 	if err == nil {
-		err = checkText(er)
+		err = s.weighText(c, text(er))
 	}
 	if err != nil {
 		return 0, err

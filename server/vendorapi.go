@@ -222,7 +222,7 @@ func (v *vendorAPI) answer(ctx context.Context, session *vendor.Session, req *ol
 	defer lease.Release()
 	er, _, err := req.Engine(lease.Sampling(), m)
 	if err == nil {
-		err = checkText(er)
+		err = checkText(text(er))
 	}
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -248,9 +249,28 @@ func DecodeEmbeddings(b []byte) (*Embeddings, error) {
 	return e, err
 }
 
-// Whole is the body of the answer.
-func (e *Embeddings) Whole(r api.EmbedResponse) ([]byte, error) {
-	return line(wire.ToEmbeddingList(e.Model, r, e.EncodingFormat))
+// Write writes the body of the answer, a vector at a time, so that its text is nowhere whole.
+func (e *Embeddings) Write(w io.Writer, r api.EmbedResponse) error {
+	if len(r.Embeddings) == 0 { // of an input that only loads; Ollama's conversion has its own idea of that
+		b, err := line(wire.ToEmbeddingList(e.Model, r, e.EncodingFormat))
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	}
+	one := r
+	list := wire.ToEmbeddingList(e.Model, r, "float") // which shares the vectors
+	list.Data = []wire.Embedding{}
+	frame, err := line(list)
+	if err != nil {
+		return err
+	}
+	return ollama.Spread(w, frame, "data", len(r.Embeddings), func(i int) any {
+		one.Embeddings = r.Embeddings[i : i+1]
+		v := wire.ToEmbeddingList(e.Model, one, e.EncodingFormat).Data[0]
+		v.Index = i
+		return v
+	})
 }
 
 // Models is the body of /v1/models.

@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/ollama/ollama/api"
+	wire "github.com/ollama/ollama/openai"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/server/ollama"
@@ -144,6 +146,24 @@ func TestCompaction(t *testing.T) {
 	for body, refused := range map[string]bool{`{"model":"m","input":[` + talk + `]}`: false, `{"model":"m","input":[` + talk + `,{"type":"compaction_trigger"}]}`: true} {
 		if c, err := DecodeTriggered([]byte(body)); c != nil || (err != nil) != refused {
 			t.Errorf("%s: %v %v", body, c, err)
+		}
+	}
+}
+
+// An answer of vectors that is written in pieces is the one that Ollama's conversion makes whole.
+func TestWriteVectors(t *testing.T) {
+	for _, format := range []string{"", "float", "base64", "BASE64"} {
+		for _, vectors := range [][][]float32{nil, {}, {{1, -0.5, 1e-9}}, {{1}, {2, 3}, {}}} {
+			e := &Embeddings{EmbedRequest: wire.EmbedRequest{Model: `"data":[]`, EncodingFormat: format}}
+			r := api.EmbedResponse{Embeddings: vectors, PromptEvalCount: 7}
+			want, err := line(wire.ToEmbeddingList(e.Model, r, format))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			if err := e.Write(&b, r); err != nil || b.String() != string(want) {
+				t.Errorf("%q: got %s, want %s, %v", format, &b, want, err)
+			}
 		}
 	}
 }

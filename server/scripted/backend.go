@@ -375,14 +375,21 @@ func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]
 	defer b.leave(0, nil)
 	dims := max(b.c.Info.Hidden, 1)
 	out := make([][]float32, len(inputs))
+	var last string
+	one := make([]float32, dims) // the last word's
 	for i, ids := range inputs {
 		v := make([]float32, dims)
 		for _, id := range ids {
-			word := strings.ToLower(strings.TrimSpace(b.words.text(id)))
+			if word := strings.ToLower(strings.TrimSpace(b.words.text(id))); word != last {
+				last = word
+				for d := range one {
+					h := fnv.New32a()
+					fmt.Fprintf(h, "%d:%s", d, word)
+					one[d] = float32(math.Sin(float64(h.Sum32())))
+				}
+			}
 			for d := range v {
-				h := fnv.New32a()
-				fmt.Fprintf(h, "%d:%s", d, word)
-				v[d] += float32(math.Sin(float64(h.Sum32())))
+				v[d] += one[d]
 			}
 		}
 		out[i] = v

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -78,7 +79,7 @@ const (
 
 // Loader loads scripted models. The zero Loader is ready.
 type Loader struct {
-	Config Config // Parallel, MaxQueue and Delay of every model
+	Config Config // Parallel, MaxQueue and Delay of every model, and Info.Hidden: 8
 
 	mu     sync.Mutex
 	Loaded []*Backend // in the order they were loaded
@@ -95,7 +96,7 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	}
 	k := kinds[name.Model()]
 	c := l.Config
-	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: hidden, Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
+	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden), Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
 	b := New(c)
 	l.mu.Lock()
