@@ -32,17 +32,18 @@ func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
 func (letters) Control(id int32) bool { return id == 0 }
 func (letters) EOS() []int32          { return []int32{0} }
 
-// TestThinkingIsOver: where the prompt is past the thinking, a format binds from the first token.
+// TestThinkingIsOver: where the prompt is past the thinking, or leaves it to the model, a format binds from the first token.
 func TestThinkingIsOver(t *testing.T) {
 	for _, c := range []struct {
 		name, template string
 		cont           bool
 		free           bool // the answer may begin with anything
+		may            bool // or with the tag of thinking
 	}{
-		{"open", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>", false, true},
-		{"not begun", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", false, true},
-		{"closed", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>\n\n</think>\n\n", false, false},
-		{"going on with an answer", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", true, false},
+		{"open", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>", false, true, true},
+		{"not begun", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", false, false, true},
+		{"closed", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>\n\n</think>\n\n", false, false, false},
+		{"going on with an answer", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", true, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tmpl, err := chat.NewJinja(c.template, "test", chat.JinjaOptions{})
@@ -61,8 +62,11 @@ func TestThinkingIsOver(t *testing.T) {
 			if p.job.Mask == nil {
 				t.Fatal("no mask")
 			}
-			if got := p.job.Mask.Accept('h') == nil; got != c.free {
+			if got := p.job.Mask.Allowed('h'); got != c.free {
 				t.Errorf("a first letter that begins no JSON is allowed: %v, want %v", got, c.free)
+			}
+			if got := p.job.Mask.Allowed('<'); got != c.may {
+				t.Errorf("the first letter of a tag is allowed: %v, want %v", got, c.may)
 			}
 		})
 	}

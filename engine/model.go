@@ -233,59 +233,6 @@ func cutMiddle(ids []int32, ctx, keep int) []int32 {
 	return append(append(make([]int32, 0, total), ids[:keep]...), ids[len(ids)-(total-keep):]...)
 }
 
-// matcher compiles the request's format or tool choice. Thinking comes before it, unconstrained.
-func (m *Model) matcher(r *Request, thinking bool) (Matcher, error) {
-	var g *grammar.Grammar
-	var err error
-	f := r.Format
-	switch {
-	case f.GBNF != "":
-		g, err = grammar.GBNF(f.GBNF)
-	case len(f.Schema) > 0:
-		g, err = grammar.Schema(f.Schema)
-	case f.JSON:
-		g = grammar.JSON()
-	default:
-		g, err = m.toolGrammar(r)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	if g == nil {
-		return nil, nil
-	}
-	if thinking {
-		if g, err = grammar.Thinking(chat.ThinkEnd(m.template(r)), g); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-		}
-	}
-	if t := m.trie(); t != nil {
-		return g.Matcher(t), nil
-	}
-	return nil, nil
-}
-
-func (m *Model) toolGrammar(r *Request) (*grammar.Grammar, error) {
-	switch r.ToolChoice {
-	case "", "auto", "none":
-		return nil, nil
-	}
-	var offered []grammar.Tool
-	for _, t := range r.Tools {
-		if r.ToolChoice == "required" || r.ToolChoice == t.Name {
-			offered = append(offered, grammar.Tool{Name: t.Name, Parameters: t.Parameters})
-		}
-	}
-	if len(offered) == 0 {
-		return nil, fmt.Errorf("tool_choice %q names no offered tool", r.ToolChoice)
-	}
-	family := ""
-	if t := m.template(r); t != nil {
-		family = t.Family()
-	}
-	return grammar.ToolCalls(family, offered, !r.SerialTools)
-}
-
 func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		start := time.Now()
@@ -322,30 +269,21 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, fmt.Errorf("%w: the prompt is empty", ErrRequest))
 			return
 		}
-		text := strings.TrimRight(join(pieces), " \n")
-		open := !r.Raw && strings.HasSuffix(text, "<think>")
 		tmpl := m.template(r)
-		thinking := !r.Raw && tmpl != nil && tmpl.Capabilities().Thinking && m.think(r) != chat.ThinkOff
-		if end := chat.ThinkEnd(tmpl); end != "" && strings.HasSuffix(text, end) || r.Continue && !open {
-			thinking = false // the prompt is past it, whatever was asked for
-		}
-		mask, err := m.matcher(r, thinking)
+		think := m.thoughts(r, join(pieces))
+		limit, mask, err := m.bound(r, isChat, think, len(ids))
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
 		stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
-		out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: thinking && !isChat}
+		out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
 		if tmpl != nil && !r.Raw {
-			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: open}
+			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: think.open != "", ThinkTag: think.open}
 			if isChat && r.ToolChoice != "none" {
 				po.Tools = r.Tools
 			}
 			out.parser = chat.NewParser(tmpl.Family(), po)
-		}
-		limit := r.Limit
-		if most := 10 * r.NumCtx; limit <= 0 || limit > most {
-			limit = most
 		}
 		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
 			Shift: r.Shift, Speculate: r.Speculate, Key: r.Key}

@@ -38,7 +38,10 @@ type Request struct {
 	Sampling sampler.Params // zero: Model.Sampling(), which is also what to change single settings of
 	Format   Format
 	Stop     []string // the answer ends before the first of these; empty strings count for nothing
-	Limit    int      // most tokens to answer with; 0 or less: until the model stops (capped at ten contexts)
+	Limit    int      // most tokens to answer with; 0 or less: until the model stops (capped at ten contexts; under a format at one)
+	// ThinkLimit is the most tokens of thinking before an answer that Format or ToolChoice binds; 0 or less, and at most: three quarters of what
+	// Limit and the context leave. Thinking that is cut is ended with its tag, and the answer follows.
+	ThinkLimit int
 
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows

@@ -36,9 +36,11 @@ const (
 type Grammar struct {
 	root  *frame
 	depth int32
+	ends  map[*frame]*ending // the frames of its thinking, if it has any
 
 	mu     sync.Mutex
 	caches map[weak.Pointer[Trie]]*maskCache // weak: a grammar may outlive the models it served
+	made   map[derived]*Grammar              // what Thinking and Or made of it: they keep their masks
 }
 
 func (g *Grammar) cacheFor(t *Trie) *maskCache {
@@ -215,30 +217,4 @@ func anyChar(n *nfa, from, to int32) {
 	digit(n.text(pair, `\u`), l2, "dD")
 	digit(l2, l3, "cdefCDEF")
 	digit(l3, h3, all)
-}
-
-// Thinking is the grammar of a text that thinks first: anything up to the first end tag ("</think>"), which may be a
-// control token or plain text, then blank lines, then g.
-func Thinking(end string, g *Grammar) (*Grammar, error) {
-	if end == "" || len(end) > 1000 {
-		return nil, &Error{Msg: "the tag that ends thinking is empty, or too long"}
-	}
-	if g == nil {
-		return nil, &Error{Msg: "there is no grammar for what comes after thinking"}
-	}
-	p := &program{}
-	root, free := p.add("root"), untilFrame(end, true)
-	n := root.nfa
-	gap := n.then(0, free)
-	for range 2 {
-		next := n.state()
-		n.edge(gap, '\n', '\n', next)
-		n.eps(gap, next)
-		gap = next
-	}
-	n.call(gap, g.root, n.end)
-	if err := p.finish(); err != nil {
-		return nil, &Error{Msg: err.Error()}
-	}
-	return &Grammar{root: root, depth: g.depth + 1}, nil
 }

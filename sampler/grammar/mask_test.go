@@ -69,10 +69,13 @@ func grammars(t testing.TB) map[string]*Grammar {
 			t.Fatal(err)
 		}
 		out["tools "+family] = g
-		if g, err = Thinking("</think>", g); err != nil {
-			t.Fatal(err)
+		for name, open := range map[string]string{"thinking ": "", "may think ": "<think>"} {
+			think, err := Thinking(g, Thought{Open: open, End: "</think>", Not: []string{"<tool_call>"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[name+family] = think
 		}
-		out["thinking "+family] = g
 	}
 	return out
 }

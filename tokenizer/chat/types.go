@@ -105,4 +105,5 @@ type ParserOptions struct {
 	Think Think  // ThinkOff leaves thinking tags in the text, as Ollama does
 	// ThinkOpen is set when the prompt already ended inside a thinking block, so that the answer begins with thinking.
 	ThinkOpen bool
+	ThinkTag  string // which tag that block began with, of [ThinkTags]; empty: the first
 }

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/sampler/grammar"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// This file is what binds an answer: its format, or the call that it must be, behind the thinking that may come first.
+
+// thoughts says how an answer may begin.
+type thoughts struct {
+	may  bool   // it may think first
+	open string // the tag with which the prompt has begun the thinking; empty where it has not
+}
+
+// thoughts looks at the prompt's end: templates begin the thinking, or end it there, or leave it to the model.
+func (m *Model) thoughts(r *Request, prompt string) thoughts {
+	t := m.template(r)
+	if r.Raw || t == nil {
+		return thoughts{}
+	}
+	prompt = strings.TrimRight(prompt, " \n")
+	h := thoughts{may: t.Capabilities().Thinking && m.think(r) != chat.ThinkOff}
+	past := r.Continue
+	for _, tag := range chat.ThinkTags(t.Family()) {
+		if strings.HasSuffix(prompt, strings.TrimSpace(tag.Open)) {
+			h.open = tag.Open
+		}
+		past = past || strings.HasSuffix(prompt, tag.Close)
+	}
+	if past && h.open == "" {
+		h.may = false // whatever was asked for
+	}
+	return h
+}
+
+// ways are the ways to think that the parser of the answer reads. Where tools are offered, no call is within: that would be one.
+func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
+	family := m.template(r).Family()
+	tags := chat.ThinkTags(family)
+	var not []string
+	if len(r.Tools) > 0 && r.ToolChoice != "none" {
+		not = chat.CallTags(family)
+	}
+	var out []grammar.Thought
+	for _, tag := range tags {
+		w := grammar.Thought{Open: tag.Open, End: tag.Close, Not: slices.Clone(not)}
+		for _, other := range tags {
+			if other != tag {
+				w.Not = append(w.Not, other.Open) // the parser would wait for that one's end
+			}
+		}
+		switch h.open {
+		case "":
+			out = append(out, w)
+		case tag.Open:
+			w.Open = ""
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// bound compiles what binds the answer to a prompt of n tokens, nil for nothing, and how many tokens the answer may have. A bound answer that has no limit of its
+// own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take three quarters of
+// what there is room for.
+func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, mask Matcher, err error) {
+	g, err := m.grammar(r, isChat)
+	if err == nil && g != nil && h.may {
+		g, err = grammar.Thinking(g, m.ways(r, h)...)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	most := 10 * r.NumCtx
+	if limit = min(r.Limit, most); limit <= 0 {
+		if limit = most; g != nil {
+			limit = r.NumCtx
+		}
+	}
+	t := m.trie()
+	if g == nil || t == nil {
+		return limit, nil, nil
+	}
+	room := r.NumCtx - n
+	if r.Shift {
+		room = max(room, r.NumCtx/4)
+	}
+	think := min(limit, room) * 3 / 4
+	if r.ThinkLimit > 0 {
+		think = min(think, r.ThinkLimit)
+	}
+	out := g.Matcher(t)
+	out.LimitThinking(think)
+	return limit, out, nil
+}
+
+// grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer
+// is one or the other.
+func (m *Model) grammar(r *Request, isChat bool) (*grammar.Grammar, error) {
+	if !isChat {
+		return r.Format.compile()
+	}
+	forced, err := m.calls(r)
+	if forced != nil || err != nil {
+		return forced, err
+	}
+	g, err := r.Format.compile()
+	if g == nil || err != nil || len(r.Tools) == 0 || r.ToolChoice == "none" {
+		return g, err
+	}
+	any := *r
+	any.ToolChoice = "required"
+	calls, err := m.calls(&any)
+	if err != nil {
+		return g, nil // a family whose calls have no format, or tools that cannot be held to: the answer is what was asked for
+	}
+	return grammar.Or(g, calls)
+}
+
+// compile is the format's grammar, nil for none.
+func (f Format) compile() (*grammar.Grammar, error) {
+	switch {
+	case f.GBNF != "":
+		return grammar.GBNF(f.GBNF)
+	case len(f.Schema) > 0:
+		return grammar.Schema(f.Schema)
+	case f.JSON:
+		return grammar.JSON(), nil
+	}
+	return nil, nil
+}
+
+// calls is the grammar of the calls that the request requires, nil where it requires none.
+func (m *Model) calls(r *Request) (*grammar.Grammar, error) {
+	switch r.ToolChoice {
+	case "", "auto", "none":
+		return nil, nil
+	}
+	var offered []grammar.Tool
+	for _, t := range r.Tools {
+		if r.ToolChoice == "required" || r.ToolChoice == t.Name {
+			offered = append(offered, grammar.Tool{Name: t.Name, Parameters: t.Parameters})
+		}
+	}
+	if len(offered) == 0 {
+		return nil, fmt.Errorf("tool_choice %q names no offered tool", r.ToolChoice)
+	}
+	family := ""
+	if t := m.template(r); t != nil {
+		family = t.Family()
+	}
+	return grammar.ToolCalls(family, offered, !r.SerialTools)
+}
