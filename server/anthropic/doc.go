@@ -76,6 +76,9 @@ func (r *Request) convert() error {
 	}
 	r.Native = &ollama.ChatRequest{ChatRequest: *native}
 	r.Native.RelaxThink = true
+	if r.Thinking != nil {
+		r.Native.ThinkLimit = r.Thinking.BudgetTokens
+	}
 	if native.Think.IsString() && api.ValidateLegacyThinking(native.Think) != nil {
 		r.Native.Think = nil
 	}

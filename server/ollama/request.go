@@ -33,6 +33,7 @@ type Extra struct {
 	Kwargs       map[string]json.RawMessage
 	RelaxThink   bool // thinking asked of a model that cannot is dropped, not refused
 	MaxTokens    *int // instead of options.num_predict
+	ThinkLimit   int  // most tokens of thinking before an answer that a format binds; 0: the engine's
 	ReportsTimes bool // the answer's usage carries the vendor's ttft_ms and decode_tps
 }
 
@@ -225,7 +226,7 @@ func common(er *engine.Request, base sampler.Params, m Model, opts map[string]an
 	if er.Limit = o.NumPredict; er.Limit <= 0 {
 		er.Limit = -1
 	}
-	er.ToolChoice, er.SerialTools, er.Kwargs = x.ToolChoice, x.SerialTools, x.Kwargs
+	er.ToolChoice, er.SerialTools, er.Kwargs, er.ThinkLimit = x.ToolChoice, x.SerialTools, x.Kwargs, x.ThinkLimit
 	er.Format, err = Format(format)
 	return unknown, err
 }

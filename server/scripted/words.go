@@ -94,12 +94,11 @@ func constrained(want string, thinks bool, mask engine.Matcher) string {
 		sb.WriteByte(c)
 		return true
 	}
-	for i := 0; i < len(want); i++ {
-		if !put(want[i]) {
-			break
-		}
+	said := 0
+	for said < len(want) && put(want[said]) {
+		said++
 	}
-	if thinks && !strings.Contains(sb.String(), "</think>") {
+	if said == len(want) && thinks && !strings.Contains(sb.String(), "</think>") {
 		return sb.String()
 	}
 	const order = "}]\":,{[0123456789-+tfnuelrsaTZ:."
