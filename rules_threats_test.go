@@ -17,6 +17,7 @@ func init() {
 		{"T5", "server/guard.go", "if g.cross.Check(r) != nil {", "if g.cross.Check(r) != nil && false {", "./server", "TestCrossOrigin"},
 		{"T5", "server/guard.go", "func (g *guard) allows(from string) bool {\n\tif g.any {", "func (g *guard) allows(from string) bool {\n\tif true {", "./server", "TestGuardMatrix"},
 		{"T6", "server/guard.go", "if name, ok := g.keys.Check(r); !ok {", "if name, ok := g.keys.Check(r); !ok && false {", "./server", "TestKeys"},
+		{"T6", "server/progress.go", "if err != nil && !stranger {", "if err != nil {", "./server", "TestNoDevice"},
 		{"T6", "server/manage.go", "if s.o.NoDelete {", "if s.o.NoDelete && false {", "./server", "TestSwitches"},
 		{"T7", "server/body.go", "err = s.room(c, w.Cost())", "", "./server", "TestMemoryBounded"},
 		{"T7", "server/body.go", "int64(inputs) > most {", "false {", "./server", "TestVectorsWeighed"},

@@ -26,6 +26,20 @@ type Carded interface {
 	Cards() []Card
 }
 
+// Failing is a [Loader] that tells why the device it is for could not be opened, without waiting for anything; nil where it is open, or nobody
+// has tried yet. A server whose device is not there can load nothing, and health says so.
+type Failing interface {
+	Failed() error
+}
+
+// noDevice is why no model can be loaded at all, or nil.
+func (s *Server) noDevice() error {
+	if f, ok := s.host.loader.(Failing); ok {
+		return f.Failed()
+	}
+	return nil
+}
+
 func (s *Server) cards() []Card {
 	if c, ok := s.host.loader.(Carded); ok {
 		return c.Cards()

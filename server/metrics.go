@@ -140,13 +140,14 @@ func (r *rate) perSecond(now time.Time) float64 {
 }
 
 // write gives everything in Prometheus's text format.
-func (m *metrics) write(w io.Writer, s *Server) {
+func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	family := func(name, kind, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind) }
 	one := func(name, kind, help string, v any) {
 		family(name, kind, help)
 		fmt.Fprintf(w, "%s %v\n", name, v)
 	}
 	one("axle_up_seconds", "gauge", "Time since the server started.", time.Since(s.started).Seconds())
+	one("axle_ready", "gauge", "1 where the server can answer; 0 where its device is not there, or was lost.", map[bool]int{true: 1}[ready])
 	one("axle_goroutines", "gauge", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
 	one("axle_requests_in_flight", "gauge", "Requests being answered.", m.requests.inFlight.Load())
 	one("axle_cards_lost", "gauge", "Cards that were lost while others go on.", len(*s.fewer.Load()))

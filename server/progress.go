@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -247,7 +249,7 @@ func (s *Server) push(c *gin.Context) {
 
 // health is the state of the server for supervisors and for people.
 type health struct {
-	Status  string        `json:"status"` // ok, draining, lost
+	Status  string        `json:"status"` // ok, draining, lost, no device
 	Error   string        `json:"error,omitempty"`
 	Fewer   []string      `json:"lost_cards,omitempty"` // with which errors cards were lost while others go on
 	Uptime  float64       `json:"uptime_seconds"`
@@ -285,7 +287,8 @@ func (s *Server) health(c *gin.Context) {
 	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.metrics.recent.perSecond(time.Now()), Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	loaded, cards := s.host.Loaded(), s.cards()
-	if s.o.Keys != nil && keyOf(c.Request.Context()) == "" {
+	stranger := s.o.Keys != nil && keyOf(c.Request.Context()) == ""
+	if stranger {
 		loaded, cards, h.Fewer = nil, nil, nil // who has no key learns that we are here, and no more
 	}
 	h.Cards = healthCards(cards)
@@ -295,19 +298,34 @@ func (s *Server) health(c *gin.Context) {
 			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}
-	switch err := s.Lost(); {
+	err := s.Lost()
+	switch none := s.noDevice(); {
 	case err != nil:
-		h.Status, h.Error, code = "lost", err.Error(), http.StatusServiceUnavailable
+		h.Status, code = "lost", http.StatusServiceUnavailable
 	case s.draining.Load():
 		h.Status, code = "draining", http.StatusServiceUnavailable
+	case none != nil:
+		h.Status, err, code = "no device", none, http.StatusServiceUnavailable
+	}
+	// What went wrong names files and folders of this machine: that is for who has a key.
+	if err != nil && !stranger {
+		h.Error = err.Error()
 	}
 	s.reply(c).json(code, h)
 }
 
 func (s *Server) metricsPage(c *gin.Context) {
 	var b writer
-	s.metrics.write(&b, s)
-	s.reply(c).whole(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", b)
+	code, err := http.StatusOK, s.Lost()
+	if err == nil {
+		err = s.noDevice()
+	}
+	if err != nil { // a comment of the format, in one line; what scrapes sees the status
+		code = http.StatusServiceUnavailable
+		fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	s.metrics.write(&b, s, err == nil)
+	s.reply(c).whole(code, "text/plain; version=0.0.4; charset=utf-8", b)
 }
 
 type writer []byte

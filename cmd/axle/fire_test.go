@@ -477,6 +477,14 @@ func TestNoCard(t *testing.T) {
 			if tt.device == "auto" && o.end != endWhole || tt.device != "auto" && (o.end != endRefused || !strings.Contains(o.detail, tt.want)) {
 				t.Errorf("an answer: %+v", o)
 			}
+			// Who asked for a card that is not there hears so of whoever looks, and a supervisor sends its requests elsewhere.
+			want, ready := map[bool]int{true: 200, false: 503}[tt.device == "auto"], map[bool]string{true: "axle_ready 1", false: "axle_ready 0"}[tt.device == "auto"]
+			for path, text := range map[string]string{"/health": "", "/metrics": ready} {
+				code, body := get(t, p.url+path)
+				if code != want || !strings.Contains(body, text) || tt.device != "auto" && !strings.Contains(body, tt.want) {
+					t.Errorf("%s: %d %.600s", path, code, body)
+				}
+			}
 			if c := p.stop(); c != 0 {
 				t.Errorf("exit code %d", c)
 			}

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -180,6 +181,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
 		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
 	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
+	run, stop := context.WithCancel(ctx)
+	defer stop()
 	// The card is opened now, not with the first request: what is wrong with it is said at the start (promise D1).
 	go func() {
 		line, err := r.hello()
@@ -192,9 +195,13 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		if f.hello {
 			hello(os.Stdout, os.Args[0], line, err, server.ClientURL(ln.Addr().String()))
 		}
+		if err != nil {
+			err = lookAgain(run, func() error { _, err := r.hello(); return err })
+			if errors.Is(err, axcl.ErrLost) {
+				s.SetLost(err)
+			}
+		}
 	}()
-	run, stop := context.WithCancel(ctx)
-	defer stop()
 	go func() {
 		select {
 		case err := <-lost:
@@ -243,6 +250,26 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	}
 	log.Info("ended")
 	return errors.Join(err, cerr)
+}
+
+// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started, and
+// while health says that there is no device a supervisor sends no request that would look for it.
+const lookEvery = 15 * time.Second
+
+// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of it.
+func lookAgain(ctx context.Context, open func() error) error {
+	t := time.NewTicker(lookEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+		if err := open(); err == nil || errors.Is(err, axcl.ErrLost) || errors.Is(err, engine.ErrClosed) {
+			return err
+		}
+	}
 }
 
 func isLoopback(a net.Addr) bool {

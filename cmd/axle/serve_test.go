@@ -1,13 +1,61 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/axle-llm/axle/axcl"
 )
+
+// get is what a path answers.
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return resp.StatusCode, string(b)
+}
+
+// A device that is not there is looked for until it is, with nobody asking.
+func TestLookAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, asked := time.Now(), 0
+		err := lookAgain(t.Context(), func() error {
+			if asked++; asked < 4 {
+				return axcl.ErrNoDevice
+			}
+			return nil
+		})
+		if d := time.Since(begun); err != nil || asked != 4 || d != 4*lookEvery {
+			t.Errorf("%v after %d times and %v", err, asked, d)
+		}
+		if err := lookAgain(t.Context(), func() error { return axcl.ErrLost }); !errors.Is(err, axcl.ErrLost) {
+			t.Errorf("a lost card: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := lookAgain(ctx, func() error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a server that ends: %v", err)
+		}
+	})
+}
 
 // at is a listener that only has an address.
 type at struct {

@@ -77,6 +77,13 @@ func readSample(ctx context.Context, conn *connection) (sample, error) {
 		return s, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusServiceUnavailable {
+		// Its first line says why nothing can be answered.
+		why, _ := bufio.NewReader(io.LimitReader(resp.Body, 16<<10)).ReadString('\n')
+		if why, ok := strings.CutPrefix(strings.TrimSpace(why), "# "); ok && !strings.HasPrefix(why, "HELP") {
+			return s, fmt.Errorf("%s cannot answer: %s", conn.url, why)
+		}
+	}
 	if resp.StatusCode != http.StatusOK {
 		return s, fmt.Errorf("%s answers %s to /metrics: is it axle?", conn.url, resp.Status)
 	}

@@ -33,7 +33,8 @@ type LoaderOptions struct {
 type Loader struct {
 	o LoaderOptions
 
-	open atomic.Pointer[engine.Cards] // cards, for who does not wait
+	open   atomic.Pointer[engine.Cards] // cards, for who does not wait
+	failed atomic.Pointer[error]        // why the last attempt to open them failed, likewise
 
 	mu    ranked.Mutex[ranked.Loader]
 	cards *engine.Cards
@@ -59,9 +60,11 @@ func (l *Loader) Open() (*engine.Cards, error) {
 		if errors.Is(err, axcl.ErrLost) {
 			l.lost = err
 		}
+		l.failed.Store(&err)
 		return nil, err
 	}
 	l.cards = cards
+	l.failed.Store(nil)
 	l.open.Store(cards)
 	for _, c := range cards.Copies {
 		if l.o.Opened != nil {
@@ -82,6 +85,14 @@ func (l *Loader) Cards() []server.Card {
 		out = append(out, server.Card{Info: c.Info(), Err: c.Err()})
 	}
 	return out
+}
+
+// Failed implements server.Failing.
+func (l *Loader) Failed() error {
+	if p := l.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // Load implements server.Loader.
