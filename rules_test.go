@@ -16,6 +16,8 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D1", "server/progress.go", "\tcase none != nil:", "\tcase false:", "./server", "TestNoDevice"},
 	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native", "TestLoadFails"},
 	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
+	{"D3", "models/info.go", "m.Load = max(m.Card, p.loading())", "m.Load = max(m.Card, p.loading()*0)", "./models", "TestMemoryWhileLoading"},
+	{"D3", "axcl/native/layout.go", "cmp.Compare(f.sizes[b], f.sizes[a]); c != 0", "cmp.Compare(f.sizes[b], f.sizes[a]); false && c != 0", "./axcl/native", "TestLoadOrder"},
 	{"D3", "server/host.go", "again = again || !foreseen", "_ = foreseen", "./server", "TestHost"},
 	{"D3", "server/host.go", " || h.loading > 0", "", "./server", "TestHostHammer"},
 	{"D4", "engine/card.go", "if len(c.fails) >= 3 {", "if len(c.fails) >= 300 {", "./engine", "TestExecuteFails"},

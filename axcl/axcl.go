@@ -40,8 +40,9 @@ type LoadSpec struct {
 	Layers []string // one .axmodel a layer, in order; at least one
 	Head   string   // the post model; empty for a part of a model split over cards
 
-	// Progress, when set, is called after each file (layers, then head) with files done and their total.
-	Progress func(done, total int)
+	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their total.
+	// The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
+	Progress func(file, done, total int)
 	// Timeout bounds one pass; 0 or less means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration
 	// Local says which of Layers hide rows older than a window (Gemma's sliding attention): Pass.LocalCells and LocalRows are what those

@@ -62,7 +62,7 @@ type OpenOptions struct {
 type Progress struct {
 	Model       string // as OpenOptions.Name has it; a draft goes by its package's name
 	File        string // that was loaded last
-	Done, Total int    // files: the layers, then the head
+	Done, Total int    // files: the head and the layers, the largest first where that costs least memory
 	Bytes, Of   int64  // the same in bytes of weights
 	Elapsed     time.Duration
 	Left        time.Duration // how long the rest will take, if it goes on as it went so far
@@ -82,7 +82,7 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	return m, err
 }
 
-// MemoryError is a model that does not fit on the card.
+// MemoryError is a model that does not fit on the card: Need is the most that it takes while it is loaded.
 type MemoryError struct {
 	Name       string
 	Need, Free int64
@@ -128,7 +128,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	card := o.Card
 	if card == nil && len(o.Cards) > 0 {
-		if card = Place(o.Cards, p.Memory().Card); card == nil {
+		if card = Place(o.Cards, p.Memory().Load); card == nil {
 			card = o.Cards[0] // for the error, or for Room
 		}
 		o.Card = card
@@ -166,7 +166,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
 		if !errors.As(err, &me) {
-			me.Need, me.Free = p.Memory().Card, card.Info().FreeCMM
+			me.Need, me.Free = needs(p, draft), card.Info().FreeCMM
 		}
 		if o.Room(me.Need, me.Free) {
 			err = card.load(ctx, p, draft, b, o)
@@ -377,6 +377,15 @@ func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) 
 	return p, nil
 }
 
+// needs is the card memory that loading a package takes at the most, and a draft's after it; draft may be nil.
+func needs(p, draft *models.Package) int64 {
+	m := p.Memory()
+	if draft == nil {
+		return m.Load
+	}
+	return max(m.Load, m.Card+draft.Memory().Load)
+}
+
 // load puts the package on the card: memory first, then the layers, then what the card is measured and proven to do.
 func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
 	stop, err := p.StopIDs()
@@ -388,10 +397,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			return err
 		}
 		info := c.Info()
-		need := p.Memory().Card
-		if draft != nil {
-			need += draft.Memory().Card
-		}
+		need := needs(p, draft)
 		if info.TotalCMM > 0 && need > info.FreeCMM {
 			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
 			if c.foreign > foreignLeast {
@@ -445,15 +451,13 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	start := c.now()
 	c.enter(fileLimit)
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(done, _ int) {
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(file, done, _ int) {
 		c.enter(fileLimit)
 		if o.Progress == nil {
 			return
 		}
-		for ; at.Done < done; at.Done++ {
-			name, n := weight(at.Done)
-			at.File, at.Bytes = filepath.Base(name), at.Bytes+n
-		}
+		name, n := weight(file)
+		at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
 		at.Elapsed = c.now() - start
 		at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
 		o.Progress(at)

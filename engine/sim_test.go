@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
@@ -189,6 +190,44 @@ func TestPrediction(t *testing.T) {
 			return err
 		}); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that has room for the model and not for that is
+// refused beforehand, with the number that is needed; one that has it just so loads, the largest file being the first.
+func TestRoomToLoad(t *testing.T) {
+	dir := t.TempDir()
+	shape := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000, Context: 127, Chunk: 16,
+		History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 32 << 20}
+	if err := axmodel.WriteHollow(dir, shape); err != nil {
+		t.Fatal(err)
+	}
+	const idle, most = 18, 2 * 32 // MiB that a card has in use itself, and that the head and its file take
+	for _, tt := range []struct {
+		cmm int
+		fit bool
+	}{{idle + most - 1, false}, {idle + most, true}} {
+		open, _ := onSim(t, fmt.Sprintf("hazards=default\ncmm=%d", tt.cmm))
+		card, err := OpenCard(open, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(context.Background(), dir, OpenOptions{Card: card})
+		var me *MemoryError
+		switch {
+		case tt.fit && err != nil:
+			t.Errorf("%d MiB: %v", tt.cmm, err)
+		case !tt.fit && (!errors.As(err, &me) || me.Need != most<<20 || me.Free >= me.Need):
+			t.Errorf("%d MiB: %v, want a MemoryError that needs %d MiB", tt.cmm, err, most)
+		}
+		if err == nil {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := card.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

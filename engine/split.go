@@ -107,10 +107,10 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 			part.Local = spec.Local[done : done+shares[i]]
 		}
 		before := done
-		part.Progress = func(n, _ int) {
+		part.Progress = func(file, n, _ int) {
 			c.enter(fileLimit)
 			if spec.Progress != nil {
-				spec.Progress(before+n, total)
+				spec.Progress(before+file, before+n, total)
 			}
 		}
 		var model axcl.Model

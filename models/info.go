@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -23,6 +24,7 @@ type Memory struct {
 	Cache  int64 // K and V rows of all layers
 	IO     int64 // buffers for inputs and outputs
 	Card   int64 // the sum of the above
+	Load   int64 // the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
 	Host   int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
 
@@ -74,8 +76,26 @@ func (p *Package) Memory() Memory {
 		take(&m.IO, 4)
 	}
 	m.Card = m.Layers + m.Head + m.Cache + m.IO
+	m.Load = max(m.Card, p.loading())
 	m.Host = p.Embed.Bytes()
 	return m
+}
+
+// loading is the most that files and the weights loaded from them take, in the order that axcl/native loads them; caches and buffers come after.
+func (p *Package) loading() (most int64) {
+	type part struct{ file, weights int64 }
+	parts := []part{{max(p.headFile, p.headBytes), p.headBytes}} // a hollow file stands for a larger one
+	for _, l := range p.Facts {
+		parts = append(parts, part{max(l.Size, l.Weights), l.Weights})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.file, a.file) })
+	pages := func(n int64) int64 { return (n + page - 1) &^ (page - 1) }
+	sum := int64(0)
+	for _, f := range parts {
+		sum += pages(f.weights)
+		most = max(most, sum+pages(f.file))
+	}
+	return most
 }
 
 // Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
@@ -265,6 +285,9 @@ func (i Info) Write(w io.Writer) error {
 	row("size on disk", HumanBytes(i.Size))
 	m := i.Memory
 	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers), HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
+	if m.Load > m.Card {
+		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
+	}
 	row("host memory", HumanBytes(m.Host)+" mapped")
 	row("digest", i.Digest)
 	for _, n := range i.Notes {

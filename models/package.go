@@ -86,6 +86,7 @@ type Package struct {
 	softHeader *axmodel.Header
 	head       axmodel.HeadShape
 	headBytes  int64
+	headFile   int64
 
 	tokOnce sync.Once
 	tok     *tokenizer.Tokenizer
@@ -338,6 +339,7 @@ func (pkg *Package) readHead() error {
 	if pkg.Head, _, err = pkg.realPath(name); err != nil {
 		return err
 	}
+	pkg.headFile = m.FileBytes
 	if pkg.headBytes = m.WeightBytes; pkg.headBytes == 0 {
 		pkg.headBytes = m.FileBytes
 	}

@@ -132,14 +132,18 @@ func checkInfo(t TB, d axcl.Device) {
 func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec := write(t, y)
 	var seen []string
-	spec.Progress = func(done, total int) { seen = append(seen, fmt.Sprintf("%d/%d", done, total)) }
+	told := map[int]bool{}
+	spec.Progress = func(file, done, total int) {
+		seen = append(seen, fmt.Sprintf("%d: %d/%d", file, done, total))
+		told[file] = file >= 0 && file < total
+	}
 	before, err := d.Info()
 	if err != nil {
 		t.Fatalf("info: %v", err)
 	}
 	m := load(t, d, spec)
 	total := len(spec.Layers) + 1
-	if len(seen) != total || seen[total-1] != fmt.Sprintf("%d/%d", total, total) {
+	if len(seen) != total || len(told) != total || !strings.HasSuffix(seen[total-1], fmt.Sprintf(": %d/%d", total, total)) {
 		t.Errorf("progress told %s", strings.Join(seen, " "))
 	}
 	spec.Progress = nil

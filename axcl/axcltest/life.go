@@ -83,7 +83,7 @@ func checkCancel(t TB, d axcl.Device) {
 	spec := write(t, DefaultTiny())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	spec.Progress = func(done, _ int) {
+	spec.Progress = func(_, done, _ int) {
 		if done == 1 {
 			cancel()
 		}

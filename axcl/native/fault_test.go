@@ -375,3 +375,46 @@ func TestNoMemory(t *testing.T) {
 	}
 	closeAll(t, d)
 }
+
+// TestLoadOrder: the library holds a file beside the model while it loads it, so the largest is loaded first, the head before layers of its
+// size.
+func TestLoadOrder(t *testing.T) {
+	tiny := func(y axcltest.Tiny) axcl.LoadSpec {
+		y.Layers = 3
+		return write(t, y)
+	}
+	mixed := tiny(axcltest.Tiny{Hollow: true, Weights: 1 << 20, HeadWeights: 1 << 19})
+	mixed.Layers[1] = tiny(axcltest.Tiny{Hollow: true, Weights: 2 << 20}).Layers[1]
+	mixed.Layers[2] = tiny(axcltest.Tiny{Hollow: true, Weights: 3 << 20}).Layers[2]
+	for _, tt := range []struct {
+		name string
+		spec axcl.LoadSpec
+		want []int
+	}{
+		{"a large head", tiny(axcltest.Tiny{Vocab: 4096}), []int{3, 0, 1, 2}},
+		{"a small head", tiny(axcltest.Tiny{}), []int{0, 1, 2, 3}},
+		{"a head like the layers", tiny(axcltest.Tiny{Hollow: true, Weights: 1 << 20, HeadWeights: 1 << 20}), []int{3, 0, 1, 2}},
+		{"layers that differ", mixed, []int{2, 1, 0, 3}},
+	} {
+		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+			var got []int
+			tt.spec.Progress = func(file, done, total int) {
+				if got = append(got, file); done != len(got) || total != 4 {
+					t.Errorf("%s: file %d is %d of %d, after %v", tt.name, file, done, total, got)
+				}
+			}
+			d := open(t, k)
+			defer closeAll(t, d)
+			m, err := d.Load(context.Background(), tt.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Run(widePass(m.Shape(), 9, 8)); err != nil {
+				t.Error(err)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: loaded in the order %v, want %v", tt.name, got, tt.want)
+			}
+		})
+	}
+}

@@ -8,10 +8,12 @@ package native
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"unsafe"
 
 	"github.com/axle-llm/axle/axcl"
@@ -22,6 +24,24 @@ import (
 type files struct {
 	layer   axmodel.LayerShape
 	weights int64
+	layers  int
+	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
+}
+
+// order is the files' by size, the largest first, the head before layers of its size. The library holds a file beside the model while it loads
+// it: a large file is best loaded when little else is there.
+func (f *files) order() []int {
+	all := make([]int, len(f.sizes))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortStableFunc(all, func(a, b int) int {
+		if c := cmp.Compare(f.sizes[b], f.sizes[a]); c != 0 {
+			return c
+		}
+		return cmp.Compare(b/f.layers, a/f.layers) // 1 is the head
+	})
+	return all
 }
 
 // readFiles reads every file's description and lets nothing pass that is not a model, or does not fit the others.
@@ -29,6 +49,7 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 	if len(spec.Layers) == 0 {
 		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
 	}
+	f.layers = len(spec.Layers)
 	for i, path := range spec.Layers {
 		meta, err := axmodel.ReadFile(path)
 		if err != nil {
@@ -44,6 +65,7 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 			return f, fmt.Errorf("axcl: %w: %s and %s are not layers of one model: %s, and %s", axcl.ErrModel, spec.Layers[0], path, say(f.layer), say(l))
 		}
 		f.weights += meta.WeightBytes
+		f.sizes = append(f.sizes, max(meta.FileBytes, meta.WeightBytes))
 	}
 	if spec.Head == "" {
 		return f, nil
@@ -57,6 +79,7 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		return f, named(err, spec.Head)
 	}
 	f.weights += meta.WeightBytes
+	f.sizes = append(f.sizes, max(meta.FileBytes, meta.WeightBytes))
 	return f, headFits(h, f.layer.Hidden, spec.Head, spec.Layers[0])
 }
 
@@ -178,9 +201,10 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 	}
 	c := m.c
 	layers := int(c.layers)
-	local := m.shape.Local
+	had := m.shape // the head may have been there before
 	m.shape = l.Shape()
-	m.shape.Layers, m.shape.Local = layers, local
+	m.shape.Layers, m.shape.Local, m.shape.Out, m.shape.Argmax = layers, had.Local, had.Out, had.Argmax
+	local := had.Local
 	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(len(l.Groups)), C.uint32_t(l.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
 	c.rows = C.uint32_t(m.shape.MaxRows())
 	c.masks = c.groups
@@ -211,7 +235,7 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 	return nil
 }
 
-func (m *model) loadHead(path string) error {
+func (m *model) loadHead(path string, f files) error {
 	d, c := m.d, m.c
 	mod := &c.head_module
 	if err := d.loadFile(mod, axcl.Head, path); err != nil {
@@ -229,7 +253,7 @@ func (m *model) loadHead(path string) error {
 	if err != nil {
 		return named(err, path)
 	}
-	if err := headFits(h, m.shape.Hidden, path, "as the card sees them"); err != nil {
+	if err := headFits(h, f.layer.Hidden, path, "as the card sees them"); err != nil {
 		return err
 	}
 	g := &md.Groups[0]

@@ -97,35 +97,27 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if spec.Head != "" {
 		total++
 	}
-	var first []C.axn_tensor
-	for i, path := range spec.Layers {
+	var first []C.axn_tensor // of the layer that was loaded first, which the others are held against
+	one := 0
+	for done, i := range f.order() {
 		if err = ctx.Err(); err != nil {
 			return nil, err
 		}
-		mod := &unsafe.Slice(c.layer, total)[i]
-		if err = d.loadFile(mod, i, path); err != nil {
+		switch {
+		case i == len(spec.Layers):
+			err = m.loadHead(spec.Head, f)
+		case first == nil:
+			one = i
+			first, err = m.loadFirst(i, spec.Layers[i], f)
+		default:
+			err = m.loadLike(i, one, first, spec.Layers)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			if first, err = d.describe(mod, i, path); err != nil {
-				return nil, err
-			}
-			if err = m.lay(mod, first, f, path); err != nil {
-				return nil, err
-			}
-		} else if err = m.same(mod, first, i, spec.Layers); err != nil {
-			return nil, err
+		if spec.Progress != nil {
+			spec.Progress(i, done+1, total)
 		}
-		progress(spec, i+1, total)
-	}
-	if spec.Head != "" {
-		if err = ctx.Err(); err != nil {
-			return nil, err
-		}
-		if err = m.loadHead(spec.Head); err != nil {
-			return nil, err
-		}
-		progress(spec, total, total)
 	}
 	if d.lib.kind == Engine {
 		c.pinned = unsafe.Pointer(array[byte](m, int(C.axn_host_need(c))))
@@ -143,10 +135,19 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	return m, nil
 }
 
-func progress(spec axcl.LoadSpec, done, total int) {
-	if spec.Progress != nil {
-		spec.Progress(done, total)
+func (m *model) module(i int) *C.axn_module { return &unsafe.Slice(m.c.layer, m.c.layers)[i] }
+
+// loadFirst loads layer i, by which the model is laid out.
+func (m *model) loadFirst(i int, path string, f files) ([]C.axn_tensor, error) {
+	mod := m.module(i)
+	if err := m.d.loadFile(mod, i, path); err != nil {
+		return nil, err
 	}
+	ts, err := m.d.describe(mod, i, path)
+	if err != nil {
+		return nil, err
+	}
+	return ts, m.lay(mod, ts, f, path)
 }
 
 // loadFile loads one file; on board the library wants its bytes.
@@ -191,18 +192,20 @@ func (d *device) describe(mod *C.axn_module, layer int, path string) ([]C.axn_te
 	return append([]C.axn_tensor(nil), unsafe.Slice(p, n)...), nil
 }
 
-// same checks layer i on the card against the first.
-func (m *model) same(mod *C.axn_module, first []C.axn_tensor, i int, layers []string) error {
-	c := m.c
-	l0 := c.layer
+// loadLike loads layer i and checks it on the card against layer one, which is there.
+func (m *model) loadLike(i, one int, first []C.axn_tensor, layers []string) error {
+	mod, l0 := m.module(i), m.module(one)
+	if err := m.d.loadFile(mod, i, layers[i]); err != nil {
+		return err
+	}
 	if mod.groups != l0.groups || mod.ins != l0.ins || mod.outs != l0.outs {
 		return fmt.Errorf("axcl: %w: %s has %d shape groups of %d inputs and %d outputs, %s has %d of %d and %d", axcl.ErrModel,
-			layers[i], mod.groups, mod.ins, mod.outs, layers[0], l0.groups, l0.ins, l0.outs)
+			layers[i], mod.groups, mod.ins, mod.outs, layers[one], l0.groups, l0.ins, l0.outs)
 	}
 	rc := C.axn_same(m.d.c, mod, C.int32_t(i), &first[0])
 	if rc == C.AXN_MODEL {
 		t := first[m.d.c.err.slot]
-		return fmt.Errorf("axcl: %w: tensor %q differs between %s and %s", axcl.ErrModel, C.GoString(&t.name[0]), layers[0], layers[i])
+		return fmt.Errorf("axcl: %w: tensor %q differs between %s and %s", axcl.ErrModel, C.GoString(&t.name[0]), layers[one], layers[i])
 	}
 	return m.d.wrap(rc, layers[i])
 }

@@ -142,7 +142,7 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 		at := anyLayer
 		switch name {
 		case "axclrtEngineLoadFromFile", "axclrtEngineCreateContext", "axclrtEngineGetIOInfo", "axclrtEngineGetShapeGroupsCount", "AX_ENGINE_CreateHandleV2", "AX_ENGINE_CreateContextV2":
-			if at = n; n == layers {
+			if at = n - 1; n == 0 { // the largest file is loaded first
 				at = axcl.Head
 			} else if n > layers {
 				at = axcl.NoLayer // the general model

@@ -170,7 +170,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		m.share(l)
 		need.grow(l, shape.Shape().MaxRows(), shape.Cells)
 		if spec.Progress != nil {
-			spec.Progress(i+1, total)
+			spec.Progress(i, i+1, total)
 		}
 	}
 	m.shape = first.Shape()
@@ -212,7 +212,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	m.wanted = func(r int) []uint16 { return m.hidden[m.at][m.want[r]*m.shape.Hidden:][:m.shape.Hidden] }
 	if spec.Progress != nil && spec.Head != "" {
-		spec.Progress(total, total)
+		spec.Progress(total-1, total, total)
 	}
 	return nil
 }

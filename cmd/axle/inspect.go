@@ -204,6 +204,7 @@ type memoryReport struct {
 	Cache  int64 `json:"cache_bytes"`
 	IO     int64 `json:"io_bytes"`
 	Card   int64 `json:"card_bytes"`
+	Load   int64 `json:"loading_bytes"`
 	Host   int64 `json:"host_bytes"`
 }
 
@@ -213,7 +214,7 @@ func describePackage(p *models.Package) *packageReport {
 		TokenizerType: i.TokenizerType, Quantization: i.Quantization, Parameters: i.Parameters, Estimated: i.Estimated, Context: i.Context, Hidden: i.Hidden, Layers: i.Layers,
 		Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, FeedForward: i.FeedForward, Vocab: i.Vocab, Cells: i.Cells, KV: i.KV, Groups: i.Groups,
 		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, Notes: append([]string{}, i.Notes...),
-		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Host}}
+		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Load, i.Memory.Host}}
 }
 
 func (r *packageReport) write(w io.Writer) error { return r.info.Write(w) }

@@ -74,6 +74,7 @@ type planModel struct {
 	Hidden    int
 	Out       int
 	Card      int64 // bytes on the card
+	Most      int64 // bytes on the card while it is loaded
 	Files     int64 // bytes to load
 	Guessed   bool  // head counts are not known and were assumed
 }
@@ -109,12 +110,14 @@ func shapeModel(name string) (planModel, bool) {
 	}
 	m.Files = int64(s.Layers)*s.LayerBytes + s.HeadBytes
 	m.Card = m.Files + int64(s.Layers)*int64(s.Context)*int64(s.KVHeads*s.HeadDim)*4
+	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is.
+	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+s.LayerBytes)
 	return m, true
 }
 
 func planPackage(p *models.Package) planModel {
 	i, mem := p.Info(), p.Memory()
-	m := planModel{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
+	m := planModel{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load, Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
 	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
 	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
 		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
@@ -140,6 +143,7 @@ type planReport struct {
 	Measured bool          `json:"layers_measured"`
 	Guessed  bool          `json:"head_counts_assumed"`
 	Memory   int64         `json:"card_memory_bytes"`
+	Most     int64         `json:"card_memory_loading_bytes"`
 	Limit    int64         `json:"card_memory_limit_bytes"`
 	Fits     bool          `json:"fits"`
 	Context  int           `json:"context"`
@@ -164,7 +168,7 @@ type planPrompt struct {
 }
 
 func makePlan(m planModel, p *profiles.Profile, limit int64, used int) planReport {
-	r := planReport{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Limit: limit, Fits: m.Card <= limit, Context: m.Context}
+	r := planReport{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most, Limit: limit, Fits: m.Most <= limit, Context: m.Context}
 	layers := func(rows, cells int) (t time.Duration) {
 		for _, l := range m.Layers {
 			d, measured := p.LayerTime(l, rows, cells)
@@ -251,7 +255,11 @@ func (r planReport) write(w io.Writer) error {
 	if !r.Fits {
 		fits = "DOES NOT FIT"
 	}
-	fmt.Fprintf(t, "card memory\t%s of %s: %s\n", models.HumanBytes(r.Memory), models.HumanBytes(r.Limit), fits)
+	loading := ""
+	if r.Most > r.Memory {
+		loading = ", " + models.HumanBytes(r.Most) + " while it is loaded"
+	}
+	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
 	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)

@@ -75,11 +75,11 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 			m.shape.Bytes += s.Bytes
 		}
 		if spec.Progress != nil {
-			spec.Progress(i+1, files)
+			spec.Progress(i, i+1, files)
 		}
 	}
 	if spec.Progress != nil && spec.Head != "" {
-		spec.Progress(files, files)
+		spec.Progress(files-1, files, files)
 	}
 	if len(m.parts) == 0 {
 		return nil, fmt.Errorf("bench: %w: no layers", axcl.ErrModel)

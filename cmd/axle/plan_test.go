@@ -1,0 +1,46 @@
+//go:build !scripted
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
+)
+
+// TestPlanLoading: whether a model fits is a matter of what loading it takes: the largest file still to come lies beside what is loaded.
+func TestPlanLoading(t *testing.T) {
+	m, ok := shapeModel("qwen3-4b")
+	if !ok {
+		t.Fatal("no shape")
+	}
+	m.Most = m.Card + 100<<20 // a shape with long caches needs no more for loading; this one is to
+	for limit, fits := range map[int64]bool{m.Card: false, m.Most - 1: false, m.Most: true} {
+		r := makePlan(m, mustProfile(t), limit, 256)
+		var b strings.Builder
+		if err := r.write(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits || !strings.Contains(b.String(), "while it is loaded") {
+			t.Errorf("with %d bytes it fits: %v, want %v\n%s", limit, r.Fits, fits, b.String())
+		}
+		var back struct {
+			Most int64 `json:"card_memory_loading_bytes"`
+		}
+		if raw, err := json.Marshal(r); err != nil || json.Unmarshal(raw, &back) != nil || back.Most != m.Most {
+			t.Errorf("JSON tells %d, want %d", back.Most, m.Most)
+		}
+	}
+	whole, _ := shapeModel("qwen3-0.6b")
+	if whole.Most != max(whole.Card, 2*whole.HeadBytes) {
+		t.Errorf("%d bytes while loading, %d loaded", whole.Most, whole.Card)
+	}
+}
+
+func mustProfile(t *testing.T) *profiles.Profile {
+	t.Helper()
+	p, err := profiles.Load("pi5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
