@@ -69,13 +69,13 @@ func TestSameTokensNative(t *testing.T) {
 	var jobs []Job
 	var want [][]int32
 	t.Run("alone", func(t *testing.T) {
-		open, _ := onSim(t, "hazards=default")
+		open, _ := onSim(t, "hazards=strict")
 		_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
 		jobs, want = edits(77, 150, axmodeltest.Vocab, 95, truthOn(t, alone))
 	})
 	for name, w := range ways(jobs) {
 		t.Run(name, func(t *testing.T) {
-			open, _ := onSim(t, "hazards=default")
+			open, _ := onSim(t, "hazards=strict")
 			_, b := load(t, dir, open, w.o)
 			sameEverywhere(t, b, w.jobs, want, 4)
 		})
@@ -88,7 +88,7 @@ func TestSameTokensNative(t *testing.T) {
 		"shortchunk":      {Chunk: true, Mixed: true, Scatter: true},
 	} {
 		t.Run(hazard, func(t *testing.T) {
-			open, _ := onSim(t, "hazards=default,"+hazard)
+			open, _ := onSim(t, "hazards=strict,"+hazard)
 			_, b := load(t, dir, open, OpenOptions{CardOptions: still})
 			if b.m.proven != proven || b.m.shape.Place == (hazard == "kv-inplace") {
 				t.Errorf("proven %+v, in place %v; want %+v", b.m.proven, b.m.shape.Place, proven)
@@ -103,7 +103,7 @@ func TestCardMemory(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	testMemory(t, func(config string) func() (axcl.Device, string, error) {
-		open, _ := onSim(t, strings.TrimSpace("hazards=default\n"+config))
+		open, _ := onSim(t, strings.TrimSpace("hazards=strict\n"+config))
 		return open
 	})
 }
@@ -115,7 +115,7 @@ func TestTwoCards(t *testing.T) {
 	var want [][]int32
 	for _, device := range []string{"axcl:0", "axcl:1", "axcl:0,axcl:1", "axcl:0+axcl:1"} {
 		t.Run(device, func(t *testing.T) {
-			onSim(t, "hazards=default\ndevices=2")
+			onSim(t, "hazards=strict\ndevices=2")
 			m, err := Open(context.Background(), dir, OpenOptions{Device: device})
 			if err != nil {
 				t.Fatal(err)
@@ -143,7 +143,7 @@ func TestTwoCards(t *testing.T) {
 			}
 		})
 	}
-	onSim(t, "hazards=default\ndevices=2")
+	onSim(t, "hazards=strict\ndevices=2")
 	for _, device := range []string{"axcl:0,axcl:0", "axcl:0+axcl:0", "axcl:0,axcl:7"} {
 		if _, err := Open(context.Background(), dir, OpenOptions{Device: device}); !errors.Is(err, axcl.ErrNoDevice) {
 			t.Errorf("%s: %v, want ErrNoDevice", device, err)
@@ -153,7 +153,7 @@ func TestTwoCards(t *testing.T) {
 
 // TestPrediction (D3): what a load takes on the card is what was predicted from the files; a little may be left over, nothing may lack.
 func TestPrediction(t *testing.T) {
-	open, _ := onSim(t, "hazards=default")
+	open, _ := onSim(t, "hazards=strict")
 	card, err := OpenCard(open, CardOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +234,6 @@ func TestRoomToLoad(t *testing.T) {
 
 // TestWindowNative is TestWindow through the vendor's ABI.
 func TestWindowNative(t *testing.T) {
-	open, _ := onSim(t, "hazards=default")
+	open, _ := onSim(t, "hazards=strict")
 	testWindow(t, open)
 }

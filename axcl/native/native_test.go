@@ -42,6 +42,7 @@ func testMain(m *testing.M) int {
 	}
 	os.Setenv(EnvAXCL, simLibs.AXCL)
 	os.Setenv(EnvEngine, simLibs.Engine)
+	os.Setenv("AXSIM_HAZARDS", "strict") // what no card checks, and a program should keep to all the same
 	for k, path := range map[Kind]string{AXCL: simLibs.AXCL, Engine: simLibs.Sys} {
 		if sims[k], err = simhook.Attach(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -159,7 +160,7 @@ func widePass(s axcl.Shape, n int, want ...int) *axcl.Pass {
 }
 
 func TestConformance(t *testing.T) {
-	for _, hazards := range []string{"default", "default,shortchunk,kv-inplace,lazy", "none"} {
+	for _, hazards := range []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"} {
 		t.Run(hazards, func(t *testing.T) {
 			for _, k := range kinds {
 				configure(t, sims[k], "hazards="+hazards)
@@ -181,14 +182,14 @@ func TestConformance(t *testing.T) {
 func TestAbilities(t *testing.T) {
 	all := axcltest.Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true}
 	for hazard, want := range map[string]func(a *axcltest.Abilities){
-		"default":         func(a *axcltest.Abilities) {},
+		"strict":          func(a *axcltest.Abilities) {},
 		"positions-first": func(a *axcltest.Abilities) { a.Mixed = false },
 		"mask-shared":     func(a *axcltest.Abilities) { a.Mixed = false },
 		"cells-ordered":   func(a *axcltest.Abilities) { a.Scatter, a.Mixed = false, false }, // others' cells lie in between
 		"kv-inplace":      func(a *axcltest.Abilities) { a.Place = false },
 	} {
 		t.Run(hazard, func(t *testing.T) {
-			onCard(t, "hazards=default,"+hazard, func(t *testing.T, k Kind, _ *simhook.Sim) {
+			onCard(t, "hazards=strict,"+hazard, func(t *testing.T, k Kind, _ *simhook.Sim) {
 				d := open(t, k)
 				defer closeAll(t, d)
 				m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))

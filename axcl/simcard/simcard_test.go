@@ -58,7 +58,7 @@ func run(t *testing.T, name string, args ...string) {
 
 var cases = []string{
 	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
-	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options",
+	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond", "groups", "staging",
 }
 
 // TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.

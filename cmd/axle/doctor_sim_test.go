@@ -49,7 +49,7 @@ func TestDoctorSimulator(t *testing.T) {
 		}
 	})
 	t.Run("a card that does not do what it must", func(t *testing.T) {
-		t.Setenv("AXSIM_HAZARDS", "default,mask-shared")
+		t.Setenv("AXSIM_HAZARDS", "strict,mask-shared")
 		out, code := doctor(t, "--device", "axcl", "--conformance")
 		if code != 1 || !strings.Contains(out, "rows of several sequences in one pass") || !strings.Contains(out, "does not do what it must") {
 			t.Errorf("exit %d:\n%s", code, out)

@@ -147,7 +147,7 @@ func TestCardShared(t *testing.T) {
 		t.Errorf("exit code %d", c)
 	}
 	const own = 256 // what a card may have in use by itself without being remarked on
-	env := []string{"AXSIM_HAZARDS=-wedge", fmt.Sprintf("AXSIM_CMM_USED=%d", own), fmt.Sprintf("AXSIM_CMM=%d", own+need+need/2+1)}
+	env := []string{"AXSIM_HAZARDS=strict,-wedge", fmt.Sprintf("AXSIM_CMM_USED=%d", own), fmt.Sprintf("AXSIM_CMM=%d", own+need+need/2+1)}
 	p = u.start(env...)
 	p.says("pocket", right)
 	if strings.Contains(p.said(), "another process") {

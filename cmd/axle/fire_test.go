@@ -335,7 +335,7 @@ func TestKilledServer(t *testing.T) {
 	defer h.Close()
 	u := newUnit(t)
 	u.remember()
-	env := []string{"AXSIM_HAZARDS=-wedge", "HF_ENDPOINT=" + h.URL} // see TestWedged
+	env := []string{"AXSIM_HAZARDS=strict,-wedge", "HF_ENDPOINT=" + h.URL} // see TestWedged
 	p := u.start(env...)
 	begun := time.Now()
 	right := goldens(t, p)

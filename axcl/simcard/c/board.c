@@ -211,8 +211,9 @@ int32_t axsim_engine_GetModelType(const void *data, uint32_t size, int32_t *type
 	return call_leave(&c, code);
 }
 
-static void fill_meta(ax_meta *to, axm_tensor *t) {
-	to->name = t->name;
+// Every group names its tensors as the first does, without the suffix that files give those of the others.
+static void fill_meta(ax_meta *to, axm_tensor *t, char *plain) {
+	to->name = plain;
 	to->shape = t->dims;
 	to->shapeSize = (uint8_t)t->ndims;
 	to->dataType = engine_type(t->type);
@@ -239,8 +240,8 @@ static view *view_new(model *m) {
 		i->inputSize = a->nin;
 		i->outputSize = a->nout;
 		i->maxBatch = 1;
-		for (uint32_t k = 0; k < a->nin; k++) fill_meta(&i->inputs[k], &a->groups[g].in[k]);
-		for (uint32_t k = 0; k < a->nout; k++) fill_meta(&i->outputs[k], &a->groups[g].out[k]);
+		for (uint32_t k = 0; k < a->nin; k++) fill_meta(&i->inputs[k], &a->groups[g].in[k], a->groups[0].in[k].name);
+		for (uint32_t k = 0; k < a->nout; k++) fill_meta(&i->outputs[k], &a->groups[g].out[k], a->groups[0].out[k].name);
 	}
 	v->m = m;
 	v->next = views;
@@ -274,7 +275,7 @@ int32_t axsim_engine_CreateHandleV2(void **handle, const void *data, uint32_t si
 	model *m = NULL;
 	view *v = NULL;
 	if (!code) {
-		if (sim.cfg.clock != CLOCK_OFF && sim.cfg.prof.load > 0) charge_host(&c, (uint64_t)((double)a->weight_bytes / sim.cfg.prof.load * 1e9));
+		charge_load(&c, a);
 		code = model_admit(board, a, &m);
 		if (code) code = ENG(ID_NO_MEMORY);
 	}

@@ -128,7 +128,7 @@ static bool devices(config *c, const char *s) {
 }
 
 static const char *const hazard_names[HAZARDS] = {
-        "unbound", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip", "shortchunk", "leak", "loadfail",
+        "unbound", "one-group", "bounds", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip", "shortchunk", "leak", "loadfail",
         "positions-first", "mask-shared", "kv-inplace", "cells-ordered", "cache", "lazy", "lateload-strict",
 };
 
@@ -143,8 +143,9 @@ static bool hazards(config *c, char *s) {
 	for (char *save = NULL, *w = strtok_r(s, ", ", &save); w; w = strtok_r(NULL, ", ", &save)) {
 		bool on = *w != '-';
 		if (*w == '-' || *w == '+') w++;
-		if (!strcmp(w, "default")) {
+		if (!strcmp(w, "default") || !strcmp(w, "strict")) { // strict: what no card checks, and a program should keep to all the same
 			default_hazards(c);
+			c->hazard[HZ_ONE_GROUP] = c->hazard[HZ_BOUNDS] = *w == 's';
 			continue;
 		}
 		if (!strcmp(w, "none") || !strcmp(w, "all")) {

@@ -4,7 +4,6 @@
 #include "abi_axcl.h"
 #include "sim.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,14 @@ typedef struct {
 	obj o;
 } context;
 
+static device *reach(call *c, device *d) {
+	if (!d->lost) return d;
+	c->code = E_NO_CONNECTION;
+	if (!call_releases(c->id)) return NULL;
+	c->fail_after = true; // what is given back on a card that is gone is gone too
+	return d;
+}
+
 device *call_device(call *c) {
 	context *x = current ? handle_get(current, K_CONTEXT) : NULL;
 	if (!x) {
@@ -21,11 +28,17 @@ device *call_device(call *c) {
 		c->fail_after = false;
 		return NULL;
 	}
-	if (!x->o.dev->lost) return x->o.dev;
-	c->code = E_NO_CONNECTION;
-	if (!call_releases(c->id)) return NULL;
-	c->fail_after = true; // what is given back on a card that is gone is gone too
-	return x->o.dev;
+	return reach(c, x->o.dev);
+}
+
+stream *call_stream(call *c, const void *handle) {
+	stream *s = handle_get(handle, K_STREAM);
+	if (!s) {
+		c->code = CODE(c->sub, ID_ILLEGAL);
+		c->fail_after = false;
+		return NULL;
+	}
+	return reach(c, s->o.dev) ? s : NULL;
 }
 
 device *device_current(void) {
@@ -118,86 +131,11 @@ void device_release(device *d) {
 		handle_drop(&x->o);
 	}
 	d->context = NULL;
-	d->active = d->engine = d->ran = d->loadfail = false;
+	d->uses = 0;
+	d->engine = d->ran = d->loadfail = false;
 }
 
 // ---- process
-
-static void skip(const char **p) {
-	while (isspace((unsigned char)**p)) (*p)++;
-}
-
-// Whether a JSON value stands at *p; *p moves behind it. The runtime's settings mean nothing here, but text that is none is an error.
-static bool json_value(const char **p, int depth);
-
-static bool json_string(const char **p) {
-	if (*(*p)++ != '"') return false;
-	for (; **p && **p != '"'; (*p)++)
-		if (**p == '\\' && !*++(*p)) return false;
-	return *(*p) && *(*p)++ == '"';
-}
-
-static bool json_list(const char **p, int depth, char close, bool pairs) {
-	(*p)++;
-	skip(p);
-	if (**p == close) {
-		(*p)++;
-		return true;
-	}
-	for (;; skip(p)) {
-		if (pairs) {
-			skip(p);
-			if (!json_string(p)) return false;
-			skip(p);
-			if (*(*p)++ != ':') return false;
-		}
-		if (!json_value(p, depth + 1)) return false;
-		skip(p);
-		if (**p == close) {
-			(*p)++;
-			return true;
-		}
-		if (*(*p)++ != ',') return false;
-	}
-}
-
-static bool json_value(const char **p, int depth) {
-	skip(p);
-	if (depth > 64) return false;
-	if (**p == '{') return json_list(p, depth, '}', true);
-	if (**p == '[') return json_list(p, depth, ']', false);
-	if (**p == '"') return json_string(p);
-	const char *at = *p;
-	while (**p && strchr("+-.0123456789abcdefghijklmnopqrstuvwxyzE", **p)) (*p)++;
-	size_t n = (size_t)(*p - at);
-	if ((n == 4 && (!strncmp(at, "true", 4) || !strncmp(at, "null", 4))) || (n == 5 && !strncmp(at, "false", 5))) return true;
-	char *end;
-	if (n == 0 || isalpha((unsigned char)*at)) return false;
-	(void)strtod(at, &end);
-	return end == *p;
-}
-
-static bool json_text(const char *text) {
-	if (!json_value(&text, 0)) return false;
-	skip(&text);
-	return *text == 0;
-}
-
-// NULL, nothing, JSON text, or a file that holds it.
-static int32_t settings(const char *config) {
-	if (!config) return 0;
-	skip(&config);
-	if (!*config) return 0;
-	if (*config == '{') return json_text(config) ? 0 : CODE(SUB_CONFIG, ID_DECODE);
-	FILE *f = fopen(config, "re");
-	if (!f) return CODE(SUB_CONFIG, ID_OPEN);
-	char *text = calloc(1, 1 << 20);
-	size_t n = text ? fread(text, 1, (1 << 20) - 1, f) : 0;
-	bool ok = text && !ferror(f) && n < (1 << 20) - 1 && json_text(text);
-	free(text);
-	fclose(f);
-	return ok ? 0 : CODE(SUB_CONFIG, ID_DECODE);
-}
 
 void sim_reload(void) {
 	sim.configured = true;
@@ -238,10 +176,16 @@ void sim_stop(void) {
 }
 
 int32_t axclInit(const char *config) {
-	ENTER(axclInit, SUB_DEVICE, "config=%.80s", config ? config : "NULL");
-	int32_t code = settings(config);
+	int level = log_level(config);
+	int32_t code = 0;
+	call c;
+	call_enter(&c, CALL_axclInit, SUB_DEVICE, "config=%.80s", config ? config : "NULL");
 	lock();
-	if (!code && sim.bad_config) code = CODE(SUB_CONFIG, ID_ILLEGAL);
+	sim.level = level;
+	if (c.stop)
+		code = c.code;
+	else if (sim.bad_config)
+		code = CODE(SUB_CONFIG, ID_ILLEGAL);
 	if (!code && !sim.inits) {
 		if (!sim.cfg.driver)
 			code = CODE(SUB_DEVICE, ID_OPEN);
@@ -348,8 +292,8 @@ int32_t axclrtSetDevice(int32_t id) {
 			code = CODE(SUB_DEVICE, ID_NO_MEMORY);
 	}
 	if (!code) {
-		d->active = true;
-		current = d->context;
+		d->uses++;
+		if (device_current() != d) current = d->context; // a thread that has a context of the card keeps it
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -357,9 +301,10 @@ int32_t axclrtSetDevice(int32_t id) {
 
 int32_t axclrtGetDevice(int32_t *id) {
 	ENTER(axclrtGetDevice, SUB_DEVICE, " ");
+	if (!id) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	int32_t code = !d ? c.code : !id ? CODE(SUB_DEVICE, ID_NULL) : 0;
+	device *d = device_current();
+	int32_t code = !d ? E_NO_DEVICE : d->lost ? E_NO_CONNECTION : 0;
 	if (!code) *id = d->id;
 	unlock();
 	return call_leave(&c, code);
@@ -369,8 +314,8 @@ int32_t axclrtResetDevice(int32_t id) {
 	ENTER(axclrtResetDevice, SUB_DEVICE, "id=%d", id);
 	lock();
 	device *d = device_find(id);
-	int32_t code = !d ? E_DEVICE_ID : !d->active ? E_NOT_ACTIVE : d->lost ? E_NO_CONNECTION : 0;
-	if (d && d->active) device_release(d);
+	int32_t code = !d ? E_DEVICE_ID : !d->uses ? E_NOT_ACTIVE : d->lost ? E_NO_CONNECTION : 0;
+	if (d && d->uses && !--d->uses) device_release(d); // the last of those that set it
 	unlock();
 	return call_leave(&c, code);
 }
@@ -428,7 +373,6 @@ int32_t axclrtCreateContext(axcl_handle *ctx, int32_t id) {
 	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
 	context *x = code ? NULL : context_new(d);
 	if (x) {
-		d->active = true;
 		current = *ctx = x->o.handle;
 	} else if (!code) {
 		code = CODE(SUB_CONTEXT, 0x81);

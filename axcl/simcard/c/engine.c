@@ -34,9 +34,7 @@ void model_unref(model *m) {
 }
 
 int32_t model_admit(device *d, axm *a, model **out) {
-	state_look();
-	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
-	if (used > sim.cfg.cmm || a->weight_bytes > sim.cfg.cmm - used) return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	if (a->weight_bytes > cmm_free(d)) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	model *m = calloc(1, sizeof *m);
 	if (!m) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	m->m = a;
@@ -71,6 +69,10 @@ void model_remove(model *m) {
 	state_bytes();
 }
 
+void charge_load(call *c, const axm *a) {
+	if (sim.cfg.clock != CLOCK_OFF && sim.cfg.prof.load > 0) charge_host(c, (uint64_t)((double)a->weight_bytes / sim.cfg.prof.load * 1e9));
+}
+
 void late_load(device *d) {
 	if ((hazard(HZ_LATELOAD) && d->running) || (hazard(HZ_LATELOAD_STRICT) && d->ran)) devices_lose(d);
 }
@@ -83,8 +85,8 @@ int32_t axclrtEngineInit(int32_t kind) {
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		code = kind < 0 || kind > 3 ? CODE(SUB_ENGINE, ID_ILLEGAL) : d->engine ? CODE(SUB_ENGINE, ID_BUSY) : 0;
-		if (!code) {
+		code = kind < 0 || kind > 3 ? CODE(SUB_ENGINE, ID_ILLEGAL) : 0;
+		if (!code && !d->engine) { // once more is no error, and changes nothing
 			d->engine = true;
 			d->vnpu = kind;
 		}
@@ -95,11 +97,12 @@ int32_t axclrtEngineInit(int32_t kind) {
 
 int32_t axclrtEngineGetVNpuKind(int32_t *kind) {
 	ENTER(axclrtEngineGetVNpuKind, SUB_ENGINE, " ");
+	if (!kind) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		code = !kind ? CODE(SUB_ENGINE, ID_NULL) : !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : 0;
+		code = !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : 0;
 		if (!code) *kind = d->vnpu;
 	}
 	unlock();
@@ -132,10 +135,10 @@ int32_t axclrtEngineFinalize(void) {
 
 // Checks before a load, with the lock held; the device if it may go on.
 static device *load_begin(call *c, const void *from, const uint64_t *id, int32_t *code) {
+	*code = CODE(SUB_ENGINE, ID_NULL);
+	if (!from || !id) return NULL;
 	device *d = call_device(c);
-	*code = c->code;
-	if (!d) return NULL;
-	*code = !from || !id ? CODE(SUB_ENGINE, ID_NULL) : !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : 0;
+	*code = d && !d->engine ? CODE(SUB_ENGINE, ID_FAIL) : c->code;
 	if (*code) return NULL;
 	late_load(d);
 	if (d->lost) {
@@ -146,10 +149,29 @@ static device *load_begin(call *c, const void *from, const uint64_t *id, int32_t
 	return d;
 }
 
-// Charges the transfer and puts the model on the card; gives its code.
+// A file goes into card memory of its own size first, and is loaded from there: so a load needs that on top of the model. What a hollow
+// file stands for is as large as its weights. With the lock held; gives the lock back while the bytes travel.
+static int32_t stage(call *c, device *d, const axm *a, uint64_t *held) {
+	uint64_t size = a->weight_bytes > a->file_bytes ? a->weight_bytes : a->file_bytes;
+	if (size > cmm_free(d)) return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	*held = size;
+	d->cmm_used += size;
+	state_bytes();
+	charge_load(c, a);
+	unlock();
+	clock_sleep_until(c->end);
+	lock();
+	return 0;
+}
+
+static void unstage(device *d, uint64_t held) {
+	d->cmm_used -= held < d->cmm_used ? held : d->cmm_used; // an Init may have begun anew meanwhile
+	state_bytes();
+}
+
+// Puts the model on the card; gives its code.
 static int32_t load_end(call *c, device *d, axm *a, uint64_t *id) {
 	model *m = NULL;
-	if (sim.cfg.clock != CLOCK_OFF && sim.cfg.prof.load > 0) charge_host(c, (uint64_t)((double)a->weight_bytes / sim.cfg.prof.load * 1e9));
 	int32_t code = d->lost ? E_NO_CONNECTION : model_admit(d, a, &m);
 	state_busy(-1);
 	if (code) return code;
@@ -178,13 +200,24 @@ int32_t axclrtEngineLoadFromFile(const char *path, uint64_t *id) {
 	axm *a = NULL;
 	code = open_code(axm_open_file(path, true, &a));
 	lock();
+	uint64_t held = 0;
+	if (!code) code = stage(&c, d, a, &held);
 	if (code)
 		state_busy(-1);
 	else
 		code = load_end(&c, d, a, id);
+	unstage(d, held);
 	unlock();
 	if (code) axm_free(a);
 	return call_leave(&c, code);
+}
+
+static int32_t read_model(const span *s, uint64_t size, axm **a) {
+	void *spare;
+	const uint8_t *p = span_open(s, 0, size, &spare);
+	int32_t code = p ? open_code(axm_open_mem(p, size, a)) : CODE(SUB_ENGINE, ID_NO_MEMORY);
+	free(spare);
+	return code;
 }
 
 int32_t axclrtEngineLoadFromMem(const void *mem, uint64_t size, uint64_t *id) {
@@ -200,7 +233,7 @@ int32_t axclrtEngineLoadFromMem(const void *mem, uint64_t size, uint64_t *id) {
 	unlock();
 	if (code) return call_leave(&c, code);
 	axm *a = NULL;
-	code = hang ? CODE(SUB_ENGINE, ID_TIMEOUT) : open_code(axm_open_mem(span_data(&s), size, &a));
+	code = hang ? CODE(SUB_ENGINE, ID_TIMEOUT) : read_model(&s, size, &a);
 	lock();
 	span_put(&s);
 	if (code)
@@ -257,12 +290,13 @@ int32_t axclrtEngineSetAffinity(uint64_t id, uint32_t set) {
 
 int32_t axclrtEngineGetAffinity(uint64_t id, uint32_t *set) {
 	ENTER(axclrtEngineGetAffinity, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	if (!set) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
 		model *m = model_find(id, d);
-		code = !set ? CODE(SUB_ENGINE, ID_NULL) : m ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+		code = m ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
 		if (!code) *set = m->affinity;
 	}
 	unlock();
@@ -279,11 +313,11 @@ static int32_t usage_of(const axm *a, int64_t *sys, int64_t *cmm) {
 
 int32_t axclrtEngineGetUsage(const char *path, int64_t *sys, int64_t *cmm) {
 	ENTER(axclrtEngineGetUsage, SUB_ENGINE, "path=%s", path ? path : "NULL");
+	if (!path || !sys || !cmm) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	unlock();
 	if (!d) return call_leave(&c, c.code);
-	if (!path || !sys || !cmm) return FAIL(ID_NULL);
 	axm *a = NULL;
 	int32_t code = open_code(axm_open_file(path, false, &a));
 	if (!code) code = usage_of(a, sys, cmm);
@@ -294,12 +328,13 @@ int32_t axclrtEngineGetUsage(const char *path, int64_t *sys, int64_t *cmm) {
 // A model that lies in device memory, only to be asked about.
 static int32_t peek(call *c, const void *mem, uint64_t size, bool args, axm **a) {
 	span s = {0};
+	if (!mem || !args) return CODE(SUB_ENGINE, ID_NULL);
 	lock();
 	device *d = call_device(c);
-	int32_t code = !d ? c->code : !mem || !args ? CODE(SUB_ENGINE, ID_NULL) : size == 0 ? CODE(SUB_ENGINE, ID_ILLEGAL) : span_get(mem, size, d, &s);
+	int32_t code = !d ? c->code : size == 0 ? CODE(SUB_ENGINE, ID_ILLEGAL) : span_get(mem, size, d, &s);
 	unlock();
 	if (code) return code;
-	code = open_code(axm_open_mem(span_data(&s), size, a));
+	code = read_model(&s, size, a);
 	lock();
 	span_put(&s);
 	unlock();
@@ -317,12 +352,13 @@ int32_t axclrtEngineGetUsageFromMem(const void *mem, uint64_t size, int64_t *sys
 
 int32_t axclrtEngineGetUsageFromModelId(uint64_t id, int64_t *sys, int64_t *cmm) {
 	ENTER(axclrtEngineGetUsageFromModelId, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	if (!sys || !cmm) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
 		model *m = model_find(id, d);
-		code = !sys || !cmm ? CODE(SUB_ENGINE, ID_NULL) : m ? usage_of(m->m, sys, cmm) : CODE(SUB_ENGINE, ID_ILLEGAL);
+		code = m ? usage_of(m->m, sys, cmm) : CODE(SUB_ENGINE, ID_ILLEGAL);
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -331,11 +367,11 @@ int32_t axclrtEngineGetUsageFromModelId(uint64_t id, int64_t *sys, int64_t *cmm)
 // The software card's models use one core.
 int32_t axclrtEngineGetModelType(const char *path, int32_t *kind) {
 	ENTER(axclrtEngineGetModelType, SUB_ENGINE, "path=%s", path ? path : "NULL");
+	if (!path || !kind) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	unlock();
 	if (!d) return call_leave(&c, c.code);
-	if (!path || !kind) return FAIL(ID_NULL);
 	axm *a = NULL;
 	int32_t code = open_code(axm_open_file(path, false, &a));
 	if (!code) *kind = 0;
@@ -354,11 +390,12 @@ int32_t axclrtEngineGetModelTypeFromMem(const void *mem, uint64_t size, int32_t 
 
 int32_t axclrtEngineGetModelTypeFromModelId(uint64_t id, int32_t *kind) {
 	ENTER(axclrtEngineGetModelTypeFromModelId, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	if (!kind) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		code = !kind ? CODE(SUB_ENGINE, ID_NULL) : model_find(id, d) ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+		code = model_find(id, d) ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
 		if (!code) *kind = 0;
 	}
 	unlock();
@@ -367,12 +404,13 @@ int32_t axclrtEngineGetModelTypeFromModelId(uint64_t id, int32_t *kind) {
 
 int32_t axclrtEngineCreateContext(uint64_t id, uint64_t *ctx) {
 	ENTER(axclrtEngineCreateContext, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	if (!ctx) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
 		model *m = model_find(id, d);
-		code = !ctx ? CODE(SUB_ENGINE, ID_NULL) : !m ? CODE(SUB_ENGINE, ID_ILLEGAL) : m->ncontexts == 64 ? CODE(SUB_ENGINE, ID_NO_MEMORY) : 0;
+		code = !m ? CODE(SUB_ENGINE, ID_ILLEGAL) : m->ncontexts == 64 ? CODE(SUB_ENGINE, ID_NO_MEMORY) : 0;
 		if (!code) *ctx = m->contexts[m->ncontexts++] = ++sim.next_id;
 	}
 	unlock();

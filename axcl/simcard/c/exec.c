@@ -78,15 +78,26 @@ static int bend(exec *e, bool lost[OUT_MAX]) {
 			for (int o = 0; o < OUT_MAX; o++) e->out[o].off = 0;
 	}
 	if (e->wrong) return e->wrong;
-	return spoiled || e->m->garbage || (e->crossed && hazard(HZ_UNBOUND)) ? WRONG : WHOLE;
+	return spoiled || e->m->garbage || (e->crossed && hazard(HZ_ONE_GROUP)) ? WRONG : WHOLE;
 }
 
-// A tensor's bytes at an address that is aligned for its elements: in place, or a copy that is freed with `spare`.
-static void *steady(uint8_t *p, uint64_t size, void **spare) {
-	if ((uintptr_t)p % 4 == 0) return p;
+// A tensor's bytes at an address that is aligned for its elements: in place, or a copy in *spare.
+static void *steady(const span *s, uint64_t at, uint64_t size, void **spare) {
+	uint8_t *p = span_open(s, at, size, spare);
+	if (*spare || (uintptr_t)p % 4 == 0) return p;
 	*spare = malloc(size ? size : 1);
 	if (*spare) memcpy(*spare, p, size);
 	return *spare;
+}
+
+// Writes a copy that steady made to where it came from, if it is any good, and frees it.
+static void keep(const span *s, uint64_t at, uint64_t size, void *copy, bool good) {
+	void *spare;
+	uint8_t *p = good ? span_open(s, at, size, &spare) : NULL;
+	if (p && !spare) memcpy(p, copy, size);
+	if (p && spare) memcpy(spare, copy, size);
+	if (p) span_shut(s, at, size, spare, true);
+	free(copy);
 }
 
 static int32_t run_one(exec *e, uint32_t batch, int damage, const bool lost[OUT_MAX], const axm_quirks *quirks) {
@@ -98,22 +109,21 @@ static int32_t run_one(exec *e, uint32_t batch, int damage, const bool lost[OUT_
 	for (uint32_t i = 0; i < m->nin; i++) {
 		uint64_t size = g->in[i].size;
 		if (e->in[i].b)
-			in[i] = steady(span_data(&e->in[i]) + batch * size, size, &spare_in[i]);
+			in[i] = steady(&e->in[i], batch * size, size, &spare_in[i]);
 		else
 			in[i] = spare_in[i] = calloc(1, size ? size : 1);
 		ok = ok && in[i];
 	}
 	for (uint32_t o = 0; o < m->nout; o++) {
 		if (!e->out[o].b || lost[o]) continue;
-		out[o] = steady(span_data(&e->out[o]) + batch * g->out[o].size, g->out[o].size, &spare_out[o]);
+		out[o] = steady(&e->out[o], batch * g->out[o].size, g->out[o].size, &spare_out[o]);
 		ok = ok && out[o];
 	}
 	int code = ok ? axm_run(m, e->group, in, out, quirks) : AXM_E_MEMORY;
 	for (uint32_t o = 0; o < m->nout; o++) {
 		if (code == AXM_OK && damage == WRONG && out[o]) garble(out[o], &g->out[o]);
 		if (code == AXM_OK && damage > WRONG && out[o]) spoil(out[o], &g->out[o], damage);
-		if (code == AXM_OK && spare_out[o]) memcpy(span_data(&e->out[o]) + batch * g->out[o].size, spare_out[o], g->out[o].size);
-		free(spare_out[o]);
+		if (spare_out[o]) keep(&e->out[o], batch * g->out[o].size, g->out[o].size, spare_out[o], code == AXM_OK);
 	}
 	for (uint32_t i = 0; i < m->nin; i++) free(spare_in[i]);
 	return code == AXM_OK ? 0 : CODE(SUB_ENGINE, ID_NO_MEMORY);

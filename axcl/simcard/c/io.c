@@ -1,5 +1,6 @@
-// Io infos and ios: what a model's tensors are and where they lie, and executes. Data flow: io info (the model's shapes) -> io (a span for
-// each tensor) -> execute takes the spans as they are at the call, so a later binding does not touch work that is queued.
+// Io infos and ios: what a model's tensors are and where they lie, and executes. Data flow: io info (the model's shapes) -> io, a list of
+// addresses and sizes on the host that nothing checks -> execute looks up what lies there at the call, so a later binding does not touch
+// work that is queued.
 #include "abi_axcl.h"
 #include "sim.h"
 
@@ -8,12 +9,13 @@
 
 int32_t axclrtEngineGetIOInfo(uint64_t id, axcl_handle *out) {
 	ENTER(axclrtEngineGetIOInfo, SUB_ENGINE, "id=%llx", (unsigned long long)id);
+	if (!out) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
 		model *m = model_find(id, d);
-		code = !out ? CODE(SUB_ENGINE, ID_NULL) : !m ? CODE(SUB_ENGINE, ID_ILLEGAL) : 0;
+		code = m ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
 		info *i = code ? NULL : calloc(1, sizeof *i);
 		if (i && handle_new(&i->o, K_INFO, d)) {
 			i->model = m;
@@ -33,7 +35,7 @@ static int32_t destroy(call *c, axcl_handle h, int kind) {
 	obj *o = handle_get(h, kind);
 	int32_t code = !h ? CODE(SUB_ENGINE, ID_NULL) : o ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
 	if (o) {
-		if (o->dev->lost) code = E_NO_CONNECTION;
+		if (o->dev->lost && kind == K_INFO) code = E_NO_CONNECTION; // an io is the host's own
 		handle_drop(o);
 	}
 	unlock();
@@ -209,30 +211,27 @@ int32_t axclrtEngineGetOutputDataLayout(axcl_handle h, uint32_t index, int32_t *
 
 int32_t axclrtEngineCreateIO(axcl_handle h, axcl_handle *out) {
 	ENTER(axclrtEngineCreateIO, SUB_ENGINE, "info=%p", h);
+	if (!h || !out) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	int32_t code = c.code;
-	if (d) {
-		info *i = handle_get(h, K_INFO);
-		code = !h || !out ? CODE(SUB_ENGINE, ID_NULL) : !i ? CODE(SUB_ENGINE, ID_ILLEGAL) : 0;
-		iobuf *io = code ? NULL : calloc(1, sizeof *io);
-		if (io && handle_new(&io->o, K_IO, i->o.dev)) {
-			io->model = i->model;
-			io->model->refs++;
-			io->batch = 1;
-			io->group = -1;
-			*out = io->o.handle;
-		} else if (!code) {
-			free(io);
-			code = CODE(SUB_ENGINE, ID_NO_MEMORY);
-		}
+	info *i = handle_get(h, K_INFO);
+	int32_t code = i ? 0 : CODE(SUB_ENGINE, ID_ILLEGAL);
+	iobuf *io = code ? NULL : calloc(1, sizeof *io);
+	if (io && handle_new(&io->o, K_IO, i->o.dev)) {
+		io->model = i->model;
+		io->model->refs++;
+		io->batch = 1;
+		io->group = -1;
+		*out = io->o.handle;
+	} else if (!code) {
+		free(io);
+		code = CODE(SUB_ENGINE, ID_NO_MEMORY);
 	}
 	unlock();
 	return call_leave(&c, code);
 }
 
 // The binding an index or a name stands for, with the lock held; NULL and a code.
-static span *binding(axcl_handle h, bool by_name, const char *name, uint32_t index, bool out, iobuf **io, int32_t *code) {
+static struct binding *binding(axcl_handle h, bool by_name, const char *name, uint32_t index, bool out, iobuf **io, int32_t *code) {
 	*io = handle_get(h, K_IO);
 	*code = !h || (by_name && !name) ? CODE(SUB_ENGINE, ID_NULL) : !*io ? CODE(SUB_ENGINE, ID_ILLEGAL) : 0;
 	if (*code) return NULL;
@@ -246,7 +245,7 @@ static span *binding(axcl_handle h, bool by_name, const char *name, uint32_t ind
 		index = (uint32_t)i;
 	}
 	if (index >= (out ? m->nout : m->nin)) {
-		*code = E_INDEX;
+		*code = CODE(SUB_ENGINE, ID_ILLEGAL);
 		return NULL;
 	}
 	return out ? &(*io)->out[index] : &(*io)->in[index];
@@ -260,15 +259,16 @@ static int32_t bind(int id, axcl_handle h, bool by_name, const char *name, uint3
 	iobuf *io;
 	int32_t code;
 	lock();
-	span *s = binding(h, by_name, name, index, out, &io, &code);
-	if (s) {
-		span fresh = {0};
-		code = !dev ? CODE(SUB_ENGINE, ID_NULL) : size == 0 ? CODE(SUB_ENGINE, ID_ILLEGAL) : io->o.dev->lost ? E_NO_CONNECTION : span_get(dev, size, io->o.dev, &fresh);
-		if (!code) {
-			span_put(s);
-			*s = fresh;
-			io->group = -1; // bound anew: for whichever group comes next
-		}
+	struct binding *s = binding(h, by_name, name, index, out, &io, &code);
+	if (s && !dev) code = CODE(SUB_ENGINE, ID_NULL);
+	if (s && !code && hazard(HZ_BOUNDS)) {
+		span there = {0};
+		code = size ? span_get(dev, size, io->o.dev, &there) : CODE(SUB_ENGINE, ID_ILLEGAL);
+		span_put(&there);
+	}
+	if (s && !code) {
+		*s = (struct binding){(uint64_t)(uintptr_t)dev, size};
+		io->group = -1; // bound anew: for whichever group comes next
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -297,11 +297,11 @@ static int32_t bound(int id, axcl_handle h, bool by_name, const char *name, uint
 	iobuf *io;
 	int32_t code;
 	lock();
-	const span *s = binding(h, by_name, name, index, out, &io, &code);
+	const struct binding *s = binding(h, by_name, name, index, out, &io, &code);
 	if (s && (!dev || !size)) code = CODE(SUB_ENGINE, ID_NULL);
 	if (s && !code) {
-		*dev = s->b ? (void *)(uintptr_t)(s->b->base + s->off) : NULL; // nothing bound yet: NULL and 0
-		*size = s->b ? s->len : 0;
+		*dev = (void *)(uintptr_t)s->addr; // nothing bound yet: NULL and 0
+		*size = s->len;
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -337,18 +337,17 @@ int32_t axclrtEngineSetDynamicBatchSize(axcl_handle h, uint32_t batch) {
 
 // ---- executes
 
+// What lies where a binding says, if anything does.
+static bool look_up(const struct binding *b, device *d, span *s) { return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s); }
+
 // Everything an execute needs, with the lock held; NULL and a code.
-static exec *prepare(call *c, uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, int32_t *code) {
-	device *d = call_device(c);
-	*code = c->code;
-	if (!d) return NULL;
+static exec *prepare(call *c, device *d, uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, int32_t *code) {
 	model *m = model_find(model_id, d);
 	iobuf *io = handle_get(h, K_IO);
 	bool known = false;
 	for (int i = 0; m && i < m->ncontexts; i++) known = known || m->contexts[i] == ctx;
 	*code = !m || !known ? CODE(SUB_ENGINE, ID_ILLEGAL)
 	        : group >= m->m->ngroups ? E_INDEX
-	        : !h ? CODE(SUB_ENGINE, ID_NULL)
 	        : !io || io->model != m ? CODE(SUB_ENGINE, ID_ILLEGAL)
 	                                : 0;
 	if (*code) return NULL;
@@ -365,13 +364,12 @@ static exec *prepare(call *c, uint64_t model_id, uint64_t ctx, uint32_t group, a
 	e->wrong = c->wrong;
 	e->crossed = io->group >= 0 && io->group != (int64_t)group;
 	if (io->group < 0) io->group = group;
-	for (int i = 0; i < IN_MAX; i++)
-		if ((e->in[i] = io->in[i]).b) e->in[i].b->refs++;
-	for (int i = 0; i < OUT_MAX; i++)
-		if ((e->out[i] = io->out[i]).b) e->out[i].b->refs++;
+	bool there = true;
+	for (int i = 0; i < IN_MAX && there; i++) there = look_up(&io->in[i], d, &e->in[i]);
+	for (int i = 0; i < OUT_MAX && there; i++) there = look_up(&io->out[i], d, &e->out[i]);
 	d->running++;
 	d->ran = true;
-	*code = exec_check(e);
+	*code = there ? exec_check(e) : CODE(SUB_ENGINE, ID_EXECUTE);
 	if (!*code) return e;
 	exec_drop(e);
 	return NULL;
@@ -379,9 +377,11 @@ static exec *prepare(call *c, uint64_t model_id, uint64_t ctx, uint32_t group, a
 
 int32_t axclrtEngineExecute(uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h) {
 	ENTER(axclrtEngineExecute, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p", (unsigned long long)model_id, (unsigned long long)ctx, group, h);
-	int32_t code;
+	if (!h) return FAIL(ID_NULL);
 	lock();
-	exec *e = prepare(&c, model_id, ctx, group, h, &code);
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	exec *e = d ? prepare(&c, d, model_id, ctx, group, h, &code) : NULL;
 	if (e) {
 		charge_npu(&c, e->dev, exec_cost(e));
 		state_busy(1);
@@ -414,24 +414,18 @@ static void task_done(task *t) { exec_drop(t->exec); }
 
 int32_t axclrtEngineExecuteAsync(uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, axcl_handle hs) {
 	ENTER(axclrtEngineExecuteAsync, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p stream=%p", (unsigned long long)model_id, (unsigned long long)ctx, group, h, hs);
-	int32_t code;
+	if (!h || !hs) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	stream *s = handle_get(hs, K_STREAM);
-	if (d && !hs)
-		code = CODE(SUB_ENGINE, ID_NULL);
-	else if (d && (!s || s->o.dev != d))
-		code = CODE(SUB_ENGINE, ID_ILLEGAL);
-	else
-		code = c.code;
-	exec *e = code ? NULL : prepare(&c, model_id, ctx, group, h, &code);
+	stream *s = call_stream(&c, hs);
+	int32_t code = c.code;
+	exec *e = s ? prepare(&c, s->o.dev, model_id, ctx, group, h, &code) : NULL;
 	if (e) {
 		task *t = task_new(&c);
 		if (t) {
 			t->run = task_execute;
 			t->drop = task_done;
 			t->exec = e;
-			stream_push(s, t, charge_stream_npu(&c, s, d, exec_cost(e) + c.slow));
+			stream_push(s, t, charge_stream_npu(&c, s, s->o.dev, exec_cost(e) + c.slow));
 		} else {
 			exec_drop(e);
 			code = CODE(SUB_ENGINE, ID_NO_MEMORY);

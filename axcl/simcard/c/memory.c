@@ -70,7 +70,7 @@ static uint8_t *filled(uint64_t size) {
 	return p;
 }
 
-static uint64_t cmm_free(const device *d) {
+uint64_t cmm_free(const device *d) {
 	state_look();
 	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
 	return used < sim.cfg.cmm ? sim.cfg.cmm - used : 0;
@@ -157,7 +157,7 @@ int32_t span_get(const void *p, uint64_t len, device *only, span *s) {
 	uint64_t addr = (uint64_t)(uintptr_t)p;
 	block *b = block_find(addr, only);
 	if (!b) return E_NOT_DEVICE;
-	if (len > b->size - (addr - b->base)) return CODE(SUB_MEMORY, ID_ILLEGAL);
+	if (hazard(HZ_BOUNDS) && len > b->size - (addr - b->base)) return CODE(SUB_MEMORY, ID_ILLEGAL);
 	b->refs++;
 	*s = (span){b, addr - b->base, len};
 	return 0;
@@ -168,18 +168,51 @@ void span_put(span *s) {
 	s->b = NULL;
 }
 
+// What lies at an address that a program reaches past the end of its own block: another's bytes, or nothing, which reads as ones.
+static void stray(const span *s, uint64_t at, uint64_t n, uint8_t *copy, bool write) {
+	uint64_t addr = s->b->base + s->off + at, end = addr + n;
+	lock();
+	while (addr < end) {
+		bool own = addr - s->b->base < s->b->size;
+		block *b = own ? s->b : find_in(s->b->dev, addr);
+		if (!b) {
+			if (!write) *copy = 0xff;
+			addr++, copy++;
+			continue;
+		}
+		uint64_t off = addr - b->base, k = b->size - off < end - addr ? b->size - off : end - addr;
+		memcpy(write ? b->data + off : copy, write ? copy : b->data + off, (size_t)k);
+		addr += k, copy += k;
+	}
+	unlock();
+}
+
+uint8_t *span_open(const span *s, uint64_t at, uint64_t n, void **spare) {
+	uint64_t off = s->off + at;
+	*spare = NULL;
+	if (off <= s->b->size && n <= s->b->size - off) return s->b->data + off;
+	if (off + n - s->b->size > (uint64_t)1 << 30) return NULL; // farther than anything lies on purpose
+	*spare = malloc((size_t)n);
+	if (*spare) stray(s, at, n, *spare, false);
+	return *spare;
+}
+
+void span_shut(const span *s, uint64_t at, uint64_t n, void *spare, bool write) {
+	if (spare && write) stray(s, at, n, spare, true);
+	free(spare);
+}
+
 // ---- device memory calls
 
 static int32_t device_malloc(call *c, void **p, size_t size, int32_t policy) {
+	if (!p) return call_leave(c, CODE(SUB_MEMORY, ID_NULL));
 	lock();
 	device *d = call_device(c);
 	int32_t code = c->code;
 	if (d) {
 		int id = 0;
 		block *b = NULL;
-		if (!p)
-			id = ID_NULL;
-		else if (size == 0 || policy < 0 || policy > 3)
+		if (size == 0 || policy < 0 || policy > 3)
 			id = ID_ILLEGAL;
 		else
 			b = block_new(d, size, PAGE, false, &id);
@@ -202,12 +235,13 @@ int32_t axclrtMallocCached(void **p, size_t size, int32_t policy) {
 
 int32_t axclrtFree(void *p) {
 	ENTER(axclrtFree, SUB_MEMORY, "p=%p", p);
+	if (!p) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		block *b = p ? block_find((uint64_t)(uintptr_t)p, d) : NULL;
-		code = !p ? CODE(SUB_MEMORY, ID_NULL) : !b ? E_NOT_DEVICE : b->base != (uint64_t)(uintptr_t)p ? CODE(SUB_MEMORY, ID_ILLEGAL) : 0;
+		block *b = block_find((uint64_t)(uintptr_t)p, d);
+		code = !b ? E_NOT_DEVICE : b->base != (uint64_t)(uintptr_t)p ? CODE(SUB_MEMORY, ID_ILLEGAL) : 0;
 		if (code == 0) block_drop(b);
 	}
 	unlock();
@@ -262,9 +296,10 @@ int32_t axclrtMallocHost(void **p, size_t size) {
 
 int32_t axclrtFreeHost(void *p) {
 	ENTER(axclrtFreeHost, SUB_MEMORY, "p=%p", p);
+	if (!p) return call_leave(&c, 0); // as free does
 	lock();
-	int i = p ? host_find(p) : -1;
-	int id = !p ? ID_NULL : i < 0 || sim.host_blocks[i].p != p ? ID_ILLEGAL : 0;
+	int i = host_find(p);
+	int id = i < 0 || sim.host_blocks[i].p != p ? ID_ILLEGAL : 0;
 	if (!id) host_drop(i);
 	unlock();
 	return id ? FAIL(id) : call_leave(&c, 0);
@@ -288,14 +323,13 @@ static bool host_ok(const void *p, size_t len, bool *is_pinned) {
 		if ((uint64_t)(uintptr_t)p >= sim.dev[i].space && (uint64_t)(uintptr_t)p < sim.dev[i].space_end) return false;
 	int i = host_find(p);
 	*is_pinned = i >= 0;
-	return i < 0 || len <= sim.host_blocks[i].size - (size_t)((uintptr_t)p - (uintptr_t)sim.host_blocks[i].p);
+	return i < 0 || !hazard(HZ_BOUNDS) || len <= sim.host_blocks[i].size - (size_t)((uintptr_t)p - (uintptr_t)sim.host_blocks[i].p);
 }
 
 static int32_t route_find(route *r, void *dst, const void *src, size_t len, int32_t kind, device *d) {
 	bool pinned_dst = false, pinned_src = false;
 	int32_t code;
 	memset(r, 0, sizeof *r);
-	if (!dst || !src) return CODE(SUB_MEMORY, ID_NULL);
 	if (kind < H2H || kind > D2PHYS) return CODE(SUB_MEMORY, ID_ILLEGAL);
 	if (kind >= PHYS2D) return CODE(SUB_MEMORY, ID_UNSUPPORTED); // this host gives no physical addresses out
 	bool to = kind == H2D || kind == D2D, from = kind == D2H || kind == D2D;
@@ -326,15 +360,23 @@ bad:
 	return code;
 }
 
-static void route_copy(route *r, size_t len, int wrong) {
-	uint8_t *dst = r->hdst ? r->hdst : span_data(&r->dst);
-	const uint8_t *src = r->hsrc ? r->hsrc : span_data(&r->src);
-	if (len) memmove(dst, src, len);
-	if (wrong && len) dst[len / 2] ^= 0x55;
+static int32_t route_copy(route *r, size_t len, int wrong) {
+	void *spare_dst = NULL, *spare_src = NULL;
+	uint8_t *dst = r->hdst || !len ? r->hdst : span_open(&r->dst, 0, len, &spare_dst);
+	const uint8_t *src = r->hsrc || !len ? r->hsrc : span_open(&r->src, 0, len, &spare_src);
+	bool ok = !len || (dst && src);
+	if (ok && len) {
+		memmove(dst, src, len);
+		if (wrong) dst[len / 2] ^= 0x55;
+	}
+	if (spare_dst) span_shut(&r->dst, 0, len, spare_dst, ok);
+	free(spare_src);
+	return ok ? 0 : CODE(SUB_MEMORY, ID_NO_MEMORY);
 }
 
 int32_t axclrtMemcpy(void *dst, const void *src, size_t count, int32_t kind) {
 	ENTER(axclrtMemcpy, SUB_MEMORY, "dst=%p src=%p count=%zu kind=%d", dst, src, count, kind);
+	if (!dst || !src) return FAIL(ID_NULL);
 	route r;
 	lock();
 	device *d = call_device(&c);
@@ -342,33 +384,41 @@ int32_t axclrtMemcpy(void *dst, const void *src, size_t count, int32_t kind) {
 	if (code == 0) charge_copy(&c, d, r.cost, count);
 	unlock();
 	if (code) return call_leave(&c, code);
-	route_copy(&r, count, c.wrong);
+	code = route_copy(&r, count, c.wrong);
 	lock();
 	span_put(&r.dst);
 	span_put(&r.src);
 	unlock();
-	return call_leave(&c, 0);
+	return call_leave(&c, code);
+}
+
+static int32_t fill(const span *s, int value, size_t count) {
+	void *spare = NULL;
+	uint8_t *p = count ? span_open(s, 0, count, &spare) : NULL;
+	if (p) memset(p, value, count);
+	span_shut(s, 0, count, spare, true);
+	return p || !count ? 0 : CODE(SUB_MEMORY, ID_NO_MEMORY);
 }
 
 int32_t axclrtMemset(void *p, uint8_t value, size_t count) {
 	ENTER(axclrtMemset, SUB_MEMORY, "p=%p value=%u count=%zu", p, value, count);
+	if (!p) return FAIL(ID_NULL);
 	span s = {0};
 	lock();
 	device *d = call_device(&c);
-	int32_t code = !d ? c.code : !p ? CODE(SUB_MEMORY, ID_NULL) : span_get(p, count, d, &s);
+	int32_t code = !d ? c.code : span_get(p, count, d, &s);
 	if (code == 0) charge_copy(&c, d, COPY_SET, count);
 	unlock();
 	if (code) return call_leave(&c, code);
-	if (count) memset(span_data(&s), c.wrong ? value ^ 0x55 : value, count);
+	code = fill(&s, c.wrong ? value ^ 0x55 : value, count);
 	lock();
 	span_put(&s);
 	unlock();
-	return call_leave(&c, 0);
+	return call_leave(&c, code);
 }
 
 // Both sides of a comparison, or neither.
 static int32_t two_spans(const void *a, const void *b, size_t count, device *d, span *sa, span *sb) {
-	if (!a || !b) return CODE(SUB_MEMORY, ID_NULL);
 	int32_t code = span_get(a, count, d, sa);
 	if (code) return code;
 	code = span_get(b, count, d, sb);
@@ -377,11 +427,18 @@ static int32_t two_spans(const void *a, const void *b, size_t count, device *d, 
 }
 
 static int32_t compare(const span *a, const span *b, size_t count) {
-	return count && memcmp(span_data(a), span_data(b), count) ? CODE(SUB_MEMORY, ID_FAIL) : 0;
+	void *spare_a = NULL, *spare_b = NULL;
+	if (!count) return 0;
+	const uint8_t *x = span_open(a, 0, count, &spare_a), *y = span_open(b, 0, count, &spare_b);
+	int32_t code = !x || !y ? CODE(SUB_MEMORY, ID_NO_MEMORY) : memcmp(x, y, count) ? CODE(SUB_MEMORY, ID_FAIL) : 0;
+	free(spare_a);
+	free(spare_b);
+	return code;
 }
 
 int32_t axclrtMemcmp(const void *a, const void *b, size_t count) {
 	ENTER(axclrtMemcmp, SUB_MEMORY, "a=%p b=%p count=%zu", a, b, count);
+	if (!a || !b) return FAIL(ID_NULL);
 	span sa = {0}, sb = {0};
 	lock();
 	device *d = call_device(&c);
@@ -402,14 +459,12 @@ int32_t axclrtMemcmp(const void *a, const void *b, size_t count) {
 static int32_t task_copy(task *t, stream *s) {
 	(void)s;
 	route r = {.dst = t->a, .src = t->b, .hdst = t->a.b ? NULL : t->host, .hsrc = t->b.b ? NULL : t->host2};
-	route_copy(&r, t->len, t->wrong);
-	return 0;
+	return route_copy(&r, t->len, t->wrong);
 }
 
 static int32_t task_set(task *t, stream *s) {
 	(void)s;
-	if (t->len) memset(span_data(&t->a), t->wrong ? t->value ^ 0x55 : t->value, t->len);
-	return 0;
+	return fill(&t->a, t->wrong ? t->value ^ 0x55 : t->value, t->len);
 }
 
 static int32_t task_compare(task *t, stream *s) {
@@ -422,14 +477,7 @@ static void task_spans(task *t) {
 	span_put(&t->b);
 }
 
-// The stream behind a handle if it is the device's, or a code.
-static int32_t stream_of(axcl_handle h, device *d, stream **s) {
-	if (!h) return CODE(SUB_MEMORY, ID_NULL);
-	*s = handle_get(h, K_STREAM);
-	return *s && (*s)->o.dev == d ? 0 : CODE(SUB_MEMORY, ID_ILLEGAL);
-}
-
-static int32_t enqueue(call *c, stream *s, device *d, int kind, size_t len, const task *as) {
+static int32_t enqueue(call *c, stream *s, int kind, size_t len, const task *as) {
 	task *t = task_new(c);
 	if (!t) {
 		span a = as->a, b = as->b;
@@ -445,21 +493,20 @@ static int32_t enqueue(call *c, stream *s, device *d, int kind, size_t len, cons
 	t->host2 = as->host2;
 	t->value = as->value;
 	t->len = len;
-	stream_push(s, t, charge_stream_copy(c, s, d, kind, len));
+	stream_push(s, t, charge_stream_copy(c, s, s->o.dev, kind, len));
 	return 0;
 }
 
 int32_t axclrtMemcpyAsync(void *dst, const void *src, size_t count, int32_t kind, axcl_handle h) {
 	ENTER(axclrtMemcpyAsync, SUB_MEMORY, "dst=%p src=%p count=%zu kind=%d stream=%p", dst, src, count, kind, h);
+	if (!dst || !src || !h) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	stream *s = NULL;
+	stream *s = call_stream(&c, h);
 	route r;
-	int32_t code = d ? stream_of(h, d, &s) : c.code;
-	if (code == 0) code = route_find(&r, dst, src, count, kind, d);
+	int32_t code = s ? route_find(&r, dst, src, count, kind, s->o.dev) : c.code;
 	if (code == 0) {
 		task t = {.run = task_copy, .a = r.dst, .b = r.src, .host = r.hdst, .host2 = r.hsrc};
-		code = enqueue(&c, s, d, r.cost, count, &t);
+		code = enqueue(&c, s, r.cost, count, &t);
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -467,15 +514,14 @@ int32_t axclrtMemcpyAsync(void *dst, const void *src, size_t count, int32_t kind
 
 int32_t axclrtMemsetAsync(void *p, uint8_t value, size_t count, axcl_handle h) {
 	ENTER(axclrtMemsetAsync, SUB_MEMORY, "p=%p value=%u count=%zu stream=%p", p, value, count, h);
+	if (!p || !h) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	stream *s = NULL;
+	stream *s = call_stream(&c, h);
 	span a = {0};
-	int32_t code = d ? stream_of(h, d, &s) : c.code;
-	if (code == 0) code = p ? span_get(p, count, d, &a) : CODE(SUB_MEMORY, ID_NULL);
+	int32_t code = s ? span_get(p, count, s->o.dev, &a) : c.code;
 	if (code == 0) {
 		task t = {.run = task_set, .a = a, .value = value};
-		code = enqueue(&c, s, d, COPY_SET, count, &t);
+		code = enqueue(&c, s, COPY_SET, count, &t);
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -483,15 +529,14 @@ int32_t axclrtMemsetAsync(void *p, uint8_t value, size_t count, axcl_handle h) {
 
 int32_t axclrtMemcmpAsync(const void *x, const void *y, size_t count, axcl_handle h) {
 	ENTER(axclrtMemcmpAsync, SUB_MEMORY, "a=%p b=%p count=%zu stream=%p", x, y, count, h);
+	if (!x || !y || !h) return FAIL(ID_NULL);
 	lock();
-	device *d = call_device(&c);
-	stream *s = NULL;
+	stream *s = call_stream(&c, h);
 	span a = {0}, b = {0};
-	int32_t code = d ? stream_of(h, d, &s) : c.code;
-	if (code == 0) code = two_spans(x, y, count, d, &a, &b);
+	int32_t code = s ? two_spans(x, y, count, s->o.dev, &a, &b) : c.code;
 	if (code == 0) {
 		task t = {.run = task_compare, .a = a, .b = b};
-		code = enqueue(&c, s, d, COPY_COMPARE, count, &t);
+		code = enqueue(&c, s, COPY_COMPARE, count, &t);
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -500,10 +545,11 @@ int32_t axclrtMemcmpAsync(const void *x, const void *y, size_t count, axcl_handl
 // ---- caches: the card's memory calls keep them in step by themselves, so only the arguments are looked at
 
 static int32_t maintain(call *c, const void *p, size_t size) {
+	if (!p) return call_leave(c, CODE(SUB_MEMORY, ID_NULL));
 	span s = {0};
 	lock();
 	device *d = call_device(c);
-	int32_t code = !d ? c->code : !p ? CODE(SUB_MEMORY, ID_NULL) : size == 0 ? CODE(SUB_MEMORY, ID_ILLEGAL) : span_get(p, size, d, &s);
+	int32_t code = !d ? c->code : size == 0 ? CODE(SUB_MEMORY, ID_ILLEGAL) : span_get(p, size, d, &s);
 	if (code == 0) span_put(&s);
 	unlock();
 	return call_leave(c, code);

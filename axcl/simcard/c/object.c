@@ -69,13 +69,9 @@ void obj_unref(obj *o) {
 	case K_INFO:
 		model_unref(((info *)o)->model);
 		break;
-	case K_IO: {
-		iobuf *io = (iobuf *)o;
-		for (int i = 0; i < IN_MAX; i++) span_put(&io->in[i]);
-		for (int i = 0; i < OUT_MAX; i++) span_put(&io->out[i]);
-		model_unref(io->model);
+	case K_IO:
+		model_unref(((iobuf *)o)->model);
 		break;
-	}
 	}
 	free(o);
 }

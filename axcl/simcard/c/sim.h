@@ -38,7 +38,9 @@ enum { CLOCK_OFF, CLOCK_REAL, CLOCK_VIRTUAL };
 enum { WHOLE, WRONG, WRONG_NAN, WRONG_FLAT };
 
 enum {
-	HZ_UNBOUND,         // 1  an unbound or short buffer, or an io used with two groups
+	HZ_UNBOUND,         // 1  an unbound or short buffer
+	HZ_ONE_GROUP,       // 1  an io used with two groups
+	HZ_BOUNDS,          // bindings and copies past an allocation's end are refused
 	HZ_OFFSET,          // 2  mask, indices, prefill outputs at an offset
 	HZ_INPLACE,         // 3  an output over an input
 	HZ_POISON,          // 4  fresh device memory is all ones
@@ -155,6 +157,7 @@ typedef struct block {
 	device *dev;
 } block;
 
+// Device memory from somewhere inside a block. It may go on past the block's end: the card has no more than an address there.
 typedef struct {
 	block *b;
 	uint64_t off, len;
@@ -200,7 +203,9 @@ typedef struct {
 typedef struct {
 	obj o;
 	model *model;
-	span in[IN_MAX], out[OUT_MAX];
+	struct binding {
+		uint64_t addr, len; // as the program gave them; 0 and 0: unbound
+	} in[IN_MAX], out[OUT_MAX];
 	uint32_t batch;
 	int64_t group; // the first it was used with; -1 none
 } iobuf;
@@ -212,7 +217,8 @@ struct device {
 	uint64_t space, space_end, next; // device addresses
 
 	int32_t id; // from here on all is new at each Init
-	bool active, lost, wedged, engine, ran, loadfail;
+	uint32_t uses; // SetDevice without its ResetDevice
+	bool lost, wedged, engine, ran, loadfail;
 	void *context; // the default one's handle
 	int32_t vnpu;
 	uint64_t cmm_used, foreign; // bytes of this process, of others that hold some or died
@@ -288,6 +294,9 @@ typedef struct {
 void call_enter(call *c, int id, int sub, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 // call_device finds the calling thread's device, or sets c->code and returns NULL. Call with the lock held.
 device *call_device(call *c);
+// call_stream is the same for a call that is given a stream, which brings its device: the thread needs no context. NULL and c->code where
+// the handle is none.
+stream *call_stream(call *c, const void *handle);
 // call_releases: whether the call gives something back, which a fault does not prevent.
 bool call_releases(int id);
 // call_leave gives the code that the program sees. Call without the lock.
@@ -325,9 +334,13 @@ void space_close(device *d);
 block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id); // NULL and *id = ID_NO_MEMORY...
 void block_drop(block *b);
 block *block_find(uint64_t addr, device *only);
+uint64_t cmm_free(const device *d); // as all processes see it
 int32_t span_get(const void *p, uint64_t len, device *only, span *s); // takes a reference; 0 or a memory code
 void span_put(span *s);
-static inline uint8_t *span_data(const span *s) { return s->b->data + s->off; }
+// span_open gives n bytes of a span from `at` on: in place, or where they leave the block a copy in *spare, made of what lies at those
+// addresses. span_shut writes a copy back if `write`, and frees it. Both without the lock. NULL: no memory.
+uint8_t *span_open(const span *s, uint64_t at, uint64_t n, void **spare);
+void span_shut(const span *s, uint64_t at, uint64_t n, void *spare, bool write);
 int host_find(const void *p); // index of the pinned block that holds p, or -1
 void host_release_all(void);
 
@@ -380,6 +393,7 @@ void model_unref(model *m);
 void model_remove(model *m);
 int32_t open_code(int axm_code); // engine code for AXM_E_*
 void late_load(device *d);       // rule 6
+void charge_load(call *c, const axm *a);
 
 // ---- devices (device.c); with the lock held
 device *device_find(int32_t id);
@@ -403,6 +417,7 @@ void state_fault(void);  // a line of the fault plan comes true now
 
 // ---- the library's own log (log.c)
 enum { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_CRITICAL, LOG_OFF };
+int log_level(const char *config); // what an Init's configuration says, or LOG_INFO
 void noise(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3))); // with the lock held
 
 // ---- trace.c; with the lock held

@@ -205,34 +205,25 @@ static stream *stream_new(device *d) {
 
 int32_t axclrtCreateStream(axcl_handle *out) {
 	ENTER(axclrtCreateStream, SUB_STREAM, " ");
+	if (!out) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		stream *s = out ? stream_new(d) : NULL;
-		code = !out ? CODE(SUB_STREAM, ID_NULL) : s ? 0 : CODE(SUB_STREAM, 0x81);
+		stream *s = stream_new(d);
+		code = s ? 0 : CODE(SUB_STREAM, 0x81);
 		if (s) *out = s->o.handle;
 	}
 	unlock();
 	return call_leave(&c, code);
 }
 
-// The stream behind a handle, or NULL and a code.
-static stream *find(axcl_handle h, int32_t *code) {
-	stream *s = handle_get(h, K_STREAM);
-	*code = !h ? CODE(SUB_STREAM, ID_NULL) : !s ? CODE(SUB_STREAM, ID_ILLEGAL) : 0;
-	return s;
-}
-
 static int32_t destroy(call *c, axcl_handle h, bool force) {
+	if (!h) return call_leave(c, CODE(SUB_STREAM, ID_NULL));
 	lock();
+	stream *s = call_stream(c, h);
 	int32_t code = c->code;
-	if (call_device(c)) {
-		stream *s = find(h, &code);
-		if (s) stream_destroy(s, force);
-	} else {
-		code = c->code;
-	}
+	if (s) stream_destroy(s, force);
 	unlock();
 	return call_leave(c, code);
 }
@@ -248,18 +239,14 @@ int32_t axclrtDestroyStreamForce(axcl_handle h) {
 }
 
 static int32_t synchronize(call *c, axcl_handle h, int32_t ms) {
+	if (!h) return call_leave(c, CODE(SUB_STREAM, ID_NULL));
 	lock();
-	int32_t code = c->code;
-	if (call_device(c)) {
-		stream *s = find(h, &code);
-		if (s && ms < -1) code = CODE(SUB_STREAM, ID_ILLEGAL);
-		if (!code) {
-			obj_ref(&s->o);
-			code = stream_sync(c, s, ms);
-			obj_unref(&s->o);
-		}
-	} else {
-		code = c->code;
+	stream *s = call_stream(c, h);
+	int32_t code = s && ms < -1 ? CODE(SUB_STREAM, ID_ILLEGAL) : c->code;
+	if (!code) {
+		obj_ref(&s->o);
+		code = stream_sync(c, s, ms);
+		obj_unref(&s->o);
 	}
 	unlock();
 	return call_leave(c, code);
@@ -304,12 +291,13 @@ int32_t axclrtSynchronizeDevice(void) {
 
 int32_t axclrtCreateEvent(axcl_handle *out) {
 	ENTER(axclrtCreateEvent, SUB_STREAM, " ");
+	if (!out) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	if (d) {
-		event *e = out ? calloc(1, sizeof *e) : NULL;
-		code = !out ? CODE(SUB_STREAM, ID_NULL) : CODE(SUB_STREAM, 0x81);
+		event *e = calloc(1, sizeof *e);
+		code = CODE(SUB_STREAM, 0x81);
 		if (e && handle_new(&e->o, K_EVENT, d)) {
 			*out = e->o.handle;
 			code = 0;
@@ -323,12 +311,13 @@ int32_t axclrtCreateEvent(axcl_handle *out) {
 
 static event *find_event(axcl_handle h, int32_t *code) {
 	event *e = handle_get(h, K_EVENT);
-	*code = !h ? CODE(SUB_STREAM, ID_NULL) : !e ? CODE(SUB_STREAM, ID_ILLEGAL) : 0;
+	*code = e ? 0 : CODE(SUB_STREAM, ID_ILLEGAL);
 	return e;
 }
 
 int32_t axclrtDestroyEvent(axcl_handle h) {
 	ENTER(axclrtDestroyEvent, SUB_STREAM, "event=%p", h);
+	if (!h) return FAIL(ID_NULL);
 	lock();
 	int32_t code;
 	if (call_device(&c)) {
@@ -372,13 +361,11 @@ static int32_t task_wait(task *t, stream *s) {
 
 int32_t axclrtRecordEvent(axcl_handle he, axcl_handle hs) {
 	ENTER(axclrtRecordEvent, SUB_STREAM, "event=%p stream=%p", he, hs);
+	if (!he || !hs) return FAIL(ID_NULL);
 	lock();
-	int32_t code = 0;
-	event *e = NULL;
-	stream *s = NULL;
-	if (!call_device(&c)) code = c.code;
-	if (!code) e = find_event(he, &code);
-	if (!code) s = find(hs, &code);
+	stream *s = call_stream(&c, hs);
+	int32_t code = c.code;
+	event *e = s ? find_event(he, &code) : NULL;
 	if (!code) {
 		task *t = task_new(&c);
 		code = t ? 0 : CODE(SUB_STREAM, ID_NO_MEMORY);
@@ -398,13 +385,11 @@ int32_t axclrtRecordEvent(axcl_handle he, axcl_handle hs) {
 }
 
 static int32_t wait_event(call *c, axcl_handle hs, axcl_handle he, int32_t ms) {
+	if (!hs || !he) return call_leave(c, CODE(SUB_STREAM, ID_NULL));
 	lock();
-	int32_t code = 0;
-	event *e = NULL;
-	stream *s = NULL;
-	if (!call_device(c)) code = c->code;
-	if (!code) s = find(hs, &code);
-	if (!code) e = find_event(he, &code);
+	stream *s = call_stream(c, hs);
+	int32_t code = c->code;
+	event *e = s ? find_event(he, &code) : NULL;
 	if (!code && ms < -1) code = CODE(SUB_STREAM, ID_ILLEGAL);
 	if (!code) {
 		task *t = task_new(c);

@@ -110,7 +110,6 @@ static int32_t transfer(const char *src, const char *dst, int32_t policy, char *
 	bool has_src = src && *src, has_dst = dst && *dst;
 	if (policy < TO_DEVICE || policy > REMOVE) return CODE(SUB_WORKER, ID_ILLEGAL);
 	if (policy == REMOVE) return has_src || has_dst ? remove_file(src, dst) : CODE(SUB_WORKER, ID_NULL);
-	if (!src || !dst) return CODE(SUB_WORKER, ID_NULL);
 	if (!has_src || !has_dst) return E_WORKER_PATH;
 	bool from_card = policy != TO_DEVICE, to_card = policy != TO_HOST;
 	if ((from_card && !card_path(src, a)) || (to_card && !card_path(dst, b))) return E_WORKER_PATH;
@@ -122,6 +121,7 @@ static int32_t transfer(const char *src, const char *dst, int32_t policy, char *
 
 int32_t axclrtTransferFile(const char *src, const char *dst, int32_t policy) {
 	ENTER(axclrtTransferFile, SUB_WORKER, "src=%s dst=%s policy=%d", src ? src : "NULL", dst ? dst : "NULL", policy);
+	if (policy != REMOVE && (!src || !dst)) return FAIL(ID_NULL);
 	char a[PATH_LEN], b[PATH_LEN];
 	bool copy = false;
 	lock();
@@ -208,7 +208,6 @@ static int32_t start(const char *path, const int32_t *argc, const char **argv, u
 	char file[PATH_LEN];
 	char *args[MAX_ARGS + 2];
 	int n = 0, count = argc && argv ? *argc : 0;
-	if (!path || !pid) return CODE(SUB_WORKER, ID_NULL);
 	if (count < 0 || count > MAX_ARGS) return CODE(SUB_WORKER, ID_ILLEGAL);
 	int32_t code = program(path, file);
 	if (code) return code;
@@ -221,6 +220,7 @@ static int32_t start(const char *path, const int32_t *argc, const char **argv, u
 
 int32_t axclrtExecWorker(const char *path, const int32_t *argc, const char *argv[], uint32_t *pid) {
 	ENTER(axclrtExecWorker, SUB_WORKER, "path=%s argc=%d", path ? path : "NULL", argc ? *argc : 0);
+	if (!path || !pid) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
 	int32_t code = d ? start(path, argc, argv, pid) : c.code;
@@ -244,9 +244,11 @@ static int32_t wait_for(int fd, short events, int32_t ms) {
 
 // The channel of a worker after the checks that Send and Recv share.
 static int32_t begin(call *c, uint32_t pid, const void *data, const void *also, int32_t ms, int *fd) {
+	*fd = -1;
+	if (!data || !also) return CODE(SUB_WORKER, ID_NULL);
 	lock();
 	device *d = call_device(c);
-	int32_t code = !d ? c->code : !data || !also ? CODE(SUB_WORKER, ID_NULL) : ms < -1 ? CODE(SUB_WORKER, ID_ILLEGAL) : 0;
+	int32_t code = !d ? c->code : ms < -1 ? CODE(SUB_WORKER, ID_ILLEGAL) : 0;
 	*fd = code ? -1 : channel(pid);
 	if (!code && *fd < 0) code = E_WORKER_GONE;
 	unlock();

@@ -11,6 +11,10 @@ call axclrtMallocHost 200us
 call axclrtFreeHost 200us
 call axclrtCreateStream 300us
 call axclrtCreateContext 300us
+call axclrtRecordEvent 200us          # assumption: these three are round trips to the card, at the floor of one
+call axclrtStreamWaitEvent 200us
+call axclrtStreamWaitEventWithTimeout 200us
+call axclrtDestroyEvent 200us
 call EngineInit 5ms
 call Unload 2ms
 call GetIOInfo 300us

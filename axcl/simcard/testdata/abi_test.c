@@ -102,9 +102,6 @@ static void case_life(void) {
 	fclose(f);
 	OK(axclInit(file("axcl.json")));
 	OK(axclFinalize());
-	CODE_IS(axclInit("{\"log\": "), 0x80300609);
-	CODE_IS(axclInit("{\"log\" 1}"), 0x80300609);
-	CODE_IS(axclInit(file("none.json")), 0x8030060b);
 	id = up();
 	CODE_IS(axclrtGetDeviceList(NULL), 0x80300102);
 	CODE_IS(axclrtGetDeviceCount(NULL), 0x80300102);
@@ -117,7 +114,7 @@ static void case_life(void) {
 	OK(axclrtResetDevice(id));
 	CODE_IS(axclrtResetDevice(id), 0x80300183);
 	CODE_IS(axclrtResetDevice(id + 77), 0x80300184);
-	CODE_IS(axclrtGetDevice(&a), 0x80300284);
+	CODE_IS(axclrtGetDevice(&a), 0x80300185);
 	// everything left behind, and used after its end: no crash, and the next life is clean
 	OK(axclrtSetDevice(id));
 	axcl_handle s, e, ctx;
@@ -129,7 +126,7 @@ static void case_life(void) {
 	OK(axclrtMemsetAsync(p, 1, 100, s));
 	OK(axclFinalize());
 	CODE_IS(axclrtFree(p), 0x80300284);
-	CODE_IS(axclrtSynchronizeStream(s), 0x80300284);
+	CODE_IS(axclrtSynchronizeStream(s), 0x80300303);
 	OK(axclrtFreeHost(h));
 	axsim_counts n;
 	OK(axsim_left(&n));
@@ -217,7 +214,7 @@ static void *bare_thread(void *arg) {
 	CODE_IS(axclrtMemset(b, 0, 8), 0x80300284);
 	CODE_IS(axclrtCreateStream(&h), 0x80300284);
 	CODE_IS(axclrtCreateEvent(&h), 0x80300284);
-	CODE_IS(axclrtGetDevice(&i), 0x80300284);
+	CODE_IS(axclrtGetDevice(&i), 0x80300185);
 	CODE_IS(axclrtSynchronizeDevice(), 0x80300284);
 	CODE_IS(axclrtGetCurrentContext(&h), 0x80300284);
 	CODE_IS(axclrtEngineInit(0), 0x80300284);
@@ -279,6 +276,7 @@ static void case_contexts(void) {
 // ---- memory
 
 static void case_memory(void) {
+	OK(axsim_configure("hazards=strict"));
 	int32_t id = up();
 	void *p, *h;
 	uint8_t a[4096], b[4096];
@@ -292,7 +290,7 @@ static void case_memory(void) {
 	CODE_IS(axclrtMallocHost(&h, 0), 0x80300503);
 	CODE_IS(axclrtFree(NULL), 0x80300502);
 	CODE_IS(axclrtFree(a), 0x80300581);
-	CODE_IS(axclrtFreeHost(NULL), 0x80300502);
+	OK(axclrtFreeHost(NULL));
 	CODE_IS(axclrtFreeHost(a), 0x80300503);
 	for (int policy = 0; policy < 4; policy++) {
 		OK(axclrtMalloc(&p, 10, policy));
@@ -395,6 +393,7 @@ static void case_segv(void) {
 // ---- streams
 
 static void case_streams(void) {
+	OK(axsim_configure("hazards=strict"));
 	int32_t id = up();
 	axcl_handle s, t, e;
 	CODE_IS(axclrtCreateStream(NULL), 0x80300302);
@@ -635,6 +634,7 @@ static void case_crowd(void) {
 }
 
 static void case_engine(void) {
+	OK(axsim_configure("hazards=strict"));
 	int32_t id = up(), kind = -1, n, type, layout;
 	int64_t sys, cmm;
 	uint64_t m, ctx;
@@ -645,7 +645,7 @@ static void case_engine(void) {
 	CODE_IS(axclrtEngineFinalize(), 0x80300701);
 	CODE_IS(axclrtEngineInit(4), 0x80300703);
 	OK(axclrtEngineInit(2));
-	CHECK(axclrtEngineInit(0) != 0);
+	OK(axclrtEngineInit(0)); // as each session of a program may
 	OK(axclrtEngineGetVNpuKind(&kind));
 	CHECK(kind == 2);
 	CODE_IS(axclrtEngineGetVNpuKind(NULL), 0x80300702);
@@ -719,7 +719,7 @@ static void case_engine(void) {
 	CODE_IS(axclrtEngineGetIOInfo(12345, &h), 0x80300703);
 	CODE_IS(axclrtEngineCreateIO(NULL, &h), 0x80300702);
 	CODE_IS(axclrtEngineCreateIO(a.io, &h), 0x80300703);
-	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 1, a.x, 8), 0x80300781);
+	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 1, a.x, 8), 0x80300703);
 	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 0, NULL, 8), 0x80300702);
 	CODE_IS(axclrtEngineSetInputBufferByIndex(NULL, 0, a.x, 8), 0x80300702);
 	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 0, &a, 8), 0x80300581);
@@ -838,6 +838,7 @@ static void case_hostile(void) {
 }
 
 #include "layer_cases.h"
+#include "vendor_cases.h"
 
 // ---- faults
 
@@ -914,7 +915,8 @@ static void case_faults(void) {
 	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, a.io), 0x80300181);
 	CODE_IS(axclrtMalloc(&p, 8, 0), 0x80300181);
 	CODE_IS(axclrtSetDevice(id), 0x80300181);
-	CODE_IS(axclrtEngineDestroyIO(a.io), 0x80300181);
+	OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 8)); // an io is a list on the host
+	OK(axclrtEngineDestroyIO(a.io));
 	CODE_IS(axclrtEngineDestroyIOInfo(a.info), 0x80300181);
 	CODE_IS(axclrtEngineUnload(a.id), 0x80300181);
 	CODE_IS(axclrtFree(a.x), 0x80300181);
@@ -1314,7 +1316,7 @@ static void case_noise(void) {
 		ok = ok && axclFinalize() == 0;
 		for (int i = 0; i < 2; i++) dup2(keep[i], i + 1);
 		CHECK(ok);
-		for (int i = 0; i < 2; i++) CHECK(size[i][0] == 0 && size[i][1] > 0 && size[i][2] > size[i][1] && size[i][3] == size[i][2]);
+		for (int i = 0; i < 2; i++) CHECK(size[i][0] > 0 && size[i][1] > size[i][0] && size[i][2] > size[i][1] && size[i][3] == size[i][2]);
 	}
 	CHECK(dup2(keep[0], 1) == 1);
 	setenv("AXSIM_NOISE", "loud", 1);
@@ -1412,6 +1414,7 @@ int main(int argc, char **argv) {
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
 	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
+	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging},
 	};
 	if (argc != 3) return 2;
 	dir = argv[2];

@@ -98,6 +98,7 @@ int main(int argc, char **argv) {
 	CHECK(info->inputs[0].shapeSize == 2 && info->inputs[0].shape[0] == 1 && info->inputs[0].shape[1] == AFF_IN && info->inputs[0].dataType == 3);
 	OK(ENG(AX_ENGINE_GetGroupIOInfo)(h, 1, &info));
 	CHECK(info->inputs[0].size == 128 && info->outputs[0].size == 64 && info->outputs[0].shape[0] == 4);
+	CHECK(!strcmp(info->inputs[0].name, "x") && !strcmp(info->outputs[0].name, "y")); // plain, though the file has x_1 and y_1
 	CHECK(ENG(AX_ENGINE_GetGroupIOInfo)(h, 2, &info) != 0);
 	CHECK(ENG(AX_ENGINE_GetGroupIOInfo)(&h, 0, &info) != 0);
 	OK(ENG(AX_ENGINE_CreateContextV2)(h, &ctx));

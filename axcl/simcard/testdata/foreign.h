@@ -134,7 +134,7 @@ static inline void write_affine(const char *path) {
 		b[o] = (float)o / 2;
 		for (int i = 0; i < AFF_IN; i++) w[o * AFF_IN + i] = (float)(o + i + 1);
 	}
-	model_def m = {.kind = 4, .hidden = AFF_IN, .out = AFF_OUT};
+	model_def m = {.kind = 4, .flags = 128, .hidden = AFF_IN, .out = AFF_OUT}; // 128: the second group's names end in _1
 	group_def g[] = {{1, 0, 0}, {4, 0, 0}};
 	tensor_def t[] = {{"weight", 1, AFF_OUT, AFF_IN, w, NULL}, {"bias", 1, 1, AFF_OUT, b, NULL}};
 	write_model(path, &m, g, 2, t, 2);

@@ -446,7 +446,7 @@ static void case_hazards(void) {
 	loaded l;
 	make_layer(&d, file("layer.axmodel"), 0, 0, 8, 2);
 	for (int on = 0; on < 2; on++) {
-		card(on ? "hazards=default" : "hazards=none");
+		card(on ? "hazards=strict" : "hazards=none");
 		load_layer(&l, file("layer.axmodel"));
 		uint8_t raw[64];
 		uint8_t *wide = dmalloc(8192);
@@ -506,7 +506,7 @@ static void case_hazards(void) {
 		CHECK(affine_right(&a, 1, 0));
 		affine_down(&a);
 		// 12: after a load that failed on the card, what is loaded next gives garbage, until all are unloaded
-		OK(axsim_configure(on ? "hazards=default\nfault=LoadFromFile:0:0x80300709" : "hazards=none\nfault=LoadFromFile:0:0x80300709"));
+		OK(axsim_configure(on ? "hazards=strict\nfault=LoadFromFile:0:0x80300709" : "hazards=none\nfault=LoadFromFile:0:0x80300709"));
 		uint64_t m;
 		CODE_IS(axclrtEngineLoadFromFile(file("layer.axmodel"), &m), 0x80300709);
 		a = affine_up(1);

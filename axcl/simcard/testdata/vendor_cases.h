@@ -1,0 +1,332 @@
+// What programs that this project did not write do, and a card must not mind: the vendor's own tests of devices, init and memory, Python
+// sessions, libraries with threads of their own. Written from what the real library is known to answer. Part of abi_test.c.
+
+// ---- devices are counted
+
+static void *counted_thread(void *arg) {
+	int32_t id = *(int32_t *)arg, got;
+	OK(axclrtSetDevice(id));
+	OK(axclrtGetDevice(&got));
+	CHECK(got == id);
+	OK(axclrtFree(dmalloc(64)));
+	OK(axclrtResetDevice(id));
+	return NULL;
+}
+
+static void case_counted(void) {
+	int32_t id = up();
+	void *p = dmalloc(100);
+	uint8_t b = 0;
+	OK(axclrtSetDevice(id));
+	OK(axclrtSetDevice(id));
+	OK(axclrtResetDevice(id));
+	OK(axclrtMemset(p, 7, 100)); // twice set is still once set
+	thread(counted_thread, &id); // a thread that comes and goes takes nothing away from this one
+	OK(axclrtResetDevice(id));
+	OK(axclrtMemcpy(&b, p, 1, 2));
+	CHECK(b == 7);
+	OK(axclrtResetDevice(id));
+	CODE_IS(axclrtResetDevice(id), 0x80300183);
+	axsim_counts n;
+	OK(axsim_live(&n));
+	CHECK(n.device_blocks == 0);
+	CODE_IS(axclrtMemset(p, 7, 100), 0x80300284);
+	// a thread that has a context of the card keeps it
+	OK(axclrtSetDevice(id));
+	axcl_handle mine, now;
+	OK(axclrtCreateContext(&mine, id));
+	OK(axclrtSetDevice(id));
+	OK(axclrtGetCurrentContext(&now));
+	CHECK(now == mine);
+	OK(axclrtDestroyContext(mine));
+	OK(axclFinalize());
+}
+
+// ---- a configuration that is missing or broken means the defaults
+
+static void case_settings(void) {
+	FILE *f = fopen(file("broken.json"), "w");
+	fputs("{\"log\": {\"host\": ", f);
+	fclose(f);
+	const char *texts[] = {NULL, "", file("none.json"), "/etc/axcl/axcl.json", file("broken.json"), "{\"log\": ", "{\"log\" 1}", "{}", dir};
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		OK(axclInit(texts[i]));
+		uint32_t count = 0;
+		OK(axclrtGetDeviceCount(&count));
+		CHECK(count == 1);
+		OK(axclFinalize());
+	}
+	// its level is what keeps Init itself quiet
+	static const struct {
+		const char *config;
+		bool quiet;
+	} levels[] = {
+	        {NULL, false}, {"{\"log\": {\"host\": {\"level\": 6}}}", true}, {" {\"a\": [1, {}], \"log\": {\"path\": \"x\", \"host\": {\"b\": {\"level\": 1}, \"level\": 6}}} ", true},
+	        {"{\"log\": {\"level\": 6}}", false}, {"{\"log\": {\"host\": {\"level\": 6}}", false}, {"{\"log\": {\"host\": {\"level\": 4}}}", false},
+	};
+	int keep = dup(1);
+	for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+		OK(axsim_reset());
+		OK(axsim_configure("devices=none\nnoise=stdout")); // a missing driver is an error line
+		fflush(stdout);
+		int out = open(file("out"), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+		dup2(out, 1);
+		int32_t code = axclInit(levels[i].config);
+		struct stat st;
+		bool quiet = !fstat(1, &st) && st.st_size == 0;
+		dup2(keep, 1);
+		close(out);
+		CODE_IS(code, 0x8030010b);
+		CHECK(quiet == levels[i].quiet);
+	}
+	close(keep);
+	OK(axsim_reset());
+}
+
+// ---- threads without a context share a stream
+
+typedef struct {
+	axcl_handle stream, event;
+	uint8_t *dev;
+	int value;
+	affine *a;
+} sharer;
+
+static void *sharer_main(void *arg) {
+	sharer *s = arg;
+	uint8_t out[64];
+	void *p;
+	CODE_IS(axclrtMalloc(&p, 8, 0), 0x80300284); // no context here
+	for (int i = 0; i < 20; i++) {
+		OK(axclrtMemsetAsync(s->dev, (uint8_t)s->value, sizeof out, s->stream));
+		OK(axclrtMemcpyAsync(out, s->dev, sizeof out, 2, s->stream));
+		OK(axclrtEngineExecuteAsync(s->a->id, s->a->ctx, 0, s->a->io, s->stream));
+		OK(axclrtMemcmpAsync(s->dev, s->dev, sizeof out, s->stream));
+		OK(axclrtRecordEvent(s->event, s->stream));
+		OK(axclrtStreamWaitEvent(s->stream, s->event));
+		OK(axclrtSynchronizeStream(s->stream));
+		CHECK(out[0] == s->value && out[63] == s->value);
+	}
+	return NULL;
+}
+
+static void *stream_ender(void *arg) {
+	OK(axclrtDestroyStream(arg));
+	return NULL;
+}
+
+static void case_shared(void) {
+	enum { SHARERS = 4 };
+	int32_t id = card("");
+	affine a = affine_up(1);
+	axcl_handle s;
+	pthread_t t[SHARERS];
+	sharer each[SHARERS];
+	OK(axclrtCreateStream(&s));
+	for (int i = 0; i < SHARERS; i++) {
+		each[i] = (sharer){s, NULL, dmalloc(64), 10 + i, &a};
+		OK(axclrtCreateEvent(&each[i].event));
+		if (pthread_create(&t[i], NULL, sharer_main, &each[i])) abort();
+	}
+	for (int i = 0; i < SHARERS; i++) {
+		pthread_join(t[i], NULL);
+		OK(axclrtFree(each[i].dev));
+		OK(axclrtDestroyEvent(each[i].event));
+	}
+	thread(stream_ender, s);
+	CODE_IS(axclrtSynchronizeStream(s), 0x80300303);
+	affine_down(&a);
+	down(id);
+}
+
+// ---- calls without a card or a context: nulls first
+
+static void case_bare(void) {
+	uint64_t u;
+	int32_t i;
+	int64_t sys;
+	uint32_t n;
+	axcl_handle h = (void *)&u;
+	char b[8] = {0};
+	for (int driver = 0; driver < 2; driver++) {
+		OK(axsim_configure(driver ? "devices=1" : "devices=none"));
+		CODE_IS(axclInit(NULL), driver ? 0 : 0x8030010b);
+		OK(axclrtFreeHost(NULL));
+		CODE_IS(axclrtGetDevice(NULL), 0x80300102);
+		CODE_IS(axclrtGetDevice(&i), 0x80300185);
+		CODE_IS(axclrtSetDevice(0), 0x80300184);
+		CODE_IS(axclrtMalloc(NULL, 8, 0), 0x80300502);
+		CODE_IS(axclrtMallocCached(NULL, 8, 0), 0x80300502);
+		CODE_IS(axclrtFree(NULL), 0x80300502);
+		CODE_IS(axclrtMemcpy(NULL, b, 8, 1), 0x80300502);
+		CODE_IS(axclrtMemcpy(b, NULL, 8, 2), 0x80300502);
+		CODE_IS(axclrtMemset(NULL, 0, 8), 0x80300502);
+		CODE_IS(axclrtMemcmp(NULL, b, 8), 0x80300502);
+		CODE_IS(axclrtMemFlush(NULL, 8), 0x80300502);
+		CODE_IS(axclrtMemcpyAsync(b, b, 8, 1, NULL), 0x80300502);
+		CODE_IS(axclrtMemsetAsync(b, 0, 8, NULL), 0x80300502);
+		CODE_IS(axclrtMemcmpAsync(b, b, 8, NULL), 0x80300502);
+		CODE_IS(axclrtCreateStream(NULL), 0x80300302);
+		CODE_IS(axclrtDestroyStream(NULL), 0x80300302);
+		CODE_IS(axclrtSynchronizeStream(NULL), 0x80300302);
+		CODE_IS(axclrtCreateEvent(NULL), 0x80300302);
+		CODE_IS(axclrtDestroyEvent(NULL), 0x80300302);
+		CODE_IS(axclrtRecordEvent(NULL, h), 0x80300302);
+		CODE_IS(axclrtStreamWaitEvent(h, NULL), 0x80300302);
+		CODE_IS(axclrtEngineGetVNpuKind(NULL), 0x80300702);
+		CODE_IS(axclrtEngineLoadFromFile(NULL, &u), 0x80300702);
+		CODE_IS(axclrtEngineLoadFromMem(NULL, 8, &u), 0x80300702);
+		CODE_IS(axclrtEngineGetAffinity(1, NULL), 0x80300702);
+		CODE_IS(axclrtEngineGetUsage(NULL, &sys, &sys), 0x80300702);
+		CODE_IS(axclrtEngineGetUsageFromMem(b, 8, NULL, &sys), 0x80300702);
+		CODE_IS(axclrtEngineGetUsageFromModelId(1, &sys, NULL), 0x80300702);
+		CODE_IS(axclrtEngineGetModelType("x", NULL), 0x80300702);
+		CODE_IS(axclrtEngineGetModelTypeFromMem(b, 8, NULL), 0x80300702);
+		CODE_IS(axclrtEngineGetModelTypeFromModelId(1, NULL), 0x80300702);
+		CODE_IS(axclrtEngineGetIOInfo(1, NULL), 0x80300702);
+		CODE_IS(axclrtEngineCreateIO(NULL, &h), 0x80300702);
+		CODE_IS(axclrtEngineCreateContext(1, NULL), 0x80300702);
+		CODE_IS(axclrtEngineExecute(1, 1, 0, NULL), 0x80300702);
+		CODE_IS(axclrtEngineExecuteAsync(1, 1, 0, h, NULL), 0x80300702);
+		CODE_IS(axclrtTransferFile("a", NULL, 0), 0x80300c02);
+		CODE_IS(axclrtExecWorker(NULL, NULL, NULL, &n), 0x80300c02);
+		CODE_IS(axclrtWorkerSend(1, NULL, 8, 0), 0x80300c02);
+		CODE_IS(axclrtWorkerRecv(1, b, 8, NULL, 0), 0x80300c02);
+		// with nothing null, it is the context that is missing
+		CODE_IS(axclrtFree(b), 0x80300284);
+		CODE_IS(axclrtEngineInit(0), 0x80300284);
+		CODE_IS(axclrtEngineGetVNpuKind(&i), 0x80300284);
+		OK(axsim_reset());
+	}
+}
+
+// ---- past an allocation's end: no host refuses it, and what is reached is the card's business
+
+static void case_beyond(void) {
+	int32_t id = card("");
+	enum { SIZE = 4096, OVER = 5000 };
+	uint8_t host[OVER], back[OVER];
+	uint8_t *p = dmalloc(SIZE), *q = dmalloc(SIZE);
+	for (int i = 0; i < OVER; i++) host[i] = (uint8_t)(i * 13 + 1);
+	OK(axclrtMemset(q, 3, SIZE));
+	OK(axclrtMemcpy(p, host, OVER, 1));
+	OK(axclrtMemcpy(back, p, OVER, 2));
+	CHECK(!memcmp(back, host, SIZE)); // its own bytes are there; the others went where nothing is
+	CHECK(back[SIZE] == 0xff && back[OVER - 1] == 0xff);
+	size_t gap = (size_t)(q - p); // far enough to reach the other block: it is overwritten
+	uint8_t *wide = calloc(1, gap + SIZE);
+	CHECK(gap > SIZE && gap < 1 << 20);
+	OK(axclrtMemcpy(p, wide, gap + 16, 1));
+	OK(axclrtMemcpy(back, q, 32, 2));
+	CHECK(back[0] == 0 && back[15] == 0 && back[16] == 3);
+	OK(axclrtMemset(p, 9, gap + 4));
+	OK(axclrtMemcpy(back, q, 8, 2));
+	CHECK(back[3] == 9 && back[4] == 0);
+	OK(axclrtMemcmp(p, p, OVER));
+	OK(axclrtMemFlush(p, OVER));
+	axcl_handle s;
+	OK(axclrtCreateStream(&s));
+	OK(axclrtMemsetAsync(p, 1, OVER, s));
+	OK(axclrtSynchronizeStream(s));
+	OK(axclrtDestroyStream(s));
+	CODE_IS(axclrtMemset(p, 0, (size_t)8 << 30), 0x80300507); // a length that no card has
+	// a binding past its end, at nothing, and at memory that is the host's: only nulls and indices are looked at
+	affine a = affine_up(4);
+	OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 1 << 20));
+	CHECK(affine_right(&a, 4, 1));
+	uint8_t *tail = dmalloc(SIZE);
+	float y[AFF_OUT];
+	OK(axclrtEngineSetOutputBufferByIndex(a.io, 0, tail + SIZE - 8, 64)); // two of four numbers fit
+	OK(axclrtEngineExecute(a.id, a.ctx, 0, a.io));
+	OK(axclrtMemcpy(y, tail + SIZE - 8, 8, 2));
+	float x[AFF_IN];
+	OK(axclrtMemcpy(x, a.x, sizeof x, 2));
+	CHECK(y[0] == affine_want(x, 0) && y[1] == affine_want(x, 1));
+	void *got;
+	uint64_t size;
+	OK(axclrtEngineSetInputBufferByIndex(a.io, 0, host, 32));
+	OK(axclrtEngineGetInputBufferByIndex(a.io, 0, &got, &size));
+	CHECK(got == host && size == 32);
+	CODE_IS(axclrtEngineExecute(a.id, a.ctx, 0, a.io), 0x8030070c); // the card finds nothing there
+	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 0, NULL, 32), 0x80300702);
+	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 1, a.x, 32), 0x80300703);
+	// with the hazard on, all of it is refused where it is asked for
+	OK(axsim_configure("hazards=+bounds"));
+	CODE_IS(axclrtMemcpy(p, host, OVER, 1), 0x80300503);
+	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 1 << 20), 0x80300503);
+	CODE_IS(axclrtEngineSetInputBufferByIndex(a.io, 0, host, 32), 0x80300581);
+	affine_down(&a);
+	OK(axclrtFree(tail));
+	OK(axclrtFree(p));
+	OK(axclrtFree(q));
+	free(wide);
+	down(id);
+}
+
+// ---- one io for several shape groups, as Python's sessions use theirs; the calls of an io are the host's own
+
+static void case_groups(void) {
+	int32_t id = card("");
+	affine a = affine_up(4);
+	for (int i = 0; i < 3; i++) {
+		CHECK(affine_right(&a, 4, 1));
+		CHECK(affine_right(&a, 1, 0));
+	}
+	OK(axsim_configure("hazards=+one-group"));
+	CHECK(!affine_right(&a, 1, 0)); // it was used for group 1 first
+	OK(axclrtEngineSetInputBufferByIndex(a.io, 0, a.x, 128));
+	CHECK(affine_right(&a, 1, 0));
+	affine_down(&a);
+	down(id);
+	// events are round trips; an io's calls are not
+	id = card("clock=virtual");
+	a = affine_up(1);
+	axcl_handle s, e, io;
+	OK(axclrtCreateStream(&s));
+	OK(axclrtCreateEvent(&e));
+	uint64_t t = axsim_clock_ns();
+	OK(axclrtEngineCreateIO(a.info, &io));
+	OK(axclrtEngineSetInputBufferByIndex(io, 0, a.x, 32));
+	OK(axclrtEngineDestroyIO(io));
+	CHECK(axsim_clock_ns() - t < 10000);
+	int32_t (*const trips[])(axcl_handle, axcl_handle) = {axclrtRecordEvent, axclrtStreamWaitEvent};
+	for (int i = 0; i < 2; i++) {
+		t = axsim_clock_ns();
+		OK(trips[i](i ? s : e, i ? e : s));
+		CHECK(axsim_clock_ns() - t >= 150000);
+	}
+	t = axsim_clock_ns();
+	OK(axclrtDestroyEvent(e));
+	CHECK(axsim_clock_ns() - t >= 150000);
+	OK(axclrtDestroyStream(s));
+	affine_down(&a);
+	down(id);
+}
+
+// ---- a load takes the file's size of card memory on top of the model, until it is done
+
+static void case_staging(void) {
+	enum { MIB = 1 << 20 };
+	axcl_properties p;
+	uint64_t m[2];
+	// a model of 20 MiB on a card with 18 of 64 taken: 46 free
+	int32_t id = card("cmm=64");
+	write_hollow_head(file("big.axmodel"), 24, 1000, 10, 20 * MIB);
+	OK(axclrtEngineLoadFromFile(file("big.axmodel"), &m[0]));
+	OK(axclrtGetDeviceProperties(id, &p));
+	CHECK(p.freeCmmSize == 26 << 10); // given back
+	CODE_IS(axclrtEngineLoadFromFile(file("big.axmodel"), &m[1]), 0x80300707); // 20 would fit, 40 do not
+	OK(axclrtGetDeviceProperties(id, &p));
+	CHECK(p.freeCmmSize == 26 << 10);
+	void *rest = dmalloc(26 * MIB);
+	OK(axclrtFree(rest));
+	OK(axclrtEngineUnload(m[0]));
+	rest = dmalloc(6 * MIB + 1);
+	CODE_IS(axclrtEngineLoadFromFile(file("big.axmodel"), &m[0]), 0x80300707);
+	OK(axclrtFree(rest));
+	rest = dmalloc(6 * MIB);
+	OK(axclrtEngineLoadFromFile(file("big.axmodel"), &m[0])); // to the byte
+	OK(axclrtEngineUnload(m[0]));
+	OK(axclrtFree(rest));
+	down(id);
+}
