@@ -154,9 +154,9 @@ func TestOddNet(t *testing.T) {
 	}
 }
 
-// TestNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as the
+// TestOnBoardNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as the
 // vendor's own programs want them. Either is the same model.
-func TestNames(t *testing.T) {
+func TestOnBoardNames(t *testing.T) {
 	oddLibraries(t)
 	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 1, Cells: 12, Cache: 12}}}

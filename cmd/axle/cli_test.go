@@ -342,7 +342,7 @@ func TestUsage(t *testing.T) {
 		"frobnicate": "see 'axle --help'", "ru pocket": "Did you mean", "run": "usage: axle run MODEL [PROMPT]", "cp a": "usage: axle cp SOURCE DESTINATION", "run --nope x": "see 'axle run --help'",
 		"list a b": "usage: axle list", "pull a b": "takes one name",
 	} {
-		err := failure(t.Context(), strings.Fields(args))
+		err := failure(t.Context(), os.Stdout, strings.Fields(args))
 		if err == nil || err.code != 2 || !strings.Contains(err.Error(), want) {
 			t.Errorf("axle %s: %v, want %q", args, err, want)
 		}

@@ -78,7 +78,7 @@ func TestRmTellsWhy(t *testing.T) {
 	}))
 	defer ts.Close()
 	t.Setenv("AXLE_HOST", ts.URL)
-	if err := failure(t.Context(), []string{"rm", "m"}); err == nil || err.code != 1 || err.Error() != why {
+	if err := failure(t.Context(), os.Stdout, []string{"rm", "m"}); err == nil || err.code != 1 || err.Error() != why {
 		t.Errorf("rm: %v", err)
 	}
 }
@@ -112,7 +112,7 @@ func TestVector(t *testing.T) {
 }
 
 func TestDoctorModelAlone(t *testing.T) {
-	if err := failure(t.Context(), []string{"doctor", "--model", t.TempDir()}); err == nil || err.code != 2 {
+	if err := failure(t.Context(), os.Stdout, []string{"doctor", "--model", t.TempDir()}); err == nil || err.code != 2 {
 		t.Errorf("doctor --model: %v", err)
 	}
 }

@@ -8,12 +8,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/axcl/cards"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -85,7 +89,17 @@ func run(args []string) int {
 	defer stop()
 	// The first signal asks for an orderly end; a second one finds the system's own handling back, and ends the program.
 	context.AfterFunc(ctx, stop)
-	exit := failure(ctx, args)
+	// Before anything can load a vendor's library, which would write between what we print.
+	out, err := cards.OwnStdout()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		return 1
+	}
+	var w io.Writer = out
+	if term.IsTerminal(int(out.File.Fd())) {
+		w = out.File // whose width and colours commands ask for
+	}
+	exit := failure(ctx, w, args)
 	if exit == nil {
 		return 0
 	}
@@ -95,9 +109,10 @@ func run(args []string) int {
 	return exit.code
 }
 
-// failure runs a command line and says how it failed; nil is success.
-func failure(ctx context.Context, args []string) *exitError {
+// failure runs a command line that prints to out, and says how it failed; nil is success.
+func failure(ctx context.Context, out io.Writer, args []string) *exitError {
 	root := newRootCmd()
+	root.SetOut(out)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var exit *exitError
