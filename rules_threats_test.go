@@ -8,6 +8,8 @@ func init() {
 		{"T1", "axmodel/vendor.go", "if n > uint64(end-fl.at) {", "if false {", "./axmodel", "TestHostileFiles"},
 		{"T1", "models/embed.go", "if vocab < 1 || vocab > maxVocab || size != vocab*row {", "if false {", "./models", "TestMalformed"},
 		{"T1", "axcl/native/layout.go", "if !l.Equal(f.layer) {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "if false {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "./axcl/native", "TestOddLibrary"},
+		{"T1", "internal/regular/regular.go", "file, err := Open(f.root, path)", "file, err := f.root.Open(path)", "./models/store", "TestOddSwap"},
+		{"T1", "models/store/disk.go", "regular.Open(d.root, filepath.FromSlash(name))", "d.root.Open(filepath.FromSlash(name))", "./models/store", "TestOddBlobs"},
 		{"T2", "tokenizer/tokenizer.go", "func(int, int) bool { return specials })", "func(int, int) bool { return true })", "./tokenizer", "TestNoControl"},
 		{"T3", "server/ollama/options.go", "if !(f >= lim[0] && f <= lim[1]) {", "if false {", "./server", "TestNumbers"},
 		{"T3", "server/ollama/options.go", "if err := o.Sampling.Check(); err != nil {", "if err := o.Sampling.Check(); err != nil && false {", "./server", "TestNumbers"},

@@ -13,9 +13,9 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // ErrLFS is what an [Error] matches where the file is a Git LFS pointer instead of a model.
@@ -77,11 +77,10 @@ func find(ts []axcl.Tensor, name string) axcl.Tensor {
 // ReadFile reads the description of the model at path. Errors are *Error: the file cannot be opened (errors.Is finds fs.ErrNotExist),
 // is an LFS pointer (ErrLFS), is cut short, or is not a model.
 func ReadFile(path string) (*Meta, error) {
-	// Opening a named pipe would wait for somebody to write into it.
-	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
-		return nil, &Error{Path: path, What: "is not a regular file"}
+	f, err := regular.OpenPath(path)
+	if errors.Is(err, regular.ErrNot) {
+		return nil, &Error{Path: path, What: "is not a regular file", Err: err}
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}

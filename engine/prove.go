@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 )
@@ -37,7 +38,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		key := sha256.Sum256([]byte(strings.Join([]string{p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
 		var kept memory
-		if b, err := os.ReadFile(file); err == nil && json.Unmarshal(b, &kept) == nil && kept.fits(m) {
+		if b, err := regular.ReadPath(file, 4<<20); err == nil && json.Unmarshal(b, &kept) == nil && kept.fits(m) {
 			m.proven, m.costs.head = kept.Proven, kept.Head
 			copy(m.costs.group, kept.Groups)
 			if err := m.remember(kept.Tokens); err != nil {

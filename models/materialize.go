@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Materialize writes a package that ships inside the program into a folder of its own under cache, so that its files have real paths, and
@@ -65,7 +67,7 @@ func Materialize(fsys fs.FS, cache string) (string, error) {
 
 func same(dir string, files map[string][]byte) bool {
 	for name, want := range files {
-		got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		got, err := regular.ReadPath(filepath.Join(dir, filepath.FromSlash(name)), int64(len(want)))
 		if err != nil || !bytes.Equal(got, want) {
 			return false
 		}

@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // RealPather is what a file system has whose files lie on disk under names that the vendor's library can open.
@@ -16,11 +18,18 @@ type RealPather interface {
 	RealPath(name string) (string, bool)
 }
 
-// dirFS is a folder opened so that nothing in it leads out of it.
+// dirFS is a folder opened so that nothing in it leads out of it, and nothing but folders and regular files is opened.
 type dirFS struct {
 	root *os.Root
-	fs.FS
+	asked
 	dir string
+}
+
+// asked is what tells a file's kind without opening it: were it hidden, package fs would open a pipe to ask.
+type asked interface {
+	fs.ReadDirFS
+	fs.StatFS
+	fs.ReadLinkFS
 }
 
 func openDir(dir string) (*dirFS, error) {
@@ -32,7 +41,7 @@ func openDir(dir string) (*dirFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dirFS{root: root, FS: root.FS(), dir: abs}, nil
+	return &dirFS{root: root, asked: regular.FS(root).(asked), dir: abs}, nil
 }
 
 // RealPath resolves symbolic links before it vouches for a path: the library that opens it later knows no root.
@@ -58,6 +67,7 @@ type tree struct {
 	files  map[string]int64
 	names  []string          // sorted
 	broken map[string]string // links that lead nowhere or outside, and why
+	odd    map[string]string // what is no regular file: pipes, sockets, devices
 }
 
 const (
@@ -66,7 +76,7 @@ const (
 )
 
 func scan(fsys fs.FS, label string) (*tree, error) {
-	t := &tree{fsys: fsys, label: label, files: map[string]int64{}, broken: map[string]string{}}
+	t := &tree{fsys: fsys, label: label, files: map[string]int64{}, broken: map[string]string{}, odd: map[string]string{}}
 	seen := 0
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -98,6 +108,8 @@ func scan(fsys fs.FS, label string) (*tree, error) {
 		case info.Mode().IsRegular():
 			t.files[name] = info.Size()
 			t.names = append(t.names, name)
+		default:
+			t.odd[name] = info.Mode().Type().String()
 		}
 		return nil
 	})
@@ -178,6 +190,9 @@ func (t *tree) missing(name, fix string) *Error {
 		}
 		return e
 	}
+	if kind, ok := t.odd[name]; ok {
+		return &Error{Path: t.where(name), What: "is no regular file (" + kind + ")", Fix: "put the file itself there", Err: ErrMissing}
+	}
 	if fix == "" {
 		fix = "fetch it again, e.g. with `axle pull`"
 	}
@@ -217,7 +232,7 @@ func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 // exists says whether name, which may be a layer template, is a file, a folder with files, or a link that was seen.
 func (t *tree) exists(name string) bool {
 	name = strings.ReplaceAll(name, "%d", "0")
-	if t.has(name) || t.broken[name] != "" {
+	if t.has(name) || t.broken[name] != "" || t.odd[name] != "" {
 		return true
 	}
 	for _, f := range t.names {

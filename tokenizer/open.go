@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Config is what a package's configuration says about its tokenizer and the tokenizer's own file may not.
@@ -49,7 +50,7 @@ func Open(name string) (*Tokenizer, error) {
 		return nil, &Error{File: name, What: "cannot be read", Err: err}
 	}
 	defer root.Close()
-	return openIn(dir, root.FS(), base)
+	return openIn(dir, regular.FS(root), base)
 }
 
 // openIn opens base in the folder dir, whose file system is fsys; errors name files as they were named to Open.
@@ -94,27 +95,14 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 }
 
 func readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
-	// Asked before it is opened: a named pipe would wait for somebody to write into it.
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
-	}
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info.Size() > most {
+	if info.Mode().IsRegular() && info.Size() > most {
 		return nil, fmt.Errorf("it has %d bytes, more than the %d allowed", info.Size(), most)
 	}
-	b := bytes.NewBuffer(make([]byte, 0, info.Size()+512))
-	if _, err := b.ReadFrom(io.LimitReader(f, most)); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return regular.Read(fsys, name, most)
 }
 
 // pick chooses the tokenizer file of a folder.

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"time"
 	"unsafe"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // defaultTimeout bounds a pass where LoadSpec does not.
@@ -166,7 +166,7 @@ func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
 }
 
 func mapFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.OpenPath(path)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,11 @@ package soft
 import (
 	"fmt"
 	"math"
-	"os"
 	"unsafe"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // file is a software model that is mapped: its description and its bytes.
@@ -34,7 +34,7 @@ func open(path string) (*file, error) {
 	if meta.FileBytes > math.MaxInt {
 		return nil, &axmodel.Error{Path: path, What: "is too large for a 32-bit machine"}
 	}
-	f, err := os.Open(path)
+	f, err := regular.OpenPath(path)
 	if err != nil {
 		return nil, &axmodel.Error{Path: path, What: "changed while it was opened", Err: err}
 	}

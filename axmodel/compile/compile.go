@@ -21,6 +21,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // Error is a checkpoint that cannot be compiled: what is wrong with which file.
@@ -483,7 +484,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 // readSmall reads a text file of at most 32 MiB.
 func readSmall(root *os.Root, name string) ([]byte, error) {
 	path := filepath.Join(root.Name(), name)
-	f, err := root.Open(name)
+	f, err := regular.Open(root, name)
 	if err != nil {
 		return nil, &Error{Path: path, What: "cannot be opened: " + reason(err), Err: err}
 	}

@@ -2,13 +2,13 @@ package compile
 
 import (
 	"encoding/json"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // tokenizerFiles are copied as they are, into a folder of their own: a checkpoint's config.json says what the vendor's does not.
@@ -85,14 +85,11 @@ func (j *job) describe(dir string) error {
 
 // readLarge is readSmall for tokenizers, which may be larger.
 func readLarge(root *os.Root, name string) ([]byte, error) {
-	st, err := root.Stat(name)
-	if err != nil {
-		return nil, err
+	b, err := regular.Read(regular.FS(root), name, 256<<20)
+	if err != nil && !isNotExist(err) {
+		return nil, &Error{Path: filepath.Join(root.Name(), name), What: "cannot be read: " + reason(err), Err: err}
 	}
-	if st.Size() > 256<<20 {
-		return nil, &Error{Path: filepath.Join(root.Name(), name), What: "is larger than 256 MiB"}
-	}
-	return fs.ReadFile(root.FS(), name)
+	return b, err
 }
 
 // generation is Hugging Face's generation_config.json.

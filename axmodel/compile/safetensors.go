@@ -16,6 +16,7 @@ import (
 	"github.com/x448/float16"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // maxHeader bounds a safetensors header; a model of a thousand layers stays below a tenth of it.
@@ -196,7 +197,7 @@ func parseIndex(b []byte) (index map[string]string, files []string, err error) {
 
 func (c *checkpoint) add(name string) error {
 	path := filepath.Join(c.root.Name(), name)
-	f, err := c.root.Open(name)
+	f, err := regular.Open(c.root, name)
 	if err != nil {
 		return &Error{Path: path, What: "cannot be opened: " + reason(err), Err: err}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/parser"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 func init() { register(newCreateCmd) }
@@ -123,14 +125,14 @@ func uploadPackage(ctx context.Context, conn *connection, dir string) (map[strin
 	}
 	defer root.Close()
 	files := map[string]string{}
-	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(regular.FS(root), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if strings.HasPrefix(filepath.Base(p), ".") {
 			return nil
 		}
-		f, err := root.Open(p)
+		f, err := regular.Open(root, p)
 		if err != nil {
 			return err
 		}

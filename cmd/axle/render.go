@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -125,7 +126,7 @@ func templateFile(name string, o chat.JinjaOptions) (chat.Template, error) {
 		BOS      json.RawMessage `json:"bos_token"`
 		EOS      json.RawMessage `json:"eos_token"`
 	}
-	if raw, err := os.ReadFile(config); err == nil && json.Unmarshal(raw, &c) == nil {
+	if raw, err := regular.ReadPath(config, 32<<20); err == nil && json.Unmarshal(raw, &c) == nil {
 		if o.BOS == "" {
 			o.BOS = tokenName(c.BOS)
 		}

@@ -19,6 +19,8 @@ import (
 	"github.com/ollama/ollama/types/model"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 func init() { register(newRunCmd) }
@@ -230,7 +232,7 @@ func (t *talk) images(prompt string) (string, []api.ImageData, error) {
 	}
 	var out []api.ImageData
 	for _, path := range imagePath.FindAllString(prompt, -1) {
-		b, err := os.ReadFile(path)
+		b, err := regular.ReadPath(path, 32<<20) // no request may be larger
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a word, not a file
 		}

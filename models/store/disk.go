@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/axle-llm/axle/internal/regular"
 )
 
 // File is an open file of a [Disk].
@@ -64,7 +66,7 @@ func openDisk(dir string) (Disk, error) {
 }
 
 func (d *rootDisk) Open(name string) (File, error) {
-	f, err := d.root.Open(filepath.FromSlash(name))
+	f, err := regular.Open(d.root, filepath.FromSlash(name))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,10 @@ func (d *rootDisk) Open(name string) (File, error) {
 }
 
 func (d *rootDisk) Create(name string) (File, error) {
-	f, err := d.root.OpenFile(filepath.FromSlash(name), os.O_RDWR|os.O_CREATE, 0o644)
+	if st, err := d.root.Stat(filepath.FromSlash(name)); err == nil && !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: regular.ErrNot}
+	}
+	f, err := d.root.OpenFile(filepath.FromSlash(name), os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {
 		return nil, err
 	}

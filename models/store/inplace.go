@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -84,18 +85,20 @@ func marked(list []os.DirEntry) bool {
 
 // reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside dir: layout B, whose package is dir.
 func reaching(dir string, list []os.DirEntry) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	files := regular.FS(root)
 	for _, e := range list {
 		if !e.IsDir() {
-			continue
-		}
-		name := filepath.Join(dir, e.Name(), "config.json")
-		if st, err := os.Stat(name); err != nil || st.Size() > maxPlanFile {
 			continue
 		}
 		var c struct {
 			Template string `json:"template_filename_axmodel"`
 		}
-		data, err := os.ReadFile(name)
+		data, err := regular.Read(files, e.Name()+"/config.json", maxPlanFile)
 		if err != nil || json.Unmarshal(data, &c) != nil || c.Template == "" {
 			continue
 		}
@@ -294,7 +297,7 @@ func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, err
 		report("the same as inside the program", p.Size, nil)
 		return nil
 	}
-	text, err := fs.ReadFile(p.FS(), "SHA256SUMS")
+	text, err := regular.Read(p.FS(), "SHA256SUMS", maxPlanFile)
 	if err != nil {
 		report("shapes and sizes; the package brings no hashes to compare with", p.Size, nil)
 		return nil

@@ -1,0 +1,122 @@
+// Package regular opens files that others have put there: what a package, a store or a checkpoint holds. Only regular files are opened, without
+// waiting, and what is read whole has a limit: a named pipe would wait for somebody to write into it, a device may act or never end.
+//
+// Functions are safe for concurrent use. Whoever opens a file closes it.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// ErrNot is a name that is no regular file: a folder, a pipe, a socket, a device.
+var ErrNot = errors.New("is no regular file")
+
+// ErrLarge is a file that is larger than it may be.
+var ErrLarge = errors.New("is too large")
+
+// Open opens a regular file below root. Errors are *fs.PathError: ErrNot, the file system's.
+func Open(root *os.Root, name string) (*os.File, error) {
+	return open(name, root.Stat, func(name string) (*os.File, error) { return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) })
+}
+
+// OpenPath is Open for a path, whose links are followed wherever they lead.
+func OpenPath(name string) (*os.File, error) {
+	return open(name, os.Stat, func(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) })
+}
+
+// open asks before it opens, since that alone wakes some devices, and after, since the file may be another by then.
+func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
+	st, err := stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNot}
+	}
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	if st, err = f.Stat(); err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNot}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// FS is root's file system. Its Open gives folders and regular files, and nothing else.
+func FS(root *os.Root) fs.FS {
+	return &rootFS{root.FS().(asked), root}
+}
+
+// asked is what tells a file's kind without opening it, which io/fs does where these methods are hidden.
+type asked interface {
+	fs.ReadDirFS
+	fs.StatFS
+	fs.ReadLinkFS
+}
+
+type rootFS struct {
+	asked
+	root *os.Root
+}
+
+func (f *rootFS) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	path := filepath.FromSlash(name)
+	if st, err := f.root.Stat(path); err == nil && st.IsDir() {
+		return f.root.Open(path + string(filepath.Separator)) // which only a folder answers to
+	}
+	file, err := Open(f.root, path)
+	if err != nil {
+		return nil, err // not a nil *os.File in an interface
+	}
+	return file, nil
+}
+
+// Read reads a file whole, which is not asked to be more than limit bytes. Errors: ErrNot, ErrLarge, the file system's.
+func Read(fsys fs.FS, name string, limit int64) ([]byte, error) {
+	st, err := fs.Stat(fsys, name)
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNot}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return all(f, name, limit)
+}
+
+// ReadPath is Read for a path, whose links are followed wherever they lead.
+func ReadPath(name string, limit int64) ([]byte, error) {
+	f, err := OpenPath(name)
+	if err != nil {
+		return nil, err
+	}
+	return all(f, name, limit)
+}
+
+func all(f fs.File, name string, limit int64) ([]byte, error) {
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: the limit is %d bytes", ErrLarge, limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
