@@ -25,7 +25,7 @@ type cells struct {
 	roots  []int32 // first child of each root
 	keys   map[string]int32
 	tick   uint64
-	rungs  []int // cells that the wide shape groups see, ascending: rows below a lower rung make cheaper passes
+	rungs  []int // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
 }
 
 const none = int32(-1)

@@ -15,11 +15,12 @@ type drafter struct {
 // peekEvery is how often a draft model that does not pay is asked all the same, to learn whether it would.
 const peekEvery = 48
 
-// cost is what one guess for each of n sequences takes.
-func (d *drafter) cost(n int) float64 {
+// cost is what one guess for each of n sequences takes that see so many cells at the most.
+func (d *drafter) cost(n, reach int) float64 {
 	c := d.m.costs
-	alone := float64(n) * c.group[d.m.decode]
-	if g := d.m.shape.GroupFor(n, d.m.minWide); n > 1 && d.m.proven.Mixed && g >= 0 {
+	reach = min(reach, d.m.shape.Cells)
+	alone := float64(n) * d.m.lone(reach)
+	if g := d.m.shape.GroupFor(n, reach); n > 1 && d.m.proven.Mixed && g >= 0 {
 		alone = min(alone, c.group[g])
 	}
 	return alone + float64(n)*c.head

@@ -38,7 +38,7 @@ type lm struct {
 	costs  costs
 	proven Proven
 
-	decode    int // the decode group used for one row
+	decode    int // the smallest group that takes one row
 	wide      int // most rows of a wide pass; 0: there is none
 	wideReach int // farthest cell a wide pass sees
 	minWide   int // rows of the narrowest wide group
@@ -130,11 +130,12 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 		}
 	}
 	for _, g := range m.shape.Groups {
-		if g.Rows > 1 && g.Cells > 0 {
+		if g.Cells > 0 && g.Cells < m.shape.Cells {
 			m.cells.rungs = append(m.cells.rungs, g.Cells)
 		}
 	}
 	slices.Sort(m.cells.rungs)
+	m.cells.rungs = slices.Compact(m.cells.rungs)
 	m.stats.Passes = map[string]uint64{}
 	m.stats.State = "ready"
 	return m
@@ -395,9 +396,8 @@ func (m *lm) near(s *seq) bool {
 	if m.wide == 0 {
 		return true
 	}
-	one := m.costs.group[m.decode]
 	need := min(s.pending(), m.wideReach)
-	if g := m.shape.GroupFor(m.minWide, 0); g < 0 || float64(need)*one <= m.costs.group[g] {
+	if g := m.shape.GroupFor(m.minWide, 0); g < 0 || float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
 		return true // so short that it goes row by row anyway
 	}
 	for _, r := range m.running {
@@ -407,7 +407,7 @@ func (m *lm) near(s *seq) bool {
 	}
 	// The last wide pass's own rows may lie anywhere: nothing has to see them in it.
 	beyond := need - m.wide - m.cells.availableBelow(m.wideReach)
-	return beyond <= 0 || (m.card.now()-s.asked).Seconds() > float64(beyond)*one
+	return beyond <= 0 || (m.card.now()-s.asked).Seconds() > float64(beyond)*m.lone(m.wideReach+1)
 }
 
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.

@@ -64,6 +64,14 @@ func (m *lm) plan() []share {
 	return m.alone(lead)
 }
 
+// lone is what a row takes that goes alone and sees so many cells: the group it runs on is the smallest that reaches.
+func (m *lm) lone(reach int) float64 {
+	if g := m.shape.GroupFor(1, min(reach, m.shape.Cells)); g >= 0 {
+		return m.costs.group[g]
+	}
+	return m.costs.group[m.decode]
+}
+
 // alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does.
 func (m *lm) alone(s *seq) []share {
 	m.shares = append(m.shares, share{s: s, from: len(s.path), n: 1})
@@ -100,22 +108,22 @@ func (m *lm) fill(ready []*seq) bool {
 		}
 	}
 	m.limits = limits
-	one := m.costs.group[m.decode]
 	best, bestLimit := 1.0, -1
 	for _, limit := range limits {
-		rows := 0
+		rows, alone := 0, 0.0 // and what they take one by one
+		room := m.widest(limit)
 		for _, s := range ready {
-			if s.reach() <= limit {
-				rows += min(s.pending(), m.wide)
+			if r := s.reach(); r <= limit {
+				n := min(s.pending(), m.wide, room-rows)
+				rows, alone = rows+n, alone+float64(n)*m.lone(r)
 			}
 		}
-		rows = min(rows, m.widest(limit))
 		g := m.shape.GroupFor(max(rows, 2), limit)
 		if rows < 2 || g < 0 || !m.proven.Chunk && rows < m.shape.Groups[g].Rows {
 			continue
 		}
 		// How many times faster than the same rows one by one.
-		if gain := float64(rows) * one / m.costs.group[g]; gain > best {
+		if gain := alone / m.costs.group[g]; gain > best {
 			best, bestLimit = gain, limit
 		}
 	}
@@ -286,14 +294,14 @@ func (m *lm) makeLow(n int) {
 			pending = max(pending, m.shares[i].s.pending())
 		}
 	}
-	if !near || len(m.cells.rungs) == 0 || !m.proven.Scatter || m.passes < m.highUntil {
+	if !near || m.wideReach == 0 || !m.proven.Scatter || m.passes < m.highUntil {
 		return
 	}
 	lands := m.cells.size()
 	if at := m.cells.run(n); at >= 0 {
 		lands = at + n
 	}
-	one, g := m.costs.group[m.decode], m.shape.GroupFor(m.minWide, max(reach, 1))
+	one, g := m.lone(reach), m.shape.GroupFor(m.minWide, max(reach, 1))
 	if g < 0 {
 		return
 	}
@@ -307,6 +315,7 @@ func (m *lm) makeLow(n int) {
 		}
 		worth = (dear - wide) * passesToCome
 	} else if lands > m.wideReach {
+		one = m.lone(m.wideReach + 1)
 		worth = float64(pending-1) * one
 	}
 	if lands <= below || worth <= 0 {

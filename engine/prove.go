@@ -142,7 +142,7 @@ func (m *lm) say() ([]int32, error) {
 		for k := range p.Pos {
 			p.Pos[k] = uint32(i)
 		}
-		if err := m.card.run(m.model, p, m.costs.predict(m.decode, 1)); err != nil {
+		if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, p.Reach(m.shape)), 1)); err != nil {
 			return nil, err
 		}
 		if _, err := m.checker.Sample(p.Logits, nil); err != nil {

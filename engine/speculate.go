@@ -98,19 +98,21 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	if limit < 0 {
 		limit = m.wideReach
 	}
-	answers, reach := 0, 0
+	answers, reach, one := 0, 0, 0.0
 	for _, s := range ready {
 		s.spec.draft = nil
 		if s.pending() == 1 && s.reach() <= limit && s.embed == nil {
 			answers++
 			reach = max(reach, s.reach())
+			one += m.lone(s.reach())
 		}
 	}
 	g := m.shape.GroupFor(m.minWide, reach)
 	if answers == 0 || g < 0 || !m.proven.Chunk {
 		return false
 	}
-	wide, head, one := m.costs.group[g], m.costs.head, m.costs.group[m.decode]
+	wide, head := m.costs.group[g], m.costs.head
+	one /= float64(answers)
 	// A guess costs a row of the head, a draft model's its own pass too, and saves with its probability a share of a pass.
 	worth := wide/float64(answers) + head
 	tokens, rows, spent := 0.0, 0, 0.0
@@ -144,7 +146,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 			continue
 		}
 		s.spec.asked++
-		extra := m.drafter.cost(answers) / float64(answers)
+		extra := m.drafter.cost(answers, reach) / float64(answers)
 		n := more(fromModel, most, head+extra)
 		if n == 0 && s.spec.asked < peekEvery {
 			continue

@@ -185,12 +185,19 @@ func makePlan(m planModel, p *profiles.Profile, limit int64, used int) planRepor
 		return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
 	}
 	head := p.HeadTime(m.HeadBytes)
-	decode := shape.GroupFor(1, 0)
-	if decode < 0 {
+	// A lone row runs on the smallest group that reaches what it sees.
+	lone := func(cells int) (time.Duration, axcl.Group, bool) {
+		g := shape.GroupFor(1, min(cells, m.Context))
+		if g < 0 {
+			return 0, axcl.Group{}, false
+		}
+		d := m.Groups[g]
+		return layers(d.Rows, d.Cells) + link(1, d.Cells, 0), d, true
+	}
+	one, d, ok := lone(used)
+	if !ok {
 		return r
 	}
-	d := m.Groups[decode]
-	one := layers(d.Rows, d.Cells) + link(1, d.Cells, 0)
 	logits := p.Copies["d2h-pinned"].Time(int64(m.Out) * 2)
 	r.Token = one + head + logits
 	if r.Token <= 0 { // a profile in which nothing costs anything
@@ -230,6 +237,7 @@ func makePlan(m planModel, p *profiles.Profile, limit int64, used int) planRepor
 		var t time.Duration
 		for done := 0; done < n; {
 			g := shape.GroupFor(min(2, n-done), done)
+			one, _, _ := lone(done)
 			if g < 0 || m.Groups[g].Rows == 1 {
 				t += one
 				done++

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 )
 
@@ -43,4 +44,16 @@ func mustProfile(t *testing.T) *profiles.Profile {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestPlanGroups: a token is priced by the smallest decode group that reaches what it sees.
+func TestPlanGroups(t *testing.T) {
+	m, _ := shapeModel("qwen3-0.6b")
+	p := mustProfile(t)
+	whole := makePlan(m, p, 1<<40, 256).Token
+	m.Groups = append([]axcl.Group{{Rows: 1, Cells: 512}}, m.Groups...)
+	near, far := makePlan(m, p, 1<<40, 256).Token, makePlan(m, p, 1<<40, 1024).Token
+	if near >= whole || far != whole {
+		t.Errorf("a token takes %v near, %v far; %v with the larger group alone", near, far, whole)
+	}
 }
