@@ -43,6 +43,8 @@ typedef struct {
 AXCL_API int32_t axclInit(const char *config);
 AXCL_API int32_t axclFinalize(void);
 AXCL_API int32_t axclSetLogLevel(int32_t level);
+AXCL_API void axclAppLog(int32_t level, const char *func, const char *file, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+AXCL_API int32_t axclrtLog(uint32_t kind, uint32_t flag, const char *folder); // the card's own logs into a folder
 AXCL_API int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 AXCL_API const char *axclrtGetFullVersion(void);
 AXCL_API const char *axclrtGetSocName(void);
@@ -56,12 +58,15 @@ AXCL_API int32_t axclrtResetDevice(int32_t id);
 AXCL_API int32_t axclrtSynchronizeDevice(void);
 AXCL_API int32_t axclrtGetDeviceProperties(int32_t id, axcl_properties *p);
 AXCL_API int32_t axclrtRebootDevice(int32_t id);
+AXCL_API int32_t axclrtGetDeviceBusInfo(int32_t id, void *info);
+AXCL_API int32_t axclrtGetDevicePidInfo(int32_t id, void *info);
 
 // context
 AXCL_API int32_t axclrtCreateContext(axcl_handle *ctx, int32_t device);
 AXCL_API int32_t axclrtDestroyContext(axcl_handle ctx);
 AXCL_API int32_t axclrtSetCurrentContext(axcl_handle ctx);
 AXCL_API int32_t axclrtGetCurrentContext(axcl_handle *ctx);
+AXCL_API int32_t axclrtGetDefaultContext(axcl_handle *ctx, int32_t device);
 
 // memory
 AXCL_API int32_t axclrtMalloc(void **p, size_t size, int32_t policy);
@@ -82,6 +87,8 @@ AXCL_API int32_t axclrtMemInvalidate(void *p, size_t size);
 AXCL_API int32_t axclrtCreateStream(axcl_handle *stream);
 AXCL_API int32_t axclrtDestroyStream(axcl_handle stream);
 AXCL_API int32_t axclrtDestroyStreamForce(axcl_handle stream);
+AXCL_API int32_t axclrtGetDefaultStream(axcl_handle ctx, axcl_handle *stream);
+AXCL_API int32_t axclrtGetEnviromentByStream(axcl_handle stream, void *env);
 AXCL_API int32_t axclrtSynchronizeStream(axcl_handle stream);
 AXCL_API int32_t axclrtSynchronizeStreamWithTimeout(axcl_handle stream, int32_t ms);
 AXCL_API int32_t axclrtCreateEvent(axcl_handle *event);
@@ -100,6 +107,8 @@ AXCL_API int32_t axclrtEngineUnload(uint64_t id);
 AXCL_API const char *axclrtEngineGetModelCompilerVersion(uint64_t id);
 AXCL_API int32_t axclrtEngineSetAffinity(uint64_t id, uint32_t set);
 AXCL_API int32_t axclrtEngineGetAffinity(uint64_t id, uint32_t *set);
+AXCL_API int32_t axclrtEngineSetContextAffinity(uint64_t id, uint64_t ctx, uint32_t set);
+AXCL_API int32_t axclrtEngineGetContextAffinity(uint64_t id, uint64_t ctx, uint32_t *set);
 AXCL_API int32_t axclrtEngineGetUsage(const char *path, int64_t *sys, int64_t *cmm);
 AXCL_API int32_t axclrtEngineGetUsageFromMem(const void *mem, uint64_t size, int64_t *sys, int64_t *cmm);
 AXCL_API int32_t axclrtEngineGetUsageFromModelId(uint64_t id, int64_t *sys, int64_t *cmm);
@@ -141,6 +150,17 @@ AXCL_API int32_t axclrtEngineSetDynamicBatchSize(axcl_handle io, uint32_t batch)
 AXCL_API int32_t axclrtEngineCreateContext(uint64_t model, uint64_t *ctx);
 AXCL_API int32_t axclrtEngineExecute(uint64_t model, uint64_t ctx, uint32_t group, axcl_handle io);
 AXCL_API int32_t axclrtEngineExecuteAsync(uint64_t model, uint64_t ctx, uint32_t group, axcl_handle io, axcl_handle stream);
+
+// what the vendor's own libraries and tools send to its firmware; the names are spelled so
+AXCL_API int32_t axclrtCreateTask(axcl_handle *task, axcl_handle stream, uint64_t token, const void *data, size_t size, int32_t ms, _Bool reply, int64_t flag);
+AXCL_API int32_t axclrtDestoryTask(axcl_handle task);
+AXCL_API int32_t axclrtWaitTaskFinish(axcl_handle task);
+AXCL_API int32_t axclrtGetTaskResponse(axcl_handle task);
+AXCL_API int32_t axclrtControlExecuteShellCmd(const char *cmd, const char *const args[], size_t argc, const char **output, int32_t ms);
+AXCL_API int32_t axclrtControlChangePCIeSubId(uint32_t vendor, uint32_t device);
+AXCL_API int32_t axclrtCreateP2PUnit(const void *info, axcl_handle *unit);
+AXCL_API int32_t axclrtDestoryP2PUnit(axcl_handle unit);
+AXCL_API int32_t axclrtLatencyLoopback(const void *data, uint32_t size, _Bool check, int mode);
 
 // worker: absent from old runtimes, so absent from a library built with -DAXSIM_WITHOUT_WORKER
 #ifndef AXSIM_WITHOUT_WORKER

@@ -64,8 +64,10 @@ typedef struct {
 	uint32_t outputSize;
 	uint32_t batch;
 	void *setting;
-	uint64_t reserved[10];
+	uint64_t reserved[11]; // older headers have ten: what comes after `setting` is not read
 } ax_io;
+
+_Static_assert(sizeof(ax_io) == 128, "io");
 
 AXSIM_API int32_t AX_SYS_Init(void);
 AXSIM_API int32_t AX_SYS_Deinit(void);
@@ -81,15 +83,20 @@ AXSIM_API int32_t AX_SYS_MinvalidateCache(uint64_t phys, void *virt, uint32_t si
 	X(int32_t, GetVNPUAttr, (ax_attr * attr), (attr)) \
 	X(int32_t, Deinit, (void), ()) \
 	X(int32_t, GetModelType, (const void *data, uint32_t size, int32_t *type), (data, size, type)) \
+	X(int32_t, GetHandleModelType, (void *handle, int32_t *type), (handle, type)) \
+	X(int32_t, CreateHandle, (void **handle, const void *data, uint32_t size), (handle, data, size)) \
 	X(int32_t, CreateHandleV2, (void **handle, const void *data, uint32_t size, ax_extra *extra), (handle, data, size, extra)) \
 	X(int32_t, DestroyHandle, (void *handle), (handle)) \
 	X(int32_t, GetIOInfo, (void *handle, ax_info **info), (handle, info)) \
 	X(int32_t, GetGroupIOInfoCount, (void *handle, uint32_t *count), (handle, count)) \
 	X(int32_t, GetGroupIOInfo, (void *handle, uint32_t group, ax_info **info), (handle, group, info)) \
+	X(int32_t, CreateContext, (void *handle), (handle)) \
 	X(int32_t, CreateContextV2, (void *handle, void **ctx), (handle, ctx)) \
+	X(int32_t, RunSync, (void *handle, ax_io *io), (handle, io)) \
 	X(int32_t, RunSyncV2, (void *handle, void *ctx, ax_io *io), (handle, ctx, io)) \
 	X(int32_t, RunGroupIOSync, (void *handle, void *ctx, uint32_t group, ax_io *io), (handle, ctx, group, io)) \
 	X(int32_t, SetAffinity, (void *handle, uint32_t set), (handle, set)) \
+	X(int32_t, GetAffinity, (void *handle, uint32_t *set), (handle, set)) \
 	X(int32_t, GetCMMUsage, (void *handle, ax_cmm *cmm), (handle, cmm))
 
 #define AXSIM_DECLARE(ret, name, params, args) \

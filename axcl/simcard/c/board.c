@@ -22,7 +22,7 @@ typedef struct view {
 	model *m;
 	ax_info *infos;
 	ax_meta *metas;
-	int contexts;
+	void *context; // that RunSync uses
 	struct view *next;
 } view;
 
@@ -260,14 +260,13 @@ static bool fits32(const axm *a) {
 	return true;
 }
 
-int32_t axsim_engine_CreateHandleV2(void **handle, const void *data, uint32_t size, ax_extra *extra) {
-	ENTER(AX_ENGINE_CreateHandleV2, 0, "size=%u npuSet=%u", size, extra ? extra->npuSet : 0);
+static int32_t create_handle(call *c, void **handle, const void *data, uint32_t size, const ax_extra *extra) {
 	lock();
 	int32_t code = !handle || !data ? ENG(ID_NULL) : !engine_up ? ENG(ID_FAIL) : 0;
 	if (!code) late_load(board);
 	if (!code && board->lost) code = E_NO_CONNECTION;
 	unlock();
-	if (code) return call_leave(&c, code);
+	if (code) return call_leave(c, code);
 	axm *a = NULL;
 	code = open_id(axm_open_mem(data, size, &a));
 	if (!code && !fits32(a)) code = ENG(ID_UNSUPPORTED);
@@ -275,7 +274,7 @@ int32_t axsim_engine_CreateHandleV2(void **handle, const void *data, uint32_t si
 	model *m = NULL;
 	view *v = NULL;
 	if (!code) {
-		charge_load(&c, a);
+		charge_load(c, a);
 		code = model_admit(board, a, &m);
 		if (code) code = ENG(ID_NO_MEMORY);
 	}
@@ -288,13 +287,23 @@ int32_t axsim_engine_CreateHandleV2(void **handle, const void *data, uint32_t si
 		}
 	}
 	if (v) {
-		m->garbage = m->garbage || c.wrong;
+		m->garbage = m->garbage || c->wrong;
 		if (extra && extra->npuSet) m->affinity = extra->npuSet;
 		*handle = v;
 	}
 	unlock();
 	axm_free(a);
-	return call_leave(&c, code);
+	return call_leave(c, code);
+}
+
+int32_t axsim_engine_CreateHandle(void **handle, const void *data, uint32_t size) {
+	ENTER(AX_ENGINE_CreateHandle, 0, "size=%u", size);
+	return create_handle(&c, handle, data, size, NULL);
+}
+
+int32_t axsim_engine_CreateHandleV2(void **handle, const void *data, uint32_t size, ax_extra *extra) {
+	ENTER(AX_ENGINE_CreateHandleV2, 0, "size=%u npuSet=%u", size, extra ? extra->npuSet : 0);
+	return create_handle(&c, handle, data, size, extra);
 }
 
 // The view behind a handle, with the lock held; NULL when there is none.
@@ -346,18 +355,27 @@ int32_t axsim_engine_GetGroupIOInfoCount(void *handle, uint32_t *count) {
 	return call_leave(&c, id ? ENG(id) : 0);
 }
 
-int32_t axsim_engine_CreateContextV2(void *handle, void **ctx) {
-	ENTER(AX_ENGINE_CreateContextV2, 0, "handle=%p", handle);
+static int32_t create_context(call *c, void *handle, bool own, void **ctx) {
 	lock();
 	view *v = find(handle);
-	int id = !handle || !ctx ? ID_NULL : !v ? ID_ILLEGAL : v->m->ncontexts == 64 ? ID_NO_MEMORY : 0;
+	int id = !handle || (!own && !ctx) ? ID_NULL : !v ? ID_ILLEGAL : v->m->ncontexts == 64 ? ID_NO_MEMORY : 0;
 	if (!id) {
 		uint64_t n = ++sim.next_id;
 		v->m->contexts[v->m->ncontexts++] = n;
-		*ctx = (void *)(uintptr_t)n;
+		*(own ? &v->context : ctx) = (void *)(uintptr_t)n;
 	}
 	unlock();
-	return call_leave(&c, id ? ENG(id) : 0);
+	return call_leave(c, id ? ENG(id) : 0);
+}
+
+int32_t axsim_engine_CreateContext(void *handle) {
+	ENTER(AX_ENGINE_CreateContext, 0, "handle=%p", handle);
+	return create_context(&c, handle, true, NULL);
+}
+
+int32_t axsim_engine_CreateContextV2(void *handle, void **ctx) {
+	ENTER(AX_ENGINE_CreateContextV2, 0, "handle=%p", handle);
+	return create_context(&c, handle, false, ctx);
 }
 
 static bool take(const ax_buffer *b, uint64_t need, span *s) {
@@ -413,6 +431,15 @@ static int32_t run(call *c, void *handle, void *ctx, uint32_t group, const ax_io
 	return call_leave(c, code);
 }
 
+int32_t axsim_engine_RunSync(void *handle, ax_io *io) {
+	ENTER(AX_ENGINE_RunSync, 0, "handle=%p", handle);
+	lock();
+	view *v = find(handle);
+	void *ctx = v ? v->context : NULL;
+	unlock();
+	return run(&c, handle, ctx, 0, io);
+}
+
 int32_t axsim_engine_RunSyncV2(void *handle, void *ctx, ax_io *io) {
 	ENTER(AX_ENGINE_RunSyncV2, 0, "handle=%p", handle);
 	return run(&c, handle, ctx, 0, io);
@@ -429,6 +456,25 @@ int32_t axsim_engine_SetAffinity(void *handle, uint32_t set) {
 	view *v = find(handle);
 	int id = !handle ? ID_NULL : !v || set < 1 || set > 7 ? ID_ILLEGAL : 0;
 	if (!id) v->m->affinity = set;
+	unlock();
+	return call_leave(&c, id ? ENG(id) : 0);
+}
+
+int32_t axsim_engine_GetAffinity(void *handle, uint32_t *set) {
+	ENTER(AX_ENGINE_GetAffinity, 0, "handle=%p", handle);
+	lock();
+	view *v = find(handle);
+	int id = !handle || !set ? ID_NULL : !v ? ID_ILLEGAL : 0;
+	if (!id) *set = v->m->affinity;
+	unlock();
+	return call_leave(&c, id ? ENG(id) : 0);
+}
+
+int32_t axsim_engine_GetHandleModelType(void *handle, int32_t *type) {
+	ENTER(AX_ENGINE_GetHandleModelType, 0, "handle=%p", handle);
+	lock();
+	int id = !handle || !type ? ID_NULL : !find(handle) ? ID_ILLEGAL : 0;
+	if (!id) *type = 0;
 	unlock();
 	return call_leave(&c, id ? ENG(id) : 0);
 }

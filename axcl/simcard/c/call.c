@@ -31,7 +31,7 @@ static bool is_async_of(int sync, int id) {
 	return !strncmp(call_bare[id], call_bare[sync], n) && !strcmp(call_bare[id] + n, "Async");
 }
 
-static bool is_run(int id) { return id == CALL_AX_ENGINE_RunSyncV2 || id == CALL_AX_ENGINE_RunGroupIOSync; }
+static bool is_run(int id) { return id == CALL_AX_ENGINE_RunSync || id == CALL_AX_ENGINE_RunSyncV2 || id == CALL_AX_ENGINE_RunGroupIOSync; }
 
 // Round trips to the driver, rule 9.
 static bool is_query(int id) {

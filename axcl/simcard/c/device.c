@@ -4,6 +4,7 @@
 #include "abi_axcl.h"
 #include "sim.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ static _Thread_local void *current; // the thread's context; a number, checked a
 
 typedef struct {
 	obj o;
+	void *stream; // its default one's handle, once somebody asked for it
 } context;
 
 static device *reach(call *c, device *d) {
@@ -46,6 +48,13 @@ device *device_current(void) {
 	return x ? x->o.dev : NULL;
 }
 
+void **context_stream(const void *ctx, device **d) {
+	context *x = handle_get(ctx, K_CONTEXT);
+	if (!x) return NULL;
+	*d = x->o.dev;
+	return &x->stream;
+}
+
 device *device_find(int32_t id) {
 	for (int i = 0; sim.inits && i < sim.ndev; i++)
 		if (sim.dev[i].id == id) return &sim.dev[i];
@@ -79,6 +88,7 @@ void count_live(axsim_counts *n) {
 	memset(n, 0, sizeof *n);
 	n->contexts = handle_count(K_CONTEXT);
 	n->streams = handle_count(K_STREAM);
+	for (int i = 0; i < sim.nstreams; i++) n->streams -= sim.streams[i]->own && !sim.streams[i]->o.dead;
 	n->events = handle_count(K_EVENT);
 	n->infos = handle_count(K_INFO);
 	n->ios = handle_count(K_IO);
@@ -205,12 +215,48 @@ int32_t axclFinalize(void) {
 }
 
 int32_t axclSetLogLevel(int32_t level) {
-	ENTER(axclSetLogLevel, 8, "level=%d", level);
+	ENTER(axclSetLogLevel, SUB_LOG, "level=%d", level);
 	if (level < LOG_TRACE || level > LOG_OFF) return FAIL(ID_ILLEGAL);
 	lock();
 	sim.level = level;
 	unlock();
 	return call_leave(&c, 0);
+}
+
+void axclAppLog(int32_t level, const char *func, const char *file, uint32_t line, const char *fmt, ...) {
+	char text[1024] = "";
+	call c;
+	call_enter(&c, CALL_axclAppLog, SUB_LOG, "level=%d func=%s", level, func ? func : "NULL");
+	if (fmt && !c.stop) {
+		va_list ap;
+		va_start(ap, fmt);
+		vsnprintf(text, sizeof text, fmt, ap);
+		va_end(ap);
+	}
+	lock();
+	if (!c.stop && level >= LOG_TRACE && level < LOG_OFF) noise(level, "[APP][%s][%s][%u]: %s", func ? func : "", file ? file : "", line, text);
+	unlock();
+	call_leave(&c, c.code);
+}
+
+// What a card has to tell is one line here.
+int32_t axclrtLog(uint32_t kind, uint32_t flag, const char *folder) {
+	ENTER(axclrtLog, SUB_LOG, "kind=%x flag=%x folder=%s", kind, flag, folder ? folder : "NULL");
+	char path[512];
+	lock();
+	device *d = call_device(&c);
+	int32_t code = c.code;
+	if (d) {
+		int n = snprintf(path, sizeof path, "%s/axsim_device_%d.log", folder ? folder : ".", d->id);
+		FILE *f = n > 0 && (size_t)n < sizeof path ? fopen(path, "we") : NULL;
+		code = f ? 0 : CODE(SUB_LOG, ID_OPEN);
+		if (f) {
+			fprintf(f, "simulated card %d: %llu calls, %llu bytes of device memory in use\n", d->id, (unsigned long long)sim.total, (unsigned long long)d->cmm_used);
+			fclose(f);
+		}
+	}
+	unlock();
+	return call_leave(&c, code);
 }
 
 int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch) {
@@ -388,7 +434,9 @@ int32_t axclrtDestroyContext(axcl_handle ctx) {
 	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : x->o.dev->context == ctx ? E_CONTEXT_DESTROY : 0;
 	if (!code) {
 		if (x->o.dev->lost) code = E_NO_CONNECTION;
+		stream *s = handle_get(x->stream, K_STREAM);
 		handle_drop(&x->o);
+		if (s) stream_destroy(s, true);
 	}
 	unlock();
 	return call_leave(&c, code);
@@ -400,6 +448,17 @@ int32_t axclrtSetCurrentContext(axcl_handle ctx) {
 	context *x = handle_get(ctx, K_CONTEXT);
 	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : 0;
 	if (!code) current = ctx;
+	unlock();
+	return call_leave(&c, code);
+}
+
+int32_t axclrtGetDefaultContext(axcl_handle *ctx, int32_t id) {
+	ENTER(axclrtGetDefaultContext, SUB_CONTEXT, "device=%d", id);
+	if (!ctx) return FAIL(ID_NULL);
+	lock();
+	device *d = device_find(id);
+	int32_t code = !d ? E_DEVICE_ID : d->context ? 0 : E_NOT_ACTIVE;
+	if (!code) *ctx = d->context;
 	unlock();
 	return call_leave(&c, code);
 }

@@ -12,7 +12,7 @@
 
 void noise(int level, const char *fmt, ...) {
 	static const char letters[] = "TDIWEC";
-	char line[512] = "[axcl][";
+	char line[1536] = "[axcl][";
 	if (level < sim.level || !(sim.cfg.noise[0] || sim.cfg.noise[1])) return;
 	size_t n = strlen(line);
 	line[n++] = letters[level];

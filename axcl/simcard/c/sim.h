@@ -184,7 +184,7 @@ typedef struct {
 	pthread_cond_t wake, idle;
 	task *head, **tail;
 	uint64_t queued, done, allowed; // counts of tasks; `allowed` holds lazy streams back
-	bool stop, hung;
+	bool stop, hung, own; // own: a context's default, which ends with it
 	int32_t error; // of a task, given out by the next synchronisation
 	uint64_t t;    // modelled time at which all that is queued has ended
 } stream;
@@ -398,6 +398,7 @@ void charge_load(call *c, const axm *a);
 // ---- devices (device.c); with the lock held
 device *device_find(int32_t id);
 device *device_current(void); // of the calling thread; NULL without a context
+void **context_stream(const void *ctx, device **d); // where a context keeps its default stream's handle; NULL: no such context
 void device_release(device *d); // everything it holds, counted in sim.left; releases the lock while threads end
 void devices_lose(device *d);   // NULL: all
 double temperature_now(void);

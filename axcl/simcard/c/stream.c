@@ -171,7 +171,7 @@ void streams_end(device *d) {
 		stream *s = sim.streams[i];
 		if (s->o.dev != d) continue;
 		if (!s->o.dead) {
-			sim.left.streams++;
+			sim.left.streams += !s->own;
 			stream_destroy(s, true);
 		} else { // another thread is at it, and may wait for work that never ends
 			s->stop = true;
@@ -218,12 +218,34 @@ int32_t axclrtCreateStream(axcl_handle *out) {
 	return call_leave(&c, code);
 }
 
+// A context's own stream is made when somebody asks for it.
+int32_t axclrtGetDefaultStream(axcl_handle ctx, axcl_handle *out) {
+	ENTER(axclrtGetDefaultStream, SUB_STREAM, "ctx=%p", ctx);
+	if (!ctx || !out) return FAIL(ID_NULL);
+	lock();
+	device *d = NULL;
+	void **own = context_stream(ctx, &d);
+	int32_t code = own ? 0 : CODE(SUB_STREAM, ID_ILLEGAL);
+	if (own && !*own) {
+		stream *s = stream_new(d);
+		if (s) {
+			s->own = true;
+			*own = s->o.handle;
+		} else {
+			code = CODE(SUB_STREAM, 0x81);
+		}
+	}
+	if (!code) *out = *own;
+	unlock();
+	return call_leave(&c, code);
+}
+
 static int32_t destroy(call *c, axcl_handle h, bool force) {
 	if (!h) return call_leave(c, CODE(SUB_STREAM, ID_NULL));
 	lock();
 	stream *s = call_stream(c, h);
-	int32_t code = c->code;
-	if (s) stream_destroy(s, force);
+	int32_t code = s && s->own ? CODE(SUB_STREAM, ID_ILLEGAL) : c->code;
+	if (s && !s->own) stream_destroy(s, force);
 	unlock();
 	return call_leave(c, code);
 }

@@ -82,13 +82,36 @@ int main(int argc, char **argv) {
 	CHECK(ENG(AX_ENGINE_CreateHandleV2)(NULL, model, (uint32_t)n, NULL) != 0);
 	ax_extra extra = {.npuSet = 1};
 	OK(ENG(AX_ENGINE_CreateHandleV2)(&h, model, (uint32_t)n, &extra));
+	void *old = NULL; // by the calls of older programs
+	OK(ENG(AX_ENGINE_CreateHandle)(&old, model, (uint32_t)n));
 	free(model); // the card has its own copy
+	ax_buffer ox = buffer(32, false), oy = buffer(16, false);
+	float *oxv = ox.virt;
+	for (int i = 0; i < AFF_IN; i++) oxv[i] = (float)i;
+	ax_io older = {.inputs = &ox, .inputSize = 1, .outputs = &oy, .outputSize = 1, .batch = 1};
+	CHECK(ENG(AX_ENGINE_RunSync)(old, &older) != 0); // its context first
+	OK(ENG(AX_ENGINE_CreateContext)(old));
+	OK(ENG(AX_ENGINE_RunSync)(old, &older));
+	CHECK(right(oxv, oy.virt, 1));
+	CHECK(ENG(AX_ENGINE_RunSync)(old, NULL) != 0);
+	OK(ENG(AX_ENGINE_DestroyHandle)(old));
+	OK(SYS(AX_SYS_MemFree)(ox.phys, ox.virt));
+	OK(SYS(AX_SYS_MemFree)(oy.phys, oy.virt));
 	CHECK(!strcmp(ENG(AX_ENGINE_GetModelToolsVersion)(h), "foreign 1.0"));
 	ax_cmm cmm = {0};
 	OK(ENG(AX_ENGINE_GetCMMUsage)(h, &cmm));
 	CHECK(cmm.cmmSize == n);
 	OK(ENG(AX_ENGINE_SetAffinity)(h, 1));
 	CHECK(ENG(AX_ENGINE_SetAffinity)(h, 0) != 0);
+	uint32_t set = 9;
+	OK(ENG(AX_ENGINE_SetAffinity)(h, 2));
+	OK(ENG(AX_ENGINE_GetAffinity)(h, &set));
+	CHECK(set == 2);
+	CHECK(ENG(AX_ENGINE_GetAffinity)(h, NULL) != 0);
+	type = 9;
+	OK(ENG(AX_ENGINE_GetHandleModelType)(h, &type));
+	CHECK(type == 0);
+	CHECK(ENG(AX_ENGINE_GetHandleModelType)(&h, &type) != 0);
 	uint32_t groups = 0;
 	OK(ENG(AX_ENGINE_GetGroupIOInfoCount)(h, &groups));
 	CHECK(groups == 2);

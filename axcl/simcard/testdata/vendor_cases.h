@@ -330,3 +330,76 @@ static void case_staging(void) {
 	OK(axclrtFree(rest));
 	down(id);
 }
+
+// ---- calls that libraries of the vendor's need in order to load
+
+static void case_firmware(void) {
+	axcl_handle ctx, now, s[2], t;
+	OK(axsim_configure("noise=stdout"));
+	int32_t id = up();
+	CODE_IS(axclrtGetDefaultContext(NULL, id), 0x80300202);
+	CODE_IS(axclrtGetDefaultContext(&ctx, 99), 0x80300184);
+	OK(axclrtGetDefaultContext(&ctx, id));
+	OK(axclrtGetCurrentContext(&now));
+	CHECK(ctx == now);
+	// a context's own stream: one for each, no one's to destroy, gone with it
+	CODE_IS(axclrtGetDefaultStream(NULL, &s[0]), 0x80300302);
+	CODE_IS(axclrtGetDefaultStream(ctx, NULL), 0x80300302);
+	CODE_IS(axclrtGetDefaultStream(&id, &s[0]), 0x80300303);
+	OK(axclrtGetDefaultStream(ctx, &s[0]));
+	OK(axclrtGetDefaultStream(ctx, &s[1]));
+	CHECK(s[0] == s[1]);
+	uint8_t b = 0, *p = dmalloc(1);
+	OK(axclrtMemsetAsync(p, 5, 1, s[0]));
+	OK(axclrtMemcpyAsync(&b, p, 1, 2, s[0]));
+	OK(axclrtSynchronizeStream(s[0]));
+	CHECK(b == 5);
+	CODE_IS(axclrtDestroyStream(s[0]), 0x80300303);
+	axcl_handle mine;
+	OK(axclrtCreateContext(&mine, id));
+	OK(axclrtGetDefaultStream(mine, &s[1]));
+	CHECK(s[0] != s[1]);
+	OK(axclrtDestroyContext(mine));
+	CODE_IS(axclrtSynchronizeStream(s[1]), 0x80300303);
+	OK(axclrtSetCurrentContext(ctx));
+	OK(axclrtFree(p));
+	// the log is the library's
+	int keep = dup(1), out = open(file("out"), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+	char text[400] = "";
+	dup2(out, 1);
+	axclAppLog(4, "main", NULL, 53, "json: %s, device: %d", "axcl.json", 129);
+	axclAppLog(0, "main", NULL, 54, "not at this level");
+	axclAppLog(9, NULL, NULL, 0, NULL);
+	dup2(keep, 1);
+	close(keep);
+	CHECK(pread(out, text, sizeof text - 1, 0) > 0 && strstr(text, "[APP][main][][53]: json: axcl.json, device: 129\n") && !strstr(text, "not at"));
+	close(out);
+	OK(axclrtLog(0xffffffff, 0, dir));
+	char name[600];
+	snprintf(name, sizeof name, "%s/axsim_device_%d.log", dir, id);
+	struct stat st;
+	CHECK(!stat(name, &st) && st.st_size > 0);
+	CODE_IS(axclrtLog(0, 0, "/nowhere/at/all"), 0x8030080b);
+	// the rest is there, and says that it is not supported
+	uint32_t set;
+	const char *answer;
+	CODE_IS(axclrtEngineSetContextAffinity(1, 1, 1), 0x80300704);
+	CODE_IS(axclrtEngineGetContextAffinity(1, 1, &set), 0x80300704);
+	CODE_IS(axclrtGetEnviromentByStream(s[0], text), 0x80300304);
+	CODE_IS(axclrtCreateTask(&t, s[0], 1, text, 4, -1, true, 0), 0x80300404);
+	CODE_IS(axclrtDestoryTask(&t), 0x80300404);
+	CODE_IS(axclrtWaitTaskFinish(&t), 0x80300404);
+	CODE_IS(axclrtGetTaskResponse(&t), 0x80300404);
+	CODE_IS(axclrtGetDeviceBusInfo(id, text), 0x80300104);
+	CODE_IS(axclrtGetDevicePidInfo(id, text), 0x80300104);
+	CODE_IS(axclrtControlExecuteShellCmd("true", NULL, 0, &answer, 1000), 0x80300904);
+	CODE_IS(axclrtControlChangePCIeSubId(1, 2), 0x80300904);
+	CODE_IS(axclrtCreateP2PUnit(text, &t), 0x80300b04);
+	CODE_IS(axclrtDestoryP2PUnit(&t), 0x80300b04);
+	CODE_IS(axclrtLatencyLoopback(text, 8, true, 0), 0x80300a04);
+	OK(axclrtEngineInit(0));
+	down(id);
+	axsim_counts n;
+	OK(axsim_left(&n));
+	CHECK(n.streams == 0);
+}
