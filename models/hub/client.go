@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -31,9 +30,10 @@ type Client struct {
 	Agent       string
 	Transport   http.RoundTripper
 
-	once sync.Once
-	http *http.Client
-	sem  chan struct{}
+	once  sync.Once
+	close sync.Map // hosts of hubs that were found at an address of this machine or network
+	http  *http.Client
+	sem   chan struct{}
 }
 
 // Secret is a token. It prints as ***, whatever prints it.
@@ -113,7 +113,7 @@ func (c *Client) init() {
 		if rt == nil {
 			rt = &http.Transport{
 				Proxy:                 http.ProxyFromEnvironment,
-				DialContext:           (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+				DialContext:           dial,
 				TLSHandshakeTimeout:   15 * time.Second,
 				ResponseHeaderTimeout: c.Stall,
 				MaxIdleConnsPerHost:   c.Connections,
@@ -153,11 +153,14 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 	if err != nil {
 		return nil, noAddress(what)
 	}
+	first := route{c: c, from: u.Host, allowed: nearName(u.Hostname())}
 	for hop := 0; ; hop++ {
 		if u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return nil, noAddress(what)
 		}
-		req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+		sent := first // of this request: an earlier one's may still be dialling
+		sent.redirected = hop > 0
+		req, err := http.NewRequestWithContext(context.WithValue(ctx, routeKey{}, &sent), method, u.String(), nil)
 		if err != nil {
 			err = bare(err)
 			return nil, &Error{What: what, Host: u.Host, Detail: err.Error(), Err: err}
@@ -172,6 +175,9 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 		resp, err := c.http.Do(req)
 		if err != nil {
 			err = bare(err)
+			if errors.Is(err, ErrNear) {
+				return nil, nearError(what, u.Host)
+			}
 			return nil, &Error{What: what, Host: u.Host, Detail: err.Error(), Err: err}
 		}
 		switch resp.StatusCode {
@@ -192,7 +198,9 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 			return nil, &Error{What: what, Host: u.Host, Detail: fmt.Sprintf("more than %d redirects", maxRedirects)}
 		}
 		next.User = nil // a redirect has no business to log us in anywhere
-		u = next
+		if u = next; !first.near(u.Hostname()) {
+			return nil, nearError(what, u.Host)
+		}
 	}
 }
 
@@ -249,7 +257,7 @@ func lasting(err error) bool {
 	case e.Status >= 400:
 		return true
 	}
-	return errors.Is(err, ErrChanged)
+	return errors.Is(err, ErrChanged) || errors.Is(err, ErrListing) || errors.Is(err, ErrNear)
 }
 
 // wait sleeps before another try: doubling, or as long as the hub asked.

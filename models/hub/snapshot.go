@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,13 +28,9 @@ type Snapshot struct {
 	Repo   string
 	Commit string // or the revision that was asked for, where the hub does not say
 	Files  []File // in the order of their paths
-}
 
-const (
-	maxListing = 32 << 20
-	maxPages   = 100
-	maxFiles   = 20000
-)
+	seen, names int // entries, and bytes of names, so far
+}
 
 // Snapshot lists the repository repo (org/name) at a revision; empty means main. It fails with [ErrNotFound], [ErrDenied], or what the network said.
 func (c *Client) Snapshot(ctx context.Context, repo, rev string) (*Snapshot, error) {
@@ -52,79 +46,12 @@ func (c *Client) Snapshot(ctx context.Context, repo, rev string) (*Snapshot, err
 		return nil, err
 	}
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	for i := 1; i < len(s.Files); i++ { // which of the two would be the package's?
+		if s.Files[i].Path == s.Files[i-1].Path {
+			return nil, &Error{What: repo, Detail: fmt.Sprintf("its listing names %.200q twice", s.Files[i].Path), Fix: "try another hub with HF_ENDPOINT", Err: ErrListing}
+		}
+	}
 	return s, nil
-}
-
-func (c *Client) list(ctx context.Context, endpoint string, s *Snapshot, rev string) error {
-	s.Files = nil
-	s.Commit = rev
-	base := endpoint + "/api/models/" + s.Repo
-	var model struct {
-		SHA      string `json:"sha"`
-		Siblings []struct {
-			Name string `json:"rfilename"`
-			Size int64  `json:"size"`
-			Blob string `json:"blobId"`
-			LFS  *lfs   `json:"lfs"`
-		} `json:"siblings"`
-	}
-	_, err := c.json(ctx, s.Repo, base+"/revision/"+url.PathEscape(rev)+"?blobs=true", &model)
-	var he *Error
-	if err != nil && (!lasting(err) || errors.Is(err, ErrDenied) || !errors.As(err, &he)) {
-		return err // else a hub without this call: the revision is not pinned
-	}
-	if isHex(model.SHA, 40) { // everything that follows is of one commit, whatever is pushed meanwhile
-		s.Commit = model.SHA
-	}
-	terr := c.tree(ctx, base+"/tree/"+url.PathEscape(s.Commit)+"?recursive=true", s)
-	if terr == nil {
-		return nil
-	}
-	if !lasting(terr) || len(model.Siblings) == 0 {
-		return terr
-	}
-	for _, f := range model.Siblings { // a mirror without the tree call
-		if err := s.add(f.Name, f.Size, f.Blob, f.LFS); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type lfs struct {
-	OID    string `json:"oid"`
-	SHA256 string `json:"sha256"`
-	Size   int64  `json:"size"`
-}
-
-func (c *Client) tree(ctx context.Context, target string, s *Snapshot) error {
-	for range maxPages {
-		var page []struct {
-			Type string `json:"type"`
-			Path string `json:"path"`
-			Size int64  `json:"size"`
-			OID  string `json:"oid"`
-			LFS  *lfs   `json:"lfs"`
-		}
-		resp, err := c.json(ctx, s.Repo, target, &page)
-		if err != nil {
-			return err
-		}
-		for _, f := range page {
-			if f.Type != "" && f.Type != "file" {
-				continue
-			}
-			if err := s.add(f.Path, f.Size, f.OID, f.LFS); err != nil {
-				return err
-			}
-		}
-		next := nextPage(resp)
-		if next == "" {
-			return nil
-		}
-		target = next
-	}
-	return &Error{What: s.Repo, Detail: fmt.Sprintf("a listing of more than %d pages", maxPages)}
 }
 
 // nextPage reads the Link header; a page on another host is none.
@@ -143,11 +70,17 @@ func nextPage(resp *http.Response) string {
 }
 
 func (s *Snapshot) add(path string, size int64, git string, l *lfs) error {
+	if s.seen++; s.seen > maxEntries {
+		return &Error{What: s.Repo, Detail: fmt.Sprintf("a listing of more than %d entries", maxEntries), Err: ErrListing}
+	}
 	if !fs.ValidPath(path) || path == "." || strings.ContainsAny(path, "\\\x00") {
 		return nil // nothing by such a name can be part of a package
 	}
 	if len(s.Files) == maxFiles {
-		return &Error{What: s.Repo, Detail: fmt.Sprintf("more than %d files", maxFiles)}
+		return &Error{What: s.Repo, Detail: fmt.Sprintf("more than %d files", maxFiles), Err: ErrListing}
+	}
+	if s.names += len(path); s.names > maxNames {
+		return &Error{What: s.Repo, Detail: fmt.Sprintf("names of more than %d MiB together", maxNames>>20), Err: ErrListing}
 	}
 	f := File{Path: path, Size: size}
 	if l != nil {
@@ -158,7 +91,7 @@ func (s *Snapshot) add(path string, size int64, git string, l *lfs) error {
 		f.Git = strings.ToLower(git)
 	}
 	if f.Size < 0 {
-		return &Error{What: s.Repo, Detail: fmt.Sprintf("%s has %d bytes", path, f.Size)}
+		return &Error{What: s.Repo, Detail: fmt.Sprintf("%.200q has %d bytes", path, f.Size), Err: ErrListing}
 	}
 	s.Files = append(s.Files, f)
 	return nil
@@ -167,31 +100,6 @@ func (s *Snapshot) add(path string, size int64, git string, l *lfs) error {
 func isHex(s string, n int) bool {
 	_, err := hex.DecodeString(s)
 	return len(s) == n && err == nil
-}
-
-func (c *Client) json(ctx context.Context, what, target string, v any) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	resp, err := c.do(ctx, what, http.MethodGet, target, nil, true)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, refuse(what, resp)
-	}
-	body := watch(resp.Body, c.Stall, cancel)
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, maxListing+1))
-	if err == nil && len(data) > maxListing {
-		err = fmt.Errorf("a listing of more than %d bytes", maxListing)
-	}
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
-		return nil, &Error{What: what, Host: resp.Request.URL.Host, Detail: networkText(err), Err: err}
-	}
-	return resp, nil
 }
 
 // fileURL is where a file of the snapshot is served.

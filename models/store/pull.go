@@ -87,6 +87,11 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 	if src.Entry != nil && src.Entry.NotYet != "" {
 		p.say(Progress{Status: "this model will not run: " + src.Entry.NotYet})
 	}
+	leave, err := s.queue(ctx, func() { p.say(Progress{Status: fmt.Sprintf("waiting for one of %d other pulls to end", maxPulls)}) })
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
 		return err
 	}
@@ -121,6 +126,22 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		p.say(Progress{Status: "success"})
 		return nil
 	}
+}
+
+// queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this one until leave is called: what pulls hold in
+// memory is bounded, whatever the hub says.
+func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error) {
+	select {
+	case s.pulls <- struct{}{}:
+	default:
+		wait()
+		select {
+		case s.pulls <- struct{}{}:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return func() { <-s.pulls }, nil
 }
 
 // ErrSpace is a disk too small for what a pull still has to fetch.
@@ -178,7 +199,13 @@ func (p *pull) next() (pr Progress, ok bool) {
 	return pr, true
 }
 
-const maxPlanFile = 1 << 20
+// What of a repository is read to know what it is, and what its licences may be.
+const (
+	maxPlanFile = 1 << 20
+	maxPlan     = 4 << 20
+	maxLicenses = 1 << 20
+	maxPulls    = 3 // at once; others wait
+)
 
 // smallFS serves the files read for planning.
 type smallFS map[string][]byte
@@ -225,6 +252,7 @@ func (p *pull) choose(ctx context.Context) error {
 		}
 	}
 	var mu ranked.Mutex[ranked.PullPlan]
+	left := int64(maxPlan)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
 	for _, f := range plan {
@@ -234,15 +262,20 @@ func (p *pull) choose(ctx context.Context) error {
 				return err
 			}
 			mu.Lock()
+			defer mu.Unlock()
+			if left -= int64(len(data)); left < 0 { // the listing's sizes may be none
+				return fmt.Errorf("models: %s: the scripts and configurations that say what it is have more than %d MiB together: %w", p.snap.Repo, maxPlan>>20, hub.ErrListing)
+			}
 			small[f.Path] = data
 			sizes[f.Path] = int64(len(data))
-			mu.Unlock()
 			return nil
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	p.files, p.licenses = nil, nil
+	licenses := int64(0)
 	need, err := models.Select(sizes, small)
 	if err != nil {
 		return p.noPackage(err)
@@ -254,7 +287,8 @@ func (p *pull) choose(ctx context.Context) error {
 				return err
 			}
 			p.files = append(p.files, f)
-		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && f.Size <= maxPlanFile:
+		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && licenses+f.Size <= maxLicenses && len(p.licenses) < 16:
+			licenses += f.Size
 			p.licenses = append(p.licenses, f)
 		}
 	}
@@ -289,7 +323,7 @@ func (p *pull) fetch(ctx context.Context) (*manifest, error) {
 		var done int64
 		if size, ok, _ := p.s.HasBlob(f.Digest); ok && size == f.Size {
 			done = size
-		} else if st := p.s.readState(partialName(f), f.Size); st != nil {
+		} else if st := p.s.readState(p.partialName(f), f.Size); st != nil {
 			done = st.Done()
 		}
 		p.pulling(f, done)
@@ -335,7 +369,7 @@ func (p *pull) space() error {
 			}
 		}
 		need += f.Size
-		if st := p.s.readState(partialName(f), f.Size); st != nil {
+		if st := p.s.readState(p.partialName(f), f.Size); st != nil {
 			need -= st.Done()
 		}
 	}
@@ -346,11 +380,13 @@ func (p *pull) space() error {
 	return nil
 }
 
-func partialName(f hub.File) string {
+// partialName is where a file's bytes are kept until all are there: by its hash, and where there is none by where it comes from, so that two
+// repositories' bytes are never mixed.
+func (p *pull) partialName(f hub.File) string {
 	if f.Digest.IsZero() {
 		key := f.Git
 		if key == "" {
-			key = hexOf([]byte(f.Path))
+			key = hexOf(fmt.Appendf(nil, "%s@%s\x00%s\x00%d", p.snap.Repo, p.snap.Commit, f.Path, f.Size))
 		}
 		return "blobs/git-" + key + "-partial"
 	}
@@ -359,7 +395,7 @@ func partialName(f hub.File) string {
 
 // file makes a blob of one file: what is there already counts, whatever part of it.
 func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, error) {
-	key := partialName(f)
+	key := p.partialName(f)
 	defer p.s.alone(key)()
 	for attempt := 0; ; attempt++ {
 		if !f.Digest.IsZero() {

@@ -63,8 +63,9 @@ type Store struct {
 
 	mu ranked.RWMutex[ranked.Store] // held for writing while manifests or blobs go; the lock file does the same between processes
 
-	fetching sync.Map // partial file to a channel closed when its download ends
-	unsynced sync.Map // partial files whose sync failed and whose state may still claim them
+	fetching sync.Map      // partial file to a channel closed when its download ends
+	pulls    chan struct{} // holds one for each pull at work
+	unsynced sync.Map      // partial files whose sync failed and whose state may still claim them
 
 	builtinMu   ranked.Mutex[ranked.Builtin]
 	builtinSums map[string][]FileInfo // by full name
@@ -77,7 +78,7 @@ type Store struct {
 
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
 func Open(o Options) (*Store, error) {
-	s := &Store{disk: o.Disk, builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string][]FileInfo{}}
+	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string][]FileInfo{}}
 	for _, p := range o.Paths {
 		if p = strings.TrimSpace(p); p != "" {
 			s.paths = append(s.paths, p)
