@@ -1,10 +1,22 @@
 package server_test
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/shelf"
 )
 
 // Create, show, copy, delete and blobs, as Ollama's clients use them.
@@ -114,5 +126,65 @@ func TestKeepAlive(t *testing.T) {
 	r.post("/api/generate", `{"model":"scripted","prompt":"[[say:x]]","options":{"num_ctx":2048}}`)
 	if a := r.do("GET", "/api/ps", ""); !strings.Contains(a.body, `"context_length":2048`) || !strings.Contains(a.body, `"size_vram":536870912`) {
 		t.Errorf("ps: %s", a.body)
+	}
+}
+
+// refusing is a puller that fails so.
+type refusing struct{ err error }
+
+func (p refusing) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {
+	return fmt.Errorf("pull model manifest: %w", p.err)
+}
+
+// What the client got wrong is told as its mistake, whether it asks for a stream or not, so that nobody tries the same again; and the text says
+// what to do.
+func TestMistakes(t *testing.T) {
+	old := newRig(t)
+	unknown := &hub.UnknownError{Name: "nope:latest", Nearest: []string{"qwen3:0.6b"}}
+	gguf := fmt.Errorf("models: x/y holds GGUF files, which this chip cannot run: %w", models.ErrNotPackage)
+	missing := "sha256:" + strings.Repeat("ab", 32)
+	blob := "GGUF and more"
+	have := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(blob)))
+	if a := old.post("/api/blobs/"+have, blob); a.code != 201 {
+		t.Fatal(a.code, a.body)
+	}
+	old.post("/api/create", `{"model":"mine","from":"scripted"}`)
+	for _, tt := range []struct {
+		name, path, body string
+		pull             error
+		code             int
+		says             string
+	}{
+		{"pull of an unknown name", "/api/pull", `{"model":"nope"`, unknown, 404, "qwen3:0.6b"},
+		{"pull of a repository that is not there", "/api/pull", `{"model":"x/y"`, &hub.Error{What: "x/y", Err: hub.ErrNotFound}, 404, "x/y"},
+		{"pull of one that is not open", "/api/pull", `{"model":"x/y"`, &hub.Error{What: "x/y", Err: hub.ErrDenied}, 403, "x/y"},
+		{"pull of GGUF", "/api/pull", `{"model":"x/y"`, gguf, 400, "GGUF"},
+		{"pull onto a full disk", "/api/pull", `{"model":"x/y"`, store.ErrSpace, 507, "disk"},
+		{"pull where the hub is ill", "/api/pull", `{"model":"x/y"`, errors.New("502"), 500, "502"},
+		{"create from an unknown name", "/api/create", `{"model":"a","from":"nope"`, unknown, 404, "qwen3:0.6b"},
+		{"create with a blob that is not there", "/api/create", `{"model":"a","files":{"a.axmodel":"` + missing + `"}`, nil, 400, "/api/blobs/" + missing},
+		{"create with a path that is none", "/api/create", `{"model":"a","files":{"../a":"` + have + `"}`, nil, 400, "../a"},
+		{"create of GGUF", "/api/create", `{"model":"a","files":{"a.gguf":"` + have + `"}`, nil, 400, "GGUF"},
+		{"create of no package", "/api/create", `{"model":"a","files":{"a.txt":"` + have + `"}`, nil, 400, "package"},
+		{"create with a RENDERER", "/api/create", `{"model":"a","from":"scripted","renderer":"qwen3"`, nil, 400, "renderer means nothing"},
+		{"create with a PARSER", "/api/create", `{"model":"a","from":"scripted","parser":"qwen3"`, nil, 400, "parser means nothing"},
+		{"create with a REQUIRES", "/api/create", `{"model":"a","from":"scripted","requires":"0.14.0"`, nil, 400, "requires means nothing"},
+		{"create with a DRAFT", "/api/create", `{"model":"a","from":"scripted","draft_files":{"a":"` + have + `"}`, nil, 400, "draft_files means nothing"},
+	} {
+		s := server.New(shelf.New(old.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, refusing{tt.pull}, server.Options{Loopback: true})
+		ts := httptest.NewServer(s.Handler())
+		r := &rig{s, t, ts.URL, old.loader, old.store}
+		for _, stream := range []string{`,"stream":false}`, `,"stream":true}`} {
+			if a := r.post(tt.path, tt.body+stream); a.code != tt.code || !strings.Contains(a.errText(t), tt.says) {
+				t.Errorf("%s%s: %d %s, want %d %s", tt.name, stream, a.code, a.body, tt.code, tt.says)
+			}
+		}
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if a := old.post("/api/create", `{"model":"a","from":"nope","stream":false}`); a.code != 404 || a.errText(t) != "model 'nope' not found" {
+		t.Errorf("create from a name that nothing could fetch: %d %s", a.code, a.body)
 	}
 }

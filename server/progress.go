@@ -15,6 +15,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -74,7 +75,23 @@ func plain(err error) error {
 	if errors.As(err, &se) || errors.As(err, new(*httpError)) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
-	return becauseOf(http.StatusInternalServerError, err)
+	return becauseOf(managed(err), err)
+}
+
+// managed is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not uploaded are
+// the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
+func managed(err error) int {
+	switch {
+	case errors.Is(err, hub.ErrNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, hub.ErrDenied):
+		return http.StatusForbidden
+	case errors.Is(err, store.ErrGGUF), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrRequest), errors.Is(err, models.ErrNotPackage):
+		return http.StatusBadRequest
+	case errors.Is(err, store.ErrSpace):
+		return http.StatusInsufficientStorage
+	}
+	return http.StatusInternalServerError
 }
 
 func (s *Server) create(c *gin.Context) {
@@ -86,6 +103,9 @@ func (s *Server) create(c *gin.Context) {
 	var r store.CreateRequest
 	if err == nil {
 		r, err = createRequest(req)
+	}
+	if err == nil && r.Template != nil && s.ownTemplate(r.From, *r.Template) {
+		r.Template = nil // as /api/show gave it
 	}
 	if err == nil && r.Template != nil && *r.Template != "" {
 		if _, terr := parseTemplate(*r.Template); terr != nil {
@@ -114,11 +134,29 @@ func (s *Server) create(c *gin.Context) {
 				err = s.store.Create(ctx, r, say)
 			}
 		}
-		if errors.Is(err, store.ErrNoBase) {
+		switch {
+		case errors.Is(err, store.ErrNoBase):
 			return ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
+		case errors.Is(err, store.ErrNotFound): // and nothing that could fetch it
+			return notFound(missingSingle, req.From)
+		case len(r.Files) > 0 && r.From == "" && errors.As(err, new(*models.Error)):
+			return becauseOf(http.StatusBadRequest, err) // what was uploaded is no package
 		}
 		return err
 	})
+}
+
+// ownTemplate: text is the template of the package that the model from is made of. Such a model keeps it without being told to.
+func (s *Server) ownTemplate(from, text string) bool {
+	if from == "" {
+		return false
+	}
+	name, err := models.ParseName(from)
+	if err != nil {
+		return false
+	}
+	e, err := s.store.Get(name)
+	return err == nil && e.Custom == nil && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
 }
 
 // createRequest checks a create request in Ollama's order and turns it into the store's.
@@ -128,6 +166,14 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	}
 	if len(req.Adapters) > 0 {
 		return r, ollama.Fail(http.StatusBadRequest, "LoRA adapters are no longer supported")
+	}
+	for _, f := range []struct {
+		name  ollama.Ours
+		given bool
+	}{{"renderer", req.Renderer != ""}, {"parser", req.Parser != ""}, {"requires", req.Requires != ""}, {"draft_files", len(req.DraftFiles) > 0}} {
+		if f.given { // what would be taken and not kept would be missed later
+			return r, ollama.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
+		}
 	}
 	switch l := req.License.(type) {
 	case nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/internal/regular"
+	"github.com/axle-llm/axle/server/ollama"
 )
 
 func init() { register(newCreateCmd) }
@@ -107,11 +108,11 @@ func createBody(ctx context.Context, conn *connection, mf *parser.Modelfile, dir
 	if len(params) > 0 {
 		req.Parameters = map[string]any{}
 		for k, vs := range params {
-			typed, err := api.FormatParams(map[string][]string{k: vs})
+			v, err := ollama.Param(k, vs)
 			if err != nil {
 				return nil, fmt.Errorf("create: %w", err)
 			}
-			req.Parameters[k] = typed[k]
+			req.Parameters[k] = v
 		}
 	}
 	return req, nil

@@ -31,8 +31,11 @@ type CreateRequest struct {
 // ErrNoBase is Create without anything to derive from.
 var ErrNoBase = errors.New("neither 'from' or 'files' was specified")
 
-// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken], [ErrNoBase], [ErrNotFound] for
-// the parent (which the caller may pull), those of models.Open when uploaded files are no package, and the disk's.
+// ErrRequest is Create of files that cannot be: a name that is no path, a blob that was not uploaded.
+var ErrRequest = errors.New("not what a package can be made of")
+
+// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken], [ErrNoBase], [ErrRequest], [ErrNotFound] for
+// the parent (which the caller may pull), [ErrGGUF] and [ErrForeign] for one of Ollama's own, those of models.Open when uploaded files are no package, and the disk's.
 func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)) error {
 	if status == nil {
 		status = func(string) {}
@@ -158,14 +161,14 @@ func (s *Store) base(r CreateRequest) (*manifest, *Model, error) {
 		m := &manifest{Axle: &origin{}}
 		for name, d := range r.Files {
 			if !fs.ValidPath(name) || name == "." {
-				return nil, nil, fmt.Errorf("models: a package file may not be called %.200q", name)
+				return nil, nil, fmt.Errorf("models: a package file may not be called %.200q: %w", name, ErrRequest)
 			}
 			size, ok, err := s.HasBlob(d)
 			if err != nil {
 				return nil, nil, err
 			}
 			if !ok {
-				return nil, nil, fmt.Errorf("models: blob %s for %s was not uploaded", d, name)
+				return nil, nil, fmt.Errorf("models: blob %s for %s was not uploaded: send it to /api/blobs/%s first: %w", d, name, d, ErrRequest)
 			}
 			m.Layers = append(m.Layers, descriptor{mediaFile, d, size, name})
 		}

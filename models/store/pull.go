@@ -38,6 +38,9 @@ type Progress struct {
 // interrupted pull, however it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and in order, and may take
 // its time: the pull goes on meanwhile, and of a file's progress only the latest is kept for it.
 //
+// A model that is here, did not come from the repository of its name, and is not in the catalogue has nothing newer anywhere: it is not fetched, and
+// that is a success, as clients expect that pull whatever they are about to use.
+//
 // Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
 // [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
 func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report func(Progress)) error {
@@ -45,11 +48,20 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	if err != nil {
 		return err
 	}
-	_, err = s.Get(name)
+	m, err := s.Get(name)
+	here := err == nil
 	if err := free(n, err); err != nil {
 		return err
 	}
 	src, err := hub.Locate(n)
+	if here && (err != nil || src.Entry == nil && !strings.HasPrefix(strings.ToLower(m.Hub), strings.ToLower(src.Repo)+"@")) {
+		// Made here, in place, or built in.
+		if report != nil {
+			report(Progress{Status: "pulling manifest"})
+			report(Progress{Status: "success"})
+		}
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -453,3 +453,29 @@ func TestCatalogue(t *testing.T) {
 		t.Errorf("%+v, %v", src, err)
 	}
 }
+
+// A model that was made here, lies in place or ships inside is there already: whoever pulls it before using it hears so, with no hub asked. One that
+// came from a hub is asked for again.
+func TestPullOfWhatIsHere(t *testing.T) {
+	_, c := testHub(t)
+	s := openStore(t)
+	ctx := context.Background()
+	if err := s.Pull(ctx, "axle/one", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"mine", "me/mine:v2", "example.com/me/mine"} {
+		if err := s.Create(ctx, CreateRequest{Name: name, From: "axle/one"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nobody := []string{"http://127.0.0.1:1"}
+	for name, want := range map[string]bool{"mine": true, "MINE:latest": true, "me/mine:v2": true, "example.com/me/mine": true, "axle/one": false, "other": false} {
+		var lines []string
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		err := s.Pull(ctx, name, &hub.Client{Endpoints: nobody, Retries: 1, Backoff: time.Millisecond}, func(p Progress) { lines = append(lines, p.Status) })
+		cancel()
+		if (err == nil) != want || want && !slices.Equal(lines, []string{"pulling manifest", "success"}) {
+			t.Errorf("%s: %v %q", name, err, lines)
+		}
+	}
+}

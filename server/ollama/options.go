@@ -2,7 +2,10 @@ package ollama
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ollama/ollama/api"
@@ -117,6 +120,23 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 		s.Seed = n
 	}
 	return true, nil
+}
+
+// own are the options that Ollama has not. All are switches.
+var own = []string{"speculate"}
+
+// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into what a request would hold. Errors: a name that is
+// none, a value that is not of the option's type.
+func Param(name string, vals []string) (any, error) {
+	if slices.Contains(own, name) {
+		b, err := strconv.ParseBool(vals[0])
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q must be true or false, got %q", name, vals[0])
+		}
+		return b, nil
+	}
+	typed, err := api.FormatParams(map[string][]string{name: vals})
+	return typed[name], err
 }
 
 // check leaves the floats' ranges to the sampler, whose error names field and range.
