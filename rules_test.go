@@ -14,6 +14,9 @@ import (
 var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D1", "axcl/cards/cards.go", `d, err := openSoft("")`, `err := cardErr`, "./cmd/axle", "TestNoCard"},
 	{"D1", "server/progress.go", "\tcase none != nil:", "\tcase false:", "./server", "TestNoDevice"},
+	{"D1", "axcl/cards/nodes.go", "if !me.opens(o) {", "if false {", "./axcl/cards", "TestNodes"},
+	{"D1", "axcl/cards/nodes.go", "if installed && !s.allows(node) {", "if false {", "./axcl/cards", "TestNodes"},
+	{"D1", "axcl/cards/doctor.go", "r.Findings[i].State = Note", "_ = i", "./cmd/axle", "TestDoctorOneProblem"},
 	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native", "TestLoadFails"},
 	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
 	{"D3", "models/info.go", "m.Load = max(m.Card, p.loading())", "m.Load = max(m.Card, p.loading()*0)", "./models", "TestMemoryWhileLoading"},

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
-// TestUnitFile (T18): the service has a user of its own, a strict file system and one device node; it is started again when it was lost, and
+// TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the cards' nodes only; it is started again when it was lost, and
 // never killed in the middle of a load without having been told.
 func TestUnitFile(t *testing.T) {
 	b, err := os.ReadFile("packaging/axle.service")
@@ -19,13 +21,20 @@ func TestUnitFile(t *testing.T) {
 		have = append(have, strings.TrimSpace(line))
 	}
 	for _, want := range []string{"User=axle", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "CapabilityBoundingSet=",
-		"DevicePolicy=closed", "DeviceAllow=/dev/axcl_host rw", "UMask=0027", "Restart=on-failure", "KillMode=mixed"} {
+		"DevicePolicy=closed", "UMask=0027", "Restart=on-failure", "KillMode=mixed"} {
 		if !slices.Contains(have, want) {
 			t.Errorf("packaging/axle.service lacks %s", want)
 		}
 	}
+	var nodes []string
+	for _, n := range axcl.Nodes() {
+		nodes = append(nodes, "DeviceAllow=/dev/"+n.Name+" rw")
+		if !slices.Contains(have, nodes[len(nodes)-1]) {
+			t.Errorf("packaging/axle.service lacks %s", nodes[len(nodes)-1])
+		}
+	}
 	for _, line := range have {
-		if strings.HasPrefix(line, "DeviceAllow=") && line != "DeviceAllow=/dev/axcl_host rw" || strings.HasPrefix(line, "User=root") || strings.HasPrefix(line, "ReadWritePaths=/") {
+		if strings.HasPrefix(line, "DeviceAllow=") && !slices.Contains(nodes, line) || strings.HasPrefix(line, "User=root") || strings.HasPrefix(line, "ReadWritePaths=/") {
 			t.Errorf("packaging/axle.service allows too much: %s", line)
 		}
 	}

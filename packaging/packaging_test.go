@@ -2,12 +2,16 @@ package packaging
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 // unit reads a unit file: each directive with all its values, in the order of the file.
@@ -47,12 +51,23 @@ func TestUnit(t *testing.T) {
 		"Service.ProtectKernelTunables": "yes", "Service.ProtectKernelModules": "yes", "Service.ProtectKernelLogs": "yes",
 		"Service.ProtectControlGroups": "yes", "Service.RestrictNamespaces": "yes", "Service.RestrictSUIDSGID": "yes",
 		"Service.LockPersonality": "yes", "Service.CapabilityBoundingSet": "", "Service.SystemCallFilter": "@system-service",
-		"Service.SystemCallArchitectures": "native", "Service.DevicePolicy": "closed", "Service.DeviceAllow": "/dev/axcl_host rw",
+		"Service.SystemCallArchitectures": "native", "Service.DevicePolicy": "closed", "Service.LimitRTPRIO": "99",
 		"Service.StateDirectory": "axle", "Service.EnvironmentFile": "-/etc/axle/axle.env", "Install.WantedBy": "multi-user.target",
 	} {
 		if got := u[key]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %q, want one %q", key, got, want)
 		}
+	}
+	// All nodes of the library's and no other: with the first alone it does not start.
+	var nodes []string
+	for _, n := range axcl.Nodes() {
+		nodes = append(nodes, "/dev/"+n.Name+" rw")
+	}
+	if got := u["Service.DeviceAllow"]; !slices.Equal(got, nodes) {
+		t.Errorf("DeviceAllow is %q, want %q", got, nodes)
+	}
+	if got := u["Service.RestrictRealtime"]; got != nil {
+		t.Errorf("RestrictRealtime is %q: the library's listening threads are refused their priority, and LimitRTPRIO means nothing", got)
 	}
 	if got := u["Service.ExecStart"]; len(got) != 1 || got[0] != "/usr/bin/axle serve" {
 		t.Errorf("ExecStart is %q", got)
@@ -92,7 +107,7 @@ func TestUnitVerify(t *testing.T) {
 	}
 }
 
-// TestRules: the udev rule and the system user are of the form that their programs read, and name the unit's group and node.
+// TestRules: the udev rules and the system user are of the form that their programs read, and give the unit's group every node.
 func TestRules(t *testing.T) {
 	u := unit(t, "axle.service")
 	rule, err := os.ReadFile("70-axle.rules")
@@ -100,26 +115,26 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := regexp.MustCompile(`^[A-Z]+(\{[^}]+\})?(==|!=|=|\+=|:=)"[^"]*"$`)
-	n := 0
+	var lines []string
 	for line := range strings.Lines(string(rule)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		n++
+		lines = append(lines, line)
 		for p := range strings.SplitSeq(line, ", ") {
 			if !part.MatchString(p) {
 				t.Errorf("70-axle.rules: %q is not KEY==\"value\"", p)
 			}
 		}
-		node := strings.TrimPrefix(strings.Fields(u["Service.DeviceAllow"][0])[0], "/dev/")
-		for _, want := range []string{`KERNEL=="` + node + `"`, `GROUP="` + u["Service.Group"][0] + `"`, `MODE="0660"`} {
-			if !strings.Contains(line, want) {
-				t.Errorf("70-axle.rules: %q lacks %s", line, want)
-			}
-		}
 	}
-	if n != 1 {
-		t.Errorf("70-axle.rules has %d rules", n)
+	nodes := axcl.Nodes()
+	if len(lines) != len(nodes) {
+		t.Errorf("70-axle.rules has %d rules for %d nodes", len(lines), len(nodes))
+	}
+	for _, n := range nodes {
+		if want := fmt.Sprintf(`KERNEL==%q, GROUP=%q, MODE="0660"`, n.Name, u["Service.Group"][0]); !slices.Contains(lines, want) {
+			t.Errorf("70-axle.rules lacks %s", want)
+		}
 	}
 	users, err := os.ReadFile("sysusers.conf")
 	if err != nil {
@@ -127,6 +142,22 @@ func TestRules(t *testing.T) {
 	}
 	if !regexp.MustCompile(`(?m)^u ` + u["Service.User"][0] + ` - "[^"]+" /var/lib/axle /usr/sbin/nologin$`).Match(users) {
 		t.Errorf("sysusers.conf makes no user %s:\n%s", u["Service.User"][0], users)
+	}
+}
+
+// TestContainer: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be; what makes
+// the package's rules take effect asks for each.
+func TestContainer(t *testing.T) {
+	for name, flag := range map[string]string{"Dockerfile": "--device /dev/", "postinst": "--sysname-match="} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range axcl.Nodes() {
+			if !regexp.MustCompile(regexp.QuoteMeta(flag+n.Name) + `(\s|$)`).Match(b) {
+				t.Errorf("%s lacks %s%s", name, flag, n.Name)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,8 +73,16 @@ var errPure = errors.New("this build is pure Go and cannot open the vendor's lib
 
 const axeraVendor = "0x1f4b"
 
-// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it.
+// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it, for the user of this process.
+// What keeps every card from being used is one finding that is a Problem, the one to begin with; what follows from it, or comes after it, is
+// a Note.
 func Examine(root fs.FS, libs []Library) Report {
+	r := inspect(root, libs, whoami())
+	r.blame()
+	return r
+}
+
+func inspect(root fs.FS, libs []Library, me person) Report {
 	r := Report{Libraries: libs, Kernel: text(root, "proc/sys/kernel/osrelease")}
 	r.CMATotal, r.CMAFree = meminfo(root, "CmaTotal"), meminfo(root, "CmaFree")
 	devices, _ := fs.Glob(root, "sys/bus/pci/devices/*/vendor")
@@ -102,7 +111,7 @@ func Examine(root fs.FS, libs []Library) Report {
 		}
 		r.library(l)
 		if l.Kind == "axcl" {
-			r.driver(root, l)
+			r.driver(root, l, me)
 		}
 		for _, d := range l.Devices {
 			r.device(d)
@@ -113,14 +122,51 @@ func Examine(root fs.FS, libs []Library) Report {
 	return r
 }
 
+// blame leaves one problem where no card can be used: the first of those that lead to all others.
+func (r *Report) blame() {
+	if r.Usable {
+		return
+	}
+	first := -1
+	for _, is := range []func(Finding) bool{
+		func(f Finding) bool { return f.Name == "PCIe link" },
+		func(f Finding) bool { return f.Name == "this build" },
+		func(f Finding) bool { return f.Name == boardName && !r.without("axengine") },
+		func(f Finding) bool { return f.Name == runtimeName && r.without("axcl") },
+		func(f Finding) bool { return f.Name == "driver" },
+		func(f Finding) bool { return f.Name == "device nodes" },
+		func(f Finding) bool { return f.Name == runtimeName },
+		func(f Finding) bool { return f.Name == boardName },
+	} {
+		for i, f := range r.Findings {
+			if f.State != Problem || !is(f) {
+				continue
+			}
+			if first < 0 {
+				first = i
+			} else if i != first {
+				r.Findings[i].State = Note
+			}
+		}
+	}
+}
+
+// without: there is no library of that kind.
+func (r *Report) without(kind string) bool {
+	return slices.ContainsFunc(r.Libraries, func(l Library) bool { return l.Kind == kind && l.Path == "" })
+}
+
+// The libraries' names in findings.
+const runtimeName, boardName = "AXCL runtime", "on-board engine"
+
 func (r *Report) add(name string, s State, text, fix string) {
 	r.Findings = append(r.Findings, Finding{name, s, text, fix})
 }
 
 func (r *Report) library(l Library) {
-	name, fix := "AXCL runtime", "install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
+	name, fix := runtimeName, "install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
 	if l.Kind == "axengine" {
-		name, fix = "on-board engine", "only boards whose own CPU is the AX650's have it; name the library in AXLE_AXENGINE_LIB if it is elsewhere"
+		name, fix = boardName, "only boards whose own CPU is the AX650's have it; name the library in AXLE_AXENGINE_LIB if it is elsewhere"
 	}
 	if l.Path == "" {
 		r.add(name, Problem, reason(l.Err), fix)
@@ -154,9 +200,9 @@ func fixFor(err error) string {
 	return "see the driver and the link below"
 }
 
-func (r *Report) driver(root fs.FS, l Library) {
-	if _, err := fs.Stat(root, "dev/axcl_host"); err == nil {
-		r.add("driver", OK, "/dev/axcl_host is there", "")
+func (r *Report) driver(root fs.FS, l Library, me person) {
+	if exists(root, "dev/axcl_host") {
+		r.nodes(root, me)
 		return
 	}
 	if l.Err == nil && len(l.Devices) > 0 {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cards
 
 import (
@@ -28,7 +30,9 @@ func machine(more map[string]string, without ...string) fstest.MapFS {
 		"lib/modules/6.12.25+rpt-rpi-2712/build/Makefile":      file(""),
 		"lib/modules/6.12.25+rpt-rpi-2712/extra/axcl_host.ko":  file(""),
 		"lib/modules/6.12.25+rpt-rpi-2712/kernel/fs/ext4/a.ko": file(""),
-		"dev/axcl_host": file(""),
+		"dev/axcl_host":   node(0o666, 0),
+		"dev/msg_userdev": node(0o666, 0),
+		"dev/ax_mmb_dev":  node(0o666, 0),
 	}
 	for name, text := range more {
 		m[name] = file(text)
@@ -77,8 +81,8 @@ func TestExamine(t *testing.T) {
 		{"a pure build", machine(nil), Library{Kind: "axcl", Err: fmt.Errorf("axcl: %w: %w", axcl.ErrNoDevice, errPure)}, false, []string{"this build: problem: make build", "PCIe link: ok: "}, []string{"AXCL runtime", "driver"}},
 		{"optional calls", machine(nil), lacking, true, []string{"AXCL runtime, optional calls: note: axclrtExecWorker, axclrtKillWorker"}, nil},
 		{"no library", machine(nil), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "AXCL runtime: problem: axclhost", "PCIe link: ok: "}, nil},
-		{"no library, no card", machine(nil, "sys/bus", "dev"), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "on-board engine: problem: "}, []string{"driver", "CMA", "PCIe link"}},
-		{"a library and nothing else", machine(nil, "sys/bus", "dev"), failed(0x8030010b), false, []string{"AXCL runtime: problem: (0x8030010b)", "driver: problem: dtparam=pciex1"}, nil},
+		{"no library, no card", machine(nil, "sys/bus", "dev"), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "on-board engine: note: "}, []string{"driver", "CMA", "PCIe link"}},
+		{"a library and nothing else", machine(nil, "sys/bus", "dev"), failed(0x8030010b), false, []string{"AXCL runtime: note: (0x8030010b)", "driver: problem: dtparam=pciex1"}, nil},
 		{"driver not built", machine(nil, "dev", "sys/module", "lib/modules/6.12.25+rpt-rpi-2712/extra"), failed(0x8030010b), false, []string{"driver: problem: dkms autoinstall"}, nil},
 		{"no headers", machine(nil, "dev", "sys/module", "lib"), failed(0x8030010b), false, []string{"driver: problem: linux-headers-6.12.25+rpt-rpi-2712"}, nil},
 		{"driver not loaded", machine(nil, "dev", "sys/module"), failed(0x8030010b), false, []string{"driver: problem: sudo modprobe axcl_host"}, nil},
@@ -112,6 +116,9 @@ func TestExamine(t *testing.T) {
 					t.Errorf("no finding %q in %+v", want, r.Findings)
 				}
 			}
+			if n := count(r, Problem); !r.Usable && n != 1 {
+				t.Errorf("%d problems, one to begin with is told: %+v", n, r.Findings)
+			}
 			for _, f := range r.Findings {
 				for _, n := range tt.not {
 					if f.Name == n {
@@ -127,4 +134,13 @@ func TestExamine(t *testing.T) {
 			}
 		})
 	}
+}
+
+func count(r Report, s State) (n int) {
+	for _, f := range r.Findings {
+		if f.State == s {
+			n++
+		}
+	}
+	return n
 }

@@ -31,6 +31,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/axle-llm/axle/axcl"
 )
 
@@ -341,13 +343,35 @@ func noCard(l *library) error {
 	return fmt.Errorf("axcl: %w: %s sees no card: is it seated and powered? `axle doctor` says more", axcl.ErrNoDevice, l.path)
 }
 
-// explain adds to a failed initialisation what the machine shows: most often that the driver is not there.
+// explain adds to a failed initialisation what the machine shows: most often that the driver is not there, or not for this user.
 func explain(k Kind, err error) error {
 	var e *axcl.Error
-	if k == AXCL && errors.As(err, &e) && errors.Is(err, axcl.ErrNoDevice) {
-		if _, serr := os.Stat("/dev/axcl_host"); serr != nil {
-			e.Note = "/dev/axcl_host is missing: the driver is not loaded, or no card is in the slot; `axle doctor` says more"
+	if k == AXCL && errors.As(err, &e) {
+		if note := unopened("/dev"); note != "" && (errors.Is(err, axcl.ErrNoDevice) || exists("/dev/"+axcl.Nodes()[0].Name)) {
+			e.Note = note
 		}
 	}
 	return err
+}
+
+// unopened says which node in dev the library cannot open, and why; empty where it can open all that it needs.
+func unopened(dev string) string {
+	for i, n := range axcl.Nodes() {
+		p := filepath.Join(dev, n.Name)
+		switch err := unix.Access(p, unix.R_OK|unix.W_OK); {
+		case err == nil || n.Several && errors.Is(err, fs.ErrNotExist):
+		case i == 0 && errors.Is(err, fs.ErrNotExist):
+			return p + " is missing: the driver is not loaded, or no card is in the slot; `axle doctor` says more"
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("%s is missing, which the library needs %s; `axle doctor` says more", p, n.For)
+		default:
+			return fmt.Sprintf("%s cannot be opened by this user (%v), and the library needs it %s; `axle doctor` says more", p, err, n.For)
+		}
+	}
+	return ""
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -479,6 +479,44 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// TestUnopened: which node is not there, or not for this user, is said where the library only says that something could not be opened.
+func TestUnopened(t *testing.T) {
+	dev := t.TempDir()
+	say := func(want ...string) {
+		t.Helper()
+		got := unopened(dev)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%q does not say %q", got, w)
+			}
+		}
+		if len(want) == 0 && got != "" {
+			t.Errorf("%q", got)
+		}
+	}
+	say("/axcl_host is missing: the driver is not loaded")
+	for i, n := range axcl.Nodes() {
+		if n.Several {
+			continue
+		}
+		if i > 0 {
+			say("/"+n.Name+" is missing", n.For)
+		}
+		if err := os.WriteFile(filepath.Join(dev, n.Name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say()
+	if os.Getuid() == 0 {
+		t.Log("root may open everything: what others may not is not tried")
+		return
+	}
+	if err := os.WriteFile(filepath.Join(dev, "p2p"), nil, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	say("/p2p cannot be opened by this user", "several cards")
+}
+
 func TestTemperature(t *testing.T) {
 	for in, want := range map[int32]float64{52: 52, 999: 999, 52345: 52.345, 0: 0, -3: -3, -5000: -5} {
 		if got := degrees(in); got != want {

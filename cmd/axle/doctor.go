@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -156,7 +158,10 @@ func examine(device string) *diagnosis {
 	}
 	if err != nil {
 		d.Why = err.Error()
-		d.problem(device, err, "see above")
+		// One problem for one missing card: what the machine lacks was found, and this is what follows.
+		if r.Usable || !slices.ContainsFunc(d.Findings, func(f cards.Finding) bool { return f.State == cards.Problem }) {
+			d.problem(device, err, "`--device auto` takes the card that is there")
+		}
 		return d
 	}
 	d.dev, d.Why = dev, why
@@ -286,15 +291,19 @@ func (d *diagnosis) computesOurs() bool {
 	return d.Device == "soft"
 }
 
+// print writes the findings for people, in lines of at most 80 columns, or of the terminal's where it is narrower.
 func (d *diagnosis) print(w io.Writer) {
+	width, _ := screenOf(w)
+	width = min(width, 80)
+	say := func(head, format string, a ...any) { writeWrapped(w, width, head, fmt.Sprintf(format, a...)) }
 	marks := map[cards.State]string{cards.OK: "ok     ", cards.Note: "note   ", cards.Problem: "PROBLEM"}
 	if d.Kernel != "" {
-		fmt.Fprintf(w, "%s %s %s\n", "        kernel", d.Kernel, runtime.GOARCH)
+		say("        ", "kernel %s %s", d.Kernel, runtime.GOARCH)
 	}
 	for _, f := range d.Findings {
-		fmt.Fprintf(w, "%s %s: %s\n", marks[f.State], f.Name, f.Text)
+		say(marks[f.State]+" ", "%s: %s", f.Name, f.Text)
 		if f.Fix != "" {
-			fmt.Fprintf(w, "        -> %s\n", f.Fix)
+			say("        -> ", "%s", f.Fix)
 		}
 	}
 	for _, c := range d.Conformance {
@@ -302,22 +311,46 @@ func (d *diagnosis) print(w io.Writer) {
 		if !c.OK {
 			mark = "PROBLEM"
 		}
-		fmt.Fprintf(w, "%s conformance: %s\n", mark, c.Name)
+		say(mark+" ", "conformance: %s", c.Name)
 		for _, l := range c.Log {
-			fmt.Fprintf(w, "        %s\n", l)
+			say("        ", "%s", l)
 		}
 	}
 	if a := d.Abilities; a != nil {
-		fmt.Fprintf(w, "        short chunks %t, mixed rows %t, scattered cells %t, rows in place %t\n", a.Chunk, a.Mixed, a.Scatter, a.Place)
+		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
 	}
+	fmt.Fprintln(w)
 	switch {
 	case d.OK:
-		fmt.Fprintf(w, "\n%s can be used: %s.\n", d.Device, d.Why)
+		say("", "%s can be used: %s.", d.Device, d.Why)
 	case len(d.Conformance) > 0:
-		fmt.Fprintf(w, "\n%s does not do what it must.\n", d.Device)
+		say("", "%s does not do what it must.", d.Device)
 	case d.Device == "soft":
-		fmt.Fprintf(w, "\nNo card can be used; axle runs on the software card (--device soft).\n")
+		say("", "No card can be used; axle runs on the software card (--device soft).")
 	default:
-		fmt.Fprintf(w, "\nNo card can be used.\n")
+		say("", "No card can be used.")
 	}
+}
+
+// writeWrapped writes text behind head, broken at spaces into lines of width columns; what follows stands under the first. A word that is
+// longer than a line, a path most often, stays whole.
+func writeWrapped(w io.Writer, width int, head, text string) {
+	indent := utf8.RuneCountInString(head)
+	fmt.Fprint(w, head)
+	at := indent
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			fmt.Fprintf(w, "\n%*s", indent, "")
+			at = indent
+		default:
+			fmt.Fprint(w, " ")
+			at++
+		}
+		fmt.Fprint(w, word)
+		at += n
+	}
+	fmt.Fprintln(w)
 }

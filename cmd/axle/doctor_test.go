@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/cards"
 )
 
 // doctor runs the command and gives what it printed and its exit code.
@@ -50,6 +52,40 @@ func TestDoctorNothing(t *testing.T) {
 	var d diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 || !strings.Contains(d.Why, `"gpu"`) {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
+	}
+}
+
+// TestDoctorOneProblem: one missing card is one problem, whatever else would have to be there too; and no line is wider than a terminal.
+func TestDoctorOneProblem(t *testing.T) {
+	t.Setenv("AXLE_AXCL_LIB", t.TempDir())
+	t.Setenv("AXLE_AXENGINE_LIB", t.TempDir())
+	for _, device := range []string{"auto", "axcl", "axcl:3", "axengine", "gpu"} {
+		out, _ := doctor(t, "--device", device)
+		if n := strings.Count(out, "PROBLEM"); n != 1 {
+			t.Errorf("%s: %d problems:\n%s", device, n, out)
+		}
+		narrow(t, out)
+	}
+	d := &diagnosis{Findings: []cards.Finding{{Name: "a", State: cards.Problem, Text: strings.Repeat("word, é×°C ", 40), Fix: strings.Repeat("do it ", 60) + "/" + strings.Repeat("path", 30)}},
+		Conformance: []checkJSON{{Name: "c", Log: []string{strings.Repeat("logged ", 30)}}}, Why: strings.Repeat("because ", 19) + "because", OK: true}
+	var out bytes.Buffer
+	d.print(&out)
+	narrow(t, out.String())
+	if words := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(words, strings.Repeat("do it ", 60)+"/path") || !strings.Contains(words, strings.Repeat("because ", 19)+"because.") {
+		t.Errorf("words are lost:\n%s", out.String())
+	}
+}
+
+func narrow(t *testing.T, out string) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line); n > 80 && strings.Contains(strings.TrimSpace(line), " ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if strings.TrimRight(line, " ") != line {
+			t.Errorf("ends in white space: %q", line)
+		}
 	}
 }
 
