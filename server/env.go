@@ -91,6 +91,12 @@ func Yes(getenv func(string) string, name string) bool {
 	return v != "" && yes(v)
 }
 
+// Setting is the value of AXLE_name, or of OLLAMA_name where that is not set; "" where neither is.
+func Setting(getenv func(string) string, name string) string {
+	_, v := setting(getenv, name)
+	return v
+}
+
 // setting is what the environment says of a name, and the variable that says it.
 func setting(getenv func(string) string, name string) (variable, value string) {
 	for _, prefix := range []string{"AXLE_", "OLLAMA_"} {

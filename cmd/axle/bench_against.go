@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/axle-llm/axle/engine"
@@ -387,22 +386,18 @@ func complaint(body []byte) string {
 }
 
 func (a *againstReport) writeText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\nagainst %s at %s, model %s, in turn\nload\tfigure\there\tthere\there to there\t\n", a.Kind, a.URL, a.Model)
+	fmt.Fprintf(w, "\nagainst %s at %s, model %s, in turn\nload\tfigure\there\tthere\there to there\t\n", a.Kind, a.URL, a.Model)
 	for i := range a.Cases {
 		c := &a.Cases[i]
-		fmt.Fprintf(t, "%s\tfirst token ms\t%s\t%s\t%s\n", c.Load, c.Here.First, c.There.First, change(&c.There.First, &c.Here.First))
+		fmt.Fprintf(w, "%s\tfirst token ms\t%s\t%s\t%s\n", c.Load, c.Here.First, c.There.First, change(&c.There.First, &c.Here.First))
 		if len(c.Here.Decode.Values) > 0 && len(c.There.Decode.Values) > 0 {
-			fmt.Fprintf(t, "\tdecode t/s\t%s\t%s\t%s\n", c.Here.Decode, c.There.Decode, change(&c.There.Decode, &c.Here.Decode))
+			fmt.Fprintf(w, "\tdecode t/s\t%s\t%s\t%s\n", c.Here.Decode, c.There.Decode, change(&c.There.Decode, &c.Here.Decode))
 		}
-		fmt.Fprintf(t, "\twhole t/s\t%s\t%s\t%s\n", c.Here.Whole, c.There.Whole, change(&c.There.Whole, &c.Here.Whole))
+		fmt.Fprintf(w, "\twhole t/s\t%s\t%s\t%s\n", c.Here.Whole, c.There.Whole, change(&c.There.Whole, &c.Here.Whole))
 		if c.There.Prompt > 0 {
-			fmt.Fprintf(t, "\tprompt tokens\t%d\t%d\t\t\n", c.Here.Prompt, c.There.Prompt)
+			fmt.Fprintf(w, "\tprompt tokens\t%d\t%d\t\t\n", c.Here.Prompt, c.There.Prompt)
 		}
-		fmt.Fprintf(t, "\ttokens out\t%d\t%d\t\t\n", c.Here.Tokens, c.There.Tokens)
-	}
-	if err := t.Flush(); err != nil {
-		return err
+		fmt.Fprintf(w, "\ttokens out\t%d\t%d\t\t\n", c.Here.Tokens, c.There.Tokens)
 	}
 	for i := range a.Cases {
 		c := &a.Cases[i]

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"text/tabwriter"
 
 	"github.com/axle-llm/axle/engine/bench"
 )
@@ -55,6 +54,7 @@ var metrics = []metric{
 
 // compareFiles writes two reports side by side, as benchstat does: medians with spreads, what changed, and ~ where chance may have done it.
 func compareFiles(w io.Writer, before, after string) error {
+	t := newTabs(w)
 	a, err := readReport(before)
 	if err != nil {
 		return err
@@ -64,12 +64,11 @@ func compareFiles(w io.Writer, before, after string) error {
 		return err
 	}
 	if x, y := a.Facts.machine(), b.Facts.machine(); x != y {
-		fmt.Fprintf(w, "the machines differ: %s\n                     %s\n", x, y)
+		fmt.Fprintf(t, "the machines differ: %s\n                     %s\n", x, y)
 	}
 	if x, y := a.Facts.Card.card(), b.Facts.Card.card(); x != y {
-		fmt.Fprintf(w, "the cards differ:    %s\n                     %s\n", x, y)
+		fmt.Fprintf(t, "the cards differ:    %s\n                     %s\n", x, y)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	pairs, few := 0, false
 	type sum struct {
 		log float64
@@ -109,20 +108,17 @@ func compareFiles(w io.Writer, before, after string) error {
 			fmt.Fprintf(t, "geometric mean\t\t\t%+.2f%%\t\n", 100*(math.Exp(means[i].log/float64(means[i].n))-1))
 		}
 		if head {
-			fmt.Fprintln(t, "\t\t\t\t")
+			fmt.Fprintln(t)
 		}
 	}
 	if pairs == 0 {
 		return fmt.Errorf("%s and %s have no case in common", before, after)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "~ : no difference that %.0f%% chance would not explain (Mann-Whitney U)\n", 100*bench.Alpha)
+	fmt.Fprintf(t, "~ : no difference that %.0f%% chance would not explain (Mann-Whitney U)\n", 100*bench.Alpha)
 	if few {
-		fmt.Fprintln(w, "Fewer than four repeats on a side tell no difference: use -r 5 or more.")
+		fmt.Fprintln(t, "Fewer than four repeats on a side tell no difference: use -r 5 or more.")
 	}
-	return nil
+	return t.Flush()
 }
 
 // change is the ratio of two samples, with the smallest and the largest that their ends allow; ~ when chance explains it.

@@ -8,10 +8,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -60,7 +60,8 @@ func optional(s *bench.Sample) string {
 	return s.String()
 }
 
-func (r *benchReport) writeText(w io.Writer) error {
+func (r *benchReport) writeText(out io.Writer) error {
+	w := newTabs(out)
 	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts.machine(), r.Facts.Card.card())
 	for _, m := range r.Models {
 		what := ""
@@ -74,22 +75,21 @@ func (r *benchReport) writeText(w io.Writer) error {
 		if m.Apart {
 			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last layer's second run, to tell the head's time.\n", "again")
 		}
-		if err := m.writeText(w); err != nil {
+		if err := m.writeText(w, columnsOf(out)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.Flush()
 }
 
-func (m *benchModel) writeText(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func (m *benchModel) writeText(w io.Writer, columns int) error {
 	switch {
 	case len(m.Loops) > 0:
 		return m.writeLoops(w)
 	case m.Against != nil:
 		return m.Against.writeText(w)
 	}
-	fmt.Fprintln(t, "\nload\tfirst token ms\tprefill t/s\tdecode t/s\tp50 ms\tp95 ms\tp99 ms\tnext turn ms\tbusy\tguesses")
+	fmt.Fprintln(w, "\nload\tfirst token ms\tprefill t/s\tdecode t/s\tp50 ms\tp95 ms\tp99 ms\tnext turn ms\tbusy\tguesses")
 	for i := range m.Cases {
 		c := &m.Cases[i]
 		guesses := "-"
@@ -103,12 +103,11 @@ func (m *benchModel) writeText(w io.Writer) error {
 		if c.Short {
 			note += " (the context ended before all tokens were out)"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99, optional(c.Second), c.Busy.Median, guesses, note)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99, optional(c.Second), c.Busy.Median, guesses, note)
 	}
-	if err := t.Flush(); err != nil {
+	if err := m.writeStages(w, columns); err != nil {
 		return err
 	}
-	m.writeStages(w)
 	for _, c := range m.Cases {
 		if c.NPU != nil && c.Clients == 1 && !c.Speculate {
 			fmt.Fprintf(w, "\nutilisation, %s: inside passes %.1f%% of the time by our clock, the NPU at work %.1f%%\n", c.Load, c.Busy.Median, c.NPU.Median)
@@ -138,11 +137,11 @@ func (m *benchModel) writeText(w io.Writer) error {
 }
 
 // writeStages writes the stages of all cases, a column a case.
-func (m *benchModel) writeStages(w io.Writer) {
+func (m *benchModel) writeStages(w io.Writer, columns int) error {
 	if len(m.Cases) == 0 {
-		return
+		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := terminal.NewTabs(w, columns, true)
 	fmt.Fprint(t, "\nus a token\t")
 	for _, c := range m.Cases {
 		fmt.Fprintf(t, "%s\t", c.Load)
@@ -174,12 +173,11 @@ func (m *benchModel) writeStages(w io.Writer) {
 		}
 		fmt.Fprintln(t)
 	}
-	_ = t.Flush()
+	return t.Flush()
 }
 
 func (m *benchModel) writeLoops(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\na token\tms\ttokens/s\tentries\tlibrary calls\tlink copies\tbytes sent\tNPU busy")
+	fmt.Fprintln(w, "\na token\tms\ttokens/s\tentries\tlibrary calls\tlink copies\tbytes sent\tNPU busy")
 	for _, l := range m.Loops {
 		bytes := "-"
 		if l.Bytes > 0 {
@@ -189,10 +187,7 @@ func (m *benchModel) writeLoops(w io.Writer) error {
 		if l.Busy > 0 {
 			busy = fmt.Sprintf("%.0f%%", l.Busy)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.2f\t%d\t%.0f\t%.0f\t%s\t%s\n", l.Name, l.Token, l.Rate, l.Runs, l.Calls, l.Cross, bytes, busy)
-	}
-	if err := t.Flush(); err != nil {
-		return err
+		fmt.Fprintf(w, "%s\t%s\t%.2f\t%d\t%.0f\t%.0f\t%s\t%s\n", l.Name, l.Token, l.Rate, l.Runs, l.Calls, l.Cross, bytes, busy)
 	}
 	if len(m.Loops) == 2 {
 		_, err := fmt.Fprintf(w, "one pass is %.2f times as fast\n", m.Loops[1].Token.Median/m.Loops[0].Token.Median)

@@ -245,7 +245,7 @@ func TestTerminal(t *testing.T) {
 	s.wait("eval rate:")
 	s.wait(">>> ")
 	s.typed("/show parameters\r")
-	s.wait(`{"temperature":0.5}`)
+	s.wait("User defined parameters:\r\n  temperature                    0.5\r\n")
 	s.wait(">>> ")
 	s.typed("/save kept\r")
 	s.wait("Created new model 'kept'")

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +130,7 @@ func describeFile(path string, m *axmodel.Meta) *fileReport {
 }
 
 func (r *fileReport) write(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTabs(w)
 	fmt.Fprintf(t, "file\t%s\nkind\t%s\nformat\t%s\ntool\t%s\nsize\t%s\nweights\t%s\n", r.Path, r.Kind,
 		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], r.Tool, models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
 	if l := r.Layer; l != nil {
@@ -144,11 +143,8 @@ func (r *fileReport) write(w io.Writer) error {
 	if h := r.Head; h != nil {
 		fmt.Fprintf(t, "head\thidden %d, out %d %s%s\n", h.Hidden, h.Out, h.Type, map[bool]string{true: ", largest on the card"}[h.Argmax])
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
 	for i, g := range r.Groups {
-		fmt.Fprintf(w, "\ngroup %d\n", i)
+		fmt.Fprintf(t, "\ngroup %d\n", i)
 		for _, side := range []struct {
 			word string
 			ts   []tensorReport
@@ -157,11 +153,8 @@ func (r *fileReport) write(w io.Writer) error {
 				fmt.Fprintf(t, "  %s\t%s\t%s\t%v\t%s\n", side.word, x.Raw, x.Type, x.Shape, models.HumanBytes(int64(x.Bytes)))
 			}
 		}
-		if err := t.Flush(); err != nil {
-			return err
-		}
 	}
-	return nil
+	return t.Flush()
 }
 
 // packageReport is `axle inspect DIR --json`.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -257,8 +256,8 @@ func makePlan(m planModel, p *profiles.Profile, limit int64, used int) planRepor
 }
 
 func (r planReport) write(w io.Writer) error {
-	fmt.Fprintf(w, "%s on %s: modelled, not measured\n\n", r.Model, r.Profile)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newTabs(w)
+	fmt.Fprintf(t, "%s on %s: modelled, not measured\n\n", r.Model, r.Profile)
 	fits := "fits"
 	if !r.Fits {
 		fits = "DOES NOT FIT"
@@ -290,14 +289,11 @@ func (r planReport) write(w io.Writer) error {
 	for _, p := range r.Prompts {
 		fmt.Fprintf(t, "%d\t%v\t\n", p.Tokens, p.First.Round(time.Millisecond))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
 	if !r.Measured {
-		fmt.Fprintln(w, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
+		fmt.Fprintln(t, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
 	}
 	if r.Guessed {
-		fmt.Fprintln(w, "The package does not tell its head counts: 128 values a head were assumed.")
+		fmt.Fprintln(t, "The package does not tell its head counts: 128 values a head were assumed.")
 	}
-	return nil
+	return t.Flush()
 }

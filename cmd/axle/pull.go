@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,8 +88,8 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 }
 
 func listCatalogue(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NAME\tPARAMETERS\tWEIGHTS\tDOWNLOAD\tTOKENS/S ON PI 5\tREPOSITORY")
+	t := newTabs(w)
+	fmt.Fprintln(t, "NAME\tSIZE\tWEIGHTS\tDOWNLOAD\tTOKENS/S\tREPOSITORY")
 	known := func(s string) string {
 		if s == "" {
 			return "-"
@@ -112,11 +111,8 @@ func listCatalogue(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, known(speed), e.Repo)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, "\nTokens a second are the vendor's runtime with one request, as others published them; - is not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub before it begins.")
-	return err
+	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them; - is not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub before it begins.")
+	return t.Flush()
 }
 
 // pullView shows a pull: one line that is drawn anew in a terminal, else a line every few seconds.

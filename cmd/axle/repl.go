@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -18,6 +18,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -27,104 +28,96 @@ const (
 	placeholder = "Send a message (/? for help)"
 )
 
-// What a terminal puts around a paste, and what turns that on and off.
-const (
-	pasteStart = "\x1b[200~"
-	pasteEnd   = "\x1b[201~"
-	pasteOn    = "\x1b[?2004h"
-	pasteOff   = "\x1b[?2004l"
-)
-
-// lineReader reads lines in a terminal, with history and editing. Ctrl-C empties the line instead of ending the program, Ctrl-D ends it.
+// lineReader reads what a person types in a terminal, which is raw while they type and else as it was.
 type lineReader struct {
-	in          *os.File
-	out         io.Writer
-	t           *term.Terminal
-	raw         *term.State // what the terminal was before; nil while it is that
-	ahead       []byte      // read and not yet given to t
-	tail        string      // the end of what t was given: a mark may come in parts
-	pasting     bool        // the last line ended inside a paste: more of it follows
-	halved      bool        // what t was given last ends with a \r inside a paste: a \n that follows belongs to it
-	interrupted bool
+	in      *os.File
+	out     io.Writer
+	raw     *term.State // what the terminal was before; nil while it is that
+	editor  *terminal.Editor
+	history *history
 }
 
 func newLineReader(in *os.File, out io.Writer) *lineReader {
-	l := &lineReader{in: in, out: out}
-	l.t = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{l, out}, promptFirst)
-	l.t.History = openHistory()
+	l := &lineReader{in: in, out: out, history: openHistory()}
+	l.editor = terminal.NewEditor(terminal.Options{In: in, Out: out, Size: l.size, History: l.history, Edit: l.inEditor, Suspend: l.suspend})
 	return l
 }
 
-// Read gives the terminal's bytes, no further than to the end of a line, so that pasting is known at each; and Ctrl-C turned into: end a
-// paste, empty this line and end it.
-func (l *lineReader) Read(p []byte) (int, error) {
-	for len(l.ahead) == 0 {
-		b := make([]byte, 1024)
-		n, err := l.in.Read(b)
-		if n == 0 {
-			return 0, err
-		}
-		if l.ahead = b[:n]; l.halved && b[0] == '\n' {
-			l.ahead = b[1:n]
-		}
-		l.halved = false
-	}
-	n := bytes.IndexAny(l.ahead, "\r\n\x03") + 1
-	switch {
-	case n == 0:
-		n = len(l.ahead)
-	case l.ahead[n-1] == 3:
-		l.interrupted = true
-		l.ahead = append(slices.Clone(l.ahead[:n-1]), pasteEnd+"\x15\r"...)
-		n = len(l.ahead)
-	case l.ahead[n-1] == '\r' && n < len(l.ahead) && l.ahead[n] == '\n':
-		n++
-	}
-	n = copy(p, l.ahead[:n])
-	l.ahead = l.ahead[n:]
-	seen := l.tail + string(p[:n])
-	if start, end := strings.LastIndex(seen, pasteStart), strings.LastIndex(seen, pasteEnd); start != end {
-		l.pasting = start > end
-	}
-	l.tail = seen[max(0, len(seen)-len(pasteEnd)+1):]
-	l.halved = l.pasting && len(l.ahead) == 0 && p[n-1] == '\r'
-	return n, nil
+func (l *lineReader) size() (columns, rows int) {
+	columns, rows, _ = term.GetSize(int(l.in.Fd()))
+	return columns, rows
 }
 
-// line reads one line in raw mode, and leaves the terminal as it was, unless more of a paste follows: that would be shown twice.
+// line reads one text, and leaves the terminal as it was.
 func (l *lineReader) line(prompt string) (string, error) {
-	if l.raw == nil {
-		state, err := term.MakeRaw(int(l.in.Fd()))
-		if err != nil {
-			return "", err
-		}
-		l.raw = state
-		if w, h, err := term.GetSize(int(l.in.Fd())); err == nil && w > 0 {
-			_ = l.t.SetSize(w, h)
-		}
-		fmt.Fprint(l.out, pasteOn)
+	if err := l.makeRaw(); err != nil {
+		return "", err
 	}
-	l.t.SetPrompt(prompt)
-	s, err := l.t.ReadLine()
-	if errors.Is(err, term.ErrPasteIndicator) {
-		err = nil // pasting says more: a paste may begin within a line
+	defer l.restore()
+	return l.editor.Line(prompt, promptMore)
+}
+
+func (l *lineReader) makeRaw() error {
+	state, err := term.MakeRaw(int(l.in.Fd()))
+	if err != nil {
+		return err
 	}
-	if err != nil || !l.pasting {
-		l.restore()
-	}
-	return s, err
+	l.raw = state
+	fmt.Fprint(l.out, terminal.PasteOn)
+	return nil
 }
 
 // restore leaves the terminal as it was. It may be called at any time.
 func (l *lineReader) restore() {
 	if l.raw != nil {
-		fmt.Fprint(l.out, pasteOff)
+		fmt.Fprint(l.out, terminal.PasteOff)
 		_ = term.Restore(int(l.in.Fd()), l.raw)
 		l.raw = nil
 	}
+}
+
+// inEditor gives the text to the editor that the person has chosen, and reads what it became.
+func (l *lineReader) inEditor(text string) (string, error) {
+	name := server.Setting(os.Getenv, "EDITOR")
+	for _, other := range []string{os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"} {
+		if strings.TrimSpace(name) == "" {
+			name = other
+		}
+	}
+	words := strings.Fields(name)
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return "", fmt.Errorf("the editor %q is not there: set AXLE_EDITOR or EDITOR to one that is", words[0])
+	}
+	f, err := os.CreateTemp("", "axle-*.txt")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.WriteString(text); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return "", err
+	}
+	l.restore()
+	cmd := exec.Command(words[0], append(words[1:], f.Name())...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = l.in, l.out, l.out
+	err = cmd.Run()
+	if raw := l.makeRaw(); raw != nil {
+		return "", raw
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w; the text is as it was", words[0], err)
+	}
+	b, err := os.ReadFile(f.Name())
+	return strings.TrimRight(string(b), "\r\n"), err
+}
+
+// suspend stops the program, as Ctrl-Z does anywhere, and comes back when it is told to go on.
+func (l *lineReader) suspend() {
+	l.restore()
+	_ = syscall.Kill(0, syscall.SIGTSTP)
+	_ = l.makeRaw()
 }
 
 // history is what was typed, kept in a file.
@@ -146,11 +139,31 @@ func openHistory() *history {
 	if b, err := os.ReadFile(h.file); err == nil && len(b) > 0 {
 		h.lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 		h.lines = h.lines[max(0, len(h.lines)-maxHistory):]
+		for i, line := range h.lines {
+			h.lines[i] = fromHistory(line)
+		}
 	}
 	return h
 }
 
-// Add, Len and At make it a term.History.
+// toHistory writes a text of several lines as one, in quotes as Go has them, and so every text that could be taken for one of those.
+func toHistory(s string) string {
+	if strings.Contains(s, "\n") || s != fromHistory(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+func fromHistory(line string) string {
+	if strings.HasPrefix(line, `"`) {
+		if s, err := strconv.Unquote(line); err == nil && (strings.Contains(s, "\n") || s != fromHistory(s)) {
+			return s
+		}
+	}
+	return line
+}
+
+// Add, Len and At make it a terminal.History.
 func (h *history) Add(s string) {
 	if strings.TrimSpace(s) == "" || h.off || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
 		return
@@ -160,7 +173,11 @@ func (h *history) Add(s string) {
 	if h.file == "" || os.MkdirAll(filepath.Dir(h.file), 0o700) != nil {
 		return
 	}
-	_ = os.WriteFile(h.file, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
+	var sb strings.Builder
+	for _, line := range h.lines {
+		sb.WriteString(toHistory(line) + "\n")
+	}
+	_ = os.WriteFile(h.file, []byte(sb.String()), 0o600)
 }
 
 // Len is how many lines there are.
@@ -176,40 +193,41 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 	defer t.endOnSignal(in)()
 	fmt.Fprintf(t.out, "%s\n", placeholder)
 	var (
-		said   strings.Builder // the lines of a paste or of a """ so far
-		system bool            // what is in the """ is the system message
+		said   strings.Builder // what stands in a """ so far
+		system bool            // it is the system message
 		quoted bool            // inside a """
 	)
 	for {
 		prompt := promptFirst
-		if quoted || l.pasting || said.Len() > 0 {
+		if quoted {
 			prompt = promptMore
 		}
-		line, err := l.line(prompt)
+		text, err := l.line(prompt)
 		switch {
 		case errors.Is(err, io.EOF):
 			fmt.Fprintln(t.out)
 			return nil
-		case err != nil:
-			return err
-		case l.interrupted:
-			l.interrupted = false
-			if !quoted && line == "" {
+		case errors.Is(err, terminal.ErrInterrupted):
+			if !quoted {
 				fmt.Fprint(t.out, "\nUse Ctrl + d or /bye to exit.\n\n")
 			}
 			said.Reset()
 			quoted, system = false, false
 			continue
+		case err != nil:
+			return err
 		}
+		// Several lines at once are a paste or come from an editor: what stands in them is said, not obeyed.
+		several := strings.Contains(text, "\n")
 		begun := false
-		if rest, ok := strings.CutPrefix(line, `"""`); ok && !quoted {
-			quoted, begun, line = true, true, rest
-		} else if rest, ok := systemQuote(line); ok && !quoted && !l.pasting && said.Len() == 0 {
-			quoted, begun, system, line = true, true, true, rest
+		if rest, ok := strings.CutPrefix(text, `"""`); ok && !quoted {
+			quoted, begun, text = true, true, strings.TrimPrefix(rest, "\n")
+		} else if rest, ok := systemQuote(text); ok && !quoted && !several {
+			quoted, begun, system, text = true, true, true, rest
 		}
 		switch {
 		case quoted:
-			rest, closed := strings.CutSuffix(line, `"""`)
+			rest, closed := strings.CutSuffix(text, `"""`)
 			said.WriteString(rest)
 			if !closed {
 				if !begun || rest != "" {
@@ -218,11 +236,8 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 				continue
 			}
 			quoted = false
-		case l.pasting:
-			said.WriteString(line + "\n")
-			continue
-		case said.Len() == 0 && strings.HasPrefix(line, "/") && !looksLikePath(line):
-			done, err := t.command(ctx, l, strings.TrimSpace(line))
+		case !several && strings.HasPrefix(text, "/") && !looksLikePath(text):
+			done, err := t.command(ctx, l, strings.TrimSpace(text))
 			if err != nil {
 				fmt.Fprintln(t.errw, "Error:", err)
 			}
@@ -231,11 +246,10 @@ func (t *talk) converse(ctx context.Context, in *os.File) error {
 			}
 			continue
 		default:
-			said.WriteString(line)
+			said.WriteString(text)
 		}
-		text := said.String()
+		text = said.String()
 		said.Reset()
-		l.restore()
 		switch {
 		case system:
 			system = false
@@ -271,7 +285,7 @@ func (t *talk) endOnSignal(in *os.File) func() {
 	go func() {
 		select {
 		case s := <-told:
-			fmt.Fprint(out, pasteOff)
+			fmt.Fprint(out, terminal.PasteOff)
 			if colour {
 				fmt.Fprint(out, colourOff)
 			}
@@ -312,6 +326,8 @@ const setText = `Available Commands:
   /set system <string>   Set system message
   /set history           Enable history
   /set nohistory         Disable history
+  /set wordwrap          Enable word wrap
+  /set nowordwrap        Disable word wrap
   /set format json       Enable JSON mode
   /set noformat          Disable formatting
   /set verbose           Show LLM stats
@@ -329,13 +345,65 @@ const showText = `Available Commands:
   /show template     Show prompt template
 `
 
+const parameterHelp = `Available Parameters:
+  /set parameter seed <int>             Random number seed
+  /set parameter num_predict <int>      Max number of tokens to predict
+  /set parameter top_k <int>            Pick from top k num of tokens
+  /set parameter top_p <float>          Pick token based on sum of probabilities
+  /set parameter min_p <float>          Least share of the best token's odds
+  /set parameter num_ctx <int>          Set the context size
+  /set parameter temperature <float>    Set creativity level
+  /set parameter repeat_penalty <float> How strongly to penalize repetitions
+  /set parameter repeat_last_n <int>    Set how far back to look for repetitions
+  /set parameter stop <string> <string> ...   Set the stop parameters
+`
+
+// parameterText is what the model sets, and what was set here, a line a value.
+func parameterText(model string, set map[string]any) string {
+	var sb strings.Builder
+	if model = strings.TrimSpace(model); model != "" {
+		sb.WriteString("Model defined parameters:\n")
+		for line := range strings.Lines(model) {
+			sb.WriteString("  " + strings.TrimSpace(line) + "\n")
+		}
+	}
+	if len(set) > 0 {
+		if sb.Len() > 0 {
+			sb.WriteByte('\n')
+		}
+		sb.WriteString("User defined parameters:\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		values := []any{set[name]}
+		if list, ok := set[name].([]string); ok {
+			values = values[:0]
+			for _, v := range list {
+				values = append(values, strconv.Quote(v))
+			}
+		}
+		for _, v := range values {
+			fmt.Fprintf(&sb, "  %-30s %v\n", name, v)
+		}
+	}
+	return sb.String()
+}
+
 const shortcutText = `Available keyboard shortcuts:
   Ctrl + a            Move to the beginning of the line (Home)
   Ctrl + e            Move to the end of the line (End)
+   Alt + b            Move back (left) one word
+   Alt + f            Move forward (right) one word
   Ctrl + k            Delete the rest of the line
   Ctrl + u            Delete the line up to here
   Ctrl + w            Delete the word before the cursor
+   Alt + d            Delete the word after it
+  Ctrl + y            Put back what was deleted last
+  Ctrl + r            Search the history
   Up, Down            History
+   Alt + Enter        Begin a new line
+  Ctrl + g            Write the message in an editor
+  Ctrl + l            Clear the screen
+  Ctrl + z            Suspend
   Ctrl + c            Stop the model from responding
   Ctrl + d            Exit (/bye)
 `
@@ -412,12 +480,8 @@ func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bo
 				r.System = t.system
 			}
 			text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "system": r.System, "template": r.Template, "parameters": r.Parameters}[part]
-			if part == "parameters" && len(t.options) > 0 {
-				b, err := json.Marshal(t.options)
-				if err != nil {
-					return false, err
-				}
-				text += "\nUser defined parameters:\n  " + string(b)
+			if part == "parameters" {
+				text = parameterText(text, t.options)
 			}
 			if strings.TrimSpace(text) == "" {
 				text = "No " + part + " was specified for this model."
@@ -435,11 +499,10 @@ func (t *talk) command(ctx context.Context, l *lineReader, line string) (done bo
 func (t *talk) set(l *lineReader, arg func(int) string, rest func(int) string, say func(string, ...any)) error {
 	switch arg(1) {
 	case "history", "nohistory":
-		if h, ok := l.t.History.(*history); ok {
-			h.off = arg(1) == "nohistory"
-		}
+		l.history.off = arg(1) == "nohistory"
 	case "wordwrap", "nowordwrap":
-		say("The terminal wraps words itself.")
+		t.wrap = arg(1) == "wordwrap"
+		say("Set '%s' mode.", arg(1))
 	case "verbose":
 		t.verbose = true
 		say("Set 'verbose' mode.")
@@ -477,7 +540,7 @@ func (t *talk) set(l *lineReader, arg func(int) string, rest func(int) string, s
 		say("Set system message.")
 	case "parameter":
 		if arg(3) == "" {
-			say("Usage:\n  /set parameter <name> <value>…")
+			fmt.Fprint(t.out, parameterHelp)
 			return nil
 		}
 		values := quotedWords(rest(3))

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os"
-	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 // A paste is one message, whatever its lines begin with, and is sent when Enter is typed after it.
@@ -26,7 +26,7 @@ func TestPaste(t *testing.T) {
 			talk.out, talk.errw, talk.tty = s.tty, s.tty, true
 			done := make(chan error, 1)
 			go func() { done <- talk.converse(t.Context(), s.tty) }()
-			s.wait(pasteOn)
+			s.wait(terminal.PasteOn)
 			s.wait(">>> ")
 			for i := range tt.keys { // marks come in parts
 				s.typed(tt.keys[i : i+1])
@@ -48,44 +48,9 @@ func TestPaste(t *testing.T) {
 			if got := told(talk.messages); got != tt.want+", assistant a" || talk.system != "of\ntwo" {
 				t.Errorf("said %q, system %q", got, talk.system)
 			}
-			if s.wait(pasteOff); l.chat.Model != "m" {
+			if s.wait(terminal.PasteOff); l.chat.Model != "m" {
 				t.Errorf("asked %+v", l.chat)
 			}
 		})
-	}
-}
-
-// The lines of a paste are the same wherever it is cut into parts, between the two characters of a line's end too.
-func TestPasteInParts(t *testing.T) {
-	const keys = pasteStart + "one\r\ntwo\n\r\n\r\rthree" + pasteEnd
-	ends := strings.NewReplacer("\r\n", "\n", "\r", "\n")
-	want := ends.Replace(keys)
-	for cut := 1; cut < len(keys); cut++ {
-		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lineReader{in: r}
-		var got strings.Builder
-		read := func() {
-			b := make([]byte, 256)
-			n, err := l.Read(b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got.WriteString(ends.Replace(string(b[:n]))) // as the terminal understands what comes at once
-		}
-		for _, part := range []string{keys[:cut], keys[cut:]} {
-			if _, err := w.WriteString(part); err != nil {
-				t.Fatal(err)
-			}
-			for read(); len(l.ahead) > 0; {
-				read()
-			}
-		}
-		if got.String() != want {
-			t.Errorf("cut at %d: %q, want %q", cut, got.String(), want)
-		}
-		_, _ = w.Close(), r.Close()
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/regular"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 func init() { register(newRunCmd) }
@@ -42,11 +43,12 @@ type talk struct {
 	out, errw io.Writer
 	tty       bool // out is a terminal
 	colour    bool // one that takes colours, and whose owner wants them (NO_COLOR)
+	wrap      bool // words are not cut at its edge
 }
 
 func newRunCmd() *cobra.Command {
 	var keep, format, think string
-	var verbose, hide bool
+	var verbose, hide, nowrap bool
 	cmd := &cobra.Command{
 		Use:   "run MODEL [PROMPT]",
 		Short: "Talk to a model",
@@ -58,6 +60,7 @@ func newRunCmd() *cobra.Command {
 			if f, ok := t.out.(*os.File); ok {
 				t.tty = term.IsTerminal(int(f.Fd()))
 				t.colour = t.tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+				t.wrap = t.tty && !nowrap && os.Getenv("TERM") != "dumb"
 			}
 			var err error
 			if t.format, err = parseFormat(format); err != nil {
@@ -107,7 +110,7 @@ func newRunCmd() *cobra.Command {
 	fl.Lookup("think").NoOptDefVal = "true"
 	fl.BoolVar(&hide, "hidethinking", false, "do not show the thinking")
 	fl.BoolVar(&verbose, "verbose", false, "show timings after each answer")
-	fl.Bool("nowordwrap", false, "accepted for Ollama's sake: the terminal wraps")
+	fl.BoolVar(&nowrap, "nowordwrap", false, "leave it to the terminal where a line ends, in the middle of a word too")
 	fl.Bool("insecure", false, "accepted for Ollama's sake; has no effect")
 	return cmd
 }
@@ -335,13 +338,29 @@ const colourOff = "\x1b[0m"
 // printer shows an answer as it comes. After its last word comes end, or broken.
 type printer struct {
 	t       *talk
+	out     io.Writer // where words wrap
 	said    strings.Builder
 	thought bool // inside the thinking
 	begun   bool // something was shown
 	ended   bool
 }
 
-func (t *talk) printer() *printer { return &printer{t: t} }
+func (t *talk) printer() *printer {
+	return &printer{t: t, out: terminal.NewWords(t.out, t.columns)}
+}
+
+// columns is how wide the screen is, 0 where words are not to be wrapped.
+func (t *talk) columns() int {
+	f, ok := t.out.(*os.File)
+	if !ok || !t.wrap {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
 
 func (p *printer) thinking(s string) {
 	if s == "" || p.t.hideThink {
@@ -350,12 +369,12 @@ func (p *printer) thinking(s string) {
 	p.begun = true
 	if !p.thought {
 		p.thought = true
-		fmt.Fprint(p.t.out, "Thinking...\n")
+		fmt.Fprint(p.out, "Thinking...\n")
 		if p.t.colour {
 			fmt.Fprint(p.t.out, "\x1b[90m")
 		}
 	}
-	fmt.Fprint(p.t.out, s)
+	fmt.Fprint(p.out, s)
 }
 
 func (p *printer) text(s string) {
@@ -365,10 +384,10 @@ func (p *printer) text(s string) {
 	p.begun = true
 	if p.thought {
 		p.plain()
-		fmt.Fprint(p.t.out, "\n...done thinking.\n\n")
+		fmt.Fprint(p.out, "\n...done thinking.\n\n")
 	}
 	p.said.WriteString(s)
-	fmt.Fprint(p.t.out, s)
+	fmt.Fprint(p.out, s)
 }
 
 func (p *printer) end(m api.Metrics) {

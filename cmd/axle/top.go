@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/ollama/ollama/format"
@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 func init() { register(newTopCmd) }
@@ -33,16 +34,24 @@ func newTopCmd() *cobra.Command {
 		Use:   "top",
 		Short: "Watch a running server: cards, models, cells, rates",
 		Long: `Watch a running server, a page that is drawn anew every second: its cards with temperature, load and memory; its models with cells used,
-cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. Ctrl-C ends it.
---json prints a line of JSON a turn instead.`,
+cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. q or Ctrl-C ends it.
+Where standard output is no terminal, one turn is printed. --json prints a line of JSON a turn instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond || every > time.Hour {
 				return usageError("--every must be between 100ms and 1h, got %v", every)
 			}
 			return with(c.Context(), true, func(conn *connection) error {
-				page := !asJSON && !once && term.IsTerminal(int(os.Stdout.Fd()))
-				return watchServer(c.Context(), conn, c.OutOrStdout(), every, asJSON, once, page)
+				out, ok := c.OutOrStdout().(*os.File)
+				page := !asJSON && !once && ok && term.IsTerminal(int(out.Fd()))
+				ctx := c.Context()
+				if in, ok := c.InOrStdin().(*os.File); ok && page && term.IsTerminal(int(in.Fd())) {
+					var leave func()
+					if ctx, leave = untilKey(ctx, in); leave != nil {
+						defer leave()
+					}
+				}
+				return watchServer(ctx, conn, c.OutOrStdout(), every, asJSON, once || !asJSON && !page, page)
 			})
 		},
 	}
@@ -50,6 +59,24 @@ cached and shared, sequences running and waiting, tokens a second, prompt tokens
 	c.Flags().BoolVar(&once, "once", false, "print one turn and end")
 	c.Flags().DurationVar(&every, "every", time.Second, "time between turns")
 	return c
+}
+
+// untilKey ends the context at q, Ctrl-C or Ctrl-D. The terminal is raw until leave is called, nil where it cannot be.
+func untilKey(ctx context.Context, in *os.File) (context.Context, func()) {
+	state, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for b := make([]byte, 1); ; {
+			if _, err := in.Read(b); err != nil || bytes.ContainsAny(b, "qQ\x03\x04") {
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(); _ = term.Restore(int(in.Fd()), state) }
 }
 
 // sample is one reading of /metrics: values by name, then by model ("" for the server's own).
@@ -224,11 +251,12 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 			}
 		} else {
 			var sb strings.Builder
-			if page {
-				sb.WriteString("\x1b[H\x1b[2J")
+			line.write(&sb, columnsOf(w))
+			text := sb.String()
+			if page { // drawn over the last one: a screen that is cleared first flickers. The terminal may be raw.
+				text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[J"
 			}
-			line.write(&sb)
-			if _, err := io.WriteString(w, sb.String()); err != nil {
+			if _, err := io.WriteString(w, text); err != nil {
 				return err
 			}
 		}
@@ -238,10 +266,12 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 	}
 }
 
-func (l topLine) write(w io.Writer) {
-	requests := "requests"
+func (l topLine) write(out io.Writer, columns int) {
+	w := terminal.NewTabs(out, columns, false)
+	defer w.Flush() // to memory
+	requests := "requests in flight"
 	if l.Requests == 1 {
-		requests = "request"
+		requests = "request in flight"
 	}
 	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, requests, l.PerSecond)
 	if l.CardsLost > 0 {
@@ -265,15 +295,14 @@ func (l topLine) write(w io.Writer) {
 		}
 		return fmt.Sprintf(form, *v)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "MODEL\tTEMP\tLOAD\tCARD FREE\tSIZE\tCELLS\tUSED\tCACHED\tSHARED\tRUN\tWAIT\tBUSY\tPASSES/S\tREUSED/S\tGUESSES")
+	fmt.Fprintln(w, "MODEL\tRUN\tWAIT\tBUSY\tTEMP\tLOAD\tCELLS\tUSED\tCACHED\tSHARED\tSIZE\tCARD FREE\tPASSES/S\tREUSED/S\tGUESSES")
 	for _, m := range l.Models {
 		free := "-"
 		if m.MemoryFree != nil {
 			free = format.HumanBytes(int64(*m.MemoryFree))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\n", m.Name, or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), free, format.HumanBytes(int64(m.Bytes)),
-			m.Cells, m.Used, m.Cached, m.Shared, m.Running, m.Queued, or(m.Busy, "%.0f%%"), or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Running, m.Queued, or(m.Busy, "%.0f%%"),
+			or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), m.Cells, m.Used, m.Cached, m.Shared, format.HumanBytes(int64(m.Bytes)), free,
+			or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
 	}
-	_ = t.Flush()
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 func TestTopLine(t *testing.T) {
@@ -20,6 +24,7 @@ func TestTopLine(t *testing.T) {
 	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\",kind=\"decode\"} 10\n")
 	now := read(2*time.Second, `# HELP axle_cells x
 axle_up_seconds 61
+axle_requests_in_flight 1
 axle_tokens_per_second 7.5
 axle_cards_lost 1
 axle_cells{model="a{b}"} 100
@@ -45,10 +50,47 @@ nonsense
 	}
 	l.Links = []cards.Link{{Bus: "0001:01:00.0", Speed: "5.0 GT/s PCIe", Width: "1"}, {Bus: "0002:01:00.0", Lost: true}}
 	var sb strings.Builder
-	l.write(&sb)
-	for _, want := range []string{"up 1m1s", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
+	l.write(&sb, 80)
+	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}
+	}
+	for line := range strings.Lines(sb.String()) {
+		if terminal.Width(line) > 81 {
+			t.Errorf("wider than 80 columns: %q", line)
+		}
+	}
+}
+
+// q ends the page, and the terminal is as it was. Where nobody looks at a screen one turn is printed.
+func TestTopEnds(t *testing.T) {
+	scriptedServer(t)
+	s := openTerminal(t)
+	before, err := term.GetState(int(s.tty.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRootCmd()
+	root.SetIn(s.tty)
+	root.SetOut(s.tty)
+	root.SetArgs([]string{"top", "--every", "100ms"})
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(t.Context()) }()
+	s.wait("axle  up ")
+	s.wait("\x1b[K\r\n")
+	s.typed("xq")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if after, err := term.GetState(int(s.tty.Fd())); err != nil || !reflect.DeepEqual(after, before) {
+		t.Errorf("the terminal is %v (%v), was %v", after, err, before)
+	}
+	var out strings.Builder
+	root = newRootCmd()
+	root.SetOut(&out)
+	root.SetArgs([]string{"top", "--every", "100ms"})
+	if err := root.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "axle  up ") != 1 || strings.Contains(out.String(), "\x1b") {
+		t.Errorf("piped: %v\n%q", err, out.String())
 	}
 }

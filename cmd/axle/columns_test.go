@@ -1,0 +1,60 @@
+//go:build !scripted
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/terminal"
+)
+
+// Whatever is printed for people fits 80 columns.
+func TestTablesFit(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for _, args := range [][]string{
+		{"plan", "qwen3-0.6b"},
+		{"plan", "qwen3-4b", "--profile", "cm3588"},
+		{"pull"},
+	} {
+		var out strings.Builder
+		root := newRootCmd()
+		root.SetOut(&out)
+		root.SetErr(&out)
+		root.SetArgs(args)
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if terminal.Width(strings.TrimRight(line, "\n")) > 80 {
+				t.Errorf("%v: wider than 80 columns: %q", args, line)
+			}
+		}
+	}
+	r := benchReport{Facts: benchFacts{Board: "Raspberry Pi 5 Model B Rev 1.0", System: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.12.25+rpt-rpi-2712", Governor: "performance", Cores: 4},
+		Models: []benchModel{{Name: "qwen3-0.6b", Layers: 28}}}
+	for i := range 8 {
+		c := bench.Case{Load: bench.Load{Prompt: 512, Output: 128, Clients: 1 << i}, Drafted: 12345, Accepted: 1234, Queued: true}
+		for _, name := range []string{"embed", "upload", "layers", "head", "download", "sample"} {
+			c.Stages = append(c.Stages, bench.Stage{Name: name, Token: 50123.4})
+		}
+		for _, s := range []*bench.Sample{&c.First, &c.Prefill, &c.Decode, &c.P50, &c.P95, &c.P99, &c.Busy} {
+			*s = bench.NewSample([]float64{10123.4, 10321.5, 9876.1})
+		}
+		r.Models[0].Cases = append(r.Models[0].Cases, c)
+	}
+	var out strings.Builder
+	if err := r.writeText(&out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if terminal.Width(strings.TrimRight(line, "\n")) > 80 {
+			t.Errorf("bench: wider than 80 columns: %q", line)
+		}
+	}
+	if !strings.Contains(out.String(), "1234 of 12345 right") || !strings.Contains(out.String(), "download") {
+		t.Errorf("bench: something is missing:\n%s", out.String())
+	}
+}
