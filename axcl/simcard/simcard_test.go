@@ -53,6 +53,8 @@ func run(t *testing.T, name string, args ...string) {
 	}
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, text)
+	} else if testing.Verbose() && len(text) > 0 {
+		t.Logf("%s", text)
 	}
 }
 
@@ -68,7 +70,7 @@ func TestForeign(t *testing.T) {
 		flags []string
 		cases []string
 	}{
-		{"plain", nil, slices.Concat(cases, []string{"wrap"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
+		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
 		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
 		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock", "worker"}},
 	} {

@@ -118,9 +118,10 @@ static bool line(profile *p, char **w, int n, int depth) {
 		p->nlayers = 0;
 		return true;
 	}
-	if (!strcmp(w[0], "table") && n == 3 && !strcmp(w[1], "less")) { // the same chip without the link: each line so much cheaper
+	if (!strcmp(w[0], "table") && n == 3 && (!strcmp(w[1], "less") || !strcmp(w[1], "more"))) { // the same chip on another host
 		if (!time_word(w[2], &ns)) return false;
-		for (int i = 0; i < p->nlayers; i++) p->layers[i].ns = fmax(p->layers[i].ns - (double)ns, 0);
+		double by = *w[1] == 'l' ? -(double)ns : (double)ns;
+		for (int i = 0; i < p->nlayers; i++) p->layers[i].ns = fmax(p->layers[i].ns + by, 0);
 		return true;
 	}
 	if (n != 2 || !rate(w[1], &v)) return false;

@@ -121,13 +121,16 @@ func (p *Profile) line(w []string, depth int) (err error) {
 		p.Copies[w[1]] = c
 	case w[0] == "table" && len(w) == 2 && w[1] == "clear":
 		p.layers = nil
-	case w[0] == "table" && len(w) == 3 && w[1] == "less":
+	case w[0] == "table" && len(w) == 3 && (w[1] == "less" || w[1] == "more"):
 		d, err := time.ParseDuration(w[2])
 		if err != nil {
 			return err
 		}
+		if w[1] == "less" {
+			d = -d
+		}
 		for i := range p.layers {
-			p.layers[i].time = max(p.layers[i].time-d, 0)
+			p.layers[i].time = max(p.layers[i].time+d, 0)
 		}
 	case w[0] == "layer" && len(w) == 6:
 		return p.layer(w[1:])

@@ -32,6 +32,16 @@ func TestMeasured(t *testing.T) {
 		}
 	}
 	near(t, "head", p.HeadTime(151936*1024), 7900*time.Microsecond)
+	// on the board itself a run costs its processor a little, and what the card takes is the same
+	board, err := Load("onboard")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := board.LayerTime(q, 1, 2047)
+	near(t, "layer on the board", got, 1540*time.Microsecond)
+	if rate := 1 / (28*got + board.HeadTime(151936*1024)).Seconds(); rate < 15.7 || rate > 20 {
+		t.Errorf("Qwen3-0.6B on the board: %.1f tokens/s, 15.7 to 20 are measured", rate)
+	}
 	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1, 100); measured {
 		t.Error("a layer nobody measured is called measured")
 	}
@@ -43,7 +53,7 @@ func TestMeasured(t *testing.T) {
 }
 
 func TestBadProfiles(t *testing.T) {
-	for name, text := range map[string]string{"word": "nonsense 1", "time": "execute soon", "rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
+	for name, text := range map[string]string{"word": "nonsense 1", "table": "table most 1ms", "time": "execute soon", "rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
 		f := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(f, []byte("# fine\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -542,7 +542,7 @@ static void case_hazards(void) {
 		uint64_t before = axsim_clock_ns();
 		OK(axclrtMemcpy(p, b, 16, 1));
 		uint64_t took = axsim_clock_ns() - before;
-		CHECK(on ? took > 1000000 : took < 50000);
+		CHECK(on ? took > 350000 : took < 50000);
 		OK(axclrtFree(p));
 		down(id);
 	}
@@ -682,7 +682,7 @@ static void case_profile(void) {
 	CHECK(about(layer_ms(file("q06.axmodel"), 2), 15.5, 0.01));
 	down(id);
 	id = card("clock=virtual\nprofile=onboard,load 0");
-	CHECK(about(layer_ms(file("q06.axmodel"), 0), 1.50 - 0.277, 0.01));
+	CHECK(about(layer_ms(file("q06.axmodel"), 0), 1.50 + 0.04, 0.01));
 	down(id);
 	id = card("clock=virtual\nprofile=cm3588,load 0");
 	CHECK(about(layer_ms(file("q06.axmodel"), 0), 1.50 - 0.257, 0.01));
