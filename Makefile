@@ -74,6 +74,8 @@ arm64: ## cross-build, and run native's suite under qemu-user (installs Debian's
 bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5's
 	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn' -v ./engine
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestForeign/plain/loops' -v ./axcl/simcard
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestOnBoard$$' -v ./axcl/native
 
 bench-check: ## ratios that must hold, on the simulated card's clock or against plain loops
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestLeftOver|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
