@@ -145,9 +145,9 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestContainer: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be; what makes
+// TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be; what makes
 // the package's rules take effect asks for each.
-func TestContainer(t *testing.T) {
+func TestNodesEverywhere(t *testing.T) {
 	for name, flag := range map[string]string{"Dockerfile": "--device /dev/", "postinst": "--sysname-match="} {
 		b, err := os.ReadFile(name)
 		if err != nil {
