@@ -43,6 +43,8 @@ func init() {
 		{"T8", "server/server.go", "\t\tReadHeaderTimeout: s.o.HeaderTimeout,\n", "", "./server", "TestDeadlines"},
 		{"T8", "server/guard.go", "if r.ContentLength != 0 {", "if false {", "./server", "TestDeadlines"},
 		{"T14", "server/told.go", "return f.Plain()", "return f.Error()", "./server", "TestLogWords"},
+		{"T17", "server/items.go", "now.Sub(front(of).at) >= keepItems {", "false {", "./server", "TestItems"},
+		{"T17", "server/items.go", "for of.bytes+k.cost() > mostOfKey {", "for false {", "./server", "TestItems"},
 		{"T17", "server/vendorapi.go", "\ter.Key = keyOf(ctx)\n", "", "./server", "TestKeyReachesEngine"},
 		{"T8", "server/stream.go", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }", "func (r *reply) deadline() { _ = r.rc.SetWriteDeadline(time.Time{}) }", "./server", "TestWriteDeadline"},
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults", "./models/store", "TestHostileNames"},

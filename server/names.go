@@ -145,7 +145,7 @@ const (
 
 // teller keeps the log from saying the same of every request: who asks chooses the words, and how often. The zero value is ready.
 type teller struct {
-	mu    ranked.Mutex[ranked.Metrics]
+	mu    ranked.Mutex[ranked.Told]
 	since time.Time
 	said  map[string]bool
 }

@@ -60,6 +60,7 @@ type Server struct {
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
 	large    atomic.Int64 // bytes of large bodies held
+	items    items        // of answers, which requests may name
 	making   sync.Map     // names of models that are made now, while deleting is switched off
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once

@@ -141,6 +141,9 @@ func (s *Server) openaiModel(c *gin.Context) {
 
 func (s *Server) openaiResponses(c *gin.Context) {
 	b, err := s.v1body(c, maxBody)
+	if err == nil {
+		b, err = s.referred(c, b)
+	}
 	var short *openai.Compaction
 	var req *openai.Responses
 	if err == nil {
@@ -154,12 +157,17 @@ func (s *Server) openaiResponses(c *gin.Context) {
 	case short != nil:
 		s.compact(c, short)
 	default:
-		s.chat(c, req.Native, openai.NewResponsesEncoder(req))
+		enc := openai.NewResponsesEncoder(req)
+		s.chat(c, req.Native, enc)
+		s.items.keep(keyOf(c.Request.Context()), enc.Items())
 	}
 }
 
 func (s *Server) openaiCompact(c *gin.Context) {
 	b, err := s.v1body(c, maxBody)
+	if err == nil {
+		b, err = s.referred(c, b)
+	}
 	var req *openai.Compaction
 	if err == nil {
 		req, err = openai.DecodeCompaction(b)

@@ -33,6 +33,8 @@ type (
 	Progress struct{} // server: status lines that were not sent yet
 	Session  struct{} // server/vendor: the one conversation
 	Conns    struct{} // server: how many connections each client has
+	Items    struct{} // server: items of answers that a request may name
+	Told     struct{} // server: what the log has said already
 	Metrics  struct{} // server: counts
 )
 
@@ -56,4 +58,6 @@ func (PullReports) place() (int, string) { return 14, "pull's reports" }
 func (Progress) place() (int, string) { return 15, "progress" }
 func (Session) place() (int, string)  { return 16, "conversation" }
 func (Conns) place() (int, string)    { return 17, "connections" }
-func (Metrics) place() (int, string)  { return 18, "metrics" }
+func (Items) place() (int, string)    { return 18, "answers' items" }
+func (Told) place() (int, string)     { return 19, "log's memory" }
+func (Metrics) place() (int, string)  { return 20, "metrics" }

@@ -53,6 +53,7 @@ type extra struct {
 	TopK                *float64                   `json:"top_k"`
 	MinP                *float64                   `json:"min_p"`
 	RepetitionPenalty   *float64                   `json:"repetition_penalty"`
+	Store               *bool                      `json:"store"`
 }
 
 // Chat is a chat completion request.

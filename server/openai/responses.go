@@ -2,8 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +16,7 @@ import (
 type Responses struct {
 	wire.ResponsesRequest
 	Native *ollama.ChatRequest
+	Forget bool // its answer's items are not to be kept
 }
 
 // DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input are opened. A search that the server would
@@ -58,6 +57,7 @@ func DecodeResponses(b []byte) (*Responses, error) {
 	if r.Native.ToolChoice, err = toolChoice(x.ToolChoice, native.Tools); err != nil {
 		return nil, err
 	}
+	r.Forget = x.Store != nil && !*x.Store
 	r.Native.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
 	return r, nil
 }
@@ -69,11 +69,15 @@ type ResponsesEncoder struct {
 	stream   bool
 	conv     *wire.ResponsesStreamConverter
 	seq      int
+
+	ids          map[string]string // those of Ollama's conversion, and what stands for them
+	done         []any             // items that are complete
+	over, forget bool
 }
 
 // NewResponsesEncoder makes an encoder for the answer to r.
 func NewResponsesEncoder(r *Responses) *ResponsesEncoder {
-	e := &ResponsesEncoder{req: r.ResponsesRequest, id: fmt.Sprintf("resp_%d", rand.IntN(999999)), item: fmt.Sprintf("msg_%d", rand.IntN(999999)), stream: *r.Native.Stream}
+	e := &ResponsesEncoder{req: r.ResponsesRequest, id: unguessed("resp_"), item: unguessed("msg_"), stream: *r.Native.Stream, ids: map[string]string{}, forget: r.Forget}
 	e.conv = wire.NewResponsesStreamConverter(e.id, e.item, r.Model, r.ResponsesRequest)
 	return e
 }
@@ -90,6 +94,7 @@ func (e *ResponsesEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 		events = e.conv.FinishMessageItem()
 	}
 	for _, ev := range append(events, e.conv.Process(r)...) {
+		e.rename(ev)
 		b, err := named(ev.Event, ev.Data)
 		if err != nil {
 			return nil, err
@@ -105,6 +110,10 @@ func (e *ResponsesEncoder) Whole(r api.ChatResponse) ([]byte, error) {
 	resp := wire.ToResponse(e.req.Model, e.id, e.item, r, e.req)
 	now := time.Now().Unix()
 	resp.CompletedAt = &now
+	for _, item := range resp.Output {
+		e.done = append(e.done, item)
+	}
+	e.over = true
 	return line(resp)
 }
 
