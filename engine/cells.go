@@ -150,26 +150,77 @@ func (c *cells) markBusy() {
 }
 
 // take appends n rows to out, evicting what is needed: the lowest free rows, or the lowest consecutive run where that lets no dearer shape
-// group be needed. It fails, taking nothing, when that many cannot be had.
-func (c *cells) take(out []int32, n int) ([]int32, bool) {
+// group be needed. Where it costs nothing they lie at above or beyond it, behind the rows that are there: a card that adds in the order of
+// its cells then adds as it would in fresh ones. It fails, taking nothing, when that many cannot be had.
+func (c *cells) take(out []int32, n, above int) ([]int32, bool) {
 	for c.nfree < n {
 		if !c.evict(n - c.nfree) {
 			return out, false
 		}
 	}
-	if at := c.run(n); at >= 0 && c.rung(at+n) == c.rung(c.nth(n)+1) {
+	below := c.freeBelow(above)
+	cheap := c.rung(c.nth(n) + 1)
+	from := c.run(n, above)
+	if from < 0 || c.rung(from+n) != cheap {
+		from = c.run(n, 0)
+	}
+	if from >= 0 && c.rung(from+n) == cheap {
 		for i := range n {
-			out = append(out, c.grab(at+i))
+			out = append(out, c.grab(from+i))
 		}
 		return out, true
 	}
-	for w := 0; n > 0; w++ {
-		for c.free[w] != 0 && n > 0 {
-			out = append(out, c.grab(w*64+bits.TrailingZeros64(c.free[w])))
+	skip := 0
+	if c.nfree-below >= n && c.rung(c.nth(below+n)+1) == cheap {
+		skip = above
+	}
+	for w := skip / 64; n > 0; w++ {
+		v := c.free[w]
+		if w == skip/64 {
+			v &= ^uint64(0) << (skip % 64)
+		}
+		for ; v != 0 && n > 0; v &= v - 1 {
+			out = append(out, c.grab(w*64+bits.TrailingZeros64(v)))
 			n--
 		}
 	}
 	return out, true
+}
+
+// takeAt is take for the rows [from, from+n) and no others: what lies there goes, and what hangs on it, unless a sequence stands on it.
+func (c *cells) takeAt(out []int32, from, n int) ([]int32, bool) {
+	if from+n > c.size() {
+		return out, false
+	}
+	for i := from; i < from+n; i++ {
+		if c.state[i] == cellTaken || c.state[i] == cellNode && !c.fell(int32(i)) {
+			return out, false
+		}
+	}
+	for i := range n {
+		out = append(out, c.grab(from+i))
+	}
+	return out, true
+}
+
+// fell drops a node and all that hangs on it, as far as no sequence stands there, and reports whether the node is gone.
+func (c *cells) fell(n int32) bool {
+	for {
+		k := n
+		for c.child[k] != none {
+			k = c.child[k]
+		}
+		for c.child[k] == none {
+			if c.refs[k] != 0 {
+				return false
+			}
+			up := c.parent[k]
+			if c.drop(k); k == n {
+				return true
+			}
+			k = up
+		}
+	}
 }
 
 // rung is the first of rungs that covers rows [0, top).
@@ -216,10 +267,14 @@ func (c *cells) grab(i int) int32 {
 	return int32(i)
 }
 
-// run is the start of the lowest n consecutive free rows, or −1.
-func (c *cells) run(n int) int {
+// run is the start of the lowest n consecutive free rows at from or beyond it, or −1.
+func (c *cells) run(n, from int) int {
 	start, length := 0, 0
-	for w, v := range c.free {
+	for w := from / 64; w < len(c.free); w++ {
+		v := c.free[w]
+		if w == from/64 {
+			v &= ^uint64(0) << (from % 64)
+		}
 		if v == 0 {
 			length = 0
 			continue
@@ -312,7 +367,7 @@ func (c *cells) evict(need int) bool {
 func (c *cells) lower(n, below int, may func(drop, length int) bool) bool {
 	// Neighbours are worth a few rows more: a pass's new rows then go home together.
 	enough := func() bool {
-		at, free := c.run(n), c.freeBelow(below)
+		at, free := c.run(n, 0), c.freeBelow(below)
 		return free >= n && (at >= 0 && at+n <= below || free >= n+128)
 	}
 	for !enough() {

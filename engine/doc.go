@@ -35,7 +35,8 @@
 // (speculate.go, draft.go); they are verified by drawing and comparing, so the text is the same without them.
 //
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes shows what the card does (prove.go,
-// [Proven]), and only what was shown is used. [Stats].Proven says what.
+// [Proven]), and only what was shown is used. [Stats].Proven says what. Whether the same rows give the same bits wherever they lie is asked
+// too, and told ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable, solo.go).
 //
 // # Errors
 //

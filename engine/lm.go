@@ -44,6 +44,9 @@ type lm struct {
 	minWide   int // rows of the narrowest wide group
 	window    int // local layers see rows whose position is within so many of a row's own; 0: there are none
 
+	repeatable bool // every sequence is: see solo.go
+	alike      Alike
+
 	parallel int
 	running  []*seq
 	passes   uint64
@@ -102,7 +105,7 @@ func (s *seq) wants(i int) bool {
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, words: words, stop: map[int32]bool{}, open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue}
+	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, words: words, stop: map[int32]bool{}, open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
 		m.stop[id] = true
@@ -167,7 +170,8 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
 	m.eyes(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
-	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
+	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: s.solo || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.words != nil {
@@ -338,11 +342,15 @@ func (m *lm) admit() {
 				live++
 			}
 		}
-		if live >= m.parallel || !m.proven.Scatter && live > 0 {
+		if live >= m.parallel || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
 		s := m.dequeue()
 		if s == nil {
+			return
+		}
+		if s.solo && live > 0 {
+			m.requeue(s) // it has the card when those that run have ended
 			return
 		}
 		m.start(s)
@@ -414,8 +422,8 @@ func (m *lm) near(s *seq) bool {
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
 	switch {
-	case s.whole():
-		s.path = nil // every row's output is needed
+	case s.whole() || s.solo:
+		s.path = nil // every row's output is needed, or none of an earlier run
 		if !m.proven.Scatter {
 			for _, r := range m.running {
 				m.leave(r)

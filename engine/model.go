@@ -286,7 +286,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			out.parser = chat.NewParser(tmpl.Family(), po)
 		}
 		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
-			Shift: r.Shift, Speculate: r.Speculate, Key: r.Key}
+			Shift: r.Shift, Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
 		for tok, err := range m.b.Complete(ctx, job) {
 			if err != nil {
 				yield(Event{}, err)

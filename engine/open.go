@@ -50,6 +50,8 @@ type OpenOptions struct {
 	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
 	Room func(need, free int64) bool
+	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other then.
+	Repeatable bool
 	// Draft is the folder of a smaller package with the same vocabulary, loaded beside the model to guess its next tokens; empty for none.
 	Draft string
 	// Proven, when not nil, is taken as what the card can do instead of probing it.

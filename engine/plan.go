@@ -39,9 +39,13 @@ func (m *lm) plan() []share {
 	if len(ready) == 0 {
 		return nil
 	}
+	m.shares = m.shares[:0]
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
+	if ready = m.apart(ready); ready[0].solo {
+		return m.inTurn(ready[0])
+	}
 	if !m.proven.Scatter {
 		// The one that has the card's cells keeps them to its end: in turns, each would have to begin anew.
 		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.path) > 0 }); i > 0 {
@@ -50,7 +54,6 @@ func (m *lm) plan() []share {
 		ready = ready[:1]
 	}
 	lead := ready[0]
-	m.shares = m.shares[:0]
 	if m.wide == 0 || lead.reach() > m.wideReach {
 		return m.alone(lead)
 	}
@@ -80,7 +83,7 @@ func (m *lm) alone(s *seq) []share {
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *lm) adopt(s *seq) {
-	if !m.proven.Scatter || s.whole() {
+	if !m.proven.Scatter || s.whole() || s.solo {
 		return
 	}
 	for s.pending() > 1 {
@@ -194,8 +197,17 @@ func (m *lm) build() error {
 		rows += m.shares[i].rows()
 	}
 	var ok bool
-	m.makeLow(rows)
-	if m.taken, ok = m.cells.take(m.taken[:0], rows); !ok {
+	if h := &m.shares[0]; h.s.solo {
+		m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)
+	} else {
+		m.makeLow(rows)
+		above := 0
+		for i := range m.shares {
+			above = max(above, m.shares[i].s.reach())
+		}
+		m.taken, ok = m.cells.take(m.taken[:0], rows, above)
+	}
+	if !ok {
 		return errNoCells
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
@@ -298,7 +310,7 @@ func (m *lm) makeLow(n int) {
 		return
 	}
 	lands := m.cells.size()
-	if at := m.cells.run(n); at >= 0 {
+	if at := m.cells.run(n, 0); at >= 0 {
 		lands = at + n
 	}
 	one, g := m.lone(reach), m.shape.GroupFor(m.minWide, max(reach, 1))

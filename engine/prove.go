@@ -35,11 +35,11 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	file := ""
 	if o.Remember != "" {
 		info := m.card.Info()
-		key := sha256.Sum256([]byte(strings.Join([]string{p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
+		key := sha256.Sum256([]byte(strings.Join([]string{"2", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
 		var kept memory
 		if b, err := regular.ReadPath(file, 4<<20); err == nil && json.Unmarshal(b, &kept) == nil && kept.fits(m) {
-			m.proven, m.costs.head = kept.Proven, kept.Head
+			m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
 			copy(m.costs.group, kept.Groups)
 			if err := m.remember(kept.Tokens); err != nil {
 				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and without %s it is taken as it is", err, p.Name, info.ID, file)
@@ -53,12 +53,15 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err := m.probe(ctx); err != nil {
 		return err
 	}
+	if err := m.compare(ctx); err != nil {
+		return err
+	}
 	if err := m.remember(nil); err != nil {
 		return err
 	}
 	if file != "" {
 		// What cannot be remembered is found out again.
-		if b, err := json.Marshal(memory{m.proven, m.sample, m.costs.group, m.costs.head}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
+		if b, err := json.Marshal(memory{m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
 	}
@@ -69,6 +72,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 // text, and what passes cost. Costs are corrected while running anyway.
 type memory struct {
 	Proven Proven
+	Alike  Alike
 	Tokens []int32
 	Groups []float64
 	Head   float64
@@ -120,7 +124,7 @@ func differs(got, want []int32) error {
 
 // say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
 func (m *lm) say() ([]int32, error) {
-	rows, ok := m.cells.take(nil, sampleLen)
+	rows, ok := m.cells.take(nil, sampleLen, 0)
 	if !ok {
 		return nil, errNoCells
 	}

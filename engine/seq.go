@@ -27,6 +27,8 @@ type seq struct {
 	sampler *sampler.Sampler
 	text    *tokenizer.Stream
 	greedy  bool // the largest logit is all that is needed
+	solo    bool // repeatable: see solo.go
+	prompt  int  // of solo: so many of ids go in chunks
 	embed   *embedding
 	spec    speculator
 	shadow  *seq // in the draft model, where there is one

@@ -232,6 +232,47 @@ func TestRoomToLoad(t *testing.T) {
 	}
 }
 
+// TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not depend on
+// what the card did before.
+func TestRepeatableNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=default")
+	dir := compiled(t, "qwen3")
+	jobs := jobsFor(5, 10, 200, 40)
+	var first []string
+	for _, job := range jobs {
+		m, err := Open(context.Background(), dir, OpenOptions{Device: "axcl", CardOptions: CardOptions{NoSpeculate: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = append(first, said(t, m.b, job))
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, b := load(t, dir, open, OpenOptions{Parallel: 6})
+	t.Logf("alike: %+v", b.m.alike)
+	var wg sync.WaitGroup
+	got := make([]string, 3*len(jobs))
+	for i := range got {
+		wg.Go(func() {
+			job := jobs[i%len(jobs)]
+			job.Repeatable = i%2 == 0
+			got[i] = said(t, b, job)
+		})
+	}
+	wg.Wait()
+	others := 0
+	for i, s := range got {
+		switch same := s == first[i%len(jobs)]; {
+		case !same && i%2 == 0:
+			t.Errorf("request %d: another answer than the first:\n%s\n%s", i, s, first[i%len(jobs)])
+		case !same:
+			others++
+		}
+	}
+	t.Logf("%d of %d ordinary answers are others", others, len(got)/2)
+}
+
 // TestWindowNative is TestWindow through the vendor's ABI.
 func TestWindowNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")

@@ -117,6 +117,8 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 			b.m.proven = *o.Proven
 		} else if err := b.m.probe(context.Background()); err != nil {
 			return err
+		} else if err := b.m.compare(context.Background()); err != nil {
+			return err
 		}
 		card.attach(b.m)
 		return nil

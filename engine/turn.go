@@ -166,6 +166,7 @@ func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
+	s.prompt = len(s.ids)
 	s.spec.reset()
 	m.leave(s)
 	m.start(s)

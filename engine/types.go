@@ -48,8 +48,10 @@ type Request struct {
 	Truncate bool // a prompt that is too long is cut, oldest messages first
 	Shift    bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
-	Speculate *bool  // nil: where it is measured to pay
-	Key       string // requests share cached text only within one key
+	Speculate *bool // nil: where it is measured to pay
+	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on the card, nothing reused, nothing guessed.
+	Repeatable bool
+	Key        string // requests share cached text only within one key
 }
 
 // Format constrains an answer. The zero Format does not.
@@ -187,6 +189,8 @@ type Job struct {
 	Shift     bool
 	Speculate *bool
 	Key       string
+	// Repeatable gives the job the card for itself, on cells from the first on in order, so that it runs as on a card just loaded.
+	Repeatable bool
 	// IgnoreStop goes on past ids that end a text; for measuring.
 	IgnoreStop bool
 }

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// said is an answer with its logprobs, which tell bits apart that the tokens do not.
+func said(t testing.TB, b Backend, job Job) string {
+	t.Helper()
+	job.Sampling.Logprobs = true
+	out := ""
+	for tok, err := range b.Complete(context.Background(), job) {
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		if tok.Final == "" {
+			out += fmt.Sprintf("%d:%x ", tok.ID, tok.Logprob.Logprob)
+		}
+	}
+	return out
+}
+
+// TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a repeatable request gives bit for bit what it
+// gives as the first on a fresh card, whatever ran before and waits beside it; an ordinary one does not.
+func TestRepeatable(t *testing.T) {
+	jobs := jobsFor(21, 24, fakeVocab, 40)
+	for name, how := range map[string]sums{"in the cells' order": inOrder, "in blocks of cells": inPlace} {
+		t.Run(name, func(t *testing.T) {
+			open := func(o OpenOptions) *cardBackend {
+				f := newFake()
+				f.sums = how
+				return onFake(t, f, o)
+			}
+			var first []string
+			for _, job := range jobs {
+				b := open(OpenOptions{})
+				first = append(first, said(t, b, job))
+				_ = b.Close()
+			}
+			asked := func(b *cardBackend, repeatable bool) (other int) {
+				var wg sync.WaitGroup
+				got := make([]string, 3*len(jobs))
+				for i := range got {
+					wg.Go(func() {
+						job := jobs[i%len(jobs)]
+						// Every other request is an ordinary one in either case.
+						job.Repeatable = repeatable && i%2 == 0
+						got[i] = said(t, b, job)
+					})
+				}
+				wg.Wait()
+				for i, s := range got {
+					if i%2 == 0 && s != first[i%len(jobs)] {
+						other++
+					}
+				}
+				clean(t, b)
+				return other
+			}
+			o := OpenOptions{Parallel: 6, CardOptions: still}
+			if n := asked(open(o), true); n != 0 {
+				t.Errorf("%d repeatable answers are others than the first", n)
+			}
+			if n := asked(open(o), false); n == 0 {
+				t.Error("ordinary answers are all the same: this card shows nothing")
+			}
+			o.Repeatable = true
+			if n := asked(open(o), false); n != 0 {
+				t.Errorf("%d answers of a repeatable model are others than the first", n)
+			}
+			o.Proven = &Proven{}
+			if n := asked(open(o), false); n != 0 {
+				t.Errorf("%d answers of a repeatable model that is used in order are others than the first", n)
+			}
+		})
+	}
+}
+
+// TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and goes on as it would have.
+func TestRepeatableStandsAside(t *testing.T) {
+	for _, shift := range []int{40, 96} {
+		f := newFake()
+		f.sums = inPlace
+		job := greedy([]int32{7, 3, 9, 1, 4, 8, 2}, boxRoom+300)
+		job.Repeatable, job.Shift, job.NumCtx = true, true, shift
+		var want []int32
+		b := onFake(t, f, OpenOptions{Parallel: 4, CardOptions: still})
+		if out, _, err := run(b, job); err != nil {
+			t.Fatal(err)
+		} else {
+			want = out
+		}
+		s, err := b.m.submit(context.Background(), job, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !s.box.full() {
+			<-s.box.wake
+		}
+		for i := range 6 { // they take its cells
+			if _, _, err := run(b, greedy([]int32{int32(i), 5, int32(2 * i), 6}, 70)); err != nil {
+				t.Error(err)
+			}
+		}
+		var got []int32
+		for closed := false; !closed; {
+			var tokens []Token
+			if tokens, err, closed = s.box.take(nil); err != nil {
+				t.Fatal(err)
+			}
+			for _, tok := range tokens {
+				if tok.Final == "" {
+					got = append(got, tok.ID)
+				}
+			}
+			b.m.card.wakeUp()
+			if !closed {
+				<-s.box.wake
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("context of %d: the answer is another after others had the card", shift)
+		}
+		b.m.forgetCaller(s)
+		clean(t, b)
+	}
+}
+
+// TestAlike: whether the same rows give the same bits in other cells is found out when a package first runs on a card, and told.
+func TestAlike(t *testing.T) {
+	for how, want := range map[sums]Alike{exactly: {true, true}, inOrder: {Ordered: true}, inPlace: {}} {
+		for _, groups := range []int{1, 5} {
+			f := newFake()
+			f.sums = how
+			f.shape.Groups = f.shape.Groups[:groups]
+			b := onFake(t, f, OpenOptions{})
+			if b.m.alike != want {
+				t.Errorf("sums %d, %d groups: %+v, want %+v", how, groups, b.m.alike, want)
+			}
+			if p := b.Stats().Proven; p["alike_ordered"] != want.Ordered || p["alike_anywhere"] != want.Anywhere {
+				t.Errorf("sums %d: Stats say %v", how, p)
+			}
+		}
+	}
+}
+
+// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so that a card that adds in the cells' order
+// adds as in fresh cells; where low rows make cheaper passes they are taken.
+func TestRowsAscend(t *testing.T) {
+	low := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31, 32, 33}
+	for _, tt := range []struct {
+		name     string
+		free     []int32 // below row 50; from there on all are
+		n, above int
+		want     []int32
+	}{
+		{"the lowest makes a cheaper pass than any behind", low, 1, 40, []int32{0}},
+		{"behind, where passes cost the same", low, 2, 4, []int32{4, 5}},
+		{"one row behind", low, 1, 31, []int32{31}},
+		{"none behind", low, 1, 96, []int32{0}},
+		{"a run behind before a lower one", low, 4, 10, []int32{30, 31, 32, 33}},
+		{"a run anywhere before rows apart behind", low, 5, 8, []int32{0, 1, 2, 3, 4}},
+		{"apart, behind", []int32{1, 3, 5, 31, 33}, 2, 4, []int32{5, 31}},
+		{"apart, too few behind", []int32{1, 3, 5, 31, 33}, 3, 6, []int32{1, 3, 5}},
+	} {
+		c := newCells(96)
+		c.rungs = []int{36, 56, 88}
+		_, _ = c.take(nil, 50, 0)
+		for _, n := range tt.free {
+			c.give(n)
+		}
+		if got, ok := c.take(nil, tt.n, tt.above); !ok || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %d rows behind %d: %v, want %v", tt.name, tt.n, tt.above, got, tt.want)
+		}
+	}
+}
