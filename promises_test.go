@@ -75,7 +75,7 @@ func TestPromises(t *testing.T) {
 			}
 		}
 	}
-	for kind, n := range map[string]int{"T": 18, "D": 17, "G": 13} {
+	for kind, n := range map[string]int{"T": 18, "D": 17, "G": 14} {
 		for i := 1; i <= n; i++ {
 			id := fmt.Sprint(kind, i)
 			row, ok := rows[id]

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 // said is an answer with its logprobs, which tell bits apart that the tokens do not.
@@ -131,8 +133,50 @@ func TestRepeatableStandsAside(t *testing.T) {
 	}
 }
 
-// TestAlike: whether the same rows give the same bits in other cells is found out when a package first runs on a card, and told.
-func TestAlike(t *testing.T) {
+// TestRepeatableIsNotPassed: who came after a repeatable request does not begin before it has ended, and it does not before those that run.
+func TestRepeatableIsNotPassed(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{Parallel: 4, CardOptions: still})
+	release := hold(b)
+	var seqs []*seq
+	for i := range 7 {
+		job := greedy([]int32{int32(i), 2, 3}, 12)
+		job.Repeatable = i == 2
+		s, err := b.m.submit(context.Background(), job, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, s)
+	}
+	release()
+	for _, s := range seqs {
+		for closed := false; !closed; {
+			if _, _, closed = s.box.take(nil); !closed {
+				<-s.box.wake
+			}
+		}
+	}
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		alone := seqs[2]
+		for i, s := range seqs {
+			if i < 2 && s.served >= alone.served || i > 2 && s.served <= alone.served || i > 2 && s.admit < alone.admit {
+				t.Errorf("request %d had its last pass %d, the repeatable one pass %d", i, s.served, alone.served)
+			}
+		}
+		if first := alone.served - 12; seqs[1].served > first || seqs[3].served <= alone.served {
+			t.Errorf("passes %d to %d were not its own: %d, %d", first, alone.served, seqs[1].served, seqs[3].served)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range seqs {
+		b.m.forgetCaller(s)
+	}
+	clean(t, b)
+}
+
+// TestAlikeElsewhere: whether the same rows give the same bits in other cells is found out when a package first runs on a card, and told.
+func TestAlikeElsewhere(t *testing.T) {
 	for how, want := range map[sums]Alike{exactly: {true, true}, inOrder: {Ordered: true}, inPlace: {}} {
 		for _, groups := range []int{1, 5} {
 			f := newFake()

@@ -2,6 +2,7 @@ package axcltest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -12,6 +13,9 @@ type Abilities struct {
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
 	Scatter bool // a sequence's cells may be any, in any order
 	Place   bool // a decode row's K and V are stored in place, without copies
+
+	// What Alike finds, in CheckPackage only: the same rows give the same bits in other cells, in the same order and in any.
+	Ordered, Anywhere bool
 }
 
 // Try plays every script on a loaded model, together and with each row alone, and says what the card lacks in plain words. It needs no
@@ -70,6 +74,72 @@ func inOrder(sc script) script {
 	return out
 }
 
+// Alike lays the same rows into other cells, in the same order and in another, and says whether what they give is the same to the last bit. A
+// difference in a sum shows only where a rounding to bf16 turns over: small models are asked several times. The error is Run's.
+func Alike(m axcl.Model, embed func(token uint64) []uint16) (ordered, anywhere bool, err error) {
+	s := m.Shape()
+	wide, reach := 1, s.Cells
+	for _, g := range s.Groups {
+		if g.Rows > wide {
+			wide, reach = g.Rows, 0
+		}
+	}
+	for _, g := range s.Groups {
+		if g.Rows == wide {
+			reach = max(reach, g.Cells)
+		}
+	}
+	n := min(reach/3, s.Cells/3-2, 48)
+	if n < 4 {
+		return false, false, nil
+	}
+	step := n / 2
+	for gcd(step, n) != 1 {
+		step++
+	}
+	places := []func(i int) uint32{
+		func(i int) uint32 { return uint32(i) },
+		func(i int) uint32 { return uint32(2*i + 1) },
+		func(i int) uint32 { return uint32(2*(i*step%n) + 1) },
+	}
+	ordered, anywhere = true, true
+	for round := range uint64(min(max((1<<17)/(s.Hidden*max(s.Layers, 1)*wide), 1), 16)) {
+		var first [][]result
+		for i, at := range places {
+			token := 5000 + 1000*round
+			passes := prompt(token, 0, n, wide, at)
+			last := prompt(token, n, 1, 1, func(i int) uint32 {
+				if i == n {
+					return uint32(s.Cells - 1)
+				}
+				return at(i)
+			})
+			got, err := play(m, script{passes: append(passes, last...)}, false, embed)
+			if err != nil {
+				return false, false, err
+			}
+			switch {
+			case i == 0:
+				first = got
+			case i == 1:
+				ordered = ordered && equal(got, first)
+			default:
+				anywhere = anywhere && equal(got, first)
+			}
+		}
+	}
+	return ordered, anywhere && ordered, nil
+}
+
+// equal holds results against each other bit for bit.
+func equal(a, b [][]result) bool {
+	return slices.EqualFunc(a, b, func(x, y []result) bool {
+		return slices.EqualFunc(x, y, func(p, q result) bool {
+			return slices.Equal(p.hidden, q.hidden) && slices.Equal(p.logits, q.logits)
+		})
+	})
+}
+
 // CheckPackage loads a vendor's model and requires of the card what every card must do: the result of a pass does not change when it is
 // made again, with rows placed or copied. What the card may lack is logged, not held against it.
 func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int, token uint64) []uint16) Abilities {
@@ -97,6 +167,9 @@ func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int
 	}
 	for _, l := range lacks {
 		t.Logf("not used on this card: %s", l)
+	}
+	if a.Ordered, a.Anywhere, err = Alike(m, row); err != nil {
+		t.Fatalf("%v", err)
 	}
 	if err := m.Close(); err != nil {
 		t.Errorf("close: %v", err)

@@ -119,6 +119,9 @@ type abilitiesJSON struct {
 	Mixed   bool `json:"mixed_rows"`
 	Scatter bool `json:"scattered_cells"`
 	Place   bool `json:"rows_in_place"`
+	// The same rows give the same bits in other cells, in the same order and in any.
+	Ordered  bool `json:"alike_ordered"`
+	Anywhere bool `json:"alike_anywhere"`
 }
 
 func known(f float64) *float64 {
@@ -277,7 +280,7 @@ func (d *diagnosis) conform(device, model string) {
 			}
 			return row
 		})
-		d.Abilities = &abilitiesJSON{a.Chunk, a.Mixed, a.Scatter, a.Place}
+		d.Abilities = &abilitiesJSON{a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere}
 	})
 }
 
@@ -318,6 +321,14 @@ func (d *diagnosis) print(w io.Writer) {
 	}
 	if a := d.Abilities; a != nil {
 		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
+		switch {
+		case a.Anywhere:
+			say("        ", "the same rows give the same bits in any cells")
+		case a.Ordered:
+			say("        ", "the same rows give the same bits in other cells of the same order, not in every order: near ties may vary, --repeatable holds them")
+		default:
+			say("        ", "the same rows give other bits in other cells: near ties may vary at temperature 0, --repeatable holds them")
+		}
 	}
 	fmt.Fprintln(w)
 	switch {

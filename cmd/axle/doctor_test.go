@@ -120,7 +120,7 @@ func TestDoctorModel(t *testing.T) {
 	}
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance", "--model", dir)
 	var d diagnosis
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk || !d.Abilities.Scatter {
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk || !d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
 	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 || !strings.Contains(out, "PROBLEM conformance") {

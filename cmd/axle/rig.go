@@ -22,16 +22,17 @@ type rig struct {
 
 // rigOptions are the settings a rig depends on.
 type rigOptions struct {
-	device   string
-	models   string // folder of the store; empty: the default
-	paths    []string
-	parallel int
-	maxQueue int
-	watch    time.Duration
-	prune    bool              // free what pulls left in the store
-	noSpec   bool              // no guessing
-	drafts   map[string]string // model to folder of the package that guesses for it
-	lost     func(error)
-	fewer    func(error) // a card was lost, others go on
-	log      *zap.Logger
+	device     string
+	models     string // folder of the store; empty: the default
+	paths      []string
+	parallel   int
+	maxQueue   int
+	watch      time.Duration
+	prune      bool              // free what pulls left in the store
+	noSpec     bool              // no guessing
+	repeatable bool              // every request is alone on the card, in fresh cells
+	drafts     map[string]string // model to folder of the package that guesses for it
+	lost       func(error)
+	fewer      func(error) // a card was lost, others go on
+	log        *zap.Logger
 }

@@ -37,6 +37,7 @@ type serveFlags struct {
 	paths, origins, hosts                                      []string
 	parallel, maxLoaded, maxQueue, context                     int
 	noPull, noDelete, debug, logPrompts, hello, noSpec         bool
+	repeatable                                                 bool
 	drafts                                                     map[string]string
 }
 
@@ -71,6 +72,7 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
 	fl.BoolVar(&f.noSpec, "no-speculate", false, "never guess tokens ahead")
+	fl.BoolVar(&f.repeatable, "repeatable", false, "the same answers each time at temperature 0 or with a seed: one request at a time, nothing reused or guessed, slower")
 	fl.StringToStringVar(&f.drafts, "draft", nil, "MODEL=FOLDER: a smaller package with the same vocabulary that guesses for MODEL")
 	fl.BoolVar(&f.debug, "debug", false, "log more")
 	fl.BoolVar(&f.logPrompts, "log-prompts", false, "write prompts to the log")
@@ -162,7 +164,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
 	var s *server.Server // made before anything opens a card
-	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, drafts: f.drafts,
+	r, err := newRig(rigOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:

@@ -56,7 +56,7 @@ func TestPrecedence(t *testing.T) {
 	base := sampler.Defaults()
 	base.Temperature, base.TopK = 0.6, 20
 	m := Model{Params: map[string]any{"top_k": 30.0, "num_ctx": 512.0, "stop": []any{"END"}}, System: "model's", Caps: chat.Capabilities{Thinking: true}}
-	r, err := DecodeChat([]byte(`{"model":"m","messages":[{"role":"USER","content":"q"}],"options":{"num_ctx":1024,"seed":7,"min_p":0.1,"speculate":false},"think":"high","format":{"type":"object"}}`))
+	r, err := DecodeChat([]byte(`{"model":"m","messages":[{"role":"USER","content":"q"}],"options":{"num_ctx":1024,"seed":7,"min_p":0.1,"speculate":false,"repeatable":true},"think":"high","format":{"type":"object"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err, unknown)
 	}
 	s := er.Sampling
-	if s.Temperature != 0.6 || s.TopK != 30 || s.TopP != 0.9 || s.MinP != 0.1 || s.Seed != 7 || er.NumCtx != 1024 || er.Stop[0] != "END" || er.Limit != -1 || *er.Speculate {
+	if s.Temperature != 0.6 || s.TopK != 30 || s.TopP != 0.9 || s.MinP != 0.1 || s.Seed != 7 || er.NumCtx != 1024 || er.Stop[0] != "END" || er.Limit != -1 || *er.Speculate || !er.Repeatable {
 		t.Errorf("%+v", er)
 	}
 	if len(er.Messages) != 2 || er.Messages[0].Content != "model's" || er.Messages[1].Role != "user" || er.Think != chat.ThinkHigh || !er.Truncate || !er.Shift || len(er.Format.Schema) == 0 {

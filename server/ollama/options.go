@@ -21,6 +21,7 @@ type Options struct {
 	NumKeep    int
 	Stop       []string
 	Speculate  *bool
+	Repeatable bool
 }
 
 // DefaultOptions start from a model's own sampling defaults.
@@ -83,13 +84,16 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 	case "stop":
 		o.Stop, err = strs(key, val)
 		return true, err
-	case "use_mmap", "speculate":
+	case "use_mmap", "speculate", "repeatable":
 		b, ok := val.(bool)
 		if !ok {
 			return true, Fail(500, "option %q must be of type boolean", Ours(key))
 		}
-		if key == "speculate" {
+		switch key {
+		case "speculate":
 			o.Speculate = &b
+		case "repeatable":
+			o.Repeatable = b
 		}
 		return true, nil
 	}

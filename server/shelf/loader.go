@@ -16,11 +16,12 @@ import (
 type LoaderOptions struct {
 	// Device is what engine.Open takes: one card, or several ("axcl:0,axcl:1" or "axcl:0+axcl:1"). They are opened once and shared by all
 	// models.
-	Device   string
-	Card     engine.CardOptions
-	Parallel int    // sequences at once in each model; 0: the engine's default
-	MaxQueue int    // sequences waiting in each model; 0: the engine's default
-	Remember string // folder where the outcome of probes is kept
+	Device     string
+	Card       engine.CardOptions
+	Parallel   int    // sequences at once in each model; 0: the engine's default
+	MaxQueue   int    // sequences waiting in each model; 0: the engine's default
+	Remember   string // folder where the outcome of probes is kept
+	Repeatable bool   // every request is: see engine.OpenOptions.Repeatable
 	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
 	Drafts map[string]string
 	// Opened is told once of each card which it is and why.
@@ -100,7 +101,7 @@ func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, erro
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	cards, err := l.Open()
 	if err != nil {
 		return nil, err
