@@ -42,6 +42,7 @@ func init() {
 		{"T11", "models/hub/near.go", "case !r.mayNear():", "case false:", "./models/hub", "TestNearDial"},
 		{"T8", "server/server.go", "\t\tReadHeaderTimeout: s.o.HeaderTimeout,\n", "", "./server", "TestDeadlines"},
 		{"T8", "server/guard.go", "if r.ContentLength != 0 {", "if false {", "./server", "TestDeadlines"},
+		{"T14", "cmd/axle/main.go", "return printable(c, given, work)", "return work(c, given)", "./cmd/axle", "TestPrintable"},
 		{"T14", "server/told.go", "return f.Plain()", "return f.Error()", "./server", "TestLogWords"},
 		{"T17", "server/items.go", "now.Sub(front(of).at) >= keepItems {", "false {", "./server", "TestItems"},
 		{"T17", "server/items.go", "for of.bytes+k.cost() > mostOfKey {", "for false {", "./server", "TestItems"},

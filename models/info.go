@@ -13,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/plain"
 )
 
 func sqrt32(n int) float32 { return float32(math.Sqrt(float64(n))) }
@@ -255,7 +256,7 @@ func (i Info) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(key string, v any) {
 		if s := fmt.Sprint(v); s != "" && s != "0" {
-			fmt.Fprintf(t, "%s\t%s\n", key, s)
+			fmt.Fprintf(t, "%s\t%s\n", key, plain.Line(s))
 		}
 	}
 	row("name", i.Name)

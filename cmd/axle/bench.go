@@ -20,6 +20,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/plain"
 )
 
 func init() { register(newBenchCmd) }
@@ -75,7 +76,7 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 				return compareFiles(c.OutOrStdout(), args[0], args[1])
 			}
 			progress := io.Discard // a line that rewrites itself is for a terminal only
-			if w, ok := c.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(w.Fd())) {
+			if w, ok := plain.Raw(c.ErrOrStderr()).(*os.File); ok && term.IsTerminal(int(w.Fd())) {
 				progress = w
 			}
 			return f.run(c.Context(), c.OutOrStdout(), progress, args)

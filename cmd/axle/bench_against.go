@@ -24,6 +24,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -137,7 +138,7 @@ func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened,
 		x := againstCase{Load: l}
 		for rep := range f.repeats + 1 { // the first warms both up
 			turn++
-			fmt.Fprintf(progress, "\r%s: %-24s %d of %d", o.Name, l, rep, f.repeats)
+			fmt.Fprintf(progress, "\r%s: %-24s %d of %d", plain.Line(o.Name), l, rep, f.repeats)
 			texts = texts[:0]
 			for c := range l.Clients {
 				text, err := o.textFor(l.Prompt, c, turn)

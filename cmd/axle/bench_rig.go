@@ -21,6 +21,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -292,7 +293,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 	}
 	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
-		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", m.Name, i+1, len(loads), l)
+		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
 		c, run, err := rig.Measure(ctx, l, f.repeats)
 		if err != nil {
 			fmt.Fprintln(progress)

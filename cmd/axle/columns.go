@@ -7,12 +7,13 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
 // columnsOf is how wide what is written to w may be: its terminal's columns, else COLUMNS, else 80.
 func columnsOf(w io.Writer) int {
-	if f, ok := w.(*os.File); ok {
+	if f, ok := plain.Raw(w).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}

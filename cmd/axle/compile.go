@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -111,7 +112,7 @@ func (b *compileBar) show(p compile.Progress) {
 	eta := time.Duration(float64(now.Sub(b.start)) * float64(p.Total-p.Done) / float64(max(p.Done, 1))).Round(time.Second)
 	line := fmt.Sprintf("%3d%%  %s of %s  %v left  %s", p.Done*100/max(p.Total, 1), models.HumanBytes(p.Done), models.HumanBytes(p.Total), eta, p.File)
 	if b.live {
-		fmt.Fprintf(b.w, "\r\033[K%.*s", b.width-1, line)
+		fmt.Fprintf(plain.Raw(b.w), "\r\033[K%.*s", b.width-1, plain.Line(line))
 		b.dirty = true
 	} else {
 		fmt.Fprintln(b.w, line)
@@ -120,6 +121,6 @@ func (b *compileBar) show(p compile.Progress) {
 
 func (b *compileBar) end() {
 	if b.dirty {
-		fmt.Fprint(b.w, "\r\033[K")
+		fmt.Fprint(plain.Raw(b.w), "\r\033[K")
 	}
 }

@@ -175,7 +175,7 @@ func TestGoldens(t *testing.T) {
 			}
 			asked := 0
 			for _, c := range all {
-				if c.Think == nil && c.Format == nil && plain(c) {
+				if c.Think == nil && c.Format == nil && oneTurn(c) {
 					asked++
 					checkVendor(t, vendor, c)
 				}

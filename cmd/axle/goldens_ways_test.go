@@ -32,15 +32,15 @@ type way struct {
 
 var ways = []way{
 	{path: "/api/chat", fits: func(golden.Case) bool { return true }, body: chatAsk, read: readNative, ends: map[bool]string{false: "stop", true: "stop"}},
-	{path: "/api/generate", fits: plain, body: generateAsk, read: readNative, ends: map[bool]string{false: "stop"}},
+	{path: "/api/generate", fits: oneTurn, body: generateAsk, read: readNative, ends: map[bool]string{false: "stop"}},
 	{path: "/v1/chat/completions", fits: func(golden.Case) bool { return true }, body: openaiAsk, read: readOpenAI, ends: map[bool]string{false: "stop", true: "tool_calls"}},
-	{path: "/v1/completions", hides: true, fits: func(c golden.Case) bool { return c.Think == nil && plain(c) && len(c.Messages) == 1 }, body: completionAsk, read: readOpenAI, ends: map[bool]string{false: "stop"}},
+	{path: "/v1/completions", hides: true, fits: func(c golden.Case) bool { return c.Think == nil && oneTurn(c) && len(c.Messages) == 1 }, body: completionAsk, read: readOpenAI, ends: map[bool]string{false: "stop"}},
 	{path: "/v1/responses", fits: func(golden.Case) bool { return true }, body: responsesAsk, read: readResponses, ends: map[bool]string{false: "completed", true: "completed"}},
 	{path: "/v1/messages", fits: func(c golden.Case) bool { return c.Format == nil }, body: anthropicAsk, read: readAnthropic, ends: map[bool]string{false: "end_turn", true: "tool_use"}},
 }
 
-// plain says whether a question is one turn without tools, perhaps after a system prompt.
-func plain(c golden.Case) bool {
+// oneTurn says whether a question is one turn without tools, perhaps after a system prompt.
+func oneTurn(c golden.Case) bool {
 	n := len(c.Messages)
 	return len(c.Tools) == 0 && (n == 1 || n == 2 && c.Messages[0].Role == "system")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -131,8 +132,8 @@ func describeFile(path string, m *axmodel.Meta) *fileReport {
 
 func (r *fileReport) write(w io.Writer) error {
 	t := newTabs(w)
-	fmt.Fprintf(t, "file\t%s\nkind\t%s\nformat\t%s\ntool\t%s\nsize\t%s\nweights\t%s\n", r.Path, r.Kind,
-		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], r.Tool, models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
+	fmt.Fprintf(t, "file\t%s\nkind\t%s\nformat\t%s\ntool\t%s\nsize\t%s\nweights\t%s\n", plain.Line(r.Path), r.Kind,
+		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], plain.Line(r.Tool), models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
 	if l := r.Layer; l != nil {
 		var gs []string
 		for _, g := range l.Groups {
@@ -150,7 +151,7 @@ func (r *fileReport) write(w io.Writer) error {
 			ts   []tensorReport
 		}{{"in", g.Inputs}, {"out", g.Outputs}} {
 			for _, x := range side.ts {
-				fmt.Fprintf(t, "  %s\t%s\t%s\t%v\t%s\n", side.word, x.Raw, x.Type, x.Shape, models.HumanBytes(int64(x.Bytes)))
+				fmt.Fprintf(t, "  %s\t%s\t%s\t%v\t%s\n", side.word, plain.Line(x.Raw), x.Type, x.Shape, models.HumanBytes(int64(x.Bytes)))
 			}
 		}
 	}

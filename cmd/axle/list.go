@@ -8,6 +8,8 @@ import (
 
 	"github.com/ollama/ollama/format"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/plain"
 )
 
 func init() { register(newListCmd) }
@@ -43,7 +45,11 @@ func short(digest string) string { return digest[:min(12, len(digest))] }
 func table(w io.Writer, indent string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 4, ' ', 0)
 	for _, r := range rows {
-		fmt.Fprintln(t, indent+strings.Join(r, "\t")+"\t")
+		fmt.Fprint(t, indent)
+		for _, cell := range r {
+			fmt.Fprint(t, plain.Line(cell), "\t")
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }

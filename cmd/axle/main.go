@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/plain"
 )
 
 // version is set by the build: -ldflags "-X main.version=1.2.3".
@@ -77,9 +78,20 @@ func newRootCmd() *cobra.Command {
 				return usageError("%s: %w; usage: %s", c.Name(), err, c.UseLine())
 			}
 		}
+		if work := c.RunE; work != nil {
+			c.RunE = func(c *cobra.Command, given []string) error { return printable(c, given, work) }
+		}
 		root.AddCommand(c)
 	}
 	return root
+}
+
+// printable runs a command whose output is text, whatever it prints of packages, hubs and servers: see package plain.
+func printable(c *cobra.Command, args []string, work func(*cobra.Command, []string) error) error {
+	out, errw := &plain.Writer{W: c.OutOrStdout()}, &plain.Writer{W: c.ErrOrStderr()}
+	c.SetOut(out)
+	c.SetErr(errw)
+	return errors.Join(work(c, args), out.Flush(), errw.Flush())
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -104,10 +116,13 @@ func run(args []string) int {
 		return 0
 	}
 	if exit.err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", exit.err)
+		complain(os.Stderr, exit.err)
 	}
 	return exit.code
 }
+
+// complain tells an error, which may quote what others wrote.
+func complain(w io.Writer, err error) { fmt.Fprintln(w, "Error:", plain.Text(err.Error())) }
 
 // failure runs a command line that prints to out, and says how it failed; nil is success.
 func failure(ctx context.Context, out io.Writer, args []string) *exitError {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
@@ -137,7 +138,7 @@ func newPullView(w io.Writer) *pullView {
 
 // screenOf says how wide the terminal is that w writes to; ok is false where it is none, or one that cannot draw a line anew.
 func screenOf(w io.Writer) (width int, ok bool) {
-	f, is := w.(*os.File)
+	f, is := plain.Raw(w).(*os.File)
 	if !is || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return 80, false
 	}
@@ -151,7 +152,7 @@ func (v *pullView) update(p store.Progress) {
 	if p.Digest == "" {
 		v.end()
 		if p.Status != v.status {
-			fmt.Fprintln(v.w, p.Status)
+			fmt.Fprintln(v.w, plain.Line(p.Status))
 			v.status = p.Status
 		}
 		return
@@ -198,7 +199,7 @@ func (v *pullView) draw(now time.Time) {
 		full := int(int64(room) * done / total)
 		line += "  [" + strings.Repeat("#", full) + strings.Repeat(" ", room-full) + "]"
 	}
-	fmt.Fprintf(v.w, "\r\x1b[K%.*s", v.width, line)
+	fmt.Fprintf(plain.Raw(v.w), "\r\x1b[K%.*s", v.width, line)
 	v.drawn = true
 }
 

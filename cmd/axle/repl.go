@@ -18,6 +18,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/server"
 )
@@ -188,7 +189,7 @@ func (h *history) At(i int) string { return h.lines[len(h.lines)-1-i] }
 
 // converse is the conversation in the terminal.
 func (t *talk) converse(ctx context.Context, in *os.File) error {
-	l := newLineReader(in, t.out)
+	l := newLineReader(in, plain.Raw(t.out))
 	defer l.restore()
 	defer t.endOnSignal(in)()
 	fmt.Fprintf(t.out, "%s\n", placeholder)
@@ -279,7 +280,7 @@ func (t *talk) endOnSignal(in *os.File) func() {
 	if err != nil {
 		return func() {}
 	}
-	out, colour, stop := t.out, t.colour, t.conn.stop
+	out, colour, stop := plain.Raw(t.out), t.colour, t.conn.stop
 	told, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(told, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {

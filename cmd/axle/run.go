@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/internal/terminal"
 )
@@ -57,10 +58,13 @@ func newRunCmd() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			t := &talk{model: args[0], out: c.OutOrStdout(), errw: c.ErrOrStderr(), verbose: verbose, hideThink: hide, options: map[string]any{}}
-			if f, ok := t.out.(*os.File); ok {
+			if f, ok := plain.Raw(t.out).(*os.File); ok {
 				t.tty = term.IsTerminal(int(f.Fd()))
 				t.colour = t.tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 				t.wrap = t.tty && !nowrap && os.Getenv("TERM") != "dumb"
+			}
+			if !t.tty {
+				t.out = plain.Raw(t.out) // what takes it has the answer as the model gave it
 			}
 			var err error
 			if t.format, err = parseFormat(format); err != nil {
@@ -346,12 +350,16 @@ type printer struct {
 }
 
 func (t *talk) printer() *printer {
-	return &printer{t: t, out: terminal.NewWords(t.out, t.columns)}
+	p := &printer{t: t, out: terminal.NewWords(plain.Raw(t.out), t.columns)}
+	if t.tty { // quoted before it is wrapped, which moves words about
+		p.out = &plain.Writer{W: p.out}
+	}
+	return p
 }
 
 // columns is how wide the screen is, 0 where words are not to be wrapped.
 func (t *talk) columns() int {
-	f, ok := t.out.(*os.File)
+	f, ok := plain.Raw(t.out).(*os.File)
 	if !ok || !t.wrap {
 		return 0
 	}
@@ -371,7 +379,7 @@ func (p *printer) thinking(s string) {
 		p.thought = true
 		fmt.Fprint(p.out, "Thinking...\n")
 		if p.t.colour {
-			fmt.Fprint(p.t.out, "\x1b[90m")
+			fmt.Fprint(plain.Raw(p.t.out), "\x1b[90m")
 		}
 	}
 	fmt.Fprint(p.out, s)
@@ -413,7 +421,7 @@ func (p *printer) broken() {
 // plain ends the thinking and its colour.
 func (p *printer) plain() {
 	if p.thought && p.t.colour {
-		fmt.Fprint(p.t.out, colourOff)
+		fmt.Fprint(plain.Raw(p.t.out), colourOff)
 	}
 	p.thought = false
 }

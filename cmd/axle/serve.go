@@ -20,6 +20,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/server"
 )
 
@@ -127,7 +128,7 @@ func newLog(w io.Writer, debug bool) *zap.Logger {
 	}
 	// What libraries say through slog would come out in another form: it is not ours to show.
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(w)), level))
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(cfg), zapcore.Lock(zapcore.AddSync(&plain.Writer{W: w})), level))
 }
 
 func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/internal/plain"
 )
 
 func init() { register(newShowCmd) }
@@ -51,6 +55,9 @@ func newShowCmd() *cobra.Command {
 func showPart(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "parameters": r.Parameters, "system": r.System, "template": r.Template}
 	if part != "" {
+		if f, ok := plain.Raw(w).(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+			w = plain.Raw(w) // into a file as it is: a Modelfile shall be the same model
+		}
 		_, err := fmt.Fprintln(w, strings.TrimRight(text[part], "\n"))
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
@@ -42,7 +43,7 @@ Where standard output is no terminal, one turn is printed. --json prints a line 
 				return usageError("--every must be between 100ms and 1h, got %v", every)
 			}
 			return with(c.Context(), true, func(conn *connection) error {
-				out, ok := c.OutOrStdout().(*os.File)
+				out, ok := plain.Raw(c.OutOrStdout()).(*os.File)
 				page := !asJSON && !once && ok && term.IsTerminal(int(out.Fd()))
 				ctx := c.Context()
 				if in, ok := c.InOrStdin().(*os.File); ok && page && term.IsTerminal(int(in.Fd())) {
@@ -252,11 +253,11 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 		} else {
 			var sb strings.Builder
 			line.write(&sb, columnsOf(w))
-			text := sb.String()
+			text := plain.Text(sb.String())
 			if page { // drawn over the last one: a screen that is cleared first flickers. The terminal may be raw.
 				text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[J"
 			}
-			if _, err := io.WriteString(w, text); err != nil {
+			if _, err := io.WriteString(plain.Raw(w), text); err != nil {
 				return err
 			}
 		}
