@@ -132,7 +132,7 @@ func BenchmarkFill(b *testing.B) {
 	bits := make([]uint64, (t.vocab+63)/64)
 	for _, s := range sample {
 		b.Run(name+"/"+strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
-			g, err := compileSchema([]byte(s.schema))
+			g, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func BenchmarkSchema(b *testing.B) {
 		b.Run(strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := compileSchema([]byte(s.schema)); err != nil {
+				if _, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -29,5 +29,5 @@ func ExampleSchema() {
 	// Output:
 	// true true false false
 	// true true
-	// grammar: #/properties/tags: uniqueItems: cannot be honoured while a text is being generated
+	// grammar: #/properties/tags: uniqueItems: cannot be enforced while a text is being generated, but over a few values in an enum
 }

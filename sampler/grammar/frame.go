@@ -39,7 +39,7 @@ const (
 	maxRunes  = 12_000  // of one language of code points
 	maxTable  = 4 << 20 // entries of all transition tables together
 	maxNodes  = 120_000 // NFA states of all frames together
-	maxSets   = 4 << 20 // NFA states in the DFA states of all frames together
+	maxSets   = 3 << 20 // NFA states in the DFA states of all frames together
 )
 
 var errTooLarge = errors.New("too large: the automaton for it would have too many states")

@@ -180,7 +180,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		var g *Grammar
 		var err error
-		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileSchema([]byte(src)) })
+		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileSchema([]byte(src), Options{Strict: true, Open: true}) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {

@@ -37,6 +37,7 @@ type Grammar struct {
 	root  *frame
 	depth int32
 	ends  map[*frame]*ending // the frames of its thinking, if it has any
+	notes []Note
 
 	mu     sync.Mutex
 	caches map[weak.Pointer[Trie]]*maskCache // weak: a grammar may outlive the models it served
@@ -64,6 +65,9 @@ type Error struct {
 	Where   string
 	Keyword string // the schema's keyword at fault, if it is one
 	Msg     string
+
+	at    *schema // what a schema that need not be enforced whole does without; nil: nothing helps
+	large bool
 }
 
 func (e *Error) Error() string {

@@ -62,7 +62,7 @@ func grammars(t testing.TB) map[string]*Grammar {
 		}
 		out[name] = g
 	}
-	tools := []Tool{{"get", nil}, {"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","maximum":9},"unit":{"enum":["c","f"]}},"required":["city"]}`)}}
+	tools := []Tool{{Name: "get"}, {Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","maximum":9},"unit":{"enum":["c","f"]}},"required":["city"]}`)}}
 	for _, family := range []string{"qwen3", "qwen3-coder", "llama3"} {
 		g, err := ToolCalls(family, tools, true)
 		if err != nil {
@@ -368,11 +368,14 @@ func TestSpelling(t *testing.T) {
 func TestSchemasThatAreRefused(t *testing.T) {
 	for _, c := range []struct{ schema, where, keyword string }{
 		{`{"properties":{"a/b":{"items":{"uniqueItems":true}}}}`, "#/properties/a~1b/items", "uniqueItems"},
-		{`{"$defs":{"x":{"contains":{}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, "#/$defs/x", "contains"},
-		{`{"if":{"type":"string"},"then":{"minLength":1}}`, "#", "if"},
-		{`{"not":{"required":["a"]}}`, "#", "not"},
+		{`{"$defs":{"x":{"uniqueItems":true}},"properties":{"a":{"$ref":"#/$defs/x"}}}`, "#/$defs/x", "uniqueItems"},
+		{`{"type":"array","contains":{"const":1},"minContains":1000}`, "#", "contains"},
+		{`{"type":"array","contains":{"multipleOf":2},"maxContains":1}`, "#", "maxContains"},
+		{`{"if":{"format":"date"},"then":{"minLength":1}}`, "#", "if"},
+		{`{"if":{"$ref":"#"},"then":{"minLength":1}}`, "#", "if"},
+		{`{"properties":{"a":{"not":{"properties":{"b":{"multipleOf":3}}}}}}`, "#/properties/a", "not"},
+		{`{"type":"array","contains":{"const":1},"unevaluatedItems":false}`, "#", "unevaluatedItems"},
 		{`{"dependentRequired":3}`, "#", "dependentRequired"},
-		{`{"type":"object","unevaluatedProperties":false}`, "#", "unevaluatedProperties"},
 		{`{"type":"string","pattern":"(?=x)"}`, "#", "pattern"},
 		{`{"type":"string","pattern":"(a)\\1"}`, "#", "pattern"},
 		{`{"type":"string","pattern":"\\bword"}`, "#", "pattern"},

@@ -11,32 +11,44 @@ import (
 
 // Schema compiles a JSON schema (draft 2020-12) to the grammar of the texts it validates; the package comment says which
 // spellings of a value are among them. A schema that cannot be honoured exactly is refused with an [*Error] that names the
-// keyword and where it is.
+// keyword and where it is. [SchemaWith] is for schemas that may be honoured less exactly.
 //
 // Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose branches can be shown to exclude
-// each other, not over types, properties, required, additionalProperties, patternProperties, propertyNames, minProperties
-// and maxProperties, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern, format, minimum, maximum,
+// each other, not and if, then, else where what is negated can be told otherwise (types, values, patterns, sizes, bounds, required, properties, and allOf and anyOf of these),
+// properties, required, additionalProperties, patternProperties, propertyNames, minProperties
+// and maxProperties, items, prefixItems, minItems, maxItems, contains with minContains and maxContains of small numbers, uniqueItems over a few values,
+// unevaluatedProperties and unevaluatedItems, minLength, maxLength, pattern, format, minimum, maximum,
 // exclusiveMinimum, exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas. Where enum or const leaves finitely many values, every keyword of the
 // draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as
 // the draft has it.
 func Schema(schema []byte) (*Grammar, error) {
+	return SchemaWith(schema, Options{Strict: true, Open: true})
+}
+
+// SchemaWith compiles a schema as the options say. What it has to leave out it tells: see [Grammar.Notes]. Errors are then those of a schema that is none
+// (not JSON, a type that is no type, a $ref that leads nowhere), that no value satisfies, or that is beyond all limits. Without Strict an unknown format
+// is an annotation, and the keywords of drafts before 2020-12 are read as what they are called there.
+func SchemaWith(schema []byte, o Options) (*Grammar, error) {
 	if len(schema) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
 	}
-	return recent.get("schema\x00"+string(schema), func() (*Grammar, error) { return compileSchema(schema) })
+	return recent.get(fmt.Sprintf("schema %v\x00%s", o, schema), func() (*Grammar, error) { return compileSchema(schema, o) })
 }
 
-func compileSchema(schema []byte) (*Grammar, error) {
-	v, err := parseJSON(schema)
-	if err != nil {
-		return nil, &Error{Msg: err.Error()}
-	}
-	c := newCompiler()
-	root, err := c.document(v)
-	if err != nil {
-		return nil, err
-	}
-	return c.grammar(root)
+func compileSchema(schema []byte, o Options) (*Grammar, error) {
+	return widen(func(w *widened) (*compiler, *Grammar, error) {
+		v, err := parseJSON(schema)
+		if err != nil {
+			return nil, nil, &Error{Msg: err.Error()}
+		}
+		c := newCompiler()
+		root, err := c.document(v, &document{strict: o.Strict, open: o.Open}, w)
+		if err != nil {
+			return nil, nil, err
+		}
+		g, err := c.grammar(root)
+		return c, g, err
+	})
 }
 
 // schema is one subschema of a document.
@@ -46,10 +58,16 @@ type schema struct {
 	num  int    // its place in the order of the document
 	base *url.URL
 	root *schema // the resource it belongs to: what "#" refers to
+	doc  *document
+	up   *schema // the one around it
+	// aside: what it says of the value is a condition, so that its properties list none.
+	aside bool
+	owner *schema // whose keyword it was made of; nil for one that stands in the document
+	made  string
 }
 
 func (s *schema) err(keyword, format string, args ...any) *Error {
-	return &Error{Where: s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...)}
+	return &Error{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...)}
 }
 
 // sub is a keyword's value as a subschema.
@@ -57,7 +75,7 @@ func (c *compiler) sub(s *schema, path string, v *value) *schema {
 	if have := c.known[v]; have != nil {
 		return have
 	}
-	out := &schema{v: v, ptr: s.ptr + path, num: len(c.known), base: s.base, root: s.root}
+	out := &schema{v: v, ptr: s.ptr + path, num: len(c.known), base: s.base, root: s.root, doc: s.doc, up: s, owner: s.owner, made: s.made}
 	c.known[v] = out
 	return out
 }
@@ -73,8 +91,10 @@ var (
 )
 
 // document indexes a document's subschemas, their $ids and anchors, and returns the root.
-func (c *compiler) document(v *value) (*schema, error) {
-	root := &schema{v: v, ptr: "#", base: &url.URL{}}
+func (c *compiler) document(v *value, d *document, w *widened) (*schema, error) {
+	w.apply(v, d.num)
+	d.open = d.open || w.open[d.num]
+	root := &schema{v: v, ptr: "#", base: &url.URL{}, doc: d}
 	root.root = root
 	c.known[v] = root
 	c.ids = map[string]*schema{} // a tool's anchors are its own
@@ -104,9 +124,12 @@ func (c *compiler) index(s *schema) error {
 			c.ids[s.base.String()+"#"+a.text] = s
 		}
 	}
+	if !s.doc.strict {
+		s.v.modernise()
+	}
 	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" {
 		if !strings.Contains(d.text, "2020-12") && !strings.Contains(d.text, "2019-09") && !strings.Contains(d.text, "draft-07") && !strings.Contains(d.text, "draft-06") {
-			return s.err("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text)
+			return s.cannot("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text)
 		}
 	}
 	for i, key := range s.v.keys {
@@ -116,7 +139,9 @@ func (c *compiler) index(s *schema) error {
 			if key == "items" && v.kind == kindArray {
 				return s.err("items", "a list of schemas is draft 2019 and before: use prefixItems")
 			}
-			if err := c.index(c.sub(s, path, v)); err != nil {
+			sub := c.sub(s, path, v)
+			sub.aside = sub.aside || key == "if" || key == "not" || s.aside && (key == "then" || key == "else")
+			if err := c.index(sub); err != nil {
 				return err
 			}
 		case slices.Contains(listSchema, key):
@@ -124,7 +149,9 @@ func (c *compiler) index(s *schema) error {
 				return s.err(key, "must be a list of schemas that is not empty")
 			}
 			for j, item := range v.items {
-				if err := c.index(c.sub(s, path+"/"+strconv.Itoa(j), item)); err != nil {
+				sub := c.sub(s, path+"/"+strconv.Itoa(j), item)
+				sub.aside = sub.aside || s.aside && key != "prefixItems"
+				if err := c.index(sub); err != nil {
 					return err
 				}
 			}
@@ -138,7 +165,7 @@ func (c *compiler) index(s *schema) error {
 				}
 			}
 		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow", key == "extends":
-			return s.err(key, "is not in draft 2020-12")
+			return s.cannot(key, "is not in draft 2020-12")
 		}
 	}
 	return nil
@@ -209,7 +236,10 @@ type compiler struct {
 	regex  map[string]*runes
 	// checked are the schemas whose oneOf was shown to be exclusive.
 	checked map[*schema]bool
-	unions  map[*value]*schema // what dependent made of a keyword's values
+	unions  map[*value]*schema // what dependent and conditional made of a keyword's values
+	reach   map[*schema]map[*schema]bool
+	of      map[*frame]*schema // whose a frame is
+	notes   []Note
 	steps   int
 }
 
@@ -223,6 +253,7 @@ func newCompiler() *compiler {
 	return &compiler{
 		b: builtins(), known: map[*value]*schema{}, ids: map[string]*schema{}, frames: map[string]*frame{},
 		strs: map[[2]int32]*frame{}, regex: map[string]*runes{}, checked: map[*schema]bool{}, unions: map[*value]*schema{},
+		reach: map[*schema]map[*schema]bool{}, of: map[*frame]*schema{},
 	}
 }
 
@@ -247,7 +278,7 @@ func (c *compiler) drain() error {
 			return err
 		}
 		if c.nodes += len(t.f.nfa.states); c.nodes > maxNodes {
-			return t.set[0].err("", "%v", errTooLarge)
+			return t.set[0].tooLarge("")
 		}
 	}
 	return nil
@@ -259,14 +290,23 @@ func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
 		return nil, err
 	}
 	if err := c.finish(); err != nil {
-		var in tooLarge
-		errors.As(err, &in)
-		return nil, &Error{Where: in.name, Msg: err.Error()}
+		return nil, c.largest(root).tooLarge("")
 	}
 	if top.need[0] >= jsonDepth {
 		return nil, root.err("", "no value satisfies the schema")
 	}
 	return &Grammar{root: top, depth: jsonDepth}, nil
+}
+
+// largest is the schema whose automaton is the largest so far, done or not.
+func (c *compiler) largest(root *schema) *schema {
+	most := 0
+	for _, f := range c.program.frames {
+		if s, n := c.of[f], len(f.accept)+len(f.nfa.states); s != nil && n > most {
+			root, most = s, n
+		}
+	}
+	return root
 }
 
 // frame returns the frame of the values that satisfy every schema of set.
@@ -287,9 +327,9 @@ func (c *compiler) frame(set []*schema) (*frame, error) {
 		return f, nil
 	}
 	f := c.program.add(set[0].ptr)
-	c.frames[key] = f
+	c.frames[key], c.of[f] = f, set[0]
 	if len(c.frames) > 20_000 {
-		return nil, set[0].err("", "%v", errTooLarge)
+		return nil, set[0].tooLarge("")
 	}
 	c.work = append(c.work, task{f, set})
 	return f, nil
@@ -337,7 +377,7 @@ type choice struct {
 // expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the open choices.
 func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
 	if c.steps += 1 + len(todo) + len(line) + len(leaves) + len(open); c.steps > 1_000_000 {
-		return todoErr(todo, leaves, "anyOf", "%v", errTooLarge)
+		return todoLarge(todo, leaves, "anyOf")
 	}
 	leaves, open = slices.Clone(leaves), slices.Clone(open)
 	for len(todo) > 0 {
@@ -354,7 +394,7 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 		}
 		leaves = append(leaves, s)
 		if s.v.get("$dynamicRef") != nil {
-			return s.err("$dynamicRef", "is not supported")
+			return s.cannot("$dynamicRef", "is not supported")
 		}
 		if s.v.get("$ref") != nil {
 			to, err := c.refer(s)
@@ -378,6 +418,10 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 			return err
 		}
 		todo = append(todo, more...)
+		if more, err = c.conditional(s); err != nil {
+			return err
+		}
+		todo = append(todo, more...)
 	}
 	slices.SortFunc(leaves, func(a, b *schema) int { return a.num - b.num })
 	if values, ok, err := c.finite(leaves); ok || err != nil {
@@ -392,7 +436,7 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 			return err
 		}
 		if len(*out) >= maxAlternatives {
-			return leaves[0].err("anyOf", "more than %d combinations", maxAlternatives)
+			return chooser(leaves).tooMany()
 		}
 		*out = append(*out, alternative{leaves: leaves, kinds: kinds})
 		return nil
@@ -403,7 +447,11 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 		if !c.checked[first.s] {
 			c.checked[first.s] = true // also while at it: a recursive oneOf asks about itself
 			if err := c.exclusive(first.s, branches); err != nil {
-				return err
+				var own *Error
+				if first.s.doc.strict || !errors.As(err, &own) || own.at != first.s {
+					return err
+				}
+				c.note(first.s, "oneOf", "is taken as anyOf: %s", own.Msg)
 			}
 		}
 	}
@@ -420,12 +468,36 @@ func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]al
 	return nil
 }
 
-func todoErr(todo, leaves []*schema, keyword, format string, args ...any) error {
+// todoLarge names one of the schemas that have the keyword, or the first.
+func todoLarge(todo, leaves []*schema, keyword string) error {
 	all := append(slices.Clone(todo), leaves...)
 	if len(all) == 0 {
-		return &Error{Keyword: keyword, Msg: fmt.Sprintf(format, args...)}
+		return &Error{Keyword: keyword, Msg: errTooLarge.Error()}
 	}
-	return all[0].err(keyword, format, args...)
+	return asker(all, keyword).tooLarge(keyword)
+}
+
+// chooser is the leaf with the most branches to choose from: the one to do without.
+func chooser(leaves []*schema) *schema {
+	best, most := leaves[0], 0
+	for _, s := range leaves {
+		for _, keyword := range []string{"anyOf", "oneOf"} {
+			if v := s.v.get(keyword); v != nil && len(v.items) > most {
+				best, most = s, len(v.items)
+			}
+		}
+	}
+	return best
+}
+
+func (s *schema) tooMany() *Error {
+	keyword := "anyOf"
+	if s.v.get(keyword) == nil && s.v.get("oneOf") != nil {
+		keyword = "oneOf"
+	}
+	e := s.cannot(keyword, "more than %d combinations", maxAlternatives)
+	e.large = true
+	return e
 }
 
 // leadsTo reports whether s is to, or must be to by $ref and allOf alone.
@@ -524,7 +596,7 @@ func typeKinds(s *schema, t *value) (kind, error) {
 	return out, nil
 }
 
-// kinds is the types that the leaves allow, and refuses keywords that apply to them and cannot be honoured.
+// kinds is the types that the leaves allow.
 func (c *compiler) kinds(leaves []*schema) (kind, error) {
 	kinds := kindAll | kindInteger
 	for _, s := range leaves {
@@ -535,58 +607,36 @@ func (c *compiler) kinds(leaves []*schema) (kind, error) {
 			}
 			kinds &= k
 		}
-		if n := s.v.get("not"); n != nil {
-			k, err := c.negated(s, c.known[n])
+		if n := s.v.get("not"); n != nil && plainNot(n) {
+			k, err := c.negated(c.known[n])
 			if err != nil {
 				return 0, err
 			}
 			kinds &^= k
 		}
 	}
-	for _, s := range leaves {
-		for i, key := range s.v.keys {
-			v := s.v.items[i]
-			isTrue := v.kind == kindBool && v.bool || v.kind == kindObject && len(v.keys) == 0
-			bad := false
-			switch key {
-			case "if":
-				bad = s.v.get("then") != nil || s.v.get("else") != nil
-			case "contains", "unevaluatedItems":
-				bad = kinds&kindArray != 0 && !(key == "unevaluatedItems" && isTrue)
-			case "uniqueItems":
-				bad = kinds&kindArray != 0 && v.bool
-			case "unevaluatedProperties":
-				bad = kinds&kindObject != 0 && !isTrue
-			}
-			if bad {
-				return 0, s.err(key, "cannot be honoured while a text is being generated")
-			}
-		}
-	}
 	return kinds, nil
 }
 
-// negated is the types that a not rules out; only whole types can be.
-func (c *compiler) negated(s, n *schema) (kind, error) {
-	if n.v.kind == kindBool || len(n.v.keys) == 0 {
-		if n.v.kind == kindObject || n.v.bool {
-			return kindAll | kindInteger, nil
-		}
+// negated is the types that a plain not rules out.
+func (c *compiler) negated(n *schema) (kind, error) {
+	if n.v.kind == kindBool && !n.v.bool {
 		return 0, nil
 	}
-	for _, key := range n.v.keys {
-		switch key {
-		case "type", "title", "description", "$comment", "examples", "default", "deprecated":
-		default:
-			return 0, s.err("not", "can be honoured only over types, not over %s", key)
+	keys := says(n.v)
+	if len(keys) == 0 {
+		return kindAll | kindInteger, nil
+	}
+	v := n.v.get(keys[0])
+	switch keys[0] {
+	case "type":
+		return typeKinds(n, v)
+	case "const":
+		return v.kind & kindNull, nil
+	case "enum":
+		if slices.ContainsFunc(v.items, func(x *value) bool { return x.kind == kindNull }) {
+			return kindNull, nil
 		}
 	}
-	if t := n.v.get("type"); t != nil {
-		k, err := typeKinds(n, t)
-		if k&kindInteger != 0 && k&kindNumber == 0 {
-			return 0, s.err("not", "cannot be honoured over integer")
-		}
-		return k, err
-	}
-	return kindAll | kindInteger, nil
+	return 0, nil
 }

@@ -9,7 +9,7 @@ import (
 // exclusive refuses a oneOf unless no value can satisfy two of its branches: then it is an anyOf.
 func (c *compiler) exclusive(s *schema, branches []*value) error {
 	if len(branches) > 64 {
-		return s.err("oneOf", "more than 64 branches")
+		return s.cannot("oneOf", "more than 64 branches")
 	}
 	for i, a := range branches {
 		for j := range i {
@@ -18,7 +18,7 @@ func (c *compiler) exclusive(s *schema, branches []*value) error {
 				return err
 			}
 			if !ok {
-				return s.err("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a different const in each", j, i)
+				return s.cannot("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a different const in each", j, i)
 			}
 		}
 	}
@@ -31,7 +31,7 @@ func (c *compiler) disjoint(a, b []*schema, depth int) (bool, error) {
 		return false, nil
 	}
 	if c.steps++; c.steps > 200_000 {
-		return false, todoErr(a, b, "oneOf", "%v", errTooLarge)
+		return false, todoLarge(a, b, "oneOf")
 	}
 	x, err := c.alternatives(a)
 	if err != nil {
@@ -151,8 +151,14 @@ func (c *compiler) arraysApart(a, b []*schema, depth int) (bool, error) {
 		return true, nil
 	}
 	for i := range min(max(lo1, lo2), 16) { // both must have item i
-		x, _ := c.children(a, i)
-		y, _ := c.children(b, i)
+		x, _, err := c.children(a, i)
+		if err != nil {
+			return false, err
+		}
+		y, _, err := c.children(b, i)
+		if err != nil {
+			return false, err
+		}
 		if ok, err := c.disjoint(x, y, depth+1); ok || err != nil {
 			return ok, err
 		}
@@ -200,6 +206,7 @@ func (c *compiler) property(leaves []*schema, name string) ([]*schema, error) {
 // valueSet is what the leaves ask of the value of a property that properties may name if declared is set, and whose name
 // the patterns match that matches says.
 func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matches func(s *schema, source string) bool) (out []*schema) {
+	var told []bool // which leaves evaluate it
 	for _, s := range leaves {
 		found := false
 		if p := s.v.get("properties"); p != nil && declared {
@@ -215,7 +222,21 @@ func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matche
 			}
 		}
 		if a := s.v.get("additionalProperties"); a != nil && !found {
-			out = append(out, c.known[a])
+			out, found = append(out, c.known[a]), true
+		}
+		told = append(told, found)
+	}
+	for _, s := range leaves {
+		u := s.v.get("unevaluatedProperties")
+		if u == nil {
+			continue
+		}
+		below, found := c.below(s), false
+		for i, o := range leaves {
+			found = found || told[i] && below[o]
+		}
+		if !found {
+			out = append(out, c.known[u])
 		}
 	}
 	return out
@@ -237,23 +258,16 @@ func (c *compiler) dependent(s *schema) ([]*schema, error) {
 				out = append(out, have)
 				continue
 			}
-			object := func(pairs ...any) *value {
-				v := &value{kind: kindObject}
-				for j := 0; j < len(pairs); j += 2 {
-					v.keys, v.items = append(v.keys, pairs[j].(string)), append(v.items, pairs[j+1].(*value))
-				}
-				return v
-			}
 			names := &value{kind: kindArray, items: []*value{{kind: kindString, text: name}}}
-			there := object("required", names)
+			there := objectOf("required", names)
 			if keyword == "dependentSchemas" {
-				there = object("required", names, "allOf", &value{kind: kindArray, items: []*value{d.items[i]}})
+				there = objectOf("required", names, "allOf", &value{kind: kindArray, items: []*value{d.items[i]}})
 			} else {
 				names.items = append(names.items, d.items[i].items...)
 			}
-			absent := object("properties", object(name, &value{kind: kindBool}))
-			union := c.sub(s, "/"+keyword+escape(name), object("anyOf", &value{kind: kindArray, items: []*value{absent, there}}))
-			if err := c.index(union); err != nil {
+			absent := objectOf("properties", objectOf(name, &value{kind: kindBool}))
+			union, err := c.made(s, keyword, objectOf("anyOf", listOf(absent, there)))
+			if err != nil {
 				return nil, err
 			}
 			c.unions[d.items[i]] = union
@@ -302,7 +316,7 @@ func (c *compiler) validBut(s *schema, v *value, skip string, depth int) (bool, 
 		return s.v.bool, nil
 	}
 	if c.steps++; depth > maxNesting || c.steps > 200_000 {
-		return false, s.err("", "it refers to itself without end, or is too large")
+		return false, s.cannot("", "it refers to itself without end, or is too large")
 	}
 	var failed error
 	is := func(s *schema, v *value) bool {
@@ -430,7 +444,7 @@ func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *v
 		return d.match(v.text)
 	case "format":
 		d, ok := stringFormat(a.text)
-		if _, number := numberFormats[a.text]; !ok && !number {
+		if _, number := numberFormats[a.text]; !ok && !number && s.doc.strict {
 			return fail(s.err(k, "%q is not a format this can honour", a.text))
 		}
 		return v.kind != kindString || d == nil || d.match(v.text)
@@ -525,7 +539,7 @@ func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *v
 			}
 		}
 	case "$dynamicRef", "unevaluatedItems", "unevaluatedProperties":
-		return fail(s.err(k, "is not supported"))
+		return fail(s.cannot(k, "is not supported"))
 	}
 	return true
 }

@@ -57,12 +57,13 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 					digits = max(digits, len(text))
 				}
 				integer = true
-			} else if _, known := stringFormat(f.text); !ok && !known {
+			} else if _, known := stringFormat(f.text); !ok && !known && s.doc.strict {
 				return nil, s.err("format", "%q is not a format this can honour", f.text)
 			}
 		}
 	}
-	if len(bounds)+len(steps) == 0 && !wide {
+	not := excluded(leaves, kindNumber)
+	if len(bounds)+len(steps)+len(not) == 0 && !wide {
 		return nil, nil
 	}
 	if !integer {
@@ -74,7 +75,7 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 	}
 	d, err := compileRegex("^(?:"+form+")$", false)
 	if err != nil {
-		return nil, leaves[0].err("minimum", "%v", err)
+		return nil, leaves[0].tooLarge("minimum")
 	}
 	for _, b := range slices.Concat(bounds, steps) {
 		var e *runes
@@ -90,7 +91,23 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 			d, err = d.and(e)
 		}
 		if err != nil {
-			return nil, b.s.err(b.keyword, "%v", err)
+			return nil, b.s.cannot(b.keyword, "%v", err)
+		}
+	}
+	if len(not) > maxExcluded {
+		return nil, asker(leaves, "not").tooLarge("not")
+	}
+	for _, v := range not {
+		r := v.rat()
+		if r == nil {
+			return nil, asker(leaves, "not").err("not", "must be over a number of sensible size")
+		}
+		e, err := compileRegex("^(?:"+exactly(r)+")$", false)
+		if err == nil {
+			d, err = d.and(e.not())
+		}
+		if err != nil {
+			return nil, asker(leaves, "not").cannot("not", "%v", err)
 		}
 	}
 	return d, nil
@@ -109,6 +126,25 @@ func decimal(v *big.Rat) (whole, fraction string) {
 }
 
 const anyInt, anyFraction = `(?:0|[1-9][0-9]*)`, `(?:\.[0-9]+)?`
+
+// maxExcluded is how many numbers a not may rule out: each is an automaton.
+const maxExcluded = 64
+
+// exactly is an expression for the plain decimals that are v.
+func exactly(v *big.Rat) string {
+	w, f := decimal(v)
+	sign := ""
+	switch v.Sign() {
+	case -1:
+		sign = "-"
+	case 0:
+		sign = "-?"
+	}
+	if f == "" {
+		return sign + w + `(?:\.0+)?`
+	}
+	return sign + w + `\.` + f + `0*`
+}
 
 // atLeast is an expression for the plain decimals ≥ v, or > v.
 func atLeast(v *big.Rat, strict bool) string {

@@ -59,14 +59,16 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 				}
 			}
 			if len(sources) > 4 {
-				return nil, s.err("patternProperties", "more than 4 patterns")
+				return nil, s.cannot("patternProperties", "more than 4 patterns")
 			}
 		}
 		if p := s.v.get("propertyNames"); p != nil {
 			d, err := c.nameLanguage(s, c.known[p])
 			if err == nil && d != nil {
 				limited = true
-				names, err = names.and(d)
+				if names, err = names.and(d); err != nil {
+					err = s.tooLarge("propertyNames")
+				}
 			}
 			if err != nil {
 				return nil, err
@@ -107,7 +109,11 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 	}
 	o.members = slices.DeleteFunc(o.members, func(m member) bool { return m.never })
 	states := 0
+	shut := closed(leaves) && o.lo <= len(o.members)
 	for subset := range 1 << len(patterns) {
+		if subset == 0 && shut {
+			continue // no name but those that are listed
+		}
 		r := region{set: c.valueSet(leaves, "", false, func(_ *schema, source string) bool { return subset>>slices.Index(sources, source)&1 == 1 })}
 		if impossible(r.set) {
 			continue
@@ -123,19 +129,31 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 			}
 			for _, p := range parts {
 				if r.names, err = r.names.and(p); err != nil {
-					return nil, leaves[0].err("patternProperties", "%v", err)
+					return nil, asker(leaves, "patternProperties").tooLarge("patternProperties")
 				}
 			}
 			if r.names.empty() {
 				continue
 			}
 			if states += len(r.names.accept); states > maxCount {
-				return nil, leaves[0].err("patternProperties", "%v", errTooLarge)
+				return nil, asker(leaves, "patternProperties").tooLarge("patternProperties")
 			}
 		}
 		o.regions = append(o.regions, r)
 	}
 	return o, nil
+}
+
+// closed says whether the objects have the listed properties only, though nothing forbids others.
+func closed(leaves []*schema) bool {
+	lists := false
+	for _, s := range leaves {
+		if s.doc.open || !s.aside && (s.v.get("additionalProperties") != nil || s.v.get("unevaluatedProperties") != nil) {
+			return false
+		}
+		lists = lists || s.owner == nil && !s.aside && (s.v.get("properties") != nil || s.v.get("patternProperties") != nil)
+	}
+	return lists
 }
 
 // nameLanguage is the language a propertyNames allows; nil: any name.
@@ -168,14 +186,14 @@ func (c *compiler) nameLanguage(s, p *schema) (*runes, error) {
 					return nil, nil
 				}
 				if d, err = textLength(lo, hi); err != nil {
-					return nil, s.err("propertyNames", "%v", err)
+					return nil, s.tooLarge("propertyNames")
 				}
 			}
 		}
 		if out == nil {
 			out = d
 		} else if out, err = out.not().and(d.not()); err != nil { // a or b = not (not a and not b)
-			return nil, s.err("propertyNames", "%v", err)
+			return nil, s.tooLarge("propertyNames")
 		} else {
 			out = out.not()
 		}
@@ -197,10 +215,14 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 			must++
 		}
 	}
+	// Any optional property may come behind any other: the states hold the square of their number.
+	if optional := len(o.members) - must; optional*optional/2 > maxSets/2 {
+		return asker(leaves, "properties").tooLarge("properties")
+	}
 	// Two additional properties may have the same name and be one property after all, so they count only where one is
 	// enough.
 	if o.lo > max(must, 1) && len(o.regions) > 0 {
-		return o.least.err("minProperties", "cannot be honoured with additional properties: their names may repeat")
+		return o.least.cannot("minProperties", "cannot be honoured with additional properties: their names may repeat")
 	}
 	// How many properties there are matters up to top; count 0 is also what tells whether a comma is due.
 	top := 1
@@ -211,7 +233,7 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 		}
 	}
 	if top > maxCount || top*(len(o.members)+1) > 5*maxCount {
-		return leaves[0].err("maxProperties", "%v", errTooLarge)
+		return asker(leaves, "maxProperties").tooLarge("maxProperties")
 	}
 	counted := top > 1 || o.hi >= 0 && o.hi <= top
 	at := make([]int32, top+1)
@@ -244,7 +266,7 @@ func (c *compiler) objectAlt(n *nfa, leaves []*schema, _ kind) error {
 			return err
 		}
 		if c.full(n) {
-			return leaves[0].err("properties", "%v", errTooLarge)
+			return asker(leaves, "properties").tooLarge("properties")
 		}
 		to := fresh()
 		// The name and value are written once for each count, or once for all where the count is only about the comma.

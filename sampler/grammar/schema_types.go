@@ -3,7 +3,6 @@ package grammar
 import (
 	"encoding/json"
 	"math/big"
-	"slices"
 	"strconv"
 )
 
@@ -13,7 +12,7 @@ func (c *compiler) alternative(n *nfa, a alternative) error {
 		for _, v := range a.values {
 			n.eps(c.literal(n, 0, v), n.end)
 			if c.full(n) {
-				return a.leaves[0].err("enum", "%v", errTooLarge)
+				return asker(a.leaves, "enum").tooLarge("enum")
 			}
 		}
 		return nil
@@ -22,8 +21,9 @@ func (c *compiler) alternative(n *nfa, a alternative) error {
 		n.eps(n.text(0, "null"), n.end)
 	}
 	if a.kinds&kindBool != 0 {
-		n.eps(n.text(0, "true"), n.end)
-		n.eps(n.text(0, "false"), n.end)
+		for _, b := range c.booleans(a) {
+			n.eps(n.text(0, strconv.FormatBool(b)), n.end)
+		}
 	}
 	for _, k := range []struct {
 		kind kind
@@ -86,7 +86,7 @@ func (c *compiler) compilePattern(s *schema, keyword, source string) (*runes, er
 	}
 	d, err := pattern(source)
 	if err != nil {
-		return nil, s.err(keyword, "%q: %v", source, err)
+		return nil, s.cannot(keyword, "%q: %v", source, err)
 	}
 	c.regex[source] = d
 	return d, nil
@@ -107,7 +107,7 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
 		}
 		var err error
 		if d, err = d.and(e); err != nil {
-			return s.err(keyword, "%v", err)
+			return s.tooLarge(keyword)
 		}
 		return nil
 	}
@@ -129,7 +129,7 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
 				return nil, 0, 0, s.err("format", "must be a string")
 			}
 			e, ok := stringFormat(f.text)
-			if !ok {
+			if !ok && s.doc.strict {
 				return nil, 0, 0, s.err("format", "%q is not a format this can honour", f.text)
 			}
 			if e != nil {
@@ -139,13 +139,36 @@ func (c *compiler) text(leaves []*schema) (d *runes, lo, hi int, err error) {
 			}
 		}
 	}
+	// What is ruled out.
+	var words []string
+	for _, v := range excluded(leaves, kindString) {
+		words = append(words, v.text)
+	}
+	if len(words) > 0 {
+		if err := and(asker(leaves, "not"), "not", oneOf(words).not()); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	for _, s := range leaves {
+		n := s.v.get("not")
+		if n == nil || !plainNot(n) || n.get("pattern") == nil {
+			continue
+		}
+		e, err := c.compilePattern(s, "not", n.get("pattern").text)
+		if err == nil {
+			err = and(s, "not", e.not())
+		}
+		if err != nil {
+			return nil, 0, 0, err
+		}
+	}
 	if d != nil && (lo > 0 || hi >= 0) {
 		e, err := textLength(lo, hi)
 		if err == nil {
 			err = and(last, "maxLength", e)
 		}
 		if err != nil {
-			return nil, 0, 0, last.err("maxLength", "%v", errTooLarge)
+			return nil, 0, 0, asker(leaves, "maxLength").tooLarge("maxLength")
 		}
 	}
 	return d, lo, hi, nil
@@ -174,7 +197,7 @@ func (c *compiler) stringAlt(n *nfa, leaves []*schema, _ kind) error {
 func (c *compiler) formatAlone(leaves []*schema) *frame {
 	name := ""
 	for _, s := range leaves {
-		for _, keyword := range []string{"pattern", "minLength", "maxLength"} {
+		for _, keyword := range []string{"pattern", "minLength", "maxLength", "not"} {
 			if s.v.get(keyword) != nil {
 				return nil
 			}
@@ -212,75 +235,6 @@ func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) error {
 		n.call(0, c.b.integer, n.end)
 	default:
 		n.call(0, c.b.number, n.end)
-	}
-	return nil
-}
-
-// children returns the schemas that item i of an array must satisfy, and the length of the longest prefixItems.
-func (c *compiler) children(leaves []*schema, i int) (set []*schema, prefix int) {
-	for _, s := range leaves {
-		items, n := s.v.get("items"), 0
-		if p := s.v.get("prefixItems"); p != nil {
-			n = len(p.items)
-			if i < n {
-				items = p.items[i]
-			}
-		}
-		prefix = max(prefix, n)
-		if items != nil {
-			set = append(set, c.known[items])
-		}
-	}
-	return set, prefix
-}
-
-func impossible(set []*schema) bool {
-	return slices.ContainsFunc(set, func(s *schema) bool { return s.v.kind == kindBool && !s.v.bool })
-}
-
-func (c *compiler) arrayAlt(n *nfa, leaves []*schema, _ kind) error {
-	lo, hi, err := limits(leaves, "minItems", "maxItems")
-	if err != nil {
-		return err
-	}
-	_, prefix := c.children(leaves, 0)
-	if lo > maxCount {
-		return leaves[0].err("minItems", "%v", errTooLarge)
-	}
-	if hi > maxCount {
-		return leaves[0].err("maxItems", "%v", errTooLarge)
-	}
-	// One place for each item that is special or counted, then, without a maximum, one for all others.
-	special := max(lo, prefix)
-	if hi >= 0 {
-		special = hi
-	}
-	at := n.then(n.text(0, "["), c.b.space)
-	closing := n.state()
-	n.edge(closing, ']', ']', n.end)
-	if lo == 0 {
-		n.eps(at, closing)
-	}
-	for i := 0; i <= special; i++ {
-		set, _ := c.children(leaves, i)
-		if impossible(set) || i == hi {
-			return nil
-		}
-		f, err := c.frame(set)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			at = n.then(n.text(at, ","), c.b.space)
-		}
-		after := n.then(n.then(at, f), c.b.space)
-		if i+1 >= lo {
-			n.eps(after, closing)
-		}
-		if i == special { // the rest
-			n.call(n.text(after, ","), c.b.space, at)
-		}
-		at = after
 	}
 	return nil
 }

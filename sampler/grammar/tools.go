@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 type Tool struct {
 	Name       string
 	Parameters []byte
+	Strict     bool // refuse what of Parameters cannot be enforced: see [Options]
 }
 
 // ToolCalls is the grammar of an answer that is a call of one of the tools, or with many set one call or several, in the
@@ -20,10 +20,18 @@ func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
 	if len(tools) == 0 {
 		return nil, &Error{Msg: "a call is required and no tool is offered"}
 	}
-	return recent.get(fmt.Sprintf("tools\x00%s %v %q", family, many, tools), func() (*Grammar, error) { return compileTools(family, tools, many) })
+	key := fmt.Sprintf("tools\x00%s %v", family, many)
+	for _, t := range tools {
+		key += fmt.Sprintf("\x00%q %q %v", t.Name, t.Parameters, t.Strict)
+	}
+	return recent.get(key, func() (*Grammar, error) { return compileTools(family, tools, many) })
 }
 
 func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
+	return widen(func(w *widened) (*compiler, *Grammar, error) { return w.tools(family, tools, many) })
+}
+
+func (w *widened) tools(family string, tools []Tool, many bool) (*compiler, *Grammar, error) {
 	c := newCompiler()
 	top := c.program.add("root")
 	n := top.nfa
@@ -33,33 +41,30 @@ func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
 	} else {
 		n.eps(0, start)
 	}
-	for _, t := range tools {
+	var last *schema
+	for i, t := range tools {
 		if t.Name == "" || strings.ContainsAny(t.Name, "<>\x00\n") {
-			return nil, &Error{Msg: "a tool's name is empty or holds <, > or a line end"}
+			return nil, nil, &Error{Msg: "a tool's name is empty or holds <, > or a line end"}
 		}
 		params := &value{kind: kindObject}
 		if len(t.Parameters) > 0 && string(t.Parameters) != "null" {
 			var err error
 			if params, err = parseJSON(t.Parameters); err != nil {
-				return nil, &Error{Where: "tool " + t.Name, Msg: err.Error()}
+				return nil, nil, &Error{Where: "tool " + t.Name, Msg: err.Error()}
 			}
 		}
-		root, err := c.document(params)
-		var set []*schema
+		root, err := c.document(params, &document{num: i, prefix: "tool " + t.Name + ": ", strict: t.Strict}, w)
 		if err == nil {
-			set = []*schema{root, c.sub(root, "", &value{kind: kindObject, keys: []string{"type"}, items: []*value{{kind: kindString, text: "object"}}})}
+			last = root
+			set := []*schema{root, c.sub(root, "", objectOf(ofType("object")...))}
 			err = c.toolCall(n, start, end, family, t.Name, set)
 		}
 		if err == nil {
-			// Fill the tool's frames now, while an error can still be said to be in this tool.
+			// Fill the tool's frames now, while its anchors are the ones that are known.
 			err = c.drain()
 		}
 		if err != nil {
-			var own *Error
-			if errors.As(err, &own) {
-				own.Where = "tool " + t.Name + ": " + own.Where
-			}
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if family == "phi" {
@@ -77,7 +82,8 @@ func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
 		}
 		n.eps(n.text(end, between), start)
 	}
-	return c.link(top, &schema{ptr: "tools"})
+	g, err := c.link(top, last)
+	return c, g, err
 }
 
 // toolCall adds a call of one tool between two states.
@@ -107,7 +113,7 @@ func (c *compiler) toolCall(n *nfa, from, to int32, family, name string, set []*
 		closing := n.state()
 		for _, a := range alts {
 			if a.finite {
-				return set[0].err("enum", "cannot be honoured for the arguments of a tool in this family's format")
+				return asker(set, "enum").cannot("enum", "cannot be honoured for the arguments of a tool in this family's format")
 			}
 			if err := c.parameters(n, open, closing, a.leaves); err != nil {
 				return err
@@ -150,7 +156,7 @@ func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema) error {
 		return nil
 	}
 	if o.lo > 1 || o.hi >= 0 {
-		return leaves[0].err("maxProperties", "cannot be honoured in this family's format")
+		return asker(leaves, "maxProperties").cannot("maxProperties", "cannot be honoured in this family's format")
 	}
 	at := from
 	for _, m := range o.members {
@@ -194,7 +200,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 			} else {
 				if d == nil {
 					if d, err = textLength(lo, hi); err != nil {
-						return a.leaves[0].err("maxLength", "%v", err)
+						return asker(a.leaves, "maxLength").tooLarge("maxLength")
 					}
 				}
 				open, err := compileRegex(`\n</parameter>\n`, true)
@@ -202,7 +208,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 					d, err = d.and(open.not())
 				}
 				if err != nil {
-					return a.leaves[0].err("pattern", "%v", err)
+					return asker(a.leaves, "pattern").tooLarge("pattern")
 				}
 				n.eps(n.text(c.embed(n, from, d, writeUTF8), endOfParameter), to)
 			}
@@ -234,5 +240,5 @@ func (a alternative) owner(set []*schema) *schema {
 	if len(set) > 0 {
 		return set[0]
 	}
-	return &schema{v: &value{kind: kindObject}, ptr: "#"}
+	return &schema{v: &value{kind: kindObject}, ptr: "#", doc: &document{}}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 var offered = []Tool{
-	{"get_time", nil},
-	{"get_weather", []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},
+	{Name: "get_time"},
+	{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},
 		"unit":{"enum":["celsius","fahrenheit"]},"exact":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string","maxLength":5},"maxItems":2}},"required":["city","days"],"additionalProperties":false}`)},
 }
 
@@ -107,21 +107,21 @@ func TestToolsThatAreRefused(t *testing.T) {
 	}{
 		{"qwen3", nil, ""},
 		{"plain", offered, "plain"},
-		{"qwen3", []Tool{{"a<b", nil}}, "name"},
-		{"qwen3", []Tool{{"f", []byte(`{`)}}, "tool f"},
-		{"qwen3", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`)}}, "tool f: #/properties/x: uniqueItems"},
-		{"qwen3", []Tool{{"f", []byte(`{"type":"string"}`)}}, ""},
-		{"qwen3-coder", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`)}}, "tool f: #/properties/x: uniqueItems"},
+		{"qwen3", []Tool{{Name: "a<b"}}, "name"},
+		{"qwen3", []Tool{{"f", []byte(`{`), true}}, "tool f"},
+		{"qwen3", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}}, "tool f: #/properties/x: uniqueItems"},
+		{"qwen3", []Tool{{"f", []byte(`{"type":"string"}`), true}}, ""},
+		{"qwen3-coder", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}}, "tool f: #/properties/x: uniqueItems"},
 	} {
 		_, err := ToolCalls(c.family, c.tools, false)
 		var own *Error
 		if !errors.As(err, &own) || !strings.Contains(err.Error(), c.where) {
-			t.Errorf("%s %s: %v", c.family, c.tools, err)
+			t.Errorf("%s %v: %v", c.family, c.tools, err)
 		}
 	}
 	// Two tools may use the same anchor.
 	tool := func(name, typ string) Tool {
-		return Tool{name, []byte(`{"properties":{"x":{"$ref":"#v"}},"required":["x"],"$defs":{"v":{"$anchor":"v","type":"` + typ + `"}}}`)}
+		return Tool{name, []byte(`{"properties":{"x":{"$ref":"#v"}},"required":["x"],"$defs":{"v":{"$anchor":"v","type":"` + typ + `"}}}`), true}
 	}
 	g, err := ToolCalls("llama3", []Tool{tool("a", "null"), tool("b", "boolean")}, false)
 	if err != nil || !accepts(g, `{"name":"a","parameters":{"x":null}}`) || !accepts(g, `{"name":"b","parameters":{"x":true}}`) || accepts(g, `{"name":"b","parameters":{"x":null}}`) {

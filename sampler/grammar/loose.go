@@ -1,0 +1,282 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options says how a schema is read. The zero Options is what a server wants that takes schemas from anybody.
+type Options struct {
+	// Strict refuses a schema that cannot be enforced whole. Without it what cannot be is left out and told: see [Grammar.Notes].
+	Strict bool
+	// Open admits any further property where additionalProperties is absent, as the draft has it. Without it an object that lists properties has
+	// those only, as llama.cpp has it: small models go on inventing others.
+	Open bool
+}
+
+// Note is what a schema asks for and its grammar does not hold a text to.
+type Note struct {
+	Where   string // a JSON pointer into the schema; with tools the tool's name stands before it
+	Keyword string // the keyword that is left out; empty where all but the type is
+	Msg     string
+}
+
+func (n Note) String() string {
+	return strings.TrimPrefix((&Error{n.Where, n.Keyword, n.Msg, nil, false}).Error(), "grammar: ")
+}
+
+// Place is Where with names that the schema chose left out: for logs, which hold no client's words.
+func (n Note) Place() string {
+	_, ptr, ok := strings.Cut(n.Where, "#")
+	if !ok {
+		return "#"
+	}
+	parts := strings.Split(ptr, "/")
+	for i := 1; i < len(parts); i++ {
+		if _, err := strconv.Atoi(parts[i]); err == nil && slices.Contains(listSchema, parts[i-1]) {
+			continue
+		}
+		if known := slices.Concat(oneSchema, listSchema, mapSchema); !slices.Contains(known, parts[i]) || slices.Contains(mapSchema, parts[i-1]) {
+			parts[i] = "*"
+		}
+	}
+	return "#" + strings.Join(parts, "/")
+}
+
+// Notes is what of its schema the grammar leaves out. A strict one leaves out nothing.
+func (g *Grammar) Notes() []Note { return g.notes }
+
+// document is a schema as it was given.
+type document struct {
+	num    int    // which tool's
+	prefix string // of places in it
+	strict bool
+	open   bool // see Options.Open
+}
+
+// cannot is an error that a document which is not strict does without: the keyword is left out.
+func (s *schema) cannot(keyword, format string, args ...any) *Error {
+	for s.owner != nil { // it was made of a keyword
+		s, keyword = s.owner, s.made
+	}
+	e := s.err(keyword, format, args...)
+	e.at = s
+	return e
+}
+
+// tooLarge is cannot for an automaton that would be.
+func (s *schema) tooLarge(keyword string) *Error {
+	e := s.cannot(keyword, "%v", errTooLarge)
+	e.large = true
+	return e
+}
+
+// widened is what was left out so far of the documents that are compiled together.
+type widened struct {
+	cuts  []omission
+	notes []Note
+	open  map[int]bool // documents whose objects were opened
+	large int
+}
+
+// omission is a keyword to leave out, at a place. Without a keyword it is all but the type.
+type omission struct {
+	doc     int
+	ptr     string
+	keyword string
+}
+
+const (
+	maxLarge = 4   // automata that are too large before all that is asked for is the type
+	maxCuts  = 100 // keywords left out
+)
+
+// widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the other, or what is around it.
+func widen(compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error) {
+	w := &widened{open: map[int]bool{}}
+	for {
+		c, g, err := compile(w)
+		var own *Error
+		switch {
+		case err == nil:
+			for _, n := range append(slices.Clone(w.notes), c.notes...) {
+				if !slices.ContainsFunc(g.notes, func(o Note) bool { return o.Where == n.Where && o.Keyword == n.Keyword }) {
+					g.notes = append(g.notes, n)
+				}
+			}
+			return g, nil
+		case !errors.As(err, &own) || own.at == nil || own.at.doc.strict || !w.leaveOut(own):
+			return nil, err
+		}
+	}
+}
+
+// leaveOut notes what is to be left out for e not to come again; false: nothing is left.
+func (w *widened) leaveOut(e *Error) bool {
+	s, keyword := e.at, e.Keyword
+	if e.large {
+		w.large++
+	}
+	if w.large > maxLarge || len(w.cuts) > maxCuts {
+		for s.up != nil {
+			s = s.up
+		}
+		keyword = ""
+	}
+	if keyword == "properties" || s.v.get(keyword) == nil {
+		keyword = "" // of an object without its properties nothing is left but the type
+	}
+	for ; s != nil; s, keyword = s.up, "" {
+		c := omission{s.doc.num, s.ptr, keyword}
+		if s.v.kind != kindObject || keyword == "" && bare(s.v) || slices.Contains(w.cuts, c) {
+			continue
+		}
+		w.cuts = append(w.cuts, c)
+		msg := "is not enforced: " + e.Msg
+		if keyword == "" {
+			msg = "only its type is enforced: " + e.Msg
+		}
+		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg})
+		return true
+	}
+	return false
+}
+
+// bare says whether a schema asks for nothing but a type.
+func bare(v *value) bool {
+	return !slices.ContainsFunc(v.keys, func(k string) bool { return k != "type" })
+}
+
+// apply leaves out of a document what is to be.
+func (w *widened) apply(root *value, doc int) {
+	for _, c := range w.cuts {
+		if c.doc != doc {
+			continue
+		}
+		v := root
+		for _, part := range strings.Split(c.ptr, "/")[1:] {
+			part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+			if i, err := strconv.Atoi(part); v.kind == kindArray && err == nil && i >= 0 && i < len(v.items) {
+				v = v.items[i]
+			} else if v = v.get(part); v == nil {
+				break
+			}
+		}
+		if v == nil || v.kind != kindObject {
+			continue // it was within what another cut has taken away
+		}
+		v.without(c.keyword)
+	}
+}
+
+// goTogether are keywords that mean nothing without another one.
+var goTogether = map[string][]string{"if": {"then", "else"}, "contains": {"minContains", "maxContains"}}
+
+// without takes a keyword out of a schema, or all but the type.
+func (v *value) without(keyword string) {
+	t := v.get("type")
+	kinds := kind(0)
+	if t == nil {
+		kinds = implied(v, keyword)
+	}
+	opens := keyword == "patternProperties" // whose names are told no longer
+	for i := len(v.keys) - 1; i >= 0; i-- {
+		k := v.keys[i]
+		if keyword == "" && k != "type" || k == keyword || slices.Contains(goTogether[keyword], k) || opens && k == "additionalProperties" && v.items[i].kind == kindBool {
+			v.keys, v.items = slices.Delete(v.keys, i, i+1), slices.Delete(v.items, i, i+1)
+		}
+	}
+	v.index = nil
+	if opens && v.get("additionalProperties") == nil {
+		v.put("additionalProperties", &value{kind: kindBool, bool: true})
+	}
+	if kinds != 0 {
+		v.put("type", typeValue(kinds))
+	}
+}
+
+func (v *value) put(key string, item *value) {
+	v.keys, v.items, v.index = append(v.keys, key), append(v.items, item), nil
+}
+
+// implied is the type that a schema without one has by the keyword that goes, or by all it has; 0: any.
+func implied(v *value, keyword string) (kinds kind) {
+	var values []*value
+	if e := v.get("enum"); e != nil && (keyword == "enum" || keyword == "") {
+		values = e.items
+	}
+	if c := v.get("const"); c != nil && (keyword == "const" || keyword == "") {
+		values = append(values, c)
+	}
+	for _, x := range values {
+		kinds |= x.kind
+	}
+	if keyword == "" && kinds == 0 {
+		for _, k := range []struct {
+			key  string
+			kind kind
+		}{{"properties", kindObject}, {"required", kindObject}, {"items", kindArray}, {"prefixItems", kindArray}, {"pattern", kindString}} {
+			if v.get(k.key) != nil {
+				return k.kind
+			}
+		}
+	}
+	return kinds
+}
+
+// typeValue is a type keyword's value.
+func typeValue(kinds kind) *value {
+	types := &value{kind: kindArray}
+	for name, k := range kindNames {
+		if kinds&k == k && !(k == kindInteger && kinds&kindNumber != 0) {
+			types.items = append(types.items, &value{kind: kindString, text: name})
+		}
+	}
+	slices.SortFunc(types.items, func(a, b *value) int { return strings.Compare(a.text, b.text) })
+	return types
+}
+
+// note tells of something that is not enforced and needs no other compilation.
+func (c *compiler) note(s *schema, keyword, format string, args ...any) {
+	for s.owner != nil {
+		s, keyword = s.owner, s.made
+	}
+	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...)})
+}
+
+// modernise gives keywords of older drafts their names of today.
+func (v *value) modernise() {
+	rename := func(from, to string) {
+		for i, k := range v.keys {
+			if k == from {
+				v.keys[i], v.index = to, nil
+			}
+		}
+	}
+	if items := v.get("items"); items != nil && items.kind == kindArray && len(items.items) > 0 && v.get("prefixItems") == nil {
+		rename("items", "prefixItems")
+		rename("additionalItems", "items")
+	} else if v.get("additionalItems") != nil {
+		v.without("additionalItems") // which meant nothing
+	}
+	if d := v.get("dependencies"); d != nil && d.kind == kindObject && v.get("dependentRequired") == nil && v.get("dependentSchemas") == nil {
+		names, schemas := &value{kind: kindObject}, &value{kind: kindObject}
+		for i, k := range d.keys {
+			if d.items[i].kind == kindArray {
+				names.put(k, d.items[i])
+			} else {
+				schemas.put(k, d.items[i])
+			}
+		}
+		v.without("dependencies")
+		if len(names.keys) > 0 {
+			v.put("dependentRequired", names)
+		}
+		if len(schemas.keys) > 0 {
+			v.put("dependentSchemas", schemas)
+		}
+	}
+}
