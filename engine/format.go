@@ -68,13 +68,13 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 // bound compiles what binds the answer to a prompt of n tokens, nil for nothing, and how many tokens the answer may have. A bound answer that has no limit of its
 // own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take three quarters of
 // what there is room for.
-func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, mask Matcher, err error) {
+func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, mask Matcher, notes []grammar.Note, err error) {
 	g, err := m.grammar(r, isChat)
 	if err == nil && g != nil && h.may {
 		g, err = grammar.Thinking(g, m.ways(r, h)...)
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", ErrRequest, err)
+		return 0, nil, nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	most := 10 * r.NumCtx
 	if limit = min(r.Limit, most); limit <= 0 {
@@ -84,7 +84,7 @@ func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, ma
 	}
 	t := m.trie()
 	if g == nil || t == nil {
-		return limit, nil, nil
+		return limit, nil, nil, nil
 	}
 	room := r.NumCtx - n
 	if r.Shift {
@@ -96,7 +96,7 @@ func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, ma
 	}
 	out := g.Matcher(t)
 	out.LimitThinking(think)
-	return limit, out, nil
+	return limit, out, g.Notes(), nil
 }
 
 // grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer
@@ -128,7 +128,7 @@ func (f Format) compile() (*grammar.Grammar, error) {
 	case f.GBNF != "":
 		return grammar.GBNF(f.GBNF)
 	case len(f.Schema) > 0:
-		return grammar.Schema(f.Schema)
+		return grammar.SchemaWith(f.Schema, grammar.Options{Strict: f.Strict})
 	case f.JSON:
 		return grammar.JSON(), nil
 	}
@@ -144,7 +144,11 @@ func (m *Model) calls(r *Request) (*grammar.Grammar, error) {
 	var offered []grammar.Tool
 	for _, t := range r.Tools {
 		if r.ToolChoice == "required" || r.ToolChoice == t.Name {
-			offered = append(offered, grammar.Tool{Name: t.Name, Parameters: t.Parameters})
+			g := grammar.Tool{Name: t.Name, Parameters: t.Parameters, Strict: t.Strict}
+			if len(t.Schema) > 0 {
+				g.Parameters = t.Schema
+			}
+			offered = append(offered, g)
 		}
 	}
 	if len(offered) == 0 {

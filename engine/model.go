@@ -271,9 +271,12 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		}
 		tmpl := m.template(r)
 		think := m.thoughts(r, join(pieces))
-		limit, mask, err := m.bound(r, isChat, think, len(ids))
+		limit, mask, notes, err := m.bound(r, isChat, think, len(ids))
 		if err != nil {
 			yield(Event{}, err)
+			return
+		}
+		if len(notes) > 0 && !yield(Event{Notes: notes}, nil) {
 			return
 		}
 		stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })

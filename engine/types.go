@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -58,16 +59,18 @@ type Request struct {
 type Format struct {
 	JSON   bool            // any JSON object, as Ollama's "json"
 	Schema json.RawMessage // a JSON schema; goes before JSON
+	Strict bool            // a schema that cannot be enforced whole is refused, instead of enforced in part: see Event.Notes
 	GBNF   string          // a grammar in llama.cpp's notation; goes before Schema
 }
 
 // Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended
-// well has Done set and nothing else. An event with nothing set is a token whose text the parser of thinking keeps, in Generate only.
+// well has Done set and nothing else. Where a format is not enforced whole, the first event has Notes set and nothing else. An event with nothing set is a token whose text the parser of thinking keeps, in Generate only.
 type Event struct {
 	Text     string
 	Thinking string
 	ToolCall *chat.ToolCall
-	Logprobs []Logprob // of the tokens since the last event, when asked for
+	Logprobs []Logprob      // of the tokens since the last event, when asked for
+	Notes    []grammar.Note // what of the request's schema, or of a required tool's, the answer is not held to
 	Done     *Result
 }
 

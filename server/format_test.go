@@ -5,6 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
 )
 
 const formatSchema = `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`
@@ -17,6 +23,8 @@ var formatted = []struct{ name, path, body string }{
 	{"text.format", "/v1/responses", `{"model":"scripted-chat","text":{"format":{"type":"json_schema","name":"n","schema":%[1]s}},"input":%[2]s}`},
 	{"forced function", "/v1/chat/completions", `{"model":"scripted-chat","tool_choice":{"type":"function","function":{"name":"f"}},"tools":[{"type":"function","function":{"name":"f","parameters":%[1]s}}],"messages":[{"role":"user","content":%[2]s}]}`},
 	{"required function", "/v1/responses", `{"model":"scripted-chat","tool_choice":"required","tools":[{"type":"function","name":"f","parameters":%[1]s}],"input":%[2]s}`},
+	{"output_config", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"output_config":{"format":{"type":"json_schema","schema":%[1]s}},"messages":[{"role":"user","content":%[2]s}]}`},
+	{"output_format", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"output_format":{"type":"json_schema","schema":%[1]s},"messages":[{"role":"user","content":%[2]s}]}`},
 	{"forced tool", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"thinking":{"type":"enabled","budget_tokens":40},"tool_choice":{"type":"tool","name":"f"},"tools":[{"name":"f","input_schema":%[1]s}],"messages":[{"role":"user","content":%[2]s}]}`},
 }
 
@@ -79,5 +87,51 @@ func TestFormatDialects(t *testing.T) {
 				t.Errorf("%s, %s: %s", f.name, name, body)
 			}
 		}
+	}
+}
+
+// TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every dialect, and in the log by keyword and place;
+// strict, where a dialect has it, refuses.
+func TestFormatNotes(t *testing.T) {
+	var out lockedBuffer
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)), zapcore.WarnLevel))
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log = log })
+	const schema = `{"type":"object","properties":{"a":{"type":"integer"},"list":{"type":"array","items":{"type":"string"},"uniqueItems":true}},"required":["a"]}`
+	for _, f := range formatted {
+		for _, stream := range []string{"", `,"stream":true`} {
+			body := fmt.Sprintf(f.body, schema, quote(`[[say:{"a": 7}]]`))
+			if stream != "" {
+				body = strings.Replace(strings.TrimSuffix(body, "}"), `"stream":false,`, "", 1) + stream + "}"
+			}
+			res := r.post(f.path, body)
+			got := strings.Join(res.header.Values("Warning"), "|")
+			if res.code != 200 || !strings.HasPrefix(got, `299 axle "`) || !strings.Contains(got, `#/properties/list: uniqueItems: is not enforced`) || strings.Contains(got, "|") {
+				t.Errorf("%s: %d %q %.200s", f.name, res.code, got, res.body)
+			}
+			if res := r.post(f.path, fmt.Sprintf(f.body, formatSchema, quote("[[say:x]]"))); len(res.header.Values("Warning")) > 0 {
+				t.Errorf("%s: warned of nothing: %q", f.name, res.header.Values("Warning"))
+			}
+		}
+		for from, to := range map[string]string{`"name":"n",`: `"name":"n","strict":true,`, `"name":"f",`: `"name":"f","strict":true,`} {
+			if body := strings.Replace(f.body, from, to, 1); body != f.body {
+				if res := r.post(f.path, fmt.Sprintf(body, schema, quote("[[say:x]]"))); res.code != 400 || !strings.Contains(res.body, "uniqueItems") {
+					t.Errorf("%s, strict: %d %.200s", f.name, res.code, res.body)
+				}
+				if res := r.post(f.path, fmt.Sprintf(body, formatSchema, quote("[[say:x]]"))); res.code != 200 {
+					t.Errorf("%s, strict: %d %.200s", f.name, res.code, res.body)
+				}
+			}
+		}
+	}
+	if n := strings.Count(out.String(), `"keyword":"uniqueItems","place":"#/properties/*"`); n != 2*len(formatted) {
+		t.Errorf("the log tells of %d keywords: %.500s", n, out.String())
+	}
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprintf(`"p%d\"\n\r:é":{"type":"array","uniqueItems":true}`, i))
+	}
+	res := r.post("/api/chat", fmt.Sprintf(formatted[0].body, `{"type":"object","properties":{`+strings.Join(many, ",")+`}}`, quote("[[say:x]]")))
+	if w := res.header.Values("Warning"); res.code != 200 || len(w) != 8 || !strings.Contains(w[7], "23 more") || len(strings.Join(w, "")) > 4096 {
+		t.Errorf("%d %q", res.code, w)
 	}
 }

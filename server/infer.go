@@ -318,6 +318,10 @@ func run[R any](s *Server, c *gin.Context, r *reply, enc encoder[R], a *ollama.A
 		if err != nil {
 			return noShift(err, er)
 		}
+		if len(e.Notes) > 0 {
+			s.notEnforced(c, e.Notes)
+			continue
+		}
 		now := time.Now()
 		tr.event(now, e)
 		if w, ok := any(enc).(watcher); ok {

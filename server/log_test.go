@@ -57,7 +57,7 @@ func TestLog(t *testing.T) {
 	}
 	r.post("/api/chat", chatBody("scripted-chat", canary+"[[crash]]", ""), auth...)
 	// A canary in every place where a client can leave one, wrong types and values among them.
-	for _, more := range []string{`"format":"CANARY"`, `"format":{"type":"CANARY"}`, `"format":["CANARY"]`, `"think":"CANARY"`, `"keep_alive":"CANARY"`, `"options":{"stop":"CANARY"}`,
+	for _, more := range []string{`"format":"CANARY"`, `"format":{"type":"CANARY"}`, `"format":["CANARY"]`, `"format":{"properties":{"CANARY":{"type":"array","uniqueItems":true}},"$defs":{"CANARY":{"pattern":"(?=CANARY)"}},"patternProperties":{"CANARY":{"pattern":"(?=CANARY)"}}}`, `"think":"CANARY"`, `"keep_alive":"CANARY"`, `"options":{"stop":"CANARY"}`,
 		`"options":{"temperature":"CANARY"}`, `"tools":"CANARY"`, `"tools":[{"type":"function","function":{"name":"f","description":"CANARY","parameters":{"type":"object","properties":{"CANARY":{"type":"string"}}}}}]`,
 		`"template":"{{ CANARY"`, `"system":"CANARY"`, `"suffix":"CANARY"`, `"images":["CANARY!"]`, `"context":["CANARY"]`, `"stream":"CANARY"`, `"tool_choice":"CANARY"`, `"reasoning_effort":"CANARY"`,
 		`"user":"CANARY"`, `"metadata":{"user_id":"CANARY"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"CANARY","schema":{"type":"CANARY"}}}`, `"logit_bias":{"CANARY":1}`,

@@ -22,7 +22,7 @@ func TestLogWords(t *testing.T) {
 	for _, more := range []string{
 		`"template":"{{ canaryword }}"`, `"template":"{{ .canaryword }}"`, `"template":"{{ $canaryword }}"`, `"template":"{{ if eq .Prompt canaryword }}"`, `"template":"{{ template \"canaryword\" }}"`,
 		`"template":"{{ canaryword"`, `"template":"{{ .Prompt.canaryword }}"`, `"template":"{{ end }} canaryword"`, `"template":"{{ call .Prompt \"canaryword\" }}"`,
-		`"format":"canaryword"`, `"format":{"type":"canaryword"}`, `"format":{"pattern":"canaryword("}`, `"format":{"pattern":"\\p{canaryword}"}`, `"format":{"$ref":"#/canaryword"}`,
+		`"format":"canaryword"`, `"format":{"type":"canaryword"}`, `"format":{"pattern":"canaryword("}`, `"format":{"pattern":"\\p{canaryword}"}`, `"format":{"$ref":"#/canaryword"}`, `"format":{"properties":{"canaryword":{"type":"array","uniqueItems":true}},"patternProperties":{"canaryword":{"pattern":"(?=canaryword)"}}}`,
 		`"options":{"canaryword":1}`, `"options":{"stop":"canaryword"}`, `"options":{"temperature":"canaryword"}`, `"think":"canaryword"`, `"keep_alive":"canaryword"`,
 		`"tool_choice":{"type":"function","function":{"name":"canaryword"}}`, `"tool_choice":"canaryword"`, `"thinking_mode":"canaryword"`, `"encoding_format":"canaryword"`,
 		`"logit_bias":{"canaryword":1}`, `"reasoning_effort":"canaryword"`, `"chat_template_kwargs":{"canaryword":"canaryword"}`, `"license":{"canaryword":1}`, `"files":{"canaryword":"x"}`,

@@ -22,6 +22,8 @@ type Note struct {
 	Where   string // a JSON pointer into the schema; with tools the tool's name stands before it
 	Keyword string // the keyword that is left out; empty where all but the type is
 	Msg     string
+
+	ptr string // Where without a tool's name
 }
 
 func (n Note) String() string {
@@ -30,11 +32,7 @@ func (n Note) String() string {
 
 // Place is Where with names that the schema chose left out: for logs, which hold no client's words.
 func (n Note) Place() string {
-	_, ptr, ok := strings.Cut(n.Where, "#")
-	if !ok {
-		return "#"
-	}
-	parts := strings.Split(ptr, "/")
+	parts := strings.Split(n.ptr, "/")
 	for i := 1; i < len(parts); i++ {
 		if _, err := strconv.Atoi(parts[i]); err == nil && slices.Contains(listSchema, parts[i-1]) {
 			continue
@@ -43,7 +41,8 @@ func (n Note) Place() string {
 			parts[i] = "*"
 		}
 	}
-	return "#" + strings.Join(parts, "/")
+	parts[0] = "#"
+	return strings.Join(parts, "/")
 }
 
 // Notes is what of its schema the grammar leaves out. A strict one leaves out nothing.
@@ -64,6 +63,11 @@ func (s *schema) cannot(keyword, format string, args ...any) *Error {
 	}
 	e := s.err(keyword, format, args...)
 	e.at = s
+	for _, a := range args {
+		if err, ok := a.(error); ok && errors.Is(err, errTooLarge) {
+			e.large = true
+		}
+	}
 	return e
 }
 
@@ -80,6 +84,7 @@ type widened struct {
 	notes []Note
 	open  map[int]bool // documents whose objects were opened
 	large int
+	work  int // what trying has cost
 }
 
 // omission is a keyword to leave out, at a place. Without a keyword it is all but the type.
@@ -92,6 +97,7 @@ type omission struct {
 const (
 	maxLarge = 4   // automata that are too large before all that is asked for is the type
 	maxCuts  = 100 // keywords left out
+	maxWork  = 2_000_000
 )
 
 // widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the other, or what is around it.
@@ -99,6 +105,14 @@ func widen(compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error
 	w := &widened{open: map[int]bool{}}
 	for {
 		c, g, err := compile(w)
+		if c != nil {
+			w.work += c.steps + 10*len(c.known)
+			for _, f := range c.program.frames {
+				if f.nfa != nil {
+					w.work += 10 * len(f.nfa.states)
+				}
+			}
+		}
 		var own *Error
 		switch {
 		case err == nil:
@@ -120,7 +134,7 @@ func (w *widened) leaveOut(e *Error) bool {
 	if e.large {
 		w.large++
 	}
-	if w.large > maxLarge || len(w.cuts) > maxCuts {
+	if w.large > maxLarge || len(w.cuts) > maxCuts || w.work > maxWork {
 		for s.up != nil {
 			s = s.up
 		}
@@ -139,7 +153,7 @@ func (w *widened) leaveOut(e *Error) bool {
 		if keyword == "" {
 			msg = "only its type is enforced: " + e.Msg
 		}
-		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg})
+		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg, ptr: s.ptr})
 		return true
 	}
 	return false
@@ -244,7 +258,7 @@ func (c *compiler) note(s *schema, keyword, format string, args ...any) {
 	for s.owner != nil {
 		s, keyword = s.owner, s.made
 	}
-	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...)})
+	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...), ptr: s.ptr})
 }
 
 // modernise gives keywords of older drafts their names of today.

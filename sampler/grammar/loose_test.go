@@ -182,10 +182,10 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	for where, want := range map[string]string{
-		"#/properties/secret/items": "#/properties/*/items", "tool f: #/anyOf/2/patternProperties/^a~1b": "#/anyOf/2/patternProperties/*", "#": "#",
+		"#/properties/secret/items": "#/properties/*/items", "#/anyOf/2/patternProperties/^a~1b": "#/anyOf/2/patternProperties/*", "#": "#",
 		"#/properties/items/properties/0": "#/properties/*/properties/*", "#/secret": "#/*", "#/$defs/7/not": "#/$defs/*/not",
 	} {
-		if got := (Note{Where: where}).Place(); got != want {
+		if got := (Note{Where: "tool # secret: " + where, ptr: where}).Place(); got != want {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}
@@ -212,6 +212,29 @@ func TestToolNotes(t *testing.T) {
 	g := must2(ToolCalls("llama3", []Tool{{Name: "g", Parameters: []byte(`{"properties":{"a":{"type":"integer"}}}`)}}, false))
 	if accepts(g, `{"name":"g","parameters":{"b":1}}`) || !accepts(g, `{"name":"g","parameters":{"a":1}}`) {
 		t.Error("a property that is not listed is taken, or one that is is not")
+	}
+}
+
+// TestHostileNotes: a schema with more that cannot be enforced than is worth trying is held to its type soon.
+func TestHostileNotes(t *testing.T) {
+	for name, format := range map[string]string{
+		"lists": `"p%d":{"type":"array","uniqueItems":true}`, "patterns": `"p%d":{"type":"string","pattern":"(?=%[1]d)"}`, "conditions": `"p%d":{"if":{"format":"%[1]d"},"then":{"type":"null"}}`,
+		"sets": `"p%d":{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true}`, "subsets": `"p%d":{"type":"string","pattern":"a.{14}b%[1]d$"}`,
+	} {
+		for _, n := range []int{3, 300, 5000} {
+			var b strings.Builder
+			for i := range n {
+				fmt.Fprintf(&b, ","+format, i)
+			}
+			start := time.Now()
+			g, err := SchemaWith([]byte(`{"type":"object","properties":{`+b.String()[1:]+`}}`), Options{})
+			if d := time.Since(start); err != nil || d > 20*time.Second || !accepts(g, "{}") || accepts(g, "1") {
+				t.Errorf("%d %s: %v, %v", n, name, err, d)
+			}
+			if testing.Verbose() && err == nil {
+				t.Logf("%d %s: %v, %d notes", n, name, time.Since(start), len(g.Notes()))
+			}
+		}
 	}
 }
 

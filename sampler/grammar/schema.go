@@ -44,7 +44,7 @@ func compileSchema(schema []byte, o Options) (*Grammar, error) {
 		c := newCompiler()
 		root, err := c.document(v, &document{strict: o.Strict, open: o.Open}, w)
 		if err != nil {
-			return nil, nil, err
+			return c, nil, err
 		}
 		g, err := c.grammar(root)
 		return c, g, err

@@ -64,7 +64,7 @@ func (w *widened) tools(family string, tools []Tool, many bool) (*compiler, *Gra
 			err = c.drain()
 		}
 		if err != nil {
-			return nil, nil, err
+			return c, nil, err
 		}
 	}
 	if family == "phi" {

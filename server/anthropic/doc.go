@@ -42,7 +42,10 @@ func Decode(b []byte) (*Request, error) {
 	case len(r.Messages) == 0:
 		return nil, ollama.Fail(400, "messages is required")
 	}
-	return r, r.convert()
+	if err := r.convert(); err != nil {
+		return nil, err
+	}
+	return r, r.structured(b)
 }
 
 // DecodeCount reads the body of /v1/messages/count_tokens, which has no max_tokens.
@@ -64,7 +67,51 @@ func DecodeCount(b []byte) (*Request, error) {
 		return nil, ollama.Fail(400, "messages is required")
 	}
 	r.MaxTokens = 1
-	return r, r.convert()
+	if err := r.convert(); err != nil {
+		return nil, err
+	}
+	return r, r.structured(b)
+}
+
+// structured reads what Ollama's types pass over: the format of the answer, in its place of today or of the beta, and which tools are strict.
+func (r *Request) structured(b []byte) error {
+	type format struct {
+		Type   string          `json:"type"`
+		Schema json.RawMessage `json:"schema"`
+	}
+	var x struct {
+		OutputFormat *format `json:"output_format"`
+		OutputConfig struct {
+			Format *format `json:"format"`
+		} `json:"output_config"`
+		Tools []struct {
+			Name   string          `json:"name"`
+			Strict bool            `json:"strict"`
+			Schema json.RawMessage `json:"input_schema"`
+		} `json:"tools"`
+	}
+	if err := json.Unmarshal(b, &x); err != nil {
+		return ollama.Fail(400, "%s", err)
+	}
+	f := x.OutputConfig.Format
+	if f == nil {
+		f = x.OutputFormat
+	}
+	if f != nil {
+		if f.Type != "json_schema" || len(f.Schema) == 0 {
+			return ollama.Fail(400, "output_config.format must be of type \"json_schema\" and have a schema")
+		}
+		r.Native.Format = f.Schema
+	}
+	for _, t := range x.Tools {
+		if t.Strict {
+			if r.Native.Schemas == nil {
+				r.Native.Schemas = map[string]ollama.ToolSchema{}
+			}
+			r.Native.Schemas[t.Name] = ollama.ToolSchema{Parameters: t.Schema, Strict: true}
+		}
+	}
+	return nil
 }
 
 func (r *Request) convert() error {

@@ -31,10 +31,18 @@ type Extra struct {
 	SerialTools  bool
 	LogitBias    map[int32]float32
 	Kwargs       map[string]json.RawMessage
-	RelaxThink   bool // thinking asked of a model that cannot is dropped, not refused
-	MaxTokens    *int // instead of options.num_predict
-	ThinkLimit   int  // most tokens of thinking before an answer that a format binds; 0: the engine's
-	ReportsTimes bool // the answer's usage carries the vendor's ttft_ms and decode_tps
+	RelaxThink   bool                  // thinking asked of a model that cannot is dropped, not refused
+	MaxTokens    *int                  // instead of options.num_predict
+	Strict       bool                  // a format that cannot be enforced whole is refused
+	Schemas      map[string]ToolSchema // of tools by name, where the native request has lost some of them
+	ThinkLimit   int                   // most tokens of thinking before an answer that a format binds; 0: the engine's
+	ReportsTimes bool                  // the answer's usage carries the vendor's ttft_ms and decode_tps
+}
+
+// ToolSchema is a tool's schema as a dialect gave it.
+type ToolSchema struct {
+	Parameters json.RawMessage
+	Strict     bool
 }
 
 // ChatRequest is the body of /api/chat, or what another dialect's body means.
@@ -228,6 +236,7 @@ func common(er *engine.Request, base sampler.Params, m Model, opts map[string]an
 	}
 	er.ToolChoice, er.SerialTools, er.Kwargs, er.ThinkLimit = x.ToolChoice, x.SerialTools, x.Kwargs, x.ThinkLimit
 	er.Format, err = Format(format)
+	er.Format.Strict = x.Strict
 	return unknown, err
 }
 
@@ -254,6 +263,11 @@ func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []st
 		er.Messages = append(er.Messages, message(msg, m, i < len(r.null) && r.null[i]))
 	}
 	er.Tools = Tools(r.Tools, r.tools)
+	for i := range er.Tools {
+		if s, ok := r.Schemas[er.Tools[i].Name]; ok {
+			er.Tools[i].Schema, er.Tools[i].Strict = s.Parameters, s.Strict
+		}
+	}
 	// An assistant's turn at the end is a beginning to go on from.
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" && len(r.Messages[n-1].ToolCalls) == 0 {
 		er.Continue = true
@@ -293,12 +307,14 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 			var whole struct {
 				Function struct {
 					Parameters json.RawMessage `json:"parameters"`
+					Strict     json.RawMessage `json:"strict"`
 				} `json:"function"`
 			}
 			ct.Raw = raw[i]
 			if json.Unmarshal(raw[i], &whole) == nil && len(whole.Function.Parameters) > 0 && whole.Function.Parameters[0] == '{' {
 				ct.Parameters = whole.Function.Parameters
 			}
+			ct.Strict = string(whole.Function.Strict) == "true"
 		}
 		out = append(out, ct)
 	}

@@ -54,6 +54,11 @@ type extra struct {
 	MinP                *float64                   `json:"min_p"`
 	RepetitionPenalty   *float64                   `json:"repetition_penalty"`
 	Store               *bool                      `json:"store"`
+	ResponseFormat      struct {
+		JSONSchema struct {
+			Strict bool `json:"strict"`
+		} `json:"json_schema"`
+	} `json:"response_format"`
 }
 
 // Chat is a chat completion request.
@@ -159,7 +164,7 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 	r.ReportsTimes = true
 	r.MaxTokens = x.MaxCompletionTokens
 	r.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
-	r.Kwargs = x.Kwargs
+	r.Kwargs, r.Strict = x.Kwargs, x.ResponseFormat.JSONSchema.Strict
 	for key, v := range map[string]*float64{"top_k": x.TopK, "min_p": x.MinP, "repeat_penalty": x.RepetitionPenalty} {
 		if v != nil {
 			r.Options[key] = *v

@@ -58,8 +58,34 @@ func DecodeResponses(b []byte) (*Responses, error) {
 		return nil, err
 	}
 	r.Forget = x.Store != nil && !*x.Store
+	if r.Text != nil && r.Text.Format != nil {
+		r.Native.Strict = r.Text.Format.Strict != nil && *r.Text.Format.Strict
+	}
+	r.Native.Schemas = toolSchemas(b)
 	r.Native.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
 	return r, nil
+}
+
+// toolSchemas are the functions' schemas as the body has them: Ollama's conversion keeps some keywords only.
+func toolSchemas(b []byte) map[string]ollama.ToolSchema {
+	var body struct {
+		Tools []struct {
+			Type       string          `json:"type"`
+			Name       string          `json:"name"`
+			Strict     json.RawMessage `json:"strict"`
+			Parameters json.RawMessage `json:"parameters"`
+		} `json:"tools"`
+	}
+	if json.Unmarshal(b, &body) != nil {
+		return nil
+	}
+	out := map[string]ollama.ToolSchema{}
+	for _, t := range body.Tools {
+		if t.Type == "function" && len(t.Parameters) > 0 && t.Parameters[0] == '{' {
+			out[t.Name] = ollama.ToolSchema{Parameters: t.Parameters, Strict: string(t.Strict) == "true"}
+		}
+	}
+	return out
 }
 
 // ResponsesEncoder writes a response.

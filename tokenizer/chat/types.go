@@ -35,6 +35,8 @@ type Tool struct {
 	Description string
 	Parameters  json.RawMessage // JSON schema, key order kept; may be empty
 	Raw         json.RawMessage // the tool as the request gave it, for templates that print it whole; may be empty
+	Schema      json.RawMessage // what a required call's arguments are held to; empty: Parameters
+	Strict      bool            // a required call that cannot be held to all of it is refused
 }
 
 // Think says whether the model should think before it answers, and how hard where it knows levels.
