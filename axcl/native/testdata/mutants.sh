@@ -6,7 +6,7 @@ top=$(cd "$(dirname "$0")/../../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
-cp -r "$top/go.mod" "$top/go.sum" "$top/axcl" "$top/axmodel" "$work/tree"
+cp -r "$top/go.mod" "$top/go.sum" "$top/axcl" "$top/axmodel" "$top/internal" "$work/tree"
 cd "$work/tree"
 test() { go test -count=1 -short -timeout 120s -failfast -skip Oracle ./axcl/native >"$work/log" 2>&1; }
 if ! test; then
