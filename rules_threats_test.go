@@ -35,6 +35,7 @@ func init() {
 		{"T7", "server/body.go", "if int64(w)*int64(h) > maxPixels {", "if false {", "./server", "TestLimits"},
 		{"T7", "server/body.go", `enc != "" && enc != "identity"`, `enc == "never"`, "./server", "TestLimits"},
 		{"T7", "models/store/pull.go", "if left -= int64(len(data)); left < 0 {", "if false {", "./models/store", "TestPullPlans"},
+		{"T7", "models/store/blobs.go", "n := min(free-reserve-others, mostTaken)", "n := min(free-reserve, mostTaken)", "./models/store", "TestUploadsReserve"},
 		{"T7", "models/hub/snapshot.go", "if s.seen++; s.seen > maxEntries {", "if false {", "./models/hub", "TestListingLimits"},
 		{"T10", "models/hub/snapshot.go", "if s.Files[i].Path == s.Files[i-1].Path {", "if false {", "./models/hub", "TestListingLimits"},
 		{"T10", "models/store/pull.go", `hexOf(fmt.Appendf(nil, "%s@%s\x00%s\x00%d", p.snap.Repo, p.snap.Commit, f.Path, f.Size))`, "hexOf([]byte(f.Path))", "./models/store", "TestPartialsApart"},

@@ -361,6 +361,9 @@ const (
 	maxBlob = 64 << 30
 )
 
+// Announced is how long the client says that the body is, −1 where it does not say.
+func (b *slowBody) Announced() int64 { return b.c.Request.ContentLength }
+
 func (b *slowBody) Read(p []byte) (int, error) {
 	start := time.Now()
 	_ = b.rc.SetReadDeadline(start.Add(b.left))

@@ -38,7 +38,14 @@ func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (crea
 	if _, ok, err := s.HasBlob(d); ok || err != nil {
 		return false, err
 	}
-	got, _, err := s.put(ctx, &d, &spaceReader{r: r, s: s})
+	space := &spaceReader{r: r, s: s}
+	defer space.release()
+	if a, ok := r.(interface{ Announced() int64 }); ok && a.Announced() > 0 {
+		if err := space.fits(a.Announced()); err != nil {
+			return false, err
+		}
+	}
+	got, _, err := s.put(ctx, &d, space)
 	if err != nil {
 		return false, err
 	}
@@ -48,23 +55,68 @@ func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (crea
 // What others upload leaves this much of the disk for logs and for the system itself.
 const reserve = 512 << 20
 
-// spaceReader reads as long as the disk has room.
+// spaceReader reads as long as the disk has room, which it takes before it reads what fills it: uploads that come together, or that stop on their
+// way, never have more of it than there is.
 type spaceReader struct {
 	r    io.Reader
 	s    *Store
-	left int // bytes until the disk is asked again
+	left int64 // of what was taken
+	held int64 // as the store counts it
 }
+
+const (
+	mostTaken  = 8 << 20
+	leastTaken = 64 << 10
+)
 
 func (r *spaceReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
-		if free, err := r.s.disk.Free(); err == nil && free >= 0 && free < reserve {
-			return 0, fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free), r.s.where("."))
+		if err := r.take(); err != nil {
+			return 0, err
 		}
-		r.left = 8 << 20
 	}
-	n, err := r.r.Read(p)
-	r.left -= n
+	n, err := r.r.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
 	return n, err
+}
+
+// take gives back what was taken before, which is on the disk by now, and takes more.
+func (r *spaceReader) take() error {
+	r.release()
+	for {
+		free, err := r.s.disk.Free()
+		if err != nil || free < 0 { // unknown: the disk itself will say
+			r.left = mostTaken
+			return nil
+		}
+		others := r.s.uploads.Load()
+		n := min(free-reserve-others, mostTaken)
+		if n < leastTaken {
+			return r.full(free)
+		}
+		if r.s.uploads.CompareAndSwap(others, others+n) {
+			r.left, r.held = n, n
+			return nil
+		}
+	}
+}
+
+func (r *spaceReader) release() {
+	r.s.uploads.Add(-r.held)
+	r.held = 0
+}
+
+// fits says whether an upload of so many bytes has room as things are.
+func (r *spaceReader) fits(size int64) error {
+	free, err := r.s.disk.Free()
+	if err == nil && free >= 0 && size > free-reserve-r.s.uploads.Load() {
+		return r.full(free)
+	}
+	return nil
+}
+
+func (r *spaceReader) full(free int64) error {
+	return fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free), r.s.where("."))
 }
 
 // put writes r under another name, syncs, and renames it to its digest; want may be nil.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,100 +19,26 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders.
-func (s *Store) inPlace() []*Model {
+// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders. Where only is given, none of
+// another name is looked into.
+func (s *Store) inPlace(only ...models.Name) []*Model {
 	var out []*Model
 	for _, p := range s.paths {
 		abs, err := filepath.Abs(p)
 		if err != nil {
 			continue
 		}
-		findPackages(abs, nil, func(dir string, rel []string) {
-			if len(rel) == 0 {
-				rel = []string{filepath.Base(dir)}
-			}
-			n, ok := folderName(rel)
-			if !ok {
-				return
-			}
-			if m := s.folderModel(n, dir); m != nil {
-				out = append(out, m)
-			}
-		})
-	}
-	return out
-}
-
-// findPackages calls found for dir if it is a package, else for the packages up to two levels below.
-func findPackages(dir string, rel []string, found func(dir string, rel []string)) {
-	list, err := os.ReadDir(dir)
-	if err != nil || len(list) > 10000 {
-		return
-	}
-	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
-	if hub || marked(list) || reaching(dir, list) {
-		found(dir, rel)
-		return
-	}
-	if len(rel) == 2 {
-		return
-	}
-	for _, e := range list {
-		sub := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		if st, err := os.Stat(sub); err == nil && st.IsDir() { // Stat: a link to a folder is how people add one
-			findPackages(sub, append(rel[:len(rel):len(rel)], e.Name()), found)
-		}
-	}
-}
-
-// marked says whether a folder's own entries are those of a package, in any layout.
-func marked(list []os.DirEntry) bool {
-	for _, e := range list {
-		name := e.Name()
-		switch {
-		case strings.HasSuffix(name, ".axmodel"), name == "config.json", name == "post_config.json", name == "vlm" && e.IsDir(),
-			strings.HasPrefix(name, "run_") && strings.HasSuffix(name, ".sh"),
-			strings.HasPrefix(name, "mode_") && strings.HasSuffix(name, ".json"):
-			return true
-		}
-	}
-	return false
-}
-
-// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside dir: layout B, whose package is dir.
-func reaching(dir string, list []os.DirEntry) bool {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-	files := regular.FS(root)
-	for _, e := range list {
-		if !e.IsDir() {
-			continue
-		}
-		var c struct {
-			Template string `json:"template_filename_axmodel"`
-		}
-		data, err := regular.Read(files, e.Name()+"/config.json", maxPlanFile)
-		if err != nil || json.Unmarshal(data, &c) != nil || c.Template == "" {
-			continue
-		}
-		for _, base := range []string{filepath.Join(dir, e.Name()), dir} {
-			layer := filepath.Join(base, filepath.FromSlash(strings.Replace(c.Template, "%d", "0", 1)))
-			rel, err := filepath.Rel(dir, layer)
-			if err != nil || !filepath.IsLocal(rel) {
+		list, _ := s.packages(abs)
+		for _, f := range list {
+			if len(only) > 0 && !f.name.EqualFold(only[0]) {
 				continue
 			}
-			if _, err := os.Stat(layer); err == nil {
-				return !strings.HasPrefix(rel, e.Name()+string(filepath.Separator))
+			if m := s.folderModel(f.name, f.dir); m != nil {
+				out = append(out, m)
 			}
 		}
 	}
-	return false
+	return out
 }
 
 // folderName makes a valid name of a folder's path: Qwen3-0.6B, AXERA-TECH/Qwen3-0.6B, and models--AXERA-TECH--Qwen3-0.6B as the same.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -32,20 +34,86 @@ func TestBlobSpace(t *testing.T) {
 	if _, err := s.PutBlob(t.Context(), sum([]byte("x")), f); !errors.Is(err, ErrSpace) || !strings.Contains(err.Error(), "AXLE_MODELS") {
 		t.Errorf("endless: %v", err)
 	}
-	if f.read < 20<<20 || f.read > 32<<20 {
+	if f.read < 19<<20 || f.read > 21<<20 {
 		t.Errorf("%d bytes were read of it", f.read)
 	}
+	if d.free < reserve-1<<20 { // what the reader's own buffer is
+		t.Errorf("%d bytes are free, %d are reserved", d.free, reserve)
+	}
+	d.free = reserve
 	if _, err := s.PutBlob(t.Context(), sum([]byte("x")), strings.NewReader("x")); !errors.Is(err, ErrSpace) {
 		t.Errorf("without room: %v", err)
 	}
 	if left, err := d.ReadDir("blobs"); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)
 	}
-	for _, free := range []int64{reserve, -1} { // and unknown
+	for _, free := range []int64{reserve + leastTaken, -1} { // and unknown
 		d.free = free
 		data := []byte{byte(free)}
 		if made, err := s.PutBlob(t.Context(), sum(data), io.MultiReader(bytes.NewReader(data))); !made || err != nil {
 			t.Errorf("with %d bytes free: %v, %v", free, made, err)
 		}
+	}
+}
+
+// announced is an upload of so many bytes that stops after its first.
+type announced struct {
+	size int64
+	sent chan struct{}
+	stop <-chan struct{}
+}
+
+func (a *announced) Announced() int64 { return a.size }
+func (a *announced) Read(p []byte) (int, error) {
+	if a.sent != nil {
+		close(a.sent)
+		a.sent = nil
+		p[0] = 1
+		return 1, nil
+	}
+	<-a.stop
+	return 0, io.ErrUnexpectedEOF
+}
+
+// However many uploads stop on their way, the room that they may still write leaves the reserve alone, and comes back with their end.
+func TestUploadsReserve(t *testing.T) {
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.free = reserve + 100<<20
+	if _, err := s.PutBlob(t.Context(), sum([]byte("x")), &announced{size: 101 << 20}); !errors.Is(err, ErrSpace) {
+		t.Errorf("announced too large: %v", err)
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var refused atomic.Int64
+	var sent []chan struct{}
+	for i := range 100 {
+		a := &announced{size: 20 << 20, sent: make(chan struct{}), stop: stop}
+		sent = append(sent, a.sent)
+		done := make(chan struct{})
+		wg.Go(func() {
+			defer close(done)
+			if _, err := s.PutBlob(t.Context(), sum([]byte{byte(i)}), a); errors.Is(err, ErrSpace) {
+				refused.Add(1)
+			}
+		})
+		select { // one after the other
+		case <-sent[i]:
+		case <-done:
+		}
+		if n := s.uploads.Load(); d.free-n < reserve {
+			t.Fatalf("%d uploads may write %d bytes, %d are free", i+1, n, d.free)
+		}
+	}
+	if n := refused.Load(); n < 80 || n > 90 { // twelve of 8 MiB are let in, and one with the rest
+		t.Errorf("%d of 100 were refused", n)
+	}
+	close(stop)
+	wg.Wait()
+	if n := s.uploads.Load(); n != 0 {
+		t.Errorf("%d bytes are still taken", n)
 	}
 }

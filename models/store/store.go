@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/axle-llm/axle/internal/ranked"
@@ -65,6 +66,8 @@ type Store struct {
 
 	fetching sync.Map      // partial file to a channel closed when its download ends
 	pulls    chan struct{} // holds one for each pull at work
+	found    sync.Map      // folders of packages to *walk
+	uploads  atomic.Int64  // bytes that uploads may write before they ask again
 	unsynced sync.Map      // partial files whose sync failed and whose state may still claim them
 
 	builtinMu   ranked.Mutex[ranked.Builtin]
@@ -203,7 +206,7 @@ func (s *Store) get(n models.Name) (*Model, error) {
 	if p != "" {
 		return s.load(p)
 	}
-	for _, m := range append(s.inPlace(), s.builtins()...) {
+	for _, m := range append(s.inPlace(n), s.builtins()...) {
 		if m.Name.EqualFold(n) {
 			return m, nil
 		}

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/internal/regular"
+	"github.com/axle-llm/axle/models"
+)
+
+// This file finds packages in folders that others fill, at each request. What was found holds as long as all that was looked at has the times it
+// had, so that a request costs a look at each folder's time and not at each file.
+
+// walk is what was found below a folder, and by what.
+type walk struct {
+	found []found
+	began time.Time
+	seen  map[string]looked // by path
+}
+
+// found is a folder that is a package.
+type found struct {
+	name models.Name
+	dir  string
+}
+
+// looked is what a path was when it was looked at; the zero looked is nothing.
+type looked struct {
+	dir  bool
+	size int64
+	time time.Time
+}
+
+// settled is how old a change must be for its time to tell it from the next one: file systems count as coarsely as this.
+const settled = 2500 * time.Millisecond
+
+func look(path string) looked {
+	st, err := os.Stat(path)
+	if err != nil {
+		return looked{}
+	}
+	l := looked{dir: st.IsDir(), time: st.ModTime()}
+	if !l.dir {
+		l.size = st.Size()
+	}
+	return l
+}
+
+// holds says whether all is as it was.
+func (w *walk) holds() bool {
+	for path, was := range w.seen {
+		if !was.time.IsZero() && w.began.Sub(was.time) < settled {
+			return false // it may have changed since within the same tick
+		}
+		if now := look(path); now.dir != was.dir || now.size != was.size || !now.time.Equal(was.time) {
+			return false
+		}
+	}
+	return true
+}
+
+// look notes what a path is before it is read.
+func (w *walk) look(path string) looked {
+	l := look(path)
+	w.seen[path] = l
+	return l
+}
+
+// packages finds those in dir; walked says that it had to look for them.
+func (s *Store) packages(dir string) (list []found, walked bool) {
+	if last, ok := s.found.Load(dir); ok && last.(*walk).holds() {
+		return last.(*walk).found, false
+	}
+	w := &walk{began: time.Now(), seen: map[string]looked{}}
+	w.packages(dir, nil)
+	s.found.Store(dir, w)
+	return w.found, true
+}
+
+// packages notes dir if it is a package, else the packages up to two levels below.
+func (w *walk) packages(dir string, rel []string) {
+	w.look(dir)
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) > 10000 {
+		return
+	}
+	hub := strings.HasPrefix(filepath.Base(dir), "models--") // a repository in a Hugging Face cache
+	if hub || marked(list) || w.reaching(dir, list) {
+		if len(rel) == 0 {
+			rel = []string{filepath.Base(dir)}
+		}
+		if n, ok := folderName(rel); ok {
+			w.found = append(w.found, found{n, dir})
+		}
+		return
+	}
+	if len(rel) == 2 {
+		return
+	}
+	for _, e := range list {
+		sub := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || e.Type().IsRegular() {
+			continue
+		}
+		if w.look(sub).dir { // what a link leads to: a link to a folder is how people add one
+			w.packages(sub, append(rel[:len(rel):len(rel)], e.Name()))
+		}
+	}
+}
+
+// marked says whether a folder's own entries are those of a package, in any layout.
+func marked(list []os.DirEntry) bool {
+	for _, e := range list {
+		name := e.Name()
+		switch {
+		case strings.HasSuffix(name, ".axmodel"), name == "config.json", name == "post_config.json", name == "vlm" && e.IsDir(),
+			strings.HasPrefix(name, "run_") && strings.HasSuffix(name, ".sh"),
+			strings.HasPrefix(name, "mode_") && strings.HasSuffix(name, ".json"):
+			return true
+		}
+	}
+	return false
+}
+
+// reaching says whether a sub-folder's config.json names layers outside that sub-folder but inside dir: layout B, whose package is dir.
+func (w *walk) reaching(dir string, list []os.DirEntry) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	files := regular.FS(root)
+	for _, e := range list {
+		if !e.IsDir() {
+			continue
+		}
+		if name := filepath.Join(dir, e.Name(), "config.json"); w.look(name) == (looked{}) {
+			continue
+		}
+		var c struct {
+			Template string `json:"template_filename_axmodel"`
+		}
+		data, err := regular.Read(files, e.Name()+"/config.json", maxPlanFile)
+		if err != nil || json.Unmarshal(data, &c) != nil || c.Template == "" {
+			continue
+		}
+		for _, base := range []string{filepath.Join(dir, e.Name()), dir} {
+			layer := filepath.Join(base, filepath.FromSlash(strings.Replace(c.Template, "%d", "0", 1)))
+			rel, err := filepath.Rel(dir, layer)
+			if err != nil || !filepath.IsLocal(rel) {
+				continue
+			}
+			if w.look(layer) != (looked{}) {
+				return !strings.HasPrefix(rel, e.Name()+string(filepath.Separator))
+			}
+		}
+	}
+	return false
+}
