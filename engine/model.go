@@ -166,14 +166,20 @@ func (m *Model) encode(r *Request, render func() ([]chat.Piece, error)) ([]int32
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
-// stay; what is still too long loses its middle.
+// stay; what is still too long loses its middle. Of what was cut r.Cut is told.
 func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piece, err error) {
-	ctx := r.NumCtx
+	ctx, had := r.NumCtx, 0
+	defer func() {
+		if err == nil && len(ids) < had && r.Cut != nil {
+			r.Cut(Cut{Limit: ctx, Prompt: had, Kept: len(ids)})
+		}
+	}()
 	if ids, pieces, err = m.encode(r, m.pieces(r, isChat)); err != nil || len(ids) < ctx {
 		return ids, pieces, err
 	}
+	had = len(ids)
 	if !r.Truncate {
-		return nil, nil, &ContextError{Have: len(ids), Max: ctx}
+		return nil, nil, &ContextError{Have: had, Max: ctx}
 	}
 	if isChat && len(r.Messages) > 1 {
 		all := r.Messages
@@ -428,7 +434,9 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 			if !r.Truncate {
 				return out, &ContextError{Have: n, Max: most}
 			}
-			ids = ids[:most-len(ends)]
+			if ids = ids[:most-len(ends)]; r.Cut != nil {
+				r.Cut(Cut{Limit: most, Prompt: n, Kept: most})
+			}
 		}
 		batch[i] = append(ids, ends...)
 		out.Prompt += len(batch[i])

@@ -47,12 +47,19 @@ type Request struct {
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first
-	Shift    bool // a full context drops its oldest half and goes on, instead of ending with "length"
+	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks; nil: nobody is.
+	Cut   func(Cut)
+	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
 	Speculate *bool // nil: where it is measured to pay
 	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on the card, nothing reused, nothing guessed.
 	Repeatable bool
 	Key        string // requests share cached text only within one key
+}
+
+// Cut is a prompt, or a text to embed, that did not fit: of Prompt tokens Kept were kept, where Limit are fewer than fit.
+type Cut struct {
+	Limit, Prompt, Kept int
 }
 
 // Format constrains an answer. The zero Format does not.
@@ -113,10 +120,11 @@ type Usage struct {
 // EmbedRequest asks for vectors.
 type EmbedRequest struct {
 	Input      []string
-	Truncate   bool // cut inputs that are too long instead of failing
-	Dimensions int  // keep this many values of each vector; 0: all
-	NumCtx     int  // most tokens an input may have, at most the model's context; 0 or less: that
-	Raw        bool // do not normalise to length one
+	Truncate   bool      // cut inputs that are too long instead of failing
+	Cut        func(Cut) // as in Request, for each input that was cut
+	Dimensions int       // keep this many values of each vector; 0: all
+	NumCtx     int       // most tokens an input may have, at most the model's context; 0 or less: that
+	Raw        bool      // do not normalise to length one
 	Key        string
 }
 

@@ -191,6 +191,7 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	s.ignored(c, unknown)
 	er.Key = keyOf(ctx)
 	er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
+	er.Cut = s.cut(c)
 	if req.DebugRenderOnly {
 		text, err := lease.Render(er)
 		if err != nil {
@@ -260,6 +261,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		s.ignored(c, unknown)
 		er.Key = keyOf(ctx)
 		er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
+		er.Cut = s.cut(c)
 		if req.DebugRenderOnly {
 			text, err := lease.Render(er)
 			if err != nil {

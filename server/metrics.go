@@ -61,6 +61,7 @@ type metrics struct {
 		by       map[[2]string]uint64 // route and status
 	}
 	prompt, cached, output   atomic.Uint64
+	cuts, cutTokens          atomic.Uint64
 	load, firstToken, perTok histogram
 	recent                   rate
 }
@@ -160,6 +161,8 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	m.requests.mu.Unlock()
 	one("axle_prompt_tokens_total", "counter", "Prompt tokens of finished answers.", m.prompt.Load())
 	one("axle_prompt_tokens_reused_total", "counter", "Prompt tokens found in the cache.", m.cached.Load())
+	one("axle_prompts_truncated_total", "counter", "Prompts, and texts to embed, that did not fit and were cut.", m.cuts.Load())
+	one("axle_prompt_tokens_truncated_total", "counter", "Tokens that were cut off prompts.", m.cutTokens.Load())
 	one("axle_output_tokens_total", "counter", "Tokens of finished answers.", m.output.Load())
 	one("axle_tokens_per_second", "gauge", "Answer parts sent a second, over the last three.", m.recent.perSecond(time.Now()))
 	m.firstToken.write(w, "axle_first_token_seconds", "Time to the first token of an answer.")

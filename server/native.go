@@ -115,7 +115,7 @@ func (s *Server) vectors(c *gin.Context, req *api.EmbedRequest, input []string) 
 	if dims >= lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
 	}
-	res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate,
+	res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: s.cut(c),
 		NumCtx: numCtx, Dimensions: dims, Key: keyOf(c.Request.Context())})
 	var ce *engine.ContextError
 	switch {
@@ -195,7 +195,7 @@ func (s *Server) embeddings(c *gin.Context) {
 	defer lease.Release()
 	out := api.EmbeddingResponse{Embedding: []float64{}}
 	if req.Prompt != "" {
-		res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Raw: true, NumCtx: numCtx, Key: keyOf(c.Request.Context())})
+		res, err := lease.Embed(c.Request.Context(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: s.cut(c), Raw: true, NumCtx: numCtx, Key: keyOf(c.Request.Context())})
 		if err != nil {
 			s.fail(c, err)
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/vendor"
 )
@@ -228,6 +229,7 @@ func (v *vendorAPI) answer(ctx context.Context, session *vendor.Session, req *ol
 		return "", err
 	}
 	er.Key = keyOf(ctx)
+	er.Cut = func(k engine.Cut) { v.s.noteCut(k, true, "the vendor's API", e.Name.String(), "") }
 	var said strings.Builder
 	for ev, err := range lease.Chat(ctx, er) {
 		if err != nil {
