@@ -19,6 +19,8 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D1", "axcl/cards/doctor.go", "r.Findings[i].State = Note", "_ = i", "./cmd/axle", "TestDoctorOneProblem"},
 	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native", "TestLoadFails"},
 	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
+	{"D3", "axcl/soft/soft.go", "free > 0 && allocate > free", "free > 0 && allocate < 0", "./axcl/soft", "TestMoreThanTheHost"},
+	{"D3", "engine/open.go", "if info.Host && info.TotalMem > 0 && need > info.FreeMem {", "if info.Host && false {", "./engine", "TestHostRoom"},
 	{"D3", "models/info.go", "m.Load = max(m.Card, p.loading())", "m.Load = max(m.Card, p.loading()*0)", "./models", "TestMemoryWhileLoading"},
 	{"D3", "axcl/native/layout.go", "cmp.Compare(f.sizes[b], f.sizes[a]); c != 0", "cmp.Compare(f.sizes[b], f.sizes[a]); false && c != 0", "./axcl/native", "TestLoadOrder"},
 	{"D3", "server/host.go", "again = again || !foreseen", "_ = foreseen", "./server", "TestHost"},

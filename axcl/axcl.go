@@ -128,6 +128,7 @@ type Info struct {
 	FreeCMM     int64
 	TotalMem    int64 // the card's own Linux
 	FreeMem     int64
+	Host        bool    // it has no memory of its own: models take this machine's, and TotalMem and FreeMem are that
 	NPULoad     float64 // per cent; NaN when unknown
 	CPULoad     float64
 	Missing     []string // optional calls the library lacks

@@ -47,7 +47,7 @@ const (
 func newFake() *fake {
 	f := &fake{shape: axcl.Shape{Layers: 1, Hidden: 16, KV: 16, Cells: 96, Out: fakeVocab, Pos: 1, Argmax: true, Place: true,
 		Groups: []axcl.Group{{Rows: 1, Cells: 96}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}, {Rows: 8, Cells: 56}, {Rows: 8, Cells: 88}}}}
-	f.kept, f.tint = make([]uint64, f.shape.Cells), make([]uint64, f.shape.Cells)
+	f.kept = make([]uint64, f.shape.Cells)
 	return f
 }
 
@@ -107,6 +107,9 @@ func (f *fake) Run(p *axcl.Pass) error {
 	cw, rw := axcl.Words(f.shape.Cells), axcl.Words(n)
 	group := f.shape.Groups[f.shape.GroupFor(n, p.Reach(f.shape))]
 	short := f.shorts && n < group.Rows
+	if f.tint == nil {
+		f.tint = make([]uint64, len(f.kept))
+	}
 	own, out, order := make([]uint64, n), make([]uint64, n), make([]uint64, n)
 	for r := range n {
 		id := uint64(0)

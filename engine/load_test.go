@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel"
 )
 
 // testMemory loads a model beside another, in each way that goes wrong.
@@ -169,5 +171,47 @@ func TestNoRoom(t *testing.T) {
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestHostRoom (D3): a device without memory of its own takes the machine's, and a package that claims more of it than is free is refused
+// with both numbers before its first file is touched.
+func TestHostRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128, Intermediate: 96, Vocab: 1000,
+		Context: 1 << 20, LayerBytes: 1000, HeadBytes: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	machine := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n")}}
+	for _, joined := range []bool{false, true} {
+		one := func() (axcl.Device, string, error) {
+			d, err := soft.Open(soft.Options{Threads: 1, System: machine})
+			return d, "test", err
+		}
+		card, err := OpenCard(one, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []*Card{card}
+		if joined {
+			other, err := OpenCard(one, CardOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			both, err := OpenCard(func() (axcl.Device, string, error) {
+				d, err := Join(all[0], other)
+				return d, "test", err
+			}, CardOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, card = []*Card{both, all[0], other}, both
+		}
+		_, err = Open(context.Background(), dir, OpenOptions{Card: card})
+		var me *MemoryError
+		if !errors.As(err, &me) || !me.Host || me.Need < 270e9 || me.Free != 8<<30 || !errors.Is(err, axcl.ErrMemory) || !strings.Contains(err.Error(), "this machine's memory") {
+			t.Errorf("274 GB on a machine of 16: %v", err)
+		}
+		closeCards(all)
 	}
 }

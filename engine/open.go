@@ -88,12 +88,17 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 type MemoryError struct {
 	Name       string
 	Need, Free int64
+	Host       bool  // the memory is this machine's: the device has none of its own
 	Foreign    int64 // taken before the card was opened: another process's, or what one left; 0 where that is nothing to speak of
 }
 
 func (e *MemoryError) Error() string {
-	s := fmt.Sprintf("engine: %s needs %s of card memory, %s is free: stop another model, or choose a smaller one", e.Name,
-		models.HumanBytes(e.Need), models.HumanBytes(e.Free))
+	of := "card memory"
+	if e.Host {
+		of = "this machine's memory"
+	}
+	s := fmt.Sprintf("engine: %s needs %s of %s, %s is free: stop another model, or choose a smaller one", e.Name,
+		models.HumanBytes(e.Need), of, models.HumanBytes(e.Free))
 	if e.Foreign > 0 {
 		s += "; " + taken(e.Foreign)
 	}
@@ -406,6 +411,9 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 				me.Foreign = c.foreign
 			}
 			return me
+		}
+		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
+			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true}
 		}
 		if b.m, err = c.place(ctx, dev, p, false, b.words, stop, o); err != nil {
 			return err

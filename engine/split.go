@@ -39,7 +39,10 @@ func (j *joined) Info() (axcl.Info, error) {
 		i := c.Info()
 		ids = append(ids, i.ID)
 		sum.TotalCMM, sum.FreeCMM = sum.TotalCMM+i.TotalCMM, sum.FreeCMM+i.FreeCMM
-		sum.TotalMem, sum.FreeMem = sum.TotalMem+i.TotalMem, sum.FreeMem+i.FreeMem
+		if !i.Host { // that is there once
+			sum.TotalMem, sum.FreeMem = sum.TotalMem+i.TotalMem, sum.FreeMem+i.FreeMem
+		}
+		sum.Host = sum.Host && i.Host
 		sum.Temperature = math.Max(sum.Temperature, i.Temperature)
 		sum.NPULoad, sum.CPULoad = math.Max(sum.NPULoad, i.NPULoad), math.Max(sum.CPULoad, i.CPULoad)
 	}

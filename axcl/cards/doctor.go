@@ -254,7 +254,11 @@ func (r *Report) device(d axcl.Info) {
 		parts = append(parts, fmt.Sprintf("%d of %d MiB for models free", d.FreeCMM>>20, d.TotalCMM>>20))
 	}
 	if d.TotalMem > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d MiB of its own Linux free", d.FreeMem>>20, d.TotalMem>>20))
+		of := "its own Linux"
+		if d.Host {
+			of = "this machine's memory"
+		}
+		parts = append(parts, fmt.Sprintf("%d of %d MiB of %s free", d.FreeMem>>20, d.TotalMem>>20, of))
 	}
 	if !math.IsNaN(d.NPULoad) {
 		parts = append(parts, fmt.Sprintf("NPU %.0f %%, CPU %.0f %%", d.NPULoad, d.CPULoad))

@@ -36,6 +36,9 @@ func (h *head) out() int {
 	return h.Out
 }
 
+// bytes is what the head allocates at the most.
+func (h *head) bytes() int64 { return 4 * headRows * (int64(h.Hidden) + int64(h.out())) }
+
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.
 func (h *head) run(n int, in func(r int) []uint16) {
 	if need := n * h.Hidden; len(h.x) < need {

@@ -91,6 +91,12 @@ func (s *size) grow(l *layer, rows, cells int) {
 	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
 }
 
+// bytes is what newEngine allocates for a pool of so many.
+func (s *size) bytes(threads int) int64 {
+	rows, n := int64(s.rows), int64(threads)
+	return 4*(rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter)+3*int64(s.hd)) + n*int64(s.rep)*int64(4*s.seen+8*s.hd)
+}
+
 func newEngine(p *pool, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
 	e := &engine{pool: p, x: f(s.hidden), a: f(s.hidden), q: make([]float32, s.rows*s.q+3*s.hd), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),

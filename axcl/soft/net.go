@@ -30,6 +30,7 @@ type net struct {
 	weight matrix    // of an affine model
 	bias   []float32 // of an affine model
 	taken  int64
+	heap   int64
 	closed bool
 }
 
@@ -42,23 +43,29 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("axcl: software card: %w", err)
 	}
-	if err := d.take(f.meta.WeightBytes); err != nil {
-		f.unmap()
-		return nil, err
-	}
 	n := &net{device: d, file: f, taken: f.meta.WeightBytes}
+	var need size
 	switch f.Kind {
 	case axmodel.Layer:
 		n.layer = newLayer(f)
-		var need size
 		for _, g := range f.Groups {
 			need.grow(n.layer, g.Rows, g.Cells)
 		}
+		n.heap = need.bytes(d.pool.n)
+	case axmodel.Affine:
+	default:
+		n.head = newHead(f, d.pool)
+		n.heap = n.head.bytes()
+	}
+	if err := d.take(n.taken, n.heap); err != nil {
+		f.unmap()
+		return nil, err
+	}
+	switch f.Kind {
+	case axmodel.Layer:
 		n.engine = newEngine(d.pool, need)
 	case axmodel.Affine:
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
-	default:
-		n.head = newHead(f, d.pool)
 	}
 	d.open = append(d.open, n)
 	return n, nil
@@ -89,7 +96,7 @@ func (n *net) Close() error {
 		return axcl.ErrClosed
 	}
 	n.closed = true
-	n.device.drop(n, n.taken)
+	n.device.drop(n, n.taken, n.heap)
 	n.file.unmap()
 	return nil
 }

@@ -9,7 +9,9 @@ package soft
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -21,7 +23,8 @@ import (
 // Options of a software card. The zero value is a card of all processors and no limit.
 type Options struct {
 	Threads int   // goroutines that compute; 0 means GOMAXPROCS
-	CMM     int64 // bytes that models and their caches may take; 0 means no limit
+	CMM     int64 // bytes that models and their caches may take; 0 means no limit but the host's memory
+	System  fs.FS // where proc and sys are, which tell the host's memory; nil for the system's own
 }
 
 // Device is a software card.
@@ -44,6 +47,9 @@ func Open(o Options) (*Device, error) {
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
+	if o.System == nil {
+		o.System = os.DirFS("/")
+	}
 	return &Device{options: o, pool: newPool(o.Threads)}, nil
 }
 
@@ -62,24 +68,31 @@ func (d *Device) Info() (axcl.Info, error) {
 	if err := d.state(); err != nil {
 		return axcl.Info{}, err
 	}
-	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + kernels, ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
+	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + kernels, ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN(), Host: true}
+	i.TotalMem, i.FreeMem = hostMemory(d.options.System)
 	if d.options.CMM > 0 {
 		i.TotalCMM, i.FreeCMM = d.options.CMM, d.options.CMM-d.used
 	}
 	return i, nil
 }
 
-// take accounts for n bytes of card memory.
-func (d *Device) take(n int64) error {
+// take accounts for n bytes of card memory, of which so many are to be allocated: the rest is mapped. A runtime that is refused memory ends
+// the process, so what the host does not have is not asked for.
+func (d *Device) take(n, allocate int64) error {
+	if _, free := hostMemory(d.options.System); free > 0 && allocate > free {
+		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes of this machine's memory, %d are free", axcl.ErrMemory, allocate, free)
+	}
 	if d.options.CMM > 0 && n > d.options.CMM-d.used {
 		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes, %d of %d are free", axcl.ErrMemory, n, d.options.CMM-d.used, d.options.CMM)
 	}
 	d.used += n
+	heap.Add(allocate)
 	return nil
 }
 
-func (d *Device) drop(c interface{ Close() error }, bytes int64) {
+func (d *Device) drop(c interface{ Close() error }, bytes, allocated int64) {
 	d.used -= bytes
+	heap.Add(-allocated)
 	d.open = slices.DeleteFunc(d.open, func(o interface{ Close() error }) bool { return o == c })
 }
 
@@ -126,6 +139,7 @@ type Model struct {
 	head    *head
 	ropes   []*rope
 	taken   int64
+	heap    int64 // of it what was allocated, and rooms to compute in
 	closed  bool
 
 	engine *engine
@@ -199,10 +213,14 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	cache := int64(m.shape.Cells) * int64(m.shape.KV) * 4 * int64(len(m.layers))
 	m.shape.Bytes = weights + cache
-	if err := m.device.take(m.shape.Bytes); err != nil {
+	allocate := cache + need.bytes(m.device.pool.n) + 4*int64(need.rows)*int64(m.shape.Hidden)
+	if m.head != nil {
+		allocate += m.head.bytes()
+	}
+	if err := m.device.take(m.shape.Bytes, allocate); err != nil {
 		return err
 	}
-	m.taken = m.shape.Bytes
+	m.taken, m.heap = m.shape.Bytes, allocate
 	for range m.layers {
 		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
 	}
@@ -237,7 +255,7 @@ func (m *Model) Close() error {
 		return axcl.ErrClosed
 	}
 	m.release()
-	m.device.drop(m, m.taken)
+	m.device.drop(m, m.taken, m.heap)
 	return nil
 }
 
