@@ -13,6 +13,7 @@ func init() {
 		{"T2", "tokenizer/tokenizer.go", "func(int, int) bool { return specials })", "func(int, int) bool { return true })", "./tokenizer", "TestNoControl"},
 		{"T3", "server/ollama/options.go", "if !(f >= lim[0] && f <= lim[1]) {", "if false {", "./server", "TestNumbers"},
 		{"T3", "server/ollama/options.go", "if err := o.Sampling.Check(); err != nil {", "if err := o.Sampling.Check(); err != nil && false {", "./server", "TestNumbers"},
+		{"T3", "engine/model.go", "if err == nil && len(ids) < had && r.Cut != nil {", "if false {", "./server", "TestCutIsTold"},
 		{"T4", "server/guard.go", "if who == foreign ||", "if false ||", "./server", "TestGuardMatrix"},
 		{"T4", "server/guard.go", "who == nobodys && g.loopback && g.rebound(r) {", "false {", "./server", "TestRebound"},
 		{"T4", "server/names.go", "\treturn foreign, h\n", "\treturn own, h\n", "./server", "TestGuardMatrix"},
