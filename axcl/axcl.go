@@ -60,6 +60,9 @@ type Model interface {
 	// LoadSpec.Timeout. Errors: ErrPass (nothing was done), ErrClosed, ErrThread, ErrLost and ErrTimeout (the device is lost; what was
 	// queued may still be under way), or an *Error of a call that failed on a device that goes on working.
 	Run(*Pass) error
+	// Clear makes K and V of the cells zero in every layer: what a pass left there that failed, or gave no numbers, must not be read, and a
+	// NaN weighs on a row that does not see its cell too. The cells ascend. Errors: as Run; after one they hold nothing that may be used.
+	Clear(cells []uint32) error
 	// Close releases the model. A second Close does nothing and returns ErrClosed.
 	Close() error
 }

@@ -110,6 +110,19 @@ func (s Shape) MaxRows() int {
 	return n
 }
 
+// CheckCells reports the first of the cells that cannot be cleared, wrapping ErrPass.
+func (s Shape) CheckCells(cells []uint32) error {
+	for i, c := range cells {
+		if int64(c) >= int64(s.Cells) {
+			return fmt.Errorf("%w: cell %d of %d is to be cleared", ErrPass, c, s.Cells)
+		}
+		if i > 0 && c <= cells[i-1] {
+			return fmt.Errorf("%w: cells to be cleared must ascend, got %d after %d", ErrPass, c, cells[i-1])
+		}
+	}
+	return nil
+}
+
 // Check reports the first thing in the pass that s does not allow, wrapping ErrPass.
 func (p *Pass) Check(s Shape) error {
 	n := p.Rows()

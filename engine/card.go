@@ -339,6 +339,17 @@ func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	return err
 }
 
+// clear is axcl.Model's Clear under the watchdog's eye.
+func (c *Card) clear(m axcl.Model, cells []uint32) error {
+	c.enter(c.o.Watch)
+	err := m.Clear(cells)
+	c.exit()
+	if c.Err() != nil && err == nil {
+		return axcl.ErrLost
+	}
+	return err
+}
+
 // unload takes a model off the card under the watchdog's eye: no file is read for it, so it is given a pass's time.
 func (c *Card) unload(m axcl.Model) error {
 	c.enter(c.o.Watch)

@@ -19,18 +19,20 @@ type fake struct {
 
 	positions, masks, shorts, ordered bool // lies: positions from the first row, its mask for all, short chunks unwritten, cells in order
 
-	run    func(n int) error // before pass n, from 1; an error fails it
-	damage func(n int, p *axcl.Pass)
-	passes int
-	closed atomic.Int32
-	shut   func(n int32) // in the n-th Close, from 1: as a model first, then as a device
-	heat   func() float64
-	free   int64
-	kept   []uint64 // by cell: what it holds; 0 nothing
-	tint   []uint64 // by cell: in which order what it was made of was added; see sums
-	sums   sums
-	quick  bool   // every answer is 9, at no cost
-	errs   uint64 // as a draft: every so many-th answer is another; 0 none
+	run     func(n int) error // before pass n, from 1; an error fails it
+	damage  func(n int, p *axcl.Pass)
+	passes  int
+	closed  atomic.Int32
+	shut    func(n int32) // in the n-th Close, from 1: as a model first, then as a device
+	heat    func() float64
+	free    int64
+	kept    []uint64 // by cell: what it holds; 0 nothing
+	tint    []uint64 // by cell: in which order what it was made of was added; see sums
+	sums    sums
+	quick   bool   // every answer is 9, at no cost
+	errs    uint64 // as a draft: every so many-th answer is another; 0 none
+	clear   func() error
+	cleared []int // how many cells each Clear was for
 }
 
 const fakeVocab = 64
@@ -61,6 +63,15 @@ func (f *fake) Info() (axcl.Info, error) {
 func (f *fake) Close() error {
 	if n := f.closed.Add(1); f.shut != nil {
 		f.shut(n)
+	}
+	return nil
+}
+func (f *fake) Clear(cells []uint32) error {
+	for _, c := range cells {
+		f.kept[c] = 0
+	}
+	if f.cleared = append(f.cleared, len(cells)); f.clear != nil {
+		return f.clear()
 	}
 	return nil
 }
@@ -101,6 +112,9 @@ func (f *fake) Run(p *axcl.Pass) error {
 		}
 		for i := range p.Logits {
 			p.Logits[i] = uint16(0x3f00 + i%64)
+		}
+		for i := range p.HiddenOut {
+			p.HiddenOut[i] = uint16(0x3f00 + i%64)
 		}
 		return nil
 	}

@@ -68,6 +68,7 @@ type lm struct {
 	sample  []int32          // what the card said to a fixed text at load; nil: not asked
 	checked time.Duration    // when it was last asked
 	checker *sampler.Sampler // finds logits that are nonsense
+	looked  looked
 	asking  []*seq
 	askFor  []int
 
@@ -86,6 +87,12 @@ type embedding struct {
 	hidden  bool   // the last layer's
 	sum     []float64
 	n       int
+}
+
+// reset begins anew: all rows go through the card again.
+func (e *embedding) reset() {
+	clear(e.sum)
+	e.n = 0
 }
 
 // whole reports whether the sequence's rows must all go through the card, cached or not: their outputs are needed.
@@ -321,9 +328,8 @@ func (m *lm) runningOf(key string) (n int) {
 }
 
 func (m *lm) requeue(s *seq) {
-	if s.embed != nil { // its rows go through the card anew
-		clear(s.embed.sum)
-		s.embed.n = 0
+	if s.embed != nil {
+		s.embed.reset()
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -497,6 +503,7 @@ func (m *lm) step() (bool, error) {
 	}
 	m.costs.observe(g, len(m.pass.Want), took)
 	drafts := 0
+	m.looked = looked{}
 	for i := range m.shares {
 		drafts += len(m.shares[i].draft)
 		m.shares[i].s.served = m.passes
@@ -505,8 +512,9 @@ func (m *lm) step() (bool, error) {
 	kind := m.account(took, drafts)
 	tr.lap(sampleTime)
 	tr.report(m, kind)
+	err = m.spoiled()
 	m.verify()
-	return true, nil
+	return true, err
 }
 
 // shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest

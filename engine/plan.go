@@ -279,7 +279,7 @@ func (m *lm) build() error {
 		}
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
-	if hidden {
+	if hidden || len(p.Want) == 0 {
 		m.hidden = grow(m.hidden, rows*m.shape.Hidden)
 		p.HiddenOut = m.hidden
 	}

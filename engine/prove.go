@@ -16,7 +16,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
-	"github.com/axle-llm/axle/sampler"
 )
 
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do.
@@ -169,17 +168,11 @@ func (m *lm) checkup() error {
 	if !m.proven.Scatter {
 		m.cells.forget() // such a card is right about its first cells only, and those are a cache of what ran last
 	}
-	got, err := m.say()
-	switch {
-	case err == nil:
-		return differs(got, m.sample)
-	case errors.Is(err, errNoCells):
-		return nil
-	case axcl.Fatal(err) || errors.Is(err, sampler.ErrBadLogits):
-		return err
+	asked, err := m.known()
+	if !asked {
+		m.checked += min(againAfter-m.card.o.Check, 0)
 	}
-	m.checked += min(againAfter-m.card.o.Check, 0)
-	return m.card.strike(err)
+	return err
 }
 
 // trial is a row of a probe: a token at a position, kept in a cell, seeing cells and earlier rows.

@@ -29,6 +29,8 @@ type seq struct {
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
 	prompt  int  // of solo: so many of ids go in chunks
+	doubt   bool // the next token's logits are to be looked at
+	sure    int  // the token, counted from 0, whose logits were the last to be looked at
 	embed   *embedding
 	spec    speculator
 	shadow  *seq // in the draft model, where there is one

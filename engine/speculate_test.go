@@ -14,6 +14,13 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
+// poor is a draft model of which every so many-th guess is another.
+func poor(errs uint64) *fake {
+	f := newFake()
+	f.errs = errs
+	return f
+}
+
 // withDraft puts a draft model beside b's.
 func withDraft(t testing.TB, b *cardBackend, f *fake) {
 	t.Helper()
@@ -138,7 +145,7 @@ func TestDraftPackage(t *testing.T) {
 func TestSampledTheSame(t *testing.T) {
 	plain := onFake(t, newFake(), OpenOptions{Parallel: 1})
 	b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
-	withDraft(t, b, &fake{shape: newFake().shape, kept: make([]uint64, 96), errs: 3})
+	withDraft(t, b, poor(3))
 	off := false
 	var wg sync.WaitGroup
 	for i, job := range jobsFor(3, 100, fakeVocab, 50) {
@@ -169,7 +176,7 @@ func TestSampledDistribution(t *testing.T) {
 	for way := range counts {
 		b := onFake(t, newFake(), OpenOptions{Parallel: 8, CardOptions: still})
 		if way == 1 {
-			withDraft(t, b, &fake{shape: newFake().shape, kept: make([]uint64, 96), errs: 4})
+			withDraft(t, b, poor(4))
 		}
 		for i := range n {
 			job := greedy([]int32{50, 55, 60, 49, 54}, 3)

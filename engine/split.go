@@ -222,6 +222,23 @@ func (m *split) Run(p *axcl.Pass) error {
 	return nil
 }
 
+// Clear clears the cells on each card.
+func (m *split) Clear(cells []uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	for i, part := range m.parts {
+		c := m.j.cards[i]
+		if err := c.Do(context.Background(), func(axcl.Device) error { return c.clear(part, cells) }); err != nil {
+			if axcl.Fatal(err) {
+				c.lose(err)
+			}
+			return cmp.Or(err, error(axcl.ErrLost))
+		}
+	}
+	return nil
+}
+
 // passLimit is what a part of a pass should take at the very most; the watchdog of the joined device knows better.
 const passLimit = 3 * time.Second
 

@@ -29,13 +29,20 @@ func (m *lm) settle(h *share) {
 		return
 	}
 	if h.want < 0 {
+		if err := m.unasked(h); err != nil {
+			m.fault(s, err)
+		}
 		return
 	}
 	s.usage.Drafted += len(h.draft)
 	for i := 0; ; i++ {
 		id, lp, err := m.draw(s, h.want+i)
+		if err == errAgain {
+			m.again(s)
+			return
+		}
 		if err != nil {
-			m.end(s, err)
+			m.fault(s, err)
 			return
 		}
 		s.spec.learn(id)
@@ -62,7 +69,7 @@ const checkEvery = 16
 
 // unchecked reports whether the sequence's next token may be taken by its index alone.
 func (s *seq) unchecked() bool {
-	return s.greedy && s.usage.Output%checkEvery != 0 && s.ids[len(s.ids)-1] != 0
+	return s.greedy && s.usage.Output%checkEvery != 0 && !s.doubt
 }
 
 // draw samples one token from wanted row w of the pass. A greedy sequence takes the index that came with the pass even where logits came
@@ -75,12 +82,15 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	if s.greedy {
 		id := m.pass.Argmax[w]
 		if logits != nil {
-			if _, err := s.sampler.Sample(logits, nil); err != nil {
+			if _, err := s.sampler.Sample(logits, nil); m.look(logits, err) != nil {
 				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 			}
+			s.sure, s.doubt = s.usage.Output, false
+		} else if id == 0 {
+			return 0, nil, errAgain // what the largest of nonsense is, too
 		}
 		if id < 0 || int(id) >= m.shape.Out {
-			return 0, nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits, id, m.shape.Out)
+			return 0, nil, m.look(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits, id, m.shape.Out))
 		}
 		return id, nil, nil
 	}
@@ -89,9 +99,10 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 		mask = s.job.Mask
 	}
 	c, err := s.sampler.Sample(logits, mask)
-	if err != nil {
+	if m.look(logits, err) != nil {
 		return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 	}
+	s.sure = s.usage.Output
 	if !s.job.Sampling.Logprobs && s.job.Sampling.TopLogprobs == 0 {
 		return c.ID, nil, nil
 	}
@@ -188,14 +199,19 @@ func (m *lm) finish(s *seq, reason string) {
 
 // end ends a sequence with an error. What it has on the card may be what went wrong: nobody is to build on it.
 func (m *lm) end(s *seq, err error) {
+	m.drop(s)
+	m.remove(s)
+	m.tally(s, func(st *Stats) { st.Failed++ })
+	s.box.fail(err)
+}
+
+// drop takes a sequence off its cells, which keep nothing that only it needed.
+func (m *lm) drop(s *seq) {
 	tip := s.tip(m.cells)
 	m.leave(s)
 	if tip >= 0 {
 		m.cells.prune(tip, m.cells.size())
 	}
-	m.remove(s)
-	m.tally(s, func(st *Stats) { st.Failed++ })
-	s.box.fail(err)
 }
 
 // tally adds an ended sequence to the totals.
@@ -219,20 +235,13 @@ func (m *lm) collect(h *share) {
 	}
 	width := len(e.sum)
 	for i := range h.wants {
-		equal := true
 		row := from[(first+i)*width : (first+i+1)*width]
-		for k, v := range row {
-			x := axcl.Float32(v)
-			if x != x || x-x != 0 {
-				m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
-				return
-			}
-			equal = equal && v == row[0]
-			e.sum[k] += float64(x)
-		}
-		if equal && width > 1 {
-			m.end(s, fmt.Errorf("engine: embedding: %w", sampler.ErrBadLogits))
+		if err := m.look(row, senseless(row)); err != nil {
+			m.fault(s, err)
 			return
+		}
+		for k, v := range row {
+			e.sum[k] += float64(axcl.Float32(v))
 		}
 		e.n++
 	}
@@ -244,11 +253,14 @@ func (m *lm) collect(h *share) {
 // failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that has said nothing yet is tried once
 // more. Three failures in a minute, or an error that leaves card and host out of step, end the card.
 func (m *lm) failed(err error) error {
-	m.giveBack()
 	if axcl.Fatal(err) {
+		m.giveBack()
 		return err
 	}
 	if err := m.card.strike(err); err != nil {
+		return err
+	}
+	if err := m.clearTaken(); err != nil {
 		return err
 	}
 	for i := range m.shares {

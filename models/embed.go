@@ -49,7 +49,8 @@ type Embeddings struct {
 	file   io.Closer
 	buf    sync.Pool // *[]byte of one row, for src
 	closed atomic.Bool
-	use    sync.RWMutex // held for reading by Row: Close must not unmap under it
+	use    sync.RWMutex    // held for reading by Row: Close must not unmap under it
+	sound  []atomic.Uint64 // a bit a row: it was read and holds numbers only
 }
 
 // openEmbeddings opens the table name; hidden is known from the layers, vocab is 0 when the configuration does not say.
@@ -103,6 +104,7 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 		}
 	}
 	e.Rows, e.Cols, e.Kind = int(vocab), int(hidden), e.kind.String()
+	e.sound = make([]atomic.Uint64, (e.Rows+63)/64)
 	if osf, ok := f.(*os.File); ok && size <= math.MaxInt {
 		if e.mapped, err = unix.Mmap(int(osf.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 			return fmt.Errorf("cannot be mapped: %w", err)
@@ -116,7 +118,8 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 }
 
 // Row writes the embedding of token id to dst, as bf16 and multiplied by Scale. dst must hold at least Cols values.
-// It fails when id is not in the table, and with [ErrClosed] after Close. It may be called from any goroutine and allocates nothing.
+// It fails when id is not in the table, with [ErrMalformed] when its row holds a NaN or an infinity (one on the card would spoil every later
+// answer), and with [ErrClosed] after Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
 func (e *Embeddings) Row(dst []uint16, id int32) error {
 	if id < 0 || int(id) >= e.Rows {
 		return fmt.Errorf("models: token %d has no embedding: the table has %d rows", id, e.Rows)
@@ -133,7 +136,7 @@ func (e *Embeddings) Row(dst []uint16, id int32) error {
 	at := e.offset + int64(id)*width
 	if e.mapped != nil {
 		e.convert(dst[:e.Cols], e.mapped[at:at+width])
-		return nil
+		return e.check(dst[:e.Cols], id)
 	}
 	b := e.buf.Get().(*[]byte)
 	defer e.buf.Put(b)
@@ -141,6 +144,22 @@ func (e *Embeddings) Row(dst []uint16, id int32) error {
 		return fmt.Errorf("models: reading the embedding of token %d: %w", id, err)
 	}
 	e.convert(dst[:e.Cols], *b)
+	return e.check(dst[:e.Cols], id)
+}
+
+// check looks at a row when it is read for the first time. One that holds what is no number does not leave.
+func (e *Embeddings) check(row []uint16, id int32) error {
+	word, bit := &e.sound[id/64], uint64(1)<<(id%64)
+	if word.Load()&bit != 0 {
+		return nil
+	}
+	for _, v := range row {
+		if v&0x7f80 == 0x7f80 {
+			clear(row)
+			return fmt.Errorf("models: %w: the embedding of token %d holds a NaN or an infinity: the table is damaged, fetch it again, e.g. with `axle pull`", ErrMalformed, id)
+		}
+	}
+	word.Or(bit)
 	return nil
 }
 

@@ -321,6 +321,35 @@ func TestEmbeddings(t *testing.T) {
 	}
 }
 
+// A row that holds what is no number does not get out, mapped or not; the rows beside it do.
+func TestEmbeddingsSound(t *testing.T) {
+	for i, v := range []uint16{0x7fc0, 0xffff, 0x7f80, 0xff80} {
+		b := newBench(t)
+		b.vendor("", "l%d.axmodel", 1, "post.axmodel")
+		rows := make([]byte, 20*8*2)
+		binary.LittleEndian.PutUint16(rows[(5*8+2*i)*2:], v)
+		b.write(table, rows)
+		q, err := models.OpenFS(plainFS{os.DirFS(b.dir)}, ".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []*models.Package{b.open(), q} {
+			for range 2 {
+				got := []uint16{1, 1, 1, 1, 1, 1, 1, 1}
+				if err := p.Embed.Row(got, 5); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), "token 5") || !slices.Equal(got, make([]uint16, 8)) {
+					t.Errorf("%04x: %v, %v", v, got, err)
+				}
+				if err := errors.Join(p.Embed.Row(got, 4), p.Embed.Row(got, 6)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // plainFS hides that its files are the operating system's.
 type plainFS struct{ fs.FS }
 

@@ -64,6 +64,7 @@ func Checks(o Options) []Check {
 	add("no head", checkHeadless)
 	add("rows copied instead of placed", checkCopies)
 	add("two models", checkTwo)
+	add("cleared cells", checkClear)
 	add("bad passes", checkBadPasses)
 	add("bad models", checkBadModels)
 	add("cancelled load", checkCancel)
@@ -333,6 +334,63 @@ func checkTwo(t TB, d axcl.Device) {
 		}
 		if diff := differ(got, wantB[i:i+1]); diff != "" {
 			t.Errorf("second model, pass %d: %s", i, diff)
+		}
+	}
+}
+
+// checkClear: cleared cells are zeros in every layer, whatever was there, and the others are as before.
+func checkClear(t TB, d axcl.Device) {
+	for _, y := range models() {
+		spec := write(t, y.tiny)
+		m := load(t, d, spec)
+		ref, stop := reference(t, spec)
+		s := m.Shape()
+		embed := func(token uint64) []uint16 { return Rows(token, 1, s.Hidden) }
+		low := func(i int) uint32 { return uint32(i) }
+		step := func(what string, passes [][]row) {
+			want, err1 := play(ref, script{passes: passes}, true, embed)
+			got, err2 := play(m, script{passes: passes}, false, embed)
+			if err1 != nil || err2 != nil {
+				t.Fatalf("%s, %s: %v, %v", y.name, what, err1, err2)
+			}
+			if diff := differ(got, want); diff != "" {
+				t.Errorf("%s, %s: %s", y.name, what, diff)
+			}
+		}
+		step("before", prompt(2000, 0, 12, s.MaxRows(), low))
+		// Rows that are no numbers, which see nothing that is kept: the reference does not make them.
+		wide, last := min(s.MaxRows(), 3), uint32(s.Cells-1)
+		bad := prompt(2100, 0, wide, wide, func(i int) uint32 { return []uint32{13, 14, last}[i] })[0]
+		p := build(s, bad, embed)
+		for i := range p.Hidden {
+			p.Hidden[i] = 0x7fc0
+		}
+		if err := m.Run(p); err != nil {
+			t.Fatalf("%s: rows of NaN: %v", y.name, err)
+		}
+		for _, clear := range [][]uint32{{13, 14, last}, {4, 6, 7}, {}} {
+			if err := errors.Join(m.Clear(clear), ref.Clear(clear)); err != nil {
+				t.Fatalf("%s: clear: %v", y.name, err)
+			}
+		}
+		// The text goes on, on cells of which some are zeros now; and a row sees the cells that held no numbers.
+		step("after", prompt(2000, 12, 3, 1, func(i int) uint32 { return uint32(i + i/12*20) }))
+		see := []uint32{2, 4, 6, 7, 13}
+		if wide > 1 {
+			see = append(see, 14, last)
+		}
+		step("zeros", [][]row{{{token: 2200, pos: 5, cell: 20, cells: see}}})
+		for _, clear := range [][]uint32{{uint32(s.Cells)}, {3, 3}, {5, 4}} {
+			if err := m.Clear(clear); !errors.Is(err, axcl.ErrPass) {
+				t.Errorf("%s: clear of %d: %v", y.name, clear, err)
+			}
+		}
+		stop()
+		if err := m.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if err := m.Clear([]uint32{1}); !errors.Is(err, axcl.ErrClosed) {
+			t.Errorf("clear after close: %v", err)
 		}
 	}
 }

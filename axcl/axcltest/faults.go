@@ -18,6 +18,7 @@ const (
 	OpLoad       Op = "Load"
 	OpLoadNet    Op = "LoadNet"
 	OpRun        Op = "Run" // of a model
+	OpClear      Op = "Clear"
 	OpNetRun     Op = "Net.Run"
 	OpCloseModel Op = "Model.Close"
 	OpCloseNet   Op = "Net.Close"
@@ -159,6 +160,13 @@ func (m *faultyModel) Run(p *axcl.Pass) error {
 		damage(p)
 	}
 	return err
+}
+
+func (m *faultyModel) Clear(cells []uint32) error {
+	if x := m.f.next(OpClear); x.Err != nil {
+		return x.Err
+	}
+	return m.Model.Clear(cells)
 }
 
 // damage makes results that no model gives: every logit alike, the indices off by one.

@@ -188,6 +188,12 @@ func (m *recordedModel) Run(p *axcl.Pass) error {
 	return err
 }
 
+func (m *recordedModel) Clear(cells []uint32) error {
+	err := m.Model.Clear(cells)
+	m.r.add(Event{Op: OpClear, ID: m.id, Ask: fmt.Sprint("cells ", cells), Err: keepError(err)})
+	return err
+}
+
 func askRun(p *axcl.Pass) string { return fmt.Sprintf("%d rows, %d wanted", p.Rows(), len(p.Want)) }
 
 // sumPass covers everything a pass asks.
@@ -305,6 +311,10 @@ func (m *playedModel) Run(p *axcl.Pass) error {
 	copy(p.Argmax, e.Argmax)
 	copy(p.HiddenOut, e.HiddenOut)
 	return e.Err.err()
+}
+
+func (m *playedModel) Clear(cells []uint32) error {
+	return m.p.next(OpClear, m.id, fmt.Sprint("cells ", cells), 0).Err.err()
 }
 
 func (m *playedModel) Close() error { return m.p.next(OpCloseModel, m.id, "", 0).Err.err() }

@@ -42,7 +42,7 @@ func TestThread(t *testing.T) {
 			_, infoErr := d.Info()
 			_, loadErr := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
 			_, netErr := d.LoadNet(write(t, axcltest.DefaultTiny()).Head)
-			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
+			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
 		}()
 		for i, err := range <-done {
 			if !errors.Is(err, axcl.ErrThread) {

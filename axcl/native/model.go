@@ -293,6 +293,24 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	return nil
 }
 
+// Clear implements axcl.Model by axn_clear.
+func (m *model) Clear(cells []uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.d.ready(); err != nil {
+		return err
+	}
+	if err := m.shape.CheckCells(cells); err != nil || len(cells) == 0 {
+		return err
+	}
+	rc := C.axn_clear(m.c, (*C.uint32_t)(unsafe.SliceData(cells)), C.uint32_t(len(cells)))
+	if rc != C.AXN_OK {
+		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
+	}
+	return nil
+}
+
 // settle waits, after a call that failed, for what was queued before it, so that nothing on the card uses our memory any more.
 // A card that does not come to rest is the greater trouble.
 func (d *device) settle(err error, ms C.int32_t) error {

@@ -214,6 +214,35 @@ static int wait(axn_model *m) {
     return rc;
 }
 
+static int zero(axn_model *m, const axn_mem *mem, size_t at, size_t size, size_t most) {
+    int rc = AXN_OK;
+    for (size_t n; !rc && size; at += n, size -= n) {
+        n = size < most ? size : most;
+        rc = m->card->lib->provider->up(m->card, mem, at, m->hidden_host, n);
+    }
+    return rc;
+}
+
+// Zeros go up from the staging of the rows, which nothing uses between passes. A layer is waited for before the next, so that no more is
+// queued than a card takes.
+int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
+    axn_card *c = m->card;
+    int rc = axn_enter(c);
+    if (rc) return rc;
+    size_t row = (size_t)m->kv * 2, most = (size_t)m->rows * m->hidden * 2;
+    memset(m->hidden_host, 0, most);
+    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+        c->layer = (int32_t)l;
+        for (uint32_t i = 0, n; !rc && i < cells; i += n) {
+            for (n = 1; i + n < cells && cell[i + n] == cell[i] + n;) n++;
+            rc = zero(m, &m->k[l], cell[i] * row, n * row, most);
+            if (!rc) rc = zero(m, &m->v[l], cell[i] * row, n * row, most);
+        }
+        if (!rc) rc = wait(m);
+    }
+    return rc;
+}
+
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
     const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
     uint16_t *hidden_out, bool vendor) {

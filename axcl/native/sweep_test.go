@@ -64,6 +64,10 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		keep(e)
 		return err
 	}
+	if e := m.Clear([]uint32{2, 3}); e != nil {
+		keep(e)
+		return err
+	}
 	n, e := d.LoadNet(spec.Head)
 	if e != nil {
 		return e

@@ -338,6 +338,27 @@ func (m *Model) Run(p *axcl.Pass) error {
 	return nil
 }
 
+// Clear implements axcl.Model.
+func (m *Model) Clear(cells []uint32) error {
+	if m.closed {
+		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
+	}
+	if err := m.device.state(); err != nil {
+		return err
+	}
+	if err := m.shape.CheckCells(cells); err != nil {
+		return err
+	}
+	kv := m.shape.KV
+	for _, cache := range m.caches {
+		for _, c := range cells {
+			clear(cache[0][int(c)*kv:][:kv])
+			clear(cache[1][int(c)*kv:][:kv])
+		}
+	}
+	return nil
+}
+
 // look lists what each row sees, once for all layers.
 func look(s *sight, n int, cells, rows []uint64) {
 	s.reset()

@@ -97,6 +97,18 @@ type apartModel struct {
 
 func (m *apartModel) Shape() axcl.Shape { return m.shape }
 
+func (m *apartModel) Clear(cells []uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	for i, part := range m.parts {
+		if err := part.Clear(cells); err != nil {
+			return inLayer(err, i)
+		}
+	}
+	return nil
+}
+
 func (m *apartModel) Run(p *axcl.Pass) error {
 	if m.closed {
 		return axcl.ErrClosed

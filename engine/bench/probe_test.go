@@ -39,8 +39,9 @@ type tickingModel struct {
 	s axcl.Shape
 }
 
-func (m *tickingModel) Shape() axcl.Shape { return m.s }
-func (m *tickingModel) Close() error      { return nil }
+func (m *tickingModel) Shape() axcl.Shape  { return m.s }
+func (m *tickingModel) Close() error       { return nil }
+func (*tickingModel) Clear([]uint32) error { return nil }
 func (m *tickingModel) Run(p *axcl.Pass) error {
 	if err := p.Check(m.s); err != nil {
 		return err

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// This file is what follows results that are no numbers, or all alike, and passes that failed. What such a pass left in its cells must not
+// stay: a card reads every cell that its shape group reaches, and the mask, which is added to a score, hides no NaN. One that is left behind
+// would spoil every later pass of every sequence.
+
+// looked notes what the looks at one pass's results found.
+type looked struct {
+	bad   error // the first that was none; nil when all were sound
+	alike bool  // and it was no NaN: values all alike, which a text can have that says nothing
+	sound bool  // another sequence's results were as they should be
+}
+
+// look notes what a look at a row of results found, and gives err.
+func (m *lm) look(row []uint16, err error) error {
+	switch {
+	case err == nil:
+		m.looked.sound = true
+	case errors.Is(err, sampler.ErrBadLogits) && m.looked.bad == nil:
+		m.looked.bad, m.looked.alike = err, alike(row)
+	}
+	return err
+}
+
+// alike reports whether all values of a row are the same number.
+func alike(row []uint16) bool {
+	for _, v := range row {
+		if v != row[0] {
+			return false
+		}
+	}
+	return len(row) > 0 && row[0]&0x7f80 != 0x7f80
+}
+
+// senseless is an error where a row holds what is no number, or nothing but one number.
+func senseless(row []uint16) error {
+	bad := len(row) > 1 && alike(row)
+	for _, v := range row {
+		bad = bad || v&0x7f80 == 0x7f80
+	}
+	if bad {
+		return fmt.Errorf("engine: hidden state: %w", sampler.ErrBadLogits)
+	}
+	return nil
+}
+
+// unasked looks at rows of a pass that gives no logits, a prompt's that has more to come: what is wrong with them would stay in the cache.
+func (m *lm) unasked(h *share) error {
+	if m.pass.HiddenOut == nil {
+		return nil
+	}
+	last := h.row + h.rows() - 1
+	row := m.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
+	return m.look(row, senseless(row))
+}
+
+// fault ends a sequence that met an error; one whose results made no sense, and whose reader has nothing yet, begins anew, once.
+func (m *lm) fault(s *seq, err error) {
+	if !errors.Is(err, sampler.ErrBadLogits) || s.usage.Output > 0 || s.retried {
+		m.end(s, err)
+		return
+	}
+	s.retried = true
+	m.drop(s)
+	if s.embed != nil {
+		s.embed.reset()
+	}
+}
+
+// errAgain is a token that is not taken before its logits were looked at.
+var errAgain = errors.New("engine: the row is to be run again")
+
+// again takes the sequence's last row back: it goes through the card once more, with its logits.
+func (m *lm) again(s *seq) {
+	n := s.tip(m.cells)
+	s.stand(m.cells, s.path[:len(s.path)-1])
+	m.cells.prune(n, 1)
+	s.doubt = true
+}
+
+// spoiled clears up after a pass with bad results: nobody builds on what lies on the card, all of it is cleared, and the card is asked what
+// it said at load. Sequences that run go on from their ids. It counts as a strike. The error is one that the card does not survive.
+func (m *lm) spoiled() error {
+	found := m.looked
+	if found.bad == nil || found.alike && found.sound {
+		return nil // the pass was sound: it is this one text whose logits are alike
+	}
+	for _, s := range slices.Clone(m.running) {
+		if s.usage.Output > s.sure+1 {
+			m.end(s, found.bad) // tokens that nobody looked at are with its reader already
+			continue
+		}
+		m.leave(s)
+		if s.embed != nil {
+			s.embed.reset()
+		}
+	}
+	m.cells.forget()
+	if !found.alike {
+		if err := m.wipe(); err != nil {
+			return err
+		}
+	}
+	if _, err := m.known(); err != nil {
+		return err
+	}
+	if found.alike {
+		return nil // the card is right about what is known, and such a text can be sent on purpose
+	}
+	return m.card.strike(found.bad)
+}
+
+// wipe clears every cell of the model, and of its draft model.
+func (m *lm) wipe() error {
+	const piece = 256 // cells in one call: the watchdog counts calls
+	var cells []uint32
+	for from := 0; from < m.shape.Cells; from += piece {
+		cells = cells[:0]
+		for c := from; c < min(from+piece, m.shape.Cells); c++ {
+			cells = append(cells, uint32(c))
+		}
+		if err := m.clear(cells); err != nil {
+			return err
+		}
+	}
+	if d := m.drafter; d != nil {
+		d.m.cells.forget()
+		return d.m.wipe()
+	}
+	return nil
+}
+
+// clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
+func (m *lm) clear(cells []uint32) error {
+	for {
+		err := m.card.clear(m.model, cells)
+		if err == nil || axcl.Fatal(err) {
+			return err
+		}
+		if err := m.card.strike(err); err != nil {
+			return err
+		}
+	}
+}
+
+// clearTaken clears the cells that build took for a pass that failed, and gives them back.
+func (m *lm) clearTaken() error {
+	cells := make([]uint32, len(m.taken))
+	for i, n := range m.taken {
+		cells[i] = uint32(n)
+	}
+	slices.Sort(cells)
+	err := m.clear(cells)
+	m.giveBack()
+	return err
+}
+
+// known holds the card's answers to what is known against those it gave at load. It reports whether they could be had.
+func (m *lm) known() (asked bool, err error) {
+	if m.sample == nil {
+		return true, nil
+	}
+	got, err := m.say()
+	switch {
+	case err == nil:
+		return true, differs(got, m.sample)
+	case errors.Is(err, errNoCells):
+		return true, nil
+	case axcl.Fatal(err) || errors.Is(err, sampler.ErrBadLogits):
+		return true, err
+	}
+	return false, m.card.strike(err)
+}
