@@ -102,10 +102,10 @@ func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, ma
 // grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer
 // is one or the other.
 func (m *Model) grammar(r *Request, isChat bool) (*grammar.Grammar, error) {
-	if !isChat {
+	forced, err := m.calls(r)
+	if !isChat && err == nil {
 		return r.Format.compile()
 	}
-	forced, err := m.calls(r)
 	if forced != nil || err != nil {
 		return forced, err
 	}
