@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 SHELL    := /bin/bash
 HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
-GOBUILD   = $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
+GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
 .PHONY: help build run test ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-profile ui template-goldens flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
@@ -145,7 +145,8 @@ build-arm64: ## build/arm64/axle, cross-built with Debian's gcc-aarch64-linux-gn
 deb-arm64: build build-arm64 ## the same for arm64
 	HOSTBIN=bin/axle bash packaging/deb.sh $(VERSION) arm64 $(BUILD)/arm64/axle
 
-deb-test: deb deb-arm64 ## install, run, remove and purge the packages in fresh chroots (root, debootstrap, qemu-user-static; else skips aloud)
+deb-test: deb deb-arm64 ## lintian; install, run, remove and purge the packages in fresh chroots (root, debootstrap, qemu-user-static; else skips aloud)
+	bash packaging/lint.sh dist/axle_$(VERSION)_$(HOSTARCH).deb dist/axle_$(VERSION)_arm64.deb
 	bash packaging/chroot.sh $(HOSTARCH) dist/axle_$(VERSION)_$(HOSTARCH).deb
 	test $(HOSTARCH) = arm64 || bash packaging/chroot.sh arm64 dist/axle_$(VERSION)_arm64.deb
 

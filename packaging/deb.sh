@@ -3,6 +3,7 @@
 # (the same one where it runs here). Needs dpkg-deb; the result depends on the input only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+maintainer='axle maintainers <maintainers@users.noreply.github.com>'
 version=$1 arch=$2 binary=$3 host=${HOSTBIN:-$3}
 command -v dpkg-deb >/dev/null || { echo "deb: dpkg-deb is not installed: apt-get install dpkg" >&2; exit 1; }
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 1767225600)}
@@ -16,10 +17,21 @@ put 644 packaging/axle.service usr/lib/systemd/system/axle.service
 put 644 packaging/sysusers.conf usr/lib/sysusers.d/axle.conf
 put 644 packaging/70-axle.rules usr/lib/udev/rules.d/70-axle.rules
 put 640 packaging/axle.env etc/axle/axle.env
-put 644 LICENSE usr/share/doc/axle/copyright
+put 644 packaging/copyright usr/share/doc/axle/copyright
+put 644 packaging/lintian-overrides usr/share/lintian/overrides/axle
 put 644 third_party/LICENCES usr/share/doc/axle/LICENCES
 put 644 README.md usr/share/doc/axle/README.md
-put 644 CHANGELOG.md usr/share/doc/axle/changelog.md
+# Debian's changelog: this version, and what CHANGELOG.md says first.
+{
+	printf 'axle (%s) unstable; urgency=medium\n\n' "$version"
+	awk '/^## / { if (at++) exit; next } at && /^- / { print substr($0, 3) }' CHANGELOG.md | while IFS= read -r line; do
+		fold -s -w 74 <<<"$line" | sed -e '1s/^/  * /' -e '2,$s/^/    /' -e 's/ *$//'
+	done
+	printf '\n -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
+} >"$root/changelog"
+put 644 "$root/changelog" usr/share/doc/axle/changelog
+rm "$root/changelog"
+gzip -9n "$root/usr/share/doc/axle/changelog"
 mkdir -p "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
 "$host" man "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
@@ -34,7 +46,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: axle
 Version: $version
 Architecture: $arch
-Maintainer: axle maintainers <maintainers@users.noreply.github.com>
+Maintainer: $maintainer
 Installed-Size: $(find "$root/usr" "$root/etc" -type f -printf '%s\n' | awk '{s += int(($1 + 1023) / 1024)} END {print s}')
 Depends: libc6 (>= 2.34)
 Recommends: ca-certificates
