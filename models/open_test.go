@@ -471,7 +471,7 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pieces, err := tpl.Render(chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
+			pieces, err := tpl.Render(t.Context(), chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -499,7 +499,7 @@ func TestTemplates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			pieces, err := tpl.Render(chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
+			pieces, err := tpl.Render(t.Context(), chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "hi"}}})
 			if err != nil {
 				t.Fatal(err)
 			}

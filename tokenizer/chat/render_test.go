@@ -15,8 +15,6 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/ardanlabs/jinja"
-
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -60,7 +58,7 @@ const goTemplateSource = `{{- if or .System .Tools }}<|im_start|>system
 `
 
 // TestNobodyForges renders conversations full of control tokens in every place that people and tools can write to. The control ids of the prompt must be those
-// of a twin conversation without them, and the pieces must add up to what a plain rendering gives.
+// of a twin conversation without them.
 func TestNobodyForges(t *testing.T) {
 	tokens := map[string]*tokenizer.Tokenizer{"qwen": smallTokenizer(t, "qwen3"), "llama3": smallTokenizer(t, "llama3"), "gemma": smallTokenizer(t, "gemma"), "llama2": smallTokenizer(t, "llama2")}
 	type subject struct {
@@ -99,8 +97,8 @@ func TestNobodyForges(t *testing.T) {
 			for range rounds {
 				seed := r.Uint64()
 				evil, twin := randomConversation(seed, bait, false), randomConversation(seed, bait, true)
-				pieces, err := s.t.Render(evil)
-				tame, err2 := s.t.Render(twin)
+				pieces, err := s.t.Render(t.Context(), evil)
+				tame, err2 := s.t.Render(t.Context(), twin)
 				if (err == nil) != (err2 == nil) {
 					t.Fatalf("only one of the twins renders: %v, %v", err, err2)
 				}
@@ -120,17 +118,6 @@ func TestNobodyForges(t *testing.T) {
 				}
 				if !slices.Equal(got, want) {
 					t.Fatalf("control ids %v, without bait %v\n%+v", got, want, pieces)
-				}
-				if j, ok := s.t.(*jinjaTemplate); ok {
-					data, err := j.data(evil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					data["bos_token"], data["eos_token"] = jinja.NewString(j.o.BOS), jinja.NewString(j.o.EOS)
-					plain, err := j.execute(j.plain, data, evil.Now)
-					if err != nil || joined(pieces) != plain {
-						t.Fatalf("pieces %q\nplain  %q (%v)", joined(pieces), plain, err)
-					}
 				}
 			}
 		})
@@ -182,20 +169,19 @@ func randomConversation(seed uint64, bait []string, tame bool) Conversation {
 // TestHostileTemplates: what would not come to an end is refused at load or when it is rendered, soon and without harm.
 func TestHostileTemplates(t *testing.T) {
 	for name, src := range map[string]string{
-		"macro":        `{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}`,
-		"two macros":   `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}x{{ a() }}{% endmacro %}{{ a() }}`,
-		"unused macro": `{% macro a() %}{{ a() }}{% endmacro %}hello`,
-		"if macro":     `{% macro a(x) %}{% if x %}{{ a(x) }}{% endif %}{% endmacro %}{{ a(1) }}`,
-		"range":        `{% for i in range(100000000) %}x{% endfor %}`,
-		"computed":     `{% set n = 100000 * 1000 %}{% for i in range(n) %}x{% endfor %}`,
-		"nested":       `{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}{% endfor %}{% endfor %}{% endfor %}`,
-		"doubling":     `{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
-		"factor":       `{{ 'a' * 10000000000 }}`,
+		"macro":      `{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}`,
+		"two macros": `{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}x{{ a() }}{% endmacro %}{{ a() }}`,
+		"if macro":   `{% macro a(x) %}{% if x %}{{ a(x) }}{% endif %}{% endmacro %}{{ a(1) }}`,
+		"range":      `{% for i in range(100000000) %}x{% endfor %}`,
+		"computed":   `{% set n = 100000 * 1000 %}{% for i in range(n) %}x{% endfor %}`,
+		"nested":     `{% for i in range(1000) %}{% for j in range(1000) %}{% for k in range(1000) %}{% endfor %}{% endfor %}{% endfor %}`,
+		"doubling":   `{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`,
+		"factor":     `{{ 'a' * 10000000000 }}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tmpl, err := NewJinja(src, name, JinjaOptions{})
 			if err == nil {
-				_, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+				_, err = tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 			}
 			if !errors.Is(err, ErrBudget) {
 				t.Errorf("error %v", err)
@@ -206,14 +192,14 @@ func TestHostileTemplates(t *testing.T) {
 		"unclosed":   `{{ messages`,
 		"statement":  `{% if x %}a`,
 		"expression": `{{ ( }}`,
-		"selectattr": `{{ messages | selectattr() }}`,
+		"selectattr": `{{ messages | selectattr() | list }}`,
 		"huge":       strings.Repeat("{{ x }}", 50_000),
 		"brackets":   `{{ ` + strings.Repeat("(", 5000) + `1` + strings.Repeat(")", 5000) + ` }}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tmpl, err := NewJinja(src, name, JinjaOptions{})
 			if err == nil {
-				_, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
+				_, err = tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 			}
 			if err == nil || !strings.HasPrefix(err.Error(), "chat: template "+name) {
 				t.Errorf("error %v", err)
@@ -233,28 +219,24 @@ func TestHostileTemplates(t *testing.T) {
 	}
 }
 
-// TestSelfComparing: a template that looks at its own output cannot be rendered in the private alphabet. It works as long as nobody writes its tags,
-// and is refused with a reason where somebody does.
+// TestSelfComparing: a template may look at its own output, and at the conversation's, without either becoming the other.
 func TestSelfComparing(t *testing.T) {
-	src := `{% set head %}<|im_start|>{% endset %}{% if head == '<|im_start|>' %}{{ head }}user
+	src := `{% set head %}<|im_start|>{% endset %}{% if head == '<|im_start|>' and messages[0].content[:10] == '<|im_end|>' %}{{ head }}user
 {{ messages[0].content }}<|im_end|>{% endif %}`
 	tmpl, err := NewJinja(src, "self", JinjaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "hi"}}})
-	want := []Piece{{Text: "<|im_start|>", Control: true}, {Text: "user\nhi"}, {Text: "<|im_end|>", Control: true}}
-	if err != nil || len(pieces) != 3 || joined(pieces) != joined(want) || !pieces[0].Control || pieces[1].Control || !pieces[2].Control {
+	pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|>hi"}}})
+	want := []Piece{{Text: "<|im_start|>user\n", Control: true}, {Text: "<|im_end|>hi"}, {Text: "<|im_end|>", Control: true}}
+	if err != nil || !slices.Equal(pieces, want) {
 		t.Fatalf("%+v %v", pieces, err)
-	}
-	if _, err = tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|>"}}}); err == nil || !strings.Contains(err.Error(), "cannot tell from its own text") {
-		t.Fatalf("error %v", err)
 	}
 }
 
 func TestContinue(t *testing.T) {
 	tmpl, _ := Builtin("Qwen2_5")
-	pieces, err := tmpl.Render(Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
+	pieces, err := tmpl.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
@@ -262,13 +244,13 @@ func TestContinue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err = g.Render(Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
+	pieces, err = g.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
 	for _, x := range []Template{tmpl, g} {
-		pieces, err := x.Render(Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
-		if want, _ := x.Render(Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || joined(pieces) != joined(want) {
+		pieces, err := x.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
+		if want, _ := x.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || joined(pieces) != joined(want) {
 			t.Errorf("an empty beginning: %q %v", joined(pieces), err)
 		}
 	}
@@ -285,7 +267,7 @@ func TestImages(t *testing.T) {
 		if !ok || !tmpl.Capabilities().Vision {
 			t.Fatalf("%s: %v", x.typ, ok)
 		}
-		pieces, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "Compare", Images: [][]byte{{1}, {2}}}, {Role: "assistant", Content: x.token}, {Role: "user", Content: "?"}}})
+		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "Compare", Images: [][]byte{{1}, {2}}}, {Role: "assistant", Content: x.token}, {Role: "user", Content: "?"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +285,7 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pieces, err := g.Render(Conversation{Messages: []Message{{Role: "user", Content: "\uFFFC look", Images: [][]byte{{1}}}}}); err != nil || joined(pieces) != "<|im_start|>\uFFFC look<|im_end|>" {
+	if pieces, err := g.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "\uFFFC look", Images: [][]byte{{1}}}}}); err != nil || joined(pieces) != "<|im_start|>\uFFFC look<|im_end|>" {
 		t.Fatalf("%+v %v", pieces, err)
 	}
 }
@@ -319,12 +301,12 @@ func TestGo(t *testing.T) {
 	if err != nil || !tmpl.Capabilities().Insert {
 		t.Fatalf("%v", err)
 	}
-	pieces, err := tmpl.Generate("", "def f(", "return", ThinkDefault)
+	pieces, err := tmpl.Generate(t.Context(), "", "def f(", "return", ThinkDefault)
 	if err != nil || joined(pieces) != "<|fim_prefix|>def f(<|fim_suffix|>return<|fim_middle|>" {
 		t.Fatalf("%+v %v", pieces, err)
 	}
 	plain, _ := NewGo("{{ .Prompt }}")
-	if _, err := plain.Generate("", "a", "b", ThinkDefault); err == nil {
+	if _, err := plain.Generate(t.Context(), "", "a", "b", ThinkDefault); err == nil {
 		t.Error("a suffix without a place was accepted")
 	}
 	think, err := NewGo("{{ range .Messages }}{{ .Content }}{{ end }}{{ if and $.IsThinkSet $.Think }}T{{ $.ThinkLevel }}{{ else if $.IsThinkSet }}N{{ end }}")
@@ -332,7 +314,7 @@ func TestGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for x, want := range map[Think]string{ThinkDefault: "q", ThinkOn: "qT", ThinkOff: "qN", ThinkHigh: "qThigh"} {
-		pieces, err := think.Generate("", "q", "", x)
+		pieces, err := think.Generate(t.Context(), "", "q", "", x)
 		if err != nil || joined(pieces) != want {
 			t.Errorf("think %q: %q %v", x, joined(pieces), err)
 		}
@@ -357,7 +339,7 @@ func TestBuiltinTypes(t *testing.T) {
 		if !slices.Contains(Families(), tmpl.Family()) {
 			t.Errorf("%s: the parser does not know family %s", typ, tmpl.Family())
 		}
-		if pieces, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || !strings.Contains(joined(pieces), "q") {
+		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || !strings.Contains(joined(pieces), "q") {
 			t.Errorf("%s: %q %v", typ, joined(pieces), err)
 		}
 	}
@@ -378,7 +360,7 @@ func TestKwargs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
+	pieces, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
 	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True|" {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
@@ -387,11 +369,11 @@ func TestKwargs(t *testing.T) {
 			t.Error("a variable's value counts as the template's text")
 		}
 	}
-	if _, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"messages": json.RawMessage(`[]`)}}); err == nil {
+	if _, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"messages": json.RawMessage(`[]`)}}); err == nil {
 		t.Error("messages were replaced")
 	}
 	for _, bad := range []string{"", "{", "[1,", `{"a"`, "}", "1 2", `{"a" 1}`} {
-		_, err := tmpl.Render(Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(bad)}})
+		_, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(bad)}})
 		if err == nil || !strings.Contains(err.Error(), `"x"`) || strings.HasSuffix(err.Error(), "EOF") {
 			t.Errorf("%q: %v, want an error that names x and says what is wrong", bad, err)
 		}
@@ -406,7 +388,7 @@ func TestRenderConcurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range 20 {
 				content := strings.Repeat("x", g+i) + "\U000F0000"
-				pieces, err := tmpl.Render(Conversation{Messages: []Message{{Role: "user", Content: content}}})
+				pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: content}}})
 				if err != nil || !strings.Contains(joined(pieces), content) {
 					t.Errorf("%q %v", joined(pieces), err)
 				}
@@ -427,10 +409,10 @@ func FuzzTemplate(f *testing.F) {
 		fuzzguard.Check(t, len(src), func() {
 			c := Conversation{Messages: []Message{{Role: "user", Content: "<|im_end|> x"}}, Now: time.Unix(0, 0)}
 			if tmpl, err := NewJinja(src, "f", JinjaOptions{BOS: "<s>"}); err == nil {
-				_, _ = tmpl.Render(c)
+				_, _ = tmpl.Render(t.Context(), c)
 			}
 			if tmpl, err := NewGo(src); err == nil {
-				_, _ = tmpl.Render(c)
+				_, _ = tmpl.Render(t.Context(), c)
 			}
 		})
 	})
@@ -441,7 +423,7 @@ func BenchmarkRender(b *testing.B) {
 	c := Conversation{Messages: []Message{{Role: "system", Content: "You are terse."}, {Role: "user", Content: "Hello"}, {Role: "assistant", Content: "Hi"}, {Role: "user", Content: strings.Repeat("word ", 200)}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := tmpl.Render(c); err != nil {
+		if _, err := tmpl.Render(b.Context(), c); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -457,7 +439,7 @@ func TestEncodeAsOneText(t *testing.T) {
 			if strings.Contains(gc.Name, "forged") {
 				continue
 			}
-			pieces, err := tmpl.Render(gc.conversation(t))
+			pieces, err := tmpl.Render(t.Context(), gc.conversation(t))
 			if err != nil {
 				continue
 			}

@@ -177,7 +177,7 @@ func TestGoldens(t *testing.T) {
 				if strings.HasPrefix(gc.Name, "image") && !tmpl.Capabilities().Vision {
 					continue // people's images are dropped, not printed as Python prints a list
 				}
-				pieces, err := tmpl.Render(c)
+				pieces, err := tmpl.Render(t.Context(), c)
 				var want string
 				if json.Unmarshal(g.Out[i], &want) != nil {
 					var e struct{ Raise, Error string }
@@ -266,7 +266,7 @@ func TestSnippets(t *testing.T) {
 			t.Errorf("%s: %v", s.Source, err)
 			continue
 		}
-		pieces, err := tmpl.Render(Conversation{Kwargs: g.Data, Now: goldenNow})
+		pieces, err := tmpl.Render(t.Context(), Conversation{Kwargs: g.Data, Now: goldenNow})
 		if got := joined(pieces); err != nil || got != s.Want {
 			t.Errorf("%s: %q %v, want %q", s.Source, got, err, s.Want)
 		}

@@ -5,20 +5,29 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
 
 // Message is one turn. Content and Thinking are plain text: whatever they hold, no byte of them becomes a control token.
 type Message struct {
-	Role       string // "system", "user", "assistant", "tool", or what the template knows
-	Content    string
-	Null       bool     // content was null or absent: templates that tell none from "" see none
-	Thinking   string   // assistant only: the thinking that came before Content
-	Images     [][]byte // only how many there are matters: templates of models that see print a placeholder for each
+	Role     string // "system", "user", "assistant", "tool", or what the template knows
+	Content  string
+	Null     bool     // content was null or absent: templates that tell none from "" see none
+	Thinking string   // assistant only: the thinking that came before Content
+	Images   [][]byte // only how many there are matters: templates of models that see print a placeholder for each
+	// Parts are Content and Images in the order they came in, for templates of models that see; nil: the images first. Others print Content.
+	Parts      []Part
 	ToolCalls  []ToolCall
 	ToolName   string // tool results: the tool that answered
 	ToolCallID string
+}
+
+// Part of a message's content: a picture, or text.
+type Part struct {
+	Image bool
+	Text  string // where it is no picture
 }
 
 // ToolCall is a model's request to call a tool. Arguments is a JSON object whose key order is the model's.
@@ -81,12 +90,13 @@ type Capabilities struct {
 	System   bool
 }
 
-// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print;
-// the error names the template and what it said.
+// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print (the error names the template
+// and what it said), with [ErrBudget] where it does not come to an end, with [ErrRoom] where too many large prompts are rendered at once, and
+// with ctx's error.
 type Template interface {
-	Render(Conversation) ([]Piece, error)
+	Render(ctx context.Context, c Conversation) ([]Piece, error)
 	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for fill-in-the-middle.
-	Generate(system, prompt, suffix string, think Think) ([]Piece, error)
+	Generate(ctx context.Context, system, prompt, suffix string, think Think) ([]Piece, error)
 	Capabilities() Capabilities
 	// Source is the template's own text, as /api/show prints it.
 	Source() string

@@ -1,0 +1,228 @@
+// Package gotmpl runs Go's templates, as Ollama's models bring them, on text that knows where it came from and under a meter.
+//
+// It walks the tree that text/template/parse makes, and means by it what text/template means: pipelines, if, with, range, break and continue, define and template,
+// variables, comparisons, and functions. What it leaves out are calls of methods and of functions that are values: no template for models has them, and
+// they would run code that nobody counts. Data are Go values; a string in them is given, a literal is the template's own, and of a function's result
+// each byte is what it was made from where one can tell, else given.
+//
+// A [Template] is immutable and safe for concurrent use; nothing needs closing.
+package gotmpl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// maxNesting is how deep actions may stand in each other.
+const maxNesting = 200
+
+// Template is a parsed template, with those it defines.
+type Template struct {
+	name  string
+	trees map[string]*parse.Tree
+}
+
+// Parse reads a template. Errors for what does not parse are text/template's own ("template: :1: unclosed action"); beyond them it refuses what it cannot run.
+func Parse(source string) (*Template, error) {
+	known := make(map[string]any, len(funcs))
+	for name := range funcs {
+		known[name] = true
+	}
+	trees, err := parse.Parse("", source, "", "", known)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{trees: trees}
+	if trees[""] == nil {
+		trees[""] = &parse.Tree{Root: &parse.ListNode{}}
+	}
+	for _, tree := range trees {
+		if tree.Root == nil {
+			continue
+		}
+		if err := t.check(tree.Root, 0); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// check refuses what cannot be run, and what is nested too deep.
+func (t *Template) check(n parse.Node, depth int) error {
+	if depth > maxNesting {
+		return fmt.Errorf("template: :1: actions are nested more than %d deep", maxNesting)
+	}
+	switch n := n.(type) {
+	case *parse.TemplateNode:
+		if t.trees[n.Name] == nil {
+			return fmt.Errorf("template: :%d: template %q not defined", n.Line, n.Name)
+		}
+	case *parse.CommandNode:
+		switch first := n.Args[0].(type) {
+		case *parse.FieldNode, *parse.ChainNode, *parse.VariableNode:
+			if len(n.Args) > 1 {
+				return fmt.Errorf("template: :1: %s is given arguments, and is no function", first)
+			}
+		}
+	}
+	for _, c := range children(n) {
+		if err := t.check(c, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// children are the nodes right below a node.
+func children(n parse.Node) []parse.Node {
+	var out []parse.Node
+	list := func(l *parse.ListNode) {
+		if l != nil {
+			out = append(out, l.Nodes...)
+		}
+	}
+	pipe := func(p *parse.PipeNode) {
+		if p != nil {
+			out = append(out, p)
+		}
+	}
+	branch := func(b *parse.BranchNode) {
+		pipe(b.Pipe)
+		list(b.List)
+		list(b.ElseList)
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		list(n)
+	case *parse.ActionNode:
+		pipe(n.Pipe)
+	case *parse.TemplateNode:
+		pipe(n.Pipe)
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.PipeNode:
+		for _, c := range n.Cmds {
+			out = append(out, c)
+		}
+		for _, d := range n.Decl {
+			out = append(out, d)
+		}
+	case *parse.CommandNode:
+		out = append(out, n.Args...)
+	case *parse.ChainNode:
+		out = append(out, n.Node)
+	}
+	return out
+}
+
+// Vars are the names of all fields and variables the template mentions, in small letters.
+func (t *Template) Vars() []string {
+	var out []string
+	var walk func(n parse.Node)
+	walk = func(n parse.Node) {
+		var names []string
+		switch n := n.(type) {
+		case *parse.FieldNode:
+			names = n.Ident
+		case *parse.VariableNode:
+			names = n.Ident
+		case *parse.ChainNode:
+			names = n.Field
+		}
+		for _, name := range names {
+			out = append(out, strings.ToLower(name))
+		}
+		for _, c := range children(n) {
+			walk(c)
+		}
+	}
+	for _, tree := range t.trees {
+		if tree.Root != nil {
+			walk(tree.Root)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Append adds an action that prints a field at the end of the template.
+func (t *Template) Append(field string) {
+	at := parse.Pos(0)
+	cmd := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: at, Args: []parse.Node{&parse.FieldNode{NodeType: parse.NodeField, Pos: at, Ident: []string{field}}}}
+	root := t.trees[t.name].Root
+	root.Nodes = append(root.Nodes, &parse.ActionNode{NodeType: parse.NodeAction, Pos: at, Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{cmd}}})
+}
+
+// Until is the template without the first action that mentions the field, and all that follows it.
+func (t *Template) Until(field string) *Template {
+	out := &Template{name: t.name, trees: make(map[string]*parse.Tree)}
+	for name, tree := range t.trees {
+		out.trees[name] = tree
+	}
+	root := t.trees[t.name].Root.CopyList()
+	keepUntil(root, field, new(bool))
+	out.trees[t.name] = &parse.Tree{Name: t.name, Root: root}
+	return out
+}
+
+// keepUntil drops from n what stands behind the field, and reports whether n itself stays.
+func keepUntil(n parse.Node, field string, cut *bool) bool {
+	if *cut {
+		return false
+	}
+	list := func(l *parse.ListNode) *parse.ListNode {
+		if l == nil || *cut {
+			return nil
+		}
+		l.Nodes = slices.DeleteFunc(l.Nodes, func(c parse.Node) bool { return !keepUntil(c, field, cut) })
+		return l
+	}
+	branch := func(b *parse.BranchNode) { b.List, b.ElseList = list(b.List), list(b.ElseList) }
+	switch n := n.(type) {
+	case *parse.ListNode:
+		list(n)
+	case *parse.IfNode:
+		branch(&n.BranchNode)
+	case *parse.RangeNode:
+		branch(&n.BranchNode)
+	case *parse.WithNode:
+		branch(&n.BranchNode)
+	case *parse.ActionNode:
+		return keepUntil(n.Pipe, field, cut)
+	case *parse.PipeNode:
+		for i, c := range n.Cmds {
+			c.Args = slices.DeleteFunc(c.Args, func(a parse.Node) bool { return !keepUntil(a, field, cut) })
+			if len(c.Args) == 0 {
+				n.Cmds = n.Cmds[:i]
+				return false
+			}
+		}
+	case *parse.FieldNode:
+		*cut = slices.Contains(n.Ident, field)
+	}
+	return true
+}
+
+// Render runs the template with data. It fails with the meter's errors, or with one that says what the template stumbled over.
+func (t *Template) Render(m *origin.Meter, out *origin.Builder, data any) (err error) {
+	r := &run{t: t, m: m, out: out, vars: []variable{{"$", data}}}
+	defer func() {
+		if p := recover(); p != nil {
+			s, ok := p.(stop)
+			if !ok {
+				panic(p)
+			}
+			err = s.err
+		}
+	}()
+	r.list(t.trees[t.name].Root, data)
+	return nil
+}

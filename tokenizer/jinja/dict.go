@@ -1,0 +1,133 @@
+package jinja
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// Dict is a mapping that keeps the order in which its keys came. Its zero value is empty. What fills it is whoever makes it: templates cannot.
+type Dict struct {
+	keys, values []Value
+	index        map[any]int // only for more than a few keys
+}
+
+// few is how many keys are looked through one by one.
+const few = 8
+
+// Len is the number of keys.
+func (d *Dict) Len() int { return len(d.keys) }
+
+// Set adds a key of the program's own, as "role" is; the key counts as the template's, its value is what it is.
+func (d *Dict) Set(key string, v Value) { d.set(origin.Own(key), v) }
+
+// Get looks a string up.
+func (d *Dict) Get(key string) (Value, bool) { return d.get(origin.Own(key)) }
+
+func (d *Dict) set(key, v Value) {
+	if i := d.find(key); i >= 0 {
+		d.values[i] = v
+		return
+	}
+	if d.index != nil {
+		d.index[hash(key)] = len(d.keys)
+	}
+	d.keys, d.values = append(d.keys, key), append(d.values, v)
+	if d.index == nil && len(d.keys) > few {
+		d.index = make(map[any]int, 2*len(d.keys))
+		for i, k := range d.keys {
+			d.index[hash(k)] = i
+		}
+	}
+}
+
+func (d *Dict) get(key Value) (Value, bool) {
+	if i := d.find(key); i >= 0 {
+		return d.values[i], true
+	}
+	return nil, false
+}
+
+func (d *Dict) find(key Value) int {
+	if d.index != nil {
+		if i, ok := d.index[hash(key)]; ok {
+			return i
+		}
+		return -1
+	}
+	if t, ok := key.(origin.Text); ok {
+		for i, k := range d.keys {
+			if k, ok := k.(origin.Text); ok && k.String() == t.String() {
+				return i
+			}
+		}
+		return -1
+	}
+	h := hash(key)
+	for i, k := range d.keys {
+		if hash(k) == h {
+			return i
+		}
+	}
+	return -1
+}
+
+// tupleKey is a tuple as a key: what is in it, one after the other.
+type tupleKey string
+
+// hash is a value that is equal for equal keys. Numbers that are equal are one key, True is 1.
+func hash(v Value) any {
+	switch v := v.(type) {
+	case origin.Text:
+		return v.String()
+	case bool:
+		i, _ := whole(v)
+		return i
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+			return int(v)
+		}
+	case *List:
+		key := ""
+		for _, x := range v.Items {
+			switch h := hash(x).(type) {
+			case string:
+				key += strconv.Quote(h) + ","
+			case int:
+				key += strconv.Itoa(h) + ","
+			case float64:
+				key += strconv.FormatFloat(h, 'g', -1, 64) + ","
+			case tupleKey:
+				key += "(" + string(h) + "),"
+			case nil:
+				key += "None,"
+			}
+		}
+		return tupleKey(key)
+	}
+	return v
+}
+
+// hashed returns a key that a dict may have; it fails for lists and dicts, as Python does.
+func (r *run) hashed(v Value) Value {
+	r.step(1)
+	switch x := v.(type) {
+	case *List:
+		if x.Tuple {
+			defer r.deeper()()
+			for _, item := range x.Items {
+				r.hashed(item)
+			}
+			r.grow(32 * len(x.Items))
+			return v
+		}
+	case *Dict, *view:
+	case *Undefined:
+		r.undefined(x)
+	default:
+		return v
+	}
+	r.failf("unhashable type: %s", typeName(v))
+	return nil
+}

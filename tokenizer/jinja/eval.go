@@ -1,0 +1,481 @@
+package jinja
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// Raised is what a template says with raise_exception: it is meant for who sent the conversation.
+type Raised struct{ Message string }
+
+func (e *Raised) Error() string { return e.Message }
+
+// run is one rendering.
+type run struct {
+	m     *origin.Meter
+	out   *origin.Builder
+	scope *scope
+	vars  map[string]Value
+	now   time.Time
+	line  int // of the statement at hand
+}
+
+// scope holds what was set in a block. Names are few, so they are looked through one by one.
+type scope struct {
+	parent *scope
+	names  []string
+	values []Value
+}
+
+func (s *scope) set(name string, v Value) {
+	for i, n := range s.names {
+		if n == name {
+			s.values[i] = v
+			return
+		}
+	}
+	s.names, s.values = append(s.names, name), append(s.values, v)
+}
+
+// stop carries an error up to Render.
+type stop struct{ err error }
+
+func (r *run) failf(format string, args ...any) {
+	panic(stop{&Error{r.line, fmt.Sprintf(format, args...)}})
+}
+
+func (r *run) undefined(u *Undefined) { r.failf("%s is undefined", u.what) }
+
+func (r *run) check(err error) {
+	if err != nil {
+		panic(stop{err})
+	}
+}
+
+func (r *run) step(n int) { r.check(r.m.Step(n)) }
+func (r *run) grow(n int) { r.check(r.m.Grow(n)) }
+
+func (r *run) deeper() func() {
+	r.check(r.m.Enter())
+	return r.m.Leave
+}
+
+// Render executes the template with variables of the caller's; the values in vars are not changed. now is what strftime_now tells. It fails with a [*Raised],
+// an [*Error], or what the meter fails with.
+func (t *Template) Render(m *origin.Meter, vars map[string]Value, now time.Time) (out origin.Text, err error) {
+	r := &run{m: m, out: &origin.Builder{}, scope: &scope{}, vars: vars, now: now}
+	defer func() {
+		if p := recover(); p != nil {
+			s, ok := p.(stop)
+			if !ok {
+				panic(p)
+			}
+			out, err = origin.Text{}, s.err
+		}
+	}()
+	r.all(t.body)
+	return r.out.Text(), nil
+}
+
+func (r *run) all(body []stmt) flow {
+	for _, s := range body {
+		if f := s.exec(r); f != flowNext {
+			return f
+		}
+	}
+	return flowNext
+}
+
+// print writes a text to what is being made.
+func (r *run) print(t origin.Text) {
+	n := t.Len() + 4*t.Cuts()
+	r.step(1)
+	r.grow(n)
+	if r.out.Len()+n > origin.MaxText {
+		r.grow(r.out.Len() + n)
+	}
+	r.out.Add(t)
+}
+
+// capture returns what f prints.
+func (r *run) capture(f func() flow) (origin.Text, flow) {
+	defer r.deeper()()
+	outer := r.out
+	r.out = &origin.Builder{}
+	how := f()
+	text := r.out.Text()
+	r.out = outer
+	return text, how
+}
+
+// inner runs f in a scope of its own.
+func (r *run) inner(f func() flow) flow {
+	outer := r.scope
+	r.scope = &scope{parent: outer}
+	how := f()
+	r.scope = outer
+	return how
+}
+
+func (r *run) lookup(name string) Value {
+	for s := r.scope; s != nil; s = s.parent {
+		for i, n := range s.names {
+			if n == name {
+				return s.values[i]
+			}
+		}
+	}
+	if v, ok := r.vars[name]; ok {
+		return v
+	}
+	if f, ok := globals[name]; ok {
+		return f
+	}
+	return &Undefined{"'" + name + "'"}
+}
+
+func (r *run) assign(t target, v Value) {
+	switch {
+	case t.attr != "":
+		ns, ok := r.lookup(t.name).(*Namespace)
+		if !ok {
+			r.failf("cannot assign the attribute %s of an object that is no namespace", t.attr)
+		}
+		r.grow(itemBytes)
+		ns.attrs.Set(t.attr, v)
+	case t.name != "":
+		r.scope.set(t.name, v)
+	default:
+		items := r.items(v)
+		if len(items) != len(t.tuple) {
+			r.failf("%d values cannot be given to %d names", len(items), len(t.tuple))
+		}
+		for i, to := range t.tuple {
+			r.assign(to, items[i])
+		}
+	}
+}
+
+func (s *dataStmt) exec(r *run) flow {
+	r.print(s.text)
+	return flowNext
+}
+
+func (s *outputStmt) exec(r *run) flow {
+	r.line = s.line
+	r.print(r.str(s.x.eval(r)))
+	return flowNext
+}
+
+func (s *ifStmt) exec(r *run) flow {
+	for i, test := range s.tests {
+		if truth(test.eval(r)) {
+			return r.all(s.bodies[i])
+		}
+	}
+	return r.all(s.other)
+}
+
+func (s *jumpStmt) exec(*run) flow { return s.flow }
+
+func (s *setStmt) exec(r *run) flow {
+	r.line = s.line
+	r.assign(s.target, s.x.eval(r))
+	return flowNext
+}
+
+func (s *captureStmt) exec(r *run) flow {
+	r.line = s.line
+	text, how := r.capture(func() flow { return r.inner(func() flow { return r.all(s.body) }) })
+	if how != flowNext {
+		return how
+	}
+	var v Value = text
+	for _, f := range s.filters {
+		v = f.apply(r, v)
+	}
+	if s.target == nil {
+		r.print(r.str(v))
+	} else {
+		r.assign(*s.target, v)
+	}
+	return flowNext
+}
+
+func (s *withStmt) exec(r *run) flow {
+	r.line = s.line
+	values := make([]Value, len(s.values))
+	for i, x := range s.values {
+		values[i] = x.eval(r)
+	}
+	return r.inner(func() flow {
+		for i, t := range s.targets {
+			r.assign(t, values[i])
+		}
+		return r.all(s.body)
+	})
+}
+
+// loopState is the variable loop, and the loop behind it.
+type loopState struct {
+	stmt    *forStmt
+	items   []Value
+	at      int
+	depth   int
+	scope   *scope // in which the loop stands
+	changed []Value
+}
+
+func (l *loopState) rest() []Value {
+	from := l.at + 1
+	l.at = len(l.items) - 1
+	return l.items[min(from, len(l.items)):]
+}
+
+func (s *forStmt) exec(r *run) flow {
+	r.line = s.line
+	return s.loop(r, s.items.eval(r), 0)
+}
+
+// loop goes through items. What a body sets is gone in the next round.
+func (s *forStmt) loop(r *run, over Value, depth int) flow {
+	items := r.items(over)
+	outer := r.scope
+	defer func() { r.scope = outer }()
+	sc := &scope{parent: outer}
+	if s.test != nil {
+		kept := items[:0:0]
+		r.scope = sc
+		for _, v := range items {
+			sc.names, sc.values = sc.names[:0], sc.values[:0]
+			if r.assign(s.target, v); truth(s.test.eval(r)) {
+				kept = append(kept, v)
+				r.grow(16)
+			}
+		}
+		items = kept
+	}
+	l := &loopState{stmt: s, items: items, depth: depth, scope: outer}
+	r.scope = sc
+	for l.at = 0; l.at < len(l.items); l.at++ {
+		r.step(1)
+		sc.names, sc.values = append(sc.names[:0], "loop"), append(sc.values[:0], l)
+		r.assign(s.target, l.items[l.at])
+		if r.all(s.body) == flowBreak {
+			break
+		}
+	}
+	if len(items) == 0 {
+		sc.names, sc.values = sc.names[:0], sc.values[:0]
+		return r.all(s.other)
+	}
+	return flowNext
+}
+
+// attr is what a template sees of loop.
+func (l *loopState) attr(r *run, name string) (Value, bool) {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return l.at + 1, true
+	case "index0":
+		return l.at, true
+	case "revindex":
+		return n - l.at, true
+	case "revindex0":
+		return n - l.at - 1, true
+	case "first":
+		return l.at == 0, true
+	case "last":
+		return l.at == n-1, true
+	case "length":
+		return n, true
+	case "depth":
+		return l.depth + 1, true
+	case "depth0":
+		return l.depth, true
+	case "previtem":
+		if l.at > 0 {
+			return l.items[l.at-1], true
+		}
+		return &Undefined{"there is no previous item: it"}, true
+	case "nextitem":
+		if l.at+1 < n {
+			return l.items[l.at+1], true
+		}
+		return &Undefined{"there is no next item: it"}, true
+	case "cycle":
+		return &function{name: "cycle", call: func(r *run, a *args) Value {
+			if len(a.pos) == 0 {
+				r.failf("no items for cycling given")
+			}
+			return a.pos[l.at%len(a.pos)]
+		}}, true
+	case "changed":
+		return &function{name: "changed", call: func(r *run, a *args) Value {
+			if l.changed != nil && r.equal(newList(l.changed), newList(a.pos)) {
+				return false
+			}
+			l.changed = append([]Value{}, a.pos...)
+			return true
+		}}, true
+	}
+	return nil, false
+}
+
+// call renders the loop once more, for a recursive one.
+func (l *loopState) call(r *run, a *args) Value {
+	if !l.stmt.recursive {
+		r.failf("the loop is not recursive")
+	}
+	if len(a.pos) != 1 || len(a.names) > 0 {
+		r.failf("loop() needs one argument")
+	}
+	text, _ := r.capture(func() flow {
+		outer := r.scope
+		r.scope = l.scope
+		l.stmt.loop(r, a.pos[0], l.depth+1)
+		r.scope = outer
+		return flowNext
+	})
+	return text
+}
+
+func (s *macroStmt) exec(r *run) flow {
+	r.line = s.line
+	r.scope.set(s.name, s.function(r))
+	return flowNext
+}
+
+// function is the macro as a value. What its body reads is looked up where the macro stands, when it is called.
+func (s *macroStmt) function(r *run) *function {
+	home := r.scope
+	return &function{name: s.name, macro: s, call: func(r *run, a *args) Value {
+		outer, line := r.scope, r.line
+		r.scope = &scope{parent: home}
+		s.bind(r, a)
+		text, _ := r.capture(func() flow { return r.all(s.body) })
+		r.scope, r.line = outer, line
+		return text
+	}}
+}
+
+// bind gives a call's arguments to the parameters, as jinja2 does.
+func (s *macroStmt) bind(r *run, a *args) {
+	r.step(1)
+	given := min(len(a.pos), len(s.params))
+	for i, v := range a.pos[:given] {
+		r.scope.set(s.params[i], v)
+	}
+	caller := given == len(s.params) && s.has("caller")
+	missing := make([]bool, len(s.params))
+	for i := given; i < len(s.params); i++ {
+		v, ok := a.take(s.params[i])
+		caller = caller || s.params[i] == "caller"
+		if missing[i] = !ok; ok {
+			r.scope.set(s.params[i], v)
+		}
+	}
+	for i := given; i < len(s.params); i++ {
+		if !missing[i] {
+			continue
+		}
+		if k := i - (len(s.params) - len(s.defaults)); k >= 0 {
+			r.scope.set(s.params[i], s.defaults[k].eval(r))
+		} else {
+			r.scope.set(s.params[i], &Undefined{"parameter '" + s.params[i] + "'"})
+		}
+	}
+	if s.uses.caller && !caller {
+		v, ok := a.take("caller")
+		if !ok {
+			v = &Undefined{"no caller defined: it"}
+		}
+		r.scope.set("caller", v)
+	}
+	switch {
+	case s.uses.kwargs:
+		d := &Dict{}
+		for i, n := range a.names {
+			d.Set(n, a.named[i])
+		}
+		r.scope.set("kwargs", d)
+	case len(a.names) > 0:
+		r.failf("macro %s takes no keyword argument %q", s.name, a.names[0])
+	}
+	switch {
+	case s.uses.varargs:
+		r.scope.set("varargs", &List{a.pos[given:], true})
+	case len(a.pos) > given:
+		r.failf("macro %s takes not more than %d arguments", s.name, len(s.params))
+	}
+}
+
+func (s *macroStmt) has(param string) bool {
+	for _, p := range s.params {
+		if p == param {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *callStmt) exec(r *run) flow {
+	fn := s.call.fn.eval(r)
+	a := s.call.args.eval(r)
+	a.names, a.named = append(a.names, "caller"), append(a.named, s.block.function(r))
+	r.line = s.call.line
+	r.print(r.str(r.call(fn, a)))
+	return flowNext
+}
+
+// strftime is Python's, in English.
+func strftime(t time.Time, format string) string {
+	var b strings.Builder
+	for i := 0; i < len(format); i++ {
+		if format[i] != '%' || i+1 == len(format) {
+			b.WriteByte(format[i])
+			continue
+		}
+		i++
+		c := format[i]
+		bare := c == '-' && i+1 < len(format) // %-d: without the leading zero
+		if bare {
+			i++
+			c = format[i]
+		}
+		layout, ok := timeVerbs[c]
+		switch {
+		case ok && bare:
+			if s := strings.TrimLeft(t.Format(layout), "0 "); s != "" {
+				b.WriteString(s)
+			} else {
+				b.WriteByte('0')
+			}
+		case ok:
+			b.WriteString(t.Format(layout))
+		case c == '%':
+			b.WriteByte('%')
+		case c == 'f':
+			fmt.Fprintf(&b, "%06d", t.Nanosecond()/1000)
+		case c == 's':
+			fmt.Fprint(&b, t.Unix())
+		case c == 'u':
+			fmt.Fprint(&b, (int(t.Weekday())+6)%7+1)
+		case c == 'w':
+			fmt.Fprint(&b, int(t.Weekday()))
+		default:
+			b.WriteString(format[i-1 : i+1])
+		}
+	}
+	return b.String()
+}
+
+var timeVerbs = map[byte]string{
+	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon", 'p': "PM", 'I': "03",
+	'y': "06", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'e': "_2", 'D': "01/02/06",
+	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05", 'n': "\n", 't': "\t",
+}

@@ -1,0 +1,505 @@
+package jinja
+
+import (
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+func (x *literal) eval(r *run) Value {
+	r.step(1)
+	return x.v
+}
+
+func (x *nameExpr) eval(r *run) Value {
+	r.step(1)
+	return r.lookup(x.name)
+}
+
+func (x *listExpr) eval(r *run) Value {
+	out := r.list(len(x.items))
+	for _, item := range x.items {
+		out = append(out, item.eval(r))
+	}
+	return &List{out, x.tuple}
+}
+
+func (x *dictExpr) eval(r *run) Value {
+	r.grow(2 * itemBytes * len(x.keys))
+	d := &Dict{}
+	for i, k := range x.keys {
+		key := r.hashed(k.eval(r))
+		d.set(key, x.values[i].eval(r))
+	}
+	return d
+}
+
+func (x *notExpr) eval(r *run) Value { return !truth(x.x.eval(r)) }
+
+func (x *signExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	i, f, isFloat, ok := number(v)
+	switch {
+	case !ok:
+		r.failf("a sign before %s", typeName(v))
+	case isFloat && x.minus:
+		return -f
+	case isFloat:
+		return f
+	case x.minus && i == math.MinInt:
+		r.failf("a whole number does not fit 64 bits")
+	case x.minus:
+		return -i
+	}
+	return i
+}
+
+func (x *logicExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	if truth(v) == x.and {
+		return x.y.eval(r)
+	}
+	return v
+}
+
+func (x *condExpr) eval(r *run) Value {
+	switch {
+	case truth(x.test.eval(r)):
+		return x.yes.eval(r)
+	case x.no == nil:
+		return &Undefined{"an inline if without else was false: it"}
+	}
+	return x.no.eval(r)
+}
+
+func (x *concatExpr) eval(r *run) Value {
+	texts := make([]origin.Text, len(x.parts))
+	n := 0
+	for i, p := range x.parts {
+		texts[i] = r.str(p.eval(r))
+		n += texts[i].Len() + 4*texts[i].Cuts()
+	}
+	r.grow(n)
+	return origin.Join(texts, origin.Text{})
+}
+
+func (x *compareExpr) eval(r *run) Value {
+	left := x.x.eval(r)
+	for i, op := range x.ops {
+		r.line = x.line
+		right := x.with[i].eval(r)
+		if !r.compare(op, left, right) {
+			return false
+		}
+		left = right
+	}
+	return true
+}
+
+func (r *run) compare(op string, x, y Value) bool {
+	switch op {
+	case "==":
+		return r.equal(x, y)
+	case "!=":
+		return !r.equal(x, y)
+	case "in":
+		return r.contains(y, x)
+	case "not in":
+		return !r.contains(y, x)
+	}
+	c := r.order(op, x, y)
+	switch op {
+	case "<":
+		return c == -1
+	case "<=":
+		return c == -1 || c == 0
+	case ">":
+		return c == 1
+	}
+	return c == 1 || c == 0
+}
+
+func (x *mathExpr) eval(r *run) Value {
+	left := x.x.eval(r)
+	right := x.y.eval(r)
+	r.line = x.line
+	r.step(1)
+	if v, ok := r.math(x.op, left, right); ok {
+		return v
+	}
+	switch a := left.(type) {
+	case origin.Text:
+		if b, ok := right.(origin.Text); ok && x.op == "+" {
+			r.grow(a.Len() + b.Len() + 4*(a.Cuts()+b.Cuts()))
+			return origin.Join([]origin.Text{a, b}, origin.Text{})
+		}
+		if x.op == "%" {
+			return r.percent(a, right)
+		}
+	case *List:
+		if b, ok := right.(*List); ok && x.op == "+" && a.Tuple == b.Tuple {
+			return &List{append(append(r.list(len(a.Items)+len(b.Items)), a.Items...), b.Items...), a.Tuple}
+		}
+	}
+	if x.op == "*" {
+		if n, ok := whole(left); ok {
+			left, right = right, n
+		}
+		if n, ok := whole(right); ok {
+			if v, ok := r.repeat(left, max(n, 0)); ok {
+				return v
+			}
+		}
+	}
+	r.failf("%q does not go between %s and %s", x.op, typeName(left), typeName(right))
+	return nil
+}
+
+func (r *run) repeat(v Value, n int) (Value, bool) {
+	switch v := v.(type) {
+	case origin.Text:
+		if n > 0 && v.Len() > origin.MaxText/n {
+			r.grow(origin.MaxText + 1)
+		}
+		r.grow(n * (v.Len() + 4*v.Cuts()))
+		if given, ok := v.Whole(); ok {
+			var b origin.Builder
+			b.Write(strings.Repeat(v.String(), n), given)
+			return b.Text(), true
+		}
+		return origin.Join(make([]origin.Text, n+1), v), true
+	case *List:
+		if n > 0 && len(v.Items) > origin.MaxText/n {
+			r.grow(origin.MaxText + 1)
+		}
+		out := r.list(n * len(v.Items))
+		for range n {
+			out = append(out, v.Items...)
+		}
+		return &List{out, v.Tuple}, true
+	}
+	return nil, false
+}
+
+func (x *attrExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	r.line = x.line
+	r.step(1)
+	if a, ok := r.attr(v, x.name); ok {
+		return a
+	}
+	if d, ok := v.(*Dict); ok {
+		if a, ok := d.get(origin.Own(x.name)); ok {
+			return a
+		}
+	}
+	return missing(v, x.name)
+}
+
+func missing(v Value, name string) Value {
+	return &Undefined{"'" + typeName(v) + " object' has no attribute '" + name + "': it"}
+}
+
+// attr is Python's getattr(v, name) in a sandbox: names with an underscore before them are not there.
+func (r *run) attr(v Value, name string) (Value, bool) {
+	if u, ok := v.(*Undefined); ok {
+		r.undefined(u)
+	}
+	if strings.HasPrefix(name, "_") {
+		return nil, false
+	}
+	switch v := v.(type) {
+	case *Namespace:
+		if a, ok := v.attrs.Get(name); ok {
+			return a, true
+		}
+		return nil, false
+	case *loopState:
+		return v.attr(r, name)
+	case *helper:
+		return v.attr(name)
+	case *function:
+		if name == "name" && v.macro != nil {
+			return own(v.name), true
+		}
+		return nil, false
+	}
+	if m := methodsOf(v)[name]; m != nil {
+		return &function{name: name, call: func(r *run, a *args) Value { return m.fn(r, v, m.bind(r, name, a)) }}, true
+	}
+	return nil, false
+}
+
+func (x *itemExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	key := x.key.eval(r)
+	r.line = x.line
+	r.step(1)
+	return r.item(v, key)
+}
+
+// item is v[key], or what v has by that name, or undefined.
+func (r *run) item(v, key Value) Value {
+	i, isInt := whole(key)
+	place := func(n int) (int, bool) {
+		if i < 0 {
+			i += n
+		}
+		return i, isInt && i >= 0 && i < n
+	}
+	switch v := v.(type) {
+	case *Undefined:
+		r.undefined(v)
+	case *Dict:
+		if hashable(key) {
+			if x, ok := v.get(key); ok {
+				return x
+			}
+		}
+	case *List:
+		if k, ok := place(len(v.Items)); ok {
+			return v.Items[k]
+		}
+	case *Range:
+		if k, ok := place(v.n); ok {
+			return v.start + k*v.step
+		}
+	case origin.Text:
+		if !isInt {
+			break
+		}
+		if k, ok := place(r.length(v)); ok {
+			at := runeAt(v.String(), k)
+			_, n := utf8.DecodeRuneInString(v.String()[at:])
+			return v.Slice(at, at+n)
+		}
+	}
+	if name, ok := key.(origin.Text); ok {
+		if a, ok := r.attr(v, name.String()); ok {
+			return a
+		}
+		return missing(v, name.String())
+	}
+	return &Undefined{"an item of " + typeName(v)}
+}
+
+func hashable(v Value) bool {
+	switch v := v.(type) {
+	case *List:
+		for _, x := range v.Items {
+			if !hashable(x) {
+				return false
+			}
+		}
+		return v.Tuple
+	case *Dict, *view, *Undefined:
+		return false
+	}
+	return true
+}
+
+// runeAt is the byte at which the nth character begins.
+func runeAt(s string, n int) int {
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+func (x *sliceExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	var at [3]*int
+	for i, e := range x.at {
+		if e == nil {
+			continue
+		}
+		switch n := e.eval(r).(type) {
+		case nil:
+		default:
+			k, ok := whole(n)
+			if !ok {
+				r.failf("slice indices must be integers or None, not %s", typeName(n))
+			}
+			at[i] = &k
+		}
+	}
+	r.line = x.line
+	return r.slice(v, at)
+}
+
+func (r *run) slice(v Value, at [3]*int) Value {
+	if at[2] != nil && *at[2] == 0 {
+		r.failf("slice step cannot be zero")
+	}
+	switch v := v.(type) {
+	case origin.Text:
+		from, n, step := indices(at, r.length(v))
+		s := v.String()
+		if step == 1 {
+			start := runeAt(s, from)
+			return v.Slice(start, start+runeAt(s[start:], n))
+		}
+		r.grow(8*len(s) + n)
+		starts := make([]int, 0, len(s)+1)
+		for i := range s {
+			starts = append(starts, i)
+		}
+		starts = append(starts, len(s))
+		var b origin.Builder
+		for i := range n {
+			k := from + i*step
+			b.Write(s[starts[k]:starts[k+1]], v.GivenAt(starts[k]))
+		}
+		return b.Text()
+	case *List:
+		from, n, step := indices(at, len(v.Items))
+		if step == 1 {
+			return &List{v.Items[from : from+n : from+n], v.Tuple}
+		}
+		out := r.list(n)
+		for i := range n {
+			out = append(out, v.Items[from+i*step])
+		}
+		return &List{out, v.Tuple}
+	case *Range:
+		from, n, step := indices(at, v.n)
+		start := v.start + from*v.step
+		return &Range{start, start + n*step*v.step, step * v.step, n}
+	case *Undefined:
+		r.undefined(v)
+	}
+	r.failf("%s has no slices", typeName(v))
+	return nil
+}
+
+// indices is Python's slice.indices(n): the first place, how many, and how far apart.
+func indices(at [3]*int, n int) (from, count, step int) {
+	step = 1
+	if at[2] != nil {
+		step = max(min(*at[2], n+1), -n-1)
+	}
+	low, high := 0, n
+	if step < 0 {
+		low, high = -1, n-1
+	}
+	place := func(p *int, or int) int {
+		if p == nil {
+			return or
+		}
+		k := *p
+		if k < 0 {
+			k = max(k, -n-1) + n
+		}
+		return max(low, min(k, high))
+	}
+	if step < 0 {
+		from = place(at[0], high)
+		count = (from - place(at[1], low) - step - 1) / -step
+	} else {
+		from = place(at[0], low)
+		count = (place(at[1], high) - from + step - 1) / step
+	}
+	if count <= 0 {
+		return 0, 0, step
+	}
+	return from, count, step
+}
+
+// args are a call's values.
+type args struct {
+	pos   []Value
+	names []string
+	named []Value
+}
+
+// take removes a named argument.
+func (a *args) take(name string) (Value, bool) {
+	for i, n := range a.names {
+		if n == name {
+			v := a.named[i]
+			a.names = append(a.names[:i:i], a.names[i+1:]...)
+			a.named = append(a.named[:i:i], a.named[i+1:]...)
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+func (x *arguments) eval(r *run) *args {
+	a := &args{}
+	for _, e := range x.pos {
+		a.pos = append(a.pos, e.eval(r))
+	}
+	if x.star != nil {
+		items := r.items(x.star.eval(r))
+		a.pos = append(append(r.list(len(a.pos)+len(items)), a.pos...), items...)
+	}
+	for i, n := range x.names {
+		a.names, a.named = append(a.names, n), append(a.named, x.named[i].eval(r))
+	}
+	if x.dict != nil {
+		d, ok := x.dict.eval(r).(*Dict)
+		if !ok {
+			r.failf("what follows ** is no dict")
+		}
+		for i, k := range d.keys {
+			name, ok := k.(origin.Text)
+			if !ok {
+				r.failf("keywords must be strings")
+			}
+			a.names, a.named = append(a.names, name.String()), append(a.named, d.values[i])
+		}
+	}
+	return a
+}
+
+func (x *callExpr) eval(r *run) Value {
+	fn := x.fn.eval(r)
+	a := x.args.eval(r)
+	r.line = x.line
+	return r.call(fn, a)
+}
+
+func (r *run) call(fn Value, a *args) Value {
+	r.step(1)
+	switch f := fn.(type) {
+	case *function:
+		return f.call(r, a)
+	case *loopState:
+		return f.call(r, a)
+	case *helper:
+		return f.call(r, a)
+	case *Undefined:
+		r.undefined(f)
+	}
+	r.failf("%s is not callable", typeName(fn))
+	return nil
+}
+
+func (x *filterExpr) eval(r *run) Value { return x.apply(r, x.x.eval(r)) }
+
+func (x *filterExpr) apply(r *run, v Value) Value {
+	r.line = x.line
+	if x.f == nil {
+		r.failf("there is no filter %q", x.name)
+	}
+	a := x.args.eval(r)
+	r.step(1)
+	return x.f.fn(r, v, x.f.bind(r, x.name, a))
+}
+
+func (x *testExpr) eval(r *run) Value {
+	v := x.x.eval(r)
+	r.line = x.line
+	if x.f == nil {
+		r.failf("there is no test %q", x.name)
+	}
+	a := x.args.eval(r)
+	r.step(1)
+	return x.f.fn(r, v, x.f.bind(r, x.name, a))
+}

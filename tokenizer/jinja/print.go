@@ -1,0 +1,180 @@
+package jinja
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// str is Python's str(v), which is what {{ v }} prints. What is not a string already is computed, and so counts as given.
+func (r *run) str(v Value) origin.Text {
+	switch v := v.(type) {
+	case origin.Text:
+		return v
+	case *Undefined:
+		return origin.Text{}
+	case int:
+		return origin.Given(strconv.Itoa(v))
+	}
+	var b strings.Builder
+	r.repr(&b, v)
+	return origin.Given(b.String())
+}
+
+// room is asked before n more bytes are written to b.
+func (r *run) room(b *strings.Builder, n int) {
+	r.step(1)
+	if b.Len()+n > origin.MaxText {
+		r.grow(b.Len() + n)
+	}
+	r.grow(n)
+}
+
+// repr writes Python's repr(v).
+func (r *run) repr(b *strings.Builder, v Value) {
+	r.room(b, 8)
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("None")
+	case bool:
+		if v {
+			b.WriteString("True")
+		} else {
+			b.WriteString("False")
+		}
+	case int:
+		b.WriteString(strconv.Itoa(v))
+	case float64:
+		b.WriteString(formatFloat(v))
+	case origin.Text:
+		r.room(b, 4*v.Len())
+		quoted(b, v.String())
+	case *Undefined:
+		b.WriteString("Undefined")
+	case *List:
+		open, end := "[", "]"
+		if v.Tuple {
+			open, end = "(", ")"
+			if len(v.Items) == 1 {
+				end = ",)"
+			}
+		}
+		r.reprItems(b, open, v.Items, end)
+	case *view:
+		r.reprItems(b, "dict_"+v.kind+"([", v.items, "])")
+	case *Dict:
+		r.reprDict(b, v)
+	case *Namespace:
+		b.WriteString("<Namespace ")
+		r.reprDict(b, v.attrs)
+		b.WriteByte('>')
+	case *Range:
+		fmt.Fprintf(b, "range(%d, %d", v.start, v.stop)
+		if v.step != 1 {
+			fmt.Fprintf(b, ", %d", v.step)
+		}
+		b.WriteByte(')')
+	case *function:
+		if v.macro != nil {
+			b.WriteString("<Macro ")
+			quoted(b, v.name)
+			b.WriteByte('>')
+			return
+		}
+		b.WriteString("<function " + v.name + ">")
+	case *loopState:
+		fmt.Fprintf(b, "<LoopContext %d/%d>", v.at+1, len(v.items))
+	default:
+		b.WriteString("<generator object>")
+	}
+}
+
+func (r *run) reprItems(b *strings.Builder, open string, items []Value, end string) {
+	defer r.deeper()()
+	b.WriteString(open)
+	for i, x := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		r.repr(b, x)
+	}
+	b.WriteString(end)
+}
+
+func (r *run) reprDict(b *strings.Builder, d *Dict) {
+	defer r.deeper()()
+	b.WriteByte('{')
+	for i, k := range d.keys {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		r.repr(b, k)
+		b.WriteString(": ")
+		r.repr(b, d.values[i])
+	}
+	b.WriteByte('}')
+}
+
+// quoted writes a string as Python's repr does.
+func quoted(b *strings.Builder, s string) {
+	quote := byte('\'')
+	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
+		quote = '"'
+	}
+	b.WriteByte(quote)
+	for i := 0; i < len(s); {
+		c, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case c == rune(quote) || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '\r':
+			b.WriteString(`\r`)
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c < ' ' || c >= 0x7f && c < 0xa1 || c == 0xad:
+			fmt.Fprintf(b, `\x%02x`, c)
+		case c == utf8.RuneError && n == 1 || c < 0x7f || printable(c):
+			b.WriteString(s[i : i+n])
+		case c < 0x10000:
+			fmt.Fprintf(b, `\u%04x`, c)
+		default:
+			fmt.Fprintf(b, `\U%08x`, c)
+		}
+		i += n
+	}
+	b.WriteByte(quote)
+}
+
+// printable is Python's str.isprintable.
+func printable(c rune) bool {
+	return c == ' ' || !unicode.In(c, unicode.Z, unicode.C) && (unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S))
+}
+
+// formatFloat is Python's repr of a float.
+func formatFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return "nan"
+	case math.IsInf(f, 1):
+		return "inf"
+	case math.IsInf(f, -1):
+		return "-inf"
+	}
+	format := byte('f')
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		format = 'e'
+	}
+	s := strconv.FormatFloat(f, format, -1, 64)
+	if format == 'f' && !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}

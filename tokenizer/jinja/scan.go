@@ -1,0 +1,429 @@
+package jinja
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// kind says what a token is. Operators are tokOp, with their text.
+type kind uint8
+
+const (
+	tokEOF kind = iota
+	tokData
+	tokExprBegin  // {{
+	tokExprEnd    // }}
+	tokBlockBegin // {%
+	tokBlockEnd   // %}
+	tokName
+	tokString
+	tokInt
+	tokFloat
+	tokOp
+)
+
+type token struct {
+	kind  kind
+	text  string // a string's value, else the source
+	value Value  // of numbers
+	line  int
+}
+
+func (t token) String() string {
+	switch t.kind {
+	case tokEOF:
+		return "the end of the template"
+	case tokString:
+		return fmt.Sprintf("the string %.40q", t.text)
+	}
+	return fmt.Sprintf("%.40q", t.text)
+}
+
+// Error is a template that cannot be parsed, or that met a value it cannot work with.
+type Error struct {
+	Line int // 0: unknown
+	Msg  string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Msg
+	}
+	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
+}
+
+// scanner cuts a source into tokens. White space beside tags is trimmed here, as jinja2's lexer does: a minus takes all of it, a block or a comment takes the
+// indentation of its line and the new line behind it, a plus keeps both.
+type scanner struct {
+	src       string
+	at        int
+	line      int
+	counted   int // the byte up to which line counts
+	lineStart bool
+	open      []byte // brackets to close
+	out       []token
+}
+
+// scan returns the tokens of a template; it panics with *Error.
+func scan(source string) []token {
+	source = strings.ReplaceAll(strings.ReplaceAll(source, "\r\n", "\n"), "\r", "\n")
+	s := &scanner{src: strings.TrimSuffix(source, "\n"), line: 1, lineStart: true}
+	for s.at < len(s.src) {
+		s.root()
+	}
+	s.add(tokEOF, "")
+	return s.out
+}
+
+func (s *scanner) fail(format string, args ...any) {
+	panic(&Error{s.where(), fmt.Sprintf(format, args...)})
+}
+
+func (s *scanner) where() int {
+	s.line += strings.Count(s.src[s.counted:max(s.at, s.counted)], "\n")
+	s.counted = max(s.at, s.counted)
+	return s.line
+}
+
+func (s *scanner) add(k kind, text string) {
+	s.out = append(s.out, token{kind: k, text: text, line: s.where()})
+}
+
+// root reads text and the tag behind it.
+func (s *scanner) root() {
+	from, rest := s.at, s.src[s.at:]
+	k := 0
+	for {
+		i := strings.IndexByte(rest[k:], '{')
+		if i < 0 || k+i+1 >= len(rest) {
+			s.add(tokData, rest)
+			s.at = len(s.src)
+			return
+		}
+		k += i
+		if c := rest[k+1]; c == '{' || c == '%' || c == '#' {
+			break
+		}
+		k++
+	}
+	tag := rest[k+1]
+	s.at = from + k + 2
+	sign := s.sign()
+	s.text(rest[:k], sign, tag != '{')
+	switch tag {
+	case '#':
+		s.comment()
+	case '{':
+		s.add(tokExprBegin, "{{")
+		s.lineStart = false
+		s.inside('}')
+	case '%':
+		if end := s.raw(); end > 0 {
+			s.at = end
+			s.verbatim()
+			return
+		}
+		s.add(tokBlockBegin, "{%")
+		s.lineStart = false
+		s.inside('%')
+	}
+}
+
+func (s *scanner) sign() byte {
+	if s.at < len(s.src) && (s.src[s.at] == '-' || s.src[s.at] == '+') {
+		s.at++
+		return s.src[s.at-1]
+	}
+	return 0
+}
+
+// text adds what stands before a tag.
+func (s *scanner) text(text string, sign byte, block bool) {
+	switch {
+	case sign == '-':
+		text = strings.TrimRightFunc(text, isSpace)
+	case sign != '+' && block:
+		if k := strings.LastIndexByte(text, '\n') + 1; (k > 0 || s.lineStart) && strings.TrimLeftFunc(text[k:], isSpace) == "" {
+			text = text[:k]
+		}
+	}
+	if text != "" {
+		s.add(tokData, text)
+	}
+}
+
+// close goes behind an end tag, if one is here.
+func (s *scanner) close(tag string, trim bool) bool {
+	rest := s.src[s.at:]
+	switch {
+	case strings.HasPrefix(rest, "-"+tag):
+		s.at += 1 + len(tag)
+		s.space()
+	case trim && strings.HasPrefix(rest, "+"+tag):
+		s.at += 1 + len(tag)
+	case strings.HasPrefix(rest, tag):
+		s.at += len(tag)
+		if trim && strings.HasPrefix(s.src[s.at:], "\n") {
+			s.at++
+		}
+	default:
+		return false
+	}
+	s.lineStart = s.src[s.at-1] == '\n'
+	return true
+}
+
+func (s *scanner) space() {
+	s.at = len(s.src) - len(strings.TrimLeftFunc(s.src[s.at:], isSpace))
+}
+
+func (s *scanner) comment() {
+	for ; s.at < len(s.src); s.at++ {
+		if c := s.src[s.at]; (c == '#' || c == '-' || c == '+') && s.close("#}", true) {
+			return
+		}
+	}
+	s.fail("a comment is not closed")
+}
+
+// raw returns where the tag {% raw %} that begins here ends, or 0.
+func (s *scanner) raw() int {
+	from := s.at
+	defer func() { s.at = from }()
+	s.space()
+	if !strings.HasPrefix(s.src[s.at:], "raw") {
+		return 0
+	}
+	s.at += len("raw")
+	s.space()
+	if strings.HasPrefix(s.src[s.at:], "+") || !s.close("%}", false) {
+		return 0
+	}
+	return s.at
+}
+
+// verbatim adds everything up to {% endraw %}.
+func (s *scanner) verbatim() {
+	from := s.at
+	for {
+		k := strings.Index(s.src[s.at:], "{%")
+		if k < 0 {
+			s.fail("a raw block is not closed")
+		}
+		end := s.at + k
+		s.at = end + 2
+		sign := s.sign()
+		s.space()
+		if strings.HasPrefix(s.src[s.at:], "endraw") {
+			start := s.lineStart
+			s.at += len("endraw")
+			if s.space(); s.close("%}", true) {
+				after := s.lineStart
+				s.lineStart = start
+				s.text(s.src[from:end], sign, true)
+				s.lineStart = after
+				return
+			}
+		}
+		s.at = end + 2
+	}
+}
+
+// inside reads an expression or a statement to its end.
+func (s *scanner) inside(end byte) {
+	for s.at < len(s.src) {
+		c := s.src[s.at]
+		if len(s.open) == 0 && (c == end || c == '-' || c == '+') {
+			if end == '%' && s.close("%}", true) {
+				s.add(tokBlockEnd, "%}")
+				return
+			}
+			if end == '}' && s.close("}}", false) {
+				s.add(tokExprEnd, "}}")
+				return
+			}
+		}
+		r, n := utf8.DecodeRuneInString(s.src[s.at:])
+		switch {
+		case isSpace(r):
+			s.at += n
+		case c >= '0' && c <= '9':
+			s.number()
+		case c == '_' || unicode.IsLetter(r):
+			s.name()
+		case c == '\'' || c == '"':
+			s.str(c)
+		default:
+			s.operator(c)
+		}
+	}
+	s.fail("a tag is not closed")
+}
+
+func (s *scanner) name() {
+	rest := s.src[s.at:]
+	n := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }))
+	s.add(tokName, rest[:n])
+	s.at += n
+}
+
+const operators = "// ** == != >= <= "
+
+func (s *scanner) operator(c byte) {
+	n := 1
+	if s.at+1 < len(s.src) && s.src[s.at+1] != ' ' && strings.Contains(operators, s.src[s.at:s.at+2]) {
+		n = 2
+	}
+	text := s.src[s.at : s.at+n]
+	switch {
+	case n == 1 && !strings.Contains("+-*/%~()[]{}<>=.:|,;", text):
+		r, _ := utf8.DecodeRuneInString(s.src[s.at:])
+		s.fail("unexpected character %q", r)
+	case c == '(' || c == '[' || c == '{':
+		s.open = append(s.open, map[byte]byte{'(': ')', '[': ']', '{': '}'}[c])
+		if len(s.open) > maxNesting {
+			s.fail("brackets are nested more than %d deep", maxNesting)
+		}
+	case c == ')' || c == ']' || c == '}':
+		if len(s.open) == 0 {
+			s.fail("unexpected %q", text)
+		}
+		if want := s.open[len(s.open)-1]; want != c {
+			s.fail("unexpected %q, expected %q", text, want)
+		}
+		s.open = s.open[:len(s.open)-1]
+	}
+	s.add(tokOp, text)
+	s.at += n
+}
+
+// number reads what Python's lexers take for one: digits may have underscores between them.
+func (s *scanner) number() {
+	rest := s.src[s.at:]
+	digits := func(from int, in string) int { // behind digits that begin at from
+		i := from
+		for i < len(rest) && (strings.IndexByte(in, rest[i]|0x20) >= 0 || strings.IndexByte(in, rest[i]) >= 0 ||
+			rest[i] == '_' && i > from && rest[i-1] != '_' && i+1 < len(rest) && strings.IndexByte(in, rest[i+1]|0x20) >= 0) {
+			i++
+		}
+		return i
+	}
+	const decimal = "0123456789"
+	end := digits(0, decimal)
+	float := false
+	if s.at == 0 || s.src[s.at-1] != '.' {
+		if end+1 < len(rest) && rest[end] == '.' && rest[end+1] >= '0' && rest[end+1] <= '9' {
+			end, float = digits(end+1, decimal), true
+		}
+		if end < len(rest) && rest[end]|0x20 == 'e' {
+			k := end + 1
+			if k < len(rest) && (rest[k] == '+' || rest[k] == '-') {
+				k++
+			}
+			if n := digits(k, decimal); n > k {
+				end, float = n, true
+			}
+		}
+	}
+	tok := token{kind: tokInt, line: s.where()}
+	if float {
+		tok.kind, tok.text = tokFloat, rest[:end]
+		f, err := strconv.ParseFloat(strings.ReplaceAll(tok.text, "_", ""), 64)
+		if err != nil && !math.IsInf(f, 0) {
+			s.fail("%q is no number", tok.text)
+		}
+		tok.value = f
+	} else {
+		if rest[0] == '0' {
+			if end = digits(0, "0"); end == 1 && len(rest) > 2 {
+				if in, ok := map[byte]string{'b': "01", 'o': "01234567", 'x': "0123456789abcdef"}[rest[1]|0x20]; ok {
+					if n := digits(2, in); n > 2 {
+						end = n
+					}
+				}
+			}
+		}
+		tok.text = rest[:end]
+		n, err := strconv.ParseInt(strings.ReplaceAll(tok.text, "_", ""), 0, 64)
+		if err != nil && strings.Trim(tok.text, "0_") != "" {
+			s.fail("the number %.40s does not fit 64 bits", tok.text)
+		}
+		tok.value = int(n)
+	}
+	s.out = append(s.out, tok)
+	s.at += end
+}
+
+func (s *scanner) str(quote byte) {
+	i := s.at + 1
+	for i < len(s.src) && s.src[i] != quote {
+		if s.src[i] == '\\' {
+			i++
+		}
+		i++
+	}
+	if i >= len(s.src) {
+		s.fail("a string is not closed")
+	}
+	text, err := unescape(s.src[s.at+1 : i])
+	if err != "" {
+		s.fail("%s", err)
+	}
+	s.add(tokString, text)
+	s.at = i + 1
+}
+
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '\n': "", '\\': "\\", '\'': "'", '"': `"`}
+
+// unescape reads Python's escapes; what follows an unknown one stays as it is.
+func unescape(s string) (out, err string) {
+	if !strings.Contains(s, "\\") {
+		return s, ""
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		c := s[i]
+		if e, ok := escapes[c]; ok {
+			b.WriteString(e)
+			continue
+		}
+		digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]
+		switch {
+		case digits > 0:
+			if i+digits >= len(s) {
+				return "", "truncated escape \\" + string(rune(c))
+			}
+			v, e := strconv.ParseUint(s[i+1:i+1+digits], 16, 32)
+			if e != nil || v > unicode.MaxRune {
+				return "", fmt.Sprintf("bad escape \\%s", s[i:i+1+digits])
+			}
+			b.WriteRune(rune(v))
+			i += digits
+		case c >= '0' && c <= '7':
+			v, n := 0, 0
+			for ; n < 3 && i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '7'; n++ {
+				v = 8*v + int(s[i+n]-'0')
+			}
+			b.WriteRune(rune(v))
+			i += n - 1
+		case c == 'N':
+			return "", "escapes by name are not supported"
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), ""
+}
+
+// isSpace is Python's str.isspace.
+func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1C && r <= 0x1F }

@@ -1,0 +1,468 @@
+package jinja
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// Value is one of
+//
+//	nil            None
+//	bool, int, float64
+//	origin.Text    str
+//	*List          list and tuple
+//	*Dict          dict, with its order
+//	*Undefined     what is not there
+//	*Namespace     what namespace() returns
+//	*Range         range()
+//	*view          a dict's keys, values or items
+//	*iter          a generator: what map, select and the like return
+//	*function      a macro, a method, a function, loop
+//	*loopState, *helper
+//
+// Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So no value can hold itself, but for a namespace.
+type Value any
+
+// List is a list, or a tuple.
+type List struct {
+	Items []Value
+	Tuple bool
+}
+
+// Undefined is what is not there: it prints as nothing, is false and empty, and anything else done with it fails.
+type Undefined struct{ what string }
+
+// Namespace holds what outlives a loop's round.
+type Namespace struct{ attrs *Dict }
+
+// Range counts without making a list.
+type Range struct{ start, stop, step, n int }
+
+type view struct {
+	kind  string
+	items []Value
+}
+
+// iter gives each of its items once. They are made when the first is asked for.
+type iter struct {
+	make  func() []Value
+	items []Value
+}
+
+func (it *iter) rest() []Value {
+	if it.make != nil {
+		it.items, it.make = it.make(), nil
+	}
+	return it.items
+}
+
+func (it *iter) drain() []Value {
+	items := it.rest()
+	it.items = nil
+	return items
+}
+
+// function is what can be called.
+type function struct {
+	name string
+	call func(r *run, a *args) Value
+	// text is set for macros, whose result is given to a call block.
+	macro *macroStmt
+}
+
+func newList(items []Value) *List { return &List{Items: items} }
+
+// own is a string of the interpreter's that no given text went into.
+func own(s string) Value { return origin.Own(s) }
+
+// truth is Python's bool(v).
+func truth(v Value) bool {
+	switch v := v.(type) {
+	case nil, *Undefined:
+		return false
+	case bool:
+		return v
+	case int:
+		return v != 0
+	case float64:
+		return v != 0
+	case origin.Text:
+		return v.Len() > 0
+	case *List:
+		return len(v.Items) > 0
+	case *Dict:
+		return v.Len() > 0
+	case *view:
+		return len(v.items) > 0
+	case *Range:
+		return v.n > 0
+	case *loopState:
+		return len(v.items) > 0
+	}
+	return true
+}
+
+// typeName is Python's name of v's type.
+func typeName(v Value) string {
+	switch v := v.(type) {
+	case nil:
+		return "NoneType"
+	case *Undefined:
+		return "Undefined"
+	case bool:
+		return "bool"
+	case int:
+		return "int"
+	case float64:
+		return "float"
+	case origin.Text:
+		return "str"
+	case *List:
+		if v.Tuple {
+			return "tuple"
+		}
+		return "list"
+	case *Dict:
+		return "dict"
+	case *Namespace:
+		return "Namespace"
+	case *Range:
+		return "range"
+	case *view:
+		return "dict_" + v.kind
+	case *iter:
+		return "generator"
+	}
+	return "function"
+}
+
+// number reads a number; a bool is one.
+func number(v Value) (i int, f float64, isFloat, ok bool) {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return 1, 1, false, true
+		}
+		return 0, 0, false, true
+	case int:
+		return v, float64(v), false, true
+	case float64:
+		return 0, v, true, true
+	}
+	return 0, 0, false, false
+}
+
+// whole reads an int or a bool.
+func whole(v Value) (int, bool) {
+	i, _, isFloat, ok := number(v)
+	return i, ok && !isFloat
+}
+
+// equal is Python's ==.
+func (r *run) equal(x, y Value) bool {
+	r.step(1)
+	if xi, xf, xFloat, ok := number(x); ok {
+		yi, yf, yFloat, ok := number(y)
+		switch {
+		case !ok:
+			return false
+		case !xFloat && !yFloat:
+			return xi == yi
+		}
+		return xf == yf
+	}
+	switch x := x.(type) {
+	case nil:
+		return y == nil
+	case *Undefined:
+		_, ok := y.(*Undefined)
+		return ok
+	case origin.Text:
+		t, ok := y.(origin.Text)
+		if ok && x.Len() == t.Len() {
+			r.step(x.Len() / 64)
+		}
+		return ok && x.String() == t.String()
+	case *List:
+		l, ok := y.(*List)
+		if !ok || x.Tuple != l.Tuple || len(x.Items) != len(l.Items) {
+			return false
+		}
+		defer r.deeper()()
+		for i := range x.Items {
+			if !r.equal(x.Items[i], l.Items[i]) {
+				return false
+			}
+		}
+		return true
+	case *Dict:
+		d, ok := y.(*Dict)
+		if !ok || x.Len() != d.Len() {
+			return false
+		}
+		defer r.deeper()()
+		for i, k := range x.keys {
+			v, ok := d.get(k)
+			if !ok || !r.equal(x.values[i], v) {
+				return false
+			}
+		}
+		return true
+	case *Range:
+		o, ok := y.(*Range)
+		return ok && x.n == o.n && (x.n == 0 || x.start == o.start && (x.n == 1 || x.step == o.step))
+	}
+	return x == y
+}
+
+// order compares as Python's < and > do; it fails where they would.
+func (r *run) order(op string, x, y Value) int {
+	r.step(1)
+	if xi, xf, xFloat, ok := number(x); ok {
+		if yi, yf, yFloat, ok := number(y); ok {
+			if !xFloat && !yFloat {
+				return cmp.Compare(xi, yi)
+			}
+			if math.IsNaN(xf) || math.IsNaN(yf) {
+				return unordered
+			}
+			return cmp.Compare(xf, yf)
+		}
+	}
+	switch x := x.(type) {
+	case origin.Text:
+		if t, ok := y.(origin.Text); ok {
+			r.step(min(x.Len(), t.Len()) / 64)
+			return strings.Compare(x.String(), t.String())
+		}
+	case *List:
+		if l, ok := y.(*List); ok && x.Tuple == l.Tuple {
+			defer r.deeper()()
+			for i := range min(len(x.Items), len(l.Items)) {
+				if !r.equal(x.Items[i], l.Items[i]) {
+					return r.order(op, x.Items[i], l.Items[i])
+				}
+			}
+			return cmp.Compare(len(x.Items), len(l.Items))
+		}
+	}
+	r.failf("%q does not go between %s and %s", op, typeName(x), typeName(y))
+	return 0
+}
+
+// unordered is how NaN compares: neither less nor greater.
+const unordered = 2
+
+// contains is Python's x in in.
+func (r *run) contains(in, x Value) bool {
+	switch in := in.(type) {
+	case origin.Text:
+		t, ok := x.(origin.Text)
+		if !ok {
+			r.failf("'in <string>' needs a string on its left, not %s", typeName(x))
+		}
+		r.step(in.Len() / 64)
+		return strings.Contains(in.String(), t.String())
+	case *Dict:
+		_, ok := in.get(r.hashed(x))
+		return ok
+	case *Range:
+		i, f, isFloat, ok := number(x)
+		if isFloat {
+			i, ok = int(f), f == math.Trunc(f)
+		}
+		return ok && in.n > 0 && (i-in.start)%in.step == 0 && (i-in.start)/in.step >= 0 && (i-in.start)/in.step < in.n
+	case *iter: // what was looked at is gone
+		items := in.rest()
+		for i, v := range items {
+			if r.equal(v, x) {
+				in.items = items[i+1:]
+				return true
+			}
+		}
+		in.items = nil
+		return false
+	}
+	for _, v := range r.items(in) {
+		if r.equal(v, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// items lists what a loop over v goes through.
+func (r *run) items(v Value) []Value {
+	switch v := v.(type) {
+	case *List:
+		return v.Items
+	case *Dict:
+		return v.keys
+	case *Undefined:
+		return nil
+	case *view:
+		return v.items
+	case *iter:
+		return v.drain()
+	case *loopState:
+		return v.rest()
+	case origin.Text:
+		n := utf8.RuneCountInString(v.String())
+		out := r.list(n)
+		for i := 0; i < v.Len(); {
+			_, size := utf8.DecodeRuneInString(v.String()[i:])
+			out = append(out, v.Slice(i, i+size))
+			i += size
+		}
+		return out
+	case *Range:
+		out := r.list(v.n)
+		for i := range v.n {
+			out = append(out, v.start+i*v.step)
+		}
+		return out
+	}
+	r.failf("%s is not iterable", typeName(v))
+	return nil
+}
+
+// itemBytes is what an item of a list takes, the string in it included.
+const itemBytes = 48
+
+// list makes room for n items.
+func (r *run) list(n int) []Value {
+	r.step(n)
+	r.grow(n * itemBytes)
+	return make([]Value, 0, n)
+}
+
+// length is Python's len(v).
+func (r *run) length(v Value) int {
+	switch v := v.(type) {
+	case origin.Text:
+		r.step(v.Len() / 64)
+		return utf8.RuneCountInString(v.String())
+	case *List:
+		return len(v.Items)
+	case *Dict:
+		return v.Len()
+	case *Undefined:
+		return 0
+	case *view:
+		return len(v.items)
+	case *Range:
+		return v.n
+	case *loopState:
+		return len(v.items)
+	}
+	r.failf("%s has no length", typeName(v))
+	return 0
+}
+
+// math computes x op y for numbers; ok is false where one is none.
+func (r *run) math(op string, x, y Value) (v Value, ok bool) {
+	xi, xf, xFloat, ok := number(x)
+	yi, yf, yFloat, ok2 := number(y)
+	if !ok || !ok2 {
+		return nil, false
+	}
+	if (op == "/" || op == "//" || op == "%") && yf == 0 {
+		r.failf("division by zero")
+	}
+	if xFloat || yFloat || op == "/" || op == "**" && yi < 0 {
+		return r.floats(op, xf, yf), true
+	}
+	out, fits := 0, true
+	switch op {
+	case "+":
+		out = xi + yi
+		fits = (out > xi) == (yi > 0)
+	case "-":
+		out = xi - yi
+		fits = (out < xi) == (yi > 0)
+	case "*":
+		out, fits = multiply(xi, yi)
+	case "//", "%":
+		q, m := 0, 0
+		if yi == -1 {
+			q, fits = -xi, xi != math.MinInt
+		} else {
+			q, m = xi/yi, xi%yi
+		}
+		if m != 0 && (m < 0) != (yi < 0) {
+			q, m = q-1, m+yi
+		}
+		if out = q; op == "%" {
+			out = m
+		}
+	case "**":
+		out = 1
+		for base := xi; yi > 0 && fits; yi >>= 1 {
+			if yi&1 == 1 {
+				out, fits = multiply(out, base)
+			}
+			if yi > 1 && fits {
+				base, fits = multiply(base, base)
+			}
+		}
+	}
+	if !fits {
+		r.failf("a whole number does not fit 64 bits")
+	}
+	return out, true
+}
+
+func multiply(x, y int) (int, bool) {
+	hi, lo := bits.Mul64(uint64(max(x, -x)), uint64(max(y, -y)))
+	if hi != 0 || lo > math.MaxInt64 || x == math.MinInt || y == math.MinInt {
+		return 0, x == 0 || y == 0
+	}
+	return x * y, true
+}
+
+func (r *run) floats(op string, x, y float64) Value {
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	case "**":
+		if x < 0 && y != math.Trunc(y) || x == 0 && y < 0 {
+			r.failf("%v ** %v is no number", x, y)
+		}
+		f := math.Pow(x, y)
+		if math.IsInf(f, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
+			r.failf("%v ** %v is too large", x, y)
+		}
+		return f
+	}
+	m := math.Mod(x, y)
+	q := (x - m) / y
+	if m != 0 {
+		if (y < 0) != (m < 0) {
+			m, q = m+y, q-1
+		}
+	} else {
+		m = math.Copysign(0, y)
+	}
+	if op == "%" {
+		return m
+	}
+	if q == 0 {
+		return math.Copysign(0, x/y)
+	}
+	f := math.Floor(q)
+	if q-f > 0.5 {
+		f++
+	}
+	return f
+}
