@@ -1,47 +1,17 @@
 #!/usr/bin/env python3
 """Makes the template goldens: what Python's jinja2, set up as transformers does, makes of the conversations below.
 
-    make.py [folder with more *.jinja]     (needs Debian's python3-jinja2)
+    make.py     (needs Debian's python3-jinja2)
 
-Writes conversations.json, snippets.json and goldens.json.gz. The built-in templates are rendered, the real ones that truth.sh of ../tokenizer has fetched, and any
-in the folder given (the tests use those that come with the engine's module). An error is kept as {"raise": text} where the template raised it, as
+Writes conversations.json, snippets.json and goldens.json.gz. The built-in templates are rendered, the real ones that truth.sh of ../tokenizer has fetched, and those
+in engine/. An error is kept as {"raise": text} where the template raised it, as
 {"error": type} where Python did.
 """
-import datetime, gzip, hashlib, io, json, pathlib, sys
-import jinja2, jinja2.ext, jinja2.nodes
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+import gzip, hashlib, io, json, pathlib
+from environment import environment, Raised
 
 here = pathlib.Path(__file__).resolve().parent
 root = here.parent.parent
-NOW = datetime.datetime(2026, 11, 5, 9, 7, 3)
-
-
-class Generation(jinja2.ext.Extension):
-    tags = {"generation"}
-
-    def parse(self, parser):
-        next(parser.stream)
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return body
-
-
-class Raised(Exception):
-    pass
-
-
-def environment():
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
-
-    def raise_exception(message):
-        raise Raised(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
-    env.globals["strftime_now"] = lambda f: NOW.strftime(f)
-    return env
 
 
 def sys_(t): return {"role": "system", "content": t}
@@ -101,9 +71,8 @@ def sources():
         t = json.loads(p.read_text()).get("chat_template")
         if t:
             out["real/" + p.parts[-3].removeprefix("tokenizer-")] = t
-    for folder in sys.argv[1:]:
-        for p in sorted(pathlib.Path(folder).glob("*.jinja")):
-            out["engine/" + p.stem] = p.read_text()
+    for p in sorted((here / "engine").glob("*.jinja")):
+        out["engine/" + p.stem] = p.read_text()
     return out
 
 

@@ -76,6 +76,8 @@ func (d *Dict) find(key Value) int {
 // tupleKey is a tuple as a key: what is in it, one after the other.
 type tupleKey string
 
+type undefinedKey struct{}
+
 // hash is a value that is equal for equal keys. Numbers that are equal are one key, True is 1.
 func hash(v Value) any {
 	switch v := v.(type) {
@@ -88,6 +90,8 @@ func hash(v Value) any {
 		if v == math.Trunc(v) && math.Abs(v) < 1<<62 {
 			return int(v)
 		}
+	case *Undefined: // all of them are equal
+		return undefinedKey{}
 	case *List:
 		key := ""
 		for _, x := range v.Items {
@@ -102,6 +106,8 @@ func hash(v Value) any {
 				key += "(" + string(h) + "),"
 			case nil:
 				key += "None,"
+			case undefinedKey:
+				key += "Undefined,"
 			}
 		}
 		return tupleKey(key)
@@ -123,8 +129,6 @@ func (r *run) hashed(v Value) Value {
 			return v
 		}
 	case *Dict, *view:
-	case *Undefined:
-		r.undefined(x)
 	default:
 		return v
 	}

@@ -294,7 +294,7 @@ func hashable(v Value) bool {
 			}
 		}
 		return v.Tuple
-	case *Dict, *view, *Undefined:
+	case *Dict, *view:
 		return false
 	}
 	return true

@@ -9,7 +9,7 @@ import (
 
 // What one rendering may do. Real templates stay far below.
 const (
-	MaxSteps = 8 << 20  // nodes evaluated, and what is walked otherwise, in units of about as much work
+	MaxSteps = 4 << 20   // nodes evaluated, and what is walked otherwise, in units of about as much work
 	MaxBytes = 128 << 20 // all that a rendering makes on its way
 	MaxText  = 16 << 20  // one value, or the prompt; no context holds a quarter
 	MaxDepth = 200       // macros in macros, values in values
