@@ -88,14 +88,14 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 }
 
 // Count is the number of tokens the request's prompt has, before any truncation. A request with Messages is counted as Chat reads it.
-func (m *Model) Count(r Request) (int, error) {
-	ids, _, err := m.encode(&r, m.pieces(&r, len(r.Messages) > 0))
+func (m *Model) Count(ctx context.Context, r Request) (int, error) {
+	ids, _, err := m.encode(&r, m.pieces(ctx, &r, len(r.Messages) > 0))
 	return len(ids), err
 }
 
 // Render is the request's prompt as text.
-func (m *Model) Render(r Request) (string, error) {
-	pieces, err := m.pieces(&r, len(r.Messages) > 0)()
+func (m *Model) Render(ctx context.Context, r Request) (string, error) {
+	pieces, err := m.pieces(ctx, &r, len(r.Messages) > 0)()
 	if err != nil {
 		return "", err
 	}
@@ -118,11 +118,14 @@ func (m *Model) template(r *Request) chat.Template {
 }
 
 // pieces returns the function that renders the request, so that truncation can render it again with fewer messages.
-func (m *Model) pieces(r *Request, isChat bool) func() ([]chat.Piece, error) {
+func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]chat.Piece, error) {
 	return func() (ps []chat.Piece, err error) {
 		defer func() {
-			if errors.Is(err, chat.ErrBudget) {
+			switch {
+			case errors.Is(err, chat.ErrBudget):
 				err = fmt.Errorf("%w: %w", ErrRequest, err)
+			case errors.Is(err, chat.ErrRoom):
+				err = fmt.Errorf("%w: %w", ErrBusy, err)
 			}
 		}()
 		t := m.template(r)
@@ -137,13 +140,13 @@ func (m *Model) pieces(r *Request, isChat bool) func() ([]chat.Piece, error) {
 		case t == nil:
 			return []chat.Piece{{Text: r.System}, {Text: r.Prompt}}, nil
 		case !isChat:
-			return t.Generate(r.System, r.Prompt, r.Suffix, m.think(r))
+			return t.Generate(ctx, r.System, r.Prompt, r.Suffix, m.think(r))
 		}
 		tools := r.Tools
 		if r.ToolChoice == "none" {
 			tools = nil
 		}
-		return t.Render(chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue, Kwargs: r.Kwargs})
+		return t.Render(ctx, chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue, Kwargs: r.Kwargs})
 	}
 }
 
@@ -167,19 +170,19 @@ func (m *Model) encode(r *Request, render func() ([]chat.Piece, error)) ([]int32
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
 // stay; what is still too long loses its middle. Of what was cut r.Cut is told.
-func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piece, err error) {
-	ctx, had := r.NumCtx, 0
+func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, err error) {
+	most, had := r.NumCtx, 0
 	defer func() {
 		if err == nil && len(ids) < had && r.Cut != nil {
-			r.Cut(Cut{Limit: ctx, Prompt: had, Kept: len(ids)})
+			r.Cut(Cut{Limit: most, Prompt: had, Kept: len(ids)})
 		}
 	}()
-	if ids, pieces, err = m.encode(r, m.pieces(r, isChat)); err != nil || len(ids) < ctx {
+	if ids, pieces, err = m.encode(r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most {
 		return ids, pieces, err
 	}
 	had = len(ids)
 	if !r.Truncate {
-		return nil, nil, &ContextError{Have: had, Max: ctx}
+		return nil, nil, &ContextError{Have: had, Max: most}
 	}
 	if isChat && len(r.Messages) > 1 {
 		all := r.Messages
@@ -189,13 +192,13 @@ func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piec
 		// The first number of dropped messages that fits: rendering is monotone enough to search by halves.
 		sort.Search(len(all)-1, func(i int) bool {
 			short.Messages = dropOldest(all, i+1)
-			tryIDs, tryPieces, e := m.encode(&short, m.pieces(&short, true))
+			tryIDs, tryPieces, e := m.encode(&short, m.pieces(ctx, &short, true))
 			if e != nil {
 				err = e
 				return false
 			}
 			ids, pieces = tryIDs, tryPieces
-			if len(tryIDs) < ctx {
+			if len(tryIDs) < most {
 				cut, cutPieces = tryIDs, tryPieces
 				return true
 			}
@@ -205,17 +208,17 @@ func (m *Model) prompt(r *Request, isChat bool) (ids []int32, pieces []chat.Piec
 			return cut, cutPieces, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
-		if ids, pieces, err = m.encode(&short, m.pieces(&short, true)); err != nil {
+		if ids, pieces, err = m.encode(&short, m.pieces(ctx, &short, true)); err != nil {
 			return nil, nil, err
 		}
 	}
 	if !r.Shift {
-		return nil, nil, &ContextError{Have: len(ids), Max: ctx}
+		return nil, nil, &ContextError{Have: len(ids), Max: most}
 	}
-	if cut := cutMiddle(ids, ctx, r.NumKeep); len(cut) > 0 {
+	if cut := cutMiddle(ids, most, r.NumKeep); len(cut) > 0 {
 		return cut, pieces, nil
 	}
-	return nil, nil, &ContextError{Have: len(ids), Max: ctx}
+	return nil, nil, &ContextError{Have: len(ids), Max: most}
 }
 
 // dropOldest leaves out the first n messages that are not system messages' business: system messages among them stay.
@@ -266,7 +269,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 				images = append(images, msg.Images...)
 			}
 		}
-		ids, pieces, err := m.prompt(r, isChat)
+		ids, pieces, err := m.prompt(ctx, r, isChat)
 		if err != nil {
 			yield(Event{}, err)
 			return

@@ -237,7 +237,7 @@ func TestPackage(t *testing.T) {
 			}
 			text[i] += e.Text
 			if d := e.Done; d != nil {
-				if want, err := m.Count(r); err != nil || d.Usage.Prompt != want || d.Usage.Output == 0 || d.Usage.Total < d.Usage.FirstToken {
+				if want, err := m.Count(context.Background(), r); err != nil || d.Usage.Prompt != want || d.Usage.Output == 0 || d.Usage.Total < d.Usage.FirstToken {
 					t.Errorf("usage %+v", d.Usage)
 				}
 				if i == 1 && d.Usage.Cached != d.Usage.Prompt-1 {

@@ -193,7 +193,7 @@ func (s *Server) converse(c *gin.Context, r *reply, req *ollama.ChatRequest, enc
 	er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
 	er.Cut = s.cut(c)
 	if req.DebugRenderOnly {
-		text, err := lease.Render(er)
+		text, err := lease.Render(c.Request.Context(), er)
 		if err != nil {
 			return unrendered(err)
 		}
@@ -263,7 +263,7 @@ func (s *Server) generate(c *gin.Context, req *ollama.GenerateRequest, enc encod
 		er.NumCtx = effectiveCtx(er.NumCtx, numCtx)
 		er.Cut = s.cut(c)
 		if req.DebugRenderOnly {
-			text, err := lease.Render(er)
+			text, err := lease.Render(c.Request.Context(), er)
 			if err != nil {
 				return unrendered(err)
 			}

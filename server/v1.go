@@ -291,5 +291,5 @@ func (s *Server) count(c *gin.Context, req *ollama.ChatRequest) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return lease.Count(er)
+	return lease.Count(c.Request.Context(), er)
 }

@@ -26,6 +26,16 @@ func (a *added) marker() bool {
 		len(s) > 8 && strings.HasPrefix(s, "<｜") && strings.HasSuffix(s, "｜>"))
 }
 
+// tag reports whether a token is written like a tag and is neither special nor HTML's, as those are that templates mark thinking and tool calls with. Who spells
+// one in a conversation does not say it.
+func (a *added) tag() bool {
+	s := a.content
+	if a.special || len(s) < 3 || htmlTag(s) || strings.HasPrefix(s, "<|") {
+		return false
+	}
+	return s[0] == '<' && s[len(s)-1] == '>' && !strings.ContainsAny(s, " \n\t") || plainTags[s]
+}
+
 // addedSet finds added tokens, the leftmost first and of those that begin at one place the longest.
 type addedSet struct {
 	trie
@@ -173,9 +183,9 @@ func (s *addedSet) next(text string, from int) (a *added, start, end int) {
 	return nil, len(text), len(text)
 }
 
-// split cuts text at the added tokens it holds. allowed says whether a control token may be recognized at text[start:end].
+// split cuts text at the added tokens it holds. allowed says whether a control token may be recognized at text[start:end], and a tag if tags is set.
 // plain gets the stretches between, token the ids, in order.
-func (s *addedSet) split(text string, allowed func(start, end int) bool, plain func(start, end int), token func(a *added)) {
+func (s *addedSet) split(text string, allowed func(start, end int) bool, tags bool, plain func(start, end int), token func(a *added)) {
 	done := 0
 	for at := 0; at < len(text); {
 		a, start, end := s.next(text, at)
@@ -183,7 +193,7 @@ func (s *addedSet) split(text string, allowed func(start, end int) bool, plain f
 			break
 		}
 		at = end
-		if !allowed(start, end) && (a.special || a.marker()) {
+		if (a.special || a.marker() || tags && a.tag()) && !allowed(start, end) {
 			continue
 		}
 		if a.singleWord && (wordBefore(text[:start]) || wordAfter(text[end:])) {

@@ -113,6 +113,43 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
+// TestTypedTags: in a conversation the tags of thinking and tool calls are the template's. Where people or tools spell one it is plain text, in every family.
+func TestTypedTags(t *testing.T) {
+	seen := 0
+	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma", "flags", "unigram", "unigram-bytes", "wordpiece", "metaspace-first"} {
+		tok := smallTokenizer(t, name)
+		for _, set := range []*addedSet{tok.before, tok.after} {
+			if set == nil {
+				continue
+			}
+			for _, a := range set.tokens {
+				typed := tok.EncodeParts(nil, []Part{{"x" + a.content, false}, {" ", true}, {"y" + a.content + "z", false}})
+				said := tok.EncodeParts(nil, []Part{{"x", false}, {a.content, true}, {"y", false}})
+				tag := a.tag()
+				if tag {
+					seen++
+				}
+				if tag && slices.Contains(typed, a.id) {
+					t.Errorf("%s: %q as people type it: %q", name, a.content, pieces(tok, typed))
+				}
+				if tag && !slices.Contains(said, a.id) {
+					t.Errorf("%s: %q of the template's: %q", name, a.content, pieces(tok, said))
+				}
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d tags: the test's files no longer hold what it is about", seen)
+	}
+	tok := smallTokenizer(t, "qwen3")
+	for _, s := range []string{"<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"} {
+		id, ok := tok.ID(s)
+		if !ok || slices.Contains(tok.EncodeParts(nil, []Part{{Text: s}}), id) || !slices.Equal(tok.Encode(nil, s, false), []int32{id}) {
+			t.Errorf("%s: %v %v", s, id, ok)
+		}
+	}
+}
+
 // TestNormalizedControl: control tokens that a file wants normalized are found in a prompt beside what people wrote, and not in that.
 func TestNormalizedControl(t *testing.T) {
 	tok := openJSON(t, markers)

@@ -280,7 +280,7 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 		}
 		t.added[a.content] = a.id
 		// Control tokens are names, looked for in the text as it is: so transformers has it by now, and only there is it known who wrote them.
-		if a.normalized && !a.special && !a.marker() {
+		if a.normalized && !a.special && !a.marker() && !a.tag() {
 			after = append(after, *a)
 		} else {
 			before = append(before, *a)
@@ -302,7 +302,7 @@ func (t *Tokenizer) setFlags() {
 			if a.special {
 				t.flags[a.id] |= flagSpecial
 			}
-			if a.marker() {
+			if a.marker() || a.tag() {
 				t.flags[a.id] |= flagMarker
 			}
 		}

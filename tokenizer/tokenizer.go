@@ -8,8 +8,8 @@
 // What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
 // [Tokenizer.EncodeParts] only inside the parts that are marked as control. Control tokens are those that the file marks special: all that
 // begin and end turns. Added tokens without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for those of fill-in-the-middle.
-// What else a file adds (Qwen's <think> and <tool_call>) is a word like any other, as it is to Hugging Face's library: text that spells it
-// becomes it.
+// What else a file adds (Qwen's <think> and <tool_call>) is a word like any other to Encode, as it is to Hugging Face's library: text that spells it
+// becomes it. To EncodeParts tags are the template's: where people spell one it is plain text.
 package tokenizer
 
 import (
@@ -44,7 +44,7 @@ const (
 	flagAdded   = 1 << iota // found in the text before anything else
 	flagSpecial             // a control token
 	flagUnknown             // what unknown text becomes: special in some files, yet made from text
-	flagMarker              // no control token, but written like one: text does not become it either
+	flagMarker              // no control token, but written like one or like a tag: text does not become it by itself
 )
 
 // Part is a stretch of a prompt. Control tokens are recognized in Control parts only.
@@ -59,12 +59,12 @@ func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 // Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes one.
 // It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
-	dst, _ = t.encode(dst, text, func(int, int) bool { return specials })
+	dst, _ = t.encode(dst, text, func(int, int) bool { return specials }, false)
 	return dst
 }
 
 // EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across the borders, control tokens do not:
-// one is recognized only if all of it stands in control parts that follow each other. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// one is recognized only if all of it stands in control parts that follow each other, and so is a tag such as <think>. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
 	dst, _ = t.TryEncodeParts(dst, parts)
 	return dst
@@ -94,10 +94,10 @@ func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 			i--
 		}
 		return i >= 0 && end <= zones[i].end
-	})
+	}, true)
 }
 
-func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool) (out []int32, err error) {
+func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool, tags bool) (out []int32, err error) {
 	out = dst // what a slow pattern leaves
 	defer catchSlow(&err)
 	sc, _ := t.scratch.Get().(*scratch)
@@ -108,7 +108,7 @@ func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int
 	if t.before == nil {
 		dst = t.plain(dst, text, 0, sc)
 	} else {
-		t.before.split(text, allowed,
+		t.before.split(text, allowed, tags,
 			func(start, end int) { dst = t.plain(dst, text[start:end], start, sc) },
 			func(a *added) { dst = append(dst, a.id) })
 	}
@@ -125,7 +125,7 @@ func (t *Tokenizer) plain(dst []int32, text string, at int, sc *scratch) []int32
 	if t.after == nil {
 		return t.words(dst, s, 0, at == 0, sc)
 	}
-	t.after.split(s, func(int, int) bool { return false }, // there is no control token among these
+	t.after.split(s, func(int, int) bool { return false }, false, // there is no control token among these
 		func(start, end int) { dst = t.words(dst, s[start:end], 0, at == 0 && start == 0, sc) },
 		func(a *added) { dst = append(dst, a.id) })
 	return dst

@@ -207,7 +207,7 @@ func (o *opened) textFor(n, client, turn int) (text string, err error) {
 		return againstText(n, client, turn), nil
 	}
 	words := sort.Search(n, func(w int) bool {
-		have, e := o.model.Count(benchQuestion(againstText(w+1, client, turn)))
+		have, e := o.model.Count(context.Background(), benchQuestion(againstText(w+1, client, turn)))
 		err = errors.Join(err, e)
 		return have > n
 	})

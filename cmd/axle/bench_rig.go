@@ -230,7 +230,7 @@ func benchPrompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, erro
 		for words := n*4 + 64; ; words *= 2 {
 			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(benchWords, words/len(benchWords)+1)
 			at := time.Now()
-			rendered, err := m.Render(engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
+			rendered, err := m.Render(context.Background(), engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
 			if err != nil {
 				return p, err
 			}

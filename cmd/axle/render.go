@@ -50,7 +50,7 @@ standard input.`,
 			if err != nil {
 				return err
 			}
-			pieces, err := tmpl.Render(c)
+			pieces, err := tmpl.Render(cmd.Context(), c)
 			if err != nil {
 				return err
 			}

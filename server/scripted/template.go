@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -49,7 +50,7 @@ func (t chatML) Capabilities() chat.Capabilities { return t.caps }
 func (t chatML) Source() string                  { return Source }
 func (t chatML) Family() string                  { return "qwen3" }
 
-func (t chatML) Render(c chat.Conversation) ([]chat.Piece, error) {
+func (t chatML) Render(_ context.Context, c chat.Conversation) ([]chat.Piece, error) {
 	var ps []chat.Piece
 	control := func(s string) { ps = append(ps, chat.Piece{Text: s, Control: true}) }
 	text := func(s string) {
@@ -108,7 +109,7 @@ func (t chatML) open(think chat.Think) string {
 	return assistantOpen
 }
 
-func (t chatML) Generate(system, prompt, suffix string, think chat.Think) ([]chat.Piece, error) {
+func (t chatML) Generate(ctx context.Context, system, prompt, suffix string, think chat.Think) ([]chat.Piece, error) {
 	if suffix != "" {
 		return []chat.Piece{{Text: "<|fim_prefix|>", Control: true}, {Text: prompt}, {Text: "<|fim_suffix|>", Control: true}, {Text: suffix},
 			{Text: "<|fim_middle|>", Control: true}}, nil
@@ -117,7 +118,7 @@ func (t chatML) Generate(system, prompt, suffix string, think chat.Think) ([]cha
 	if system != "" {
 		msgs = append(msgs, chat.Message{Role: "system", Content: system})
 	}
-	return t.Render(chat.Conversation{Messages: append(msgs, chat.Message{Role: "user", Content: prompt}), Think: think})
+	return t.Render(ctx, chat.Conversation{Messages: append(msgs, chat.Message{Role: "user", Content: prompt}), Think: think})
 }
 
 // plain is the template of the completion model: the prompt as it stands.
@@ -127,7 +128,7 @@ func (plain) Capabilities() chat.Capabilities { return chat.Capabilities{} }
 func (plain) Source() string                  { return "{{ if .System }}{{ .System }} {{ end }}{{ .Prompt }}" }
 func (plain) Family() string                  { return "plain" }
 
-func (plain) Render(c chat.Conversation) ([]chat.Piece, error) {
+func (plain) Render(_ context.Context, c chat.Conversation) ([]chat.Piece, error) {
 	var parts []string
 	for _, m := range c.Messages {
 		if m.Content != "" {
@@ -137,6 +138,6 @@ func (plain) Render(c chat.Conversation) ([]chat.Piece, error) {
 	return []chat.Piece{{Text: strings.Join(parts, " ")}}, nil
 }
 
-func (t plain) Generate(system, prompt, _ string, _ chat.Think) ([]chat.Piece, error) {
-	return t.Render(chat.Conversation{Messages: []chat.Message{{Role: "system", Content: system}, {Role: "user", Content: prompt}}})
+func (t plain) Generate(ctx context.Context, system, prompt, _ string, _ chat.Think) ([]chat.Piece, error) {
+	return t.Render(ctx, chat.Conversation{Messages: []chat.Message{{Role: "system", Content: system}, {Role: "user", Content: prompt}}})
 }

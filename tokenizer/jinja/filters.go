@@ -45,7 +45,7 @@ func init() {
 		"lower":      none(func(r *run, v Value) Value { return r.lower(r.str(v)) }),
 		"capitalize": none(func(r *run, v Value) Value { return r.capitalize(r.str(v)) }),
 		"title": none(func(r *run, v Value) Value {
-			return r.words(r.str(v), func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
+			return r.words(r.str(v), upper, func(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) })
 		}),
 		"trim": {params: []string{"chars"}, fn: func(r *run, v Value, o opts) Value { return r.strip(r.str(v), o.or(0, nil), true, true) }},
 		"first": none(func(r *run, v Value) Value {
@@ -109,7 +109,7 @@ func init() {
 			return &iter{items: out}
 		}),
 		"indent":   {params: []string{"width", "first", "blank"}, fn: indent},
-		"center":   {params: []string{"width"}, fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", '^') }},
+		"center":   {params: []string{"width"}, fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
 		"truncate": {params: []string{"length", "killwords", "end", "leeway"}, fn: truncate},
 		"wordcount": none(func(r *run, v Value) Value {
 			r.step(r.str(v).Len() / 16)

@@ -6,6 +6,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
@@ -113,11 +116,11 @@ func init() {
 		"lower": text(0, func(r *run, s origin.Text, _ opts) Value { return r.lower(s) }),
 		"casefold": text(0, func(r *run, s origin.Text, _ opts) Value {
 			r.grow(3 * s.Len())
-			return s.Map(func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "ß", "ss") })
+			return s.Map(func(s string) string { return strings.ReplaceAll(lower(s), "ß", "ss") })
 		}),
 		"capitalize": text(0, func(r *run, s origin.Text, _ opts) Value { return r.capitalize(s) }),
 		"title": text(0, func(r *run, s origin.Text, _ opts) Value {
-			return r.words(s, func(c rune) bool { return !unicode.IsLetter(c) })
+			return r.words(s, title, func(c rune) bool { return !unicode.IsLetter(c) })
 		}),
 		"swapcase": text(0, func(r *run, s origin.Text, _ opts) Value {
 			return r.mapped(s, func(s string) string {
@@ -164,7 +167,7 @@ func init() {
 			}
 			return strings.Count(part, r.text(o[0], "count").String())
 		}, "sub", "start", "end"),
-		"center": pad('^'), "ljust": pad('<'), "rjust": pad('>'),
+		"center": pad('c'), "ljust": pad('<'), "rjust": pad('>'),
 		"zfill": text(1, func(r *run, s origin.Text, o opts) Value {
 			n := r.whole(o[0], "zfill")
 			if s.Len() > 0 && (s.String()[0] == '-' || s.String()[0] == '+') {
@@ -188,7 +191,7 @@ func init() {
 			return isCased(s.String()) && r.upper(s).String() == s.String()
 		}),
 		"istitle": text(0, func(r *run, s origin.Text, _ opts) Value {
-			return isCased(s.String()) && r.words(s, func(c rune) bool { return !unicode.IsLetter(c) }).String() == s.String()
+			return isCased(s.String()) && r.words(s, title, func(c rune) bool { return !unicode.IsLetter(c) }).String() == s.String()
 		}),
 		"format": {variadic: true, fn: func(r *run, v Value, o opts) Value { return r.format(v.(origin.Text), o[0].(*args)) }},
 	}
@@ -287,22 +290,43 @@ func (r *run) mapped(s origin.Text, f func(string) string) origin.Text {
 	return s.Map(f)
 }
 
-func (r *run) upper(s origin.Text) origin.Text {
-	return r.mapped(s, func(s string) string {
-		s = strings.ToUpper(s)
-		if strings.Contains(s, "ß") {
-			s = strings.ReplaceAll(s, "ß", "SS")
-		}
-		return s
-	})
+func (r *run) upper(s origin.Text) origin.Text { return r.mapped(s, upper) }
+func (r *run) lower(s origin.Text) origin.Text { return r.mapped(s, lower) }
+
+func upper(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
+	return cases.Upper(language.Und).String(s) // ß becomes SS, as in Python
 }
 
-func (r *run) lower(s origin.Text) origin.Text { return r.mapped(s, strings.ToLower) }
+func lower(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	return cases.Lower(language.Und).String(s)
+}
+
+func title(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
+	return cases.Title(language.Und, cases.NoLower).String(s)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
 
 // capitalize makes the first character a capital and the others small.
 func (r *run) capitalize(s origin.Text) origin.Text {
 	first := true
-	return r.cased(s, func(rune) bool {
+	return r.cased(s, title, func(rune) bool {
 		was := first
 		first = false
 		return was
@@ -310,33 +334,37 @@ func (r *run) capitalize(s origin.Text) origin.Text {
 }
 
 // words makes the first character of each word a capital and the others small.
-func (r *run) words(s origin.Text, between func(rune) bool) origin.Text {
+func (r *run) words(s origin.Text, capital func(string) string, between func(rune) bool) origin.Text {
 	begins := true
-	return r.cased(s, func(c rune) bool {
-		was := begins
+	return r.cased(s, capital, func(c rune) bool {
+		was := begins && !between(c)
 		begins = between(c)
 		return was
 	})
 }
 
-func (r *run) cased(s origin.Text, capital func(rune) bool) origin.Text {
+func (r *run) cased(s origin.Text, capital func(string) string, is func(rune) bool) origin.Text {
 	r.grow(3*s.Len() + 4*s.Cuts())
 	var b origin.Builder
 	for run, given := range s.Runs() {
-		var out strings.Builder
-		for i, c := range run {
-			switch {
-			case c == utf8.RuneError:
-				capital(c)
-				_, n := utf8.DecodeRuneInString(run[i:])
-				out.WriteString(run[i : i+n])
-			case capital(c):
-				out.WriteRune(unicode.ToTitle(c))
-			default:
-				out.WriteRune(unicode.ToLower(c))
+		for from := 0; from < len(run); {
+			to := from
+			var change func(string) string
+			for to < len(run) { // what is small goes in one piece, for the Greek sigma's sake
+				c, n := utf8.DecodeRuneInString(run[to:])
+				if is(c) {
+					b.Write(lower(run[from:to]), given)
+					from, to, change = to, to+n, capital
+					break
+				}
+				to += n
 			}
+			if change == nil {
+				change = lower
+			}
+			b.Write(change(run[from:to]), given)
+			from = to
 		}
-		b.Write(out.String(), given)
 	}
 	return b.Text()
 }
@@ -434,7 +462,9 @@ func (r *run) pad(s origin.Text, n int, fill string, side byte) origin.Text {
 	case '>':
 		left, right = more, 0
 	case '^':
-		left = more/2 + more&n&1 // as Python rounds
+		left, right = more/2, more-more/2
+	case 'c':
+		left = more/2 + more&n&1 // as Python's center rounds, and its format does not
 		right = more - left
 	}
 	var b origin.Builder

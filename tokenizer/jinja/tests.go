@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"strings"
-
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
@@ -71,8 +69,8 @@ func init() {
 			}
 			return false
 		}),
-		"lower":       is(cased(strings.ToLower)),
-		"upper":       is(cased(strings.ToUpper)),
+		"lower":       is(cased(lower)),
+		"upper":       is(cased(upper)),
 		"odd":         is(func(r *run, v Value) bool { return mod(r, v, 2) == 1 }),
 		"even":        is(func(r *run, v Value) bool { return mod(r, v, 2) == 0 }),
 		"escaped":     is(func(*run, Value) bool { return false }),
@@ -98,5 +96,5 @@ func init() {
 
 // isCased reports whether a string has a letter that knows upper and lower case.
 func isCased(s string) bool {
-	return strings.ToLower(s) != s || strings.ToUpper(s) != s
+	return lower(s) != s || upper(s) != s
 }
