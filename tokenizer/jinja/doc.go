@@ -13,6 +13,6 @@
 // A [Template] is immutable and safe for concurrent use; nothing needs closing. Values belong to one rendering.
 //
 // Different from Python, on purpose: whole numbers have 64 bits, and one that does not fit is an error; templates cannot import others; filters for
-// web pages (escape, urlize, xmlattr …) and those that are random are not there; a name that is set at the end of
+// web pages (escape, urlize, xmlattr …) and those that are random are not there, and safe changes nothing; a name that is set at the end of
 // a block does not hide a variable of the same name from the loops before it.
 package jinja

@@ -260,15 +260,18 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 	}
 	l := &loopState{stmt: s, items: items, depth: depth, scope: outer}
 	r.scope = sc
+	done := false
 	for l.at = 0; l.at < len(l.items); l.at++ {
 		r.step(1)
 		sc.names, sc.values = append(sc.names[:0], "loop"), append(sc.values[:0], l)
 		r.assign(s.target, l.items[l.at])
-		if r.all(s.body) == flowBreak {
+		f := r.all(s.body)
+		if f == flowBreak {
 			break
 		}
+		done = done || f == flowNext
 	}
-	if len(items) == 0 {
+	if !done { // jinja2 looks whether any round came to its end
 		sc.names, sc.values = sc.names[:0], sc.values[:0]
 		return r.all(s.other)
 	}

@@ -66,8 +66,6 @@ func init() {
 			switch t := v.(type) {
 			case *iter, *loopState:
 				r.failf("%s has no last item", typeName(v))
-			case *Undefined:
-				r.undefined(t)
 			case origin.Text:
 				if t.Len() > 0 {
 					_, n := utf8.DecodeLastRuneInString(t.String())
@@ -267,7 +265,7 @@ func indent(r *run, v Value, o opts) Value {
 }
 
 func truncate(r *run, v Value, o opts) Value {
-	s, end := r.text(v, "truncate"), r.text(o.or(2, own("...")), "truncate")
+	end := r.text(o.or(2, own("...")), "truncate")
 	n, leeway := r.whole(o.or(0, 255), "truncate"), 5
 	if l := o.or(3, nil); l != nil {
 		leeway = r.whole(l, "truncate")
@@ -276,9 +274,10 @@ func truncate(r *run, v Value, o opts) Value {
 	if keep < 0 || leeway < 0 {
 		r.failf("truncate to less than its end")
 	}
-	if r.length(s) <= n+leeway {
-		return s
+	if r.length(v) <= n+leeway {
+		return v
 	}
+	s := r.text(v, "truncate")
 	cut := r.slice(s, [3]*int{1: &keep}).(origin.Text)
 	if !truth(o.or(1, false)) {
 		if k := strings.LastIndexByte(cut.String(), ' '); k >= 0 {

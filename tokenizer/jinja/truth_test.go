@@ -138,6 +138,9 @@ func TestTruth(t *testing.T) {
 			switch {
 			case want.Out == nil && err != nil:
 				errs++
+				if os.Getenv("AXLE_TEMPLATE_ERRORS") != "" {
+					t.Log(want.Error, "/", err)
+				}
 			case want.Out != nil && err == nil && got == *want.Out:
 				same++
 			case excuse(err):
@@ -310,7 +313,7 @@ func (g *generator) str() string {
 		},
 		func() string {
 			return g.f("%s|%s", g.paren(g.str()), g.one("upper", "lower", "title", "capitalize", "trim", "string", "reverse", "indent", "center(9)", "indent(2, true)", "indent(1, false, true)",
-				"indent('> ')", "truncate(6)", "truncate(5, true)", "truncate(4, true, '', 0)", "first", "last", "safe", "trim('a')", "default('x')", "d('y', true)"))
+				"indent('> ')", "truncate(6)", "truncate(5, true)", "truncate(4, true, '', 0)", "first", "last", "trim('a')", "default('x')", "d('y', true)"))
 		},
 		func() string { return g.f("%s|replace(%s, %s)", g.paren(g.str()), g.any(), g.any()) },
 		func() string { return g.f("%s|join(%s)", g.list(), g.lit()) },
@@ -407,8 +410,8 @@ func (g *generator) list() string {
 		func() string { return g.f("(%s, %s)", g.any(), g.any()) },
 		func() string { return g.f("(%s,)", g.any()) },
 		func() string { return g.f("(%s + %s)", g.list(), g.list()) },
-		func() string { return g.f("%s[%s:%s]", g.list(), g.maybe(g.num), g.maybe(g.num)) },
-		func() string { return g.f("%s[::%s]", g.list(), g.one("-1", "2")) },
+		func() string { return g.f("%s[%s:%s]", g.paren(g.list()), g.maybe(g.num), g.maybe(g.num)) },
+		func() string { return g.f("%s[::%s]", g.paren(g.list()), g.one("-1", "2")) },
 		func() string { return g.f("%s|list", g.paren(g.str())) },
 		func() string {
 			return g.f("%s.split(%s)", g.paren(g.str()), g.one("", "','", "' '", "'a'", "none", "',', 1", "none, 1", "' ', maxsplit=2"))
@@ -456,8 +459,8 @@ func (g *generator) list() string {
 func (g *generator) dict() string {
 	return g.pick(
 		func() string { return g.one("d", "msgs[0]", "{}", "e") },
-		func() string { return g.f("{%s: %s, 'k': %s}", g.lit(), g.any(), g.any()) },
-		func() string { return g.f("{%s: %s}", g.number(), g.any()) },
+		func() string { return g.f("{%s: %s, 'k': %s} ", g.lit(), g.any(), g.any()) },
+		func() string { return g.f("{%s: %s} ", g.paren(g.number()), g.any()) },
 		func() string { return g.f("dict(a=%s, b=%s)", g.any(), g.any()) },
 		func() string { return g.f("dict(d, z=%s)", g.any()) },
 	)
@@ -501,7 +504,7 @@ func (g *generator) any() string {
 		},
 		g.str, g.str, g.number, g.list, g.dict,
 		func() string { return "(" + g.boolean() + ")" },
-		func() string { return g.f("%s[%s]", g.list(), g.num()) },
+		func() string { return g.f("%s[%s]", g.paren(g.list()), g.num()) },
 		func() string { return g.f("%s[%s]", g.dict(), g.lit()) },
 		func() string { return g.f("%s.get(%s, %s)", g.dict(), g.lit(), g.any()) },
 		func() string { return g.f("%s|default(%s)", g.paren(g.any()), g.any()) },
@@ -534,7 +537,7 @@ func (g *generator) tag(kind, inside string) string {
 }
 
 func (g *generator) text() string {
-	return g.one("", "", "\n", "  ", "text", "\n  ", "a\n", " b ", "\n\n", "\t", "<|im_start|>", "}", "{ {", "\u00a0", "x\r\n  ", "%")
+	return g.one("", "", "\n", "  ", "text", "\n  ", "a\n", " b ", "\n\n", "\t", "<|im_start|>", "}", "{ { ", "\u00a0", "x\r\n  ", "%")
 }
 
 func (g *generator) body(n int) string {
