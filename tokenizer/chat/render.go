@@ -22,7 +22,7 @@ var (
 )
 
 // room is what all renderings of the process make together, beyond a mebibyte each.
-var room = &origin.Room{Size: 256 << 20}
+var room = &origin.Room{Size: 192 << 20}
 
 func tooLong(source string) error {
 	if len(source) > maxSource {

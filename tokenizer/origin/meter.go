@@ -9,10 +9,10 @@ import (
 
 // What one rendering may do. Real templates stay far below.
 const (
-	MaxSteps = 4 << 20   // nodes evaluated, and what is walked otherwise, in units of about as much work
-	MaxBytes = 128 << 20 // all that a rendering makes on its way
-	MaxText  = 16 << 20  // one value, or the prompt; no context holds a quarter
-	MaxDepth = 200       // macros in macros, values in values
+	MaxSteps = 4 << 20  // nodes evaluated, and what is walked otherwise, in units of about as much work
+	MaxBytes = 48 << 20 // all that a rendering makes on its way
+	MaxText  = 16 << 20 // one value, or the prompt; no context holds a quarter
+	MaxDepth = 200      // macros in macros, values in values
 )
 
 // free is what each rendering may make without asking its room: a conversation without pictures or documents needs no more.
@@ -73,7 +73,7 @@ func (m *Meter) look(n int) error {
 		m.steps = -1
 		return fmt.Errorf("%w: more than %d steps", ErrBudget, MaxSteps)
 	}
-	m.pause = m.steps - 4096
+	m.pause = max(m.steps-4096, 0)
 	if err := m.ctx.Err(); err != nil {
 		return fmt.Errorf("the rendering was broken off: %w", err)
 	}
