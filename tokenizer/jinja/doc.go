@@ -2,7 +2,7 @@
 // as transformers sets it up: an immutable sandbox with trim_blocks, lstrip_blocks, break and continue, generation tags, strftime_now,
 // raise_exception, and a tojson with Python's separators. Python itself is the judge: see `make template-truth`.
 //
-//	source ──scan.go──▶ tokens ──parse.go──▶ syntax tree (ast.go) ──eval.go, expr.go──▶ origin.Text
+//	source ──scan.go──▶ tokens ──parse*.go─▶ syntax tree (ast.go) ──eval.go, expr.go──▶ origin.Text
 //	                                              │
 //	       values: value.go, dict.go, print.go, json.go     filters.go, tests.go, methods.go, format.go
 //

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestText holds Text against the plain thing: a byte and a mark each.
-func TestText(t *testing.T) {
+// TestMarkedText holds Text against the plain thing: a byte and a mark each.
+func TestMarkedText(t *testing.T) {
 	type plain struct {
 		s     string
 		marks []bool

@@ -1,0 +1,384 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// tuple reads an expression, or several with commas between; cond says whether "a if b" is one.
+func (p *parser) tuple(cond bool, ends ...string) expr {
+	if cond {
+		return p.tupleOf(p.expression, false, ends...)
+	}
+	return p.tupleOf(p.plain, false, ends...)
+}
+
+// plain reads an expression without a condition: an if behind it belongs to the statement.
+func (p *parser) plain() expr {
+	defer p.deeper()()
+	chained := p.chained
+	defer func() { p.chained = chained }()
+	return p.or()
+}
+
+func (p *parser) tupleOf(item func() expr, brackets bool, ends ...string) expr {
+	var items []expr
+	tuple := false
+	for {
+		if len(items) > 0 {
+			p.expectOp(",")
+		}
+		if t := p.tok(); t.kind == tokExprEnd || t.kind == tokBlockEnd || p.op(")") || t.kind == tokName && slices.Contains(ends, t.text) {
+			break
+		}
+		items = append(items, item())
+		if !p.op(",") {
+			break
+		}
+		tuple = true
+	}
+	if !tuple {
+		if len(items) > 0 {
+			return items[0]
+		}
+		if !brackets {
+			p.fail("expected an expression, got %v", p.tok())
+		}
+	}
+	return &listExpr{items, true}
+}
+
+// expression reads one, "a if b else c" included.
+func (p *parser) expression() expr {
+	defer p.deeper()()
+	chained := p.chained
+	defer func() { p.chained = chained }()
+	x := p.or()
+	for p.skipWord("if") {
+		p.chain()
+		p.soft++
+		c := &condExpr{yes: x, test: p.or()}
+		if p.skipWord("else") {
+			c.no = p.expression()
+		}
+		p.soft--
+		x = c
+	}
+	return x
+}
+
+func (p *parser) or() expr {
+	x := p.and()
+	for p.skipWord("or") {
+		p.chain()
+		x = &logicExpr{false, x, p.and()}
+	}
+	return x
+}
+
+func (p *parser) and() expr {
+	x := p.not()
+	for p.skipWord("and") {
+		p.chain()
+		x = &logicExpr{true, x, p.not()}
+	}
+	return x
+}
+
+func (p *parser) not() expr {
+	if p.skipWord("not") {
+		defer p.deeper()()
+		return &notExpr{p.not()}
+	}
+	return p.compare()
+}
+
+func (p *parser) compare() expr {
+	c := &compareExpr{x: p.sum(), line: p.tok().line}
+	for {
+		t := p.tok()
+		switch {
+		case t.kind == tokOp && slices.Contains([]string{"==", "!=", "<", "<=", ">", ">="}, t.text):
+			p.next()
+			c.ops = append(c.ops, t.text)
+		case p.skipWord("in"):
+			c.ops = append(c.ops, "in")
+		case p.word("not") && p.peek().kind == tokName && p.peek().text == "in":
+			p.next()
+			p.next()
+			c.ops = append(c.ops, "not in")
+		case len(c.ops) == 0:
+			return c.x
+		default:
+			return c
+		}
+		p.chain()
+		c.with = append(c.with, p.sum())
+	}
+}
+
+// binary reads operands with operators of one level between them.
+func (p *parser) binary(operand func() expr, ops ...string) expr {
+	x := operand()
+	for {
+		t := p.tok()
+		if t.kind != tokOp || !slices.Contains(ops, t.text) {
+			return x
+		}
+		p.next()
+		p.chain()
+		x = &mathExpr{t.text, x, operand(), t.line}
+	}
+}
+
+func (p *parser) sum() expr { return p.binary(p.concat, "+", "-") }
+
+func (p *parser) concat() expr {
+	parts := []expr{p.product()}
+	for p.skipOp("~") {
+		p.chain()
+		parts = append(parts, p.product())
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return &concatExpr{parts}
+}
+
+func (p *parser) product() expr { return p.binary(p.power, "*", "/", "//", "%") }
+
+func (p *parser) power() expr { return p.binary(p.filtered, "**") }
+
+func (p *parser) filtered() expr { return p.unary(true) }
+
+func (p *parser) unary(filters bool) expr {
+	var x expr
+	if t := p.tok(); p.op("-") || p.op("+") {
+		defer p.deeper()()
+		p.next()
+		x = &signExpr{t.text == "-", p.unary(false)}
+	} else {
+		x = p.primary()
+	}
+	x = p.postfix(x)
+	for filters {
+		switch {
+		case p.skipOp("|"):
+			x = p.filter(x)
+		case p.skipWord("is"):
+			x = p.test(x)
+		case p.op("("):
+			x = p.call(x)
+		default:
+			return x
+		}
+		p.chain()
+	}
+	return x
+}
+
+func (p *parser) primary() expr {
+	t := p.tok()
+	switch {
+	case t.kind == tokName:
+		p.next()
+		switch t.text {
+		case "true", "True":
+			return &literal{true}
+		case "false", "False":
+			return &literal{false}
+		case "none", "None":
+			return &literal{nil}
+		}
+		for _, m := range p.macros {
+			m.caller = m.caller || t.text == "caller"
+			m.varargs = m.varargs || t.text == "varargs"
+			m.kwargs = m.kwargs || t.text == "kwargs"
+		}
+		return &nameExpr{t.text}
+	case t.kind == tokString:
+		var s strings.Builder
+		for p.tok().kind == tokString {
+			s.WriteString(p.next().text)
+		}
+		return &literal{origin.Own(s.String())}
+	case t.kind == tokInt, t.kind == tokFloat:
+		p.next()
+		return &literal{t.value}
+	case p.skipOp("("):
+		x := p.tupleOf(p.expression, true)
+		p.expectOp(")")
+		return x
+	case p.skipOp("["):
+		l := &listExpr{}
+		for !p.op("]") {
+			if len(l.items) > 0 {
+				if p.expectOp(","); p.op("]") {
+					break
+				}
+			}
+			l.items = append(l.items, p.expression())
+		}
+		p.next()
+		return l
+	case p.skipOp("{"):
+		d := &dictExpr{}
+		for !p.op("}") {
+			if len(d.keys) > 0 {
+				if p.expectOp(","); p.op("}") {
+					break
+				}
+			}
+			d.keys = append(d.keys, p.expression())
+			p.expectOp(":")
+			d.values = append(d.values, p.expression())
+		}
+		p.next()
+		return d
+	}
+	p.fail("unexpected %v", t)
+	return nil
+}
+
+func (p *parser) postfix(x expr) expr {
+	for {
+		t := p.tok()
+		switch {
+		case p.skipOp("."):
+			switch n := p.next(); n.kind {
+			case tokName:
+				x = &attrExpr{x, n.text, t.line}
+			case tokInt:
+				x = &itemExpr{x, &literal{n.value}, t.line}
+			default:
+				p.at--
+				p.fail("expected a name or a number, got %v", n)
+			}
+		case p.skipOp("["):
+			x = p.subscript(x, t.line)
+		case p.op("("):
+			x = p.call(x)
+		default:
+			return x
+		}
+		p.chain()
+	}
+}
+
+func (p *parser) subscript(x expr, line int) expr {
+	var keys []expr
+	for !p.op("]") {
+		if len(keys) > 0 {
+			p.expectOp(",")
+		}
+		var at [3]expr
+		if !p.op(":") {
+			at[0] = p.expression()
+		}
+		if !p.op(":") {
+			keys = append(keys, at[0])
+			continue
+		}
+		p.next()
+		ends := func() bool { return p.op("]") || p.op(",") || p.op(":") }
+		if !ends() {
+			at[1] = p.expression()
+		}
+		if p.skipOp(":") && !ends() {
+			at[2] = p.expression()
+		}
+		if len(keys) > 0 || !p.op("]") {
+			p.fail("a slice among several subscripts")
+		}
+		p.next()
+		return &sliceExpr{x, at, line}
+	}
+	p.next()
+	if len(keys) == 1 {
+		return &itemExpr{x, keys[0], line}
+	}
+	return &itemExpr{x, &listExpr{keys, true}, line}
+}
+
+func (p *parser) call(x expr) expr {
+	line := p.tok().line
+	return &callExpr{x, p.arguments(), line}
+}
+
+func (p *parser) arguments() arguments {
+	var a arguments
+	p.expectOp("(")
+	for comma := false; !p.op(")"); comma = true {
+		if comma {
+			if p.expectOp(","); p.op(")") {
+				break
+			}
+		}
+		bad := false
+		switch n := p.peek(); {
+		case p.skipOp("*"):
+			bad = a.star != nil || a.dict != nil
+			a.star = p.expression()
+		case p.skipOp("**"):
+			bad = a.dict != nil
+			a.dict = p.expression()
+		case p.tok().kind == tokName && n.kind == tokOp && n.text == "=":
+			bad = a.dict != nil || slices.Contains(a.names, p.tok().text)
+			a.names = append(a.names, p.next().text)
+			p.next()
+			a.named = append(a.named, p.expression())
+		default:
+			bad = a.star != nil || a.dict != nil || len(a.names) > 0
+			a.pos = append(a.pos, p.expression())
+		}
+		if bad {
+			p.fail("arguments are out of order")
+		}
+	}
+	p.next()
+	return a
+}
+
+// dotted reads a filter's or a test's name.
+func (p *parser) dotted(what string) string {
+	name := p.expect(tokName, what).text
+	for p.skipOp(".") {
+		name += "." + p.expect(tokName, what).text
+	}
+	return name
+}
+
+func (p *parser) filter(x expr) *filterExpr {
+	f := &filterExpr{x: x, line: p.tok().line, name: p.dotted("a filter's name")}
+	if f.f = filters[f.name]; f.f == nil && p.soft == 0 {
+		p.fail("there is no filter %q", f.name)
+	}
+	if p.op("(") {
+		f.args = p.arguments()
+	}
+	return f
+}
+
+func (p *parser) test(x expr) expr {
+	negated := p.skipWord("not")
+	t := &testExpr{x: x, line: p.tok().line, name: p.dotted("a test's name")}
+	if t.f = tests[t.name]; t.f == nil && p.soft == 0 {
+		p.fail("there is no test %q", t.name)
+	}
+	switch n := p.tok(); {
+	case p.op("("):
+		t.args = p.arguments()
+	case (n.kind == tokName || n.kind == tokString || n.kind == tokInt || n.kind == tokFloat || p.op("[") || p.op("{")) &&
+		!p.word("else") && !p.word("or") && !p.word("and"):
+		if p.word("is") {
+			p.fail("tests cannot be chained with is")
+		}
+		t.args.pos = []expr{p.postfix(p.primary())}
+	}
+	if negated {
+		return &notExpr{t}
+	}
+	return t
+}
