@@ -40,6 +40,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D7", "engine/card.go", "c.enter(max(c.o.Watch, 20*expect))", "c.enter(3 * max(c.o.Watch, 20*expect))", "./engine", "TestHang$"},
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	go c.work", "	c.enter(3 * c.o.Watch)\n	go c.work", "./engine", "TestHangAtOpen"},
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	defer c.exit()\n	return m.Close()", "	return m.Close()", "./engine", "TestHangAtClose"},
+	{"D7", "engine/pace.go", "max(p.c.o.Watch, 10*expect)", "max(p.c.o.Watch, fileLimit)", "./engine", "TestLoadHangs"},
 	{"D7", "models/store/store.go", "d >= workTime", "d >= time.Hour", "./models/store", "TestRests"},
 	{"D7", "models/store/guard.go", "s.check(withRests(ctx), ", "s.check(ctx, ", "./models/store", "TestGuardRests"},
 	{"D8", "engine/card.go", "n%10 == 0 && c.Err() == nil", "false && c.Err() == nil", "./engine", "TestLinkSeen"},

@@ -22,6 +22,9 @@ type CardOptions struct {
 	// Watch is the least time a pass may take before the watchdog calls the card lost; 0 means 10 s. The limit of a pass is the larger of
 	// this and twenty times what the pass should take.
 	Watch time.Duration
+	// Ending, when not nil, is closed when the process is about to end: a file that is being loaded is then waited for no longer than seconds
+	// beyond what it should take, so that a load that hangs does not hold up the end.
+	Ending <-chan struct{}
 	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means every hour, negative never.
 	Check time.Duration
 	// Lost is called once, from a goroutine of its own, when the card is lost for good; of several that hold a copy of a model each, when
@@ -47,6 +50,8 @@ type Card struct {
 	hot     bool          // the worker's: too hot to begin anything new
 	foreign int64         // card memory that was in use when the card was opened; not written afterwards
 	due     atomic.Int64  // when the running native call must have returned, since start; 0 outside one
+	loading atomic.Int64  // of a load: how much longer a process that ends waits for the file; 0 outside one
+	rate    float64       // the worker's: bytes a second that the last load took its files at; 0: none was
 	allow   atomic.Int64  // how long that was from its beginning
 	gone    atomic.Pointer[func() bool]
 	fails   []time.Duration // the worker's: when executes failed, the last minute's
@@ -368,13 +373,14 @@ func (c *Card) shut() {
 func (c *Card) watch() {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	var ending time.Duration
 	for n := 1; ; n++ {
 		select {
 		case <-c.done:
 			return
 		case <-tick.C:
 		}
-		if due := c.due.Load(); due != 0 && time.Since(c.start) > time.Duration(due) {
+		if c.late(time.Since(c.start), &ending) {
 			c.lose(fmt.Errorf("engine: a call did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
 			close(c.stuck)
 			return

@@ -455,24 +455,26 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		}
 		return p.Head, max(p.Memory().Head, 1)
 	}
+	largest := int64(0)
 	for i := range at.Total {
 		_, n := weight(i)
 		at.Of += n
+		largest = max(largest, n)
 	}
 	start := c.now()
-	c.enter(fileLimit)
+	pace := c.pace(largest)
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(file, done, _ int) {
-		c.enter(fileLimit)
+		name, n := weight(file)
+		pace.done(n)
 		if o.Progress == nil {
 			return
 		}
-		name, n := weight(file)
 		at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
 		at.Elapsed = c.now() - start
 		at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
 		o.Progress(at)
 	}})
-	c.exit()
+	pace.stop()
 	if err != nil {
 		return nil, err
 	}
@@ -484,9 +486,6 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	return m, nil
 }
-
-// fileLimit is how long a card may take over one file of a model before it counts as lost: the largest take seconds.
-const fileLimit = 3 * time.Minute
 
 // mergeSampling puts a package's own defaults over Ollama's.
 func mergeSampling(s models.Sampling) (sampler.Params, error) {

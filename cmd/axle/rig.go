@@ -28,6 +28,7 @@ type rigOptions struct {
 	parallel   int
 	maxQueue   int
 	watch      time.Duration
+	ending     <-chan struct{}   // closed when the process is told to end; nil: it is not
 	prune      bool              // free what pulls left in the store
 	noSpec     bool              // no guessing
 	repeatable bool              // every request is alone on the card, in fresh cells

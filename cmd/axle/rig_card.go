@@ -39,7 +39,7 @@ func newRig(o rigOptions) (*rig, error) {
 			o.lost(err)
 		}
 	}
-	lo := shelf.LoaderOptions{Device: away.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec}, Drafts: map[string]string{},
+	lo := shelf.LoaderOptions{Device: away.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			away.opened(i.Kind)
