@@ -370,6 +370,9 @@ func (a *assembler) text(text string) bool {
 		a.pending = nil
 		return a.yield(e, nil)
 	}
+	if len(deltas) == 0 && text != "" && a.parser.Tagging() {
+		a.pending = nil // of a tag nobody sees nobody is told a probability, as in Ollama's chat
+	}
 	for _, d := range deltas {
 		if !a.send(d) {
 			return false

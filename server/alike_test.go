@@ -63,10 +63,10 @@ data: [DONE]
 			`{"id":"msg","type":"message","role":"assistant","model":"scripted-chat","content":[],"stop_reason":"stop_sequence","usage":{"input_tokens":0,"output_tokens":0}}
 `},
 		{"responses without input", "/v1/responses", `{"model":"scripted-chat"}`, "application/json",
-			`{"error":{"message":"input is required","type":"invalid_request_error","param":null,"code":null}}
+			`{"error":{"message":"input is required","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}
 `},
 		{"responses with a compaction of somebody else's", "/v1/responses", `{"model":"scripted-chat","input":[{"type":"compaction","encrypted_content":"x"}]}`, "application/json",
-			`{"error":{"message":"unsupported compaction item: encrypted_content is not an Ollama payload","type":"invalid_request_error","param":null,"code":null}}
+			`{"error":{"message":"unsupported compaction item: encrypted_content is not an Ollama payload","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}
 `},
 		{"messages with a search that the model does not use", "/v1/messages", `{"model":"scripted-chat","max_tokens":5,"messages":[{"role":"user","content":"[[say:x]]"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`, "application/json",
 			`{"id":"msg","type":"message","role":"assistant","model":"scripted-chat","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_read_input_tokens":0,"output_tokens":1}}

@@ -208,7 +208,7 @@ func TestRoutes(t *testing.T) {
 		{"HEAD", "/api/version", 200, "", ""},
 		{"HEAD", "/api/tags", 200, "", ""},
 		{"GET", "/api/ps", 200, `{"models":[]}`, ""},
-		{"GET", "/api/status", 200, `{"cloud":{"disabled":true,"source":"config"}}`, ""},
+		{"GET", "/api/status", 200, `{"cloud":{"disabled":true,"source":"env"}}`, ""},
 		{"GET", "/api/experimental/model-recommendations", 200, `{"recommendations":[]}`, ""},
 		{"GET", "/debug/pprof/", 404, "404 page not found", ""},
 		{"HEAD", "/api/blobs/sha256:" + strings.Repeat("0", 64), 404, "", ""},

@@ -22,6 +22,7 @@ type guard struct {
 	keys     *Keys
 	log      *zap.Logger // nil: none
 	said     teller
+	allow    func(path string) string // the methods that a path knows; nil: none is told of
 	cross    *http.CrossOriginProtection
 	write    time.Duration // longest a write may take
 	read     time.Duration // longest we wait for a body that nobody reads
@@ -104,6 +105,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if r.Method == http.MethodOptions && who != address && from == "" {
+			g.allowed(w, r)
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -137,6 +139,7 @@ func (g *guard) cors(w http.ResponseWriter, r *http.Request, from string) bool {
 	if r.Method != http.MethodOptions {
 		return false
 	}
+	g.allowed(w, r)
 	h.Set("Access-Control-Allow-Methods", corsMethods)
 	h.Set("Access-Control-Allow-Headers", corsHeaders)
 	h.Set("Access-Control-Max-Age", corsMaxAge)
@@ -146,6 +149,16 @@ func (g *guard) cors(w http.ResponseWriter, r *http.Request, from string) bool {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// allowed tells of a path's methods, as Ollama's router does before anything answers.
+func (g *guard) allowed(w http.ResponseWriter, r *http.Request) {
+	if g.allow == nil {
+		return
+	}
+	if m := g.allow(r.URL.Path); m != "" {
+		w.Header().Set("Allow", m)
+	}
 }
 
 func (g *guard) allows(from string) bool {

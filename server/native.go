@@ -208,7 +208,7 @@ func (s *Server) embeddings(c *gin.Context) {
 }
 
 func (s *Server) cloud(c *gin.Context) {
-	s.reply(c).json(http.StatusOK, api.StatusResponse{Cloud: api.CloudStatus{Disabled: true, Source: "config"}})
+	s.reply(c).json(http.StatusOK, api.StatusResponse{Cloud: api.CloudStatus{Disabled: true, Source: "env"}})
 }
 
 // account answers as Ollama does with its cloud off.

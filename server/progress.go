@@ -286,6 +286,7 @@ func (s *Server) push(c *gin.Context) {
 		status(api.ProgressResponse{Status: "retrieving manifest"})
 		if n, err := models.ParseName(asked); err == nil {
 			if _, err := s.store.Get(n); isNotFound(err) {
+				status(api.ProgressResponse{Status: "couldn't retrieve manifest"})
 				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory", s.store.Dir()+"/manifests/"+n.Path())
 			}
 		}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -58,4 +60,34 @@ func (s *Server) routes() http.Handler {
 	r.GET("/metrics", s.metricsPage)
 	r.GET("/ui", s.page)
 	return r
+}
+
+// methods says which methods a path knows, in the router's order; none where the path is not known.
+func methods(routes gin.RoutesInfo) func(path string) string {
+	return func(path string) string {
+		var known []string
+		for _, r := range routes {
+			if !slices.Contains(known, r.Method) && leads(r.Path, path) {
+				known = append(known, r.Method)
+			}
+		}
+		return strings.Join(known, ", ")
+	}
+}
+
+// leads: a route's pattern has the path.
+func leads(pattern, path string) bool {
+	for {
+		p, prest, pmore := strings.Cut(pattern, "/")
+		s, rest, more := strings.Cut(path, "/")
+		switch {
+		case strings.HasPrefix(p, "*"):
+			return true
+		case p != s && !(strings.HasPrefix(p, ":") && s != ""), pmore != more:
+			return false
+		case !pmore:
+			return true
+		}
+		pattern, path = prest, rest
+	}
 }

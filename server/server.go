@@ -108,6 +108,9 @@ func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
+	if e, ok := h.(*gin.Engine); ok {
+		g.allow = methods(e.Routes())
+	}
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -139,11 +140,29 @@ func (s *Server) openaiModel(c *gin.Context) {
 	s.reply(c).whole(http.StatusOK, jsonV1, b)
 }
 
-func (s *Server) openaiResponses(c *gin.Context) {
-	b, err := s.v1body(c, maxBody)
+// responsesBody reads a body of /v1/responses, and puts in what it names. One that is empty has Ollama's text for these routes.
+func (s *Server) responsesBody(c *gin.Context) ([]byte, error) {
+	b, err := s.body(c, maxBody)
+	if err == nil && len(strings.TrimSpace(string(b))) == 0 {
+		err = openai.Control(ollama.Fail(http.StatusBadRequest, "missing request body"))
+	}
 	if err == nil {
 		b, err = s.referred(c, b)
 	}
+	return b, err
+}
+
+// failResponses ends a request to /v1/responses: where its items were not yet read as a request, the error has a code.
+func (s *Server) failResponses(c *gin.Context, err error) {
+	if errors.As(err, new(openai.ControlError)) {
+		s.failAs(c, err, jsonV1, openai.CodedBody)
+		return
+	}
+	s.failV1(c, err)
+}
+
+func (s *Server) openaiResponses(c *gin.Context) {
+	b, err := s.responsesBody(c)
 	var short *openai.Compaction
 	var req *openai.Responses
 	if err == nil {
@@ -153,7 +172,7 @@ func (s *Server) openaiResponses(c *gin.Context) {
 	}
 	switch {
 	case err != nil:
-		s.failV1(c, err)
+		s.failResponses(c, err)
 	case short != nil:
 		s.compact(c, short)
 	default:
@@ -164,16 +183,13 @@ func (s *Server) openaiResponses(c *gin.Context) {
 }
 
 func (s *Server) openaiCompact(c *gin.Context) {
-	b, err := s.v1body(c, maxBody)
-	if err == nil {
-		b, err = s.referred(c, b)
-	}
+	b, err := s.responsesBody(c)
 	var req *openai.Compaction
 	if err == nil {
 		req, err = openai.DecodeCompaction(b)
 	}
 	if err != nil {
-		s.failV1(c, err)
+		s.failResponses(c, err)
 		return
 	}
 	s.compact(c, req)

@@ -70,22 +70,16 @@ func (s *Store) create(ctx context.Context, name models.Name, r CreateRequest, s
 	if err != nil {
 		return err
 	}
-	for _, l := range m.Layers {
-		if l.MediaType == mediaFile {
-			status("using existing layer " + l.Digest.String())
-		}
-	}
+	made := map[models.Digest]bool{}
 	add := func(media string, data []byte, keep bool) error {
 		d := sum(data)
 		if _, ok, err := s.HasBlob(d); err != nil {
 			return err
-		} else if ok {
-			status("using existing layer " + d.String())
-		} else {
+		} else if !ok {
 			if _, _, err := s.put(ctx, &d, bytes.NewReader(data)); err != nil {
 				return err
 			}
-			status("creating new layer " + d.String())
+			made[d] = true
 		}
 		l := descriptor{MediaType: media, Digest: d, Size: int64(len(data))}
 		if keep {
@@ -140,6 +134,14 @@ func (s *Store) create(ctx context.Context, name models.Name, r CreateRequest, s
 		if err := add(mediaMessages, data, false); err != nil {
 			return err
 		}
+	}
+	// Every layer is told, the parent's that stay too, as in Ollama.
+	for _, l := range m.Layers {
+		how := "using existing layer "
+		if made[l.Digest] {
+			how = "creating new layer "
+		}
+		status(how + l.Digest.String())
 	}
 	m.Axle.Created = time.Now().UTC()
 	status("writing manifest")

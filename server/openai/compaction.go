@@ -32,7 +32,7 @@ func DecodeCompaction(b []byte) (*Compaction, error) {
 	}
 	plan, err := wire.PrepareStandaloneCompaction(b)
 	if err != nil {
-		return nil, bad(err)
+		return nil, Control(err)
 	}
 	c := &Compaction{plan: plan}
 	return c, c.ask("")
@@ -45,7 +45,7 @@ func DecodeTriggered(b []byte) (*Compaction, error) {
 	}
 	plan, asked, err := wire.PrepareTriggeredCompaction(b)
 	if err != nil || !asked {
-		return nil, bad(err)
+		return nil, Control(err)
 	}
 	c := &Compaction{plan: plan, streams: true}
 	return c, c.ask("")

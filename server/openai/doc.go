@@ -271,6 +271,28 @@ func ErrorBody(status int, text string) []byte {
 	return append(b, '\n')
 }
 
+// CodedBody is the body of an error that was found before a request of /v1/responses was one: there Ollama gives a code.
+func CodedBody(status int, text string) []byte {
+	e := wire.NewError(status, text)
+	code := "invalid_request_error"
+	e.Error.Code = &code
+	b, _ := json.Marshal(e)
+	return append(b, '\n')
+}
+
+// ControlError is what is wrong with the items of a request to /v1/responses that control a compaction. It stands around what a client is told.
+type ControlError struct{ error }
+
+func (e ControlError) Unwrap() error { return e.error }
+
+// Control makes err one.
+func Control(err error) error {
+	if err = bad(err); err != nil {
+		err = ControlError{err}
+	}
+	return err
+}
+
 // event is one server-sent event without a name.
 func event(v any) ([]byte, error) {
 	b, err := json.Marshal(v)

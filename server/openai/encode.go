@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -30,7 +31,7 @@ type usage struct {
 func usageOf(r api.ChatResponse, first time.Duration) usage {
 	u := usage{Usage: wire.ToUsage(r), TTFT: float64(first.Microseconds()) / 1000}
 	if s := r.EvalDuration.Seconds(); s > 0 && r.EvalCount > 1 {
-		u.TPS = float64(r.EvalCount-1) / s
+		u.TPS = math.Round(float64(r.EvalCount-1)/s*1000) / 1000
 	}
 	return u
 }

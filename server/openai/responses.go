@@ -27,7 +27,7 @@ func DecodeResponses(b []byte) (*Responses, error) {
 	}
 	b, _, err := wire.ExpandResponsesCompactionInput(b)
 	if err != nil {
-		return nil, bad(err)
+		return nil, Control(err)
 	}
 	r := new(Responses)
 	if err := decode(b, &r.ResponsesRequest); err != nil {

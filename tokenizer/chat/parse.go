@@ -134,6 +134,15 @@ func NewParser(family string, o ParserOptions) *Parser {
 	return p
 }
 
+// Tagging says whether what was held back last belongs to thinking: its tag, or white space beside it.
+func (p *Parser) Tagging() bool {
+	switch p.state {
+	case parseStart, parseThinkIn, parseThinking, parseThinkEnd:
+		return true
+	}
+	return false
+}
+
 // Write takes the next part of the answer and returns what is certain now. The slice is the caller's.
 func (p *Parser) Write(text string) []Delta {
 	p.out = nil
