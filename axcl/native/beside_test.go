@@ -55,6 +55,13 @@ func TestNeighbours(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			// A C library that lies there is not loaded beside the one that everything runs on.
+			if err := os.WriteFile(filepath.Join(dir, "libc.so.6"), []byte("no library"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, lacks := loadNeighbours(filepath.Join(dir, name("pkg.so"))); !broken && lacks != "" {
+				t.Errorf("neighbours that are loaded already:%s", lacks)
+			}
 			t.Setenv(env, dir)
 			d, err := Open(k, 0)
 			if broken {
