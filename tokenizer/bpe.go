@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"time"
 	"unicode/utf8"
 )
 
@@ -382,7 +381,7 @@ type scratch struct {
 	nodes            []node // unigram
 	buf              []byte
 	cache            wordCache
-	slow, limit      time.Duration // spent in patterns of regexp2's
+	room             room
 }
 
 func resize(p *[]int32, n int) []int32 {

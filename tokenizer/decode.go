@@ -16,11 +16,11 @@ type decoder struct {
 	stripHead int // spaces removed at the very start
 }
 
-// decodeStep is one of tokenizer.json's decoders, over the list of token texts.
-type decodeStep func(tokens []string) []string
+// decodeStep is one of tokenizer.json's decoders, over the list of token texts. What it makes it takes from the room first.
+type decodeStep func(tokens []string, m *room) []string
 
 // Decode returns the text of ids. Control tokens are left out unless specials is set; ids there are not are ignored.
-// Bytes that are not UTF-8 come out as U+FFFD.
+// Bytes that are not UTF-8 come out as U+FFFD. Where the file's decoders would make many times more of it than the tokens are, or take very long, they are left out.
 func (t *Tokenizer) Decode(ids []int32, specials bool) string {
 	if t.dec.byteLevel {
 		var b []byte
@@ -31,19 +31,43 @@ func (t *Tokenizer) Decode(ids []int32, specials bool) string {
 		}
 		return lossy(b)
 	}
-	tokens := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if b := t.vocab.bytes(id); len(b) > 0 && (specials || !t.special(id)) {
-			tokens = append(tokens, string(b))
+	texts := func() (tokens []string, n int) {
+		tokens = make([]string, 0, len(ids))
+		for _, id := range ids {
+			if b := t.vocab.bytes(id); len(b) > 0 && (specials || !t.special(id)) {
+				tokens, n = append(tokens, string(b)), n+len(b)
+			}
 		}
+		return tokens, n
 	}
+	tokens, n := texts()
 	if t.dec.plain {
 		return strings.Join(tokens, " ")
 	}
-	for _, f := range t.dec.steps {
-		tokens = f(tokens)
+	tokens, err := t.dec.run(tokens, n)
+	if err != nil {
+		tokens, _ = texts()
 	}
 	return strings.Join(tokens, "")
+}
+
+// run joins tokens of n bytes by the file's steps.
+func (d *decoder) run(tokens []string, n int) (out []string, err error) {
+	defer catchHalt(&err)
+	m := roomFor(n, nil)
+	for _, f := range d.steps {
+		m.take(size(tokens)) // and it is no more than that, or the step has asked
+		tokens = f(tokens, &m)
+	}
+	return tokens, nil
+}
+
+// size is how many bytes tokens have.
+func size(tokens []string) (n int) {
+	for _, s := range tokens {
+		n += len(s)
+	}
+	return n
 }
 
 // lossy makes valid UTF-8 of b: each longest prefix of a character that is not one becomes U+FFFD.
@@ -185,10 +209,25 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 	}
 	add := func(f decodeStep) { d.steps = append(d.steps, f) }
 	each := func(f func(i int, s string) string) {
-		add(func(tokens []string) []string {
+		add(func(tokens []string, _ *room) []string {
 			for i, s := range tokens {
 				tokens[i] = f(i, s)
 			}
+			return tokens
+		})
+	}
+	// replace is each for what may make more of a token than it is.
+	replace := func(f normalizer) {
+		add(func(tokens []string, m *room) []string {
+			kept := m.kept
+			rest := size(tokens)
+			for i, s := range tokens {
+				rest -= len(s)
+				m.kept += rest // beside this one
+				tokens[i] = f.apply(s, m)
+				m.kept += len(tokens[i]) - rest
+			}
+			m.kept = kept
 			return tokens
 		})
 	}
@@ -198,34 +237,27 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 			if err := parseDecoder(r, d, depth+1); err != nil {
 				return err
 			}
+			if len(d.steps) > maxChain {
+				return badf("more than %d decoders", maxChain)
+			}
 		}
 	case "ByteLevel":
 		d.byteLevel = true
 	case "ByteFallback":
 		d.fallback = true
-		add(joinBytes)
+		add(func(tokens []string, _ *room) []string { return joinBytes(tokens) })
 	case "Fuse":
-		add(func(tokens []string) []string { return []string{strings.Join(tokens, "")} })
+		add(func(tokens []string, _ *room) []string { return []string{strings.Join(tokens, "")} })
 	case "Replace":
 		if c.Pattern.String != nil && *c.Pattern.String != "" {
-			old := *c.Pattern.String
-			each(func(_ int, s string) string { return strings.ReplaceAll(s, old, c.Content) })
+			replace(replaceAll{*c.Pattern.String, c.Content})
 			return nil
 		}
 		m, err := c.Pattern.compile()
 		if err != nil {
 			return err
 		}
-		each(func(_ int, s string) (out string) {
-			var err error
-			defer func() {
-				if err != nil {
-					out = s // a token is short: only a pattern made to be slow is late here
-				}
-			}()
-			defer catchSlow(&err)
-			return replacePattern{m, c.Content}.apply(s)
-		})
+		replace(replacePattern{m, c.Content})
 	case "Strip":
 		if c.Start < 0 || c.Stop < 0 || c.Start > 1<<16 || c.Stop > 1<<16 {
 			return badf("decoder Strip removes %d and %d characters", c.Start, c.Stop)
@@ -280,7 +312,7 @@ func parseDecoder(raw json.RawMessage, d *decoder, depth int) error {
 		if suffix == "" {
 			suffix = "</w>"
 		}
-		add(func(tokens []string) []string {
+		add(func(tokens []string, _ *room) []string {
 			for i, s := range tokens {
 				with := " "
 				if i == len(tokens)-1 {

@@ -98,6 +98,9 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	if err != nil {
 		return badf("model: %v", err)
 	}
+	if o.Prefix != nil && len(*o.Prefix) > maxToken || o.Suffix != nil && len(*o.Suffix) > maxToken {
+		return badf("model: a prefix or suffix of words is longer than a token may be")
+	}
 	if o.Type == "" { // files from before types were written
 		switch {
 		case len(mergesText) > 0:
@@ -287,7 +290,16 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 		}
 	}
 	t.before = newAddedSet(before, func(a added) string { return a.content })
-	t.after = newAddedSet(after, func(a added) string { return t.norm.apply(a.content) })
+	n := 0
+	for _, a := range after {
+		n += len(a.content)
+	}
+	m := roomFor(n, nil) // of all of them
+	t.after = newAddedSet(after, func(a added) string {
+		s := t.norm.apply(a.content, &m)
+		m.kept += len(s)
+		return s
+	})
 }
 
 // setFlags marks added and control tokens, once the vocabulary's size is known.

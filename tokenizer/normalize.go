@@ -10,14 +10,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalizer rewrites text before it is cut into words.
-type normalizer interface{ apply(s string) string }
+// normalizer rewrites text before it is cut into words. What it makes it takes from the room first.
+type normalizer interface {
+	apply(s string, m *room) string
+}
 
 type normalizers []normalizer
 
-func (n normalizers) apply(s string) string {
+func (n normalizers) apply(s string, m *room) string {
 	for _, x := range n {
-		s = x.apply(s)
+		m.take(len(s))
+		s = x.apply(s, m)
 	}
 	return s
 }
@@ -29,15 +32,28 @@ type form struct {
 	compat  bool
 }
 
-func (f form) apply(s string) string {
+func (f form) apply(s string, m *room) string {
 	if f.f.IsNormalString(s) {
 		return s
+	}
+	if len(s) > (m.limit-m.kept)/mostForm {
+		var it norm.Iter // it may not fit: what it becomes is measured
+		n := 0
+		for it.InitString(f.f, s); !it.Done(); {
+			if n += len(it.Next()); n > m.limit-m.kept {
+				m.take(n)
+			}
+		}
+		m.take(n)
 	}
 	if longMarks(s) {
 		return f.slow(s)
 	}
 	return f.f.String(s)
 }
+
+// mostForm is how many times longer a form can make a text: U+FDFA is three bytes and becomes 33.
+const mostForm = 11
 
 // longMarks reports whether s has so many marks in a row that x/text would put a joiner between them (it makes text stream-safe,
 // which the Unicode forms themselves do not ask for). Counting marks that decompose as two is enough to be on the safe side.
@@ -112,7 +128,7 @@ func (f form) slow(s string) string {
 
 type lowercase struct{}
 
-func (lowercase) apply(s string) string {
+func (lowercase) apply(s string, _ *room) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.ToLower(r) != r }) {
 		return s
 	}
@@ -121,37 +137,46 @@ func (lowercase) apply(s string) string {
 
 type replaceAll struct{ old, new string }
 
-func (r replaceAll) apply(s string) string { return strings.ReplaceAll(s, r.old, r.new) }
+func (r replaceAll) apply(s string, m *room) string {
+	n := strings.Count(s, r.old)
+	m.take(replaced(s, r.old, r.new, n))
+	return strings.ReplaceAll(s, r.old, r.new)
+}
 
 type replacePattern struct {
 	m   matcher
 	new string
 }
 
-func (r replacePattern) apply(s string) string {
+func (r replacePattern) apply(s string, m *room) string {
 	var b strings.Builder
-	for _, m := range r.m.find(s) {
-		if m.match {
-			b.WriteString(r.new)
-		} else {
-			b.WriteString(s[m.start:m.end])
+	r.m.each(s, m, func(x span) {
+		part := s[x.start:x.end]
+		if x.match {
+			part = r.new
 		}
-	}
+		if b.Len()+len(part) > b.Cap() { // before it grows
+			m.take(b.Len() + len(part))
+		}
+		b.WriteString(part)
+	})
+	m.take(b.Len())
 	return b.String()
 }
 
 type prepend struct{ s string }
 
-func (p prepend) apply(s string) string {
+func (p prepend) apply(s string, m *room) string {
 	if s == "" {
 		return s
 	}
+	m.take(len(p.s) + len(s))
 	return p.s + s
 }
 
 type strip struct{ left, right bool }
 
-func (p strip) apply(s string) string {
+func (p strip) apply(s string, _ *room) string {
 	if p.left {
 		s = strings.TrimLeftFunc(s, isSpace)
 	}
@@ -163,7 +188,7 @@ func (p strip) apply(s string) string {
 
 type stripAccents struct{}
 
-func (stripAccents) apply(s string) string {
+func (stripAccents) apply(s string, _ *room) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 0x300 && unicode.Is(unicode.M, r) {
 			return -1
@@ -175,7 +200,7 @@ func (stripAccents) apply(s string) string {
 // nmt drops control characters and turns odd spaces into plain ones, as SentencePiece's nmt rules do.
 type nmt struct{}
 
-func (nmt) apply(s string) string {
+func (nmt) apply(s string, _ *room) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 1 && r <= 8, r == 0xB, r >= 0xE && r <= 0x1F, r == 0x7F, r == 0x8F, r == 0x9F:
@@ -189,7 +214,7 @@ func (nmt) apply(s string) string {
 
 type bertNormalizer struct{ clean, chinese, accents, lower bool }
 
-func (n bertNormalizer) apply(s string) string {
+func (n bertNormalizer) apply(s string, m *room) string {
 	if n.clean {
 		s = strings.Map(func(r rune) rune {
 			switch {
@@ -213,9 +238,10 @@ func (n bertNormalizer) apply(s string) string {
 			}
 		}
 		s = b.String()
+		m.take(len(s))
 	}
 	if n.accents {
-		s = form{f: norm.NFD}.apply(s)
+		s = form{f: norm.NFD}.apply(s, m)
 		s = strings.Map(func(r rune) rune {
 			if r >= 0x300 && unicode.Is(unicode.Mn, r) {
 				return -1
@@ -224,7 +250,7 @@ func (n bertNormalizer) apply(s string) string {
 		}, s)
 	}
 	if n.lower {
-		s = lowercase{}.apply(s)
+		s = lowercase{}.apply(s, m)
 	}
 	return s
 }
@@ -239,6 +265,7 @@ func isChinese(r rune) bool {
 type precompiled struct {
 	trie []uint32
 	repl []byte
+	text string // repl, of which replacements are parts
 }
 
 func newPrecompiled(b []byte) (normalizer, error) {
@@ -253,7 +280,7 @@ func newPrecompiled(b []byte) (normalizer, error) {
 	if n > uint64(len(b)) || n%4 != 0 {
 		return nil, badf("the normalization table says its trie has %d bytes, but only %d follow", n, len(b))
 	}
-	p := &precompiled{trie: make([]uint32, n/4), repl: b[n:]}
+	p := &precompiled{trie: make([]uint32, n/4), repl: b[n:], text: string(b[n:])}
 	for i := range p.trie {
 		p.trie[i] = uint32(b[4*i]) | uint32(b[4*i+1])<<8 | uint32(b[4*i+2])<<16 | uint32(b[4*i+3])<<24
 	}
@@ -297,15 +324,21 @@ func (p *precompiled) first(s string) (string, bool) {
 			for end < len(p.repl) && p.repl[end] != 0 {
 				end++
 			}
-			return string(p.repl[from:end]), true
+			return p.text[from:end], true
 		}
 	}
 	return "", false
 }
 
-func (p *precompiled) apply(s string) string {
+func (p *precompiled) apply(s string, m *room) string {
 	var b strings.Builder
 	b.Grow(len(s))
+	write := func(t string) {
+		if b.Len()+len(t) > b.Cap() { // before it grows
+			m.take(b.Len() + len(t))
+		}
+		b.WriteString(t)
+	}
 	for s != "" {
 		// Grapheme by grapheme: short ones may be replaced as a whole, else each of their characters.
 		n := graphemeLen(s)
@@ -313,16 +346,16 @@ func (p *precompiled) apply(s string) string {
 		s = s[n:]
 		if len(g) < 6 {
 			if r, ok := p.first(g); ok {
-				b.WriteString(r)
+				write(r)
 				continue
 			}
 		}
 		for i, r := range g {
 			c := g[i : i+runeLen(g[i:], r)]
 			if t, ok := p.first(c); ok {
-				b.WriteString(t)
+				write(t)
 			} else {
-				b.WriteString(c)
+				write(c)
 			}
 		}
 	}
@@ -391,7 +424,9 @@ func parseNormalizer(raw json.RawMessage, depth int) (n normalizers, byteLevel b
 			if err != nil {
 				return nil, false, err
 			}
-			n, byteLevel = append(n, m...), byteLevel || b
+			if n, byteLevel = append(n, m...), byteLevel || b; len(n) > maxChain {
+				return nil, false, badf("more than %d normalizers", maxChain)
+			}
 		}
 		return n, byteLevel, nil
 	case "NFC":

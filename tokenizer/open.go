@@ -84,7 +84,7 @@ func OpenWith(fsys fs.FS, name string, c Config) (*Tokenizer, error) {
 	}
 	side := readSide(fsys, path.Dir(name))
 	t, err := func() (t *Tokenizer, err error) {
-		defer catchSlow(&err) // added tokens are normalized
+		defer catchHalt(&err) // added tokens are normalized
 		return parse(b, c, side)
 	}()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dlclark/regexp2"
 )
@@ -129,37 +130,39 @@ func slowLimit(n int) time.Duration { return slowMatch + time.Duration(n)*slowBy
 // slowPattern is a pattern nobody has written a scanner for. regexp2 counts characters, so their byte offsets go along.
 type slowPattern struct{ re *regexp2.Regexp }
 
-// find panics with ErrSlow where it takes too long, for words cut elsewhere are worse than none; see catchSlow.
-func (m slowPattern) find(s string) []span {
-	begun, limit := time.Now(), slowLimit(len(s))
-	runes := make([]rune, 0, len(s))
-	off := make([]int, 0, len(s)+1)
+// each panics where it takes too long, for words cut elsewhere are worse than none; see catchHalt.
+func (x slowPattern) each(s string, m *room, f func(span)) {
+	begun := time.Now()
+	runes := make([]rune, 0, utf8.RuneCountInString(s))
+	off := make([]int32, 0, cap(runes)+1)
 	for i, r := range s {
-		runes, off = append(runes, r), append(off, i)
+		runes, off = append(runes, r), append(off, int32(i))
 	}
-	off = append(off, len(s))
-	var out []span
-	prev := 0
-	x, err := m.re.FindRunesMatch(runes)
-	for n := 0; err == nil && x != nil; n++ {
-		if n%64 == 63 && time.Since(begun) > limit {
-			panic(ErrSlow)
+	off = append(off, int32(len(s)))
+	prev := int32(0)
+	y, err := x.re.FindRunesMatch(runes)
+	for n := 0; err == nil && y != nil; n++ {
+		if n%64 == 63 {
+			m.wanted()
+			now := time.Now()
+			m.spent(now.Sub(begun))
+			begun = now
 		}
-		a, b := off[x.Index], off[x.Index+x.Length]
+		a, b := off[y.Index], off[y.Index+y.Length]
 		if prev < a {
-			out = append(out, span{prev, a, false})
+			f(span{prev, a, false})
 		}
 		if a < b {
-			out = append(out, span{a, b, true})
+			f(span{a, b, true})
 		}
 		prev = b
-		x, err = m.re.FindNextMatch(x)
+		y, err = x.re.FindNextMatch(y)
 	}
 	if err != nil { // there is none but the time-out
-		panic(ErrSlow)
+		panic(halted{ErrSlow})
 	}
-	if prev < len(s) {
-		out = append(out, span{prev, len(s), false})
+	if prev < int32(len(s)) {
+		f(span{prev, int32(len(s)), false})
 	}
-	return out
+	m.spent(time.Since(begun)) // many short stretches add up
 }

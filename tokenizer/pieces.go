@@ -174,7 +174,7 @@ func protoFields(b []byte, f func(num int, v uint64, sub []byte) error) error {
 // collapseSpaces makes one of several spaces and removes those at the ends.
 type collapseSpaces struct{}
 
-func (collapseSpaces) apply(s string) string {
+func (collapseSpaces) apply(s string, _ *room) string {
 	s = strings.Trim(s, " ")
 	for strings.Contains(s, "  ") {
 		s = strings.ReplaceAll(s, "  ", " ")
@@ -273,16 +273,16 @@ func buildPieces(b *vocabBuilder, p *pieceInfo, listed map[int]bool, c Config) (
 
 func piecesDecoder(strip int) []decodeStep {
 	steps := []decodeStep{
-		func(tokens []string) []string {
+		func(tokens []string, _ *room) []string {
 			for i, s := range tokens {
 				tokens[i] = strings.ReplaceAll(s, spaceMark, " ")
 			}
 			return tokens
 		},
-		joinBytes,
+		func(tokens []string, _ *room) []string { return joinBytes(tokens) },
 	}
 	if strip > 0 {
-		steps = append(steps, func(tokens []string) []string {
+		steps = append(steps, func(tokens []string, _ *room) []string {
 			return []string{strings.TrimPrefix(strings.Join(tokens, ""), " ")}
 		})
 	}

@@ -3,7 +3,6 @@ package tokenizer
 import (
 	"encoding/json"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -16,12 +15,20 @@ type step interface {
 
 // span is a stretch of text that a pattern matched, or one between two matches.
 type span struct {
-	start, end int
+	start, end int32 // there are as many spans as characters
 	match      bool
 }
 
 // matcher finds a pattern's matches and what lies between them. Together the spans are the whole text, in order.
-type matcher interface{ find(s string) []span }
+type matcher interface {
+	each(s string, m *room, f func(span))
+}
+
+// spans are all that a matcher finds.
+func spans(x matcher, s string, m *room) (out []span) {
+	x.each(s, m, func(p span) { out = append(out, p) })
+	return out
+}
 
 // behavior says what becomes of the matches of a Split.
 type behavior int
@@ -66,14 +73,15 @@ func (p splitStep) apply(t *Tokenizer, at int, dst []int32, s string, start bool
 		}
 		return dst
 	}
-	begun := time.Now()
-	spans := p.m.find(s)
-	if _, slow := p.m.(slowPattern); slow { // many short stretches add up
-		if sc.slow += time.Since(begun); sc.slow > sc.limit {
-			panic(ErrSlow)
-		}
+	if p.b == isolated || p.b == removed { // no list of spans here either
+		p.m.each(s, &sc.room, func(x span) {
+			if x.start < x.end && (p.b == isolated || x.match == p.invert) {
+				dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
+			}
+		})
+		return dst
 	}
-	for _, x := range mergeSpans(spans, p.b, p.invert) {
+	for _, x := range mergeSpans(spans(p.m, s, &sc.room), p.b, p.invert) {
 		if x.start < x.end && !x.match {
 			dst = t.words(dst, s[x.start:x.end], at+1, start && x.start == 0, sc)
 		}
@@ -130,25 +138,23 @@ func charLen(s string, i int) int {
 // scanMatcher makes a matcher of a scanner.
 type scanMatcher struct{ sc scanner }
 
-func (m scanMatcher) find(s string) []span {
-	var out []span
+func (x scanMatcher) each(s string, m *room, f func(span)) {
 	gap := 0
 	for i := 0; i < len(s); {
-		e := m.sc.next(s, i)
+		e := x.sc.next(s, i)
 		if e < 0 {
 			i += charLen(s, i)
 			continue
 		}
 		if gap < i {
-			out = append(out, span{gap, i, false})
+			f(span{int32(gap), int32(i), false})
 		}
-		out = append(out, span{i, e, true})
+		f(span{int32(i), int32(e), true})
 		i, gap = e, e
 	}
 	if gap < len(s) {
-		out = append(out, span{gap, len(s), false})
+		f(span{int32(gap), int32(len(s)), false})
 	}
-	return out
 }
 
 // literal matches one string.
@@ -166,6 +172,8 @@ type bytePrefix struct{}
 
 func (bytePrefix) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
 	if s != "" && s[0] != ' ' {
+		sc.room.take(len(s) + 1)
+		sc.room.kept++
 		s = " " + s
 	}
 	return t.words(dst, s, at+1, start, sc)
@@ -185,6 +193,11 @@ const (
 )
 
 func (p metaspace) apply(t *Tokenizer, at int, dst []int32, s string, start bool, sc *scratch) []int32 {
+	n := replaced(s, " ", p.mark, strings.Count(s, " "))
+	sc.room.take(n)
+	n += len(p.mark)
+	sc.room.take(n)
+	sc.room.kept += max(n-len(s), 0)
 	s = strings.ReplaceAll(s, " ", p.mark)
 	if (p.first == prependAlways || p.first == prependFirst && start) && !strings.HasPrefix(s, p.mark) {
 		s = p.mark + s
@@ -234,7 +247,9 @@ func parsePreTokenizer(raw json.RawMessage, depth int) (steps []step, byteLevel 
 			if byteLevel && (len(s) > 0 || b) {
 				return nil, false, unsupportedf("a pre-tokenizer after ByteLevel")
 			}
-			steps, byteLevel = append(steps, s...), byteLevel || b
+			if steps, byteLevel = append(steps, s...), byteLevel || b; len(steps) > maxChain {
+				return nil, false, badf("more than %d pre-tokenizers", maxChain)
+			}
 		}
 		return steps, byteLevel, nil
 	case "Split":

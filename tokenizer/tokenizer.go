@@ -13,6 +13,7 @@
 package tokenizer
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 // Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes one.
 // It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
-	dst, _ = t.encode(dst, text, func(int, int) bool { return specials }, false)
+	dst, _ = t.encode(dst, text, nil, func(int, int) bool { return specials }, false)
 	return dst
 }
 
@@ -70,9 +71,14 @@ func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
 	return dst
 }
 
-// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, and what somebody sends may be such a
-// text. Then it returns dst as it was and [ErrSlow], the only error there is.
+// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, or normalizers that make a thousand texts of one, and what
+// somebody sends may be such a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only errors there are.
 func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
+	return t.EncodeContext(context.Background(), dst, parts)
+}
+
+// EncodeContext is TryEncodeParts that ends with ctx: its error is the third there is.
+func (t *Tokenizer) EncodeContext(ctx context.Context, dst []int32, parts []Part) ([]int32, error) {
 	var text strings.Builder
 	type zone struct{ start, end int }
 	var zones []zone
@@ -88,7 +94,7 @@ func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 			zones = append(zones, zone{start, text.Len()})
 		}
 	}
-	return t.encode(dst, text.String(), func(start, end int) bool {
+	return t.encode(dst, text.String(), ctx.Err, func(start, end int) bool {
 		i, ok := slices.BinarySearchFunc(zones, start, func(z zone, at int) int { return z.start - at })
 		if !ok {
 			i--
@@ -97,14 +103,15 @@ func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 	}, true)
 }
 
-func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int) bool, tags bool) (out []int32, err error) {
-	out = dst // what a slow pattern leaves
-	defer catchSlow(&err)
+func (t *Tokenizer) encode(dst []int32, text string, stop func() error, allowed func(start, end int) bool, tags bool) (out []int32, err error) {
+	out = dst // what is left where it is halted
+	defer catchHalt(&err)
 	sc, _ := t.scratch.Get().(*scratch)
 	if sc == nil {
 		sc = &scratch{}
 	}
-	sc.slow, sc.limit = 0, slowLimit(len(text))
+	sc.room = roomFor(len(text), stop)
+	sc.room.wanted()
 	if t.before == nil {
 		dst = t.plain(dst, text, 0, sc)
 	} else {
@@ -115,13 +122,15 @@ func (t *Tokenizer) encode(dst []int32, text string, allowed func(start, end int
 	if cap(sc.syms) > 1<<16 {
 		*sc = scratch{cache: sc.cache} // do not hold a long prompt's memory
 	}
+	sc.room.stop = nil
 	t.scratch.Put(sc)
 	return dst, nil
 }
 
 // plain encodes text between added tokens; it began at the given place.
 func (t *Tokenizer) plain(dst []int32, text string, at int, sc *scratch) []int32 {
-	s := t.norm.apply(text)
+	s := t.norm.apply(text, &sc.room)
+	sc.room.kept += max(len(s), len(text))
 	if t.after == nil {
 		return t.words(dst, s, 0, at == 0, sc)
 	}
