@@ -63,6 +63,8 @@ func init() {
 		{"T14", "server/told.go", "return clip(plainly(err))", "return clip(err.Error())", "./server", "TestLog"},
 		{"T14", "server/keys.go", `func (Secret) String() string { return "***" }`, "func (s Secret) String() string { return string(s) }", "./server", "TestKeys"},
 		{"T14", "server/infer.go", "\tif !s.o.LogPrompts {\n\t\treturn\n\t}", "", "./server", "TestLog"},
+		{"T7", "tokenizer/room.go", "growth     = 4 ", "growth     = 4000 ", "./tokenizer", "TestChains"},
+		{"T7", "tokenizer/tokenizer.go", "text.String(), ctx.Err, func", "text.String(), nil, func", "./tokenizer", "TestEncodeEnds"},
 		{"T16", "engine/format.go", "\tout.LimitThinking(think)\n", "\t_ = think\n", "./engine", "TestFormatHolds"},
 		{"T16", "engine/format.go", "limit = r.NumCtx", "limit = most", "./engine", "TestFormatHolds"},
 		{"T16", "sampler/grammar/thinking.go", "\t\t\tn.eps(0, answer)\n", "", "./engine", "TestFormatHolds"},

@@ -30,7 +30,15 @@ type cardBackend struct {
 }
 
 func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	ids, err := chat.TryEncode(b.words, pieces)
+	return b.EncodeContext(context.Background(), dst, pieces, first)
+}
+
+// EncodeContext is Encode that ends with ctx: a package's rules may make much of a text.
+func (b *cardBackend) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	ids, err := chat.EncodeContext(ctx, b.words, pieces)
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}

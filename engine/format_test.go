@@ -3,14 +3,18 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/sampler/grammar"
+	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -255,3 +259,41 @@ func TestFormatHolds(t *testing.T) {
 }
 
 func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
+
+// TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault, and one that nobody waits for any longer is left with the
+// caller's own error, in chats, bare prompts and vectors, on one card and on several.
+func TestEncodeEnds(t *testing.T) {
+	rules := strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40), ",")
+	words, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(`{"normalizer":{"type":"Sequence","normalizers":[` + rules + `]},"model":{"type":"BPE","unk_token":"a","vocab":{"a":0},"merges":[]}}`)}}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := &cardBackend{words: words, info: Info{Context: 64, Hidden: 8}}
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, b := range map[string]Backend{"one card": one, "several": &replicas{all: []*replica{{Backend: one}}}} {
+		m := &Model{b: b, info: one.info, trie: func() *grammar.Trie { return nil }}
+		ask := map[string]func(ctx context.Context) error{
+			"chat": func(ctx context.Context) error {
+				_, err := hear(m.Chat(ctx, Request{Messages: []chat.Message{{Role: "user", Content: "banana"}}, Sampling: sampler.Defaults()}))
+				return err
+			},
+			"prompt": func(ctx context.Context) error {
+				_, err := hear(m.Generate(ctx, Request{Prompt: "banana", Sampling: sampler.Defaults()}))
+				return err
+			},
+			"vectors": func(ctx context.Context) error {
+				_, err := m.Embed(ctx, EmbedRequest{Input: []string{"banana"}})
+				return err
+			},
+		}
+		for what, f := range ask {
+			if err := f(context.Background()); !errors.Is(err, ErrRequest) || !errors.Is(err, tokenizer.ErrGrows) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+			if err := f(gone); !errors.Is(err, context.Canceled) || errors.Is(err, ErrRequest) {
+				t.Errorf("%s, %s, nobody waits: %v", name, what, err)
+			}
+		}
+	}
+}

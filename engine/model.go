@@ -89,7 +89,7 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 
 // Count is the number of tokens the request's prompt has, before any truncation. A request with Messages is counted as Chat reads it.
 func (m *Model) Count(ctx context.Context, r Request) (int, error) {
-	ids, _, err := m.encode(&r, m.pieces(ctx, &r, len(r.Messages) > 0))
+	ids, _, err := m.encode(ctx, &r, m.pieces(ctx, &r, len(r.Messages) > 0))
 	return len(ids), err
 }
 
@@ -159,13 +159,23 @@ func (m *Model) think(r *Request) chat.Think {
 	return r.Think
 }
 
-func (m *Model) encode(r *Request, render func() ([]chat.Piece, error)) ([]int32, []chat.Piece, error) {
+func (m *Model) encode(ctx context.Context, r *Request, render func() ([]chat.Piece, error)) ([]int32, []chat.Piece, error) {
 	pieces, err := render()
 	if err != nil {
 		return nil, nil, err
 	}
-	ids, err := m.b.Encode(append([]int32(nil), r.Context...), pieces, len(r.Context) == 0)
+	ids, err := encodeWith(ctx, m.b, append([]int32(nil), r.Context...), pieces, len(r.Context) == 0)
 	return ids, pieces, err
+}
+
+// encodeWith encodes for a request: a backend that can end with it does.
+func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	if b, ok := b.(interface {
+		EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error)
+	}); ok {
+		return b.EncodeContext(ctx, dst, pieces, first)
+	}
+	return b.Encode(dst, pieces, first)
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
@@ -177,7 +187,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			r.Cut(Cut{Limit: most, Prompt: had, Kept: len(ids)})
 		}
 	}()
-	if ids, pieces, err = m.encode(r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most {
+	if ids, pieces, err = m.encode(ctx, r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most {
 		return ids, pieces, err
 	}
 	had = len(ids)
@@ -192,7 +202,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 		// The first number of dropped messages that fits: rendering is monotone enough to search by halves.
 		sort.Search(len(all)-1, func(i int) bool {
 			short.Messages = dropOldest(all, i+1)
-			tryIDs, tryPieces, e := m.encode(&short, m.pieces(ctx, &short, true))
+			tryIDs, tryPieces, e := m.encode(ctx, &short, m.pieces(ctx, &short, true))
 			if e != nil {
 				err = e
 				return false
@@ -208,7 +218,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			return cut, cutPieces, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
-		if ids, pieces, err = m.encode(&short, m.pieces(ctx, &short, true)); err != nil {
+		if ids, pieces, err = m.encode(ctx, &short, m.pieces(ctx, &short, true)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -432,7 +442,7 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 		if text == "" {
 			continue // a vector of zeros, as Ollama has it
 		}
-		ids, err := m.b.Encode(nil, []chat.Piece{{Text: text}}, true)
+		ids, err := encodeWith(ctx, m.b, nil, []chat.Piece{{Text: text}}, true)
 		if err != nil {
 			return out, err
 		}

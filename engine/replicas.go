@@ -224,6 +224,12 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 func (r *replicas) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
 	return r.all[0].Encode(dst, pieces, first)
 }
+
+// EncodeContext is the first replica's: see cardBackend.
+func (r *replicas) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	return encodeWith(ctx, r.all[0].Backend, dst, pieces, first)
+}
+
 func (r *replicas) Text(ids []int32) string  { return r.all[0].Text(ids) }
 func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
 
