@@ -75,7 +75,8 @@ func (p *process) loaded() (names []string) {
 // card's memory is back to where it was, the streams go on, and the model loads when asked for again.
 func TestLayerFails(t *testing.T) {
 	u := newUnit(t)
-	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+3))
+	// The head, the largest file, goes first: layer 3 is the fifth.
+	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+4))
 	right := goldens(t, p)
 	blobs := p.keep("kept")
 	free := p.metric("axle_card_memory_free_bytes")
