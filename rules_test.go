@@ -36,6 +36,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D6", "engine/spoiled.go", "	if !found.alike {", "	if false {", "./engine", "TestSpoiledStrikes|TestUsableAfterFaults"},
 	{"D6", "engine/spoiled.go", "return m.card.strike(found.bad)", "return nil", "./engine", "TestSpoiledStrikes"},
 	{"D6", "engine/turn.go", "} else if id == 0 {", "} else if false {", "./engine", "TestZeroIsLookedAt"},
+	{"D6", "engine/lm.go", "		err = m.lookKnown()", "		_ = m.lookKnown", "./engine", "TestKnownRow$"},
 	{"D6", "models/embed.go", "if v&0x7f80 == 0x7f80 {", "if v == 1 {", "./models", "TestEmbeddingsSound"},
 	{"D7", "engine/card.go", "c.enter(max(c.o.Watch, 20*expect))", "c.enter(3 * max(c.o.Watch, 20*expect))", "./engine", "TestHang$"},
 	{"D7", "engine/card.go", "	c.enter(c.o.Watch)\n	go c.work", "	c.enter(3 * c.o.Watch)\n	go c.work", "./engine", "TestHangAtOpen"},

@@ -27,6 +27,8 @@ type CardOptions struct {
 	Ending <-chan struct{}
 	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means every hour, negative never.
 	Check time.Duration
+	// CheckWork is how long a card may work until a row with known results is sent along; 0 means three minutes of passes, negative never.
+	CheckWork time.Duration
 	// Lost is called once, from a goroutine of its own, when the card is lost for good; of several that hold a copy of a model each, when
 	// the last one is.
 	Lost func(error)
@@ -74,6 +76,9 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 	}
 	if c.o.Check == 0 {
 		c.o.Check = time.Hour
+	}
+	if c.o.CheckWork == 0 {
+		c.o.CheckWork = 3 * time.Minute
 	}
 	opened := make(chan error, 1)
 	c.enter(c.o.Watch)

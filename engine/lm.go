@@ -69,6 +69,7 @@ type lm struct {
 	checked time.Duration    // when it was last asked
 	checker *sampler.Sampler // finds logits that are nonsense
 	looked  looked
+	row     known
 	asking  []*seq
 	askFor  []int
 
@@ -123,6 +124,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 	if m.maxQueue <= 0 {
 		m.maxQueue = 512
 	}
+	m.row.cell = none
 	m.cells = newCells(m.shape.Cells)
 	m.checked = time.Since(card.start)
 	greedy := sampler.Defaults()
@@ -490,6 +492,7 @@ func (m *lm) step() (bool, error) {
 			return true, nil
 		}
 	}
+	m.slip()
 	g := m.shape.GroupFor(m.pass.Rows(), m.pass.Reach(m.shape))
 	tr.lap(buildTime)
 	tr.describe(m, g)
@@ -499,11 +502,16 @@ func (m *lm) step() (bool, error) {
 	tr.lap(runTime)
 	m.passes++
 	if err != nil {
+		m.row.cell = none
 		return true, m.failed(err)
 	}
 	m.costs.observe(g, len(m.pass.Want), took)
-	drafts := 0
+	m.row.worked += took.Seconds()
 	m.looked = looked{}
+	if err := m.rode(); err != nil {
+		return true, m.wrong(err)
+	}
+	drafts := 0
 	for i := range m.shares {
 		drafts += len(m.shares[i].draft)
 		m.shares[i].s.served = m.passes
@@ -512,7 +520,9 @@ func (m *lm) step() (bool, error) {
 	kind := m.account(took, drafts)
 	tr.lap(sampleTime)
 	tr.report(m, kind)
-	err = m.spoiled()
+	if err = m.spoiled(); err == nil {
+		err = m.lookKnown()
+	}
 	m.verify()
 	return true, err
 }

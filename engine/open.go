@@ -480,7 +480,11 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	m := newLM(c, model, p.Embed, words, stop, o)
 	m.window = window
-	if err := m.prove(ctx, p, o); err != nil {
+	err = m.prove(ctx, p, o)
+	if err == nil {
+		err = m.learnKnown()
+	}
+	if err != nil {
 		_ = c.unload(model)
 		return nil, err
 	}

@@ -166,8 +166,18 @@ func (m *lm) clearTaken() error {
 
 // known holds the card's answers to what is known against those it gave at load. It reports whether they could be had.
 func (m *lm) known() (asked bool, err error) {
-	if m.sample == nil {
+	if m.sample == nil && m.row.hidden == nil {
 		return true, nil
+	}
+	if m.sample == nil {
+		hidden, logits, err := m.runKnown()
+		if err == nil && !m.row.as(hidden, logits) {
+			err = fmt.Errorf("%w: a known row", ErrWrong)
+		}
+		if err == nil || axcl.Fatal(err) || errors.Is(err, ErrWrong) {
+			return true, err
+		}
+		return false, m.card.strike(err)
 	}
 	got, err := m.say()
 	switch {

@@ -94,3 +94,25 @@ func TestSpoiledForGood(t *testing.T) {
 		})
 	}
 }
+
+// TestPlausiblyWrong (D6): a card whose executes begin to give other numbers, none of them senseless, is lost while it works.
+func TestPlausiblyWrong(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	open, sim := onSim(t, "hazards=default")
+	_, b := load(t, dir, open, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: time.Millisecond}})
+	if _, _, err := run(b, greedy([]int32{5, 6, 7}, 20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := sim.Configure("hazards=default\nfault=ExecuteAsync:9:wrong:sticky"); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; b.card.Err() == nil; i++ {
+		if _, _, err := run(b, greedy([]int32{5, 6, 7, int32(i)}, 20)); err != nil && !errors.Is(err, ErrWrong) || i == 100 {
+			t.Fatalf("after %d requests: %v", i, err)
+		}
+	}
+	if err := b.card.Err(); !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
+		t.Errorf("lost to %v", err)
+	}
+	<-b.card.done
+}

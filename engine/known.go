@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/sampler"
+)
+
+// This file is how a card that computes plausibly wrong things is found while it works: a server that is never idle would never come to the
+// hourly look. Every few minutes of work a row whose results are known from load, a text's first token that sees nothing, rides along in a
+// pass that has room: it costs a call of the head. Where no pass has room for a while longer, it has one of its own.
+
+// knownID is the token of the known row, the first of the fixed text.
+const knownID = 7
+
+// knownFar is how far the row's results may be from what they were, relative to their length: other shape groups round otherwise, by a
+// hundredth or two; what is wrong is off by its own length.
+const knownFar = 0.1
+
+// known is the row's results as they were at load; the zero known was not made.
+type known struct {
+	hidden, logits []uint16
+	worked         float64 // seconds of passes since it was last looked at
+	waited         int     // passes without room for it since it was due
+	cell           int32   // where it lies in the pass under way, or none
+	want           int     // its place among the pass's wanted rows
+}
+
+// learnKnown makes the known row's results, at load.
+func (m *lm) learnKnown() (err error) {
+	m.row.cell = none
+	if m.card.o.CheckWork < 0 || m.shape.Cells < 2 {
+		return nil
+	}
+	m.row.hidden, m.row.logits, err = m.runKnown()
+	if err == nil {
+		err = senseless(m.row.hidden)
+	}
+	if err != nil {
+		m.row.hidden = nil
+		return fmt.Errorf("engine: a known row at load: %w", err)
+	}
+	return nil
+}
+
+// runKnown sends the known row alone.
+func (m *lm) runKnown() (hidden, logits []uint16, err error) {
+	cells, ok := m.cells.take(nil, 1, 0)
+	if !ok {
+		return nil, nil, errNoCells
+	}
+	defer m.cells.give(cells[0])
+	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(cells[0])},
+		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), HiddenOut: make([]uint16, m.shape.Hidden)}
+	if m.shape.Out > 0 {
+		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
+	}
+	if err := m.embed.Row(p.Hidden, int32(knownID%m.vocab())); err != nil {
+		return nil, nil, err
+	}
+	if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
+		return nil, nil, err
+	}
+	return p.HiddenOut, p.Logits, nil
+}
+
+// overdue reports whether the row is to be looked at, and whether it has waited for room long enough.
+func (m *lm) overdue() (due, now bool) {
+	if m.row.hidden == nil {
+		return false, false
+	}
+	every := m.card.o.CheckWork.Seconds()
+	return m.row.worked >= every, m.row.worked >= every*4/3 && m.row.waited >= 8
+}
+
+// slip adds the known row to the pass that was built, where it is due and costs no dearer pass.
+func (m *lm) slip() {
+	p := &m.pass
+	n := p.Rows()
+	due, _ := m.overdue()
+	if !due {
+		return
+	}
+	m.row.waited++
+	if !m.proven.Mixed || !m.proven.Chunk || m.shares[0].s.solo || m.cells.nfree == 0 || n%64 == 0 {
+		return
+	}
+	reach := p.Reach(m.shape)
+	if g := m.shape.GroupFor(n, reach); g < 0 || m.shape.Groups[g].Rows == 1 || g != m.shape.GroupFor(n+1, reach) {
+		return
+	}
+	hidden := make([]uint16, m.shape.Hidden)
+	if m.embed.Row(hidden, int32(knownID%m.vocab())) != nil {
+		return
+	}
+	cells, ok := m.cells.take(nil, 1, 0)
+	if !ok {
+		return
+	}
+	m.row.cell, m.row.want = cells[0], len(p.Want)
+	m.taken = append(m.taken, cells[0])
+	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
+	p.Hidden, p.Pos, p.Cell = append(p.Hidden, hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...), append(p.Cell, uint32(cells[0]))
+	p.SeeCells, p.SeeRows = append(p.SeeCells, make([]uint64, cw)...), append(p.SeeRows, make([]uint64, rw)...)
+	if m.shape.Local {
+		p.LocalCells, p.LocalRows = append(p.LocalCells, make([]uint64, cw)...), append(p.LocalRows, make([]uint64, rw)...)
+	}
+	m.hidden = grow(m.hidden, (n+1)*m.shape.Hidden)
+	p.HiddenOut = m.hidden
+	if m.shape.Out == 0 {
+		return
+	}
+	p.Want = append(p.Want, n)
+	m.logits = grow(m.logits, len(p.Want)*m.shape.Out)
+	p.Logits = m.logits
+	if p.Argmax != nil {
+		m.argmax = grow(m.argmax, len(p.Want))
+		p.Argmax = m.argmax
+	}
+}
+
+// rode takes the known row out of a pass that has run, and looks at it. An error says that the pass's results are not to be used.
+func (m *lm) rode() error {
+	cell := m.row.cell
+	if cell == none {
+		return nil
+	}
+	m.row.cell = none
+	n := m.pass.Rows() - 1
+	var logits []uint16
+	if m.shape.Out > 0 {
+		logits = m.pass.Logits[m.row.want*m.shape.Out : (m.row.want+1)*m.shape.Out]
+	}
+	hidden := m.pass.HiddenOut[n*m.shape.Hidden : (n+1)*m.shape.Hidden]
+	switch err := senseless(hidden); {
+	case err != nil:
+		_ = m.look(hidden, err) // no numbers are a fault of another kind
+	case !m.row.as(hidden, logits):
+		return fmt.Errorf("%w: a known row in a pass of %d", ErrWrong, n+1)
+	}
+	m.row.worked, m.row.waited = 0, 0
+	m.cells.give(cell)
+	m.taken = m.taken[:len(m.taken)-1]
+	return nil
+}
+
+// as reports whether the row's results are what they were.
+func (k *known) as(hidden, logits []uint16) bool {
+	return distance(k.hidden, hidden) <= knownFar && (logits == nil || distance(k.logits, logits) <= knownFar)
+}
+
+// wrong follows a pass whose known row came out otherwise: where the row alone does too, the card is lost; else it was this pass, which counts
+// as one that failed, and nobody builds on what lies in the cache, since nobody knows since when.
+func (m *lm) wrong(err error) error {
+	hidden, logits, e := m.runKnown()
+	switch {
+	case e == nil && !m.row.as(hidden, logits), errors.Is(e, sampler.ErrBadLogits):
+		return err
+	case axcl.Fatal(e):
+		return e
+	}
+	if err := m.failed(err); err != nil {
+		return err
+	}
+	for _, s := range m.running {
+		m.leave(s)
+		if s.embed != nil {
+			s.embed.reset()
+		}
+	}
+	m.cells.forget()
+	return nil
+}
+
+// lookKnown sends the row alone where no pass has had room for it.
+func (m *lm) lookKnown() error {
+	if _, now := m.overdue(); !now {
+		return nil
+	}
+	hidden, logits, err := m.runKnown()
+	switch {
+	case errors.Is(err, errNoCells):
+		return nil
+	case axcl.Fatal(err):
+		return err
+	case err != nil:
+		return m.card.strike(err)
+	}
+	m.row.worked, m.row.waited = 0, 0
+	if err := senseless(hidden); err != nil {
+		m.looked = looked{}
+		_ = m.look(hidden, err)
+		return m.spoiled()
+	}
+	if !m.row.as(hidden, logits) {
+		return fmt.Errorf("%w: a known row, alone", ErrWrong)
+	}
+	return nil
+}
