@@ -128,12 +128,12 @@ func (m *Model) listing() bool {
 	return compiled
 }
 
-// builtins describes the packages that ship inside the program.
-func (s *Store) builtins() []*Model {
+// builtins describes the packages that ship inside the program; where only is given, none of another name.
+func (s *Store) builtins(only ...models.Name) []*Model {
 	var out []*Model
 	for full := range s.builtin {
 		n, err := models.ParseName(full)
-		if err != nil {
+		if err != nil || len(only) > 0 && !n.EqualFold(only[0]) {
 			continue
 		}
 		files, digest, err := s.builtinFiles(full)

@@ -206,7 +206,7 @@ func (s *Store) get(n models.Name) (*Model, error) {
 	if p != "" {
 		return s.load(p)
 	}
-	for _, m := range append(s.inPlace(n), s.builtins()...) {
+	for _, m := range append(s.inPlace(n), s.builtins(n)...) {
 		if m.Name.EqualFold(n) {
 			return m, nil
 		}
