@@ -44,6 +44,8 @@ var plainErrors = map[string]string{
 	"sampler: a vocabulary of %d tokens cannot be sampled from":          misuse,
 	"%d bytes cannot be given to the library":                            part,
 	"the tokenizer gives %d tokens for %d characters":                    internal,
+	"engine: the row is to be run again":                                 internal,
+	"ollama: no empty list %q in the answer":                             internal,
 }
 
 // raised is a text that an error is made with.
