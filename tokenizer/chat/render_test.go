@@ -356,12 +356,12 @@ func TestBuiltinTypes(t *testing.T) {
 func builtinCases() map[string]string { return builtinTypes }
 
 func TestKwargs(t *testing.T) {
-	tmpl, err := NewJinja(`{{ x }}|{{ y.b }}|{{ date_string }}`, "k", JinjaOptions{})
+	tmpl, err := NewJinja(`{{ x }}|{{ y.b }}|{{ date_string }}|{{ x[1] }}`, "k", JinjaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pieces, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
-	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True|" {
+	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True||<|a|>" {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
 	for _, p := range pieces {

@@ -311,7 +311,11 @@ func title(s string) string {
 	if isASCII(s) {
 		return strings.ToUpper(s)
 	}
-	return cases.Title(language.Und, cases.NoLower).String(s)
+	t := cases.Title(language.Und, cases.NoLower).String(s)
+	if c, _ := utf8.DecodeRuneInString(s); t == s && !unicode.IsTitle(c) { // it leaves ŉ, whose capital is two characters
+		return upper(s)
+	}
+	return t
 }
 
 func isASCII(s string) bool {

@@ -144,7 +144,7 @@ func TestTruth(t *testing.T) {
 				}
 			case want.Out != nil && err == nil && got == *want.Out:
 				same++
-			case excuse(err):
+			case excuse(err), want.Out != nil && strings.Contains(*want.Out, " object at 0x"): // where Python keeps it is nobody's business
 				excusedN++
 			default:
 				if different++; different <= 300 && !told {
