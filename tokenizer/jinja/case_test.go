@@ -5,7 +5,7 @@ import "testing"
 // TestCase: letters whose other case is no single letter, as Python has them.
 func TestCase(t *testing.T) {
 	for src, want := range map[string]string{
-		"{{ 'ŉß'.title() }}|{{ 'ŉ'.capitalize() }}|{{ 'ß'|title }}": "ʼNss|ʼN|SS",
+		"{{ 'ŉß'.title() }}|{{ 'ŉ'.capitalize() }}|{{ 'ß'|title }}": "ʼNß|ʼN|SS",
 		"{{ 'ß'|upper }}{{ 'ﬁx'|capitalize }}{{ 'ΑΣ Σ'.lower() }}":  "SSFixας σ",
 		"{{ 'ǆ'.title() }}{{ 'ǆ'.upper() }}{{ 'aB-c d'|title }}":    "ǅǄAb-C D",
 		"{{ 'they\\'re'.title() }} {{ 'they\\'re'|title }}":         "They'Re They're",

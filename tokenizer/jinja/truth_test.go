@@ -162,7 +162,7 @@ func TestTruth(t *testing.T) {
 		compare(source, data)
 	}
 	real := same + errs
-	const perTemplate = 6
+	const perTemplate = 12
 	seed := uint64(1)
 	if s := os.Getenv("AXLE_TEMPLATE_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
