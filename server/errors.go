@@ -15,6 +15,7 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // Content types of whole answers.
@@ -42,6 +43,8 @@ func status(err error) (code int, text string) {
 		return statusClientGone, "request canceled"
 	case errors.As(err, &ce):
 		return http.StatusBadRequest, fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it", ce.Have, ce.Max)
+	case errors.Is(err, chat.ErrRoom):
+		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
 	case errors.Is(err, engine.ErrBusy), errors.Is(err, ErrQueueFull):
 		return http.StatusServiceUnavailable, ErrQueueFull.Error()
 	case errors.Is(err, engine.ErrDraining):
