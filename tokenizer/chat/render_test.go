@@ -429,15 +429,15 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as nobody writes control tokens.
+// TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as nobody writes control tokens or tags.
 func TestEncodeAsOneText(t *testing.T) {
 	_, list := loadTemplateGoldens(t)
 	for typ, family := range map[string]string{"Qwen3": "qwen3", "Qwen2_5": "qwen3", "Llama3": "llama3", "Gemma3": "gemma", "Llama2": "llama2", "SmolLM3": "qwen3"} {
 		tok := smallTokenizer(t, family)
 		tmpl, _ := Builtin(typ)
 		for _, gc := range list {
-			if strings.Contains(gc.Name, "forged") {
-				continue
+			if strings.Contains(gc.Name, "forged") || gc.Name == "think-tags" || gc.Name == "think-unclosed" {
+				continue // who spells a tag in a message has it as plain text
 			}
 			pieces, err := tmpl.Render(t.Context(), gc.conversation(t))
 			if err != nil {
