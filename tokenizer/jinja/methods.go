@@ -120,7 +120,7 @@ func init() {
 		}),
 		"capitalize": text(0, func(r *run, s origin.Text, _ opts) Value { return r.capitalize(s) }),
 		"title": text(0, func(r *run, s origin.Text, _ opts) Value {
-			return r.words(s, title, func(c rune) bool { return !unicode.IsLetter(c) })
+			return r.words(s, title, uncased)
 		}),
 		"swapcase": text(0, func(r *run, s origin.Text, _ opts) Value {
 			return r.mapped(s, func(s string) string {
@@ -191,7 +191,7 @@ func init() {
 			return isCased(s.String()) && r.upper(s).String() == s.String()
 		}),
 		"istitle": text(0, func(r *run, s origin.Text, _ opts) Value {
-			return isCased(s.String()) && r.words(s, title, func(c rune) bool { return !unicode.IsLetter(c) }).String() == s.String()
+			return isCased(s.String()) && r.words(s, title, uncased).String() == s.String()
 		}),
 		"format": {variadic: true, fn: func(r *run, v Value, o opts) Value { return r.format(v.(origin.Text), o[0].(*args)) }},
 	}
@@ -316,6 +316,11 @@ func title(s string) string {
 		return upper(s)
 	}
 	return t
+}
+
+// uncased reports whether a character is neither capital nor small: after one, str.title begins a word.
+func uncased(c rune) bool {
+	return !unicode.In(c, unicode.Upper, unicode.Lower, unicode.Title, unicode.Other_Uppercase, unicode.Other_Lowercase)
 }
 
 func isASCII(s string) bool {
