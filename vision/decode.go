@@ -105,8 +105,8 @@ func Look(data []byte, limits Limits) (Header, error) {
 		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %.4g megapixels: make it smaller",
 			ErrLimit, h.Width, h.Height, float64(l.Pixels)/1e6)
 	case h.Memory > l.Memory:
-		return Header{}, fmt.Errorf("vision: %w: this %s of %d×%d pixels takes %d MiB to decode, the limit is %d: make it smaller, or save it as a plain jpeg",
-			ErrLimit, h.Format, h.Width, h.Height, h.Memory>>20, l.Memory>>20)
+		return Header{}, fmt.Errorf("vision: %w: this %s of %d×%d pixels takes %d MiB to decode, the limit is %d: "+
+			"make it smaller, or save it as a plain jpeg", ErrLimit, h.Format, h.Width, h.Height, h.Memory>>20, l.Memory>>20)
 	case int64(len(data)) < h.least:
 		return Header{}, fmt.Errorf("vision: %w: a %s of %d bytes cannot hold the %d×%d pixels that it claims",
 			ErrDamaged, h.Format, len(data), h.Width, h.Height)

@@ -3,8 +3,9 @@
 // It knows no card, no package and no HTTP, fetches nothing and opens no file.
 //
 // [Look] reads a header, [Decode] the pixels, [Picture.Resize] makes it the encoder's size, [ReadLayout] tells from a tensor's shape and
-// type how the encoder wants it, and [Layout.Write] writes it so. All functions may be called from any goroutine; a [Picture] is safe for
-// readers as long as nobody writes its pixels. Nothing holds a resource, so nothing is closed.
+// type how the encoder wants it, and [Layout.Write] writes it so; [Picture.Tiles] is for families that look at parts. All functions may be
+// called from any goroutine; a [Picture] is safe for readers as long as nobody writes its pixels. Nothing holds a resource, so nothing is
+// closed.
 //
 // # Limits
 //
@@ -17,9 +18,9 @@
 //
 //   - [Picture.Resize] equals Image.resize(size, Image.BICUBIC) of an RGB picture, byte for byte.
 //   - png, gif, bmp and webp (lossy and lossless) equal Pillow's pixels, byte for byte, laid on white as Image.paste(picture, mask=alpha)
-//     does. Three cases differ, since Pillow's answer is of no use: grey of 16 bits keeps its high byte, as colour of 16 bits does (Pillow
-//     clips it to white); where a gif's first frame leaves its canvas open there is white, not colour 0; and alpha in a bmp counts only
-//     where the header is BITMAPV4 or later.
+//     does. Four cases differ, since Pillow's answer is of no use: grey of 16 bits keeps its high byte, as colour of 16 bits does (Pillow
+//     clips it to white); a transparent level of a png of 16 bits is compared in full; where a gif's first frame leaves its canvas open
+//     there is white, not colour 0; and alpha in a bmp counts only where the header is BITMAPV4 or later.
 //   - jpeg differs from libjpeg-turbo by at most 3 levels: chroma is upsampled and converted with its arithmetic, while the inverse cosine
 //     transform is image/jpeg's. CMYK and YCCK become RGB as Pillow's convert("RGB") does. Colour profiles are left alone, as Pillow leaves
 //     them.

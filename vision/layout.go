@@ -157,7 +157,8 @@ func ReadLayout(shape []int, typ Type, hints Hints) (Layout, error) {
 	case len(s) == 2 && s[1]%3 == 0 && whole(s[1]/3) > 0 && typ == F32:
 		patched(Flat, s[0], whole(s[1]/3))
 	case len(s) == 3:
-		return refuse("this is no picture but embeddings of patches, as SmolVLM2's Python packages make them on the host; take the package for axllm")
+		return refuse("this is no picture but embeddings of patches, as SmolVLM2's Python packages make them on the host; " +
+			"take the package for axllm")
 	}
 	switch {
 	case len(fits) > 1 && len(fits) == 2 && fits[0].Kind == Qwen:
