@@ -149,12 +149,18 @@ func (s *Store) builtins(only ...models.Name) []*Model {
 	return out
 }
 
+// builtinSum is what a built-in package consists of.
+type builtinSum struct {
+	files  []FileInfo
+	digest string
+}
+
 // builtinFiles lists a built-in package's files with their hashes, which are made once: what is in the program does not change.
 func (s *Store) builtinFiles(full string) (files []FileInfo, digest string, err error) {
 	s.builtinMu.Lock()
 	defer s.builtinMu.Unlock()
-	if files, ok := s.builtinSums[full]; ok {
-		return files, builtinDigest(files), nil
+	if known, ok := s.builtinSums[full]; ok {
+		return known.files, known.digest, nil
 	}
 	fsys, ok := s.builtin[full]
 	if !ok {
@@ -171,8 +177,9 @@ func (s *Store) builtinFiles(full string) (files []FileInfo, digest string, err 
 	if err != nil {
 		return nil, "", fmt.Errorf("models: %w", err)
 	}
-	s.builtinSums[full] = files
-	return files, builtinDigest(files), nil
+	digest = builtinDigest(files)
+	s.builtinSums[full] = builtinSum{files, digest}
+	return files, digest, nil
 }
 
 func builtinDigest(files []FileInfo) string {

@@ -71,7 +71,7 @@ type Store struct {
 	unsynced sync.Map      // partial files whose sync failed and whose state may still claim them
 
 	builtinMu   ranked.Mutex[ranked.Builtin]
-	builtinSums map[string][]FileInfo // by full name
+	builtinSums map[string]builtinSum // by full name
 
 	infoMu ranked.Mutex[ranked.StoreInfo]
 	infos  map[string]models.Info // by package digest
@@ -81,7 +81,7 @@ type Store struct {
 
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
 func Open(o Options) (*Store, error) {
-	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string][]FileInfo{}}
+	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string]builtinSum{}}
 	for _, p := range o.Paths {
 		if p = strings.TrimSpace(p); p != "" {
 			s.paths = append(s.paths, p)
