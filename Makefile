@@ -36,9 +36,11 @@ lint: ## formatting, vet, shell syntax
 race: ## the tests under the race detector
 	$(GO) test -race -tags '$(TAGS) invariants' -timeout 20m ./...
 
-nocgo: ## the pure-Go build and its tests
+nocgo: ## the pure-Go build, and the tests of what is built differently without cgo
 	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
-	CGO_ENABLED=0 $(GO) test -tags '$(TAGS)' ./axcl/... ./axmodel/... ./engine ./cmd/... ./server
+	CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./...
+	CGO_ENABLED=0 $(GO) test -tags '$(TAGS)' ./axcl/... ./axmodel/... ./engine
+	CGO_ENABLED=0 $(GO) test -tags '$(TAGS)' -run 'TestCommands|TestDoctor|TestLookAgain|TestNoCard|TestGoldens$$|TestTerminal|TestSettings' ./cmd/axle
 	$(GO) vet -tags '$(TAGS) fake' ./...
 
 asan: ## native and the simulated card under ASan and UBSan, fault sweep included
