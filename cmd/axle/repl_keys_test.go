@@ -30,14 +30,7 @@ func TestTypedKeys(t *testing.T) {
 		{"searched", "\x12THIS\r", "user ASK THIS now"},
 		{"commands in the history", "\x12/se\x05\x15\x12two!\x1b[F?\r", "user one\ntwo!?"},
 	} {
-		l, talk, _ := listening(t)
-		l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
-		s := openTerminal(t)
-		talk.out, talk.errw, talk.tty = s.tty, s.tty, true
-		done := make(chan error, 1)
-		go func() { done <- talk.converse(t.Context(), s.tty) }()
-		s.wait(terminal.PasteOn)
-		s.wait(">>> ")
+		_, talk, s, done := conversing(t)
 		s.typed(tt.keys)
 		s.wait(terminal.PasteOff + "a\r\n")
 		s.wait(">>> ")

@@ -6,6 +6,20 @@ import (
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
+// conversing is a conversation in a terminal, at its first prompt, with a model that answers a.
+func conversing(t *testing.T) (*listener, *talk, *screen, <-chan error) {
+	t.Helper()
+	l, talk, _ := listening(t)
+	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
+	s := openTerminal(t)
+	talk.out, talk.errw, talk.tty = s.tty, s.tty, true
+	done := make(chan error, 1)
+	go func() { done <- talk.converse(t.Context(), s.tty) }()
+	s.wait(terminal.PasteOn)
+	s.wait(">>> ")
+	return l, talk, s, done
+}
+
 // A paste is one message, whatever its lines begin with, and is sent when Enter is typed after it.
 func TestPaste(t *testing.T) {
 	for _, tt := range []struct{ name, keys, want string }{
@@ -20,14 +34,7 @@ func TestPaste(t *testing.T) {
 		{"taken back within", "\x1b[200~one\ntwo\x03three\r", "user three"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l, talk, _ := listening(t)
-			l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
-			s := openTerminal(t)
-			talk.out, talk.errw, talk.tty = s.tty, s.tty, true
-			done := make(chan error, 1)
-			go func() { done <- talk.converse(t.Context(), s.tty) }()
-			s.wait(terminal.PasteOn)
-			s.wait(">>> ")
+			l, talk, s, done := conversing(t)
 			for i := range tt.keys { // marks come in parts
 				s.typed(tt.keys[i : i+1])
 				if tt.keys[i] == 3 {
