@@ -47,7 +47,7 @@ func TestKeysFile(t *testing.T) {
 		}
 	}
 	s := server.Secret("canary")
-	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %t %c %v", s, s, s, s, s, s, s, s, s, struct{ K server.Secret }{s}); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
+	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %t %c %v", s, s, s, s, s, s, s, s, s, struct{ K server.Secret }{s}) + s.String() + s.GoString(); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
 		t.Errorf("a secret printed itself: %s", out)
 	}
 }
