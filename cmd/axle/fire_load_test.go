@@ -12,8 +12,8 @@ import (
 // TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the process
 // leaves with 75. SIGTERM in it ends the process sooner still.
 func TestLoadHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits ten seconds for the watchdog")
+	if testing.Short() || racing {
+		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	for _, fault := range []string{"EngineLoadFromFile:3:hang", "axclrtMalloc:5:hang"} {
 		for _, end := range []bool{false, true} {

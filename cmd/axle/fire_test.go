@@ -229,8 +229,8 @@ func TestOneExecuteFails(t *testing.T) {
 // TestCallHangs (D7): a call that never comes back, in a pass or when a model is unloaded. The watchdog gives it ten seconds; streams end
 // within one more, health says so in that time, and the process ends within five.
 func TestCallHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits ten seconds for the watchdog")
+	if testing.Short() || racing {
+		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	t.Parallel()
 	for _, fault := range []string{"Execute:4000:hang", "Unload:0:hang"} {
@@ -497,8 +497,8 @@ func TestNoCard(t *testing.T) {
 // TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of the
 // watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits ten seconds for the watchdog")
+	if testing.Short() || racing {
+		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	t.Parallel()
 	for _, call := range []string{"Init", "SetDevice", "EngineInit"} {
