@@ -94,10 +94,8 @@ func (l *lineReader) inEditor(text string) (string, error) {
 		return "", err
 	}
 	defer os.Remove(f.Name())
-	if _, err = f.WriteString(text); err == nil {
-		err = f.Close()
-	}
-	if err != nil {
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return "", err
 	}
 	l.restore()

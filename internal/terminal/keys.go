@@ -22,22 +22,22 @@ const (
 	end
 	backspace
 	del
-	deleteWord    // to the end of the word
-	eraseWord     // back to the word's beginning
-	eraseBlank    // back to the last blank
-	eraseLine     // back to the line's beginning
-	deleteRest    // to the line's end
-	yank          // what was deleted last
-	clearScreen   //
-	search        // in the history, backwards
-	searchForward //
-	editor        // the text in an editor
-	suspend       // stop the program for now
-	interrupt     //
-	eof           // or delete
-	paste         // what follows was pasted
-	escape        // alone, or before what it does not go with
-	unknown       // a sequence that means nothing here
+	deleteWord // to the end of the word
+	eraseWord  // back to the word's beginning
+	eraseBlank // back to the last blank
+	eraseLine  // back to the line's beginning
+	deleteRest // to the line's end
+	yank       // what was deleted last
+	clearScreen
+	search // in the history, backwards
+	searchForward
+	editor  // the text in an editor
+	suspend // stop the program for now
+	interrupt
+	eof     // or delete
+	paste   // what follows was pasted
+	escape  // alone, or before what it does not go with
+	unknown // a sequence that means nothing here
 )
 
 type key struct {

@@ -1,3 +1,5 @@
+// The generator, the judge and the list of what may differ are one story, so this file is longer than others.
+
 package jinja
 
 import (
