@@ -22,6 +22,7 @@ type cells struct {
 	used   []uint64
 	state  []uint8
 	busy   []bool  // scratch for markBusy
+	label  []int32 // what chart (map.go) calls the branch that a row was first seen in; 0: not seen yet
 	roots  []int32 // first child of each root
 	keys   map[string]int32
 	tick   uint64
@@ -45,7 +46,7 @@ func newCells(n int) *cells {
 		return s
 	}
 	c := &cells{free: make([]uint64, (n+63)/64), nfree: n, token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
-		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), keys: map[string]int32{}}
+		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), label: make([]int32, n), keys: map[string]int32{}}
 	for i := range n {
 		c.free[i/64] |= 1 << (i % 64)
 	}
@@ -307,6 +308,7 @@ func (c *cells) run(n, from int) int {
 // give returns a taken row unused.
 func (c *cells) give(n int32) {
 	c.state[n] = cellFree
+	c.label[n] = 0
 	c.free[n/64] |= 1 << (n % 64)
 	c.nfree++
 }

@@ -74,6 +74,7 @@ func TestCellsRandom(t *testing.T) {
 		path []int32
 	}
 	var live []*seq
+	var drawing sheet
 	tip := func(s *seq) int32 {
 		if len(s.path) == 0 {
 			return c.root(s.key)
@@ -126,6 +127,7 @@ func TestCellsRandom(t *testing.T) {
 		}
 		if step%37 == 0 {
 			c.check(t)
+			checkChart(t, c, &drawing)
 		}
 		for _, s := range live {
 			parent := c.root(s.key)

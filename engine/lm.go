@@ -63,6 +63,7 @@ type lm struct {
 	argmax []int32
 	hidden []uint16
 
+	drawn   drawn            // the map of the cells: see map.go
 	trace   *tracer          // nil: nobody looks
 	drafter *drafter         // nil: no draft model
 	sample  []int32          // what the card said to a fixed text at load; nil: not asked
@@ -126,6 +127,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 	}
 	m.row.cell = none
 	m.cells = newCells(m.shape.Cells)
+	m.drawn.turn = make(chan struct{}, 1)
 	m.checked = time.Since(card.start)
 	greedy := sampler.Defaults()
 	greedy.Temperature = 0

@@ -163,7 +163,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends, release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
-		CardBytes: p.Memory().Card, Device: card.Info().ID}
+		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
 	if o.Name != "" {
 		b.info.Name = o.Name
 	}
@@ -190,7 +190,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		return nil, err
 	}
 	if draft != nil {
-		b.info.Draft = draft.Name
+		b.info.Draft, b.info.DraftBytes = draft.Name, draft.Memory().Card
 		b.release = func() error { return errors.Join(p.Close(), draft.Close()) }
 	}
 	b.info.Context = min(b.info.Context, b.m.shape.Cells)

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -145,8 +146,10 @@ type Info struct {
 	Hidden       int
 	Layers       int
 	Capabilities chat.Capabilities
-	Embedding    bool  // gives vectors, no text
-	CardBytes    int64 // card memory it takes
+	Embedding    bool          // gives vectors, no text
+	CardBytes    int64         // card memory it takes
+	Memory       models.Memory // of what; zero where the backend does not tell
+	DraftBytes   int64         // card memory that the draft model takes besides
 	Device       string
 	Draft        string // the draft model, if any
 }
