@@ -8,6 +8,7 @@ func TestCase(t *testing.T) {
 		"{{ 'ŉß'.title() }}|{{ 'ŉ'.capitalize() }}|{{ 'ß'|title }}": "ʼNß|ʼN|SS",
 		"{{ 'ß'|upper }}{{ 'ﬁx'|capitalize }}{{ 'ΑΣ Σ'.lower() }}":  "SSFixας σ",
 		"{{ 'ǆ'.title() }}{{ 'ǆ'.upper() }}{{ 'aB-c d'|title }}":    "ǅǄAb-C D",
+		"{{ 'aBß ŉǅ日ΑΣ ΑΣa aΣ İ'.swapcase() }}{{ ''.swapcase() }}":  "AbSS ʼNǅ日ας ασA Aς i̇",
 		"{{ '日本語back ªb 1a ⅷx ʰa'.title() }}":                       "日本語Back ªb 1A Ⅷx ʰa",
 		"{{ 'they\\'re'.title() }} {{ 'they\\'re'|title }}":         "They'Re They're",
 	} {

@@ -123,14 +123,8 @@ func init() {
 			return r.words(s, title, uncased)
 		}),
 		"swapcase": text(0, func(r *run, s origin.Text, _ opts) Value {
-			return r.mapped(s, func(s string) string {
-				return strings.Map(func(c rune) rune {
-					if unicode.IsUpper(c) {
-						return unicode.ToLower(c)
-					}
-					return unicode.ToUpper(c)
-				}, s)
-			})
+			r.grow(3*s.Len() + 4*s.Cuts())
+			return s.Map(swapcase)
 		}),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
 		"split": split(false), "rsplit": split(true),
@@ -306,6 +300,29 @@ func lower(s string) string {
 	}
 	return cases.Lower(language.Und).String(s)
 }
+
+// swapcase makes what is small a capital and the other way round. How the Greek sigma is written small depends on what stands round it, so
+// what is small is taken out of the whole text's.
+func swapcase(s string) string {
+	var b strings.Builder
+	rest := lower(s)
+	for _, c := range s {
+		n := len(lower(string(c)))
+		switch {
+		case unicode.IsUpper(c):
+			b.WriteString(rest[:n])
+		case small(c):
+			b.WriteString(upper(string(c)))
+		default:
+			b.WriteRune(c)
+		}
+		rest = rest[n:]
+	}
+	return b.String()
+}
+
+// small reports whether a character is small, as Python's str.islower says.
+func small(c rune) bool { return unicode.In(c, unicode.Lower, unicode.Other_Lowercase) }
 
 func title(s string) string {
 	if isASCII(s) {
