@@ -63,6 +63,30 @@ type Model interface {
 	// Clear makes K and V of the cells zero in every layer: what a pass left there that failed, or gave no numbers, must not be read, and a
 	// NaN weighs on a row that does not see its cell too. The cells ascend. Errors: as Run; after one they hold nothing that may be used.
 	Clear(cells []uint32) error
+
+	// Save copies the rows of cells to memory of the host: row i of to, Shape.RowBytes bytes, is what cell cells[i] holds in every layer.
+	// The cells stay as they are. [Shape.CheckRows] says what is not allowed, and is asked before the card is touched.
+	//
+	// Save, Restore and Copy are called as Run is, by the goroutine that owns the card, between passes, and block until the rows are
+	// there: one call into the library's queue, one synchronisation, at most LoadSpec.Timeout. They allocate nothing. A call takes at most
+	// Shape.Piece cells, so whoever waits for a pass waits for one piece. What it costs is a part for every run of [Runs], since each is a
+	// copy of K and one of V in every layer, and a part for every row: consecutive cells travel best. A caller that measures both for each
+	// of the three, at load, on cells that nobody uses yet (one row; a piece in one run; two runs), knows the price of any call.
+	//
+	// A row's bytes mean nothing but to a model of the same files on a card of the same kind, which takes them back by Restore, on any
+	// cell: layer after layer, in each its K and then its V, bf16, as the card keeps them. So rows can be cut apart and joined by slicing.
+	//
+	// Errors: as Run. After one that is not ErrPass, to holds nothing that may be used.
+	Save(cells []uint32, to []byte) error
+	// Restore is Save's reverse: cell cells[i] of every layer becomes row i of from, and every other cell stays as it was. It gives the
+	// card what it is given: that these are bytes which Save gave is the caller's to know. Errors: as Run; after one that is not ErrPass
+	// the cells hold nothing that may be used, as after a pass that failed.
+	Restore(cells []uint32, from []byte) error
+	// Copy copies rows from cells to cells on the card: cell to[i] of every layer becomes what cell from[i] holds, which stays as it is.
+	// No cell is in both. [Shape.CheckCopy] says what else is not allowed. A run is one of [Runs] of both lists. Errors: as Run; after one
+	// that is not ErrPass the cells of to hold nothing that may be used, and those of from are as before unless it is fatal.
+	Copy(to, from []uint32) error
+
 	// Close releases the model. A second Close does nothing and returns ErrClosed.
 	Close() error
 }
@@ -111,6 +135,7 @@ type Shape struct {
 	Out    int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
 	Groups []Group // in the model's own order
 	Pos    int     // positions a row carries: 1, or 3 with multimodal RoPE
+	Piece  int     // cells that one Save, Restore or Copy takes at most, of [PieceCells]; 0: rows cannot travel
 	Argmax bool    // the head finds the largest logit on the card
 	Place  bool    // new rows are bound on their cells: no copies
 	Local  bool    // some layers see Pass.LocalCells and LocalRows

@@ -351,8 +351,13 @@ func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 
 // clear is axcl.Model's Clear under the watchdog's eye.
 func (c *Card) clear(m axcl.Model, cells []uint32) error {
+	return c.watched(func() error { return m.Clear(cells) })
+}
+
+// watched is a call that takes no longer than a pass, or a piece of rows, under the watchdog's eye.
+func (c *Card) watched(call func() error) error {
 	c.enter(c.o.Watch)
-	err := m.Clear(cells)
+	err := call()
 	c.exit()
 	if c.Err() != nil && err == nil {
 		return axcl.ErrLost

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -49,6 +50,7 @@ const (
 func newFake() *fake {
 	f := &fake{shape: axcl.Shape{Layers: 1, Hidden: 16, KV: 16, Cells: 96, Out: fakeVocab, Pos: 1, Argmax: true, Place: true,
 		Groups: []axcl.Group{{Rows: 1, Cells: 96}, {Rows: 8, Cells: 0}, {Rows: 8, Cells: 24}, {Rows: 8, Cells: 56}, {Rows: 8, Cells: 88}}}}
+	f.shape.Piece = axcl.PieceCells(f.shape)
 	f.kept = make([]uint64, f.shape.Cells)
 	return f
 }
@@ -75,6 +77,49 @@ func (f *fake) Clear(cells []uint32) error {
 	}
 	return nil
 }
+
+// Save spells what a cell holds: of the fake's one layer K is what it keeps, V the order it was added in.
+func (f *fake) Save(cells []uint32, to []byte) error {
+	if err := f.shape.CheckRows(cells, len(to)); err != nil {
+		return err
+	}
+	n := f.shape.RowBytes()
+	clear(to)
+	for i, c := range cells {
+		binary.LittleEndian.PutUint64(to[i*n:], f.kept[c])
+		if f.tint != nil {
+			binary.LittleEndian.PutUint64(to[i*n+n/2:], f.tint[c])
+		}
+	}
+	return nil
+}
+
+func (f *fake) Restore(cells []uint32, from []byte) error {
+	if err := f.shape.CheckRows(cells, len(from)); err != nil {
+		return err
+	}
+	if f.tint == nil {
+		f.tint = make([]uint64, len(f.kept))
+	}
+	n := f.shape.RowBytes()
+	for i, c := range cells {
+		f.kept[c], f.tint[c] = binary.LittleEndian.Uint64(from[i*n:]), binary.LittleEndian.Uint64(from[i*n+n/2:])
+	}
+	return nil
+}
+
+func (f *fake) Copy(to, from []uint32) error {
+	if err := f.shape.CheckCopy(to, from); err != nil {
+		return err
+	}
+	for i, c := range to {
+		if f.kept[c] = f.kept[from[i]]; f.tint != nil {
+			f.tint[c] = f.tint[from[i]]
+		}
+	}
+	return nil
+}
+
 func (f *fake) Shape() axcl.Shape                  { return f.shape }
 func (f *fake) open() (axcl.Device, string, error) { return f, "test", nil }
 

@@ -160,6 +160,7 @@ type split struct {
 	parts  []axcl.Model
 	shape  axcl.Shape
 	hidden []uint16
+	rows   []byte // of one part, as they travel
 	closed bool
 }
 
@@ -173,6 +174,7 @@ func (m *split) add(s axcl.Shape) error {
 		return fmt.Errorf("%w: the parts on different cards have different shapes", axcl.ErrModel)
 	}
 	t.Layers += s.Layers
+	t.Piece = min(t.Piece, s.Piece)
 	t.Bytes += s.Bytes
 	t.Out, t.Argmax, t.Place = s.Out, s.Argmax, t.Place && s.Place
 	t.Local = t.Local || s.Local
@@ -227,9 +229,14 @@ func (m *split) Clear(cells []uint32) error {
 	if m.closed {
 		return axcl.ErrClosed
 	}
+	return m.each(func(part axcl.Model) error { return part.Clear(cells) })
+}
+
+// each makes a call of every part, on its card.
+func (m *split) each(call func(part axcl.Model) error) error {
 	for i, part := range m.parts {
 		c := m.j.cards[i]
-		if err := c.Do(context.Background(), func(axcl.Device) error { return c.clear(part, cells) }); err != nil {
+		if err := c.Do(context.Background(), func(axcl.Device) error { return c.watched(func() error { return call(part) }) }); err != nil {
 			if axcl.Fatal(err) {
 				c.lose(err)
 			}
@@ -237,6 +244,62 @@ func (m *split) Clear(cells []uint32) error {
 		}
 	}
 	return nil
+}
+
+// slices visits the part's share of every row, which is so many bytes in front of the next parts'.
+func (m *split) slices(part axcl.Model, before, cells int, whole []byte, each func(share, whole []byte)) {
+	n, row := part.Shape().RowBytes(), m.shape.RowBytes()
+	for i := range cells {
+		each(m.rows[i*n:][:n], whole[i*row+before:][:n])
+	}
+}
+
+// Save brings each card's share of the rows home.
+func (m *split) Save(cells []uint32, to []byte) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckRows(cells, len(to)); err != nil {
+		return err
+	}
+	before := 0
+	return m.each(func(part axcl.Model) error {
+		n := part.Shape().RowBytes()
+		m.rows = grow(m.rows, len(cells)*n)
+		err := part.Save(cells, m.rows)
+		m.slices(part, before, len(cells), to, func(share, whole []byte) { copy(whole, share) })
+		before += n
+		return err
+	})
+}
+
+// Restore gives each card its share of the rows.
+func (m *split) Restore(cells []uint32, from []byte) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckRows(cells, len(from)); err != nil {
+		return err
+	}
+	before := 0
+	return m.each(func(part axcl.Model) error {
+		n := part.Shape().RowBytes()
+		m.rows = grow(m.rows, len(cells)*n)
+		m.slices(part, before, len(cells), from, func(share, whole []byte) { copy(share, whole) })
+		before += n
+		return part.Restore(cells, m.rows)
+	})
+}
+
+// Copy copies on each card.
+func (m *split) Copy(to, from []uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckCopy(to, from); err != nil {
+		return err
+	}
+	return m.each(func(part axcl.Model) error { return part.Copy(to, from) })
 }
 
 // passLimit is what a part of a pass should take at the very most; the watchdog of the joined device knows better.

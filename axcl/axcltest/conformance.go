@@ -65,6 +65,7 @@ func Checks(o Options) []Check {
 	add("rows copied instead of placed", checkCopies)
 	add("two models", checkTwo)
 	add("cleared cells", checkClear)
+	add("rows that travel", checkRows)
 	add("bad passes", checkBadPasses)
 	add("bad models", checkBadModels)
 	add("cancelled load", checkCancel)

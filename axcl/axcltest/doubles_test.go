@@ -37,6 +37,10 @@ func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
 		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0], func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
 		keep(m.Run(p), p.Logits, p.Argmax, p.HiddenOut)
 	}
+	rows := make([]byte, 2*s.RowBytes())
+	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}), m.Clear([]uint32{1}))
+	err = m.Copy([]uint32{1}, []uint32{1})
+	keep(err.Error(), errors.Is(err, axcl.ErrPass))
 	bad := &axcl.Pass{}
 	err = m.Run(bad)
 	keep(err.Error(), errors.Is(err, axcl.ErrPass), errors.Is(err, axcl.ErrLost))
@@ -84,6 +88,14 @@ func TestTape(t *testing.T) {
 			_, _ = d.Info()
 			m, _ := d.Load(context.Background(), spec)
 			_ = m.Run(&axcl.Pass{})
+		},
+		"rows": func(d axcl.Device) {
+			_, _ = d.Info()
+			p := d.(*Player)
+			for p.tape.Events[p.at].Op != OpRestore {
+				p.at++
+			}
+			_ = (&playedModel{p: p}).Restore([]uint32{7, 8}, make([]byte, 2*DefaultTiny().Layers*2*2*2*16))
 		},
 	} {
 		func() {
@@ -139,6 +151,25 @@ func TestFaulty(t *testing.T) {
 	}
 	if f.Injected() != 6 || f.Calls(OpRun) != 5 || f.Calls("") != 10 {
 		t.Errorf("%d injected of %d runs, %d calls", f.Injected(), f.Calls(OpRun), f.Calls(""))
+	}
+	rows, same := make([]byte, s.RowBytes()), make([]byte, s.RowBytes())
+	f.Plan(Fault{Op: OpSave, N: 1, Wrong: true}, Fault{Op: OpSave, N: 2, Err: boom}, Fault{Op: OpRestore, N: 0, Err: boom}, Fault{Op: OpCopy, N: 0, Err: boom}, Fault{Op: OpClear, N: 0, Err: boom})
+	if err := m.Save([]uint32{1}, rows); err != nil {
+		t.Error(err)
+	}
+	if err := m.Save([]uint32{1}, same); err != nil || bytes.Equal(rows, same) {
+		t.Errorf("saved rows are not damaged (%v)", err)
+	}
+	for what, call := range map[string]func() error{
+		"save": func() error { return m.Save([]uint32{1}, same) }, "restore": func() error { return m.Restore([]uint32{1}, same) },
+		"copy": func() error { return m.Copy([]uint32{1}, []uint32{2}) }, "clear": func() error { return m.Clear([]uint32{1}) },
+	} {
+		if err := call(); err != boom {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := errors.Join(m.Restore([]uint32{3}, rows), m.Copy([]uint32{4}, []uint32{3}), m.Save([]uint32{4}, same)); err != nil || !bytes.Equal(rows, same) {
+		t.Errorf("after the faults: %v", err)
 	}
 	hang := make(chan struct{})
 	f.Plan(Fault{N: 0, Hang: hang})

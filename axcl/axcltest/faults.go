@@ -19,6 +19,9 @@ const (
 	OpLoadNet    Op = "LoadNet"
 	OpRun        Op = "Run" // of a model
 	OpClear      Op = "Clear"
+	OpSave       Op = "Save"
+	OpRestore    Op = "Restore"
+	OpCopy       Op = "Copy"
 	OpNetRun     Op = "Net.Run"
 	OpCloseModel Op = "Model.Close"
 	OpCloseNet   Op = "Net.Close"
@@ -33,7 +36,7 @@ type Fault struct {
 
 	Err   error           // the call does nothing and gives this; closing calls do their work first
 	Hang  <-chan struct{} // the call blocks until this is closed, then goes on; a pass that hung gives ErrTimeout
-	Wrong bool            // a pass's logits, indices and hidden states are damaged, without an error
+	Wrong bool            // a pass's logits, indices and hidden states, or a byte of what Save gives, are damaged, without an error
 }
 
 // Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any goroutine; the device is used as any other.
@@ -167,6 +170,40 @@ func (m *faultyModel) Clear(cells []uint32) error {
 		return x.Err
 	}
 	return m.Model.Clear(cells)
+}
+
+// travel is what the plan says of a call that moves rows.
+func (m *faultyModel) travel(op Op) (Fault, error) {
+	x := m.f.next(op)
+	if x.Err == nil && x.Hang != nil {
+		x.Err = fmt.Errorf("axcl: planned hang: %w", axcl.ErrTimeout)
+	}
+	return x, x.Err
+}
+
+func (m *faultyModel) Save(cells []uint32, to []byte) error {
+	x, err := m.travel(OpSave)
+	if err != nil {
+		return err
+	}
+	if err = m.Model.Save(cells, to); x.Wrong && len(to) > 0 {
+		to[len(to)/2] ^= 0x55
+	}
+	return err
+}
+
+func (m *faultyModel) Restore(cells []uint32, from []byte) error {
+	if _, err := m.travel(OpRestore); err != nil {
+		return err
+	}
+	return m.Model.Restore(cells, from)
+}
+
+func (m *faultyModel) Copy(to, from []uint32) error {
+	if _, err := m.travel(OpCopy); err != nil {
+		return err
+	}
+	return m.Model.Copy(to, from)
 }
 
 // damage makes results that no model gives: every logit alike, the indices off by one.

@@ -27,6 +27,7 @@ type Event struct {
 	Logits, HiddenOut []uint16          `json:",omitempty"`
 	Argmax            []int32           `json:",omitempty"`
 	Out               map[string][]byte `json:",omitempty"`
+	Rows              []byte            `json:",omitempty"`
 }
 
 // tapeError keeps what errors.Is and errors.As find in an error of a device.
@@ -194,6 +195,40 @@ func (m *recordedModel) Clear(cells []uint32) error {
 	return err
 }
 
+func (m *recordedModel) Save(cells []uint32, to []byte) error {
+	err := m.Model.Save(cells, to)
+	e := Event{Op: OpSave, ID: m.id, Ask: askRows(cells, len(to)), Err: keepError(err)}
+	if err == nil {
+		e.Rows = slices.Clone(to)
+	}
+	m.r.add(e)
+	return err
+}
+
+func (m *recordedModel) Restore(cells []uint32, from []byte) error {
+	err := m.Model.Restore(cells, from)
+	m.r.add(Event{Op: OpRestore, ID: m.id, Ask: askRows(cells, len(from)), Sum: sumRows(from), Err: keepError(err)})
+	return err
+}
+
+func (m *recordedModel) Copy(to, from []uint32) error {
+	err := m.Model.Copy(to, from)
+	m.r.add(Event{Op: OpCopy, ID: m.id, Ask: askCopy(to, from), Err: keepError(err)})
+	return err
+}
+
+func askRows(cells []uint32, bytes int) string {
+	return fmt.Sprintf("cells %d, %d bytes", cells, bytes)
+}
+
+func askCopy(to, from []uint32) string { return fmt.Sprintf("cells %d to %d", from, to) }
+
+func sumRows(b []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return h.Sum64()
+}
+
 func askRun(p *axcl.Pass) string { return fmt.Sprintf("%d rows, %d wanted", p.Rows(), len(p.Want)) }
 
 // sumPass covers everything a pass asks.
@@ -315,6 +350,20 @@ func (m *playedModel) Run(p *axcl.Pass) error {
 
 func (m *playedModel) Clear(cells []uint32) error {
 	return m.p.next(OpClear, m.id, fmt.Sprint("cells ", cells), 0).Err.err()
+}
+
+func (m *playedModel) Save(cells []uint32, to []byte) error {
+	e := m.p.next(OpSave, m.id, askRows(cells, len(to)), 0)
+	copy(to, e.Rows)
+	return e.Err.err()
+}
+
+func (m *playedModel) Restore(cells []uint32, from []byte) error {
+	return m.p.next(OpRestore, m.id, askRows(cells, len(from)), sumRows(from)).Err.err()
+}
+
+func (m *playedModel) Copy(to, from []uint32) error {
+	return m.p.next(OpCopy, m.id, askCopy(to, from), 0).Err.err()
 }
 
 func (m *playedModel) Close() error { return m.p.next(OpCloseModel, m.id, "", 0).Err.err() }

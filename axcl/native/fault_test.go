@@ -36,13 +36,14 @@ func TestThread(t *testing.T) {
 		}
 		calls := sim.Calls("")
 		in := map[string][]byte{n.Inputs(0)[0].Name: make([]byte, n.Inputs(0)[0].Size)}
+		row := make([]byte, m.Shape().RowBytes())
 		done := make(chan []error)
 		go func() {
 			runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
 			_, infoErr := d.Info()
 			_, loadErr := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
 			_, netErr := d.LoadNet(write(t, axcltest.DefaultTiny()).Head)
-			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
+			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), m.Save([]uint32{1}, row), m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
 		}()
 		for i, err := range <-done {
 			if !errors.Is(err, axcl.ErrThread) {

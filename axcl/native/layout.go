@@ -205,6 +205,8 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 	m.shape = l.Shape()
 	m.shape.Layers, m.shape.Local, m.shape.Out, m.shape.Argmax = layers, had.Local, had.Out, had.Argmax
 	local := had.Local
+	m.shape.Piece = axcl.PieceCells(m.shape)
+	c.piece = C.uint32_t(m.shape.Piece)
 	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(len(l.Groups)), C.uint32_t(l.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
 	c.rows = C.uint32_t(m.shape.MaxRows())
 	c.masks = c.groups

@@ -64,6 +64,7 @@ static size_t carve(axn_model *m, uint8_t *at) {
     PART(m->indices_host, (size_t)m->rows * m->pos * 4);
     PART(m->probe_host, (size_t)m->kv * 14 * 2);
     for (uint32_t g = 0; g < m->masks; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    PART(m->rows_host, (size_t)m->piece * m->layers * m->kv * 4);
     if (m->head) {
         PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
         PART(m->argmax_host, (size_t)AXN_SLOTS * 4);

@@ -1,7 +1,7 @@
 // native.h: what Go sees of the C side. Two nouns, a card and a model, and one verb, axn_run.
 //
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
-// releases with them; pass.c sends a pass through what was bound; net.c is a single model called by tensor.
+// releases with them; pass.c sends a pass through what was bound; rows.c moves rows; net.c is a single model called by tensor.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives in
 // memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of failure,
@@ -160,6 +160,8 @@ typedef struct {
     uint8_t *logits_host;
     int32_t *argmax_host;
     uint64_t *see; // a row's bits being made: plain memory
+    uint8_t *rows_host; // rows that travel: piece × 2 × layers × kv
+    uint32_t piece;     // cells that travel at once
 
     axn_timing time;
 } axn_model;
@@ -220,6 +222,11 @@ int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, 
     uint16_t *hidden_out, bool vendor);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
+
+// rows.c: cells at most piece, none twice
+int axn_save(axn_model *, const uint32_t *cell, uint32_t cells, uint8_t *to);
+int axn_restore(axn_model *, const uint32_t *cell, uint32_t cells, const uint8_t *from);
+int axn_copy(axn_model *, const uint32_t *to, const uint32_t *from, uint32_t cells);
 
 // net.c
 int axn_net_bind(axn_net *);

@@ -3,6 +3,7 @@
 package native
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, a general model. It returns the first error, and goes on to close what is open.
+// life is a device from open to close: a load, a prefill, a decode, rows that travel, a general model. It returns the first error, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {
@@ -68,6 +69,10 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		keep(e)
 		return err
 	}
+	if e := travel(m); e != nil {
+		keep(e)
+		return err
+	}
 	n, e := d.LoadNet(spec.Head)
 	if e != nil {
 		return e
@@ -76,6 +81,27 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep(n.Run(0, map[string][]byte{in.Name: make([]byte, in.Size)}, map[string][]byte{out.Name: make([]byte, out.Size)}))
 	keep(n.Close())
 	return err
+}
+
+// travel sends rows to cells, on to others, and home.
+func travel(m axcl.Model) error {
+	sent, got := make([]byte, 3*m.Shape().RowBytes()), make([]byte, 3*m.Shape().RowBytes())
+	for i := range sent {
+		sent[i] = byte(i*7) &^ 0x40 // as bf16 a number
+	}
+	if err := m.Restore([]uint32{4, 5, 9}, sent); err != nil {
+		return err
+	}
+	if err := m.Copy([]uint32{0, 1, 2}, []uint32{4, 5, 9}); err != nil {
+		return err
+	}
+	if err := m.Save([]uint32{0, 1, 2}, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return errors.New("rows came home as others")
+	}
+	return nil
 }
 
 // right: a hollow model gives back its input, and the token after the one its input spells.

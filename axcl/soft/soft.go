@@ -189,6 +189,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	m.shape = first.Shape()
 	m.shape.Layers = len(m.layers)
+	m.shape.Piece = axcl.PieceCells(m.shape)
 	if spec.Head != "" {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -272,10 +273,7 @@ func (m *Model) release() {
 
 // Run implements axcl.Model.
 func (m *Model) Run(p *axcl.Pass) error {
-	if m.closed {
-		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
-	}
-	if err := m.device.state(); err != nil {
+	if err := m.ready(); err != nil {
 		return err
 	}
 	if err := p.Check(m.shape); err != nil {
@@ -340,10 +338,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 
 // Clear implements axcl.Model.
 func (m *Model) Clear(cells []uint32) error {
-	if m.closed {
-		return fmt.Errorf("axcl: software card's model: %w", axcl.ErrClosed)
-	}
-	if err := m.device.state(); err != nil {
+	if err := m.ready(); err != nil {
 		return err
 	}
 	if err := m.shape.CheckCells(cells); err != nil {

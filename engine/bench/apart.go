@@ -65,6 +65,7 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		s := p.Shape()
 		if i == 0 {
 			m.shape = s
+			m.shape.Piece = 0
 		}
 		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos || !slices.Equal(s.Groups, a.Groups) {
 			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
@@ -108,6 +109,15 @@ func (m *apartModel) Clear(cells []uint32) error {
 	}
 	return nil
 }
+
+// Save, Restore and Copy are none of a benchmark's business: Shape.Piece is 0.
+func (m *apartModel) Save(cells []uint32, to []byte) error { return m.shape.CheckRows(cells, len(to)) }
+
+func (m *apartModel) Restore(cells []uint32, from []byte) error {
+	return m.shape.CheckRows(cells, len(from))
+}
+
+func (m *apartModel) Copy(to, from []uint32) error { return m.shape.CheckCopy(to, from) }
 
 func (m *apartModel) Run(p *axcl.Pass) error {
 	if m.closed {

@@ -42,6 +42,12 @@ type tickingModel struct {
 func (m *tickingModel) Shape() axcl.Shape  { return m.s }
 func (m *tickingModel) Close() error       { return nil }
 func (*tickingModel) Clear([]uint32) error { return nil }
+
+func (m *tickingModel) Save(cells []uint32, to []byte) error { return m.s.CheckRows(cells, len(to)) }
+func (m *tickingModel) Restore(cells []uint32, b []byte) error {
+	return m.s.CheckRows(cells, len(b))
+}
+func (m *tickingModel) Copy(to, from []uint32) error { return m.s.CheckCopy(to, from) }
 func (m *tickingModel) Run(p *axcl.Pass) error {
 	if err := p.Check(m.s); err != nil {
 		return err
