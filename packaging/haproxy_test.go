@@ -24,8 +24,8 @@ import (
 
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // TestMain is a server instead of tests where the environment says so: a process that can be killed, without building the binary.
@@ -52,7 +52,7 @@ func child(dir string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Version: "0.0.0", Loopback: true})
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Version: "0.0.0", Loopback: true})
 	fmt.Println(ln.Addr())
 	return s.Serve(ctx, ln, 30*time.Second)
 }

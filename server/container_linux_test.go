@@ -22,8 +22,8 @@ import (
 
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // The two sides of TestContainer, each this program again in namespaces of its own.
@@ -126,7 +126,7 @@ func netHost() error {
 		if err != nil {
 			return err
 		}
-		s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: loopback, Log: log})
+		s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: loopback, Log: log})
 		go func() { _ = s.Serve(ctx, ln, time.Millisecond) }()
 	}
 	exe, err := os.Executable()

@@ -15,8 +15,9 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // gated holds up every load until the gate is closed.
@@ -25,7 +26,7 @@ type gated struct {
 	gate chan struct{}
 }
 
-func (g *gated) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+func (g *gated) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
 	select {
 	case <-g.gate:
 	case <-ctx.Done():
@@ -39,7 +40,7 @@ func ending(t *testing.T, grace time.Duration, vendor bool) (r *rig, g *gated, s
 	t.Helper()
 	old := newRig(t)
 	g = &gated{old.loader, make(chan struct{})}
-	s := server.New(shelf.New(old.store, shelf.Options{Describe: scripted.Describe}), g, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), g, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/axle-llm/axle/server/loaded"
 )
 
 // Env are the settings that the environment gives: AXLE_X, or OLLAMA_X where that is not set.
@@ -80,7 +82,7 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 	get("NO_PULL", boolean(&e.NoPull))
 	get("NO_DELETE", boolean(&e.NoDelete))
 	if e.LoadTimeout == 0 {
-		e.LoadTimeout = Forever // as in Ollama
+		e.LoadTimeout = loaded.Forever // as in Ollama
 	}
 	return e, firstErr
 }
@@ -118,13 +120,13 @@ func ParseKeepAlive(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if err != nil {
 		n, nerr := strconv.ParseInt(v, 10, 64)
-		if nerr != nil || n > int64(Forever/time.Second) {
+		if nerr != nil || n > int64(loaded.Forever/time.Second) {
 			return 0, fmt.Errorf("%q is not a duration such as 5m, nor a number of seconds", v)
 		}
 		d = time.Duration(max(n, -1)) * time.Second
 	}
 	if d < 0 {
-		return Forever, nil
+		return loaded.Forever, nil
 	}
 	return d, nil
 }

@@ -305,7 +305,7 @@ func TestQueueFull(t *testing.T) {
 		}()
 	}
 	for ; ; <-time.After(time.Millisecond) {
-		s := r.Host().Loaded()
+		s := r.Loaded()
 		if len(s) == 1 && s[0].Stats.Running == 1 && s[0].Stats.Queued == 1 {
 			break
 		}

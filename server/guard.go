@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/server/exchange"
 )
 
 // guard is what stands before every handler: which hosts we answer to, which pages may ask, and with what key.
@@ -122,7 +124,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unauthorized(w, r)
 		return
 	} else if name != "" {
-		r = r.WithContext(withKey(r.Context(), name))
+		r = r.WithContext(exchange.WithKey(r.Context(), name))
 	}
 	g.next.ServeHTTP(w, r)
 }

@@ -23,8 +23,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // host × origin × method × bind: who gets in, and with which headers.
@@ -284,7 +284,7 @@ func TestSwitches(t *testing.T) {
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"x"}`)
 	for _, off := range []bool{true, false} {
 		p := new(puller)
-		s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoPull: off, NoDelete: off})
+		s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoPull: off, NoDelete: off})
 		ts := httptest.NewServer(s.Handler())
 		at := &rig{s, t, ts.URL, r.loader, r.store}
 		pull, remove := at.post("/api/pull", `{"model":"x","stream":false}`).code, at.do("DELETE", "/api/delete", `{"model":"mine"}`).code

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // failing is a loader whose device is not there.
@@ -32,7 +32,7 @@ func TestNoDevice(t *testing.T) {
 	old := newRig(t)
 	const key, path = "secret-of-ann", "/usr/lib/axcl/libaxcl_rt.so"
 	l := &failing{}
-	s := server.New(shelf.New(old.store, shelf.Options{Describe: scripted.Describe}), l, nil,
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), l, nil,
 		server.Options{Loopback: true, Keys: server.NewKeys([]string{"ann"}, []server.Secret{key})})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {

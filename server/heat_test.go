@@ -15,37 +15,39 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // carded is a loader with cards.
 type carded struct {
 	scripted.Loader
-	cards []server.Card
+	cards []loaded.Card
 	err   error // of every load
 }
 
-func (c *carded) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+func (c *carded) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
 	return c.Loader.Load(ctx, e)
 }
 
-func (c *carded) Cards() []server.Card { return c.cards }
+func (c *carded) Cards() []loaded.Card { return c.cards }
 
-func card(id string, celsius float64) server.Card {
-	return server.Card{Info: axcl.Info{ID: id, Temperature: celsius, NPULoad: math.NaN(), TotalCMM: 8 << 30, FreeCMM: 1 << 30}}
+func card(id string, celsius float64) loaded.Card {
+	return loaded.Card{Info: axcl.Info{ID: id, Temperature: celsius, NPULoad: math.NaN(), TotalCMM: 8 << 30, FreeCMM: 1 << 30}}
 }
 
 // cardRig is a server over a loader with cards, and its log.
-func cardRig(t *testing.T, cards ...server.Card) (*rig, *carded, *observer.ObservedLogs) {
+func cardRig(t *testing.T, cards ...loaded.Card) (*rig, *carded, *observer.ObservedLogs) {
 	t.Helper()
 	old := newRig(t)
 	core, log := observer.New(zap.InfoLevel)
 	l := &carded{cards: cards}
-	s := server.New(shelf.New(old.store, shelf.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true, Log: zap.New(core)})
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true, Log: zap.New(core)})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.Close()
@@ -69,7 +71,7 @@ func TestWarm(t *testing.T) {
 		warned        int // cards
 		told          int // lines
 	}{{84.9, 40, 0, 0}, {85, 40, 1, 1}, {88, 40, 1, 0}, {80, 40, 0, 0}, {86, math.NaN(), 1, 0}, {79.9, 40, 0, 1}, {40, 85, 1, 1}, {85, 85, 2, 1}} {
-		l.cards = []server.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
+		l.cards = []loaded.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
 		for range 3 {
 			a := r.do("GET", "/health", "")
 			if a.code != 200 || !strings.Contains(a.body, fmt.Sprintf(`"device":"axcl:0","state":"ready","temperature_celsius":%v,`, tt.first)) ||

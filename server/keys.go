@@ -2,7 +2,6 @@ package server
 
 import (
 	"bufio"
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
@@ -123,16 +122,4 @@ func (k *Keys) Check(r *http.Request) (name string, ok bool) {
 		}
 	}
 	return name, ok || open[r.URL.Path] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
-}
-
-type keyName struct{}
-
-func withKey(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, keyName{}, name)
-}
-
-// keyOf is the name of the key a request came with; cached text is shared only within one.
-func keyOf(ctx context.Context) string {
-	s, _ := ctx.Value(keyName{}).(string)
-	return s
 }

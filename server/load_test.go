@@ -106,7 +106,7 @@ func TestWriteDeadline(t *testing.T) {
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the slow reader still holds its place: %+v", r.Host().Loaded())
+			t.Fatalf("the slow reader still holds its place: %+v", r.Loaded())
 		}
 	}
 }

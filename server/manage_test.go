@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // Create, show, copy, delete and blobs, as Ollama's clients use them.
@@ -99,7 +99,7 @@ func TestManage(t *testing.T) {
 // keep_alive in its forms loads, keeps and unloads.
 func TestKeepAlive(t *testing.T) {
 	r := newRig(t)
-	loaded := func() int { return len(r.Host().Loaded()) }
+	loaded := func() int { return len(r.Loaded()) }
 	for _, tt := range []struct {
 		path, body, reason string
 		loaded             int
@@ -171,7 +171,7 @@ func TestMistakes(t *testing.T) {
 		{"create with a REQUIRES", "/api/create", `{"model":"a","from":"scripted","requires":"0.14.0"`, nil, 400, "requires means nothing"},
 		{"create with a DRAFT", "/api/create", `{"model":"a","from":"scripted","draft_files":{"a":"` + have + `"}`, nil, 400, "draft_files means nothing"},
 	} {
-		s := server.New(shelf.New(old.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, refusing{tt.pull}, server.Options{Loopback: true})
+		s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, refusing{tt.pull}, server.Options{Loopback: true})
 		ts := httptest.NewServer(s.Handler())
 		r := &rig{s, t, ts.URL, old.loader, old.store}
 		for _, stream := range []string{`,"stream":false}`, `,"stream":true}`} {

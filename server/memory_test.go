@@ -20,8 +20,9 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 const childEnv = "AXLE_TEST_SERVER"
@@ -37,9 +38,9 @@ func child() error {
 	if err != nil {
 		return err
 	}
-	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
 		Delay: time.Microsecond, Info: engine.Info{Hidden: 1024}}}, nil,
-		server.Options{Loopback: true, KeepAlive: server.Forever})
+		server.Options{Loopback: true, KeepAlive: loaded.Forever})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

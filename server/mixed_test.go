@@ -23,6 +23,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -161,7 +162,7 @@ func (l *load) stats() (sum engine.Stats) {
 func (l *load) settled() engine.Stats {
 	l.until("nothing is left", func() bool {
 		s, used := l.stats(), 0
-		for _, r := range l.Host().Loaded() {
+		for _, r := range l.Loaded() {
 			used += r.InUse
 		}
 		return s.Running+s.Queued+used == 0 && l.InFlight() == 0 && l.Room() == 0
@@ -466,7 +467,7 @@ func (l *load) converse(i int) error {
 			}
 			code, header = a.code, a.header
 		}
-		if code == 503 && header.Get("Retry-After") != "" || text == "error: "+server.ErrQueueFull.Error() {
+		if code == 503 && header.Get("Retry-After") != "" || text == "error: "+loaded.ErrQueueFull.Error() {
 			l.busy.Add(1)
 			<-time.After(5 * time.Millisecond)
 			continue

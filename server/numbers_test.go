@@ -18,7 +18,7 @@ func TestNumbersElsewhere(t *testing.T) {
 		for _, path := range []string{"/api/chat", "/api/generate"} {
 			a := r.post(path, `{"model":"scripted","keep_alive":`+tt.keep+`}`)
 			ps := r.do("GET", "/api/ps", "").body
-			if a.code != 200 || !strings.Contains(a.body, `"load"`) || len(r.Host().Loaded()) != 1 || !strings.Contains(ps, tt.expires) {
+			if a.code != 200 || !strings.Contains(a.body, `"load"`) || len(r.Loaded()) != 1 || !strings.Contains(ps, tt.expires) {
 				t.Errorf("%s keep_alive %s: %d %s, %s", path, tt.keep, a.code, a.body, ps)
 			}
 			r.post(path, `{"model":"scripted","keep_alive":0}`)

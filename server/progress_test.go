@@ -14,8 +14,8 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // chatty reports far more than a connection holds, from several goroutines, and says when it is through.
@@ -42,7 +42,7 @@ func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressRespo
 func TestProgressWaitsForNobody(t *testing.T) {
 	r := newRig(t)
 	p := &chatty{make(chan struct{})}
-	s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, WriteTimeout: time.Hour})
+	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, WriteTimeout: time.Hour})
 	ts := httptest.NewUnstartedServer(s.Handler())
 	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10)

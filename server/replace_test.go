@@ -15,8 +15,8 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // slowPuller is a puller that says when it was asked and waits until it is told.
@@ -35,7 +35,7 @@ func TestNoReplace(t *testing.T) {
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"mine it is"}`)
 	r.post("/api/create", `{"model":"theirs","from":"scripted","system":"theirs it is"}`)
 	p := slowPuller{make(chan struct{}, 9), make(chan struct{})}
-	s := server.New(shelf.New(r.store, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoDelete: true})
+	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoDelete: true})
 	ts := httptest.NewServer(s.Handler())
 	defer ts.Close()
 	defer func() { _ = s.Close(context.Background()) }()

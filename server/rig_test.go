@@ -18,8 +18,8 @@ import (
 
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 func TestMain(m *testing.M) {
@@ -58,7 +58,7 @@ func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *ri
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), l, nil, o)
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), l, nil, o)
 	ts := httptest.NewUnstartedServer(s.Handler())
 	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a reader that stops is felt soon

@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +13,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/models"
-	"github.com/axle-llm/axle/models/store"
-	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/server/answer"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/manage"
 )
 
 // Options are a server's settings. The zero value of each field is a sound default, told beside it.
@@ -48,9 +48,10 @@ type Options struct {
 // Server answers requests. See the package comment.
 type Server struct {
 	o       Options
-	store   Store
-	puller  Puller
-	host    *Host
+	models  *loaded.Models
+	manager *manage.Manager
+	answers *answer.Answers
+	shared  *exchange.Shared
 	log     *zap.Logger
 	metrics *metrics
 	handler http.Handler
@@ -59,16 +60,13 @@ type Server struct {
 	draining atomic.Bool
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
-	large    atomic.Int64 // bytes of large bodies held
-	items    items        // of answers, which requests may name
-	making   sync.Map     // names of models that are made now, while deleting is switched off
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
-func New(st Store, loader Loader, puller Puller, o Options) *Server {
+func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Options) *Server {
 	if o.Version == "" {
 		o.Version = "0.34.4"
 	}
@@ -96,9 +94,12 @@ func New(st Store, loader Loader, puller Puller, o Options) *Server {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	s := &Server{o: o, store: st, puller: puller, log: o.Log, metrics: newMetrics(), started: time.Now()}
+	s := &Server{o: o, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
-	s.host = NewHost(loader, HostOptions{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
+	s.shared = &exchange.Shared{ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts, Log: o.Log, Failed: s.lookLost}
+	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
+	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete, ReadTimeout: o.ReadTimeout})
+	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength})
 	s.handler = s.guarded(o.Loopback, s.routes())
 	return s
 }
@@ -118,8 +119,8 @@ func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 // Handler is the API of the main port.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Host is the server's loaded models.
-func (s *Server) Host() *Host { return s.host }
+// Loaded lists the models that are loaded, the one that stays longest first.
+func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }
 
 // Limits of the listener (promises T7 and T8).
 const (
@@ -161,8 +162,8 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
 			}
-			cancel(errDrained)        // what still runs ends with an error
-			<-time.After(drainLinger) // who asks anew as an answer ends is told, and not cut off
+			cancel(exchange.ErrDrained) // what still runs ends with an error
+			<-time.After(drainLinger)   // who asks anew as an answer ends is told, and not cut off
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer stop()
 			if srv.Shutdown(last) != nil {
@@ -190,7 +191,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
 	s.draining.Store(true)
-	return s.host.Close(ctx)
+	return s.models.Close(ctx)
 }
 
 // Lost is the error the card was lost with, or nil.
@@ -198,9 +199,9 @@ func (s *Server) Lost() error {
 	if p := s.lost.Load(); p != nil {
 		return *p
 	}
-	loaded := s.host.Loaded()
-	s.lookHeat(loaded)
-	for _, r := range loaded {
+	models := s.models.Loaded()
+	s.lookHeat(models)
+	for _, r := range models {
 		if r.Stats.State == "lost" {
 			s.SetLost(&axcl.Error{Op: "watchdog", Layer: axcl.NoLayer, Kind: axcl.ErrLost})
 		}
@@ -231,64 +232,5 @@ func (s *Server) SetFewer(err error) {
 		if s.fewer.CompareAndSwap(old, &all) {
 			return
 		}
-	}
-}
-
-func isNotFound(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) || errors.Is(err, models.ErrName)
-}
-
-func samplerDefaults() sampler.Params { return sampler.Defaults() }
-
-// Keys of what handlers tell the log line of their request.
-const (
-	ctxError  = "error"
-	ctxStatus = "status"
-	ctxModel  = "model"
-	ctxUsage  = "usage"
-	ctxLarge  = "large"
-)
-
-// clip shortens what a client wrote to what a log line may hold of it.
-func clip(s string) string {
-	const most = 1024
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
-
-// logged writes one line a request. Names and paths come from clients: they are fields, never parts of a message.
-func (s *Server) logged(c *gin.Context) {
-	start := time.Now()
-	h := new(held)
-	c.Set(ctxLarge, h)
-	s.metrics.requests.inFlight.Add(1)
-	c.Next()
-	s.metrics.requests.inFlight.Add(-1)
-	s.large.Add(-h.room)
-	code := c.Writer.Status()
-	if v, ok := c.Get(ctxStatus); ok {
-		code = v.(int)
-	}
-	s.metrics.request(c.FullPath(), code)
-	fields := []zap.Field{zap.String("method", c.Request.Method), zap.String("path", clip(c.Request.URL.Path)), zap.Int("status", code),
-		zap.Duration("took", time.Since(start)), zap.String("client", c.Request.RemoteAddr)}
-	if v, ok := c.Get(ctxModel); ok {
-		fields = append(fields, zap.Any("model", v))
-	}
-	if name := keyOf(c.Request.Context()); name != "" {
-		fields = append(fields, zap.String("key", name))
-	}
-	if v, ok := c.Get(ctxError); ok {
-		fields = append(fields, zap.Any("error", v))
-	}
-	switch {
-	case code >= 500 && code != http.StatusServiceUnavailable:
-		s.log.Error("request", fields...)
-	case c.Request.Method == http.MethodGet && code < 400:
-		s.log.Debug("request", fields...)
-	default:
-		s.log.Info("request", fields...)
 	}
 }

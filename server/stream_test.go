@@ -213,7 +213,7 @@ func TestDisconnect(t *testing.T) {
 	_ = resp.Body.Close()
 	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		s := r.loader.Backends()[0].Stats()
-		if s.Running == 0 && s.Cancelled == 1 && r.Host().Loaded()[0].InUse == 0 {
+		if s.Running == 0 && s.Cancelled == 1 && r.Loaded()[0].InUse == 0 {
 			break
 		}
 		if time.Now().After(end) {
@@ -268,7 +268,7 @@ func TestManyDisconnects(t *testing.T) {
 	t.Logf("%d of %d answers broken off", cut.Load(), n)
 	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		used := 0
-		for _, l := range r.Host().Loaded() {
+		for _, l := range r.Loaded() {
 			used += l.InUse + l.Stats.Running + l.Stats.Queued
 		}
 		if used == 0 {

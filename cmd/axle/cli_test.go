@@ -17,8 +17,9 @@ import (
 
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // scriptedServer makes AXLE_HOST name a server over the scripted models.
@@ -28,7 +29,7 @@ func scriptedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(shelf.New(st, shelf.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.CloseClientConnections()
@@ -305,7 +306,7 @@ func TestSettings(t *testing.T) {
 		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e server.Env) bool { return e.Host == "box:443" }, ""},
 		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e server.Env) bool { return e.Host == "[::1]:5" }, ""},
 		{map[string]string{"OLLAMA_HOST": "box:66000"}, nil, nil, "OLLAMA_HOST"},
-		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e server.Env) bool { return e.KeepAlive == server.Forever }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e server.Env) bool { return e.KeepAlive == loaded.Forever }, ""},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"}, func(e server.Env) bool { return e.KeepAlive == 0 }, ""},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "banana"}, nil, nil, "OLLAMA_KEEP_ALIVE"},
 		{map[string]string{"OLLAMA_NUM_PARALLEL": "4", "OLLAMA_MAX_LOADED_MODELS": "2", "OLLAMA_MAX_QUEUE": "9", "OLLAMA_CONTEXT_LENGTH": "2048", "OLLAMA_ORIGINS": "a, b", "OLLAMA_LOAD_TIMEOUT": "1m", "OLLAMA_DEBUG": "1"}, nil,

@@ -17,8 +17,8 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // What show --modelfile prints can be fed to create, whatever the model was made of: a package with its own template, one of a Modelfile, values
@@ -28,7 +28,7 @@ func TestModelfileAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(shelf.New(st, shelf.Options{}), &scripted.Loader{}, nil, server.Options{Loopback: true})
+	s := server.New(local.New(st, local.Options{}), &scripted.Loader{}, nil, server.Options{Loopback: true})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()

@@ -12,7 +12,7 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
-	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
 )
 
 // storeOptions are the store of this machine, with the model that ships inside the program.
@@ -25,7 +25,7 @@ func storeOptions() store.Options {
 // hubPuller fetches models into a store, told in Ollama's status lines.
 type hubPuller struct{ s *store.Store }
 
-func newPuller(s *store.Store) server.Puller { return hubPuller{s} }
+func newPuller(s *store.Store) catalog.Puller { return hubPuller{s} }
 
 func (p hubPuller) Pull(ctx context.Context, name string, status func(api.ProgressResponse)) error {
 	client := hub.FromEnv()

@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // command runs a command as main would and returns what it printed on both streams.
@@ -122,7 +122,7 @@ func TestPullThroughServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(shelf.New(st, shelf.Options{}), &scripted.Loader{}, newPuller(st), server.Options{Loopback: true, Keys: k})
+	s := server.New(local.New(st, local.Options{}), &scripted.Loader{}, newPuller(st), server.Options{Loopback: true, Keys: k})
 	ts := httptest.NewServer(s.Handler())
 	defer func() {
 		ts.CloseClientConnections()

@@ -5,14 +5,15 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/loaded"
 )
 
 // rig is what a server runs on: the models of this machine, and what loads and fetches them.
 type rig struct {
-	store  server.Store
-	loader server.Loader
-	puller server.Puller // nil: nothing can be pulled
+	store  catalog.Store
+	loader loaded.Loader
+	puller catalog.Puller // nil: nothing can be pulled
 	// hello is a sentence on the device, once it is known.
 	hello func() (string, error)
 	// leave says on disk that the store was left in order; nil where nothing is said. close does it too.

@@ -18,7 +18,7 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/shelf"
+	"github.com/axle-llm/axle/server/local"
 )
 
 // newRig opens the store and prepares the card, which is opened with the first model.
@@ -39,7 +39,7 @@ func newRig(o rigOptions) (*rig, error) {
 			o.lost(err)
 		}
 	}
-	lo := shelf.LoaderOptions{Device: away.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
+	lo := local.LoaderOptions{Device: away.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			away.opened(i.Kind)
@@ -55,12 +55,12 @@ func newRig(o rigOptions) (*rig, error) {
 	if st.Dir() != "" {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
-	l := shelf.NewLoader(lo)
+	l := local.NewLoader(lo)
 	if o.prune {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
-	return &rig{store: shelf.New(st, shelf.Options{}), loader: l, puller: newPuller(st), leave: leave,
+	return &rig{store: local.New(st, local.Options{}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {

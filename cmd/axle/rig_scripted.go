@@ -4,8 +4,8 @@ package main
 
 import (
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
-	"github.com/axle-llm/axle/server/shelf"
 )
 
 // newRig makes a rig of the scripted models: bin/axle-scripted, for tests only.
@@ -21,7 +21,7 @@ func newRig(o rigOptions) (*rig, error) {
 		return nil, err
 	}
 	l := &scripted.Loader{Config: scripted.Config{Parallel: o.parallel, MaxQueue: o.maxQueue}}
-	return &rig{store: shelf.New(st, shelf.Options{Describe: scripted.Describe}), loader: l,
+	return &rig{store: local.New(st, local.Options{Describe: scripted.Describe}), loader: l,
 		hello: func() (string, error) { return "the scripted engine, which is no model at all", nil },
 		close: st.Close}, nil
 }

@@ -13,9 +13,9 @@ type Place interface {
 
 // The places, outermost first.
 type (
-	Loader     struct{} // server/shelf: opens the card
-	Host       struct{} // server: models loaded
-	Shelf      struct{} // server/shelf: what packages tell of themselves
+	Loader     struct{} // server/local: opens the card
+	Host       struct{} // server/loaded: models loaded
+	Local      struct{} // server/local: what packages tell of themselves
 	Store      struct{} // models/store: manifests and blobs that go
 	Builtin    struct{} // models/store: hashes of what ships inside
 	StoreInfo  struct{} // models/store: what packages tell of themselves
@@ -30,17 +30,17 @@ type (
 	PullParts   struct{} // models/hub: how far a file's parts are
 	PullReports struct{} // models/store: what a pull has to tell
 
-	Progress struct{} // server: status lines that were not sent yet
+	Progress struct{} // server/manage: status lines that were not sent yet
 	Session  struct{} // server/vendor: the one conversation
 	Conns    struct{} // server: how many connections each client has
-	Items    struct{} // server: items of answers that a request may name
+	Items    struct{} // server/answer: items of answers that a request may name
 	Told     struct{} // server: what the log has said already
-	Metrics  struct{} // server: counts
+	Metrics  struct{} // server and server/answer: counts
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
 func (Host) place() (int, string)       { return 1, "host" }
-func (Shelf) place() (int, string)      { return 2, "shelf" }
+func (Local) place() (int, string)      { return 2, "local models" }
 func (Store) place() (int, string)      { return 3, "store" }
 func (Builtin) place() (int, string)    { return 4, "store's built-in packages" }
 func (StoreInfo) place() (int, string)  { return 5, "store's descriptions" }

@@ -30,6 +30,16 @@ func DefaultOptions(base sampler.Params) Options {
 	return Options{Sampling: base, NumPredict: d.NumPredict, NumKeep: d.NumKeep}
 }
 
+// CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is loaded for them.
+func CheckOptions(params, opts map[string]any) error {
+	o := DefaultOptions(sampler.Defaults())
+	if _, err := o.Set(params); err != nil {
+		return err
+	}
+	_, err := o.Set(opts)
+	return err
+}
+
 // limits of the integer options: what is outside is certainly a mistake, and is refused rather than cut.
 var intLimits = map[string][2]float64{
 	"num_predict":       {-2, math.MaxInt32},

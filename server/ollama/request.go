@@ -60,7 +60,51 @@ type GenerateRequest struct {
 	Extra
 }
 
-// thinkBody decodes "think" apart from the rest, so that its errors are its own.
+// Prompt is a chat or a bare prompt, whichever dialect it came in, on its one way to the engine.
+type Prompt interface {
+	// Common is what both have.
+	Common() Common
+	// Check refuses, before anything is loaded, what the model cannot do.
+	Check(m Model) error
+	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling, custom the template that
+	// the request itself brought, nil for none; unknown options are returned for the log.
+	ToEngine(base sampler.Params, m Model, custom chat.Template) (er engine.Request, isChat bool, unknown []string, err error)
+}
+
+// Common is what chats and bare prompts have in common.
+type Common struct {
+	Model      string
+	Unnamed    error // what is told where Model is empty
+	Options    map[string]any
+	Format     json.RawMessage
+	KeepAlive  *api.Duration
+	Images     []api.ImageData
+	Template   string // in place of the model's
+	Unloads    bool   // nothing is asked but that the model goes
+	Loads      bool   // nothing but that it is there
+	RenderOnly bool   // the prompt is rendered and not answered
+}
+
+func unloads(d *api.Duration) bool { return d != nil && d.Duration == 0 }
+
+// Common is the chat's part of a [Prompt].
+func (r *ChatRequest) Common() Common {
+	c := Common{Model: r.Model, Unnamed: ErrUnnamed, Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive, RenderOnly: r.DebugRenderOnly,
+		Loads: len(r.Messages) == 0, Unloads: len(r.Messages) == 0 && unloads(r.KeepAlive)}
+	for _, m := range r.Messages {
+		c.Images = append(c.Images, m.Images...)
+	}
+	return c
+}
+
+// Common is the bare prompt's part of a [Prompt].
+func (r *GenerateRequest) Common() Common {
+	return Common{Model: r.Model, Unnamed: ErrMissing(Missing, r.Model), Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive, Images: r.Images,
+		Template: r.Template, RenderOnly: r.DebugRenderOnly, Loads: r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
+		Unloads: r.Prompt == "" && unloads(r.KeepAlive)}
+}
+
+// decodeThink decodes "think" apart from the rest, so that its errors are its own.
 func decodeThink(raw json.RawMessage, to **api.ThinkValue) error {
 	if len(raw) == 0 {
 		return nil
@@ -275,6 +319,12 @@ func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []st
 	return er, unknown, nil
 }
 
+// ToEngine is Engine for who does not know what it has: a chat has no template of its own.
+func (r *ChatRequest) ToEngine(base sampler.Params, m Model, _ chat.Template) (engine.Request, bool, []string, error) {
+	er, unknown, err := r.Engine(base, m)
+	return er, true, unknown, err
+}
+
 func message(msg api.Message, m Model, null bool) chat.Message {
 	out := chat.Message{Role: msg.Role, Content: msg.Content, Null: null, Thinking: msg.Thinking, ToolName: msg.ToolName, ToolCallID: msg.ToolCallID}
 	for _, c := range msg.ToolCalls {
@@ -362,6 +412,11 @@ func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Templ
 		return er, true, unknown, nil
 	}
 	return er, false, unknown, nil
+}
+
+// ToEngine is Engine.
+func (r *GenerateRequest) ToEngine(base sampler.Params, m Model, custom chat.Template) (engine.Request, bool, []string, error) {
+	return r.Engine(base, m, custom)
 }
 
 // RememberTools keeps the tools as another dialect's body gave them.

@@ -11,8 +11,9 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
-	"github.com/axle-llm/axle/server"
-	"github.com/axle-llm/axle/server/shelf"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -53,16 +54,16 @@ func Builtin() map[string]fs.FS {
 }
 
 // Describe tells what a scripted model can do, in place of a package.
-func Describe(m *store.Model) (shelf.About, bool) {
+func Describe(m *store.Model) (local.About, bool) {
 	name, err := models.ParseName(m.BuiltinName())
 	if err != nil {
-		return shelf.About{}, false
+		return local.About{}, false
 	}
 	k, ok := kinds[name.Model()]
 	if !ok {
-		return shelf.About{}, false
+		return local.About{}, false
 	}
-	a := shelf.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted", Family: "scripted", Layout: "scripted",
+	a := local.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted", Family: "scripted", Layout: "scripted",
 		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden, Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 16, Vocab: vocab}}
 	if !k.embedding {
@@ -85,8 +86,8 @@ type Loader struct {
 	Loaded []*Backend // in the order they were loaded
 }
 
-// Load implements server.Loader.
-func (l *Loader) Load(ctx context.Context, e *server.Entry) (*engine.Model, error) {
+// Load implements loaded.Loader.
+func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -116,4 +117,4 @@ func (l *Loader) Backends() []*Backend {
 	return append([]*Backend(nil), l.Loaded...)
 }
 
-var _ server.Loader = (*Loader)(nil)
+var _ loaded.Loader = (*Loader)(nil)

@@ -1,0 +1,66 @@
+// Package answer answers requests that a model does: conversations and bare prompts in every dialect, vectors, counts of tokens. How models come
+// and go is package manage's.
+//
+// Each dialect's handler reads its body into an [ollama.Prompt] and all go the same way from there: check (check.go) makes of it an engine request
+// that nothing is wrong with, run (run.go) takes the engine's events and sends them. An [Answers] is used from any goroutine and owns nothing.
+package answer
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/loaded"
+)
+
+// Options are what answers need.
+type Options struct {
+	Store         catalog.Store
+	Loaded        *loaded.Models
+	Shared        *exchange.Shared
+	ContextLength int // num_ctx where a request has none; 0: the model's
+}
+
+// Answers answers requests.
+type Answers struct {
+	o     Options
+	log   *zap.Logger
+	items items // of answers, which requests may name
+
+	Figures Figures
+}
+
+// New makes Answers.
+func New(o Options) *Answers { return &Answers{o: o, log: o.Shared.Log} }
+
+// read takes a request's body apart. Where that fails the exchange has ended, and ok is false.
+func read[T any](x *exchange.Exchange, limit int64, body func(int64) ([]byte, error), decode func([]byte) (T, error)) (req T, ok bool) {
+	b, err := body(limit)
+	if err == nil {
+		req, err = decode(b)
+	}
+	if err != nil {
+		x.Fail(err)
+	}
+	return req, err == nil
+}
+
+// logPrompt writes a request's text to the log, which happens only when asked.
+func (a *Answers) logPrompt(path string, er engine.Request) {
+	if !a.o.Shared.LogPrompts {
+		return
+	}
+	a.log.Info("prompt", zap.String("path", path), zap.String("prompt", er.Prompt), zap.Any("messages", er.Messages))
+}
+
+// logIgnored tells the debug log of options that are not known. Their names are a client's words.
+func (a *Answers) logIgnored(names []string) {
+	switch {
+	case len(names) == 0:
+	case a.o.Shared.LogPrompts:
+		a.log.Debug("options ignored", zap.Strings("options", names))
+	default:
+		a.log.Debug("options ignored", zap.Int("options", len(names)))
+	}
+}

@@ -1,0 +1,56 @@
+package answer
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Collect answers a conversation for who takes the text and no events (the vendor's API), from the model the request names, else from the one that is
+// loaded, else from the first there is that chats. part is given each piece as it comes; what was said is returned with an error too.
+func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part func(string)) (string, error) {
+	if req.Model == "" {
+		req.Model = a.anyModel(ctx)
+	}
+	if strings.TrimSpace(req.Model) == "" {
+		return "", ollama.Fail(http.StatusBadRequest, "Model not init")
+	}
+	q, err := a.check(ctx, nil, req)
+	if err != nil {
+		return "", err
+	}
+	defer q.release()
+	if q.only != "" {
+		return "", nil
+	}
+	q.engine.Cut = func(k engine.Cut) { a.noteCut(k, true, "the vendor's API", q.entry.Name.String(), "") }
+	var said strings.Builder
+	for ev, err := range q.lease.Chat(ctx, q.engine) {
+		if err != nil {
+			a.o.Shared.Failed(err)
+			return said.String(), err
+		}
+		said.WriteString(ev.Text)
+		part(ev.Text)
+	}
+	return said.String(), nil
+}
+
+func (a *Answers) anyModel(ctx context.Context) string {
+	if l := a.o.Loaded.Loaded(); len(l) > 0 {
+		return l[0].Entry.Name.String()
+	}
+	list, err := a.o.Store.List(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, e := range list {
+		if !e.Embedding {
+			return e.Name.String()
+		}
+	}
+	return ""
+}

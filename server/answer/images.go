@@ -1,0 +1,56 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image"
+	_ "image/gif" // the formats whose sizes we can tell
+	_ "image/jpeg"
+	_ "image/png"
+	"net/http"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Limits of pictures (promise T7).
+const (
+	maxImages = 8
+	maxPixels = 20_000_000
+)
+
+// checkImages checks a request's images before anything decodes them.
+func checkImages(list []api.ImageData) error {
+	if len(list) > maxImages {
+		return ollama.Fail(http.StatusBadRequest, "too many images: %d, the limit is %d", len(list), maxImages)
+	}
+	for i, img := range list {
+		w, h := imageSize(img)
+		if int64(w)*int64(h) > maxPixels {
+			return ollama.Fail(http.StatusBadRequest, "image %d has %d×%d pixels, the limit is %d megapixels", i, w, h, maxPixels/1_000_000)
+		}
+	}
+	return nil
+}
+
+// imageSize reads the size that an image's header states; 0 for what is no image that we know.
+func imageSize(b []byte) (w, h int) {
+	if len(b) >= 30 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WEBP" {
+		switch string(b[12:16]) {
+		case "VP8 ":
+			return int(binary.LittleEndian.Uint16(b[26:]) & 0x3fff), int(binary.LittleEndian.Uint16(b[28:]) & 0x3fff)
+		case "VP8L":
+			v := binary.LittleEndian.Uint32(b[21:])
+			return int(v&0x3fff) + 1, int(v>>14&0x3fff) + 1
+		case "VP8X":
+			return int(b[24]) | int(b[25])<<8 | int(b[26])<<16 + 1, int(b[27]) | int(b[28])<<8 | int(b[29])<<16 + 1
+		}
+		return 0, 0
+	}
+	cfg, _, err := image.DecodeConfig(bytes.NewReader(b))
+	if err != nil {
+		return 0, 0
+	}
+	return cfg.Width, cfg.Height
+}

@@ -1,0 +1,38 @@
+package answer
+
+import (
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/sampler/grammar"
+	"github.com/axle-llm/axle/server/exchange"
+)
+
+const (
+	maxWarnings = 8   // Warning headers of an answer
+	maxWarning  = 240 // bytes of one
+)
+
+// notEnforced tells of what a schema asks for and its answer is not held to: the client in a Warning header for each, before the answer begins, and the log by
+// keyword and place. Names that the schema chose are a client's words, and in the log only where prompts are.
+func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
+	for i, n := range notes {
+		text, place := n.String(), n.Place()
+		if i == maxWarnings-1 && len(notes) > maxWarnings {
+			text = strconv.Itoa(len(notes)-i) + " more keywords are not enforced"
+		}
+		if len(text) > maxWarning {
+			text = text[:maxWarning] + "…"
+		}
+		if i < maxWarnings {
+			x.Writer.Header().Add("Warning", "299 axle "+strconv.QuoteToASCII(text))
+		}
+		if a.o.Shared.LogPrompts {
+			place = n.Where
+		}
+		if i < maxWarnings {
+			a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword), zap.String("place", exchange.Clip(place)), zap.Int("keywords", len(notes)))
+		}
+	}
+}

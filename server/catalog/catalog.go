@@ -1,0 +1,88 @@
+// Package catalog says what a model is to the server before it is loaded, and where the server finds it: an [Entry] of a [Store].
+//
+// Whoever reads an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at once.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Entry is what the server knows of a model before it is loaded.
+type Entry struct {
+	Name     models.Name
+	Digest   string // 64 hex
+	Key      string // the same for models that share a package; another when the package changes
+	Place    string // where the package is; at most one Key is loaded from it
+	Size     int64
+	Modified time.Time
+	Parent   string // the model it was created from
+	Info     models.Info
+
+	Caps      chat.Capabilities
+	Embedding bool
+
+	Template string        // the template's text, as /api/show prints it
+	Custom   chat.Template // of the Modelfile; nil: the package's own
+	System   string
+	Params   map[string]any
+	Messages []api.Message
+	License  []string
+
+	Model *store.Model // nil for entries that are not the store's
+}
+
+// Store is the models this machine has. Errors a caller can tell: models.ErrName, store.ErrNotFound, store.ErrReadOnly, store.ErrNoBase.
+type Store interface {
+	List(ctx context.Context) ([]*Entry, error)
+	Get(name models.Name) (*Entry, error)
+	Copy(src, dst models.Name) error
+	Delete(name models.Name) error
+	Create(ctx context.Context, r store.CreateRequest, status func(string)) error
+	HasBlob(d models.Digest) (size int64, ok bool, err error)
+	PutBlob(ctx context.Context, d models.Digest, r io.Reader) (created bool, err error)
+	Dir() string
+}
+
+// Puller fetches models.
+type Puller interface {
+	// Pull fetches a model, calling status with each of Ollama's status lines.
+	Pull(ctx context.Context, name string, status func(api.ProgressResponse)) error
+}
+
+// AskedAs is the entry as a dialect looks at it, in a request that calls it by that name.
+func (e *Entry) AskedAs(name string) ollama.Model {
+	return ollama.Model{Asked: name, Full: e.Name.Full(), Caps: e.Caps, Embedding: e.Embedding,
+		Params: e.Params, System: e.System, Messages: e.Messages, Template: e.Custom}
+}
+
+// Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name, and one that is not here answer as Ollama does;
+// unnamed is the error where there is no name at all, missing the text where there is no such model.
+func Find(st Store, asked string, unnamed error, missing string) (*Entry, error) {
+	ref, err := ollama.ParseRef(asked, unnamed, ollama.Fail(400, "invalid model name"))
+	if err != nil {
+		return nil, err
+	}
+	if ref.Cloud {
+		return nil, ollama.ErrCloud
+	}
+	e, err := st.Get(ref.Name)
+	if NotFound(err) {
+		return nil, ollama.ErrMissing(missing, asked)
+	}
+	return e, err
+}
+
+// NotFound says whether a store's error means that there is no model of that name that this chip could run.
+func NotFound(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) || errors.Is(err, models.ErrName)
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// What is here answers the same to everyone: who we are, and what Ollama's clients ask of its cloud.
+
+func (s *Server) root(x *exchange.Exchange) {
+	x.Reply().Whole(http.StatusOK, "text/plain; charset=utf-8", []byte("Ollama is running"))
+}
+
+func (s *Server) version(x *exchange.Exchange) {
+	x.Reply().JSON(http.StatusOK, map[string]string{"version": s.o.Version})
+}
+
+func (s *Server) recommendations(x *exchange.Exchange) {
+	x.Reply().JSON(http.StatusOK, api.ModelRecommendationsResponse{Recommendations: []api.ModelRecommendation{}})
+}
+
+func (s *Server) cloud(x *exchange.Exchange) {
+	x.Reply().JSON(http.StatusOK, api.StatusResponse{Cloud: api.CloudStatus{Disabled: true, Source: "env"}})
+}
+
+// account answers as Ollama does with its cloud off.
+func (s *Server) account(x *exchange.Exchange) {
+	x.Fail(exchange.Error(http.StatusServiceUnavailable, "account unavailable"))
+}
+
+func (s *Server) signout(x *exchange.Exchange) {
+	x.Fail(exchange.Error(http.StatusUnauthorized, "you are not currently signed in"))
+}
+
+func (s *Server) noCloud(what string) gin.HandlerFunc {
+	return exchange.Handler(func(x *exchange.Exchange) {
+		b, err := x.Body(exchange.MaxSmallBody)
+		if err == nil && len(strings.TrimSpace(string(b))) == 0 {
+			err = ollama.Fail(http.StatusBadRequest, "missing request body")
+		}
+		if err == nil {
+			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", ollama.Ours(what))
+		}
+		x.Fail(err)
+	})
+}

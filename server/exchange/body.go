@@ -1,0 +1,134 @@
+package exchange
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// Limits of a request (promise T7).
+const (
+	MaxBody      = 32 << 20 // where images can be
+	MaxSmallBody = 1 << 20
+	maxLarge     = 256 << 20       // what large requests cost at once; each is held until its answer ends
+	freeCost     = 1 << 20         // what any request may cost
+	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
+)
+
+// Body reads a request's body, at most so many bytes of it and within the read deadline, and weighs it (see Weigh): who asks for more room than there
+// is now is told to come again. Compressed bodies are refused: a few bytes could stand for gigabytes.
+func (x *Exchange) Body(limit int64) ([]byte, error) {
+	if enc := x.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
+		return nil, Error(http.StatusUnsupportedMediaType, "request bodies must not be compressed")
+	}
+	rc := x.response
+	end := time.Now().Add(x.shared.ReadTimeout)
+	_ = rc.SetReadDeadline(end)
+	if err := x.Request.Context().Err(); err != nil { // after the deadline was set: see server.work
+		return nil, err
+	}
+	b, err := x.read(x.Request.Body, x.Request.ContentLength, limit)
+	if err != nil {
+		x.Drain(end)
+		return nil, err
+	}
+	_ = rc.SetReadDeadline(time.Time{})
+	return b, x.Weigh(b, limit <= MaxSmallBody)
+}
+
+// Weigh takes room for what a body costs once it is decoded. Where no image can be, no text is one.
+func (x *Exchange) Weigh(b []byte, noImages bool) error {
+	w, err := ollama.Weigh(b)
+	if err != nil {
+		return err
+	}
+	if noImages {
+		w.Text += w.Coded
+	}
+	if w.Text > ollama.MaxText {
+		return ollama.TextTooLong()
+	}
+	x.held.text = w.Text
+	return x.room(w.Cost())
+}
+
+// Drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
+// read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came,
+// the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
+func (x *Exchange) Drain(end time.Time) {
+	rc := x.response
+	if x.GetHeader("Expect") == "" && x.Request.Context().Err() == nil {
+		if soon := time.Now().Add(DrainTime); soon.Before(end) {
+			end = soon
+		}
+		_ = rc.SetReadDeadline(end)
+		if n, err := io.CopyN(io.Discard, x.Request.Body, 2*MaxBody); n < 2*MaxBody && err == io.EOF { //nolint:errorlint // as io.CopyN has it
+			_ = rc.SetReadDeadline(time.Time{})
+			return
+		}
+	}
+	x.Header("Connection", "close")
+}
+
+// read reads n bytes, or where n is negative all there are. The first mebibyte is read as it comes; for more, room is taken before any of
+// it is read. A client has to send what it announced before memory is there for it.
+func (x *Exchange) read(from io.Reader, n, limit int64) ([]byte, error) {
+	if n > limit {
+		return nil, TooLarge(limit)
+	}
+	known := n >= 0
+	if !known {
+		n = limit
+	}
+	var b []byte
+	for {
+		if len(b) == cap(b) {
+			if int64(len(b)) > n { // the byte too many
+				return nil, TooLarge(limit)
+			}
+			next := min(max(int64(2*cap(b)), 8<<10), n+1)
+			if next > MaxSmallBody+1 && x.held.room == 0 {
+				if err := x.room(2 * n); err != nil { // the old half and the new whole, while it grows
+					return nil, err
+				}
+			}
+			b = append(make([]byte, 0, next), b...)
+		}
+		k, err := from.Read(b[len(b):cap(b)])
+		b = b[:len(b)+k]
+		switch {
+		case err == io.EOF && int64(len(b)) > limit:
+			return nil, TooLarge(limit)
+		case err == io.EOF: //nolint:errorlint // as io.ReadAll has it
+			return b, nil
+		case err != nil:
+			return nil, Error(http.StatusBadRequest, err.Error())
+		}
+	}
+}
+
+// TooLarge is a body beyond its limit.
+func TooLarge(limit int64) error {
+	return ollama.Fail(http.StatusRequestEntityTooLarge, "the request body is too large: the limit is %d MiB", limit>>20)
+}
+
+// Decode reads a small body, which holds no image, into what it is to be.
+func (x *Exchange) Decode(to any) error {
+	b, err := x.Body(MaxSmallBody)
+	if err != nil {
+		return err
+	}
+	return ollama.Decode(b, to)
+}
+
+// BodyV1 is Body for OpenAI's and Anthropic's routes, where a body that is empty has a text of its own.
+func (x *Exchange) BodyV1(limit int64) ([]byte, error) {
+	b, err := x.Body(limit)
+	if err == nil && len(bytes.TrimSpace(b)) == 0 {
+		err = ollama.Fail(http.StatusBadRequest, "EOF")
+	}
+	return b, err
+}

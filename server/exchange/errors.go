@@ -1,0 +1,92 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// Content types of whole answers.
+const (
+	JSON   = "application/json; charset=utf-8" // of Ollama's API
+	JSONV1 = "application/json"                // of the others
+)
+
+const statusClientGone = 499 // nobody reads it; the log does
+
+// TooLong is Ollama's text for a prompt that does not fit.
+const TooLong = "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context length in settings, or use a model with a longer context length"
+
+// Status is the one place where an error of the engine, the host or the store becomes an HTTP status and a text.
+func Status(err error) (code int, text string) {
+	var se api.StatusError
+	var ce *engine.ContextError
+	var me *models.Error
+	var he *httpError
+	switch {
+	case errors.As(err, &he):
+		return he.code, he.text
+	case errors.As(err, &se):
+		return se.StatusCode, se.ErrorMessage
+	case errors.Is(err, context.Canceled):
+		return statusClientGone, "request canceled"
+	case errors.As(err, &ce):
+		return http.StatusBadRequest, fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it", ce.Have, ce.Max)
+	case errors.Is(err, chat.ErrRoom):
+		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
+	case errors.Is(err, engine.ErrBusy), errors.Is(err, loaded.ErrQueueFull):
+		return http.StatusServiceUnavailable, loaded.ErrQueueFull.Error()
+	case errors.Is(err, engine.ErrDraining):
+		return http.StatusServiceUnavailable, "the server is shutting down"
+	case errors.As(err, new(*engine.FewerError)):
+		return http.StatusServiceUnavailable, err.Error()
+	case errors.Is(err, axcl.ErrLost):
+		return http.StatusServiceUnavailable, "the card was lost: " + err.Error()
+	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrUnsupported):
+		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), "engine: ")
+	case errors.Is(err, models.ErrName):
+		return http.StatusBadRequest, models.ErrName.Error()
+	case errors.Is(err, store.ErrTaken):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, store.ErrReadOnly):
+		return http.StatusForbidden, err.Error()
+	case errors.Is(err, axcl.ErrMemory), errors.As(err, &me), errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotFound),
+		errors.Is(err, axcl.ErrNoDevice), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusInternalServerError, err.Error()
+	}
+	return http.StatusInternalServerError, "an error was encountered while running the model: " + err.Error()
+}
+
+// httpError is an error of the request itself, with its status.
+type httpError struct {
+	code int
+	text string
+}
+
+func (e *httpError) Error() string { return e.text }
+
+// Error is an error of the request itself, in our own words, with its status.
+func Error(code int, text string) error { return &httpError{code, text} }
+
+// Own says whether an error was made by Error or Because, so that its status is known.
+func Own(err error) bool { return errors.As(err, new(*httpError)) }
+
+// retryAfter is the Retry-After of an overloaded or ending server, in seconds; empty for other statuses.
+func retryAfter(code int) string {
+	if code == http.StatusServiceUnavailable {
+		return "1"
+	}
+	return ""
+}

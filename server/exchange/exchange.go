@@ -1,0 +1,164 @@
+// Package exchange is one request and its answer, whatever the answer is about: it reads the body within the limits and weighs it, writes the
+// answer with deadlines, and ends it with an error in the form that is still possible. It is the one place where errors become statuses.
+//
+// An [Exchange] belongs to the goroutine that handles its request, and to nobody once the handler has returned. [Shared] is used from any
+// goroutine; nothing has to be closed.
+package exchange
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/anthropic"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/openai"
+)
+
+// Shared is what all exchanges have together. Its fields are set before the first one and not changed.
+type Shared struct {
+	ReadTimeout  time.Duration // longest a request's body may take
+	WriteTimeout time.Duration // longest one write may take
+	LogPrompts   bool          // prompts, and errors that quote them, may be in the log
+	Log          *zap.Logger   // never nil
+	Failed       func(error)   // told why each request failed that did; never nil
+
+	large atomic.Int64 // bytes of large requests held
+}
+
+// Large is how many bytes large requests hold now.
+func (s *Shared) Large() int64 { return s.large.Load() }
+
+// Exchange is one request and its answer.
+type Exchange struct {
+	*gin.Context
+	Log      Line // what its line in the log says
+	shared   *Shared
+	form     Form
+	held     held
+	response *http.ResponseController
+}
+
+// Line is what the log line of a request says of it beyond the request itself.
+type Line struct {
+	Model  string // its name; "": none was found
+	Error  string // "": none
+	Status int    // 0: the one that was sent
+}
+
+// Form is how an error is written before the first part of an answer.
+type Form struct {
+	Type string // its content type
+	Body func(status int, text string) []byte
+}
+
+const inContext = "exchange"
+
+// Begin makes the exchange of a request. A form without a body is the one of the request's path. Call Exchange.End when it is answered.
+func (s *Shared) Begin(c *gin.Context, form Form) *Exchange {
+	if form.Body == nil {
+		form = FormOf(c.Request.URL.Path)
+	}
+	x := &Exchange{Context: c, shared: s, form: form, response: http.NewResponseController(c.Writer)}
+	c.Set(inContext, x)
+	return x
+}
+
+// Of is the exchange that Begin made.
+func Of(c *gin.Context) *Exchange { return c.MustGet(inContext).(*Exchange) }
+
+// Handler is f as the router calls it.
+func Handler(f func(*Exchange)) gin.HandlerFunc { return func(c *gin.Context) { f(Of(c)) } }
+
+// End gives back what the exchange holds of the room that all have together.
+func (x *Exchange) End() {
+	x.shared.large.Add(-x.held.room)
+	x.held.room = 0
+}
+
+// FormOf is the form of errors on a path: Anthropic's, OpenAI's or Ollama's.
+func FormOf(path string) Form {
+	switch {
+	case strings.HasPrefix(path, "/v1/messages"):
+		return Form{JSONV1, anthropic.ErrorBody}
+	case strings.HasPrefix(path, "/v1/"):
+		return Form{JSONV1, openai.ErrorBody}
+	}
+	return Form{JSON, func(_ int, text string) []byte { return ollama.ErrorBody(text) }}
+}
+
+// Asked is the request's context.
+func (x *Exchange) Asked() context.Context { return x.Request.Context() }
+
+// Key is the name of the key that the request came with; "": none.
+func (x *Exchange) Key() string { return KeyOf(x.Asked()) }
+
+// Fail ends a request that has sent nothing with an error.
+func (x *Exchange) Fail(err error) { x.FailAs(x.form, err) }
+
+// FailAs is Fail in another form than the path's.
+func (x *Exchange) FailAs(form Form, err error) {
+	code, text := x.failed(err)
+	x.Reply().fail(code, form.Body, form.Body, form.Type, text)
+}
+
+// failed keeps why a request failed for its log line, and says what to tell the client.
+func (x *Exchange) failed(err error) (code int, text string) {
+	err = Ended(x.Asked(), err)
+	code, text = Status(err)
+	x.Log.Error, x.Log.Status = x.shared.Told(err), code
+	x.shared.Failed(err)
+	return code, text
+}
+
+// Answer runs f and tells its error in the encoder's way. A panic in f is an error too.
+func Answer[R any](x *Exchange, enc Encoder[R], f func(*Reply) error) {
+	r := x.Reply()
+	if err := x.shared.Caught(func() error { return f(r) }); err != nil {
+		code, text := x.failed(err)
+		r.fail(code, enc.Failed, enc.Broken, enc.WholeType(), text)
+	}
+}
+
+// Caught runs an answer and turns a panic in it into an error of the answer: never a stream that ends as if all were well.
+func (s *Shared) Caught(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Log.Error("panic in an answer", zap.Any("panic", p), zap.Stack("stack"))
+			err = Error(http.StatusInternalServerError, "an error was encountered while running the model: internal error")
+		}
+	}()
+	return f()
+}
+
+// ErrDrained is why what still runs is ended when the server's grace is over.
+var ErrDrained = errors.New("the server is shutting down")
+
+// Ended is what to tell of err: that we ended the work, where it was not the client.
+func Ended(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), ErrDrained) && !errors.Is(err, axcl.ErrLost) {
+		return engine.ErrDraining
+	}
+	return err
+}
+
+type keyName struct{}
+
+// WithKey notes in ctx which key a request came with, by its name.
+func WithKey(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, keyName{}, name)
+}
+
+// KeyOf is the name of the key a request came with; cached text is shared only within one.
+func KeyOf(ctx context.Context) string {
+	s, _ := ctx.Value(keyName{}).(string)
+	return s
+}

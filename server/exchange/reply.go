@@ -1,0 +1,154 @@
+package exchange
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/axle-llm/axle/internal/ranked"
+)
+
+// Content types of streams.
+const (
+	Lines  = "application/x-ndjson" // of Ollama's API
+	Events = "text/event-stream"    // of the others
+)
+
+// Reply writes one answer. It knows whether anything was sent, so that errors take the form that is still possible.
+type Reply struct {
+	c       *gin.Context
+	rc      *http.ResponseController
+	timeout time.Duration
+	started bool
+}
+
+// Reply begins the answer.
+func (x *Exchange) Reply() *Reply {
+	return &Reply{c: x.Context, rc: x.response, timeout: x.shared.WriteTimeout}
+}
+
+// deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off.
+func (r *Reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
+
+// Part sends the next part of a stream at once.
+func (r *Reply) Part(kind string, b []byte) error {
+	if !r.started {
+		r.started = true
+		h := r.c.Writer.Header()
+		h.Set("Content-Type", kind)
+		if kind != Lines {
+			h.Set("Cache-Control", "no-cache")
+			h.Set("Connection", "keep-alive")
+		}
+		r.c.Writer.WriteHeader(http.StatusOK)
+	}
+	ranked.None() // a client takes its time
+	r.deadline()
+	if _, err := r.c.Writer.Write(b); err != nil {
+		return err
+	}
+	return r.rc.Flush()
+}
+
+// Whole sends a complete body.
+func (r *Reply) Whole(code int, kind string, b []byte) {
+	ranked.None() // as in Part
+	r.started = true
+	h := r.c.Writer.Header()
+	if kind != "" {
+		h.Set("Content-Type", kind)
+	}
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	if s := retryAfter(code); s != "" {
+		h.Set("Retry-After", s)
+	}
+	r.deadline()
+	r.c.Writer.WriteHeader(code)
+	_, _ = r.c.Writer.Write(b)
+}
+
+// pourAt is how much of a body is written at once; one that is shorter is sent whole.
+const pourAt = 32 << 10
+
+// Pour sends a body that f writes, as it is written. An error after the first bytes went out breaks the connection off: what came is not whole.
+func (r *Reply) Pour(kind string, f func(io.Writer) error) error {
+	p := &pouring{r: r, kind: kind}
+	switch err := f(p); {
+	case p.err != nil:
+		return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, p.err))
+	case err != nil && r.started:
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return err
+	case !r.started:
+		r.Whole(http.StatusOK, kind, p.b)
+	case p.flush() != nil:
+		return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, p.err))
+	}
+	return nil
+}
+
+// pouring is the writer of a body that is sent in pieces.
+type pouring struct {
+	r    *Reply
+	kind string
+	b    []byte
+	err  error // of the connection
+}
+
+func (p *pouring) Write(b []byte) (int, error) {
+	p.b = append(p.b, b...)
+	if len(p.b) < pourAt {
+		return len(b), nil
+	}
+	return len(b), p.flush()
+}
+
+func (p *pouring) flush() error {
+	if p.err == nil {
+		if !p.r.started {
+			p.r.started = true
+			p.r.c.Writer.Header().Set("Content-Type", p.kind)
+			p.r.c.Writer.WriteHeader(http.StatusOK)
+		}
+		ranked.None() // as in Part
+		p.r.deadline()
+		_, p.err = p.r.c.Writer.Write(p.b)
+		p.b = p.b[:0]
+	}
+	return p.err
+}
+
+// JSON sends v as a native answer.
+func (r *Reply) JSON(code int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		code, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	r.Whole(code, JSON, b)
+}
+
+// fail ends an answer with an error, in the form that is still possible.
+func (r *Reply) fail(code int, failed, broken func(int, string) []byte, kind, text string) {
+	if code == statusClientGone {
+		r.c.Status(statusClientGone) // for the log
+		return
+	}
+	if !r.started {
+		r.Whole(code, kind, failed(code, text))
+		return
+	}
+	r.deadline()
+	if b := broken(code, text); len(b) > 0 {
+		if _, err := r.c.Writer.Write(b); err == nil {
+			_ = r.rc.Flush()
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/server/exchange"
+)
+
+// health is the state of the server for supervisors and for people.
+type health struct {
+	Status  string        `json:"status"` // ok, draining, lost, no device
+	Error   string        `json:"error,omitempty"`
+	Fewer   []string      `json:"lost_cards,omitempty"` // with which errors cards were lost while others go on
+	Uptime  float64       `json:"uptime_seconds"`
+	Rate    float64       `json:"tokens_per_second"`
+	Version string        `json:"version"`
+	Cards   []healthCard  `json:"cards"`
+	Models  []healthModel `json:"models"`
+}
+
+type healthModel struct {
+	Name        string   `json:"name"`
+	State       string   `json:"state"`
+	Device      string   `json:"device,omitempty"`
+	Running     int      `json:"running"`
+	Queued      int      `json:"queued"`
+	Cells       int      `json:"cells"`
+	CellsUsed   int      `json:"cells_used"`
+	CellsCached int      `json:"cells_cached"`
+	Temperature *float64 `json:"temperature_celsius"` // null where the device has none to tell
+	Warning     string   `json:"warning,omitempty"`
+	Load        *float64 `json:"npu_load"`
+	CardFree    int64    `json:"card_free_bytes"`
+	CardTotal   int64    `json:"card_total_bytes"`
+}
+
+// known is v, or nil where it is NaN, which JSON cannot say.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+func (s *Server) health(x *exchange.Exchange) {
+	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(), Version: s.o.Version, Models: []healthModel{}}
+	code := http.StatusOK
+	models, cards := s.models.Loaded(), s.models.Cards()
+	stranger := s.o.Keys != nil && x.Key() == ""
+	if stranger {
+		models, cards, h.Fewer = nil, nil, nil // who has no key learns that we are here, and no more
+	}
+	h.Cards = healthCards(cards)
+	for _, r := range models {
+		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
+			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
+			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
+		h.Models = append(h.Models, m)
+	}
+	err := s.Lost()
+	switch none := s.models.Failed(); {
+	case err != nil:
+		h.Status, code = "lost", http.StatusServiceUnavailable
+	case s.draining.Load():
+		h.Status, code = "draining", http.StatusServiceUnavailable
+	case none != nil:
+		h.Status, err, code = "no device", none, http.StatusServiceUnavailable
+	}
+	// What went wrong names files and folders of this machine: that is for who has a key.
+	if err != nil && !stranger {
+		h.Error = err.Error()
+	}
+	x.Reply().JSON(code, h)
+}
+
+func (s *Server) metricsPage(x *exchange.Exchange) {
+	var b writer
+	code, err := http.StatusOK, s.Lost()
+	if err == nil {
+		err = s.models.Failed()
+	}
+	if err != nil { // a comment of the format, in one line; what scrapes sees the status
+		code = http.StatusServiceUnavailable
+		fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(err.Error()), " "))
+	}
+	s.metrics.write(&b, s, err == nil)
+	x.Reply().Whole(code, "text/plain; version=0.0.4; charset=utf-8", b)
+}
+
+type writer []byte
+
+func (w *writer) Write(p []byte) (int, error) { *w = append(*w, p...); return len(p), nil }

@@ -1,0 +1,460 @@
+// Package loaded holds the models that are on the cards: it loads on demand, once for however many ask, keeps a model as long as its requests said,
+// and unloads the least recently used idle one where memory or a place is needed.
+//
+// All methods of [Models] may be called from any goroutine; whoever makes it closes it. It knows nothing of HTTP.
+package loaded
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/catalog"
+)
+
+// Forever is the keep_alive of a model that stays.
+const Forever = time.Duration(math.MaxInt64)
+
+// ErrQueueFull is more requests waiting for a model to be loaded than the queue holds.
+var ErrQueueFull = errors.New("server busy, please try again.  maximum pending requests exceeded")
+
+// Loader puts models on the card.
+type Loader interface {
+	// Load opens an entry's package on the card. An error that is axcl.ErrMemory makes [Models] unload an idle model and try again.
+	Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error)
+}
+
+// Options bound [Models].
+type Options struct {
+	KeepAlive   time.Duration // how long an idle model stays
+	MaxLoaded   int           // most models at once; 0: as many as fit
+	MaxQueue    int           // most requests waiting for a load
+	LoadTimeout time.Duration // longest a load may take
+}
+
+// Models are the loaded models. Close unloads everything.
+type Models struct {
+	o      Options
+	loader Loader
+
+	mu      ranked.Mutex[ranked.Host]
+	slots   map[string]*slot // by Entry.Key
+	leaving map[*slot]bool   // retired and still in use
+	dying   int              // models being closed
+	loading int              // models being loaded, those that wait for room left out
+	waiting int              // requests that wait for a load
+	closed  bool
+	changed chan struct{} // closed and replaced when something is released, unloaded or loaded
+	loads   sync.WaitGroup
+}
+
+// slot is one model, loading or loaded. Its fields are guarded by Models.mu, model and err besides by ready.
+type slot struct {
+	entry   *catalog.Entry
+	ready   chan struct{}
+	model   *engine.Model
+	err     error
+	cancel  context.CancelFunc // of its load
+	refs    int
+	want    int // requests that wait for it to be ready, and have not taken it yet
+	numCtx  int
+	keep    time.Duration
+	used    time.Time
+	expires time.Time
+	timer   *time.Timer
+	retired bool // unload as soon as nothing uses it
+}
+
+// New makes Models that loads through loader.
+func New(loader Loader, o Options) *Models {
+	if o.LoadTimeout <= 0 {
+		o.LoadTimeout = 5 * time.Minute
+	}
+	return &Models{o: o, loader: loader, slots: map[string]*slot{}, leaving: map[*slot]bool{}, changed: make(chan struct{})}
+}
+
+// Lease is a loaded model in use. Release it once.
+type Lease struct {
+	*engine.Model
+	of   *Models
+	s    *slot
+	once sync.Once
+}
+
+// Release gives the model back; its keep_alive runs from now.
+func (l *Lease) Release() { l.once.Do(func() { l.of.release(l.s) }) }
+
+// Acquire returns the entry's model, loading it first if need be. keep is how long it stays afterwards, nil for the server's own; numCtx is
+// what the request asked for, 0 for nothing. Errors: [ErrQueueFull], engine.ErrDraining, the loader's, ctx's.
+func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Duration, numCtx int) (*Lease, error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	counted := false
+	defer func() {
+		if counted {
+			ms.waiting--
+		}
+	}()
+	// Ollama's queue holds MaxQueue besides the one that is being served.
+	full := func() bool { return !counted && ms.o.MaxQueue > 0 && ms.waiting > ms.o.MaxQueue }
+	wait := func(ch <-chan struct{}) error {
+		if !counted {
+			if full() {
+				return ErrQueueFull
+			}
+			ms.waiting++
+			counted = true
+		}
+		ms.mu.Unlock()
+		defer ms.mu.Lock()
+		select {
+		case <-ch:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		if ms.closed {
+			return nil, engine.ErrDraining
+		}
+		s := ms.find(e.Key)
+		if s == nil {
+			if full() {
+				return nil, ErrQueueFull // before anything is unloaded or loaded for it
+			}
+			if ms.o.MaxLoaded > 0 && len(ms.slots) >= ms.o.MaxLoaded {
+				if v := ms.idle(); v != nil {
+					ms.unload(v)
+				} else if err := wait(ms.changed); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			s = ms.start(e)
+		}
+		select {
+		case <-s.ready:
+		default:
+			s.want++
+			err := wait(s.ready)
+			s.want--
+			if err != nil {
+				if s.model != nil && s.refs == 0 && s.want == 0 {
+					ms.arm(s) // the last who wanted it is gone
+					ms.change()
+				}
+				return nil, err
+			}
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		if s.model == nil {
+			continue // all was closed
+		}
+		ms.take(s, e, keep, numCtx) // also one that was retired meanwhile: it was kept for us
+		return &Lease{Model: s.model, of: ms, s: s}, nil
+	}
+}
+
+// find is the slot with a key. One that is to go serves those that come as long as it is in use: a second copy would take its memory again.
+func (ms *Models) find(key string) *slot {
+	if s := ms.slots[key]; s != nil {
+		return s
+	}
+	for s := range ms.leaving {
+		if s.entry.Key == key {
+			return s
+		}
+	}
+	return nil
+}
+
+func (ms *Models) take(s *slot, e *catalog.Entry, keep *time.Duration, numCtx int) {
+	s.refs++
+	s.entry = e
+	if keep != nil { // who does not say leaves it as it is, as in Ollama
+		s.keep = *keep
+	}
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	most := s.model.Info().Context
+	if s.numCtx = numCtx; numCtx <= 0 || numCtx > most {
+		s.numCtx = most
+	}
+	s.used = time.Now()
+	s.expires = expiry(s.used, s.keep)
+}
+
+func expiry(now time.Time, keep time.Duration) time.Time { return now.Add(max(keep, 0)) }
+
+// start begins to load e. What was loaded from the same place before has changed on disk and goes.
+func (ms *Models) start(e *catalog.Entry) *slot {
+	for _, old := range ms.slots {
+		if old.entry.Place == e.Place {
+			ms.retire(old)
+		}
+	}
+	s := &slot{entry: e, ready: make(chan struct{}), keep: ms.o.KeepAlive}
+	ctx, cancel := context.WithTimeout(context.Background(), ms.o.LoadTimeout)
+	s.cancel = cancel
+	ms.slots[e.Key] = s
+	ms.loads.Add(1)
+	go func() {
+		defer ms.loads.Done()
+		defer cancel()
+		m, err := ms.load(ctx, e)
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		if s.model = m; err != nil {
+			if ms.closed && errors.Is(err, context.Canceled) {
+				err = engine.ErrDraining
+			}
+			s.err = err
+			delete(ms.slots, e.Key)
+		} else if s.used = time.Now(); s.want == 0 || ms.closed {
+			ms.arm(s)
+		}
+		close(s.ready)
+		ms.change()
+	}()
+	return s
+}
+
+// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded by
+// others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is tried
+// once more (promise D3): every trial takes the time of a load from those that are served.
+func (ms *Models) load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	for again := false; ; {
+		if ms.closed {
+			return nil, engine.ErrDraining
+		}
+		changed := ms.changed // from before the trial: what changes during it makes another one worth while
+		ms.loading++
+		ms.mu.Unlock()
+		m, err := ms.loader.Load(ctx, e)
+		ms.mu.Lock()
+		ms.loading--
+		if err == nil || !errors.Is(err, axcl.ErrMemory) {
+			return m, err
+		}
+		foreseen := errors.As(err, new(*engine.MemoryError))
+		v, busy := ms.idle(), ms.dying > 0 || len(ms.leaving) > 0 || ms.loading > 0
+		if !foreseen && (again || v == nil && ms.dying == 0) {
+			return nil, err
+		}
+		again = again || !foreseen
+		for _, s := range ms.slots {
+			busy = busy || s.refs > 0 || s.model != nil && s.want > 0
+		}
+		if v != nil {
+			ms.unload(v)
+			busy = true
+		}
+		if !busy {
+			select {
+			case <-changed:
+				continue
+			default:
+				return nil, err
+			}
+		}
+		ms.mu.Unlock()
+		select {
+		case <-changed:
+			ms.mu.Lock()
+		case <-ctx.Done():
+			if ms.mu.Lock(); !ms.closed {
+				return nil, err
+			}
+		}
+	}
+}
+
+// idle is the least recently used model that nothing uses, or nil.
+func (ms *Models) idle() *slot {
+	var v *slot
+	for _, s := range ms.slots {
+		if s.model != nil && s.refs == 0 && s.want == 0 && (v == nil || s.used.Before(v.used)) {
+			v = s
+		}
+	}
+	return v
+}
+
+func (ms *Models) release(s *slot) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	s.refs--
+	s.used = time.Now()
+	s.expires = expiry(s.used, s.keep)
+	if s.refs == 0 && s.want == 0 {
+		ms.arm(s)
+	}
+	ms.change()
+}
+
+// arm starts the clock of an idle model.
+func (ms *Models) arm(s *slot) {
+	switch {
+	case s.retired || s.keep <= 0 || ms.closed:
+		ms.unload(s)
+	case s.keep < Forever:
+		s.expires = expiry(s.used, s.keep)
+		s.timer = time.AfterFunc(s.keep, func() {
+			ms.mu.Lock()
+			defer ms.mu.Unlock()
+			if s.refs == 0 && s.want == 0 && !time.Now().Before(s.expires) {
+				ms.unload(s)
+			}
+		})
+	default:
+		s.expires = expiry(s.used, s.keep)
+	}
+}
+
+// retire unloads s as soon as nothing uses it.
+func (ms *Models) retire(s *slot) {
+	s.retired = true
+	switch {
+	case s.model == nil: // loading: whoever wants it may still have it once
+	case s.refs == 0 && s.want == 0:
+		ms.unload(s)
+	default:
+		ms.drop(s)
+		ms.leaving[s] = true
+	}
+}
+
+func (ms *Models) drop(s *slot) {
+	for key, other := range ms.slots {
+		if other == s {
+			delete(ms.slots, key)
+		}
+	}
+	delete(ms.leaving, s)
+}
+
+// unload closes an idle model; the close runs on its own, since it waits for the card.
+func (ms *Models) unload(s *slot) {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	ms.drop(s)
+	m := s.model
+	if m == nil {
+		return
+	}
+	s.model = nil
+	ms.dying++
+	ms.loads.Add(1)
+	go func() {
+		defer ms.loads.Done()
+		_ = m.Close()
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		ms.dying--
+		ms.change()
+	}()
+}
+
+func (ms *Models) change() {
+	close(ms.changed)
+	ms.changed = make(chan struct{})
+}
+
+// Unload lets a model go, and what was loaded from its place before: now if it is idle, else when its last request is done. It waits for an
+// idle one to be gone.
+func (ms *Models) Unload(ctx context.Context, e *catalog.Entry) {
+	ms.mu.Lock()
+	idle := false
+	for key, s := range ms.slots {
+		if key == e.Key || s.entry.Place == e.Place {
+			ms.retire(s)
+			idle = idle || s.refs == 0 && s.want == 0
+		}
+	}
+	for idle && ms.dying > 0 && ctx.Err() == nil {
+		ch := ms.changed
+		ms.mu.Unlock()
+		select {
+		case <-ch:
+		case <-ctx.Done():
+		}
+		ms.mu.Lock()
+	}
+	ms.mu.Unlock()
+}
+
+// Running is a loaded model.
+type Running struct {
+	Entry   *catalog.Entry
+	Bytes   int64
+	Expires time.Time
+	NumCtx  int
+	InUse   int
+	Stats   engine.Stats
+	Device  string
+}
+
+// Loaded lists the models that are loaded, the one that stays longest first.
+func (ms *Models) Loaded() []Running {
+	ms.mu.Lock()
+	var models []*engine.Model
+	var out []Running
+	for _, s := range ms.slots {
+		if s.model == nil {
+			continue
+		}
+		if s.refs > 0 {
+			s.expires = expiry(time.Now(), s.keep)
+		}
+		out = append(out, Running{Entry: s.entry, Expires: s.expires, NumCtx: s.numCtx, InUse: s.refs})
+		models = append(models, s.model)
+	}
+	ms.mu.Unlock()
+	for i, m := range models {
+		info := m.Info()
+		out[i].Bytes, out[i].Device, out[i].Stats = info.CardBytes, info.Device, m.Stats()
+		if out[i].NumCtx == 0 {
+			out[i].NumCtx = info.Context
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Running) int { return b.Expires.Compare(a.Expires) })
+	return out
+}
+
+// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed, a load that is under way is broken off.
+// A second Close does nothing.
+func (ms *Models) Close(ctx context.Context) error {
+	ms.mu.Lock()
+	ms.closed = true
+	for _, s := range ms.slots {
+		if s.cancel(); s.model != nil {
+			ms.unload(s)
+		}
+	}
+	for s := range ms.leaving {
+		ms.unload(s)
+	}
+	ms.change() // for those that wait for room
+	ms.mu.Unlock()
+	done := make(chan struct{})
+	go func() { ms.loads.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

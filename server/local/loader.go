@@ -1,0 +1,136 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/loaded"
+)
+
+// LoaderOptions say where and how models are loaded.
+type LoaderOptions struct {
+	// Device is what engine.Open takes: one card, or several ("axcl:0,axcl:1" or "axcl:0+axcl:1"). They are opened once and shared by all
+	// models.
+	Device     string
+	Card       engine.CardOptions
+	Parallel   int    // sequences at once in each model; 0: the engine's default
+	MaxQueue   int    // sequences waiting in each model; 0: the engine's default
+	Remember   string // folder where the outcome of probes is kept
+	Repeatable bool   // every request is: see engine.OpenOptions.Repeatable
+	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
+	Drafts map[string]string
+	// Opened is told once of each card which it is and why.
+	Opened func(info axcl.Info, why string)
+	// Progress is told of each file loaded.
+	Progress func(engine.Progress)
+}
+
+// Loader loads entries of a [Models] on the device's cards, which it opens when the first model is loaded.
+type Loader struct {
+	o LoaderOptions
+
+	open   atomic.Pointer[engine.Cards] // cards, for who does not wait
+	failed atomic.Pointer[error]        // why the last attempt to open them failed, likewise
+
+	mu    ranked.Mutex[ranked.Loader]
+	cards *engine.Cards
+	lost  error // the library never came back from opening it: nobody else need wait for that
+	done  bool
+}
+
+// NewLoader makes a loader.
+func NewLoader(o LoaderOptions) *Loader { return &Loader{o: o} }
+
+// Open opens the cards now rather than with the first model.
+func (l *Loader) Open() (*engine.Cards, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return nil, engine.ErrClosed
+	}
+	if l.cards != nil || l.lost != nil {
+		return l.cards, l.lost
+	}
+	cards, err := engine.OpenCards(l.o.Device, l.o.Card)
+	if err != nil {
+		if errors.Is(err, axcl.ErrLost) {
+			l.lost = err
+		}
+		l.failed.Store(&err)
+		return nil, err
+	}
+	l.cards = cards
+	l.failed.Store(nil)
+	l.open.Store(cards)
+	for _, c := range cards.Copies {
+		if l.o.Opened != nil {
+			l.o.Opened(c.Info(), c.Why())
+		}
+	}
+	return cards, nil
+}
+
+// Cards implements loaded.Carded.
+func (l *Loader) Cards() []loaded.Card {
+	cards := l.open.Load()
+	if cards == nil {
+		return nil
+	}
+	out := make([]loaded.Card, 0, len(cards.Copies))
+	for _, c := range cards.Copies {
+		out = append(out, loaded.Card{Info: c.Info(), Err: c.Err()})
+	}
+	return out
+}
+
+// Failed implements loaded.Failing.
+func (l *Loader) Failed() error {
+	if p := l.failed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Load implements loaded.Loader.
+func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+	if e.Model == nil {
+		return nil, fmt.Errorf("%s has no package", e.Name)
+	}
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+	cards, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	if o.Copies = cards.Copies; len(o.Copies) == 1 {
+		o.Card = o.Copies[0]
+	}
+	p, err := e.Model.Open()
+	if err != nil {
+		return nil, err
+	}
+	m, err := engine.OpenPackage(ctx, p, o)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return m, nil
+}
+
+// Close releases the cards. Close the models first.
+func (l *Loader) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return engine.ErrClosed
+	}
+	l.done = true
+	if l.cards == nil {
+		return nil
+	}
+	return l.cards.Close()
+}

@@ -1,0 +1,211 @@
+// Package local is the server's view of the models on this machine: it puts store entries into the server's terms, and loads them on a card.
+//
+// [Models] and a [Loader] may be used from any goroutine. The models do not own their store; the loader owns the card it opens, and Close
+// releases it after the models that use it are closed.
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// About is what a package tells of itself.
+type About struct {
+	Info      models.Info
+	Caps      chat.Capabilities
+	Embedding bool
+	Template  string // as text
+}
+
+// Options change how packages are looked at.
+type Options struct {
+	// Describe stands in for opening a model's package; ok false leaves it to [Models].
+	Describe func(m *store.Model) (a About, ok bool)
+}
+
+// Models is a catalog.Store over a store.
+type Models struct {
+	s *store.Store
+	o Options
+
+	mu    ranked.Mutex[ranked.Local]
+	about map[string]About // by digest of the entry
+}
+
+// New makes Models.
+func New(s *store.Store, o Options) *Models {
+	return &Models{s: s, o: o, about: map[string]About{}}
+}
+
+// List implements catalog.Store. Models whose package cannot be opened are listed all the same, so that people can remove them.
+func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
+	list, err := s.s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*catalog.Entry, 0, len(list))
+	for _, m := range list {
+		e, err := s.entry(m)
+		if err != nil {
+			e = s.bare(m)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// Get implements catalog.Store.
+func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
+	m, err := s.s.Get(name.Full())
+	if err != nil {
+		return nil, err
+	}
+	return s.entry(m)
+}
+
+// Copy, Delete, Create, HasBlob and PutBlob are the store's.
+func (s *Models) Copy(src, dst models.Name) error { return s.s.Copy(src.Full(), dst.Full()) }
+
+// Delete implements catalog.Store.
+func (s *Models) Delete(name models.Name) error { return s.s.Delete(name.Full()) }
+
+// Create implements catalog.Store.
+func (s *Models) Create(ctx context.Context, r store.CreateRequest, status func(string)) error {
+	return s.s.Create(ctx, r, status)
+}
+
+// HasBlob implements catalog.Store.
+func (s *Models) HasBlob(d models.Digest) (int64, bool, error) { return s.s.HasBlob(d) }
+
+// PutBlob implements catalog.Store.
+func (s *Models) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (bool, error) {
+	return s.s.PutBlob(ctx, d, r)
+}
+
+// Dir implements catalog.Store.
+func (s *Models) Dir() string { return s.s.Dir() }
+
+// bare is an entry with what the manifest alone tells.
+func (s *Models) bare(m *store.Model) *catalog.Entry {
+	e := &catalog.Entry{Name: m.Name, Digest: m.Digest, Place: place(m), Size: m.Size, Modified: m.ModifiedAt, Parent: m.From,
+		System: m.System, Params: m.Params, License: m.License, Model: m}
+	for _, msg := range m.Messages {
+		e.Messages = append(e.Messages, api.Message{Role: msg.Role, Content: msg.Content})
+	}
+	return e
+}
+
+// place is where a model's package lies: a folder, the program, or the files of its manifest.
+func place(m *store.Model) string {
+	switch {
+	case m.Folder != "":
+		return filepath.Clean(m.Folder)
+	case m.Builtin:
+		return "builtin:" + m.BuiltinName()
+	}
+	var files []string
+	for _, f := range m.Files {
+		files = append(files, f.Name+"="+f.Digest.Hex())
+	}
+	slices.Sort(files)
+	return strings.Join(files, "\n")
+}
+
+// stamp tells a folder's content from what it was before, by names, sizes and times.
+func stamp(dir string) string {
+	h := sha256.New()
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
+			fmt.Fprintf(h, "%s\x00%d\x00%d\x00", p, st.Size(), st.ModTime().UnixNano())
+		}
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (s *Models) entry(m *store.Model) (*catalog.Entry, error) {
+	e := s.bare(m)
+	a, err := s.look(m)
+	if err != nil {
+		return nil, err
+	}
+	e.Info, e.Caps, e.Embedding, e.Template = a.Info, a.Caps, a.Embedding, a.Template
+	// Models that share a package share what is loaded; a package that changed is another.
+	e.Key = e.Place
+	if m.Folder != "" {
+		e.Key += "@" + stamp(e.Place)
+	}
+	if m.Rotten() != nil {
+		e.Key += "!" // what is loaded from it serves nobody new, and another load is refused
+	}
+	if m.Template != "" {
+		t, err := chat.NewGo(m.Template)
+		if err != nil {
+			return nil, err
+		}
+		caps := t.Capabilities()
+		caps.Vision = a.Caps.Vision
+		e.Custom, e.Template, e.Caps = t, m.Template, caps
+	}
+	if m.Folder == "" && !m.Builtin {
+		e.Place = m.Name.Full() // a pull or create over the name replaces what is loaded
+	}
+	return e, nil
+}
+
+// look opens a model's package once for each content.
+func (s *Models) look(m *store.Model) (About, error) {
+	if s.o.Describe != nil {
+		if a, ok := s.o.Describe(m); ok {
+			return a, nil
+		}
+	}
+	info, err := m.Info()
+	if err != nil {
+		return About{}, err
+	}
+	key := m.Digest + info.Digest
+	s.mu.Lock()
+	a, ok := s.about[key]
+	s.mu.Unlock()
+	if ok {
+		return a, nil
+	}
+	a = About{Info: info, Embedding: slices.Contains(info.Capabilities, "embedding"), Caps: chat.Capabilities{
+		Tools: slices.Contains(info.Capabilities, "tools"), Thinking: slices.Contains(info.Capabilities, "thinking"),
+		Insert: slices.Contains(info.Capabilities, "insert"), Vision: slices.Contains(info.Capabilities, "vision"), System: true}}
+	p, err := m.Open()
+	if err != nil {
+		return About{}, err
+	}
+	defer p.Close()
+	if t, err := p.Template(); err == nil {
+		a.Template = t.Source()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.about) > 4096 {
+		clear(s.about)
+	}
+	s.about[key] = a
+	return a, nil
+}

@@ -1,0 +1,110 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+func (m *Manager) Copy(x *exchange.Exchange) {
+	var req api.CopyRequest
+	err := x.Decode(&req)
+	if err == nil {
+		err = m.copyModel(req)
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	x.Reply().Whole(http.StatusOK, "", nil)
+}
+
+func (m *Manager) copyModel(req api.CopyRequest) error {
+	src, err := models.ParseName(req.Source)
+	if err != nil {
+		return ollama.Fail(http.StatusBadRequest, "source %q is invalid", req.Source)
+	}
+	dst, err := models.ParseName(req.Destination)
+	if err != nil {
+		return ollama.Fail(http.StatusBadRequest, "destination %q is invalid", req.Destination)
+	}
+	done, err := m.claim(dst.Full())
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err = m.o.Store.Copy(src, dst); catalog.NotFound(err) {
+		return ollama.ErrMissing("model %q not found", req.Source)
+	}
+	return err
+}
+
+// claim takes a name for a model to be made. Where deleting is switched off the name must be free, since what has it would be replaced, which
+// deletes it, and nobody else makes a model of that name until done is called.
+func (m *Manager) claim(asked string) (done func(), err error) {
+	if !m.o.NoDelete {
+		return func() {}, nil
+	}
+	name, err := models.ParseName(asked)
+	if err != nil {
+		return nil, err
+	}
+	key := strings.ToLower(name.Full()) // as the store compares names
+	if _, taken := m.making.LoadOrStore(key, true); !taken {
+		if _, err := m.o.Store.Get(name); errors.Is(err, store.ErrNotFound) {
+			return func() { m.making.Delete(key) }, nil
+		}
+		m.making.Delete(key)
+	}
+	return nil, ollama.Fail(http.StatusForbidden, "model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
+}
+
+func (m *Manager) Delete(x *exchange.Exchange) {
+	var req api.DeleteRequest
+	err := x.Decode(&req)
+	if err == nil {
+		err = m.deleteModel(x.Asked(), cmp.Or(req.Model, req.Name))
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	x.Reply().Whole(http.StatusOK, "", nil)
+}
+
+func (m *Manager) deleteModel(ctx context.Context, asked string) error {
+	ref, err := ollama.ParseRef(asked, ollama.ErrUnnamed, ollama.Fail(http.StatusBadRequest, "name %q is invalid", asked))
+	if err != nil {
+		return err
+	}
+	if ref.Cloud { // never the model here that has the rest of the name
+		if ref.Name, err = models.ParseName(asked); err != nil {
+			return ollama.ErrMissing(ollama.Missing, asked)
+		}
+	}
+	if m.o.NoDelete {
+		return ollama.Fail(http.StatusForbidden, "deleting models is switched off on this server")
+	}
+	e, err := m.o.Store.Get(ref.Name)
+	if err != nil { // what cannot be opened can go all the same
+		e = &catalog.Entry{Place: ref.Name.Full()}
+	}
+	switch err := m.o.Store.Delete(ref.Name); {
+	case catalog.NotFound(err):
+		return ollama.ErrMissing(ollama.Missing, asked)
+	case err != nil:
+		return err
+	}
+	m.o.Loaded.Unload(ctx, e)
+	return nil
+}

@@ -1,0 +1,159 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+func (m *Manager) Create(x *exchange.Exchange) {
+	var req api.CreateRequest
+	err := x.Decode(&req)
+	var r store.CreateRequest
+	if err == nil {
+		r, err = createRequest(req)
+	}
+	if err == nil && r.Template != nil && m.ownTemplate(r.From, *r.Template) {
+		r.Template = nil // as /api/show gave it
+	}
+	if err == nil && r.Template != nil && *r.Template != "" {
+		if _, terr := chat.NewGo(*r.Template); terr != nil {
+			err = ollama.Fail(http.StatusBadRequest, "template error: %s", terr)
+		}
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	progress(x, req.Stream, func(ctx context.Context, status func(api.ProgressResponse)) error {
+		done, err := m.claim(r.Name)
+		if err != nil {
+			return err
+		}
+		defer done()
+		say := func(line string) { status(api.ProgressResponse{Status: line}) }
+		err = m.o.Store.Create(ctx, r, say)
+		if errors.Is(err, store.ErrNotFound) && r.From != "" && m.o.Puller != nil && !m.o.NoPull {
+			from, cerr := m.claim(r.From)
+			if cerr != nil {
+				return cerr
+			}
+			defer from()
+			if err = m.o.Puller.Pull(ctx, r.From, status); err == nil {
+				err = m.o.Store.Create(ctx, r, say)
+			}
+		}
+		switch {
+		case errors.Is(err, store.ErrNoBase):
+			return ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
+		case errors.Is(err, store.ErrNotFound): // and nothing that could fetch it
+			return ollama.ErrMissing(ollama.Missing, req.From)
+		case len(r.Files) > 0 && r.From == "" && errors.As(err, new(*models.Error)):
+			return exchange.Because(http.StatusBadRequest, err) // what was uploaded is no package
+		}
+		return err
+	})
+}
+
+// ownTemplate: text is the template of the package that the model from is made of. Such a model keeps it without being told to.
+func (m *Manager) ownTemplate(from, text string) bool {
+	if from == "" {
+		return false
+	}
+	name, err := models.ParseName(from)
+	if err != nil {
+		return false
+	}
+	e, err := m.o.Store.Get(name)
+	return err == nil && e.Custom == nil && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
+}
+
+// createRequest checks a create request in Ollama's order and turns it into the store's.
+func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
+	if req.Parameters["typical_p"] != nil {
+		return r, ollama.Fail(http.StatusBadRequest, "typical_p is no longer supported")
+	}
+	if len(req.Adapters) > 0 {
+		return r, ollama.Fail(http.StatusBadRequest, "LoRA adapters are no longer supported")
+	}
+	for _, f := range []struct {
+		name  ollama.Ours
+		given bool
+	}{{"renderer", req.Renderer != ""}, {"parser", req.Parser != ""}, {"requires", req.Requires != ""}, {"draft_files", len(req.DraftFiles) > 0}} {
+		if f.given { // what would be taken and not kept would be missed later
+			return r, ollama.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
+		}
+	}
+	switch l := req.License.(type) {
+	case nil:
+	case string:
+		if l != "" {
+			r.License = []string{l}
+		}
+	case []any:
+		for i, v := range l {
+			text, ok := v.(string)
+			if !ok {
+				return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: element %d is %T", i, v)
+			}
+			r.License = append(r.License, text)
+		}
+	default:
+		return r, ollama.Fail(http.StatusBadRequest, "license must be a string or a list of strings: got %T", l)
+	}
+	name, err := models.ParseName(cmp.Or(req.Model, req.Name))
+	if err != nil {
+		return r, ollama.Fail(http.StatusBadRequest, "invalid model name")
+	}
+	r.Name = name.Full()
+	if req.From == "" && req.Files == nil {
+		return r, ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
+	}
+	if cmp.Or(req.Quantize, req.Quantization) != "" {
+		return r, ollama.Fail(http.StatusBadRequest, "create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
+	}
+	if req.From != "" {
+		ref, err := ollama.ParseRef(req.From, ollama.Fail(http.StatusBadRequest, "invalid model name"), ollama.Fail(http.StatusBadRequest, "invalid model name"))
+		if err != nil {
+			return r, err
+		}
+		if ref.Cloud { // never the model here that has the rest of the name
+			return r, ollama.ErrCloud
+		}
+		r.From = ref.Name.Full()
+	}
+	for file, digest := range req.Files {
+		d, err := models.ParseDigest(digest)
+		if err != nil {
+			return r, ollama.Fail(http.StatusBadRequest, "invalid digest for %s: invalid digest format", file)
+		}
+		if r.Files == nil {
+			r.Files = map[string]models.Digest{}
+		}
+		r.Files[file] = d
+	}
+	if err := ollama.CheckOptions(nil, req.Parameters); err != nil {
+		return r, err
+	}
+	r.Params = req.Parameters
+	if req.Template != "" {
+		r.Template = &req.Template
+	}
+	if req.System != "" {
+		r.System = &req.System
+	}
+	for _, m := range req.Messages {
+		r.Messages = append(r.Messages, store.Message{Role: m.Role, Content: m.Content})
+	}
+	return r, nil
+}

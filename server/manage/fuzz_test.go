@@ -1,0 +1,86 @@
+package manage
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// No body of the routes that manage models makes them panic, and whatever is refused has a status and a text.
+func FuzzManage(f *testing.F) {
+	for _, s := range []string{`{}`, `{"model":"m","input":["a",""],"truncate":false,"dimensions":3,"options":{"num_ctx":5},"keep_alive":"5m"}`, `{"model":"m","prompt":"x"}`,
+		`{"model":"mine","from":"m:latest","system":"s","template":"{{ .Prompt }}{{ range .Messages }}{{ .Content }}{{ end }}","parameters":{"stop":["<END>"],"temperature":0.5},"messages":[{"role":"user","content":"q"}],"license":["a","b"]}`,
+		`{"model":"mine","files":{"a.axmodel":"sha256:` + strings.Repeat("0", 64) + `"},"license":"x"}`, `{"name":"x","from":"../y","license":[5]}`, `{"model":"x:cloud","verbose":true}`,
+		`{"source":"a","destination":"b/c:d"}`, `{"model":"registry/x:7b","insecure":true,"stream":false}`, `{"from":"x","parameters":{"num_ctx":1e400}}`, `[[[[`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fuzzguard.Check(t, len(b), func() { manage(t, b) })
+	})
+}
+
+// manage does with a body what the handlers do before they ask the store or the host.
+func manage(t *testing.T, b []byte) {
+	check := func(err error) {
+		t.Helper()
+		if err == nil {
+			return
+		}
+		if code, text := exchange.Status(err); code < 400 || code >= 500 || text == "" {
+			t.Errorf("%d %q: %v", code, text, err)
+		}
+	}
+	var create api.CreateRequest
+	if err := ollama.Decode(b, &create); err == nil {
+		r, err := createRequest(create)
+		check(err)
+		if err == nil && r.Template != nil {
+			_, _ = chat.NewGo(*r.Template)
+		}
+	} else {
+		check(err)
+	}
+	var embed api.EmbedRequest
+	if err := ollama.Decode(b, &embed); err == nil {
+		_, err := ollama.Inputs(embed.Input)
+		check(err)
+		check(ollama.CheckOptions(nil, embed.Options))
+	} else {
+		check(err)
+	}
+	var old api.EmbeddingRequest
+	check(ollama.Decode(b, &old))
+	var show api.ShowRequest
+	check(ollama.Decode(b, &show))
+	var copied api.CopyRequest
+	check(ollama.Decode(b, &copied))
+	var pull api.PullRequest
+	if err := ollama.Decode(b, &pull); err == nil {
+		invalid := ollama.Fail(http.StatusBadRequest, "invalid model name")
+		_, err := ollama.ParseRef(pull.Model, invalid, invalid)
+		check(err)
+	} else {
+		check(err)
+	}
+}
+
+// A mebibyte of the worst there is, and what is just allowed, stays within the limits (promise G5).
+func TestHostilePeak(t *testing.T) {
+	for _, p := range [][3]string{{`{"input":[""`, `,""`, `]}`}, {`{"messages":[{}`, `,{}`, `]}`}, {`{"license":[""`, `,""`, `]}`},
+		{`{"input":"`, `\u0000`, `"}`}, {`{"parameters":{"stop":["a"`, `,"a"`, `]}}`}, {`{"options":{"a":[0`, `,0`, `]}}`}} {
+		most := 0 // how often a unit may come, by the parts that a body may hold
+		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
+			most = (ollama.MaxParts - 100) / parts
+		}
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+			fuzzguard.Check(t, len(b), func() { manage(t, b) })
+		}
+	}
+}

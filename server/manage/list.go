@@ -1,0 +1,77 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/types/model"
+
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+)
+
+func (m *Manager) list(ctx context.Context) (api.ListResponse, error) {
+	out := api.ListResponse{Models: []api.ListModelResponse{}}
+	entries, err := m.o.Store.List(ctx)
+	if err != nil {
+		return out, err
+	}
+	slices.SortStableFunc(entries, func(a, b *catalog.Entry) int { return cmp.Compare(b.Modified.Unix(), a.Modified.Unix()) })
+	for _, e := range entries {
+		d := details(e)
+		d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
+		out.Models = append(out.Models, api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(), ModifiedAt: e.Modified.UTC(), Size: e.Size,
+			Digest: e.Digest, Details: d, Capabilities: capabilities(e)})
+	}
+	return out, nil
+}
+
+func (m *Manager) Tags(x *exchange.Exchange) {
+	list, err := m.list(x.Asked())
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	x.Reply().JSON(http.StatusOK, list)
+}
+
+func (m *Manager) Running(x *exchange.Exchange) {
+	out := api.ProcessResponse{Models: []api.ProcessModelResponse{}}
+	for _, r := range m.o.Loaded.Loaded() {
+		name := r.Entry.Name.String()
+		out.Models = append(out.Models, api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes, Digest: r.Entry.Digest,
+			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx})
+	}
+	x.Reply().JSON(http.StatusOK, out)
+}
+
+// details are what every list of models says of one.
+func details(e *catalog.Entry) api.ModelDetails {
+	family := e.Info.Architecture
+	if family == "" {
+		family = e.Info.Family
+	}
+	return api.ModelDetails{Format: "axmodel", Family: family, Families: []string{family},
+		ParameterSize: e.Info.ParameterSize, QuantizationLevel: e.Info.Quantization}
+}
+
+// capabilities are an entry's, in Ollama's words and order.
+func capabilities(e *catalog.Entry) []model.Capability {
+	if e.Embedding {
+		return []model.Capability{model.CapabilityEmbedding}
+	}
+	out := []model.Capability{model.CapabilityCompletion}
+	for _, c := range []struct {
+		has bool
+		cap model.Capability
+	}{{e.Caps.Vision, model.CapabilityVision}, {e.Caps.Tools, model.CapabilityTools}, {e.Caps.Insert, model.CapabilityInsert},
+		{e.Caps.Thinking, model.CapabilityThinking}} {
+		if c.has {
+			out = append(out, c.cap)
+		}
+	}
+	return out
+}

@@ -1,0 +1,90 @@
+package manage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// progress runs a long piece of work and sends its status lines, each at once, or only the last. An error before the first line has its
+// own status; a later one is the stream's last line.
+func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(api.ProgressResponse)) error) {
+	stream := asked == nil || *asked
+	exchange.Answer(x, exchange.Native[api.ProgressResponse]{Stream: stream}, func(r *exchange.Reply) error {
+		ctx, cancel := context.WithCancel(x.Asked())
+		defer cancel()
+		out, over, sent := newStatusLines(), make(chan struct{}), make(chan error, 1)
+		if stream {
+			go func() {
+				err := out.send(over, func(p api.ProgressResponse) error {
+					b, err := ollama.Line(p)
+					if err == nil {
+						err = r.Part(exchange.Lines, b)
+					}
+					return err
+				})
+				if err != nil {
+					cancel()
+				}
+				sent <- err
+			}()
+		} else {
+			sent <- nil
+		}
+		var told error
+		err := func() error {
+			defer func() { // also where the work panics
+				close(over)
+				told = <-sent
+			}()
+			return work(ctx, out.put)
+		}()
+		if err := errors.Join(err, told); err != nil {
+			return plain(err)
+		}
+		if stream {
+			return nil
+		}
+		_, last := out.take()
+		b, err := json.Marshal(last)
+		if err != nil {
+			return err
+		}
+		r.Whole(http.StatusOK, exchange.JSON, b)
+		return nil
+	})
+}
+
+// plain keeps an error of management work from being told as one of a running model.
+func plain(err error) error {
+	var se api.StatusError
+	if errors.As(err, &se) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
+		return err
+	}
+	return exchange.Because(managed(err), err)
+}
+
+// managed is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not uploaded are
+// the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
+func managed(err error) int {
+	switch {
+	case errors.Is(err, hub.ErrNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, hub.ErrDenied):
+		return http.StatusForbidden
+	case errors.Is(err, store.ErrGGUF), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrRequest), errors.Is(err, models.ErrNotPackage):
+		return http.StatusBadRequest
+	case errors.Is(err, store.ErrSpace):
+		return http.StatusInsufficientStorage
+	}
+	return http.StatusInternalServerError
+}

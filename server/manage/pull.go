@@ -1,0 +1,63 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+func (m *Manager) Pull(x *exchange.Exchange) {
+	var req api.PullRequest
+	err := x.Decode(&req)
+	asked := cmp.Or(req.Model, req.Name)
+	if err == nil {
+		invalid := ollama.Fail(http.StatusBadRequest, "invalid model name")
+		_, err = ollama.ParseRef(asked, invalid, invalid)
+	}
+	if err == nil && (m.o.NoPull || m.o.Puller == nil) {
+		err = ollama.Fail(http.StatusForbidden, "pulling models is switched off on this server")
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	progress(x, req.Stream, func(ctx context.Context, status func(api.ProgressResponse)) error {
+		done, err := m.claim(asked)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return m.o.Puller.Pull(ctx, asked, status)
+	})
+}
+
+// push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
+func (m *Manager) Push(x *exchange.Exchange) {
+	var req api.PushRequest
+	err := x.Decode(&req)
+	asked := cmp.Or(req.Model, req.Name)
+	if err == nil && asked == "" {
+		err = ollama.ErrUnnamed
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	progress(x, req.Stream, func(_ context.Context, status func(api.ProgressResponse)) error {
+		status(api.ProgressResponse{Status: "retrieving manifest"})
+		if n, err := models.ParseName(asked); err == nil {
+			if _, err := m.o.Store.Get(n); catalog.NotFound(err) {
+				status(api.ProgressResponse{Status: "couldn't retrieve manifest"})
+				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory", m.o.Store.Dir()+"/manifests/"+n.Path())
+			}
+		}
+		return exchange.Error(http.StatusInternalServerError, "axle does not push models")
+	})
+}

@@ -1,0 +1,126 @@
+package manage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/types/model"
+
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// copilot is how the client begins its User-Agent that shows general.basename to people.
+const copilot = "GitHubCopilotChat/"
+
+func (m *Manager) Show(x *exchange.Exchange) {
+	var req api.ShowRequest
+	err := x.Decode(&req)
+	var resp *api.ShowResponse
+	if err == nil {
+		req.Model = cmp.Or(req.Model, req.Name)
+		resp, err = m.describe(req)
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	if strings.HasPrefix(x.Request.UserAgent(), copilot) {
+		resp.ModelInfo["general.basename"] = req.Model
+	}
+	x.Reply().JSON(http.StatusOK, resp)
+}
+
+func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
+	e, err := catalog.Find(m.o.Store, req.Model, ollama.ErrUnnamed, ollama.Missing)
+	if err != nil {
+		// As Ollama does here, and only here, the 404 names the model with its tag.
+		switch code, _ := exchange.Status(err); code {
+		case http.StatusForbidden:
+			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: remote model details are unavailable")
+		case http.StatusNotFound:
+			if ref, perr := ollama.ParseRef(req.Model, err, err); perr == nil {
+				err = ollama.ErrMissing(ollama.Missing, ref.Name.String())
+			}
+		}
+		return nil, err
+	}
+	system := cmp.Or(req.System, e.System)
+	resp := &api.ShowResponse{License: strings.Join(e.License, "\n"), System: system, Template: e.Template, Details: details(e),
+		Messages: e.Messages, Capabilities: capabilities(e), ModifiedAt: e.Modified.UTC(), ModelInfo: info(e, req.Verbose), Parameters: parameters(e.Params)}
+	resp.Details.ParentModel = e.Parent
+	if e.Caps.Thinking {
+		resp.Thinking = &model.Thinking{Values: []any{true, false}, Default: true}
+	}
+	if req.Verbose {
+		resp.Tensors = []api.Tensor{}
+		for i := range e.Info.Layers {
+			resp.Tensors = append(resp.Tensors, api.Tensor{Name: fmt.Sprintf("blk.%d", i), Type: cmp.Or(e.Info.Quantization, "AXMODEL"), Shape: []uint64{uint64(max(e.Info.Hidden, 0))}})
+		}
+	}
+	params := maps.Clone(e.Params)
+	if params == nil {
+		params = map[string]any{}
+	}
+	maps.Copy(params, req.Options)
+	resp.Modelfile = modelfile(e, system, params)
+	return resp, nil
+}
+
+func values(v any) []any {
+	switch t := v.(type) {
+	case []any:
+		return t
+	case []string:
+		out := make([]any, len(t))
+		for i, s := range t {
+			out[i] = s
+		}
+		return out
+	}
+	return []any{v}
+}
+
+// parameters are a Modelfile's, a line a value, as /api/show prints them.
+func parameters(params map[string]any) string {
+	var lines []string
+	for _, k := range slices.Sorted(maps.Keys(params)) {
+		for _, v := range values(params[k]) {
+			lines = append(lines, fmt.Sprintf("%-30s %#v", k, v))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// info is what /api/show calls model_info.
+func info(e *catalog.Entry, verbose bool) map[string]any {
+	i := e.Info
+	arch := cmp.Or(i.Architecture, i.Family, "axmodel")
+	m := map[string]any{
+		"general.architecture":         arch,
+		"general.basename":             e.Name.Model(),
+		"general.parameter_count":      i.Parameters,
+		"general.file_type":            0,
+		"general.size_label":           i.ParameterSize,
+		"general.quantization_version": 2,
+		"tokenizer.ggml.model":         cmp.Or(i.TokenizerType, "gpt2"),
+	}
+	for key, n := range map[string]int{"context_length": i.Context, "embedding_length": i.Hidden, "block_count": i.Layers, "attention.head_count": i.Heads,
+		"attention.head_count_kv": i.KVHeads, "feed_forward_length": i.FeedForward, "vocab_size": i.Vocab} {
+		if n > 0 {
+			m[arch+"."+key] = n
+		}
+	}
+	if verbose {
+		for _, key := range []string{"tokenizer.ggml.merges", "tokenizer.ggml.token_type", "tokenizer.ggml.tokens"} {
+			m[key] = []string{}
+		}
+	}
+	return m
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/server/exchange"
+)
+
+// logged begins and ends the exchange of each request, and writes one line of it. Names and paths come from clients: they are fields, never parts of
+// a message. form is that of errors; without a body it is the path's.
+func (s *Server) logged(form exchange.Form) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		start := time.Now()
+		x := s.shared.Begin(c, form)
+		s.metrics.inFlight.Add(1)
+		defer s.metrics.inFlight.Add(-1)
+		defer x.End() // also of an answer that is broken off
+		c.Next()
+		code := c.Writer.Status()
+		if x.Log.Status != 0 {
+			code = x.Log.Status
+		}
+		s.metrics.request(c.FullPath(), code)
+		s.line(x, code, time.Since(start))
+	}
+}
+
+func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
+	r := x.Request
+	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", exchange.Clip(r.URL.Path)), zap.Int("status", code),
+		zap.Duration("took", took), zap.String("client", r.RemoteAddr)}
+	for _, f := range [][2]string{{"model", x.Log.Model}, {"key", x.Key()}, {"error", x.Log.Error}} {
+		if f[1] != "" {
+			fields = append(fields, zap.String(f[0], f[1]))
+		}
+	}
+	switch {
+	case code >= 500 && code != http.StatusServiceUnavailable:
+		s.log.Error("request", fields...)
+	case r.Method == http.MethodGet && code < 400:
+		s.log.Debug("request", fields...)
+	default:
+		s.log.Info("request", fields...)
+	}
+}
+
+// recovered turns a panic outside an answer into a status, if that is still possible.
+func (s *Server) recovered(c *gin.Context) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler { //nolint:errorlint // the very value
+			panic(p)
+		}
+		s.log.Error("panic in a handler", zap.Any("panic", p), zap.Stack("stack"))
+		if c.Writer.Written() {
+			panic(http.ErrAbortHandler) // never an end that looks clean
+		}
+		exchange.Of(c).Fail(exchange.Error(http.StatusInternalServerError, "internal error"))
+		c.Abort()
+	}()
+	c.Next()
+}

@@ -1,0 +1,189 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/vendor"
+)
+
+// ServeVendor answers the vendor's older API on a port of its own, as Serve does the main one.
+func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Duration) error {
+	return s.serve(ctx, ln, grace, func(base context.Context) http.Handler { return s.VendorHandler(base, isLoopback(ln.Addr())) })
+}
+
+// VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
+func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
+	v := &vendorAPI{s: s, base: ctx}
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.HandleMethodNotAllowed = true
+	r.Use(s.logged(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}), s.recovered)
+	h := exchange.Handler
+	own := r.Group("", h(v.own)) // GETs that change something, as the vendor has it
+	own.GET("/api/stop", h(v.stop))
+	r.POST("/api/reset", h(v.reset))
+	work := r.Group("", s.work)
+	work.POST("/api/generate", h(v.generate))
+	own.GET("/api/generate_provider", h(v.poll))
+	own.GET("/api/content", h(v.poll))
+	work.POST("/api/chat", h(v.chat))
+	v.guard = s.guarded(loopback, r)
+	return v.guard
+}
+
+// vendorAPI is one conversation, as the vendor's server has only one; where keys are set, one for each.
+type vendorAPI struct {
+	s        *Server
+	guard    *guard
+	base     context.Context // of answers that outlive the request that started them
+	sessions sync.Map        // of *vendor.Session, by the key's name
+}
+
+// session is the conversation of who asks.
+func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
+	key := x.Key()
+	s, ok := v.sessions.Load(key)
+	if !ok {
+		s, _ = v.sessions.LoadOrStore(key, new(vendor.Session))
+	}
+	return s.(*vendor.Session)
+}
+
+// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an address of the
+// local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a proof that it comes
+// from here or from an allowed page, and anything else, curl or a script, need not.
+func (v *vendorAPI) own(x *exchange.Exchange) {
+	h := x.Request.Header
+	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")
+	ok := true
+	switch {
+	case h.Get("Origin") != "": // the guard has looked at it
+	case site != "":
+		ok = site == "same-origin" || site == "none"
+	case from != "":
+		u, err := url.Parse(from)
+		ok = err == nil && (u.Host == x.Request.Host || v.guard.allows(u.Scheme+"://"+u.Host))
+	default:
+		ok = !strings.HasPrefix(h.Get("User-Agent"), "Mozilla/")
+	}
+	if !ok {
+		x.AbortWithStatus(http.StatusForbidden)
+	}
+}
+
+func (v *vendorAPI) decode(x *exchange.Exchange) (*vendor.Request, bool) {
+	b, err := x.Body(exchange.MaxBody)
+	var r *vendor.Request
+	if err == nil {
+		r, err = vendor.Decode(b)
+	}
+	if err != nil {
+		x.Fail(err)
+		return nil, false
+	}
+	return r, true
+}
+
+func (v *vendorAPI) ok(x *exchange.Exchange) {
+	x.Reply().Whole(http.StatusOK, exchange.JSONV1, []byte(vendor.OK))
+}
+
+func (v *vendorAPI) stop(x *exchange.Exchange) {
+	v.session(x).Stop()
+	v.ok(x)
+}
+
+func (v *vendorAPI) reset(x *exchange.Exchange) {
+	r, ok := v.decode(x)
+	if !ok {
+		return
+	}
+	if err := v.session(x).Reset(r); err != nil {
+		x.Fail(err)
+		return
+	}
+	v.ok(x)
+}
+
+func (v *vendorAPI) poll(x *exchange.Exchange) {
+	p, err := v.session(x).Poll()
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	x.Reply().JSON(http.StatusOK, p)
+}
+
+// generate starts an answer that is polled for.
+func (v *vendorAPI) generate(x *exchange.Exchange) {
+	r, ok := v.decode(x)
+	if !ok {
+		return
+	}
+	session := v.session(x)
+	ctx, req, err := session.Begin(exchange.WithKey(v.base, x.Key()), r, false)
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	v.s.active.Add(1) // besides the request, which ends before its answer
+	go func() {
+		defer v.s.active.Add(-1)
+		said, err := v.run(ctx, session, req)
+		if err = exchange.Ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
+			err = nil // it was stopped
+		}
+		if err != nil {
+			v.s.log.Error("vendor answer", zap.String("error", v.s.shared.Told(err)))
+		}
+		told := session.End(said, err)
+		if v.s.draining.Load() { // who polls may still have the end
+			select {
+			case <-told:
+			case <-time.After(lostLinger):
+			case <-v.base.Done():
+			}
+		}
+	}()
+	v.ok(x)
+}
+
+// chat answers at once and whole.
+func (v *vendorAPI) chat(x *exchange.Exchange) {
+	r, ok := v.decode(x)
+	if !ok {
+		return
+	}
+	session := v.session(x)
+	ctx, req, err := session.Begin(x.Asked(), r, true)
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	said, err := v.run(ctx, session, req)
+	_, _ = session.Poll()
+	if err != nil {
+		session.Undo()
+		x.Fail(err)
+		return
+	}
+	session.End(said, nil)
+	x.Reply().JSON(http.StatusOK, vendor.Whole{Done: true, Message: said})
+}
+
+func (v *vendorAPI) run(ctx context.Context, session *vendor.Session, req *ollama.ChatRequest) (said string, err error) {
+	err = v.s.shared.Caught(func() error { said, err = v.s.answers.Collect(ctx, req, session.Add); return err })
+	return said, err
+}
