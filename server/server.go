@@ -126,7 +126,8 @@ func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }
 const (
 	maxHeader      = 64 << 10
 	lostCheckEvery = 100 * time.Millisecond
-	lostLinger     = time.Second // how long a server that lost its card still says so
+	lostLinger     = time.Second             // how long a server that lost its card still says so
+	lostLast       = 2500 * time.Millisecond // and then who still waits for its error: the process is to be gone within five seconds
 	drainLinger    = 250 * time.Millisecond
 )
 
@@ -177,7 +178,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 				// /health are told what is the matter instead of finding nobody.
 				s.draining.Store(true)
 				<-time.After(lostLinger)
-				last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				last, stop := context.WithTimeout(context.WithoutCancel(ctx), lostLast)
 				_ = srv.Shutdown(last)
 				stop()
 				_ = srv.Close()

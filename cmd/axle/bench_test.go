@@ -96,6 +96,7 @@ func TestBenchUsage(t *testing.T) {
 
 // TestBenchPocket measures the small model on the software card and reads back everything that is written.
 func TestBenchPocket(t *testing.T) {
+	unraced(t)
 	dir, tmp := pocketDir(t), t.TempDir()
 	page, trace := filepath.Join(tmp, "b.html"), filepath.Join(tmp, "b.trace")
 	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--html", page, "--trace", trace)

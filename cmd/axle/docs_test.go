@@ -92,6 +92,7 @@ func shellWords(t *testing.T, line string) (out []string) {
 
 // TestDocs: every command in the documents is one that we have, with flags that it has, and what is marked to be run works.
 func TestDocs(t *testing.T) {
+	unraced(t)
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	t.Setenv("AXLE_HOST", "127.0.0.1:1")
 	t.Setenv("AXLE_DEVICE", "soft")

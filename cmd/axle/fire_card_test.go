@@ -35,6 +35,7 @@ func TestCardTaken(t *testing.T) {
 // TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes on. At 120 °C it resets itself, which is
 // found though nobody asks for anything, and ends the process with 75.
 func TestHotCard(t *testing.T) {
+	unraced(t)
 	t.Parallel()
 	u := newUnit(t)
 	p := u.start("AXSIM_TEMPERATURE=88")
@@ -138,6 +139,7 @@ func (p *process) healthPage() (page struct{ Cards, Models []healthHeat }) {
 // at the start and in the error; the streams go on. The first one killed, its memory stays taken for a while and is named too; when the
 // driver has noticed the second one serves.
 func TestCardShared(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	u.remember()
 	p := u.start()

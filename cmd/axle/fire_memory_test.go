@@ -32,6 +32,7 @@ type burst struct {
 	tail       string
 	codes      string // what may be answered
 	within     time.Duration
+	once       bool // what meets it is the same whatever computes
 }
 
 // send sends the burst's body and gives the status; empty where the connection ended, or the time was over.
@@ -105,17 +106,17 @@ func TestMemoryOfAttacks(t *testing.T) {
 	)
 	few := 8 * time.Second // who goes then leaves work that has to be given up
 	bursts := []burst{
-		{"text of an image's letters", "/api/generate", say, "abcd", 4*mib - 1000, `"}`, "200 400 503", few},
-		{"text of words", "/api/chat", ask, "a b ", 4*mib - 1000, `"}]}`, "200 400 503", few},
-		{"objects in a string", "/v1/chat/completions", arg, "{},", 4*mib - 1000, end, "400 503", few},
-		{"objects in a string, the most", "/v1/chat/completions", arg, "{},", 190_000, end, "200 400 503", few},
-		{"vectors", "/api/embed", `{"model":"pocket","input":["a"`, `,"a"`, 4 * 60_000, "]}", "200 413 503", few},
-		{"numbers", "/api/generate", `{"model":"pocket","prompt":"a","stream":false,"options":{"num_predict":1},"context":[1`, ",1", 2*mib - 1000, "]}", "200 400 503", few},
-		{"a format", "/api/chat", ask + `"}],"format":{"enum":[0`, ",1.5", 80_000, "]}}", "200 400 500 503", few},
-		{"many tools", "/api/chat", ask + `"}],"tools":[{}`, ",{}", 190_000, "]}", "200 400 503", few},
-		{"scripts of a repository", "/api/pull", `{"model":"x/scripts","stream":false}`, "", 0, "", "500", patience},
-		{"a listing", "/api/pull", `{"model":"x/listing","stream":false}`, "", 0, "", "500", patience},
-		{"uploads of something else", "/api/blobs/sha256:" + strings.Repeat("ab", 32), strings.Repeat("x", 9), "y", 4 * mib, "", "400 507", few},
+		{"text of an image's letters", "/api/generate", say, "abcd", 4*mib - 1000, `"}`, "200 400 503", few, false},
+		{"text of words", "/api/chat", ask, "a b ", 4*mib - 1000, `"}]}`, "200 400 503", few, false},
+		{"objects in a string", "/v1/chat/completions", arg, "{},", 4*mib - 1000, end, "400 503", few, false},
+		{"objects in a string, the most", "/v1/chat/completions", arg, "{},", 190_000, end, "200 400 503", few, false},
+		{"vectors", "/api/embed", `{"model":"pocket","input":["a"`, `,"a"`, 4 * 60_000, "]}", "200 413 503", few, false},
+		{"numbers", "/api/generate", `{"model":"pocket","prompt":"a","stream":false,"options":{"num_predict":1},"context":[1`, ",1", 2*mib - 1000, "]}", "200 400 503", few, false},
+		{"a format", "/api/chat", ask + `"}],"format":{"enum":[0`, ",1.5", 80_000, "]}}", "200 400 500 503", few, false},
+		{"many tools", "/api/chat", ask + `"}],"tools":[{}`, ",{}", 190_000, "]}", "200 400 503", few, false},
+		{"scripts of a repository", "/api/pull", `{"model":"x/scripts","stream":false}`, "", 0, "", "500", patience, true},
+		{"a listing", "/api/pull", `{"model":"x/listing","stream":false}`, "", 0, "", "500", patience, true},
+		{"uploads of something else", "/api/blobs/sha256:" + strings.Repeat("ab", 32), strings.Repeat("x", 9), "y", 4 * mib, "", "400 507", few, true},
 	}
 	for _, device := range []string{"soft", "axcl"} {
 		t.Run(device, func(t *testing.T) {
@@ -147,6 +148,9 @@ func TestMemoryOfAttacks(t *testing.T) {
 			}
 			answers("the start")
 			for _, b := range bursts {
+				if b.once && device != "soft" {
+					continue
+				}
 				var wg sync.WaitGroup
 				var mu sync.Mutex
 				seen := map[string]int{}

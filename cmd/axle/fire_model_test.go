@@ -74,6 +74,7 @@ func (p *process) loaded() (names []string) {
 // TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
 // card's memory is back to where it was, the streams go on, and the model loads when asked for again.
 func TestLayerFails(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	// The head, the largest file, goes first: layer 3 is the fifth.
 	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+4))
@@ -100,6 +101,7 @@ func TestLayerFails(t *testing.T) {
 // TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its memory is full, against all prediction. An
 // idle model goes and the load is tried again; where none is idle, the error is clear and nothing is half loaded.
 func TestMemoryRunsOut(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3, 3*pocketFiles+3+1+5))
 	right := goldens(t, p)
@@ -131,6 +133,7 @@ func TestMemoryRunsOut(t *testing.T) {
 // TestWrongAtLoad (D6): a card that computes a model otherwise than it did in an earlier life of the server is found out at load, under
 // sixteen streams; the model is refused and everything else goes on.
 func TestWrongAtLoad(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	p := u.start()
 	right := goldens(t, p)

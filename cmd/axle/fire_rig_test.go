@@ -52,6 +52,9 @@ type unit struct {
 // newUnit prepares a service of its own: a free port, an empty store, the simulated card's library.
 func newUnit(t *testing.T, args ...string) *unit {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no process of a server is started")
+	}
 	if len(args) == 0 {
 		args = []string{"--device", "axcl"}
 	}

@@ -85,6 +85,7 @@ func (p *process) say(model string) outcome {
 // answers at once, hashes in the background, and refuses the model by the file's name from then on; others are served as before. After an
 // orderly end nothing is hashed.
 func TestRottenAfterKill(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	p := u.start()
 	right := goldens(t, p)
@@ -207,6 +208,7 @@ func (u *unit) apart(env string) {
 // TestFullDisk (D11): under sixteen streams a disk, a real one, fills up in the middle of a pull. The error names the file, nothing is
 // visible, what came stays, and the pull goes on when there is room.
 func TestFullDisk(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	dir := filepath.Join(u.dir, "models")
 	if err := os.Mkdir(dir, 0o755); err != nil {

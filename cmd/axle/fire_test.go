@@ -328,6 +328,7 @@ func TestOrderlyEnd(t *testing.T) {
 // and two seconds from a card on which the dead one's memory is still taken, nothing on disk is damaged, and the pull goes on.
 // AXLE_TEST_KILLS sets how often.
 func TestKilledServer(t *testing.T) {
+	unraced(t)
 	n := 3
 	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_KILLS")); err == nil {
 		n = s
@@ -394,6 +395,7 @@ func TestKilledServer(t *testing.T) {
 // TestWedged (D9, D7): a process that dies in an execute may leave a card that answers no more until its power is cut. The next server says
 // so, with the fix, and goes on saying it; with the power back the one after it serves.
 func TestWedged(t *testing.T) {
+	unraced(t)
 	u := newUnit(t)
 	u.remember()
 	p := u.start("AXSIM_FAULT=Execute:1000:hang")

@@ -147,6 +147,7 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 // TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls, token counts
 // and the reason of the end are those that the engine itself gives.
 func TestGoldens(t *testing.T) {
+	unraced(t)
 	all, err := golden.All()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,16 @@ import (
 // patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
 const patience = 4 * time.Minute
 
+// unraced leaves a test to the run without the race detector. What meets in its process meets in those that stay as well: in
+// TestCardLostRestarts, TestOneExecuteFails, TestHeatStops, TestOrderlyEnd, TestOffTheBus and TestTwoCards under sixteen streams, and room by
+// room in the tests of engine, server and models/store.
+func unraced(t *testing.T) {
+	t.Helper()
+	if racing {
+		t.Skip("left to the run without the race detector: nothing meets in it that does not meet in others")
+	}
+}
+
 // prepare makes the world of a process that a test starts; nil where nothing is to be made.
 var prepare func() error
 

@@ -52,6 +52,7 @@ func axleAlone(t *testing.T, env []string, args ...string) (stdout, stderr strin
 // TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that keeps
 // to what it is told, with and without a driver, and one that nothing keeps quiet.
 func TestJSONUnderNoise(t *testing.T) {
+	unraced(t)
 	noisy := noisyLib(t)
 	pocket := pocketDir(t)
 	u := newUnit(t)
