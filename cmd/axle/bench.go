@@ -3,23 +3,21 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
-	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/engine/bench/report"
+	"github.com/axle-llm/axle/internal/benchmark"
 	"github.com/axle-llm/axle/internal/plain"
 )
 
@@ -38,11 +36,7 @@ type benchFlags struct {
 	asJSON, asCSV, compare  bool
 	html, trace             string
 
-	prompts, outputs, together []int
-	guesses                    []bool
-	url                        *url.URL
-	roof                       *profiles.Profile
-	picked                     map[string]bool // flags given
+	options benchmark.Options // what check made of them
 }
 
 func newBenchCmd() *cobra.Command {
@@ -64,22 +58,29 @@ axle bench Qwen3-1.7B --json > after.json
 axle bench --compare before.json after.json
 axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 		RunE: func(c *cobra.Command, args []string) error {
-			f.picked = map[string]bool{}
-			for _, n := range []string{"n-prompt", "n-gen", "clients", "speculate", "profile"} {
-				f.picked[n] = c.Flags().Changed(n)
-			}
+			f.options.Asked = c.Flags().Changed("n-prompt") || c.Flags().Changed("n-gen")
 			args, err := f.check(args)
 			if err != nil {
 				return err
 			}
 			if f.compare {
-				return compareFiles(c.OutOrStdout(), args[0], args[1])
+				return report.Compare(c.OutOrStdout(), args[0], args[1])
 			}
 			progress := io.Discard // a line that rewrites itself is for a terminal only
 			if w, ok := plain.Raw(c.ErrOrStderr()).(*os.File); ok && term.IsTerminal(int(w.Fd())) {
 				progress = w
 			}
-			return f.run(c.Context(), c.OutOrStdout(), progress, args)
+			if err := f.checkFolders(); err != nil {
+				return err
+			}
+			r, err := benchmark.Run(c.Context(), f.options, args, progress)
+			if errors.As(err, new(*benchmark.AskError)) {
+				return usageError("%w", err)
+			}
+			if err != nil {
+				return err
+			}
+			return f.write(c.OutOrStdout(), r)
 		},
 	}
 	fl := c.Flags()
@@ -105,16 +106,14 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 	return c
 }
 
-// The bounds of what can be asked for.
-const (
-	maxBenchTokens  = 1 << 20
-	maxBenchClients = 256
-	maxBenchRepeats = 1000
-	maxBenchList    = 32
-)
+// maxBenchList is how many numbers a flag may list.
+const maxBenchList = 32
 
-// check parses flags and arguments, and gives the models.
+// check reads flags and arguments into options, and gives the models.
 func (f *benchFlags) check(args []string) (models []string, err error) {
+	o := &f.options
+	o.Version, o.Device, o.Repeats, o.Parallel, o.Period = version, f.device, f.repeats, f.parallel, f.period
+	o.Loop, o.Layers, o.Draft, o.Trace, o.OpenPackage = f.loop, f.layers, f.draft, f.trace != "", openPackage
 	if f.compare {
 		if len(args) != 2 {
 			return nil, usageError("--compare takes two files that 'axle bench --json' wrote, got %d", len(args))
@@ -130,39 +129,40 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 		}
 		last := args[len(args)-1]
 		args = args[:len(args)-1]
-		f.url, err = url.Parse(last)
-		if err != nil || f.url.Scheme != "http" && f.url.Scheme != "https" || f.url.Host == "" {
+		u, err := url.Parse(last)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return nil, usageError("--against %s needs the server's URL as the last argument, such as http://127.0.0.1:11434, got %q", f.against, last)
 		}
+		o.Against = benchmark.Server{Kind: f.against, URL: u.String(), Model: f.model}
 	}
 	if len(args) == 0 {
 		return nil, usageError("which model? 'axle list' shows what there is; qwen3-0.6b and qwen3-4b are shapes without weights")
 	}
-	if f.prompts, err = benchList("-p", f.prompt, maxBenchTokens); err != nil {
+	if o.Prompts, err = benchList("-p", f.prompt, benchmark.MaxTokens); err != nil {
 		return nil, err
 	}
-	if f.outputs, err = benchList("-n", f.output, maxBenchTokens); err != nil {
+	if o.Outputs, err = benchList("-n", f.output, benchmark.MaxTokens); err != nil {
 		return nil, err
 	}
-	if f.together, err = benchList("-c", f.clients, maxBenchClients); err != nil {
+	if o.Clients, err = benchList("-c", f.clients, benchmark.MaxClients); err != nil {
 		return nil, err
 	}
-	if f.repeats < 1 || f.repeats > maxBenchRepeats {
-		return nil, usageError("-r must be between 1 and %d, got %d", maxBenchRepeats, f.repeats)
+	if f.repeats < 1 || f.repeats > benchmark.MaxRepeats {
+		return nil, usageError("-r must be between 1 and %d, got %d", benchmark.MaxRepeats, f.repeats)
 	}
-	if f.period < 0 || f.period > maxBenchTokens {
-		return nil, usageError("--period must be between 0 and %d, got %d", maxBenchTokens, f.period)
+	if f.period < 0 || f.period > benchmark.MaxTokens {
+		return nil, usageError("--period must be between 0 and %d, got %d", benchmark.MaxTokens, f.period)
 	}
-	if f.parallel < 0 || f.parallel > maxBenchClients {
-		return nil, usageError("--parallel must be between 0 and %d, got %d", maxBenchClients, f.parallel)
+	if f.parallel < 0 || f.parallel > benchmark.MaxClients {
+		return nil, usageError("--parallel must be between 0 and %d, got %d", benchmark.MaxClients, f.parallel)
 	}
 	switch f.speculate {
 	case "off":
-		f.guesses = []bool{false}
+		o.Guesses = []bool{false}
 	case "on":
-		f.guesses = []bool{true}
+		o.Guesses = []bool{true}
 	case "both":
-		f.guesses = []bool{false, true}
+		o.Guesses = []bool{false, true}
 	default:
 		return nil, usageError("--speculate is off, on or both, got %q", f.speculate)
 	}
@@ -182,7 +182,7 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 		return nil, usageError("--json and --csv cannot be had together")
 	}
 	if f.profile != "" {
-		if f.roof, err = profiles.Load(f.profile); err != nil {
+		if o.Profile, err = profiles.Load(f.profile); err != nil {
 			return nil, usageError("%w", err)
 		}
 	}
@@ -209,33 +209,8 @@ func benchList(flag, text string, limit int) (out []int, err error) {
 	return out, nil
 }
 
-// cases are the loads for a model of so much context. A default that does not fit is made smaller; one that was asked for is an error.
-func (f *benchFlags) cases(context int) (loads []bench.Load, err error) {
-	for _, p := range f.prompts {
-		for _, n := range f.outputs {
-			if p+n > context {
-				if f.picked["n-prompt"] || f.picked["n-gen"] {
-					return nil, usageError("a prompt of %d tokens and %d of output do not fit the model's context of %d", p, n, context)
-				}
-				if p, n = min(p, context/2), min(n, context/4); p < 1 || n < 1 {
-					return nil, usageError("a context of %d is too small to measure", context)
-				}
-			}
-			for _, c := range f.together {
-				for _, s := range f.guesses {
-					if s && c > 1 && f.speculate == "both" {
-						continue
-					}
-					loads = append(loads, bench.Load{Prompt: p, Output: n, Clients: c, Speculate: s})
-				}
-			}
-		}
-	}
-	return loads, nil
-}
-
-// run measures every model and writes what was asked for.
-func (f *benchFlags) run(ctx context.Context, out, progress io.Writer, names []string) error {
+// checkFolders: what is to be written has a folder to lie in, before anything is measured.
+func (f *benchFlags) checkFolders() error {
 	for _, file := range []string{f.html, f.trace} {
 		if dir := filepath.Dir(file); file != "" {
 			if st, err := os.Stat(dir); err != nil || !st.IsDir() {
@@ -243,34 +218,18 @@ func (f *benchFlags) run(ctx context.Context, out, progress io.Writer, names []s
 			}
 		}
 	}
-	r := benchReport{Version: 1, When: time.Now().UTC().Truncate(time.Second), Facts: hostFacts(os.DirFS("/"))}
-	rig, err := openBenchRig(ctx, f)
-	if err != nil {
-		return err
-	}
-	r.Facts.Card = rig.facts
-	var runs []bench.Run
-	for _, name := range names {
-		var m benchModel
-		if m, err = rig.measure(ctx, f, name, progress, &runs); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			break
-		}
-		r.Models = append(r.Models, m)
-	}
-	if e := rig.close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
+	return nil
+}
+
+// write writes what was asked for.
+func (f *benchFlags) write(out io.Writer, r *benchmark.Result) error {
 	if f.html != "" {
-		if err := writeTo(f.html, func(w io.Writer) error { return r.writeHTML(w) }); err != nil {
+		if err := writeTo(f.html, r.HTML); err != nil {
 			return err
 		}
 	}
 	if f.trace != "" {
-		if err := writeTo(f.trace, func(w io.Writer) error { return bench.WriteTrace(w, runs, rig.split) }); err != nil {
+		if err := writeTo(f.trace, r.Trace); err != nil {
 			return err
 		}
 	}
@@ -278,11 +237,11 @@ func (f *benchFlags) run(ctx context.Context, out, progress io.Writer, names []s
 	case f.asJSON:
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return e.Encode(r.Report)
 	case f.asCSV:
-		return r.writeCSV(out)
+		return r.CSV(out)
 	}
-	return r.writeText(out)
+	return r.Text(out)
 }
 
 func writeTo(name string, f func(io.Writer) error) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -131,7 +132,7 @@ func describeFile(path string, m *axmodel.Meta) *fileReport {
 }
 
 func (r *fileReport) write(w io.Writer) error {
-	t := newTabs(w)
+	t := terminal.TabsFor(w)
 	fmt.Fprintf(t, "file\t%s\nkind\t%s\nformat\t%s\ntool\t%s\nsize\t%s\nweights\t%s\n", plain.Line(r.Path), r.Kind,
 		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], plain.Line(r.Tool), models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
 	if l := r.Layer; l != nil {

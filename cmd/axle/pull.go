@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
@@ -89,7 +90,7 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 }
 
 func listCatalogue(w io.Writer) error {
-	t := newTabs(w)
+	t := terminal.TabsFor(w)
 	fmt.Fprintln(t, "NAME\tSIZE\tWEIGHTS\tDOWNLOAD\tTOKENS/S\tREPOSITORY")
 	known := func(s string) string {
 		if s == "" {

@@ -252,7 +252,7 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 			}
 		} else {
 			var sb strings.Builder
-			line.write(&sb, columnsOf(w))
+			line.write(&sb, terminal.Columns(w))
 			text := plain.Text(sb.String())
 			if page { // drawn over the last one: a screen that is cleared first flickers. The terminal may be raw.
 				text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[J"

@@ -1,8 +1,7 @@
-//go:build !scripted
-
-package main
+package report
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -10,31 +9,10 @@ import (
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// Whatever is printed for people fits 80 columns.
+// TestTablesFit: what is printed for people fits 80 columns.
 func TestTablesFit(t *testing.T) {
-	home := t.TempDir()
-	t.Setenv("HOME", home)
-	for _, args := range [][]string{
-		{"plan", "qwen3-0.6b"},
-		{"plan", "qwen3-4b", "--profile", "cm3588"},
-		{"pull"},
-	} {
-		var out strings.Builder
-		root := newRootCmd()
-		root.SetOut(&out)
-		root.SetErr(&out)
-		root.SetArgs(args)
-		if err := root.ExecuteContext(t.Context()); err != nil {
-			t.Fatalf("%v: %v", args, err)
-		}
-		for line := range strings.Lines(out.String()) {
-			if terminal.Width(strings.TrimRight(line, "\n")) > 80 {
-				t.Errorf("%v: wider than 80 columns: %q", args, line)
-			}
-		}
-	}
-	r := benchReport{Facts: benchFacts{Board: "Raspberry Pi 5 Model B Rev 1.0", System: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.12.25+rpt-rpi-2712", Governor: "performance", Cores: 4},
-		Models: []benchModel{{Name: "qwen3-0.6b", Layers: 28}}}
+	r := Report{Facts: Machine{Board: "Raspberry Pi 5 Model B Rev 1.0", System: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.12.25+rpt-rpi-2712", Governor: "performance", Cores: 4},
+		Models: []Model{{Name: "qwen3-0.6b", Layers: 28}}}
 	for i := range 8 {
 		c := bench.Case{Load: bench.Load{Prompt: 512, Output: 128, Clients: 1 << i}, Drafted: 12345, Accepted: 1234, Queued: true}
 		for _, name := range []string{"embed", "upload", "layers", "head", "download", "sample"} {
@@ -46,7 +24,7 @@ func TestTablesFit(t *testing.T) {
 		r.Models[0].Cases = append(r.Models[0].Cases, c)
 	}
 	var out strings.Builder
-	if err := r.writeText(&out); err != nil {
+	if err := r.Text(&out); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -56,5 +34,20 @@ func TestTablesFit(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), "1234 of 12345 right") || !strings.Contains(out.String(), "download") {
 		t.Errorf("bench: something is missing:\n%s", out.String())
+	}
+}
+
+// TestPlots draws odd figures: one point, none, huge ones.
+func TestPlots(t *testing.T) {
+	many := bench.Case{Load: bench.Load{Prompt: 1, Output: 2, Clients: 256}, Latency: make([]float64, 5000), Decode: bench.NewSample([]float64{1e9})}
+	for i := range many.Latency {
+		many.Latency[i] = math.Sqrt(float64(i))
+	}
+	for _, cases := range [][]bench.Case{nil, {{}}, {many}, {many, {Load: bench.Load{Clients: 1}, Latency: []float64{0, 0}, Stages: []bench.Stage{{Name: "layers"}}}}} {
+		for _, s := range []string{string(latencyPlot(cases)), string(stagePlot(cases)), string(clientsPlot(cases))} {
+			if strings.Contains(s, "NaN") || strings.Contains(s, "Inf") || len(s) > 50_000 {
+				t.Errorf("%.300s", s)
+			}
+		}
 	}
 }

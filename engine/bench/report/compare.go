@@ -1,6 +1,4 @@
-//go:build !scripted
-
-package main
+package report
 
 import (
 	"encoding/json"
@@ -10,10 +8,11 @@ import (
 	"os"
 
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// readReport reads a file that --json wrote.
-func readReport(name string) (*benchReport, error) {
+// Read reads a report from a file that --json wrote.
+func Read(name string) (*Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -24,7 +23,7 @@ func readReport(name string) (*benchReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r benchReport
+	var r Report
 	if len(b) > limit {
 		return nil, fmt.Errorf("%s is larger than any report", name)
 	}
@@ -52,21 +51,21 @@ var metrics = []metric{
 	{"next turn ms", func(c *bench.Case) *bench.Sample { return c.Second }},
 }
 
-// compareFiles writes two reports side by side, as benchstat does: medians with spreads, what changed, and ~ where chance may have done it.
-func compareFiles(w io.Writer, before, after string) error {
-	t := newTabs(w)
-	a, err := readReport(before)
+// Compare writes two reports side by side, as benchstat does: medians with spreads, what changed, and ~ where chance may have done it.
+func Compare(w io.Writer, before, after string) error {
+	t := terminal.TabsFor(w)
+	a, err := Read(before)
 	if err != nil {
 		return err
 	}
-	b, err := readReport(after)
+	b, err := Read(after)
 	if err != nil {
 		return err
 	}
-	if x, y := a.Facts.machine(), b.Facts.machine(); x != y {
+	if x, y := a.Facts.String(), b.Facts.String(); x != y {
 		fmt.Fprintf(t, "the machines differ: %s\n                     %s\n", x, y)
 	}
-	if x, y := a.Facts.Card.card(), b.Facts.Card.card(); x != y {
+	if x, y := a.Facts.Card.String(), b.Facts.Card.String(); x != y {
 		fmt.Fprintf(t, "the cards differ:    %s\n                     %s\n", x, y)
 	}
 	pairs, few := 0, false

@@ -1,17 +1,12 @@
-//go:build !scripted
-
-package main
+package benchmark
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
-	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,14 +16,16 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/plan"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// benchRig is the card that models are measured on, one after the other.
-type benchRig struct {
+// measuredCard is the card that models are measured on, one after the other.
+type measuredCard struct {
 	card     *engine.Card
-	facts    cardFacts
+	facts    report.Card
 	recorder bench.Recorder
 	counters bench.Counters // the simulated card's, or the host's clock alone
 	virtual  bool
@@ -38,28 +35,28 @@ type benchRig struct {
 	shape    axcl.Shape // of the model that runs
 }
 
-// benchSim is what a simulated card counts. attachSim (bench_sim.go) finds it.
-type benchSim interface {
+// simCounts is what a simulated card counts. attachSim (sim.go, sim_none.go) finds it.
+type simCounts interface {
 	Clock() uint64
 	Busy() uint64
 	Calls(string) uint64
 	Crossings() uint64
 }
 
-func openBenchRig(ctx context.Context, f *benchFlags) (*benchRig, error) {
-	r := &benchRig{roof: f.roof}
+func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
+	r := &measuredCard{roof: f.Profile}
 	start := time.Now()
 	r.counters.Clock = func() time.Duration { return time.Since(start) }
 	var info axcl.Info
 	open := func() (axcl.Device, string, error) {
-		dev, why, err := cards.Open(f.device)
+		dev, why, err := cards.Open(f.Device)
 		if err != nil {
 			return nil, "", err
 		}
 		if info, err = dev.Info(); err != nil {
 			return nil, "", errors.Join(err, dev.Close())
 		}
-		if f.layers {
+		if f.Layers {
 			r.recorder.Apart = &bench.Apart{Device: dev, Clock: func() time.Duration { return r.counters.Clock() }}
 			dev = r.recorder.Apart
 		}
@@ -117,7 +114,7 @@ func openBenchRig(ctx context.Context, f *benchFlags) (*benchRig, error) {
 }
 
 // figure is the card's own load figure, asked for now.
-func (r *benchRig) figure() float64 {
+func (r *measuredCard) figure() float64 {
 	load := math.NaN()
 	_ = r.card.Do(context.Background(), func(dev axcl.Device) error { // a card that is gone says so in the next pass
 		i, err := dev.Info()
@@ -129,31 +126,12 @@ func (r *benchRig) figure() float64 {
 	return load
 }
 
-func (r *benchRig) close() error { return r.card.Close() }
-
-// benchModel is a model's part of a report.
-type benchModel struct {
-	Name     string          `json:"name"`
-	Hollow   bool            `json:"without_weights,omitempty"`
-	Digest   string          `json:"digest,omitempty"`
-	Context  int             `json:"context"`
-	Layers   int             `json:"layers"`
-	Bytes    int64           `json:"card_bytes"`
-	Cases    []bench.Case    `json:"cases,omitempty"`
-	Roofline *bench.Roofline `json:"roofline,omitempty"`
-	Apart    bool            `json:"layers_apart,omitempty"` // each layer was waited for by itself
-	Draft    string          `json:"draft_model,omitempty"`
-	Loops    []bench.Loop    `json:"loops,omitempty"`
-	Against  *againstReport  `json:"against,omitempty"`
-}
-
-// benchShapes are the models that have shapes and no weights.
-var benchShapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-4b": axmodel.Qwen3Large}
+func (r *measuredCard) close() error { return r.card.Close() }
 
 // opened is a model on the card, or its files where only those are needed.
 type opened struct {
-	benchModel
-	plan    planModel
+	report.Model
+	plan    plan.Model
 	spec    axcl.LoadSpec
 	backend engine.Backend
 	model   *engine.Model // nil: a shape without weights
@@ -161,33 +139,31 @@ type opened struct {
 	close   func() error
 }
 
-func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *opened, err error) {
+func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *opened, err error) {
 	o = &opened{}
 	parallel := 1
-	for _, c := range f.together {
+	for _, c := range f.Clients {
 		parallel = max(parallel, c)
 	}
-	if f.parallel > 0 {
-		parallel = f.parallel
+	if f.Parallel > 0 {
+		parallel = f.Parallel
 	}
-	oo := engine.OpenOptions{Card: r.card, Parallel: parallel, Draft: f.draft}
-	if shape, ok := benchShapes[strings.ToLower(name)]; ok {
-		if f.draft != "" {
-			return nil, usageError("--draft: %s has no words, so nothing can guess them", name)
+	oo := engine.OpenOptions{Card: r.card, Parallel: parallel, Draft: f.Draft}
+	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok {
+		if f.Draft != "" {
+			return nil, asked("--draft: %s has no words, so nothing can guess them", name)
 		}
-		if o.plan, err = planShape(name); err != nil {
-			return nil, err
-		}
+		o.plan, _ = plan.Shape(name)
 		dir, err := os.MkdirTemp("", "axle-bench-")
 		if err != nil {
 			return nil, err
 		}
 		s := shape()
-		s.Period = f.period
+		s.Period = f.Period
 		o.close = func() error { return os.RemoveAll(dir) }
-		o.benchModel = benchModel{Name: o.plan.Name, Hollow: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
+		o.Model = report.Model{Name: o.plan.Name, Hollow: true, Context: s.Context, Layers: s.Layers, Bytes: o.plan.Card}
 		o.spec.Layers, o.spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
-		if f.loop != "" {
+		if f.Loop != "" {
 			s.NoEmbeddings = true
 			err = axmodel.WriteHollow(dir, s)
 		} else if o.backend, err = engine.OpenHollow(ctx, r.card, dir, s, oo); err == nil {
@@ -198,14 +174,14 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 		}
 		return o, nil
 	}
-	p, err := openPackage(name)
+	p, err := f.OpenPackage(name)
 	if err != nil {
 		return nil, err
 	}
-	o.plan = planPackage(p)
-	o.benchModel = benchModel{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: len(p.Layers), Bytes: o.plan.Card}
+	o.plan = plan.Package(p)
+	o.Model = report.Model{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: len(p.Layers), Bytes: o.plan.Card}
 	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head}
-	if f.loop != "" {
+	if f.Loop != "" {
 		o.close = p.Close
 		return o, nil
 	}
@@ -216,19 +192,19 @@ func (r *benchRig) open(ctx context.Context, f *benchFlags, name string) (o *ope
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, benchPrompts(m)
+	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, prompts(m)
 	o.Context, o.Draft = m.Info().Context, m.Info().Draft
 	return o, nil
 }
 
-// benchWords is the text of prompts: plain words, no two clients' alike from the first on.
-const benchWords = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody counts them "
+// storyText is the text of prompts: plain words, no two clients' alike from the first on.
+const storyText = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody counts them "
 
-// benchPrompts makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens.
-func benchPrompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, error) {
+// prompts makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens.
+func prompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, error) {
 	return func(n, client, turn int) (p bench.Prompt, err error) {
 		for words := n*4 + 64; ; words *= 2 {
-			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(benchWords, words/len(benchWords)+1)
+			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(storyText, words/len(storyText)+1)
 			at := time.Now()
 			rendered, err := m.Render(context.Background(), engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
 			if err != nil {
@@ -244,7 +220,7 @@ func benchPrompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, erro
 				p.IDs = p.IDs[:n]
 				return p, nil
 			}
-			if words > 64*maxBenchTokens {
+			if words > 64*MaxTokens {
 				return p, fmt.Errorf("the tokenizer gives %d tokens for %d characters", len(p.IDs), words)
 			}
 		}
@@ -252,12 +228,12 @@ func benchPrompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, erro
 }
 
 // measure measures one model.
-func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, progress io.Writer, runs *[]bench.Run) (m benchModel, err error) {
+func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer, runs *[]bench.Run) (m report.Model, err error) {
 	var loads []bench.Load
-	if f.against != "" && r.virtual {
-		return m, usageError("--against needs a real clock: AXSIM_CLOCK is virtual")
+	if f.Against.Kind != "" && r.virtual {
+		return m, asked("--against needs a real clock: AXSIM_CLOCK is virtual")
 	}
-	if shape, ok := benchShapes[strings.ToLower(name)]; ok && f.loop == "" {
+	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok && f.Loop == "" {
 		// Before anything is loaded.
 		if _, err := f.cases(shape().Context); err != nil {
 			return m, err
@@ -272,12 +248,12 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 			err = e
 		}
 	}()
-	m = o.benchModel
-	m.Apart = f.layers
-	if f.loop != "" {
+	m = o.Model
+	m.Apart = f.Layers
+	if f.Loop != "" {
 		var one, other bench.Loop
 		err := r.card.Do(ctx, func(dev axcl.Device) (err error) {
-			one, other, err = bench.Loops(ctx, dev, o.spec, f.loop, 4, f.repeats, r.counters)
+			one, other, err = bench.Loops(ctx, dev, o.spec, f.Loop, 4, f.Repeats, r.counters)
 			return err
 		})
 		m.Loops = []bench.Loop{one, other}
@@ -287,20 +263,20 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 	if loads, err = f.cases(o.Context); err != nil {
 		return m, err
 	}
-	if f.against != "" {
+	if f.Against.Kind != "" {
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	rig := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
+	meter := &bench.Rig{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
-		c, run, err := rig.Measure(ctx, l, f.repeats)
+		c, run, err := meter.Measure(ctx, l, f.Repeats)
 		if err != nil {
 			fmt.Fprintln(progress)
 			return m, fmt.Errorf("%s: %w", l, err)
 		}
 		m.Cases = append(m.Cases, c)
-		if f.trace != "" {
+		if f.Trace {
 			*runs = append(*runs, run)
 		}
 	}
@@ -315,7 +291,7 @@ func (r *benchRig) measure(ctx context.Context, f *benchFlags, name string, prog
 
 // roofline is the model's limit on this card: by the profile that was asked for, else by the fastest that a probe saw the card read, else by
 // the profile of a card of its kind.
-func (r *benchRig) roofline(ctx context.Context, f *benchFlags, o *opened, cases []bench.Case) (*bench.Roofline, error) {
+func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, cases []bench.Case) (*bench.Roofline, error) {
 	p := &o.plan
 	weights, layer, cache := p.HeadBytes, int64(0), int64(0)
 	cells := p.Context
@@ -357,88 +333,11 @@ func (r *benchRig) roofline(ctx context.Context, f *benchFlags, o *opened, cases
 	if r.roof != nil {
 		q := bench.Probe{Name: "the profile " + r.roof.Name, Rate: r.roof.Memory}
 		probes = append(probes, q)
-		if f.roof != nil || best.Rate == 0 {
+		if f.Profile != nil || best.Rate == 0 {
 			best = q
 		}
 	}
 	roof := bench.NewRoofline(weights, cache, best.Rate, best.Name, len(p.Layers)+1, cases)
 	roof.Probes = probes
 	return &roof, nil
-}
-
-// benchFacts is the machine that was measured.
-type benchFacts struct {
-	Axle     string    `json:"axle"`
-	Go       string    `json:"go"`
-	System   string    `json:"system"`
-	Kernel   string    `json:"kernel"`
-	Board    string    `json:"board,omitempty"`
-	CPU      string    `json:"cpu"`
-	Cores    int       `json:"cores"`
-	Governor string    `json:"governor,omitempty"`
-	Load     string    `json:"load_average,omitempty"`
-	Memory   int64     `json:"memory_bytes,omitempty"`
-	Card     cardFacts `json:"card"`
-}
-
-type cardFacts struct {
-	Kind        string      `json:"kind"`
-	Name        string      `json:"name"`
-	ID          string      `json:"id"`
-	Why         string      `json:"why"`
-	Bus         string      `json:"bus,omitempty"`
-	Driver      string      `json:"driver,omitempty"`
-	Firmware    string      `json:"firmware,omitempty"`
-	Link        *cards.Link `json:"link,omitempty"`
-	Temperature *float64    `json:"temperature_celsius"`
-	Memory      int64       `json:"card_memory_bytes,omitempty"`
-	Simulated   bool        `json:"simulated,omitempty"`
-	Clock       string      `json:"clock,omitempty"`
-	Profile     string      `json:"profile,omitempty"`
-}
-
-func factsOf(i axcl.Info, why string) cardFacts {
-	f := cardFacts{Kind: i.Kind, Name: i.Name, ID: i.ID, Why: why, Bus: i.Bus, Driver: i.Version, Firmware: i.Firmware, Memory: i.TotalCMM}
-	if !math.IsNaN(i.Temperature) {
-		f.Temperature = &i.Temperature
-	}
-	if i.Kind == "axcl" {
-		for _, l := range cards.Examine(os.DirFS("/"), nil).Links {
-			if strings.HasSuffix(l.Bus, i.Bus) && i.Bus != "" {
-				f.Link = &l
-			}
-		}
-	}
-	return f
-}
-
-// hostFacts reads what Linux tells of the machine; what it does not tell stays empty.
-func hostFacts(root fs.FS) benchFacts {
-	read := func(name string) string {
-		b, err := fs.ReadFile(root, name)
-		if err != nil {
-			return ""
-		}
-		return strings.Trim(strings.TrimSpace(string(b)), "\x00")
-	}
-	f := benchFacts{Axle: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Kernel: read("proc/sys/kernel/osrelease"),
-		Board: read("proc/device-tree/model"), Cores: runtime.NumCPU(), Governor: read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")}
-	for _, l := range strings.Split(read("proc/cpuinfo"), "\n") {
-		if k, v, ok := strings.Cut(l, ":"); ok && (strings.TrimSpace(k) == "model name" || strings.TrimSpace(k) == "Model" && f.CPU == "") {
-			f.CPU = strings.TrimSpace(v)
-			if strings.TrimSpace(k) == "model name" {
-				break
-			}
-		}
-	}
-	if w := strings.Fields(read("proc/loadavg")); len(w) > 2 {
-		f.Load = strings.Join(w[:3], " ")
-	}
-	for _, l := range strings.Split(read("proc/meminfo"), "\n") {
-		if w := strings.Fields(l); len(w) > 1 && w[0] == "MemTotal:" {
-			kb, _ := strconv.ParseInt(w[1], 10, 64)
-			f.Memory = kb << 10
-		}
-	}
-	return f
 }

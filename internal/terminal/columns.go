@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"io"
@@ -8,11 +8,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/internal/plain"
-	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// columnsOf is how wide what is written to w may be: its terminal's columns, else COLUMNS, else 80.
-func columnsOf(w io.Writer) int {
+// Columns is how wide what is written to w may be: its terminal's columns, else those of the variable COLUMNS, else 80.
+func Columns(w io.Writer) int {
 	if f, ok := plain.Raw(w).(*os.File); ok {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
@@ -24,5 +23,5 @@ func columnsOf(w io.Writer) int {
 	return 80
 }
 
-// newTabs is a writer of text and tables for a person, as wide as w allows.
-func newTabs(w io.Writer) *terminal.Tabs { return terminal.NewTabs(w, columnsOf(w), false) }
+// TabsFor is a writer of text and tables for a person, as wide as w allows.
+func TabsFor(w io.Writer) *Tabs { return NewTabs(w, Columns(w), false) }

@@ -1,6 +1,4 @@
-//go:build !scripted
-
-package main
+package report
 
 import (
 	"encoding/csv"
@@ -15,44 +13,6 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// benchReport is what a run of bench found; the field names are its JSON.
-type benchReport struct {
-	Version int          `json:"version"`
-	When    time.Time    `json:"when"`
-	Facts   benchFacts   `json:"machine"`
-	Models  []benchModel `json:"models"`
-}
-
-// machine says in one line what was measured on.
-func (f benchFacts) machine() string {
-	board := f.Board
-	if board == "" {
-		board = f.CPU
-	}
-	s := fmt.Sprintf("%s, %d cores, %s, Linux %s", board, f.Cores, f.System, f.Kernel)
-	if f.Governor != "" {
-		s += ", governor " + f.Governor
-	}
-	return s
-}
-
-func (c cardFacts) card() string {
-	s := fmt.Sprintf("%s %s", c.Kind, c.Name)
-	if c.Driver != "" {
-		s += ", driver " + c.Driver
-	}
-	if c.Link != nil {
-		s += fmt.Sprintf(", PCIe %s x%s", c.Link.Speed, c.Link.Width)
-	}
-	if c.Temperature != nil {
-		s += fmt.Sprintf(", %.0f °C", *c.Temperature)
-	}
-	if c.Simulated {
-		s += fmt.Sprintf(" (SIMULATED: profile %s, clock %s)", c.Profile, c.Clock)
-	}
-	return s
-}
-
 func optional(s *bench.Sample) string {
 	if s == nil {
 		return "-"
@@ -60,9 +20,10 @@ func optional(s *bench.Sample) string {
 	return s.String()
 }
 
-func (r *benchReport) writeText(out io.Writer) error {
-	w := newTabs(out)
-	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts.machine(), r.Facts.Card.card())
+// Text writes the report as tables for a person, as wide as out's terminal.
+func (r *Report) Text(out io.Writer) error {
+	w := terminal.TabsFor(out)
+	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts, r.Facts.Card)
 	for _, m := range r.Models {
 		what := ""
 		if m.Hollow {
@@ -75,14 +36,14 @@ func (r *benchReport) writeText(out io.Writer) error {
 		if m.Apart {
 			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last layer's second run, to tell the head's time.\n", "again")
 		}
-		if err := m.writeText(w, columnsOf(out)); err != nil {
+		if err := m.writeText(w, terminal.Columns(out)); err != nil {
 			return err
 		}
 	}
 	return w.Flush()
 }
 
-func (m *benchModel) writeText(w io.Writer, columns int) error {
+func (m *Model) writeText(w io.Writer, columns int) error {
 	switch {
 	case len(m.Loops) > 0:
 		return m.writeLoops(w)
@@ -137,7 +98,7 @@ func (m *benchModel) writeText(w io.Writer, columns int) error {
 }
 
 // writeStages writes the stages of all cases, a column a case.
-func (m *benchModel) writeStages(w io.Writer, columns int) error {
+func (m *Model) writeStages(w io.Writer, columns int) error {
 	if len(m.Cases) == 0 {
 		return nil
 	}
@@ -176,7 +137,7 @@ func (m *benchModel) writeStages(w io.Writer, columns int) error {
 	return t.Flush()
 }
 
-func (m *benchModel) writeLoops(w io.Writer) error {
+func (m *Model) writeLoops(w io.Writer) error {
 	fmt.Fprintln(w, "\na token\tms\ttokens/s\tentries\tlibrary calls\tlink copies\tbytes sent\tNPU busy")
 	for _, l := range m.Loops {
 		bytes := "-"
@@ -196,7 +157,8 @@ func (m *benchModel) writeLoops(w io.Writer) error {
 	return nil
 }
 
-func (r *benchReport) writeCSV(w io.Writer) error {
+// CSV writes a line a case, a line a loop, and what was measured of another server.
+func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps", "token_p50_ms", "token_p95_ms", "token_p99_ms",
 		"second_turn_ms", "wall_ms", "busy_percent", "npu_percent", "drafted", "accepted", "passes", "rows", "unaccounted_percent"}

@@ -1,6 +1,4 @@
-//go:build !scripted
-
-package main
+package plan
 
 import (
 	"encoding/json"
@@ -13,15 +11,15 @@ import (
 
 // TestPlanLoading: whether a model fits is a matter of what loading it takes: the largest file still to come lies beside what is loaded.
 func TestPlanLoading(t *testing.T) {
-	m, ok := shapeModel("qwen3-4b")
+	m, ok := Shape("qwen3-4b")
 	if !ok {
 		t.Fatal("no shape")
 	}
 	m.Most = m.Card + 100<<20 // a shape with long caches needs no more for loading; this one is to
 	for limit, fits := range map[int64]bool{m.Card: false, m.Most - 1: false, m.Most: true} {
-		r := makePlan(m, mustProfile(t), limit, 256)
+		r := Make(m, mustProfile(t), limit, 256)
 		var b strings.Builder
-		if err := r.write(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits || !strings.Contains(b.String(), "while it is loaded") {
+		if err := r.Text(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits || !strings.Contains(b.String(), "while it is loaded") {
 			t.Errorf("with %d bytes it fits: %v, want %v\n%s", limit, r.Fits, fits, b.String())
 		}
 		var back struct {
@@ -31,7 +29,7 @@ func TestPlanLoading(t *testing.T) {
 			t.Errorf("JSON tells %d, want %d", back.Most, m.Most)
 		}
 	}
-	whole, _ := shapeModel("qwen3-0.6b")
+	whole, _ := Shape("qwen3-0.6b")
 	if whole.Most != max(whole.Card, 2*whole.HeadBytes) {
 		t.Errorf("%d bytes while loading, %d loaded", whole.Most, whole.Card)
 	}
@@ -48,11 +46,11 @@ func mustProfile(t *testing.T) *profiles.Profile {
 
 // TestPlanGroups: a token is priced by the smallest decode group that reaches what it sees.
 func TestPlanGroups(t *testing.T) {
-	m, _ := shapeModel("qwen3-0.6b")
+	m, _ := Shape("qwen3-0.6b")
 	p := mustProfile(t)
-	whole := makePlan(m, p, 1<<40, 256).Token
+	whole := Make(m, p, 1<<40, 256).Token
 	m.Groups = append([]axcl.Group{{Rows: 1, Cells: 512}}, m.Groups...)
-	near, far := makePlan(m, p, 1<<40, 256).Token, makePlan(m, p, 1<<40, 1024).Token
+	near, far := Make(m, p, 1<<40, 256).Token, Make(m, p, 1<<40, 1024).Token
 	if near >= whole || far != whole {
 		t.Errorf("a token takes %v near, %v far; %v with the larger group alone", near, far, whole)
 	}

@@ -1,12 +1,9 @@
-//go:build !scripted
-
-package main
+package benchmark
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,13 +14,13 @@ import (
 	"net/http"
 	"net/url"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -31,28 +28,6 @@ import (
 
 // againstPatience is how long one answer of another server may take, from asking to its end: it may have to load the model first.
 const againstPatience = 15 * time.Minute
-
-// againstReport is the same load here and on another server, in turn.
-type againstReport struct {
-	Kind  string        `json:"kind"`
-	URL   string        `json:"url"`
-	Model string        `json:"model"`
-	Cases []againstCase `json:"cases"`
-}
-
-type againstCase struct {
-	bench.Load
-	Here  againstSide `json:"here"`
-	There againstSide `json:"there"`
-}
-
-type againstSide struct {
-	First  bench.Sample `json:"first_token_ms"` // the slowest client's
-	Decode bench.Sample `json:"decode_tps"`     // from the first client's first token on
-	Whole  bench.Sample `json:"whole_tps"`      // from asking on
-	Tokens int          `json:"tokens"`         // a repeat, all clients
-	Prompt int          `json:"prompt_tokens,omitempty"`
-}
 
 // reply is one answer of either side, by the host's clock.
 type reply struct {
@@ -115,8 +90,9 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 	return f, nil
 }
 
-func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened, loads []bench.Load, progress io.Writer) (*againstReport, error) {
-	a := &againstReport{Kind: f.against, URL: strings.TrimRight(f.url.String(), "/"), Model: f.model}
+// measureAgainst measures the model here and another server in turn.
+func (f *Options) measureAgainst(ctx context.Context, r *measuredCard, o *opened, loads []bench.Load, progress io.Writer) (*report.Against, error) {
+	a := &report.Against{Kind: f.Against.Kind, URL: f.Against.URL, Model: f.Against.Model}
 	if a.Model == "" {
 		a.Model = o.Name
 	}
@@ -124,7 +100,7 @@ func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened,
 	seen := map[bench.Load]bool{}
 	turn := rand.IntN(1 << 20) // no server has seen these questions before
 	for _, l := range loads {
-		l.Speculate = len(f.guesses) > 1 || f.guesses[0] // here as a server would: where it pays
+		l.Speculate = len(f.Guesses) > 1 || f.Guesses[0] // here as a server would: where it pays
 		if seen[l] {
 			continue
 		}
@@ -132,13 +108,13 @@ func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened,
 		var texts []string // of this turn, a client each
 		here := func(ctx context.Context, client int) reply { return o.ask(ctx, texts[client], l, client, turn) }
 		there := func(ctx context.Context, client int) reply {
-			return a.ask(ctx, web, texts[client], l.Output)
+			return f.Against.ask(ctx, web, a.Model, texts[client], l.Output)
 		}
 		var side [2]struct{ first, decode, whole []float64 }
-		x := againstCase{Load: l}
-		for rep := range f.repeats + 1 { // the first warms both up
+		x := report.AgainstCase{Load: l}
+		for rep := range f.Repeats + 1 { // the first warms both up
 			turn++
-			fmt.Fprintf(progress, "\r%s: %-24s %d of %d", plain.Line(o.Name), l, rep, f.repeats)
+			fmt.Fprintf(progress, "\r%s: %-24s %d of %d", plain.Line(o.Name), l, rep, f.Repeats)
 			texts = texts[:0]
 			for c := range l.Clients {
 				text, err := o.textFor(l.Prompt, c, turn)
@@ -170,7 +146,7 @@ func (f *benchFlags) measureAgainst(ctx context.Context, r *benchRig, o *opened,
 				}
 			}
 		}
-		for k, to := range []*againstSide{&x.Here, &x.There} {
+		for k, to := range []*report.AgainstSide{&x.Here, &x.There} {
 			to.First, to.Decode, to.Whole = bench.NewSample(side[k].first), bench.NewSample(side[k].decode), bench.NewSample(side[k].whole)
 		}
 		a.Cases = append(a.Cases, x)
@@ -192,7 +168,7 @@ func (r *reply) count() {
 
 // againstText is a question of so many words, and some that ask for a long answer.
 func againstText(words, client, turn int) string {
-	list := strings.Fields(benchWords)
+	list := strings.Fields(storyText)
 	out := []string{fmt.Sprintf("Story %d of client %d, to be told at great length, without an end:", turn, client)}
 	for i := range words {
 		out = append(out, list[i%len(list)])
@@ -207,14 +183,14 @@ func (o *opened) textFor(n, client, turn int) (text string, err error) {
 		return againstText(n, client, turn), nil
 	}
 	words := sort.Search(n, func(w int) bool {
-		have, e := o.model.Count(context.Background(), benchQuestion(againstText(w+1, client, turn)))
+		have, e := o.model.Count(context.Background(), question(againstText(w+1, client, turn)))
 		err = errors.Join(err, e)
 		return have > n
 	})
 	return againstText(words, client, turn), err
 }
 
-func benchQuestion(text string) engine.Request {
+func question(text string) engine.Request {
 	return engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}}
 }
 
@@ -225,7 +201,7 @@ func (o *opened) ask(ctx context.Context, text string, l bench.Load, client, tur
 		guess = &l.Speculate
 	}
 	if o.model != nil {
-		q := benchQuestion(text)
+		q := question(text)
 		q.Sampling, q.Limit, q.Speculate = o.model.Sampling(), l.Output, guess
 		q.Sampling.Temperature = 0
 		for e, err := range o.model.Chat(ctx, q) {
@@ -259,10 +235,10 @@ func (o *opened) ask(ctx context.Context, text string, l bench.Load, client, tur
 }
 
 // ask sends one request to the other server and reads its stream.
-func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, limit int) (r reply) {
-	path, body := "/api/generate", map[string]any{"model": a.Model, "prompt": prompt, "stream": true, "options": map[string]any{"temperature": 0, "num_predict": limit}}
+func (a *Server) ask(ctx context.Context, c *http.Client, model, prompt string, limit int) (r reply) {
+	path, body := "/api/generate", map[string]any{"model": model, "prompt": prompt, "stream": true, "options": map[string]any{"temperature": 0, "num_predict": limit}}
 	if a.Kind == "openai" {
-		path, body = "/v1/chat/completions", map[string]any{"model": a.Model, "stream": true, "temperature": 0, "max_tokens": limit, "stream_options": map[string]any{"include_usage": true},
+		path, body = "/v1/chat/completions", map[string]any{"model": model, "stream": true, "temperature": 0, "max_tokens": limit, "stream_options": map[string]any{"include_usage": true},
 			"messages": []map[string]string{{"role": "user", "content": prompt}}}
 		if strings.HasSuffix(a.URL, "/v1") {
 			path = "/chat/completions"
@@ -287,7 +263,7 @@ func (a *againstReport) ask(ctx context.Context, c *http.Client, prompt string, 
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
 		err := fmt.Errorf("%s: %s", res.Status, complaint(text))
 		if res.StatusCode == http.StatusNotFound {
-			err = fmt.Errorf("%w (the model is asked for as %q: --against-model gives another name; --against is %s)", err, a.Model, a.Kind)
+			err = fmt.Errorf("%w (the model is asked for as %q: --against-model gives another name; --against is %s)", err, model, a.Kind)
 		}
 		return fail(err)
 	}
@@ -384,42 +360,4 @@ func complaint(body []byte) string {
 		}
 	}
 	return fmt.Sprintf("%.300s", strings.TrimSpace(string(body)))
-}
-
-func (a *againstReport) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "\nagainst %s at %s, model %s, in turn\nload\tfigure\there\tthere\there to there\t\n", a.Kind, a.URL, a.Model)
-	for i := range a.Cases {
-		c := &a.Cases[i]
-		fmt.Fprintf(w, "%s\tfirst token ms\t%s\t%s\t%s\n", c.Load, c.Here.First, c.There.First, change(&c.There.First, &c.Here.First))
-		if len(c.Here.Decode.Values) > 0 && len(c.There.Decode.Values) > 0 {
-			fmt.Fprintf(w, "\tdecode t/s\t%s\t%s\t%s\n", c.Here.Decode, c.There.Decode, change(&c.There.Decode, &c.Here.Decode))
-		}
-		fmt.Fprintf(w, "\twhole t/s\t%s\t%s\t%s\n", c.Here.Whole, c.There.Whole, change(&c.There.Whole, &c.Here.Whole))
-		if c.There.Prompt > 0 {
-			fmt.Fprintf(w, "\tprompt tokens\t%d\t%d\t\t\n", c.Here.Prompt, c.There.Prompt)
-		}
-		fmt.Fprintf(w, "\ttokens out\t%d\t%d\t\t\n", c.Here.Tokens, c.There.Tokens)
-	}
-	for i := range a.Cases {
-		c := &a.Cases[i]
-		if all := c.Output * c.Clients; c.Here.Tokens < all || c.There.Tokens < all {
-			_, err := fmt.Fprintln(w, "Where fewer tokens came out than were asked for, the model had ended its answers; rates are of the tokens there were.")
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *againstReport) writeCSV(w *csv.Writer, model string) error {
-	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,decode_tps_there,whole_tps_here,whole_tps_there", ",")}
-	for _, c := range a.Cases {
-		num := func(s bench.Sample) string {
-			if len(s.Values) == 0 {
-				return ""
-			}
-			return strconv.FormatFloat(s.Median, 'g', 7, 64)
-		}
-		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients), num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode), num(c.Here.Whole), num(c.There.Whole)})
-	}
-	return w.WriteAll(rows)
 }

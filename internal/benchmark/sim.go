@@ -1,11 +1,11 @@
-//go:build !scripted && cgo && !fake && linux
+//go:build cgo && !fake && linux
 
-package main
+package benchmark
 
 import "github.com/axle-llm/axle/axcl/native/simhook"
 
 // attachSim finds the counters of a simulated card's library; nil where it is a real one's.
-func attachSim(library string) benchSim {
+func attachSim(library string) simCounts {
 	if library == "" {
 		return nil
 	}

@@ -1,6 +1,4 @@
-//go:build !scripted
-
-package main
+package report
 
 import (
 	"fmt"
@@ -16,7 +14,7 @@ import (
 
 // The page is one file that loads nothing: no script, no font, no picture from elsewhere. Plots are SVG that scales to the screen's width.
 
-var benchPage = template.Must(template.New("bench").Funcs(template.FuncMap{
+var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
 	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot,
 	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
@@ -33,7 +31,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px sy
 .axis{stroke:currentColor;stroke-opacity:.45}.grid{stroke:currentColor;stroke-opacity:.12}
 </style></head><body>
 <h1>axle bench</h1>
-<p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts.Machine}}<br>{{.Facts.Card.Describe}}</p>
+<p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts}}<br>{{.Facts.Card}}</p>
 {{range .Models}}{{$m := .}}<h2>{{.Name}}</h2>
 <p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}{{with .Draft}}, guesses by {{.}}{{end}}{{if .Apart}}<br>Layer by layer: each was waited for, so passes are slower than they are without --layers{{end}}</p>
 {{if .Cases}}
@@ -55,13 +53,8 @@ svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px sy
 {{end}}</body></html>
 `))
 
-// Machine and Describe are the facts as sentences, for the page.
-func (f benchFacts) Machine() string { return f.machine() }
-
-// Describe: see Machine.
-func (c cardFacts) Describe() string { return c.card() }
-
-func (r *benchReport) writeHTML(w io.Writer) error { return benchPage.Execute(w, r) }
+// HTML writes the report as a page.
+func (r *Report) HTML(w io.Writer) error { return page.Execute(w, r) }
 
 // plot is a diagram being drawn, in a coordinate system of 480 by height.
 type plot struct {

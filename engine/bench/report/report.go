@@ -1,0 +1,107 @@
+// Package report is what a run of 'axle bench' found, and every form it is shown in: JSON (the types' own field names), tables, CSV, a page with
+// plots, and two reports side by side. It measures nothing and knows no card: package bench measures, internal/benchmark says of what.
+// A Report may be read from any goroutine while nobody writes to it.
+package report
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/axle-llm/axle/engine/bench"
+)
+
+// Report is what a run of bench found; the field names are its JSON.
+type Report struct {
+	Version int       `json:"version"`
+	When    time.Time `json:"when"`
+	Facts   Machine   `json:"machine"`
+	Models  []Model   `json:"models"`
+}
+
+// Model is a model's part of a report.
+type Model struct {
+	Name     string          `json:"name"`
+	Hollow   bool            `json:"without_weights,omitempty"`
+	Digest   string          `json:"digest,omitempty"`
+	Context  int             `json:"context"`
+	Layers   int             `json:"layers"`
+	Bytes    int64           `json:"card_bytes"`
+	Cases    []bench.Case    `json:"cases,omitempty"`
+	Roofline *bench.Roofline `json:"roofline,omitempty"`
+	Apart    bool            `json:"layers_apart,omitempty"` // each layer was waited for by itself
+	Draft    string          `json:"draft_model,omitempty"`
+	Loops    []bench.Loop    `json:"loops,omitempty"`
+	Against  *Against        `json:"against,omitempty"`
+}
+
+// Machine is the machine that was measured.
+type Machine struct {
+	Axle     string `json:"axle"`
+	Go       string `json:"go"`
+	System   string `json:"system"`
+	Kernel   string `json:"kernel"`
+	Board    string `json:"board,omitempty"`
+	CPU      string `json:"cpu"`
+	Cores    int    `json:"cores"`
+	Governor string `json:"governor,omitempty"`
+	Load     string `json:"load_average,omitempty"`
+	Memory   int64  `json:"memory_bytes,omitempty"`
+	Card     Card   `json:"card"`
+}
+
+type Card struct {
+	Kind        string   `json:"kind"`
+	Name        string   `json:"name"`
+	ID          string   `json:"id"`
+	Why         string   `json:"why"`
+	Bus         string   `json:"bus,omitempty"`
+	Driver      string   `json:"driver,omitempty"`
+	Firmware    string   `json:"firmware,omitempty"`
+	Link        *Link    `json:"link,omitempty"`
+	Temperature *float64 `json:"temperature_celsius"`
+	Memory      int64    `json:"card_memory_bytes,omitempty"`
+	Simulated   bool     `json:"simulated,omitempty"`
+	Clock       string   `json:"clock,omitempty"`
+	Profile     string   `json:"profile,omitempty"`
+}
+
+// Link is how a card hangs on the PCIe bus.
+type Link struct {
+	Bus      string `json:"bus"`
+	Width    string `json:"width"` // lanes
+	Speed    string `json:"speed"`
+	MaxWidth string `json:"max_width"`
+	MaxSpeed string `json:"max_speed"`
+	Lost     bool   `json:"lost"` // the card does not answer
+}
+
+// String says in one line what was measured on.
+func (f Machine) String() string {
+	board := f.Board
+	if board == "" {
+		board = f.CPU
+	}
+	s := fmt.Sprintf("%s, %d cores, %s, Linux %s", board, f.Cores, f.System, f.Kernel)
+	if f.Governor != "" {
+		s += ", governor " + f.Governor
+	}
+	return s
+}
+
+// String says in one line what card it was.
+func (c Card) String() string {
+	s := fmt.Sprintf("%s %s", c.Kind, c.Name)
+	if c.Driver != "" {
+		s += ", driver " + c.Driver
+	}
+	if c.Link != nil {
+		s += fmt.Sprintf(", PCIe %s x%s", c.Link.Speed, c.Link.Width)
+	}
+	if c.Temperature != nil {
+		s += fmt.Sprintf(", %.0f °C", *c.Temperature)
+	}
+	if c.Simulated {
+		s += fmt.Sprintf(" (SIMULATED: profile %s, clock %s)", c.Profile, c.Clock)
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+// Package benchmark is what 'axle bench' does: it opens a card and models, one after the other, has package bench measure them there, and gives a
+// report. It may also give the same load to another server, in turn. The caller has read the command line and writes the report.
+// Run may be called by one goroutine at a time; it closes all that it opens before it returns.
+package benchmark
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/engine/bench/report"
+	"github.com/axle-llm/axle/models"
+)
+
+// The bounds of what can be asked for.
+const (
+	MaxTokens  = 1 << 20 // of a prompt, and of an answer
+	MaxClients = 256
+	MaxRepeats = 1000
+)
+
+// Options say what is measured, and on what.
+type Options struct {
+	Version string // of this program, for the report
+	Device  string // as cards.Open has it
+
+	Prompts, Outputs, Clients []int // the lengths in tokens and the numbers of clients: every combination is a case
+	Guesses                   []bool
+	Asked                     bool // Prompts or Outputs were asked for: what does not fit the model is an error, else it is made smaller
+	Repeats                   int  // of each case, at least 1
+	Parallel                  int  // most sequences at once; 0: all clients
+	Period                    int  // a shape without weights repeats its text after so many tokens; 0: never
+
+	Profile *profiles.Profile // where the card's bandwidth comes from; nil: found out
+	Loop    string            // "naive" or "vendor": that loop is measured beside one pass; empty: the cases are
+	Layers  bool              // layer by layer, each waited for
+	Draft   string            // the folder of a smaller package that guesses; empty: none
+	Against Server            // the zero Server: the model here alone
+	Trace   bool              // keep every pass, for Result.Trace
+
+	// OpenPackage opens a model by the name the user gave. The benchmark closes it.
+	OpenPackage func(name string) (*models.Package, error)
+}
+
+// Server is another server that gets the same load.
+type Server struct {
+	Kind  string // "ollama" or "openai"; empty: there is none
+	URL   string // without a slash at its end
+	Model string // the model's name there; empty: as here
+}
+
+// Result is what a run found.
+type Result struct {
+	report.Report
+	runs  []bench.Run
+	split func(*engine.PassTrace) bench.Parts
+}
+
+// Trace writes every pass, for Perfetto or chrome://tracing.
+func (r *Result) Trace(w io.Writer) error { return bench.WriteTrace(w, r.runs, r.split) }
+
+// AskError is that what was asked for cannot be measured: the command line is wrong, not the machine.
+type AskError struct{ err error }
+
+func (e *AskError) Error() string { return e.err.Error() }
+func (e *AskError) Unwrap() error { return e.err }
+
+func asked(format string, a ...any) error { return &AskError{fmt.Errorf(format, a...)} }
+
+// Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress takes a line that rewrites itself. Errors name
+// the model; an AskError is wrapped where the command line is to blame.
+func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*Result, error) {
+	o.Against.URL = strings.TrimRight(o.Against.URL, "/")
+	res := &Result{Report: report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second), Facts: hostFacts(o.Version, os.DirFS("/"))}}
+	r, err := openCard(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	res.Facts.Card, res.split = r.facts, r.split
+	for _, name := range names {
+		var m report.Model
+		if m, err = r.measure(ctx, &o, name, progress, &res.runs); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			break
+		}
+		res.Models = append(res.Models, m)
+	}
+	if e := r.close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, err
+	}
+	return res, nil
+}
+
+// cases are the loads for a model of so much context. A default that does not fit is made smaller; one that was asked for is an error.
+func (f *Options) cases(context int) (loads []bench.Load, err error) {
+	for _, p := range f.Prompts {
+		for _, n := range f.Outputs {
+			if p+n > context {
+				if f.Asked {
+					return nil, asked("a prompt of %d tokens and %d of output do not fit the model's context of %d", p, n, context)
+				}
+				if p, n = min(p, context/2), min(n, context/4); p < 1 || n < 1 {
+					return nil, asked("a context of %d is too small to measure", context)
+				}
+			}
+			for _, c := range f.Clients {
+				for _, s := range f.Guesses {
+					if s && c > 1 && len(f.Guesses) > 1 {
+						continue // with and without guesses is for one client only
+					}
+					loads = append(loads, bench.Load{Prompt: p, Output: n, Clients: c, Speculate: s})
+				}
+			}
+		}
+	}
+	return loads, nil
+}

@@ -1,0 +1,245 @@
+// Package plan says what a model would do on a card that is not here, from its shapes and from what that card is known to cost. Nothing in it
+// measures, opens a card or looks for a model: package benchmark measures, and the caller opens packages. Every function may be called from any
+// goroutine.
+package plan
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/models"
+)
+
+// Shapes are the models that have a real model's shapes and no weights, by their names.
+var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-4b": axmodel.Qwen3Large}
+
+// Model is what a plan needs to know of a model.
+type Model struct {
+	Name      string
+	Layers    []profiles.Layer
+	HeadBytes int64
+	Groups    []axcl.Group
+	Context   int
+	Hidden    int
+	Out       int
+	Card      int64 // bytes on the card
+	Most      int64 // bytes on the card while it is loaded
+	Files     int64 // bytes to load
+	Guessed   bool  // head counts are not known and were assumed
+}
+
+// Shape describes one of Shapes.
+func Shape(name string) (Model, bool) {
+	shape, ok := Shapes[strings.ToLower(name)]
+	if !ok {
+		return Model{}, false
+	}
+	s := shape()
+	m := Model{Name: strings.ToLower(name), HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
+	for range s.Layers {
+		m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate, Weights: s.LayerBytes})
+	}
+	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
+		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
+	}
+	m.Files = int64(s.Layers)*s.LayerBytes + s.HeadBytes
+	m.Card = m.Files + int64(s.Layers)*int64(s.Context)*int64(s.KVHeads*s.HeadDim)*4
+	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is.
+	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+s.LayerBytes)
+	return m, true
+}
+
+// Package describes an open package.
+func Package(p *models.Package) Model {
+	i, mem := p.Info(), p.Memory()
+	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load, Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
+	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
+	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
+		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
+		m.Guessed = true
+		l.HeadDim, l.KVHeads, l.Heads = 128, max(p.Shape.KV/128, 1), max(p.Hidden/128, 1)
+	}
+	if l.Intermediate == 0 {
+		m.Guessed = true
+		l.Intermediate = 3 * p.Hidden
+	}
+	for _, f := range p.Facts {
+		l.Weights = f.Weights
+		m.Layers = append(m.Layers, l)
+	}
+	return m
+}
+
+// Report is what `axle plan` says; the field names are its JSON.
+type Report struct {
+	Model    string        `json:"model"`
+	Profile  string        `json:"profile"`
+	Modelled bool          `json:"modelled"` // always true: nothing here was measured on this model and card
+	Measured bool          `json:"layers_measured"`
+	Guessed  bool          `json:"head_counts_assumed"`
+	Memory   int64         `json:"card_memory_bytes"`
+	Most     int64         `json:"card_memory_loading_bytes"`
+	Limit    int64         `json:"card_memory_limit_bytes"`
+	Fits     bool          `json:"fits"`
+	Context  int           `json:"context"`
+	Load     time.Duration `json:"load_ns"`
+	Token    time.Duration `json:"token_ns"`
+	Alone    float64       `json:"tokens_per_second"`
+	Roofline float64       `json:"roofline_tokens_per_second"`
+	Clients  []Clients     `json:"clients"`
+	Prompts  []Prompt      `json:"prompts"`
+}
+
+// Clients is what so many clients at once would get.
+type Clients struct {
+	Clients int     `json:"clients"`
+	Total   float64 `json:"tokens_per_second"`
+	Each    float64 `json:"tokens_per_second_each"`
+	Wide    bool    `json:"wide_passes"`
+}
+
+// Prompt is how long a prompt's first token would take.
+type Prompt struct {
+	Tokens int           `json:"prompt_tokens"`
+	First  time.Duration `json:"first_token_ns"`
+}
+
+// Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together.
+func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
+	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most, Limit: limit, Fits: m.Most <= limit, Context: m.Context}
+	layers := func(rows, cells int) (t time.Duration) {
+		for _, l := range m.Layers {
+			d, measured := p.LayerTime(l, rows, cells)
+			t += d
+			r.Measured = r.Measured && measured
+		}
+		return t
+	}
+	shape := axcl.Shape{Groups: m.Groups, Cells: m.Context}
+	// What goes over the link for rows rows: embeddings, positions, mask; and logits for each wanted row.
+	link := func(rows, cells, wanted int) time.Duration {
+		up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
+		t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync
+		return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
+	}
+	head := p.HeadTime(m.HeadBytes)
+	// A lone row runs on the smallest group that reaches what it sees.
+	lone := func(cells int) (time.Duration, axcl.Group, bool) {
+		g := shape.GroupFor(1, min(cells, m.Context))
+		if g < 0 {
+			return 0, axcl.Group{}, false
+		}
+		d := m.Groups[g]
+		return layers(d.Rows, d.Cells) + link(1, d.Cells, 0), d, true
+	}
+	one, d, ok := lone(used)
+	if !ok {
+		return r
+	}
+	logits := p.Copies["d2h-pinned"].Time(int64(m.Out) * 2)
+	r.Token = one + head + logits
+	if r.Token <= 0 { // a profile in which nothing costs anything
+		return r
+	}
+	r.Alone = 1 / r.Token.Seconds()
+	if p.Load > 0 {
+		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
+	}
+	var bytes float64
+	for _, l := range m.Layers {
+		bytes += float64(l.Weights) + float64(4*d.Cells*l.KVHeads*l.HeadDim)
+	}
+	if p.Memory > 0 {
+		r.Roofline = p.Memory / (bytes + float64(m.HeadBytes))
+	}
+	wide := shape.GroupFor(2, min(used, m.Context))
+	for _, n := range []int{1, 2, 4, 8, 16, 32} {
+		t := time.Duration(n) * one
+		c := Clients{Clients: n}
+		if wide >= 0 && n > 1 {
+			g := m.Groups[wide]
+			passes := (n + g.Rows - 1) / g.Rows
+			if w := time.Duration(passes) * (layers(g.Rows, g.Cells) + link(g.Rows, g.Cells*g.Rows, 0)); w < t {
+				t, c.Wide = w, true
+			}
+		}
+		t += time.Duration(n) * (head + logits)
+		c.Total = float64(n) / t.Seconds()
+		c.Each = c.Total / float64(n)
+		r.Clients = append(r.Clients, c)
+	}
+	for _, n := range []int{16, 128, 512, 1024, 2048} {
+		if n >= m.Context {
+			break
+		}
+		var t time.Duration
+		for done := 0; done < n; {
+			g := shape.GroupFor(min(2, n-done), done)
+			one, _, _ := lone(done)
+			if g < 0 || m.Groups[g].Rows == 1 {
+				t += one
+				done++
+				continue
+			}
+			rows := min(m.Groups[g].Rows, n-done)
+			if alone := time.Duration(rows) * one; alone < layers(m.Groups[g].Rows, m.Groups[g].Cells) {
+				t += alone
+			} else {
+				t += layers(m.Groups[g].Rows, m.Groups[g].Cells) + link(m.Groups[g].Rows, m.Groups[g].Cells*m.Groups[g].Rows, 0)
+			}
+			done += rows
+		}
+		r.Prompts = append(r.Prompts, Prompt{Tokens: n, First: t + head + logits})
+	}
+	return r
+}
+
+// Text writes the plan as tables for a person, as wide as w's terminal.
+func (r Report) Text(w io.Writer) error {
+	t := terminal.TabsFor(w)
+	fmt.Fprintf(t, "%s on %s: modelled, not measured\n\n", r.Model, r.Profile)
+	fits := "fits"
+	if !r.Fits {
+		fits = "DOES NOT FIT"
+	}
+	loading := ""
+	if r.Most > r.Memory {
+		loading = ", " + models.HumanBytes(r.Most) + " while it is loaded"
+	}
+	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
+	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
+	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
+	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
+	if r.Roofline > 0 {
+		fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n", r.Roofline, 100*r.Alone/r.Roofline)
+	}
+	if len(r.Clients) == 0 {
+		fmt.Fprintf(t, "\nThe profile says no costs, or the model has no group for one row: there is nothing to compute times from.\n")
+		return t.Flush()
+	}
+	fmt.Fprintf(t, "\nclients\ttokens/s\teach\t\n")
+	for _, c := range r.Clients {
+		how := "a row a pass"
+		if c.Wide {
+			how = "wide passes"
+		}
+		fmt.Fprintf(t, "%d\t%.1f\t%.1f\t%s\n", c.Clients, c.Total, c.Each, how)
+	}
+	fmt.Fprintf(t, "\nprompt tokens\tfirst token after\t\n")
+	for _, p := range r.Prompts {
+		fmt.Fprintf(t, "%d\t%v\t\n", p.Tokens, p.First.Round(time.Millisecond))
+	}
+	if !r.Measured {
+		fmt.Fprintln(t, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
+	}
+	if r.Guessed {
+		fmt.Fprintln(t, "The package does not tell its head counts: 128 values a head were assumed.")
+	}
+	return t.Flush()
+}
