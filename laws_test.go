@@ -241,6 +241,16 @@ func TestLeaks(t *testing.T) {
 	}
 }
 
+// TestPageCache: nothing takes files out of the system's page cache, or goes past it: a model that was unloaded is found there again.
+func TestPageCache(t *testing.T) {
+	drops := regexp.MustCompile(`(FADV|MADV)_(DONTNEED|NOREUSE|COLD|PAGEOUT)|O_DIRECT\b`)
+	goFiles(t, func(name string, _ *ast.File, src []byte) {
+		if what := drops.Find(src); what != nil && name != "laws_test.go" {
+			t.Errorf("%s has %s", name, what)
+		}
+	})
+}
+
 // TestRankedLocks: every lock of engine, server and store has its place in one order (package ranked): a plain mutex would escape the race
 // lane's look at it.
 func TestRankedLocks(t *testing.T) {

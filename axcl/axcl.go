@@ -43,6 +43,9 @@ type LoadSpec struct {
 	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their total.
 	// The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
 	Progress func(file, done, total int)
+	// Order, when set, is told before the first file goes to a card in which order they will, numbered as for Progress; where a model is split,
+	// once for each card. Who reads files ahead goes by it.
+	Order func(files []int)
 	// Timeout bounds one pass; 0 or less means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration
 	// Local says which of Layers hide rows older than a window (Gemma's sliding attention): Pass.LocalCells and LocalRows are what those

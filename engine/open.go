@@ -15,6 +15,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/ahead"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -68,6 +69,8 @@ type Progress struct {
 	Bytes, Of   int64  // the same in bytes of weights
 	Elapsed     time.Duration
 	Left        time.Duration // how long the rest will take, if it goes on as it went so far
+
+	Rates ahead.Rates // how quick the disk and the card are, side by side, and which of them holds the load back
 }
 
 // Open loads the package in the folder dir. The caller closes the model, which closes the package, and the card unless it was given.
@@ -463,14 +466,25 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	start := c.now()
 	pace := c.pace(largest)
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Progress: func(file, done, _ int) {
+	var reader *ahead.Reader
+	order := func(files []int) {
+		reader.Stop()
+		paths := make([]string, len(files))
+		for i, f := range files {
+			paths[i], _ = weight(f)
+		}
+		reader = ahead.Start(paths, ahead.Options{})
+	}
+	defer func() { reader.Stop() }()
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order, Progress: func(file, done, _ int) {
 		name, n := weight(file)
 		pace.done(n)
+		reader.Done()
 		if o.Progress == nil {
 			return
 		}
 		at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
-		at.Elapsed = c.now() - start
+		at.Elapsed, at.Rates = c.now()-start, reader.Rates()
 		at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
 		o.Progress(at)
 	}})

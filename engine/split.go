@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,15 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 			c.enter(fileLimit)
 			if spec.Progress != nil {
 				spec.Progress(before+file, before+n, total)
+			}
+		}
+		if spec.Order != nil {
+			part.Order = func(files []int) {
+				files = slices.Clone(files)
+				for i := range files {
+					files[i] += before
+				}
+				spec.Order(files)
 			}
 		}
 		var model axcl.Model

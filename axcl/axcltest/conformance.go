@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
@@ -134,10 +135,13 @@ func checkInfo(t TB, d axcl.Device) {
 func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec := write(t, y)
 	var seen []string
+	var order, went []int
+	spec.Order = func(files []int) { order = append(order, files...) }
 	told := map[int]bool{}
 	spec.Progress = func(file, done, total int) {
 		seen = append(seen, fmt.Sprintf("%d: %d/%d", file, done, total))
 		told[file] = file >= 0 && file < total
+		went = append(went, file)
 	}
 	before, err := d.Info()
 	if err != nil {
@@ -148,7 +152,10 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 	if len(seen) != total || len(told) != total || !strings.HasSuffix(seen[total-1], fmt.Sprintf(": %d/%d", total, total)) {
 		t.Errorf("progress told %s", strings.Join(seen, " "))
 	}
-	spec.Progress = nil
+	if !slices.Equal(order, went) {
+		t.Errorf("files went to the card as %d, not as was told: %d", went, order)
+	}
+	spec.Progress, spec.Order = nil, nil
 	y = y.withDefaults()
 	s := m.Shape()
 	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != 1 || len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {

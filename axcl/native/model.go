@@ -99,7 +99,11 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	}
 	var first []C.axn_tensor // of the layer that was loaded first, which the others are held against
 	one := 0
-	for done, i := range f.order() {
+	order := f.order()
+	if spec.Order != nil {
+		spec.Order(order)
+	}
+	for done, i := range order {
 		if err = ctx.Err(); err != nil {
 			return nil, err
 		}

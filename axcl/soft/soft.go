@@ -157,6 +157,13 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	if spec.Head != "" {
 		total++
 	}
+	if spec.Order != nil {
+		order := make([]int, total)
+		for i := range order {
+			order[i] = i
+		}
+		spec.Order(order)
+	}
 	var first axmodel.LayerShape
 	var need size
 	var weights int64

@@ -101,6 +101,17 @@ func prune(st *store.Store, log *zap.Logger) {
 // progressEvery is how often a load is worth a line; files between are told of at the debug level.
 const progressEvery = 2 * time.Second
 
+// unknown is a rate that nothing has been measured of yet.
+const unknown = "unknown"
+
+// pace is a rate for people.
+func pace(bytes float64) string {
+	if bytes <= 0 {
+		return unknown
+	}
+	return models.HumanBytes(int64(bytes)) + "/s"
+}
+
 // logProgress tells of loads: what is quick is not worth a line.
 func logProgress(log *zap.Logger) func(engine.Progress) {
 	var told atomic.Int64 // several cards may load at once
@@ -114,7 +125,8 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 			say = log.Info
 		}
 		say("loading", zap.String("model", p.Model), zap.String("file", p.File), zap.Int("done", p.Done), zap.Int("total", p.Total),
-			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)))
+			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)),
+			zap.String("disk", pace(p.Rates.Disk)), zap.String("card", pace(p.Rates.Card)), zap.String("held_by", cmp.Or(p.Rates.Held, unknown)))
 	}
 }
 

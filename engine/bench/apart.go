@@ -49,6 +49,13 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 			err = errors.Join(err, m.Close())
 		}
 	}()
+	if spec.Order != nil {
+		order := make([]int, files)
+		for i := range order {
+			order[i] = i
+		}
+		spec.Order(order)
+	}
 	for i, path := range spec.Layers {
 		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace}
 		if i == len(spec.Layers)-1 {
