@@ -148,6 +148,9 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 // and the reason of the end are those that the engine itself gives.
 func TestGoldens(t *testing.T) {
 	unraced(t)
+	if testing.Short() {
+		t.Skip("short: models/pocket asks the goldens, without a server")
+	}
 	all, err := golden.All()
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 export top work
 
 # tests DIR RUN: the tests in the program that was built there
-tests() { (cd "$top/axcl/native" && "$1/native.test" -test.short -test.timeout 120s -test.failfast -test.skip Oracle -test.run "$2" >"$1/log" 2>&1); }
+tests() { (cd "$top/axcl/native" && "$1/native.test" -test.short -test.timeout 5m -test.failfast -test.skip Oracle -test.run "$2" >"$1/log" 2>&1); }
 
 plant() { # plant PATCH: "none" is the code as it is, which must pass
 	name=$(basename "$1" .patch) dir=$work/$(basename "$1" .patch) first= files=
