@@ -74,6 +74,9 @@ func init() {
 		{"T16", "sampler/grammar/thinking.go", "\t\t\tn.eps(0, answer)\n", "", "./engine", "TestFormatHolds"},
 		{"T16", "engine/lm.go", "if !m.crowd(job.Key) {", "if true {", "./engine", "TestCrowd"},
 		{"T16", "engine/lm.go", "if n := m.runningOf(s.job.Key); n < fewest {", "if n := m.runningOf(s.job.Key); n < fewest && false {", "./engine", "TestFairKeys"},
+		{"T19", "server/look/streams.go", "case !owner.Same(st.owner):", "case false:", "./server", "TestEndOwn"},
+		{"T19", "server/look/streams.go", "if o.keyed || other.keyed {", "if false {", "./server", "TestEndOwnByKey"},
+		{"T19", "server/look.go", "if s.o.Bench || s.o.Loopback {", "if true {", "./server", "TestBenchAllowed"},
 		{"T18", "server/keys.go", "if m := st.Mode().Perm(); m&0o077 != 0 {", "if m := st.Mode().Perm(); m&0o077 != 0 && false {", "./server", "TestKeys"},
 	}...)
 }

@@ -314,6 +314,9 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 				yield(Event{}, err)
 				return
 			}
+			if r.Watch != nil {
+				r.Watch(tok.Usage)
+			}
 			if !out.token(tok) {
 				return
 			}

@@ -49,7 +49,9 @@ type Request struct {
 	NumKeep  int  // tokens kept at the front when the context overflows
 	Truncate bool // a prompt that is too long is cut, oldest messages first
 	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks; nil: nobody is.
-	Cut   func(Cut)
+	Cut func(Cut)
+	// Watch is told of the answer's account with each token, before the token's event; nil: nobody is.
+	Watch func(Usage)
 	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
 	Speculate *bool // nil: where it is measured to pay

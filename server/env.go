@@ -25,6 +25,7 @@ type Env struct {
 	KeysFile      string
 	NoPull        bool
 	NoDelete      bool
+	AllowBench    bool
 }
 
 // ReadEnv reads the settings through getenv (os.Getenv). What cannot be read is an error that names the variable: a server that ignored
@@ -81,6 +82,7 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 	get("KEYS_FILE", text(&e.KeysFile))
 	get("NO_PULL", boolean(&e.NoPull))
 	get("NO_DELETE", boolean(&e.NoDelete))
+	get("ALLOW_BENCH", boolean(&e.AllowBench))
 	if e.LoadTimeout == 0 {
 		e.LoadTimeout = loaded.Forever // as in Ollama
 	}

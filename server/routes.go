@@ -16,6 +16,7 @@ func (s *Server) routes() http.Handler {
 	r.HandleMethodNotAllowed = true
 	r.Use(s.logged(exchange.Form{}), s.recovered)
 	work := r.Group("", s.work)
+	ask := work.Group("", s.seen)
 	h, models, answers := exchange.Handler, s.manager, s.answers
 
 	r.HEAD("/", h(s.root))
@@ -27,10 +28,10 @@ func (s *Server) routes() http.Handler {
 	r.GET("/api/tags", h(models.Tags))
 	r.GET("/api/ps", h(models.Running))
 	r.POST("/api/show", h(models.Show))
-	work.POST("/api/generate", h(answers.OllamaGenerate))
-	work.POST("/api/chat", h(answers.OllamaChat))
-	work.POST("/api/embed", h(answers.Embed))
-	work.POST("/api/embeddings", h(answers.Embeddings))
+	ask.POST("/api/generate", h(answers.OllamaGenerate))
+	ask.POST("/api/chat", h(answers.OllamaChat))
+	ask.POST("/api/embed", h(answers.Embed))
+	ask.POST("/api/embeddings", h(answers.Embeddings))
 
 	work.POST("/api/create", h(models.Create))
 	work.POST("/api/copy", h(models.Copy))
@@ -47,16 +48,24 @@ func (s *Server) routes() http.Handler {
 	r.POST("/api/experimental/web_fetch", s.noCloud("web fetch is unavailable"))
 	r.GET("/api/experimental/model-recommendations", h(s.recommendations))
 
-	work.POST("/v1/chat/completions", h(answers.OpenAIChat))
-	work.POST("/v1/completions", h(answers.OpenAICompletions))
-	work.POST("/v1/embeddings", h(answers.OpenAIEmbeddings))
+	ask.POST("/v1/chat/completions", h(answers.OpenAIChat))
+	ask.POST("/v1/completions", h(answers.OpenAICompletions))
+	ask.POST("/v1/embeddings", h(answers.OpenAIEmbeddings))
 	r.GET("/v1/models", h(models.OpenAIModels))
 	r.GET("/v1/models/*model", h(models.OpenAIModel))
-	work.POST("/v1/responses", h(answers.OpenAIResponses))
-	work.POST("/v1/responses/compact", h(answers.OpenAICompact))
+	ask.POST("/v1/responses", h(answers.OpenAIResponses))
+	ask.POST("/v1/responses/compact", h(answers.OpenAICompact))
 	work.POST("/v1/audio/transcriptions", h(answers.OpenAITranscriptions))
-	work.POST("/v1/messages", h(answers.AnthropicMessages))
+	ask.POST("/v1/messages", h(answers.AnthropicMessages))
 	work.POST("/v1/messages/count_tokens", h(answers.AnthropicCount))
+
+	r.GET("/api/axle/state", h(s.lookState))
+	r.GET("/api/axle/cells", h(s.lookCells))
+	r.DELETE("/api/axle/streams/:id", h(s.lookStop))
+	r.GET("/api/axle/catalogue", h(s.lookCatalogue))
+	r.GET("/api/axle/bench", h(s.lookBench))
+	work.POST("/api/axle/bench", h(s.lookStart))
+	r.DELETE("/api/axle/bench", h(s.lookEnd))
 
 	r.GET("/health", h(s.health))
 	r.HEAD("/health", h(s.health))

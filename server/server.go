@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/manage"
 )
 
@@ -29,6 +31,7 @@ type Options struct {
 	Keys          *Keys         // who may ask; nil: everyone
 	NoPull        bool          // pull is refused
 	NoDelete      bool          // delete is refused
+	Bench         bool          // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
 	KeepAlive     time.Duration // of models whose requests do not say; 0: they go at once
 	MaxLoaded     int           // most models loaded; 0: as many as fit
 	MaxQueue      int           // most requests waiting for a load; 0: 512
@@ -63,6 +66,12 @@ type Server struct {
 	lost     atomic.Pointer[error]
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
+
+	store   catalog.Store
+	canPull bool
+	streams look.Streams // what people look at: see look.go
+	loads   look.Loads
+	bench   *look.Bench
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
@@ -100,6 +109,11 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue, LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete, ReadTimeout: o.ReadTimeout})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength})
+	kept := ""
+	if dir := st.Dir(); dir != "" {
+		kept = filepath.Join(dir, "bench")
+	}
+	s.store, s.canPull, s.bench = st, puller != nil && !o.NoPull, look.NewBench(kept)
 	s.handler = s.guarded(o.Loopback, s.routes())
 	return s
 }
@@ -192,6 +206,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
 	s.draining.Store(true)
+	s.bench.Close()
 	return s.models.Close(ctx)
 }
 

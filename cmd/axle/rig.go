@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/loaded"
 )
@@ -35,6 +36,7 @@ type rigOptions struct {
 	repeatable bool              // every request is alone on the card, in fresh cells
 	drafts     map[string]string // model to folder of the package that guesses for it
 	lost       func(error)
-	fewer      func(error) // a card was lost, others go on
+	fewer      func(error)           // a card was lost, others go on
+	loading    func(engine.Progress) // a file of a model was loaded; nil: nobody wants to know
 	log        *zap.Logger
 }

@@ -45,6 +45,9 @@ func newRig(o rigOptions) (*rig, error) {
 			away.opened(i.Kind)
 		},
 		Progress: logProgress(o.log)}
+	if say := lo.Progress; o.loading != nil {
+		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
+	}
 	for name, dir := range o.drafts {
 		n, err := models.ParseName(name)
 		if err != nil {

@@ -38,7 +38,7 @@ type serveFlags struct {
 	paths, origins, hosts                                      []string
 	parallel, maxLoaded, maxQueue, context                     int
 	noPull, noDelete, debug, logPrompts, hello, noSpec         bool
-	repeatable                                                 bool
+	repeatable, allowBench                                     bool
 	drafts                                                     map[string]string
 }
 
@@ -51,7 +51,7 @@ func newServeCmd() *cobra.Command {
 		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
 			"Environment: AXLE_HOST, AXLE_DEVICE, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE,\n" +
-			"AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
+			"AXLE_ALLOW_BENCH, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
 	}
@@ -71,6 +71,7 @@ func newServeCmd() *cobra.Command {
 	fl.StringVar(&f.keys, "keys-file", "", "file of bearer keys, one a line; only they may ask")
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
+	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
 	fl.BoolVar(&f.noSpec, "no-speculate", false, "never guess tokens ahead")
 	fl.BoolVar(&f.repeatable, "repeatable", false, "the same answers each time at temperature 0 or with a seed: one request at a time, nothing reused or guessed, slower")
@@ -112,7 +113,7 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 	}
 	set("keys-file", func() error { e.KeysFile = f.keys; return nil })
 	e.Origins, e.Hosts = append(e.Origins, f.origins...), append(e.Hosts, f.hosts...)
-	e.NoPull, e.NoDelete, e.Debug = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug
+	e.NoPull, e.NoDelete, e.Debug, e.AllowBench = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug, e.AllowBench || f.allowBench
 	return e, err
 }
 
@@ -172,7 +173,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 			default:
 			}
 		},
-		fewer: func(err error) { s.SetFewer(err) }})
+		fewer:   func(err error) { s.SetFewer(err) },
+		loading: func(p engine.Progress) { s.Loading(p) }})
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -181,7 +183,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		warnOpen(log, ln, vendorLn)
 	}
 	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
-		NoPull: e.NoPull, NoDelete: e.NoDelete, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
+		NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
 		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
 	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
 	run, stop := context.WithCancel(ctx)

@@ -36,6 +36,7 @@ type (
 	Items    struct{} // server/answer: items of answers that a request may name
 	Told     struct{} // server: what the log has said already
 	Metrics  struct{} // server and server/answer: counts
+	Look     struct{} // server/look: answers that run, loads, the benchmark
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -61,3 +62,4 @@ func (Conns) place() (int, string)    { return 17, "connections" }
 func (Items) place() (int, string)    { return 18, "answers' items" }
 func (Told) place() (int, string)     { return 19, "log's memory" }
 func (Metrics) place() (int, string)  { return 20, "metrics" }
+func (Look) place() (int, string)     { return 21, "view" }

@@ -12,6 +12,7 @@ import (
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -74,7 +75,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 		q.release()
 		return nil, err
 	}
-	q.engine.Key = exchange.KeyOf(ctx)
+	q.engine.Key, q.engine.Watch = exchange.KeyOf(ctx), look.Of(ctx).Usage
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}
@@ -88,6 +89,7 @@ func (a *Answers) find(x *exchange.Exchange, q *checked, missing string) (m olla
 	}
 	if x != nil {
 		x.Log.Model = q.entry.Name.String()
+		look.Of(x.Asked()).Named(x.Log.Model)
 	}
 	return q.entry.AskedAs(q.asked.Model), nil
 }
@@ -99,6 +101,9 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numC
 	q.lease, err = a.o.Loaded.Acquire(ctx, q.entry, keepAlive(q.asked.KeepAlive), numCtx)
 	q.load = time.Since(start)
 	a.Figures.load.observe(q.load)
+	if err == nil {
+		look.Of(ctx).Loaded()
+	}
 	return numCtx, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/anthropic"
+	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
 )
@@ -142,8 +143,11 @@ func (s *Shared) Caught(f func() error) (err error) {
 // ErrDrained is why what still runs is ended when the server's grace is over.
 var ErrDrained = errors.New("the server is shutting down")
 
-// Ended is what to tell of err: that we ended the work, where it was not the client.
+// Ended is what to tell of err: that we ended the work, or its owner did from elsewhere, where it was not the client.
 func Ended(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), look.ErrEnded) && !errors.Is(err, axcl.ErrLost) {
+		return Error(http.StatusConflict, look.ErrEnded.Error())
+	}
 	if errors.Is(context.Cause(ctx), ErrDrained) && !errors.Is(err, axcl.ErrLost) {
 		return engine.ErrDraining
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/server/catalog"
 )
 
@@ -68,7 +69,9 @@ type slot struct {
 	used    time.Time
 	expires time.Time
 	timer   *time.Timer
-	retired bool // unload as soon as nothing uses it
+	retired bool      // unload as soon as nothing uses it
+	since   time.Time // when its load was asked for
+	waits   bool      // its load waits for room
 }
 
 // New makes Models that loads through loader.
@@ -203,7 +206,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 			ms.retire(old)
 		}
 	}
-	s := &slot{entry: e, ready: make(chan struct{}), keep: ms.o.KeepAlive}
+	s := &slot{entry: e, ready: make(chan struct{}), keep: ms.o.KeepAlive, since: time.Now()}
 	ctx, cancel := context.WithTimeout(context.Background(), ms.o.LoadTimeout)
 	s.cancel = cancel
 	ms.slots[e.Key] = s
@@ -211,7 +214,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 	go func() {
 		defer ms.loads.Done()
 		defer cancel()
-		m, err := ms.load(ctx, e)
+		m, err := ms.load(ctx, e, s)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		if s.model = m; err != nil {
@@ -232,7 +235,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 // load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded by
 // others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is tried
 // once more (promise D3): every trial takes the time of a load from those that are served.
-func (ms *Models) load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.Model, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for again := false; ; {
@@ -254,8 +257,8 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry) (*engine.Model, er
 			return nil, err
 		}
 		again = again || !foreseen
-		for _, s := range ms.slots {
-			busy = busy || s.refs > 0 || s.model != nil && s.want > 0
+		for _, other := range ms.slots {
+			busy = busy || other.refs > 0 || other.model != nil && other.want > 0
 		}
 		if v != nil {
 			ms.unload(v)
@@ -269,6 +272,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry) (*engine.Model, er
 				return nil, err
 			}
 		}
+		s.waits = true
 		ms.mu.Unlock()
 		select {
 		case <-changed:
@@ -278,6 +282,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry) (*engine.Model, er
 				return nil, err
 			}
 		}
+		s.waits = false
 	}
 }
 
@@ -405,6 +410,8 @@ type Running struct {
 	InUse   int
 	Stats   engine.Stats
 	Device  string
+	Memory  models.Memory // of what Bytes consist; zero where the engine does not tell
+	Draft   int64         // what a draft model takes besides
 }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
@@ -426,6 +433,7 @@ func (ms *Models) Loaded() []Running {
 	for i, m := range models {
 		info := m.Info()
 		out[i].Bytes, out[i].Device, out[i].Stats = info.CardBytes, info.Device, m.Stats()
+		out[i].Memory, out[i].Draft = info.Memory, info.DraftBytes
 		if out[i].NumCtx == 0 {
 			out[i].NumCtx = info.Context
 		}

@@ -42,6 +42,8 @@ type Backend struct {
 
 	mu    sync.Mutex
 	stats engine.Stats
+	texts []*text // what it pretends to have in its cache, the last first
+	named int
 	lost  error
 	ended bool
 }
@@ -306,6 +308,9 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 		defer func() { b.leave(n, end) }()
 		s := b.read(b.Text(job.IDs))
 		u := engine.Usage{Prompt: len(job.IDs), Queue: time.Since(start)}
+		kept := &text{tokens: len(job.IDs), key: job.Key, running: true}
+		b.keep(kept)
+		defer func() { b.grow(kept, len(job.IDs)+n, false) }()
 		if s.err != nil {
 			yield(engine.Token{}, s.err)
 			return
@@ -335,6 +340,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 			}
 			n++
 			u.Output, u.Decode = n, now.Sub(first)
+			b.grow(kept, len(job.IDs)+n, true)
 			t := engine.Token{ID: b.words.id(word), Text: word, Usage: u}
 			if job.Sampling.Logprobs || job.Sampling.TopLogprobs > 0 {
 				t.Logprob = logprob(word, job.Sampling.TopLogprobs)
@@ -395,4 +401,60 @@ func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]
 		out[i] = v
 	}
 	return out, nil
+}
+
+// keptTexts is how many texts a backend remembers, to show them as its cache.
+const keptTexts = 8
+
+// keep notes the text that a sequence stands on, as a cache would.
+func (b *Backend) keep(t *text) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.named++
+	t.id = b.named
+	b.texts = append([]*text{t}, b.texts...)
+	for i := len(b.texts) - 1; i >= keptTexts; i-- {
+		if !b.texts[i].running {
+			b.texts = append(b.texts[:i], b.texts[i+1:]...)
+		}
+	}
+}
+
+// grow sets how many tokens a text has, and whether it still grows.
+func (b *Backend) grow(t *text, tokens int, running bool) {
+	b.mu.Lock()
+	t.tokens, t.running = tokens, running
+	b.mu.Unlock()
+}
+
+// text is a sequence's in the cache that this engine pretends to have.
+type text struct {
+	id, tokens int
+	key        string
+	running    bool
+}
+
+// Maps implements the optional interface behind engine.Model.Maps: one text behind the other, as far as there are cells.
+func (b *Backend) Maps(context.Context) []engine.CellMap {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := engine.CellMap{Device: b.c.Info.Device, At: time.Now(), Cells: b.stats.Cells, Free: b.stats.Cells}
+	for _, t := range b.texts {
+		n := min(t.tokens, m.Free)
+		if n == 0 {
+			continue
+		}
+		m.Branches = append(m.Branches, engine.Branch{ID: t.id, Key: t.key, Running: t.running, Tokens: n})
+		m.Runs = append(m.Runs, engine.CellRun{Cells: n, What: t.id})
+		m.Free -= n
+		if !t.running {
+			m.Cached += n
+		}
+	}
+	m.Used = m.Cells - m.Free
+	if m.Free > 0 {
+		m.Runs = append(m.Runs, engine.CellRun{Cells: m.Free, What: engine.HoldsNothing})
+	}
+	m.Tiers = []engine.Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.c.Info.CardBytes}}
+	return []engine.CellMap{m}
 }

@@ -1,0 +1,57 @@
+package loaded
+
+import (
+	"context"
+	"slices"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/server/look"
+)
+
+// Loading lists the models that are on their way to the card, the first that was asked for first, and says how many requests wait for one.
+func (ms *Models) Loading() (out []look.Pending, waiting int) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	for _, s := range ms.slots {
+		select {
+		case <-s.ready:
+		default:
+			out = append(out, look.Pending{Model: s.entry.Name.String(), Since: s.since, Waiting: s.waits})
+		}
+	}
+	slices.SortFunc(out, func(a, b look.Pending) int { return a.Since.Compare(b.Since) })
+	return out, ms.waiting
+}
+
+// Maps draws the cache of a loaded model, of the one used last where name is empty. A name is a model's or its whole name; one that is not
+// loaded has no map, which is no error. Error: models.ErrName.
+func (ms *Models) Maps(ctx context.Context, name string) (string, []engine.CellMap, error) {
+	var full string
+	if name != "" {
+		n, err := models.ParseName(name)
+		if err != nil {
+			return "", nil, err
+		}
+		full = n.Full()
+	}
+	ms.mu.Lock()
+	var found *slot
+	for _, s := range ms.slots {
+		if s.model == nil || full != "" && s.entry.Name.Full() != full {
+			continue
+		}
+		if found == nil || s.used.After(found.used) {
+			found = s
+		}
+	}
+	var m *engine.Model
+	if found != nil {
+		m, name = found.model, found.entry.Name.String()
+	}
+	ms.mu.Unlock()
+	if m == nil {
+		return name, nil, nil
+	}
+	return name, m.Maps(ctx), nil
+}

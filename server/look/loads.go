@@ -1,0 +1,89 @@
+package look
+
+import (
+	"time"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/ranked"
+)
+
+// Loads are how far models are on their way to a card. The zero Loads is ready.
+type Loads struct {
+	mu  ranked.Mutex[ranked.Look]
+	far map[string]engine.Progress
+}
+
+// Progress takes note of a file that is loaded. The card's goroutine waits for it.
+func (l *Loads) Progress(p engine.Progress) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.far == nil {
+		l.far = map[string]engine.Progress{}
+	}
+	l.far[p.Model] = p
+}
+
+// Load is a load as it is told.
+type Load struct {
+	Model   string   `json:"model"`
+	State   string   `json:"state"` // waiting, loading, measuring
+	File    string   `json:"file"`
+	Files   int      `json:"files"`
+	Done    int      `json:"files_done"`
+	Bytes   int64    `json:"bytes"`
+	Have    int64    `json:"bytes_done"`
+	Rate    float64  `json:"bytes_per_second"`
+	Elapsed float64  `json:"elapsed_seconds"`
+	Left    *float64 `json:"left_seconds"`
+}
+
+// Of tells of the models that are being loaded: pending gives each one's name, since when, and whether it waits for room. What is known of
+// others is forgotten: they are loaded, or failed.
+func (l *Loads) Of(pending []Pending) []Load {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	far := map[string]engine.Progress{}
+	out := make([]Load, 0, len(pending))
+	for _, w := range pending {
+		o := Load{Model: w.Model, State: "loading", Elapsed: time.Since(w.Since).Seconds()}
+		p, ok := l.far[w.Model]
+		if ok {
+			far[w.Model] = p
+			o.File, o.Files, o.Done, o.Bytes, o.Have = p.File, p.Total, p.Done, p.Of, p.Bytes
+			if s := p.Elapsed.Seconds(); s > 0 {
+				o.Rate = float64(p.Bytes) / s
+			}
+			left := p.Left.Seconds()
+			o.Left = &left
+		}
+		switch {
+		case w.Waiting:
+			o.State = "waiting"
+		case ok && p.Done == p.Total:
+			o.State = "measuring"
+		}
+		out = append(out, o)
+	}
+	l.far = far
+	return out
+}
+
+// Fits says whether a model that takes need bytes has room on a card: now, alone (when others are unloaded), no, or unknown.
+func Fits(need, free, total int64) string {
+	switch {
+	case need <= 0 || total <= 0:
+		return "unknown"
+	case need <= free:
+		return "now"
+	case need <= total:
+		return "alone"
+	}
+	return "no"
+}
+
+// Pending is a model that is on its way to the card, or waits for room there.
+type Pending struct {
+	Model   string
+	Since   time.Time
+	Waiting bool
+}
