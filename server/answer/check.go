@@ -75,7 +75,8 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 		q.release()
 		return nil, err
 	}
-	q.engine.Key, q.engine.Watch = exchange.KeyOf(ctx), look.Of(ctx).Usage
+	q.engine.Key = exchange.KeyOf(ctx)
+	q.engine.Watch = look.Of(ctx).Usage
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}
