@@ -28,24 +28,24 @@ type connection struct {
 	stop func() error
 }
 
-// awayError is that no server answers where one was looked for.
-type awayError struct {
+// noServerError is that no server answers where one was looked for.
+type noServerError struct {
 	url   *url.URL
 	local bool // on this machine: it can be done without
 	err   error
 }
 
-func (e *awayError) Error() string {
+func (e *noServerError) Error() string {
 	if e.local {
 		return fmt.Sprintf("no server answers at %s (%v): start one with 'axle serve'", e.url, e.err)
 	}
 	return fmt.Sprintf("no server answers at %s (%v): AXLE_HOST or OLLAMA_HOST names it; start it there, or unset them to work on this machine", e.url, e.err)
 }
 
-func (e *awayError) Unwrap() error { return e.err }
+func (e *noServerError) Unwrap() error { return e.err }
 
 // connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program, unless
-// needRunning. It fails with an awayError where that does not help.
+// needRunning. It fails with a noServerError where that does not help.
 func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	e, err := server.ReadEnv(os.Getenv)
 	if err != nil {
@@ -76,9 +76,9 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	}
 	host := base.Hostname()
 	var ne *net.OpError
-	away := &awayError{base, host == "localhost" || net.ParseIP(host).IsLoopback(), err}
-	if needRunning || !away.local || !errors.As(err, &ne) {
-		return nil, away
+	none := &noServerError{base, host == "localhost" || net.ParseIP(host).IsLoopback(), err}
+	if needRunning || !none.local || !errors.As(err, &ne) {
+		return nil, none
 	}
 	return startOwn(ctx, e)
 }
@@ -86,7 +86,7 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 // startOwn runs a server inside this program, on a port of the loopback that nobody knows.
 func startOwn(ctx context.Context, e server.Env) (*connection, error) {
 	log := newLog(io.Discard, false)
-	r, err := newRig(rigOptions{parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, lost: func(error) {}})
+	r, err := newMachine(machineOptions{parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, lost: func(error) {}})
 	if err != nil {
 		return nil, err
 	}

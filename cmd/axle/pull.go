@@ -70,8 +70,8 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 		if err == nil {
 			return errors.Join(c.pull(ctx, name, report), c.stop())
 		}
-		var away *awayError
-		if !errors.As(err, &away) || !away.local {
+		var none *noServerError
+		if !errors.As(err, &none) || !none.local {
 			return err
 		}
 	}

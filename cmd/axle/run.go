@@ -350,7 +350,7 @@ type printer struct {
 }
 
 func (t *talk) printer() *printer {
-	p := &printer{t: t, out: terminal.NewWords(plain.Raw(t.out), t.columns)}
+	p := &printer{t: t, out: terminal.NewWrapper(plain.Raw(t.out), t.columns)}
 	if t.tty { // quoted before it is wrapped, which moves words about
 		p.out = &plain.Writer{W: p.out}
 	}

@@ -166,7 +166,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
 	var s *server.Server // made before anything opens a card
-	r, err := newRig(rigOptions{ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
+	r, err := newMachine(machineOptions{ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:

@@ -1,6 +1,6 @@
 // Package bench measures what a model on a card does: how long until the first token, how fast the rest, and where the time goes.
 //
-// A [Rig] runs one load at a time on a backend that has nothing else to do; its methods belong to one goroutine. All times are by the rig's
+// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to one goroutine. All times are by the meter's
 // clock, which must be the card's (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures every time.
 // The backend is the caller's to close.
 package bench
@@ -37,8 +37,8 @@ func (l Load) String() string {
 	return s
 }
 
-// Rig is a backend to be measured.
-type Rig struct {
+// Meter is a backend to be measured.
+type Meter struct {
 	Backend engine.Backend
 	Clock   func() time.Duration
 	// Prompt makes a client's prompt of exactly n tokens; nil counts up, as hollow models understand it. turn tells repeats apart.
@@ -222,7 +222,7 @@ type once struct {
 }
 
 // stageNames are in the order of a request's way. "draft" and "again" are there only with a draft model, or with layers apart.
-func (r *Rig) stageNames() (names []string) {
+func (r *Meter) stageNames() (names []string) {
 	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download", "sample", "detokenize", "write"} {
 		if n != "draft" && n != "again" || n == "draft" && r.Draft || n == "again" && r.Recorder != nil && r.Recorder.Apart != nil {
 			names = append(names, n)
@@ -233,7 +233,7 @@ func (r *Rig) stageNames() (names []string) {
 
 // Measure runs the load: once shortly to warm up, then repeats times on an empty cache. See the detail of the last repeat in Run.
 // Errors: the first that a client met, ctx's.
-func (r *Rig) Measure(ctx context.Context, l Load, repeats int) (Case, Run, error) {
+func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, error) {
 	warm := l
 	warm.Output = min(l.Output, 2)
 	if _, err := r.once(ctx, warm, false); err != nil {
@@ -355,7 +355,7 @@ type client struct {
 	err   error
 }
 
-func (r *Rig) once(ctx context.Context, l Load, second bool) (o once, err error) {
+func (r *Meter) once(ctx context.Context, l Load, second bool) (o once, err error) {
 	if err = engine.Forget(ctx, r.Backend); err != nil {
 		return o, err
 	}
@@ -424,7 +424,7 @@ func (r *Rig) once(ctx context.Context, l Load, second bool) (o once, err error)
 	return o, nil
 }
 
-func (r *Rig) prompt(n, client, turn int) (Prompt, error) {
+func (r *Meter) prompt(n, client, turn int) (Prompt, error) {
 	if r.Prompt != nil {
 		return r.Prompt(n, client, turn)
 	}
@@ -435,7 +435,7 @@ func (r *Rig) prompt(n, client, turn int) (Prompt, error) {
 	return Prompt{IDs: ids}, nil
 }
 
-func (r *Rig) split(p *engine.PassTrace) Parts {
+func (r *Meter) split(p *engine.PassTrace) Parts {
 	if r.Split != nil {
 		return r.Split(p)
 	}
@@ -443,7 +443,7 @@ func (r *Rig) split(p *engine.PassTrace) Parts {
 }
 
 // run lets all clients ask before the first pass, in order, and gives the moment the card was let go.
-func (r *Rig) run(ctx context.Context, l Load, clients []*client, ready func()) (begin time.Duration) {
+func (r *Meter) run(ctx context.Context, l Load, clients []*client, ready func()) (begin time.Duration) {
 	resume := engine.Hold(r.Backend)
 	var wg sync.WaitGroup
 	let := make(chan struct{})
@@ -469,7 +469,7 @@ func (r *Rig) run(ctx context.Context, l Load, clients []*client, ready func()) 
 	return begin
 }
 
-func (r *Rig) ask(ctx context.Context, l Load, c *client, over chan<- struct{}, let <-chan struct{}, begin *time.Duration) {
+func (r *Meter) ask(ctx context.Context, l Load, c *client, over chan<- struct{}, let <-chan struct{}, begin *time.Duration) {
 	p := sampler.Defaults()
 	p.Temperature = 0
 	spec := l.Speculate

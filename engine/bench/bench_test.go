@@ -60,7 +60,7 @@ func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.C
 	return card, sim, now
 }
 
-func rig(t *testing.T, clock string, s axmodel.HollowShape) (*Rig, *simhook.Sim) {
+func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.Sim) {
 	t.Helper()
 	rec := &Recorder{}
 	card, sim, now := onSim(t, clock, rec.Add)
@@ -69,7 +69,7 @@ func rig(t *testing.T, clock string, s axmodel.HollowShape) (*Rig, *simhook.Sim)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	return &Rig{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual", NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
+	return &Meter{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual", NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
 }
 
 // few is the Qwen3-0.6B shape with fewer layers: quick, and still the profile's measured lines.
@@ -81,7 +81,7 @@ func few(layers int) axmodel.HollowShape {
 
 // TestVirtual: on the virtual clock, figures are the profile's arithmetic and repeat exactly.
 func TestVirtual(t *testing.T) {
-	r, _ := rig(t, "virtual", few(6))
+	r, _ := meter(t, "virtual", few(6))
 	load := Load{Prompt: 100, Output: 6, Clients: 1}
 	a, run, err := r.Measure(t.Context(), load, 3)
 	if err != nil {
@@ -132,7 +132,7 @@ func TestVirtual(t *testing.T) {
 
 // TestReal: with real sleeping, the stages are the wall time. A busy machine takes its time between two stages: one of ten tries counts.
 func TestReal(t *testing.T) {
-	r, _ := rig(t, "real", few(4))
+	r, _ := meter(t, "real", few(4))
 	var c Case
 	for try := range 10 {
 		var err error
@@ -156,7 +156,7 @@ func TestReal(t *testing.T) {
 
 // TestErrors: a load that cannot run gives its error and leaves nothing hanging.
 func TestErrors(t *testing.T) {
-	r, _ := rig(t, "virtual", few(1))
+	r, _ := meter(t, "virtual", few(1))
 	var ce *engine.ContextError
 	if _, _, err := r.Measure(t.Context(), Load{Prompt: 5000, Output: 1, Clients: 2}, 1); !errors.As(err, &ce) {
 		t.Errorf("a prompt longer than the context: %v", err)

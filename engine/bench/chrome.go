@@ -20,7 +20,7 @@ type chromeEvent struct {
 }
 
 // WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their stages and each client's request on lines
-// of their own. split is the Rig's, or nil.
+// of their own. split is the Meter's, or nil.
 func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) error {
 	if split == nil {
 		split = func(p *engine.PassTrace) Parts { return Split(p, true) }

@@ -9,9 +9,9 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Words writes text that comes in parts, and lets no word be cut by the screen's edge: a word that turns out not to fit is taken back and
+// Wrapper writes text that comes in parts, and lets no word be cut by the screen's edge: a word that turns out not to fit is taken back and
 // written on the next line. Lines inside ``` are left to the terminal, for they may be copied, and so are words longer than a line.
-type Words struct {
+type Wrapper struct {
 	out     io.Writer
 	columns func() int
 	col     int    // where the word began
@@ -20,11 +20,13 @@ type Words struct {
 	code    bool   // inside ```
 }
 
-// NewWords makes one. columns is asked at every line; 0 or less: nothing is wrapped.
-func NewWords(out io.Writer, columns func() int) *Words { return &Words{out: out, columns: columns} }
+// NewWrapper makes one. columns is asked at every line; 0 or less: nothing is wrapped.
+func NewWrapper(out io.Writer, columns func() int) *Wrapper {
+	return &Wrapper{out: out, columns: columns}
+}
 
 // Write takes any part of the text, whole characters. It never fails: a screen is not waited for.
-func (w *Words) Write(p []byte) (int, error) {
+func (w *Wrapper) Write(p []byte) (int, error) {
 	var sb strings.Builder
 	for _, r := range string(p) {
 		w.put(&sb, r)
@@ -33,7 +35,7 @@ func (w *Words) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *Words) put(sb *strings.Builder, r rune) {
+func (w *Wrapper) put(sb *strings.Builder, r rune) {
 	if r == '\n' {
 		if strings.HasPrefix(strings.TrimLeft(w.line, " "), "```") {
 			w.code = !w.code

@@ -57,12 +57,12 @@ func TestAwayForgets(t *testing.T) {
 		if err := os.WriteFile(file, []byte(tt.held), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a := newAway(dir, tt.device, zap.NewNop())
+		a := rememberLostCard(dir, tt.device, zap.NewNop())
 		if _, err := os.Stat(file); a.device != tt.want || (err == nil) != tt.kept {
 			t.Errorf("%q with %q: opens %q, file kept: %v", tt.device, tt.held, a.device, err == nil)
 		}
 	}
-	a := newAway(dir, "auto", zap.NewNop())
+	a := rememberLostCard(dir, "auto", zap.NewNop())
 	a.opened("soft")
 	a.lost()
 	if _, err := os.Stat(file); err == nil {

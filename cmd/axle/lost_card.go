@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// away remembers over the end of the process that the card which "auto" had chosen was lost. Until it is back, auto means that card: the
+// lostCard remembers over the end of the process that the card which "auto" had chosen was lost. Until it is back, auto means that card: the
 // software card cannot run its models, and would keep a card that comes back a minute later from being used until somebody looks.
-type away struct {
+type lostCard struct {
 	file   string // in the store; empty: nothing is remembered
 	device string // what is opened
 	auto   bool
@@ -24,8 +24,8 @@ type away struct {
 	gone bool   // it was lost, which may be known before it is told of as open
 }
 
-func newAway(dir, device string, log *zap.Logger) *away {
-	a := &away{device: device, auto: device == "" || device == "auto", log: log}
+func rememberLostCard(dir, device string, log *zap.Logger) *lostCard {
+	a := &lostCard{device: device, auto: device == "" || device == "auto", log: log}
 	if dir == "" {
 		return a
 	}
@@ -43,14 +43,14 @@ func newAway(dir, device string, log *zap.Logger) *away {
 	return a
 }
 
-func (a *away) forget() {
+func (a *lostCard) forget() {
 	if err := os.Remove(a.file); err != nil && !os.IsNotExist(err) {
 		a.log.Warn("that a card was lost cannot be forgotten", zap.Error(err))
 	}
 }
 
 // opened: a card is there.
-func (a *away) opened(kind string) {
+func (a *lostCard) opened(kind string) {
 	if !a.auto || a.file == "" || kind == "soft" {
 		return
 	}
@@ -63,7 +63,7 @@ func (a *away) opened(kind string) {
 }
 
 // lost: it is no more.
-func (a *away) lost() {
+func (a *lostCard) lost() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gone = true
@@ -72,7 +72,7 @@ func (a *away) lost() {
 	}
 }
 
-func (a *away) keep() {
+func (a *lostCard) keep() {
 	if err := os.WriteFile(a.file, []byte(a.kind), 0o600); err != nil {
 		a.log.Warn("that the card was lost cannot be remembered: the next start may take the software card", zap.Error(err))
 	}

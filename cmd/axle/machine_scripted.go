@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// newRig makes a rig of the scripted models: bin/axle-scripted, for tests only.
-func newRig(o rigOptions) (*rig, error) {
+// newMachine makes a machine of the scripted models: bin/axle-scripted, for tests only.
+func newMachine(o machineOptions) (*machine, error) {
 	so := store.FromEnv()
 	if o.models != "" {
 		so.Dir = o.models
@@ -21,7 +21,7 @@ func newRig(o rigOptions) (*rig, error) {
 		return nil, err
 	}
 	l := &scripted.Loader{Config: scripted.Config{Parallel: o.parallel, MaxQueue: o.maxQueue}}
-	return &rig{store: local.New(st, local.Options{Describe: scripted.Describe}), loader: l,
+	return &machine{store: local.New(st, local.Options{Describe: scripted.Describe}), loader: l,
 		hello: func() (string, error) { return "the scripted engine, which is no model at all", nil },
 		close: st.Close}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWords(t *testing.T) {
+func TestWrapper(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"fits", "one two three", "one two three"},
 		{"a word moves down", "one two three four five", "one two three four\nfive"},
@@ -21,7 +21,7 @@ func TestWords(t *testing.T) {
 		for seed := range uint64(20) {
 			rnd := rand.New(rand.NewPCG(seed, 7))
 			g := newGlass(20, 12)
-			w := NewWords(crlf{g}, func() int { return 20 })
+			w := NewWrapper(crlf{g}, func() int { return 20 })
 			for rest := []rune(tt.text); len(rest) > 0; {
 				n := min(len(rest), 1+rnd.IntN(9))
 				_, _ = w.Write([]byte(string(rest[:n])))

@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// rig is what a server runs on: the models of this machine, and what loads and fetches them.
-type rig struct {
+// machine is what a server runs on: the models of this machine, and what loads and fetches them.
+type machine struct {
 	store  catalog.Store
 	loader loaded.Loader
 	puller catalog.Puller // nil: nothing can be pulled
@@ -22,8 +22,8 @@ type rig struct {
 	close func() error
 }
 
-// rigOptions are the settings a rig depends on.
-type rigOptions struct {
+// machineOptions are the settings a machine depends on.
+type machineOptions struct {
 	device     string
 	models     string // folder of the store; empty: the default
 	paths      []string

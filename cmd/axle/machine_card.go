@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/server/local"
 )
 
-// newRig opens the store and prepares the card, which is opened with the first model.
-func newRig(o rigOptions) (*rig, error) {
+// newMachine opens the store and prepares the card, which is opened with the first model.
+func newMachine(o machineOptions) (*machine, error) {
 	so := storeOptions()
 	if o.models != "" {
 		so.Dir = o.models
@@ -32,17 +32,17 @@ func newRig(o rigOptions) (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	away := newAway(st.Dir(), cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), o.log)
+	card := rememberLostCard(st.Dir(), cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), o.log)
 	lost := func(err error) {
-		away.lost()
+		card.lost()
 		if o.lost != nil {
 			o.lost(err)
 		}
 	}
-	lo := local.LoaderOptions{Device: away.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
+	lo := local.LoaderOptions{Device: card.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
-			away.opened(i.Kind)
+			card.opened(i.Kind)
 		},
 		Progress: logProgress(o.log)}
 	if say := lo.Progress; o.loading != nil {
@@ -63,7 +63,7 @@ func newRig(o rigOptions) (*rig, error) {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
-	return &rig{store: local.New(st, local.Options{}), loader: l, puller: newPuller(st), leave: leave,
+	return &machine{store: local.New(st, local.Options{}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {
