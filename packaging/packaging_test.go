@@ -168,7 +168,7 @@ func TestEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code bytes.Buffer
-	for _, pattern := range []string{"../cmd/axle/*.go", "../server/*.go", "../models/store/*.go"} {
+	for _, pattern := range []string{"../cmd/axle/*.go", "../internal/*/*.go", "../server/*.go", "../models/store/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -8,13 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/loaded"
@@ -138,150 +138,76 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// screen is a terminal with something typing in it.
-type screen struct {
-	t    *testing.T
-	tty  *os.File // the program's side
-	keys *os.File // ours
-	text chan string
-	seen string
-}
-
-func openTerminal(t *testing.T) *screen {
-	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("terminals are opened as Linux does")
-	}
-	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no terminal to be had:", err)
-	}
-	t.Cleanup(func() { _ = keys.Close() })
-	if err := unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Skip(err)
-	}
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Skip(err)
-	}
-	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { _ = tty.Close() })
-	s := &screen{t: t, tty: tty, keys: keys, text: make(chan string, 64)}
-	go func() {
-		defer close(s.text)
-		b := make([]byte, 4096)
-		for {
-			n, err := keys.Read(b)
-			if err != nil {
-				return
-			}
-			s.text <- string(b[:n])
-		}
-	}()
-	return s
-}
-
-// wait reads until want is on the screen; what comes after it stays for the next.
-func (s *screen) wait(want string) {
-	s.t.Helper()
-	limit := time.After(patience)
-	for {
-		if i := strings.Index(s.seen, want); i >= 0 {
-			s.seen = s.seen[i+len(want):]
-			return
-		}
-		select {
-		case part, ok := <-s.text:
-			if !ok {
-				s.t.Fatalf("the terminal closed before %q; last %q", want, s.seen)
-			}
-			s.seen += part
-		case <-limit:
-			s.t.Fatalf("never shown: %q; the screen has %q", want, s.seen)
-		}
-	}
-}
-
-func (s *screen) typed(keys string) {
-	s.t.Helper()
-	if _, err := s.keys.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 func TestTerminal(t *testing.T) {
 	scriptedServer(t)
-	s := openTerminal(t)
+	s := terminaltest.Open(t)
 	root := newRootCmd()
-	root.SetIn(s.tty)
-	root.SetOut(s.tty)
-	root.SetErr(s.tty)
+	root.SetIn(s.TTY)
+	root.SetOut(s.TTY)
+	root.SetErr(s.TTY)
 	root.SetArgs([]string{"run", "scripted-chat"})
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(t.Context()) }()
-	s.wait(">>> ")
-	s.typed("[[say:Hello| there]]\r")
-	s.wait("Hello there")
-	s.wait(">>> ")
-	s.typed("\"\"\"two\r")
-	s.wait("... ")
-	s.typed("lines [[say:and| both]]\"\"\"\r")
-	s.wait("and both")
-	s.wait(">>> ")
-	s.typed("\x1b[A\x1b[A") // up, up
-	s.typed("\x15")         // and away
-	s.typed("/set parameter temperature 0.5\r")
-	s.wait("Set parameter 'temperature' to '0.5'")
-	s.wait(">>> ")
-	s.typed("/set system You are brief.\r")
-	s.wait("Set system message.")
-	s.wait(">>> ")
-	s.typed("/set verbose\r")
-	s.wait("Set 'verbose' mode.")
-	s.wait(">>> ")
-	s.typed("[[say:timed]]\r")
-	s.wait("eval rate:")
-	s.wait(">>> ")
-	s.typed("/show parameters\r")
-	s.wait("User defined parameters:\r\n  temperature                    0.5\r\n")
-	s.wait(">>> ")
-	s.typed("/save kept\r")
-	s.wait("Created new model 'kept'")
-	s.wait(">>> ")
-	s.typed("/load kept\r")
-	s.wait("Loading model 'kept'")
-	s.wait(">>> ")
-	s.typed("/show system\r")
-	s.wait("You are brief.")
-	s.wait(">>> ")
-	s.typed("/clear\r")
-	s.wait("Cleared session context")
-	s.wait(">>> ")
-	s.typed("/?\r")
-	s.wait("Available Commands:")
-	s.wait(">>> ")
-	s.typed("/nonsense\r")
-	s.wait("Unknown command '/nonsense'")
-	s.wait(">>> ")
-	s.typed("half a line\x03") // Ctrl-C at the prompt
-	s.wait("Use Ctrl + d or /bye to exit.")
-	s.wait(">>> ")
-	s.typed("[[delay:200]][[say:one|two|three|four|five|six|seven|eight|nine|ten]]\r")
-	s.wait("onetwo")                                            // the answer, not the echo of what was typed
+	s.Wait(">>> ")
+	s.Type("[[say:Hello| there]]\r")
+	s.Wait("Hello there")
+	s.Wait(">>> ")
+	s.Type("\"\"\"two\r")
+	s.Wait("... ")
+	s.Type("lines [[say:and| both]]\"\"\"\r")
+	s.Wait("and both")
+	s.Wait(">>> ")
+	s.Type("\x1b[A\x1b[A") // up, up
+	s.Type("\x15")         // and away
+	s.Type("/set parameter temperature 0.5\r")
+	s.Wait("Set parameter 'temperature' to '0.5'")
+	s.Wait(">>> ")
+	s.Type("/set system You are brief.\r")
+	s.Wait("Set system message.")
+	s.Wait(">>> ")
+	s.Type("/set verbose\r")
+	s.Wait("Set 'verbose' mode.")
+	s.Wait(">>> ")
+	s.Type("[[say:timed]]\r")
+	s.Wait("eval rate:")
+	s.Wait(">>> ")
+	s.Type("/show parameters\r")
+	s.Wait("User defined parameters:\r\n  temperature                    0.5\r\n")
+	s.Wait(">>> ")
+	s.Type("/save kept\r")
+	s.Wait("Created new model 'kept'")
+	s.Wait(">>> ")
+	s.Type("/load kept\r")
+	s.Wait("Loading model 'kept'")
+	s.Wait(">>> ")
+	s.Type("/show system\r")
+	s.Wait("You are brief.")
+	s.Wait(">>> ")
+	s.Type("/clear\r")
+	s.Wait("Cleared session context")
+	s.Wait(">>> ")
+	s.Type("/?\r")
+	s.Wait("Available Commands:")
+	s.Wait(">>> ")
+	s.Type("/nonsense\r")
+	s.Wait("Unknown command '/nonsense'")
+	s.Wait(">>> ")
+	s.Type("half a line\x03") // Ctrl-C at the prompt
+	s.Wait("Use Ctrl + d or /bye to exit.")
+	s.Wait(">>> ")
+	s.Type("[[delay:200]][[say:one|two|three|four|five|six|seven|eight|nine|ten]]\r")
+	s.Wait("onetwo")                                            // the answer, not the echo of what was typed
 	if err := unix.Kill(os.Getpid(), unix.SIGINT); err != nil { // Ctrl-C while it answers
 		t.Fatal(err)
 	}
-	s.wait(">>> ")
-	if strings.Contains(s.seen, "nineten") {
+	s.Wait(">>> ")
+	if strings.Contains(s.Seen, "nineten") {
 		t.Error("the answer went on")
 	}
-	s.typed("[[say:still| here]]\r")
-	s.wait("still here")
-	s.wait(">>> ")
-	s.typed("/bye\r")
+	s.Type("[[say:still| here]]\r")
+	s.Wait("still here")
+	s.Wait(">>> ")
+	s.Type("/bye\r")
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

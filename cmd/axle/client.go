@@ -15,15 +15,13 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/internal/client"
 	"github.com/axle-llm/axle/server"
 )
 
 // connection is a server to talk to: one that runs, or one of our own.
 type connection struct {
-	*api.Client
-	url  *url.URL
-	http *http.Client
+	*client.Client
 	own  bool
 	stop func() error
 }
@@ -58,8 +56,8 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if strings.HasPrefix(cmp.Or(os.Getenv("AXLE_HOST"), os.Getenv("OLLAMA_HOST")), "https://") {
 		base.Scheme = "https" // a proxy in front of the server
 	}
-	hc := &http.Client{Transport: keyed{os.Getenv("AXLE_KEY"), http.DefaultTransport}}
-	c := &connection{Client: api.NewClient(base, hc), url: base, http: hc, stop: func() error { return nil }}
+	hc := &http.Client{Transport: client.Keyed{Key: os.Getenv("AXLE_KEY"), Next: http.DefaultTransport}}
+	c := &connection{Client: client.New(base, hc), stop: func() error { return nil }}
 	probe, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err = c.Heartbeat(probe); err == nil {
@@ -69,7 +67,7 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 		return nil, ctx.Err()
 	}
 	if errors.As(err, new(api.AuthorizationError)) {
-		return nil, apiError(err)
+		return nil, client.Error(err)
 	}
 	if ue := new(url.Error); errors.As(err, &ue) {
 		err = ue.Err // the address is told anyway
@@ -100,7 +98,7 @@ func startOwn(ctx context.Context, e server.Env) (*connection, error) {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(run, ln, time.Second) }()
 	base := &url.URL{Scheme: "http", Host: ln.Addr().String()}
-	return &connection{Client: api.NewClient(base, http.DefaultClient), url: base, http: http.DefaultClient, own: true, stop: func() error {
+	return &connection{Client: client.New(base, nil), own: true, stop: func() error {
 		cancel()
 		err := <-done
 		if s.Lost() != nil {
@@ -112,20 +110,6 @@ func startOwn(ctx context.Context, e server.Env) (*connection, error) {
 	}}, nil
 }
 
-// keyed sends the key in AXLE_KEY with every request.
-type keyed struct {
-	key  string
-	next http.RoundTripper
-}
-
-func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if k.key != "" {
-		r = r.Clone(r.Context())
-		r.Header.Set("Authorization", "Bearer "+k.key)
-	}
-	return k.next.RoundTrip(r)
-}
-
 // with runs f on a connection and ends the connection after it.
 func with(ctx context.Context, needRunning bool, f func(*connection) error) (err error) {
 	c, err := connect(ctx, needRunning)
@@ -134,55 +118,4 @@ func with(ctx context.Context, needRunning bool, f func(*connection) error) (err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	return f(c)
-}
-
-// pull has the server fetch a model.
-func (c *connection) pull(ctx context.Context, name string, report func(store.Progress)) error {
-	return c.told(ctx, func(status api.PullProgressFunc) error { return c.Pull(ctx, &api.PullRequest{Model: name}, status) }, func(p api.ProgressResponse) {
-		report(store.Progress{Status: p.Status, Digest: p.Digest, Total: p.Total, Completed: p.Completed})
-	})
-}
-
-// create has the server make a model.
-func (c *connection) create(ctx context.Context, req *api.CreateRequest, report func(status string)) error {
-	return c.told(ctx, func(status api.PullProgressFunc) error { return c.Create(ctx, req, api.CreateProgressFunc(status)) }, func(p api.ProgressResponse) { report(p.Status) })
-}
-
-// told runs long work of the server. Its last word is success: Ollama's client takes a stream that ends without for a good one.
-func (c *connection) told(ctx context.Context, work func(api.PullProgressFunc) error, report func(api.ProgressResponse)) error {
-	done := false
-	err := work(func(p api.ProgressResponse) error {
-		done = p.Status == "success"
-		report(p)
-		return nil
-	})
-	switch {
-	case err != nil:
-		return apiError(err)
-	case done:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return errBrokeOff
-}
-
-// apiError makes Ollama's client errors read as the server meant them.
-func apiError(err error) error {
-	if errors.As(err, new(api.AuthorizationError)) {
-		return errors.New("the server wants a key: set AXLE_KEY to one of those in its keys file")
-	}
-	var se api.StatusError
-	if !errors.As(err, &se) || se.ErrorMessage == "" {
-		return err
-	}
-	if strings.HasPrefix(strings.TrimSpace(se.ErrorMessage), "<") {
-		return fmt.Errorf("what answers there is no model server (%d and a page of HTML): does AXLE_HOST or OLLAMA_HOST name the right port?", se.StatusCode)
-	}
-	return errors.New(se.ErrorMessage)
-}
-
-func statusIs(err error, code int) bool {
-	var se api.StatusError
-	return errors.As(err, &se) && se.StatusCode == code
 }

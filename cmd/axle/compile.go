@@ -12,6 +12,7 @@ import (
 
 	"github.com/axle-llm/axle/axmodel/compile"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -60,7 +61,7 @@ run it. The size is told before anything is written, and the time that is left w
 				o.Tool = o.Tool[:64]
 			}
 			bar := &compileBar{w: cmd.ErrOrStderr(), start: time.Now()}
-			bar.width, bar.live = screenOf(bar.w)
+			bar.width, bar.live = terminal.Screen(bar.w)
 			o.Progress = bar.show
 			r, err := compile.Run(cmd.Context(), o)
 			bar.end()

@@ -5,6 +5,8 @@ import (
 
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/client"
 )
 
 func init() { register(newCpCmd) }
@@ -18,7 +20,7 @@ func newCpCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), false, func(conn *connection) error {
 				if err := conn.Copy(c.Context(), &api.CopyRequest{Source: args[0], Destination: args[1]}); err != nil {
-					return apiError(err)
+					return client.Error(err)
 				}
 				fmt.Fprintf(c.OutOrStdout(), "copied '%s' to '%s'\n", args[0], args[1])
 				return nil

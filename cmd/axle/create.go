@@ -54,7 +54,7 @@ func newCreateCmd() *cobra.Command {
 				}
 				req.Model = args[0]
 				last := ""
-				return conn.create(c.Context(), req, func(status string) {
+				return conn.Create(c.Context(), req, func(status string) {
 					if status != last {
 						fmt.Fprintln(c.ErrOrStderr(), status)
 						last = status

@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -296,7 +297,7 @@ func (d *diagnosis) computesOurs() bool {
 
 // print writes the findings for people, in lines of at most 80 columns, or of the terminal's where it is narrower.
 func (d *diagnosis) print(w io.Writer) {
-	width, _ := screenOf(w)
+	width, _ := terminal.Screen(w)
 	width = min(width, 80)
 	say := func(head, format string, a ...any) { writeWrapped(w, width, head, fmt.Sprintf(format, a...)) }
 	marks := map[cards.State]string{cards.OK: "ok     ", cards.Note: "note   ", cards.Problem: "PROBLEM"}

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/ollama/ollama/format"
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 func init() { register(newListCmd) }
@@ -24,7 +22,7 @@ func newListCmd() *cobra.Command {
 			return with(c.Context(), false, func(conn *connection) error {
 				list, err := conn.List(c.Context())
 				if err != nil {
-					return apiError(err)
+					return client.Error(err)
 				}
 				rows := [][]string{{"NAME", "ID", "SIZE", "MODIFIED"}}
 				for _, m := range list.Models {
@@ -32,7 +30,7 @@ func newListCmd() *cobra.Command {
 						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), format.HumanTime(m.ModifiedAt, "Never")})
 					}
 				}
-				return table(c.OutOrStdout(), "", rows)
+				return terminal.Rows(c.OutOrStdout(), "", rows)
 			})
 		},
 	}
@@ -40,16 +38,3 @@ func newListCmd() *cobra.Command {
 
 // short is the part of a digest that people look at.
 func short(digest string) string { return digest[:min(12, len(digest))] }
-
-// table prints rows with columns four spaces apart, as Ollama does.
-func table(w io.Writer, indent string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 4, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprint(t, indent)
-		for _, cell := range r {
-			fmt.Fprint(t, plain.Line(cell), "\t")
-		}
-		fmt.Fprintln(t)
-	}
-	return t.Flush()
-}

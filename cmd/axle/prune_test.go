@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/internal/conversation"
 	"github.com/axle-llm/axle/models/store"
 )
 
@@ -43,7 +44,7 @@ func TestSwitches(t *testing.T) {
 			t.Setenv("OLLAMA_"+name, tt.ollama)
 		}
 		prune(st, zap.NewNop())
-		openHistory().Add("said")
+		conversation.OpenHistory().Add("said")
 		if err := st.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,9 @@ import (
 
 	"github.com/ollama/ollama/format"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/internal/terminal"
 )
 
 func init() { register(newPsCmd) }
@@ -19,7 +22,7 @@ func newPsCmd() *cobra.Command {
 			return with(c.Context(), true, func(conn *connection) error {
 				list, err := conn.ListRunning(c.Context())
 				if err != nil {
-					return apiError(err)
+					return client.Error(err)
 				}
 				rows := [][]string{{"NAME", "ID", "SIZE", "PROCESSOR", "CONTEXT", "UNTIL"}}
 				for _, m := range list.Models {
@@ -32,7 +35,7 @@ func newPsCmd() *cobra.Command {
 					}
 					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), "100% NPU", strconv.Itoa(m.ContextLength), until})
 				}
-				return table(c.OutOrStdout(), "", rows)
+				return terminal.Rows(c.OutOrStdout(), "", rows)
 			})
 		},
 	}

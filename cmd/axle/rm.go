@@ -5,6 +5,8 @@ import (
 
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/client"
 )
 
 func init() { register(newRmCmd) }
@@ -19,7 +21,7 @@ func newRmCmd() *cobra.Command {
 			return with(c.Context(), false, func(conn *connection) error {
 				for _, name := range args {
 					if err := conn.Delete(c.Context(), &api.DeleteRequest{Model: name}); err != nil {
-						return apiError(err)
+						return client.Error(err)
 					}
 					fmt.Fprintf(c.OutOrStdout(), "deleted '%s'\n", name)
 				}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/client"
 )
 
 func init() { register(newStopCmd) }
@@ -19,11 +21,11 @@ func newStopCmd() *cobra.Command {
 			return with(c.Context(), true, func(conn *connection) error {
 				for _, name := range args {
 					err := conn.Generate(c.Context(), &api.GenerateRequest{Model: name, KeepAlive: &api.Duration{}}, func(api.GenerateResponse) error { return nil })
-					if statusIs(err, http.StatusNotFound) {
+					if client.StatusIs(err, http.StatusNotFound) {
 						return fmt.Errorf("couldn't find model %q to stop", name)
 					}
 					if err != nil {
-						return apiError(err)
+						return client.Error(err)
 					}
 				}
 				return nil

@@ -96,11 +96,11 @@ func (s sample) get(name, model string) float64 {
 
 func readSample(ctx context.Context, conn *connection) (sample, error) {
 	s := sample{at: time.Now(), values: map[string]map[string]float64{}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, conn.url.JoinPath("/metrics").String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, conn.URL.JoinPath("/metrics").String(), nil)
 	if err != nil {
 		return s, err
 	}
-	resp, err := conn.http.Do(req)
+	resp, err := conn.HTTP.Do(req)
 	if err != nil {
 		return s, err
 	}
@@ -109,11 +109,11 @@ func readSample(ctx context.Context, conn *connection) (sample, error) {
 		// Its first line says why nothing can be answered.
 		why, _ := bufio.NewReader(io.LimitReader(resp.Body, 16<<10)).ReadString('\n')
 		if why, ok := strings.CutPrefix(strings.TrimSpace(why), "# "); ok && !strings.HasPrefix(why, "HELP") {
-			return s, fmt.Errorf("%s cannot answer: %s", conn.url, why)
+			return s, fmt.Errorf("%s cannot answer: %s", conn.URL, why)
 		}
 	}
 	if resp.StatusCode != http.StatusOK {
-		return s, fmt.Errorf("%s answers %s to /metrics: is it axle?", conn.url, resp.Status)
+		return s, fmt.Errorf("%s answers %s to /metrics: is it axle?", conn.URL, resp.Status)
 	}
 	return s, s.parse(io.LimitReader(resp.Body, 16<<20))
 }
@@ -217,7 +217,7 @@ func makeLine(was, now sample) topLine {
 
 // here reports whether the server is on this machine.
 func here(conn *connection) bool {
-	host := conn.url.Hostname()
+	host := conn.URL.Hostname()
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
 func TestTopLine(t *testing.T) {
@@ -66,24 +67,24 @@ nonsense
 // q ends the page, and the terminal is as it was. Where nobody looks at a screen one turn is printed.
 func TestTopEnds(t *testing.T) {
 	scriptedServer(t)
-	s := openTerminal(t)
-	before, err := term.GetState(int(s.tty.Fd()))
+	s := terminaltest.Open(t)
+	before, err := term.GetState(int(s.TTY.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := newRootCmd()
-	root.SetIn(s.tty)
-	root.SetOut(s.tty)
+	root.SetIn(s.TTY)
+	root.SetOut(s.TTY)
 	root.SetArgs([]string{"top", "--every", "100ms"})
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(t.Context()) }()
-	s.wait("axle  up ")
-	s.wait("\x1b[K\r\n")
-	s.typed("xq")
+	s.Wait("axle  up ")
+	s.Wait("\x1b[K\r\n")
+	s.Type("xq")
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if after, err := term.GetState(int(s.tty.Fd())); err != nil || !reflect.DeepEqual(after, before) {
+	if after, err := term.GetState(int(s.TTY.Fd())); err != nil || !reflect.DeepEqual(after, before) {
 		t.Errorf("the terminal is %v (%v), was %v", after, err, before)
 	}
 	var out strings.Builder

@@ -1,9 +1,11 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strconv"
+	"text/tabwriter"
 
 	"golang.org/x/term"
 
@@ -25,3 +27,28 @@ func Columns(w io.Writer) int {
 
 // TabsFor is a writer of text and tables for a person, as wide as w allows.
 func TabsFor(w io.Writer) *Tabs { return NewTabs(w, Columns(w), false) }
+
+// Screen says how wide the terminal is that w writes to; ok is false where it is none, or one that cannot draw a line anew.
+func Screen(w io.Writer) (width int, ok bool) {
+	f, is := plain.Raw(w).(*os.File)
+	if !is || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+		return 80, false
+	}
+	if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+		return n, true
+	}
+	return 80, true
+}
+
+// Rows prints rows with columns four spaces apart, as Ollama does.
+func Rows(w io.Writer, indent string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 4, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprint(t, indent)
+		for _, cell := range r {
+			fmt.Fprint(t, plain.Line(cell), "\t")
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}

@@ -1,22 +1,23 @@
-package main
+package conversation
 
 import (
 	"testing"
 
 	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
 // conversing is a conversation in a terminal, at its first prompt, with a model that answers a.
-func conversing(t *testing.T) (*listener, *talk, *screen, <-chan error) {
+func conversing(t *testing.T) (*listener, *Talk, *terminaltest.Screen, <-chan error) {
 	t.Helper()
 	l, talk, _ := listening(t)
 	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
-	s := openTerminal(t)
-	talk.out, talk.errw, talk.tty = s.tty, s.tty, true
+	s := terminaltest.Open(t)
+	talk.Out, talk.Errw, talk.tty = s.TTY, s.TTY, true
 	done := make(chan error, 1)
-	go func() { done <- talk.converse(t.Context(), s.tty) }()
-	s.wait(terminal.PasteOn)
-	s.wait(">>> ")
+	go func() { done <- talk.converse(t.Context(), s.TTY) }()
+	s.Wait(terminal.PasteOn)
+	s.Wait(">>> ")
 	return l, talk, s, done
 }
 
@@ -36,26 +37,26 @@ func TestPaste(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			l, talk, s, done := conversing(t)
 			for i := range tt.keys { // marks come in parts
-				s.typed(tt.keys[i : i+1])
+				s.Type(tt.keys[i : i+1])
 				if tt.keys[i] == 3 {
-					s.wait("to exit.")
-					s.wait(">>> ")
+					s.Wait("to exit.")
+					s.Wait(">>> ")
 				}
 			}
-			s.wait("a\r\n")
-			s.wait(">>> ")
-			s.typed("/set system \"\"\"of\r")
-			s.wait("... ")
-			s.typed("two\"\"\"\r")
-			s.wait("Set system message.")
-			s.typed("/bye\r")
+			s.Wait("a\r\n")
+			s.Wait(">>> ")
+			s.Type("/set system \"\"\"of\r")
+			s.Wait("... ")
+			s.Type("two\"\"\"\r")
+			s.Wait("Set system message.")
+			s.Type("/bye\r")
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
 			if got := told(talk.messages); got != tt.want+", assistant a" || talk.system != "of\ntwo" {
 				t.Errorf("said %q, system %q", got, talk.system)
 			}
-			if s.wait(terminal.PasteOff); l.chat.Model != "m" {
+			if s.Wait(terminal.PasteOff); l.chat.Model != "m" {
 				t.Errorf("asked %+v", l.chat)
 			}
 		})

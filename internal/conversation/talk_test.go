@@ -1,4 +1,4 @@
-package main
+package conversation
 
 import (
 	"encoding/json"
@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/client"
 )
 
 // paper is what was printed.
@@ -47,7 +49,7 @@ type listener struct {
 }
 
 // listening starts one and gives a conversation with it, and what is on its screen.
-func listening(t *testing.T) (*listener, *talk, *paper) {
+func listening(t *testing.T) (*listener, *Talk, *paper) {
 	t.Helper()
 	l := &listener{generated: []string{`{"done":true}`}}
 	mux := http.NewServeMux()
@@ -89,7 +91,7 @@ func listening(t *testing.T) (*listener, *talk, *paper) {
 		t.Fatal(err)
 	}
 	screen := &l.screen
-	return l, &talk{conn: &connection{Client: api.NewClient(base, ts.Client())}, model: "m", out: screen, errw: screen, colour: true, options: map[string]any{}}, screen
+	return l, &Talk{Conn: client.New(base, ts.Client()), Model: "m", Out: screen, Errw: screen, colour: true, options: map[string]any{}}, screen
 }
 
 // told are messages in a few words.
@@ -169,7 +171,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 	}
 	l, talk, screen := listening(t)
 	l.generated = []string{`{"thinking":"hm"}`}
-	if err := talk.once(t.Context(), "q"); !errors.Is(err, errBrokeOff) || !strings.HasSuffix(screen.String(), "hm\x1b[0m\n") {
+	if err := talk.once(t.Context(), "q"); !errors.Is(err, client.ErrBrokeOff) || !strings.HasSuffix(screen.String(), "hm\x1b[0m\n") {
 		t.Errorf("one answer: %v, %q", err, screen)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package conversation
 
 import (
 	"os"
@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
 // What is said is what stands on the screen, whatever keys brought it there; the history outlives the program, texts of several lines too.
@@ -31,13 +32,13 @@ func TestTypedKeys(t *testing.T) {
 		{"commands in the history", "\x12/se\x05\x15\x12two!\x1b[F?\r", "user one\ntwo!?"},
 	} {
 		_, talk, s, done := conversing(t)
-		s.typed(tt.keys)
-		s.wait(terminal.PasteOff + "a\r\n")
-		s.wait(">>> ")
-		s.typed("/set quiet\r")
-		s.wait("Set 'quiet' mode.")
-		s.wait(">>> ")
-		s.typed("/bye\r")
+		s.Type(tt.keys)
+		s.Wait(terminal.PasteOff + "a\r\n")
+		s.Wait(">>> ")
+		s.Type("/set quiet\r")
+		s.Wait("Set 'quiet' mode.")
+		s.Wait(">>> ")
+		s.Type("/bye\r")
 		if err := <-done; err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -50,17 +51,17 @@ func TestTypedKeys(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	texts := []string{"plain", `"quoted"`, "two\nlines", `"two\nlines"`, `"`, `with "quotes" in it`, "\"\"\"", "日本語"}
-	h := openHistory()
+	h := OpenHistory()
 	for _, s := range texts {
 		h.Add(s)
 	}
 	h.Add("日本語") // the same again is one
-	if again := openHistory(); !slices.Equal(again.lines, texts) {
+	if again := OpenHistory(); !slices.Equal(again.lines, texts) {
 		t.Errorf("%q, want %q", again.lines, texts)
 	}
 	h.off = true
 	h.Add("secret")
-	if openHistory().Len() != len(texts) {
+	if OpenHistory().Len() != len(texts) {
 		t.Error("what is off keeps on")
 	}
 }
@@ -73,18 +74,18 @@ func TestWordsWrap(t *testing.T) {
 			l.answers = append(l.answers, `{"message":{"role":"assistant","content":"`+part+`"}}`)
 		}
 		l.answers = append(l.answers, `{"done":true}`)
-		s := openTerminal(t)
-		if err := unix.IoctlSetWinsize(int(s.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 14, Row: 24}); err != nil {
+		s := terminaltest.Open(t)
+		if err := unix.IoctlSetWinsize(int(s.TTY.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 14, Row: 24}); err != nil {
 			t.Fatal(err)
 		}
-		talk.out, talk.errw, talk.tty, talk.wrap = s.tty, s.tty, true, wrap
+		talk.Out, talk.Errw, talk.tty, talk.wrap = s.TTY, s.TTY, true, wrap
 		if err := talk.answer(t.Context(), "q"); err != nil {
 			t.Fatal(err)
 		}
 		if wrap {
-			s.wait("The quick bro\x1b[3D\x1b[K\r\nbrown fox jum\x1b[3D\x1b[K\r\njumps over th\x1b[2D\x1b[K\r\nthe lazy dog\r\n")
+			s.Wait("The quick bro\x1b[3D\x1b[K\r\nbrown fox jum\x1b[3D\x1b[K\r\njumps over th\x1b[2D\x1b[K\r\nthe lazy dog\r\n")
 		} else {
-			s.wait("The quick brown fox jumps over the lazy dog\r\n")
+			s.Wait("The quick brown fox jumps over the lazy dog\r\n")
 		}
 		if got := told(talk.messages); !strings.HasSuffix(got, "assistant The quick brown fox jumps over the lazy dog") {
 			t.Errorf("kept %q", got)

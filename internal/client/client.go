@@ -1,0 +1,105 @@
+// Package client talks to a server: Ollama's own client, with what that one does not tell. Its errors read as the server meant them, and work that
+// ends without its last word has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/models/store"
+)
+
+// Client is a server to talk to.
+type Client struct {
+	*api.Client
+	URL  *url.URL
+	HTTP *http.Client
+}
+
+// New makes a client of the server at base. hc may be nil: http.DefaultClient.
+func New(base *url.URL, hc *http.Client) *Client {
+	if hc == nil {
+		hc = http.DefaultClient
+	}
+	return &Client{Client: api.NewClient(base, hc), URL: base, HTTP: hc}
+}
+
+// ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not come.
+var ErrBrokeOff = errors.New("the answer broke off: the server ended, or what stands between")
+
+// Keyed sends a key with every request; an empty one is none.
+type Keyed struct {
+	Key  string
+	Next http.RoundTripper
+}
+
+// RoundTrip sends a request.
+func (k Keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if k.Key != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+k.Key)
+	}
+	return k.Next.RoundTrip(r)
+}
+
+// Pull has the server fetch a model.
+func (c *Client) Pull(ctx context.Context, name string, report func(store.Progress)) error {
+	return c.untilDone(ctx, func(status api.PullProgressFunc) error {
+		return c.Client.Pull(ctx, &api.PullRequest{Model: name}, status)
+	}, func(p api.ProgressResponse) {
+		report(store.Progress{Status: p.Status, Digest: p.Digest, Total: p.Total, Completed: p.Completed})
+	})
+}
+
+// Create has the server make a model.
+func (c *Client) Create(ctx context.Context, req *api.CreateRequest, report func(status string)) error {
+	return c.untilDone(ctx, func(status api.PullProgressFunc) error {
+		return c.Client.Create(ctx, req, api.CreateProgressFunc(status))
+	}, func(p api.ProgressResponse) { report(p.Status) })
+}
+
+// untilDone runs long work of the server. Its last word is success: Ollama's client takes a stream that ends without for a good one.
+func (c *Client) untilDone(ctx context.Context, work func(api.PullProgressFunc) error, report func(api.ProgressResponse)) error {
+	done := false
+	err := work(func(p api.ProgressResponse) error {
+		done = p.Status == "success"
+		report(p)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Error(err)
+	case done:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return ErrBrokeOff
+}
+
+// Error makes Ollama's client errors read as the server meant them.
+func Error(err error) error {
+	if errors.As(err, new(api.AuthorizationError)) {
+		return errors.New("the server wants a key: set AXLE_KEY to one of those in its keys file")
+	}
+	var se api.StatusError
+	if !errors.As(err, &se) || se.ErrorMessage == "" {
+		return err
+	}
+	if strings.HasPrefix(strings.TrimSpace(se.ErrorMessage), "<") {
+		return fmt.Errorf("what answers there is no model server (%d and a page of HTML): does AXLE_HOST or OLLAMA_HOST name the right port?", se.StatusCode)
+	}
+	return errors.New(se.ErrorMessage)
+}
+
+// StatusIs: the server refused with this status.
+func StatusIs(err error, code int) bool {
+	var se api.StatusError
+	return errors.As(err, &se) && se.StatusCode == code
+}

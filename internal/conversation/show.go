@@ -1,0 +1,85 @@
+package conversation
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/terminal"
+)
+
+// Show prints one part of a model's description, or all of it.
+func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
+	text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "parameters": r.Parameters, "system": r.System, "template": r.Template}
+	if part != "" {
+		if f, ok := plain.Raw(w).(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
+			w = plain.Raw(w) // into a file as it is: a Modelfile shall be the same model
+		}
+		_, err := fmt.Fprintln(w, strings.TrimRight(text[part], "\n"))
+		return err
+	}
+	section := func(name string, rows [][]string) error {
+		if len(rows) == 0 {
+			return nil
+		}
+		fmt.Fprintln(w, "  "+name)
+		err := terminal.Rows(w, "    ", rows)
+		fmt.Fprintln(w)
+		return err
+	}
+	arch, _ := r.ModelInfo["general.architecture"].(string)
+	model := [][]string{{"architecture", arch}, {"parameters", r.Details.ParameterSize}}
+	for _, key := range []string{"context length", "embedding length"} {
+		if v, ok := r.ModelInfo[arch+"."+strings.ReplaceAll(key, " ", "_")].(float64); ok {
+			model = append(model, []string{key, fmt.Sprintf("%.0f", v)})
+		}
+	}
+	model = append(model, []string{"quantization", r.Details.QuantizationLevel})
+	if err := section("Model", model); err != nil {
+		return err
+	}
+	var caps, params [][]string
+	for _, c := range r.Capabilities {
+		caps = append(caps, []string{c.String()})
+	}
+	for line := range strings.Lines(r.Parameters) {
+		if f := strings.Fields(line); len(f) > 0 {
+			params = append(params, []string{f[0], strings.Join(f[1:], " ")})
+		}
+	}
+	if err := section("Capabilities", caps); err != nil {
+		return err
+	}
+	if err := section("Parameters", params); err != nil {
+		return err
+	}
+	if verbose {
+		var rows [][]string
+		for _, k := range slices.Sorted(maps.Keys(r.ModelInfo)) {
+			rows = append(rows, []string{k, fmt.Sprint(r.ModelInfo[k])})
+		}
+		if err := section("Metadata", rows); err != nil {
+			return err
+		}
+	}
+	for _, s := range []struct{ name, text string }{{"System", r.System}, {"License", r.License}} {
+		var rows [][]string
+		for i, line := range strings.Split(strings.TrimSpace(s.text), "\n") {
+			if s.text == "" || i == 2 && !verbose {
+				break
+			}
+			rows = append(rows, []string{line})
+		}
+		if err := section(s.name, rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+// Package conversation is talking to a model in a terminal: one answer, or a conversation with a line editor, a history and commands such as /set
+// and /show. It asks a server through package client and never knows where that one runs. A Talk belongs to one goroutine; the caller closes the
+// connection after Run. Ctrl-C ends an answer, never the conversation.
+package conversation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/types/model"
+	"golang.org/x/term"
+
+	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/regular"
+)
+
+// ErrInterrupted is that the person ended the work. Nothing more is to be said.
+var ErrInterrupted = errors.New("interrupted")
+
+// Talk is what a conversation in the terminal is made of. Conn, Model, Out and Errw must be set.
+type Talk struct {
+	Conn      *client.Client
+	Stop      func() error // ends the connection when a signal ends the program at the prompt; nil: there is nothing to end
+	Model     string
+	Format    json.RawMessage // of answers: nil, "json" in quotes, or a schema
+	KeepAlive *api.Duration
+	Think     *api.ThinkValue
+	HideThink bool
+	Verbose   bool // timings after each answer
+	Out, Errw io.Writer
+
+	caps     []model.Capability
+	system   string
+	loaded   []api.Message // the model's own turns: the server puts them before every conversation
+	messages []api.Message // this conversation's
+	options  map[string]any
+	tty      bool // Out is a terminal
+	colour   bool // one that takes colours, and whose owner wants them (NO_COLOR)
+	wrap     bool // words are not cut at its edge
+}
+
+// Run gives one answer to prompt, or where in is a terminal and prompt is empty, holds a conversation in it. in is nil where there is no terminal to
+// type in. wrap keeps words whole at the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server says.
+func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) error {
+	t.options = map[string]any{}
+	if f, ok := plain.Raw(t.Out).(*os.File); ok {
+		t.tty = term.IsTerminal(int(f.Fd()))
+		t.colour = t.tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		t.wrap = t.tty && wrap && os.Getenv("TERM") != "dumb"
+	}
+	if !t.tty {
+		t.Out = plain.Raw(t.Out) // what takes it has the answer as the model gave it
+	}
+	if err := t.load(ctx, in != nil && prompt == ""); err != nil {
+		return err
+	}
+	switch {
+	case slices.Contains(t.caps, model.CapabilityEmbedding):
+		return t.vector(ctx, prompt)
+	case prompt != "" || in == nil:
+		return t.once(ctx, prompt)
+	}
+	return t.converse(ctx, in)
+}
+
+// ParseFormat reads json or a JSON schema; empty is neither.
+func ParseFormat(s string) (json.RawMessage, error) {
+	switch {
+	case s == "":
+		return nil, nil
+	case s == "json":
+		return json.RawMessage(`"json"`), nil
+	case json.Valid([]byte(s)):
+		return json.RawMessage(s), nil
+	}
+	return nil, fmt.Errorf("--format is neither json nor a JSON schema")
+}
+
+// ParseThink reads how a model is to think.
+func ParseThink(s string) (*api.ThinkValue, error) {
+	switch strings.ToLower(s) {
+	case "", "true":
+		return &api.ThinkValue{Value: true}, nil
+	case "false":
+		return &api.ThinkValue{Value: false}, nil
+	}
+	t := &api.ThinkValue{Value: strings.ToLower(s)}
+	if err := api.ValidateLegacyThinking(t); err != nil {
+		return nil, fmt.Errorf("--think: %w", err)
+	}
+	return t, nil
+}
+
+// ParseKeep reads a duration, or a number of seconds.
+func ParseKeep(s string) (*api.Duration, error) {
+	b, err := json.Marshal(s)
+	var d api.Duration
+	if err == nil {
+		if err = json.Unmarshal(b, &d); err != nil {
+			err = json.Unmarshal([]byte(s), &d)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--keepalive: %q is not a duration such as 5m, nor a number of seconds", s)
+	}
+	return &d, nil
+}
+
+// load asks what the model is, pulling it where it is not here, and loads it when a conversation will follow. An interrupt ends it.
+func (t *Talk) load(ctx context.Context, warm bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := t.prepare(ctx, warm)
+	if ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return err
+}
+
+func (t *Talk) prepare(ctx context.Context, warm bool) error {
+	show := func() (*api.ShowResponse, error) { return t.Conn.Show(ctx, &api.ShowRequest{Model: t.Model}) }
+	info, err := show()
+	if client.StatusIs(err, http.StatusNotFound) {
+		view := client.NewPullView(t.Errw)
+		perr := t.Conn.Pull(ctx, t.Model, view.Update)
+		view.End()
+		if perr != nil {
+			return fmt.Errorf("%w (%w)", client.Error(err), perr)
+		}
+		info, err = show()
+	}
+	if err != nil {
+		return client.Error(err)
+	}
+	t.caps = info.Capabilities
+	t.loaded = info.Messages
+	if !warm || slices.Contains(t.caps, model.CapabilityEmbedding) {
+		return nil
+	}
+	stream := false
+	return client.Error(t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream}, func(api.GenerateResponse) error { return nil }))
+}
+
+func (t *Talk) vector(ctx context.Context, text string) error {
+	if text == "" {
+		return errors.New("embedding models need something to embed: give a prompt or pipe text in")
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r, err := t.Conn.Embed(ctx, &api.EmbedRequest{Model: t.Model, Input: text, KeepAlive: t.KeepAlive})
+	switch {
+	case ctx.Err() != nil:
+		return ErrInterrupted
+	case err != nil:
+		return client.Error(err)
+	case len(r.Embeddings) == 0:
+		return client.ErrBrokeOff
+	}
+	return json.NewEncoder(t.Out).Encode(r.Embeddings[0])
+}
+
+// imagePath finds what looks like the path of an image in a prompt.
+var imagePath = regexp.MustCompile(`(?:[a-zA-Z]:)?(?:\./|/|\\)?[^\s"']*?[^\s"'/\\]\.(?i:jpg|jpeg|png|webp)\b`)
+
+// images takes the images out of a prompt, where the model sees.
+func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
+	if !slices.Contains(t.caps, model.CapabilityVision) {
+		return prompt, nil, nil
+	}
+	var out []api.ImageData
+	for _, path := range imagePath.FindAllString(prompt, -1) {
+		b, err := regular.ReadPath(path, 32<<20) // no request may be larger
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a word, not a file
+		}
+		if err != nil {
+			return prompt, nil, err
+		}
+		if ct := http.DetectContentType(b); !strings.HasPrefix(ct, "image/") {
+			return prompt, nil, fmt.Errorf("%s is no image that can be read (%s)", path, ct)
+		}
+		fmt.Fprintf(t.Errw, "Added image '%s'\n", path)
+		prompt = strings.Replace(prompt, path, "", 1)
+		out = append(out, b)
+	}
+	return strings.TrimSpace(prompt), out, nil
+}
+
+// once prints one answer.
+func (t *Talk) once(ctx context.Context, prompt string) error {
+	text, images, err := t.images(prompt)
+	if err != nil {
+		return err
+	}
+	if text == "" && len(images) == 0 {
+		return t.load(ctx, true)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := t.printer()
+	err = t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, Prompt: text, Images: images, Format: t.Format, KeepAlive: t.KeepAlive, Think: t.Think,
+		Options: t.options, System: t.system}, func(r api.GenerateResponse) error {
+		p.thinking(r.Thinking)
+		p.text(r.Response)
+		if r.Done {
+			p.end(r.Metrics)
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		p.plain()
+		fmt.Fprintln(t.Out)
+		return ErrInterrupted
+	}
+	if err == nil && !p.ended {
+		err = client.ErrBrokeOff
+	}
+	if err != nil {
+		p.broken()
+	}
+	return client.Error(err)
+}
+
+// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came; where nothing came, and after
+// an error, the message is not kept either.
+func (t *Talk) answer(ctx context.Context, prompt string) error {
+	text, images, err := t.images(prompt)
+	if err != nil {
+		return err
+	}
+	msgs := t.messages
+	if t.system != "" {
+		msgs = append([]api.Message{{Role: "system", Content: t.system}}, msgs...)
+	}
+	ask := api.Message{Role: "user", Content: text, Images: images}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	p := t.printer()
+	err = t.Conn.Chat(ctx, &api.ChatRequest{Model: t.Model, Messages: append(slices.Clone(msgs), ask), Format: t.Format, KeepAlive: t.KeepAlive, Think: t.Think,
+		Options: t.options}, func(r api.ChatResponse) error {
+		p.thinking(r.Message.Thinking)
+		p.text(r.Message.Content)
+		if r.Done {
+			p.end(r.Metrics)
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil && !p.ended:
+		p.plain()
+		fmt.Fprint(t.Out, "\n\n")
+		if p.said.Len() == 0 {
+			return nil
+		}
+	case err != nil:
+		p.broken()
+		return client.Error(err)
+	case !p.ended:
+		p.broken()
+		return client.ErrBrokeOff
+	}
+	t.messages = append(t.messages, ask, api.Message{Role: "assistant", Content: p.said.String()})
+	return nil
+}
