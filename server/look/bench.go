@@ -199,14 +199,14 @@ func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context
 	}
 	r := &Result{Model: s.Name, Digest: s.Digest, When: time.Now().UTC().Truncate(time.Second), Device: info.Device, Name: s.Card, Driver: s.Driver, Cases: []Case{}}
 	start := time.Now()
-	rig := bench.Rig{Backend: s.Model.Backend(), Clock: func() time.Duration { return time.Since(start) }, Prompt: bench.Words(s.Model)}
+	meter := bench.Meter{Backend: s.Model.Backend(), Clock: func() time.Duration { return time.Since(start) }, Prompt: bench.Words(s.Model)}
 	for i, clients := range a.Clients {
 		l := bench.Load{Prompt: a.Prompt, Output: a.Output, Clients: clients}
 		b.mu.Lock()
 		b.run.Step, b.run.Load = i+1, l.String()
 		b.mu.Unlock()
 		r.Disturbed = r.Disturbed || s.Others() > 0
-		c, _, err := rig.Measure(ctx, l, a.Repeats)
+		c, _, err := meter.Measure(ctx, l, a.Repeats)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", l, err)
 		}
