@@ -67,6 +67,8 @@ type Store struct {
 	fetching sync.Map      // partial file to a channel closed when its download ends
 	pulls    chan struct{} // holds one for each pull at work
 	found    sync.Map      // folders of packages to *walk
+	known    sync.Map      // names to *known
+	names    atomic.Int64  // how many of them
 	uploads  atomic.Int64  // bytes that uploads may write before they ask again
 	unsynced sync.Map      // partial files whose sync failed and whose state may still claim them
 
@@ -187,7 +189,7 @@ func (s *Store) List(ctx context.Context) ([]*Model, error) {
 }
 
 // Get finds a model by name, letters of either case being the same as in Ollama. It fails with models.ErrName, [ErrNotFound], [ErrGGUF] or
-// [ErrForeign].
+// [ErrForeign]. As long as nothing on disk changed it may give the same Model again: nobody changes one.
 func (s *Store) Get(name string) (*Model, error) {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -195,7 +197,15 @@ func (s *Store) Get(name string) (*Model, error) {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.get(n)
+	if m := s.recall(n); m != nil {
+		return m, nil
+	}
+	began := time.Now()
+	m, err := s.get(n)
+	if err == nil {
+		s.remember(n, m, began)
+	}
+	return m, err
 }
 
 func (s *Store) get(n models.Name) (*Model, error) {

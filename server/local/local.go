@@ -45,12 +45,13 @@ type Models struct {
 	o Options
 
 	mu    ranked.Mutex[ranked.Local]
-	about map[string]About // by digest of the entry
+	about map[string]About                // by digest of the entry
+	known map[*store.Model]*catalog.Entry // of models that the store gives again as long as nothing changed
 }
 
 // New makes Models.
 func New(s *store.Store, o Options) *Models {
-	return &Models{s: s, o: o, about: map[string]About{}}
+	return &Models{s: s, o: o, about: map[string]About{}, known: map[*store.Model]*catalog.Entry{}}
 }
 
 // List implements catalog.Store. Models whose package cannot be opened are listed all the same, so that people can remove them.
@@ -76,7 +77,24 @@ func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.entry(m)
+	if m.Folder != "" || m.Rotten() != nil { // what is loaded of it depends on more than the store's answer
+		return s.entry(m)
+	}
+	s.mu.Lock()
+	e := s.known[m]
+	s.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	if e, err = s.entry(m); err == nil {
+		s.mu.Lock()
+		if len(s.known) >= 256 {
+			clear(s.known)
+		}
+		s.known[m] = e
+		s.mu.Unlock()
+	}
+	return e, err
 }
 
 // Copy, Delete, Create, HasBlob and PutBlob are the store's.
