@@ -31,6 +31,17 @@ func (s *Server) logged(form exchange.Form) gin.HandlerFunc {
 
 func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
 	r := x.Request
+	level := zap.InfoLevel
+	switch {
+	case code >= 500 && code != http.StatusServiceUnavailable:
+		level = zap.ErrorLevel
+	case r.Method == http.MethodGet && code < 400:
+		level = zap.DebugLevel
+	}
+	entry := s.log.Check(level, "request")
+	if entry == nil {
+		return
+	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", exchange.Clip(r.URL.Path)), zap.Int("status", code),
 		zap.Duration("took", took), zap.String("client", r.RemoteAddr)}
 	for _, f := range [][2]string{{"model", x.Log.Model}, {"key", x.Key()}, {"error", x.Log.Error}} {
@@ -38,14 +49,7 @@ func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
 			fields = append(fields, zap.String(f[0], f[1]))
 		}
 	}
-	switch {
-	case code >= 500 && code != http.StatusServiceUnavailable:
-		s.log.Error("request", fields...)
-	case r.Method == http.MethodGet && code < 400:
-		s.log.Debug("request", fields...)
-	default:
-		s.log.Info("request", fields...)
-	}
+	entry.Write(fields...)
 }
 
 // recovered turns a panic outside an answer into a status, if that is still possible.

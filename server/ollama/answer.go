@@ -161,12 +161,6 @@ func (t *GenerateTotal) Whole() api.GenerateResponse {
 	return r
 }
 
-// Line is v as one line of a native stream.
-func Line(v any) ([]byte, error) {
-	b, err := json.Marshal(v)
-	return append(b, '\n'), err
-}
-
 // ErrorBody is the body of an error.
 func ErrorBody(text string) []byte {
 	b, _ := json.Marshal(map[string]string{"error": text})

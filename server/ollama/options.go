@@ -32,6 +32,9 @@ func DefaultOptions(base sampler.Params) Options {
 
 // CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is loaded for them.
 func CheckOptions(params, opts map[string]any) error {
+	if len(params)+len(opts) == 0 {
+		return nil
+	}
 	o := DefaultOptions(sampler.Defaults())
 	if _, err := o.Set(params); err != nil {
 		return err
