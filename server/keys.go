@@ -103,8 +103,10 @@ func LoadKeys(path string) (*Keys, error) {
 	return NewKeys(names, keys), nil
 }
 
-// open are the paths that need no key: they tell nothing but that we are here.
-var open = map[string]bool{"/": true, "/health": true, "/ui": true, "/ui/": true}
+// open are the paths that need no key: they tell nothing but that we are here. The files of the page are the same for everyone.
+func open(path string) bool {
+	return path == "/" || path == "/health" || path == "/ui" || strings.HasPrefix(path, "/ui/") && !strings.Contains(path, "..")
+}
 
 // Check compares the request's key with each of ours, all of them and in constant time. name is the key's name.
 func (k *Keys) Check(r *http.Request) (name string, ok bool) {
@@ -121,5 +123,5 @@ func (k *Keys) Check(r *http.Request) (name string, ok bool) {
 			name, ok = k.names[i], true
 		}
 	}
-	return name, ok || open[r.URL.Path] && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	return name, ok || open(r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }

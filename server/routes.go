@@ -71,6 +71,8 @@ func (s *Server) routes() http.Handler {
 	r.HEAD("/health", h(s.health))
 	r.GET("/metrics", h(s.metricsPage))
 	r.GET("/ui", h(s.page))
+	r.HEAD("/ui", h(s.page))
+	r.GET("/ui/*file", h(s.pageFile))
 	return r
 }
 

@@ -1,37 +1,246 @@
 package ui
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// The page is whole: one script, one style, both named by the policy, and nothing from elsewhere.
-func TestPage(t *testing.T) {
-	p := string(Page())
-	if strings.Count(p, "<script>") != 1 || strings.Count(p, "<style>") != 1 || strings.Count(p, "<script") != 1 {
-		t.Error("the policy names one script and one style")
-	}
-	if m := regexp.MustCompile(`(?i)(src|href)\s*=\s*"[^"]+"|url\(|@import|https?://|\sstyle=|\son\w+=`).FindAllString(p, -1); len(m) != 1 || m[0] != `href="data:,"` {
-		t.Errorf("the page refers to %q", m)
-	}
-	if len(p) > 16<<10 {
-		t.Errorf("%d bytes", len(p))
-	}
-	if pol := Policy(); strings.Count(pol, "'sha256-") != 2 || !strings.Contains(pol, "default-src 'none'") || strings.Contains(pol, "unsafe") {
-		t.Errorf("policy %s", pol)
+// each calls f with every file of the page that we wrote.
+func each(t *testing.T, f func(name, src string)) {
+	t.Helper()
+	for _, dir := range []string{"app", "style"} {
+		err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				b, _ := files.ReadFile(name)
+				f(name, string(b))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-// A new chat begins empty, whatever the old one's answer was doing; a question that failed is not sent again with the next.
-func TestNewChat(t *testing.T) {
+// The page names its files below one hash, all of them are there, and nothing in it could run or be fetched from elsewhere.
+func TestPage(t *testing.T) {
+	p := string(Page().Plain)
+	refs := regexp.MustCompile(`(?i)\b(?:src|href)\s*=\s*"([^"]*)"`).FindAllStringSubmatch(p, -1)
+	if len(refs) < 20 {
+		t.Fatalf("the page names %d files", len(refs))
+	}
+	roots := map[string]bool{}
+	for _, m := range refs {
+		name, ok := strings.CutPrefix(m[1], "ui/")
+		a := Find(name)
+		if !ok || a == nil {
+			t.Errorf("%s is not there", m[1])
+			continue
+		}
+		if a.Keep {
+			root, _, _ := strings.Cut(name, "/")
+			roots[root] = true
+		}
+	}
+	if len(roots) != 1 {
+		t.Errorf("roots %v", roots)
+	}
+	if m := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|https?:|<script(?:>| [^>]*>[^<])|<base|\{\{`).FindAllString(p, -1); m != nil {
+		t.Errorf("the page has %q", m)
+	}
+	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") || !strings.HasPrefix(Policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';") {
+		t.Errorf("policy %s", Policy)
+	}
+	for _, name := range []string{"", "app/main.js", "index.html", "vendor/SUMS", "../ui.go"} {
+		if Find(name) != nil {
+			t.Errorf("%q is served", name)
+		}
+	}
+}
+
+// What the scripts import is there, what runs first is named in the page, and no script makes code or markup of text but the sanitiser.
+func TestScripts(t *testing.T) {
+	literal := regexp.MustCompile(`(?:from |import\()['"](\.[^'"]+)['"]`)
+	each(t, func(name, src string) {
+		for _, m := range literal.FindAllStringSubmatch(src, -1) {
+			if to := path.Join(path.Dir(name), m[1]); path.Ext(name) == ".js" {
+				if _, err := files.ReadFile(to); err != nil {
+					t.Errorf("%s imports %s, which is not there", name, to)
+				}
+			}
+		}
+		if m := regexp.MustCompile(`\b(?:innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|new Function)|@import|url\(`).FindString(src); m != "" {
+			t.Errorf("%s has %s", name, m)
+		}
+		if n := strings.Count(src, "\n"); n > 600 {
+			t.Errorf("%s has %d lines", name, n)
+		}
+	})
+	for _, want := range []string{"app/chat.js", "app/markdown.js", "vendor/preact.js", "vendor/hooks.js", "vendor/marked.js", "vendor/purify.js", "app/words/en.js"} {
+		if !strings.Contains(string(Page().Plain), want) {
+			t.Errorf("%s is not preloaded", want)
+		}
+	}
+	for _, late := range []string{"uplot", "highlight", "app/card.js", "words/de.js"} {
+		if strings.Contains(string(Page().Plain), late) {
+			t.Errorf("%s is loaded before anybody needs it", late)
+		}
+	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node here")
+		t.Skip("the scripts were not parsed: there is no node here")
 	}
-	out, err := exec.CommandContext(t.Context(), node, "testdata/chat.mjs", "index.html").CombinedOutput()
-	if want := "user one\nuser two\nuser three\nuser three, assistant yes, user four\n"; err != nil || string(out) != want {
-		t.Errorf("sent %q, %v, want %q", out, err, want)
+	var list strings.Builder
+	each(t, func(name, _ string) {
+		if path.Ext(name) == ".js" {
+			list.WriteString(name + "\n")
+		}
+	})
+	const parse = `const { readFileSync } = require('node:fs'), { SourceTextModule } = require('node:vm');
+for (const f of readFileSync(0, 'utf8').trim().split('\n')) try { new SourceTextModule(readFileSync(f, 'utf8')) } catch (e) { console.log(f + ': ' + e.message) }`
+	cmd := exec.CommandContext(t.Context(), node, "--no-warnings", "--experimental-vm-modules", "-e", parse)
+	cmd.Stdin = strings.NewReader(list.String())
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The libraries are those that vendor.sh pins, unchanged, each with its licence and its heading, and small together.
+func TestVendor(t *testing.T) {
+	script, err := os.ReadFile("vendor.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	licences, _ := files.ReadFile("vendor/LICENCES")
+	rationale, err := os.ReadFile("../../RATIONALE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins := regexp.MustCompile(`(?m)^(\S+) (\d\S+) sha512-\S{80,}$`).FindAllStringSubmatch(string(script), -1)
+	if len(pins) < 6 {
+		t.Fatalf("pins %q", pins)
+	}
+	for _, m := range pins {
+		if !strings.Contains("\n"+string(licences), "\n"+m[1]+" "+m[2]+"\n") {
+			t.Errorf("vendor/LICENCES has no licence of %s %s", m[1], m[2])
+		}
+		if !regexp.MustCompile(`(?m)^### .*\b` + regexp.QuoteMeta(strings.TrimPrefix(m[1], "@")) + `\b`).Match(rationale) {
+			t.Errorf("RATIONALE.md has no heading for %s", m[1])
+		}
+	}
+	sums, err := files.ReadFile("vendor/SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]string{}
+	for sc := bufio.NewScanner(bytes.NewReader(sums)); sc.Scan(); {
+		sum, name, _ := strings.Cut(sc.Text(), "  ")
+		known[name] = sum
+	}
+	var z bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&z, gzip.BestCompression)
+	list, _ := files.ReadDir("vendor")
+	for _, d := range list {
+		b, _ := files.ReadFile("vendor/" + d.Name())
+		if sum := sha256.Sum256(b); d.Name() != "SUMS" && hex.EncodeToString(sum[:]) != known[d.Name()] {
+			t.Errorf("vendor/%s is not what make ui-vendor wrote", d.Name())
+		}
+		if path.Ext(d.Name()) != "" {
+			_, _ = w.Write(b)
+		}
+	}
+	_ = w.Close()
+	if len(known) != len(list)-1 {
+		t.Errorf("%d sums of %d files", len(known), len(list)-1)
+	}
+	if languages := slices.DeleteFunc(list, func(d fs.DirEntry) bool { return !strings.HasPrefix(d.Name(), "hl-") }); len(languages) != 20 {
+		t.Errorf("%d languages are highlighted", len(languages))
+	}
+	if z.Len() > 250<<10 {
+		t.Errorf("the libraries are %d bytes compressed", z.Len())
+	}
+}
+
+// table reads a language's words.
+func table(t *testing.T, lang string) map[string]string {
+	t.Helper()
+	b, err := files.ReadFile("app/words/" + lang + ".js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{}
+	line := regexp.MustCompile(`^  '([^']+)': '((?:[^'\\]|\\.)*)',$`)
+	for n, l := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+		m := line.FindStringSubmatch(l)
+		switch {
+		case m == nil && n > 1 && l != "};":
+			t.Errorf("words/%s.js, line %d: %s", lang, n+1, l)
+		case m != nil && words[m[1]] != "":
+			t.Errorf("words/%s.js has %s twice", lang, m[1])
+		case m != nil:
+			words[m[1]] = m[2]
+		}
+	}
+	return words
+}
+
+// Every language has every word, with the same holes, and every word that a script says is there.
+func TestWords(t *testing.T) {
+	english := table(t, "en")
+	holes := func(s string) []string {
+		h := regexp.MustCompile(`\{\w+\}`).FindAllString(s, -1)
+		slices.Sort(h)
+		return slices.Compact(h)
+	}
+	list, _ := files.ReadDir("app/words")
+	for _, d := range list {
+		lang := strings.TrimSuffix(d.Name(), ".js")
+		words := table(t, lang)
+		for key, text := range english {
+			if _, ok := words[key]; !ok {
+				t.Errorf("words/%s.js has no %s", lang, key)
+			} else if !slices.Equal(holes(text), holes(words[key])) {
+				t.Errorf("words/%s.js, %s: %q has other holes than %q", lang, key, words[key], text)
+			}
+		}
+		for key := range words {
+			if _, ok := english[key]; !ok {
+				t.Errorf("words/%s.js has %s, which words/en.js has not", lang, key)
+			}
+		}
+	}
+	said := map[string]bool{}
+	var stems []string
+	each(t, func(name, src string) {
+		for _, m := range regexp.MustCompile(`\bt\('([^']+)'( \+)?`).FindAllStringSubmatch(src, -1) {
+			if m[2] != "" {
+				stems = append(stems, m[1])
+			} else if said[m[1]] = true; english[m[1]] == "" {
+				t.Errorf("%s says %s, which words/en.js has not", name, m[1])
+			}
+		}
+		if !strings.HasPrefix(name, "app/words/") {
+			for key := range english {
+				if strings.Contains(src, "'"+key+"'") {
+					said[key] = true
+				}
+			}
+		}
+	})
+	for key := range english {
+		if !said[key] && !slices.ContainsFunc(stems, func(s string) bool { return strings.HasPrefix(key, s) }) {
+			t.Errorf("nothing says %s", key)
+		}
 	}
 }

@@ -1,0 +1,104 @@
+package server_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// The page's files are sent compressed, kept for ever where their address has their hash, not sent again where the browser has them, and
+// need no key: a browser sends none with a script.
+func TestPageFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte("me: sekret-of-mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := server.LoadKeys(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Keys = keys })
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	get := func(method, path string, header ...string) (*http.Response, []byte) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, b
+	}
+	page, body := get("GET", "/ui")
+	if page.StatusCode != 200 || page.Header.Get("Cache-Control") != "no-cache" || page.Header.Get("ETag") == "" {
+		t.Fatalf("page %d %v", page.StatusCode, page.Header)
+	}
+	script := "/" + string(regexp.MustCompile(`ui/[0-9a-f]{16}/app/main\.js`).Find(body))
+	plain, want := get("GET", script)
+	if plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || plain.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+		t.Errorf("%s %d %v", script, plain.StatusCode, plain.Header)
+	}
+	for _, c := range []struct {
+		accept string
+		packed bool
+	}{{"gzip", true}, {"br, GZIP;q=0.5", true}, {"gzip;q=0", false}, {"br", false}, {"xgzip", false}} {
+		resp, b := get("GET", script, "Accept-Encoding", c.accept)
+		if packed := resp.Header.Get("Content-Encoding") == "gzip"; packed != c.packed {
+			t.Errorf("%s: packed %v", c.accept, packed)
+		} else if packed {
+			z, err := gzip.NewReader(bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err = io.ReadAll(z); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(b, want) {
+			t.Errorf("%s: another file", c.accept)
+		}
+	}
+	tag := plain.Header.Get("ETag")
+	for _, c := range []struct {
+		method, path string
+		header       []string
+		code         int
+	}{
+		{"GET", script, []string{"If-None-Match", tag}, 304},
+		{"GET", script, []string{"If-None-Match", `"other", W/` + tag}, 304},
+		{"GET", script, []string{"If-None-Match", `"other"`}, 200},
+		{"HEAD", "/ui", nil, 200},
+		{"GET", "/ui/", nil, 301},
+		{"GET", "/ui/0123456789abcdef/app/main.js", nil, 404},
+		{"GET", "/ui/app/main.js", nil, 404},
+		{"GET", "/ui/../api/tags", nil, 401},
+		{"GET", "/ui/manifest.webmanifest", nil, 200},
+		{"POST", "/ui/manifest.webmanifest", nil, 401},
+		{"GET", "/api/tags", nil, 401},
+		{"GET", script, []string{"Origin", "http://evil.example"}, 403},
+	} {
+		if resp, b := get(c.method, c.path, c.header...); resp.StatusCode != c.code || c.code == 304 && len(b) > 0 {
+			t.Errorf("%s %s %q: %d, want %d", c.method, c.path, c.header, resp.StatusCode, c.code)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// The conversation that is open: its bar, its turns, and the place to write.
+import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { Composer } from './composer.js';
+import { Button, Icon, Mark } from './icons.js';
+import { models } from './live.js';
+import * as it from './open.js';
+import { Status } from './status.js';
+import { Setup } from './setup.js';
+import { busy } from './talk.js';
+import { Turn } from './turn.js';
+import { short, t } from './words.js';
+
+const first = 30; // turns drawn at once; the ones before come when one scrolls up to them
+
+function ModelChoice({ now }) {
+  const list = models.use();
+  const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding'));
+  const gone = now.chat.model && list && !talk.some((m) => m.name === now.chat.model);
+  if (list && !talk.length) return html`<a class="choice" href="#/models">${t('no.model.short')}</a>`;
+  return html`<label class="choice"><span class="offscreen">${t('model')}</span><select id="model" value=${now.chat.model} onChange=${(e) => it.change({ model: e.target.value })}>
+    ${gone && html`<option value=${now.chat.model}>${t('gone', { model: short(now.chat.model) })}</option>`}
+    ${talk.map((m) => html`<option key=${m.name} value=${m.name}>${short(m.name)}</option>`)}</select></label>`;
+}
+
+function Welcome({ now }) {
+  const examples = ['example.1', 'example.2', 'example.3'];
+  return html`<div class="welcome"><${Mark} /><h1>${t('welcome')}</h1><p>${t('welcome.more')}</p>
+    <ul>${examples.map((k) => html`<li key=${k}><button type="button" class="example" onClick=${() => it.ask(t(k))} disabled=${!now.chat.model}>${t(k)}</button></li>`)}</ul></div>`;
+}
+
+export function Chat({ id, menu }) {
+  const now = it.open.use();
+  const list = models.use();
+  const scroller = useRef();
+  const stick = useRef(true);
+  const [away, setAway] = useState(false);
+  const [count, setCount] = useState(first);
+  const [setup, setSetup] = useState(false);
+  busy.use();
+  useEffect(() => { it.go(id); setCount(first); stick.current = true; }, [id]);
+  useEffect(() => { if (now && !now.chat.model && list?.length) it.change({ model: it.usual() }); }, [now?.chat.id, list]);
+  useEffect(() => {
+    const f = () => setSetup(true);
+    addEventListener('axle-setup', f);
+    return () => removeEventListener('axle-setup', f);
+  }, []);
+  const down = () => { if (stick.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
+  useLayoutEffect(down, [now?.path]);
+  useEffect(() => { document.title = now?.saved ? now.chat.title + ' – axle' : 'axle'; }, [now?.chat.title, now?.saved]);
+  if (!now) return html`<div class="bar"></div>`;
+  const path = now.path;
+  const from = Math.max(0, path.length - count);
+  const scrolled = () => {
+    const el = scroller.current;
+    const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
+    stick.current = atEnd;
+    if (atEnd === away) setAway(!atEnd);
+    if (from > 0 && el.scrollTop < 600) {
+      const was = el.scrollHeight - el.scrollTop;
+      setCount(count + first);
+      requestAnimationFrame(() => { el.scrollTop = el.scrollHeight - was; });
+    }
+  };
+  const answering = it.answering(now);
+  return html`
+    <div class="bar">${menu}<${ModelChoice} now=${now} /><span class="grow"></span><${Status} />
+      <${Button} icon="settings" label=${t('setup')} class="setup" onClick=${() => setSetup(true)} /></div>
+    <div class="scroll" ref=${scroller} onScroll=${scrolled} tabindex="-1">
+      <div class="thread" id="log">
+        ${from > 0 && html`<button type="button" class="more" onClick=${() => setCount(count + first)}>${t('earlier.turns', { n: from })}</button>`}
+        ${path.slice(from).map((x, i) => html`<${Turn} key=${x.id} x=${x} now=${now} last=${from + i === path.length - 1} grow=${down} />`)}
+        ${!path.length && html`<${Welcome} now=${now} />`}
+      </div></div>
+    <div class="foot">${away && html`<button type="button" class="newest" aria-label=${t('newest')} title=${t('newest')} onClick=${() => { stick.current = true; down(); }}><${Icon} name="down" /></button>`}
+      <${Composer} now=${now} /></div>
+    <div class="offscreen" role="status" aria-live="polite">${answering ? t('answering') : path[path.length - 1]?.role === 'assistant' ? t('answered') : ''}</div>
+    ${setup && html`<${Setup} now=${now} close=${() => setSetup(false)} />`}`;
+}

@@ -1,0 +1,140 @@
+// Where one writes: the text, the pictures that go with it, how the model thinks, and the button that sends or stops.
+import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { say } from './dialog.js';
+import { Button, Icon } from './icons.js';
+import { models } from './live.js';
+import * as it from './open.js';
+import { enterSends, settings, touch } from './settings.js';
+import { Pictures } from './turn.js';
+import { bytes, t } from './words.js';
+
+const drafts = new Map(); // by conversation, for as long as the page lives
+const side = 2048; // no encoder looks at more
+
+// shrunk makes a file's picture no larger than a model sees, turned as the camera meant it.
+async function shrunk(file) {
+  const image = await createImageBitmap(file, { imageOrientation: 'from-image' });
+  const scale = Math.min(1, side / Math.max(image.width, image.height));
+  let data = file;
+  if (scale < 1 || file.size > 2e6 || !/^image\/(png|jpeg|webp)$/.test(file.type)) {
+    const canvas = document.createElement('canvas');
+    canvas.width = Math.max(1, Math.round(image.width * scale));
+    canvas.height = Math.max(1, Math.round(image.height * scale));
+    canvas.getContext('2d').drawImage(image, 0, 0, canvas.width, canvas.height);
+    data = await new Promise((ok) => canvas.toBlob(ok, file.type === 'image/png' && file.size < 4e6 ? 'image/png' : 'image/jpeg', 0.9));
+  }
+  image.close();
+  const b = new Uint8Array(await data.arrayBuffer());
+  let text = '';
+  for (let i = 0; i < b.length; i += 32768) text += String.fromCharCode(...b.subarray(i, i + 32768));
+  return { type: data.type, data: btoa(text), name: file.name };
+}
+
+const texty = (f) => /^text\/|json|xml|javascript|yaml|toml|x-sh/.test(f.type) || /\.(md|txt|csv|log|go|py|rs|c|h|cpp|hpp|js|ts|tsx|java|kt|lua|php|rb|sh|sql|toml|ini|conf|yaml|yml|json|diff|patch)$/i.test(f.name);
+const most = 8, mostText = 262144;
+
+export const focusComposer = () => document.getElementById('text')?.focus();
+
+export function Composer({ now }) {
+  const id = now.chat.id;
+  const [text, setText] = useState(drafts.get(id)?.text ?? '');
+  const [pictures, setPictures] = useState(drafts.get(id)?.pictures ?? []);
+  const area = useRef(), files = useRef(), camera = useRef();
+  const known = models.use();
+  const on = settings.use();
+  const model = known?.find((m) => m.name === now.chat.model);
+  const can = model?.capabilities ?? [];
+  const sees = can.includes('vision');
+  const busy = it.answering(now);
+  useEffect(() => {
+    setText(drafts.get(id)?.text ?? '');
+    setPictures(drafts.get(id)?.pictures ?? []);
+    if (!touch()) area.current?.focus();
+  }, [id]);
+  useEffect(() => { drafts.set(id, { text, pictures }); }, [text, pictures]);
+  useLayoutEffect(() => { // browsers without field-sizing
+    if (CSS.supports('field-sizing', 'content')) return;
+    area.current.style.height = 'auto';
+    area.current.style.height = area.current.scrollHeight + 2 + 'px';
+  }, [text]);
+
+  async function take(list) {
+    for (const f of list) {
+      try {
+        if (f.type.startsWith('image/')) {
+          if (!sees) throw new Error(t('picture.blind'));
+          const p = await shrunk(f);
+          setPictures((had) => {
+            if (had.length < most) return [...had, p];
+            say(t('picture.most', { n: most }), true);
+            return had;
+          });
+        } else if (texty(f)) {
+          if (f.size > mostText) throw new Error(t('file.large', { name: f.name, most: bytes(mostText) }));
+          const body = await f.text();
+          const ext = (/\.(\w+)$/.exec(f.name) ?? [])[1] ?? '';
+          const mark = '`'.repeat(Math.max(3, ...[...body.matchAll(/`+/g)].map((m) => m[0].length + 1)));
+          setText((had) => `${had}${had ? '\n\n' : ''}${f.name}:\n${mark}${ext}\n${body.replace(/\n$/, '')}\n${mark}\n`);
+        } else throw new Error(t('file.kind', { name: f.name }));
+      } catch (e) {
+        say(e instanceof DOMException ? t('picture.bad', { name: f.name }) : e.message, true);
+      }
+    }
+    area.current?.focus();
+  }
+
+  useEffect(() => { // dropped anywhere on the page
+    const over = (e) => { if ([...(e.dataTransfer?.types ?? [])].includes('Files')) e.preventDefault(); };
+    const drop = (e) => {
+      if (!e.dataTransfer?.files.length) return;
+      e.preventDefault();
+      take([...e.dataTransfer.files]);
+    };
+    addEventListener('dragover', over);
+    addEventListener('drop', drop);
+    return () => { removeEventListener('dragover', over); removeEventListener('drop', drop); };
+  });
+
+  function send(e) {
+    e?.preventDefault();
+    if (busy) return it.stop();
+    const words = text.trim();
+    if (!words && !pictures.length) return undefined;
+    if (!now.chat.model && !it.usual()) return say(t('no.model'), true);
+    setText('');
+    setPictures([]);
+    drafts.delete(id);
+    it.ask(words, pictures).catch((err) => say(err.message, true));
+    return undefined;
+  }
+
+  const think = now.chat.think;
+  const next = think === null || think === undefined || think === '' ? true : think ? false : null;
+  const thinkWord = think === null || think === undefined || think === '' ? t('think.auto') : think ? t('think.on') : t('think.off');
+  return html`<form class="composer" id="form" onSubmit=${send}>
+    <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
+    <textarea id="text" ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
+      onInput=${(e) => setText(e.target.value)}
+      onPaste=${(e) => { const list = [...e.clipboardData.files]; if (list.length) { e.preventDefault(); take(list); } }}
+      onKeyDown=${(e) => {
+        if (e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey)) {
+          e.preventDefault();
+          if (!busy) send();
+        } else if (e.key === 'ArrowUp' && !text) {
+          const edits = document.querySelectorAll('.turn.user .edit');
+          if (edits.length) { e.preventDefault(); edits[edits.length - 1].click(); }
+        }
+      }} />
+    <div class="tools">
+      <input type="file" ref=${files} hidden multiple accept=${sees ? 'image/*,text/*,.md,.csv,.json,.yaml,.yml,.toml,.go,.py,.rs,.ts,.sql' : 'text/*,.md,.csv,.json,.yaml,.yml,.toml,.go,.py,.rs,.ts,.sql'}
+        onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
+      <${Button} icon="attach" label=${sees ? t('attach.picture') : t('attach')} onClick=${() => files.current.click()} />
+      ${sees && touch() && html`<input type="file" ref=${camera} hidden accept="image/*" capture="environment" onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
+        <${Button} icon="camera" label=${t('camera')} onClick=${() => camera.current.click()} />`}
+      ${can.includes('thinking') && html`<button type="button" class=${'chip' + (think === true || think ? ' on' : '')} title=${t('think.what')} aria-label=${t('think.what') + ': ' + thinkWord}
+        onClick=${() => it.change({ think: next })}><${Icon} name="think" size="16" />${thinkWord}</button>`}
+      <span class="hint">${on.enter !== 'line' && !touch() ? t('enter.hint') : ''}</span>
+      <button id="send" class=${busy ? 'send stop' : 'send'} aria-label=${busy ? t('stop') : t('send')} title=${busy ? t('stop') : t('send')}
+        disabled=${!busy && !text.trim() && !pictures.length}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
+    </div></form>`;
+}

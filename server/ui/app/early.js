@@ -1,0 +1,12 @@
+// Runs before anything is painted: the theme and the language that were chosen, so that nothing flashes. Not a module, since modules wait.
+'use strict';
+(() => {
+  const root = document.documentElement;
+  try {
+    const set = JSON.parse(localStorage.getItem('axle-settings') || '{}');
+    if (set.theme === 'light' || set.theme === 'dark') root.dataset.theme = set.theme;
+    if (set.text) root.style.setProperty('--size', Number(set.text) + 'px');
+    const lang = set.lang || navigator.language || 'en';
+    root.lang = /^zh/i.test(lang) ? 'zh' : /^de/i.test(lang) ? 'de' : 'en';
+  } catch { /* storage may be off: the defaults stand */ }
+})();

@@ -1,0 +1,49 @@
+// The view library in one import: preact, its hooks, and htm's tagged templates; and a signal, which is a value that views can follow.
+import { h, render, Fragment } from '../vendor/preact.js';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/hooks.js';
+import htm from '../vendor/htm.js';
+
+export const html = htm.bind(h);
+export { h, render, Fragment, useEffect, useLayoutEffect, useMemo, useRef, useState };
+
+// signal holds a value. set tells who follows; use, in a component, draws it anew whenever the value changes.
+export function signal(value) {
+  const followers = new Set();
+  const s = {
+    get: () => value,
+    set(next) {
+      if (next === value) return;
+      value = next;
+      for (const f of [...followers]) f(value);
+    },
+    follow(f) {
+      followers.add(f);
+      return () => followers.delete(f);
+    },
+    use() {
+      const [, draw] = useState(0);
+      useLayoutEffect(() => s.follow(() => draw((n) => n + 1)), []);
+      return value;
+    },
+  };
+  return s;
+}
+
+// cls joins class names, leaving out what is false.
+export const cls = (...names) => names.filter(Boolean).join(' ');
+
+// useEvent listens while the component is there.
+export function useEvent(target, kind, f, deps = []) {
+  useEffect(() => {
+    target.addEventListener(kind, f);
+    return () => target.removeEventListener(kind, f);
+  }, deps);
+}
+
+let last = 0;
+// fresh is a name nobody has, sortable by the time it was made. (crypto.randomUUID is not there on a plain http:// page of the LAN.)
+export function fresh() {
+  last = Math.max(Date.now(), last + 1);
+  const b = crypto.getRandomValues(new Uint8Array(8));
+  return last.toString(36).padStart(9, '0') + [...b].map((x) => (x % 36).toString(36)).join('');
+}

@@ -1,0 +1,53 @@
+// The page begins here: the shell, and which view is shown. Views that are not looked at are not loaded.
+import { html, render, useEffect, useState } from './html.js';
+import { Chat } from './chat.js';
+import { Above } from './dialog.js';
+import { Button } from './icons.js';
+import { Keys } from './keyboard.js';
+import { begin } from './live.js';
+import { Side } from './side.js';
+import { Banner } from './status.js';
+import { language, speak, t } from './words.js';
+
+const views = {
+  models: () => import('./models.js').then((m) => m.Models),
+  card: () => import('./card.js').then((m) => m.Card),
+  settings: () => import('./preferences.js').then((m) => m.Preferences),
+};
+
+function route() {
+  const [view, id] = location.hash.replace(/^#\/?/, '').split('/');
+  return { view: view in views ? view : 'chat', id: id ? decodeURIComponent(id) : null };
+}
+
+function App() {
+  const [at, setAt] = useState(route());
+  const [open, setOpen] = useState(false);
+  const [view, setView] = useState(null); // {name, is}
+  language.use();
+  useEffect(() => {
+    const f = () => setAt(route());
+    addEventListener('hashchange', f);
+    addEventListener('axle-opened', f);
+    return () => { removeEventListener('hashchange', f); removeEventListener('axle-opened', f); };
+  }, []);
+  useEffect(() => {
+    if (!views[at.view]) return;
+    document.title = t('view.' + at.view) + ' – axle';
+    views[at.view]().then((is) => setView({ name: at.view, is }), (e) => { console.error(e); setView({ name: at.view, is: null }); });
+  }, [at.view]);
+  const menu = html`<${Button} icon="menu" class="menu" label=${t('menu')} onClick=${() => setOpen(!open)} />`;
+  const ready = view?.name === at.view ? view : null;
+  return html`<div class="shell"><a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.querySelector('main').focus(); }}>${t('skip')}</a>
+    <${Side} route=${at} opened=${open} shut=${() => setOpen(false)} />
+    ${open && html`<div class="shade" onClick=${() => setOpen(false)}></div>`}
+    <main class="view" id="main" tabindex="-1"><${Banner} />
+      ${at.view === 'chat' ? html`<${Chat} id=${at.id} menu=${menu} />` : ready && (ready.is ? html`<${ready.is} menu=${menu} />` : html`<div class="bar">${menu}</div><p class="page">${t('view.gone')}</p>`)}
+    </main><${Keys} /><${Above} /></div>`;
+}
+
+await speak();
+const app = document.getElementById('app');
+app.replaceChildren();
+render(html`<${App} />`, app);
+begin();

@@ -1,0 +1,227 @@
+// Markdown that grows. Blocks that are complete are drawn once and left alone; only the last one is drawn again when more of it comes, and a
+// code block not even then: its text is added to. All markup goes through the sanitiser, in clean, and nothing an answer says is fetched: a
+// picture is shown as a link to it.
+import { Marked } from '../vendor/marked.js';
+import purify from '../vendor/purify.js';
+import { Code } from './code.js';
+import { t } from './words.js';
+
+const kept = {
+  ALLOWED_TAGS: ['a', 'b', 'blockquote', 'br', 'code', 'del', 'em', 'h3', 'h4', 'h5', 'h6', 'hr', 'i', 'ins', 'kbd', 'li', 'mark', 'ol', 'p', 'pre', 's', 'small',
+    'span', 'strong', 'sub', 'sup', 'table', 'tbody', 'td', 'th', 'thead', 'tr', 'u', 'ul'],
+  ALLOWED_ATTR: ['align', 'class', 'href', 'start'],
+  ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true,
+};
+
+// clean makes nodes of HTML, of what is harmless in it.
+export const clean = (text) => purify.sanitize(text, kept);
+
+const escape = (s) => String(s ?? '').replace(/[&<>"']/g, (c) => '&#' + c.charCodeAt(0) + ';');
+const safe = (href) => /^(?:https?:\/\/|mailto:)/i.test(href ?? '');
+// tags a model may write itself, without attributes; all others are shown as they were written
+const bare = /^<\/?(?:b|br|del|em|i|ins|kbd|mark|s|small|strong|sub|sup|u)\s*\/?>$/i;
+
+const maths = {
+  name: 'maths',
+  level: 'inline',
+  start: (src) => src.match(/\$|\\[([]/)?.index,
+  tokenizer(src) {
+    const m = /^\$\$[^$]+\$\$/.exec(src) ?? /^\\\([^]+?\\\)/.exec(src) ?? /^\\\[[^]+?\\\]/.exec(src) ?? /^\$(?![\s\d])(?:\\.|[^$\n\\])+?(?<!\s)\$(?!\w)/.exec(src);
+    return m ? { type: 'maths', raw: m[0], text: m[0] } : undefined;
+  },
+  renderer: (token) => `<span class="maths">${escape(token.text)}</span>`,
+};
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  extensions: [maths],
+  renderer: {
+    html: ({ text, raw }) => (bare.test((raw ?? text).trim()) ? text : escape(raw ?? text).replace(/\n/g, '<br>')),
+    heading({ tokens, depth }) { return `<h${Math.min(depth + 2, 6)} class="d${depth}">${this.parser.parseInline(tokens)}</h${Math.min(depth + 2, 6)}>`; },
+    link({ href, tokens }) {
+      const inner = this.parser.parseInline(tokens);
+      return safe(href) ? `<a href="${escape(href)}">${inner}</a>` : inner + (href ? ` <code>${escape(href.slice(0, 200))}</code>` : '');
+    },
+    image: ({ href, text }) => (safe(href) ? `<a class="picture" href="${escape(href)}">${escape(text || href)}</a>` : `<span class="picture">${escape(text || t('picture'))}</span>`),
+    code: ({ text, lang }) => `<pre class="lang-${escape((lang || '').split(/\s/)[0])}"><code>${escape(text)}</code></pre>`,
+    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
+  },
+});
+
+// dress finishes nodes after they were cleaned: links that leave, code with its head, tables that scroll by themselves.
+function dress(frag) {
+  for (const a of frag.querySelectorAll('a[href]')) {
+    a.target = '_blank';
+    a.rel = 'noopener noreferrer nofollow';
+    a.title = a.href;
+  }
+  for (const pre of frag.querySelectorAll('pre')) {
+    const code = new Code((/lang-(\S+)/.exec(pre.className) ?? [])[1], clean);
+    code.add(pre.textContent);
+    code.end();
+    pre.replaceWith(code.el);
+  }
+  for (const table of frag.querySelectorAll('table')) {
+    const box = document.createElement('div');
+    box.className = 'table';
+    box.tabIndex = 0;
+    table.replaceWith(box);
+    box.append(table);
+  }
+  return frag;
+}
+
+const longest = 100000; // a block beyond is shown as it is: no reader would wait for its markup
+
+function nodes(tokens, links) {
+  const raw = tokens.reduce((n, x) => n + x.raw.length, 0);
+  if (raw <= longest) {
+    try {
+      tokens.links = links ?? {};
+      return dress(clean(marked.parser(tokens)));
+    } catch { /* nested too deep, say: shown as it is */ }
+  }
+  const pre = document.createElement('div');
+  pre.className = 'as-is';
+  pre.textContent = tokens.map((x) => x.raw).join('');
+  return pre;
+}
+
+function lex(src) {
+  try {
+    return marked.lexer(src);
+  } catch {
+    return [{ type: 'text', raw: src, text: src, tokens: [{ type: 'text', raw: src, text: src }] }];
+  }
+}
+
+const opens = /^( {0,3})(`{3,}|~{3,})([^\n`]*)\n/;
+
+// Flow draws one growing text into an element.
+export class Flow {
+  constructor(el) {
+    this.el = el;
+    this.reset();
+  }
+
+  reset() {
+    this.src = '';
+    this.at = 0; // where the last block begins
+    this.tail = null;
+    this.drawn = null;
+    this.fence = null; // the code block that is open: {code, mark, from, indent}
+    this.el.replaceChildren();
+  }
+
+  // set shows the text; ended: no more comes.
+  set(text, ended) {
+    text = text.replace(/\r\n?/g, '\n');
+    if (!text.startsWith(this.src)) this.reset();
+    this.src = text;
+    for (let n = 0; n < 100000; n++) if (!(this.fence ? this.inFence(ended) : this.settle(ended))) break;
+  }
+
+  box() {
+    const el = document.createElement('div');
+    el.className = 'block';
+    el.dir = 'auto';
+    return el;
+  }
+
+  // settle draws what is complete for good, and the rest for now. true: a code block opened.
+  settle(ended) {
+    const rest = this.src.slice(this.at);
+    const whole = ended ? rest : rest.slice(0, rest.lastIndexOf('\n') + 1);
+    const open = opens.exec(whole);
+    if (open) {
+      this.drop();
+      const code = new Code(open[3], clean);
+      this.el.append(code.el);
+      this.fence = { code, mark: open[2], indent: open[1].length, from: this.at + open[0].length, shown: 0 };
+      return true;
+    }
+    const tokens = lex(whole);
+    let last = tokens.length - 1;
+    while (last >= 0 && tokens[last].type === 'space') last--;
+    let done = ended ? tokens.length : Math.max(last, 0);
+    // what follows an opening fence belongs to the fence's own way
+    const fence = tokens.findIndex((x) => x.type === 'code' && opens.test(x.raw));
+    if (fence >= 0) done = Math.min(done, fence);
+    let moved = false;
+    if (done > 0) {
+      const raw = tokens.slice(0, done).map((x) => x.raw).join('');
+      if (rest.startsWith(raw)) {
+        this.drop();
+        for (const token of tokens.slice(0, done)) {
+          if (token.type === 'space' || token.type === 'def') continue;
+          const box = this.box();
+          box.append(nodes([token], tokens.links));
+          this.el.append(box);
+        }
+        this.at += raw.length;
+        moved = raw.length > 0;
+      }
+    }
+    if (fence >= 0 && moved) return true;
+    const left = this.src.slice(this.at);
+    if (left === this.drawn) return false;
+    this.drawn = left;
+    if (!left.trim()) return false;
+    if (!this.tail) {
+      this.tail = this.box();
+      this.el.append(this.tail);
+    }
+    const shown = lex(left);
+    this.tail.replaceChildren(nodes(shown, shown.links));
+    return false;
+  }
+
+  drop() {
+    this.tail?.remove();
+    this.tail = null;
+    this.drawn = null;
+  }
+
+  // inFence adds to the open code block. true: it was closed. from is where the line that grows begins, shown how much of it is there already.
+  inFence(ended) {
+    const f = this.fence;
+    const rest = this.src.slice(f.from);
+    for (let at = 0; ;) {
+      const nl = rest.indexOf('\n', at);
+      const line = rest.slice(at, nl < 0 ? undefined : nl).trim();
+      const marks = line === f.mark[0].repeat(line.length);
+      const closes = marks && line.length >= f.mark.length;
+      if (closes && (nl >= 0 || ended)) {
+        f.code.add(this.outdent(rest.slice(f.shown, at), f));
+        f.code.text = f.code.text.replace(/\n$/, '');
+        f.code.end();
+        this.fence = null;
+        this.at = nl < 0 ? this.src.length : f.from + nl + 1;
+        this.drawn = null;
+        return true;
+      }
+      if (nl >= 0) {
+        at = nl + 1;
+        continue;
+      }
+      const until = marks && !ended ? at : rest.length; // what may become the closing line waits
+      f.code.add(this.outdent(rest.slice(f.shown, until), f));
+      f.from += at;
+      f.shown = until - at;
+      if (ended) {
+        f.code.end();
+        this.fence = null;
+        this.at = this.src.length;
+      } else f.code.glance(performance.now());
+      return false;
+    }
+  }
+
+  outdent(text, f) {
+    return f.indent ? text.replace(new RegExp(`^ {1,${f.indent}}`, 'gm'), '') : text;
+  }
+}

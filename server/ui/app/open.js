@@ -1,0 +1,172 @@
+// The conversation that is open, and everything that can be done with it. Views draw it and call these; nothing else changes it.
+import { signal } from './html.js';
+import { hurry, models } from './live.js';
+import { set as remember, settings } from './settings.js';
+import * as store from './store.js';
+import { answer, runs } from './talk.js';
+import { t } from './words.js';
+
+// open is {chat, turns, path, saved}; path is what is shown. It is replaced whole, never changed in place.
+export const open = signal(null);
+
+const talks = (m) => !(m.capabilities ?? []).includes('embedding');
+
+// usual is the model for a new conversation: the one used last, else the newest that talks.
+export function usual() {
+  const list = (models.get() ?? []).filter(talks);
+  return list.find((m) => m.name === settings.get().model)?.name ?? list[0]?.name ?? '';
+}
+
+function show(chat, turns, saved = true) {
+  turns = turns.map((x) => runs.get(x.id)?.turn ?? x);
+  open.set({ chat, turns, path: store.path(turns, chat.head), saved });
+}
+
+// go opens a conversation by id; without one, a new one that is kept when something is asked.
+export async function go(id) {
+  const now = open.get();
+  if (now && now.saved && now.chat.id === id) return;
+  if (!id) {
+    const preset = (await store.presets()).find((p) => p.first);
+    open.set(null);
+    show(store.newChat({ model: usual(), ...(preset ? fields(preset) : {}) }), [], false);
+    return;
+  }
+  const chat = await store.chat(id);
+  if (chat) show(chat, await store.turns(id));
+  else location.hash = '#/chat';
+}
+
+const fields = ({ system, options, think, format, tools }) => structuredClone({ system, options, think, format, tools });
+export { fields };
+
+store.changed.follow(async (c) => {
+  const now = open.get();
+  if (!c?.far || !now?.saved || c.chat !== now.chat.id) return;
+  const chat = await store.chat(c.chat);
+  if (!chat) {
+    if (open.get()?.chat.id === c.chat) location.hash = '#/chat';
+    return;
+  }
+  const turns = await store.turns(c.chat);
+  if (open.get()?.chat.id === c.chat) show(chat, turns);
+});
+
+// change sets something of the conversation: its model, its name, how it answers.
+export async function change(what) {
+  const now = open.get();
+  const chat = { ...now.chat, ...what };
+  if (what.model) remember({ model: what.model });
+  open.set({ ...now, chat });
+  if (now.saved) await store.saveChat(chat);
+}
+
+async function add(turns, head, more = {}) {
+  const now = open.get();
+  const chat = { ...now.chat, ...more, head, updated: Date.now() };
+  const list = [...now.turns, ...turns];
+  show(chat, list);
+  for (const x of turns) await store.saveTurn(x);
+  await store.saveChat(chat);
+  if (!now.saved) history.replaceState(null, '', '#/chat/' + chat.id);
+  dispatchEvent(new CustomEvent('axle-opened'));
+}
+
+const titled = (text) => text.trim().split('\n')[0].slice(0, 80) || t('picture');
+
+async function reply(after, model) {
+  const now = open.get();
+  const turn = store.newTurn(now.chat.id, after, 'assistant', { model: model || now.chat.model });
+  const before = store.path(now.turns, after);
+  const run = answer(now.chat, before, turn);
+  await add([turn], turn.id);
+  hurry();
+  return run;
+}
+
+// ask sends the user's words and pictures, after the turn that is shown last.
+export async function ask(text, images = []) {
+  const now = open.get();
+  if (!now.chat.model) now.chat.model = usual();
+  const turn = store.newTurn(now.chat.id, now.chat.head, 'user', { text, ...(images.length ? { images } : {}) });
+  await add([turn], turn.id, now.chat.named || now.turns.length ? {} : { title: titled(text) });
+  return reply(turn.id);
+}
+
+// edit asks again with other words: a branch beside the first.
+export async function edit(x, text) {
+  const turn = store.newTurn(x.chat, x.parent, 'user', { text, ...(x.images ? { images: x.images } : {}) });
+  await add([turn], turn.id);
+  return reply(turn.id);
+}
+
+// again answers anew, with the conversation's model as it is now: beside the first answer.
+export const again = (x) => reply(x.parent);
+
+// results gives the results of an answer's calls, and lets the model go on.
+export async function results(x, list) {
+  const now = open.get();
+  let after = x.id;
+  const made = list.map(({ name, text }) => {
+    const turn = store.newTurn(now.chat.id, after, 'tool', { tool: name, text });
+    after = turn.id;
+    return turn;
+  });
+  await add(made, after);
+  return reply(after);
+}
+
+export function stop() {
+  for (const x of open.get()?.path ?? []) runs.get(x.id)?.stop();
+}
+export const answering = (now) => now?.path.some((x) => runs.has(x.id)) ?? false;
+
+// remove deletes a turn. What followed an answer follows its question then; with a question go its answers.
+export async function remove(x) {
+  const now = open.get();
+  runs.get(x.id)?.stop();
+  await runs.get(x.id)?.done;
+  const gone = new Set([x.id]);
+  if (x.role === 'user') {
+    for (let more = true; more;) {
+      more = false;
+      for (const y of now.turns) if (gone.has(y.parent) && !gone.has(y.id) && y.role !== 'user') more = !!gone.add(y.id);
+    }
+  }
+  const turns = now.turns.filter((y) => !gone.has(y.id));
+  const moved = [];
+  for (const y of turns) if (gone.has(y.parent)) moved.push(Object.assign(y, { parent: x.parent }));
+  let head = gone.has(now.chat.head) ? store.leaf(turns, x.parent) : now.chat.head;
+  if (head === null) head = turns[turns.length - 1]?.id ?? null;
+  const chat = { ...now.chat, head, updated: Date.now() };
+  show(chat, turns);
+  for (const y of moved) await store.saveTurn(y);
+  await store.saveChat(chat);
+  await store.dropTurns(chat.id, [...gone]);
+}
+
+// branch makes a conversation of its own of everything up to a turn.
+export async function branch(x) {
+  const now = open.get();
+  const chat = { ...store.newChat(structuredClone(now.chat)), title: t('branch.of', { title: now.chat.title }), named: true };
+  let parent = null;
+  for (const y of store.path(now.turns, x.id)) {
+    const copy = { ...store.newTurn(chat.id, parent, y.role, structuredClone(y)), chat: chat.id };
+    if (copy.state === 'running') copy.state = 'stopped';
+    await store.saveTurn(copy);
+    parent = copy.id;
+  }
+  chat.head = parent;
+  await store.saveChat(chat);
+  location.hash = '#/chat/' + chat.id;
+}
+
+// beside are the turns one can choose from at a place: the same question asked otherwise, the same answer given again.
+export const beside = (now, x) => now.turns.filter((y) => y.parent === x.parent && y.role === x.role);
+
+export async function choose(x) {
+  const now = open.get();
+  const chat = { ...now.chat, head: store.leaf(now.turns, x.id) };
+  show(chat, now.turns);
+  await store.saveChat(chat);
+}

@@ -1,0 +1,131 @@
+// The one way to the server: calls with the key, where one is wanted; answers line by line; errors as the server words them.
+import { signal, fresh } from './html.js';
+import { t } from './words.js';
+
+// This file is /ui/HASH/app/server.js, perhaps behind a proxy's prefix; the API begins three steps up.
+const base = new URL('../../../', import.meta.url);
+
+// link is 'ok', 'lost' (nobody answers), or 'key' (a key is wanted and not given).
+export const link = signal('ok');
+
+// wanted is the question for a key, while it stands: {wrong, done(key, keep)}.
+export const wanted = signal(null);
+
+const keyName = 'axle-key';
+const slot = (store, f) => { try { return f(store()); } catch { return null; } };
+let held = null; // where both kinds of storage are off
+
+export const key = () => held ?? slot(() => sessionStorage, (s) => s.getItem(keyName)) ?? slot(() => localStorage, (s) => s.getItem(keyName));
+
+// keep takes a key for this tab, or with always for this browser; null forgets it in both.
+export function keep(value, always) {
+  held = value;
+  for (const [store, on] of [[() => sessionStorage, value !== null], [() => localStorage, value !== null && always]]) {
+    slot(store, (s) => (on ? s.setItem(keyName, value) : s.removeItem(keyName)));
+  }
+}
+export const keptAlways = () => slot(() => localStorage, (s) => s.getItem(keyName)) !== null;
+
+let session = slot(() => localStorage, (s) => s.getItem('axle-session'));
+if (!session || !/^[\w-]{16,64}$/.test(session)) {
+  session = fresh() + fresh().slice(9);
+  slot(() => localStorage, (s) => s.setItem('axle-session', session));
+}
+
+// Refused is what the server said instead of an answer.
+export class Refused extends Error {
+  constructor(status, text) {
+    super(text);
+    this.status = status;
+  }
+}
+
+let asking = null;
+function ask(wrong) {
+  asking ??= new Promise((ok) => wanted.set({ wrong, done: ok })).then((given) => {
+    asking = null;
+    wanted.set(null);
+    if (!given) {
+      link.set('key');
+      throw new Refused(401, t('key.needed'));
+    }
+    keep(given.key, given.always);
+  });
+  return asking;
+}
+
+// call is fetch with the key and the session. quiet: who polls must not ask people for keys.
+export async function call(path, { quiet, ...options } = {}) {
+  for (let tried = false; ; tried = true) {
+    const had = key();
+    const headers = { ...options.headers, 'Axle-Session': session };
+    if (had) headers.Authorization = 'Bearer ' + had;
+    let r;
+    try {
+      r = await fetch(new URL(path.replace(/^\//, ''), base), { ...options, headers });
+    } catch (e) {
+      if (e.name === 'AbortError') throw e;
+      link.set('lost');
+      throw new Refused(0, t('lost'));
+    }
+    if (r.status !== 401) {
+      link.set('ok');
+      return r;
+    }
+    if (quiet) {
+      link.set('key');
+      return r;
+    }
+    if (key() === had) await ask(tried || !!had);
+  }
+}
+
+export async function refusal(r) {
+  let text = '';
+  try {
+    const body = await r.text();
+    try {
+      const e = JSON.parse(body).error;
+      text = typeof e === 'string' ? e : e?.message;
+    } catch {
+      text = body.slice(0, 500);
+    }
+  } catch { /* the status alone must do */ }
+  return new Refused(r.status, text || t('status', { n: r.status }));
+}
+
+// json sends a body, if there is one, and gives the answer's.
+export async function json(path, { body, method, ...options } = {}) {
+  const r = await call(path, { method: method || (body === undefined ? 'GET' : 'POST'), body: body === undefined ? undefined : JSON.stringify(body), ...options });
+  if (!r.ok) throw await refusal(r);
+  const text = await r.text();
+  return text ? JSON.parse(text) : null;
+}
+
+// lines gives a streamed answer's objects one by one. An object with an error ends it.
+export async function* lines(r) {
+  if (!r.ok) throw await refusal(r);
+  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (let rest = ''; ;) {
+      let part;
+      try {
+        part = await reader.read();
+      } catch (e) {
+        if (e.name === 'AbortError') throw e;
+        throw new Refused(0, t('broke'));
+      }
+      const found = (rest + (part.value ?? '')).split('\n');
+      rest = part.done ? '' : found.pop();
+      for (const line of found) {
+        if (!line) continue;
+        const o = JSON.parse(line);
+        if (o.error) throw new Refused(r.status, typeof o.error === 'string' ? o.error : o.error.message);
+        yield o;
+      }
+      if (part.done) return;
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}

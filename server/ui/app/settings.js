@@ -1,0 +1,39 @@
+// What this browser was told to do, kept in localStorage: theme, language, size of text, and how to send.
+import { signal } from './html.js';
+
+const name = 'axle-settings';
+
+function read() {
+  try {
+    return JSON.parse(localStorage.getItem(name) || '{}') || {};
+  } catch {
+    return {};
+  }
+}
+
+// settings: theme ('', light, dark), lang ('', en, de, zh), text (pixels), enter ('', send, line), model (the one used last), side (open).
+export const settings = signal(read());
+
+export function set(change) {
+  const next = { ...settings.get(), ...change };
+  try {
+    localStorage.setItem(name, JSON.stringify(next));
+  } catch { /* storage is off: it holds until the page is closed */ }
+  settings.set(next);
+}
+
+function apply(s) {
+  const root = document.documentElement;
+  if (s.theme) root.dataset.theme = s.theme;
+  else delete root.dataset.theme;
+  root.style.setProperty('--size', (Number(s.text) || 16) + 'px');
+}
+settings.follow(apply);
+// another tab was told
+addEventListener('storage', (e) => { if (e.key === name) settings.set(read()); });
+
+// touch: there is no keyboard, as far as one can know.
+export const touch = () => matchMedia('(hover: none) and (pointer: coarse)').matches;
+
+// sends says whether Enter sends, or makes a line.
+export const enterSends = () => (settings.get().enter ? settings.get().enter === 'send' : !touch());

@@ -1,0 +1,36 @@
+// One line of how the server is, and the banner where something is wrong. The line leads to the card.
+import { html } from './html.js';
+import { Icon } from './icons.js';
+import { state, updated } from './live.js';
+import { key, keep, link, json } from './server.js';
+import { number, span, t } from './words.js';
+
+export function Status() {
+  const s = state.use();
+  const how = link.use();
+  if (how === 'lost') return html`<a class="status bad" href="#/card"><i></i>${t('status.lost')}</a>`;
+  if (!s) return html`<a class="status" href="#/card"></a>`;
+  const hot = (s.cards ?? []).map((c) => c.temperature_celsius).filter((x) => x != null);
+  const parts = [];
+  if (s.tokens_per_second > 0) parts.push(t('rate', { n: number(s.tokens_per_second, 1) }));
+  if (hot.length) parts.push(number(Math.max(...hot)) + ' °C');
+  if (!parts.length) parts.push(t(s.status === 'ok' ? 'status.ok' : 'status.bad'));
+  const bad = s.status !== 'ok' || s.warnings?.length;
+  const load = s.loads?.[0];
+  if (load?.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
+  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => w.text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i>${parts.join(' · ')}</a>`;
+}
+
+export function Banner() {
+  const how = link.use();
+  const fresh = updated.use();
+  if (how === 'lost') return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${t('lost.long')}</span></div>`;
+  if (how === 'key') {
+    return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${t(key() ? 'key.wrong' : 'key.needed')}</span><button type="button" onClick=${() => {
+      if (key()) keep(null);
+      json('/api/tags').then(() => location.reload()).catch(() => {});
+    }}>${t('key.give')}</button></div>`;
+  }
+  if (fresh) return html`<div class="banner calm" role="status"><span>${t('updated')}</span><button type="button" onClick=${() => location.reload()}>${t('reload')}</button></div>`;
+  return null;
+}

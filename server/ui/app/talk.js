@@ -1,0 +1,169 @@
+// Asking a model: the request made from a conversation's turns, the answer as it comes, and what is kept of it. An answer goes on while
+// another view is shown; each is a Run, found by its turn's id.
+import { fresh, signal } from './html.js';
+import { call, lines, refusal, Refused } from './server.js';
+import * as store from './store.js';
+import { t } from './words.js';
+
+export const runs = new Map();
+// busy is how many run here, for views that say so.
+export const busy = signal(0);
+
+// tab is this tab's name, which a reload keeps.
+const tab = (() => {
+  try {
+    const had = sessionStorage.getItem('axle-tab') ?? fresh();
+    sessionStorage.setItem('axle-tab', had);
+    return had;
+  } catch {
+    return fresh();
+  }
+})();
+
+// numbers and switches a conversation may set; what is empty is the model's own.
+export const sampling = [
+  ['temperature', 0, 2, 0.05], ['top_p', 0, 1, 0.01], ['top_k', 0, 1000, 1], ['min_p', 0, 1, 0.01], ['repeat_penalty', 0, 2, 0.01],
+  ['presence_penalty', -2, 2, 0.1], ['frequency_penalty', -2, 2, 0.1], ['num_predict', -1, 131072, 1], ['num_ctx', 4, 131072, 1], ['seed', 0, 2147483647, 1],
+];
+
+export function messages(chat, path) {
+  const out = chat.system ? [{ role: 'system', content: chat.system }] : [];
+  for (const x of path) {
+    if (x.role === 'assistant' && !x.text && !x.calls?.length) continue;
+    const before = out[out.length - 1];
+    if (x.role === 'user' && before?.role === 'user') { // an answer between them was deleted, or failed
+      before.content += '\n\n' + x.text;
+      if (x.images) before.images = [...(before.images ?? []), ...x.images.map((i) => i.data)];
+      continue;
+    }
+    const m = { role: x.role, content: x.text };
+    if (x.images?.length) m.images = x.images.map((i) => i.data);
+    if (x.role === 'assistant' && x.thinking) m.thinking = x.thinking;
+    if (x.calls?.length) m.tool_calls = x.calls.map((c) => ({ function: { name: c.name, arguments: c.arguments } }));
+    if (x.role === 'tool') m.tool_name = x.tool;
+    out.push(m);
+  }
+  return out;
+}
+
+// request is the body for a conversation up to a turn. What is wrong in its settings is told in words.
+export function request(chat, path, model) {
+  const body = { model, messages: messages(chat, path), options: {} };
+  for (const [name] of sampling) if (chat.options?.[name] !== undefined && chat.options[name] !== '') body.options[name] = Number(chat.options[name]);
+  if (chat.options?.stop?.length) body.options.stop = chat.options.stop;
+  if (chat.options?.repeatable) body.options.repeatable = true;
+  if (chat.think !== null && chat.think !== undefined && chat.think !== '') body.think = chat.think;
+  if (chat.format) {
+    try {
+      body.format = chat.format === 'json' ? 'json' : JSON.parse(chat.format);
+    } catch (e) {
+      throw new Error(t('format.bad', { why: e.message }));
+    }
+  }
+  if (chat.tools) {
+    try {
+      const tools = JSON.parse(chat.tools);
+      body.tools = (Array.isArray(tools) ? tools : [tools]).map((x) => (x.function ? x : { type: 'function', function: x }));
+    } catch (e) {
+      throw new Error(t('tools.bad', { why: e.message }));
+    }
+  }
+  return body;
+}
+
+function cut(header) {
+  if (!header) return undefined;
+  return Object.fromEntries(header.split(',').map((p) => p.trim().split('=')).map(([k, v]) => [k, Number(v)]));
+}
+
+// Run is one answer under way.
+class Run {
+  constructor(turn) {
+    this.turn = turn;
+    this.abort = new AbortController();
+    this.followers = new Set();
+    this.due = false;
+  }
+
+  follow(f) {
+    this.followers.add(f);
+    return () => this.followers.delete(f);
+  }
+
+  // changed tells who looks, once a frame.
+  changed() {
+    if (this.due) return;
+    this.due = true;
+    const go = () => {
+      this.due = false;
+      for (const f of [...this.followers]) f();
+    };
+    if (document.hidden) setTimeout(go, 200);
+    else requestAnimationFrame(go);
+  }
+
+  stop() { this.abort.abort(); }
+}
+
+// answer asks for the turn that follows path, fills it in, and keeps it. It returns the run at once.
+export function answer(chat, path, turn) {
+  const run = new Run(turn);
+  runs.set(turn.id, run);
+  busy.set(runs.size);
+  Object.assign(turn, { state: 'running', tab, beat: Date.now(), text: '', thinking: '', calls: [] });
+  run.done = go(run, chat, path, turn).finally(() => {
+    runs.delete(turn.id);
+    busy.set(runs.size);
+    for (const f of [...run.followers]) f();
+  });
+  return run;
+}
+
+async function go(run, chat, path, turn) {
+  const started = performance.now();
+  let saved = 0;
+  let saving = store.saveTurn(turn).catch(() => {});
+  try {
+    const body = JSON.stringify(request(chat, path, turn.model));
+    const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal });
+    if (!r.ok) throw await refusal(r);
+    turn.cut = cut(r.headers.get('Axle-Truncated'));
+    turn.warning = r.headers.get('Warning') ?? undefined;
+    let ended = null;
+    for await (const o of lines(r)) {
+      const m = o.message ?? {};
+      if (m.thinking) {
+        run.thinkingSince ??= performance.now();
+        turn.thinking += m.thinking;
+      }
+      if ((m.content || m.tool_calls || o.done) && run.thinkingSince && turn.thinkMs === undefined) turn.thinkMs = Math.round(performance.now() - run.thinkingSince);
+      if (turn.firstMs === undefined && (m.content || m.thinking || m.tool_calls)) turn.firstMs = Math.round(performance.now() - started);
+      if (m.content) turn.text += m.content;
+      for (const c of m.tool_calls ?? []) turn.calls.push({ name: c.function?.name, arguments: c.function?.arguments });
+      if (o.done) ended = o;
+      run.changed();
+      if (performance.now() - saved > 1000) {
+        saved = performance.now();
+        turn.beat = Date.now();
+        saving = saving.then(() => store.saveTurn(turn)).catch(() => {});
+      }
+    }
+    if (!ended) throw new Refused(0, t('broke'));
+    turn.state = 'done';
+    turn.stats = {
+      prompt: ended.prompt_eval_count ?? 0, output: ended.eval_count ?? 0, reason: ended.done_reason,
+      rate: ended.eval_duration ? (ended.eval_count / ended.eval_duration) * 1e9 : 0, load: (ended.load_duration ?? 0) / 1e9,
+    };
+  } catch (e) {
+    if (e.name === 'AbortError') turn.state = 'stopped';
+    else Object.assign(turn, { state: 'failed', error: e.message, status: e.status });
+    if (run.thinkingSince && turn.thinkMs === undefined) turn.thinkMs = Math.round(performance.now() - run.thinkingSince);
+  }
+  await saving;
+  await store.saveTurn(turn).catch(() => {});
+}
+
+// late is a turn that nobody writes any more: its tab was closed or loaded anew in the middle.
+export const late = (x) => x.state === 'running' && !runs.has(x.id) && (x.tab === tab || Date.now() - (x.beat ?? 0) > 6000);
+
+addEventListener('pagehide', () => { for (const r of runs.values()) store.saveTurn(r.turn); });

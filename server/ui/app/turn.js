@@ -1,0 +1,157 @@
+// One turn of a conversation: what was asked, the answer with its thinking and its calls, and what can be done with it.
+import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { put } from './code.js';
+import { say, sure } from './dialog.js';
+import { Button, Icon } from './icons.js';
+import { state } from './live.js';
+import { Flow } from './markdown.js';
+import * as it from './open.js';
+import { enterSends } from './settings.js';
+import { late, runs } from './talk.js';
+import { number, short, span, t } from './words.js';
+
+// useSeconds draws anew each second while on, for what says how long.
+function useSeconds(on) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (!on) return undefined;
+    const id = setInterval(() => tick((n) => n + 1), 1000);
+    return () => clearInterval(id);
+  }, [on]);
+}
+
+async function copy(text) {
+  say((await put(text)) ? t('copied') : t('copy.failed'));
+}
+
+function Beside({ now, x }) {
+  const list = it.beside(now, x);
+  const i = list.indexOf(x);
+  if (list.length < 2 || i < 0) return null;
+  return html`<span class="beside" role="group" aria-label=${t('versions')}>
+    <${Button} icon="left" label=${t('version.before')} disabled=${i === 0} onClick=${() => it.choose(list[i - 1])} /><span>${i + 1}/${list.length}</span><${Button} icon="right"
+    label=${t('version.after')} disabled=${i === list.length - 1} onClick=${() => it.choose(list[i + 1])} /></span>`;
+}
+
+async function remove(x) {
+  if (await sure(t(x.role === 'user' ? 'turn.delete.question' : 'turn.delete.answer'), t('delete'))) it.remove(x);
+}
+
+export function Pictures({ list, remove: drop }) {
+  return list?.length ? html`<div class="pictures">${list.map((p, i) => html`<figure key=${i}><img src=${`data:${p.type};base64,${p.data}`} alt=${p.name || t('picture')} />${drop &&
+    html`<${Button} icon="close" label=${t('picture.remove')} onClick=${() => drop(i)} />`}</figure>`)}</div>` : null;
+}
+
+function Question({ x, now }) {
+  const [text, setText] = useState(null);
+  const area = useRef();
+  const begin = () => setText(x.text);
+  const end = () => { if (text.trim()) { it.edit(x, text.trim()); setText(null); } };
+  useEffect(() => { if (text !== null) area.current?.focus(); }, [text !== null]);
+  if (text !== null) {
+    return html`<article class="turn user editing"><form onSubmit=${(e) => { e.preventDefault(); end(); }}>
+      <textarea ref=${area} dir="auto" rows=${Math.min(12, text.split('\n').length + 1)} aria-label=${t('edit')} value=${text} onInput=${(e) => setText(e.target.value)}
+        onKeyDown=${(e) => {
+          if (e.key === 'Escape') { e.stopPropagation(); setText(null); }
+          if (e.key === 'Enter' && !e.shiftKey && !e.isComposing && (enterSends() || e.ctrlKey || e.metaKey)) { e.preventDefault(); end(); }
+        }} />
+      <div class="row end"><button type="button" onClick=${() => setText(null)}>${t('cancel')}</button><button class="primary">${t('ask.again')}</button></div></form></article>`;
+  }
+  return html`<article class="turn user" data-id=${x.id} aria-label=${t('you')}>
+    <div class="bubble"><${Pictures} list=${x.images} />${x.text && html`<div class="said-text" dir="auto">${x.text}</div>`}</div>
+    <div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} /><${Button} icon="edit" label=${t('edit.ask')}
+      onClick=${begin} class="edit" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')} onClick=${() => remove(x)} /></div>
+  </article>`;
+}
+
+function Thinking({ x, live }) {
+  const body = useRef();
+  const [shown, setShown] = useState(false);
+  useLayoutEffect(() => {
+    if (!shown || !body.current) return;
+    const node = body.current.firstChild;
+    const had = node.data.length;
+    if (x.thinking.length > had) node.appendData(x.thinking.slice(had));
+    else if (x.thinking.length < had) node.data = x.thinking;
+    if (live) body.current.scrollTop = body.current.scrollHeight;
+  });
+  const since = runs.get(x.id)?.thinkingSince;
+  const on = live && x.thinkMs === undefined;
+  const seconds = on ? (performance.now() - since) / 1000 : (x.thinkMs ?? 0) / 1000;
+  return html`<details class=${on ? 'thinking live' : 'thinking'} onToggle=${(e) => setShown(e.target.open)}>
+    <summary><${Icon} name="think" size="16" /><span>${on ? t('thinking.now', { time: span(Math.max(1, Math.round(seconds))) }) : t('thinking.done', { time: span(seconds) })}</span></summary>
+    <div class="thought" dir="auto" tabindex="0" ref=${(el) => { body.current = el; if (el && !el.firstChild) el.append(''); }}></div></details>`;
+}
+
+// tidy shows an object as its lines.
+const tidy = (o) => (typeof o === 'string' ? o : JSON.stringify(o, null, 2));
+
+function Calls({ x, open }) {
+  const [given, setGiven] = useState({});
+  const send = (e) => {
+    e.preventDefault();
+    it.results(x, x.calls.map((c, i) => ({ name: c.name, text: given[i] ?? '' })));
+  };
+  return html`<div class="calls">${x.calls.map((c, i) => html`<details class="call" key=${i} open=${open}><summary><${Icon} name="tool" size="16" /><span>${t('call.of', { name: c.name })}</span></summary>
+    <pre tabindex="0" dir="ltr">${tidy(c.arguments)}</pre></details>`)}
+    ${open && html`<form class="results" onSubmit=${send}><p>${t('call.wait')}</p>${x.calls.map((c, i) => html`<label key=${i}>${t('call.result', { name: c.name })}<textarea rows="2"
+      dir="auto" value=${given[i] ?? ''} onInput=${(e) => setGiven({ ...given, [i]: e.target.value })} /></label>`)}<div class="row end"><button class="primary">${t('call.send')}</button></div></form>`}</div>`;
+}
+
+// what an answer waits for before its first word
+function Waiting({ x }) {
+  const load = state.use()?.loads?.find((l) => l.model === x.model);
+  const since = Math.max(0, Math.round((Date.now() - x.at) / 1000));
+  let text = since > 1 ? t('waiting', { time: span(since) }) : '';
+  if (load) {
+    text = t('load.' + load.state, { model: short(load.model) });
+    if (load.state === 'loading' && load.bytes) text += ' ' + number((100 * load.bytes_done) / load.bytes) + ' %' + (load.left_seconds != null ? ' · ' + t('left', { time: span(load.left_seconds) }) : '');
+  }
+  return html`<div class="waiting"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${text}</span></div>`;
+}
+
+function Answer({ x, now, last, grow }) {
+  const run = runs.get(x.id);
+  const [, tick] = useState(0);
+  const body = useRef();
+  const flow = useRef();
+  useEffect(() => run?.follow(() => tick((n) => n + 1)), [run]);
+  const live = !!run;
+  useSeconds(live);
+  useLayoutEffect(() => {
+    flow.current ??= new Flow(body.current);
+    flow.current.set(x.text ?? '', !live);
+    if (live) grow();
+  });
+  const broken = late(x);
+  const s = x.stats;
+  const calls = x.calls?.length ? x.calls : null;
+  const facts = s && [t('tokens', { n: number(s.output) }), s.rate > 0 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
+    s.load > 1 && t('loaded.in', { time: span(s.load) })].filter(Boolean).join(' · ');
+  return html`<article class=${live ? 'turn answer live' : 'turn answer'} data-id=${x.id} aria-busy=${live} aria-label=${t('answer.of', { model: short(x.model) })}>
+    <div class="who">${short(x.model)}</div>
+    ${x.cut && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('cut', { cut: number(x.cut.cut), prompt: number(x.cut.prompt), limit: number(x.cut.limit) })}</p>`}
+    ${x.warning && html`<p class="note"><${Icon} name="warn" size="16" /><span dir="auto">${x.warning.replace(/^\d+ \S+ /, '').replace(/^"|"$/g, '')}</span></p>`}
+    ${x.thinking && html`<${Thinking} x=${x} live=${live} />`}
+    <div class="md" ref=${body}></div>
+    ${live && !x.text && !x.thinking && !calls && html`<${Waiting} x=${x} />`}
+    ${calls && html`<${Calls} x=${x} open=${last && !live} />`}
+    ${x.state === 'failed' && html`<p class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto">${x.error}</span></p>`}
+    ${x.state === 'stopped' && html`<p class="note">${t('stopped')}</p>`}
+    ${broken && html`<p class="note">${t('broken.off')}</p>`}
+    ${s?.reason === 'length' && html`<p class="note">${t('length')}</p>`}
+    ${(!live || null) && html`<div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} /><${Button} icon="again"
+      label=${t('again')} onClick=${() => it.again(x)} class="again" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')}
+      onClick=${() => remove(x)} /><span class="facts">${facts}</span></div>`}
+  </article>`;
+}
+
+function Result({ x }) {
+  return html`<article class="turn tool" data-id=${x.id}><details class="call"><summary><${Icon} name="tool" size="16" /><span>${t('call.result', { name: x.tool })}</span></summary>
+    <pre tabindex="0" dir="auto">${x.text}</pre></details></article>`;
+}
+
+export function Turn(props) {
+  const kind = { user: Question, assistant: Answer, tool: Result }[props.x.role] ?? Result;
+  return html`<${kind} ...${props} />`;
+}

@@ -1,0 +1,57 @@
+// Every word the page says, by key, from one table a language (words/*.js); numbers, sizes and times as the language writes them.
+import en from './words/en.js';
+import { settings } from './settings.js';
+import { signal } from './html.js';
+
+const others = { de: () => import('./words/de.js'), zh: () => import('./words/zh.js') };
+export const languages = { en: 'English', de: 'Deutsch', zh: '中文' };
+
+let table = en;
+export const language = signal('en');
+
+function wanted() {
+  const lang = settings.get().lang || navigator.language || 'en';
+  return /^zh/i.test(lang) ? 'zh' : /^de/i.test(lang) ? 'de' : 'en';
+}
+
+// speak loads the table of the language that is wanted.
+export async function speak() {
+  const lang = wanted();
+  try {
+    table = others[lang] ? (await others[lang]()).default : en;
+  } catch {
+    table = en; // the server went away: English is here
+  }
+  document.documentElement.lang = lang;
+  language.set(lang);
+}
+settings.follow(() => { if (wanted() !== language.get()) speak(); });
+
+// t is the text of a key, with its {holes} filled.
+export function t(key, holes) {
+  const text = table[key] ?? en[key] ?? key;
+  return holes ? text.replace(/\{(\w+)\}/g, (whole, name) => holes[name] ?? whole) : text;
+}
+
+export const number = (n, digits = 0) => Number(n).toLocaleString(language.get(), { maximumFractionDigits: digits, minimumFractionDigits: digits });
+
+// bytes as people who choose models count them.
+export function bytes(n) {
+  if (n == null || Number.isNaN(n)) return '–';
+  for (const [unit, size] of [['GB', 1e9], ['MB', 1e6], ['kB', 1e3]]) if (n >= size) return number(n / size, n >= 100 * size ? 0 : 1) + '\u00a0' + unit;
+  return number(n) + '\u00a0B';
+}
+
+// span is a length of time in seconds.
+export function span(s) {
+  if (s == null || !Number.isFinite(s)) return '–';
+  if (s < 1) return number(s * 1000) + '\u00a0ms';
+  if (s < 10) return number(s, 1) + '\u00a0s';
+  if (s < 90) return number(Math.round(s)) + '\u00a0s';
+  if (s < 5400) return Math.floor(s / 60) + '\u00a0min' + (s < 600 ? ' ' + Math.round(s % 60) + '\u00a0s' : '');
+  if (s < 172800) return Math.floor(s / 3600) + '\u00a0h ' + Math.round((s % 3600) / 60) + '\u00a0min';
+  return t('days', { n: number(Math.round(s / 86400)) });
+}
+
+export const date = (ms) => new Date(ms).toLocaleString(language.get(), { dateStyle: 'medium', timeStyle: 'short' });
+export const short = (model) => String(model || '').replace(/:latest$/, '');
