@@ -74,7 +74,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G14", "engine/lm.go", "!m.proven.Scatter && live > 0 || m.soloing() {", "!m.proven.Scatter && live > 0 {", "./engine", "TestRepeatableIsNotPassed"},
 	{"G14", "engine/cells.go", "from := c.run(n, above)", "from := c.run(n, 0)", "./engine", "TestRowsAscend"},
 	{"G14", "engine/alike.go", "m.alike.Ordered = m.alike.Ordered && equal", "_ = equal", "./engine", "TestAlikeElsewhere"},
-	{"G13", "axcl/soft/soft.go", "look(&m.see, n, p.SeeCells, p.SeeRows)", "look(&m.see, n, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
+	{"G13", "axcl/soft/soft.go", "look(&m.see, n, most, p.SeeCells, p.SeeRows)", "look(&m.see, n, most, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
 }
 
 // TestRules: see rules. AXLE_TEST_RULES runs them, all or those of the rows it names; without it only the lines are looked for.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
 )
 
 // Open opens the device that spec names and says in one sentence which it is and why:
@@ -17,7 +18,7 @@ import (
 //	auto, ""    the first AXCL card, else the board's own NPU, else the software card; a card that is there and fails is an error
 //	axcl        the first AXCL card; axcl:1 the second in the library's list, or, past its end, the one with that PCIe bus number
 //	axengine    the board's own NPU
-//	soft        the card in software; soft:threads=2,cmm=4G one with so many threads and so much memory
+//	soft        the card in software; soft:threads=2,cmm=4G,kernels=go one with so many threads, so much memory, and plain Go's arithmetic
 //
 // Errors: a spec that is none of these; ErrNoDevice where the device is not there, or this build was made without cgo; and what the
 // library answers.
@@ -46,7 +47,7 @@ func Open(spec string) (axcl.Device, string, error) {
 		}
 	case "soft":
 		d, err := openSoft(arg)
-		return d, "the software card was asked for", err
+		return d, "the software card was asked for" + arithmetic(d, ": it computes with "), err
 	}
 	return nil, "", fmt.Errorf("cards: unknown device %q: use auto, axcl, axcl:N, axengine or soft", spec)
 }
@@ -68,7 +69,15 @@ func auto() (axcl.Device, string, error) {
 		why = fmt.Sprintf("no card (%s) and no on-board NPU (%s) can be used, so the software card computes", reason(cardErr), reason(boardErr))
 	}
 	d, err := openSoft("")
-	return d, why, err
+	return d, why + arithmetic(d, " with "), err
+}
+
+// arithmetic names a software card's kernels, after some words.
+func arithmetic(d axcl.Device, words string) string {
+	if s, ok := d.(*soft.Device); ok {
+		return words + s.Kernels()
+	}
+	return ""
 }
 
 // reason is an error's text without the packages' prefixes.

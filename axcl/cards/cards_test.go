@@ -20,6 +20,8 @@ func TestOpenSpecs(t *testing.T) {
 		{"auto", "soft", "no card can be used ("},
 		{"soft", "soft", "asked for"},
 		{"soft:threads=2,cmm=4G", "soft", "asked for"},
+		{"soft:kernels=go", "soft", "was asked for: it computes with Go"},
+		{"soft:kernels=abacus", "", `kernels "abacus" are not among those that this processor can run: go`},
 		{"soft:cmm=9G9", "", `"9G9" is no number for cmm`},
 		{"soft:threads=5000", "", `"5000" is no number for threads`},
 		{"soft:cmm=9223372036854775807G", "", "is no number for cmm"},

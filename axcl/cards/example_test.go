@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/axmodel"
@@ -34,8 +35,9 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	defer dev.Close() // closes the model too
-	fmt.Println(why)
+	defer dev.Close()                    // closes the model too
+	asked, _, _ := strings.Cut(why, ":") // and what it computes with
+	fmt.Println(asked)
 	net, err := dev.LoadNet(path)
 	if err != nil {
 		fmt.Println(err)

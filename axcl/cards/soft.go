@@ -10,7 +10,7 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
-// openSoft understands "threads=N" and "cmm=BYTES" with K, M or G (binary), joined by commas.
+// openSoft understands "threads=N", "cmm=BYTES" with K, M or G (binary) and "kernels=NAME", joined by commas.
 func openSoft(arg string) (axcl.Device, error) {
 	var o soft.Options
 	for part := range strings.SplitSeq(arg, ",") {
@@ -18,6 +18,10 @@ func openSoft(arg string) (axcl.Device, error) {
 			continue
 		}
 		key, val, _ := strings.Cut(part, "=")
+		if key == "kernels" {
+			o.Kernels = val
+			continue
+		}
 		n, err := size(val)
 		switch {
 		case err != nil || key == "threads" && n > 1024:
@@ -27,7 +31,7 @@ func openSoft(arg string) (axcl.Device, error) {
 		case key == "cmm":
 			o.CMM = n
 		default:
-			return nil, fmt.Errorf("cards: soft:%s: unknown option %q: there are threads and cmm", arg, key)
+			return nil, fmt.Errorf("cards: soft:%s: unknown option %q: there are threads, cmm and kernels", arg, key)
 		}
 	}
 	d, err := soft.Open(o)

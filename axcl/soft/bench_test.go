@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -113,17 +114,22 @@ func BenchmarkMatVec(b *testing.B) {
 	q, scales := make([]int8, rows*cols), make([]float32, rows)
 	x, y := make([]float32, 4*cols), make([]float32, 4*rows)
 	to := make([]uint16, rows*cols)
-	const step = 64
+	const step = 32
+	set, scratch := kernel.Best(), kernel.NewScratch(1, 0, 0)
 	for _, c := range []struct {
 		name  string
 		bytes int64
 		task  func(_, i int)
 	}{
 		{"copy", rows * cols * 2, func(_, i int) { copy(to[i*step*cols:(i+1)*step*cols], w[i*step*cols:]) }},
-		{"bf16", rows * cols * 2, func(_, i int) { (&matrix{rows: rows, cols: cols, bf16: w}).mul(y, x, 1, i*step, (i+1)*step) }},
-		{"bf16 four rows", rows * cols * 2, func(_, i int) { (&matrix{rows: rows, cols: cols, bf16: w}).mul(y, x, 4, i*step, (i+1)*step) }},
+		{"bf16", rows * cols * 2, func(_, i int) {
+			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, BF16: w}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)
+		}},
+		{"bf16 four rows", rows * cols * 2, func(_, i int) {
+			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, BF16: w}, kernel.Input{F: x}, 4, i*step, (i+1)*step, scratch)
+		}},
 		{"int8", rows * cols, func(_, i int) {
-			(&matrix{rows: rows, cols: cols, int8: q, scales: scales}).mul(y, x, 1, i*step, (i+1)*step)
+			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Int8: q, Scales: scales}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -1,7 +1,10 @@
 package soft
 
 import (
+	"slices"
+
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -9,11 +12,14 @@ import (
 type head struct {
 	*file
 	norm   []float32
-	weight matrix
+	weight kernel.Weights
 	pool   *pool
+	set    kernel.Set
 
 	n       int
+	work    []*kernel.Scratch
 	x, y    []float32 // rows × hidden, rows × out
+	half    []uint16  // y as bf16
 	product func(worker, i int)
 	step    int
 }
@@ -21,10 +27,17 @@ type head struct {
 // headRows is how many wanted rows go through the head together, so that its weights are read once for all of them.
 const headRows = 32
 
-func newHead(f *file, p *pool) *head {
-	h := &head{file: f, norm: f.norm("norm"), weight: f.matrix("weight"), pool: p}
-	h.step = min(max(1<<15/f.Hidden, 4), 256)
-	h.product = func(_, i int) { h.weight.mul(h.y, h.x, h.n, i*h.step, min((i+1)*h.step, h.weight.rows)) }
+func newHead(f *file, p *pool, set kernel.Set) *head {
+	h := &head{file: f, norm: f.norm("norm"), weight: f.matrix("weight"), pool: p, set: set}
+	for range p.n {
+		h.work = append(h.work, kernel.NewScratch(headRows, 0, 0))
+	}
+	if h.weight.Cols > 0 {
+		h.step = step(&h.weight)
+	}
+	h.product = func(worker, i int) {
+		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
+	}
 	return h
 }
 
@@ -37,7 +50,9 @@ func (h *head) out() int {
 }
 
 // bytes is what the head allocates at the most.
-func (h *head) bytes() int64 { return 4 * headRows * (int64(h.Hidden) + int64(h.out())) }
+func (h *head) bytes() int64 {
+	return headRows*(4*int64(h.Hidden)+6*int64(h.out())) + int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
+}
 
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.
 func (h *head) run(n int, in func(r int) []uint16) {
@@ -54,13 +69,11 @@ func (h *head) run(n int, in func(r int) []uint16) {
 			h.hollow(h.y[r*h.out():(r+1)*h.out()], row)
 			continue
 		}
-		for i, v := range row {
-			x[i] = axcl.Float32(v)
-		}
+		h.set.Widen(x, row)
 		if h.Kind == axmodel.EmbeddingHead {
-			rmsNorm(h.y[r*h.Hidden:(r+1)*h.Hidden], x, h.norm, h.Eps)
+			h.set.RMSNorm(h.y[r*h.Hidden:(r+1)*h.Hidden], x, h.norm, h.Eps)
 		} else {
-			rmsNorm(x, x, h.norm, h.Eps)
+			h.set.RMSNorm(x, x, h.norm, h.Eps)
 		}
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {
@@ -68,9 +81,9 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 	if h.Flags&axmodel.FlagF32 == 0 { // bf16 at the border, before the largest is looked for
 		y := h.y[:n*h.out()]
-		for i, v := range y {
-			y[i] = axcl.Float32(axcl.BFloat16(v))
-		}
+		h.half = slices.Grow(h.half[:0], len(y))[:len(y)]
+		h.set.Narrow(h.half, y)
+		h.set.Widen(y, h.half)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -14,8 +14,8 @@ type layer struct {
 	in, post, preMLP, postMLP []float32 // norms
 	qNorm, kNorm              []float32
 	qBias, kBias, vBias       []float32
-	q, k, v, o                matrix
-	gate, up, down            matrix
+	q, k, v, o                kernel.Weights
+	gate, up, down            kernel.Weights
 	rope                      *rope
 }
 
@@ -37,49 +37,93 @@ func newLayer(f *file) *layer {
 }
 
 // sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and, of this call, Rows[RowAt[r]:RowAt[r+1]],
-// itself among them. The scores' addends lie beside them, or are nil where all are zero.
+// itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this call's
+// rows each what the one before it sees and perhaps more: their attention is computed together.
 type sight struct {
 	cells, rows     []int32
 	cellAdd, rowAdd []float32
 	cellAt, rowAt   []int32
+	runs            []run
+	lengths         []int32 // of each row's list of rows
 }
+
+// run is n rows from first on.
+type run struct{ first, n int32 }
 
 func (s *sight) reset() {
 	s.cells, s.rows, s.cellAdd, s.rowAdd = s.cells[:0], s.rows[:0], s.cellAdd[:0], s.rowAdd[:0]
 	s.cellAt, s.rowAt = append(s.cellAt[:0], 0), append(s.rowAt[:0], 0)
+	s.runs, s.lengths = s.runs[:0], s.lengths[:0]
 }
 
-func (s *sight) endRow() {
+// endRow ends a row's lists. It joins the run of the row before where the lists allow it, and that has fewer than most rows.
+func (s *sight) endRow(most int) {
 	s.cellAt, s.rowAt = append(s.cellAt, int32(len(s.cells))), append(s.rowAt, int32(len(s.rows)))
+	r := int32(len(s.lengths))
+	s.lengths = append(s.lengths, s.rowAt[r+1]-s.rowAt[r])
+	if last := len(s.runs) - 1; last >= 0 && int(s.runs[last].n) < most && s.follows(r) {
+		s.runs[last].n++
+		return
+	}
+	s.runs = append(s.runs, run{r, 1})
+}
+
+// follows says whether row r sees the cells of the row before it, and that row's rows before others.
+func (s *sight) follows(r int32) bool {
+	cells, rows := s.of(r)
+	before, fewer := s.of(r - 1)
+	return len(rows) >= len(fewer) && slices.Equal(cells, before) && slices.Equal(rows[:len(fewer)], fewer)
+}
+
+// of is what row r sees.
+func (s *sight) of(r int32) (cells, rows []int32) {
+	return s.cells[s.cellAt[r]:s.cellAt[r+1]], s.rows[s.rowAt[r]:s.rowAt[r+1]]
 }
 
 // product is one matrix product of a phase: dst = w · src for every row.
 type product struct {
-	w        *matrix
-	dst, src []float32
-	blocks   int // tasks it is cut into, of step rows of w each
-	step     int
+	w      *kernel.Weights
+	dst    []float32
+	blocks int // tasks it is cut into, of step rows of w each
+	step   int
 }
 
 // engine computes layers and heads on a pool. Its memory is made once for the most rows and the largest layer; a call allocates nothing.
 type engine struct {
 	pool *pool
+	set  kernel.Set
 
 	// the call at hand
 	l      *layer
 	n      int
 	pos    []uint32
 	see    *sight
+	out    []uint16
+	raw    []uint16
 	kc, vc []uint16 // the layer's cache
 
 	x, a, q, k, v, att, gate, up []float32
 	kb, vb                       []uint16 // the call's K and V
-	score                        [][]float32
-	sum                          [][]float64
+	work                         []workroom
 	products                     []product
+	in                           kernel.Input
+	together, parts              int // rows of a task, and tasks for all rows
 
-	norm1, rows, attend, residual, active, finish, blocks func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks func(worker, i int)
 }
+
+// workroom is what a worker computes attention in.
+type workroom struct {
+	*kernel.Scratch
+	q, score []float32
+	sum      []float64
+}
+
+// heads is how many rows' heads one task of attention takes at the most, but for those of one row, which are never parted.
+const heads = 24
+
+// together is how many rows that is at the most.
+func together(l *layer) int { return max(heads*l.KVHeads/l.Heads, 1) }
 
 // size is what an engine must hold.
 type size struct {
@@ -91,43 +135,61 @@ func (s *size) grow(l *layer, rows, cells int) {
 	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
 }
 
+// heads is how many heads a worker's room is for.
+func (s *size) heads() int { return max(heads, s.rep) }
+
 // bytes is what newEngine allocates for a pool of so many.
 func (s *size) bytes(threads int) int64 {
-	rows, n := int64(s.rows), int64(threads)
-	return 4*(rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter)+3*int64(s.hd)) + n*int64(s.rep)*int64(4*s.seen+8*s.hd)
+	rows, h := int64(s.rows), int64(s.heads())
+	return 4*rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter) +
+		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
 
-func newEngine(p *pool, s size) *engine {
+func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
-	e := &engine{pool: p, x: f(s.hidden), a: f(s.hidden), q: make([]float32, s.rows*s.q+3*s.hd), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
+	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
 		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3)}
 	for range p.n {
-		e.score = append(e.score, make([]float32, s.rep*s.seen))
-		e.sum = append(e.sum, make([]float64, s.rep*s.hd))
+		h := s.heads()
+		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd), score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd)})
 	}
-	e.norm1, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks = e.doNorm, e.doRow, e.doAttend, e.doResidual, e.doActive, e.doFinish, e.doBlock
+	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive, e.doFinish, e.doBlock
 	return e
 }
 
-// multiply runs products side by side.
-func (e *engine) multiply(ps ...product) {
+// multiply runs products of the same input side by side.
+func (e *engine) multiply(src []float32, ps ...product) {
+	e.in.F = src
 	total, work := 0, 0
 	e.products = e.products[:0]
 	for _, p := range ps {
-		p.step = min(max(1<<14/p.w.cols, 4), 64)
-		p.blocks = (p.w.rows + p.step - 1) / p.step
+		p.step = step(p.w)
+		p.blocks = (p.w.Rows + p.step - 1) / p.step
 		total += p.blocks
-		work += p.w.rows * p.w.cols
+		work += p.w.Rows * p.w.Cols
 		e.products = append(e.products, p)
 	}
-	e.pool.each(total, work*e.n/total+1, e.blocks)
+	// More workers than blocks share the rows, too.
+	e.together, e.parts = e.n, 1
+	if e.n >= 48 && total < 4*e.pool.n {
+		e.parts = min((4*e.pool.n+total-1)/total, e.n/24)
+		e.together = (e.n + e.parts - 1) / e.parts
+		e.parts = (e.n + e.together - 1) / e.together
+	}
+	e.pool.each(total*e.parts, work*e.n/(total*e.parts)+1, e.blocks)
 }
 
-func (e *engine) doBlock(_, i int) {
+// step is how many rows of a matrix make a task: some ten kilobytes to read at least.
+func step(w *kernel.Weights) int { return min(max(1<<14/w.Cols&^3, 4), kernel.Block) }
+
+func (e *engine) doBlock(worker, i int) {
+	r := i % e.parts * e.together
+	i /= e.parts
+	n := min(e.together, e.n-r)
 	for k := range e.products {
 		p := &e.products[k]
 		if i < p.blocks {
-			p.w.mul(p.dst, p.src, e.n, i*p.step, min((i+1)*p.step, p.w.rows))
+			e.set.Mul(p.dst[r*p.w.Rows:], p.w, kernel.Input{F: e.in.F[r*p.w.Cols:]}, n, i*p.step, min((i+1)*p.step, p.w.Rows), e.work[worker].Scratch)
 			return
 		}
 		i -= p.blocks
@@ -137,16 +199,13 @@ func (e *engine) doBlock(_, i int) {
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left in
 // e.kb and e.vb.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
-	e.l, e.n, e.pos, e.kc, e.vc, e.see = l, n, pos, kc, vc, see
+	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
 	if l.Flags&axmodel.FlagHollow != 0 {
 		copy(out, in[:n*h])
 		clear(e.kb[:n*d])
 		clear(e.vb[:n*d])
 		return
-	}
-	for i, v := range in[:n*h] {
-		e.x[i] = axcl.Float32(v)
 	}
 	if half := len(r.freq); !r.filled && half > 0 {
 		r.cos, r.sin = slices.Grow(r.cos[:0], n*half)[:n*half], slices.Grow(r.sin[:0], n*half)[:n*half]
@@ -156,26 +215,25 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 		}
 		r.filled = true
 	}
-	e.pool.each(n, h, e.norm1)
-	e.multiply(product{w: &l.q, dst: e.q, src: e.a}, product{w: &l.k, dst: e.k, src: e.a}, product{w: &l.v, dst: e.v, src: e.a})
-	e.pool.each(n, l.Heads*l.HeadDim, e.rows)
-	e.pool.each(n*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/n), e.attend)
-	e.multiply(product{w: &l.o, dst: e.a, src: e.att})
-	e.pool.each(n, h, e.residual)
-	e.multiply(product{w: &l.gate, dst: e.gate, src: e.a}, product{w: &l.up, dst: e.up, src: e.a})
+	e.pool.each(n, 2*h, e.begin)
+	e.multiply(e.a, product{w: &l.q, dst: e.q}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
+	e.pool.each(n, 4*l.Heads*l.HeadDim, e.rows)
+	e.pool.each(len(see.runs)*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/len(see.runs)), e.attend)
+	e.multiply(e.att, product{w: &l.o, dst: e.a})
+	e.pool.each(n, 2*h, e.residual)
+	e.multiply(e.a, product{w: &l.gate, dst: e.gate}, product{w: &l.up, dst: e.up})
 	e.pool.each(n, l.Intermediate*4, e.active)
-	e.multiply(product{w: &l.down, dst: e.a, src: e.gate})
-	e.pool.each(n, h, e.finish)
-	for i, v := range e.x[:n*h] {
-		out[i] = axcl.BFloat16(v)
-	}
+	e.multiply(e.gate, product{w: &l.down, dst: e.a})
+	e.pool.each(n, 2*h, e.finish)
 }
 
-func (e *engine) row(b []float32, r, n int) []float32 { return b[r*n : (r+1)*n] }
+func (e *engine) row(x []float32, r, n int) []float32 { return x[r*n : (r+1)*n] }
 
-func (e *engine) doNorm(_, r int) {
+func (e *engine) doBegin(_, r int) {
 	h := e.l.Hidden
-	rmsNorm(e.row(e.a, r, h), e.row(e.x, r, h), e.l.in, e.l.Eps)
+	x := e.row(e.x, r, h)
+	e.set.Widen(x, e.raw[r*h:(r+1)*h])
+	e.set.RMSNorm(e.row(e.a, r, h), x, e.l.in, e.l.Eps)
 }
 
 // doRow adds biases, normalises and rotates one row's q and k, and rounds k and v to what a later call will read.
@@ -187,26 +245,27 @@ func (e *engine) doRow(_, r int) {
 	add(k, l.kBias)
 	add(v, l.vBias)
 	for i := 0; i < len(q); i += hd {
-		l.turn(q[i:i+hd], l.qNorm, r)
+		e.turn(q[i:i+hd], l.qNorm, r)
 	}
 	for i := 0; i < len(k); i += hd {
-		l.turn(k[i:i+hd], l.kNorm, r)
+		e.turn(k[i:i+hd], l.kNorm, r)
 	}
-	for i := range d {
-		e.kb[r*d+i], e.vb[r*d+i] = axcl.BFloat16(k[i]), axcl.BFloat16(v[i])
-	}
+	e.set.Narrow(e.kb[r*d:(r+1)*d], k)
+	e.set.Narrow(e.vb[r*d:(r+1)*d], v)
 }
 
 // turn normalises a head, where the model does, and rotates its first part by row r's position.
-func (l *layer) turn(x, norm []float32, r int) {
+func (e *engine) turn(x, norm []float32, r int) {
+	l := e.l
 	if norm != nil {
-		rmsNorm(x, x, norm, l.Eps)
+		e.set.RMSNorm(x, x, norm, l.Eps)
 	}
 	half := len(l.rope.freq)
-	cos, sin := l.rope.cos[r*half:], l.rope.sin[r*half:]
-	for i := range half {
-		a, b := x[i], x[i+half]
-		x[i], x[i+half] = a*cos[i]-b*sin[i], b*cos[i]+a*sin[i]
+	cos, sin := l.rope.cos[r*half:][:half], l.rope.sin[r*half:][:half]
+	low, high := x[:half], x[half:][:half]
+	for i, c := range cos {
+		a, b, s := low[i], high[i], sin[i]
+		low[i], high[i] = a*c-b*s, b*c+a*s
 	}
 }
 
@@ -216,80 +275,41 @@ func add(x, y []float32) {
 	}
 }
 
-// doAttend computes one row's attention for the heads that share one head of K and V.
+// doAttend computes the attention of a run's rows for the heads that share one head of K and V. The last row of a run sees what the others see
+// and more: scores are computed for all of them as if they saw as much, and a row uses its part of them.
 func (e *engine) doAttend(worker, i int) {
-	l, s := e.l, e.see
-	r, g := i/l.KVHeads, i%l.KVHeads
-	hd, rep := l.HeadDim, l.Heads/l.KVHeads
-	from := (r*l.Heads + g*rep) * hd
-	q := e.q[from : from+(rep+3)*hd] // three heads more than there are, for keys
-	cells, rows := s.cells[s.cellAt[r]:s.cellAt[r+1]], s.rows[s.rowAt[r]:s.rowAt[r+1]]
-	seen := len(cells) + len(rows)
-	score := e.score[worker][:rep*seen]
-	e.keys(score, q, cells, e.kc, g, seen)
-	e.keys(score[len(cells):], q, rows, e.kb, g, seen)
-	for h := range rep {
-		sc := score[h*seen : (h+1)*seen]
+	l, s, room := e.l, e.see, &e.work[worker]
+	turn, g := s.runs[i/l.KVHeads], i%l.KVHeads
+	hd, d, rep := l.HeadDim, l.KVHeads*l.HeadDim, l.Heads/l.KVHeads
+	first, rows := int(turn.first), int(turn.n)
+	cells, mates := s.of(turn.first + turn.n - 1)
+	seen, n := len(cells)+len(mates), rows*rep
+	q, score, sum := room.q[:n*hd], room.score[:n*seen], room.sum[:n*hd]
+	for r := range rows {
+		for i, v := range e.q[((first+r)*l.Heads+g*rep)*hd:][:rep*hd] {
+			q[r*rep*hd+i] = v * l.Scale
+		}
+	}
+	e.set.Scores(score, seen, e.kc, d, g*hd, cells, q, n, hd, room.Scratch)
+	e.set.Scores(score[len(cells):], seen, e.kb, d, g*hd, mates, q, n, hd, room.Scratch)
+	for h := range n {
+		r := first + h/rep
+		sc := score[h*seen:][:len(cells)+int(s.lengths[r])]
 		if s.cellAdd != nil {
 			add(sc[:len(cells)], s.cellAdd[s.cellAt[r]:s.cellAt[r+1]])
 			add(sc[len(cells):], s.rowAdd[s.rowAt[r]:s.rowAt[r+1]])
 		}
-		softmax(sc)
+		e.set.Softmax(sc)
 	}
-	sum := e.sum[worker][:rep*hd]
 	clear(sum)
-	e.values(sum, score, cells, e.vc, g, seen)
-	e.values(sum, score[len(cells):], rows, e.vb, g, seen)
-	out := e.att[from : from+rep*hd]
-	for i, v := range sum {
-		out[i] = float32(v)
-	}
-}
-
-// keys sets score[h·seen + j] to the scaled product of query head h with the row of k that list[j] names. Four heads are taken at a time, the
-// last ones with heads that are not theirs, whose results are dropped: that is faster than one by one.
-func (e *engine) keys(score, q []float32, list []int32, k []uint16, g, seen int) {
-	hd, d, rep, scale := e.l.HeadDim, e.l.KVHeads*e.l.HeadDim, e.l.Heads/e.l.KVHeads, e.l.Scale
-	var four [4]float32
-	for j, row := range list {
-		key := k[int(row)*d+g*hd:][:hd]
-		if rep == 1 {
-			score[j] = scale * dotBF16(key, q)
-			continue
+	lengths := s.lengths[first : first+rows]
+	e.set.Values(sum, score, seen, e.vc, d, g*hd, cells, nil, rep, n, hd, room.Scratch)
+	e.set.Values(sum, score[len(cells):], seen, e.vb, d, g*hd, mates, lengths, rep, n, hd, room.Scratch)
+	for r := range rows {
+		out := e.att[((first+r)*l.Heads+g*rep)*hd:][:rep*hd]
+		for i, v := range sum[r*rep*hd:][:rep*hd] {
+			out[i] = float32(v)
 		}
-		for h := 0; h < rep; h += 4 {
-			dot4BF16(&four, key, q[h*hd:], hd)
-			for m := range min(4, rep-h) {
-				score[(h+m)*seen+j] = scale * four[m]
-			}
-		}
-	}
-}
-
-// values adds to each head's sum the rows of v that list names, weighted by score.
-func (e *engine) values(sum []float64, score []float32, list []int32, v []uint16, g, seen int) {
-	hd, d, rep := e.l.HeadDim, e.l.KVHeads*e.l.HeadDim, e.l.Heads/e.l.KVHeads
-	for j, row := range list {
-		val := v[int(row)*d+g*hd:][:hd]
-		for h := range rep {
-			if p := score[h*seen+j]; p != 0 {
-				axpyBF16(sum[h*hd:(h+1)*hd], float64(p), val)
-			}
-		}
-	}
-}
-
-func softmax(x []float32) {
-	top, total := float32(math.Inf(-1)), 0.0
-	for _, v := range x {
-		top = max(top, v)
-	}
-	for j, v := range x {
-		x[j] = exp32(v - top)
-		total += float64(x[j])
-	}
-	for i := range x {
-		x[i] = float32(float64(x[i]) / total)
 	}
 }
 
@@ -299,22 +319,20 @@ func (e *engine) doResidual(_, r int) {
 	x, a := e.row(e.x, r, h), e.row(e.a, r, h)
 	if l.Flags&axmodel.FlagGemma == 0 {
 		add(x, a)
-		rmsNorm(a, x, l.post, l.Eps)
+		e.set.RMSNorm(a, x, l.post, l.Eps)
 		return
 	}
-	rmsNorm(a, a, l.post, l.Eps)
+	e.set.RMSNorm(a, a, l.post, l.Eps)
 	add(x, a)
-	rmsNorm(a, x, l.preMLP, l.Eps)
+	e.set.RMSNorm(a, x, l.preMLP, l.Eps)
 }
 
 func (e *engine) doActive(_, r int) {
 	gate, up := e.row(e.gate, r, e.l.Intermediate), e.row(e.up, r, e.l.Intermediate)
-	f := silu
 	if e.l.Activation == axmodel.GELU {
-		f = gelu
-	}
-	for i, v := range gate {
-		gate[i] = f(v) * up[i]
+		e.set.GELU(gate, up)
+	} else {
+		e.set.SiLU(gate, up)
 	}
 }
 
@@ -322,7 +340,8 @@ func (e *engine) doFinish(_, r int) {
 	l, h := e.l, e.l.Hidden
 	x, a := e.row(e.x, r, h), e.row(e.a, r, h)
 	if l.Flags&axmodel.FlagGemma != 0 {
-		rmsNorm(a, a, l.postMLP, l.Eps)
+		e.set.RMSNorm(a, a, l.postMLP, l.Eps)
 	}
 	add(x, a)
+	e.set.Narrow(e.out[r*h:(r+1)*h], x)
 }

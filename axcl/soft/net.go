@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -27,8 +28,8 @@ type net struct {
 	layer  *layer
 	head   *head
 	engine *engine
-	weight matrix    // of an affine model
-	bias   []float32 // of an affine model
+	weight kernel.Weights // of an affine model
+	bias   []float32      // of an affine model
 	taken  int64
 	heap   int64
 	closed bool
@@ -54,7 +55,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		n.heap = need.bytes(d.pool.n)
 	case axmodel.Affine:
 	default:
-		n.head = newHead(f, d.pool)
+		n.head = newHead(f, d.pool, d.set)
 		n.heap = n.head.bytes()
 	}
 	if err := d.take(n.taken, n.heap); err != nil {
@@ -63,7 +64,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	}
 	switch f.Kind {
 	case axmodel.Layer:
-		n.engine = newEngine(d.pool, need)
+		n.engine = newEngine(d.pool, d.set, need)
 	case axmodel.Affine:
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
 	}
@@ -190,7 +191,7 @@ func (n *net) runLayer(g axmodel.SoftGroup, in, out map[string][]byte) {
 				see.rows, see.rowAdd = append(see.rows, int32(j-g.Cells)), append(see.rowAdd, f)
 			}
 		}
-		see.endRow()
+		see.endRow(together(n.layer))
 	}
 	if see.cellAdd == nil {
 		see.cellAdd = []float32{} // rows may have addends all the same
@@ -228,7 +229,7 @@ func (n *net) runAffine(rows int, in, out []byte) {
 	}
 	y := make([]float32, rows*n.file.Out)
 	if n.file.Flags&axmodel.FlagHollow == 0 {
-		n.weight.mul(y, x, rows, 0, n.file.Out)
+		n.device.set.Mul(y, &n.weight, kernel.Input{F: x}, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))
 		for i := range y {
 			y[i] += n.bias[i%n.file.Out]
 		}

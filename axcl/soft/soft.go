@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -25,12 +26,16 @@ type Options struct {
 	Threads int   // goroutines that compute; 0 means GOMAXPROCS
 	CMM     int64 // bytes that models and their caches may take; 0 means no limit but the host's memory
 	System  fs.FS // where proc and sys are, which tell the host's memory; nil for the system's own
+
+	// Kernels is the set to compute with, by its name in Available, "go" for the plain one; empty means the best for this processor.
+	Kernels string
 }
 
 // Device is a software card.
 type Device struct {
 	options Options
 	pool    *pool
+	set     kernel.Set
 	used    int64
 	open    []interface{ Close() error } // models and nets
 	closed  bool
@@ -39,7 +44,7 @@ type Device struct {
 
 var _ axcl.Device = (*Device)(nil)
 
-// Open makes a card. It fails with axcl.ErrNoDevice only for options that make no sense.
+// Open makes a card. It fails with axcl.ErrNoDevice only for options that make no sense, or kernels that this processor cannot run.
 func Open(o Options) (*Device, error) {
 	if o.Threads < 0 || o.Threads > 1024 || o.CMM < 0 {
 		return nil, fmt.Errorf("axcl: software card of %d threads and %d bytes: %w", o.Threads, o.CMM, axcl.ErrNoDevice)
@@ -50,8 +55,15 @@ func Open(o Options) (*Device, error) {
 	if o.System == nil {
 		o.System = os.DirFS("/")
 	}
-	return &Device{options: o, pool: newPool(o.Threads)}, nil
+	set, err := kernel.Parse(o.Kernels)
+	if err != nil {
+		return nil, fmt.Errorf("axcl: software card: %w: %w", axcl.ErrNoDevice, err)
+	}
+	return &Device{options: o, pool: newPool(o.Threads), set: set}, nil
 }
+
+// Kernels names the set that the card computes with.
+func (d *Device) Kernels() string { return d.set.String() }
 
 func (d *Device) state() error {
 	switch {
@@ -68,7 +80,7 @@ func (d *Device) Info() (axcl.Info, error) {
 	if err := d.state(); err != nil {
 		return axcl.Info{}, err
 	}
-	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + kernels, ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN(), Host: true}
+	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + d.set.String(), ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN(), Host: true}
 	i.TotalMem, i.FreeMem = hostMemory(d.options.System)
 	if d.options.CMM > 0 {
 		i.TotalCMM, i.FreeCMM = d.options.CMM, d.options.CMM-d.used
@@ -205,7 +217,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		if err != nil {
 			return fmt.Errorf("axcl: software card, head: %w", err)
 		}
-		m.head = newHead(f, m.device.pool)
+		m.head = newHead(f, m.device.pool, m.device.set)
 		if f.Kind != axmodel.Head && f.Kind != axmodel.EmbeddingHead || f.Hidden != m.shape.Hidden {
 			return fmt.Errorf("axcl: software card, head: %w", &axmodel.Error{Path: spec.Head, What: fmt.Sprintf("is a %v of hidden %d, the layers' hidden is %d", f.Kind, f.Hidden, m.shape.Hidden)})
 		}
@@ -232,7 +244,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	for range m.layers {
 		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
 	}
-	m.engine = newEngine(m.device.pool, need)
+	m.engine = newEngine(m.device.pool, m.device.set, need)
 	for i := range m.hidden {
 		m.hidden[i] = make([]uint16, need.rows*m.shape.Hidden)
 	}
@@ -288,9 +300,10 @@ func (m *Model) Run(p *axcl.Pass) error {
 	}
 	start := time.Now()
 	n, hidden, kv := p.Rows(), m.shape.Hidden, m.shape.KV
-	look(&m.see, n, p.SeeCells, p.SeeRows)
+	most := together(m.layers[0])
+	look(&m.see, n, most, p.SeeCells, p.SeeRows)
 	if m.shape.Local && p.LocalCells != nil {
-		look(&m.near, n, p.LocalCells, p.LocalRows)
+		look(&m.near, n, most, p.LocalCells, p.LocalRows)
 	}
 	for _, r := range m.ropes {
 		r.filled = false
@@ -326,10 +339,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 		for r := range m.want {
 			y := m.head.y[r*out : (r+1)*out]
 			if p.Logits != nil {
-				to := p.Logits[(i+r)*out:][:out]
-				for j, v := range y {
-					to[j] = axcl.BFloat16(v)
-				}
+				m.device.set.Narrow(p.Logits[(i+r)*out:][:out], y)
 			}
 			if p.Argmax != nil {
 				p.Argmax[i+r] = largest(y)
@@ -362,12 +372,12 @@ func (m *Model) Clear(cells []uint32) error {
 }
 
 // look lists what each row sees, once for all layers.
-func look(s *sight, n int, cells, rows []uint64) {
+func look(s *sight, n, most int, cells, rows []uint64) {
 	s.reset()
 	cw, rw := len(cells)/n, len(rows)/n
 	for r := range n {
 		s.cells = appendBits(s.cells, cells[r*cw:(r+1)*cw])
 		s.rows = append(appendBits(s.rows, rows[r*rw:(r+1)*rw]), int32(r))
-		s.endRow()
+		s.endRow(most)
 	}
 }

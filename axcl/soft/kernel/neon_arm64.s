@@ -1,4 +1,7 @@
-// The inner loops for NEON; see kernel.go for what each computes, and kernel_amd64.s for how. WORDs are instructions that Go's assembler
+//go:build !purego
+
+// The inner loops for NEON; each is the sum of n products of weights with one row, or with four. Every sum has two
+// accumulators, in the same order in both forms, so both give the same bits. WORDs are instructions that Go's assembler
 // does not know; each has its meaning beside it.
 
 #include "textflag.h"
@@ -158,30 +161,4 @@ loop:
 	FMOVS F2, 4(R7)
 	FMOVS F4, 8(R7)
 	FMOVS F6, 12(R7)
-	RET
-
-// func axpyBF16Asm(y *float64, a float64, v *uint16, n int)
-TEXT ·axpyBF16Asm(SB), NOSPLIT, $0-32
-	MOVD  y+0(FP), R0
-	FMOVD a+8(FP), F30
-	MOVD  v+16(FP), R1
-	MOVD  n+24(FP), R2
-	VDUP  V30.D[0], V30.D2
-
-loop:
-	VLD1.P 16(R1), [V16.H8]
-	WORD   $0x2e613a13      // shll v19.4s, v16.4h, #16
-	WORD   $0x6e613a14      // shll2 v20.4s, v16.8h, #16
-	WORD   $0x0e617a77      // fcvtl v23.2d, v19.2s
-	WORD   $0x4e617a78      // fcvtl2 v24.2d, v19.4s
-	WORD   $0x0e617a99      // fcvtl v25.2d, v20.2s
-	WORD   $0x4e617a9a      // fcvtl2 v26.2d, v20.4s
-	VLD1   (R0), [V0.D2, V1.D2, V2.D2, V3.D2]
-	VFMLA  V30.D2, V23.D2, V0.D2
-	VFMLA  V30.D2, V24.D2, V1.D2
-	VFMLA  V30.D2, V25.D2, V2.D2
-	VFMLA  V30.D2, V26.D2, V3.D2
-	VST1.P [V0.D2, V1.D2, V2.D2, V3.D2], 64(R0)
-	SUBS   $8, R2
-	BNE    loop
 	RET

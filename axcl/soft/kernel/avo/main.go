@@ -1,0 +1,277 @@
+// Command avo writes the assembly of axcl/soft/kernel for x86: `go generate ./axcl/soft/kernel` runs it, and a test there holds the
+// committed files against it. It is a module of its own, so that avo is no dependency of the program.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build" //nolint:staticcheck // avo's own way of writing
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func main() {
+	ConstraintExpr("!purego")
+	for _, t := range []kind{f32, bf16, int8s} {
+		for _, s := range shapes {
+			tile(t, s[0], s[1])
+		}
+	}
+	for _, bits := range []int{8, 4} {
+		for _, s := range quantShapes {
+			quantTile(bits, s[0], s[1])
+		}
+	}
+	for i := 1; i <= 3; i++ {
+		values(i)
+	}
+	quantise()
+	widen(bf16)
+	widen(int8s)
+	double()
+	doubleBF16()
+	narrow()
+	largest()
+	expSum()
+	scale()
+	silu()
+	gelu()
+	squares()
+	normalise()
+	Generate()
+}
+
+// kind is how weights lie in memory.
+type kind int
+
+const (
+	f32 kind = iota
+	bf16
+	int8s
+)
+
+func (k kind) String() string { return [...]string{"F32", "BF16", "Int8"}[k] }
+func (k kind) bytes() int     { return [...]int{4, 2, 1}[k] }
+func (k kind) elem() string   { return [...]string{"float32", "uint16", "int8"}[k] }
+
+// load reads eight weights at m as float32.
+func (k kind) load(m Mem, y reg.VecVirtual) {
+	switch k {
+	case f32:
+		VMOVUPS(m, y)
+	case bf16:
+		VPMOVZXWD(m, y)
+		VPSLLD(Imm(16), y, y)
+	case int8s:
+		VPMOVSXBD(m, y)
+		VCVTDQ2PS(y, y)
+	}
+}
+
+// shapes are rows of weights × rows of input: as many sums as sixteen registers hold, with what they are made of.
+var shapes = [][2]int{{4, 1}, {4, 2}, {4, 3}, {2, 4}, {2, 5}, {2, 6}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}, {1, 6}}
+
+// strided addresses rows of one matrix: the base, and multiples of the stride that an address cannot express itself.
+type strided struct {
+	base, one, three, five reg.GPVirtual
+}
+
+func newStrided(base, stride string, n int) *strided {
+	s := &strided{base: GP64()}
+	Load(Param(base), s.base)
+	if n > 1 {
+		s.one = GP64()
+		Load(Param(stride), s.one)
+	}
+	if n > 3 {
+		s.three = GP64()
+		LEAQ(Mem{Base: s.one, Index: s.one, Scale: 2}, s.three)
+	}
+	if n > 5 {
+		s.five = GP64()
+		LEAQ(Mem{Base: s.one, Index: s.one, Scale: 4}, s.five)
+	}
+	return s
+}
+
+func (s *strided) at(row, disp int) Mem { return s.from(s.base, row, disp) }
+
+func (s *strided) from(base reg.Register, row, disp int) Mem {
+	m := Mem{Base: base, Disp: disp}
+	switch row {
+	case 0:
+	case 1, 2, 4:
+		m.Index, m.Scale = s.one, uint8(row)
+	case 3:
+		m.Index, m.Scale = s.three, 1
+	case 5:
+		m.Index, m.Scale = s.five, 1
+	}
+	return m
+}
+
+// tile is the product of M rows of weights with N rows of input. Each of the M·N sums has eight lanes, and lane l adds the products l, l+8,
+// l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the shape.
+func tile(t kind, M, N int) {
+	TEXT(fmt.Sprintf("tile%v_%dx%d", t, M, N), NOSPLIT, fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)", t.elem()))
+	Pragma("noescape")
+	Doc(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.", t, M, N, M, N, M, N))
+	w, x := newStrided("w", "wStride", M), newStrided("x", "xStride", N)
+	steps := GP64()
+	Load(Param("steps"), steps)
+	acc := make([]reg.VecVirtual, M*N) // acc[n*M+m]
+	for i := range acc {
+		acc[i] = YMM()
+	}
+	mode, at := GP64(), GP64()
+	Load(Param("mode"), mode)
+	TESTQ(U32(1), mode)
+	JNE(LabelRef("resume"))
+	for _, a := range acc {
+		VXORPS(a, a, a)
+	}
+	JMP(LabelRef("begin"))
+	Label("resume")
+	Load(Param("acc"), at)
+	for i, a := range acc {
+		VMOVUPS(Mem{Base: at, Disp: 32 * i}, a)
+	}
+	Label("begin")
+
+	var ahead reg.GPVirtual
+	fetch := N <= 4 && t != f32
+	if fetch {
+		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops: the rows of the next
+		// tile are asked for while this one is computed. A prefetch never faults.
+		ahead = GP64()
+		if M == 1 {
+			Load(Param("wStride"), ahead)
+			ADDQ(w.base, ahead)
+		} else {
+			LEAQ(w.from(w.base, M, 0), ahead)
+		}
+	}
+	step := func(k int) {
+		if M*N+N+1 <= 16 {
+			xs := make([]reg.VecVirtual, N)
+			for n := range xs {
+				xs[n] = YMM()
+				VMOVUPS(x.at(n, 32*k), xs[n])
+			}
+			for m := range M {
+				y := YMM()
+				t.load(w.at(m, 8*t.bytes()*k), y)
+				for n := range N {
+					VFMADD231PS(xs[n], y, acc[n*M+m])
+				}
+			}
+			return
+		}
+		ws := make([]reg.VecVirtual, M)
+		for m := range ws {
+			ws[m] = YMM()
+			t.load(w.at(m, 8*t.bytes()*k), ws[m])
+		}
+		for n := range N {
+			y := YMM()
+			VMOVUPS(x.at(n, 32*k), y)
+			for m := range M {
+				VFMADD231PS(ws[m], y, acc[n*M+m])
+			}
+		}
+	}
+	const unroll = 4
+	SUBQ(Imm(unroll), steps)
+	JLT(LabelRef("rest"))
+	Label("loop")
+	if fetch {
+		for m := range M {
+			PREFETCHT0(w.from(ahead, m, 0))
+		}
+		ADDQ(Imm(uint64(8*t.bytes()*unroll)), ahead)
+	}
+	for k := range unroll {
+		step(k)
+	}
+	ADDQ(Imm(uint64(8*t.bytes()*unroll)), w.base)
+	ADDQ(Imm(32*unroll), x.base)
+	SUBQ(Imm(unroll), steps)
+	JGE(LabelRef("loop"))
+	Label("rest")
+	ADDQ(Imm(unroll), steps)
+	JEQ(LabelRef("end"))
+	Label("single")
+	step(0)
+	ADDQ(Imm(uint64(8*t.bytes())), w.base)
+	ADDQ(Imm(32), x.base)
+	DECQ(steps)
+	JNE(LabelRef("single"))
+	Label("end")
+	TESTQ(U32(2), mode)
+	JEQ(LabelRef("sum"))
+	Load(Param("acc"), at)
+	for i, a := range acc {
+		VMOVUPS(a, Mem{Base: at, Disp: 32 * i})
+	}
+	VZEROUPPER()
+	RET()
+	Label("sum")
+	store(acc, M, N)
+	VZEROUPPER()
+	RET()
+}
+
+// store adds the lanes of each sum, ((0+1)+(2+3)) + ((4+5)+(6+7)), and writes M values to each of N rows of dst.
+func store(acc []reg.VecVirtual, M, N int) {
+	dst, stride := GP64(), GP64()
+	Load(Param("dst"), dst)
+	Load(Param("dstStride"), stride)
+	four := func(a, b, c, d reg.VecVirtual) reg.VecVirtual { // the sums of four in one register
+		VHADDPS(b, a, a)
+		VHADDPS(d, c, c)
+		VHADDPS(c, a, a)
+		VEXTRACTF128(Imm(1), a, c.AsX())
+		VADDPS(c.AsX(), a.AsX(), a.AsX())
+		return a
+	}
+	switch M {
+	case 4:
+		for n := range N {
+			s := four(acc[4*n], acc[4*n+1], acc[4*n+2], acc[4*n+3])
+			VMOVUPS(s.AsX(), Mem{Base: dst})
+			if n+1 < N {
+				ADDQ(stride, dst)
+			}
+		}
+	case 2:
+		for n := 0; n < N; n += 2 {
+			a, b := acc[2*n], acc[2*n+1]
+			if n+1 == N {
+				VHADDPS(b, a, a)
+				VHADDPS(a, a, a)
+				VEXTRACTF128(Imm(1), a, b.AsX())
+				VADDPS(b.AsX(), a.AsX(), a.AsX())
+				VMOVLPS(a.AsX(), Mem{Base: dst})
+				break
+			}
+			s := four(a, b, acc[2*n+2], acc[2*n+3])
+			VMOVLPS(s.AsX(), Mem{Base: dst})
+			VMOVHPS(s.AsX(), Mem{Base: dst, Index: stride, Scale: 1})
+			if n+2 < N {
+				LEAQ(Mem{Base: dst, Index: stride, Scale: 2}, dst)
+			}
+		}
+	default:
+		for n := range N {
+			a, b := acc[n], YMM()
+			VHADDPS(a, a, a)
+			VHADDPS(a, a, a)
+			VEXTRACTF128(Imm(1), a, b.AsX())
+			VADDSS(b.AsX(), a.AsX(), a.AsX())
+			VMOVSS(a.AsX(), Mem{Base: dst})
+			if n+1 < N {
+				ADDQ(stride, dst)
+			}
+		}
+	}
+}

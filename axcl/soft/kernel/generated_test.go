@@ -1,0 +1,43 @@
+package kernel
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The assembly in the tree is what its generator writes. The generator is a module of its own: where that has not been fetched, the test says
+// so, and asks nobody.
+func TestGenerated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the generator")
+	}
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-C", "avo", "-o", filepath.Join(dir, "avo"), ".")
+	build.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOOS=", "GOARCH=", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("the generator cannot be built here (go generate ./axcl/soft/kernel fetches it): %s", out)
+	}
+	run := exec.CommandContext(t.Context(), filepath.Join(dir, "avo"), "-out", filepath.Join(dir, "avx2_amd64.s"), "-stubs", filepath.Join(dir, "avx2_amd64.go"), "-pkg", "kernel")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, name := range []string{"avx2_amd64.s", "avx2_amd64.go"} {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The first line names the command that was run.
+		_, got, _ = bytes.Cut(got, []byte("\n"))
+		_, want, _ = bytes.Cut(want, []byte("\n"))
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the generator writes: go generate ./axcl/soft/kernel", name)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+//go:build !purego
+
+package kernel
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+)
+
+func available() []Set {
+	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
+		return []Set{AVX2}
+	}
+	return nil
+}
+
+func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
+	steps := w.Cols / 8
+	switch {
+	case s == Go || steps == 0:
+		mulFloatGo(dst, w, x, n, from, to)
+		return
+	case n >= together && scratch.panel != nil:
+		for ; from < to; from += Block {
+			mulPanel(dst, w, x, n, from, min(from+Block, to), scratch)
+		}
+		return
+	}
+	k, p, size := w.raw(from * w.Cols)
+	product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, steps)
+}
+
+// raw is where a value lies, of what kind it is, and how many bytes it takes.
+func (w *Weights) raw(i int) (kind, unsafe.Pointer, uintptr) {
+	switch {
+	case w.BF16 != nil:
+		return ofBF16, unsafe.Pointer(&w.BF16[i]), 2
+	case w.Int8 != nil:
+		return ofInt8, unsafe.Pointer(&w.Int8[i]), 1
+	}
+	return ofF32, unsafe.Pointer(&w.F32[i]), 4
+}
+
+// cut is how many of n rows to compute at once, at most top, so that no few are left over.
+func cut(n, top int) int {
+	if n <= top {
+		return n
+	}
+	if n < 2*top {
+		return (n + 1) / 2
+	}
+	return top
+}
+
+// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a time stay in the first cache for all of x.
+func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps int) {
+	for o := 0; o < rows; o += 4 {
+		for r := 0; r < n; {
+			c := cut(n-r, 6)
+			for m, end := o, min(o+4, rows); m < end; {
+				wide := shape(end-m, c)
+				tile(k, wide, c, f32At(dst, uintptr(r)*ds+uintptr(m)*4), ds, unsafe.Add(w, uintptr(m)*ws), ws, f32At(x, uintptr(r)*xs), xs, steps, nil, 0)
+				m += wide
+			}
+			r += c
+		}
+	}
+}
+
+// shape is how many rows of weights, of those left, a tile of c rows of input takes.
+func shape(left, c int) int {
+	switch {
+	case c <= 3 && left >= 4:
+		return 4
+	case c > 3 && left >= 2:
+		return 2
+	}
+	return 1
+}
+
+func f32At(p *float32, bytes uintptr) *float32 {
+	return (*float32)(unsafe.Add(unsafe.Pointer(p), bytes))
+}
+
+// mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all rows.
+// Sums that are not finished are kept as they are, lane by lane.
+func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
+	cols, rows := w.Cols&^7, to-from
+	parts := (cols + depth - 1) / depth
+	part := ((cols+parts-1)/parts + 7) &^ 7
+	for r0 := 0; r0 < n; r0 += height {
+		r1 := min(r0+height, n)
+		for c0 := 0; c0 < cols; c0 += part {
+			width := min(part, cols-c0)
+			k, p, size := w.raw(from*w.Cols + c0)
+			panel, ps := &scratch.panel[0], uintptr(width)*4
+			if k == ofF32 {
+				panel, ps = (*float32)(p), uintptr(w.Cols)*4
+			} else {
+				for o := range rows {
+					from, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &scratch.panel[o*width]
+					if k == ofBF16 {
+						widenBF16(to, (*uint16)(from), width)
+					} else {
+						widenInt8(to, (*int8)(from), width)
+					}
+				}
+			}
+			mode := 0
+			if c0 > 0 {
+				mode |= resume
+			}
+			if c0+width < cols {
+				mode |= keep
+			}
+			for r := r0; r < r1; {
+				c := cut(r1-r, 6)
+				for o := 0; o < rows; {
+					m := shape(rows-o, c)
+					tile(ofF32, m, c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, unsafe.Pointer(f32At(panel, uintptr(o)*ps)), ps,
+						&x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8, &scratch.sums[8*((r-r0)*rows+o*c)], mode)
+					o += m
+				}
+				r += c
+			}
+		}
+	}
+}
+
+func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) {
+	if s == Go {
+		mulQuantisedGo(dst, w, x, n, from, to)
+		return
+	}
+	nb := blocks(w.Cols)
+	values, ws, bits := w.Q8, uintptr(nb*block), 8
+	if w.Q4 != nil {
+		values, ws, bits = w.Q4, uintptr(nb*block/2), 4
+	}
+	ss := (w.Cols + w.Group - 1) / w.Group
+	mask := w.Group/block - 1
+	ds, xs := uintptr(w.Rows)*4, uintptr(nb*blockBytes)
+	for r := 0; r < n; {
+		c := cut(n-r, 4)
+		for o := from; o < to; {
+			m := 1
+			if c <= 2 && to-o >= 4 {
+				m = 4
+			} else if c > 2 && to-o >= 2 {
+				m = 2
+			}
+			quantTile(bits, m, c, &dst[r*w.Rows+o], ds, &values[o*int(ws)], ws, &w.Groups[o*ss], uintptr(ss)*2, &x[r*int(xs)], xs, nb, mask)
+			o += m
+		}
+		r += c
+	}
+}
+
+func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
+	if s == Go || hd < 8 {
+		keysGo(dst, stride, keys, keyStride, count, q, n, hd)
+		return
+	}
+	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
+	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8)
+}
+
+// values adds for n rows of sum what cells rows of v weigh in each.
+func (s Set) values(sum, p, v []float64, cells, n, hd int) {
+	whole := hd &^ 15
+	if s == Go {
+		whole = 0
+	}
+	if whole < hd {
+		valuesGo(sum, p, v, cells, n, hd, whole)
+	}
+	_, _, _ = sum[n*hd-1], p[(n-1)*cellTile+cells-1], v[cells*hd-1]
+	const ps = cellTile * 8
+	stride := uintptr(hd) * 8
+	for k := 0; k < whole; k += 16 {
+		for i := 0; i < n; i += 3 {
+			switch n - i {
+			case 1:
+				values1(&sum[i*hd+k], stride, &p[i*cellTile], ps, &v[k], stride, cells)
+			case 2:
+				values2(&sum[i*hd+k], stride, &p[i*cellTile], ps, &v[k], stride, cells)
+			default:
+				values3(&sum[i*hd+k], stride, &p[i*cellTile], ps, &v[k], stride, cells)
+			}
+		}
+	}
+}
+
+func (s Set) quantise(dst []byte, x []float32, blocks int) {
+	if blocks == 0 {
+		return
+	}
+	if s == Go {
+		for b := range blocks {
+			quantiseGo(dst[b*blockBytes:], x[b*block:(b+1)*block])
+		}
+		return
+	}
+	_, _ = dst[blocks*blockBytes-1], x[blocks*block-1]
+	quantiseAsm(&dst[0], &x[0], blocks)
+}
+
+// vector is how many of n values the assembly does.
+func (s Set) vector(n int) int {
+	if s == Go {
+		return 0
+	}
+	return n &^ 7
+}
+
+func (s Set) doubleF32(dst []float64, src []float32) {
+	n := s.vector(len(dst))
+	if n > 0 {
+		_ = src[n-1]
+		doubleF32(&dst[0], &src[0], n)
+	}
+	for i := n; i < len(dst); i++ {
+		dst[i] = float64(src[i])
+	}
+}
+
+func (s Set) doubleBF16(dst []float64, src []uint16) {
+	n := s.vector(len(dst))
+	if n > 0 {
+		_ = src[n-1]
+		doubleBF16(&dst[0], &src[0], n)
+	}
+	for i := n; i < len(dst); i++ {
+		dst[i] = float64(wide(src[i]))
+	}
+}
+
+func (s Set) widen(dst []float32, src []uint16) int {
+	n := s.vector(len(src))
+	if n > 0 {
+		widenBF16(&dst[0], &src[0], n)
+	}
+	return n
+}
+
+func (s Set) narrow(dst []uint16, src []float32) int {
+	n := s.vector(len(src))
+	if n > 0 {
+		narrowAsm(&dst[0], &src[0], n)
+	}
+	return n
+}
+
+func (s Set) largest(x []float32) (float32, int) {
+	n := s.vector(len(x))
+	if n == 0 {
+		return x[0], 0
+	}
+	return largestAsm(&x[0], n), n
+}
+
+func (s Set) expSum(x []float32, top float32) (float64, int) {
+	n := s.vector(len(x))
+	if n == 0 {
+		return 0, 0
+	}
+	return expSumAsm(&x[0], n, top), n
+}
+
+func (s Set) scale(x []float32, f float32) int {
+	n := s.vector(len(x))
+	if n > 0 {
+		scaleAsm(&x[0], n, f)
+	}
+	return n
+}
+
+func (s Set) silu(gate, up []float32) int {
+	n := s.vector(len(gate))
+	if n > 0 {
+		siluAsm(&gate[0], &up[0], n)
+	}
+	return n
+}
+
+func (s Set) gelu(gate, up []float32) int {
+	n := s.vector(len(gate))
+	if n > 0 {
+		geluAsm(&gate[0], &up[0], n)
+	}
+	return n
+}
+
+func (s Set) squares(x []float32) (float64, int) {
+	n := s.vector(len(x))
+	if n == 0 {
+		return 0, 0
+	}
+	return squaresAsm(&x[0], n), n
+}
+
+func (s Set) normalise(dst, x, w []float32, f float32) int {
+	n := s.vector(len(x))
+	if n > 0 {
+		normaliseAsm(&dst[0], &x[0], &w[0], n, f)
+	}
+	return n
+}

@@ -1,0 +1,343 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// random makes weights of a kind, their values as float64, and rows of input.
+func random(r *rand.Rand, kind string, rows, cols, n int) (w *Weights, exact []float64, in Input) {
+	w, exact = &Weights{Rows: rows, Cols: cols}, make([]float64, rows*cols)
+	in.F = make([]float32, n*cols)
+	for i := range in.F {
+		in.F[i] = float32(r.NormFloat64())
+	}
+	padded := blocks(cols) * block
+	for o := range rows {
+		scale := float32(r.ExpFloat64())
+		switch kind {
+		case "int8":
+			w.Scales = append(w.Scales, scale)
+		case "q8", "q4", "q8/128", "q4/128":
+			w.Group = block
+			if len(kind) > 2 {
+				w.Group = 128
+			}
+			for range (cols + w.Group - 1) / w.Group {
+				w.Groups = append(w.Groups, axcl.BFloat16(float32(r.ExpFloat64())))
+			}
+		}
+		for i := range padded {
+			at := o*cols + i
+			group := func() float64 {
+				return float64(wide(w.Groups[o*((cols+w.Group-1)/w.Group)+i/w.Group]))
+			}
+			switch v := r.IntN(255) - 127; kind {
+			case "f32":
+				if i < cols {
+					w.F32 = append(w.F32, float32(r.NormFloat64()))
+					exact[at] = float64(w.F32[at])
+				}
+			case "bf16":
+				if i < cols {
+					w.BF16 = append(w.BF16, axcl.BFloat16(float32(r.NormFloat64())))
+					exact[at] = float64(wide(w.BF16[at]))
+				}
+			case "int8":
+				if i < cols {
+					w.Int8 = append(w.Int8, int8(v))
+					exact[at] = float64(v) * float64(scale)
+				}
+			case "q8", "q8/128":
+				w.Q8 = append(w.Q8, byte(int8(v)))
+				if i < cols {
+					exact[at] = float64(v) * group()
+				} else {
+					w.Q8[len(w.Q8)-1] = 0
+				}
+			default:
+				if v = v & 15; i%block == 0 {
+					w.Q4 = append(w.Q4, make([]byte, block/2)...)
+				}
+				if i >= cols {
+					v = 8
+				}
+				b := w.Q4[len(w.Q4)-block/2:]
+				b[i%(block/2)] |= byte(v) << (i % block / (block / 2) * 4)
+				if i < cols {
+					exact[at] = float64(v-8) * group()
+				}
+			}
+		}
+	}
+	return w, exact, in
+}
+
+var kinds = []string{"f32", "bf16", "int8", "q8", "q4", "q8/128", "q4/128"}
+
+// quantised is what is left of x in eight bits.
+func quantised(s Set, x []float32) (q []byte, values []float64) {
+	q = make([]byte, QuantisedBytes(len(x)))
+	s.Quantise(q, x)
+	for i := range x {
+		b := q[i/block*blockBytes:]
+		values = append(values, float64(int8(b[i%block]))*float64(math.Float32frombits(binary.LittleEndian.Uint32(b[block:]))))
+	}
+	return q, values
+}
+
+// checkMul holds every set against float64, and one row at a time and other blocks against all at once, bit for bit.
+func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
+	t.Helper()
+	w, exact, in := random(rand.New(rand.NewPCG(seed, 1)), kind, rows, cols, n)
+	for _, s := range Available() {
+		var x []float64
+		for r := range n {
+			row := in.F[r*cols : (r+1)*cols]
+			q, values := quantised(s, row)
+			in.Q = append(in.Q[:r*QuantisedBytes(cols)], q...)
+			if w.Quantised() {
+				x = append(x, values...)
+			} else {
+				for _, v := range row {
+					x = append(x, float64(v))
+				}
+			}
+		}
+		scratch := NewScratch(n, 1, 1)
+		dst := make([]float32, n*rows)
+		s.Mul(dst, w, in, n, 0, rows, scratch)
+		for r := range n {
+			for o := range rows {
+				want, slack := 0.0, 0.0
+				for i := range cols {
+					p := exact[o*cols+i] * x[r*cols+i]
+					want, slack = want+p, slack+math.Abs(p)
+				}
+				if got := float64(dst[r*rows+o]); math.Abs(got-want) > 1e-6*slack {
+					t.Fatalf("%v: %s %d×%d, %d rows: row %d, output %d is %v, want %v ± %v", s, kind, rows, cols, n, r, o, got, want, 1e-6*slack)
+				}
+			}
+		}
+		again, small := make([]float32, n*rows), NewScratch(1, 1, 1)
+		for r := range n {
+			for o := 0; o < rows; {
+				to := min(o+1+int(seed+uint64(o))%7, rows)
+				s.Mul(again[r*rows:], w, Input{F: in.F[r*cols:], Q: in.Q[r*QuantisedBytes(cols):]}, 1, o, to, small)
+				o = to
+			}
+		}
+		if !slices.Equal(dst, again) {
+			t.Fatalf("%v: %s %d×%d: %d rows give other bits than each alone", s, kind, rows, cols, n)
+		}
+	}
+}
+
+func TestMul(t *testing.T) {
+	for _, kind := range kinds {
+		for i, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 35} {
+			for _, cols := range []int{1, 5, 8, 31, 32, 100, 192, 320} {
+				checkMul(t, kind, 1+(i*7+cols)%41, cols, n, uint64(cols+n))
+			}
+		}
+		checkMul(t, kind, 9, 2*depth+40, 140, 3)
+	}
+}
+
+func FuzzMul(f *testing.F) {
+	f.Add(uint8(1), uint8(7), uint16(33), uint8(3), uint64(9))
+	f.Add(uint8(4), uint8(35), uint16(900), uint8(20), uint64(2))
+	f.Fuzz(func(t *testing.T, kind, rows uint8, cols uint16, n uint8, seed uint64) {
+		checkMul(t, kinds[int(kind)%len(kinds)], 1+int(rows)%70, 1+int(cols)%2000, 1+int(n)%40, seed)
+	})
+}
+
+// A quantised input is within half a step of what it was, in every set alike; what is no number stays none.
+func TestQuantise(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 100 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() * math.Exp(4*r.NormFloat64()))
+		}
+		if n > 70 {
+			clear(x[:40])
+		}
+		want, _ := quantised(Go, x)
+		for _, s := range Available() {
+			got, values := quantised(s, x)
+			for b := 0; b < len(got); b += blockBytes {
+				if !slices.Equal(got[b:b+block+4], want[b:b+block+4]) {
+					t.Fatalf("%v gives % x, Go % x", s, got[b:b+36], want[b:b+36])
+				}
+			}
+			for i, v := range values {
+				top := float32(0)
+				for _, y := range x[i/block*block : min(i/block*block+block, n)] {
+					top = max(top, float32(math.Abs(float64(y))))
+				}
+				if math.Abs(v-float64(x[i])) > float64(top)/254*1.0001 {
+					t.Fatalf("%v: %v became %v in a block up to %v", s, x[i], v, top)
+				}
+			}
+		}
+	}
+	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		for _, at := range []int{0, 9, 31} {
+			x := make([]float32, block)
+			x[at], x[3] = bad, 7
+			w := &Weights{Rows: 1, Cols: block, Group: block, Groups: []uint16{0x3f80}, Q8: slices.Repeat([]byte{1}, block)}
+			for _, s := range Available() {
+				q, _ := quantised(s, x)
+				y := make([]float32, 1)
+				if s.Mul(y, w, Input{Q: q}, 1, 0, 1, nil); !math.IsNaN(float64(y[0])) && !math.IsInf(float64(y[0]), 0) {
+					t.Errorf("%v: %v at %d gives %v", s, bad, at, y)
+				}
+			}
+		}
+	}
+}
+
+// Every set's functions of a row give what plain Go gives: bit for bit where values stay apart, within float64's rounding where they are added.
+func TestRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-40, 3.4e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 88.8, -87.4, 65280, 1.00390625}
+	for n := 1; n < 70; n++ {
+		x, y, w := make([]float32, n), make([]float32, n), make([]float32, n)
+		for i := range x {
+			x[i], y[i], w[i] = float32(10*r.NormFloat64()), float32(r.NormFloat64()), float32(r.NormFloat64())
+			if n%3 == 0 && i%5 == 0 {
+				x[i] = odd[(n+i)%len(odd)]
+			}
+		}
+		same := func(what string, s Set, got, want []float32) {
+			t.Helper()
+			for i := range got {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) && (got[i] == got[i] || want[i] == want[i]) {
+					t.Fatalf("%v: %s of %d: value %d, of %v, is %v, plain Go gives %v", s, what, n, i, x[i], got[i], want[i])
+				}
+			}
+		}
+		near := func(what string, s Set, got, want []float32) {
+			t.Helper()
+			for i := range got {
+				if math.Abs(float64(got[i]-want[i])) > 3e-7*math.Abs(float64(want[i])) {
+					t.Fatalf("%v: %s of %d: value %d is %v, plain Go gives %v", s, what, n, i, got[i], want[i])
+				}
+			}
+		}
+		on := func(s Set, f func(x []float32)) []float32 { c := slices.Clone(x); f(c); return c }
+		for _, s := range Available() {
+			same("SiLU", s, on(s, func(x []float32) { s.SiLU(x, y) }), on(Go, func(x []float32) { Go.SiLU(x, y) }))
+			same("GELU", s, on(s, func(x []float32) { s.GELU(x, y) }), on(Go, func(x []float32) { Go.GELU(x, y) }))
+			near("Softmax", s, on(s, s.Softmax), on(Go, Go.Softmax))
+			near("RMSNorm", s, on(s, func(x []float32) { s.RMSNorm(x, x, w, 1e-5) }), on(Go, func(x []float32) { Go.RMSNorm(x, x, w, 1e-5) }))
+			narrow, wider := make([]uint16, n), make([]float32, n)
+			s.Narrow(narrow, x)
+			s.Widen(wider, narrow)
+			for i, v := range narrow {
+				if want := axcl.BFloat16(x[i]); v != want || math.Float32bits(wider[i]) != uint32(want)<<16 {
+					t.Fatalf("%v: %v to bf16 and back: %x and %v, want %x", s, x[i], v, wider[i], want)
+				}
+			}
+		}
+	}
+}
+
+// Attention's products, over cells in a row and cells that lie about, beside float64.
+func TestAttention(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, hd := range []int{2, 8, 15, 16, 24, 64, 80, 128} {
+		for _, per := range []int{1, 2, 3, 5} {
+			const cells, kv = 150, 2
+			k := make([]uint16, cells*kv*hd)
+			for i := range k {
+				k[i] = axcl.BFloat16(float32(r.NormFloat64()))
+			}
+			var list []int32
+			for c := range int32(cells) {
+				if c < 70 || r.IntN(3) > 0 {
+					list = append(list, c)
+				}
+			}
+			lengths := []int32{int32(len(list)) - 40, int32(len(list)) - 1, int32(len(list)) - 1, int32(len(list))}
+			n := per * len(lengths)
+			q, p, sum := make([]float32, n*hd), make([]float32, n*len(list)), make([]float64, n*hd)
+			for i := range q {
+				q[i] = float32(r.NormFloat64())
+			}
+			for i := range p {
+				p[i] = float32(r.Float64())
+			}
+			for _, s := range Available() {
+				scratch := NewScratch(n, n, hd)
+				got := make([]float32, n*len(list))
+				s.Scores(got, len(list), k, kv*hd, hd, list, q, n, hd, scratch)
+				clear(sum)
+				s.Values(sum, p, len(list), k, kv*hd, hd, list, lengths, per, n, hd, scratch)
+				for i := range n {
+					want := make([]float64, hd)
+					for j, c := range list {
+						dot, slack := 0.0, 0.0
+						for m := range hd {
+							v := float64(wide(k[int(c)*kv*hd+hd+m]))
+							dot, slack = dot+v*float64(q[i*hd+m]), slack+math.Abs(v*float64(q[i*hd+m]))
+							if j < int(lengths[i/per]) {
+								want[m] += float64(p[i*len(list)+j]) * v
+							}
+						}
+						if math.Abs(float64(got[i*len(list)+j])-dot) > 1e-6*slack {
+							t.Fatalf("%v: head dim %d: score %d, %d is %v, want %v", s, hd, i, j, got[i*len(list)+j], dot)
+						}
+					}
+					for m, v := range want {
+						if math.Abs(sum[i*hd+m]-v) > 1e-11 {
+							t.Fatalf("%v: head dim %d: value %d, %d is %v, want %v", s, hd, i, m, sum[i*hd+m], v)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestExp(t *testing.T) {
+	for x := -86.0; x < 88; x += 0.0137 {
+		got, want := float64(Exp(float32(x))), math.Exp(float64(float32(x)))
+		if math.Abs(got-want) > 4e-7*want {
+			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if Exp(-1e30) != 0 || Exp(float32(math.Inf(-1))) != 0 || !math.IsInf(float64(Exp(1e30)), 1) || Exp(float32(math.NaN())) == Exp(float32(math.NaN())) {
+		t.Error("the ends")
+	}
+	for x := -30.0; x < 30; x += 0.01 {
+		y := []float32{float32(x)}
+		Go.GELU(y, []float32{1})
+		if want := 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))); math.Abs(float64(y[0])-want) > 2e-6*(1+math.Abs(want)) {
+			t.Fatalf("gelu(%v) = %v, want %v", x, y[0], want)
+		}
+		y[0] = float32(x)
+		Go.SiLU(y, []float32{1})
+		if want := x / (1 + math.Exp(-x)); math.Abs(float64(y[0])-want) > 2e-6*(1+math.Abs(want)) {
+			t.Fatalf("silu(%v) = %v, want %v", x, y[0], want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	if s, err := Parse(""); err != nil || s != Best() {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s, err := Parse("go"); err != nil || s != Go {
+		t.Errorf("%v, %v", s, err)
+	}
+	if _, err := Parse("abacus"); err == nil {
+		t.Error("an unknown set was found")
+	}
+}

@@ -1,0 +1,153 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// The plain kernels: the reference for all others, and what runs where there are none. A product that must not be fused with the sum it is
+// added to is converted to float32 first, which Go's rules ask a compiler to respect.
+
+func mulFloatGo(dst []float32, w *Weights, x []float32, n, from, to int) {
+	for o := from; o < to; o++ {
+		for r := range n {
+			in := x[r*w.Cols : (r+1)*w.Cols]
+			at := o * w.Cols
+			switch {
+			case w.BF16 != nil:
+				dst[r*w.Rows+o] = dotBF16Go(w.BF16[at:at+w.Cols], in)
+			case w.Int8 != nil:
+				dst[r*w.Rows+o] = dotInt8Go(w.Int8[at:at+w.Cols], in)
+			default:
+				dst[r*w.Rows+o] = dotF32Go(w.F32[at:at+w.Cols], in)
+			}
+		}
+	}
+}
+
+// The dot products leave what is left of a step of eight to their caller.
+
+func dotBF16Go(w []uint16, x []float32) float32 {
+	var a, b, c, d, e, f, g, h float32
+	for i := 0; i+8 <= len(w); i += 8 {
+		v, y := w[i:i+8:i+8], x[i:i+8:i+8]
+		a += wide(v[0]) * y[0]
+		b += wide(v[1]) * y[1]
+		c += wide(v[2]) * y[2]
+		d += wide(v[3]) * y[3]
+		e += wide(v[4]) * y[4]
+		f += wide(v[5]) * y[5]
+		g += wide(v[6]) * y[6]
+		h += wide(v[7]) * y[7]
+	}
+	return ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+func dotInt8Go(w []int8, x []float32) float32 {
+	var a, b, c, d, e, f, g, h float32
+	for i := 0; i+8 <= len(w); i += 8 {
+		v, y := w[i:i+8:i+8], x[i:i+8:i+8]
+		a += float32(v[0]) * y[0]
+		b += float32(v[1]) * y[1]
+		c += float32(v[2]) * y[2]
+		d += float32(v[3]) * y[3]
+		e += float32(v[4]) * y[4]
+		f += float32(v[5]) * y[5]
+		g += float32(v[6]) * y[6]
+		h += float32(v[7]) * y[7]
+	}
+	return ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+func dotF32Go(w []float32, x []float32) float32 {
+	var a, b, c, d, e, f, g, h float32
+	for i := 0; i+8 <= len(w); i += 8 {
+		v, y := w[i:i+8:i+8], x[i:i+8:i+8]
+		a += v[0] * y[0]
+		b += v[1] * y[1]
+		c += v[2] * y[2]
+		d += v[3] * y[3]
+		e += v[4] * y[4]
+		f += v[5] * y[5]
+		g += v[6] * y[6]
+		h += v[7] * y[7]
+	}
+	return ((a + b) + (c + d)) + ((e + f) + (g + h))
+}
+
+func mulQuantisedGo(dst []float32, w *Weights, x []byte, n, from, to int) {
+	nb, ng := blocks(w.Cols), (w.Cols+w.Group-1)/w.Group
+	var v [block]int8
+	for o := from; o < to; o++ {
+		for r := range n {
+			var lanes [8]float32
+			in := x[r*nb*blockBytes:]
+			for b := range nb {
+				w.unpack(&v, o*nb+b)
+				q := in[b*blockBytes : (b+1)*blockBytes]
+				scale := wide(w.Groups[o*ng+b*block/w.Group]) * math.Float32frombits(binary.LittleEndian.Uint32(q[block:]))
+				for l := range lanes {
+					var sum int32
+					for i := 4 * l; i < 4*l+4; i++ {
+						sum += int32(v[i]) * int32(int8(q[i]))
+					}
+					lanes[l] += float32(float32(sum) * scale)
+				}
+			}
+			dst[r*w.Rows+o] = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]))
+		}
+	}
+}
+
+// unpack gives the values of one block.
+func (w *Weights) unpack(v *[block]int8, b int) {
+	if w.Q8 != nil {
+		for i, x := range w.Q8[b*block : (b+1)*block] {
+			v[i] = int8(x)
+		}
+		return
+	}
+	for i, x := range w.Q4[b*block/2 : (b+1)*block/2] {
+		v[i], v[i+block/2] = int8(x&15)-8, int8(x>>4)-8
+	}
+}
+
+// quantiseGo rounds one block to eight bits.
+func quantiseGo(dst []byte, x []float32) {
+	top := float32(0)
+	for _, v := range x {
+		top = max(top, float32(math.Abs(float64(v))))
+	}
+	inverse := 127 / top
+	if !(inverse < float32(math.Inf(1))) {
+		inverse = 0
+	}
+	for i, v := range x {
+		y := math.RoundToEven(float64(float32(v * inverse)))
+		if y != y { // what is no number makes the scale none, and so the result
+			y = 0
+		}
+		dst[i] = byte(int8(max(-128, min(127, y))))
+	}
+	binary.LittleEndian.PutUint32(dst[block:], math.Float32bits(top/127))
+}
+
+func keysGo(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
+	for j := range count {
+		for i := range n {
+			dst[i*stride+j] = dotBF16Go(keys[j*keyStride:j*keyStride+hd], q[i*hd:(i+1)*hd])
+		}
+	}
+}
+
+func valuesGo(sum, p, v []float64, cells, n, hd, from int) {
+	for i := range n {
+		y := sum[i*hd : (i+1)*hd]
+		for c := range cells {
+			f, row := p[i*cellTile+c], v[c*hd:(c+1)*hd]
+			for k := from; k < hd; k++ {
+				y[k] += float64(f * row[k])
+			}
+		}
+	}
+}

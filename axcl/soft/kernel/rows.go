@@ -1,0 +1,112 @@
+package kernel
+
+import (
+	"math"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Vector functions on a row: each does the first values, a multiple of eight, by the set's assembly, where it has one, and the rest here.
+
+// Quantise makes an input's row, x, ready for quantised weights: dst has QuantisedBytes(len(x)).
+func (s Set) Quantise(dst []byte, x []float32) {
+	whole := len(x) / block
+	s.quantise(dst, x, whole)
+	if rest := x[whole*block:]; len(rest) > 0 {
+		var last [block]float32
+		copy(last[:], rest)
+		s.quantise(dst[whole*blockBytes:], last[:], 1)
+	}
+}
+
+// Widen converts bf16 to float32.
+func (s Set) Widen(dst []float32, src []uint16) {
+	dst = dst[:len(src)]
+	for i := s.widen(dst, src); i < len(src); i++ {
+		dst[i] = wide(src[i])
+	}
+}
+
+// Narrow rounds float32 to the nearest bf16, ties to even.
+func (s Set) Narrow(dst []uint16, src []float32) {
+	dst = dst[:len(src)]
+	for i := s.narrow(dst, src); i < len(src); i++ {
+		dst[i] = axcl.BFloat16(src[i])
+	}
+}
+
+// Softmax makes scores weights, whose sum is 1.
+func (s Set) Softmax(x []float32) {
+	top := float32(math.Inf(-1))
+	i := 0
+	if len(x) >= 8 {
+		top, i = s.largest(x)
+	}
+	for _, v := range x[i:] {
+		top = max(top, v)
+	}
+	total, i := s.expSum(x, top)
+	for ; i < len(x); i++ {
+		x[i] = Exp(x[i] - top)
+		total += float64(x[i])
+	}
+	f := float32(1 / total)
+	for i := s.scale(x, f); i < len(x); i++ {
+		x[i] *= f
+	}
+}
+
+// SiLU sets gate to gate / (1 + e^-gate) · up.
+func (s Set) SiLU(gate, up []float32) {
+	up = up[:len(gate)]
+	for i := s.silu(gate, up); i < len(gate); i++ {
+		gate[i] = float32(gate[i]/(1+Exp(-gate[i]))) * up[i]
+	}
+}
+
+// GELU sets gate to its GELU, in the form with tanh, times up.
+func (s Set) GELU(gate, up []float32) {
+	up = up[:len(gate)]
+	for i := s.gelu(gate, up); i < len(gate); i++ {
+		gate[i] = gelu(gate[i]) * up[i]
+	}
+}
+
+func gelu(x float32) float32 {
+	z := 0.7978845608 * float32(x+float32(float32(float32(0.044715*x)*x)*x))
+	return float32(0.5*x) * float32(2-2/(Exp(2*z)+1))
+}
+
+// RMSNorm sets dst = x / sqrt(mean(x²) + eps) · w.
+func (s Set) RMSNorm(dst, x, w []float32, eps float32) {
+	w, dst = w[:len(x)], dst[:len(x)]
+	sum, i := s.squares(x)
+	for ; i < len(x); i++ {
+		sum += float64(float64(x[i]) * float64(x[i]))
+	}
+	f := float32(1 / math.Sqrt(sum/float64(len(x))+float64(eps)))
+	for i := s.normalise(dst, x, w, f); i < len(x); i++ {
+		dst[i] = x[i] * f * w[i]
+	}
+}
+
+// Exp is e^x to about one unit in the last place of float32.
+func Exp(x float32) float32 {
+	switch {
+	case x != x:
+		return x
+	case x < -87.3:
+		return 0
+	case x > 88.7:
+		return float32(math.Inf(1))
+	}
+	n := float32(math.RoundToEven(float64(float32(x * 1.44269504))))
+	r := x - float32(n*0.693359375)
+	r -= float32(n * -2.12194440e-4)
+	p := float32(1.9875691500e-4 * r)
+	for _, c := range [...]float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		p = float32(float32(p+c) * r)
+	}
+	p = float32(p*r) + r + 1
+	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
+}

@@ -1,0 +1,140 @@
+//go:build !purego
+
+package kernel
+
+import "unsafe"
+
+// kind is how weights lie in memory.
+type kind int
+
+const (
+	ofF32 kind = iota
+	ofBF16
+	ofInt8
+)
+
+// What a tile begins with and leaves: sums of lanes in memory, or nothing and results.
+const (
+	resume = 1 << iota
+	keep
+)
+
+// tile calls the assembly for m rows of weights and n rows of input.
+func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+	switch int(k)<<6 | m<<3 | n {
+	case int(ofF32)<<6 | 4<<3 | 1:
+		tileF32_4x1(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 4<<3 | 2:
+		tileF32_4x2(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 4<<3 | 3:
+		tileF32_4x3(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 2<<3 | 4:
+		tileF32_2x4(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 2<<3 | 5:
+		tileF32_2x5(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 2<<3 | 6:
+		tileF32_2x6(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 1:
+		tileF32_1x1(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 2:
+		tileF32_1x2(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 3:
+		tileF32_1x3(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 4:
+		tileF32_1x4(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 5:
+		tileF32_1x5(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofF32)<<6 | 1<<3 | 6:
+		tileF32_1x6(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 4<<3 | 1:
+		tileBF16_4x1(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 4<<3 | 2:
+		tileBF16_4x2(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 4<<3 | 3:
+		tileBF16_4x3(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 2<<3 | 4:
+		tileBF16_2x4(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 2<<3 | 5:
+		tileBF16_2x5(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 2<<3 | 6:
+		tileBF16_2x6(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 1:
+		tileBF16_1x1(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 2:
+		tileBF16_1x2(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 3:
+		tileBF16_1x3(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 4:
+		tileBF16_1x4(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 5:
+		tileBF16_1x5(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofBF16)<<6 | 1<<3 | 6:
+		tileBF16_1x6(dst, ds, (*uint16)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 4<<3 | 1:
+		tileInt8_4x1(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 4<<3 | 2:
+		tileInt8_4x2(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 4<<3 | 3:
+		tileInt8_4x3(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 2<<3 | 4:
+		tileInt8_2x4(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 2<<3 | 5:
+		tileInt8_2x5(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 2<<3 | 6:
+		tileInt8_2x6(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 1:
+		tileInt8_1x1(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 2:
+		tileInt8_1x2(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 3:
+		tileInt8_1x3(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 4:
+		tileInt8_1x4(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 5:
+		tileInt8_1x5(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	case int(ofInt8)<<6 | 1<<3 | 6:
+		tileInt8_1x6(dst, ds, (*int8)(w), ws, x, xs, steps, sums, mode)
+	default:
+		panic("kernel: no such tile")
+	}
+}
+
+// quantTile is tile for weights of 8 or 4 bits.
+func quantTile(bits, m, n int, dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int) {
+	switch bits<<6 | m<<3 | n {
+	case 8<<6 | 4<<3 | 1:
+		quant8_4x1(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 4<<3 | 2:
+		quant8_4x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 2<<3 | 3:
+		quant8_2x3(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 2<<3 | 4:
+		quant8_2x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 1<<3 | 1:
+		quant8_1x1(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 1<<3 | 2:
+		quant8_1x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 1<<3 | 3:
+		quant8_1x3(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 8<<6 | 1<<3 | 4:
+		quant8_1x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 4<<3 | 1:
+		quant4_4x1(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 4<<3 | 2:
+		quant4_4x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 2<<3 | 3:
+		quant4_2x3(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 2<<3 | 4:
+		quant4_2x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 1<<3 | 1:
+		quant4_1x1(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 1<<3 | 2:
+		quant4_1x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 1<<3 | 3:
+		quant4_1x3(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	case 4<<6 | 1<<3 | 4:
+		quant4_1x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
+	default:
+		panic("kernel: no such tile")
+	}
+}
