@@ -61,6 +61,7 @@ func init() {
 		{"T17", "server/answer/check.go", "\tq.engine.Key = exchange.KeyOf(ctx)\n", "", "./server", "TestKeyReachesEngine"},
 		{"T8", "server/exchange/reply.go", "func (r *Reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }", "func (r *Reply) deadline() { _ = r.rc.SetWriteDeadline(time.Time{}) }", "./server", "TestWriteDeadline"},
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults", "./models/store", "TestHostileNames"},
+		{"T17", "models/rows/rows.go", "o.Package, o.Card, o.Key} {", "o.Package, o.Card} {", "./models/rows", "TestKeysOnDisk"},
 		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`, `if c.Token != "" && home.Host != "" {`, "./models/hub", "TestToken"},
 		{"T10", "models/store/pull.go", "if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == \"\" || git == f.Git) {", "if d = f.Digest; size == f.Size {", "./models/store", "TestPullFaults"},

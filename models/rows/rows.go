@@ -1,0 +1,515 @@
+// Package rows keeps rows of K and V on disk, so that a conversation which a server has evaluated once is not evaluated again after a restart.
+//
+//	secret                     32 random bytes: names and sums are made with it
+//	.lock                      held by whoever writes, removes or makes room
+//	<32 hex>/                  a package, by its digest
+//	<32 hex>/name              what the package is called, for people
+//	<32 hex>/<64 hex>          a block: the rows of Block tokens, by everything that they depend on
+//
+// A block's name is a chain: the package, the card, the API key, the row's size and all tokens up to the block's last one. So what one key has
+// said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its rows and a keyed SHA-256
+// of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for absent.
+//
+// A block is written under another name, synced, renamed, its folder synced: a kill or a power cut leaves all of it or none. All changes are
+// made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner only.
+//
+// A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on nothing is found and nothing is kept.
+package rows
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Block is how many tokens' rows one file holds.
+const Block = 64
+
+const (
+	magic      = "axlerow1"
+	headerSize = len(magic) + sha256.Size + 8
+	overhead   = headerSize + sha256.Size
+	maxBytes   = 1 << 30  // of a block: no model has such rows
+	reserve    = 64 << 20 // bytes of the disk that are left to others
+	touchEvery = time.Minute
+	maxName    = 1 << 10
+)
+
+// ErrOff is what a disk that was switched off gives.
+var ErrOff = errors.New("rows: the disk was switched off")
+
+// Options of a [Disk].
+type Options struct {
+	Dir  string           // made where it is not there
+	Size int64            // bytes that all files of the folder may take; what was used longest ago goes first
+	Off  func(err error)  // told once, when the disk is switched off, and why; nil: nobody
+	Now  func() time.Time // nil: the system's clock
+
+	disk disk // a test's
+}
+
+// Disk is a folder of blocks.
+type Disk struct {
+	o      Options
+	disk   disk
+	secret []byte
+	off    atomic.Bool
+	closed atomic.Bool
+
+	hits, misses, saved, damaged, read, written atomic.Int64
+}
+
+// Stats count since the disk was opened.
+type Stats struct {
+	Hits, Misses  int64 // blocks that were asked for and found, and not
+	Saved         int64 // blocks
+	Damaged       int64 // blocks that were not what they were when they were written
+	Read, Written int64 // bytes
+	Off           bool
+}
+
+// Open opens or makes the folder, and removes what a killed server left unfinished. Errors: the disk's, each with the folder's name.
+func Open(o Options) (*Disk, error) {
+	if o.Size <= 0 {
+		return nil, fmt.Errorf("rows: %s: a limit of %d bytes keeps nothing; say how much, or leave the disk out", o.Dir, o.Size)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	d := &Disk{o: o, disk: o.disk}
+	if d.disk == nil {
+		var err error
+		if d.disk, err = openFolder(o.Dir, true); err != nil {
+			return nil, fmt.Errorf("rows: %w", err)
+		}
+	}
+	err := locked(d.disk, func() error {
+		var err error
+		if d.secret, err = secret(d.disk); err != nil {
+			return err
+		}
+		all, err := list(d.disk)
+		if err != nil {
+			return err
+		}
+		return d.room(all, 0)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("rows: %s: %w", o.Dir, err), d.disk.Close())
+	}
+	return d, nil
+}
+
+// Close ends the use of the folder. A second Close does nothing.
+func (d *Disk) Close() error {
+	if d.closed.Swap(true) {
+		return nil
+	}
+	d.off.Store(true)
+	return d.disk.Close()
+}
+
+// Stats tells what happened so far.
+func (d *Disk) Stats() Stats {
+	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load()}
+}
+
+// fail switches the disk off, once.
+func (d *Disk) fail(what string, err error) error {
+	err = fmt.Errorf("rows: %s: %w", what, err)
+	if !d.off.Swap(true) && d.o.Off != nil {
+		d.o.Off(err)
+	}
+	return err
+}
+
+// Owner is what rows belong to and depend on besides their tokens.
+type Owner struct {
+	Package string // its digest
+	Model   string // what people call it; no part of the key
+	Card    string // its kind, and whatever else rows differ by
+	Key     string // the API key of who asked; empty where no keys are set
+	Row     int    // bytes of a row
+}
+
+// Space is one owner's part of a disk.
+type Space struct {
+	d    *Disk
+	o    Owner
+	dir  string
+	seed [sha256.Size]byte
+}
+
+// Key names a block.
+type Key struct {
+	sum   [sha256.Size]byte
+	depth int // blocks before it
+}
+
+// Space gives the owner's part.
+func (d *Disk) Space(o Owner) *Space {
+	s := &Space{d: d, o: o, dir: packageDir(o.Package)}
+	h := hmac.New(sha256.New, d.secret)
+	for _, part := range []string{magic, o.Package, o.Card, o.Key} {
+		_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
+		_, _ = io.WriteString(h, part)
+	}
+	_ = binary.Write(h, binary.LittleEndian, [2]uint64{Block, uint64(o.Row)})
+	h.Sum(s.seed[:0])
+	return s
+}
+
+func packageDir(digest string) string {
+	sum := sha256.Sum256([]byte(digest))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Keys are the names of the whole blocks that the tokens make, from the first on.
+func (s *Space) Keys(ids []int32) []Key {
+	keys := make([]Key, len(ids)/Block)
+	before := s.seed
+	var b [4 * Block]byte
+	for i := range keys {
+		for k, id := range ids[i*Block : (i+1)*Block] {
+			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
+		}
+		h := hmac.New(sha256.New, s.d.secret)
+		_, _ = h.Write(before[:])
+		_, _ = h.Write(b[:])
+		h.Sum(before[:0])
+		keys[i] = Key{before, i}
+	}
+	return keys
+}
+
+func (s *Space) file(k Key) string { return s.dir + "/" + hex.EncodeToString(k.sum[:]) }
+
+// Find is how many of the keys, from the first on, seem to be there. Only Load knows whether they are sound.
+func (s *Space) Find(keys []Key) int {
+	for i, k := range keys {
+		if s.d.off.Load() {
+			return 0
+		}
+		st, err := s.d.disk.Stat(s.file(k))
+		if err != nil || st.Size() != int64(overhead+Block*s.o.Row) {
+			if i == 0 {
+				s.d.misses.Add(1)
+			}
+			return i
+		}
+	}
+	return len(keys)
+}
+
+// Load reads a block's rows, Block × Owner.Row bytes, and reports whether they are there, whole and sound. Where it gives false, to holds
+// nothing that may be used.
+func (s *Space) Load(k Key, to []byte) bool {
+	d := s.d
+	if d.off.Load() || len(to) != Block*s.o.Row {
+		return false
+	}
+	name := s.file(k)
+	f, err := d.disk.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.misses.Add(1)
+		return false
+	}
+	if err != nil {
+		_ = d.fail("reading "+name, err)
+		return false
+	}
+	sound, at, err := s.read(f, k, to)
+	_ = f.Close()
+	switch {
+	case d.closed.Load():
+		return false
+	case err != nil:
+		_ = d.fail("reading "+name, err)
+		return false
+	case !sound:
+		d.damaged.Add(1)
+		_ = locked(d.disk, func() error { return d.disk.Remove(name) }) // somebody else may have
+		return false
+	}
+	d.hits.Add(1)
+	d.read.Add(int64(len(to)))
+	d.touch(name, k, at)
+	return true
+}
+
+// read fills to, and says whether the file is what was written.
+func (s *Space) read(f file, k Key, to []byte) (sound bool, at time.Time, err error) {
+	st, err := f.Stat()
+	if err != nil {
+		return false, at, err
+	}
+	if st.Size() != int64(overhead+len(to)) {
+		return false, at, nil
+	}
+	var head [headerSize]byte
+	var sum [sha256.Size]byte
+	for _, part := range [][]byte{head[:], to, sum[:]} {
+		switch _, err := io.ReadFull(f, part); {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // cut while it was read
+			return false, at, nil
+		case err != nil:
+			return false, at, err
+		}
+	}
+	return head == s.header(k, len(to)) && hmac.Equal(sum[:], s.sum(head[:], to)), st.ModTime(), nil
+}
+
+func (s *Space) header(k Key, size int) (h [headerSize]byte) {
+	copy(h[:], magic)
+	copy(h[len(magic):], k.sum[:])
+	binary.LittleEndian.PutUint32(h[len(magic)+sha256.Size:], uint32(s.o.Row))
+	binary.LittleEndian.PutUint32(h[len(magic)+sha256.Size+4:], uint32(size))
+	return h
+}
+
+func (s *Space) sum(head, rows []byte) []byte {
+	h := hmac.New(sha256.New, s.d.secret)
+	_, _ = h.Write(head)
+	_, _ = h.Write(rows)
+	return h.Sum(nil)
+}
+
+// touch makes the block the last used. Of blocks that are used together the first of a text stays longest: without it the others are nothing.
+func (d *Disk) touch(name string, k Key, at time.Time) {
+	now := d.o.Now()
+	if now.Sub(at) > touchEvery {
+		_ = d.disk.Touch(name, used(now, k)) // gone, perhaps: then it is not used again
+	}
+}
+
+func used(now time.Time, k Key) time.Time { return now.Add(-time.Duration(k.depth) * time.Millisecond) }
+
+// Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has better to do gives it a goroutine. One that is
+// there already is not written again; one that is larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by
+// this very call; nothing need be done about either.
+func (s *Space) Save(k Key, rows []byte) error {
+	d := s.d
+	if d.off.Load() {
+		return ErrOff
+	}
+	if len(rows) != Block*s.o.Row || len(rows) > maxBytes || len(rows) == 0 {
+		return fmt.Errorf("rows: a block of %d bytes, of rows of %d", len(rows), s.o.Row)
+	}
+	need := int64(overhead + len(rows))
+	name := s.file(k)
+	err := locked(d.disk, func() error {
+		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
+			d.touch(name, k, st.ModTime())
+			return nil
+		}
+		all, err := list(d.disk)
+		if err != nil {
+			return err
+		}
+		label, err := s.label(all)
+		if err != nil {
+			return err
+		}
+		if need+label > d.o.Size {
+			return nil
+		}
+		if err := d.room(all, need+label); err != nil {
+			return err
+		}
+		if err := s.folder(label > 0); err != nil {
+			return err
+		}
+		head := s.header(k, len(rows))
+		if err := write(d.disk, s.dir, name, head[:], rows, s.sum(head[:], rows)); err != nil {
+			return err
+		}
+		d.saved.Add(1)
+		d.written.Add(need)
+		return d.disk.Touch(name, used(d.o.Now(), k))
+	})
+	if err != nil && !d.closed.Load() {
+		return d.fail("keeping rows in "+d.o.Dir, err)
+	}
+	return err
+}
+
+// label is how many bytes the package's name is still to take.
+func (s *Space) label(all []entry) (int64, error) {
+	if len(s.o.Model) > maxName {
+		return 0, fmt.Errorf("a model's name of %d bytes", len(s.o.Model))
+	}
+	for _, e := range all {
+		if e.name == s.dir+"/name" {
+			return 0, nil
+		}
+	}
+	return int64(len(s.o.Model)), nil
+}
+
+// folder makes the package's folder, and the name in it.
+func (s *Space) folder(name bool) error {
+	d := s.d.disk
+	if _, err := d.Stat(s.dir); err != nil {
+		if err := errors.Join(d.Mkdir(s.dir), d.SyncDir(".")); err != nil {
+			return err
+		}
+	}
+	if !name {
+		return nil
+	}
+	return write(d, s.dir, s.dir+"/name", []byte(s.o.Model))
+}
+
+// write makes a file that is there whole or not at all, once it returns for good.
+func write(d disk, dir, name string, parts ...[]byte) (err error) {
+	temp := path.Join(dir, ".new-"+rand.Text()[:12])
+	f, err := d.Create(temp)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err == nil {
+			_, err = f.Write(p)
+		}
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = d.Rename(temp, name)
+	}
+	if err != nil {
+		_ = d.Remove(temp)
+		return err
+	}
+	return d.SyncDir(dir)
+}
+
+// entry is a file of a package.
+type entry struct {
+	name string
+	size int64
+	at   time.Time
+}
+
+func (e entry) unfinished() bool { return strings.HasPrefix(path.Base(e.name), ".new-") }
+func (e entry) label() bool      { return path.Base(e.name) == "name" }
+
+// list gives all files of all packages.
+func list(d disk) (all []entry, err error) {
+	dirs, err := d.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		if !dir.IsDir() || !isHex(dir.Name(), 32) {
+			continue
+		}
+		files, err := d.ReadDir(dir.Name())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, f := range files {
+			name := dir.Name() + "/" + f.Name()
+			st, err := d.Stat(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, entry{name, st.Size(), st.ModTime()})
+		}
+	}
+	return all, nil
+}
+
+func isHex(s string, n int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == n
+}
+
+// room removes what is unfinished, and then what was used longest ago until so many bytes fit within the limit, and on the disk. It runs
+// under the lock.
+func (d *Disk) room(all []entry, need int64) error {
+	total := int64(0)
+	for _, e := range all {
+		if e.unfinished() {
+			if err := d.disk.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			continue
+		}
+		total += e.size
+	}
+	free, err := d.disk.Free()
+	if err != nil {
+		return err
+	}
+	if free < 0 {
+		free = math.MaxInt64
+	}
+	fits := func() bool { return total+need <= d.o.Size && (need == 0 || free >= need+reserve) }
+	if !fits() {
+		slices.SortFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
+	}
+	for _, e := range all {
+		if fits() {
+			return nil
+		}
+		if e.unfinished() || e.label() {
+			continue
+		}
+		if err := d.disk.Remove(e.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		total -= e.size
+		free = min(free, math.MaxInt64-e.size) + e.size
+	}
+	if need > 0 && free < need+reserve {
+		return fmt.Errorf("%d bytes are free on the disk, %d are to stay free: %w", free, int64(reserve), errFull)
+	}
+	return nil
+}
+
+// secret reads the folder's secret, or makes one. What was kept with another is never found again, and is evicted in time.
+func secret(d disk) ([]byte, error) {
+	f, err := d.Open("secret")
+	if err == nil {
+		b, err := io.ReadAll(io.LimitReader(f, 33))
+		_ = f.Close()
+		if err != nil {
+			return nil, err
+		}
+		if len(b) == 32 {
+			return b, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	b := make([]byte, 32)
+	_, _ = rand.Read(b) // never fails
+	return b, write(d, ".", "secret", b)
+}
+
+func locked(d disk, f func() error) error {
+	unlock, err := d.Lock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), unlock())
+}
