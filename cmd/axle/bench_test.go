@@ -360,6 +360,7 @@ func TestBenchAgainst(t *testing.T) {
 
 // TestBenchAgainstBad: what other servers get wrong is said in one line that names the server and what it did.
 func TestBenchAgainstBad(t *testing.T) {
+	unraced(t)
 	dir := pocketDir(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct{ Model string }

@@ -137,7 +137,7 @@ func (p *process) said() string { p.mu.Lock(); defer p.mu.Unlock(); return p.err
 // until waits for something to become true of a living process.
 func (p *process) until(what string, is func() bool) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); !is(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !is(); <-time.After(20 * time.Millisecond) {
 		select {
 		case <-p.gone:
 			p.t.Fatalf("it ended before it %s: %v\n%s", what, p.cmd.ProcessState, p.said())
@@ -221,7 +221,7 @@ type unwell struct {
 func (p *process) watch() <-chan unwell {
 	end := make(chan unwell, 1)
 	go func() {
-		for w := (unwell{}); ; <-time.After(10 * time.Millisecond) {
+		for w := (unwell{}); ; <-time.After(25 * time.Millisecond) {
 			sent := time.Now()
 			if w.code, _ = p.health(); w.code != 200 {
 				w.at = time.Now()

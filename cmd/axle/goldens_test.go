@@ -194,8 +194,9 @@ func TestGoldens(t *testing.T) {
 // TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is exactly right, or 503 with Retry-After and right
 // when asked again (promise G6, through the engine; the server's own part is in server). AXLE_REQUESTS sets how many.
 func TestGoldensLoad(t *testing.T) {
+	unraced(t)
 	n := 300
-	if testing.Short() || racing {
+	if testing.Short() {
 		n = 100
 	}
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
