@@ -34,9 +34,9 @@ func (q *checked) release() {
 	}
 }
 
-// check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot do refused, pictures, format and options looked
-// at, the model loaded, and the prompt made an engine's request and weighed again now that it is decoded. x is nil where an answer outlives the
-// request that asked for it (the vendor's API): such a one takes no room.
+// check is the way that every prompt goes, whatever its dialect: the model is found (catalog), what it cannot do, pictures and options refused
+// (ollama), room taken for the format (exchange), the model loaded (loaded), and the prompt made an engine's request (ollama) and weighed again now
+// that it is decoded (exchange). x is nil where an answer outlives the request that asked for it (the vendor's API): such a one takes no room.
 func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (*checked, error) {
 	q := &checked{asked: p.Common()}
 	m, err := a.find(x, q, ollama.Missing)
@@ -51,16 +51,10 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	if err := p.Check(m); err != nil {
 		return nil, err
 	}
-	if err := checkImages(q.asked.Images); err != nil {
-		return nil, err
-	}
 	if x != nil {
 		if err := x.FormatRoom(q.asked.Format); err != nil {
 			return nil, err
 		}
-	}
-	if err := ollama.CheckOptions(m.Params, q.asked.Options); err != nil {
-		return nil, err
 	}
 	numCtx, err := a.acquire(ctx, q, m)
 	if err != nil {

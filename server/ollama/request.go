@@ -64,7 +64,7 @@ type GenerateRequest struct {
 type Prompt interface {
 	// Common is what both have.
 	Common() Common
-	// Check refuses, before anything is loaded, what the model cannot do.
+	// Check refuses, before anything is loaded, what the model cannot do, pictures beyond the limits and wrong options.
 	Check(m Model) error
 	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling, custom the template that
 	// the request itself brought, nil for none; unknown options are returned for the log.
@@ -200,7 +200,7 @@ func (r *ChatRequest) Check(m Model) error {
 	if len(r.Tools) > 0 && !m.Caps.Tools {
 		return Fail(400, "%s does not support tools", m.Full)
 	}
-	return nil
+	return r.Common().check(m)
 }
 
 // Check refuses, before anything is loaded, what the model cannot do.
@@ -220,7 +220,14 @@ func (r *GenerateRequest) Check(m Model) error {
 	if r.Suffix != "" && !m.Caps.Insert {
 		return Fail(400, "%s does not support insert", m.Full)
 	}
-	return nil
+	return r.Common().check(m)
+}
+
+func (c Common) check(m Model) error {
+	if err := checkImages(c.Images); err != nil {
+		return err
+	}
+	return CheckOptions(m.Params, c.Options)
 }
 
 func checkThink(t *api.ThinkValue, m Model) error {

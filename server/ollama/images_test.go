@@ -1,4 +1,4 @@
-package answer
+package ollama
 
 import (
 	"bytes"
@@ -66,7 +66,7 @@ func FuzzImageSize(f *testing.F) {
 }
 
 // A mebibyte of the worst there is stays within the limits (promise G5).
-func TestHostilePeak(t *testing.T) {
+func TestHostilePeakPictures(t *testing.T) {
 	for name, b := range map[string][]byte{"gif": fuzzguard.Fill("GIF89a\x07\x00\x05\x00\x00\x00\x00", "!\xf9\x04\x00\x00\x00\x00\x00", ""), "jpeg": fuzzguard.Fill("\xff\xd8", "\xff\xe0\x00\x02", ""),
 		"png": fuzzguard.Fill("\x89PNG\r\n\x1a\n", "\x00\x00\x00\x00tEXt\x00\x00\x00\x00", ""), "webp": fuzzguard.Fill("RIFF\x16\x00\x00\x00WEBPVP8X", "\xff", "")} {
 		t.Run(name, func(t *testing.T) { fuzzguard.Check(t, len(b), func() { imageSize(b) }) })

@@ -1,4 +1,4 @@
-package answer
+package ollama
 
 import (
 	"bytes"
@@ -7,11 +7,8 @@ import (
 	_ "image/gif" // the formats whose sizes we can tell
 	_ "image/jpeg"
 	_ "image/png"
-	"net/http"
 
 	"github.com/ollama/ollama/api"
-
-	"github.com/axle-llm/axle/server/ollama"
 )
 
 // Limits of pictures (promise T7).
@@ -23,12 +20,12 @@ const (
 // checkImages checks a request's images before anything decodes them.
 func checkImages(list []api.ImageData) error {
 	if len(list) > maxImages {
-		return ollama.Fail(http.StatusBadRequest, "too many images: %d, the limit is %d", len(list), maxImages)
+		return Fail(400, "too many images: %d, the limit is %d", len(list), maxImages)
 	}
 	for i, img := range list {
 		w, h := imageSize(img)
 		if int64(w)*int64(h) > maxPixels {
-			return ollama.Fail(http.StatusBadRequest, "image %d has %d×%d pixels, the limit is %d megapixels", i, w, h, maxPixels/1_000_000)
+			return Fail(400, "image %d has %d×%d pixels, the limit is %d megapixels", i, w, h, maxPixels/1_000_000)
 		}
 	}
 	return nil
