@@ -148,3 +148,31 @@ int32_t call_leave(call *c, int32_t code) {
 }
 
 bool call_releases(int id) { return call_flags[id] & R; }
+
+static device *reach(call *c, device *d) {
+	if (!d->lost) return d;
+	c->code = E_NO_CONNECTION;
+	if (!call_releases(c->id)) return NULL;
+	c->fail_after = true; // what is given back on a card that is gone is gone too
+	return d;
+}
+
+device *call_device(call *c) {
+	context *x = context_current ? handle_get(context_current, K_CONTEXT) : NULL;
+	if (!x) {
+		c->code = E_NO_CONTEXT;
+		c->fail_after = false;
+		return NULL;
+	}
+	return reach(c, x->o.dev);
+}
+
+stream *call_stream(call *c, const void *handle) {
+	stream *s = handle_get(handle, K_STREAM);
+	if (!s) {
+		c->code = CODE(c->sub, ID_ILLEGAL);
+		c->fail_after = false;
+		return NULL;
+	}
+	return reach(c, s->o.dev) ? s : NULL;
+}

@@ -11,34 +11,6 @@
 
 static char *override_text; // "key=value" lines, or NULL
 
-void config_complain(const char *fmt, ...) {
-	va_list ap;
-	va_start(ap, fmt);
-	fputs("axsim: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-}
-
-bool parse_time(const char *s, uint64_t *ns, const char **end) {
-	char *e;
-	double v = strtod(s, &e);
-	if (e == s || !(v >= 0) || v > 1e12) return false;
-	double unit = 1;
-	if (!strncmp(e, "ns", 2))
-		e += 2;
-	else if (!strncmp(e, "us", 2))
-		unit = 1e3, e += 2;
-	else if (!strncmp(e, "ms", 2))
-		unit = 1e6, e += 2;
-	else if (*e == 's')
-		unit = 1e9, e++;
-	if (v * unit > 9e18) return false;
-	*ns = (uint64_t)(v * unit);
-	*end = e;
-	return true;
-}
-
 // A JSON object of strings and numbers as lines; anything else is taken as lines already.
 static char *as_lines(const char *text) {
 	char *out = malloc(strlen(text) * 2 + 2), *w = out;

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 // ---- names of calls
 
@@ -122,11 +123,12 @@ typedef struct {
 	bool noise[2]; // log on standard output, on standard error
 } config;
 
+// parse.c
+void config_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool parse_time(const char *s, uint64_t *ns, const char **end); // "3ms", "20us", "5" (ns)
 // config.c
 bool config_load(config *c);               // from the environment and axsim_configure's text; false after a line on stderr
 bool config_override(const char *text);    // false: no memory
-void config_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-bool parse_time(const char *s, uint64_t *ns, const char **end); // "3ms", "20us", "5" (ns)
 // fault.c
 bool faults_parse(config *c, const char *text);
 // profile.c
@@ -329,12 +331,12 @@ uint64_t handle_count(int kind);
 void *handle_any(int kind, device *d);        // some live handle of a device (NULL: any device), or NULL
 
 // ---- memory (memory.c); with the lock held
+enum { PAGE = 4096 };
 bool space_open(device *d);
 void space_close(device *d);
 block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id); // NULL and *id = ID_NO_MEMORY...
 void block_drop(block *b);
 block *block_find(uint64_t addr, device *only);
-uint64_t cmm_free(const device *d); // as all processes see it
 int32_t span_get(const void *p, uint64_t len, device *only, span *s); // takes a reference; 0 or a memory code
 void span_put(span *s);
 // span_open gives n bytes of a span from `at` on: in place, or where they leave the block a copy in *spare, made of what lies at those
@@ -342,6 +344,8 @@ void span_put(span *s);
 uint8_t *span_open(const span *s, uint64_t at, uint64_t n, void **spare);
 void span_shut(const span *s, uint64_t at, uint64_t n, void *spare, bool write);
 int host_find(const void *p); // index of the pinned block that holds p, or -1
+int host_new(void **p, size_t size);  // 0, or the id of an error
+void host_drop(int i);
 void host_release_all(void);
 
 // ---- streams (stream.c)
@@ -365,6 +369,9 @@ struct task {
 	uint64_t slow;   // ns to lose with clock=off
 	struct exec *exec;
 };
+stream *stream_new(device *d); // NULL: no memory, or too many
+bool deadline(int64_t ns, struct timespec *ts);                        // in the conditions' clock; false: none
+bool wait_until(pthread_cond_t *cond, const struct timespec *deadline); // with the lock held; false: the time is over. NULL: none
 task *task_new(call *c);
 void stream_push(stream *s, task *t, uint64_t end); // with the lock
 void streams_end(device *d); // with the lock: all of a device, by force, counted in sim.left
@@ -386,7 +393,7 @@ int32_t exec_run(exec *e);        // without the lock
 void exec_drop(exec *e);          // with the lock
 uint64_t exec_cost(const exec *e);
 
-// ---- models (engine.c); with the lock held unless said otherwise
+// ---- models on the card (card_models.c); with the lock held unless said otherwise
 model *model_find(uint64_t id, device *d);
 int32_t model_admit(device *d, axm *m, model **out); // takes m over on success
 void model_unref(model *m);
@@ -397,20 +404,31 @@ void charge_load(call *c, const axm *a);
 
 // ---- devices (device.c); with the lock held
 device *device_find(int32_t id);
-device *device_current(void); // of the calling thread; NULL without a context
-void **context_stream(const void *ctx, device **d); // where a context keeps its default stream's handle; NULL: no such context
-void device_release(device *d); // everything it holds, counted in sim.left; releases the lock while threads end
-void devices_lose(device *d);   // NULL: all
+void devices_lose(device *d); // NULL: all
 double temperature_now(void);
 void temperature_read(void); // anew, where a file holds it
-void sim_reload(void); // options from the environment, counters from zero
-bool sim_start(void); // options, devices, trace; false: options are wrong
+
+// ---- contexts (context.c); with the lock held
+typedef struct {
+	obj o;
+	void *stream; // its default one's handle, once somebody asked for it
+} context;
+extern _Thread_local void *context_current; // the thread's; a number, checked at every use
+context *context_new(device *d);
+device *device_current(void); // of the calling thread; NULL without a context
+void **context_stream(const void *ctx, device **d); // where a context keeps its default stream's handle; NULL: no such context
+
+// ---- the process's life (life.c); with the lock held
+void device_release(device *d); // everything it holds, counted in sim.left; releases the lock while threads end
+void sim_reload(void);          // options from the environment, counters from zero
+bool sim_start(void);           // devices, trace; false: no memory
 void sim_stop(void);
 void count_live(axsim_counts *c);
 
 // ---- the card's memory across processes (state.c); with the lock held
 void state_open(void);
 void state_look(void); // what others hold now
+uint64_t cmm_free(const device *d); // as all processes see it
 void state_close(void);
 void state_bytes(void);
 void state_busy(int by); // loads and executes under way
@@ -427,7 +445,10 @@ void trace_line(const call *c, int32_t code);
 void trace_summary(void);
 
 // ---- worker.c; with the lock held
-void workers_end(void);
+bool root_path(char *buf, size_t size); // of the folder that stands for the card's file system
 void root_remove(void);
+worker **worker_find(uint32_t pid); // where the list names it, or NULL
+void worker_end(worker **p);
+void workers_end(void);
 
 #endif

@@ -61,6 +61,12 @@ void state_look(void) {
 	closedir(dir);
 }
 
+uint64_t cmm_free(const device *d) {
+	state_look();
+	uint64_t used = d->cmm_used + d->foreign + sim.cfg.cmm_idle;
+	return used < sim.cfg.cmm ? sim.cfg.cmm - used : 0;
+}
+
 void state_open(void) {
 	if (!sim.cfg.state[0] || mine) return;
 	state_look();
