@@ -72,11 +72,12 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G10", "cmd/axle/serve.go", "code: exitLost", "code: 1", "./cmd/axle", "TestHotCard"},
 	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
 	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},
-	{"G14", "engine/plan.go", "m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)", "m.taken, ok = m.cells.take(m.taken[:0], rows, 0)", "./engine", "TestRepeatable$"},
+	{"G14", "engine/plan.go", "m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)", "m.taken, ok = m.cells.take(m.taken[:0], rows, 0, false)", "./engine", "TestRepeatable$"},
 	{"G14", "engine/lm.go", "case s.whole() || s.solo:", "case s.whole():", "./engine", "TestRepeatable$"},
-	{"G14", "engine/lm.go", "!m.proven.Scatter && live > 0 || m.soloing() {", "!m.proven.Scatter && live > 0 {", "./engine", "TestRepeatableIsNotPassed"},
+	{"G14", "engine/admit.go", "!m.proven.Scatter && live > 0 || m.soloing() {", "!m.proven.Scatter && live > 0 {", "./engine", "TestRepeatableIsNotPassed"},
 	{"G14", "engine/cells.go", "from := c.run(n, above)", "from := c.run(n, 0)", "./engine", "TestRowsAscend"},
 	{"G14", "engine/alike.go", "m.alike.Ordered = m.alike.Ordered && equal", "_ = equal", "./engine", "TestAlikeElsewhere"},
+	{"G16", "engine/admit.go", "	far := m.beyond(s)\n", "	far := 0 * m.beyond(s)\n", "./engine", "TestTogether$"},
 	{"G13", "axcl/soft/soft.go", "look(&m.see, n, most, p.SeeCells, p.SeeRows)", "look(&m.see, n, most, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
 }
 

@@ -152,8 +152,9 @@ func (c *cells) markBusy() {
 
 // take appends n rows to out, evicting what is needed: the lowest free rows, or the lowest consecutive run where that lets no dearer shape
 // group be needed. Where it costs nothing they lie at above or beyond it, behind the rows that are there: a card that adds in the order of
-// its cells then adds as it would in fresh ones. It fails, taking nothing, when that many cannot be had.
-func (c *cells) take(out []int32, n, above int) ([]int32, bool) {
+// its cells then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far as above anyway: what lies lower
+// is left to others. It fails, taking nothing, when that many cannot be had.
+func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 	for c.nfree < n {
 		if !c.evict(n - c.nfree) {
 			return out, false
@@ -161,18 +162,21 @@ func (c *cells) take(out []int32, n, above int) ([]int32, bool) {
 	}
 	below := c.freeBelow(above)
 	cheap := c.rung(c.nth(n) + 1)
+	if own {
+		cheap = max(cheap, c.rung(above))
+	}
 	from := c.run(n, above)
-	if from < 0 || c.rung(from+n) != cheap {
+	if from < 0 || c.rung(from+n) > cheap {
 		from = c.run(n, 0)
 	}
-	if from >= 0 && c.rung(from+n) == cheap {
+	if from >= 0 && c.rung(from+n) <= cheap {
 		for i := range n {
 			out = append(out, c.grab(from+i))
 		}
 		return out, true
 	}
 	skip := 0
-	if c.nfree-below >= n && c.rung(c.nth(below+n)+1) == cheap {
+	if c.nfree-below >= n && c.rung(c.nth(below+n)+1) <= cheap {
 		skip = above
 	}
 	for w := skip / 64; n > 0; w++ {
@@ -186,6 +190,26 @@ func (c *cells) take(out []int32, n, above int) ([]int32, bool) {
 		}
 	}
 	return out, true
+}
+
+// takeFrom appends n free rows to out, from row from on where there are as many, consecutive where they can be. There must be n.
+func (c *cells) takeFrom(out []int32, n, from int) []int32 {
+	if at := c.run(n, from); at >= 0 {
+		for i := range n {
+			out = append(out, c.grab(at+i))
+		}
+		return out
+	}
+	for i := from; n > 0; i++ {
+		if i == c.size() {
+			i = 0
+		}
+		if c.state[i] == cellFree {
+			out = append(out, c.grab(i))
+			n--
+		}
+	}
+	return out
 }
 
 // takeAt is take for the rows [from, from+n) and no others: what lies there goes, and what hangs on it, unless a sequence stands on it.

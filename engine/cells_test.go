@@ -47,19 +47,19 @@ func (c *cells) check(t *testing.T) int {
 
 func TestCellsTakeLowestRun(t *testing.T) {
 	c := newCells(200)
-	a, _ := c.take(nil, 3, 0)
-	b, _ := c.take(nil, 70, 0)
+	a, _ := c.take(nil, 3, 0, false)
+	b, _ := c.take(nil, 70, 0, false)
 	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
 		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
 	}
 	c.give(1)
-	if d, _ := c.take(nil, 2, 0); d[0] != 73 || d[1] != 74 {
+	if d, _ := c.take(nil, 2, 0, false); d[0] != 73 || d[1] != 74 {
 		t.Errorf("two rows: %v, want the lowest run 73 74", d)
 	}
-	if d, _ := c.take(nil, 1, 0); d[0] != 1 {
+	if d, _ := c.take(nil, 1, 0, false); d[0] != 1 {
 		t.Errorf("one row: %v, want 1", d)
 	}
-	if _, ok := c.take(nil, 200, 0); ok {
+	if _, ok := c.take(nil, 200, 0, false); ok {
 		t.Error("took more than there is")
 	}
 }
@@ -100,7 +100,7 @@ func TestCellsRandom(t *testing.T) {
 		case k == 1 && len(live) > 0:
 			s := live[rng.IntN(len(live))]
 			n := 1 + rng.IntN(5)
-			rows, ok := c.take(nil, n, 0)
+			rows, ok := c.take(nil, n, 0, false)
 			if !ok {
 				continue
 			}
@@ -160,7 +160,7 @@ func TestCellsLower(t *testing.T) {
 			parent, token = n, token+1
 		}
 	}
-	all, _ := c.take(nil, 40, 0)
+	all, _ := c.take(nil, 40, 0, false)
 	branch(100, all[20:24]...) // oldest, but nothing low in it
 	branch(200, append(append([]int32{}, all[0:4]...), all[30:34]...)...)
 	branch(300, all[4:8]...)

@@ -47,7 +47,7 @@ func (m *lm) learnKnown() (err error) {
 
 // runKnown sends the known row alone.
 func (m *lm) runKnown() (hidden, logits []uint16, err error) {
-	cells, ok := m.cells.take(nil, 1, 0)
+	cells, ok := m.cells.take(nil, 1, 0, false)
 	if !ok {
 		return nil, nil, errNoCells
 	}
@@ -95,7 +95,7 @@ func (m *lm) slip() {
 	if m.embed.Row(hidden, int32(knownID%m.vocab())) != nil {
 		return
 	}
-	cells, ok := m.cells.take(nil, 1, 0)
+	cells, ok := m.cells.take(nil, 1, 0, false)
 	if !ok {
 		return
 	}

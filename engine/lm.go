@@ -53,6 +53,7 @@ type lm struct {
 	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
 	highUntil uint64
 	admitted  uint64
+	ledger    ledger
 
 	pass   axcl.Pass
 	shares []share
@@ -342,92 +343,6 @@ func (m *lm) requeue(s *seq) {
 	}
 }
 
-// admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
-// nobody out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
-func (m *lm) admit() {
-	for !m.card.hot {
-		live := 0
-		for _, r := range m.running {
-			if !r.box.full() {
-				live++
-			}
-		}
-		if live >= m.parallel || !m.proven.Scatter && live > 0 || m.soloing() {
-			return
-		}
-		s := m.dequeue()
-		if s == nil {
-			return
-		}
-		if s.solo && live > 0 {
-			m.requeue(s) // it has the card when those that run have ended
-			return
-		}
-		m.start(s)
-		if !m.fits(s) {
-			m.aside()
-			if live > 0 && !m.fits(s) {
-				m.leave(s)
-				m.requeue(s)
-				return
-			}
-		}
-		m.admitted++
-		s.admit, s.served = m.admitted, m.passes
-		if !s.begun {
-			s.begun = true
-			s.started = m.card.now()
-			s.usage.Queue = s.started - s.asked
-			s.usage.Cached = len(s.path)
-			s.usage.Prompt = len(s.ids)
-		}
-		m.running = append(m.running, s)
-		m.count(func(*Stats) {})
-	}
-}
-
-// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
-func (m *lm) aside() (any bool) {
-	for _, r := range m.running {
-		if r.box.full() && len(r.path) > 0 {
-			m.leave(r)
-			any = true
-		}
-	}
-	return any
-}
-
-// fits reports whether there are cells for what s has still to evaluate, beside what the others need soon.
-func (m *lm) fits(s *seq) bool {
-	committed := s.pending() + 16
-	for _, r := range m.running {
-		if !r.box.full() {
-			committed += r.pending() + min(16, max(r.room(), 0))
-		}
-	}
-	return m.cells.available() >= committed && m.near(s)
-}
-
-// near reports whether the prompt of s finds cells that wide passes reach, or has waited for them as long as it would take to feed the
-// rows beyond one by one. Prompts that crowd each other out of the ladder's reach cost five times what they cost in turn.
-func (m *lm) near(s *seq) bool {
-	if m.wide == 0 {
-		return true
-	}
-	need := min(s.pending(), m.wideReach)
-	if g := m.shape.GroupFor(m.minWide, 0); g < 0 || float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
-		return true // so short that it goes row by row anyway
-	}
-	for _, r := range m.running {
-		if !r.box.full() && r.pending() > 1 {
-			need += r.pending()
-		}
-	}
-	// The last wide pass's own rows may lie anywhere: nothing has to see them in it.
-	beyond := need - m.wide - m.cells.availableBelow(m.wideReach)
-	return beyond <= 0 || (m.card.now()-s.asked).Seconds() > float64(beyond)*m.lone(m.wideReach+1)
-}
-
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
@@ -447,7 +362,7 @@ func (m *lm) start(s *seq) {
 		}
 		m.inOrder(s, root)
 	default:
-		s.stand(m.cells, m.cells.match(nil, root, s.ids, len(s.ids)-1))
+		s.stand(m.cells, m.worth(s, m.cells.match(nil, root, s.ids, len(s.ids)-1)))
 	}
 }
 
@@ -516,7 +431,9 @@ func (m *lm) step() (bool, error) {
 	drafts := 0
 	for i := range m.shares {
 		drafts += len(m.shares[i].draft)
-		m.shares[i].s.served = m.passes
+		if !m.shares[i].rest {
+			m.shares[i].s.served = m.passes
+		}
 		m.settle(&m.shares[i])
 	}
 	kind := m.account(took, drafts)

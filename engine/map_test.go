@@ -62,7 +62,7 @@ func TestChartNames(t *testing.T) {
 	c := newCells(64)
 	var s sheet
 	grow := func(parent int32, ids ...int32) int32 {
-		rows, ok := c.take(nil, len(ids), 0)
+		rows, ok := c.take(nil, len(ids), 0, false)
 		if !ok {
 			t.Fatal("no rows")
 		}

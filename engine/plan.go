@@ -14,10 +14,11 @@ type share struct {
 	from  int // index into s.ids of the first row
 	n     int // rows of known ids
 	draft []int32
-	row   int // first row in the pass
-	want  int // index of its first wanted row in Pass.Want, or −1
-	out   int // the first row whose last layer's output is wanted, or −1
-	wants int // how many, of either
+	row   int  // first row in the pass
+	want  int  // index of its first wanted row in Pass.Want, or −1
+	out   int  // the first row whose last layer's output is wanted, or −1
+	wants int  // how many, of either
+	rest  bool // part of a prompt, in what room others left of the pass: no turn of its own
 }
 
 func (h *share) rows() int { return h.n + len(h.draft) }
@@ -91,6 +92,12 @@ func (m *lm) adopt(s *seq) {
 		if n == none {
 			return
 		}
+		if int(n) >= m.wideReach && s.reach() <= m.wideReach || !m.proven.Chunk {
+			// All of what is there, or nothing.
+			if path := m.cells.match(slices.Clone(s.path), s.tip(m.cells), s.ids[len(s.path):], s.pending()-1); len(m.worth(s, path)) < len(path) {
+				return
+			}
+		}
 		s.step(m.cells, n)
 		if s.usage.Output == 0 {
 			s.usage.Cached++
@@ -153,13 +160,15 @@ func (m *lm) fill(ready []*seq) bool {
 			m.shares = append(m.shares, h)
 		}
 	}
+	begun := false
 	for _, s := range ready {
 		if s.reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
 			continue
 		}
 		n := min(s.pending(), room)
 		room -= n
-		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n})
+		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n, rest: begun && n < s.pending()})
+		begun = true
 	}
 	return len(m.shares) > 0
 }
@@ -201,11 +210,7 @@ func (m *lm) build() error {
 		m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)
 	} else {
 		m.makeLow(rows)
-		above := 0
-		for i := range m.shares {
-			above = max(above, m.shares[i].s.reach())
-		}
-		m.taken, ok = m.cells.take(m.taken[:0], rows, above)
+		ok = m.room(rows)
 	}
 	if !ok {
 		return errNoCells
@@ -294,19 +299,51 @@ func (m *lm) build() error {
 	return nil
 }
 
+// room takes the cells of a pass of so many rows. Where not all of them can lie low, those do that a later wide pass has to see.
+func (m *lm) room(rows int) (ok bool) {
+	above, seen := 0, 0
+	for i := range m.shares {
+		h := &m.shares[i]
+		if above = max(above, h.s.reach()); h.s.pending() > h.n && h.s.reach() <= m.wideReach {
+			seen += h.n
+		}
+	}
+	if seen == 0 || seen == rows || m.cells.freeBelow(m.wideReach) >= rows {
+		m.taken, ok = m.cells.take(m.taken[:0], rows, above, len(m.shares) == 1)
+		return ok
+	}
+	if m.taken, ok = m.cells.take(m.taken[:0], rows, 0, false); !ok {
+		return false
+	}
+	m.giveBack()
+	low, _ := m.cells.take(nil, seen, 0, false)
+	high := m.cells.takeFrom(nil, rows-seen, m.wideReach)
+	m.taken = m.taken[:0]
+	for i := range m.shares {
+		h := &m.shares[i]
+		from := &high
+		if h.s.pending() > h.n && h.s.reach() <= m.wideReach {
+			from = &low
+		}
+		m.taken = append(m.taken, (*from)[:h.rows()]...)
+		*from = (*from)[h.rows():]
+	}
+	return true
+}
+
 // makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run pay
 // for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed against
 // what it takes to evaluate the cached text again, times the chance that anybody asks for it.
 func (m *lm) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
-	reach, near, pending := 0, false, 0
+	reach, near, after := 0, false, 0 // after: the most rows of a prompt that come after this pass
 	for i := range m.shares {
 		if r := m.shares[i].s.reach(); r <= m.wideReach {
 			reach, near = max(reach, r), true
-			pending = max(pending, m.shares[i].s.pending())
+			after = max(after, m.shares[i].s.pending()-m.shares[i].n)
 		}
 	}
-	if !near || m.wideReach == 0 || !m.proven.Scatter || m.passes < m.highUntil {
+	if !near || m.wideReach == 0 || !m.proven.Scatter {
 		return
 	}
 	lands := m.cells.size()
@@ -319,16 +356,18 @@ func (m *lm) makeLow(n int) {
 	}
 	below, worth := m.wideReach, 0.0
 	wide := m.costs.group[g]
-	if m.proven.Mixed && float64(len(m.running))*one > wide {
+	if lands > m.wideReach && after > 0 {
+		one = m.lone(m.wideReach + 1)
+		worth = float64(after) * one
+	} else if m.passes < m.highUntil {
+		return
+	} else if m.proven.Mixed && float64(len(m.running))*one > wide {
 		below = m.shape.Groups[g].Cells
 		dear := float64(len(m.running)) * one
 		if to := m.shape.GroupFor(m.minWide, lands); to >= 0 {
 			dear = m.costs.group[to]
 		}
 		worth = (dear - wide) * passesToCome
-	} else if lands > m.wideReach {
-		one = m.lone(m.wideReach + 1)
-		worth = float64(pending-1) * one
 	}
 	if lands <= below || worth <= 0 {
 		return

@@ -123,7 +123,7 @@ func differs(got, want []int32) error {
 
 // say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
 func (m *lm) say() ([]int32, error) {
-	rows, ok := m.cells.take(nil, sampleLen, 0)
+	rows, ok := m.cells.take(nil, sampleLen, 0, false)
 	if !ok {
 		return nil, errNoCells
 	}

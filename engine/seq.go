@@ -28,7 +28,8 @@ type seq struct {
 	text    *tokenizer.Stream
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
-	prompt  int  // of solo: so many of ids go in chunks
+	prompt  int  // so many of ids were given: they go in chunks
+	high    int  // so many of ids have been through the card before
 	doubt   bool // the next token's logits are to be looked at
 	sure    int  // the token, counted from 0, whose logits were the last to be looked at
 	embed   *embedding

@@ -214,11 +214,11 @@ func TestRowsAscend(t *testing.T) {
 	} {
 		c := newCells(96)
 		c.rungs = []int{36, 56, 88}
-		_, _ = c.take(nil, 50, 0)
+		_, _ = c.take(nil, 50, 0, false)
 		for _, n := range tt.free {
 			c.give(n)
 		}
-		if got, ok := c.take(nil, tt.n, tt.above); !ok || !slices.Equal(got, tt.want) {
+		if got, ok := c.take(nil, tt.n, tt.above, false); !ok || !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %d rows behind %d: %v, want %v", tt.name, tt.n, tt.above, got, tt.want)
 		}
 	}

@@ -55,32 +55,6 @@ func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) 
 	return f
 }
 
-// pi5 is the profile's arithmetic for a model: what its passes take, in milliseconds.
-type pi5 struct {
-	layers         int
-	row            float64 // a layer, one row
-	wide, perCell  float64 // a layer, a wide pass without cells, and what each of its cells adds
-	head           float64
-	copies, perRow float64 // what is not the NPU's: two copies a layer in a wide pass; a wanted row's way to the head and its logits' home
-	upload         float64
-}
-
-var (
-	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7}
-	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5}
-)
-
-// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
-func (p pi5) bound(cells, n int) float64 {
-	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
-}
-func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
-
-// pass is the whole of it. The copies run beside the head.
-func (p pi5) pass(cells, n int) float64 {
-	return p.bound(cells, n) + max(float64(p.layers)*p.copies-float64(n)*p.head, 0) + float64(n)*p.perRow + p.upload
-}
-
 // TestThroughput holds clients' aggregate against one client's, and against the bound, beside the vendor's way: one sequence, no sharing.
 func TestThroughput(t *testing.T) {
 	off := false
@@ -344,5 +318,24 @@ func TestPromptsInTurn(t *testing.T) {
 	t.Logf("six prompts of 512 tokens: %v two at a time, %v as the engine chooses", took[0], took[1])
 	if float64(took[1]) > 1.25*float64(took[0]) {
 		t.Errorf("%v as the engine chooses, %v two at a time", took[1], took[0])
+	}
+}
+
+// TestTogetherNative is a row of TestTogether through the vendor's ABI, on the simulated card's clock.
+func TestTogetherNative(t *testing.T) {
+	var took [2]time.Duration
+	for i, parallel := range []int{1, 0} {
+		t.Run(fmt.Sprint("parallel ", parallel), func(t *testing.T) {
+			b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
+			if err := b.card.Do(context.Background(), func(axcl.Device) error { b.card.detach(b.m); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			st := &stage{card: b.card, m: b.m, clock: clock}
+			_, took[i] = st.crowd(t, prompts(12, 512, 24))
+		})
+	}
+	t.Logf("12 clients, 512 in, 24 out: %.1f s together, %.1f s one after another", took[1].Seconds(), took[0].Seconds())
+	if took[1] > took[0]*105/100 {
+		t.Errorf("%v together, %v one after another", took[1], took[0])
 	}
 }

@@ -18,6 +18,7 @@ func (m *lm) settle(h *share) {
 		m.cells.attach(rows[j], s.tip(m.cells), s.ids[h.from+j])
 		s.step(m.cells, rows[j])
 	}
+	m.enter(h)
 	rest := rows[h.n:]
 	defer func() {
 		for _, n := range rest {
@@ -177,7 +178,7 @@ func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
-	s.prompt = len(s.ids)
+	s.prompt, s.high = len(s.ids), 0
 	s.spec.reset()
 	m.leave(s)
 	m.start(s)

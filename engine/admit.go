@@ -1,0 +1,250 @@
+package engine
+
+import "slices"
+
+// This file decides who is let in beside those that run, so that together is never slower than one after another: see doc.go.
+//
+// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a sequence that is sent back to the queue for want
+// of cells may have to be evaluated again. So a sequence waits until its prompt finds near cells, and until all whose answers have a known end
+// can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small part of what one after another has taken or
+// will have taken until then, and what being together will save.
+
+// ledger is the account of a time in which the card was never idle, in seconds by the cost table.
+type ledger struct {
+	done float64 // what the rows that went through would have taken in their sequences' turns
+	lost float64 // what rows took that had been through before, or went one by one where they might have gone together
+}
+
+// tithe is which part of the work may be lost by letting in more than surely fits; the rest up to a twentieth is for dearer shape groups.
+const tithe = 1.0 / 32
+
+// leastAhead is how many tokens each answer can come to at least before cells run out.
+const leastAhead = 16
+
+// admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
+// nobody out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
+func (m *lm) admit() {
+	for !m.card.hot {
+		live := m.live()
+		if live >= m.parallel || !m.proven.Scatter && live > 0 || m.soloing() {
+			return
+		}
+		s := m.dequeue()
+		if s == nil {
+			return
+		}
+		if s.solo && live > 0 {
+			m.requeue(s) // it has the card when those that run have ended
+			return
+		}
+		if live == 0 {
+			m.ledger = ledger{}
+		}
+		m.start(s)
+		if !m.fits(s) {
+			m.aside()
+			if live > 0 && !m.fits(s) {
+				m.leave(s)
+				m.requeue(s)
+				return
+			}
+		}
+		m.admitted++
+		s.admit, s.served = m.admitted, m.passes
+		if !s.begun {
+			s.begun = true
+			s.started = m.card.now()
+			s.usage.Queue = s.started - s.asked
+			s.usage.Cached = len(s.path)
+			s.usage.Prompt = len(s.ids)
+		}
+		m.running = append(m.running, s)
+		m.count(func(*Stats) {})
+	}
+}
+
+// live is how many run whose readers read.
+func (m *lm) live() (n int) {
+	for _, r := range m.running {
+		if !r.box.full() {
+			n++
+		}
+	}
+	return n
+}
+
+// aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
+func (m *lm) aside() (any bool) {
+	for _, r := range m.running {
+		if r.box.full() && len(r.path) > 0 {
+			m.leave(r)
+			any = true
+		}
+	}
+	return any
+}
+
+// fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all the
+// same is worth it.
+func (m *lm) fits(s *seq) bool {
+	if !m.proven.Mixed || !m.proven.Chunk {
+		// Prompts cannot share passes: they go one after the other, and what one has the next finds.
+		for _, r := range m.running {
+			if !r.box.full() && r.pending() > 1 {
+				return false
+			}
+		}
+	}
+	pending, rooms, rows, stakes := s.pending(), max(s.room(), 0), len(s.ids), m.redo(0, len(s.ids))
+	oldest := s
+	n := 1
+	for _, r := range m.running {
+		if r.box.full() {
+			continue
+		}
+		n++
+		pending, rooms, rows = pending+r.pending(), rooms+max(r.room(), 0), rows+len(r.ids)
+		stakes += m.redo(0, len(r.ids))
+		if oldest == s || r.admit < oldest.admit {
+			oldest = r
+		}
+	}
+	stakes -= m.redo(0, len(oldest.ids)) // it is the last to be sent back
+	have := m.cells.available() - pending
+	far := m.beyond(s)
+	if have >= rooms && far == 0 {
+		return true
+	}
+	if !m.proven.Mixed || !m.proven.Chunk {
+		return false // nothing is saved by being together
+	}
+	ahead := 0 // tokens that each can still come to
+	if have >= rooms {
+		stakes, ahead = 0, rooms
+	} else if ahead = have / n; ahead < leastAhead {
+		return false
+	}
+	// What those tokens would take in turn, and what passes save that carry a row of each.
+	work, rounds := 0.0, 0.0
+	count := func(r *seq) {
+		k := float64(min(max(r.room(), 0), ahead))
+		work += k * m.lone(len(r.ids))
+		rounds = max(rounds, k)
+	}
+	count(s)
+	for _, r := range m.running {
+		if !r.box.full() {
+			count(r)
+		}
+	}
+	saves := 0.0
+	if g := m.shape.GroupFor(m.minWide, min(rows, m.wideReach)); far == 0 && m.wide > 0 && m.proven.Mixed && m.proven.Chunk && g >= 0 && rows <= m.wideReach {
+		saves = max(work-rounds*m.costs.group[g], 0)
+	}
+	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
+}
+
+// redo is what it takes to evaluate rows [from, to) of a text that lies low.
+func (m *lm) redo(from, to int) (sec float64) {
+	for from < to {
+		n := 1
+		if g := m.shape.GroupFor(m.minWide, from); m.wide > 0 && g >= 0 && m.chunks(to-from) {
+			n, sec = min(to-from, m.wide), sec+m.costs.group[g]
+		} else {
+			sec += m.lone(from)
+		}
+		from += n
+	}
+	return sec
+}
+
+// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that would
+// have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks, so that the
+// rest is some.
+func (m *lm) worth(s *seq, path []int32) []int32 {
+	rest := len(s.ids) - len(path)
+	if m.wide == 0 {
+		return path
+	}
+	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && m.chunks(rest) &&
+		m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size()) {
+		path = path[:low]
+	}
+	if !m.proven.Chunk {
+		full := len(s.ids) - (len(s.ids)-len(path)+m.minWide-1)/m.minWide*m.minWide
+		if full >= 0 && m.redo(full, len(s.ids)) < m.redo(len(path), len(s.ids)) {
+			path = path[:full]
+		}
+	}
+	return path
+}
+
+// chunks reports whether so many rows of a prompt go in a wide pass.
+func (m *lm) chunks(rows int) bool { return m.proven.Chunk && rows > 1 || rows >= m.minWide }
+
+// beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide passes see: 0 where they find near cells.
+// Prompts that crowd each other out of the ladder's reach go row by row.
+func (m *lm) beyond(s *seq) float64 {
+	if m.wide == 0 {
+		return 0
+	}
+	g := m.shape.GroupFor(m.minWide, 0)
+	if g < 0 {
+		return 0
+	}
+	others, prompts := 0, 0
+	for _, r := range m.running {
+		if r.box.full() {
+			continue
+		}
+		others++
+		if r.pending() > 1 && r.reach() <= m.wideReach {
+			prompts += r.pending()
+		}
+	}
+	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room. Answers take a
+	// row of each pass until then, and a cell.
+	chunk := m.wide
+	if m.proven.Mixed {
+		chunk = max(m.wide-others, 1)
+	}
+	need := min(s.pending(), m.wideReach+m.wide)
+	if s.reach() > m.wideReach || float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
+		need = 0 // it goes row by row wherever they lie
+	}
+	have := m.cells.availableBelow(m.wideReach) - prompts - others*(need+prompts+chunk)/chunk
+	rows := 0
+	if prompts > 0 && have < 0 {
+		rows = min((chunk-1-have)/chunk*chunk, prompts) // of the others: s stands on what was left to them
+	}
+	if need > 0 {
+		fit := max(have, 0) / chunk * chunk
+		if prompts == 0 && have >= 0 {
+			fit += chunk
+		}
+		rows += max(need-fit, 0)
+	}
+	return float64(rows) * (m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide))
+}
+
+// enter puts a share's rows into the account: what they would have taken in turn, and what was lost on them.
+func (m *lm) enter(h *share) {
+	s := h.s
+	for i := h.from; i < h.from+h.n; i++ {
+		turn := m.lone(i)
+		if i < s.prompt && m.wide > 0 {
+			if g := m.shape.GroupFor(m.minWide, i/m.wide*m.wide); g >= 0 && m.proven.Chunk {
+				turn = m.costs.group[g] / float64(m.wide)
+			}
+			if h.n == 1 {
+				m.ledger.lost += max(m.lone(s.reach())-turn, 0)
+			}
+		}
+		if i < s.high {
+			m.ledger.lost += turn
+		} else {
+			m.ledger.done += turn
+		}
+	}
+	s.high = max(s.high, h.from+h.n)
+}

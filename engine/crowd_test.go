@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// pi5 is the profile's arithmetic for a model: what its passes take, in milliseconds.
+type pi5 struct {
+	layers         int
+	row            float64 // a layer, one row
+	wide, perCell  float64 // a layer, a wide pass without cells, and what each of its cells adds
+	head           float64
+	copies, perRow float64 // what is not the NPU's: two copies a layer in a wide pass; a wanted row's way to the head and its logits' home
+	upload         float64
+}
+
+var (
+	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7}
+	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5}
+)
+
+// bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
+func (p pi5) bound(cells, n int) float64 {
+	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
+}
+func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
+
+// pass is the whole of it. The copies run beside the head.
+func (p pi5) pass(cells, n int) float64 {
+	return p.bound(cells, n) + max(float64(p.layers)*p.copies-float64(n)*p.head, 0) + float64(n)*p.perRow + p.upload
+}
+
+// paced is a card with a real model's shape groups that says nothing of sense, and takes by its own clock what the arithmetic says.
+type paced struct {
+	*fake
+	p   pi5
+	now time.Duration
+}
+
+func newPaced(s axmodel.HollowShape, p pi5) *paced {
+	f := newFake()
+	f.quick = true
+	f.shape.Cells, f.shape.Groups = s.Context, nil
+	f.kept = make([]uint64, s.Context)
+	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
+		f.shape.Groups = append(f.shape.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
+	}
+	return &paced{fake: f, p: p}
+}
+
+func (d *paced) Run(p *axcl.Pass) error {
+	took := d.p.alone() - d.p.head + float64(len(p.Want))*(d.p.head+d.p.perRow)
+	if g := d.shape.Groups[d.shape.GroupFor(p.Rows(), p.Reach(d.shape))]; g.Rows > 1 {
+		took = d.p.pass(g.Cells, len(p.Want))
+	}
+	d.now += time.Duration(took * float64(time.Millisecond))
+	return d.fake.Run(p)
+}
+
+// onPaced opens the engine on a paced card. The worker is the test's: crowd runs the passes.
+func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
+	t.Helper()
+	d := newPaced(s, p)
+	st := &stage{clock: func() time.Duration { return d.now }}
+	o.CardOptions = CardOptions{Clock: st.now, Check: -1, CheckWork: -1}
+	card, err := OpenCard(func() (axcl.Device, string, error) { return d, "test", nil }, o.CardOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = card.Close() })
+	st.card = card
+	if err := card.Do(context.Background(), func(axcl.Device) error {
+		st.m = newLM(card, d, d, nil, nil, o)
+		st.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
+		if o.Proven != nil {
+			st.m.proven = *o.Proven
+		}
+		return st.m.measure(context.Background())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// stage is a model whose passes a test runs itself, one after the other, on a clock that goes on when nothing is to be done.
+type stage struct {
+	card  *Card
+	m     *lm
+	clock func() time.Duration
+	ahead time.Duration // that the clock was put forward
+}
+
+func (st *stage) now() time.Duration { return st.clock() + st.ahead }
+
+// visit is a client: when it comes, what it asks for, after how many tokens it leaves (0: it stays), and how long it reads nothing.
+type visit struct {
+	at, slow time.Duration
+	job      Job
+	leave    int
+}
+
+// stay is how a visit went, by the clock since the first came.
+type stay struct {
+	first, last time.Duration
+	tokens      int
+	usage       Usage
+	err         error
+	came        int // as the how many-th its first token came
+}
+
+// crowd lets the visits come, and gives what became of them and how long all of it took.
+func (st *stage) crowd(t testing.TB, visits []visit) (stays []stay, took time.Duration) {
+	t.Helper()
+	stays = make([]stay, len(visits))
+	if err := st.card.Do(context.Background(), func(axcl.Device) error {
+		begun := st.now()
+		seqs := make([]*seq, len(visits))
+		over := make([]bool, len(visits))
+		left, came := len(visits), 0
+		for left > 0 {
+			now, next := st.now()-begun, time.Duration(-1)
+			event := func(at time.Duration) {
+				if next < 0 || at < next {
+					next = at
+				}
+			}
+			for i, v := range visits {
+				switch {
+				case over[i]:
+					continue
+				case v.at > now:
+					event(v.at)
+					continue
+				case seqs[i] == nil:
+					s, err := st.m.submit(context.Background(), v.job, nil)
+					if err != nil {
+						over[i], stays[i].err = true, err
+						left--
+						continue
+					}
+					seqs[i] = s
+				}
+				if seqs[i].first > 0 && stays[i].first == 0 {
+					came++
+					stays[i].first, stays[i].came = seqs[i].first-begun, came
+				}
+				if now < v.at+v.slow {
+					event(v.at + v.slow)
+					continue
+				}
+				tokens, err, closed := seqs[i].box.take(nil)
+				for _, tok := range tokens {
+					stays[i].usage = tok.Usage
+					if tok.Final == "" {
+						stays[i].tokens++
+					}
+				}
+				stays[i].err = err
+				if v.leave > 0 && stays[i].tokens >= v.leave && !closed {
+					st.m.forgetCaller(seqs[i])
+					closed = true
+				}
+				if closed {
+					over[i], stays[i].last = true, now
+					left--
+				}
+			}
+			did, err := st.m.step()
+			if err != nil {
+				return err
+			}
+			if !did && left > 0 {
+				if next < 0 {
+					return fmt.Errorf("%d clients wait for nothing", left)
+				}
+				if d := next - (st.now() - begun); d > 0 {
+					st.ahead += d
+				}
+			}
+		}
+		st.m.reap()
+		took = st.now() - begun
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return stays, took
+}
+
+// prompts are n visits at once with prompts and answers of that length, and nothing in common.
+func prompts(n, length, output int) (vs []visit) {
+	off := false
+	for c := range n {
+		job := greedy(nil, output)
+		job.Speculate, job.IgnoreStop = &off, true
+		for i := range length {
+			job.IDs = append(job.IDs, int32((c+1)*(i+1)%61)+1)
+		}
+		job.IDs[0] = int32(c % fakeVocab)
+		vs = append(vs, visit{job: job})
+	}
+	return vs
+}
+
+// anyLoad is a random load for cards of so many cells.
+func anyLoad(rng *rand.Rand, cells int) (vs []visit) {
+	off := false
+	var prefixes [][]int32
+	for range 1 + rng.IntN(3) {
+		p := make([]int32, 1+rng.IntN(cells/3))
+		for i := range p {
+			p[i] = 1 + int32(rng.IntN(fakeVocab-1))
+		}
+		prefixes = append(prefixes, p)
+	}
+	long, busy, kinds := 1+rng.IntN(cells*3/4), time.Duration(rng.IntN(4))*time.Duration(rng.IntN(8))*time.Second, rng.IntN(4)
+	for range 2 + rng.IntN(20) {
+		v := visit{at: time.Duration(rng.Float64() * float64(busy))}
+		v.job = greedy(nil, 1+rng.IntN(150))
+		v.job.Speculate, v.job.IgnoreStop = &off, true
+		if kinds > 0 && rng.IntN(3) == 0 {
+			v.job.IDs = append(v.job.IDs, prefixes[rng.IntN(len(prefixes))]...)
+		}
+		for range 1 + rng.IntN(long) {
+			v.job.IDs = append(v.job.IDs, 1+int32(rng.IntN(fakeVocab-1)))
+		}
+		v.job.IDs = v.job.IDs[:min(len(v.job.IDs), cells*3/4)]
+		if kinds > 1 && rng.IntN(4) == 0 {
+			v.leave = 1 + rng.IntN(100)
+			v.job.Limit = -1
+		}
+		if kinds > 2 && rng.IntN(6) == 0 {
+			v.slow = time.Duration(rng.IntN(40)) * time.Second
+			v.leave, v.job.Limit = 0, 1+rng.IntN(150) // one that left late would be given more the sooner it was served
+		}
+		if rng.IntN(8) == 0 {
+			v.job.Key = "other"
+		}
+		vs = append(vs, v)
+	}
+	slices.SortStableFunc(vs, func(a, b visit) int { return cmp.Compare(a.at, b.at) })
+	return vs
+}
+
+// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes to
+// serve them one after another; and among equals who came first has its first token first.
+func TestNeverWorse(t *testing.T) {
+	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
+	loads := 48
+	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_LOADS")); err == nil {
+		loads = n
+	}
+	worst, sum, n := 0.0, 0.0, 0
+	for seed := range uint64(loads) {
+		rng := rand.New(rand.NewPCG(seed, 16))
+		s, p := axmodel.Qwen3Small(), small
+		if rng.IntN(3) == 0 {
+			s, p = axmodel.Qwen3Large(), large
+		}
+		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
+		load := anyLoad(rng, s.Context)
+		all, took := onPaced(t, s, p, o).crowd(t, load)
+		o.Parallel = 1
+		turns, one := onPaced(t, s, p, o).crowd(t, load)
+		// Which beginnings are still there when somebody comes depends on who was served in between, and keys change the order.
+		luck := 0
+		for i := range load {
+			luck += turns[i].usage.Cached - all[i].usage.Cached
+		}
+		price := p.pass(s.History[len(s.History)-1], 0) / float64(s.Chunk)
+		if o.Proven != nil && !o.Proven.Chunk {
+			price = p.alone() - p.head
+		}
+		one += time.Duration(float64(max(luck, 0)) * price * float64(time.Millisecond))
+		ratio := took.Seconds() / one.Seconds()
+		worst, sum, n = max(worst, ratio), sum+ratio, n+1
+		if ratio > 1.05 {
+			t.Errorf("seed %d, %d layers, %+v: %d clients in %.1f s together, %.1f s one after another: %.3f", seed, p.layers, o.Proven, len(load), took.Seconds(), one.Seconds(), ratio)
+		}
+		for i := range load {
+			for j := range load {
+				a, b := load[i], load[j]
+				equal := a.job.Key == b.job.Key && len(a.job.IDs) == len(b.job.IDs) && a.slow+b.slow == 0 && a.job.IDs[0] != b.job.IDs[0]
+				if equal && (a.at < b.at || a.at == b.at && i < j) && all[i].first > all[j].first && all[j].first > 0 && all[i].first > 0 {
+					t.Errorf("seed %d: client %d came before %d and had its first token after it: %v, %v", seed, i, j, all[i].first, all[j].first)
+				}
+			}
+		}
+	}
+	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
+}
+
+// least is what the NPU alone takes for n prompts and answers, however they are put together: each prompt's rows in full chunks with no more
+// history than their own, each answer's token alone or with as many others of the same length as wide passes can see, whichever takes less.
+func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
+	sum := 0.0
+	for i := range prompt {
+		sum += p.bound(i/s.Chunk*s.Chunk, 0) / float64(s.Chunk)
+	}
+	sum += p.head
+	for k := prompt; k < prompt+output-1; k++ {
+		best := p.alone()
+		for b := 2; b <= n; b++ {
+			for _, h := range s.History {
+				if h >= b*k {
+					best = min(best, p.bound(h, b)/float64(b))
+					break
+				}
+			}
+		}
+		sum += best
+	}
+	return time.Duration(float64(n) * sum * float64(time.Millisecond))
+}
+
+// TestTogether (G16): the loads that once took up to four times as long together as one after another, and those that gain most.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		s              axmodel.HollowShape
+		p              pi5
+		n, prompt, out int
+		most           float64 // times as long as one after another
+	}{
+		{"0.6B", axmodel.Qwen3Small(), small, 16, 512, 32, 1.05},
+		{"0.6B", axmodel.Qwen3Small(), small, 12, 384, 64, 1.05},
+		{"0.6B", axmodel.Qwen3Small(), small, 16, 256, 128, 1.05},
+		{"0.6B", axmodel.Qwen3Small(), small, 8, 256, 128, 1.05},
+		{"0.6B", axmodel.Qwen3Small(), small, 8, 2, 14, 1 / 2.5},
+		{"0.6B", axmodel.Qwen3Small(), small, 16, 2, 7, 1 / 3.5},
+		{"4B", axmodel.Qwen3Large(), large, 8, 2, 24, 1 / 1.4},
+	} {
+		load := prompts(c.n, c.prompt, c.out)
+		_, one := onPaced(t, c.s, c.p, OpenOptions{Parallel: 1}).crowd(t, load)
+		_, all := onPaced(t, c.s, c.p, OpenOptions{}).crowd(t, load)
+		least := c.p.least(c.s, c.n, c.prompt, c.out)
+		ratio := all.Seconds() / one.Seconds()
+		t.Logf("%s: %2d clients, %3d in, %3d out: %5.1f s together, %5.1f s one after another (%.2f); by arithmetic at least %5.1f s (%.0f %%)",
+			c.name, c.n, c.prompt, c.out, all.Seconds(), one.Seconds(), ratio, least.Seconds(), 100*least.Seconds()/all.Seconds())
+		if ratio > c.most {
+			t.Errorf("%s: %d clients with %d tokens take %.2f of the time one after another, at most %.2f is promised", c.name, c.n, c.prompt, ratio, c.most)
+		}
+	}
+}
