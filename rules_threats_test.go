@@ -4,7 +4,7 @@ package axle
 // that could be taken out.
 func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
-		{"T1", "axmodel/soft.go", "if !inside(off, int64(rows)*int64(cols)*e.Type.bytes()) {", "if false {", "./axmodel", "TestHostileFiles"},
+		{"T1", "axmodel/soft.go", "if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {", "if false {", "./axmodel", "TestHostileFiles"},
 		{"T1", "axmodel/vendor.go", "if n > uint64(end-fl.at) {", "if false {", "./axmodel", "TestHostileFiles"},
 		{"T1", "models/embed.go", "if vocab < 1 || vocab > maxVocab || size != vocab*row {", "if false {", "./models", "TestMalformed"},
 		{"T1", "axcl/native/layout.go", "if !l.Equal(f.layer) {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "if false {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "./axcl/native", "TestOddLibrary"},

@@ -31,6 +31,10 @@ func softLayer(tb testing.TB) []byte {
 			t = axmodel.F32
 		case e.Name == "up":
 			t = axmodel.Int8
+		case e.Name == "gate":
+			t = axmodel.Int8Groups
+		case e.Name == "down":
+			t = axmodel.Int4Groups
 		}
 		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: t, Rows: e.Rows, Cols: e.Cols, Row: func(dst []float32, r int) error { dst[0] = float32(r); return nil }})
 	}
@@ -124,7 +128,13 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: cache rows disagree", patch(s, 200, uint32(30)), "cache has 30"},
 		{"soft: no dummy row", patch(s, 192+16+8, uint32(0)), "cache has 0"},
 		{"soft: tensor of type 0", patch(s, dir+24, uint32(0)), "element type"},
-		{"soft: tensor of type 4", patch(s, dir+24, uint32(4)), "element type"},
+		{"soft: tensor of type 6", patch(s, dir+24, uint32(6)), "element type"},
+		{"soft: groups of none", patch(s, dir+24, uint32(4)), "has groups of 0"},
+		{"soft: groups of a vector", patch(s, dir+36, uint32(32)), "of f32 has groups of 32"},
+		{"soft: groups of 64", patch(s, dir+6*64+36, uint32(64)), "int8 in groups has groups of 64"},
+		{"soft: groups' scales at 0", patch(s, dir+6*64+48, uint64(0)), "scales"},
+		{"soft: groups' scales at the end", patch(s, dir+8*64+48, uint64(len(s))), "scales"},
+		{"soft: groups' values at the end", patch(s, dir+8*64+40, uint64(len(s)-64)), "does not lie"},
 		{"soft: tensor of 0 rows", patch(s, dir+28, uint32(0)), "0 × 8"},
 		{"soft: tensor of 2³² rows", patch(s, dir+28, uint32(math.MaxUint32)), "×"},
 		{"soft: tensor of 2³² columns", patch(s, dir+32, uint32(math.MaxUint32)), "×"},

@@ -104,22 +104,48 @@ const (
 	F32  DType = 1
 	BF16 DType = 2
 	Int8 DType = 3 // one float32 scale a row
+	// Rows of blocks of 32 values, the last filled up with zeros, and one bf16 scale for each group of values of a row: the cards round what
+	// is multiplied with them to eight bits, and multiply integers.
+	Int8Groups DType = 4
+	Int4Groups DType = 5 // two values a byte: byte i of 16 holds value i low and value i+16 high, each plus 8
 )
 
 func (t DType) String() string {
-	if t >= F32 && t <= Int8 {
-		return [...]string{"f32", "bf16", "int8"}[t-1]
+	if t >= F32 && t <= Int4Groups {
+		return [...]string{"f32", "bf16", "int8", "int8 in groups", "int4 in groups"}[t-1]
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-func (t DType) bytes() int64 { return [...]int64{0, 4, 2, 1}[t] }
+// Grouped says whether groups of a row's values have scales of their own.
+func (t DType) Grouped() bool { return t == Int8Groups || t == Int4Groups }
+
+// blockValues is how many values of a grouped row lie together.
+const blockValues = 32
+
+// rowBytes is what the values of a row take.
+func (t DType) rowBytes(cols int64) int64 {
+	blocks := (cols + blockValues - 1) / blockValues
+	return [...]int64{0, 4 * cols, 2 * cols, cols, blocks * blockValues, blocks * blockValues / 2}[t]
+}
+
+// scaleBytes is what the scales of a row take, if it is in groups of so many.
+func (t DType) scaleBytes(cols, group int64) int64 {
+	switch {
+	case t == Int8:
+		return 4
+	case t.Grouped():
+		return 2 * ((cols + group - 1) / group)
+	}
+	return 0
+}
 
 // Entry is a tensor in a software model's directory. Both ranges lie within the file.
 type Entry struct {
 	Name       string
 	Type       DType
 	Rows, Cols int
+	Group      int   // how many values of a row share a scale, 32 or 128; 0 for types without groups
 	Offset     int64 // of the values
 	Scales     int64 // of the scales; 0 where there are none
 }
@@ -213,8 +239,8 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 	for i := range int(nt) {
 		t := b[int(ng)*groupBytes+i*entryBytes:]
 		e := Entry{Name: padded(t[:24]), Type: DType(le.Uint32(t[24:]))}
-		rows, cols, off, scales := le.Uint32(t[28:]), le.Uint32(t[32:]), le.Uint64(t[40:]), le.Uint64(t[48:])
-		if e.Type < F32 || e.Type > Int8 {
+		rows, cols, group, off, scales := le.Uint32(t[28:]), le.Uint32(t[32:]), le.Uint32(t[36:]), le.Uint64(t[40:]), le.Uint64(t[48:])
+		if e.Type < F32 || e.Type > Int4Groups {
 			return nil, errorf("tensor %q has element type %d", e.Name, e.Type)
 		}
 		if rows < 1 || cols < 1 || rows > maxOut || cols > maxHidden<<2 {
@@ -223,16 +249,19 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		inside := func(off uint64, n int64) bool {
 			return off%align == 0 && off >= uint64(headerBytes+table) && off <= uint64(size) && uint64(n) <= uint64(size)-off
 		}
-		if !inside(off, int64(rows)*int64(cols)*e.Type.bytes()) {
+		if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {
 			return nil, errorf("tensor %q, %d × %d %v at %d, does not lie within the file's %d bytes on a multiple of %d", e.Name, rows, cols, e.Type, off, size, align)
 		}
-		if e.Type == Int8 && !inside(scales, int64(rows)*4) || e.Type != Int8 && scales != 0 {
+		if e.Type.Grouped() && group != 32 && group != 128 || !e.Type.Grouped() && group != 0 {
+			return nil, errorf("tensor %q of %v has groups of %d", e.Name, e.Type, group)
+		}
+		if n := e.Type.scaleBytes(int64(cols), int64(group)); n > 0 && !inside(scales, int64(rows)*n) || n == 0 && scales != 0 {
 			return nil, errorf("tensor %q: scales at %d do not lie within the file's %d bytes on a multiple of %d", e.Name, scales, size, align)
 		}
 		if _, dup := s.Entry(e.Name); dup {
 			return nil, errorf("tensor %q is there twice", e.Name)
 		}
-		e.Rows, e.Cols, e.Offset, e.Scales = int(rows), int(cols), int64(off), int64(scales)
+		e.Rows, e.Cols, e.Group, e.Offset, e.Scales = int(rows), int(cols), int(group), int64(off), int64(scales)
 		s.Tensors = append(s.Tensors, e)
 	}
 	if err := s.check(); err != nil {

@@ -2,6 +2,7 @@ package axmodel
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ type Tensor struct {
 	Name       string
 	Type       DType
 	Rows, Cols int
+	Group      int // of types in groups: 32 or 128 values; 0 means 32
 	Row        func(dst []float32, r int) error
 }
 
@@ -38,10 +40,13 @@ func place(groups, tensors int, ts []Tensor) ([]Entry, int64) {
 	var out []Entry
 	for _, t := range ts {
 		e := Entry{Name: t.Name, Type: t.Type, Rows: t.Rows, Cols: t.Cols, Offset: at}
-		at = up(at + int64(t.Rows)*int64(t.Cols)*t.Type.bytes())
-		if t.Type == Int8 {
+		at = up(at + int64(t.Rows)*t.Type.rowBytes(int64(t.Cols)))
+		if t.Type.Grouped() {
+			e.Group = cmp.Or(t.Group, blockValues)
+		}
+		if n := t.Type.scaleBytes(int64(t.Cols), int64(e.Group)); n > 0 {
 			e.Scales = at
-			at = up(at + int64(t.Rows)*4)
+			at = up(at + int64(t.Rows)*n)
 		}
 		out = append(out, e)
 	}
@@ -81,7 +86,7 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 		return errorf("the tool's name has %d bytes, 64 are possible", len(h.Tool))
 	}
 	for _, t := range ts {
-		if t.Type < F32 || t.Type > Int8 || len(t.Name) > 24 {
+		if t.Type < F32 || t.Type > Int4Groups || len(t.Name) > 24 || t.Group != 0 && t.Group != 32 && t.Group != 128 {
 			return errorf("tensor %q of %v cannot be written", t.Name, t.Type)
 		}
 	}
@@ -116,6 +121,7 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 		le.PutUint32(p[24:], uint32(e.Type))
 		le.PutUint32(p[28:], uint32(e.Rows))
 		le.PutUint32(p[32:], uint32(e.Cols))
+		le.PutUint32(p[36:], uint32(e.Group))
 		le.PutUint64(p[40:], uint64(e.Offset))
 		le.PutUint64(p[48:], uint64(e.Scales))
 	}
@@ -137,7 +143,7 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 	out.pad(e.Offset)
 	le := binary.LittleEndian
 	row := make([]float32, t.Cols)
-	b := make([]byte, int64(t.Cols)*t.Type.bytes())
+	b := make([]byte, t.Type.rowBytes(int64(t.Cols)))
 	var scales []byte
 	for r := range t.Rows {
 		if err := t.Row(row, r); err != nil {
@@ -158,13 +164,18 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 				return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
 			}
 			scales = le.AppendUint32(scales, math.Float32bits(scale))
+		case Int8Groups, Int4Groups:
+			var err error
+			if scales, err = writeGroups(b, scales, row, t.Type, e.Group); err != nil {
+				return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
+			}
 		}
 		out.write(b)
 		if out.err != nil {
 			return out.err
 		}
 	}
-	if t.Type == Int8 {
+	if len(scales) > 0 {
 		out.pad(e.Scales)
 		out.write(scales)
 	}

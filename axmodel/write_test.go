@@ -32,15 +32,18 @@ func TestWriteRead(t *testing.T) {
 		for i := range v {
 			v[i] = float32(r.NormFloat64())
 		}
-		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8}[i%3]
+		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8, axmodel.Int8Groups, axmodel.Int4Groups}[i%5]
 		if e.Type != 0 {
 			typ = e.Type
 		}
-		if typ == axmodel.Int8 {
+		if typ == axmodel.Int8 || typ.Grouped() {
 			clear(v[:e.Cols]) // a row of zeros has no scale
 		}
 		values[e.Name] = v
 		ts = append(ts, axmodel.Matrix(e.Name, typ, e.Rows, e.Cols, v))
+		if typ.Grouped() && i%2 == 0 {
+			ts[len(ts)-1].Group = 128
+		}
 	}
 	path := filepath.Join(t.TempDir(), "l.axmodel")
 	if err := axmodel.WriteFile(path, h, groups, ts); err != nil {
@@ -74,6 +77,17 @@ func TestWriteRead(t *testing.T) {
 			case axmodel.Int8:
 				scale := math.Float32frombits(binary.LittleEndian.Uint32(b[e.Scales+int64(4*(i/e.Cols)):]))
 				got, slack = float32(int8(b[e.Offset+int64(i)]))*scale, scale*0.501
+			case axmodel.Int8Groups, axmodel.Int4Groups:
+				row, col := i/e.Cols, i%e.Cols
+				groups, blocks := (e.Cols+e.Group-1)/e.Group, (e.Cols+31)/32
+				scale := axcl.Float32(binary.LittleEndian.Uint16(b[e.Scales+int64(2*(row*groups+col/e.Group)):]))
+				// The largest may lie half a step beyond the last level: scales are rounded, and four bits choose the best on the whole.
+				slack = float32(math.Abs(float64(scale)))
+				if e.Type == axmodel.Int8Groups {
+					got = float32(int8(b[e.Offset+int64(row*blocks*32+col)])) * scale
+				} else {
+					got = float32(int(b[e.Offset+int64(row*blocks*16+col/32*16+col%16)]>>(col%32/16*4)&15)-8) * scale
+				}
 			}
 			if float32(math.Abs(float64(got-want))) > slack {
 				t.Fatalf("%s[%d] is %v, was %v", e.Name, i, got, want)
@@ -100,6 +114,8 @@ func TestWriteErrors(t *testing.T) {
 		"a long name":     {h, g, []axmodel.Tensor{w, axmodel.Vector(strings.Repeat("b", 25), axmodel.F32, []float32{3})}, "cannot be written"},
 		"an unknown type": {h, g, []axmodel.Tensor{w, axmodel.Vector("bias", 9, []float32{3})}, "cannot be written"},
 		"NaN as int8":     {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int8, []float32{1, float32(math.NaN())}), b}, "int8 cannot"},
+		"NaN as int4":     {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int4Groups, []float32{1, float32(math.NaN())}), b}, "int4 in groups cannot"},
+		"groups of 64":    {h, g, []axmodel.Tensor{{Name: "weight", Type: axmodel.Int8Groups, Rows: 1, Cols: 2, Group: 64}, b}, "cannot be written"},
 		"a broken source": {h, g, []axmodel.Tensor{w, {Name: "bias", Type: axmodel.F32, Rows: 1, Cols: 1, Row: func([]float32, int) error { return broken }}}, "no more rows"},
 	} {
 		if err := axmodel.Write(io.Discard, c.h, c.g, c.ts); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -44,3 +44,29 @@ func TestOracle(t *testing.T) {
 		})
 	}
 }
+
+// Quantised weights are computed in float32 by the simulated card, and by the software card with inputs of eight bits: they agree but for that.
+func TestOracleQuantised(t *testing.T) {
+	for _, o := range []hf.Options{{Quant: "int8"}, {Quant: "int4", Group: 128}} {
+		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+			d := open(t, k)
+			defer closeAll(t, d)
+			r, err := axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := soft.Open(soft.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(t, s)
+			other, err := axmodeltest.Against(s, t.TempDir(), "qwen3", 0, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, cos := r.Compare(other); cos < 0.999 {
+				t.Errorf("%s: the cards agree to a cosine of %v", o.Quant, cos)
+			}
+		})
+	}
+}

@@ -20,6 +20,7 @@ type head struct {
 	work    []*kernel.Scratch
 	x, y    []float32 // rows × hidden, rows × out
 	half    []uint16  // y as bf16
+	q8      []byte    // x for weights that are quantised
 	product func(worker, i int)
 	step    int
 }
@@ -36,7 +37,7 @@ func newHead(f *file, p *pool, set kernel.Set) *head {
 		h.step = step(&h.weight)
 	}
 	h.product = func(worker, i int) {
-		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
+		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
 	}
 	return h
 }
@@ -51,7 +52,7 @@ func (h *head) out() int {
 
 // bytes is what the head allocates at the most.
 func (h *head) bytes() int64 {
-	return headRows*(4*int64(h.Hidden)+6*int64(h.out())) + int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
+	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden))+6*int64(h.out())) + int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
 }
 
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.
@@ -61,6 +62,9 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 	if need := n * h.out(); len(h.y) < need {
 		h.y = make([]float32, need)
+	}
+	if need := n * kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() && len(h.q8) < need {
+		h.q8 = make([]byte, need)
 	}
 	h.n = n
 	for r := range n {
@@ -74,6 +78,9 @@ func (h *head) run(n int, in func(r int) []uint16) {
 			h.set.RMSNorm(h.y[r*h.Hidden:(r+1)*h.Hidden], x, h.norm, h.Eps)
 		} else {
 			h.set.RMSNorm(x, x, h.norm, h.Eps)
+			if q := kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() {
+				h.set.Quantise(h.q8[r*q:(r+1)*q], x)
+			}
 		}
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {

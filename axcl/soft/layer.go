@@ -107,9 +107,11 @@ type engine struct {
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
-	together, parts              int // rows of a task, and tasks for all rows
+	q8                           []byte // an input for weights that are quantised
+	cols                         int    // of the input
+	together, parts              int    // rows of a task, and tasks for all rows
 
-	begin, rows, attend, residual, active, finish, blocks func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks, round func(worker, i int)
 }
 
 // workroom is what a worker computes attention in.
@@ -128,11 +130,17 @@ func together(l *layer) int { return max(heads*l.KVHeads/l.Heads, 1) }
 // size is what an engine must hold.
 type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
+	quantised                                 int // columns of the widest quantised matrix
 }
 
 func (s *size) grow(l *layer, rows, cells int) {
 	s.rows, s.hidden, s.q, s.kv = max(s.rows, rows), max(s.hidden, l.Hidden), max(s.q, l.Heads*l.HeadDim), max(s.kv, l.KVHeads*l.HeadDim)
 	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
+	for _, w := range []*kernel.Weights{&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down} {
+		if w.Quantised() {
+			s.quantised = max(s.quantised, w.Cols)
+		}
+	}
 }
 
 // heads is how many heads a worker's room is for.
@@ -141,27 +149,31 @@ func (s *size) heads() int { return max(heads, s.rep) }
 // bytes is what newEngine allocates for a pool of so many.
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
-	return 4*rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter) +
+	return rows*int64(kernel.QuantisedBytes(s.quantised)) + 4*rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter) +
 		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
 
 func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
 	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
-		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3)}
+		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3), q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
 		h := s.heads()
 		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd), score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd)})
 	}
-	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive, e.doFinish, e.doBlock
+	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive, e.doFinish, e.doBlock, e.doRound
 	return e
 }
 
 // multiply runs products of the same input side by side.
 func (e *engine) multiply(src []float32, ps ...product) {
-	e.in.F = src
+	e.in.F, e.cols = src, ps[0].w.Cols
 	total, work := 0, 0
 	e.products = e.products[:0]
+	if slices.ContainsFunc(ps, func(p product) bool { return p.w.Quantised() }) {
+		e.in.Q = e.q8
+		e.pool.each(e.n, e.cols, e.round)
+	}
 	for _, p := range ps {
 		p.step = step(p.w)
 		p.blocks = (p.w.Rows + p.step - 1) / p.step
@@ -189,11 +201,17 @@ func (e *engine) doBlock(worker, i int) {
 	for k := range e.products {
 		p := &e.products[k]
 		if i < p.blocks {
-			e.set.Mul(p.dst[r*p.w.Rows:], p.w, kernel.Input{F: e.in.F[r*p.w.Cols:]}, n, i*p.step, min((i+1)*p.step, p.w.Rows), e.work[worker].Scratch)
+			e.set.Mul(p.dst[r*p.w.Rows:], p.w, kernel.Input{F: e.in.F[r*p.w.Cols:], Q: e.in.Q[min(r*kernel.QuantisedBytes(p.w.Cols), len(e.in.Q)):]}, n, i*p.step, min((i+1)*p.step, p.w.Rows), e.work[worker].Scratch)
 			return
 		}
 		i -= p.blocks
 	}
+}
+
+// doRound makes one row of an input ready for weights that are quantised.
+func (e *engine) doRound(_, r int) {
+	n := kernel.QuantisedBytes(e.cols)
+	e.set.Quantise(e.in.Q[r*n:(r+1)*n], e.in.F[r*e.cols:(r+1)*e.cols])
 }
 
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left in

@@ -5,7 +5,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft/kernel"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/regular"
@@ -71,6 +70,14 @@ func (m *file) matrix(name string) kernel.Weights {
 	case axmodel.Int8:
 		w.Int8 = view[int8](m.bytes, e.Offset, n)
 		w.Scales = view[float32](m.bytes, e.Scales, e.Rows)
+	case axmodel.Int8Groups, axmodel.Int4Groups:
+		w.Group = e.Group
+		w.Groups = view[uint16](m.bytes, e.Scales, e.Rows*((e.Cols+e.Group-1)/e.Group))
+		if blocks := (e.Cols + 31) / 32; e.Type == axmodel.Int8Groups {
+			w.Q8 = m.bytes[e.Offset:][:e.Rows*blocks*32]
+		} else {
+			w.Q4 = m.bytes[e.Offset:][:e.Rows*blocks*16]
+		}
 	}
 	return w
 }
@@ -79,15 +86,8 @@ func (m *file) matrix(name string) kernel.Weights {
 func (m *file) vector(name string) []float32 {
 	w := m.matrix(name)
 	out := make([]float32, w.Cols)
-	for i := range out {
-		switch {
-		case w.F32 != nil:
-			out[i] = w.F32[i]
-		case w.BF16 != nil:
-			out[i] = axcl.Float32(w.BF16[i])
-		default:
-			out[i] = float32(w.Int8[i]) * w.Scales[0]
-		}
+	if len(out) > 0 {
+		w.Row(out, 0)
 	}
 	if len(out) == 0 {
 		return nil

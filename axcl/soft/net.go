@@ -229,7 +229,15 @@ func (n *net) runAffine(rows int, in, out []byte) {
 	}
 	y := make([]float32, rows*n.file.Out)
 	if n.file.Flags&axmodel.FlagHollow == 0 {
-		n.device.set.Mul(y, &n.weight, kernel.Input{F: x}, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))
+		in := kernel.Input{F: x}
+		if n.weight.Quantised() {
+			size := kernel.QuantisedBytes(n.file.Hidden)
+			in.Q = make([]byte, rows*size)
+			for r := range rows {
+				n.device.set.Quantise(in.Q[r*size:(r+1)*size], x[r*n.file.Hidden:(r+1)*n.file.Hidden])
+			}
+		}
+		n.device.set.Mul(y, &n.weight, in, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))
 		for i := range y {
 			y[i] += n.bias[i%n.file.Out]
 		}

@@ -44,7 +44,8 @@ type Options struct {
 	Context   int    // the decode group's cache rows; 0 means 2047
 	Chunk     int    // rows of the prefill groups; 0 means 128, 1 means no prefill group
 	History   []int  // cells of the prefill groups; nil means those of 0, 256, 512, 1024, 1536, 2048 that are below Context
-	Quant     string // "bf16" (the default) or "int8", for matrices; norms and biases stay float32
+	Quant     string // "bf16" (the default), "int8" or "int4", for matrices; norms and biases stay float32, and int4's head has eight bits
+	Group     int    // how many values of a row share a scale in int8 and int4: 32 (0 means it) or 128
 	Name      string // prefix of the files; empty means the checkpoint's model_type
 	Embedding bool   // the package gives vectors: a head that only normalises. Set too where the checkpoint says so.
 	Float32   bool   // the head gives float32 logits
@@ -165,9 +166,14 @@ func (j *job) settle() error {
 	case "bf16":
 		j.dtype = axmodel.BF16
 	case "int8":
-		j.dtype = axmodel.Int8
+		j.dtype = axmodel.Int8Groups
+	case "int4":
+		j.dtype = axmodel.Int4Groups
 	default:
-		return fmt.Errorf("compile: quant is %q, bf16 and int8 are possible", j.Quant)
+		return fmt.Errorf("compile: quant is %q, bf16, int8 and int4 are possible", j.Quant)
+	}
+	if j.Group != 0 && j.Group != 32 && j.Group != 128 {
+		return fmt.Errorf("compile: groups of %d values: 32 and 128 are possible", j.Group)
 	}
 	if strings.ContainsAny(j.Name, "/\\%\x00") || strings.HasPrefix(j.Name, ".") || len(j.Name) > 100 {
 		return fmt.Errorf("compile: %q cannot be part of a file's name", j.Name)
@@ -254,7 +260,7 @@ func (j *job) tensor(to *[]axmodel.Tensor, as, name string, t axmodel.DType, row
 	if err != nil {
 		return err
 	}
-	*to = append(*to, axmodel.Tensor{Name: as, Type: t, Rows: rows, Cols: cols, Row: w.reader(name)})
+	*to = append(*to, axmodel.Tensor{Name: as, Type: t, Rows: rows, Cols: cols, Group: j.Group, Row: w.reader(name)})
 	return nil
 }
 
@@ -338,7 +344,11 @@ func (j *job) head(flags uint32) (f file, err error) {
 	if a.tied && j.c.weights[name] == nil || a.gemma && a.tied {
 		name = j.prefix + "embed_tokens.weight"
 	}
-	return f, j.tensor(&f.tensors, "weight", name, j.dtype, j.vocab, a.Hidden)
+	t := j.dtype
+	if t == axmodel.Int4Groups {
+		t = axmodel.Int8Groups // what chooses the token errs least
+	}
+	return f, j.tensor(&f.tensors, "weight", name, t, j.vocab, a.Hidden)
 }
 
 // write makes the package in a folder beside Out, and renames it.

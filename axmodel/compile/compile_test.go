@@ -245,7 +245,7 @@ func TestErrors(t *testing.T) {
 		"another inter":  {nil, compile.Options{From: edit(fewer, `"intermediate_size": 96`, `"intermediate_size": 95`)}, "model.layers.0.mlp.gate_proj.weight"},
 		"more tokens":    {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"vocab_size": 320`, `"vocab_size": 321`)}, "321 tokens"},
 		"not empty":      {nil, compile.Options{From: good, Out: full}, "not empty"},
-		"quant":          {nil, compile.Options{From: good, Quant: "int4"}, "bf16 and int8"},
+		"quant":          {nil, compile.Options{From: good, Quant: "int5"}, "bf16, int8 and int4"},
 		"history":        {nil, compile.Options{From: good, Context: 100, History: []int{0, 128}}, "at most the context, 100"},
 		"history falls":  {nil, compile.Options{From: good, History: []int{64, 0}}, "ascend"},
 		"context":        {nil, compile.Options{From: good, Context: -1}, "context is -1"},

@@ -46,6 +46,9 @@ run it. The size is told before anything is written, and the time that is left w
 			if o.Chunk == 0 {
 				return usageError("--chunk must be at least 1")
 			}
+			if o.Group != 32 && o.Group != 128 {
+				return usageError("--group must be 32 or 128")
+			}
 			if cmd.Flags().Changed("history") {
 				o.History = []int{}
 				for _, s := range strings.Split(history, ",") {
@@ -82,7 +85,8 @@ run it. The size is told before anything is written, and the time that is left w
 	f.IntVar(&o.Context, "context", 2047, "cache rows")
 	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
 	f.StringVar(&history, "history", "0,256,512,1024,1536,2048", "cache rows that the prefill groups see; by default those below the context")
-	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16 or int8")
+	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16, int8 or int4")
+	f.IntVar(&o.Group, "group", 32, "values of a row that share a scale, for int8 and int4: 32 or 128")
 	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
 	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
 	return cmd

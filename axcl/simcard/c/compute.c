@@ -66,7 +66,19 @@ static float dot(const float *a, const float *b, size_t n) {
 	return s;
 }
 
-// Row r of a matrix as float32; int8 rows are left unscaled, the scale multiplies the finished sum.
+// Row r of a matrix whose values lie in blocks of 32, of eight bits or four, and have a scale for each group of a row.
+static void grouped(const axm_matrix *w, uint32_t r, float *buf) {
+	size_t blocks = ((size_t)w->cols + 31) / 32, groups = ((size_t)w->cols + w->group - 1) / w->group;
+	const uint8_t *p = (const uint8_t *)w->data + r * blocks * (w->type == 4 ? 32 : 16);
+	const uint16_t *scales = (const uint16_t *)w->scales + r * groups;
+	for (size_t i = 0; i < w->cols; i++) {
+		size_t block = i / 32, in = i % 32;
+		int v = w->type == 4 ? (int8_t)p[i] : (int)(p[block * 16 + in % 16] >> (in / 16 * 4) & 15) - 8;
+		buf[i] = (float)v * from_bf16(scales[i / w->group]);
+	}
+}
+
+// Row r of a matrix as float32; int8 rows of one scale are left unscaled, it multiplies the finished sum.
 static const float *row(const axm_matrix *w, uint32_t r, float *buf) {
 	size_t n = w->cols, at = (size_t)r * n;
 	switch (w->type) {
@@ -74,6 +86,10 @@ static const float *row(const axm_matrix *w, uint32_t r, float *buf) {
 		return (const float *)w->data + at;
 	case 2:
 		widen(buf, (const uint16_t *)w->data + at, n);
+		return buf;
+	case 4:
+	case 5:
+		grouped(w, r, buf);
 		return buf;
 	default: {
 		const int8_t *p = (const int8_t *)w->data + at;
@@ -88,14 +104,14 @@ static void vector(const axm_matrix *w, float *dst) {
 	const float *p = row(w, 0, dst);
 	if (p != dst) memcpy(dst, p, w->cols * sizeof *dst);
 	if (w->type == 3)
-		for (uint32_t i = 0; i < w->cols; i++) dst[i] *= w->scales[0];
+		for (uint32_t i = 0; i < w->cols; i++) dst[i] *= *(const float *)w->scales;
 }
 
 // y[n x rows] = x[n x cols] . Wt (+ bias). buf holds one row of W and one of bias.
 static void project(const axm_matrix *w, const axm_matrix *bias, const float *x, uint32_t n, float *y, float *buf) {
 	for (uint32_t o = 0; o < w->rows; o++) {
 		const float *p = row(w, o, buf);
-		float scale = w->type == 3 ? w->scales[o] : 1;
+		float scale = w->type == 3 ? ((const float *)w->scales)[o] : 1;
 		for (uint32_t r = 0; r < n; r++) y[(size_t)r * w->rows + o] = dot(x + (size_t)r * w->cols, p, w->cols) * scale;
 	}
 	if (!bias || !bias->type) return;
@@ -378,7 +394,7 @@ static int head(const axm *m, const void *const *in, void *const *out) {
 		const axm_matrix *w = &m->w[W_WEIGHT];
 		widen(x, in[0], h);
 		norm(m, &m->w[W_NORM], x, a, 1, h, buf);
-		for (uint32_t o = 0; o < w->rows; o++) give(m, logits, o, dot(a, row(w, o, buf), h) * (w->type == 3 ? w->scales[o] : 1));
+		for (uint32_t o = 0; o < w->rows; o++) give(m, logits, o, dot(a, row(w, o, buf), h) * (w->type == 3 ? ((const float *)w->scales)[o] : 1));
 	}
 	if (m->nout > 1 && out[1]) {
 		uint32_t best = argmax(m, logits);

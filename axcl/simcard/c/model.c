@@ -190,12 +190,16 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 		if (!w[i].name || strcmp(w[i].name, (const char *)p)) continue;
 		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
 		uint64_t values = u64(p + 40), scales = u64(p + 48);
-		static const uint32_t elem[4] = {0, 4, 2, 1};
-		if (m->w[i].type || type < 1 || type > 3 || rows != w[i].rows || cols != w[i].cols) return false;
+		if (m->w[i].type || type < 1 || type > 5 || rows != w[i].rows || cols != w[i].cols) return false;
 		if (w[i].f32_only && type != 1) return false;
-		if (!fits(values, (uint64_t)rows * cols * elem[type], m->file_bytes)) return false;
-		if (type == 3 && (scales == 0 || !fits(scales, (uint64_t)rows * 4, m->file_bytes))) return false;
-		m->w[i] = (axm_matrix){type, rows, cols, weights ? base + values : NULL, weights && type == 3 ? (const float *)(const void *)(base + scales) : NULL};
+		uint64_t blocks = ((uint64_t)cols + 31) / 32; // of rows in groups
+		const uint64_t row[6] = {0, (uint64_t)cols * 4, (uint64_t)cols * 2, cols, blocks * 32, blocks * 16};
+		if (!fits(values, rows * row[type], m->file_bytes)) return false;
+		uint32_t group = u32(p + 36);
+		if (type > 3 ? group != 32 && group != 128 : group != 0) return false;
+		uint64_t scale = type == 3 ? 4 : type > 3 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
+		if (scale && (scales == 0 || !fits(scales, rows * scale, m->file_bytes))) return false;
+		m->w[i] = (axm_matrix){type, rows, cols, group, weights ? base + values : NULL, weights && scale ? (const void *)(base + scales) : NULL};
 		return true;
 	}
 	return false; // a tensor this kind does not have

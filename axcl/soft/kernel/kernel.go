@@ -67,6 +67,27 @@ type Weights struct {
 // Quantised says whether the weights are multiplied as integers, so that the input must be, too.
 func (w *Weights) Quantised() bool { return w.Q8 != nil || w.Q4 != nil }
 
+// Row gives the values of row o.
+func (w *Weights) Row(dst []float32, o int) {
+	var v [block]int8
+	for i := range w.Cols {
+		at := o*w.Cols + i
+		switch {
+		case w.F32 != nil:
+			dst[i] = w.F32[at]
+		case w.BF16 != nil:
+			dst[i] = wide(w.BF16[at])
+		case w.Int8 != nil:
+			dst[i] = float32(w.Int8[at]) * w.Scales[o]
+		default:
+			if i%block == 0 {
+				w.unpack(&v, o*blocks(w.Cols)+i/block)
+			}
+			dst[i] = float32(v[i%block]) * wide(w.Groups[o*((w.Cols+w.Group-1)/w.Group)+i/w.Group])
+		}
+	}
+}
+
 const (
 	block      = 32 // values of a quantised block
 	blockBytes = 64 // of a quantised block of an input: the values, a float32 scale, and nothing

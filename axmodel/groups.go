@@ -1,0 +1,84 @@
+package axmodel
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// writeGroups writes a row's values in groups, and appends a scale for each.
+func writeGroups(dst, scales []byte, row []float32, t DType, n int) ([]byte, error) {
+	for i := range dst {
+		dst[i] = 0
+		if t == Int4Groups {
+			dst[i] = 0x88
+		}
+	}
+	for at := 0; at < len(row); at += n {
+		part := row[at:min(at+n, len(row))]
+		scale, err := groupScale(part, t)
+		if err != nil {
+			return nil, err
+		}
+		scales = binary.LittleEndian.AppendUint16(scales, scale)
+		for i, v := range part {
+			put(dst, at+i, level(v, axcl.Float32(scale), t), t)
+		}
+	}
+	return scales, nil
+}
+
+// put writes one value of a row.
+func put(dst []byte, i int, v int, t DType) {
+	if t == Int8Groups {
+		dst[i] = byte(int8(v))
+		return
+	}
+	const half = blockValues / 2
+	at, shift := i/blockValues*half+i%half, i%blockValues/half*4
+	dst[at] = dst[at]&^(15<<shift) | byte(v+8)<<shift
+}
+
+// level is the integer that stands for v.
+func level(v, scale float32, t DType) int {
+	if scale == 0 {
+		return 0
+	}
+	low, high := -127, 127
+	if t == Int4Groups {
+		low, high = -8, 7
+	}
+	return max(low, min(high, int(math.RoundToEven(float64(v)/float64(scale)))))
+}
+
+// groupScale is the scale, as bf16, that keeps a group's values best. Eight bits reach from the largest value to its opposite. Of four bits
+// there is one level more below zero than above: the largest value may take it, or scales be somewhat smaller, whatever errs least.
+func groupScale(x []float32, t DType) (uint16, error) {
+	var top float32
+	for _, v := range x {
+		a := float32(math.Abs(float64(v)))
+		if !(a <= math.MaxFloat32/2) {
+			return 0, errorf("holds %v, which %v cannot", v, t)
+		}
+		if a > float32(math.Abs(float64(top))) {
+			top = v
+		}
+	}
+	if t == Int8Groups {
+		return axcl.BFloat16(float32(math.Abs(float64(top))) / 127), nil
+	}
+	best, least := uint16(0), math.Inf(1)
+	for _, part := range [...]float32{-8.6, -8.2, -8, -7.6, -7.2, 7.2, 7, 6.7} {
+		scale := axcl.BFloat16(top / part)
+		sum := 0.0
+		for _, v := range x {
+			d := float64(v) - float64(level(v, axcl.Float32(scale), t))*float64(axcl.Float32(scale))
+			sum += d * d
+		}
+		if sum < least {
+			best, least = scale, sum
+		}
+	}
+	return best, nil
+}

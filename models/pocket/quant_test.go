@@ -1,0 +1,149 @@
+package pocket_test
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
+	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/pocket"
+	"github.com/axle-llm/axle/models/pocket/golden"
+	"github.com/axle-llm/axle/tokenizer"
+)
+
+// What pocket says it would say again with weights of eight and of four bits: the perplexity of its own answers rises by no more than the
+// bound over that of bf16 weights. docs/performance.md has the figures.
+func TestQuantised(t *testing.T) {
+	from, err := models.Materialize(pocket.FS(), filepath.Join(t.TempDir(), pocket.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := tokenizer.Open(filepath.Join(from, "pocket_tokenizer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := golden.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts [][]int32
+	for _, c := range all {
+		if ids := words.Encode(nil, c.Want.Text, false); len(ids) > 8 && len(ids) <= 64 {
+			texts = append(texts, ids)
+		}
+	}
+	want := perplexity(t, from, axmodel.BF16, 0, texts)
+	for _, c := range []struct {
+		kind  axmodel.DType
+		group int
+		rises float64
+	}{{axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02}, {axmodel.Int4Groups, 32, 1.25}, {axmodel.Int4Groups, 128, 1.5}} {
+		got := perplexity(t, from, c.kind, c.group, texts)
+		t.Logf("%v of %d: perplexity %.4f, bf16's times %.4f, over %d texts", c.kind, c.group, got, got/want, len(texts))
+		if !(got <= want*c.rises) {
+			t.Errorf("%v of %d: perplexity %.4f, bf16's is %.4f", c.kind, c.group, got, want)
+		}
+	}
+}
+
+// perplexity is that of the texts, after their first eight tokens, with pocket's matrices kept in another way.
+func perplexity(t *testing.T, from string, kind axmodel.DType, group int, texts [][]int32) float64 {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(from, "*.axmodel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spec axcl.LoadSpec
+	for _, name := range files {
+		to := filepath.Join(dir, filepath.Base(name))
+		rewrite(t, name, to, kind, group)
+		if strings.HasSuffix(name, "_post.axmodel") {
+			spec.Head = to
+		} else {
+			spec.Layers = append(spec.Layers, to)
+		}
+	}
+	d, err := soft.Open(soft.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	m, err := d.Load(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	embed, err := os.ReadFile(filepath.Join(from, "model.embed_tokens.weight.bfloat16.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.Shape()
+	sum, n := 0.0, 0
+	for _, ids := range texts {
+		rows := len(ids)
+		p := &axcl.Pass{Hidden: make([]uint16, rows*s.Hidden), SeeCells: make([]uint64, rows*axcl.Words(s.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows)), Logits: make([]uint16, rows*s.Out)}
+		for r, id := range ids {
+			for i := range s.Hidden {
+				p.Hidden[r*s.Hidden+i] = binary.LittleEndian.Uint16(embed[2*(int(id)*s.Hidden+i):])
+			}
+			p.Pos, p.Cell, p.Want = append(p.Pos, uint32(r)), append(p.Cell, uint32(r)), append(p.Want, r)
+			p.SeeRows[r*axcl.Words(rows)] = 1<<r - 1
+		}
+		if err := m.Run(p); err != nil {
+			t.Fatal(err)
+		}
+		for r := 7; r+1 < rows; r++ {
+			logits := p.Logits[r*s.Out : (r+1)*s.Out]
+			total := 0.0
+			for _, v := range logits {
+				total += math.Exp(float64(axcl.Float32(v)))
+			}
+			sum += math.Log(total) - float64(axcl.Float32(logits[ids[r+1]]))
+			n++
+		}
+	}
+	return math.Exp(sum / float64(n))
+}
+
+// rewrite copies a model whose matrices have a scale a row.
+func rewrite(t *testing.T, from, to string, kind axmodel.DType, group int) {
+	t.Helper()
+	m, err := axmodel.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ts []axmodel.Tensor
+	for _, e := range m.Soft.Tensors {
+		x := axmodel.Tensor{Name: e.Name, Type: e.Type, Rows: e.Rows, Cols: e.Cols}
+		if e.Type == axmodel.Int8 {
+			x.Type, x.Group = kind, group
+		}
+		x.Row = func(dst []float32, r int) error {
+			for i := range dst {
+				switch at := e.Offset + int64(r*e.Cols+i); e.Type {
+				case axmodel.F32:
+					dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[e.Offset+4*int64(r*e.Cols+i):]))
+				case axmodel.Int8:
+					dst[i] = float32(int8(b[at])) * math.Float32frombits(binary.LittleEndian.Uint32(b[e.Scales+4*int64(r):]))
+				default:
+					t.Fatalf("%s: %v", e.Name, e.Type)
+				}
+			}
+			return nil
+		}
+		ts = append(ts, x)
+	}
+	if err := axmodel.WriteFile(to, m.Soft.Header, m.Soft.Groups, ts); err != nil {
+		t.Fatal(err)
+	}
+}
