@@ -19,7 +19,7 @@ function ModelChoice({ now }) {
   if (list && !talk.length) return html`<a class="choice" href="#/models">${t('no.model.short')}</a>`;
   return html`<label class="choice"><span class="offscreen">${t('model')}</span><select id="model" value=${now.chat.model} onChange=${(e) => it.change({ model: e.target.value })}>
     ${gone && html`<option value=${now.chat.model}>${t('gone', { model: short(now.chat.model) })}</option>`}
-    ${talk.map((m) => html`<option key=${m.name} value=${m.name}>${short(m.name)}</option>`)}</select></label>`;
+    ${talk.map((m) => html`<option key=${m.name} value=${m.name}>${short(m.name)}</option>`)}</select><${Icon} name="chevron" size="16" /></label>`;
 }
 
 function Welcome({ now }) {

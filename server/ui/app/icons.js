@@ -10,6 +10,7 @@ const paths = {
   chat: 'M4 5h16v11H10l-5 4v-4H4z',
   close: 'M6 6l12 12M18 6L6 18',
   copy: 'M9 9h11v11H9zM5 15H4V4h11v1',
+  chevron: 'M7 10l5 5 5-5',
   down: 'M12 5v14M6 13l6 6 6-6',
   edit: 'M4 20h4L19.5 8.5l-4-4L4 16zM13 7l4 4',
   left: 'M14 6l-6 6 6 6',

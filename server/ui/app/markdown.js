@@ -99,6 +99,10 @@ function lex(src) {
   }
 }
 
+// what is nothing but words, whatever stands before it, in a line that has begun; addresses are not
+const plain = /^[\p{L}\p{M}\p{N} ,;’“”„–—?%…。，、！？：；]*$/u;
+const begun = /^ {0,3}(?:[-*+] +|\d+[.)] +|#{1,6} +|> *)*[\p{L}\p{M}“„(]{2}/u;
+const linked = /www|[:/@&]/i;
 const opens = /^( {0,3})(`{3,}|~{3,})([^\n`]*)\n/;
 
 // Flow draws one growing text into an element.
@@ -113,6 +117,7 @@ export class Flow {
     this.at = 0; // where the last block begins
     this.tail = null;
     this.drawn = null;
+    this.whole = null; // the complete lines of it that were looked at
     this.fence = null; // the code block that is open: {code, mark, from, indent}
     this.el.replaceChildren();
   }
@@ -136,6 +141,8 @@ export class Flow {
   settle(ended) {
     const rest = this.src.slice(this.at);
     const whole = ended ? rest : rest.slice(0, rest.lastIndexOf('\n') + 1);
+    if (!ended && this.tail && whole === this.whole && this.append(rest)) return false;
+    this.whole = whole;
     const open = opens.exec(whole);
     if (open) {
       this.drop();
@@ -178,6 +185,27 @@ export class Flow {
     const shown = lex(left);
     this.tail.replaceChildren(nodes(shown, shown.links));
     return false;
+  }
+
+  // append adds words to the last line where they can be nothing but words: most of what comes. false: it has to be read as Markdown.
+  append(rest) {
+    const more = rest.slice(this.drawn.length);
+    if (!rest.startsWith(this.drawn) || !plain.test(more)) return false;
+    if (!more) return true;
+    const line = this.drawn.slice(this.drawn.lastIndexOf('\n') + 1);
+    if (!begun.test(line) || linked.test(line.slice(line.lastIndexOf(' ') + 1))) return false;
+    const walk = document.createTreeWalker(this.tail, NodeFilter.SHOW_ALL);
+    let leaf = walk.lastChild();
+    for (let next = leaf; next; next = walk.lastChild()) leaf = next;
+    // white space between blocks is passed over: it belongs to no line
+    while (leaf?.nodeType === 3 && !leaf.data.trim()) leaf = walk.previousNode();
+    if (leaf && leaf.nodeType !== 3) leaf = leaf.lastChild;
+    if (!leaf) return false;
+    if (leaf.nodeType !== 3 || !/^(?:P|LI|H\d)$/.test(leaf.parentNode.nodeName)) return false;
+    const space = /[ \t]*$/.exec(this.drawn)[0];
+    leaf.appendData((leaf.data.endsWith(space) ? '' : space) + more);
+    this.drawn = rest;
+    return true;
   }
 
   drop() {

@@ -1,7 +1,6 @@
 // What this browser should do: language, look, size of text, Enter; the key; conversations as one file; and where to read more.
 import { html } from './html.js';
 import { sure, say } from './dialog.js';
-import { state } from './live.js';
 import { keep, key, keptAlways } from './server.js';
 import { set, settings, touch } from './settings.js';
 import { Status } from './status.js';
@@ -14,7 +13,6 @@ const Choice = ({ name, word, value, list, on }) => html`<fieldset><legend>${wor
 
 export function Preferences({ menu }) {
   const s = settings.use();
-  const st = state.use();
   const had = key();
   return html`<div class="bar">${menu}<h1>${t('view.settings')}</h1><span class="grow"></span><${Status} /></div><div class="page"><div class="form settings">
     <${Choice} name="lang" word=${t('set.lang')} value=${s.lang ?? ''} list=${[['', t('set.auto')], ...Object.entries(languages)]} on=${(lang) => set({ lang })} />
@@ -27,6 +25,5 @@ export function Preferences({ menu }) {
         const list = await store.chats();
         if (await sure(t('set.clear.sure', { n: list.length }), t('delete'))) for (const c of list) await store.dropChat(c.id);
       }}>${t('set.clear')}</button></div></fieldset>
-    <fieldset><legend>${t('set.more')}</legend><div class="row wrap"><button type="button" onClick=${() => listed.set(true)}>${t('keys')} <kbd>?</kbd></button></div>
-      ${st?.version && html`<p class="dim">axle ${st.version}</p>`}</fieldset></div></div>`;
+    <fieldset><legend>${t('set.more')}</legend><div class="row wrap"><button type="button" onClick=${() => listed.set(true)}>${t('keys')} <kbd>?</kbd></button></div></fieldset></div></div>`;
 }

@@ -105,7 +105,8 @@ export async function json(path, { body, method, ...options } = {}) {
 // lines gives a streamed answer's objects one by one. An object with an error ends it.
 export async function* lines(r) {
   if (!r.ok) throw await refusal(r);
-  const reader = r.body.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = r.body.getReader();
+  const decoder = new TextDecoder(); // a piped stream of text would cost as much again with each token
   try {
     for (let rest = ''; ;) {
       let part;
@@ -115,7 +116,7 @@ export async function* lines(r) {
         if (e.name === 'AbortError') throw e;
         throw new Refused(0, t('broke'));
       }
-      const found = (rest + (part.value ?? '')).split('\n');
+      const found = (rest + decoder.decode(part.value, { stream: !part.done })).split('\n');
       rest = part.done ? '' : found.pop();
       for (const line of found) {
         if (!line) continue;

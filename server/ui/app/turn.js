@@ -115,7 +115,18 @@ function Answer({ x, now, last, grow }) {
   const [, tick] = useState(0);
   const body = useRef();
   const flow = useRef();
-  useEffect(() => run?.follow(() => tick((n) => n + 1)), [run]);
+  // While only words come, they go to their place and nothing else is drawn.
+  useEffect(() => {
+    let shape = '';
+    return run?.follow(() => {
+      const now = `${runs.has(x.id)} ${!!x.text} ${x.text ? '' : x.thinking.length} ${x.calls.length} ${x.state} ${!!x.cut}`;
+      if (now === shape && flow.current) {
+        flow.current.set(x.text, false);
+        grow();
+      } else tick((n) => n + 1);
+      shape = now;
+    });
+  }, [run]);
   const live = !!run;
   useSeconds(live);
   useLayoutEffect(() => {

@@ -33,7 +33,12 @@ export function t(key, holes) {
   return holes ? text.replace(/\{(\w+)\}/g, (whole, name) => holes[name] ?? whole) : text;
 }
 
-export const number = (n, digits = 0) => Number(n).toLocaleString(language.get(), { maximumFractionDigits: digits, minimumFractionDigits: digits });
+const formats = new Map();
+export function number(n, digits = 0) {
+  const key = language.get() + digits;
+  if (!formats.has(key)) formats.set(key, new Intl.NumberFormat(language.get(), { maximumFractionDigits: digits, minimumFractionDigits: digits }));
+  return formats.get(key).format(Number(n));
+}
 
 // bytes as people who choose models count them.
 export function bytes(n) {
