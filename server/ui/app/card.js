@@ -70,7 +70,7 @@ function Plots({ s }) {
     <${Plot} title=${t('plot.queue')} x=${x} span=${minutes} stamp=${n} series=${[{ label: t('plot.running'), values: of((p) => p.running) }, { label: t('plot.waiting'), values: of((p) => p.queued) }]} /></section>`;
 }
 
-const what = (c) => [c.bus, c.driver && t('card.driver', { v: c.driver }), c.firmware && t('card.firmware', { v: c.firmware })].filter(Boolean).join(' · ');
+const what = (c) => !c.software && [c.bus, c.driver && t('card.driver', { v: c.driver }), c.firmware && t('card.firmware', { v: c.firmware })].filter(Boolean).join(' · ');
 
 export function Card({ menu }) {
   const s = state.use();

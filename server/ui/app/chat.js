@@ -65,6 +65,7 @@ export function Chat({ id, menu }) {
   return html`
     <div class="bar">${menu}<${ModelChoice} now=${now} /><span class="grow"></span><${Status} />
       <${Button} icon="settings" label=${t('setup')} class="setup" onClick=${() => setSetup(true)} /></div>
+    <h1 class="offscreen" dir="auto">${now.saved ? now.chat.title : t('new')}</h1>
     <div class="scroll" ref=${scroller} onScroll=${scrolled} tabindex="-1">
       <div class="thread" id="log">
         ${from > 0 && html`<button type="button" class="more" onClick=${() => setCount(count + first)}>${t('earlier.turns', { n: from })}</button>`}

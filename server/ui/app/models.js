@@ -121,7 +121,7 @@ export function Models({ menu }) {
   return html`<div class="bar">${menu}<h1>${t('view.models')}</h1><span class="grow"></span><${Status} /></div><div class="page models">
     ${under.size > 0 && html`<ul class="pulls" aria-label=${t('pulls')}>${[...under.values()].map((p) => html`<${Pulling} key=${p.name} p=${p} />`)}</ul>`}
     <section><div class="row"><h2>${t('models.here')}</h2><span class="grow"></span>${talk.length > 1 && html`<button type="button" onClick=${() => setCompare(true)}>${t('compare')}</button>`}</div>
-      ${cat?.memory_bytes > 0 && html`<p class="dim">${t('memory.free', { free: bytes(cat.memory_free_bytes), all: bytes(cat.memory_bytes) })}</p>`}
+      ${cat?.memory_bytes > 0 && html`<p class="dim">${t((s?.cards ?? []).every((c) => c.memory_of === 'host') ? 'memory.host' : 'memory.free', { free: bytes(cat.memory_free_bytes), all: bytes(cat.memory_bytes) })}</p>`}
       ${list && !list.length && html`<p>${t('models.none')}</p>`}
       <ul class="cards">${(list ?? []).map((m) => html`<${Here} key=${m.name} m=${m} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
     <${Catalogue} cat=${cat} under=${under} here=${here} /></div>

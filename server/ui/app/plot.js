@@ -33,7 +33,7 @@ export function Plot({ title, unit = '', digits = 0, x, series, span, min = 0, m
       if (gone || !box.current) return;
       const grid = { stroke: css('--line'), width: 1 };
       const axis = { stroke: css('--dim'), grid, ticks: { show: false }, font: `11px ${css('--sans')}` };
-      const minutes = (v) => (span ? v.map((s) => `${Math.round((s - now.current.x[now.current.x.length - 1]) / 60)}`) : v.map(String));
+      const minutes = (v) => (span ? v.map((s, i) => `${Math.round((s - now.current.x[now.current.x.length - 1]) / 60)}`.replace('-', '−') + (i ? '' : ' min')) : v.map(String));
       const opts = {
         width: box.current.clientWidth, height, legend: { show: false }, padding: [10, 8, 0, 0],
         cursor: { drag: { x: false, y: false }, points: { size: 6 } },

@@ -17,7 +17,7 @@ export function Status() {
   if (!parts.length) parts.push(t(s.status === 'ok' ? 'status.ok' : 'status.bad'));
   const bad = s.status !== 'ok' || s.warnings?.length;
   const load = s.loads?.[0];
-  if (load?.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
+  if (load?.state === 'loading' && load.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
   return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => w.text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i>${parts.join(' · ')}</a>`;
 }
 

@@ -146,7 +146,7 @@ export default {
   'm.loaded': 'geladen',
   'm.modelfile': 'Modelfile',
   'm.modified': 'Geändert',
-  'm.needs': 'braucht {size} auf der Karte',
+  'm.needs': 'braucht {size} Speicher',
   'm.not.yet': 'noch nicht',
   'm.parameters': 'Parameter',
   'm.params': 'Eigene Einstellungen',

@@ -146,7 +146,7 @@ export default {
   'm.loaded': 'loaded',
   'm.modelfile': 'Modelfile',
   'm.modified': 'Changed',
-  'm.needs': 'takes {size} on the card',
+  'm.needs': 'takes {size} of memory',
   'm.not.yet': 'not yet',
   'm.parameters': 'Parameters',
   'm.params': 'Its own settings',

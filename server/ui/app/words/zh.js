@@ -146,7 +146,7 @@ export default {
   'm.loaded': '已加载',
   'm.modelfile': 'Modelfile',
   'm.modified': '修改时间',
-  'm.needs': '占用加速卡 {size}',
+  'm.needs': '占用内存 {size}',
   'm.not.yet': '尚不支持',
   'm.parameters': '参数量',
   'm.params': '自带设置',
