@@ -53,8 +53,8 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// defines: the file declares this function, type, variable, constant, or Type.method; of a file that is not Go, it has the word. A package's name
-// counts too.
+// defines: the file declares this function, type, variable, constant, or Type.method; of a file that is not Go, it has the word. A
+// package's name counts too.
 func defines(t *testing.T, file, name string) bool {
 	t.Helper()
 	src, err := os.ReadFile(file)

@@ -20,8 +20,9 @@ import (
 
 var (
 	redraw   = flag.Bool("update", false, "draw docs/rooms.svg anew")
-	drawRoot = flag.String("draw", "", "draw the rooms of the checkout in this `folder`, to the file -drawto, with the lines of each on the test's output")
-	drawTo   = flag.String("drawto", "", "see -draw")
+	drawRoot = flag.String("draw", "", "draw the rooms of the checkout in this `folder`, to the file -drawto, with the lines of each on "+
+		"the test's output")
+	drawTo = flag.String("drawto", "", "see -draw")
 )
 
 // TestDrawing: docs/rooms.svg is the module's rooms and their imports as they are. `go test . -run TestDrawing -update` draws it anew.
@@ -56,7 +57,8 @@ type house struct {
 
 // small are packages that everybody may use, which would draw an arrow from everything and explain nothing, and two that hold files only.
 func small(dir string) bool {
-	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "packaging", "models/pocket/golden"}, dir)
+	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "packaging",
+		"models/pocket/golden"}, dir)
 }
 
 // readHouse reads the product's packages below root: no tests, no doubles for them, no module within the module.
@@ -88,7 +90,8 @@ func readHouse(t *testing.T, root string) *house {
 		case strings.HasSuffix(rel, ".c") || strings.HasSuffix(rel, ".h"):
 			cfiles = append(cfiles, rel)
 			return nil
-		case !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || dir == "." || strings.HasSuffix(path.Base(dir), "test"):
+		case !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") || dir == "." ||
+			strings.HasSuffix(path.Base(dir), "test"):
 			return nil
 		}
 		src, err := os.ReadFile(name)
@@ -196,8 +199,8 @@ const (
 	letter                            = 7.3 // a letter of the boxes' type is about so wide
 )
 
-// svg draws the rooms, each above those that it imports. An arrow that others imply is left out: where a room imports two others and one of those
-// imports the other, one arrow says it.
+// svg draws the rooms, each above those that it imports. An arrow that others imply is left out: where a room imports two others and one
+// of those imports the other, one arrow says it.
 func (h *house) svg(t *testing.T) string {
 	t.Helper()
 	heights := map[string]int{}
@@ -290,17 +293,21 @@ func (h *house) svg(t *testing.T) string {
 	}
 	var s strings.Builder
 	w, ht := widest+2*margin, float64(2*margin+(top+1)*boxHeight+top*rowGap)
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="axle's rooms and their imports">`+"\n", w, ht)
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" aria-label="axle's rooms and their imports">`+
+		"\n", w, ht)
 	s.WriteString(`<title>axle's rooms and their imports: arrows point downward only</title>
 <style>
-:root{--ink:#1f2430;--paper:#fff;--line:#5b6472;--cmd:#e8eefc;--server:#e3f4ea;--engine:#fdf0dc;--axcl:#fbe4e4;--models:#f1e8fb;--text:#e2f3f5;--rest:#eef0f3}
+:root{--ink:#1f2430;--paper:#fff;--line:#5b6472;--cmd:#e8eefc;--server:#e3f4ea;--engine:#fdf0dc;
+--axcl:#fbe4e4;--models:#f1e8fb;--text:#e2f3f5;--rest:#eef0f3}
 @media (prefers-color-scheme:dark){:root{--ink:#e8eaf0;--paper:#12151b;--line:#99a3b3;--cmd:#22304f;--server:#1c3b2a;--engine:#463413;` +
 		`--axcl:#4a2222;--models:#372550;--text:#173c42;--rest:#2b3039}}
 rect{stroke:var(--line)}.paper{fill:var(--paper);stroke:none}text{fill:var(--ink);font:12px ui-monospace,monospace;text-anchor:middle}
 path{fill:none;stroke:var(--line);stroke-opacity:.75}marker path{fill:var(--line);stroke:none}
-.cmd{fill:var(--cmd)}.server{fill:var(--server)}.engine{fill:var(--engine)}.axcl{fill:var(--axcl)}.models{fill:var(--models)}.text{fill:var(--text)}.rest{fill:var(--rest)}
+.cmd{fill:var(--cmd)}.server{fill:var(--server)}.engine{fill:var(--engine)}
+.axcl{fill:var(--axcl)}.models{fill:var(--models)}.text{fill:var(--text)}.rest{fill:var(--rest)}
 </style>
-<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z"/></marker></defs>
+<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0 8 4 0 8z"/></marker></defs>
 `)
 	fmt.Fprintf(&s, `<rect class="paper" width="%.0f" height="%.0f"/>`+"\n", w, ht)
 	for _, r := range rooms {
@@ -308,7 +315,8 @@ path{fill:none;stroke:var(--line);stroke-opacity:.75}marker path{fill:var(--line
 			a, b := boxes[r], boxes[to]
 			x1 := a.x + a.w*float64(i+1)/float64(len(arrows[r])+1)
 			x2, y1, y2 := b.x+b.w/2, a.y+boxHeight, b.y
-			fmt.Fprintf(&s, `<path marker-end="url(#a)" d="M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f"><title>%s imports %s</title></path>`+"\n",
+			fmt.Fprintf(&s, `<path marker-end="url(#a)" d="M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f"><title>%s imports %s</title></path>`+
+				"\n",
 				x1, y1, x1, y1+rowGap*0.6, x2, y2-rowGap*0.6, x2, y2, html.EscapeString(r), html.EscapeString(to))
 		}
 	}

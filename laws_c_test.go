@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// simcardLayers are the simulated card's C files, from the ground up. A file calls only into the layers below its own, so that each can be read
-// without those above it.
+// simcardLayers are the simulated card's C files, from the ground up. A file calls only into the layers below its own, so that each can be
+// read without those above it.
 var simcardLayers = []struct {
 	why   string
 	files string
@@ -25,7 +25,8 @@ var simcardLayers = []struct {
 	{"what handles stand for: streams with their tasks, contexts; and running a model", "stream.c context.c exec.c"},
 	{"the process's life, which brings all of it up and down", "life.c"},
 	{"what happens at the start and the end of every call", "call.c"},
-	{"the calls that programs see, a file a subject; none calls another", "device_calls.c memory_calls.c stream_calls.c engine_calls.c io_calls.c worker_calls.c firmware.c board.c"},
+	{"the calls that programs see, a file a subject; none calls another",
+		"device_calls.c memory_calls.c stream_calls.c engine_calls.c io_calls.c worker_calls.c firmware.c board.c"},
 	{"what tests ask beyond the vendor's calls, and the library that forwards to the board's", "axsim.c engine_so.c"},
 }
 
@@ -118,7 +119,8 @@ func TestSimcardLayers(t *testing.T) {
 	up := map[string]string{
 		"sim.h": "#define ENTER(x) \\\n\tcall_enter(x)\n",
 		"low.c": "int low(int n) { return n; }\nint up(void) { ENTER(1); return s->low + high(1); } // other()\n",
-		"top.c": "static int other(void) { return 0; }\nint high(int x)\n{\n\treturn low(x);\n}\nvoid call_enter(int x) { (void)x; run = \"up\"; }\n",
+		"top.c": "static int other(void) { return 0; }\nint high(int x)\n{\n\treturn low(x);\n}\nvoid call_enter(int x) { (void)x; run " +
+			"= \"up\"; }\n",
 	}
 	want := []string{"low.c calls call_enter of top.c", "low.c calls high of top.c"}
 	if got := simcardCalls(up, map[string]int{"low.c": 0, "top.c": 1}); !slices.Equal(got, want) {

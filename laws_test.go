@@ -47,7 +47,8 @@ var forbidden = []struct{ who, what, why string }{
 	{"server", module + "axcl/native", "the server knows nothing of C"},
 	{"server", module + "axcl/soft", "the server knows nothing of cards"},
 	{"server", "net/http/pprof", "debug endpoints are never on the API's listener"},
-	{"server/answer", module + "server/manage", "how models answer and how they come and go are two things: what both need is in exchange, catalog or loaded"},
+	{"server/answer", module + "server/manage", "how models answer and how they come and go are two things: what both need is in " +
+		"exchange, catalog or loaded"},
 	{"server/manage", module + "server/answer", "as the other way round"},
 	{"server/exchange", module + "server/answer", "a request and its answer, whatever they are about"},
 	{"server/exchange", module + "server/manage", "a request and its answer, whatever they are about"},
@@ -110,7 +111,8 @@ func parse(t *testing.T) {
 		}
 		if d.IsDir() {
 			base := d.Name()
-			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "build" || base == "dist" || base == "bin") {
+			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "build" ||
+				base == "dist" || base == "bin") {
 				return fs.SkipDir
 			}
 			if name != "." {
@@ -156,7 +158,8 @@ func TestImports(t *testing.T) {
 		for _, spec := range file.Imports {
 			what, _ := strconv.Unquote(spec.Path.Value)
 			for _, law := range forbidden {
-				hit := what == law.what || strings.HasSuffix(law.what, "/") && strings.HasPrefix(what, law.what) || law.what != "net/http" && law.what != "C" && law.what != "testing" && strings.HasPrefix(what, law.what+"/")
+				hit := what == law.what || strings.HasSuffix(law.what, "/") && strings.HasPrefix(what, law.what) ||
+					law.what != "net/http" && law.what != "C" && law.what != "testing" && strings.HasPrefix(what, law.what+"/")
 				if !within(dir, law.who) || !hit {
 					continue
 				}
@@ -285,7 +288,8 @@ func TestRankedLocks(t *testing.T) {
 	files := 0
 	goFiles(t, func(name string, file *ast.File, _ []byte) {
 		dir := path.Dir(name)
-		if strings.HasSuffix(name, "_test.go") || plain[dir] != "" || plain[name] != "" || !slices.Contains([]string{"engine", "server", "models"}, strings.Split(name, "/")[0]) {
+		if strings.HasSuffix(name, "_test.go") || plain[dir] != "" || plain[name] != "" ||
+			!slices.Contains([]string{"engine", "server", "models"}, strings.Split(name, "/")[0]) {
 			return
 		}
 		files++
@@ -296,7 +300,8 @@ func TestRankedLocks(t *testing.T) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "sync" && (s.Sel.Name == "Mutex" || s.Sel.Name == "RWMutex" || s.Sel.Name == "Cond") {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "sync" && (s.Sel.Name == "Mutex" || s.Sel.Name == "RWMutex" ||
+					s.Sel.Name == "Cond") {
 					t.Errorf("%s: sync.%s has no place in the order of locks: take ranked's", name, s.Sel.Name)
 				}
 			}

@@ -16,8 +16,9 @@ import (
 
 var (
 	promiseRow = regexp.MustCompile(`(?m)^\| ([TDG]\d+) \|(.*)\|\s*$`)
-	testName   = regexp.MustCompile("`(?:([a-z/]+|\\.)/)?((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]+)`") // engine/TestHang where several packages have one
-	makeName   = regexp.MustCompile("`make ([a-z0-9-]+)`")
+	// engine/TestHang where several packages have one
+	testName = regexp.MustCompile("`(?:([a-z/]+|\\.)/)?((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]+)`")
+	makeName = regexp.MustCompile("`make ([a-z0-9-]+)`")
 )
 
 // TestPromises: docs/promises.md has a row for every threat, fault and number, every row names a test or a make target that proves it, and
@@ -34,7 +35,8 @@ func TestPromises(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if b := d.Name(); name != "." && (strings.HasPrefix(b, ".") || b == "node_modules" || b == "build" || b == "bin" || b == "dist") {
+			if b := d.Name(); name != "." && (strings.HasPrefix(b, ".") || b == "node_modules" || b == "build" || b == "bin" ||
+				b == "dist") {
 				return fs.SkipDir
 			}
 			return nil
@@ -70,7 +72,8 @@ func TestPromises(t *testing.T) {
 	for _, r := range rules {
 		for name := range strings.SplitSeq(r.test, "|") {
 			name = strings.TrimSuffix(name, "$")
-			if !strings.Contains(rows[r.row], "`"+name+"` ✗") && !strings.Contains(rows[r.row], "`"+strings.TrimPrefix(r.pkg, "./")+"/"+name+"` ✗") {
+			if !strings.Contains(rows[r.row], "`"+name+"` ✗") && !strings.Contains(rows[r.row], "`"+strings.TrimPrefix(r.pkg, "./")+"/"+
+				name+"` ✗") {
 				t.Errorf("%s: a rule is taken out for %s, and the row has no `%s` ✗", r.row, name, name)
 			}
 		}

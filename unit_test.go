@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the cards' nodes only; it is started again when it was lost, and
-// never killed in the middle of a load without having been told.
+// TestUnitFile (T18): the service has a user of its own, a strict file system, and of devices the cards' nodes only; it is started again
+// when it was lost, and never killed in the middle of a load without having been told.
 func TestUnitFile(t *testing.T) {
 	b, err := os.ReadFile("packaging/axle.service")
 	if err != nil {
@@ -20,7 +20,8 @@ func TestUnitFile(t *testing.T) {
 	for line := range strings.Lines(string(b)) {
 		have = append(have, strings.TrimSpace(line))
 	}
-	for _, want := range []string{"User=axle", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes", "CapabilityBoundingSet=",
+	for _, want := range []string{"User=axle", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "PrivateTmp=yes",
+		"CapabilityBoundingSet=",
 		"DevicePolicy=closed", "UMask=0027", "Restart=on-failure", "KillMode=mixed"} {
 		if !slices.Contains(have, want) {
 			t.Errorf("packaging/axle.service lacks %s", want)
@@ -34,7 +35,8 @@ func TestUnitFile(t *testing.T) {
 		}
 	}
 	for _, line := range have {
-		if strings.HasPrefix(line, "DeviceAllow=") && !slices.Contains(nodes, line) || strings.HasPrefix(line, "User=root") || strings.HasPrefix(line, "ReadWritePaths=/") {
+		if strings.HasPrefix(line, "DeviceAllow=") && !slices.Contains(nodes, line) || strings.HasPrefix(line, "User=root") ||
+			strings.HasPrefix(line, "ReadWritePaths=/") {
 			t.Errorf("packaging/axle.service allows too much: %s", line)
 		}
 	}

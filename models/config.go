@@ -51,7 +51,8 @@ type Config struct {
 // Keys of config.json. The first name is today's, the others are what older or mistyped packages use.
 var (
 	keyTokenizer = []string{"url_tokenizer_model", "filename_tokenizer_model", "filename_tokenizer_txt", "tokenizer_model"}
-	keyEncoder   = []string{"filename_image_encoder_axmodel", "filename_image_encoder_axmodedl", "filename_vpm_resampler_axmodedl", "filename_vpm_encoder_axmodedl", "filename_vpm_resampler_axmodel"}
+	keyEncoder   = []string{"filename_image_encoder_axmodel", "filename_image_encoder_axmodedl", "filename_vpm_resampler_axmodedl",
+		"filename_vpm_encoder_axmodedl", "filename_vpm_resampler_axmodel"}
 	keyEmbedding = []string{"is_embedding", "embedding", "embedding_type", "EMBEDDING_TYPE"}
 )
 
@@ -200,7 +201,8 @@ func parseThinking(o object) chat.Think {
 
 // vendor says whether o has any key by which the vendor's runtime finds a model; a Hugging Face config.json has none.
 func (o object) vendor() bool {
-	for _, k := range []string{"template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed", "tokens_embed_num"} {
+	for _, k := range []string{"template_filename_axmodel", "filename_post_axmodel", "axmodel_num", "filename_tokens_embed",
+		"tokens_embed_num"} {
 		if _, ok := o[k]; ok {
 			return true
 		}

@@ -35,7 +35,8 @@ func TestDocs(t *testing.T) {
 	if len(p.Notes) > 0 || len(p.Layers) != 28 || p.Name != "my/Qwen3-0.6B" || p.TokenizerType != "Qwen3" {
 		t.Errorf("%s, %d layers, notes %q", p.Name, len(p.Layers), p.Notes)
 	}
-	for _, key := range []string{"is_embedding", "full_attention_interval", "layer_types", "sliding_window", "num_kv_shared_layers", "enable_thinking", "thinking_mode", "system_prompt", "vlm_type"} {
+	for _, key := range []string{"is_embedding", "full_attention_interval", "layer_types", "sliding_window", "num_kv_shared_layers",
+		"enable_thinking", "thinking_mode", "system_prompt", "vlm_type"} {
 		if !strings.Contains(string(page), "`"+key+"`") {
 			t.Errorf("docs/packages.md does not tell of %s", key)
 		}

@@ -35,8 +35,8 @@ func (e elem) bytes() int64 {
 func (e elem) String() string { return [...]string{"bf16", "f16", "f32"}[e] }
 
 // Embeddings is the table of token embeddings, looked up on the host. On disk it is memory-mapped: the kernel keeps in memory the rows that
-// are used, and gives them up under pressure. A file cut short while mapped makes [Embeddings.Row] crash the process with SIGBUS, as with any
-// mapping; packages are replaced, never rewritten in place.
+// are used, and gives them up under pressure. A file cut short while mapped makes [Embeddings.Row] crash the process with SIGBUS, as with
+// any mapping; packages are replaced, never rewritten in place.
 type Embeddings struct {
 	Rows, Cols int
 	Kind       string  // bf16, f16 or f32
@@ -56,7 +56,8 @@ type Embeddings struct {
 // openEmbeddings opens the table name; hidden is known from the layers, vocab is 0 when the configuration does not say.
 func openEmbeddings(t *tree, name string, vocab, hidden int) (*Embeddings, error) {
 	bad := func(err error, cause error) error {
-		return &Error{Path: t.where(name), What: err.Error(), Fix: "fetch it again, or correct tokens_embed_num and tokens_embed_size", Err: cause}
+		return &Error{Path: t.where(name), What: err.Error(), Fix: "fetch it again, or correct tokens_embed_num and tokens_embed_size",
+			Err: cause}
 	}
 	f, err := t.fsys.Open(name)
 	if err != nil {
@@ -91,7 +92,8 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 			return err
 		}
 		if h.cols != hidden || vocab != 0 && h.rows != vocab {
-			return fmt.Errorf("a table of %d × %d, want %d × %d (tokens × hidden size of the layers)", h.rows, h.cols, max(vocab, h.rows), hidden)
+			return fmt.Errorf("a table of %d × %d, want %d × %d (tokens × hidden size of the layers)", h.rows, h.cols, max(vocab, h.rows),
+				hidden)
 		}
 		e.kind, e.offset, vocab = h.kind, h.offset, h.rows
 	} else {
@@ -118,8 +120,8 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 }
 
 // Row writes the embedding of token id to dst, as bf16 and multiplied by Scale. dst must hold at least Cols values.
-// It fails when id is not in the table, with [ErrMalformed] when its row holds a NaN or an infinity (one on the card would spoil every later
-// answer), and with [ErrClosed] after Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
+// It fails when id is not in the table, with [ErrMalformed] when its row holds a NaN or an infinity (one on the card would spoil every
+// later answer), and with [ErrClosed] after Close. It may be called from any goroutine and, where it does not fail, allocates nothing.
 func (e *Embeddings) Row(dst []uint16, id int32) error {
 	if id < 0 || int(id) >= e.Rows {
 		return fmt.Errorf("models: token %d has no embedding: the table has %d rows", id, e.Rows)
@@ -156,7 +158,8 @@ func (e *Embeddings) check(row []uint16, id int32) error {
 	for _, v := range row {
 		if v&0x7f80 == 0x7f80 {
 			clear(row)
-			return fmt.Errorf("models: %w: the embedding of token %d holds a NaN or an infinity: the table is damaged, fetch it again, e.g. with `axle pull`", ErrMalformed, id)
+			return fmt.Errorf("models: %w: the embedding of token %d holds a NaN or an infinity: the table is damaged, fetch it again, "+
+				"e.g. with `axle pull`", ErrMalformed, id)
 		}
 	}
 	word.Or(bit)

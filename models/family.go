@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// families maps what names hold, squeezed to lower-case letters and digits, to the family and to the vendor's tokenizer_type that serves it.
-// Longer and later models come before what they contain: the first match wins.
+// families maps what names hold, squeezed to lower-case letters and digits, to the family and to the vendor's tokenizer_type that serves
+// it. Longer and later models come before what they contain: the first match wins.
 var families = []struct{ key, family, tokenizer string }{
 	{"qwen3omni", "qwen3omni", "Qwen3Omni"},
 	{"qwen35", "qwen35", "Qwen3_5"},
@@ -93,7 +93,8 @@ func (p *plan) findFamily() error {
 		typ = ""
 	}
 	prefix, _, _ := strings.Cut(path.Base(p.template), "l%d")
-	hints := []string{typ, prefix, p.cfg.ModelName, p.facts.modelType, path.Base(path.Dir(p.template)), path.Base(p.source), path.Base(p.t.label)}
+	hints := []string{typ, prefix, p.cfg.ModelName, p.facts.modelType, path.Base(path.Dir(p.template)), path.Base(p.source),
+		path.Base(p.t.label)}
 	if dir := path.Dir(p.source); p.source != "" {
 		hints = append(hints, path.Base(dir))
 	}

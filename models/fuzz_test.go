@@ -23,11 +23,13 @@ func FuzzConfig(f *testing.F) {
 		`{"tokenizer_type":2,"axmodel_num":"28","bos":0,"eos":1,"devices":"0,","b_use_mmap_load_embed":1}`,
 		`{"text_config":{"full_attention_interval":4,"layer_types":["full_attention"],"sliding_window":512,"num_kv_shared_layers":20}}`,
 		`{"axmodel_num":1e400,"tokens_embed_num":-0,"devices":[0,1,999],"layer_types":null,"VLM_TYPE":"None","embedding_type":1}`,
-		`{"architectures":["Qwen3ForCausalLM"],"hidden_size":1024,"eos_token_id":[1,2,-1],"num_key_value_heads":8}`, `{"a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, ``, `null`, `[]`,
+		`{"architectures":["Qwen3ForCausalLM"],"hidden_size":1024,"eos_token_id":[1,2,-1],"num_key_value_heads":8}`,
+		`{"a":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, ``, `null`, `[]`,
 	} {
 		f.Add([]byte(s))
 	}
-	for _, pattern := range []string{"../testdata/packages/*/*config.json", "../testdata/packages/*/*/*config.json", "../testdata/packages/F/mode_*.json", "pocket/pocket/*.json", "pocket/pocket/pocket_tokenizer/*config.json"} {
+	for _, pattern := range []string{"../testdata/packages/*/*config.json", "../testdata/packages/*/*/*config.json",
+		"../testdata/packages/F/mode_*.json", "pocket/pocket/*.json", "pocket/pocket/pocket_tokenizer/*config.json"} {
 		for _, data := range fuzzguard.Seeds(f, 1<<16, pattern) {
 			f.Add(data)
 		}
@@ -46,7 +48,8 @@ func FuzzConfig(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if c.Layers < 0 || c.Layers > maxLayers || c.Vocab < 0 || c.Vocab > maxVocab || c.Hidden < 0 || c.Hidden > maxHidden || len(c.LayerTypes) > maxLayers || len(c.Devices) > 256 {
+			if c.Layers < 0 || c.Layers > maxLayers || c.Vocab < 0 || c.Vocab > maxVocab || c.Hidden < 0 || c.Hidden > maxHidden ||
+				len(c.LayerTypes) > maxLayers || len(c.Devices) > 256 {
 				t.Fatalf("out of its limits: %+v", c)
 			}
 		})
@@ -116,7 +119,8 @@ func FuzzNpy(f *testing.F) {
 
 // Whatever files a folder lists and whatever its configuration says, a plan names only files that are there.
 func FuzzPlan(f *testing.F) {
-	f.Add("config.json\nqwen3_p128_l0_together.axmodel\nqwen3_post.axmodel\nmodel.embed_tokens.weight.bfloat16.bin\ntokenizer.json", `{"template_filename_axmodel":"qwen3_p128_l%d_together.axmodel","axmodel_num":1}`)
+	f.Add("config.json\nqwen3_p128_l0_together.axmodel\nqwen3_post.axmodel\nmodel.embed_tokens.weight.bfloat16.bin\ntokenizer.json",
+		`{"template_filename_axmodel":"qwen3_p128_l%d_together.axmodel","axmodel_num":1}`)
 	f.Add("l0.axmodel\nl1.axmodel\npost.axmodel\nembed.npy", "")
 	f.Add("run_a.sh\na/x_l0.axmodel\na/x_post.axmodel\na/embed.bin", "./m --template_filename_axmodel a/x_l%d.axmodel --axmodel_num 1")
 	f.Add("vlm/x/config.json\n../evil\nl%d.axmodel\nl0_%d.axmodel", `{"template_filename_axmodel":"../../l%d.axmodel"}`)
@@ -129,7 +133,8 @@ func FuzzPlan(f *testing.F) {
 				return err
 			}
 			names = append(names, name)
-			if config == "" && (path.Base(name) == "config.json" || strings.HasPrefix(path.Base(name), "mode_") || strings.HasSuffix(name, ".sh")) {
+			if config == "" && (path.Base(name) == "config.json" || strings.HasPrefix(path.Base(name), "mode_") ||
+				strings.HasSuffix(name, ".sh")) {
 				data, err := fs.ReadFile(dir, name)
 				config = string(data)
 				return err
@@ -247,7 +252,8 @@ func TestBF16(t *testing.T) {
 	for _, c := range []struct {
 		in   float32
 		want uint16
-	}{{0, 0}, {1, 0x3f80}, {-1, 0xbf80}, {1.00390625, 0x3f80}, {1.01171875, 0x3f82}, {float32(math.Inf(1)), 0x7f80}, {math.MaxFloat32, 0x7f80}, {1e-45, 0}} {
+	}{{0, 0}, {1, 0x3f80}, {-1, 0xbf80}, {1.00390625, 0x3f80}, {1.01171875, 0x3f82}, {float32(math.Inf(1)), 0x7f80},
+		{math.MaxFloat32, 0x7f80}, {1e-45, 0}} {
 		if got := toBF16(c.in); got != c.want {
 			t.Errorf("%g is %04x, want %04x", c.in, got, c.want)
 		}

@@ -25,8 +25,9 @@ type Memory struct {
 	Cache  int64 // K and V rows of all layers
 	IO     int64 // buffers for inputs and outputs
 	Card   int64 // the sum of the above
-	Load   int64 // the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
-	Host   int64 // the embedding table, mapped: kept in memory only as far as it is used
+	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
+	Load int64
+	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
 
 // page is what a card's memory is handed out in.
@@ -82,7 +83,8 @@ func (p *Package) Memory() Memory {
 	return m
 }
 
-// loading is the most that files and the weights loaded from them take, in the order that axcl/native loads them; caches and buffers come after.
+// loading is the most that files and the weights loaded from them take, in the order that axcl/native loads them; caches and buffers come
+// after.
 func (p *Package) loading() (most int64) {
 	type part struct{ file, weights int64 }
 	parts := []part{{max(p.headFile, p.headBytes), p.headBytes}} // a hollow file stands for a larger one
@@ -137,9 +139,11 @@ func (p *Package) Info() Info {
 	f := p.p.facts
 	i := Info{
 		Name: p.Name, Architecture: p.Architecture, Family: p.Family, Layout: p.Layout, Path: p.Dir, Source: p.Source, Digest: p.digest,
-		TokenizerType: p.TokenizerType, Context: p.Context, Hidden: p.Hidden, Layers: len(p.Layers), Heads: f.heads, KVHeads: f.kv, HeadDim: f.headDim,
-		FeedForward: f.intermediate, Vocab: p.Vocab, Cells: p.Shape.Cells, KV: p.Shape.KV, Capabilities: p.Capabilities(), Pooling: p.Pooling,
-		Size: p.Size, Memory: p.Memory(), Notes: p.Notes,
+		TokenizerType: p.TokenizerType, Context: p.Context, Hidden: p.Hidden, Layers: len(p.Layers), Heads: f.heads, KVHeads: f.kv,
+		HeadDim:     f.headDim,
+		FeedForward: f.intermediate, Vocab: p.Vocab, Cells: p.Shape.Cells, KV: p.Shape.KV, Capabilities: p.Capabilities(),
+		Pooling: p.Pooling,
+		Size:    p.Size, Memory: p.Memory(), Notes: p.Notes,
 	}
 	if h := p.softHeader; h != nil {
 		i.Heads, i.KVHeads, i.HeadDim, i.FeedForward = h.Heads, h.KVHeads, h.HeadDim, h.Intermediate
@@ -285,7 +289,8 @@ func (i Info) Write(w io.Writer) error {
 	row("pooling", i.Pooling)
 	row("size on disk", HumanBytes(i.Size))
 	m := i.Memory
-	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers), HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
+	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
+		HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
 	}

@@ -42,7 +42,8 @@ func TestLayouts(t *testing.T) {
 				t.Errorf("layout %s, want %s", p.Layout, layout)
 			}
 			if p.Vocab != 320 || p.Hidden != 32 || p.Out != 320 || len(p.Layers) != 2 || p.Shape.Cells != 64 || p.Context != 64 {
-				t.Errorf("vocab %d hidden %d out %d layers %d cells %d context %d", p.Vocab, p.Hidden, p.Out, len(p.Layers), p.Shape.Cells, p.Context)
+				t.Errorf("vocab %d hidden %d out %d layers %d cells %d context %d", p.Vocab, p.Hidden, p.Out, len(p.Layers), p.Shape.Cells,
+					p.Context)
 			}
 			if p.Family != "qwen3" || p.Architecture != "qwen3" || p.TokenizerType != "Qwen3" || p.Embedding {
 				t.Errorf("family %q architecture %q tokenizer %q embedding %v", p.Family, p.Architecture, p.TokenizerType, p.Embedding)
@@ -58,7 +59,8 @@ func TestLayouts(t *testing.T) {
 			}
 			if wantSampling := slices.Contains([]string{"A", "B", "E"}, layout); (p.Sampling.Temperature != nil) != wantSampling {
 				t.Errorf("sampling %+v", p.Sampling)
-			} else if wantSampling && (*p.Sampling.Temperature != 0.6 || *p.Sampling.TopK != 20 || *p.Sampling.TopP != 0.95 || p.Sampling.RepetitionPenalty != nil) {
+			} else if wantSampling && (*p.Sampling.Temperature != 0.6 || *p.Sampling.TopK != 20 || *p.Sampling.TopP != 0.95 ||
+				p.Sampling.RepetitionPenalty != nil) {
 				t.Errorf("sampling %+v", p.Sampling)
 			}
 			if len(p.Digest()) != 64 {

@@ -88,7 +88,8 @@ func npy(header string, data []byte) []byte {
 	return append(append(out, header...), data...)
 }
 
-const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+const pointer = "version https://git-lfs.github.com/spec/v1\noid " +
+	"sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
 // malformed are packages of layout A, each broken in one way, with the sentinel and a part of the text that Open must give.
 var malformed = []struct {
@@ -109,7 +110,8 @@ var malformed = []struct {
 		b.write("model.safetensors", make([]byte, 100))
 		b.write("config.json", []byte(`{"model_type": "qwen3", "hidden_size": 8}`))
 	}, models.ErrNotPackage, "axle compile"},
-	{"a file, not a folder", func(b bench) { b.must(os.RemoveAll(b.dir)); b.must(os.WriteFile(b.dir, nil, 0o644)) }, models.ErrNotPackage, ""},
+	{"a file, not a folder", func(b bench) { b.must(os.RemoveAll(b.dir)); b.must(os.WriteFile(b.dir, nil, 0o644)) }, models.ErrNotPackage,
+		""},
 	{"too many entries", func(b bench) {
 		for i := range 20001 {
 			b.write(fmt.Sprintf("junk/%d", i), nil)
@@ -143,19 +145,24 @@ var malformed = []struct {
 	{"layer types too few", func(b bench) { b.config("layer_types", []string{"full_attention"}) }, models.ErrMismatch, "layer_types"},
 	{"layer types too many", func(b bench) { b.config("layer_types", make([]string, 5000)) }, models.ErrMalformed, "layer_types"},
 	{"more shared than layers", func(b bench) { b.config("num_kv_shared_layers", 3) }, models.ErrMismatch, "num_kv_shared_layers"},
-	{"attention interval leaves none", func(b bench) { b.config("full_attention_interval", 5) }, models.ErrMismatch, "no layer of the model is attention"},
+	{"attention interval leaves none", func(b bench) { b.config("full_attention_interval", 5) }, models.ErrMismatch,
+		"no layer of the model is attention"},
 
 	{"template without number", func(b bench) { b.config("template_filename_axmodel", "layer.axmodel") }, models.ErrMalformed, "%d"},
 	{"template with two numbers", func(b bench) { b.config("template_filename_axmodel", "l%d_%d.axmodel") }, models.ErrMalformed, "%d"},
 	{"template with other verbs", func(b bench) { b.config("template_filename_axmodel", "%s%d%n") }, models.ErrMalformed, "%d"},
-	{"template leaves the package", func(b bench) { b.config("template_filename_axmodel", "../../../../etc/l%d.axmodel") }, models.ErrEscape, "outside"},
+	{"template leaves the package", func(b bench) { b.config("template_filename_axmodel", "../../../../etc/l%d.axmodel") },
+		models.ErrEscape, "outside"},
 	{"template is absolute", func(b bench) { b.config("template_filename_axmodel", "/opt/l%d.axmodel") }, models.ErrEscape, "/opt"},
 	{"head leaves the package", func(b bench) { b.config("filename_post_axmodel", "../../../head.axmodel") }, models.ErrEscape, "outside"},
 	{"head is absolute", func(b bench) { b.config("filename_post_axmodel", "/etc/passwd") }, models.ErrEscape, "/etc/passwd"},
-	{"embeddings leave the package", func(b bench) { b.config("filename_tokens_embed", "../../../../etc/passwd") }, models.ErrEscape, "outside"},
-	{"tokenizer leaves the package", func(b bench) { b.config("url_tokenizer_model", "../../../../etc/passwd") }, models.ErrEscape, "outside"},
+	{"embeddings leave the package", func(b bench) { b.config("filename_tokens_embed", "../../../../etc/passwd") }, models.ErrEscape,
+		"outside"},
+	{"tokenizer leaves the package", func(b bench) { b.config("url_tokenizer_model", "../../../../etc/passwd") }, models.ErrEscape,
+		"outside"},
 	{"a drive of Windows", func(b bench) { b.config("filename_post_axmodel", `C:\models\post.axmodel`) }, models.ErrEscape, "inside"},
-	{"post_config leaves the package", func(b bench) { b.config("post_config_path", "../../../../etc/passwd") }, models.ErrEscape, "outside"},
+	{"post_config leaves the package", func(b bench) { b.config("post_config_path", "../../../../etc/passwd") }, models.ErrEscape,
+		"outside"},
 	{"layer is a link out", func(b bench) {
 		out := filepath.Join(b.TempDir(), "layer")
 		b.must(os.WriteFile(out, b.read(layer1), 0o644))
@@ -175,8 +182,10 @@ var malformed = []struct {
 	{"head missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(head) }, models.ErrMissing, head},
 	{"embeddings missing", func(b bench) { b.remove(table) }, models.ErrMissing, table},
 	{"embeddings missing, nothing configured", func(b bench) { b.remove("config.json"); b.remove(table) }, models.ErrMissing, table},
-	{"prefill layer missing", func(b bench) { b.config("template_prefill_filename_axmodel", "prefill_l%d.axmodel") }, models.ErrMissing, "prefill_l0"},
-	{"vision encoder missing", func(b bench) { b.config("filename_image_encoder_axmodedl", "vit.axmodel") }, models.ErrMissing, "vit.axmodel"},
+	{"prefill layer missing", func(b bench) { b.config("template_prefill_filename_axmodel", "prefill_l%d.axmodel") }, models.ErrMissing,
+		"prefill_l0"},
+	{"vision encoder missing", func(b bench) { b.config("filename_image_encoder_axmodedl", "vit.axmodel") }, models.ErrMissing,
+		"vit.axmodel"},
 
 	{"layer is a pointer", func(b bench) { b.write(layer1, []byte(pointer)) }, models.ErrPointer, layer1},
 	{"head is a pointer", func(b bench) { b.write(head, []byte(pointer)) }, models.ErrPointer, head},
@@ -201,13 +210,16 @@ var malformed = []struct {
 		b.vendorLayer(layer0, 32, 16, axcl.Group{Rows: 1, Cells: 63}, axcl.Group{Rows: 16})
 		b.vendorLayer(layer1, 32, 16, axcl.Group{Rows: 1, Cells: 63}, axcl.Group{Rows: 32})
 	}, models.ErrMismatch, layer1},
-	{"head of another hidden size", func(b bench) { b.write(head, axmodeltest.VendorHead(48, 320, 8, axcl.BF16, false).Marshal()) }, models.ErrMismatch, head},
-	{"head of more tokens than embeddings", func(b bench) { b.write(head, axmodeltest.VendorHead(32, 321, 8, axcl.BF16, false).Marshal()) }, models.ErrMismatch, head},
+	{"head of another hidden size", func(b bench) { b.write(head, axmodeltest.VendorHead(48, 320, 8, axcl.BF16, false).Marshal()) },
+		models.ErrMismatch, head},
+	{"head of more tokens than embeddings", func(b bench) { b.write(head, axmodeltest.VendorHead(32, 321, 8, axcl.BF16, false).Marshal()) },
+		models.ErrMismatch, head},
 	{"configured hidden size is wrong", func(b bench) { b.config("tokens_embed_size", 16) }, models.ErrMismatch, "tokens_embed_size"},
 
 	{"embeddings a row short", func(b bench) { b.truncate(table, 319*64) }, models.ErrSize, table},
 	{"embeddings a byte long", func(b bench) { b.truncate(table, 320*64+1) }, models.ErrSize, table},
-	{"embeddings no whole row, nothing configured", func(b bench) { b.remove("config.json"); b.truncate(table, 320*64+2) }, models.ErrSize, table},
+	{"embeddings no whole row, nothing configured", func(b bench) { b.remove("config.json"); b.truncate(table, 320*64+2) }, models.ErrSize,
+		table},
 	{"embeddings empty", func(b bench) { b.truncate(table, 0) }, models.ErrSize, table},
 	{"configured vocabulary is wrong", func(b bench) { b.config("tokens_embed_num", 321) }, models.ErrSize, table},
 	{"npy of another shape", func(b bench) {
@@ -234,8 +246,10 @@ var malformed = []struct {
 		b.config("filename_tokens_embed", "e.npy")
 		b.write("e.npy", []byte("\x93NUMPY\x01\x00\xff\xff{"))
 	}, models.ErrSize, "header"},
-	{"sampling is not JSON", func(b bench) { b.write("post_config.json", []byte("temperature=1")) }, models.ErrMalformed, "post_config.json"},
-	{"generation_config is not JSON", func(b bench) { b.write("generation_config.json", []byte("]")) }, models.ErrMalformed, "generation_config.json"},
+	{"sampling is not JSON", func(b bench) { b.write("post_config.json", []byte("temperature=1")) }, models.ErrMalformed,
+		"post_config.json"},
+	{"generation_config is not JSON", func(b bench) { b.write("generation_config.json", []byte("]")) }, models.ErrMalformed,
+		"generation_config.json"},
 }
 
 // Each is refused with a typed error that names the file, before anything native could see it; none panics.

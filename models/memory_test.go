@@ -23,7 +23,8 @@ func TestMemoryWhileLoading(t *testing.T) {
 		{"caches larger than any file", mib, 2 * mib, 1 << 16, 0},
 	} {
 		dir := t.TempDir()
-		if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+		if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16,
+			Intermediate: 96, Vocab: 1000,
 			Context: tt.context, Chunk: 16, History: []int{0, 32}, LayerBytes: tt.layer, HeadBytes: tt.head}); err != nil {
 			t.Fatal(err)
 		}

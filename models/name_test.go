@@ -48,8 +48,10 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%q: %v %v", ok, d, err)
 		}
 	}
-	for _, bad := range []string{"", "sha256:", hex, "sha256:" + hex[1:], "sha256:" + hex + "0", "sha512:" + hex, "sha256_" + hex, "sha256:" + hex[:63] + "g",
-		"sha256:../../../../../../../../../../../../../../../../../../etc/passwd", "sha256:" + strings.Repeat("/", 64), " sha256:" + hex, "sha256:" + hex + "\n"} {
+	for _, bad := range []string{"", "sha256:", hex, "sha256:" + hex[1:], "sha256:" + hex + "0", "sha512:" + hex, "sha256_" + hex,
+		"sha256:" + hex[:63] + "g",
+		"sha256:../../../../../../../../../../../../../../../../../../etc/passwd", "sha256:" + strings.Repeat("/", 64), " sha256:" + hex,
+		"sha256:" + hex + "\n"} {
 		if d, err := models.ParseDigest(bad); !errors.Is(err, models.ErrDigest) || !d.IsZero() {
 			t.Errorf("%q: %v %v", bad, d, err)
 		}
@@ -75,7 +77,8 @@ func FuzzName(f *testing.F) {
 				return
 			}
 			p := n.Path()
-			if !fs.ValidPath(p) || path.Clean(p) != p || strings.Count(p, "/") != 3 || strings.ContainsAny(p, "\\ \x00\n\"'`$%;&|<>*?") || len(p) > 600 {
+			if !fs.ValidPath(p) || path.Clean(p) != p || strings.Count(p, "/") != 3 || strings.ContainsAny(p, "\\ \x00\n\"'`$%;&|<>*?") ||
+				len(p) > 600 {
 				t.Fatalf("%q became the path %q", s, p)
 			}
 			for part := range strings.SplitSeq(p, "/") {

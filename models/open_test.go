@@ -72,19 +72,25 @@ func TestLegacyRepository(t *testing.T) {
 		if m == "ax630c" {
 			chip = m
 		}
-		b.write("run_qwen3_0.6b_int8_ctx_"+m+".sh", []byte("./main_"+m+" \\\n--template_filename_axmodel \"qwen3-0.6b-"+chip+"/qwen3_p128_l%d_together.axmodel\" \\\n--axmodel_num 3 \\\n"+
-			"--tokenizer_type 2 \\\n--url_tokenizer_model \"http://127.0.0.1:12345\" \\\n--filename_post_axmodel \"qwen3-0.6b-"+chip+"/qwen3_post.axmodel\" \\\n"+
-			"--filename_tokens_embed \"qwen3-0.6b-"+chip+"/model.embed_tokens.weight.bfloat16.bin\" \\\n--tokens_embed_num 20 \\\n--tokens_embed_size 8 \\\n--use_mmap_load_embed 1\n"))
+		b.write("run_qwen3_0.6b_int8_ctx_"+m+".sh", []byte("./main_"+m+" \\\n--template_filename_axmodel \"qwen3-0.6b-"+chip+
+			"/qwen3_p128_l%d_together.axmodel\" \\\n--axmodel_num 3 \\\n"+
+			"--tokenizer_type 2 \\\n--url_tokenizer_model \"http://127.0.0.1:12345\" \\\n--filename_post_axmodel \"qwen3-0.6b-"+chip+
+			"/qwen3_post.axmodel\" \\\n"+
+			"--filename_tokens_embed \"qwen3-0.6b-"+chip+
+			"/model.embed_tokens.weight.bfloat16.bin\" \\\n--tokens_embed_num 20 \\\n--tokens_embed_size 8 \\\n--use_mmap_load_embed 1\n"))
 	}
 	for _, tok := range []string{"qwen2.5", "qwen3"} {
 		b.write(tok+"_tokenizer/tokenizer.json", []byte(`{"model": {"type": "BPE"}}`))
 		b.write(tok+"_tokenizer/tokenizer_config.json", []byte(`{}`))
-		b.write(tok+"_tokenizer/config.json", []byte(`{"model_type": "`+strings.Replace(tok, ".5", "", 1)+`", "num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 7, "max_position_embeddings": 24}`))
+		b.write(tok+"_tokenizer/config.json",
+			[]byte(`{"model_type": "`+strings.Replace(tok, ".5", "", 1)+
+				`", "num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 7, "max_position_embeddings": 24}`))
 	}
 	b.write("main_axcl_aarch64", make([]byte, 5000))
 	b.write("README.md", []byte("# Qwen3"))
 	b.write("demo/web/config.json", []byte("// not JSON, and nothing to do with the model"))
-	b.write("post_config.json", []byte(`{"enable_temperature": false, "enable_top_k_sampling": true, "top_k": 1, "enable_top_p_sampling": false, "top_p": 0.8}`))
+	b.write("post_config.json",
+		[]byte(`{"enable_temperature": false, "enable_top_k_sampling": true, "top_k": 1, "enable_top_p_sampling": false, "top_p": 0.8}`))
 	p := b.open()
 	if p.Layout != "E" || !strings.Contains(p.Source, "axcl") || p.TokenizerType != "Qwen3" || p.Family != "qwen3" {
 		t.Errorf("layout %s from %s, tokenizer type %s, family %s", p.Layout, p.Source, p.TokenizerType, p.Family)
@@ -107,7 +113,9 @@ func TestLegacyRepository(t *testing.T) {
 		t.Errorf("info %+v", i)
 	}
 	files := p.Files()
-	if slices.Contains(files, "main_axcl_aarch64") || slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "630") || strings.Contains(f, "qwen2.5") }) || !slices.Contains(files, "qwen3_tokenizer/tokenizer.json") {
+	if slices.Contains(files, "main_axcl_aarch64") ||
+		slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "630") || strings.Contains(f, "qwen2.5") }) ||
+		!slices.Contains(files, "qwen3_tokenizer/tokenizer.json") {
 		t.Errorf("files %v", files)
 	}
 	if !noted(p, "config.json is empty") || !noted(p, "was a service") {
@@ -121,8 +129,11 @@ func TestTwoBuilds(t *testing.T) {
 	b.write("config.json", []byte("\n"))
 	for _, q := range []string{"", "-int4"} {
 		b.vendor("smollm2-360m"+q+"-ax650/", "llama_p128_l%d_together.axmodel", 2, "llama_post.axmodel")
-		b.write("run_smollm2_360m"+strings.ReplaceAll(q, "-", "_")+"_axcl_aarch64.sh", []byte("./main_axcl_aarch64 --template_filename_axmodel 'smollm2-360m"+q+"-ax650/llama_p128_l%d_together.axmodel' --axmodel_num 2 "+
-			"--filename_post_axmodel smollm2-360m"+q+"-ax650/llama_post.axmodel --tokens_embed_num 20 --tokens_embed_size 8 --url_tokenizer_model http://127.0.0.1:12345"))
+		b.write("run_smollm2_360m"+strings.ReplaceAll(q, "-", "_")+"_axcl_aarch64.sh",
+			[]byte("./main_axcl_aarch64 --template_filename_axmodel 'smollm2-360m"+q+
+				"-ax650/llama_p128_l%d_together.axmodel' --axmodel_num 2 "+
+				"--filename_post_axmodel smollm2-360m"+q+
+				"-ax650/llama_post.axmodel --tokens_embed_num 20 --tokens_embed_size 8 --url_tokenizer_model http://127.0.0.1:12345"))
 	}
 	b.write("smollm2_tokenizer/tokenizer.json", []byte("{}"))
 	b.write("smollm2_tokenizer/chat_template.jinja", []byte("{{ messages }}"))
@@ -134,7 +145,8 @@ func TestTwoBuilds(t *testing.T) {
 	if strings.Contains(p.Facts[0].Name, "int4") || !noted(p, "another build of the weights") {
 		t.Errorf("%s, notes %q", p.Facts[0].Name, p.Notes)
 	}
-	if !slices.Contains(p.Files(), "smollm2_tokenizer/chat_template.jinja") || slices.ContainsFunc(p.Files(), func(f string) bool { return strings.Contains(f, "int4") }) {
+	if !slices.Contains(p.Files(), "smollm2_tokenizer/chat_template.jinja") ||
+		slices.ContainsFunc(p.Files(), func(f string) bool { return strings.Contains(f, "int4") }) {
 		t.Errorf("files %v", p.Files())
 	}
 }
@@ -145,7 +157,8 @@ func TestAliases(t *testing.T) {
 	b.vendor("", "minicpm_p128_l%d_together.axmodel", 2, "minicpm_post.axmodel")
 	b.write("vit.axmodel", []byte(strings.Repeat("x", 2000)))
 	b.write("tokenizer.model", []byte("not opened here"))
-	b.write("config.json", []byte(`{"model_name": "m", "tokenizer_type": "Mini-CPM_4", "filename_tokenizer_model": "tokenizer.model", "template_filename_axmodel": "./Model/minicpm_p128_l%d_together.axmodel",
+	b.write("config.json",
+		[]byte(`{"model_name": "m", "tokenizer_type": "Mini-CPM_4", "filename_tokenizer_model": "tokenizer.model", "template_filename_axmodel": "./Model/minicpm_p128_l%d_together.axmodel",
 		"axmodel_num": "2", "filename_post_axmodel": "Model/minicpm_post.axmodel", "filename_tokens_embed": "./model.embed_tokens.weight.bfloat16.bin", "tokens_embed_num": 20, "tokens_embed_size": 8,
 		"b_use_mmap_load_embed": 1, "b_use_mmap_load_layer": 0, "VLM_TYPE": "InternVL3", "filename_image_encoder_axmodedl": "vit.axmodel", "bos": 1, "eos": "0", "thinking_mode": "no_think",
 		"vision_width": 448, "devices": "0,1", "pad_token_id": 3, "kv_cache_slots": 4, "mem_guard_enable": 0, "system_prompt": "Be kind.", "unknown_key": {"a": [1]}}`))
@@ -158,8 +171,10 @@ func TestAliases(t *testing.T) {
 		Pad                                        int32
 		Slots                                      int
 	}
-	got := facts{p.TokenizerType, c.Tokenizer, c.VisionType, c.Vision["vision_width"], string(c.Think), c.SystemPrompt, *c.MmapEmbed, *c.MmapLayers, *c.AddBOS, *c.AddEOS, *c.MemGuard, c.Devices, *c.PadID, c.CacheSlots}
-	want := facts{"Mini-CPM_4", "tokenizer.model", "InternVL3", "448", "false", "Be kind.", true, false, true, false, false, []int{0, 1}, 3, 4}
+	got := facts{p.TokenizerType, c.Tokenizer, c.VisionType, c.Vision["vision_width"], string(c.Think), c.SystemPrompt, *c.MmapEmbed,
+		*c.MmapLayers, *c.AddBOS, *c.AddEOS, *c.MemGuard, c.Devices, *c.PadID, c.CacheSlots}
+	want := facts{"Mini-CPM_4", "tokenizer.model", "InternVL3", "448", "false", "Be kind.", true, false, true, false, false, []int{0, 1}, 3,
+		4}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -191,8 +206,11 @@ func TestMixedFamilies(t *testing.T) {
 		name, config string
 		want         []string
 	}{
-		{"interval", `{"model_name": "q", "tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `", "axmodel_num": 4, "full_attention_interval": 2}`, []string{l, f, l, f}},
-		{"types", `{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `", "text_config": {"layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"]}}`, []string{l, f, l, f}},
+		{"interval", `{"model_name": "q", "tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl +
+			`", "axmodel_num": 4, "full_attention_interval": 2}`, []string{l, f, l, f}},
+		{"types", `{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl +
+			`", "text_config": {"layer_types": ["linear_attention", "full_attention", "linear_attention", "full_attention"]}}`,
+			[]string{l, f, l, f}},
 		{"tensors", `{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": "` + tpl + `"}`, []string{l, f, l, f}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -223,7 +241,8 @@ func TestMixedFamilies(t *testing.T) {
 		b.write(table, row)
 		// The tokenizer folder's config.json holds what the vendor's leaves out.
 		b.write("tok/tokenizer.json", []byte("{}"))
-		b.write("tok/config.json", []byte(`{"model_type": "gemma3", "text_config": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16, "num_kv_shared_layers": 1}}`))
+		b.write("tok/config.json",
+			[]byte(`{"model_type": "gemma3", "text_config": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16, "num_kv_shared_layers": 1}}`))
 		p := b.open()
 		if d := cmp.Diff([]string{s, f}, kinds(p)); d != "" {
 			t.Error(d)
@@ -245,7 +264,8 @@ func TestMixedFamilies(t *testing.T) {
 		if f := first(p); f != 1 {
 			t.Errorf("an embedding of 1 became %g in a package of the vendor's", f)
 		}
-		b.write("config.json", []byte(`{"template_filename_axmodel": "gemma3_text_p128_l%d_together.axmodel", "tokens_embed_scale": 2.828125}`))
+		b.write("config.json",
+			[]byte(`{"template_filename_axmodel": "gemma3_text_p128_l%d_together.axmodel", "tokens_embed_scale": 2.828125}`))
 		if f := first(b.open()); f != 2.828125 {
 			t.Errorf("an embedding of 1 became %g, want 2.828125", f)
 		}
@@ -272,7 +292,8 @@ func TestEmbeddings(t *testing.T) {
 		return "{'descr': " + descr + ", 'fortran_order': False, 'shape': (20, 8), }          \n"
 	}
 	for name, data := range map[string][]byte{
-		"e.bin": b16.Bytes(), "f2.npy": npy(head("'<f2'"), h16.Bytes()), "f4.npy": npy(head("'<f4'"), f32.Bytes()), "v2.npy": npy(head("'|V2'"), b16.Bytes()),
+		"e.bin": b16.Bytes(), "f2.npy": npy(head("'<f2'"), h16.Bytes()), "f4.npy": npy(head("'<f4'"), f32.Bytes()),
+		"v2.npy": npy(head("'|V2'"), b16.Bytes()),
 		"bf.npy": npy(head("'bfloat16'"), b16.Bytes()), "u2.npy": npy(head("'<u2'"), b16.Bytes()),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -336,7 +357,8 @@ func TestEmbeddingsSound(t *testing.T) {
 		for _, p := range []*models.Package{b.open(), q} {
 			for range 2 {
 				got := []uint16{1, 1, 1, 1, 1, 1, 1, 1}
-				if err := p.Embed.Row(got, 5); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), "token 5") || !slices.Equal(got, make([]uint16, 8)) {
+				if err := p.Embed.Row(got, 5); !errors.Is(err, models.ErrMalformed) || !strings.Contains(err.Error(), "token 5") ||
+					!slices.Equal(got, make([]uint16, 8)) {
 					t.Errorf("%04x: %v, %v", v, got, err)
 				}
 				if err := errors.Join(p.Embed.Row(got, 4), p.Embed.Row(got, 6)); err != nil {
@@ -405,10 +427,12 @@ func TestEmbeddingPackage(t *testing.T) {
 	b.vendor("", "qwen3_p128_l%d_together.axmodel", 2, "qwen3_post.axmodel")
 	b.write("qwen3_post.axmodel", axmodeltest.VendorHead(8, 8, 8, axcl.BF16, false).Marshal())
 	p := b.open()
-	if !p.Embedding || p.Pooling != "last" || !slices.Equal(p.Capabilities(), []string{"embedding"}) || !noted(p, "an embedding package") || !noted(p, "pooling is not given") {
+	if !p.Embedding || p.Pooling != "last" || !slices.Equal(p.Capabilities(), []string{"embedding"}) || !noted(p, "an embedding package") ||
+		!noted(p, "pooling is not given") {
 		t.Errorf("%v %s %v %q", p.Embedding, p.Pooling, p.Capabilities(), p.Notes)
 	}
-	b.write("1_Pooling/config.json", []byte(`{"word_embedding_dimension": 8, "pooling_mode_mean_tokens": true, "pooling_mode_lasttoken": false}`))
+	b.write("1_Pooling/config.json",
+		[]byte(`{"word_embedding_dimension": 8, "pooling_mode_mean_tokens": true, "pooling_mode_lasttoken": false}`))
 	if q := b.open(); q.Pooling != "mean" {
 		t.Errorf("pooling %s", q.Pooling)
 	}
@@ -423,7 +447,8 @@ func TestSampling(t *testing.T) {
 		return string(data)
 	}
 	for _, c := range []struct{ post, gen, want string }{
-		{`{"enable_temperature": true, "temperature": 0.9, "enable_top_p_sampling": false, "top_p": 0.8, "enable_top_k_sampling": false, "top_k": 10, "enable_repetition_penalty": true, "repetition_penalty": 1.2, "penalty_window": 20}`, ``,
+		{`{"enable_temperature": true, "temperature": 0.9, "enable_top_p_sampling": false, "top_p": 0.8, "enable_top_k_sampling": false, "top_k": 10, "enable_repetition_penalty": true, "repetition_penalty": 1.2, "penalty_window": 20}`,
+			``,
 			`{"Temperature":0.9,"TopK":0,"TopP":1,"MinP":null,"RepetitionPenalty":1.2,"PenaltyWindow":20,"FrequencyPenalty":null,"PresencePenalty":null,"Source":["post_config.json"]}`},
 		{`{"enable_temperature": false, "temperature": 0.9, "enable_top_p_sampling": false, "enable_top_k_sampling": false}`, ``,
 			`{"Temperature":0,"TopK":0,"TopP":1,"MinP":null,"RepetitionPenalty":null,"PenaltyWindow":null,"FrequencyPenalty":null,"PresencePenalty":null,"Source":["post_config.json"]}`},
@@ -453,11 +478,15 @@ func TestTemplates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, files := range map[string]map[string]string{
-		"a file":            {"chat_template.jinja": src, "tokenizer_config.json": `{"bos_token": "<s>", "chat_template": "not this"}`},
-		"a JSON file":       {"chat_template.json": `{"chat_template": ` + string(quoted) + `}`, "special_tokens_map.json": `{"bos_token": "<s>"}`},
-		"tokenizer_config":  {"tokenizer_config.json": `{"bos_token": {"content": "<s>", "lstrip": false}, "chat_template": ` + string(quoted) + `}`},
-		"one of several":    {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "tool_use", "template": "not this"}, {"name": "default", "template": ` + string(quoted) + `}]}`},
-		"no default at all": {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "rag", "template": ` + string(quoted) + `}]}`},
+		"a file": {"chat_template.jinja": src, "tokenizer_config.json": `{"bos_token": "<s>", "chat_template": "not this"}`},
+		"a JSON file": {"chat_template.json": `{"chat_template": ` + string(quoted) + `}`,
+			"special_tokens_map.json": `{"bos_token": "<s>"}`},
+		"tokenizer_config": {"tokenizer_config.json": `{"bos_token": {"content": "<s>", "lstrip": false}, "chat_template": ` +
+			string(quoted) + `}`},
+		"one of several": {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "tool_use", "template": "not this"}, {"name": "default", "template": ` +
+			string(quoted) + `}]}`},
+		"no default at all": {"tokenizer_config.json": `{"bos_token": "<s>", "chat_template": [{"name": "rag", "template": ` +
+			string(quoted) + `}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -510,7 +539,8 @@ func TestTemplates(t *testing.T) {
 			if !strings.Contains(text.String(), want) || noted(p, "no chat template is known") != (want == "hi") {
 				t.Errorf("%q, notes %q", text.String(), p.Notes)
 			}
-			if got := p.Capabilities(); slices.Contains(got, "tools") != (want != "hi") || slices.Contains(got, "thinking") != (want != "hi") {
+			if got := p.Capabilities(); slices.Contains(got, "tools") != (want != "hi") ||
+				slices.Contains(got, "thinking") != (want != "hi") {
 				t.Errorf("capabilities %v", got)
 			}
 		})
@@ -636,7 +666,8 @@ func TestOpenFS(t *testing.T) {
 }
 
 func TestHumanBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1234567: "1.2 MB", 12345678: "12 MB", 1_200_000_000: "1.2 GB", 5e12: "5 TB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1234567: "1.2 MB", 12345678: "12 MB",
+		1_200_000_000: "1.2 GB", 5e12: "5 TB"} {
 		if got := models.HumanBytes(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -101,12 +101,13 @@ type stamp struct {
 	time time.Time
 }
 
-// Open reads and checks the package in the folder dir. All errors are *Error and name a file: [ErrNotPackage], [ErrMissing], [ErrPointer], [ErrSize],
-// [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart. The caller closes the package.
+// Open reads and checks the package in the folder dir. All errors are *Error and name a file: [ErrNotPackage], [ErrMissing], [ErrPointer],
+// [ErrSize], [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart. The caller closes the package.
 func Open(dir string) (*Package, error) {
 	d, err := openDir(dir)
 	if err != nil {
-		return nil, &Error{Path: dir, What: cause(err), Fix: "name a folder that holds an .axmodel package", Err: errors.Join(ErrNotPackage, err)}
+		return nil, &Error{Path: dir, What: cause(err), Fix: "name a folder that holds an .axmodel package",
+			Err: errors.Join(ErrNotPackage, err)}
 	}
 	p, err := open(d, dir, filepath.Base(d.dir))
 	if err != nil {
@@ -160,8 +161,9 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 		return nil, err
 	}
 	pkg := &Package{
-		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill, Encoders: p.encoders,
-		p: p, fsys: fsys, stamps: map[string]stamp{},
+		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill,
+		Encoders: p.encoders,
+		p:        p, fsys: fsys, stamps: map[string]stamp{},
 	}
 	pkg.Name = cmp.Or(p.cfg.ModelName, name)
 	if pkg.Name == "." {
@@ -218,7 +220,8 @@ func (pkg *Package) malformed(name string, err error) error {
 	if errors.As(err, &e) {
 		what = e.What
 	}
-	return &Error{Path: pkg.p.t.where(name), What: what, Fix: "fetch the file again, e.g. with `axle pull`", Err: errors.Join(ErrMalformed, err)}
+	return &Error{Path: pkg.p.t.where(name), What: what, Fix: "fetch the file again, e.g. with `axle pull`",
+		Err: errors.Join(ErrMalformed, err)}
 }
 
 // realPath is what the vendor's library will be given, or the name itself where there is no real path.
@@ -229,7 +232,8 @@ func (pkg *Package) realPath(name string) (full string, real bool, err error) {
 	}
 	full, ok = r.RealPath(name)
 	if !ok {
-		return "", false, &Error{Path: pkg.p.t.where(name), What: "is a link that leaves the package", Fix: "put the file itself there", Err: ErrEscape}
+		return "", false, &Error{Path: pkg.p.t.where(name), What: "is a link that leaves the package", Fix: "put the file itself there",
+			Err: ErrEscape}
 	}
 	return full, true, nil
 }
@@ -239,10 +243,12 @@ func (pkg *Package) readLayers() error {
 	c := &p.cfg
 	n := len(p.layers)
 	if len(c.LayerTypes) > 0 && len(c.LayerTypes) != n {
-		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("layer_types has %d entries, the model %d layers", len(c.LayerTypes), n), Err: ErrMismatch}
+		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("layer_types has %d entries, the model %d layers",
+			len(c.LayerTypes), n), Err: ErrMismatch}
 	}
 	if c.KVSharedLayers > n {
-		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("num_kv_shared_layers is %d, the model has %d layers", c.KVSharedLayers, n), Err: ErrMismatch}
+		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("num_kv_shared_layers is %d, the model has %d layers",
+			c.KVSharedLayers, n), Err: ErrMismatch}
 	}
 	first := -1 // the first layer that is attention: the one all others are held against
 	for i, name := range p.layers {
@@ -280,7 +286,8 @@ func (pkg *Package) readLayers() error {
 				first = i
 				pkg.Shape = l.Shape
 			} else if !l.Shape.Equal(pkg.Shape) {
-				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape), path.Base(p.layers[first]), describe(pkg.Shape)),
+				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape),
+					path.Base(p.layers[first]), describe(pkg.Shape)),
 					Fix: "take all layers from one build", Err: ErrMismatch}
 			}
 			if s := m.Soft; s != nil && pkg.softHeader == nil {
@@ -294,7 +301,8 @@ func (pkg *Package) readLayers() error {
 	if first < 0 {
 		return &Error{Path: p.t.where(p.layers[0]), What: "no layer of the model is attention", Err: ErrMismatch}
 	}
-	if n := slices.IndexFunc(pkg.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); n >= 0 && c.FullAttentionInterval == 0 && len(c.LayerTypes) == 0 {
+	if n := slices.IndexFunc(pkg.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); n >= 0 && c.FullAttentionInterval == 0 &&
+		len(c.LayerTypes) == 0 {
 		p.note("which layers are linear attention is inferred from their tensors")
 	}
 	pkg.Hidden = pkg.Shape.Hidden
@@ -334,7 +342,8 @@ func (pkg *Package) readHead() error {
 		return pkg.malformed(name, err)
 	}
 	if h.Hidden != pkg.Hidden {
-		return &Error{Path: pkg.p.t.where(name), What: fmt.Sprintf("takes rows of %d, the layers give %d", h.Hidden, pkg.Hidden), Fix: "take layers and head from one build", Err: ErrMismatch}
+		return &Error{Path: pkg.p.t.where(name), What: fmt.Sprintf("takes rows of %d, the layers give %d", h.Hidden, pkg.Hidden),
+			Fix: "take layers and head from one build", Err: ErrMismatch}
 	}
 	if pkg.Head, _, err = pkg.realPath(name); err != nil {
 		return err
@@ -353,7 +362,8 @@ func (pkg *Package) agree() error {
 	pkg.Vocab = pkg.Embed.Rows
 	where := p.t.where(cmp.Or(p.source, p.embed))
 	if h := p.cfg.Hidden; h != 0 && h != pkg.Hidden {
-		return &Error{Path: where, What: fmt.Sprintf("tokens_embed_size is %d, the layers' hidden size %d", h, pkg.Hidden), Fix: "correct the configuration", Err: ErrMismatch}
+		return &Error{Path: where, What: fmt.Sprintf("tokens_embed_size is %d, the layers' hidden size %d", h, pkg.Hidden),
+			Fix: "correct the configuration", Err: ErrMismatch}
 	}
 	if p.cfg.Hidden == 0 {
 		p.note("hidden size %d, by the layers' tensors", pkg.Hidden)
@@ -371,7 +381,8 @@ func (pkg *Package) agree() error {
 	switch {
 	case pkg.Out == pkg.Hidden && pkg.Embedding:
 	case pkg.Out > pkg.Vocab:
-		return &Error{Path: p.t.where(p.head), What: fmt.Sprintf("gives logits for %d tokens, the embedding table has %d", pkg.Out, pkg.Vocab), Fix: "take head and embeddings from one build", Err: ErrMismatch}
+		return &Error{Path: p.t.where(p.head), What: fmt.Sprintf("gives logits for %d tokens, the embedding table has %d", pkg.Out,
+			pkg.Vocab), Fix: "take head and embeddings from one build", Err: ErrMismatch}
 	case pkg.Out < pkg.Vocab:
 		p.note("the head gives logits for %d of %d tokens", pkg.Out, pkg.Vocab)
 	}
@@ -412,7 +423,8 @@ func (pkg *Package) settle() {
 		p.note("separate prefill layers (%s) are not used", p.cfg.PrefillTemplate)
 	}
 	if _, ok := pkg.builtin(); !ok && p.chatTemplate == "" && !pkg.Embedding {
-		p.note("no chat template is known for %q: prompts are passed as they are; put the model's chat_template.jinja beside its tokenizer", cmp.Or(pkg.TokenizerType, pkg.Family))
+		p.note("no chat template is known for %q: prompts are passed as they are; put the model's chat_template.jinja beside its tokenizer",
+			cmp.Or(pkg.TokenizerType, pkg.Family))
 	}
 	for i := range pkg.Facts {
 		if l := &pkg.Facts[i]; l.Kind == SlidingAttention && l.Window == 0 {
@@ -423,9 +435,9 @@ func (pkg *Package) settle() {
 	pkg.Notes = p.notes
 }
 
-// embedScale is what rows of the embedding table are multiplied by: what the configuration says. Where it says nothing they are taken as they
-// are, as the vendor's runtime does for Gemma-3, whose packages have √hidden in the table or in layer 0. The exceptions are Gemma-4, which the
-// vendor's runtime multiplies, and Gemma packages for the software card, which axle compile made before it said so.
+// embedScale is what rows of the embedding table are multiplied by: what the configuration says. Where it says nothing they are taken as
+// they are, as the vendor's runtime does for Gemma-3, whose packages have √hidden in the table or in layer 0. The exceptions are Gemma-4,
+// which the vendor's runtime multiplies, and Gemma packages for the software card, which axle compile made before it said so.
 func (pkg *Package) embedScale() float32 {
 	switch h := pkg.softHeader; {
 	case pkg.Config.EmbedScale != 0:

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// plan says which files of a tree make the model and what its configuration is. Only small text files are read to make one, so that a hub can
-// make it from a listing and fetch nothing that this machine does not need.
+// plan says which files of a tree make the model and what its configuration is. Only small text files are read to make one, so that a hub
+// can make it from a listing and fetch nothing that this machine does not need.
 type plan struct {
 	t        *tree
 	layout   string
@@ -47,7 +47,8 @@ func (p *plan) bad(name, format string, a ...any) *Error {
 
 func makePlan(t *tree) (*plan, error) {
 	p := &plan{t: t, base: "."}
-	for _, step := range []func() error{p.configure, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily, p.findTokenizer, p.findRest} {
+	for _, step := range []func() error{p.configure, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily, p.findTokenizer,
+		p.findRest} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -173,8 +174,8 @@ func (p *plan) take(name string, o object) error {
 	return nil
 }
 
-// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip always; and
-// of several builds of the weights the one that is closest to the original.
+// bestScript picks, of several run scripts, the one for this machine: AXCL before on-board, this processor before others, this chip
+// always; and of several builds of the weights the one that is closest to the original.
 func (p *plan) bestScript(names []string) (string, object) {
 	arch := map[string]string{"amd64": "x86", "arm64": "aarch64"}[runtime.GOARCH]
 	best, bestScore := "", -1000
@@ -365,7 +366,8 @@ func (p *plan) inferTemplate() error {
 
 // noLayers says why a folder is not a package as precisely as its content allows.
 func (p *plan) noLayers() error {
-	e := &Error{Path: p.t.where("."), What: "no layer files (…l0….axmodel) and no configuration that names any", Fix: "name a folder that holds an .axmodel package", Err: ErrNotPackage}
+	e := &Error{Path: p.t.where("."), What: "no layer files (…l0….axmodel) and no configuration that names any",
+		Fix: "name a folder that holds an .axmodel package", Err: ErrNotPackage}
 	for _, name := range p.t.names {
 		switch ext := path.Ext(name); ext {
 		case ".gguf":
@@ -411,7 +413,8 @@ func (p *plan) findHead() error {
 		found[0], found[i] = found[i], found[0]
 	}
 	if len(found) == 0 {
-		return p.t.missing(path.Join(dir, prefix+"post.axmodel"), "the head (…_post.axmodel) belongs beside the layers; fetch it, e.g. with `axle pull`")
+		return p.t.missing(path.Join(dir, prefix+"post.axmodel"),
+			"the head (…_post.axmodel) belongs beside the layers; fetch it, e.g. with `axle pull`")
 	}
 	p.head = found[0]
 	p.note("the head is %s, by file names", p.head)
@@ -534,7 +537,8 @@ func (p *plan) findRest() error {
 	}
 	for _, name := range p.t.names {
 		file := strings.ToLower(path.Base(name))
-		if strings.HasSuffix(file, ".axmodel") && !foreign.MatchString(name) && (strings.Contains(file, "_vision") || strings.HasPrefix(file, "image_encoder") || strings.HasPrefix(file, "vit")) {
+		if strings.HasSuffix(file, ".axmodel") && !foreign.MatchString(name) &&
+			(strings.Contains(file, "_vision") || strings.HasPrefix(file, "image_encoder") || strings.HasPrefix(file, "vit")) {
 			p.encoders = append(p.encoders, name)
 		}
 	}

@@ -184,7 +184,8 @@ func (t *tree) checkPointer(name string) error {
 
 func (t *tree) missing(name, fix string) *Error {
 	if why, ok := t.broken[name]; ok {
-		e := &Error{Path: t.where(name), What: "a link that cannot be followed inside the package: " + why, Fix: "put the file itself there", Err: ErrMissing}
+		e := &Error{Path: t.where(name), What: "a link that cannot be followed inside the package: " + why,
+			Fix: "put the file itself there", Err: ErrMissing}
 		if strings.Contains(why, "escapes") {
 			e.Err = ErrEscape
 		}
@@ -199,13 +200,14 @@ func (t *tree) missing(name, fix string) *Error {
 	return &Error{Path: t.where(name), What: "missing", Fix: fix, Err: ErrMissing}
 }
 
-// resolve finds a path that a configuration in folder base names. The vendor's runtime takes it relative to the configuration or to the working
-// directory, which people had set to the package or to the folder above it: all are tried, nothing outside the package is. found is false
-// when no such file or folder exists; name is then where it was looked for first.
+// resolve finds a path that a configuration in folder base names. The vendor's runtime takes it relative to the configuration or to the
+// working directory, which people had set to the package or to the folder above it: all are tried, nothing outside the package is. found
+// is false when no such file or folder exists; name is then where it was looked for first.
 func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 	p = strings.ReplaceAll(strings.TrimSpace(p), `\`, "/")
 	if path.IsAbs(p) || strings.ContainsRune(p, 0) || len(p) > 2 && p[1] == ':' {
-		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is not inside the package", p), Fix: "use a path relative to the folder", Err: ErrEscape}
+		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is not inside the package", p),
+			Fix: "use a path relative to the folder", Err: ErrEscape}
 	}
 	tries := []string{path.Join(base, p), path.Clean(p)}
 	if _, rest, ok := strings.Cut(path.Clean(p), "/"); ok {
@@ -224,7 +226,8 @@ func (t *tree) resolve(base, p string) (name string, found bool, err error) {
 		}
 	}
 	if first == "" {
-		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is outside the package", p), Fix: "name the folder that holds all files of the model, perhaps the one above", Err: ErrEscape}
+		return "", false, &Error{Path: t.where(base), What: fmt.Sprintf("names %.200q, which is outside the package", p),
+			Fix: "name the folder that holds all files of the model, perhaps the one above", Err: ErrEscape}
 	}
 	return first, false, nil
 }

@@ -50,8 +50,9 @@ func (p *Package) StopIDs() ([]int32, error) {
 // textEnd is what a text to be embedded ends with where the tokenizer's own file has no place to say so, by tokenizer type.
 var textEnd = map[string]string{"qwen3": "<|endoftext|>", "qwen3vl": "<|endoftext|>"}
 
-// Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of an embedding package whose tokenizer is the
-// vendor's *_tokenizer.txt, which does not say, what the vendor's runtime puts there. Such a model was trained to be read at that token.
+// Ends are the ids that go behind a text that is to be embedded: what the tokenizer puts there; of an embedding package whose tokenizer is
+// the vendor's *_tokenizer.txt, which does not say, what the vendor's runtime puts there. Such a model was trained to be read at that
+// token.
 func (p *Package) Ends() ([]int32, error) {
 	t, err := p.Tokenizer()
 	if err != nil {
@@ -73,7 +74,8 @@ func (p *Package) Ends() ([]int32, error) {
 func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	p.tokOnce.Do(func() {
 		if p.p.tokenizer == "" {
-			p.tokErr = &Error{Path: p.p.t.where("."), What: "no tokenizer", Fix: "put the model's tokenizer.json into the folder", Err: ErrMissing}
+			p.tokErr = &Error{Path: p.p.t.where("."), What: "no tokenizer", Fix: "put the model's tokenizer.json into the folder",
+				Err: ErrMissing}
 			return
 		}
 		p.tok, p.tokErr = tokenizer.OpenWith(p.fsys, p.p.tokenizer, tokenizer.Config{Type: p.TokenizerType})
@@ -81,8 +83,8 @@ func (p *Package) Tokenizer() (*tokenizer.Tokenizer, error) {
 	return p.tok, p.tokErr
 }
 
-// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type, else, as in Ollama, one
-// that passes the prompt as it is (a note says so). It fails when the package ships a template that does not compile.
+// Template is the package's chat template, loaded once: the one it ships, else the built-in one of its tokenizer type, else, as in Ollama,
+// one that passes the prompt as it is (a note says so). It fails when the package ships a template that does not compile.
 func (p *Package) Template() (chat.Template, error) {
 	p.tplOnce.Do(func() {
 		if p.tpl, p.tplErr = p.loadTemplate(); p.tplErr != nil {
@@ -105,7 +107,8 @@ func (p *Package) loadTemplate() (chat.Template, error) {
 	}
 	tpl, err := chat.NewJinja(src, p.p.chatTemplate, o)
 	if err != nil {
-		return nil, &Error{Path: p.p.t.where(p.p.chatTemplate), What: err.Error(), Fix: "correct the template, or remove it to use the built-in one", Err: err}
+		return nil, &Error{Path: p.p.t.where(p.p.chatTemplate), What: err.Error(),
+			Fix: "correct the template, or remove it to use the built-in one", Err: err}
 	}
 	return tpl, nil
 }

@@ -29,7 +29,8 @@ func TestEnds(t *testing.T) {
 			b := newBench(t)
 			b.vendor("", "qwen3_p128_l%d_together.axmodel", 1, "qwen3_post.axmodel")
 			b.write("qwen3_post.axmodel", axmodeltest.VendorHead(8, c.out, 8, axcl.BF16, true).Marshal())
-			b.write("config.json", []byte(`{"template_filename_axmodel": "qwen3_p128_l%d_together.axmodel", "tokenizer_type": "`+c.typ+`"}`))
+			b.write("config.json", []byte(`{"template_filename_axmodel": "qwen3_p128_l%d_together.axmodel", "tokenizer_type": "`+c.typ+
+				`"}`))
 			text := "430 1\n1 1 0\n19 19\n20\n"
 			for i := range 19 {
 				text += base64.StdEncoding.EncodeToString([]byte{'a' + byte(i)}) + "\n"

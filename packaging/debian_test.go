@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDebian makes a package of a program that stands for ours, and has lintian look at it: what is of the program itself (that it is position
-// independent, which `make deb-test` sees) is pinned in the Makefile.
+// TestDebian makes a package of a program that stands for ours, and has lintian look at it: what is of the program itself (that it is
+// position independent, which `make deb-test` sees) is pinned in the Makefile.
 func TestDebian(t *testing.T) {
 	mk, err := os.ReadFile("../Makefile")
 	if err != nil {
@@ -26,7 +26,8 @@ func TestDebian(t *testing.T) {
 		}
 		for line := range strings.Lines(string(b)) {
 			if strings.Contains(line, "systemctl") && !strings.Contains(line, "daemon-reload") {
-				t.Errorf("%s calls systemctl itself, past what the machine's owner has masked and its policy: %s", script, strings.TrimSpace(line))
+				t.Errorf("%s calls systemctl itself, past what the machine's owner has masked and its policy: %s", script,
+					strings.TrimSpace(line))
 			}
 		}
 	}
@@ -55,7 +56,8 @@ func TestDebian(t *testing.T) {
 		}
 	}
 	program := filepath.Join(dir, "program")
-	stand := "#!/bin/sh\n[ \"$1\" != man ] || printf '.TH axle 1\\n.SH NAME\\naxle \\\\- a program\\n' >\"$2/axle.1\"\n[ \"$1\" != completion ] || echo '#'\n"
+	stand := "#!/bin/sh\n[ \"$1\" != man ] || printf '.TH axle 1\\n.SH NAME\\naxle \\\\- a program\\n' >\"$2/axle.1\"\n[ \"$1\" != " +
+		"completion ] || echo '#'\n"
 	if err := os.WriteFile(program, []byte(stand), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func TestDebian(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
-	for _, want := range []string{`-rw-r--r-- root/root .* \./usr/share/doc/axle/changelog\.gz`, `\./usr/share/doc/axle/copyright`, `-rw-r----- root/root .* \./etc/axle/axle\.env`, `\./usr/share/lintian/overrides/axle`} {
+	for _, want := range []string{`-rw-r--r-- root/root .* \./usr/share/doc/axle/changelog\.gz`, `\./usr/share/doc/axle/copyright`,
+		`-rw-r----- root/root .* \./etc/axle/axle\.env`, `\./usr/share/lintian/overrides/axle`} {
 		if !regexp.MustCompile(want).Match(b) {
 			t.Errorf("the package lacks %s:\n%s", want, b)
 		}

@@ -52,7 +52,8 @@ func child(dir string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Version: "0.0.0", Loopback: true})
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
+		server.Options{Version: "0.0.0", Loopback: true})
 	fmt.Println(ln.Addr())
 	return s.Serve(ctx, ln, 30*time.Second)
 }
@@ -155,7 +156,8 @@ func behind(t *testing.T) (url string, servers map[string]*exec.Cmd) {
 			t.Fatalf("docs/haproxy.cfg names no %s", pairs[i])
 		}
 	}
-	pairs = append(pairs, "global\n", "global\n    log stdout format raw local0\n", "defaults\n", "defaults\n    log global\n    option httplog\n")
+	pairs = append(pairs, "global\n", "global\n    log stdout format raw local0\n", "defaults\n",
+		"defaults\n    log global\n    option httplog\n")
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer(pairs...).Replace(string(cfg))), 0o600); err != nil {
 		t.Fatal(err)

@@ -91,7 +91,8 @@ func TestUnitVerify(t *testing.T) {
 	out, err := exec.Command("systemd-analyze", "verify", "--man=no", file).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		// systemd before 254 has no steps, and ignores them as we want.
-		if strings.Contains(line, "axle.service") && !strings.Contains(line, "'RestartSteps'") && !strings.Contains(line, "'RestartMaxDelaySec'") {
+		if strings.Contains(line, "axle.service") && !strings.Contains(line, "'RestartSteps'") &&
+			!strings.Contains(line, "'RestartMaxDelaySec'") {
 			t.Error(strings.TrimSpace(line))
 		}
 	}
@@ -145,8 +146,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be; what makes
-// the package's rules take effect asks for each.
+// TestNodesEverywhere: the example in the Dockerfile gives a container each node that a card needs, and says which others there may be;
+// what makes the package's rules take effect asks for each.
 func TestNodesEverywhere(t *testing.T) {
 	for name, flag := range map[string]string{"Dockerfile": "--device /dev/", "postinst": "--sysname-match="} {
 		b, err := os.ReadFile(name)

@@ -448,7 +448,8 @@ func TestCheck(t *testing.T) {
 			p := Defaults()
 			f.set(&p, v)
 			err := p.Check()
-			if good != (err == nil) || err != nil && !(errors.Is(err, ErrParams) && strings.Contains(err.Error(), f.name) && strings.Contains(err.Error(), fmt.Sprint(f.hi))) {
+			if good != (err == nil) || err != nil && !(errors.Is(err, ErrParams) && strings.Contains(err.Error(), f.name) &&
+				strings.Contains(err.Error(), fmt.Sprint(f.hi))) {
 				t.Errorf("%s = %v: %v", f.name, v, err)
 			}
 		}
@@ -474,7 +475,8 @@ func TestCheck(t *testing.T) {
 		{"dry_allowed_length", func(p *Params, v int) { p.DRYAllowedLength = v }, 0, 1 << 20},
 		{"dry_penalty_last_n", func(p *Params, v int) { p.DRYPenaltyLastN = v }, -1, 1 << 20},
 	} {
-		for v, good := range map[int]bool{f.lo: true, f.hi: true, f.lo - 1: false, f.hi + 1: false, math.MaxInt64: false, math.MinInt64: false} {
+		for v, good := range map[int]bool{f.lo: true, f.hi: true, f.lo - 1: false, f.hi + 1: false, math.MaxInt64: false,
+			math.MinInt64: false} {
 			p := Defaults()
 			f.set(&p, v)
 			if err := p.Check(); good != (err == nil) || err != nil && !strings.Contains(err.Error(), f.name) {

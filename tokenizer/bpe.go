@@ -30,8 +30,9 @@ type bpe struct {
 	prefix   string           // continuing_subword_prefix
 	suffix   string           // end_of_word_suffix
 
-	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses from x to y, and the text may be cut there.
-	// That turns the one long word of SentencePiece vocabularies into short ones without changing an id. It is known for y = ▁ and for ASCII.
+	// Where no token that a merge makes holds the characters x and y side by side, no merge crosses from x to y, and the text may be cut
+	// there. That turns the one long word of SentencePiece vocabularies into short ones without changing an id. It is known for y = ▁ and
+	// for ASCII.
 	cut   bool
 	touch [128][2]uint64 // ASCII pairs that stand in one token
 	join  map[rune]bool  // characters that stand before ▁ in one token

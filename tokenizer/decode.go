@@ -20,7 +20,8 @@ type decoder struct {
 type decodeStep func(tokens []string, m *room) []string
 
 // Decode returns the text of ids. Control tokens are left out unless specials is set; ids there are not are ignored.
-// Bytes that are not UTF-8 come out as U+FFFD. Where the file's decoders would make many times more of it than the tokens are, or take very long, they are left out.
+// Bytes that are not UTF-8 come out as U+FFFD. Where the file's decoders would make many times more of it than the tokens are, or take
+// very long, they are left out.
 func (t *Tokenizer) Decode(ids []int32, specials bool) string {
 	if t.dec.byteLevel {
 		var b []byte
@@ -358,8 +359,8 @@ func joinBytes(tokens []string) []string {
 	return out
 }
 
-// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing. Control tokens are names and keep theirs;
-// added tokens that are none are text (Gemma has runs of spaces among them).
+// setRaw fills Bytes for vocabularies whose entries are not raw bytes: ▁ is a space, <0xXX> a byte, ## nothing. Control tokens are names
+// and keep theirs; added tokens that are none are text (Gemma has runs of spaces among them).
 func (t *Tokenizer) setRaw(mark, continuing string) {
 	raw := &vocab{off: make([]uint32, 0, len(t.vocab.off))}
 	for id := range int32(t.vocab.size()) {

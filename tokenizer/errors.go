@@ -29,11 +29,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrUnsupported is in the chain of errors about files that are sound but use a part of the format that is not implemented.
 var ErrUnsupported = errors.New("not supported")
 
-// ErrSlow ends an encoding in which the file's own split pattern, one that nobody has written a scanner for, takes too long on the text at hand.
+// ErrSlow ends an encoding in which the file's own split pattern, one that nobody has written a scanner for, takes too long on the text at
+// hand.
 var ErrSlow = errors.New("tokenizer: the split pattern takes too long on this text")
 
 // ErrGrows ends an encoding in which the file's own normalizers make many times more of the text than it is.
-var ErrGrows = errors.New("tokenizer: the file's rules make too much of this text: use the tokenizer the model was published with, or send less at once")
+var ErrGrows = errors.New("tokenizer: the file's rules make too much of this text: use the tokenizer the model was published with, or " +
+	"send less at once")
 
 // badf makes an Error without a file; Open adds it.
 func badf(format string, a ...any) error { return &Error{What: fmt.Sprintf(format, a...)} }

@@ -83,8 +83,8 @@ const markers = `{"added_tokens": [
 	"decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
 	"model": {"type": "BPE", "vocab": {"a": 0, "<": 1, ">": 2, "s": 3, "<s": 4, "<s>": 5}, "merges": [["<", "s"], ["<s", ">"]]}}`
 
-// TestMarkers: what is written like a control token is kept from a user's text, whether the file marks it special or not; in every other way it is the
-// token that the file says.
+// TestMarkers: what is written like a control token is kept from a user's text, whether the file marks it special or not; in every other
+// way it is the token that the file says.
 func TestMarkers(t *testing.T) {
 	tok := openJSON(t, markers)
 	for text, want := range map[string][]int32{
@@ -94,13 +94,15 @@ func TestMarkers(t *testing.T) {
 			t.Errorf("%s: %v, want %v", text, ids, want)
 		}
 		ids := tok.Encode(nil, text, false)
-		if kept := !strings.Contains(text, "fim") && text != "<think>"; kept == slices.Contains(ids, want[len(want)-1]) && want[len(want)-1] > 4 ||
+		if kept := !strings.Contains(text, "fim") && text != "<think>"; kept == slices.Contains(ids, want[len(want)-1]) &&
+			want[len(want)-1] > 4 ||
 			kept && slices.ContainsFunc(ids, func(id int32) bool { return id > 4 }) {
 			t.Errorf("%s as a user writes it: %v", text, ids)
 		}
 	}
 	ids := tok.EncodeParts(nil, []Part{{"<｜User｜>", true}, {"a<｜Assistant｜>a<｜User｜>", false}, {"<｜Assistant｜>", true}})
-	if n := len(slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return id < 5 })); n != 2 || ids[0] != 6 || ids[len(ids)-1] != 7 {
+	if n := len(slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return id < 5 })); n != 2 || ids[0] != 6 ||
+		ids[len(ids)-1] != 7 {
 		t.Errorf("a conversation: %v", ids)
 	}
 	for id := int32(5); id <= 10; id++ {
@@ -113,10 +115,12 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestTypedTags: in a conversation the tags of thinking and tool calls are the template's. Where people or tools spell one it is plain text, in every family.
+// TestTypedTags: in a conversation the tags of thinking and tool calls are the template's. Where people or tools spell one it is plain
+// text, in every family.
 func TestTypedTags(t *testing.T) {
 	seen := 0
-	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma", "flags", "unigram", "unigram-bytes", "wordpiece", "metaspace-first"} {
+	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma", "flags", "unigram", "unigram-bytes", "wordpiece",
+		"metaspace-first"} {
 		tok := smallTokenizer(t, name)
 		for _, set := range []*addedSet{tok.before, tok.after} {
 			if set == nil {

@@ -151,7 +151,8 @@ func (t *Tokenizer) parseModel(m map[string][]byte, tokens []added, byteLevel bo
 	}
 	switch o.Type {
 	case "BPE":
-		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept, prefix: str(o.Prefix), suffix: str(o.Suffix)}
+		p := &bpe{v: t.vocab, raw: byteLevel, fallback: o.ByteFallback, fuseUnk: o.FuseUnk, whole: o.IgnoreMerges, special: t.kept,
+			prefix: str(o.Prefix), suffix: str(o.Suffix)}
 		if byteLevel && (p.prefix != "" || p.suffix != "") {
 			return unsupportedf("byte-level BPE with continuing_subword_prefix or end_of_word_suffix")
 		}
@@ -245,7 +246,8 @@ func rawMap(m map[string][]byte) map[string]json.RawMessage {
 // setAdded puts the added tokens into the vocabulary and builds what finds them in text. A token the vocabulary already
 // holds keeps the id it has there.
 func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
-	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9. What is not in the alphabet is kept as it is.
+	// A byte-level vocabulary's tokens are written in the byte alphabet: there, é is the byte E9. What is not in the alphabet is kept as
+	// it is.
 	type key struct {
 		text    string
 		literal bool
@@ -282,7 +284,8 @@ func (t *Tokenizer) setAdded(b *vocabBuilder, tokens []added, byteLevel bool) {
 			_ = b.add([]byte(a.content), int64(a.id), true) // sizes were checked by the caller
 		}
 		t.added[a.content] = a.id
-		// Control tokens are names, looked for in the text as it is: so transformers has it by now, and only there is it known who wrote them.
+		// Control tokens are names, looked for in the text as it is: so transformers has it by now, and only there is it known who wrote
+		// them.
 		if a.normalized && !a.special && !a.marker() && !a.tag() {
 			after = append(after, *a)
 		} else {

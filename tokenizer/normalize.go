@@ -205,7 +205,8 @@ func (nmt) apply(s string, _ *room) string {
 		switch {
 		case r >= 1 && r <= 8, r == 0xB, r >= 0xE && r <= 0x1F, r == 0x7F, r == 0x8F, r == 0x9F:
 			return -1
-		case r == 9, r == 0xA, r == 0xC, r == 0xD, r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029, r == 0x2581, r == 0xFEFF, r == 0xFFFD:
+		case r == 9, r == 0xA, r == 0xC, r == 0xD, r == 0x1680, r >= 0x200B && r <= 0x200F, r == 0x2028, r == 0x2029, r == 0x2581,
+			r == 0xFEFF, r == 0xFFFD:
 			return ' '
 		}
 		return r
@@ -382,7 +383,8 @@ func graphemeLen(s string) int {
 	}
 	for n < len(s) {
 		r, k := utf8.DecodeRuneInString(s[n:])
-		if r < 0x300 || !unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc) && r != 0x200D && r != 0x200C && !(r >= 0xFF9E && r <= 0xFF9F) && !(r >= 0x1F3FB && r <= 0x1F3FF) {
+		if r < 0x300 || !unicode.In(r, unicode.Mn, unicode.Me, unicode.Mc) && r != 0x200D && r != 0x200C && !(r >= 0xFF9E && r <= 0xFF9F) &&
+			!(r >= 0x1F3FB && r <= 0x1F3FF) {
 			break
 		}
 		n += k

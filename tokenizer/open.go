@@ -136,7 +136,8 @@ func pick(fsys fs.FS, dir string) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", &Error{File: dir, What: "no tokenizer is in this folder (looked for tokenizer.json, *_tokenizer.txt, tokenizer.model, *.tiktoken)", Err: fs.ErrNotExist}
+		return "", &Error{File: dir, What: "no tokenizer is in this folder (looked for tokenizer.json, *_tokenizer.txt, " +
+			"tokenizer.model, *.tiktoken)", Err: fs.ErrNotExist}
 	}
 	return best, nil
 }
@@ -226,7 +227,8 @@ func tokenText(raw json.RawMessage) string {
 
 // Tokens that end an answer, or begin a text, wherever they exist. They are asked only when no file says.
 var (
-	usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>"}
+	usualEOS = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
+		"</s>", "<eos>", "<｜end▁of▁sentence｜>"}
 	usualBOS = []string{"<|begin_of_text|>", "<bos>", "<s>", "<｜begin▁of▁sentence｜>"}
 )
 

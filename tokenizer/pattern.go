@@ -36,7 +36,8 @@ const (
 	patKimi     = `[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	patDigits3  = `\p{N}{1,3}`
 	patDeepCJK  = `[一-龥぀-ゟ゠-ヿ]+`
-	patDeepseek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+	patDeepseek = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| " +
+		"?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 )
 
 // knownPattern returns the hand-written scanner for a pattern, or nil.
@@ -83,14 +84,15 @@ func compilePattern(p string) (matcher, error) {
 		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: %v", ErrUnsupported, err)}
 	}
 	if probe := slowProbe(re, time.Second, 4*time.Second); probe != "" {
-		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported, probe)}
+		return nil, &Error{What: fmt.Sprintf("split pattern %q", p), Err: fmt.Errorf("%w: it takes too long on repeated %q", ErrUnsupported,
+			probe)}
 	}
 	re.MatchTimeout = slowMatch
 	return slowPattern{re}, nil
 }
 
-// slowProbe is the text that a pattern takes too long on in each of the tries, or "". They say how long all probes may take together, one match
-// a twentieth of it: a machine that was busy elsewhere needs the second.
+// slowProbe is the text that a pattern takes too long on in each of the tries, or "". They say how long all probes may take together, one
+// match a twentieth of it: a machine that was busy elsewhere needs the second.
 func slowProbe(re *regexp2.Regexp, tries ...time.Duration) (probe string) {
 	for _, limit := range tries {
 		if probe = slowIn(re, limit); probe == "" {

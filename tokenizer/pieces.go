@@ -295,7 +295,8 @@ var controlTurn = map[string]bool{
 	"<|im_start|>": true, "<|im_end|>": true, "<|endoftext|>": true, "<|turn>": true, "<turn|>": true,
 }
 
-// guess fills in what the vendor's text form leaves out. The scores of a BPE vocabulary are 0, -1, -2 …; Gemma alone puts no space in front.
+// guess fills in what the vendor's text form leaves out. The scores of a BPE vocabulary are 0, -1, -2 …; Gemma alone puts no space in
+// front.
 func (p *pieceInfo) guess(v *vocab, c Config) {
 	for i, s := range p.scores {
 		if p.kinds[i] == pieceNormal && s != math.Trunc(s) {

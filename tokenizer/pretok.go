@@ -42,7 +42,8 @@ const (
 )
 
 var behaviors = map[string]behavior{
-	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext, "Contiguous": contiguous,
+	"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext,
+	"Contiguous": contiguous,
 }
 
 // splitStep cuts at the matches of a pattern.
@@ -333,5 +334,6 @@ func (w words) next(s string, i int) int {
 }
 
 func isPunct(r rune) bool {
-	return r < 128 && (r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~') || r >= 128 && unicode.Is(unicode.P, r)
+	return r < 128 && (r >= '!' && r <= '/' || r >= ':' && r <= '@' || r >= '[' && r <= '`' || r >= '{' && r <= '~') || r >= 128 &&
+		unicode.Is(unicode.P, r)
 }

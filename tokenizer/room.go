@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a by aa make a terabyte of a letter. So what
-// may be made of a text is a multiple of it, asked for before it is made.
+// A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a by aa make a terabyte of a letter. So
+// what may be made of a text is a multiple of it, asked for before it is made.
 const (
 	growth     = 4        // times its length; a space becomes three bytes, marks that are taken apart three for one
 	growthFree = 64 << 10 // and for any text, however short: one character may become eleven times as long

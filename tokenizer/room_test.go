@@ -24,7 +24,8 @@ func chained(normalizer, pre, decoder string) string {
 	if decoder == "" {
 		decoder = "null"
 	}
-	return `{"normalizer":` + normalizer + `,"pre_tokenizer":` + pre + `,"decoder":` + decoder + `,"model":{"type":"BPE","unk_token":"u","vocab":{"u":0,"a":1,"b":2,"aa":3},"merges":[["a","a"]]}}`
+	return `{"normalizer":` + normalizer + `,"pre_tokenizer":` + pre + `,"decoder":` + decoder +
+		`,"model":{"type":"BPE","unk_token":"u","vocab":{"u":0,"a":1,"b":2,"aa":3},"merges":[["a","a"]]}}`
 }
 
 // sequence is n rules, one after the other.
@@ -56,18 +57,24 @@ func charsmap(n int) string {
 var hostileChains = map[string]struct{ normalizer, pre, decoder string }{
 	"doublings":          {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
 	"doublings by regex": {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"Regex":"a"},"content":"aa"}`)},
-	"a long replacement": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"`+strings.Repeat("a", 20_000)+`"}`)},
-	"a long word":        {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"`+strings.Repeat("a", 20_000)+`"}`)},
-	"prepends":           {normalizer: sequence(200, "normalizers", `{"type":"Prepend","prepend":"`+strings.Repeat("a", 20_000)+`"}`)},
-	"a table":            {normalizer: charsmap(1 << 20)},
-	"metaspaces":         {pre: sequence(3, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b ", 20_000)+`","prepend_scheme":"always","split":true}`)},
-	"marks":              {pre: sequence(200, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b", 20_000)+`","prepend_scheme":"always","split":false}`)},
-	"decoded":            {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
-	"decoded by regex":   {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"aa"}`)},
-	"decoded long":       {decoder: sequence(2, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"`+strings.Repeat("a", 20_000)+`"}`)},
+	"a long replacement": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
+	"a long word": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
+	"prepends": {normalizer: sequence(200, "normalizers", `{"type":"Prepend","prepend":"`+strings.Repeat("a", 20_000)+`"}`)},
+	"a table":  {normalizer: charsmap(1 << 20)},
+	"metaspaces": {pre: sequence(3, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b ", 20_000)+
+		`","prepend_scheme":"always","split":true}`)},
+	"marks": {pre: sequence(200, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b", 20_000)+
+		`","prepend_scheme":"always","split":false}`)},
+	"decoded":          {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
+	"decoded by regex": {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"aa"}`)},
+	"decoded long": {decoder: sequence(2, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
 }
 
-// TestChains: rules that make a thousand texts of one end with an error, soon and in little memory, for one letter as for many; a decoder's are left out.
+// TestChains: rules that make a thousand texts of one end with an error, soon and in little memory, for one letter as for many; a
+// decoder's are left out.
 func TestChains(t *testing.T) {
 	for name, c := range hostileChains {
 		for _, text := range []string{"aaaaaa", strings.Repeat("a a", 20_000)} {
@@ -109,11 +116,14 @@ func TestChains(t *testing.T) {
 		}
 	}
 	// The added tokens that such rules are for are refused with the file, and so are more rules than anybody needs.
-	added := strings.Replace(chained(hostileChains["doublings"].normalizer, "", ""), `{"normalizer"`, `{"added_tokens":[{"id":4,"content":"aaa","normalized":true}],"normalizer"`, 1)
+	added := strings.Replace(chained(hostileChains["doublings"].normalizer, "", ""), `{"normalizer"`,
+		`{"added_tokens":[{"id":4,"content":"aaa","normalized":true}],"normalizer"`, 1)
 	for name, src := range map[string]string{
 		"added": added, "normalizers": chained(sequence(maxChain+1, "normalizers", `{"type":"NFC"}`), "", ""),
-		"pre-tokenizers": chained("", sequence(maxChain+1, "pretokenizers", `{"type":"Digits"}`), ""), "decoders": chained("", "", sequence(maxChain+1, "decoders", `{"type":"Fuse"}`)),
-		"prefix": strings.Replace(tinyJSON[3], `"type":"WordPiece","unk`, `"type":"WordPiece","continuing_subword_prefix":"`+strings.Repeat("#", maxToken+1)+`","unk`, 1),
+		"pre-tokenizers": chained("", sequence(maxChain+1, "pretokenizers", `{"type":"Digits"}`), ""),
+		"decoders":       chained("", "", sequence(maxChain+1, "decoders", `{"type":"Fuse"}`)),
+		"prefix": strings.Replace(tinyJSON[3], `"type":"WordPiece","unk`, `"type":"WordPiece","continuing_subword_prefix":"`+
+			strings.Repeat("#", maxToken+1)+`","unk`, 1),
 	} {
 		_, err := OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(src)}}, ".")
 		var e *Error
@@ -155,7 +165,8 @@ func FuzzChains(f *testing.F) {
 			f.Add(c.normalizer, c.pre, c.decoder, "aaa a")
 		}
 	}
-	f.Add(`{"type":"BertNormalizer"}`, `{"type":"Split","pattern":{"Regex":"a+"},"behavior":"MergedWithNext"}`, `{"type":"WordPiece"}`, "İ中ﷺ a\u0301")
+	f.Add(`{"type":"BertNormalizer"}`, `{"type":"Split","pattern":{"Regex":"a+"},"behavior":"MergedWithNext"}`, `{"type":"WordPiece"}`,
+		"İ中ﷺ a\u0301")
 	f.Add(sequence(4, "normalizers", `{"type":"NFKD"}`), `{"type":"ByteLevel"}`, `{"type":"Metaspace"}`, strings.Repeat("ﷺ", 50))
 	f.Fuzz(func(t *testing.T, normalizer, pre, decoder, text string) {
 		fuzzguard.CheckClock(t, len(normalizer)+len(pre)+len(decoder)+len(text), 20*time.Second, func() {

@@ -32,7 +32,8 @@ func (y style) apply(t *Tokenizer) {
 		t.norm = append(t.norm, form{norm.NFC, true, false})
 	}
 	if y.digits {
-		t.steps = append(t.steps, splitStep{scanMatcher{atMost{cls, func(_ rune, c uint8) bool { return c&classNumber != 0 }, 1}}, isolated, false})
+		t.steps = append(t.steps, splitStep{scanMatcher{atMost{cls, func(_ rune, c uint8) bool { return c&classNumber != 0 }, 1}}, isolated,
+			false})
 	}
 	for _, p := range y.patterns {
 		t.steps = append(t.steps, splitStep{scanMatcher{knownPattern(p)}, isolated, false})
@@ -115,7 +116,8 @@ func styleOf(v *vocab, c Config, listed map[int]bool) style {
 var plainTags = map[string]bool{
 	"<think>": true, "</think>": true, "<tool_call>": true, "</tool_call>": true, "<tool_response>": true, "</tool_response>": true,
 	"<tools>": true, "</tools>": true, "<arg_key>": true, "</arg_key>": true, "<arg_value>": true, "</arg_value>": true,
-	"<|fim_prefix|>": true, "<|fim_middle|>": true, "<|fim_suffix|>": true, "<|fim_pad|>": true, "<|repo_name|>": true, "<|file_sep|>": true,
+	"<|fim_prefix|>": true, "<|fim_middle|>": true, "<|fim_suffix|>": true, "<|fim_pad|>": true, "<|repo_name|>": true,
+	"<|file_sep|>": true,
 	"[multimodal]": true, "<mask>": true,
 }
 
@@ -132,7 +134,8 @@ func htmlTag(s string) bool {
 
 var htmlTags = func() map[string]bool {
 	m := make(map[string]bool)
-	for _, s := range strings.Fields("a b bbox blockquote body br caption code div em footer h1 h2 h3 h4 h5 h6 hr html i iframe img li ol p pre s span strong sub sup table tbody td tfoot th thead tr u ul") {
+	for _, s := range strings.Fields("a b bbox blockquote body br caption code div em footer h1 h2 h3 h4 h5 h6 hr html i iframe img li " +
+		"ol p pre s span strong sub sup table tbody td tfoot th thead tr u ul") {
 		m[s] = true
 	}
 	return m

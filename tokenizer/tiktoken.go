@@ -19,8 +19,8 @@ func looksTiktoken(head []byte) bool {
 	return err1 == nil && err2 == nil
 }
 
-// parseTiktoken reads a tiktoken file: a token in base64 and its rank, which is its id, on each line. It holds no control tokens: they come from
-// tokenizer_config.json, or are known by the number of tokens.
+// parseTiktoken reads a tiktoken file: a token in base64 and its rank, which is its id, on each line. It holds no control tokens: they
+// come from tokenizer_config.json, or are known by the number of tokens.
 func parseTiktoken(b []byte, c Config, side sideFiles) (*Tokenizer, error) {
 	r := &lineReader{rest: b}
 	build := &vocabBuilder{}
@@ -112,7 +112,8 @@ func knownSpecials(n int32) []added {
 		put(100257, "<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>")
 		put(100276, "<|endofprompt|>")
 	case 128000: // Llama 3
-		put(n, "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>", "<|finetune_right_pad_id|>",
+		put(n, "<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|reserved_special_token_1|>",
+			"<|finetune_right_pad_id|>",
 			"<|reserved_special_token_2|>", "<|start_header_id|>", "<|end_header_id|>", "<|eom_id|>", "<|eot_id|>", "<|python_tag|>")
 		for i := int32(3); i < 248; i++ {
 			put(n+8+i, fmt.Sprintf("<|reserved_special_token_%d|>", i))

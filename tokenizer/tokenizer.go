@@ -2,14 +2,14 @@
 // models come with: tokenizer.json, the vendor's *_tokenizer.txt, SentencePiece's tokenizer.model and tiktoken files.
 //
 // A [Tokenizer] is immutable once opened: any goroutine may use it at any time, and nothing needs closing. A [Stream] belongs to one
-// goroutine. Neither is of use at its zero value. Files are untrusted: every count and size is checked against the file before memory is taken for it, and a bad
-// one gives an [*Error].
+// goroutine. Neither is of use at its zero value. Files are untrusted: every count and size is checked against the file before memory is
+// taken for it, and a bad one gives an [*Error].
 //
 // What a user writes can never become a control token: [Tokenizer.Encode] recognizes control tokens only when told to, and
 // [Tokenizer.EncodeParts] only inside the parts that are marked as control. Control tokens are those that the file marks special: all that
-// begin and end turns. Added tokens without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for those of fill-in-the-middle.
-// What else a file adds (Qwen's <think> and <tool_call>) is a word like any other to Encode, as it is to Hugging Face's library: text that spells it
-// becomes it. To EncodeParts tags are the template's: where people spell one it is plain text.
+// begin and end turns. Added tokens without that mark that are written <|…|> or <｜…｜> are kept from text in the same way, but for those of
+// fill-in-the-middle. What else a file adds (Qwen's <think> and <tool_call>) is a word like any other to Encode, as it is to Hugging
+// Face's library: text that spells it becomes it. To EncodeParts tags are the template's: where people spell one it is plain text.
 package tokenizer
 
 import (
@@ -57,22 +57,24 @@ type Part struct {
 // Vocab returns the largest id + 1.
 func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 
-// Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes one.
-// It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes
+// one. It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
 	dst, _ = t.encode(dst, text, nil, func(int, int) bool { return specials }, false)
 	return dst
 }
 
 // EncodeParts appends the ids of the parts' joined text to dst: words and normalization go across the borders, control tokens do not:
-// one is recognized only if all of it stands in control parts that follow each other, and so is a tag such as <think>. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
+// one is recognized only if all of it stands in control parts that follow each other, and so is a tag such as <think>. Where
+// [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) EncodeParts(dst []int32, parts []Part) []int32 {
 	dst, _ = t.TryEncodeParts(dst, parts)
 	return dst
 }
 
-// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, or normalizers that make a thousand texts of one, and what
-// somebody sends may be such a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only errors there are.
+// TryEncodeParts is EncodeParts for servers: a file may bring a split pattern that some texts make very slow, or normalizers that make a
+// thousand texts of one, and what somebody sends may be such a text. Then it returns dst as it was and [ErrSlow] or [ErrGrows], the only
+// errors there are.
 func (t *Tokenizer) TryEncodeParts(dst []int32, parts []Part) ([]int32, error) {
 	return t.EncodeContext(context.Background(), dst, parts)
 }
@@ -103,7 +105,8 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, dst []int32, parts []Part
 	}, true)
 }
 
-func (t *Tokenizer) encode(dst []int32, text string, stop func() error, allowed func(start, end int) bool, tags bool) (out []int32, err error) {
+func (t *Tokenizer) encode(dst []int32, text string, stop func() error, allowed func(start, end int) bool,
+	tags bool) (out []int32, err error) {
 	out = dst // what is left where it is halted
 	defer catchHalt(&err)
 	sc, _ := t.scratch.Get().(*scratch)

@@ -135,10 +135,12 @@ func TestPickOrder(t *testing.T) {
 func TestOpenNames(t *testing.T) {
 	dir := t.TempDir()
 	pipe, bad := filepath.Join(dir, "pipe"), filepath.Join(dir, "sub", "bad")
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.WriteFile(bad, []byte("x"), 0o600), os.Symlink(bad, filepath.Join(dir, "link")), syscall.Mkfifo(pipe, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o700), os.WriteFile(bad, []byte("x"), 0o600),
+		os.Symlink(bad, filepath.Join(dir, "link")), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"", dir, pipe, bad, filepath.Join(dir, "link"), filepath.Join(dir, "none"), filepath.Join(bad, "below"), "/dev/null"} {
+	for _, name := range []string{"", dir, pipe, bad, filepath.Join(dir, "link"), filepath.Join(dir, "none"), filepath.Join(bad, "below"),
+		"/dev/null"} {
 		_, err := Open(name)
 		var e *Error
 		if !errors.As(err, &e) || e.File != name || !strings.Contains(err.Error(), name) {
@@ -146,7 +148,8 @@ func TestOpenNames(t *testing.T) {
 		}
 	}
 	// The same beside a sound tokenizer, where it would be read on the way.
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(tinyJSON[0]), 0o600), os.Rename(pipe, filepath.Join(dir, "tokenizer_config.json"))); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(tinyJSON[0]), 0o600),
+		os.Rename(pipe, filepath.Join(dir, "tokenizer_config.json"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir); err != nil {
@@ -191,14 +194,18 @@ func TestHostileSizes(t *testing.T) {
 		return b.String()
 	}
 	for name, in := range map[string]string{
-		"vocab":   fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, i+1) }, `},"merges":[]}}`),
-		"sparse":  fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, 16*i) }, `},"merges":[]}}`),
-		"unigram": fill(`{"model":{"type":"Unigram","vocab":[["a",0]`, func(i int) string { return fmt.Sprintf(`,["%x%s",1]`, i*7919, strings.Repeat("q", i%200)) }, `]}}`),
-		"added":   fill(`{"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[{"id":0,"content":"a"}`, func(i int) string { return fmt.Sprintf(`,{"id":%d,"content":"%x"}`, i+1, i) }, `]}`),
-		"ranked":  fill("YQ== 0\n", func(i int) string { return "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh " + fmt.Sprint(i+1) + "\n" }, ""),
-		"vendor":  fill("430 1\n0 0 0\n\n50000\n", func(i int) string { return "YWFhYWFhYWFhYWFh\n" }, ""),
-		"braces":  strings.Repeat(`{"a":`, size/5),
-		"string":  `{"model":"` + strings.Repeat(`\u0041`, size/6),
+		"vocab": fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, i+1) },
+			`},"merges":[]}}`),
+		"sparse": fill(`{"model":{"type":"BPE","vocab":{"a":0`, func(i int) string { return fmt.Sprintf(`,"%x":%d`, i, 16*i) },
+			`},"merges":[]}}`),
+		"unigram": fill(`{"model":{"type":"Unigram","vocab":[["a",0]`,
+			func(i int) string { return fmt.Sprintf(`,["%x%s",1]`, i*7919, strings.Repeat("q", i%200)) }, `]}}`),
+		"added": fill(`{"model":{"type":"BPE","vocab":{},"merges":[]},"added_tokens":[{"id":0,"content":"a"}`,
+			func(i int) string { return fmt.Sprintf(`,{"id":%d,"content":"%x"}`, i+1, i) }, `]}`),
+		"ranked": fill("YQ== 0\n", func(i int) string { return "YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFh " + fmt.Sprint(i+1) + "\n" }, ""),
+		"vendor": fill("430 1\n0 0 0\n\n50000\n", func(i int) string { return "YWFhYWFhYWFhYWFh\n" }, ""),
+		"braces": strings.Repeat(`{"a":`, size/5),
+		"string": `{"model":"` + strings.Repeat(`\u0041`, size/6),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats

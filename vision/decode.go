@@ -13,7 +13,8 @@ import (
 
 // What a picture is refused for. Every error of [Look] and [Decode] wraps one of them.
 var (
-	ErrFormat      = errors.New("no picture that is read here (png, jpeg, gif, webp or bmp)") // what it is instead follows, where it is known
+	// what it is instead follows, where it is known
+	ErrFormat      = errors.New("no picture that is read here (png, jpeg, gif, webp or bmp)")
 	ErrLimit       = errors.New("picture over a limit")
 	ErrUnsupported = errors.New("picture of an unsupported kind")
 	ErrDamaged     = errors.New("damaged picture")
@@ -100,7 +101,8 @@ func Look(data []byte, limits Limits) (Header, error) {
 	case h.Width < 1 || h.Height < 1:
 		return Header{}, fmt.Errorf("vision: %w: a %s of %d×%d pixels", ErrDamaged, h.Format, h.Width, h.Height)
 	case h.Width > l.Side || h.Height > l.Side:
-		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %d a side: make it smaller", ErrLimit, h.Width, h.Height, l.Side)
+		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %d a side: make it smaller", ErrLimit, h.Width, h.Height,
+			l.Side)
 	case int64(h.Width)*int64(h.Height) > int64(l.Pixels):
 		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %.4g megapixels: make it smaller",
 			ErrLimit, h.Width, h.Height, float64(l.Pixels)/1e6)

@@ -91,7 +91,8 @@ func TestGoldenPictures(t *testing.T) {
 			}
 			t.Logf("off by at most %d, %d of %d", worst, unlike, len(p.Pix))
 			if worst > most {
-				t.Errorf("off by %d at pixel %d, %d, channel %d; %d of %d values are other", worst, at/3%p.Width, at/3/p.Width, at%3, unlike, len(p.Pix))
+				t.Errorf("off by %d at pixel %d, %d, channel %d; %d of %d values are other", worst, at/3%p.Width, at/3/p.Width, at%3,
+					unlike, len(p.Pix))
 			}
 		})
 	}
@@ -109,7 +110,8 @@ func TestGoldenSizes(t *testing.T) {
 		}
 	}
 	// The example of the arithmetic.
-	p := &Picture{4, 3, []byte{0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 10, 20, 30, 40, 50, 60, 70, 80, 90, 1, 2, 3, 250, 251, 252, 128, 128, 128, 5, 200, 5}}
+	p := &Picture{4, 3, []byte{0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 10, 20, 30, 40, 50, 60, 70, 80, 90, 1, 2, 3, 250,
+		251, 252, 128, 128, 128, 5, 200, 5}}
 	want := []byte{119, 65, 47, 33, 90, 97, 128, 130, 138, 74, 133, 79}
 	if got := p.Resize(2, 2); !bytes.Equal(got.Pix, want) {
 		t.Errorf("%v, want %v", got.Pix, want)

@@ -52,7 +52,8 @@ func TestHostilePictures(t *testing.T) {
 	last := bytes.LastIndex(read(t, "progressive.jpg"), []byte{0xff, 0xda})
 	progressive := read(t, "progressive.jpg")
 	scans := append(bytes.Clone(progressive[:scan]), bytes.Repeat(progressive[last:len(progressive)-2], 200)...)
-	animated := append([]byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00"), "\x1f\x00\x00\x1f\x00\x00ANIM\x06\x00\x00\x00\xff\xff\xff\xff\x00\x00"...)
+	animated := append([]byte("RIFF\x1e\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00"),
+		"\x1f\x00\x00\x1f\x00\x00ANIM\x06\x00\x00\x00\xff\xff\xff\xff\x00\x00"...)
 	for _, c := range []struct {
 		name string
 		data []byte
@@ -100,7 +101,8 @@ func TestHostilePictures(t *testing.T) {
 			var err error
 			var p *Picture
 			fuzzguard.Check(t, len(c.data), func() { p, err = Decode(c.data, Limits{}) })
-			if !errors.Is(err, c.want) || p != nil || !strings.HasPrefix(err.Error(), "vision: ") || !strings.Contains(err.Error(), c.says) {
+			if !errors.Is(err, c.want) || p != nil || !strings.HasPrefix(err.Error(), "vision: ") ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, %v; want %v, %q", p != nil, err, c.want, c.says)
 			}
 		})
@@ -151,7 +153,8 @@ func TestPictureMemory(t *testing.T) {
 	}
 	copy(deep.Pix, colours.Pix)
 	var files [4]bytes.Buffer
-	for i, err := range []error{png.Encode(&files[0], colours), png.Encode(&files[1], deep), gif.Encode(&files[2], few, nil), jpeg.Encode(&files[3], colours, nil)} {
+	for i, err := range []error{png.Encode(&files[0], colours), png.Encode(&files[1], deep), gif.Encode(&files[2], few, nil),
+		jpeg.Encode(&files[3], colours, nil)} {
 		if err != nil {
 			t.Fatal(i, err)
 		}
@@ -175,13 +178,15 @@ func TestPictureMemory(t *testing.T) {
 // TestOrientations: what EXIF says is believed in either byte order, and nonsense is upright.
 func TestOrientations(t *testing.T) {
 	little := "Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00"
-	big := "MM\x00*\x00\x00\x00\x08\x00\x02\x01\x0f\x00\x02\x00\x00\x00\x01\x00\x00\x00\x00\x01\x12\x00\x03\x00\x00\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00"
+	big := "MM\x00*\x00\x00\x00\x08\x00\x02\x01\x0f\x00\x02\x00\x00\x00\x01\x00\x00\x00\x00" +
+		"\x01\x12\x00\x03\x00\x00\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00"
 	long := strings.Replace(little, "\x03\x00\x01", "\x04\x00\x01", 1)
 	for _, c := range []struct {
 		in   string
 		want int
 	}{
-		{little, 6}, {big, 8}, {long, 6}, {"", 1}, {"II*\x00\xff\xff\xff\xff", 1}, {little[:20], 1}, {strings.Replace(little, "\x06", "\x09", 1), 1},
+		{little, 6}, {big, 8}, {long, 6}, {"", 1}, {"II*\x00\xff\xff\xff\xff", 1}, {little[:20], 1},
+		{strings.Replace(little, "\x06", "\x09", 1), 1},
 		{strings.Replace(little, "\x06", "\x00", 1), 1}, {"XX*\x00\x08\x00\x00\x00\x00\x00", 1}, {little[:26], 1},
 	} {
 		if got := orientation([]byte(c.in)); got != c.want {

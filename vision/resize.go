@@ -9,8 +9,8 @@ import (
 const places = 22
 
 // Resize gives the picture at another size, stretched to it where the sides' ratio is another: Pillow's bicubic, byte for byte. A size
-// that the picture has already gives the picture itself. Beside the answer it holds the new width × the old height for a while. It panics where a
-// side is below 1 or above 16,384.
+// that the picture has already gives the picture itself. Beside the answer it holds the new width × the old height for a while. It panics
+// where a side is below 1 or above 16,384.
 func (p *Picture) Resize(width, height int) *Picture {
 	if width < 1 || height < 1 || width > 16384 || height > 16384 {
 		panic(fmt.Sprintf("vision: resize to %d×%d", width, height))

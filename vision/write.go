@@ -18,7 +18,8 @@ func (l Layout) Append(dst []byte, p *Picture, norm Norm) ([]byte, error) {
 // where a size is another.
 func (l Layout) Write(dst []byte, p *Picture, norm Norm) error {
 	if p.Width != l.Width || p.Height != l.Height || len(p.Pix) != l.Width*l.Height*perPixel {
-		return fmt.Errorf("vision: a picture of %d×%d pixels for an encoder of %d×%d: resize it first", p.Width, p.Height, l.Width, l.Height)
+		return fmt.Errorf("vision: a picture of %d×%d pixels for an encoder of %d×%d: resize it first", p.Width, p.Height, l.Width,
+			l.Height)
 	}
 	if len(dst) != l.Bytes() {
 		return fmt.Errorf("vision: %d bytes for an encoder's input of %d", len(dst), l.Bytes())

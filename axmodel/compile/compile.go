@@ -132,7 +132,8 @@ type file struct {
 func (j *job) settle() error {
 	a := j.a
 	if a.context > 0 && j.Context > a.context {
-		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the %d positions the model was made for", j.Context, a.context))
+		j.notes = append(j.notes, fmt.Sprintf("the context of %d is longer than the %d positions the model was made for", j.Context,
+			a.context))
 	}
 	def(&j.Context, 2047)
 	def(&j.Chunk, 128)
@@ -200,7 +201,8 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
 	}
 	if len(w.shape) == 0 || len(w.shape) > 2 || w.rows() != rows || w.cols() != cols {
-		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %d × %d", name, w.shape, rows, cols)}
+		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %d × %d", name, w.shape, rows,
+			cols)}
 	}
 	return w, nil
 }
@@ -223,7 +225,8 @@ func (j *job) plan() error {
 		return err
 	}
 	if j.vocab < a.Vocab {
-		return &Error{Path: embed.file, What: fmt.Sprintf("tensor %q has %d rows, config.json says %d tokens", j.prefix+"embed_tokens.weight", j.vocab, a.Vocab)}
+		return &Error{Path: embed.file, What: fmt.Sprintf("tensor %q has %d rows, config.json says %d tokens",
+			j.prefix+"embed_tokens.weight", j.vocab, a.Vocab)}
 	}
 	flags := uint32(0)
 	if !j.Plain {
@@ -291,8 +294,10 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	if a.gemma {
 		scale = 1 / math.Sqrt(a.QueryScalar)
 	}
-	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Intermediate: a.Intermediate,
-		Eps: float32(*a.Eps), Scale: float32(scale), Rotary: a.HeadDim, Magnitude: float32(rope.magnitude), Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
+	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
+		Intermediate: a.Intermediate,
+		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: a.HeadDim, Magnitude: float32(rope.magnitude), Rope: rope.kind,
+		Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if a.gemma {
 		f.header.Activation = axmodel.GELU
 	}
@@ -302,18 +307,23 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		rows, cols int
 	}
 	parts := []part{{"input_norm", "input_layernorm.weight", axmodel.F32, 1, a.Hidden},
-		{"q", "self_attn.q_proj.weight", j.dtype, q, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden}, {"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden},
+		{"q", "self_attn.q_proj.weight", j.dtype, q, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden},
+		{"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden},
 		{"o", "self_attn.o_proj.weight", j.dtype, a.Hidden, q}, {"post_norm", "post_attention_layernorm.weight", axmodel.F32, 1, a.Hidden},
-		{"gate", "mlp.gate_proj.weight", j.dtype, a.Intermediate, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, a.Intermediate, a.Hidden},
+		{"gate", "mlp.gate_proj.weight", j.dtype, a.Intermediate, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, a.Intermediate,
+			a.Hidden},
 		{"down", "mlp.down_proj.weight", j.dtype, a.Hidden, a.Intermediate}}
 	if flags&axmodel.FlagQKVBias != 0 {
-		parts = append(parts, part{"q_bias", "self_attn.q_proj.bias", axmodel.F32, 1, q}, part{"k_bias", "self_attn.k_proj.bias", axmodel.F32, 1, kv}, part{"v_bias", "self_attn.v_proj.bias", axmodel.F32, 1, kv})
+		parts = append(parts, part{"q_bias", "self_attn.q_proj.bias", axmodel.F32, 1, q},
+			part{"k_bias", "self_attn.k_proj.bias", axmodel.F32, 1, kv}, part{"v_bias", "self_attn.v_proj.bias", axmodel.F32, 1, kv})
 	}
 	if flags&axmodel.FlagQKNorm != 0 {
-		parts = append(parts, part{"q_norm", "self_attn.q_norm.weight", axmodel.F32, 1, a.HeadDim}, part{"k_norm", "self_attn.k_norm.weight", axmodel.F32, 1, a.HeadDim})
+		parts = append(parts, part{"q_norm", "self_attn.q_norm.weight", axmodel.F32, 1, a.HeadDim},
+			part{"k_norm", "self_attn.k_norm.weight", axmodel.F32, 1, a.HeadDim})
 	}
 	if a.gemma {
-		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden}, part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
+		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden},
+			part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
 	}
 	for _, t := range parts {
 		if err := j.tensor(&f.tensors, t.as, p+t.name, t.t, t.rows, t.cols); err != nil {
@@ -407,7 +417,8 @@ func syncTree(dir string) error {
 	})
 }
 
-// syncFile brings a file, or a folder's names, to the disk. File systems that cannot sync folders say so, and there is nothing better to do there.
+// syncFile brings a file, or a folder's names, to the disk. File systems that cannot sync folders say so, and there is nothing better to
+// do there.
 func syncFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -29,7 +29,8 @@ func TestCompile(t *testing.T) {
 				t.Fatal(err)
 			}
 			out := filepath.Join(t.TempDir(), "package")
-			r, err := compile.Run(context.Background(), compile.Options{From: from, Out: out, Context: 95, Chunk: 16, History: []int{0, 16, 64}})
+			r, err := compile.Run(context.Background(), compile.Options{From: from, Out: out, Context: 95, Chunk: 16,
+				History: []int{0, 16, 64}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +90,8 @@ func object(t *testing.T, path string) map[string]any {
 func TestDefaults(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "deep", "tiny-qwen")
 	var last compile.Progress
-	r, err := compile.Run(context.Background(), compile.Options{From: checkpoint(t, "qwen3", nil), Out: out, Progress: func(p compile.Progress) { last = p }})
+	r, err := compile.Run(context.Background(), compile.Options{From: checkpoint(t, "qwen3", nil), Out: out,
+		Progress: func(p compile.Progress) { last = p }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,19 +110,23 @@ func TestDefaults(t *testing.T) {
 	for _, g := range l.Groups {
 		cells = append(cells, g.Group.Cells)
 	}
-	if want := []int{2047, 0, 256, 512, 1024, 1536}; l.Cells != 2047 || len(cells) != len(want) || cells[5] != 1536 || l.Groups[1].Rows != 128 || l.Groups[1].Cache != 1 {
+	if want := []int{2047, 0, 256, 512, 1024, 1536}; l.Cells != 2047 || len(cells) != len(want) || cells[5] != 1536 ||
+		l.Groups[1].Rows != 128 || l.Groups[1].Cache != 1 {
 		t.Errorf("groups %+v, want %v", l.Groups, want)
 	}
 	config := object(t, filepath.Join(out, "config.json"))
-	for key, want := range map[string]any{"model_name": "tiny-qwen", "tokenizer_type": "Qwen3", "template_filename_axmodel": "qwen3_p128_l%d_together.axmodel", "axmodel_num": 3.0,
-		"filename_post_axmodel": "qwen3_post.axmodel", "filename_tokens_embed": "model.embed_tokens.weight.bfloat16.bin", "tokens_embed_num": 320.0, "tokens_embed_size": 64.0,
+	for key, want := range map[string]any{"model_name": "tiny-qwen", "tokenizer_type": "Qwen3",
+		"template_filename_axmodel": "qwen3_p128_l%d_together.axmodel", "axmodel_num": 3.0,
+		"filename_post_axmodel": "qwen3_post.axmodel", "filename_tokens_embed": "model.embed_tokens.weight.bfloat16.bin",
+		"tokens_embed_num": 320.0, "tokens_embed_size": 64.0,
 		"post_config_path": "post_config.json", "url_tokenizer_model": "qwen3_tokenizer"} {
 		if config[key] != want {
 			t.Errorf("config.json: %s is %v, want %v", key, config[key], want)
 		}
 	}
 	post := object(t, filepath.Join(out, "post_config.json"))
-	for key, want := range map[string]any{"enable_temperature": true, "temperature": 0.6, "enable_top_k_sampling": true, "top_k": 20.0, "enable_top_p_sampling": true, "top_p": 0.95, "enable_repetition_penalty": false} {
+	for key, want := range map[string]any{"enable_temperature": true, "temperature": 0.6, "enable_top_k_sampling": true, "top_k": 20.0,
+		"enable_top_p_sampling": true, "top_p": 0.95, "enable_repetition_penalty": false} {
 		if post[key] != want {
 			t.Errorf("post_config.json: %s is %v, want %v", key, post[key], want)
 		}
@@ -163,7 +169,8 @@ func TestWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Close()
-	if old.Config.EmbedScale != 0 || old.Embed.Scale != want || !slices.ContainsFunc(old.Notes, func(n string) bool { return strings.Contains(n, "multiplied") }) {
+	if old.Config.EmbedScale != 0 || old.Embed.Scale != want ||
+		!slices.ContainsFunc(old.Notes, func(n string) bool { return strings.Contains(n, "multiplied") }) {
 		t.Errorf("scale %v said, %v used, want %v; notes %q", old.Config.EmbedScale, old.Embed.Scale, want, old.Notes)
 	}
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "4096 positions") {
@@ -237,21 +244,26 @@ func TestErrors(t *testing.T) {
 		o    compile.Options
 		want string
 	}{
-		"no folder":      {nil, compile.Options{From: filepath.Join(good, "none")}, "none: cannot be opened"},
-		"no config":      {nil, compile.Options{From: t.TempDir()}, "config.json: cannot be opened"},
-		"cut weights":    {nil, compile.Options{From: cut}, "model.safetensors"},
-		"a layer more":   {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"num_hidden_layers": 3`, `"num_hidden_layers": 4`)}, "model.layers.3.input_layernorm.weight"},
-		"another hidden": {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"hidden_size": 64`, `"hidden_size": 128`)}, "model.embed_tokens.weight"},
-		"another inter":  {nil, compile.Options{From: edit(fewer, `"intermediate_size": 96`, `"intermediate_size": 95`)}, "model.layers.0.mlp.gate_proj.weight"},
-		"more tokens":    {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"vocab_size": 320`, `"vocab_size": 321`)}, "321 tokens"},
-		"not empty":      {nil, compile.Options{From: good, Out: full}, "not empty"},
-		"quant":          {nil, compile.Options{From: good, Quant: "int5"}, "bf16, int8 and int4"},
-		"history":        {nil, compile.Options{From: good, Context: 100, History: []int{0, 128}}, "at most the context, 100"},
-		"history falls":  {nil, compile.Options{From: good, History: []int{64, 0}}, "ascend"},
-		"context":        {nil, compile.Options{From: good, Context: -1}, "context is -1"},
-		"chunk":          {nil, compile.Options{From: good, Chunk: 1 << 20}, "chunk is"},
-		"name":           {nil, compile.Options{From: good, Name: "../x"}, "file's name"},
-		"cancelled":      {cancelled, compile.Options{From: good}, "canceled"},
+		"no folder":   {nil, compile.Options{From: filepath.Join(good, "none")}, "none: cannot be opened"},
+		"no config":   {nil, compile.Options{From: t.TempDir()}, "config.json: cannot be opened"},
+		"cut weights": {nil, compile.Options{From: cut}, "model.safetensors"},
+		"a layer more": {nil,
+			compile.Options{From: edit(checkpoint(t, "llama", nil), `"num_hidden_layers": 3`, `"num_hidden_layers": 4`)},
+			"model.layers.3.input_layernorm.weight"},
+		"another hidden": {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"hidden_size": 64`, `"hidden_size": 128`)},
+			"model.embed_tokens.weight"},
+		"another inter": {nil, compile.Options{From: edit(fewer, `"intermediate_size": 96`, `"intermediate_size": 95`)},
+			"model.layers.0.mlp.gate_proj.weight"},
+		"more tokens": {nil, compile.Options{From: edit(checkpoint(t, "llama", nil), `"vocab_size": 320`, `"vocab_size": 321`)},
+			"321 tokens"},
+		"not empty":     {nil, compile.Options{From: good, Out: full}, "not empty"},
+		"quant":         {nil, compile.Options{From: good, Quant: "int5"}, "bf16, int8 and int4"},
+		"history":       {nil, compile.Options{From: good, Context: 100, History: []int{0, 128}}, "at most the context, 100"},
+		"history falls": {nil, compile.Options{From: good, History: []int{64, 0}}, "ascend"},
+		"context":       {nil, compile.Options{From: good, Context: -1}, "context is -1"},
+		"chunk":         {nil, compile.Options{From: good, Chunk: 1 << 20}, "chunk is"},
+		"name":          {nil, compile.Options{From: good, Name: "../x"}, "file's name"},
+		"cancelled":     {cancelled, compile.Options{From: good}, "canceled"},
 	} {
 		parent := t.TempDir()
 		if c.o.Out == "" {

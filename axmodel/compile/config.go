@@ -128,8 +128,9 @@ func parseConfig(b []byte) (*architecture, error) {
 	}
 	def(&a.Theta, 10_000)
 	def(&a.KVHeads, a.Heads)
-	for name, v := range map[string]int{"hidden_size": a.Hidden, "num_hidden_layers": a.Layers, "num_attention_heads": a.Heads, "num_key_value_heads": a.KVHeads,
-		"intermediate_size": a.Intermediate, "vocab_size": a.Vocab} {
+	for name, v := range map[string]int{"hidden_size": a.Hidden, "num_hidden_layers": a.Layers, "num_attention_heads": a.Heads,
+		"num_key_value_heads": a.KVHeads,
+		"intermediate_size":   a.Intermediate, "vocab_size": a.Vocab} {
 		if v < 1 || v > 1<<24 {
 			return nil, bad("%s is %d", name, v)
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // tokenizerFiles are copied as they are, into a folder of their own: a checkpoint's config.json says what the vendor's does not.
-var tokenizerFiles = []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json",
+var tokenizerFiles = []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+	"special_tokens_map.json", "added_tokens.json",
 	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "modules.json", "1_Pooling/config.json"}
 
 // describe writes config.json, post_config.json and the tokenizer's folder.
@@ -107,7 +108,8 @@ func (g generation) post() map[string]any {
 		return nil
 	}
 	sample := g.Sample == nil || *g.Sample
-	post := map[string]any{"enable_temperature": false, "temperature": 1.0, "enable_top_k_sampling": false, "top_k": 50, "enable_top_p_sampling": false, "top_p": 1.0,
+	post := map[string]any{"enable_temperature": false, "temperature": 1.0, "enable_top_k_sampling": false, "top_k": 50,
+		"enable_top_p_sampling": false, "top_p": 1.0,
 		"enable_repetition_penalty": false, "repetition_penalty": 1.0, "penalty_window": 64}
 	if sample {
 		post["enable_temperature"] = true

@@ -91,7 +91,8 @@ func TestHostileCheckpoints(t *testing.T) {
 		"index is no JSON": {files{"model.safetensors.index.json": "{"}, "index.json"},
 		"index escapes":    {files{"model.safetensors.index.json": `{"weight_map":{"x":"../../secret.safetensors"}}`}, "cannot be opened"},
 		"shard missing":    {files{"model.safetensors.index.json": `{"weight_map":{"x":"a.safetensors"}}`}, "a.safetensors"},
-		"shard lacks a tensor": {files{"model.safetensors.index.json": `{"weight_map":{"x":"a.safetensors"}}`, "a.safetensors": string(header(`{}`, 0))},
+		"shard lacks a tensor": {files{"model.safetensors.index.json": `{"weight_map":{"x":"a.safetensors"}}`,
+			"a.safetensors": string(header(`{}`, 0))},
 			`no tensor "x"`},
 		"tensor in two shards": {files{"a.safetensors": string(header(`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)),
 			"b.safetensors": string(header(`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))}, "has too"},
@@ -232,7 +233,8 @@ func TestHostileIndex(t *testing.T) {
 		fmt.Fprintf(&few, `,"%x":"%d"`, i, i%999)
 		fmt.Fprintf(&many, `,"%x":"%x"`, i, i)
 	}
-	for name, b := range map[string][]byte{"few files": []byte(few.String() + "}}"), "many files": []byte(many.String() + "}}"), "one key": fuzzguard.Fill(`{"weight_map":{"a":""`, `,"a":""`, `}}`)} {
+	for name, b := range map[string][]byte{"few files": []byte(few.String() + "}}"), "many files": []byte(many.String() + "}}"),
+		"one key": fuzzguard.Fill(`{"weight_map":{"a":""`, `,"a":""`, `}}`)} {
 		t.Run(name, func(t *testing.T) { fuzzguard.Check(t, len(b), func() { indexed(t, b) }) })
 	}
 	for name, b := range map[string][]byte{
@@ -259,7 +261,8 @@ func FuzzConfigJSON(f *testing.F) {
 				}
 				return
 			}
-			if a.Heads%a.KVHeads != 0 || len(a.local) != a.Layers || len(a.ropes[0].freq) != a.HeadDim/2 || len(a.ropes[1].freq) != a.HeadDim/2 {
+			if a.Heads%a.KVHeads != 0 || len(a.local) != a.Layers || len(a.ropes[0].freq) != a.HeadDim/2 ||
+				len(a.ropes[1].freq) != a.HeadDim/2 {
 				t.Fatalf("%+v", a)
 			}
 			for _, r := range a.ropes {

@@ -49,7 +49,8 @@ func TestOddFiles(t *testing.T) {
 				done := make(chan error, 1)
 				out := filepath.Join(t.TempDir(), "package")
 				go func() {
-					_, err := compile.Run(context.Background(), compile.Options{From: from, Out: out, Context: 95, Chunk: 16, History: []int{0, 16, 64}})
+					_, err := compile.Run(context.Background(), compile.Options{From: from, Out: out, Context: 95, Chunk: 16,
+						History: []int{0, 16, 64}})
 					done <- err
 				}()
 				select {

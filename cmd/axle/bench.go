@@ -44,8 +44,8 @@ func newBenchCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench MODEL…",
 		Short: "Measure how fast a model is, and where the time goes",
-		Long: `Measure how fast a model is, and where the time goes: first token, prefill and decode rates, tokens' latencies, the next turn's first
-token, for each combination of prompt length, output length, clients and speculation; the stages of a token, and the card's limit.
+		Long: `Measure how fast a model is, and where the time goes: first token, prefill and decode rates, tokens' latencies, the next turn's
+first token, for each combination of prompt length, output length, clients and speculation; the stages of a token, and the card's limit.
 MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b and qwen3-4b, which have a real model's sizes and no
 weights and need the simulated card (--device axcl with AXLE_AXCL_LIB) or patience.
 
@@ -131,7 +131,8 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 		args = args[:len(args)-1]
 		u, err := url.Parse(last)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, usageError("--against %s needs the server's URL as the last argument, such as http://127.0.0.1:11434, got %q", f.against, last)
+			return nil, usageError("--against %s needs the server's URL as the last argument, such as http://127.0.0.1:11434, got %q",
+				f.against, last)
 		}
 		o.Against = benchmark.Server{Kind: f.against, URL: u.String(), Model: f.model}
 	}

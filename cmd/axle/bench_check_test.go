@@ -31,9 +31,9 @@ func fastest(f, g func()) (a, b time.Duration) {
 	return a, b
 }
 
-// TestBenchCheck holds the host's share of a token to multiples of plain loops on the same machine. The goals are 150 us for the sampler and
-// 10 MB/s for the tokenizer on a Raspberry Pi 5, whose cores take about 100 us for the one loop and 1.7 ns a byte for the other.
-// `make bench-check` runs it, with the engine's own ratios.
+// TestBenchCheck holds the host's share of a token to multiples of plain loops on the same machine. The goals are 150 us for the sampler
+// and 10 MB/s for the tokenizer on a Raspberry Pi 5, whose cores take about 100 us for the one loop and 1.7 ns a byte for the other. `make
+// bench-check` runs it, with the engine's own ratios.
 func TestBenchCheck(t *testing.T) {
 	if os.Getenv("AXLE_BENCH_CHECK") == "" {
 		t.Skip("SKIPPED, not tested: timings are for make bench-check")
@@ -65,7 +65,8 @@ func TestBenchCheck(t *testing.T) {
 				}
 			}
 		})
-		t.Logf("a sample %v, the plain largest of %d logits %v (token %d): %.2f times", ours, vocab, plain, best, float64(ours)/float64(plain))
+		t.Logf("a sample %v, the plain largest of %d logits %v (token %d): %.2f times", ours, vocab, plain, best,
+			float64(ours)/float64(plain))
 		if float64(ours) > 1.5*float64(plain) {
 			t.Errorf("a sample takes %.2f times the plain loop, at most 1.5 are allowed", float64(ours)/float64(plain))
 		}
@@ -99,7 +100,8 @@ func TestBenchCheck(t *testing.T) {
 			}
 		})
 		rate := float64(len(all)) / ours.Seconds() / 1e6
-		t.Logf("%d bytes into %d tokens in %v, %.1f MB/s; hashed byte by byte in %v (%x): %.1f times", len(all), len(ids), ours, rate, plain, sum, float64(ours)/float64(plain))
+		t.Logf("%d bytes into %d tokens in %v, %.1f MB/s; hashed byte by byte in %v (%x): %.1f times", len(all), len(ids), ours, rate,
+			plain, sum, float64(ours)/float64(plain))
 		if float64(ours) > 60*float64(plain) {
 			t.Errorf("the tokenizer takes %.1f times the plain loop, at most 60 are allowed", float64(ours)/float64(plain))
 		}

@@ -100,7 +100,8 @@ func TestBenchPocket(t *testing.T) {
 	unraced(t)
 	dir, tmp := pocketDir(t), t.TempDir()
 	page, trace := filepath.Join(tmp, "b.html"), filepath.Join(tmp, "b.trace")
-	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--html", page, "--trace", trace)
+	text, err := benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "2", "-c", "1,3", "--json", "--html", page, "--trace",
+		trace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,8 @@ func TestBenchPocket(t *testing.T) {
 		for _, s := range c.Stages {
 			stage[s.Name] = s.Token
 		}
-		if stage["template"] <= 0 || stage["tokenize"] <= 0 || stage["layers"] <= 0 || stage["head"] <= 0 || stage["detokenize"] <= 0 || stage["write"] <= 0 {
+		if stage["template"] <= 0 || stage["tokenize"] <= 0 || stage["layers"] <= 0 || stage["head"] <= 0 || stage["detokenize"] <= 0 ||
+			stage["write"] <= 0 {
 			t.Errorf("%s: a stage was not measured: %v", c.Load, stage)
 		}
 	}
@@ -137,7 +139,8 @@ func TestBenchPocket(t *testing.T) {
 	checkPage(t, page, "Latency by token", "Where a token", "Throughput against clients", "Roofline")
 	checkTrace(t, trace)
 
-	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--layers", "--draft", dir, "--json", "--html", page, "--trace", trace); err != nil {
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "24", "-n", "6", "-r", "1", "-c", "1,3", "--layers", "--draft", dir, "--json",
+		"--html", page, "--trace", trace); err != nil {
 		t.Fatal(err)
 	}
 	var by report.Report
@@ -166,23 +169,28 @@ func TestBenchPocket(t *testing.T) {
 	if err := os.WriteFile(before, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if text, err = benchRun(t, "--compare", before, before); err != nil || !strings.Contains(text, "~") || !strings.Contains(text, "Fewer than four") {
+	if text, err = benchRun(t, "--compare", before, before); err != nil || !strings.Contains(text, "~") ||
+		!strings.Contains(text, "Fewer than four") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1", "--speculate", "off", "--csv"); err != nil {
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1", "--speculate", "off",
+		"--csv"); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 2 || rows[0][0] != "model" {
 		t.Errorf("%v: %v", err, rows)
 	}
-	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1"); err != nil || !strings.Contains(text, "in no stage") || !strings.Contains(text, "roofline:") {
+	if text, err = benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "2", "-r", "1", "-c", "1"); err != nil ||
+		!strings.Contains(text, "in no stage") || !strings.Contains(text, "roofline:") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err = benchRun(t, dir, "--device", "soft", "--loop", "naive", "-r", "1"); err != nil || !strings.Contains(text, "times as fast") {
+	if text, err = benchRun(t, dir, "--device", "soft", "--loop", "naive", "-r", "1"); err != nil ||
+		!strings.Contains(text, "times as fast") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if _, err = benchRun(t, dir, "--device", "soft", "--loop", "vendor", "-r", "1"); err == nil || !strings.Contains(err.Error(), "no vendor's loop") {
+	if _, err = benchRun(t, dir, "--device", "soft", "--loop", "vendor", "-r", "1"); err == nil ||
+		!strings.Contains(err.Error(), "no vendor's loop") {
 		t.Errorf("the vendor's loop on the software card: %v", err)
 	}
 }
@@ -296,7 +304,8 @@ func TestBenchCompare(t *testing.T) {
 	if err != nil || !strings.Contains(text, "+20.00%, 1.200 times [1.195, 1.205]") || !strings.Contains(text, "p=0.008") {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, err = benchRun(t, "--compare", a, file("c.json", 10.001, l)); err != nil || !strings.Contains(text, "~") || strings.Contains(text, "times") {
+	if text, err = benchRun(t, "--compare", a, file("c.json", 10.001, l)); err != nil || !strings.Contains(text, "~") ||
+		strings.Contains(text, "times") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for name, content := range map[string]string{"no.json": "{", "old.json": `{"version":0}`} {
@@ -308,7 +317,8 @@ func TestBenchCompare(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := benchRun(t, "--compare", a, file("d.json", 1, bench.Load{Prompt: 9})); err == nil || !strings.Contains(err.Error(), "no case in common") {
+	if _, err := benchRun(t, "--compare", a, file("d.json", 1, bench.Load{Prompt: 9})); err == nil ||
+		!strings.Contains(err.Error(), "no case in common") {
 		t.Error(err)
 	}
 }
@@ -332,7 +342,8 @@ func TestBenchAgainst(t *testing.T) {
 			fmt.Fprintln(w, `{"response":"c","done":false}`)
 			fmt.Fprintln(w, `{"done":true,"eval_count":3,"prompt_eval_count":9}`)
 		case "/v1/chat/completions":
-			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a b\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"}}]}\n\n")
+			fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a b\"}}]}\n\ndata: "+
+				"{\"choices\":[{\"delta\":{\"content\":\"c\"}}]}\n\n")
 			fmt.Fprint(w, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n")
 		default:
 			t.Errorf("asked for %s", r.URL.Path)
@@ -349,11 +360,13 @@ func TestBenchAgainst(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := r.Models[0].Against
-		if a == nil || len(a.Cases) != 1 || a.Cases[0].There.Tokens != 6 || a.Cases[0].Here.Tokens < 2 || a.Cases[0].Here.Tokens > 6 || a.Cases[0].There.Prompt != 18 || len(a.Cases[0].Here.First.Values) != 2 {
+		if a == nil || len(a.Cases) != 1 || a.Cases[0].There.Tokens != 6 || a.Cases[0].Here.Tokens < 2 || a.Cases[0].Here.Tokens > 6 ||
+			a.Cases[0].There.Prompt != 18 || len(a.Cases[0].Here.First.Values) != 2 {
 			t.Errorf("%s: %+v", kind, a)
 		}
 	}
-	if _, err := benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "1", "-r", "1", "--against-model", "broken", "--against", "ollama", srv.URL); err == nil || !strings.Contains(err.Error(), "no such model") {
+	if _, err := benchRun(t, dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "1", "-r", "1", "--against-model", "broken", "--against",
+		"ollama", srv.URL); err == nil || !strings.Contains(err.Error(), "no such model") {
 		t.Error(err)
 	}
 }
@@ -399,7 +412,8 @@ func TestBenchAgainstBad(t *testing.T) {
 		root := newRootCmd()
 		root.SetOut(io.Discard)
 		root.SetErr(io.Discard)
-		root.SetArgs([]string{"bench", dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "2", "-r", "1", "--against-model", model, "--against", "ollama", url})
+		root.SetArgs([]string{"bench", dir, "--device", "soft", "-p", "8", "-n", "3", "-c", "2", "-r", "1", "--against-model", model,
+			"--against", "ollama", url})
 		return root.ExecuteContext(ctx)
 	}
 	for model, want := range map[string]string{
@@ -412,11 +426,13 @@ func TestBenchAgainstBad(t *testing.T) {
 		"mute":   "had no text",
 		"odd":    "no JSON",
 	} {
-		if err := ask(t.Context(), model, srv.URL); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), srv.URL) || strings.Contains(err.Error(), "\n") {
+		if err := ask(t.Context(), model, srv.URL); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), srv.URL) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", model, err, want)
 		}
 	}
-	if err := ask(t.Context(), "any", gone.URL); err == nil || !strings.Contains(err.Error(), "connection refused") || strings.Count(err.Error(), gone.URL) != 1 {
+	if err := ask(t.Context(), "any", gone.URL); err == nil || !strings.Contains(err.Error(), "connection refused") ||
+		strings.Count(err.Error(), gone.URL) != 1 {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

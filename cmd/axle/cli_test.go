@@ -29,7 +29,8 @@ func scriptedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
+		server.Options{Loopback: true, KeepAlive: time.Minute})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.CloseClientConnections()
@@ -61,7 +62,8 @@ func axle(t *testing.T, stdin string, args ...string) (out, errOut string, err e
 func TestCommands(t *testing.T) {
 	scriptedServer(t)
 	file := filepath.Join(t.TempDir(), "Modelfile")
-	if err := os.WriteFile(file, []byte("FROM scripted-chat\nSYSTEM \"\"\"be\nbrief\"\"\"\nPARAMETER temperature 0.5\nPARAMETER stop <END>\nPARAMETER stop x\nLICENSE free\nMESSAGE user hi\nMESSAGE assistant hello\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("FROM scripted-chat\nSYSTEM \"\"\"be\nbrief\"\"\"\nPARAMETER temperature 0.5\nPARAMETER stop "+
+		"<END>\nPARAMETER stop x\nLICENSE free\nMESSAGE user hi\nMESSAGE assistant hello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -86,7 +88,8 @@ func TestCommands(t *testing.T) {
 		{"", "run scripted-chat --keepalive banana x", nil, "not a duration"},
 		{"", "ps", []string{"NAME", "PROCESSOR", "CONTEXT", "UNTIL", "scripted-chat:latest", "100% NPU", "4096"}, ""},
 		{"", "create mine -f " + file, nil, ""},
-		{"", "show mine", []string{"Model", "architecture", "scripted", "context length", "4096", "Capabilities", "completion", "Parameters", "temperature", "0.5", "System", "be", "License", "free"}, ""},
+		{"", "show mine", []string{"Model", "architecture", "scripted", "context length", "4096", "Capabilities", "completion",
+			"Parameters", "temperature", "0.5", "System", "be", "License", "free"}, ""},
 		{"", "show mine --modelfile", []string{"FROM ", "SYSTEM ", "PARAMETER stop <END>", "MESSAGE user hi"}, ""},
 		{"", "show mine --parameters", []string{"stop                           \"<END>\"\n"}, ""},
 		{"", "show mine --system --template", nil, "only one of"},
@@ -119,10 +122,12 @@ func TestCommands(t *testing.T) {
 	if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, errOut, err := axle(t, "", "run", "scripted-vision", "what is in", picture, "[[say:a| cat]]"); err != nil || out != "a cat\n" || !strings.Contains(errOut, "Added image '"+picture+"'") {
+	if out, errOut, err := axle(t, "", "run", "scripted-vision", "what is in", picture, "[[say:a| cat]]"); err != nil || out != "a cat\n" ||
+		!strings.Contains(errOut, "Added image '"+picture+"'") {
 		t.Errorf("an image: %q %q %v", out, errOut, err)
 	}
-	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut, "eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {
+	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut,
+		"eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {
 		t.Errorf("--verbose: %q", errOut)
 	}
 }
@@ -211,7 +216,8 @@ func TestTerminal(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".axle", "history")); err != nil || !strings.Contains(string(b), "/save kept") {
+	if b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".axle", "history")); err != nil ||
+		!strings.Contains(string(b), "/save kept") {
 		t.Errorf("history: %q, %v", b, err)
 	}
 }
@@ -226,20 +232,26 @@ func TestSettings(t *testing.T) {
 		{nil, nil, func(e server.Env) bool {
 			return e.Host == "127.0.0.1:11434" && e.KeepAlive == 5*time.Minute && e.MaxQueue == 512 && e.LoadTimeout == 5*time.Minute
 		}, ""},
-		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "OLLAMA_KEEP_ALIVE": "10m"}, nil, func(e server.Env) bool { return e.Host == "0.0.0.0:11434" && e.KeepAlive == 10*time.Minute }, ""},
-		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "AXLE_HOST": "http://box:80/x"}, nil, func(e server.Env) bool { return e.Host == "box:80" }, ""},
+		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "OLLAMA_KEEP_ALIVE": "10m"}, nil,
+			func(e server.Env) bool { return e.Host == "0.0.0.0:11434" && e.KeepAlive == 10*time.Minute }, ""},
+		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "AXLE_HOST": "http://box:80/x"}, nil,
+			func(e server.Env) bool { return e.Host == "box:80" }, ""},
 		{map[string]string{"AXLE_HOST": "box"}, []string{"--host", ":9"}, func(e server.Env) bool { return e.Host == ":9" }, ""},
 		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e server.Env) bool { return e.Host == "box:443" }, ""},
 		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e server.Env) bool { return e.Host == "[::1]:5" }, ""},
 		{map[string]string{"OLLAMA_HOST": "box:66000"}, nil, nil, "OLLAMA_HOST"},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e server.Env) bool { return e.KeepAlive == loaded.Forever }, ""},
-		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"}, func(e server.Env) bool { return e.KeepAlive == 0 }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"}, func(e server.Env) bool { return e.KeepAlive == 0 },
+			""},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "banana"}, nil, nil, "OLLAMA_KEEP_ALIVE"},
-		{map[string]string{"OLLAMA_NUM_PARALLEL": "4", "OLLAMA_MAX_LOADED_MODELS": "2", "OLLAMA_MAX_QUEUE": "9", "OLLAMA_CONTEXT_LENGTH": "2048", "OLLAMA_ORIGINS": "a, b", "OLLAMA_LOAD_TIMEOUT": "1m", "OLLAMA_DEBUG": "1"}, nil,
+		{map[string]string{"OLLAMA_NUM_PARALLEL": "4", "OLLAMA_MAX_LOADED_MODELS": "2", "OLLAMA_MAX_QUEUE": "9",
+			"OLLAMA_CONTEXT_LENGTH": "2048", "OLLAMA_ORIGINS": "a, b", "OLLAMA_LOAD_TIMEOUT": "1m", "OLLAMA_DEBUG": "1"}, nil,
 			func(e server.Env) bool {
-				return e.NumParallel == 4 && e.MaxLoaded == 2 && e.MaxQueue == 9 && e.ContextLength == 2048 && len(e.Origins) == 2 && e.LoadTimeout == time.Minute && e.Debug
+				return e.NumParallel == 4 && e.MaxLoaded == 2 && e.MaxQueue == 9 && e.ContextLength == 2048 && len(e.Origins) == 2 &&
+					e.LoadTimeout == time.Minute && e.Debug
 			}, ""},
-		{map[string]string{"AXLE_NUM_PARALLEL": "8", "OLLAMA_NUM_PARALLEL": "4"}, []string{"--num-parallel", "2"}, func(e server.Env) bool { return e.NumParallel == 2 }, ""},
+		{map[string]string{"AXLE_NUM_PARALLEL": "8", "OLLAMA_NUM_PARALLEL": "4"}, []string{"--num-parallel", "2"},
+			func(e server.Env) bool { return e.NumParallel == 2 }, ""},
 		{map[string]string{"OLLAMA_MAX_QUEUE": "-1"}, nil, nil, "OLLAMA_MAX_QUEUE"},
 		{nil, []string{"--max-queue", "-1"}, nil, "--max-queue"},
 	} {
@@ -266,7 +278,8 @@ func TestSettings(t *testing.T) {
 // What is wrong with the command line ends with 2, and says how it is used.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"frobnicate": "see 'axle --help'", "ru pocket": "Did you mean", "run": "usage: axle run MODEL [PROMPT]", "cp a": "usage: axle cp SOURCE DESTINATION", "run --nope x": "see 'axle run --help'",
+		"frobnicate": "see 'axle --help'", "ru pocket": "Did you mean", "run": "usage: axle run MODEL [PROMPT]",
+		"cp a": "usage: axle cp SOURCE DESTINATION", "run --nope x": "see 'axle run --help'",
 		"list a b": "usage: axle list", "pull a b": "takes one name",
 	} {
 		err := failure(t.Context(), os.Stdout, strings.Fields(args))
@@ -286,7 +299,8 @@ func TestOtherServer(t *testing.T) {
 	}))
 	defer ts.Close()
 	t.Setenv("AXLE_HOST", ts.URL)
-	if _, _, err := axle(t, "", "list"); err == nil || !strings.Contains(err.Error(), "no model server") || strings.Contains(err.Error(), "\n") {
+	if _, _, err := axle(t, "", "list"); err == nil || !strings.Contains(err.Error(), "no model server") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("list: %v", err)
 	}
 }

@@ -37,13 +37,14 @@ func (e *noServerError) Error() string {
 	if e.local {
 		return fmt.Sprintf("no server answers at %s (%v): start one with 'axle serve'", e.url, e.err)
 	}
-	return fmt.Sprintf("no server answers at %s (%v): AXLE_HOST or OLLAMA_HOST names it; start it there, or unset them to work on this machine", e.url, e.err)
+	return fmt.Sprintf("no server answers at %s (%v): AXLE_HOST or OLLAMA_HOST names it; start it there, or unset them to work on "+
+		"this machine", e.url, e.err)
 }
 
 func (e *noServerError) Unwrap() error { return e.err }
 
-// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program, unless
-// needRunning. It fails with a noServerError where that does not help.
+// connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program,
+// unless needRunning. It fails with a noServerError where that does not help.
 func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	e, err := server.ReadEnv(os.Getenv)
 	if err != nil {
@@ -92,8 +93,9 @@ func startOwn(ctx context.Context, e server.Env) (*connection, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Loopback: true, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded,
-		MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength, Log: log})
+	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Loopback: true, KeepAlive: e.KeepAlive,
+		MaxLoaded: e.MaxLoaded,
+		MaxQueue:  e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength, Log: log})
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(run, ln, time.Second) }()

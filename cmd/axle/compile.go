@@ -74,7 +74,8 @@ run it. The size is told before anything is written, and the time that is left w
 			for _, n := range r.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note:", n)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d layers, %s, in %v\n", r.Dir, r.Layers, models.HumanBytes(r.Bytes), time.Since(bar.start).Round(time.Second/10))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d layers, %s, in %v\n", r.Dir, r.Layers, models.HumanBytes(r.Bytes),
+				time.Since(bar.start).Round(time.Second/10))
 			fmt.Fprintf(cmd.ErrOrStderr(), "run it with: axle serve --model-path %s, and then: axle run %s\n", r.Dir, filepath.Base(r.Dir))
 			return nil
 		},
@@ -84,7 +85,8 @@ run it. The size is told before anything is written, and the time that is left w
 	f.StringVar(&o.Out, "out", "", "the package's folder, instead of DIR; must not exist, or be empty")
 	f.IntVar(&o.Context, "context", 2047, "cache rows")
 	f.IntVar(&o.Chunk, "chunk", 128, "rows of a prefill call; 1 for none")
-	f.StringVar(&history, "history", "0,256,512,1024,1536,2048", "cache rows that the prefill groups see; by default those below the context")
+	f.StringVar(&history, "history", "0,256,512,1024,1536,2048",
+		"cache rows that the prefill groups see; by default those below the context")
 	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16, int8 or int4")
 	f.IntVar(&o.Group, "group", 32, "values of a row that share a scale, for int8 and int4: 32 or 128")
 	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
@@ -115,7 +117,8 @@ func (b *compileBar) show(p compile.Progress) {
 	}
 	b.last, b.tenth = now, tenth
 	eta := time.Duration(float64(now.Sub(b.start)) * float64(p.Total-p.Done) / float64(max(p.Done, 1))).Round(time.Second)
-	line := fmt.Sprintf("%3d%%  %s of %s  %v left  %s", p.Done*100/max(p.Total, 1), models.HumanBytes(p.Done), models.HumanBytes(p.Total), eta, p.File)
+	line := fmt.Sprintf("%3d%%  %s of %s  %v left  %s", p.Done*100/max(p.Total, 1), models.HumanBytes(p.Done), models.HumanBytes(p.Total),
+		eta, p.File)
 	if b.live {
 		fmt.Fprintf(plain.Raw(b.w), "\r\033[K%.*s", b.width-1, plain.Line(line))
 		b.dirty = true

@@ -29,15 +29,18 @@ func TestCompileAndInspect(t *testing.T) {
 	if _, err := axmodeltest.RandomCheckpoint(from, "qwen3", 1); err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, err := axleCompile(t, "compile", from, out, "--context", "127", "--chunk", "16", "--history", "0, 32,64", "--quant", "int8", "--name", "q")
+	stdout, stderr, err := axleCompile(t, "compile", from, out, "--context", "127", "--chunk", "16", "--history", "0, 32,64", "--quant",
+		"int8", "--name", "q")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(stdout, "3 layers") || !strings.Contains(stderr, "100%") || !strings.Contains(stderr, " KB to write\n") || !strings.Contains(stderr, "--model-path "+out+", and then: axle run tiny\n") {
+	if !strings.Contains(stdout, "3 layers") || !strings.Contains(stderr, "100%") || !strings.Contains(stderr, " KB to write\n") ||
+		!strings.Contains(stderr, "--model-path "+out+", and then: axle run tiny\n") {
 		t.Errorf("printed %q and %q", stdout, stderr)
 	}
 	stdout, _, err = axleCompile(t, "inspect", out)
-	if err != nil || !strings.Contains(stdout, "decode 1+127, prefill 16+0, prefill 16+32, prefill 16+64") || !strings.Contains(stdout, "card memory") {
+	if err != nil || !strings.Contains(stdout, "decode 1+127, prefill 16+0, prefill 16+32, prefill 16+64") ||
+		!strings.Contains(stdout, "card memory") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
 	var p struct {
@@ -46,17 +49,20 @@ func TestCompileAndInspect(t *testing.T) {
 		Memory                       map[string]int64
 	}
 	stdout, _, err = axleCompile(t, "inspect", "--json", out)
-	if err != nil || json.Unmarshal([]byte(stdout), &p) != nil || p.Layers != 3 || p.Hidden != 64 || p.Vocab != 320 || p.Cells != 127 || len(p.Groups) != 4 || p.Memory["card_bytes"] <= 0 {
+	if err != nil || json.Unmarshal([]byte(stdout), &p) != nil || p.Layers != 3 || p.Hidden != 64 || p.Vocab != 320 || p.Cells != 127 ||
+		len(p.Groups) != 4 || p.Memory["card_bytes"] <= 0 {
 		t.Errorf("%v, %+v\n%s", err, p, stdout)
 	}
 
 	layer := filepath.Join(out, "q_p16_l0_together.axmodel")
 	var f fileReport
 	stdout, _, err = axleCompile(t, "inspect", layer, "--json")
-	if err != nil || json.Unmarshal([]byte(stdout), &f) != nil || f.Kind != "layer" || f.Format != "soft" || f.Layer == nil || len(f.Layer.Groups) != 4 || f.Groups[3].Inputs[2].Raw != "mask_3" {
+	if err != nil || json.Unmarshal([]byte(stdout), &f) != nil || f.Kind != "layer" || f.Format != "soft" || f.Layer == nil ||
+		len(f.Layer.Groups) != 4 || f.Groups[3].Inputs[2].Raw != "mask_3" {
 		t.Errorf("%v, %+v", err, f)
 	}
-	if stdout, _, err = axleCompile(t, "inspect", filepath.Join(out, "q_post.axmodel")); err != nil || !strings.Contains(stdout, "out 320 bf16, largest on the card") {
+	if stdout, _, err = axleCompile(t, "inspect", filepath.Join(out, "q_post.axmodel")); err != nil ||
+		!strings.Contains(stdout, "out 320 bf16, largest on the card") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
 
@@ -66,7 +72,8 @@ func TestCompileAndInspect(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, _, err = axleCompile(t, "inspect", vendor)
-	if err != nil || !strings.Contains(stdout, "Pulsar2 1.6 d9911bc5") || !strings.Contains(stdout, "mask_1") || !strings.Contains(stdout, "groups 1+63 16+0") {
+	if err != nil || !strings.Contains(stdout, "Pulsar2 1.6 d9911bc5") || !strings.Contains(stdout, "mask_1") ||
+		!strings.Contains(stdout, "groups 1+63 16+0") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
 }

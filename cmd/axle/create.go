@@ -26,7 +26,8 @@ func newCreateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create MODEL",
 		Short: "Make a model from a Modelfile",
-		Long: "Make a model from a Modelfile: FROM a model here, or a folder that holds a package, and PARAMETER, TEMPLATE, SYSTEM, MESSAGE and LICENSE.\n" +
+		Long: "Make a model from a Modelfile: FROM a model here, or a folder that holds a package, and PARAMETER, TEMPLATE, SYSTEM, " +
+			"MESSAGE and LICENSE.\n" +
 			"What is made from a model shares its files.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -21,8 +21,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// What show --modelfile prints can be fed to create, whatever the model was made of: a package with its own template, one of a Modelfile, values
-// with quotes, and values that no Modelfile can hold.
+// What show --modelfile prints can be fed to create, whatever the model was made of: a package with its own template, one of a Modelfile,
+// values with quotes, and values that no Modelfile can hold.
 func TestModelfileAgain(t *testing.T) {
 	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: map[string]fs.FS{"pocket": pocket.FS()}})
 	if err != nil {
@@ -65,11 +65,15 @@ func TestModelfileAgain(t *testing.T) {
 	whole := false
 	for name, r := range map[string]api.CreateRequest{
 		"pocket": {},
-		"mine":   {System: "be\nbrief", License: []string{"MIT", "and \"more\"\nof it"}, Parameters: map[string]any{"temperature": 0.5, "seed": 123456789, "stop": []string{"<END>", "x y"}, "speculate": false, "use_mmap": true}},
-		"quotes": {System: `"quoted"`, Template: "{{ range .Messages }}\"{{ .Role }}\": {{ .Content }}\n{{ end }}", Parameters: map[string]any{"stop": []string{`"`, `""`, "\t", "\r", " a ", `"""`, "#", "FROM x"}, "num_ctx": 1048576.0}},
-		"talks":  {Messages: []api.Message{{Role: "user", Content: "say \"hi\"\n"}, {Role: "assistant", Content: " hi: there "}}},
-		"worse": {System: "no end: \"\"\"\nhere, a\u00a0space, 👩‍💻", License: `"""` + "\n" + `"""`, Parameters: map[string]any{"unheard_of": []any{1.5, "x"}, "stop": []string{"a\u200bb"}},
-			Messages: []api.Message{{Role: "tool", Content: "x"}}},
+		"mine": {System: "be\nbrief", License: []string{"MIT", "and \"more\"\nof it"},
+			Parameters: map[string]any{"temperature": 0.5, "seed": 123456789, "stop": []string{"<END>", "x y"}, "speculate": false,
+				"use_mmap": true}},
+		"quotes": {System: `"quoted"`, Template: "{{ range .Messages }}\"{{ .Role }}\": {{ .Content }}\n{{ end }}",
+			Parameters: map[string]any{"stop": []string{`"`, `""`, "\t", "\r", " a ", `"""`, "#", "FROM x"}, "num_ctx": 1048576.0}},
+		"talks": {Messages: []api.Message{{Role: "user", Content: "say \"hi\"\n"}, {Role: "assistant", Content: " hi: there "}}},
+		"worse": {System: "no end: \"\"\"\nhere, a\u00a0space, 👩‍💻", License: `"""` + "\n" + `"""`,
+			Parameters: map[string]any{"unheard_of": []any{1.5, "x"}, "stop": []string{"a\u200bb"}},
+			Messages:   []api.Message{{Role: "tool", Content: "x"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "pocket" {
@@ -91,7 +95,8 @@ func TestModelfileAgain(t *testing.T) {
 			var old, again api.ShowResponse
 			post("/api/show", api.ShowRequest{Model: name}, &old)
 			post("/api/show", api.ShowRequest{Model: "again-" + name}, &again)
-			if old.System != again.System || old.Template != again.Template || old.Parameters != again.Parameters || old.License != again.License || !reflect.DeepEqual(old.Messages, again.Messages) {
+			if old.System != again.System || old.Template != again.Template || old.Parameters != again.Parameters ||
+				old.License != again.License || !reflect.DeepEqual(old.Messages, again.Messages) {
 				t.Errorf("made again:\n%+v\nfirst:\n%+v\nof\n%s", again, old, mf)
 			}
 		})
@@ -102,10 +107,12 @@ func TestModelfileAgain(t *testing.T) {
 	if shown.Template == "" {
 		t.Fatal("pocket shows no template")
 	}
-	if code, text := post("/api/create", api.CreateRequest{Model: "same", From: "pocket", Template: shown.Template + "\n", Stream: &whole}, nil); code != 200 {
+	if code, text := post("/api/create", api.CreateRequest{Model: "same", From: "pocket", Template: shown.Template + "\n", Stream: &whole},
+		nil); code != 200 {
 		t.Errorf("its own template: %d %s", code, text)
 	}
-	if code, text := post("/api/create", api.CreateRequest{Model: "same", From: "pocket", Template: shown.Template + "{{", Stream: &whole}, nil); code != 400 {
+	if code, text := post("/api/create", api.CreateRequest{Model: "same", From: "pocket", Template: shown.Template + "{{", Stream: &whole},
+		nil); code != 400 {
 		t.Errorf("another: %d %s", code, text)
 	}
 	if list, err := os.ReadDir("."); err != nil || len(list) != 0 {

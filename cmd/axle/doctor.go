@@ -133,7 +133,8 @@ func known(f float64) *float64 {
 }
 
 func deviceOf(i axcl.Info) deviceJSON {
-	return deviceJSON{ID: i.ID, Kind: i.Kind, Name: i.Name, Bus: i.Bus, Firmware: i.Firmware, Temperature: known(i.Temperature), TotalCMM: i.TotalCMM, FreeCMM: i.FreeCMM,
+	return deviceJSON{ID: i.ID, Kind: i.Kind, Name: i.Name, Bus: i.Bus, Firmware: i.Firmware, Temperature: known(i.Temperature),
+		TotalCMM: i.TotalCMM, FreeCMM: i.FreeCMM,
 		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
 }
 
@@ -255,7 +256,8 @@ func (d *diagnosis) conform(device, model string) {
 	if model == "" {
 		if !d.computesOurs() {
 			d.OK = false
-			d.Conformance = append(d.Conformance, checkJSON{Name: "suite", Log: []string{"a vendor's card runs only models compiled for it: name one with --model DIR"}})
+			d.Conformance = append(d.Conformance, checkJSON{Name: "suite", Log: []string{"a vendor's card runs only models compiled for " +
+				"it: name one with --model DIR"}})
 			return
 		}
 		d.close() // each check opens it
@@ -326,7 +328,8 @@ func (d *diagnosis) print(w io.Writer) {
 		case a.Anywhere:
 			say("        ", "the same rows give the same bits in any cells")
 		case a.Ordered:
-			say("        ", "the same rows give the same bits in other cells of the same order, not in every order: near ties may vary, --repeatable holds them")
+			say("        ", "the same rows give the same bits in other cells of the same order, not in every order: near ties may vary, "+
+				"--repeatable holds them")
 		default:
 			say("        ", "the same rows give other bits in other cells: near ties may vary at temperature 0, --repeatable holds them")
 		}

@@ -23,7 +23,8 @@ func TestDoctorSimulator(t *testing.T) {
 		t.Setenv("AXSIM_DEVICES", "2")
 		t.Setenv("AXSIM_TEMPERATURE", "87")
 		out, code := doctor(t, "--json", "--device", "axcl:1", "--conformance")
-		if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || !d.OK || d.Device != "axcl:1" || len(d.Devices) != 2 || d.Devices[0].TotalCMM != 7040<<20 ||
+		if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || !d.OK || d.Device != "axcl:1" || len(d.Devices) != 2 ||
+			d.Devices[0].TotalCMM != 7040<<20 ||
 			d.Devices[0].Temperature == nil || len(d.Libraries) != 1 || !d.Libraries[0].Simulated || len(d.Conformance) < 10 {
 			t.Errorf("exit %d, %v:\n%s", code, err, out)
 		}
@@ -55,7 +56,8 @@ func TestDoctorSimulator(t *testing.T) {
 	t.Run("a card that does not do what it must", func(t *testing.T) {
 		t.Setenv("AXSIM_HAZARDS", "strict,mask-shared")
 		out, code := doctor(t, "--device", "axcl", "--conformance")
-		if code != 1 || !strings.Contains(out, "rows of several sequences in one pass") || !strings.Contains(out, "does not do what it must") {
+		if code != 1 || !strings.Contains(out, "rows of several sequences in one pass") ||
+			!strings.Contains(out, "does not do what it must") {
 			t.Errorf("exit %d:\n%s", code, out)
 		}
 	})

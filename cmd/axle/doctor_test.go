@@ -50,7 +50,8 @@ func TestDoctorNothing(t *testing.T) {
 	}
 	out, code = doctor(t, "--json", "--device", "gpu")
 	var d diagnosis
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 || !strings.Contains(d.Why, `"gpu"`) {
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 ||
+		!strings.Contains(d.Why, `"gpu"`) {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
 }
@@ -66,12 +67,15 @@ func TestDoctorOneProblem(t *testing.T) {
 		}
 		narrow(t, out)
 	}
-	d := &diagnosis{Findings: []cards.Finding{{Name: "a", State: cards.Problem, Text: strings.Repeat("word, é×°C ", 40), Fix: strings.Repeat("do it ", 60) + "/" + strings.Repeat("path", 30)}},
-		Conformance: []checkJSON{{Name: "c", Log: []string{strings.Repeat("logged ", 30)}}}, Why: strings.Repeat("because ", 19) + "because", OK: true}
+	d := &diagnosis{Findings: []cards.Finding{{Name: "a", State: cards.Problem, Text: strings.Repeat("word, é×°C ", 40),
+		Fix: strings.Repeat("do it ", 60) + "/" + strings.Repeat("path", 30)}},
+		Conformance: []checkJSON{{Name: "c", Log: []string{strings.Repeat("logged ", 30)}}}, Why: strings.Repeat("because ", 19) +
+			"because", OK: true}
 	var out bytes.Buffer
 	d.print(&out)
 	narrow(t, out.String())
-	if words := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(words, strings.Repeat("do it ", 60)+"/path") || !strings.Contains(words, strings.Repeat("because ", 19)+"because.") {
+	if words := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(words, strings.Repeat("do it ", 60)+"/path") ||
+		!strings.Contains(words, strings.Repeat("because ", 19)+"because.") {
 		t.Errorf("words are lost:\n%s", out.String())
 	}
 }
@@ -120,10 +124,12 @@ func TestDoctorModel(t *testing.T) {
 	}
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance", "--model", dir)
 	var d diagnosis
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk || !d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk ||
+		!d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
-	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 || !strings.Contains(out, "PROBLEM conformance") {
+	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 ||
+		!strings.Contains(out, "PROBLEM conformance") {
 		t.Errorf("an empty folder: exit %d:\n%s", code, out)
 	}
 }

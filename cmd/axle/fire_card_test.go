@@ -17,13 +17,15 @@ import (
 	"time"
 )
 
-// TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the start and in the error of what does not fit.
+// TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the start and in the error of what does not
+// fit.
 func TestCardTaken(t *testing.T) {
 	u := newUnit(t)
 	p := u.start("AXSIM_CMM_USED=7038")
 	p.until("says so", func() bool { return strings.Contains(p.said(), "another process holds the card") })
 	path, body := question(0, prompts[0])
-	if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endRefused || !strings.Contains(o.detail, "another process holds the card") {
+	if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endRefused ||
+		!strings.Contains(o.detail, "another process holds the card") {
 		t.Errorf("%+v", o)
 	}
 	if c := p.stop(); c != 0 {
@@ -32,8 +34,8 @@ func TestCardTaken(t *testing.T) {
 	p.quiet()
 }
 
-// TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes on. At 120 °C it resets itself, which is
-// found though nobody asks for anything, and ends the process with 75.
+// TestHotCard (D14, D8): under sixteen streams a hot card is warned of, in log and health, and goes on. At 120 °C it resets itself, which
+// is found though nobody asks for anything, and ends the process with 75.
 func TestHotCard(t *testing.T) {
 	unraced(t)
 	t.Parallel()
@@ -135,9 +137,9 @@ func (p *process) healthPage() (page struct{ Cards, Models []healthHeat }) {
 	return page
 }
 
-// TestCardShared (D15): a second server on a card on which sixteen streams of a first one run. What does not fit is refused, with the reason
-// at the start and in the error; the streams go on. The first one killed, its memory stays taken for a while and is named too; when the
-// driver has noticed the second one serves.
+// TestCardShared (D15): a second server on a card on which sixteen streams of a first one run. What does not fit is refused, with the
+// reason at the start and in the error; the streams go on. The first one killed, its memory stays taken for a while and is named too; when
+// the driver has noticed the second one serves.
 func TestCardShared(t *testing.T) {
 	unraced(t)
 	u := newUnit(t)
@@ -208,8 +210,8 @@ func ownBus() error {
 	return os.WriteFile(testCard+"/config", []byte{0x4b, 0x1f, 0x50, 0x06}, 0o644)
 }
 
-// TestOffTheBus (D8): under sixteen streams the card's configuration space reads all ones, while the library says nothing. The bus is looked
-// at every second; then all is as when the library had said it.
+// TestOffTheBus (D8): under sixteen streams the card's configuration space reads all ones, while the library says nothing. The bus is
+// looked at every second; then all is as when the library had said it.
 func TestOffTheBus(t *testing.T) {
 	u := newUnit(t)
 	u.apart(testBus + "=1")
@@ -222,7 +224,8 @@ func TestOffTheBus(t *testing.T) {
 	go func() { all <- streams(p, right, nil) }()
 	p.until("answers", func() bool { return p.metric("axle_output_tokens_total") >= said+64 })
 	gone := time.Now()
-	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", testCard, "config"), []byte{0xff, 0xff, 0xff, 0xff}, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "root", testCard, "config"),
+		[]byte{0xff, 0xff, 0xff, 0xff}, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	code := p.code()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the process
-// leaves with 75. SIGTERM in it ends the process sooner still.
+// TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the
+// process leaves with 75. SIGTERM in it ends the process sooner still.
 func TestLoadHangs(t *testing.T) {
 	if testing.Short() || racing {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")

@@ -47,7 +47,8 @@ func (b burst) send(addr string) string {
 	if b.unit != "" {
 		n = b.bytes / len(b.unit)
 	}
-	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", b.path, len(b.head)+n*len(b.unit)+len(b.tail), b.head)
+	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", b.path,
+		len(b.head)+n*len(b.unit)+len(b.tail), b.head)
 	const most = 1000
 	block := strings.Repeat(b.unit, most)
 	for err = nil; n > 0 && err == nil; n -= most {
@@ -91,8 +92,8 @@ func hostileHub(t *testing.T) string {
 	return long.URL
 }
 
-// TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed in software and on the simulated card: sixty-four
-// of each attack at once leave the process below 1 GiB (T7), and it still answers.
+// TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed in software and on the simulated card:
+// sixty-four of each attack at once leave the process below 1 GiB (T7), and it still answers.
 func TestMemoryOfAttacks(t *testing.T) {
 	if testing.Short() || racing {
 		t.Skip("takes time, and a build without the race detector's own memory")
@@ -111,12 +112,14 @@ func TestMemoryOfAttacks(t *testing.T) {
 		{"objects in a string", "/v1/chat/completions", arg, "{},", 4*mib - 1000, end, "400 503", few, false},
 		{"objects in a string, the most", "/v1/chat/completions", arg, "{},", 190_000, end, "200 400 503", few, false},
 		{"vectors", "/api/embed", `{"model":"pocket","input":["a"`, `,"a"`, 4 * 60_000, "]}", "200 413 503", few, false},
-		{"numbers", "/api/generate", `{"model":"pocket","prompt":"a","stream":false,"options":{"num_predict":1},"context":[1`, ",1", 2*mib - 1000, "]}", "200 400 503", few, false},
+		{"numbers", "/api/generate", `{"model":"pocket","prompt":"a","stream":false,"options":{"num_predict":1},"context":[1`, ",1",
+			2*mib - 1000, "]}", "200 400 503", few, false},
 		{"a format", "/api/chat", ask + `"}],"format":{"enum":[0`, ",1.5", 80_000, "]}}", "200 400 500 503", few, false},
 		{"many tools", "/api/chat", ask + `"}],"tools":[{}`, ",{}", 190_000, "]}", "200 400 503", few, false},
 		{"scripts of a repository", "/api/pull", `{"model":"x/scripts","stream":false}`, "", 0, "", "500", patience, true},
 		{"a listing", "/api/pull", `{"model":"x/listing","stream":false}`, "", 0, "", "500", patience, true},
-		{"uploads of something else", "/api/blobs/sha256:" + strings.Repeat("ab", 32), strings.Repeat("x", 9), "y", 4 * mib, "", "400 507", few, true},
+		{"uploads of something else", "/api/blobs/sha256:" + strings.Repeat("ab", 32), strings.Repeat("x", 9), "y", 4 * mib, "", "400 507",
+			few, true},
 	}
 	for _, device := range []string{"soft", "axcl"} {
 		t.Run(device, func(t *testing.T) {
@@ -127,7 +130,8 @@ func TestMemoryOfAttacks(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
 				defer cancel()
 				for {
-					req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/api/generate", strings.NewReader(say+`","options":{"num_predict":2}}`))
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/api/generate",
+						strings.NewReader(say+`","options":{"num_predict":2}}`))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -103,7 +103,8 @@ func TestLayerFails(t *testing.T) {
 func TestMemoryRunsOut(t *testing.T) {
 	unraced(t)
 	u := newUnit(t)
-	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3, 3*pocketFiles+3+1+5))
+	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x80300707;EngineLoadFromFile:%d:0x80300707:sticky", 2*pocketFiles+3,
+		3*pocketFiles+3+1+5))
 	right := goldens(t, p)
 	for _, name := range []string{"kept", "other", "another"} {
 		p.keep(name)
@@ -154,9 +155,9 @@ func TestWrongAtLoad(t *testing.T) {
 	p.quiet()
 }
 
-// TestTwoCards (D8, D7): one model with a copy on each of two cards, under sixteen streams. One card is lost, or hangs: answers that had begun
-// there end with an error, the others and whatever is asked from then on are right, and the process stays. One model in two parts ends with
-// either card.
+// TestTwoCards (D8, D7): one model with a copy on each of two cards, under sixteen streams. One card is lost, or hangs: answers that had
+// begun there end with an error, the others and whatever is asked from then on are right, and the process stays. One model in two parts
+// ends with either card.
 func TestTwoCards(t *testing.T) {
 	for _, tt := range []struct {
 		name, device, fault string

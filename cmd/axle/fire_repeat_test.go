@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRepeatableServed (G14): a repeatable request reuses nothing, whether it says so itself or the server was told to make every request one, and
-// what it answers is the same each time. /metrics say whether the card needs that.
+// TestRepeatableServed (G14): a repeatable request reuses nothing, whether it says so itself or the server was told to make every request
+// one, and what it answers is the same each time. /metrics say whether the card needs that.
 func TestRepeatableServed(t *testing.T) {
 	unraced(t)
 	for name, tt := range map[string]struct {
@@ -26,7 +26,8 @@ func TestRepeatableServed(t *testing.T) {
 			t.Parallel()
 			p := newUnit(t, append([]string{"--device", "axcl"}, tt.args...)...).start()
 			tt.options["temperature"], tt.options["num_predict"] = 0, 24
-			body, err := json.Marshal(obj{"model": "pocket", "prompt": "What is a watchdog for, in a sentence or two?", "stream": false, "options": tt.options})
+			body, err := json.Marshal(obj{"model": "pocket", "prompt": "What is a watchdog for, in a sentence or two?", "stream": false,
+				"options": tt.options})
 			if err != nil {
 				t.Fatal(err)
 			}

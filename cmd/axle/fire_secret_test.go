@@ -15,9 +15,9 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestSecretsStay (T14, T11): a server with a keys file and a token for the hub, whose large files come by signed addresses. Whatever is asked
-// with a right key, a wrong one or none, and whatever goes wrong in a pull: neither keys, nor the token, nor a signature are in its log at the
-// most talkative level, on its terminal, in metrics, health, or any answer.
+// TestSecretsStay (T14, T11): a server with a keys file and a token for the hub, whose large files come by signed addresses. Whatever is
+// asked with a right key, a wrong one or none, and whatever goes wrong in a pull: neither keys, nor the token, nor a signature are in its
+// log at the most talkative level, on its terminal, in metrics, health, or any answer.
 func TestSecretsStay(t *testing.T) {
 	unraced(t)
 	t.Parallel() // it waits for the pulls' pauses, mostly
@@ -57,7 +57,8 @@ func TestSecretsStay(t *testing.T) {
 		return resp.StatusCode
 	}
 	right := []string{"Authorization", "Bearer " + key}
-	if code := send("POST", "/api/pull", `{"model":"axle/big","stream":true}`, right...); code != 200 || !strings.Contains(seen.String(), `"status":"success"`) {
+	if code := send("POST", "/api/pull", `{"model":"axle/big","stream":true}`, right...); code != 200 ||
+		!strings.Contains(seen.String(), `"status":"success"`) {
 		t.Errorf("a pull: %d\n%s", code, seen.String())
 	}
 	h.SetFault(func(string, int) modelstest.Fault { return modelstest.Denied })
@@ -67,12 +68,15 @@ func TestSecretsStay(t *testing.T) {
 	}
 	h.SetToken("another")
 	send("POST", "/api/pull", `{"model":"axle/none","stream":false}`, right...)
-	for _, auth := range [][]string{right, {"X-Api-Key", key}, {"Authorization", "Bearer " + wrong}, {"X-Api-Key", wrong}, {"Authorization", "Basic " + wrong}, {"Authorization", key}, {"Cookie", "key=" + key}, nil} {
+	for _, auth := range [][]string{right, {"X-Api-Key", key}, {"Authorization", "Bearer " + wrong}, {"X-Api-Key", wrong},
+		{"Authorization", "Basic " + wrong}, {"Authorization", key}, {"Cookie", "key=" + key}, nil} {
 		lets := len(auth) > 0 && (auth[0] == "X-Api-Key" && auth[1] == key || auth[1] == "Bearer "+key)
 		for _, ask := range [][3]string{
-			{"GET", "/api/tags", ""}, {"GET", "/metrics", ""}, {"GET", "/health", ""}, {"GET", "/nowhere", ""}, {"POST", "/api/show", `{"model":"none"}`},
+			{"GET", "/api/tags", ""}, {"GET", "/metrics", ""}, {"GET", "/health", ""}, {"GET", "/nowhere", ""},
+			{"POST", "/api/show", `{"model":"none"}`},
 			{"POST", "/api/chat", `{"model":"pocket","messages":[{"role":"user","content":"hello"}],"options":{"num_predict":2}}`},
-			{"POST", "/v1/chat/completions", `{"model":"pocket","messages":7}`}, {"POST", "/v1/messages", `{"model":"pocket","max_tokens":2,"messages":[{"role":"user","content":"x"}]}`},
+			{"POST", "/v1/chat/completions", `{"model":"pocket","messages":7}`},
+			{"POST", "/v1/messages", `{"model":"pocket","max_tokens":2,"messages":[{"role":"user","content":"x"}]}`},
 			{"POST", "/api/generate", `{"model":"pocket","keep_alive":"canary"`}, {"DELETE", "/api/delete", `{"model":"none"}`},
 		} {
 			for _, more := range []string{"", "?key=" + key, "?api_key=" + wrong} {

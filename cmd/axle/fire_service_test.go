@@ -95,7 +95,8 @@ func (u *unit) start(more ...string) *process {
 	p := &process{t: u.t, url: "http://" + u.addr, gone: make(chan struct{})}
 	p.cmd = exec.Command(exe, append([]string{"serve"}, u.args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + u.addr,
-		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir(), "AXSIM_NOISE=both", "AXSIM_HAZARDS=strict", "AXSIM_STATE=" + u.state}, more...)
+		"AXLE_MODELS=" + filepath.Join(u.dir, "models"), native.EnvAXCL + "=" + u.lib, "AXSIM_ROOT=" + u.t.TempDir(), "AXSIM_NOISE=both",
+		"AXSIM_HAZARDS=strict", "AXSIM_STATE=" + u.state}, more...)
 	p.cmd.SysProcAttr = u.attr
 	p.cmd.Stdout, p.cmd.Stderr = locked{&p.mu, &p.out}, locked{&p.mu, &p.err}
 	if err := p.cmd.Start(); err != nil {

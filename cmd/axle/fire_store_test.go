@@ -185,8 +185,8 @@ func init() {
 	}
 }
 
-// apart gives the unit's processes a view of the file system of their own, which prepare makes as env says; without the right to it the test
-// is skipped.
+// apart gives the unit's processes a view of the file system of their own, which prepare makes as env says; without the right to it the
+// test is skipped.
 func (u *unit) apart(env string) {
 	u.t.Helper()
 	u.attr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
@@ -255,7 +255,8 @@ func TestFullDisk(t *testing.T) {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
 		}
-		if code, answer := p.post("/api/pull", []byte(`{"model":"axle/big","stream":false}`)); code != 200 || !strings.Contains(answer, "success") {
+		if code, answer := p.post("/api/pull", []byte(`{"model":"axle/big","stream":false}`)); code != 200 ||
+			!strings.Contains(answer, "success") {
 			t.Errorf("with room again: %d %s", code, answer)
 		}
 	})

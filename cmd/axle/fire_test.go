@@ -81,11 +81,13 @@ func streams(p *process, right map[string]string, stop <-chan struct{}) (all []o
 					p.t.Errorf("%s %q: wrong answer %q, want %q", path, prompt, o.text, right[prompt])
 				case o.end == endFailed && !strings.HasPrefix(right[prompt], o.text):
 					p.t.Errorf("%s %q: before it failed it said %q, want the beginning of %q", path, prompt, o.text, right[prompt])
-				case o.end == endAway && o.ended.Sub(before) > 250*time.Millisecond && p.ends(): // it was slow to ask, the door was open for that long
+				case o.end == endAway && o.ended.Sub(before) > 250*time.Millisecond && p.ends():
+					// it was slow to ask, the door was open for that long
 				case o.end == endCut || o.end == endAway:
 					p.t.Errorf("%s: no end after %q: %s", path, o.text, o.detail)
 				case o.end == endRefused && o.code == 500 && fails && strings.Contains(o.detail, "execute failed (0x8030070c)"):
-				case o.end == endRefused && o.code == 500 && strings.Contains(o.detail, "logits are NaN"): // it had a token, and nothing of it was sent
+				case o.end == endRefused && o.code == 500 && strings.Contains(o.detail, "logits are NaN"):
+					// it had a token, and nothing of it was sent
 				case o.end == endRefused && (o.code != 503 || o.after == ""):
 					p.t.Errorf("%s: refused with %d, Retry-After %q: %s", path, o.code, o.after, o.detail)
 				}
@@ -141,8 +143,8 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 	return func(limit time.Duration) time.Duration { return limit + 10*time.Duration(worst.Load()) }
 }
 
-// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one of several ways. Every stream ends with an
-// error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
+// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one of several ways. Every stream ends with
+// an error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
 // serves right answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often (promise: 100).
 func TestCardLostRestarts(t *testing.T) {
 	n := 9 // every way once
@@ -159,7 +161,8 @@ func TestCardLostRestarts(t *testing.T) {
 		t.Errorf("an orderly end: exit code %d", c)
 	}
 	// Executes fail sticky where one failure alone would be survived.
-	ways := []string{"lost", "0x8030070a", "0x80300709", "0x80300708", "0xdeadbeef", "0x8030070c:sticky", "lost:late", "nan:sticky", "flat:sticky"}
+	ways := []string{"lost", "0x8030070a", "0x80300709", "0x80300708", "0xdeadbeef", "0x8030070c:sticky", "lost:late", "nan:sticky",
+		"flat:sticky"}
 	rng := rand.New(rand.NewPCG(uint64(n), 10))
 	var told, left time.Duration // the worst of all lives
 	for i := range n {
@@ -195,7 +198,8 @@ func TestCardLostRestarts(t *testing.T) {
 			t.Errorf("life %d, %s: the log does not say so:\n%s", i, way, said)
 		}
 		told, left = max(told, last.Sub(lost)), max(left, p.ended.Sub(lost))
-		t.Logf("life %d, %s: %d answers; after the loss %d streams were told within %v, exit %v", i, way, len(all), broken, last.Sub(lost), p.ended.Sub(lost))
+		t.Logf("life %d, %s: %d answers; after the loss %d streams were told within %v, exit %v", i, way, len(all), broken, last.Sub(lost),
+			p.ended.Sub(lost))
 	}
 	t.Logf("%d lives: all streams were told within %v of the loss, exit at most %v after it; health said 503 each time", n, told, left)
 }
@@ -313,19 +317,21 @@ func TestOrderlyEnd(t *testing.T) {
 		t.Errorf("calls by thread: %v, want all from one", threads)
 	}
 	var order []string
-	for _, m := range regexp.MustCompile(`(?m)^\d+ \S+ \d+ (axclrtEngineUnload|axclrtEngineFinalize|axclrtResetDevice)\(`).FindAllStringSubmatch(string(b), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^\d+ \S+ \d+ (axclrtEngineUnload|axclrtEngineFinalize|axclrtResetDevice)\(`).FindAllStringSubmatch(string(b), -1) {
 		if len(order) == 0 || order[len(order)-1] != m[1] || m[1] != "axclrtEngineUnload" {
 			order = append(order, m[1])
 		}
 	}
-	if want := []string{"axclrtEngineUnload", "axclrtEngineFinalize", "axclrtResetDevice"}; !slices.Equal(order, want) || !strings.Contains(string(b), "# calls axclFinalize 1 ") {
+	if want := []string{"axclrtEngineUnload", "axclrtEngineFinalize", "axclrtResetDevice"}; !slices.Equal(order, want) ||
+		!strings.Contains(string(b), "# calls axclFinalize 1 ") {
 		t.Errorf("the card was taken down by %v, want %v, then axclFinalize once", order, want)
 	}
 	p.quiet()
 }
 
-// TestKilledServer (D9): after SIGKILL under load, every third time in the middle of a pull too, a new process serves within what a load takes
-// and two seconds from a card on which the dead one's memory is still taken, nothing on disk is damaged, and the pull goes on.
+// TestKilledServer (D9): after SIGKILL under load, every third time in the middle of a pull too, a new process serves within what a load
+// takes and two seconds from a card on which the dead one's memory is still taken, nothing on disk is damaged, and the pull goes on.
 // AXLE_TEST_KILLS sets how often.
 func TestKilledServer(t *testing.T) {
 	unraced(t)
@@ -456,7 +462,8 @@ func streamsOnce(p *process) {
 	wg.Wait()
 }
 
-// TestNoCard (D1): without library, driver or card the start says so in one sentence with the fix, within a second; auto computes in software.
+// TestNoCard (D1): without library, driver or card the start says so in one sentence with the fix, within a second; auto computes in
+// software.
 func TestNoCard(t *testing.T) {
 	for _, tt := range []struct{ name, device, env, want string }{
 		{"no library", "axcl", "AXLE_AXCL_LIB=/nowhere/libaxcl_rt.so", "libaxcl_rt.so"},
@@ -477,11 +484,13 @@ func TestNoCard(t *testing.T) {
 			}
 			path, body := question(0, prompts[0])
 			o := ask(context.Background(), http.DefaultClient, p.url+path, body)
-			if tt.device == "auto" && o.end != endWhole || tt.device != "auto" && (o.end != endRefused || !strings.Contains(o.detail, tt.want)) {
+			if tt.device == "auto" && o.end != endWhole || tt.device != "auto" &&
+				(o.end != endRefused || !strings.Contains(o.detail, tt.want)) {
 				t.Errorf("an answer: %+v", o)
 			}
 			// Who asked for a card that is not there hears so of whoever looks, and a supervisor sends its requests elsewhere.
-			want, ready := map[bool]int{true: 200, false: 503}[tt.device == "auto"], map[bool]string{true: "axle_ready 1", false: "axle_ready 0"}[tt.device == "auto"]
+			want, ready := map[bool]int{true: 200, false: 503}[tt.device == "auto"],
+				map[bool]string{true: "axle_ready 1", false: "axle_ready 0"}[tt.device == "auto"]
 			for path, text := range map[string]string{"/health": "", "/metrics": ready} {
 				code, body := get(t, p.url+path)
 				if code != want || !strings.Contains(body, text) || tt.device != "auto" && !strings.Contains(body, tt.want) {
@@ -496,8 +505,8 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of the
-// watchdog's ten, and the process leaves with 75.
+// TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of
+// the watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
 	if testing.Short() || racing {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")

@@ -34,7 +34,8 @@ var freePort atomic.Uint32
 
 func init() { freePort.Store(rand.Uint32N(12000)) }
 
-// freeAddr is an address that nobody listens on. Its port is none of those that systems give out unasked: nobody gets it before the server does.
+// freeAddr is an address that nobody listens on. Its port is none of those that systems give out unasked: nobody gets it before the server
+// does.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -58,7 +59,8 @@ func goldenServer(t *testing.T, device string, env ...string) (url, vendor strin
 	dir := t.TempDir()
 	var said bytes.Buffer
 	cmd := exec.Command(exe, "serve", "--device", device, "--vendor-api", addrs[1], "--keep-alive", "-1")
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + addrs[0], "AXLE_MODELS=" + filepath.Join(dir, "models")}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "AXLE_TEST_MAIN=1", "AXLE_HOST=" + addrs[0],
+		"AXLE_MODELS=" + filepath.Join(dir, "models")}, env...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -144,8 +146,8 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 	}
 }
 
-// TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls, token counts
-// and the reason of the end are those that the engine itself gives.
+// TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls,
+// token counts and the reason of the end are those that the engine itself gives.
 func TestGoldens(t *testing.T) {
 	unraced(t)
 	if testing.Short() {
@@ -191,8 +193,8 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is exactly right, or 503 with Retry-After and right
-// when asked again (promise G6, through the engine; the server's own part is in server). AXLE_REQUESTS sets how many.
+// TestGoldensLoad is the goldens at 64 at once, dialects mixed, with a queue of 32: every answer is exactly right, or 503 with Retry-After
+// and right when asked again (promise G6, through the engine; the server's own part is in server). AXLE_REQUESTS sets how many.
 func TestGoldensLoad(t *testing.T) {
 	unraced(t)
 	n := 300

@@ -31,12 +31,17 @@ type way struct {
 }
 
 var ways = []way{
-	{path: "/api/chat", fits: func(golden.Case) bool { return true }, body: chatAsk, read: readNative, ends: map[bool]string{false: "stop", true: "stop"}},
+	{path: "/api/chat", fits: func(golden.Case) bool { return true }, body: chatAsk, read: readNative,
+		ends: map[bool]string{false: "stop", true: "stop"}},
 	{path: "/api/generate", fits: oneTurn, body: generateAsk, read: readNative, ends: map[bool]string{false: "stop"}},
-	{path: "/v1/chat/completions", fits: func(golden.Case) bool { return true }, body: openaiAsk, read: readOpenAI, ends: map[bool]string{false: "stop", true: "tool_calls"}},
-	{path: "/v1/completions", hides: true, fits: func(c golden.Case) bool { return c.Think == nil && oneTurn(c) && len(c.Messages) == 1 }, body: completionAsk, read: readOpenAI, ends: map[bool]string{false: "stop"}},
-	{path: "/v1/responses", fits: func(golden.Case) bool { return true }, body: responsesAsk, read: readResponses, ends: map[bool]string{false: "completed", true: "completed"}},
-	{path: "/v1/messages", fits: func(c golden.Case) bool { return c.Format == nil }, body: anthropicAsk, read: readAnthropic, ends: map[bool]string{false: "end_turn", true: "tool_use"}},
+	{path: "/v1/chat/completions", fits: func(golden.Case) bool { return true }, body: openaiAsk, read: readOpenAI,
+		ends: map[bool]string{false: "stop", true: "tool_calls"}},
+	{path: "/v1/completions", hides: true, fits: func(c golden.Case) bool { return c.Think == nil && oneTurn(c) && len(c.Messages) == 1 },
+		body: completionAsk, read: readOpenAI, ends: map[bool]string{false: "stop"}},
+	{path: "/v1/responses", fits: func(golden.Case) bool { return true }, body: responsesAsk, read: readResponses,
+		ends: map[bool]string{false: "completed", true: "completed"}},
+	{path: "/v1/messages", fits: func(c golden.Case) bool { return c.Format == nil }, body: anthropicAsk, read: readAnthropic,
+		ends: map[bool]string{false: "end_turn", true: "tool_use"}},
 }
 
 // oneTurn says whether a question is one turn without tools, perhaps after a system prompt.
@@ -127,7 +132,8 @@ func openaiAsk(c golden.Case, stream bool) obj {
 		var calls []obj
 		for _, call := range m.Calls {
 			id = fmt.Sprint("call_", i)
-			calls = append(calls, obj{"id": id, "type": "function", "function": obj{"name": call.Name, "arguments": string(call.Arguments)}})
+			calls = append(calls,
+				obj{"id": id, "type": "function", "function": obj{"name": call.Name, "arguments": string(call.Arguments)}})
 		}
 		if calls != nil {
 			x["tool_calls"] = calls
@@ -239,9 +245,11 @@ func responsesAsk(c golden.Case, stream bool) obj {
 	}
 	var tools []obj
 	for _, t := range c.Tools {
-		tools = append(tools, obj{"type": "function", "name": t.Function.Name, "description": t.Function.Description, "parameters": t.Function.Parameters})
+		tools = append(tools, obj{"type": "function", "name": t.Function.Name, "description": t.Function.Description,
+			"parameters": t.Function.Parameters})
 	}
-	o := obj{"model": "pocket", "stream": stream, "temperature": 0, "max_output_tokens": goldenLimit, "input": input}.option("tools", tools != nil, tools)
+	o := obj{"model": "pocket", "stream": stream, "temperature": 0, "max_output_tokens": goldenLimit, "input": input}.option("tools",
+		tools != nil, tools)
 	if c.Think != nil {
 		o["reasoning"] = obj{"effort": effort(c)}
 	}
@@ -320,7 +328,8 @@ func anthropicAsk(c golden.Case, stream bool) obj {
 		case m.Role == "system":
 			system = m.Content
 		case m.Tool != "":
-			messages = append(messages, obj{"role": "user", "content": []obj{{"type": "tool_result", "tool_use_id": id, "content": m.Content}}})
+			messages = append(messages,
+				obj{"role": "user", "content": []obj{{"type": "tool_result", "tool_use_id": id, "content": m.Content}}})
 		case m.Calls != nil:
 			var blocks []obj
 			for _, call := range m.Calls {
@@ -434,7 +443,8 @@ func checkVendor(t *testing.T, url string, c golden.Case) {
 		Done    bool
 		Message string
 	}
-	if b := send("/api/chat", obj{"model": "pocket", "top-k": 1, "messages": []obj{{"role": "user", "content": question}}}); json.Unmarshal(b, &whole) != nil || !whole.Done || whole.Message != c.Want.Text {
+	if b := send("/api/chat", obj{"model": "pocket", "top-k": 1, "messages": []obj{{"role": "user", "content": question}}}); json.Unmarshal(
+		b, &whole) != nil || !whole.Done || whole.Message != c.Want.Text {
 		t.Errorf("vendor, %s: %s, want %q", c.Name, b, c.Want.Text)
 	}
 	send("/api/reset", obj{"system_prompt": system})

@@ -23,8 +23,9 @@ func newInspectCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect FILE|DIR",
 		Short: "Show what is in an .axmodel file or a package",
-		Long:  "Show what an .axmodel file takes and gives, in which shape groups; or what a package folder holds and the memory it will take.\nNo card is needed.",
-		Args:  cobra.ExactArgs(1),
+		Long: "Show what an .axmodel file takes and gives, in which shape groups; or what a package folder holds and the memory it will " +
+			"take.\nNo card is needed.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			st, err := os.Stat(args[0])
 			if err != nil {
@@ -134,7 +135,8 @@ func describeFile(path string, m *axmodel.Meta) *fileReport {
 func (r *fileReport) write(w io.Writer) error {
 	t := terminal.TabsFor(w)
 	fmt.Fprintf(t, "file\t%s\nkind\t%s\nformat\t%s\ntool\t%s\nsize\t%s\nweights\t%s\n", plain.Line(r.Path), r.Kind,
-		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], plain.Line(r.Tool), models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
+		map[string]string{"vendor": "vendor's (ONNX container)", "soft": "software card's"}[r.Format], plain.Line(r.Tool),
+		models.HumanBytes(r.FileBytes), models.HumanBytes(r.WeightBytes))
 	if l := r.Layer; l != nil {
 		var gs []string
 		for _, g := range l.Groups {
@@ -205,9 +207,12 @@ type memoryReport struct {
 
 func describePackage(p *models.Package) *packageReport {
 	i := p.Info()
-	return &packageReport{info: i, Name: i.Name, Architecture: i.Architecture, Family: i.Family, Layout: i.Layout, Path: i.Path, Source: i.Source, Digest: i.Digest,
-		TokenizerType: i.TokenizerType, Quantization: i.Quantization, Parameters: i.Parameters, Estimated: i.Estimated, Context: i.Context, Hidden: i.Hidden, Layers: i.Layers,
-		Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, FeedForward: i.FeedForward, Vocab: i.Vocab, Cells: i.Cells, KV: i.KV, Groups: i.Groups,
+	return &packageReport{info: i, Name: i.Name, Architecture: i.Architecture, Family: i.Family, Layout: i.Layout, Path: i.Path,
+		Source: i.Source, Digest: i.Digest,
+		TokenizerType: i.TokenizerType, Quantization: i.Quantization, Parameters: i.Parameters, Estimated: i.Estimated, Context: i.Context,
+		Hidden: i.Hidden, Layers: i.Layers,
+		Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, FeedForward: i.FeedForward, Vocab: i.Vocab, Cells: i.Cells, KV: i.KV,
+		Groups:       i.Groups,
 		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, Notes: append([]string{}, i.Notes...),
 		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Load, i.Memory.Host}}
 }

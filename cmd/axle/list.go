@@ -27,7 +27,8 @@ func newListCmd() *cobra.Command {
 				rows := [][]string{{"NAME", "ID", "SIZE", "MODIFIED"}}
 				for _, m := range list.Models {
 					if len(args) == 0 || strings.HasPrefix(strings.ToLower(m.Name), strings.ToLower(args[0])) {
-						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), format.HumanTime(m.ModifiedAt, "Never")})
+						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size),
+							format.HumanTime(m.ModifiedAt, "Never")})
 					}
 				}
 				return terminal.Rows(c.OutOrStdout(), "", rows)

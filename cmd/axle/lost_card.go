@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// lostCard remembers over the end of the process that the card which "auto" had chosen was lost. Until it is back, auto means that card: the
-// software card cannot run its models, and would keep a card that comes back a minute later from being used until somebody looks.
+// lostCard remembers over the end of the process that the card which "auto" had chosen was lost. Until it is back, auto means that card:
+// the software card cannot run its models, and would keep a card that comes back a minute later from being used until somebody looks.
 type lostCard struct {
 	file   string // in the store; empty: nothing is remembered
 	device string // what is opened
@@ -35,7 +35,8 @@ func rememberLostCard(dir, device string, log *zap.Logger) *lostCard {
 	case err != nil:
 	case a.auto && slices.Contains([]string{"axcl", "axengine"}, string(b)):
 		a.device = string(b)
-		log.Warn("the card was lost when this server last ran: it is waited for, and the software card not taken in its place; --device soft does that, and forgets the card",
+		log.Warn("the card was lost when this server last ran: it is waited for, and the software card not taken in its place; --device "+
+			"soft does that, and forgets the card",
 			zap.String("device", a.device), zap.String("file", a.file))
 	default:
 		a.forget()

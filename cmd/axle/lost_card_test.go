@@ -38,7 +38,8 @@ func TestAway(t *testing.T) {
 	p.stop()
 	for range 2 {
 		p = u.start()
-		if o := serves(p); o.end != endWhole || !strings.Contains(p.said(), "an AXCL card is there") && !strings.Contains(p.said(), "was asked for") {
+		if o := serves(p); o.end != endWhole || !strings.Contains(p.said(), "an AXCL card is there") &&
+			!strings.Contains(p.said(), "was asked for") {
 			t.Errorf("when it is back: %+v\n%s", o, p.said())
 		}
 		p.stop()
@@ -52,7 +53,8 @@ func TestAwayForgets(t *testing.T) {
 		device, held, want string
 		kept               bool
 	}{
-		{"", "axcl", "axcl", true}, {"auto", "axengine", "axengine", true}, {"soft", "axcl", "soft", false}, {"axcl:1", "axcl", "axcl:1", false}, {"auto", "../soft", "auto", false},
+		{"", "axcl", "axcl", true}, {"auto", "axengine", "axengine", true}, {"soft", "axcl", "soft", false},
+		{"axcl:1", "axcl", "axcl:1", false}, {"auto", "../soft", "auto", false},
 	} {
 		if err := os.WriteFile(file, []byte(tt.held), 0o600); err != nil {
 			t.Fatal(err)

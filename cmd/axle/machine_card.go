@@ -39,7 +39,9 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.lost(err)
 		}
 	}
-	lo := local.LoaderOptions{Device: card.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue, Card: engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending}, Drafts: map[string]string{},
+	lo := local.LoaderOptions{Device: card.device, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue,
+		Card:   engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
+		Drafts: map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)
@@ -129,7 +131,8 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 		}
 		say("loading", zap.String("model", p.Model), zap.String("file", p.File), zap.Int("done", p.Done), zap.Int("total", p.Total),
 			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)),
-			zap.String("disk", pace(p.Rates.Disk)), zap.String("card", pace(p.Rates.Card)), zap.String("held_by", cmp.Or(p.Rates.Held, unknown)))
+			zap.String("disk", pace(p.Rates.Disk)), zap.String("card", pace(p.Rates.Card)),
+			zap.String("held_by", cmp.Or(p.Rates.Held, unknown)))
 	}
 }
 
@@ -143,10 +146,12 @@ func guard(st *store.Store, log *zap.Logger) (leave func() error) {
 			log.Error("a file of a model is rotten: it is not loaded any more", zap.String("model", model), zap.Error(err))
 		},
 		Unhashed: func(model string) {
-			log.Warn("a file of a model is not as it was when it was last hashed: it is hashed in the background", zap.String("model", model))
+			log.Warn("a file of a model is not as it was when it was last hashed: it is hashed in the background",
+				zap.String("model", model))
 		},
 		Unread: func(model string, err error) {
-			log.Error("a file of a model cannot be read, so whether it is sound is not known: the next server tries again", zap.String("model", model), zap.Error(err))
+			log.Error("a file of a model cannot be read, so whether it is sound is not known: the next server tries again",
+				zap.String("model", model), zap.Error(err))
 		},
 		Checked: func(models int, bytes int64) {
 			log.Info("the models were hashed", zap.Int("models", models), zap.Int64("bytes", bytes))

@@ -15,8 +15,8 @@ import (
 const patience = 4 * time.Minute
 
 // unraced leaves a test to the run without the race detector. What meets in its process meets in those that stay as well: in
-// TestCardLostRestarts, TestOneExecuteFails, TestHeatStops, TestOrderlyEnd, TestOffTheBus and TestTwoCards under sixteen streams, and room by
-// room in the tests of engine, server and models/store.
+// TestCardLostRestarts, TestOneExecuteFails, TestHeatStops, TestOrderlyEnd, TestOffTheBus and TestTwoCards under sixteen streams, and room
+// by room in the tests of engine, server and models/store.
 func unraced(t *testing.T) {
 	t.Helper()
 	if racing {

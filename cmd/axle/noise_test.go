@@ -25,7 +25,8 @@ func noisyLib(t *testing.T) string {
 	if err := os.Symlink(sim, filepath.Join(dir, filepath.Base(sim))); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", lib, "testdata/noisy.c", sim, "-lpthread").CombinedOutput(); err != nil {
+	if b, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", lib, "testdata/noisy.c", sim,
+		"-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	return lib
@@ -49,8 +50,8 @@ func axleAlone(t *testing.T, env []string, args ...string) (stdout, stderr strin
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that keeps
-// to what it is told, with and without a driver, and one that nothing keeps quiet.
+// TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that
+// keeps to what it is told, with and without a driver, and one that nothing keeps quiet.
 func TestJSONUnderNoise(t *testing.T) {
 	unraced(t)
 	noisy := noisyLib(t)
@@ -88,7 +89,8 @@ func TestJSONUnderNoise(t *testing.T) {
 				continue
 			}
 			t.Run(c.Name()+"/"+name, func(t *testing.T) {
-				out, said, code := axleAlone(t, append(env, "AXLE_HOST="+u.addr, "AXSIM_ROOT="+t.TempDir()), append([]string{c.Name(), "--json"}, line.args...)...)
+				out, said, code := axleAlone(t, append(env, "AXLE_HOST="+u.addr, "AXSIM_ROOT="+t.TempDir()),
+					append([]string{c.Name(), "--json"}, line.args...)...)
 				n := 0
 				for dec := json.NewDecoder(strings.NewReader(out)); ; n++ {
 					var v any

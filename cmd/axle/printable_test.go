@@ -19,13 +19,15 @@ import (
 func TestPrintable(t *testing.T) {
 	const evil = "x\x1b]0;mine\x07\x1b[2J\u009b31m\u202ey\r"
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		model := map[string]any{"name": evil, "model": evil, "digest": evil + "0123456789abcdef", "size": 5, "size_vram": 5, "modified_at": "2026-01-01T00:00:00Z",
-			"expires_at": "2026-01-01T00:00:00Z", "details": map[string]any{"family": evil}}
+		model := map[string]any{"name": evil, "model": evil, "digest": evil + "0123456789abcdef", "size": 5, "size_vram": 5,
+			"modified_at": "2026-01-01T00:00:00Z",
+			"expires_at":  "2026-01-01T00:00:00Z", "details": map[string]any{"family": evil}}
 		switch r.URL.Path {
 		case "/api/tags", "/api/ps":
 			_ = json.NewEncoder(w).Encode(map[string]any{"models": []any{model}})
 		case "/api/show":
-			_ = json.NewEncoder(w).Encode(map[string]any{"license": evil + "\n" + evil, "system": evil, "template": evil, "parameters": evil + " " + evil, "modelfile": evil,
+			_ = json.NewEncoder(w).Encode(map[string]any{"license": evil + "\n" + evil, "system": evil, "template": evil,
+				"parameters": evil + " " + evil, "modelfile": evil,
 				"capabilities": []string{evil}, "details": map[string]any{"parameter_size": evil, "quantization_level": evil},
 				"model_info": map[string]any{"general.architecture": evil, "general." + evil: evil}})
 		case "/api/pull", "/api/create":
@@ -69,14 +71,16 @@ func TestPrintable(t *testing.T) {
 	}
 	s := modelstest.Shape()
 	file := filepath.Join(dir, "l.axmodel")
-	h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
+	h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads,
+		KVHeads: s.KVHeads, HeadDim: s.HeadDim,
 		Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: evil + "\nsize  0 B"}
 	if err := axmodel.WriteFile(file, h, []axmodel.SoftGroup{{Rows: 16, Cache: 1}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
 		{"list"}, {"ps"}, {"show", "m"}, {"show", "m", "--verbose"}, {"pull", "m"}, {"rm", "m"}, {"cp", "a", "b"}, {"stop", "m"},
-		{"run", "m", "hi"}, {"inspect", dir}, {"inspect", file}, {"inspect", "--json", file}, {"inspect", dir + "/none"}, {"verify", "m"}, {"plan", dir}, {"tokenize", dir, evil},
+		{"run", "m", "hi"}, {"inspect", dir}, {"inspect", file}, {"inspect", "--json", file}, {"inspect", dir + "/none"}, {"verify", "m"},
+		{"plan", dir}, {"tokenize", dir, evil},
 	} {
 		root := newRootCmd()
 		var o, e strings.Builder
@@ -88,7 +92,10 @@ func TestPrintable(t *testing.T) {
 			complain(&e, err)
 		}
 		out := o.String() + e.String()
-		if i := strings.IndexFunc(out, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u202e' }); i >= 0 {
+		if i := strings.IndexFunc(out, func(r rune) bool {
+			return unicode.IsControl(r) && r != '\n' && r != '\t' ||
+				r == '\u202e'
+		}); i >= 0 {
 			t.Errorf("axle %q prints %q", args, out[max(0, i-20):min(len(out), i+20)])
 		}
 		if args[0] == "inspect" && err == nil && !strings.Contains(out, `\u001b`) {

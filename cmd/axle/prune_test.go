@@ -20,7 +20,8 @@ func TestSwitches(t *testing.T) {
 		axle, ollama string
 		on           bool
 	}{
-		{"", "", false}, {"", "1", true}, {"", "yes", true}, {"", `"yes"`, true}, {"", " true ", true}, {"", "0", false}, {"", "False", false},
+		{"", "", false}, {"", "1", true}, {"", "yes", true}, {"", `"yes"`, true}, {"", " true ", true}, {"", "0", false},
+		{"", "False", false},
 		{"0", "yes", false}, {"on", "0", true}, {" ", "on", true},
 	} {
 		dir := t.TempDir()

@@ -33,7 +33,8 @@ func newPsCmd() *cobra.Command {
 					case left > 100*365*24*time.Hour:
 						until = "Forever"
 					}
-					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), "100% NPU", strconv.Itoa(m.ContextLength), until})
+					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), "100% NPU",
+						strconv.Itoa(m.ContextLength), until})
 				}
 				return terminal.Rows(c.OutOrStdout(), "", rows)
 			})

@@ -49,7 +49,8 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 			err := fetch(cmd.Context(), args[0], endpoint, connections, show.Update)
 			show.End()
 			if cmd.Context().Err() != nil {
-				return &exitError{code: exitInterrupted, err: errors.New("interrupted: what has come stays, and the same command goes on from there")}
+				return &exitError{code: exitInterrupted,
+					err: errors.New("interrupted: what has come stays, and the same command goes on from there")}
 			}
 			return err
 		},
@@ -110,6 +111,8 @@ func listCatalogue(w io.Writer) error {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, known(speed), e.Repo)
 	}
-	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them; - is not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub before it begins.")
+	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them; - is "+
+		"not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub "+
+		"before it begins.")
 	return t.Flush()
 }

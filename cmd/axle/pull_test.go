@@ -81,7 +81,8 @@ func TestPullAndVerify(t *testing.T) {
 		t.Errorf("not healed: %v\n%s", err, out)
 	}
 	for args, want := range map[string]string{
-		"pull llama3.2": "nearest here", "pull ../x": "invalid model name", "pull axle/none": "404", "pull a b": "takes one name", "pull --connections 99 x": "1 to 64", "verify nope": "model not found",
+		"pull llama3.2": "nearest here", "pull ../x": "invalid model name", "pull axle/none": "404", "pull a b": "takes one name",
+		"pull --connections 99 x": "1 to 64", "verify nope": "model not found",
 	} {
 		if _, _, err := command(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -93,8 +94,8 @@ func TestPullAndVerify(t *testing.T) {
 	}
 }
 
-// Where a server answers it fetches into its own store; a command with settings of its own does not ask it; a server that is named and away is not
-// done without, unless it would be on this machine.
+// Where a server answers it fetches into its own store; a command with settings of its own does not ask it; a server that is named and
+// away is not done without, unless it would be on this machine.
 func TestPullThroughServer(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()

@@ -110,7 +110,8 @@ func openTemplate(name string, o chat.JinjaOptions, needTokenizer bool) (chat.Te
 	return tmpl, tok, err
 }
 
-// templateFile reads a template: Jinja if it has statements or its name says so, Go's syntax if it begins actions with a dot or a word of Go's.
+// templateFile reads a template: Jinja if it has statements or its name says so, Go's syntax if it begins actions with a dot or a word of
+// Go's.
 func templateFile(name string, o chat.JinjaOptions) (chat.Template, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -141,7 +142,8 @@ func templateFile(name string, o chat.JinjaOptions) (chat.Template, error) {
 		return chat.NewJinja(src, filepath.Base(name), o)
 	}
 	goSyntax := filepath.Ext(name) == ".gotmpl"
-	for _, s := range []string{"{{ .", "{{.", "{{- .", "{{-.", "{{ if ", "{{- if ", "{{if ", "{{ range ", "{{- range ", "{{end", "{{ end", "{{- end"} {
+	for _, s := range []string{"{{ .", "{{.", "{{- .", "{{-.", "{{ if ", "{{- if ", "{{if ", "{{ range ", "{{- range ", "{{end", "{{ end",
+		"{{- end"} {
 		goSyntax = goSyntax || strings.Contains(src, s)
 	}
 	if goSyntax && !strings.Contains(src, "{%") && filepath.Ext(name) != ".jinja" {
@@ -228,7 +230,8 @@ func readConversation(stdin io.Reader, messages, tools string, set []string) (c 
 		if err := json.Unmarshal(raw, &t); err != nil {
 			return c, o, fmt.Errorf("tool %d: %w", i+1, err)
 		}
-		c.Tools = append(c.Tools, chat.Tool{Type: t.Type, Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters, Raw: raw})
+		c.Tools = append(c.Tools, chat.Tool{Type: t.Type, Name: t.Function.Name, Description: t.Function.Description,
+			Parameters: t.Function.Parameters, Raw: raw})
 	}
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")

@@ -49,7 +49,8 @@ func newRunCmd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				prompt = strings.TrimSpace(strings.Join(slices.DeleteFunc([]string{string(b), prompt}, func(s string) bool { return s == "" }), "\n"))
+				prompt = strings.TrimSpace(strings.Join(slices.DeleteFunc([]string{string(b), prompt},
+					func(s string) bool { return s == "" }), "\n"))
 			}
 			// Ctrl-C stops an answer, never the program: the terminal's conversation is not under the program's own signals.
 			ctx := context.WithoutCancel(c.Context())

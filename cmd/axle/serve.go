@@ -49,9 +49,12 @@ func newServeCmd() *cobra.Command {
 		Aliases: []string{"start"},
 		Short:   "Answer the Ollama, OpenAI and Anthropic APIs",
 		Long: "Answer the Ollama, OpenAI and Anthropic APIs, on 127.0.0.1:11434 unless told otherwise.\n\n" +
-			"Environment: AXLE_HOST, AXLE_DEVICE, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
-			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, AXLE_NO_DELETE,\n" +
-			"AXLE_ALLOW_BENCH, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins over OLLAMA_….",
+			"Environment: AXLE_HOST, AXLE_DEVICE, AXLE_MODELS, AXLE_MODEL_PATH, AXLE_KEEP_ALIVE, AXLE_NUM_PARALLEL, " +
+			"AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
+			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, " +
+			"AXLE_NO_DELETE,\n" +
+			"AXLE_ALLOW_BENCH, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins " +
+			"over OLLAMA_….",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
 	}
@@ -59,7 +62,8 @@ func newServeCmd() *cobra.Command {
 	fl.StringVar(&f.host, "host", "", "address to listen on (host, :port or host:port)")
 	fl.StringVar(&f.models, "models", "", "folder of the model store")
 	fl.StringSliceVar(&f.paths, "model-path", nil, "folders that hold model packages, or are one")
-	fl.StringVar(&f.device, "device", "", "device: auto, axcl, axcl:N, axengine, soft; several with commas hold a copy each, with + a part each")
+	fl.StringVar(&f.device, "device", "", "device: auto, axcl, axcl:N, axengine, soft; several with commas hold a copy each, with "+
+		"+ a part each")
 	fl.StringVar(&f.keepAlive, "keep-alive", "", "how long an idle model stays loaded (5m; -1: for ever)")
 	fl.StringVar(&f.loadTimeout, "load-timeout", "", "longest time to load a model")
 	fl.IntVar(&f.parallel, "num-parallel", 0, "answers at once on each model")
@@ -74,7 +78,8 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
 	fl.BoolVar(&f.noSpec, "no-speculate", false, "never guess tokens ahead")
-	fl.BoolVar(&f.repeatable, "repeatable", false, "the same answers each time at temperature 0 or with a seed: one request at a time, nothing reused or guessed, slower")
+	fl.BoolVar(&f.repeatable, "repeatable", false,
+		"the same answers each time at temperature 0 or with a seed: one request at a time, nothing reused or guessed, slower")
 	fl.StringToStringVar(&f.drafts, "draft", nil, "MODEL=FOLDER: a smaller package with the same vocabulary that guesses for MODEL")
 	fl.BoolVar(&f.debug, "debug", false, "log more")
 	fl.BoolVar(&f.logPrompts, "log-prompts", false, "write prompts to the log")
@@ -102,7 +107,8 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 		name string
 		v    int
 		to   *int
-	}{{"num-parallel", f.parallel, &e.NumParallel}, {"max-loaded-models", f.maxLoaded, &e.MaxLoaded}, {"max-queue", f.maxQueue, &e.MaxQueue}, {"context-length", f.context, &e.ContextLength}} {
+	}{{"num-parallel", f.parallel, &e.NumParallel}, {"max-loaded-models", f.maxLoaded, &e.MaxLoaded},
+		{"max-queue", f.maxQueue, &e.MaxQueue}, {"context-length", f.context, &e.ContextLength}} {
 		set(n.name, func() error {
 			if n.v < 0 {
 				return errors.New("must not be negative")
@@ -113,12 +119,13 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 	}
 	set("keys-file", func() error { e.KeysFile = f.keys; return nil })
 	e.Origins, e.Hosts = append(e.Origins, f.origins...), append(e.Hosts, f.hosts...)
-	e.NoPull, e.NoDelete, e.Debug, e.AllowBench = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug, e.AllowBench || f.allowBench
+	e.NoPull, e.NoDelete, e.Debug, e.AllowBench = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug, e.AllowBench ||
+		f.allowBench
 	return e, err
 }
 
-// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is kept back, so nothing is synced at the end: that
-// can take a disk seconds.
+// newLog writes JSON lines to w: whatever a client sends, each event stays one line. Nothing is kept back, so nothing is synced at the
+// end: that can take a disk seconds.
 func newLog(w io.Writer, debug bool) *zap.Logger {
 	cfg := zap.NewProductionEncoderConfig()
 	cfg.EncodeTime = zapcore.RFC3339TimeEncoder
@@ -166,7 +173,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
 	var s *server.Server // made before anything opens a card
-	r, err := newMachine(machineOptions{ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
+	r, err := newMachine(machineOptions{ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel,
+		maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
 		lost: func(err error) {
 			select {
 			case lost <- err:
@@ -182,8 +190,10 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	if keys == nil {
 		warnOpen(log, ln, vendorLn)
 	}
-	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins, Loopback: loopback, Keys: keys,
-		NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout,
+	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins,
+		Loopback: loopback, Keys: keys,
+		NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue,
+		LoadTimeout:   e.LoadTimeout,
 		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
 	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
 	run, stop := context.WithCancel(ctx)
@@ -257,8 +267,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	return errors.Join(err, cerr)
 }
 
-// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started, and
-// while health says that there is no device a supervisor sends no request that would look for it.
+// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started,
+// and while health says that there is no device a supervisor sends no request that would look for it.
 const lookEvery = 15 * time.Second
 
 // lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of it.
@@ -285,11 +295,13 @@ func isLoopback(a net.Addr) bool {
 // warnOpen says of each listener that others than this machine reach it, where nobody is asked for a key.
 func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
 	if !isLoopback(ln.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see --keys-file, --no-pull, --no-delete",
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see "+
+			"--keys-file, --no-pull, --no-delete",
 			zap.String("address", ln.Addr().String()))
 	}
 	if vendor != nil && !isLoopback(vendor.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one conversation there is; see --keys-file",
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one "+
+			"conversation there is; see --keys-file",
 			zap.String("address", vendor.Addr().String()), zap.String("api", "vendor"))
 	}
 }
@@ -301,5 +313,6 @@ func hello(w io.Writer, program, line string, err error, url string) {
 	} else {
 		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
 	}
-	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d '{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   %s run pocket\n\n", url, url, program)
+	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d "+
+		"'{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   %s run pocket\n\n", url, url, program)
 }

@@ -68,7 +68,8 @@ func (a at) Addr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(a.addr), Port:
 // Each listener that others reach is warned of, the vendor's API among them (promise T6).
 func TestWarnOpen(t *testing.T) {
 	for _, tt := range []struct{ main, vendor, warned string }{
-		{"127.0.0.1", "", ""}, {"::1", "127.0.0.1", ""}, {"0.0.0.0", "", "main"}, {"::", "127.0.0.1", "main"}, {"127.0.0.1", "192.168.1.2", "vendor"}, {"192.168.1.2", "0.0.0.0", "main vendor"},
+		{"127.0.0.1", "", ""}, {"::1", "127.0.0.1", ""}, {"0.0.0.0", "", "main"}, {"::", "127.0.0.1", "main"},
+		{"127.0.0.1", "192.168.1.2", "vendor"}, {"192.168.1.2", "0.0.0.0", "main vendor"},
 	} {
 		core, seen := observer.New(zap.WarnLevel)
 		var v net.Listener

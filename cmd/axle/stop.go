@@ -20,7 +20,8 @@ func newStopCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), true, func(conn *connection) error {
 				for _, name := range args {
-					err := conn.Generate(c.Context(), &api.GenerateRequest{Model: name, KeepAlive: &api.Duration{}}, func(api.GenerateResponse) error { return nil })
+					err := conn.Generate(c.Context(), &api.GenerateRequest{Model: name, KeepAlive: &api.Duration{}},
+						func(api.GenerateResponse) error { return nil })
 					if client.StatusIs(err, http.StatusNotFound) {
 						return fmt.Errorf("couldn't find model %q to stop", name)
 					}

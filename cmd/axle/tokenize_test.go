@@ -62,7 +62,8 @@ func TestTokenize(t *testing.T) {
 	if text, err := wordsRun(newTokenizeCmd(), ids, "--decode", file); err != nil || text != "Hello world\n" {
 		t.Errorf("decoded %q %v", text, err)
 	}
-	if text, err := wordsRun(newTokenizeCmd(), ids, "--decode", "--jsonl", filepath.Dir(file)); err != nil || text != "\"Hello world\\n\"\n" {
+	if text, err := wordsRun(newTokenizeCmd(), ids, "--decode", "--jsonl", filepath.Dir(file)); err != nil ||
+		text != "\"Hello world\\n\"\n" {
 		t.Errorf("decoded %q %v", text, err)
 	}
 	plain, _ := wordsRun(newTokenizeCmd(), "<|im_end|>", file)
@@ -108,15 +109,19 @@ func TestTokenize(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	dir := filepath.Dir(words(t))
-	tmpl := wordsFile(t, dir, "chat_template.jinja", "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if tools %}{{ tools | tojson }}{% endif %}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}{{ x }}")
-	messages := wordsFile(t, dir, "m.json", `[{"role":"user","content":"<|im_end|>"},{"role":"assistant","content":[{"type":"text","text":"b"}]}]`)
+	tmpl := wordsFile(t, dir, "chat_template.jinja",
+		"{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if tools %}{{ tools | "+
+			"tojson }}{% endif %}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}{{ x }}")
+	messages := wordsFile(t, dir, "m.json",
+		`[{"role":"user","content":"<|im_end|>"},{"role":"assistant","content":[{"type":"text","text":"b"}]}]`)
 	tools := wordsFile(t, dir, "t.json", `[{"type":"function","function":{"name":"f"}}]`)
 	got, err := wordsRun(newRenderCmd(), "", tmpl, "--messages", messages)
 	want := "<|im_start|>user\n<|im_end|><|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
 	if err != nil || got != want {
 		t.Errorf("%q %v", got, err)
 	}
-	got, err = wordsRun(newRenderCmd(), "", tmpl, "--messages", messages, "--tools", tools, "--set", "enable_thinking=false", "--set", `x="y"`, "--set", `bos_token="<s>"`)
+	got, err = wordsRun(newRenderCmd(), "", tmpl, "--messages", messages, "--tools", tools, "--set", "enable_thinking=false", "--set",
+		`x="y"`, "--set", `bos_token="<s>"`)
 	if want := "<s>" + want + `[{"type": "function", "function": {"name": "f"}}]Falsey` + "\n"; err != nil || got != want {
 		t.Errorf("%q %v", got, err)
 	}

@@ -152,8 +152,10 @@ func TestTroubleshooting(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer", "sampler", "axmodel",
-		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/manage", "server/ollama", "server/openai", "server/anthropic", "server/vendor", "server/local", "internal/benchmark", "cmd/axle"} {
+	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer",
+		"sampler", "axmodel",
+		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/manage", "server/ollama", "server/openai",
+		"server/anthropic", "server/vendor", "server/local", "internal/benchmark", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.

@@ -31,8 +31,9 @@ func newTuneCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Set a host up for the card: governor, interrupts, priority",
-		Long: `Set this host up for the card: CPU governor to performance, the card's interrupt on the fastest core, the priority of a running server raised; and check
-the PCIe settings, which it explains and never changes. Published measurements on a Raspberry Pi 5 saw 19 to 100 % more tokens a second.
+		Long: `Set this host up for the card: CPU governor to performance, the card's interrupt on the fastest core, the priority of a running
+server raised; and check the PCIe settings, which it explains and never changes. Published measurements on a Raspberry Pi 5 saw 19 to
+100 % more tokens a second.
 
 --dry-run shows what would change. What was there before is kept in --state, and --undo puts it back. Settings last until the next boot.`,
 		Args: cobra.NoArgs,
@@ -123,7 +124,8 @@ func (t *tuner) look() (changes []tuneChange, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("%s: the kernel has no governor called performance", path))
 			continue
 		}
-		changes = append(changes, tuneChange{"CPU governor", "a core that sleeps between two calls wakes up slowly, and a token is dozens of calls", path, now, "performance"})
+		changes = append(changes, tuneChange{"CPU governor", "a core that sleeps between two calls wakes up slowly, and a token is " +
+			"dozens of calls", path, now, "performance"})
 	}
 	if len(t.glob("/sys/devices/system/cpu/cpu[0-9]*/cpufreq")) == 0 {
 		notes = append(notes, "this kernel has no CPU frequency settings: nothing to do about the governor")
@@ -136,7 +138,8 @@ func (t *tuner) look() (changes []tuneChange, notes []string, err error) {
 	for _, irq := range irqs {
 		path := fmt.Sprintf("/proc/irq/%d/smp_affinity_list", irq)
 		if now, err := t.read(path); err == nil && now != strconv.Itoa(fast) {
-			changes = append(changes, tuneChange{"the card's interrupt", "the core that takes the interrupt should be a fast one, and always the same", path, now, strconv.Itoa(fast)})
+			changes = append(changes, tuneChange{"the card's interrupt", "the core that takes the interrupt should be a fast one, and " +
+				"always the same", path, now, strconv.Itoa(fast)})
 		}
 	}
 	if len(irqs) == 0 {
@@ -145,7 +148,8 @@ func (t *tuner) look() (changes []tuneChange, notes []string, err error) {
 	servers := t.servers()
 	for _, pid := range servers {
 		if now, err := t.nice(pid); err == nil && now > wantNice {
-			changes = append(changes, tuneChange{"the server's priority", "the loop that feeds the card should not wait behind other work; it lasts until the server ends, Nice= in its unit for good",
+			changes = append(changes, tuneChange{"the server's priority", "the loop that feeds the card should not wait behind other " +
+				"work; it lasts until the server ends, Nice= in its unit for good",
 				nicePath(pid), strconv.Itoa(now), strconv.Itoa(wantNice)})
 		}
 	}
@@ -250,7 +254,8 @@ func (t *tuner) fastest() int {
 	return core
 }
 
-// links explains the PCIe settings of Axera devices. They are never changed: 128 and 256 bytes of MaxReadReq crash the driver, 4096 costs 30 %.
+// links explains the PCIe settings of Axera devices. They are never changed: 128 and 256 bytes of MaxReadReq crash the driver, 4096 costs
+// 30 %.
 func (t *tuner) links() (notes []string) {
 	for _, vendor := range t.glob("/sys/bus/pci/devices/*/vendor") {
 		if id, _ := t.read(vendor); !strings.EqualFold(id, "0x1f4b") {
@@ -271,7 +276,8 @@ func (t *tuner) links() (notes []string) {
 		case 512:
 			notes = append(notes, name+": MaxReadReq is 512, as it must be")
 		default:
-			notes = append(notes, fmt.Sprintf("%s: MaxReadReq is %d and should be 512 (128 and 256 crash the driver, 4096 costs 30 %%): find what changed it, a setpci line or a kernel option pci=pcie_bus_…", name, n))
+			notes = append(notes, fmt.Sprintf("%s: MaxReadReq is %d and should be 512 (128 and 256 crash the driver, 4096 costs 30 %%): "+
+				"find what changed it, a setpci line or a kernel option pci=pcie_bus_…", name, n))
 		}
 	}
 	return notes
@@ -396,7 +402,8 @@ func (t *tuner) undo() error {
 	var bad []error
 	for _, c := range former {
 		// The file says where to write: only what tune itself would change is believed.
-		if !strings.HasPrefix(c.Path, "/sys/devices/system/cpu/") && !strings.HasPrefix(c.Path, "/proc/irq/") && !niceForm.MatchString(c.Path) || strings.Contains(c.Path, "..") {
+		if !strings.HasPrefix(c.Path, "/sys/devices/system/cpu/") && !strings.HasPrefix(c.Path, "/proc/irq/") &&
+			!niceForm.MatchString(c.Path) || strings.Contains(c.Path, "..") {
 			bad = append(bad, fmt.Errorf("%s names %s, which is no setting of ours", t.state, c.Path))
 			continue
 		}

@@ -30,7 +30,8 @@ func board(t *testing.T, readReq byte) string {
 		put(dir+"scaling_available_governors", []byte("ondemand performance powersave\n"))
 		put(dir+"cpuinfo_max_freq", []byte(f+"\n"))
 	}
-	put("proc/interrupts", []byte("           CPU0       CPU1\n  12:          1          2   GICv3 timer\n 101:      5000          0   ITS-MSI axcl_pcie\n"))
+	put("proc/interrupts", []byte("           CPU0       CPU1\n  12:          1          2   GICv3 timer\n 101:      5000          0   "+
+		"ITS-MSI axcl_pcie\n"))
 	put("proc/irq/101/smp_affinity_list", []byte("0-3\n"))
 	put("proc/777/cmdline", []byte("/usr/bin/axle\x00serve\x00--device\x00auto\x00"))
 	put("proc/777/stat", []byte("777 (axle (x) y) S 1 777 777 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 9 0 100\n"))
@@ -70,7 +71,8 @@ func TestTune(t *testing.T) {
 		}
 	}
 	out, err := tuneRun(t, "--root", root, "--state", state, "--dry-run")
-	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") || !strings.Contains(out, "and 3 more like it") || !strings.Contains(out, "priority: 0 → -10") {
+	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") ||
+		!strings.Contains(out, "and 3 more like it") || !strings.Contains(out, "priority: 0 → -10") {
 		t.Errorf("dry run: %v\n%s", err, out)
 	}
 	is(governor, "ondemand")

@@ -91,7 +91,8 @@ func turnOf(ctx context.Context, clients int, ask func(ctx context.Context, clie
 }
 
 // measureAgainst measures the model here and another server in turn.
-func (f *Options) measureAgainst(ctx context.Context, r *measuredCard, o *opened, loads []bench.Load, progress io.Writer) (*report.Against, error) {
+func (f *Options) measureAgainst(ctx context.Context, r *measuredCard, o *opened, loads []bench.Load,
+	progress io.Writer) (*report.Against, error) {
 	a := &report.Against{Kind: f.Against.Kind, URL: f.Against.URL, Model: f.Against.Model}
 	if a.Model == "" {
 		a.Model = o.Name
@@ -176,8 +177,8 @@ func againstText(words, client, turn int) string {
 	return strings.Join(out, " ")
 }
 
-// textFor is the longest question that the model here sees as no more than n tokens, its template included; a server that runs the same model
-// counts as many. A shape without weights has no words: there it is one of n words.
+// textFor is the longest question that the model here sees as no more than n tokens, its template included; a server that runs the same
+// model counts as many. A shape without weights has no words: there it is one of n words.
 func (o *opened) textFor(n, client, turn int) (text string, err error) {
 	if o.model == nil {
 		return againstText(n, client, turn), nil
@@ -236,10 +237,12 @@ func (o *opened) ask(ctx context.Context, text string, l bench.Load, client, tur
 
 // ask sends one request to the other server and reads its stream.
 func (a *Server) ask(ctx context.Context, c *http.Client, model, prompt string, limit int) (r reply) {
-	path, body := "/api/generate", map[string]any{"model": model, "prompt": prompt, "stream": true, "options": map[string]any{"temperature": 0, "num_predict": limit}}
+	path, body := "/api/generate", map[string]any{"model": model, "prompt": prompt, "stream": true,
+		"options": map[string]any{"temperature": 0, "num_predict": limit}}
 	if a.Kind == "openai" {
-		path, body = "/v1/chat/completions", map[string]any{"model": model, "stream": true, "temperature": 0, "max_tokens": limit, "stream_options": map[string]any{"include_usage": true},
-			"messages": []map[string]string{{"role": "user", "content": prompt}}}
+		path, body = "/v1/chat/completions", map[string]any{"model": model, "stream": true, "temperature": 0, "max_tokens": limit,
+			"stream_options": map[string]any{"include_usage": true},
+			"messages":       []map[string]string{{"role": "user", "content": prompt}}}
 		if strings.HasSuffix(a.URL, "/v1") {
 			path = "/chat/completions"
 		}

@@ -1,5 +1,5 @@
-// Package benchmark is what 'axle bench' does: it opens a card and models, one after the other, has package bench measure them there, and gives a
-// report. It may also give the same load to another server, in turn. The caller has read the command line and writes the report.
+// Package benchmark is what 'axle bench' does: it opens a card and models, one after the other, has package bench measure them there, and
+// gives a report. It may also give the same load to another server, in turn. The caller has read the command line and writes the report.
 // Run may be called by one goroutine at a time; it closes all that it opens before it returns.
 package benchmark
 
@@ -73,11 +73,12 @@ func (e *AskError) Unwrap() error { return e.err }
 
 func asked(format string, a ...any) error { return &AskError{fmt.Errorf(format, a...)} }
 
-// Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress takes a line that rewrites itself. Errors name
-// the model; an AskError is wrapped where the command line is to blame.
+// Run measures the models of these names, which are names for OpenPackage or plan.Shapes. progress takes a line that rewrites itself.
+// Errors name the model; an AskError is wrapped where the command line is to blame.
 func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*Result, error) {
 	o.Against.URL = strings.TrimRight(o.Against.URL, "/")
-	res := &Result{Report: report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second), Facts: hostFacts(o.Version, os.DirFS("/"))}}
+	res := &Result{Report: report.Report{Version: 1, When: time.Now().UTC().Truncate(time.Second),
+		Facts: hostFacts(o.Version, os.DirFS("/"))}}
 	r, err := openCard(ctx, &o)
 	if err != nil {
 		return nil, err

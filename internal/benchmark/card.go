@@ -76,7 +76,8 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 		return dev, why, nil
 	}
 	var err error
-	r.card, err = engine.OpenCard(open, engine.CardOptions{Clock: func() time.Duration { return r.counters.Clock() }, Trace: r.recorder.Add})
+	r.card, err = engine.OpenCard(open, engine.CardOptions{Clock: func() time.Duration { return r.counters.Clock() },
+		Trace: r.recorder.Add})
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,8 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *op
 }
 
 // storyText is the text of prompts: plain words, no two clients' alike from the first on.
-const storyText = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody counts them "
+const storyText = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody " +
+	"counts them "
 
 // prompts makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens.
 func prompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, error) {
@@ -228,7 +230,8 @@ func prompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, error) {
 }
 
 // measure measures one model.
-func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer, runs *[]bench.Run) (m report.Model, err error) {
+func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer,
+	runs *[]bench.Run) (m report.Model, err error) {
 	var loads []bench.Load
 	if f.Against.Kind != "" && r.virtual {
 		return m, asked("--against needs a real clock: AXSIM_CLOCK is virtual")
@@ -267,7 +270,8 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 		m.Against, err = f.measureAgainst(ctx, r, o, loads, progress)
 		return m, err
 	}
-	meter := &bench.Meter{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split, Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
+	meter := &bench.Meter{Backend: o.backend, Clock: r.counters.Clock, Prompt: o.prompt, Recorder: &r.recorder, Split: r.split,
+		Virtual: r.virtual, NPU: r.counters.NPU, Figure: r.figure, Draft: m.Draft != ""}
 	for i, l := range loads {
 		fmt.Fprintf(progress, "\r%s: %d of %d: %-24s", plain.Line(m.Name), i+1, len(loads), l)
 		c, run, err := meter.Measure(ctx, l, f.Repeats)
@@ -282,15 +286,16 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 	}
 	fmt.Fprintf(progress, "\r%60s\r", "")
 	if m.Hollow && r.facts.Kind == "soft" || r.sim && r.facts.Clock == "off" {
-		m.Roofline = &bench.Roofline{Text: "No limit is computed: nothing here reads weights as a card would, so these figures are the host's alone."}
+		m.Roofline = &bench.Roofline{Text: "No limit is computed: nothing here reads weights as a card would, so these figures are the " +
+			"host's alone."}
 		return m, nil
 	}
 	m.Roofline, err = r.roofline(ctx, f, o, m.Cases)
 	return m, err
 }
 
-// roofline is the model's limit on this card: by the profile that was asked for, else by the fastest that a probe saw the card read, else by
-// the profile of a card of its kind.
+// roofline is the model's limit on this card: by the profile that was asked for, else by the fastest that a probe saw the card read, else
+// by the profile of a card of its kind.
 func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, cases []bench.Case) (*bench.Roofline, error) {
 	p := &o.plan
 	weights, layer, cache := p.HeadBytes, int64(0), int64(0)
@@ -307,7 +312,8 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 	var probes []bench.Probe
 	if r.facts.Kind == "soft" { // whose memory is this machine's
 		read, copied := bench.Memory(200 * time.Millisecond)
-		probes = append(probes, bench.Probe{Name: "a read probe of this machine", Rate: read}, bench.Probe{Name: "a copy probe of this machine", Rate: copied})
+		probes = append(probes, bench.Probe{Name: "a read probe of this machine", Rate: read},
+			bench.Probe{Name: "a copy probe of this machine", Rate: copied})
 	}
 	err := r.card.Do(ctx, func(dev axcl.Device) error {
 		if a := r.recorder.Apart; a != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 func factsOf(i axcl.Info, why string) report.Card {
-	f := report.Card{Kind: i.Kind, Name: i.Name, ID: i.ID, Why: why, Bus: i.Bus, Driver: i.Version, Firmware: i.Firmware, Memory: i.TotalCMM}
+	f := report.Card{Kind: i.Kind, Name: i.Name, ID: i.ID, Why: why, Bus: i.Bus, Driver: i.Version, Firmware: i.Firmware,
+		Memory: i.TotalCMM}
 	if !math.IsNaN(i.Temperature) {
 		f.Temperature = &i.Temperature
 	}
@@ -38,8 +39,10 @@ func hostFacts(version string, root fs.FS) report.Machine {
 		}
 		return strings.Trim(strings.TrimSpace(string(b)), "\x00")
 	}
-	f := report.Machine{Axle: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Kernel: read("proc/sys/kernel/osrelease"),
-		Board: read("proc/device-tree/model"), Cores: runtime.NumCPU(), Governor: read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")}
+	f := report.Machine{Axle: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH,
+		Kernel: read("proc/sys/kernel/osrelease"),
+		Board:  read("proc/device-tree/model"), Cores: runtime.NumCPU(),
+		Governor: read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")}
 	for _, l := range strings.Split(read("proc/cpuinfo"), "\n") {
 		if k, v, ok := strings.Cut(l, ":"); ok && (strings.TrimSpace(k) == "model name" || strings.TrimSpace(k) == "Model" && f.CPU == "") {
 			f.CPU = strings.TrimSpace(v)

@@ -1,5 +1,5 @@
-// Package client talks to a server: Ollama's own client, with what that one does not tell. Its errors read as the server meant them, and work that
-// ends without its last word has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
+// Package client talks to a server: Ollama's own client, with what that one does not tell. Its errors read as the server meant them, and
+// work that ends without its last word has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
 package client
 
 import (
@@ -93,7 +93,8 @@ func Error(err error) error {
 		return err
 	}
 	if strings.HasPrefix(strings.TrimSpace(se.ErrorMessage), "<") {
-		return fmt.Errorf("what answers there is no model server (%d and a page of HTML): does AXLE_HOST or OLLAMA_HOST name the right port?", se.StatusCode)
+		return fmt.Errorf("what answers there is no model server (%d and a page of HTML): does AXLE_HOST or OLLAMA_HOST name "+
+			"the right port?", se.StatusCode)
 	}
 	return errors.New(se.ErrorMessage)
 }

@@ -19,7 +19,8 @@ func TestPullView(t *testing.T) {
 	v.Update(store.Progress{Status: "verifying sha256 digest"})
 	v.End()
 	want := "pulling manifest\n\r\x1b[Kpulling  25%  500 MB of 2 GB  "
-	if !strings.HasPrefix(b.String(), want) || !strings.Contains(b.String(), "pulling  12%  500 MB of 4 GB") || !strings.HasSuffix(b.String(), "\nverifying sha256 digest\n") {
+	if !strings.HasPrefix(b.String(), want) || !strings.Contains(b.String(), "pulling  12%  500 MB of 4 GB") ||
+		!strings.HasSuffix(b.String(), "\nverifying sha256 digest\n") {
 		t.Errorf("%q", b.String())
 	}
 	for line := range strings.FieldsFuncSeq(b.String(), func(r rune) bool { return r == '\r' || r == '\n' }) {

@@ -165,7 +165,8 @@ func (t *Talk) command(ctx context.Context, l *lineReader, line string) (done bo
 			return false, nil
 		}
 		// What is saved replaces the model's own turns, so they are part of it.
-		req := &api.CreateRequest{Model: arg(1), From: t.Model, System: t.system, Messages: slices.Concat(t.loaded, t.messages), Parameters: t.options}
+		req := &api.CreateRequest{Model: arg(1), From: t.Model, System: t.system, Messages: slices.Concat(t.loaded, t.messages),
+			Parameters: t.options}
 		if err := t.Conn.Create(ctx, req, func(string) {}); err != nil {
 			return false, err
 		}
@@ -184,7 +185,8 @@ func (t *Talk) command(ctx context.Context, l *lineReader, line string) (done bo
 			if part == "system" && t.system != "" {
 				r.System = t.system
 			}
-			text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "system": r.System, "template": r.Template, "parameters": r.Parameters}[part]
+			text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "system": r.System, "template": r.Template,
+				"parameters": r.Parameters}[part]
 			if part == "parameters" {
 				text = parameterText(text, t.options)
 			}

@@ -100,13 +100,15 @@ func TestParameterLists(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"Available Parameters:", "/set parameter num_ctx <int>", "User defined parameters:\n  seed                           7\n",
+	for _, want := range []string{"Available Parameters:", "/set parameter num_ctx <int>",
+		"User defined parameters:\n  seed                           7\n",
 		"  stop                           \"a\"\n  stop                           \"b c\"\n"} {
 		if !strings.Contains(screen.String(), want) {
 			t.Errorf("%q is not in\n%s", want, screen)
 		}
 	}
-	if got := parameterText("temperature                    0.6\nstop                           \"x\"", nil); got != "Model defined parameters:\n  temperature                    0.6\n  stop                           \"x\"\n" {
+	if got := parameterText("temperature                    0.6\nstop                           \"x\"",
+		nil); got != "Model defined parameters:\n  temperature                    0.6\n  stop                           \"x\"\n" {
 		t.Errorf("%q", got)
 	}
 	for line := range strings.Lines(parameterHelp + shortcutText + setText + helpText + showText) {

@@ -26,7 +26,8 @@ type lineReader struct {
 
 func newLineReader(in *os.File, out io.Writer) *lineReader {
 	l := &lineReader{in: in, out: out, history: OpenHistory()}
-	l.editor = terminal.NewEditor(terminal.Options{In: in, Out: out, Size: l.size, History: l.history, Edit: l.inEditor, Suspend: l.suspend})
+	l.editor = terminal.NewEditor(terminal.Options{In: in, Out: out, Size: l.size, History: l.history, Edit: l.inEditor,
+		Suspend: l.suspend})
 	return l
 }
 

@@ -17,7 +17,8 @@ import (
 
 // Show prints one part of a model's description, or all of it.
 func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
-	text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "parameters": r.Parameters, "system": r.System, "template": r.Template}
+	text := map[string]string{"license": r.License, "modelfile": r.Modelfile, "parameters": r.Parameters, "system": r.System,
+		"template": r.Template}
 	if part != "" {
 		if f, ok := plain.Raw(w).(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
 			w = plain.Raw(w) // into a file as it is: a Modelfile shall be the same model

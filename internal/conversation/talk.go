@@ -1,6 +1,6 @@
-// Package conversation is talking to a model in a terminal: one answer, or a conversation with a line editor, a history and commands such as /set
-// and /show. It asks a server through package client and never knows where that one runs. A Talk belongs to one goroutine; the caller closes the
-// connection after Run. Ctrl-C ends an answer, never the conversation.
+// Package conversation is talking to a model in a terminal: one answer, or a conversation with a line editor, a history and commands such
+// as /set and /show. It asks a server through package client and never knows where that one runs. A Talk belongs to one goroutine; the
+// caller closes the connection after Run. Ctrl-C ends an answer, never the conversation.
 package conversation
 
 import (
@@ -51,8 +51,9 @@ type Talk struct {
 	wrap     bool // words are not cut at its edge
 }
 
-// Run gives one answer to prompt, or where in is a terminal and prompt is empty, holds a conversation in it. in is nil where there is no terminal to
-// type in. wrap keeps words whole at the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server says.
+// Run gives one answer to prompt, or where in is a terminal and prompt is empty, holds a conversation in it. in is nil where there is no
+// terminal to type in. wrap keeps words whole at the edge of a terminal. Errors: ErrInterrupted, client.ErrBrokeOff, and what the server
+// says.
 func (t *Talk) Run(ctx context.Context, prompt string, in *os.File, wrap bool) error {
 	t.options = map[string]any{}
 	if f, ok := plain.Raw(t.Out).(*os.File); ok {
@@ -150,7 +151,8 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 		return nil
 	}
 	stream := false
-	return client.Error(t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream}, func(api.GenerateResponse) error { return nil }))
+	return client.Error(t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream},
+		func(api.GenerateResponse) error { return nil }))
 }
 
 func (t *Talk) vector(ctx context.Context, text string) error {
@@ -210,7 +212,8 @@ func (t *Talk) once(ctx context.Context, prompt string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := t.printer()
-	err = t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, Prompt: text, Images: images, Format: t.Format, KeepAlive: t.KeepAlive, Think: t.Think,
+	err = t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, Prompt: text, Images: images, Format: t.Format, KeepAlive: t.KeepAlive,
+		Think:   t.Think,
 		Options: t.options, System: t.system}, func(r api.GenerateResponse) error {
 		p.thinking(r.Thinking)
 		p.text(r.Response)
@@ -233,8 +236,8 @@ func (t *Talk) once(ctx context.Context, prompt string) error {
 	return client.Error(err)
 }
 
-// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came; where nothing came, and after
-// an error, the message is not kept either.
+// answer adds a message and prints the model's answer to it. An interrupt ends the answer and keeps what came; where nothing came, and
+// after an error, the message is not kept either.
 func (t *Talk) answer(ctx context.Context, prompt string) error {
 	text, images, err := t.images(prompt)
 	if err != nil {
@@ -248,7 +251,8 @@ func (t *Talk) answer(ctx context.Context, prompt string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	p := t.printer()
-	err = t.Conn.Chat(ctx, &api.ChatRequest{Model: t.Model, Messages: append(slices.Clone(msgs), ask), Format: t.Format, KeepAlive: t.KeepAlive, Think: t.Think,
+	err = t.Conn.Chat(ctx, &api.ChatRequest{Model: t.Model, Messages: append(slices.Clone(msgs), ask), Format: t.Format,
+		KeepAlive: t.KeepAlive, Think: t.Think,
 		Options: t.options}, func(r api.ChatResponse) error {
 		p.thinking(r.Message.Thinking)
 		p.text(r.Message.Content)

@@ -62,7 +62,8 @@ func listening(t *testing.T) (*listener, *Talk, *paper) {
 		}
 	}
 	mux.HandleFunc("/api/show", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(api.ShowResponse{Messages: []api.Message{{Role: "user", Content: "hi"}, {Role: "assistant", Content: "hello"}}})
+		_ = json.NewEncoder(w).Encode(api.ShowResponse{Messages: []api.Message{{Role: "user", Content: "hi"},
+			{Role: "assistant", Content: "hello"}}})
 	})
 	mux.HandleFunc("/api/generate", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(strings.Join(append(l.generated, ""), "\n")))
@@ -91,7 +92,8 @@ func listening(t *testing.T) (*listener, *Talk, *paper) {
 		t.Fatal(err)
 	}
 	screen := &l.screen
-	return l, &Talk{Conn: client.New(base, ts.Client()), Model: "m", Out: screen, Errw: screen, colour: true, options: map[string]any{}}, screen
+	return l, &Talk{Conn: client.New(base, ts.Client()), Model: "m", Out: screen, Errw: screen, colour: true, options: map[string]any{}},
+		screen
 }
 
 // told are messages in a few words.

@@ -35,8 +35,8 @@ type T interface {
 // over one is called again, up to three times, and the best counts: so parse must give the same each time. A parse that has not
 // returned after a minute of the machine's ends the process, as a panic that shows where it is.
 //
-// The race detector makes code up to ten times slower, the fuzzer's and the coverage's counters up to four times: the processor's limit is so
-// much higher there.
+// The race detector makes code up to ten times slower, the fuzzer's and the coverage's counters up to four times: the processor's limit is
+// so much higher there.
 func Check(t T, input int, parse func()) {
 	t.Helper()
 	check(t, input, Processor*slower(), Clock, parse)
@@ -153,8 +153,8 @@ func Seeds(t T, most int, pattern string) (out [][]byte) {
 	return out
 }
 
-// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it fits. Under the race detector, which looks for
-// other things, it is a sixteenth of that.
+// Fill is a mebibyte that begins with pre, ends with post and between them has unit as often as it fits. Under the race detector, which
+// looks for other things, it is a sixteenth of that.
 func Fill(pre, unit, post string) []byte {
 	size := 1 << 20
 	if raceFactor > 1 {

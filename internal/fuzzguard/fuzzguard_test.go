@@ -31,7 +31,8 @@ func TestCheck(t *testing.T) {
 		f          func()
 	}{
 		{"nothing", "", 0, func() {}},
-		{"much for little", "MiB of memory for 5 bytes", 5, func() { kept = make([]byte, 80<<20); time.Sleep(200 * time.Millisecond); kept = nil }},
+		{"much for little", "MiB of memory for 5 bytes", 5,
+			func() { kept = make([]byte, 80<<20); time.Sleep(200 * time.Millisecond); kept = nil }},
 		{"much for much", "", 2 << 20, func() { kept = make([]byte, 80<<20); kept = nil }},
 		{"much, never at once", "", 5, func() {
 			for range 50 {

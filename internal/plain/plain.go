@@ -1,5 +1,5 @@
-// Package plain makes text that others wrote safe to print: a terminal obeys what it is shown, and a package's name or a hub's listing may hold
-// sequences that move its cursor, change its title or turn text around. What is not printable is shown quoted, as \u001b.
+// Package plain makes text that others wrote safe to print: a terminal obeys what it is shown, and a package's name or a hub's listing may
+// hold sequences that move its cursor, change its title or turn text around. What is not printable is shown quoted, as \u001b.
 //
 // Functions are safe for concurrent use, a [Writer] is its user's. Nothing here holds a resource.
 package plain
@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// hides says whether a rune acts on a terminal, or hides or turns text, rather than being shown. Joiners and selectors, which some scripts and
-// emoji need, do not.
+// hides says whether a rune acts on a terminal, or hides or turns text, rather than being shown. Joiners and selectors, which some scripts
+// and emoji need, do not.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t':

@@ -1,6 +1,6 @@
-// Package plan says what a model would do on a card that is not here, from its shapes and from what that card is known to cost. Nothing in it
-// measures, opens a card or looks for a model: package benchmark measures, and the caller opens packages. Every function may be called from any
-// goroutine.
+// Package plan says what a model would do on a card that is not here, from its shapes and from what that card is known to cost. Nothing in
+// it measures, opens a card or looks for a model: package benchmark measures, and the caller opens packages. Every function may be called
+// from any goroutine.
 package plan
 
 import (
@@ -43,7 +43,8 @@ func Shape(name string) (Model, bool) {
 	s := shape()
 	m := Model{Name: strings.ToLower(name), HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
 	for range s.Layers {
-		m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate, Weights: s.LayerBytes})
+		m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
+			Intermediate: s.Intermediate, Weights: s.LayerBytes})
 	}
 	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
@@ -58,7 +59,8 @@ func Shape(name string) (Model, bool) {
 // Package describes an open package.
 func Package(p *models.Package) Model {
 	i, mem := p.Info(), p.Memory()
-	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load, Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
+	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
+		Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
 	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
 	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
 		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
@@ -112,7 +114,8 @@ type Prompt struct {
 
 // Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together.
 func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
-	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most, Limit: limit, Fits: m.Most <= limit, Context: m.Context}
+	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
+		Limit: limit, Fits: m.Most <= limit, Context: m.Context}
 	layers := func(rows, cells int) (t time.Duration) {
 		for _, l := range m.Layers {
 			d, measured := p.LayerTime(l, rows, cells)
@@ -217,7 +220,8 @@ func (r Report) Text(w io.Writer) error {
 	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
 	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
 	if r.Roofline > 0 {
-		fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n", r.Roofline, 100*r.Alone/r.Roofline)
+		fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n",
+			r.Roofline, 100*r.Alone/r.Roofline)
 	}
 	if len(r.Clients) == 0 {
 		fmt.Fprintf(t, "\nThe profile says no costs, or the model has no group for one row: there is nothing to compute times from.\n")

@@ -19,7 +19,8 @@ func TestPlanLoading(t *testing.T) {
 	for limit, fits := range map[int64]bool{m.Card: false, m.Most - 1: false, m.Most: true} {
 		r := Make(m, mustProfile(t), limit, 256)
 		var b strings.Builder
-		if err := r.Text(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits || !strings.Contains(b.String(), "while it is loaded") {
+		if err := r.Text(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits ||
+			!strings.Contains(b.String(), "while it is loaded") {
 			t.Errorf("with %d bytes it fits: %v, want %v\n%s", limit, r.Fits, fits, b.String())
 		}
 		var back struct {

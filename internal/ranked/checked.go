@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// held are the locks that each goroutine has, by its number. All of it is used again, so that a lock costs no allocation, which tests count.
+// held are the locks that each goroutine has, by its number. All of it is used again, so that a lock costs no allocation, which tests
+// count.
 var held struct {
 	sync.Mutex
 	by    map[uint64]*stack
@@ -73,7 +74,8 @@ func take(l lock) {
 	defer put(h, g)
 	for _, had := range h.locks[:h.n] {
 		if had.rank >= l.rank {
-			panic(fmt.Sprintf("ranked: invariant: the lock of the %s is taken by a goroutine that holds the lock of the %s", l.name, had.name))
+			panic(fmt.Sprintf("ranked: invariant: the lock of the %s is taken by a goroutine that holds the lock of the %s", l.name,
+				had.name))
 		}
 	}
 	h.locks[h.n] = l

@@ -1,7 +1,7 @@
-// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them from the top of the list
-// downwards and never two of the same place, so no two goroutines can wait for each other. Without the build tag invariants they are
-// sync.Mutex and sync.RWMutex and nothing else; with it (the race lane) an order that is broken is a panic that names both locks, though no
-// other goroutine was there to hang on it.
+// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them from the top of the
+// list downwards and never two of the same place, so no two goroutines can wait for each other. Without the build tag invariants they are
+// sync.Mutex and sync.RWMutex and nothing else; with it (the race lane) an order that is broken is a panic that names both locks, though
+// no other goroutine was there to hang on it.
 //
 // The zero value of a lock is ready; its place is its type's. Any package may use them.
 package ranked

@@ -40,9 +40,12 @@ func TestOrder(t *testing.T) {
 			host.Unlock()
 		}},
 		{"again", "", func() { host.Lock(); host.Unlock(); host.Lock(); host.Unlock(); None() }},
-		{"upwards", "the lock of the host is taken by a goroutine that holds the lock of the card", func() { card.Lock(); defer card.Unlock(); host.Lock() }},
-		{"two of a place", "the lock of the card is taken by a goroutine that holds the lock of the card", func() { card.Lock(); defer card.Unlock(); other.Lock() }},
-		{"reading twice", "the lock of the store is taken by a goroutine that holds the lock of the store", func() { store.RLock(); defer store.RUnlock(); store.RLock() }},
+		{"upwards", "the lock of the host is taken by a goroutine that holds the lock of the card",
+			func() { card.Lock(); defer card.Unlock(); host.Lock() }},
+		{"two of a place", "the lock of the card is taken by a goroutine that holds the lock of the card",
+			func() { card.Lock(); defer card.Unlock(); other.Lock() }},
+		{"reading twice", "the lock of the store is taken by a goroutine that holds the lock of the store",
+			func() { store.RLock(); defer store.RUnlock(); store.RLock() }},
 		{"another's", "the lock of the host is given back by a goroutine that does not hold it", func() { host.Unlock() }},
 		{"waiting", "a goroutine waits with the lock of the store in hand", func() { store.Lock(); defer store.Unlock(); None() }},
 	} {

@@ -1,5 +1,6 @@
-// Package regular opens files that others have put there: what a package, a store or a checkpoint holds. Only regular files are opened, without
-// waiting, and what is read whole has a limit: a named pipe would wait for somebody to write into it, a device may act or never end.
+// Package regular opens files that others have put there: what a package, a store or a checkpoint holds. Only regular files are opened,
+// without waiting, and what is read whole has a limit: a named pipe would wait for somebody to write into it, a device may act or never
+// end.
 //
 // Functions are safe for concurrent use. Whoever opens a file closes it.
 package regular

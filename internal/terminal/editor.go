@@ -36,8 +36,8 @@ type Options struct {
 	Suspend func()                            // Ctrl-Z: stops the program, and returns when it goes on
 }
 
-// Editor reads text that a person types, of one line or several, with the keys people know from shells. It reads ahead: what was typed before a
-// line was asked for is the next one.
+// Editor reads text that a person types, of one line or several, with the keys people know from shells. It reads ahead: what was typed
+// before a line was asked for is the next one.
 type Editor struct {
 	o       Options
 	in      *bufio.Reader
@@ -60,8 +60,8 @@ func NewEditor(o Options) *Editor {
 }
 
 // Line reads until Enter. The terminal must be raw, and stays so. prompt stands before the first line and more before each further one: a
-// paste, Alt-Enter and an editor bring several. It fails with io.EOF for Ctrl-D in an empty text, with ErrInterrupted, and with what reading
-// fails with; the text typed until then comes with it.
+// paste, Alt-Enter and an editor bring several. It fails with io.EOF for Ctrl-D in an empty text, with ErrInterrupted, and with what
+// reading fails with; the text typed until then comes with it.
 func (e *Editor) Line(prompt, more string) (string, error) {
 	e.prompt, e.more, e.text, e.pos, e.at, e.draft, e.drawn = prompt, more, "", 0, -1, "", 0
 	e.draw()
@@ -237,8 +237,8 @@ func (e *Editor) remember(i int) {
 	e.pos = len(e.text)
 }
 
-// searched looks through the history for what is typed, newest first: Ctrl-R goes on to older lines, Ctrl-S back to newer ones. Enter sends the
-// line, Ctrl-C and Ctrl-G give the search up, any other key keeps the line and does what it does.
+// searched looks through the history for what is typed, newest first: Ctrl-R goes on to older lines, Ctrl-S back to newer ones. Enter
+// sends the line, Ctrl-C and Ctrl-G give the search up, any other key keeps the line and does what it does.
 func (e *Editor) searched() (done bool, err error) {
 	if e.o.History == nil {
 		return false, nil

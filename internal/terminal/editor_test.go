@@ -251,7 +251,8 @@ func TestEditAndSuspend(t *testing.T) {
 
 // Whatever is typed, the screen has the text as it is, broken into rows, and the cursor where the next letter goes.
 func TestScreen(t *testing.T) {
-	keys := []string{"a", "b ", "日", "e\u0301", "👩‍👩‍👧", "🇩🇪", "\t", "ß", "한", "\x7f", "\x1b[D", "\x1b[C", "\x1b[D\x1b[D\x1b[D", "\x01", "\x05", "\x1b[A", "\x1b[B", "\x1bb", "\x1bf",
+	keys := []string{"a", "b ", "日", "e\u0301", "👩‍👩‍👧", "🇩🇪", "\t", "ß", "한", "\x7f", "\x1b[D", "\x1b[C", "\x1b[D\x1b[D\x1b[D", "\x01",
+		"\x05", "\x1b[A", "\x1b[B", "\x1bb", "\x1bf",
 		"\x17", "\x0b", "\x19", "\x1b\r", "\x1b[200~lorem ipsum\ndolor\x1b[201~", "\x1b[3~", "xyzzy"}
 	past := lines{"short", "a line of the history that is longer than the screen is wide, with 日本語 in it"}
 	for seed := range uint64(300) {
@@ -331,7 +332,8 @@ func TestLeave(t *testing.T) {
 }
 
 func ExampleTable() {
-	t := Table{Head: []string{"MODEL", "TEMP", "CELLS", "TOKENS/S"}, Rows: [][]string{{"qwen3:0.6b", "51°C", "2047", "19.7"}, {"模型", "-", "1023", "4.5"}}, Right: []bool{false, true, true, true}}
+	t := Table{Head: []string{"MODEL", "TEMP", "CELLS", "TOKENS/S"}, Rows: [][]string{{"qwen3:0.6b", "51°C", "2047", "19.7"},
+		{"模型", "-", "1023", "4.5"}}, Right: []bool{false, true, true, true}}
 	var sb strings.Builder
 	_ = t.Write(&sb, 26)
 	fmt.Print(sb.String())

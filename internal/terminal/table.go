@@ -7,9 +7,9 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Table is rows under headings. Write sets them side by side, two blanks between columns. What is wider than the screen is stacked: the columns
-// that fit, then the rest below with the first column again, so that the caller puts the columns in the order of their importance. A cell that is
-// too wide even so is folded at its blanks.
+// Table is rows under headings. Write sets them side by side, two blanks between columns. What is wider than the screen is stacked: the
+// columns that fit, then the rest below with the first column again, so that the caller puts the columns in the order of their importance.
+// A cell that is too wide even so is folded at its blanks.
 type Table struct {
 	Head []string
 	Rows [][]string
@@ -93,8 +93,8 @@ func (t Table) Write(w io.Writer, columns int) error {
 	return err
 }
 
-// Tabs is a writer of text with tables in it, written as for text/tabwriter: lines next to each other that have tabs are a Table without a head,
-// and other lines are folded to the width. Nothing is written before Flush.
+// Tabs is a writer of text with tables in it, written as for text/tabwriter: lines next to each other that have tabs are a Table without a
+// head, and other lines are folded to the width. Nothing is written before Flush.
 type Tabs struct {
 	w       io.Writer
 	columns int

@@ -15,7 +15,8 @@ func TestWrapper(t *testing.T) {
 		{"ideographs", "日本語日本語日本語日本語", "日本語日本語日本語\n日本語"},
 		{"punctuation stays with them", "日本語日本語日本語。日本", "日本語日本語日本\n語。日本"},
 		{"marks", strings.Repeat("cafe\u0301 ", 5), "cafe\u0301 cafe\u0301 cafe\u0301 cafe\u0301\ncafe\u0301"},
-		{"code is left alone", "```go\nfunc main() { println(1) }\n```\none two three four five", "```go\nfunc main() { printl\nn(1) }\n```\none two three four\nfive"},
+		{"code is left alone", "```go\nfunc main() { println(1) }\n```\none two three four five",
+			"```go\nfunc main() { printl\nn(1) }\n```\none two three four\nfive"},
 		{"lists", "- one two three four\n- five", "- one two three four\n- five"},
 	} {
 		for seed := range uint64(20) {
@@ -66,8 +67,10 @@ func TestTabs(t *testing.T) {
 		right   bool
 		want    string
 	}{
-		{20, false, "a line that is too\n  long for the\n  screen\nname    value\nmemory  7 GB of 8 GB\n        and more\n        words\n\nx   1   2\nyy  10  200\nend"},
-		{0, true, "a line that is too long for the screen\nname                          value\nmemory  7 GB of 8 GB and more words\n\nx    1    2\nyy  10  200\nend"},
+		{20, false, "a line that is too\n  long for the\n  screen\nname    value\nmemory  7 GB of 8 GB\n        and more\n        " +
+			"words\n\nx   1   2\nyy  10  200\nend"},
+		{0, true, "a line that is too long for the screen\nname                          value\nmemory  7 GB of 8 GB and more words\n\nx " +
+			"   1    2\nyy  10  200\nend"},
 	} {
 		var sb strings.Builder
 		w := NewTabs(&sb, tt.columns, tt.right)

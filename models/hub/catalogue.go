@@ -44,12 +44,12 @@ var (
 
 const linear = "its layers of linear attention are not supported yet"
 
-// overhead is what compiled files hold beyond the weights, for several groups of shapes: 1.2 GB of Qwen3-0.6B's repository, and the 6.3 GB of card memory
-// that Qwen3-4B takes, are 1.45 times their weights beside embeddings and cache.
+// overhead is what compiled files hold beyond the weights, for several groups of shapes: 1.2 GB of Qwen3-0.6B's repository, and the 6.3 GB
+// of card memory that Qwen3-4B takes, are 1.45 times their weights beside embeddings and cache.
 const overhead = 1.45
 
-// Size is how many bytes a pull fetches, about. Where nobody has told, it is estimated from the architecture, or from the number of parameters
-// alone; told is false then. It is for people to choose by: a pull itself asks the hub.
+// Size is how many bytes a pull fetches, about. Where nobody has told, it is estimated from the architecture, or from the number of
+// parameters alone; told is false then. It is for people to choose by: a pull itself asks the hub.
 func (e Entry) Size() (bytes int64, told bool) {
 	if e.Download > 0 {
 		return e.Download, true
@@ -70,40 +70,66 @@ func (e Entry) Size() (bytes int64, told bool) {
 
 // Catalogue lists the models with short names. Speeds are what others measured and published (docs/models.md names them); most are unknown.
 var Catalogue = []Entry{
-	{Name: "qwen3:0.6b", Repo: "AXERA-TECH/Qwen3-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28, Download: 1_200_000_000, Speed: 10.2, SpeedNote: "vendor's newest runtime; 12.9 with an older one, 19.7 with a tuned host loop", shape: qwen3Small},
-	{Name: "qwen3:0.6b-int4", Repo: "AXERA-TECH/Qwen3-0.6B-GPTQ-Int4", Layout: "A", Parameters: "0.6B", Quant: "W4A16", Layers: 28, SpeedNote: "24.5 with a third party's tuned host loop; the vendor's runtime is not measured", shape: qwen3Small},
-	{Name: "qwen3:1.7b", Repo: "AXERA-TECH/Qwen3-1.7B", Layout: "A", Parameters: "1.7B", Quant: "W8A16", Layers: 28, Speed: 7.4, shape: qwen3Medium},
+	{Name: "qwen3:0.6b", Repo: "AXERA-TECH/Qwen3-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
+		Download: 1_200_000_000, Speed: 10.2, SpeedNote: "vendor's newest runtime; 12.9 with an older one, 19.7 with a tuned host loop",
+		shape: qwen3Small},
+	{Name: "qwen3:0.6b-int4", Repo: "AXERA-TECH/Qwen3-0.6B-GPTQ-Int4", Layout: "A", Parameters: "0.6B", Quant: "W4A16", Layers: 28,
+		SpeedNote: "24.5 with a third party's tuned host loop; the vendor's runtime is not measured", shape: qwen3Small},
+	{Name: "qwen3:1.7b", Repo: "AXERA-TECH/Qwen3-1.7B", Layout: "A", Parameters: "1.7B", Quant: "W8A16", Layers: 28, Speed: 7.4,
+		shape: qwen3Medium},
 	{Name: "qwen3:1.7b-int4", Repo: "AXERA-TECH/Qwen3-1.7B-GPTQ-Int4", Parameters: "1.7B", Quant: "W4A16", Layers: 28, shape: qwen3Medium},
-	{Name: "qwen3:4b", Repo: "AXERA-TECH/Qwen3-4B", Parameters: "4B", Quant: "W8A16", Layers: 36, Speed: 3.65, SpeedNote: "as its package says, which has 4.22 on the board itself; 4.5 with the vendor's C++ runtime; takes 6.3 of 7.0 GB of card memory", shape: qwen3Large},
-	{Name: "qwen3:4b-int4", Repo: "AXERA-TECH/Qwen3-4B-GPTQ-Int4", Layout: "A", Parameters: "4B", Quant: "W4A16", Layers: 36, shape: qwen3Large},
-	{Name: "qwen3:4b-instruct", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int8", Parameters: "4B", Quant: "W8A16", Layers: 36, shape: qwen3Large},
-	{Name: "qwen3:4b-instruct-int4", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36, shape: qwen3Large},
-	{Name: "qwen3.5:0.8b", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W4A16", Speed: 13.0, SpeedNote: "27.0 with a third party's tuned host loop", NotYet: linear, shape: shape{hidden: 1024, vocab: 248320}},
-	{Name: "qwen3.5:0.8b-int8", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W8A16", NotYet: linear, shape: shape{hidden: 1024, vocab: 248320}},
-	{Name: "qwen3.5:2b", Repo: "AXERA-TECH/Qwen3.5-2B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "2B", Quant: "W4A16", NotYet: linear, shape: shape{hidden: 2048, vocab: 248320}},
-	{Name: "qwen3.5:4b", Repo: "AXERA-TECH/Qwen3.5-4B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "4B", Quant: "W4A16", Speed: 5.8, NotYet: linear, shape: shape{hidden: 2560, vocab: 248320}},
-	{Name: "qwen2.5:0.5b", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-CTX-Int8", Parameters: "0.5B", Quant: "W8A16", Layers: 24, Speed: 28, SpeedNote: "32 on the board itself", shape: qwen2Small},
-	{Name: "qwen2.5:0.5b-int4", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-GPTQ-Int4", Layout: "E", Parameters: "0.5B", Quant: "W4A16", Layers: 24, shape: qwen2Small},
-	{Name: "qwen2.5:1.5b", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct", Layout: "E", Parameters: "1.5B", Quant: "W8A16", Layers: 28, shape: qwen2Medium},
-	{Name: "qwen2.5:1.5b-int4", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct-GPTQ-Int4", Layout: "E", Parameters: "1.5B", Quant: "W4A16", Layers: 28, shape: qwen2Medium},
+	{Name: "qwen3:4b", Repo: "AXERA-TECH/Qwen3-4B", Parameters: "4B", Quant: "W8A16", Layers: 36, Speed: 3.65,
+		SpeedNote: "as its package says, which has 4.22 on the board itself; 4.5 with the vendor's C++ runtime; takes 6.3 of 7.0 GB " +
+			"of card memory", shape: qwen3Large},
+	{Name: "qwen3:4b-int4", Repo: "AXERA-TECH/Qwen3-4B-GPTQ-Int4", Layout: "A", Parameters: "4B", Quant: "W4A16", Layers: 36,
+		shape: qwen3Large},
+	{Name: "qwen3:4b-instruct", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int8", Parameters: "4B", Quant: "W8A16", Layers: 36,
+		shape: qwen3Large},
+	{Name: "qwen3:4b-instruct-int4", Repo: "AXERA-TECH/Qwen3-4B-Instruct-2507-GPTQ-Int4", Parameters: "4B", Quant: "W4A16", Layers: 36,
+		shape: qwen3Large},
+	{Name: "qwen3.5:0.8b", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W4A16",
+		Speed: 13.0, SpeedNote: "27.0 with a third party's tuned host loop", NotYet: linear, shape: shape{hidden: 1024, vocab: 248320}},
+	{Name: "qwen3.5:0.8b-int8", Repo: "AXERA-TECH/Qwen3.5-0.8B-AX650-C128-P1152-CTX2047", Parameters: "0.8B", Quant: "W8A16",
+		NotYet: linear, shape: shape{hidden: 1024, vocab: 248320}},
+	{Name: "qwen3.5:2b", Repo: "AXERA-TECH/Qwen3.5-2B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "2B", Quant: "W4A16", NotYet: linear,
+		shape: shape{hidden: 2048, vocab: 248320}},
+	{Name: "qwen3.5:4b", Repo: "AXERA-TECH/Qwen3.5-4B-AX650-GPTQ-Int4-C128-P1152-CTX2047", Parameters: "4B", Quant: "W4A16", Speed: 5.8,
+		NotYet: linear, shape: shape{hidden: 2560, vocab: 248320}},
+	{Name: "qwen2.5:0.5b", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-CTX-Int8", Parameters: "0.5B", Quant: "W8A16", Layers: 24, Speed: 28,
+		SpeedNote: "32 on the board itself", shape: qwen2Small},
+	{Name: "qwen2.5:0.5b-int4", Repo: "AXERA-TECH/Qwen2.5-0.5B-Instruct-GPTQ-Int4", Layout: "E", Parameters: "0.5B", Quant: "W4A16",
+		Layers: 24, shape: qwen2Small},
+	{Name: "qwen2.5:1.5b", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct", Layout: "E", Parameters: "1.5B", Quant: "W8A16", Layers: 28,
+		shape: qwen2Medium},
+	{Name: "qwen2.5:1.5b-int4", Repo: "AXERA-TECH/Qwen2.5-1.5B-Instruct-GPTQ-Int4", Layout: "E", Parameters: "1.5B", Quant: "W4A16",
+		Layers: 28, shape: qwen2Medium},
 	{Name: "qwen2.5:3b", Repo: "AXERA-TECH/Qwen2.5-3B-Instruct", Parameters: "3B", Quant: "W8A16", Layers: 36, shape: qwen2Large},
-	{Name: "qwen2.5:3b-int4", Repo: "AXERA-TECH/Qwen2.5-3B-Instruct-GPTQ-Int4", Parameters: "3B", Quant: "W4A16", Layers: 36, shape: qwen2Large},
-	{Name: "qwen2.5:7b", Repo: "AXERA-TECH/Qwen2.5-7B-Instruct-GPTQ-Int4", Layout: "A", Parameters: "7B", Quant: "W4A16", Layers: 28, SpeedNote: "4.8 on the board itself, as its package says", shape: qwen2Huge},
-	{Name: "deepseek-r1:1.5b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B", Layout: "E", Parameters: "1.5B", Quant: "W8A16", Layers: 28, shape: qwen2Medium},
-	{Name: "deepseek-r1:1.5b-int4", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B-GPTQ-Int4", Parameters: "1.5B", Quant: "W4A16", Layers: 28, shape: qwen2Medium},
-	{Name: "deepseek-r1:7b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-7B-GPTQ-Int4", Parameters: "7B", Quant: "W4A16", Layers: 28, shape: qwen2Huge},
-	{Name: "smollm2:360m", Repo: "AXERA-TECH/SmolLM2-360M-Instruct", Layout: "E", Parameters: "360M", Quant: "W8A16", Layers: 32, shape: shape{960, 2560, 15, 5, 64, 49152}},
+	{Name: "qwen2.5:3b-int4", Repo: "AXERA-TECH/Qwen2.5-3B-Instruct-GPTQ-Int4", Parameters: "3B", Quant: "W4A16", Layers: 36,
+		shape: qwen2Large},
+	{Name: "qwen2.5:7b", Repo: "AXERA-TECH/Qwen2.5-7B-Instruct-GPTQ-Int4", Layout: "A", Parameters: "7B", Quant: "W4A16", Layers: 28,
+		SpeedNote: "4.8 on the board itself, as its package says", shape: qwen2Huge},
+	{Name: "deepseek-r1:1.5b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B", Layout: "E", Parameters: "1.5B", Quant: "W8A16",
+		Layers: 28, shape: qwen2Medium},
+	{Name: "deepseek-r1:1.5b-int4", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-1.5B-GPTQ-Int4", Parameters: "1.5B", Quant: "W4A16",
+		Layers: 28, shape: qwen2Medium},
+	{Name: "deepseek-r1:7b", Repo: "AXERA-TECH/DeepSeek-R1-Distill-Qwen-7B-GPTQ-Int4", Parameters: "7B", Quant: "W4A16", Layers: 28,
+		shape: qwen2Huge},
+	{Name: "smollm2:360m", Repo: "AXERA-TECH/SmolLM2-360M-Instruct", Layout: "E", Parameters: "360M", Quant: "W8A16", Layers: 32,
+		shape: shape{960, 2560, 15, 5, 64, 49152}},
 	{Name: "smollm3:3b", Repo: "AXERA-TECH/SmolLM3-3B", Parameters: "3B", Layers: 36, shape: shape{2048, 11008, 16, 4, 128, 128256}},
-	{Name: "minicpm4:0.5b", Repo: "AXERA-TECH/MiniCPM4-0.5B", Layout: "E", Parameters: "0.5B", Quant: "W8A16", Layers: 24, shape: shape{1024, 4096, 16, 2, 64, 73448}},
+	{Name: "minicpm4:0.5b", Repo: "AXERA-TECH/MiniCPM4-0.5B", Layout: "E", Parameters: "0.5B", Quant: "W8A16", Layers: 24,
+		shape: shape{1024, 4096, 16, 2, 64, 73448}},
 	{Name: "minicpm5:1b", Repo: "AXERA-TECH/MiniCPM5-1B", Parameters: "1B"},
 	{Name: "gemma3:1b", Repo: "AXERA-TECH/Gemma-3-1B-it-AX650", Parameters: "1B", Layers: 26, shape: shape{1152, 6912, 4, 1, 256, 262144}},
 	{Name: "hunyuan-mt:1.8b", Repo: "AXERA-TECH/HY-MT1.5-1.8B_GPTQ_INT4", Parameters: "1.8B", Quant: "W4A16"},
-	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28, Kind: "embedding", shape: qwen3Small},
+	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
+		Kind: "embedding", shape: qwen3Small},
 }
 
 // aliases are names without a size, and spellings that people bring from elsewhere.
 var aliases = map[string]string{
-	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b", "smollm2": "smollm2:360m",
+	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b",
+	"smollm2": "smollm2:360m",
 	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "hunyuan-mt": "hunyuan-mt:1.8b",
 	"qwen3-embedding": "qwen3-embedding:0.6b",
 }
@@ -121,15 +147,17 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("models: %s is not in the catalogue, and Ollama's own library holds GGUF files, which this chip cannot run; nearest here: %s. "+
-		"`axle pull` without a name lists all; a Hugging Face repository of .axmodel files is pulled as org/name", e.Name, strings.Join(e.Nearest, ", "))
+	return fmt.Sprintf("models: %s is not in the catalogue, and Ollama's own library holds GGUF files, which this chip cannot run; "+
+		"nearest here: %s. "+
+		"`axle pull` without a name lists all; a Hugging Face repository of .axmodel files is pulled as org/name", e.Name,
+		strings.Join(e.Nearest, ", "))
 }
 
 // Unwrap makes it [ErrNotFound].
 func (e *UnknownError) Unwrap() error { return ErrNotFound }
 
-// Locate says where to fetch a model from: a name without a namespace comes from the catalogue, any other is a repository, whose tag is the revision.
-// The hosts hf.co and huggingface.co mean the hub that the client is set to. It fails with an [UnknownError].
+// Locate says where to fetch a model from: a name without a namespace comes from the catalogue, any other is a repository, whose tag is
+// the revision. The hosts hf.co and huggingface.co mean the hub that the client is set to. It fails with an [UnknownError].
 func Locate(n models.Name) (Source, error) {
 	host := strings.ToLower(n.Host())
 	hubHost := host == "hf.co" || host == "huggingface.co" || host == "www.huggingface.co"
@@ -147,7 +175,8 @@ func Locate(n models.Name) (Source, error) {
 		return Source{}, &UnknownError{n.String(), Nearest(n.Model() + ":" + n.Tag())}
 	}
 	if !hubHost && host != "registry.ollama.ai" {
-		return Source{}, &Error{What: n.String(), Host: n.Host(), Detail: "Ollama's registry protocol is not spoken", Fix: "set HF_ENDPOINT to a Hugging Face-compatible hub and name org/name", Err: ErrNotFound}
+		return Source{}, &Error{What: n.String(), Host: n.Host(), Detail: "Ollama's registry protocol is not spoken",
+			Fix: "set HF_ENDPOINT to a Hugging Face-compatible hub and name org/name", Err: ErrNotFound}
 	}
 	s := Source{Repo: n.Namespace() + "/" + n.Model(), Revision: n.Tag()}
 	if s.Revision == "latest" {
@@ -177,7 +206,8 @@ func billions(s string) float64 {
 // Nearest names the three models of the catalogue that are most like the one called s: of its family if there are any, then of its size.
 func Nearest(s string) []string {
 	s = strings.ToLower(s)
-	want := strings.TrimRightFunc(sizeName.ReplaceAllString(strings.ReplaceAll(s, ":", "-"), "-"), func(r rune) bool { return r < 'a' || r > 'z' })
+	want := strings.TrimRightFunc(sizeName.ReplaceAllString(strings.ReplaceAll(s, ":", "-"), "-"),
+		func(r rune) bool { return r < 'a' || r > 'z' })
 	want, _, _ = strings.Cut(want, "-")
 	want = strings.TrimRight(want, "0123456789.")
 	size := billions(s)
@@ -188,7 +218,8 @@ func Nearest(s string) []string {
 	var list []scored
 	for i, e := range Catalogue {
 		cost := float64(i) / 100 // as the catalogue has them, where nothing else tells
-		if family, _, _ := strings.Cut(strings.FieldsFunc(e.Name, func(r rune) bool { return r == ':' || r >= '0' && r <= '9' })[0], "-"); want == "" || !strings.HasPrefix(e.Name, want) {
+		if family, _, _ := strings.Cut(strings.FieldsFunc(e.Name, func(r rune) bool { return r == ':' || r >= '0' && r <= '9' })[0],
+			"-"); want == "" || !strings.HasPrefix(e.Name, want) {
 			if n := slips(want, family); n <= max(1, len(want)/2) {
 				cost += float64(n)
 			} else {

@@ -142,8 +142,8 @@ func (c *Client) CloseIdle() {
 
 const maxRedirects = 5
 
-// do sends one request and follows at most five redirects. The token goes only to the first endpoint's own scheme, host and port: a redirect to
-// a storage host, a mirror, or down to plain http never carries it. follow=false returns redirects to other hosts unfollowed.
+// do sends one request and follows at most five redirects. The token goes only to the first endpoint's own scheme, host and port: a
+// redirect to a storage host, a mirror, or down to plain http never carries it. follow=false returns redirects to other hosts unfollowed.
 func (c *Client) do(ctx context.Context, what, method, target string, header http.Header, follow bool) (*http.Response, error) {
 	u, err := url.Parse(target)
 	if err != nil {

@@ -32,7 +32,8 @@ func TestDocs(t *testing.T) {
 		return s
 	}
 	var b strings.Builder
-	b.WriteString("| name | repository | layout | parameters | weights | layers | download | tokens/s | |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| name | repository | layout | parameters | weights | layers | download | tokens/s | " +
+		"|\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, e := range hub.Catalogue {
 		speed := ""
 		n, told := e.Size()
@@ -43,7 +44,8 @@ func TestDocs(t *testing.T) {
 		if e.Speed > 0 {
 			speed = fmt.Sprintf("%.4g", e.Speed)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters), known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), strings.Trim(e.SpeedNote+"; "+e.NotYet, "; "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters),
+			known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), strings.Trim(e.SpeedNote+"; "+e.NotYet, "; "))
 	}
 	want := head + begin + b.String() + end + tail
 	if *update {

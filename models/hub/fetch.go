@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
-// State is how far the parts of a download are. It is kept beside the unfinished file, as JSON; what it claims is only a hint where to go on:
-// the hash of the whole file decides.
+// State is how far the parts of a download are. It is kept beside the unfinished file, as JSON; what it claims is only a hint where to go
+// on: the hash of the whole file decides.
 type State struct {
 	Size  int64  `json:"size"`
 	Parts []Part `json:"parts"`
@@ -66,9 +66,9 @@ func (s *State) Done() (n int64) {
 func (s *State) Lock()   { s.mu.Lock() }
 func (s *State) Unlock() { s.mu.Unlock() }
 
-// Fetch writes what st says is missing of f to dst, by as many connections as there are parts and the client allows. progress is called with
-// the bytes just written, from several goroutines. It returns when all bytes are written, or with the first failure that lasts: a part's
-// connection is tried again while it makes progress, and [Client.Retries] times in a row when it makes none.
+// Fetch writes what st says is missing of f to dst, by as many connections as there are parts and the client allows. progress is called
+// with the bytes just written, from several goroutines. It returns when all bytes are written, or with the first failure that lasts: a
+// part's connection is tried again while it makes progress, and [Client.Retries] times in a row when it makes none.
 func (c *Client) Fetch(ctx context.Context, s *Snapshot, f File, st *State, dst io.WriterAt, progress func(n int64)) error {
 	c.init()
 	g, ctx := errgroup.WithContext(ctx)
@@ -131,7 +131,8 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 type writeError struct{ error }
 
 // some makes one request for what is left of a part and writes what comes. It returns how much that was.
-func (c *Client) some(ctx context.Context, target string, f File, st *State, p *Part, dst io.WriterAt, buf []byte, progress func(int64)) (written int64, err error) {
+func (c *Client) some(ctx context.Context, target string, f File, st *State, p *Part, dst io.WriterAt, buf []byte,
+	progress func(int64)) (written int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	st.Lock()
@@ -148,11 +149,13 @@ func (c *Client) some(ctx context.Context, target string, f File, st *State, p *
 	case http.StatusPartialContent:
 		from, total, ok := contentRange(resp.Header.Get("Content-Range"))
 		if !ok || from != at || total >= 0 && total != f.Size {
-			return 0, &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("asked for bytes from %d of %d, got %q", at, f.Size, resp.Header.Get("Content-Range")), Err: ErrChanged}
+			return 0, &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("asked for bytes from %d of %d, got %q", at,
+				f.Size, resp.Header.Get("Content-Range")), Err: ErrChanged}
 		}
 	case http.StatusOK: // a server that knows no ranges: read past what is there
 		if resp.ContentLength >= 0 && resp.ContentLength != f.Size {
-			return 0, &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("%d bytes, the listing says %d", resp.ContentLength, f.Size), Err: ErrChanged}
+			return 0, &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("%d bytes, the listing says %d",
+				resp.ContentLength, f.Size), Err: ErrChanged}
 		}
 		if _, err := io.CopyN(io.Discard, body, at); err != nil {
 			return 0, &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: networkText(err), Err: err}

@@ -66,11 +66,13 @@ func listed(t *testing.T, h *says) {
 		t.Fatalf("commit %q, %d files", s.Commit, len(s.Files))
 	}
 	for _, f := range s.Files {
-		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsAny(f.Path, "\\\x00") || f.Size < 0 || f.Git != "" && !isHex(f.Git, 40) || f.Git != "" && !f.Digest.IsZero() {
+		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsAny(f.Path, "\\\x00") || f.Size < 0 || f.Git != "" &&
+			!isHex(f.Git, 40) || f.Git != "" && !f.Digest.IsZero() {
 			t.Fatalf("%+v", f)
 		}
 		u, err := url.Parse(s.fileURL("https://hub.example", f.Path))
-		if err != nil || u.Host != "hub.example" || !strings.HasPrefix(u.Path, "/o/m/resolve/"+s.Commit+"/") || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Host != "hub.example" || !strings.HasPrefix(u.Path, "/o/m/resolve/"+s.Commit+"/") || u.RawQuery != "" ||
+			u.Fragment != "" {
 			t.Fatalf("%q is served at %v, %v", f.Path, u, err)
 		}
 	}
@@ -80,13 +82,18 @@ func listed(t *testing.T, h *says) {
 func FuzzListing(f *testing.F) {
 	const (
 		sha   = "0123456789abcdef0123456789abcdef01234567"
-		model = `{"sha":"` + sha + `","siblings":[{"rfilename":"config.json","size":9,"blobId":"` + sha + `"},{"rfilename":"a/x.axmodel","lfs":{"sha256":"` + sha + sha + `","size":5}}]}`
-		tree  = `[{"type":"directory","oid":"` + sha + `","size":0,"path":"a"},{"type":"file","oid":"` + sha + `","size":200,"path":"config.json"},` +
-			`{"type":"file","oid":"` + sha + `","size":7000,"path":"a/x.axmodel","lfs":{"oid":"` + sha + sha + `","size":7000,"pointerSize":134}}]`
+		model = `{"sha":"` + sha + `","siblings":[{"rfilename":"config.json","size":9,"blobId":"` + sha +
+			`"},{"rfilename":"a/x.axmodel","lfs":{"sha256":"` + sha + sha + `","size":5}}]}`
+		tree = `[{"type":"directory","oid":"` + sha + `","size":0,"path":"a"},{"type":"file","oid":"` + sha +
+			`","size":200,"path":"config.json"},` +
+			`{"type":"file","oid":"` + sha + `","size":7000,"path":"a/x.axmodel","lfs":{"oid":"` + sha + sha +
+			`","size":7000,"pointerSize":134}}]`
 	)
 	f.Add(model, tree, `<https://hub.example/api/models/o/m/tree/main?recursive=true&cursor=5>; rel="next"`)
 	f.Add(model, `{"error":"no such call"}`, "")
-	f.Add(`{"sha":"../..","siblings":[{"rfilename":"../x","size":-1}]}`, `[{"path":"../../etc/passwd","size":-5},{"path":"a\\b"},{"path":"/x"},{"path":"ok","lfs":{"oid":"sha256:zz","size":-9}}]`, `</elsewhere>; rel="next", <//evil.example>; rel="next"`)
+	f.Add(`{"sha":"../..","siblings":[{"rfilename":"../x","size":-1}]}`,
+		`[{"path":"../../etc/passwd","size":-5},{"path":"a\\b"},{"path":"/x"},{"path":"ok","lfs":{"oid":"sha256:zz","size":-9}}]`,
+		`</elsewhere>; rel="next", <//evil.example>; rel="next"`)
 	f.Add("null", "[null,{}]", `<>; rel="next"`)
 	f.Fuzz(func(t *testing.T, model, tree, link string) {
 		fuzzguard.Check(t, len(model)+len(tree), func() { listed(t, &says{model: model, tree: tree, link: link}) })
@@ -95,8 +102,10 @@ func FuzzListing(f *testing.F) {
 
 // The next page of a listing is on the host that was asked, by the same scheme.
 func FuzzLink(f *testing.F) {
-	for _, s := range []string{`<https://hub.example/b?cursor=1>; rel="next"`, `<http://hub.example/b>; rel="next"`, `<https://hub.example@evil.example/>; rel="next"`,
-		`</a?x=1,2>; rel="prev", <?page=3>; rel="next"`, `<//evil.example/x>; rel="next"`, `<:>; rel="next"`, strings.Repeat(`<`, 99) + `>rel="next"`} {
+	for _, s := range []string{`<https://hub.example/b?cursor=1>; rel="next"`, `<http://hub.example/b>; rel="next"`,
+		`<https://hub.example@evil.example/>; rel="next"`,
+		`</a?x=1,2>; rel="prev", <?page=3>; rel="next"`, `<//evil.example/x>; rel="next"`, `<:>; rel="next"`, strings.Repeat(`<`, 99) +
+			`>rel="next"`} {
 		f.Add(s)
 	}
 	asked, _ := url.Parse("https://hub.example/api/models/o/m/tree/main?recursive=true")
@@ -115,7 +124,8 @@ func FuzzLink(f *testing.F) {
 
 // A Content-Range is refused or begins at a place and has a size that files have.
 func FuzzContentRange(f *testing.F) {
-	for _, s := range []string{"bytes 5-9/100", "bytes 0-0/*", "bytes */100", "bytes 5/100", "bytes -5-9/100", "bytes 9-5/-7", "bytes 99999999999999999999-1/1", "bytes 1-2/9223372036854775807", "items 1-2/3"} {
+	for _, s := range []string{"bytes 5-9/100", "bytes 0-0/*", "bytes */100", "bytes 5/100", "bytes -5-9/100", "bytes 9-5/-7",
+		"bytes 99999999999999999999-1/1", "bytes 1-2/9223372036854775807", "items 1-2/3"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -71,13 +71,17 @@ func TestToken(t *testing.T) {
 		{"no redirect", nil, []string{file}, nil, ""},
 		{"same host", map[string]string{file: "/other"}, []string{file, home + "/other"}, nil, ""},
 		{"other host", map[string]string{file: "https://cdn.example/x"}, []string{file}, []string{"https://cdn.example/x"}, ""},
-		{"and back", map[string]string{file: "https://cdn.example/x", "https://cdn.example/x": home + "/y"}, []string{file, home + "/y"}, []string{"https://cdn.example/x"}, ""},
+		{"and back", map[string]string{file: "https://cdn.example/x", "https://cdn.example/x": home + "/y"}, []string{file, home + "/y"},
+			[]string{"https://cdn.example/x"}, ""},
 		{"downgraded", map[string]string{file: "http://hub.example/x"}, []string{file}, []string{"http://hub.example/x"}, ""},
 		{"other port", map[string]string{file: "https://hub.example:8443/x"}, []string{file}, []string{"https://hub.example:8443/x"}, ""},
 		{"subdomain", map[string]string{file: "https://cdn.hub.example/x"}, []string{file}, []string{"https://cdn.hub.example/x"}, ""},
-		{"suffix of the name", map[string]string{file: "https://evilhub.example/x"}, []string{file}, []string{"https://evilhub.example/x"}, ""},
-		{"name in the path", map[string]string{file: "https://evil.example/hub.example"}, []string{file}, []string{"https://evil.example/hub.example"}, ""},
-		{"name as a user", map[string]string{file: "https://hub.example@evil.example/x"}, []string{file}, []string{"https://evil.example/x"}, ""},
+		{"suffix of the name", map[string]string{file: "https://evilhub.example/x"}, []string{file}, []string{"https://evilhub.example/x"},
+			""},
+		{"name in the path", map[string]string{file: "https://evil.example/hub.example"}, []string{file},
+			[]string{"https://evil.example/hub.example"}, ""},
+		{"name as a user", map[string]string{file: "https://hub.example@evil.example/x"}, []string{file},
+			[]string{"https://evil.example/x"}, ""},
 		{"no scheme of ours", map[string]string{file: "ftp://hub.example/x"}, []string{file}, nil, "no http address"},
 		{"a file", map[string]string{file: "file:///etc/passwd"}, []string{file}, nil, "no http address"},
 		{"nowhere", map[string]string{file: ""}, []string{file}, nil, "redirect to nowhere"},
@@ -90,7 +94,8 @@ func TestToken(t *testing.T) {
 				w := &wires{sent: map[string]string{}, moves: c.moves, code: code}
 				cl := &hub.Client{Endpoints: []string{home}, Token: "secret", Transport: w, Retries: 1}
 				data, err := cl.Read(context.Background(), &hub.Snapshot{Repo: "o/m", Commit: "main"}, hub.File{Path: "f"}, 100)
-				if c.wantFail == "" && (err != nil || string(data) != "content") || c.wantFail != "" && (err == nil || !strings.Contains(err.Error(), c.wantFail)) {
+				if c.wantFail == "" && (err != nil || string(data) != "content") || c.wantFail != "" &&
+					(err == nil || !strings.Contains(err.Error(), c.wantFail)) {
 					t.Errorf("%q, %v; want failure %q", data, err, c.wantFail)
 				}
 				if err != nil && strings.Contains(err.Error(), "secret") {
@@ -145,7 +150,8 @@ func TestMirror(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	out := &memory{data: make([]byte, len(data))}
-	if err := c.Fetch(context.Background(), snap, f, hub.NewState(f.Size, 7000), out, func(int64) {}); err != nil || !bytes.Equal(out.data, data) {
+	if err := c.Fetch(context.Background(), snap, f, hub.NewState(f.Size, 7000), out, func(int64) {}); err != nil ||
+		!bytes.Equal(out.data, data) {
 		t.Errorf("%v, equal %v", err, bytes.Equal(out.data, data))
 	}
 	if len(leaked) > 0 {
@@ -200,7 +206,8 @@ func TestFaults(t *testing.T) {
 
 // A hub that never gets better is given up, in bounded time and with its reason.
 func TestGivesUp(t *testing.T) {
-	for f, want := range map[modelstest.Fault]error{modelstest.Denied: hub.ErrDenied, modelstest.Broken: nil, modelstest.Reset: nil, modelstest.Stall: hub.ErrStalled} {
+	for f, want := range map[modelstest.Fault]error{modelstest.Denied: hub.ErrDenied, modelstest.Broken: nil, modelstest.Reset: nil,
+		modelstest.Stall: hub.ErrStalled} {
 		h := modelstest.NewHub()
 		h.Add("o/m", map[string]modelstest.Content{"a.bin": bytes.NewReader(make([]byte, 1))})
 		h.SetFault(func(string, int) modelstest.Fault { return f })
@@ -268,8 +275,10 @@ func TestState(t *testing.T) {
 		}
 	}
 	for _, bad := range []*hub.State{
-		{Size: 10}, {Size: 10, Parts: []hub.Part{{0, 9, 0}}}, {Size: 10, Parts: []hub.Part{{0, 5, 0}, {6, 10, 0}}}, {Size: 10, Parts: []hub.Part{{0, 10, 11}}},
-		{Size: 10, Parts: []hub.Part{{0, 10, -1}}}, {Size: 11, Parts: []hub.Part{{0, 10, 0}}}, {Size: 10, Parts: []hub.Part{{0, 5, 0}, {5, 5, 0}, {5, 10, 0}}},
+		{Size: 10}, {Size: 10, Parts: []hub.Part{{0, 9, 0}}}, {Size: 10, Parts: []hub.Part{{0, 5, 0}, {6, 10, 0}}},
+		{Size: 10, Parts: []hub.Part{{0, 10, 11}}},
+		{Size: 10, Parts: []hub.Part{{0, 10, -1}}}, {Size: 11, Parts: []hub.Part{{0, 10, 0}}},
+		{Size: 10, Parts: []hub.Part{{0, 5, 0}, {5, 5, 0}, {5, 10, 0}}},
 	} {
 		if bad.Valid(10) {
 			t.Errorf("%+v is valid", bad.Parts)
@@ -278,7 +287,8 @@ func TestState(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	for in, want := range map[string]string{"qwen3:8b": "qwen3:4b", "qwen2:1.5b": "qwen2.5:1.5b", "llama3.2:1b": "minicpm5:1b", "llama3.1:8b": "qwen2.5:7b", "smollm:360m": "smollm2:360m",
+	for in, want := range map[string]string{"qwen3:8b": "qwen3:4b", "qwen2:1.5b": "qwen2.5:1.5b", "llama3.2:1b": "minicpm5:1b",
+		"llama3.1:8b": "qwen2.5:7b", "smollm:360m": "smollm2:360m",
 		"gemma2:2b": "gemma3:1b", "deepseek-r1:8b": "deepseek-r1:7b", "mistral": "qwen3:0.6b", "qwen3-4b-gguf": "qwen3:4b",
 		"qwne3": "qwen3:0.6b", "smolm2": "smollm2:360m", "deepsek-r1": "deepseek-r1:1.5b", "gema3": "gemma3:1b"} {
 		if got := hub.Nearest(in); !slices.Contains(got, want) || len(got) != 3 {

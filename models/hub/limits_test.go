@@ -68,7 +68,8 @@ func TestListingLimits(t *testing.T) {
 				if !errors.Is(err, ErrListing) {
 					t.Errorf("%s: %v", what, err)
 				}
-				if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 128 { // of all that was ever made: three times the listing's own text, its request's included
+				if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 128 {
+					// of all that was ever made: three times the listing's own text, its request's included
 					t.Errorf("%s: %d MiB", what, n)
 				}
 			}
@@ -78,7 +79,8 @@ func TestListingLimits(t *testing.T) {
 	if s, err := c.Snapshot(context.Background(), "o/m", ""); err != nil || len(s.Files) != 10_000 {
 		t.Errorf("a long one: %v", err)
 	}
-	c = &Client{Endpoints: []string{"https://hub.example"}, Transport: answers{"/api/models/o/m/revision/main": `{"siblings":[{"rfilename":"a"}]}`}}
+	c = &Client{Endpoints: []string{"https://hub.example"},
+		Transport: answers{"/api/models/o/m/revision/main": `{"siblings":[{"rfilename":"a"}]}`}}
 	if s, err := c.Snapshot(context.Background(), "o/m", ""); err != nil || len(s.Files) != 1 {
 		t.Errorf("siblings: %+v, %v", s, err)
 	}
@@ -114,7 +116,8 @@ func TestNear(t *testing.T) {
 		{"http://localhost:8080", "http://127.0.0.1:9/x", true},
 		{"http://[::1]", "http://10.0.0.1/x", true},
 	} {
-		cl := &Client{Endpoints: []string{c.hub}, Transport: answers{"/o/m/resolve/main/f": "-> " + c.to, "/x": "content", "/api/delete": "content", "/latest/meta-data": "content"}, Backoff: time.Hour}
+		cl := &Client{Endpoints: []string{c.hub}, Transport: answers{"/o/m/resolve/main/f": "-> " + c.to, "/x": "content",
+			"/api/delete": "content", "/latest/meta-data": "content"}, Backoff: time.Hour}
 		b, err := cl.Read(context.Background(), &Snapshot{Repo: "o/m", Commit: "main"}, File{Path: "f"}, 100)
 		if c.ok && string(b) != "content" || !c.ok && !errors.Is(err, ErrNear) {
 			t.Errorf("%s to %s: %q, %v", c.hub, c.to, b, err)

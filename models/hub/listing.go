@@ -136,7 +136,8 @@ func (c *Client) stream(ctx context.Context, what, target string, f func(*json.D
 	var known *Error
 	switch {
 	case most.N <= 0:
-		return nil, &Error{What: what, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("a listing of more than %d MiB", maxListing>>20), Err: ErrListing}
+		return nil, &Error{What: what, Host: resp.Request.URL.Host, Detail: fmt.Sprintf("a listing of more than %d MiB", maxListing>>20),
+			Err: ErrListing}
 	case errors.As(err, &known):
 		return nil, err
 	case err != nil:

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrNear is a redirect to an address of this machine or of its network, by a hub that is not there itself: it would make us ask a neighbour what
-// nobody outside may ask.
+// ErrNear is a redirect to an address of this machine or of its network, by a hub that is not there itself: it would make us ask a
+// neighbour what nobody outside may ask.
 var ErrNear = errors.New("models: a redirect to an address of this network")
 
 func nearError(what, host string) error {
@@ -44,18 +44,20 @@ func nearName(host string) bool {
 		return nearAddr(a)
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") || strings.HasSuffix(host, ".internal")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local") ||
+		strings.HasSuffix(host, ".internal")
 }
 
 var shared = netip.MustParsePrefix("100.64.0.0/10") // between a provider and its customers
 
 func nearAddr(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsMulticast() || a.IsUnspecified() || shared.Contains(a)
+	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() || a.IsMulticast() || a.IsUnspecified() ||
+		shared.Contains(a)
 }
 
-// dial connects, unless a redirect's host turns out to have a near address. It learns from it where the hub itself is. Behind a proxy the address
-// is the proxy's, and says nothing.
+// dial connects, unless a redirect's host turns out to have a near address. It learns from it where the hub itself is. Behind a proxy the
+// address is the proxy's, and says nothing.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	r, ok := ctx.Value(routeKey{}).(*route)

@@ -14,11 +14,13 @@ import (
 func TestSecrets(t *testing.T) {
 	c := &hub.Client{Token: "canary-token"}
 	b, _ := json.Marshal(map[string]any{"t": c.Token})
-	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %c %s %v %+v %#v", c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, b, c, c, struct{ T hub.Secret }{c.Token}); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
+	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %c %s %v %+v %#v", c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token, c.Token,
+		b, c, c, struct{ T hub.Secret }{c.Token}); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
 		t.Errorf("the token printed itself: %s", out)
 	}
 	for _, endpoint := range []string{
-		"https://user:canary@hub.example", "https://canary:pw@hub.example", "https://user:canary@ho st", "ftp://user:canary@hub.example", "https://user:canary@hub.example:port", "user:canary@hub.example",
+		"https://user:canary@hub.example", "https://canary:pw@hub.example", "https://user:canary@ho st", "ftp://user:canary@hub.example",
+		"https://user:canary@hub.example:port", "user:canary@hub.example",
 		"https://user:canary@127.0.0.1:1", "https://user:can%ary@hub.example", "//user:canary@hub.example",
 	} {
 		for _, mirror := range []bool{false, true} {

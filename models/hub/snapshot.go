@@ -32,12 +32,14 @@ type Snapshot struct {
 	seen, names int // entries, and bytes of names, so far
 }
 
-// Snapshot lists the repository repo (org/name) at a revision; empty means main. It fails with [ErrNotFound], [ErrDenied], or what the network said.
+// Snapshot lists the repository repo (org/name) at a revision; empty means main. It fails with [ErrNotFound], [ErrDenied], or what the
+// network said.
 func (c *Client) Snapshot(ctx context.Context, repo, rev string) (*Snapshot, error) {
 	c.init()
 	rev = cmp.Or(rev, "main")
 	org, name, ok := strings.Cut(repo, "/")
-	if !ok || org == "" || name == "" || strings.ContainsAny(repo, "?#%\\ ") || strings.Contains(name, "/") || strings.Contains(repo, "..") {
+	if !ok || org == "" || name == "" || strings.ContainsAny(repo, "?#%\\ ") || strings.Contains(name, "/") ||
+		strings.Contains(repo, "..") {
 		return nil, &Error{What: fmt.Sprintf("%.100q", repo), Detail: "not a repository name", Fix: "write org/name", Err: ErrNotFound}
 	}
 	s := &Snapshot{Repo: repo, Commit: rev}
@@ -48,7 +50,8 @@ func (c *Client) Snapshot(ctx context.Context, repo, rev string) (*Snapshot, err
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	for i := 1; i < len(s.Files); i++ { // which of the two would be the package's?
 		if s.Files[i].Path == s.Files[i-1].Path {
-			return nil, &Error{What: repo, Detail: fmt.Sprintf("its listing names %.200q twice", s.Files[i].Path), Fix: "try another hub with HF_ENDPOINT", Err: ErrListing}
+			return nil, &Error{What: repo, Detail: fmt.Sprintf("its listing names %.200q twice", s.Files[i].Path),
+				Fix: "try another hub with HF_ENDPOINT", Err: ErrListing}
 		}
 	}
 	return s, nil
@@ -113,7 +116,8 @@ func (s *Snapshot) fileURL(endpoint, path string) string {
 
 const emptyGit = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 
-// Describe asks for size and hash of a file whose listing gave none: X-Linked-Etag is the SHA-256 of an LFS file, ETag the Git id of another.
+// Describe asks for size and hash of a file whose listing gave none: X-Linked-Etag is the SHA-256 of an LFS file, ETag the Git id of
+// another.
 func (c *Client) Describe(ctx context.Context, s *Snapshot, f File) (File, error) {
 	c.init()
 	if (!f.Digest.IsZero() || f.Git != "") && (f.Size > 0 || f.Git == emptyGit) {

@@ -196,7 +196,8 @@ func (h *Hub) sum(c Content) (sha, git string) {
 
 // isLarge says what the hub keeps in LFS.
 func isLarge(name string) bool {
-	return strings.HasSuffix(name, ".axmodel") || strings.HasSuffix(name, ".bin") || strings.HasSuffix(name, ".npy") || strings.HasSuffix(name, "tokenizer.json")
+	return strings.HasSuffix(name, ".axmodel") || strings.HasSuffix(name, ".bin") || strings.HasSuffix(name, ".npy") ||
+		strings.HasSuffix(name, "tokenizer.json")
 }
 
 const commit = "0123456789abcdef0123456789abcdef01234567"

@@ -1,5 +1,5 @@
-// Package modelstest makes small packages for tests: one in each of the vendor's layouts, which open, load on the software card and run there.
-// Only tests import it. Its functions may be called from any goroutine; what they write belongs to the caller.
+// Package modelstest makes small packages for tests: one in each of the vendor's layouts, which open, load on the software card and run
+// there. Only tests import it. Its functions may be called from any goroutine; what they write belongs to the caller.
 package modelstest
 
 import (
@@ -70,7 +70,8 @@ func Write(dir, layout string) error {
 		c := config("", layers, tokenizer)
 		c["filename_tokenizer_model"] = c["url_tokenizer_model"]
 		delete(c, "url_tokenizer_model")
-		w.json("mode_qwen3-0.1b-ax650.json", map[string]any{"mode": "qwen3-0.1b-ax650", "type": "llm", "capabilities": []string{"text_generation", "chat"}, "mode_param": c})
+		w.json("mode_qwen3-0.1b-ax650.json", map[string]any{"mode": "qwen3-0.1b-ax650", "type": "llm",
+			"capabilities": []string{"text_generation", "chat"}, "mode_param": c})
 	case "G":
 		for i, name := range weights[:2] {
 			w.move(name, fmt.Sprintf("qwen3_l%d.axmodel", i))
@@ -80,12 +81,14 @@ func Write(dir, layout string) error {
 			w.move(name, fmt.Sprintf("qwen3_l%d.axmodel", i))
 		}
 		s := Shape()
-		h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
+		h := axmodel.Header{Kind: axmodel.Layer, Weights: 20480, Flags: axmodel.FlagHollow, Hidden: s.Hidden, Heads: s.Heads,
+			KVHeads: s.KVHeads, HeadDim: s.HeadDim,
 			Intermediate: s.Intermediate, Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
 		w.mkdir("prefill_axmodel")
 		for i := range 2 {
 			h.Index = i
-			w.do(axmodel.WriteFile(filepath.Join(dir, fmt.Sprintf("prefill_axmodel/qwen3_p16_l%d.axmodel", i)), h, []axmodel.SoftGroup{{Rows: 16, Cache: 1}}, nil))
+			w.do(axmodel.WriteFile(filepath.Join(dir, fmt.Sprintf("prefill_axmodel/qwen3_p16_l%d.axmodel", i)), h,
+				[]axmodel.SoftGroup{{Rows: 16, Cache: 1}}, nil))
 		}
 		c := config("", "qwen3_l%d.axmodel", tokenizer)
 		c["template_prefill_filename_axmodel"] = "prefill_axmodel/qwen3_p16_l%d.axmodel"
@@ -102,7 +105,8 @@ func config(prefix, layers, tokenizer string) map[string]any {
 	return map[string]any{
 		"model_name": "axle/Qwen3-0.1B", "tokenizer_type": "Qwen3", "url_tokenizer_model": tokenizer,
 		"template_filename_axmodel": prefix + layers, "axmodel_num": 2, "filename_post_axmodel": prefix + "qwen3_post.axmodel",
-		"filename_tokens_embed": prefix + axmodel.EmbedFile, "tokens_embed_num": 320, "tokens_embed_size": 32, "use_mmap_load_embed": 1, "devices": []int{0},
+		"filename_tokens_embed": prefix + axmodel.EmbedFile, "tokens_embed_num": 320, "tokens_embed_size": 32, "use_mmap_load_embed": 1,
+		"devices": []int{0},
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden/goldens.json anew from the weights in the tree")
 
-// leastTaught is the share of the goldens that are what the corpus teaches. They are asked as the corpus asks, so it is near one where training
-// was long enough; it rises when better weights are put in.
+// leastTaught is the share of the goldens that are what the corpus teaches. They are asked as the corpus asks, so it is near one where
+// training was long enough; it rises when better weights are put in.
 const leastTaught = 0.9
 
 // TestGoldens asks the engine every golden question, greedily. The answers are what the end-to-end tests of the dialects compare with.
@@ -87,7 +87,8 @@ func answer(t *testing.T, m *engine.Model, c golden.Case) (a golden.Answer) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Tools = append(r.Tools, chat.Tool{Type: x.Type, Name: x.Function.Name, Description: x.Function.Description, Parameters: x.Function.Parameters, Raw: raw})
+		r.Tools = append(r.Tools, chat.Tool{Type: x.Type, Name: x.Function.Name, Description: x.Function.Description,
+			Parameters: x.Function.Parameters, Raw: raw})
 	}
 	for _, x := range c.Messages {
 		msg := chat.Message{Role: x.Role, Content: x.Content, ToolName: x.Tool}

@@ -88,13 +88,15 @@ func TestJudged(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &c); err != nil {
 				t.Fatalf("%q: %v", h.Question, err)
 			}
-			r.Messages = append(r.Messages, chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{Name: c.Name, Arguments: c.Arguments}}})
+			r.Messages = append(r.Messages,
+				chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{Name: c.Name, Arguments: c.Arguments}}})
 			for _, result := range h.Results {
 				r.Messages = append(r.Messages, chat.Message{Role: "tool", ToolName: c.Name, Content: result})
 			}
 		}
 		for _, x := range h.Tools {
-			r.Tools = append(r.Tools, chat.Tool{Name: x.Function.Name, Description: x.Function.Description, Parameters: x.Function.Parameters})
+			r.Tools = append(r.Tools, chat.Tool{Name: x.Function.Name, Description: x.Function.Description,
+				Parameters: x.Function.Parameters})
 		}
 		var answer strings.Builder
 		for e, err := range m.Chat(t.Context(), r) {
@@ -103,7 +105,8 @@ func TestJudged(t *testing.T) {
 			}
 			answer.WriteString(e.Text)
 			if c := e.ToolCall; c != nil {
-				answer.WriteString("<tool_call>\n{\"name\": \"" + c.Name + "\", \"arguments\": " + spaced.Replace(string(c.Arguments)) + "}\n</tool_call>")
+				answer.WriteString("<tool_call>\n{\"name\": \"" + c.Name + "\", \"arguments\": " + spaced.Replace(string(c.Arguments)) +
+					"}\n</tool_call>")
 			}
 		}
 		ok := !h.JSON || json.Valid([]byte(answer.String()))

@@ -55,8 +55,8 @@ func (s *Store) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (crea
 // What others upload leaves this much of the disk for logs and for the system itself.
 const reserve = 512 << 20
 
-// spaceReader reads as long as the disk has room, which it takes before it reads what fills it: uploads that come together, or that stop on their
-// way, never have more of it than there is.
+// spaceReader reads as long as the disk has room, which it takes before it reads what fills it: uploads that come together, or that stop
+// on their way, never have more of it than there is.
 type spaceReader struct {
 	r    io.Reader
 	s    *Store
@@ -116,7 +116,8 @@ func (r *spaceReader) fits(size int64) error {
 }
 
 func (r *spaceReader) full(free int64) error {
-	return fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free), r.s.where("."))
+	return fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free),
+		r.s.where("."))
 }
 
 // put writes r under another name, syncs, and renames it to its digest; want may be nil.
@@ -186,9 +187,9 @@ func (s *Store) hashFile(ctx context.Context, name string) (d models.Digest, siz
 	return d, size, nil
 }
 
-// Verify reads every file of a model back and compares its hash. report is called after each file with what was wrong with it, or nil; it may
-// be nil. The error joins all that was wrong. For a package in place or built in there are no hashes to compare with: it is opened, which
-// checks shapes and sizes, unless it brings a SHA256SUMS file.
+// Verify reads every file of a model back and compares its hash. report is called after each file with what was wrong with it, or nil; it
+// may be nil. The error joins all that was wrong. For a package in place or built in there are no hashes to compare with: it is opened,
+// which checks shapes and sizes, unless it brings a SHA256SUMS file.
 func (s *Store) Verify(ctx context.Context, name string, report func(file string, size int64, err error)) error {
 	m, err := s.Get(name)
 	if err != nil {

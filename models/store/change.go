@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and for dst models.ErrName and
-// [ErrTaken].
+// Copy gives a model a second name; both share all files. The name is taken over if it exists. Errors as Get, and for dst models.ErrName
+// and [ErrTaken].
 func (s *Store) Copy(src, dst string) error {
 	to, err := models.ParseName(dst)
 	if err != nil {
@@ -48,7 +48,8 @@ func (s *Store) Delete(name string) error {
 		case p != "" && (errors.Is(err, ErrGGUF) || errors.Is(err, ErrForeign)), p == "" && err != nil:
 			return err
 		case p == "" && m.Folder != "":
-			return fmt.Errorf("models: %s is the folder %s, found in place and %w; delete the folder, or take it out of AXLE_MODEL_PATH", m.Name, m.Folder, ErrReadOnly)
+			return fmt.Errorf("models: %s is the folder %s, found in place and %w; delete the folder, or take it out of AXLE_MODEL_PATH",
+				m.Name, m.Folder, ErrReadOnly)
 		case p == "":
 			return fmt.Errorf("models: %s ships inside the program and is %w", m.Name, ErrReadOnly)
 		}
@@ -56,7 +57,8 @@ func (s *Store) Delete(name string) error {
 	})
 }
 
-// remove takes a manifest away for good before any blob goes: a power cut between the two leaves blobs that nothing names, never the reverse.
+// remove takes a manifest away for good before any blob goes: a power cut between the two leaves blobs that nothing names, never the
+// reverse.
 func (s *Store) remove(p string) error {
 	var refs []models.Digest
 	if data, err := readAll(s.disk, p, maxManifest); err == nil {
@@ -100,9 +102,9 @@ func (s *Store) drop(refs []models.Digest) error {
 	return errors.Join(errs...)
 }
 
-// references lists every digest that some manifest names, and says whether every manifest could be read. It fails when the disk cannot be read:
-// then nothing may be removed. A manifest that is gone from sight may be back after a power cut, if the sync after its removal failed, and its
-// blobs would not: so all folders are synced first.
+// references lists every digest that some manifest names, and says whether every manifest could be read. It fails when the disk cannot be
+// read: then nothing may be removed. A manifest that is gone from sight may be back after a power cut, if the sync after its removal
+// failed, and its blobs would not: so all folders are synced first.
 func (s *Store) references() (used map[models.Digest]bool, whole bool, err error) {
 	paths, err := s.walk(s.disk.SyncDir)
 	if err != nil {
@@ -132,8 +134,8 @@ func (s *Store) references() (used map[models.Digest]bool, whole bool, err error
 
 const pullingPrefix = ".pulling-"
 
-// announce makes a pull known to [Store.Prune] in every process until done is called or this process ends. Where the file system has no locks the
-// pull is known by its files' times only.
+// announce makes a pull known to [Store.Prune] in every process until done is called or this process ends. Where the file system has no
+// locks the pull is known by its files' times only.
 func (s *Store) announce() (done func()) {
 	name := pullingPrefix + randomName()
 	tmp := ".tmp" + name // locked before it has its name: nobody finds it without its lock
@@ -173,8 +175,8 @@ func (s *Store) pulling() (bool, error) {
 	return busy, nil
 }
 
-// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed. Nothing is
-// removed while some process pulls, and no whole blob while there is a manifest that cannot be read: it may be that one's.
+// Prune removes blobs that no model names and downloads that were left, if untouched for the given time. It returns the bytes freed.
+// Nothing is removed while some process pulls, and no whole blob while there is a manifest that cannot be read: it may be that one's.
 func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 	err = s.locked(func() error {
 		if busy, err := s.pulling(); busy || err != nil {
@@ -194,7 +196,8 @@ func (s *Store) Prune(idle time.Duration) (freed int64, err error) {
 		limit := time.Now().Add(-idle)
 		for _, e := range list {
 			d, derr := models.ParseDigest(e.Name())
-			ours := strings.HasPrefix(e.Name(), "tmp-") || strings.Contains(e.Name(), "-partial") && strings.HasPrefix(e.Name(), "sha256-") || strings.HasPrefix(e.Name(), "git-")
+			ours := strings.HasPrefix(e.Name(), "tmp-") || strings.Contains(e.Name(), "-partial") &&
+				strings.HasPrefix(e.Name(), "sha256-") || strings.HasPrefix(e.Name(), "git-")
 			if derr == nil && (used[d] || !whole) || derr != nil && !ours {
 				continue
 			}
@@ -234,13 +237,14 @@ func (e *errGone) Error() string {
 // take that model's files.
 func free(n models.Name, got error) error {
 	if errors.Is(got, ErrGGUF) || errors.Is(got, ErrForeign) {
-		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n, ErrTaken)
+		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n,
+			ErrTaken)
 	}
 	return nil
 }
 
-// commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It is
-// called under locked. Errors besides the disk's: ErrTaken, *errGone.
+// commit makes m the manifest of name, after all its blobs are known to be there; what the name's old manifest alone named is removed. It
+// is called under locked. Errors besides the disk's: ErrTaken, *errGone.
 func (s *Store) commit(name models.Name, m *manifest) error {
 	p, err := s.find(name)
 	if err != nil {

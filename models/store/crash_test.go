@@ -20,7 +20,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// whole fails if a manifest on the disk does not parse, or names a blob that is missing, short or not what its name says (promises D13, G9).
+// whole fails if a manifest on the disk does not parse, or names a blob that is missing, short or not what its name says (promises D13,
+// G9).
 func whole(d *memDisk) error {
 	s, err := Open(Options{Disk: d})
 	if err != nil {
@@ -71,10 +72,12 @@ func life(s *Store, c *hub.Client) error {
 		return err
 	}
 	system, template := "Be brief.", "{{ .Prompt }}"
-	if err := s.Create(ctx, CreateRequest{Name: "derived", From: "axle/one", System: &system, Params: map[string]any{"temperature": 0.1}}, nil); err != nil {
+	if err := s.Create(ctx, CreateRequest{Name: "derived", From: "axle/one", System: &system, Params: map[string]any{"temperature": 0.1}},
+		nil); err != nil {
 		return err
 	}
-	if err := s.Create(ctx, CreateRequest{Name: "derived", From: "derived", Template: &template, License: []string{"MIT"}}, nil); err != nil {
+	if err := s.Create(ctx, CreateRequest{Name: "derived", From: "derived", Template: &template, License: []string{"MIT"}},
+		nil); err != nil {
 		return err
 	}
 	if err := s.Copy("derived", "other:tag"); err != nil {
@@ -198,7 +201,8 @@ func TestCrashImages(t *testing.T) {
 	}
 }
 
-// lasting fails if some image of a power cut now is not whole, or lists other models than these; with none named it asks only for wholeness.
+// lasting fails if some image of a power cut now is not whole, or lists other models than these; with none named it asks only for
+// wholeness.
 func lasting(d *memDisk, seed uint64, want ...string) error {
 	d.mu.Lock()
 	n := len(d.log)
@@ -231,8 +235,8 @@ func lasting(d *memDisk, seed uint64, want ...string) error {
 	return nil
 }
 
-// A disk error at every single write, sync, rename, create and remove: it surfaces, or what was asked for is there whole, also after a power
-// cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
+// A disk error at every single write, sync, rename, create and remove: it surfaces, or what was asked for is there whole, also after a
+// power cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
 func TestDiskErrors(t *testing.T) {
 	_, c := testHub(t)
 	old := debug.SetGCPercent(400) // three thousand small disks
@@ -332,7 +336,8 @@ func TestDiskFull(t *testing.T) {
 		return syscall.ENOSPC
 	}
 	err = s.Pull(ctx, "axle/big", c, nil)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/memory/blobs/") || !strings.Contains(err.Error(), "stays for resuming") {
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/memory/blobs/") ||
+		!strings.Contains(err.Error(), "stays for resuming") {
 		t.Fatalf("%v", err)
 	}
 	if list, err := s.List(ctx); err != nil || len(list) != 0 {

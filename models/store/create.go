@@ -34,8 +34,9 @@ var ErrNoBase = errors.New("neither 'from' or 'files' was specified")
 // ErrRequest is Create of files that cannot be: a name that is no path, a blob that was not uploaded.
 var ErrRequest = errors.New("not what a package can be made of")
 
-// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken], [ErrNoBase], [ErrRequest], [ErrNotFound] for
-// the parent (which the caller may pull), [ErrGGUF] and [ErrForeign] for one of Ollama's own, those of models.Open when uploaded files are no package, and the disk's.
+// Create makes a model that shares its parent's files. status gets Ollama's lines and may be nil. Errors: models.ErrName, [ErrTaken],
+// [ErrNoBase], [ErrRequest], [ErrNotFound] for the parent (which the caller may pull), [ErrGGUF] and [ErrForeign] for one of Ollama's own,
+// those of models.Open when uploaded files are no package, and the disk's.
 func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)) error {
 	if status == nil {
 		status = func(string) {}
@@ -61,8 +62,8 @@ func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)
 	return err
 }
 
-// remakes is how often a model is made once more because deletes took a blob of it between making and committing. Each round needs another delete
-// at the right moment.
+// remakes is how often a model is made once more because deletes took a blob of it between making and committing. Each round needs another
+// delete at the right moment.
 const remakes = 30
 
 func (s *Store) create(ctx context.Context, name models.Name, r CreateRequest, status func(string)) error {
@@ -170,7 +171,8 @@ func (s *Store) base(r CreateRequest) (*manifest, *Model, error) {
 				return nil, nil, err
 			}
 			if !ok {
-				return nil, nil, fmt.Errorf("models: blob %s for %s was not uploaded: send it to /api/blobs/%s first: %w", d, name, d, ErrRequest)
+				return nil, nil, fmt.Errorf("models: blob %s for %s was not uploaded: send it to /api/blobs/%s first: %w", d, name, d,
+					ErrRequest)
 			}
 			m.Layers = append(m.Layers, descriptor{mediaFile, d, size, name})
 		}

@@ -139,7 +139,8 @@ func (d *rootDisk) Lock() (func() error, error) {
 			break
 		}
 	}
-	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) { // network file systems without locks: alone we are safe still
+	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) {
+		// network file systems without locks: alone we are safe still
 		f.Close()
 		return nil, fmt.Errorf("lock: %w", err)
 	}

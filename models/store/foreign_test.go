@@ -44,7 +44,9 @@ func TestForeign(t *testing.T) {
 			if tt.layers != "" {
 				layers = fmt.Sprintf(`{"mediaType":%q,"digest":%q,"size":7}`, tt.layers, sum(weights))
 			}
-			manifest := fmt.Sprintf(`{"schemaVersion":2,"config":{"mediaType":"application/vnd.docker.container.image.v1+json","digest":%q,"size":2},"layers":[%s]%s}`, sum(config), layers, tt.more)
+			manifest := fmt.Sprintf(
+				`{"schemaVersion":2,"config":{"mediaType":"application/vnd.docker.container.image.v1+json","digest":%q,"size":2},"layers":[%s]%s}`,
+				sum(config), layers, tt.more)
 			for _, name := range []string{"library/theirs", "axle/one"} {
 				at := filepath.Join(s.Dir(), "manifests/registry.ollama.ai", name, "latest")
 				err := os.MkdirAll(filepath.Dir(at), 0o755)
@@ -68,7 +70,8 @@ func TestForeign(t *testing.T) {
 				"another case":  s.Copy("axle/two", "Theirs"),
 				"commit itself": s.locked(func() error { return s.commit(theirs, two) }),
 			} {
-				if !errors.Is(err, ErrTaken) || errors.Is(err, tt.want) || !strings.Contains(strings.ToLower(err.Error()), "theirs") && !strings.Contains(err.Error(), "axle/one") ||
+				if !errors.Is(err, ErrTaken) || errors.Is(err, tt.want) || !strings.Contains(strings.ToLower(err.Error()), "theirs") &&
+					!strings.Contains(err.Error(), "axle/one") ||
 					!strings.Contains(err.Error(), "choose another name") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -93,7 +96,8 @@ func TestForeign(t *testing.T) {
 					t.Errorf("%s is gone; before: %v", sum(b).File(), before)
 				}
 			}
-			if got, err := os.ReadFile(filepath.Join(s.Dir(), "manifests/registry.ollama.ai/library/theirs/latest")); err != nil || string(got) != manifest {
+			if got, err := os.ReadFile(filepath.Join(s.Dir(), "manifests/registry.ollama.ai/library/theirs/latest")); err != nil ||
+				string(got) != manifest {
 				t.Errorf("their manifest: %.100s, %v", got, err)
 			}
 		})

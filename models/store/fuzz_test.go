@@ -16,9 +16,12 @@ import (
 // A manifest is refused or names only files that can be opened inside the package.
 func FuzzManifest(f *testing.F) {
 	d := "sha256:" + strings.Repeat("ab", 32)
-	f.Add([]byte(`{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d + `","size":3,"name":"a/b.axmodel"}],"axle":{"from":"x"}}`))
-	f.Add([]byte(`{"schemaVersion":2,"config":{"digest":"` + d + `"},"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"` + d + `","size":1}]}`))
-	f.Add([]byte(`{"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d + `","size":-1,"name":"../x"}],"axle":{"folder":"/"}}`))
+	f.Add([]byte(`{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d +
+		`","size":3,"name":"a/b.axmodel"}],"axle":{"from":"x"}}`))
+	f.Add([]byte(`{"schemaVersion":2,"config":{"digest":"` + d +
+		`"},"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"` + d + `","size":1}]}`))
+	f.Add([]byte(`{"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + d +
+		`","size":-1,"name":"../x"}],"axle":{"folder":"/"}}`))
 	f.Add([]byte(`{"layers":null}`))
 	_, c := testHub(f)
 	disk := newMemDisk()
@@ -120,7 +123,8 @@ func FuzzSums(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fuzzguard.Check(t, len(data), func() {
 			for name, d := range sums(string(data)) {
-				if !fs.ValidPath(name) || path.Clean(name) != name || d.IsZero() && !strings.Contains(string(data), strings.Repeat("0", 64)) {
+				if !fs.ValidPath(name) || path.Clean(name) != name || d.IsZero() &&
+					!strings.Contains(string(data), strings.Repeat("0", 64)) {
 					t.Fatalf("%q is to be %s", name, d)
 				}
 			}

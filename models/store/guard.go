@@ -32,7 +32,8 @@ const markerPrefix = ".serving-"
 // file (D12). Pulling the model again mends it. Where leave is called before all is hashed, the marker stays, and the next server hashes;
 // also where a file could not be read.
 //
-// A blob whose size or time is another than when it was last hashed is hashed so too: found at the beginning, and whenever its model is opened.
+// A blob whose size or time is another than when it was last hashed is hashed so too: found at the beginning, and whenever its model is
+// opened.
 //
 // leave stops the hashing, waits for it, and is called once, before Close. Errors: the file system's, or that it has no locks; then nothing
 // is watched and leave is nil.
@@ -81,7 +82,8 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 		cancel()
 		var err error
 		if <-done {
-			// Not synced, which can take a disk seconds: where the power goes before it is on disk, the next server hashes, and that is right.
+			// Not synced, which can take a disk seconds: where the power goes before it is on disk, the next server hashes, and that is
+			// right.
 			err = s.disk.Remove(marker)
 		}
 		return errors.Join(err, release())
@@ -290,9 +292,11 @@ func (s *Store) checkBlob(ctx context.Context, l descriptor) (size int64, err er
 	case ctx.Err() != nil:
 		return size, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
-		return size, &models.Error{Path: s.where(blobPath(l)), What: label + " is missing", Fix: "pull the model again", Err: models.ErrMissing}
+		return size, &models.Error{Path: s.where(blobPath(l)), What: label + " is missing", Fix: "pull the model again",
+			Err: models.ErrMissing}
 	case err == nil && d != l.Digest:
-		return size, &models.Error{Path: s.where(blobPath(l)), What: fmt.Sprintf("%s has rotten: %s, expected %q, got %q", label, ErrMismatch, l.Digest, d), Fix: "pull the model again", Err: ErrMismatch}
+		return size, &models.Error{Path: s.where(blobPath(l)), What: fmt.Sprintf("%s has rotten: %s, expected %q, got %q", label,
+			ErrMismatch, l.Digest, d), Fix: "pull the model again", Err: ErrMismatch}
 	}
 	return size, err
 }

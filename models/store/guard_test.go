@@ -134,7 +134,8 @@ func TestGuard(t *testing.T) {
 		}
 		if err == nil {
 			_ = p.Close()
-		} else if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "/memory/"+name) || !strings.Contains(err.Error(), "pull the model again") {
+		} else if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "/memory/"+name) ||
+			!strings.Contains(err.Error(), "pull the model again") {
 			t.Errorf("%s: %v", model, err)
 		}
 	}
@@ -283,7 +284,8 @@ func TestRests(t *testing.T) {
 		ctx, cancel := context.WithTimeout(withRests(t.Context()), 25*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		if n, err := copyCtx(ctx, io.Discard, &slowly{1000}); n != 10 || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 25*time.Millisecond {
+		if n, err := copyCtx(ctx, io.Discard, &slowly{1000}); n != 10 || !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(begun) != 25*time.Millisecond {
 			t.Errorf("%d pieces, %v, after %v", n, err, time.Since(begun))
 		}
 	})
@@ -329,7 +331,8 @@ func TestGuardRests(t *testing.T) {
 	})
 }
 
-// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process with it (D7).
+// Every thread is as important as the process while a server hashes: the least important one would be the last to die, and the process
+// with it (D7).
 func TestGuardThreads(t *testing.T) {
 	s, d := pulled(t)
 	_, leave := guard(t, s)

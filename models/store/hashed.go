@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// hashedFile keeps what each blob looked like when it was last hashed and found sound: its size and time, by its name. It is written without a
-// sync and may be lost: then the blobs are hashed once more.
+// hashedFile keeps what each blob looked like when it was last hashed and found sound: its size and time, by its name. It is written
+// without a sync and may be lost: then the blobs are hashed once more.
 const hashedFile = ".hashed"
 
 // saw notes what a blob looked like that was hashed just now. Where st is nil it could not be, or is rotten:

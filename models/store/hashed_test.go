@@ -54,8 +54,8 @@ func table(t *testing.T, s *Store, model string) string {
 	return ""
 }
 
-// TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a server starts, and when the model is opened.
-// A rotten one is named, and named again by the next server. What nobody touched is hashed by no server.
+// TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a server starts, and when the model is
+// opened. A rotten one is named, and named again by the next server. What nobody touched is hashed by no server.
 func TestTouched(t *testing.T) {
 	_, c := testHub(t)
 	d := newMemDisk()

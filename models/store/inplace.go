@@ -19,8 +19,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders. Where only is given, none of
-// another name is looked into.
+// inPlace lists the packages found in the folders of Paths, without opening any: their names come from their folders. Where only is given,
+// none of another name is looked into.
 func (s *Store) inPlace(only ...models.Name) []*Model {
 	var out []*Model
 	for _, p := range s.paths {
@@ -140,7 +140,8 @@ func (s *Store) builtins(only ...models.Name) []*Model {
 		if err != nil {
 			continue
 		}
-		m := &Model{Name: n, Builtin: true, Files: files, Digest: digest, s: s, m: &manifest{Axle: &origin{Builtin: full}}, ModifiedAt: programTime()}
+		m := &Model{Name: n, Builtin: true, Files: files, Digest: digest, s: s, m: &manifest{Axle: &origin{Builtin: full}},
+			ModifiedAt: programTime()}
 		for _, f := range files {
 			m.Size += f.Size
 		}

@@ -56,7 +56,8 @@ func pullChild(t *testing.T, url, dir, name string, part int) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "AXLE_TEST_PULL="+url, "AXLE_TEST_STORE="+dir, "AXLE_TEST_NAME="+name, "AXLE_TEST_PART="+strconv.Itoa(part))
+	cmd.Env = append(os.Environ(), "AXLE_TEST_PULL="+url, "AXLE_TEST_STORE="+dir, "AXLE_TEST_NAME="+name, "AXLE_TEST_PART="+
+		strconv.Itoa(part))
 	return cmd
 }
 

@@ -29,7 +29,8 @@ func TestPullPlans(t *testing.T) {
 	h.Add("x/licensed", licensed)
 	s := openStore(t)
 	c := &hub.Client{Endpoints: []string{h.URL}}
-	if err := s.Pull(context.Background(), "x/scripts", c, nil); !errors.Is(err, hub.ErrListing) || !strings.Contains(err.Error(), "4 MiB") {
+	if err := s.Pull(context.Background(), "x/scripts", c, nil); !errors.Is(err, hub.ErrListing) ||
+		!strings.Contains(err.Error(), "4 MiB") {
 		t.Errorf("got %v", err)
 	}
 	if n := len(h.Requests()); n > 16 { // of four at a time
@@ -71,7 +72,8 @@ func TestPullQueue(t *testing.T) {
 			cancel()
 		}
 	})
-	if !errors.Is(err, context.Canceled) || len(h.Requests()) != before || !strings.HasPrefix(lines[len(lines)-1], "waiting for one of 3 other pulls") {
+	if !errors.Is(err, context.Canceled) || len(h.Requests()) != before ||
+		!strings.HasPrefix(lines[len(lines)-1], "waiting for one of 3 other pulls") {
 		t.Errorf("%v after %q", err, lines)
 	}
 	var wg sync.WaitGroup

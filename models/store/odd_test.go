@@ -54,8 +54,8 @@ func soon(t *testing.T, what string, f func() error) (err error) {
 	return err
 }
 
-// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever a store
-// reads it; a package that needs the file fails with an error that names it.
+// TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever
+// a store reads it; a package that needs the file fails with an error that names it.
 func TestOddFiles(t *testing.T) {
 	ctx := context.Background()
 	for _, layout := range modelstest.Layouts {
@@ -97,7 +97,8 @@ func TestOddFiles(t *testing.T) {
 					if err != nil && !strings.Contains(err.Error(), filepath.Base(file)) && !strings.Contains(err.Error(), "Odd") {
 						t.Errorf("%v names no file", err)
 					}
-					needed := strings.HasSuffix(file, ".axmodel") || strings.HasSuffix(file, ".bin") || strings.HasSuffix(file, "tokenizer.txt")
+					needed := strings.HasSuffix(file, ".axmodel") || strings.HasSuffix(file, ".bin") ||
+						strings.HasSuffix(file, "tokenizer.txt")
 					if err == nil && needed && file != "qwen3_l1.axmodel" { // layout G has as many layers as there are files
 						t.Error("opened without it")
 					}

@@ -49,8 +49,8 @@ func (s *Store) readState(key string, size int64) *hub.State {
 	return st
 }
 
-// writeState is best effort: without it a pull starts the file anew. The file is replaced whole; where there is no room for a second one it is
-// written over, which its padding makes possible: a full disk is when the state is wanted most.
+// writeState is best effort: without it a pull starts the file anew. The file is replaced whole; where there is no room for a second one
+// it is written over, which its padding makes possible: a full disk is when the state is wanted most.
 func (s *Store) writeState(key string, st *hub.State) {
 	st.Lock()
 	data, err := json.Marshal(st)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// packageFS shows the blobs of a manifest as the folder they were: names lead to blobs, and RealPath says where those lie. So a package needs
-// no folder of links, which would have to be kept true to the manifest, and on file systems without links could not be.
+// packageFS shows the blobs of a manifest as the folder they were: names lead to blobs, and RealPath says where those lie. So a package
+// needs no folder of links, which would have to be kept true to the manifest, and on file systems without links could not be.
 type packageFS struct {
 	disk   Disk
 	files  map[string]descriptor

@@ -35,14 +35,14 @@ type Progress struct {
 
 // Pull fetches a model by name from the client's hub; nil means [hub.FromEnv]. Only the files that make up the package for this machine are
 // fetched, each is compared with the hub's hash, and the model appears in the store when all are there and the package opens. An
-// interrupted pull, however it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and in order, and may take
-// its time: the pull goes on meanwhile, and of a file's progress only the latest is kept for it.
+// interrupted pull, however it ended, goes on where it stopped. report may be nil. It is called on the caller's goroutine and in order,
+// and may take its time: the pull goes on meanwhile, and of a file's progress only the latest is kept for it.
 //
-// A model that is here, did not come from the repository of its name, and is not in the catalogue has nothing newer anywhere: it is not fetched, and
-// that is a success, as clients expect that pull whatever they are about to use.
+// A model that is here, did not come from the repository of its name, and is not in the catalogue has nothing newer anywhere: it is not
+// fetched, and that is a success, as clients expect that pull whatever they are about to use.
 //
-// Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository holds no package,
-// [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
+// Errors: models.ErrName, [ErrTaken], a *[hub.UnknownError], hub.ErrNotFound and hub.ErrDenied, those of models.Open when the repository
+// holds no package, [ErrMismatch] when the hub keeps sending something else than it lists, [ErrSpace], ctx's, and the disk's.
 func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report func(Progress)) error {
 	n, err := models.ParseName(name)
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 	}
 }
 
-// queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this one until leave is called: what pulls hold in
-// memory is bounded, whatever the hub says.
+// queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this one until leave is called: what pulls
+// hold in memory is bounded, whatever the hub says.
 func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error) {
 	select {
 	case s.pulls <- struct{}{}:
@@ -249,7 +249,8 @@ func planning(f hub.File) bool {
 		return true
 	}
 	// A tiny file where a large one belongs: an LFS pointer that the hub did not resolve.
-	return f.Size > 0 && f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") || strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
+	return f.Size > 0 && f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") ||
+		strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
 }
 
 // choose reads the small files that say what the package is, and settles on the files to fetch.
@@ -276,7 +277,8 @@ func (p *pull) choose(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if left -= int64(len(data)); left < 0 { // the listing's sizes may be none
-				return fmt.Errorf("models: %s: the scripts and configurations that say what it is have more than %d MiB together: %w", p.snap.Repo, maxPlan>>20, hub.ErrListing)
+				return fmt.Errorf("models: %s: the scripts and configurations that say what it is have more than %d MiB together: %w",
+					p.snap.Repo, maxPlan>>20, hub.ErrListing)
 			}
 			small[f.Path] = data
 			sizes[f.Path] = int64(len(data))
@@ -299,7 +301,8 @@ func (p *pull) choose(ctx context.Context) error {
 				return err
 			}
 			p.files = append(p.files, f)
-		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && licenses+f.Size <= maxLicenses && len(p.licenses) < 16:
+		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && licenses+f.Size <= maxLicenses &&
+			len(p.licenses) < 16:
 			licenses += f.Size
 			p.licenses = append(p.licenses, f)
 		}
@@ -330,7 +333,8 @@ func (p *pull) fetch(ctx context.Context) (*manifest, error) {
 	if err := p.space(); err != nil {
 		return nil, err
 	}
-	m := &manifest{Axle: &origin{Hub: p.snap.Repo + "@" + p.snap.Commit, Created: time.Now().UTC()}, Layers: make([]descriptor, len(p.files))}
+	m := &manifest{Axle: &origin{Hub: p.snap.Repo + "@" + p.snap.Commit, Created: time.Now().UTC()},
+		Layers: make([]descriptor, len(p.files))}
 	for _, f := range p.files { // all totals first, so that whoever adds them up knows how much is to come
 		var done int64
 		if size, ok, _ := p.s.HasBlob(f.Digest); ok && size == f.Size {
@@ -387,13 +391,14 @@ func (p *pull) space() error {
 	}
 	const margin = 64 << 20
 	if need > 0 && need+margin > free {
-		return fmt.Errorf("%w: %s to fetch, %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(need), models.HumanBytes(free), p.s.where("."))
+		return fmt.Errorf("%w: %s to fetch, %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace,
+			models.HumanBytes(need), models.HumanBytes(free), p.s.where("."))
 	}
 	return nil
 }
 
-// partialName is where a file's bytes are kept until all are there: by its hash, and where there is none by where it comes from, so that two
-// repositories' bytes are never mixed.
+// partialName is where a file's bytes are kept until all are there: by its hash, and where there is none by where it comes from, so that
+// two repositories' bytes are never mixed.
 func (p *pull) partialName(f hub.File) string {
 	if f.Digest.IsZero() {
 		key := f.Git
@@ -446,12 +451,15 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 		_ = p.s.disk.Remove(key + ".parts")
 		switch {
 		case pointer:
-			return d, 0, &models.Error{Path: f.Path, What: "the hub sent a Git LFS pointer, not the file", Fix: "set HF_ENDPOINT to a hub that serves large files", Err: models.ErrPointer}
+			return d, 0, &models.Error{Path: f.Path, What: "the hub sent a Git LFS pointer, not the file",
+				Fix: "set HF_ENDPOINT to a hub that serves large files", Err: models.ErrPointer}
 		case attempt < 2:
 		case f.Digest.IsZero():
-			return d, 0, fmt.Errorf("models: %s: %w, expected Git blob %s, got %s, three times; try another hub with HF_ENDPOINT", f.Path, ErrMismatch, f.Git, git)
+			return d, 0, fmt.Errorf("models: %s: %w, expected Git blob %s, got %s, three times; try another hub with HF_ENDPOINT", f.Path,
+				ErrMismatch, f.Git, git)
 		default:
-			return d, 0, fmt.Errorf("models: %s: %w, expected %q, got %q, three times; try another hub with HF_ENDPOINT", f.Path, ErrMismatch, f.Digest, d)
+			return d, 0, fmt.Errorf("models: %s: %w, expected %q, got %q, three times; try another hub with HF_ENDPOINT", f.Path,
+				ErrMismatch, f.Digest, d)
 		}
 	}
 }
@@ -514,7 +522,8 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		return ferr
 	}
 	if err := w.Sync(); err != nil {
-		// Linux counts what it could not write as written: it can be read until the power goes, and no later sync saves it. So none of it counts.
+		// Linux counts what it could not write as written: it can be read until the power goes, and no later sync saves it. So none of it
+		// counts.
 		p.s.unsynced.Store(key, true)
 		_ = p.s.forget(key)
 		return fmt.Errorf("models: %s could not be synced; it is fetched anew next time: %w", p.s.where(key), err)

@@ -34,7 +34,8 @@ func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
 	h := modelstest.NewHub()
 	t.Cleanup(h.Close)
 	h.Add("axle/big", modelstest.Big(layers, weights, 1))
-	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Retries: 12, Part: 256 << 10}
+	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Retries: 12,
+		Part: 256 << 10}
 }
 
 func TestPull(t *testing.T) {
@@ -54,7 +55,8 @@ func TestPull(t *testing.T) {
 		if p.Digest != "" {
 			kind = "pulling"
 			d, err := models.ParseDigest(p.Digest)
-			if err != nil || p.Status != "pulling "+d.Short() || p.Total <= 0 || p.Completed < totals[p.Digest].Completed || p.Completed > p.Total {
+			if err != nil || p.Status != "pulling "+d.Short() || p.Total <= 0 || p.Completed < totals[p.Digest].Completed ||
+				p.Completed > p.Total {
 				t.Errorf("line %+v after %+v", p, totals[p.Digest])
 			}
 			totals[p.Digest] = p
@@ -63,7 +65,8 @@ func TestPull(t *testing.T) {
 			kinds = append(kinds, kind)
 		}
 	}
-	if want := []string{"pulling manifest", "pulling", "verifying sha256 digest", "writing manifest", "success"}; !slices.Equal(kinds, want) {
+	if want := []string{"pulling manifest", "pulling", "verifying sha256 digest", "writing manifest", "success"}; !slices.Equal(kinds,
+		want) {
 		t.Errorf("lines %q, want %q", kinds, want)
 	}
 	for d, p := range totals {
@@ -78,7 +81,8 @@ func TestPull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Name.String() != "axle/one:latest" || len(m.Digest) != 64 || m.Size < 20000 || !slices.Equal(m.License, []string{"Apache-2.0"}) || !strings.HasPrefix(m.Hub, "axle/one@0123") || time.Since(m.ModifiedAt) > time.Minute || !m.Managed() {
+	if m.Name.String() != "axle/one:latest" || len(m.Digest) != 64 || m.Size < 20000 || !slices.Equal(m.License, []string{"Apache-2.0"}) ||
+		!strings.HasPrefix(m.Hub, "axle/one@0123") || time.Since(m.ModifiedAt) > time.Minute || !m.Managed() {
 		t.Errorf("model %+v", m)
 	}
 	p, err := m.Open()
@@ -297,7 +301,8 @@ func TestPullErrors(t *testing.T) {
 	}
 	h := modelstest.NewHub()
 	defer h.Close()
-	h.Add("x/gguf", map[string]modelstest.Content{"qwen3-4b-q4_k_m.gguf": modelstest.Noise{Seed: 1, N: 5000}, "config.json": bytes.NewReader([]byte("{}"))})
+	h.Add("x/gguf", map[string]modelstest.Content{"qwen3-4b-q4_k_m.gguf": modelstest.Noise{Seed: 1, N: 5000},
+		"config.json": bytes.NewReader([]byte("{}"))})
 	h.Add("x/checkpoint", map[string]modelstest.Content{"model.safetensors": modelstest.Noise{Seed: 1, N: 5000}})
 	h.Add("x/nothing", map[string]modelstest.Content{"README.md": bytes.NewReader([]byte("hi"))})
 	h.Add("x/pointer", table(func(f map[string]modelstest.Content) { f["qwen3_p16_l1_together.axmodel"] = bytes.NewReader(pointer) }))
@@ -347,7 +352,8 @@ func TestPullErrors(t *testing.T) {
 		})
 	}
 	t.Run("no hub", func(t *testing.T) {
-		err := openStore(t).Pull(context.Background(), "x/y", &hub.Client{Endpoints: []string{"http://127.0.0.1:1"}, Backoff: time.Microsecond, Retries: 2}, nil)
+		err := openStore(t).Pull(context.Background(), "x/y", &hub.Client{Endpoints: []string{"http://127.0.0.1:1"},
+			Backoff: time.Microsecond, Retries: 2}, nil)
 		var e *hub.Error
 		if !errors.As(err, &e) || e.Host != "127.0.0.1:1" {
 			t.Errorf("%v", err)
@@ -454,8 +460,8 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// A model that was made here, lies in place or ships inside is there already: whoever pulls it before using it hears so, with no hub asked. One that
-// came from a hub is asked for again.
+// A model that was made here, lies in place or ships inside is there already: whoever pulls it before using it hears so, with no hub
+// asked. One that came from a hub is asked for again.
 func TestPullOfWhatIsHere(t *testing.T) {
 	_, c := testHub(t)
 	s := openStore(t)
@@ -469,10 +475,12 @@ func TestPullOfWhatIsHere(t *testing.T) {
 		}
 	}
 	nobody := []string{"http://127.0.0.1:1"}
-	for name, want := range map[string]bool{"mine": true, "MINE:latest": true, "me/mine:v2": true, "example.com/me/mine": true, "axle/one": false, "other": false} {
+	for name, want := range map[string]bool{"mine": true, "MINE:latest": true, "me/mine:v2": true, "example.com/me/mine": true,
+		"axle/one": false, "other": false} {
 		var lines []string
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		err := s.Pull(ctx, name, &hub.Client{Endpoints: nobody, Retries: 1, Backoff: time.Millisecond}, func(p Progress) { lines = append(lines, p.Status) })
+		err := s.Pull(ctx, name, &hub.Client{Endpoints: nobody, Retries: 1, Backoff: time.Millisecond},
+			func(p Progress) { lines = append(lines, p.Status) })
 		cancel()
 		if (err == nil) != want || want && !slices.Equal(lines, []string{"pulling manifest", "success"}) {
 			t.Errorf("%s: %v %q", name, err, lines)

@@ -9,8 +9,9 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file remembers what Get found, for a server asks for the same few models at each request. What was found holds as long as every file that it
-// was read from is the same file with the same times, and for a built-in model, which any manifest would hide, every folder of manifests.
+// This file remembers what Get found, for a server asks for the same few models at each request. What was found holds as long as every
+// file that it was read from is the same file with the same times, and for a built-in model, which any manifest would hide, every folder
+// of manifests.
 
 // mostKnown bounds how many names are remembered; a client chooses how it spells them.
 const mostKnown = 256
@@ -32,7 +33,8 @@ func (d *rootDisk) stamp(name string) (stamp, error) {
 	var st unix.Stat_t
 	switch err := unix.Stat(d.dir+"/"+name, &st); err {
 	case nil:
-		return stamp{uint64(st.Dev), st.Ino, st.Size, time.Unix(st.Mtim.Unix()), time.Unix(st.Ctim.Unix())}, nil //nolint:unconvert // of different types on different processors
+		//nolint:unconvert // of different types on different processors
+		return stamp{uint64(st.Dev), st.Ino, st.Size, time.Unix(st.Mtim.Unix()), time.Unix(st.Ctim.Unix())}, nil
 	case unix.ENOENT:
 		return stamp{}, nil
 	default:

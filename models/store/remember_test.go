@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// TestRemember: a model that Get found is given again without a look at its manifest, and each change of what it was found by is seen at the next
-// request: changed, replaced, copied over, removed, its small files damaged, hidden by another, and one that came and went.
+// TestRemember: a model that Get found is given again without a look at its manifest, and each change of what it was found by is seen at
+// the next request: changed, replaced, copied over, removed, its small files damaged, hidden by another, and one that came and went.
 func TestRemember(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	small := fstest.MapFS{}
@@ -132,7 +132,8 @@ func TestRemember(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("small")
-	if err := errors.Join(os.Mkdir(filepath.Join(place, "small"), 0o755), modelstest.Write(filepath.Join(place, "small"), "A")); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(place, "small"), 0o755), modelstest.Write(filepath.Join(place, "small"), "A")); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if m, err := get("small"); err != nil || m.Folder == "" {

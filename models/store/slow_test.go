@@ -22,8 +22,8 @@ func (d *named) Rename(old, new string) error {
 	return err
 }
 
-// Whoever listens to a pull may be slow, and stop for good: the pull goes on, and whoever else waits for it has its model. What is told then is
-// in order and short.
+// Whoever listens to a pull may be slow, and stop for good: the pull goes on, and whoever else waits for it has its model. What is told
+// then is in order and short.
 func TestSlowListener(t *testing.T) {
 	_, c := testHub(t)
 	c.Part = 1 << 10 // many steps to tell of
@@ -62,7 +62,8 @@ func TestSlowListener(t *testing.T) {
 		}
 		files = append(files, p.Digest)
 	}
-	if want := []string{"pulling manifest", "verifying sha256 digest", "writing manifest", "success"}; !slices.Equal(lines, want) || len(files) < 3 {
+	if want := []string{"pulling manifest", "verifying sha256 digest", "writing manifest", "success"}; !slices.Equal(lines, want) ||
+		len(files) < 3 {
 		t.Errorf("%q, of %d files", lines, len(files))
 	}
 	if told[0].Status != "pulling manifest" || told[len(told)-1].Status != "success" {

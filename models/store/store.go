@@ -83,7 +83,8 @@ type Store struct {
 
 // Open opens the store, making its folder where there is none. Folders of Paths that do not exist are passed over.
 func Open(o Options) (*Store, error) {
-	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{}, builtinSums: map[string]builtinSum{}}
+	s := &Store{disk: o.Disk, pulls: make(chan struct{}, maxPulls), builtin: map[string]fs.FS{}, infos: map[string]models.Info{},
+		builtinSums: map[string]builtinSum{}}
 	for _, p := range o.Paths {
 		if p = strings.TrimSpace(p); p != "" {
 			s.paths = append(s.paths, p)
@@ -300,7 +301,8 @@ func (s *Store) load(p string) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("models: the manifest of %s is damaged (%w); pull or create it again", n, err)
 	}
-	m := &Model{Name: n, Digest: hexOf(data), s: s, m: man, path: p, From: man.Axle.From, Folder: man.Axle.Folder, Builtin: man.Axle.Builtin != "", Hub: man.Axle.Hub}
+	m := &Model{Name: n, Digest: hexOf(data), s: s, m: man, path: p, From: man.Axle.From, Folder: man.Axle.Folder,
+		Builtin: man.Axle.Builtin != "", Hub: man.Axle.Hub}
 	if st, err := s.disk.Stat(p); err == nil {
 		m.ModifiedAt = st.ModTime()
 	}
@@ -364,8 +366,8 @@ func (m *Model) take(l descriptor) error {
 }
 
 // Open opens the model's package; the caller closes it. Every file is first checked for being there with its size, and for not having been
-// found rotten (promise D12); the error names the one that is not as it was. One with another time than when it was last hashed is hashed in the
-// background, where there is a server (see [Store.Guard]). Derived models open the package they share: it has the same digest.
+// found rotten (promise D12); the error names the one that is not as it was. One with another time than when it was last hashed is hashed
+// in the background, where there is a server (see [Store.Guard]). Derived models open the package they share: it has the same digest.
 func (m *Model) Open() (*models.Package, error) {
 	m.s.wanted(m.Name)
 	switch {
@@ -399,10 +401,12 @@ func (m *Model) fs() (*packageFS, error) {
 	for _, f := range files {
 		st, err := m.s.disk.Stat(blobPath(f))
 		if err != nil {
-			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s is missing", f.Name, m.Name), Fix: "pull the model again", Err: models.ErrMissing}
+			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s is missing", f.Name, m.Name),
+				Fix: "pull the model again", Err: models.ErrMissing}
 		}
 		if st.Size() != f.Size {
-			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s has %d bytes, want %d", f.Name, m.Name, st.Size(), f.Size), Fix: "delete this file and pull the model again", Err: models.ErrSize}
+			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s has %d bytes, want %d", f.Name, m.Name,
+				st.Size(), f.Size), Fix: "delete this file and pull the model again", Err: models.ErrSize}
 		}
 		if err := m.s.soundBlob(blobPath(f), st); err != nil {
 			return nil, err
@@ -438,9 +442,9 @@ func (m *Model) Info() (models.Info, error) {
 	return i, nil
 }
 
-// A copy in the background rests restFactor times as long as it has worked, after every workTime. A thread of low priority would leave more to
-// others, but a process is gone when its last thread is: one that gets no processor, since others are busy, holds up the end of a server that
-// lost its card by seconds (promise D7).
+// A copy in the background rests restFactor times as long as it has worked, after every workTime. A thread of low priority would leave
+// more to others, but a process is gone when its last thread is: one that gets no processor, since others are busy, holds up the end of a
+// server that lost its card by seconds (promise D7).
 const (
 	workTime   = 10 * time.Millisecond
 	restFactor = 3

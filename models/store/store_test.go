@@ -84,8 +84,10 @@ func TestCreate(t *testing.T) {
 	files := len(blobs(t, s))
 	str := func(s string) *string { return &s }
 	var lines []string
-	err := s.Create(ctx, CreateRequest{Name: "ns/derived:v1", From: "base", Template: str("{{ .Prompt }}"), System: str("Be brief."), License: []string{"MIT"},
-		Params: map[string]any{"temperature": 0.5, "stop": []string{"<|end|>", "\n\n"}, "num_ctx": 2048}, Messages: []Message{{"user", "hi"}, {"assistant", "hello"}}}, func(l string) { lines = append(lines, l) })
+	err := s.Create(ctx, CreateRequest{Name: "ns/derived:v1", From: "base", Template: str("{{ .Prompt }}"), System: str("Be brief."),
+		License:  []string{"MIT"},
+		Params:   map[string]any{"temperature": 0.5, "stop": []string{"<|end|>", "\n\n"}, "num_ctx": 2048},
+		Messages: []Message{{"user", "hi"}, {"assistant", "hello"}}}, func(l string) { lines = append(lines, l) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,25 +99,29 @@ func TestCreate(t *testing.T) {
 		}
 		kinds[kind]++
 	}
-	if want := map[string]int{"using existing layer": files, "creating new layer": 5, "writing manifest": 1, "success": 1}; !maps.Equal(kinds, want) || lines[len(lines)-1] != "success" {
+	if want := map[string]int{"using existing layer": files, "creating new layer": 5, "writing manifest": 1,
+		"success": 1}; !maps.Equal(kinds, want) || lines[len(lines)-1] != "success" {
 		t.Errorf("lines %v, want %v", kinds, want)
 	}
 	if n := len(blobs(t, s)); n != files+5 {
 		t.Errorf("%d blobs, want the package's %d and 5", n, files)
 	}
 	m := get(t, s, "ns/derived:v1")
-	if m.Template != "{{ .Prompt }}" || m.System != "Be brief." || !slices.Equal(m.License, []string{"MIT"}) || len(m.Messages) != 2 || m.Messages[1].Content != "hello" || m.From != "base:latest" {
+	if m.Template != "{{ .Prompt }}" || m.System != "Be brief." || !slices.Equal(m.License, []string{"MIT"}) || len(m.Messages) != 2 ||
+		m.Messages[1].Content != "hello" || m.From != "base:latest" {
 		t.Errorf("%+v", m)
 	}
 	if d := cmp.Diff(map[string]any{"temperature": 0.5, "stop": []any{"<|end|>", "\n\n"}, "num_ctx": 2048.0}, m.Params); d != "" {
 		t.Error(d)
 	}
 	// A model of a derived model: what is not said is inherited, parameters add up, licences too, "" removes.
-	if err := s.Create(ctx, CreateRequest{Name: "second", From: "ns/derived:v1", System: str(""), License: []string{"Apache-2.0"}, Params: map[string]any{"temperature": 0.9}}, nil); err != nil {
+	if err := s.Create(ctx, CreateRequest{Name: "second", From: "ns/derived:v1", System: str(""), License: []string{"Apache-2.0"},
+		Params: map[string]any{"temperature": 0.9}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	m2 := get(t, s, "second")
-	if m2.Template != "{{ .Prompt }}" || m2.System != "" || !slices.Equal(m2.License, []string{"MIT", "Apache-2.0"}) || m2.Params["temperature"] != 0.9 || m2.Params["num_ctx"] != 2048.0 || len(m2.Messages) != 2 {
+	if m2.Template != "{{ .Prompt }}" || m2.System != "" || !slices.Equal(m2.License, []string{"MIT", "Apache-2.0"}) ||
+		m2.Params["temperature"] != 0.9 || m2.Params["num_ctx"] != 2048.0 || len(m2.Messages) != 2 {
 		t.Errorf("%+v", m2)
 	}
 	p, err := m.Open()
@@ -380,7 +386,8 @@ func TestInPlace(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if want := []string{"AXERA-TECH/Qwen3-4B-Int8:latest", "B-ndel-1:latest", "Mode:latest", "My-Model:latest", "Old:latest", "Qwen3-0.6B:latest", "Reaching:latest", "linked:latest", "org/Name:latest", "qwen3:tiny"}; !slices.Equal(names, want) {
+	if want := []string{"AXERA-TECH/Qwen3-4B-Int8:latest", "B-ndel-1:latest", "Mode:latest", "My-Model:latest", "Old:latest",
+		"Qwen3-0.6B:latest", "Reaching:latest", "linked:latest", "org/Name:latest", "qwen3:tiny"}; !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
 	if err := s.Delete("qwen3-0.6b"); !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "AXLE_MODEL_PATH") {
@@ -400,13 +407,15 @@ func TestInPlace(t *testing.T) {
 	if base := get(t, s, "Qwen3-0.6B"); m.Size != base.Size+3 || len(m.Files) != len(base.Files) || m.Digest == base.Digest {
 		t.Errorf("size %d of a base of %d", m.Size, base.Size)
 	}
-	if m.System != "Hi." || m.Folder != filepath.Join(root, "many/Qwen3-0.6B") || !m.Managed() || p.Dir != m.Folder || len(blobs(t, s)) != 1 {
+	if m.System != "Hi." || m.Folder != filepath.Join(root, "many/Qwen3-0.6B") || !m.Managed() || p.Dir != m.Folder ||
+		len(blobs(t, s)) != 1 {
 		t.Errorf("%+v", m)
 	}
 	if err := os.WriteFile(filepath.Join(hubbed, "SHA256SUMS"), []byte(strings.Repeat("0", 64)+"  config.json\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "many/Qwen3-0.6B/SHA256SUMS"), []byte(strings.Repeat("0", 64)+"  config.json\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "many/Qwen3-0.6B/SHA256SUMS"), []byte(strings.Repeat("0", 64)+"  config.json\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Verify(ctx, "qwen3-0.6b", nil); !errors.Is(err, ErrMismatch) {
@@ -506,7 +515,8 @@ func TestPocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tok.Vocab() > p.Vocab || p.Out > p.Vocab || !slices.Contains(p.Capabilities(), "tools") || !slices.Contains(p.Capabilities(), "thinking") {
+	if tok.Vocab() > p.Vocab || p.Out > p.Vocab || !slices.Contains(p.Capabilities(), "tools") ||
+		!slices.Contains(p.Capabilities(), "thinking") {
 		t.Errorf("%d ids, %d embeddings, %d logits, %v", tok.Vocab(), p.Vocab, p.Out, p.Capabilities())
 	}
 	i, err := m.Info()
@@ -559,7 +569,8 @@ func TestPackageFS(t *testing.T) {
 		}
 		return nil
 	})
-	if want := []string{"./", "a/", "a/b/", "a/b/c.txt", "a/d.txt", "config.json", "z/", "z/e.bin"}; err != nil || !slices.Equal(seen, want) {
+	if want := []string{"./", "a/", "a/b/", "a/b/c.txt", "a/d.txt", "config.json", "z/", "z/e.bin"}; err != nil ||
+		!slices.Equal(seen, want) {
 		t.Errorf("%v, want %v, %v", seen, want, err)
 	}
 	f, err := p.Open("a")

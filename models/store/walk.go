@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// This file finds packages in folders that others fill, at each request. What was found holds as long as all that was looked at has the times it
-// had, so that a request costs a look at each folder's time and not at each file.
+// This file finds packages in folders that others fill, at each request. What was found holds as long as all that was looked at has the
+// times it had, so that a request costs a look at each folder's time and not at each file.
 
 // walk is what was found below a folder, and by what.
 type walk struct {

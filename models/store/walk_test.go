@@ -76,10 +76,14 @@ func TestWalk(t *testing.T) {
 		{"at first", func() {}, []string{"One:latest", "org/Two:latest"}},
 		{"one more", func() { add(filepath.Join(dir, "org", "Three"), "D") }, []string{"One:latest", "org/Three:latest", "org/Two:latest"}},
 		{"one less", func() { do(os.RemoveAll(filepath.Join(dir, "One"))) }, []string{"org/Three:latest", "org/Two:latest"}},
-		{"renamed", func() { do(os.Rename(filepath.Join(dir, "org", "Two"), filepath.Join(dir, "org", "Zwei"))) }, []string{"org/Three:latest", "org/Zwei:latest"}},
-		{"a link", func() { do(os.Symlink(filepath.Join(away, "Far"), filepath.Join(dir, "Linked"))) }, []string{"Linked:latest", "org/Three:latest", "org/Zwei:latest"}},
-		{"a link to nothing", func() { do(os.Rename(filepath.Join(away, "Far"), filepath.Join(away, "Gone"))) }, []string{"org/Three:latest", "org/Zwei:latest"}},
-		{"a link that leads somewhere again", func() { do(os.Rename(filepath.Join(away, "Gone"), filepath.Join(away, "Far"))) }, []string{"Linked:latest", "org/Three:latest", "org/Zwei:latest"}},
+		{"renamed", func() { do(os.Rename(filepath.Join(dir, "org", "Two"), filepath.Join(dir, "org", "Zwei"))) },
+			[]string{"org/Three:latest", "org/Zwei:latest"}},
+		{"a link", func() { do(os.Symlink(filepath.Join(away, "Far"), filepath.Join(dir, "Linked"))) },
+			[]string{"Linked:latest", "org/Three:latest", "org/Zwei:latest"}},
+		{"a link to nothing", func() { do(os.Rename(filepath.Join(away, "Far"), filepath.Join(away, "Gone"))) },
+			[]string{"org/Three:latest", "org/Zwei:latest"}},
+		{"a link that leads somewhere again", func() { do(os.Rename(filepath.Join(away, "Gone"), filepath.Join(away, "Far"))) },
+			[]string{"Linked:latest", "org/Three:latest", "org/Zwei:latest"}},
 		{"a package in the folder itself", func() { add(dir, "G") }, []string{filepath.Base(dir) + ":latest"}},
 	}
 	for _, step := range steps {

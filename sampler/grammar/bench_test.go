@@ -49,7 +49,8 @@ var bigVocab = sync.OnceValues(func() (Vocabulary, string) {
 		default:
 			s := strings.Repeat(" ", r.IntN(2))
 			for range 1 + r.IntN(4) {
-				s += []string{"th", "er", "on", "an", "re", "he", "in", "ed", "nd", "ha", "at", "en", "es", "of", "or", "nt", "ea", "ti", "to", "it", "st", "io", "le", "is", "ou"}[r.IntN(25)]
+				s += []string{"th", "er", "on", "an", "re", "he", "in", "ed", "nd", "ha", "at", "en", "es", "of", "or", "nt", "ea", "ti",
+					"to", "it", "st", "io", "le", "is", "ou"}[r.IntN(25)]
 			}
 			if r.IntN(4) == 0 {
 				s = strings.ToUpper(s[:1]) + s[1:]
@@ -90,7 +91,8 @@ func cut(t *Trie, text string) (ids []int32) {
 
 // sample are schemas as requests have them, with a text for each.
 var sample = []struct{ name, schema, text string }{
-	{"any object", `{"type":"object"}`, `{"name": "Ada Lovelace", "born": 1815, "works": ["Notes on the Analytical Engine", null], "alive": false}`},
+	{"any object", `{"type":"object"}`,
+		`{"name": "Ada Lovelace", "born": 1815, "works": ["Notes on the Analytical Engine", null], "alive": false}`},
 	{"person", `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer","minimum":0,"maximum":150},"email":{"type":"string","format":"email"},
 		"tags":{"type":"array","items":{"type":"string"},"maxItems":5}},"required":["name","age","email"],"additionalProperties":false}`,
 		`{"name": "Ada Lovelace", "age": 36, "email": "ada.lovelace@example.com", "tags": ["mathematics", "poetical science"]}`},
@@ -107,7 +109,8 @@ var sample = []struct{ name, schema, text string }{
 	{"union", `{"type":"object","properties":{"shape":{"oneOf":[{"type":"object","properties":{"kind":{"const":"circle"},"radius":{"type":"number"}},"required":["kind","radius"],"additionalProperties":false},
 		{"type":"object","properties":{"kind":{"const":"box"},"width":{"type":"number"},"height":{"type":"number"}},"required":["kind","width","height"],"additionalProperties":false}]}},"required":["shape"]}`,
 		`{"shape": {"kind": "box", "width": 3.5, "height": 12}}`},
-	{"free values", `{"type":"object","properties":{"answer":{},"why":{"type":["string","null"]}},"required":["answer"]}`, `{"answer": [1, {"two": "three"}, true], "why": "because it was asked for"}`},
+	{"free values", `{"type":"object","properties":{"answer":{},"why":{"type":["string","null"]}},"required":["answer"]}`,
+		`{"answer": [1, {"two": "three"}, true], "why": "because it was asked for"}`},
 }
 
 // follow walks the sample's text, calling fill before every token, and returns how many there were.

@@ -15,7 +15,8 @@ func (letters) Control(id int32) bool { return id == 256 }
 func (letters) EOS() []int32          { return []int32{256} }
 
 func ExampleSchema() {
-	g, err := grammar.Schema([]byte(`{"type": "object", "properties": {"n": {"type": "integer", "maximum": 12}}, "required": ["n"], "additionalProperties": false}`))
+	g, err := grammar.Schema(
+		[]byte(`{"type": "object", "properties": {"n": {"type": "integer", "maximum": 12}}, "required": ["n"], "additionalProperties": false}`))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,15 +5,17 @@ import "sync"
 // Formats of strings, as expressions in Go's syntax for the whole text. Where a format has odd corners (leap seconds,
 // quoted mail addresses) they are in, so that what a validator takes can be generated, but nothing is that it might not take.
 var formatSources = map[string]string{
-	"date":          fullDate,
-	"time":          fullTime,
-	"date-time":     `(?:` + fullDate + `)[Tt](?:` + fullTime + `)`,
-	"duration":      `P(?:[0-9]{1,6}W|(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)(?:T` + clock + `)?|T` + clock + `)`,
-	"uuid":          `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
-	"ipv4":          ipv4,
-	"ipv6":          ipv6,
-	"hostname":      hostname,
-	"email":         `(?:` + atom + `+(?:\.` + atom + `+)*|"[ !#-?A-\[\]-~]+")@(?:` + hostname + `|\[(?:` + ipv4 + `)\]|\[IPv6:(?:` + ipv6 + `)\])`,
+	"date":      fullDate,
+	"time":      fullTime,
+	"date-time": `(?:` + fullDate + `)[Tt](?:` + fullTime + `)`,
+	"duration": `P(?:[0-9]{1,6}W|(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)(?:T` + clock +
+		`)?|T` + clock + `)`,
+	"uuid":     `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
+	"ipv4":     ipv4,
+	"ipv6":     ipv6,
+	"hostname": hostname,
+	"email": `(?:` + atom + `+(?:\.` + atom + `+)*|"[ !#-?A-\[\]-~]+")@(?:` + hostname + `|\[(?:` + ipv4 + `)\]|\[IPv6:(?:` + ipv6 +
+		`)\])`,
 	"uri":           uri,
 	"json-pointer":  `(?:/(?:[^~/]|~[01])*)*`,
 	"uri-reference": `(?:` + uri + `)|(?:` + path + `)?(?:\?` + query + `)?(?:#` + query + `)?`,
@@ -23,13 +25,14 @@ const (
 	fullDate = `(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])))` +
 		`|(?:(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`
 	fraction = `(?:\.[0-9]{1,9})?`
-	fullTime = `(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` + fraction + `(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))|23:59:60` + fraction + `[Zz]`
-	clock    = `(?:[0-9]{1,6}H(?:[0-9]{1,6}M(?:[0-9]{1,6}S)?)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)`
-	octet    = `(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])`
-	ipv4     = octet + `(?:\.` + octet + `){3}`
-	h16      = `[0-9a-fA-F]{1,4}`
-	ls32     = `(?:` + h16 + `:` + h16 + `|` + ipv4 + `)`
-	ipv6     = `(?:` + h16 + `:){6}` + ls32 +
+	fullTime = `(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]` + fraction + `(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))|23:59:60` +
+		fraction + `[Zz]`
+	clock = `(?:[0-9]{1,6}H(?:[0-9]{1,6}M(?:[0-9]{1,6}S)?)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|[0-9]{1,6}S)`
+	octet = `(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])`
+	ipv4  = octet + `(?:\.` + octet + `){3}`
+	h16   = `[0-9a-fA-F]{1,4}`
+	ls32  = `(?:` + h16 + `:` + h16 + `|` + ipv4 + `)`
+	ipv6  = `(?:` + h16 + `:){6}` + ls32 +
 		`|::(?:` + h16 + `:){5}` + ls32 +
 		`|(?:` + h16 + `)?::(?:` + h16 + `:){4}` + ls32 +
 		`|(?:(?:` + h16 + `:){0,1}` + h16 + `)?::(?:` + h16 + `:){3}` + ls32 +
@@ -48,12 +51,14 @@ const (
 	segment  = `(?:[a-zA-Z0-9._~!$&'()*+,;=@-]|` + escaped + `)`
 	path     = `/?` + segment + `+(?:/` + segment + `*)*`
 	query    = `(?:[a-zA-Z0-9._~!$&'()*+,;=:@/?-]|` + escaped + `)*`
-	uri      = `[a-zA-Z][a-zA-Z0-9+.-]*:(?://` + hostname + `(?::[0-9]{1,4})?(?:/(?:` + segment + `|:)*)*|/?(?:` + segment + `|:)+(?:/(?:` + segment + `|:)*)*)(?:\?` + query + `)?(?:#` + query + `)?`
+	uri      = `[a-zA-Z][a-zA-Z0-9+.-]*:(?://` + hostname + `(?::[0-9]{1,4})?(?:/(?:` + segment + `|:)*)*|/?(?:` + segment + `|:)+(?:/(?:` +
+		segment + `|:)*)*)(?:\?` + query + `)?(?:#` + query + `)?`
 )
 
 // Formats that say nothing a text could be held to: descriptions of what the string is for.
 var describing = map[string]bool{
-	"password": true, "binary": true, "path": true, "file-path": true, "directory-path": true, "markdown": true, "html": true, "text": true, "textarea": true,
+	"password": true, "binary": true, "path": true, "file-path": true, "directory-path": true, "markdown": true, "html": true, "text": true,
+	"textarea": true,
 }
 
 // numberFormats are the ranges of OpenAPI's formats; the empty range says nothing.

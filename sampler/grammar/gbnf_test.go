@@ -44,16 +44,23 @@ func TestGBNF(t *testing.T) {
 		name, src string
 		yes, no   []string
 	}{
-		{"llama.cpp's JSON", llamaJSON, []string{`{}`, `{"a": [1, -2.5e3, "é\n\u00e9"], "b": {"c": null}}`, "{\n  \"a\":true\n}\n"}, []string{`[]`, `{"a"}`, `{"a":}`, "{\"\x7f\":1}"}},
-		{"chess", "root ::= \"1. \" move \" \" move \"\\n\" ([1-9] [0-9]? \". \" move \" \" move \"\\n\")+\nmove ::= (pawn | nonpawn | castle) [+#]?\nnonpawn ::= [NBKQR] [a-h]? [1-8]? \"x\"? [a-h] [1-8]\npawn ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" [NBKQR])?\ncastle ::= \"O-O\" \"-O\"?",
+		{"llama.cpp's JSON", llamaJSON, []string{`{}`, `{"a": [1, -2.5e3, "é\n\u00e9"], "b": {"c": null}}`, "{\n  \"a\":true\n}\n"},
+			[]string{`[]`, `{"a"}`, `{"a":}`, "{\"\x7f\":1}"}},
+		{"chess", "root ::= \"1. \" move \" \" move \"\\n\" ([1-9] [0-9]? \". \" move \" \" move \"\\n\")+\nmove ::= (pawn | nonpawn | " +
+			"castle) [+#]?\nnonpawn ::= [NBKQR] [a-h]? [1-8]? \"x\"? [a-h] [1-8]\npawn ::= ([a-h] \"x\")? [a-h] [1-8] (\"=\" " +
+			"[NBKQR])?\ncastle ::= \"O-O\" \"-O\"?",
 			[]string{"1. e4 e5\n2. Nf3 Nc6\n"}, []string{"1. e4 e5\n", "1. e9 e5\n2. Nf3 Nc6\n"}},
-		{"repetitions", `root ::= "a"{2} "b"{1,} "c"{0,2} "d"{0} [e]?`, []string{"aab", "aabbbcce"}, []string{"ab", "aa", "aabccc", "aabd"}},
-		{"ranges", `root ::= [a-c\-x] [^a-c] [\]\[] [\u00e9-\u00ea] "\U0001F600" .`, []string{"ad]é😀z", "-😀[ê😀\n"}, []string{"ba]é😀z", "dd]é😀z", "ad]é😀"}},
+		{"repetitions", `root ::= "a"{2} "b"{1,} "c"{0,2} "d"{0} [e]?`, []string{"aab", "aabbbcce"},
+			[]string{"ab", "aa", "aabccc", "aabd"}},
+		{"ranges", `root ::= [a-c\-x] [^a-c] [\]\[] [\u00e9-\u00ea] "\U0001F600" .`, []string{"ad]é😀z", "-😀[ê😀\n"},
+			[]string{"ba]é😀z", "dd]é😀z", "ad]é😀"}},
 		{"empty alternative", "root ::= \"a\" (\"b\" |) rest\nrest ::=", []string{"a", "ab"}, []string{"b", ""}},
 		{"empty rules", "root ::= x* \"y\"\nx ::= \"\" | \"a\" | x2\nx2 ::= x3?\nx3 ::= \"b\"", []string{"y", "aby"}, []string{"c"}},
 		{"right recursion", "root ::= \"a\" root | \"b\"", []string{"b", strings.Repeat("a", 5000) + "b"}, []string{"a"}},
-		{"middle recursion", "root ::= \"(\" root \")\" | \"\"", []string{"", "(())", strings.Repeat("(", 400) + strings.Repeat(")", 400)}, []string{"(", ")"}},
-		{"comments and line ends", "# first\r\nroot ::= # here\r\n  \"a\" | # there\r\n  \"b\"\r\n\r\nother ::= \"c\"", []string{"a", "b"}, []string{"c"}},
+		{"middle recursion", "root ::= \"(\" root \")\" | \"\"", []string{"", "(())", strings.Repeat("(", 400) + strings.Repeat(")", 400)},
+			[]string{"(", ")"}},
+		{"comments and line ends", "# first\r\nroot ::= # here\r\n  \"a\" | # there\r\n  \"b\"\r\n\r\nother ::= \"c\"", []string{"a", "b"},
+			[]string{"c"}},
 		{"no line end", `root ::= "a"`, []string{"a"}, []string{"b"}},
 	} {
 		g, err := GBNF(c.src)
@@ -109,7 +116,8 @@ func TestGBNFErrors(t *testing.T) {
 	}
 }
 
-// quick fails when f, with whatever a test itself does, takes far longer than anything a request sends may: what it guards against took minutes.
+// quick fails when f, with whatever a test itself does, takes far longer than anything a request sends may: what it guards against took
+// minutes.
 func quick(t *testing.T, f func()) {
 	start := time.Now()
 	f()
@@ -173,7 +181,8 @@ func FuzzSchema(f *testing.F) {
 	for _, s := range sample {
 		f.Add(s.schema, uint64(1))
 	}
-	f.Add(`{"allOf":[{"patternProperties":{"^a|b$":{"multipleOf":0.5}}},{"$ref":"#/$defs/x"}],"$defs":{"x":{"oneOf":[{"type":"null"},{"prefixItems":[{"$ref":"#"}],"minItems":1,"type":"array"}]}}}`, uint64(2))
+	f.Add(`{"allOf":[{"patternProperties":{"^a|b$":{"multipleOf":0.5}}},{"$ref":"#/$defs/x"}],"$defs":{"x":{"oneOf":[{"type":"null"},{"prefixItems":[{"$ref":"#"}],"minItems":1,"type":"array"}]}}}`,
+		uint64(2))
 	f.Fuzz(func(t *testing.T, src string, seed uint64) {
 		if len(src) > 2000 {
 			return
@@ -213,7 +222,8 @@ func FuzzPattern(f *testing.F) {
 
 // A tool's schema is compiled as any other, in every family's form, or refused.
 func FuzzTools(f *testing.F) {
-	for _, s := range []string{`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`, `{}`, `null`, `[]`, `{"properties":{"a\u0000<":{"enum":["</tool_call>"]}}}`} {
+	for _, s := range []string{`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`,
+		`{}`, `null`, `[]`, `{"properties":{"a\u0000<":{"enum":["</tool_call>"]}}}`} {
 		f.Add("qwen3", "get_weather", s)
 		f.Add("phi", "f", s)
 	}

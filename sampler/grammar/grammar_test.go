@@ -33,9 +33,12 @@ var testWords = func() words {
 		w.list = append(w.list, string([]byte{byte(b)}))
 	}
 	w.list = append(w.list, "<eos>", "</think>", "<tool_call>", "</tool_call>", "", "a", // two tokens with the same bytes
-		`{"`, `"}`, `":`, `": `, `": "`, `",`, `", "`, `"},`, `}]`, `]]`, `[[`, `{}`, `[]`, `""`, "}}", " {", "\n", "\n  ", ",\n", "  ", "\r\n",
-		"true", "false", "null", "tru", "e,", "0.", "12", "-1", "1e", "00", "foo", "bar", `foo"`, `"foo`, `"foo":`, "a\"", "é", "日本", "\U0001f600", "\xf0\x9f", "\\u", `\"`, `\n`,
-		"2026-11-", "-02-29", "T10:00", "@example", ".com", "abc", "number", "name", `"name": "`, "\xff</think>", "</", "think>", "<tool", "_call>")
+		`{"`, `"}`, `":`, `": `, `": "`, `",`, `", "`, `"},`, `}]`, `]]`, `[[`, `{}`, `[]`, `""`, "}}", " {", "\n", "\n  ", ",\n", "  ",
+		"\r\n",
+		"true", "false", "null", "tru", "e,", "0.", "12", "-1", "1e", "00", "foo", "bar", `foo"`, `"foo`, `"foo":`, "a\"", "é", "日本",
+		"\U0001f600", "\xf0\x9f", "\\u", `\"`, `\n`,
+		"2026-11-", "-02-29", "T10:00", "@example", ".com", "abc", "number", "name", `"name": "`, "\xff</think>", "</", "think>", "<tool",
+		"_call>")
 	return w
 }()
 
@@ -303,7 +306,8 @@ func TestSuite(t *testing.T) {
 				last := ""
 				got := spellings(v, func(s string) bool { last = s; return accepts(gr, s) })
 				if got != c.Valid {
-					t.Errorf("%s: %s: %s: %s\n  schema %s: accepted %v, valid %v", file, g.Description, c.Description, last, g.Schema, got, c.Valid)
+					t.Errorf("%s: %s: %s: %s\n  schema %s: accepted %v, valid %v", file, g.Description, c.Description, last, g.Schema, got,
+						c.Valid)
 				}
 				taken++
 			}

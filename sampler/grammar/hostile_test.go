@@ -26,30 +26,39 @@ var hostile = func() map[string]hostileSchema {
 		return strings.Join(out, ",")
 	}
 	return map[string]hostileSchema{
-		"subsets":            {`{"type":"string","pattern":"a.{14}$"}`, false},
-		"more subsets":       {`{"type":"string","pattern":"(a|b)*a.{30}$"}`, false},
-		"repeated repeats":   {`{"type":"string","pattern":"(a{0,900}b){0,900}"}`, false},
-		"letters":            {`{"type":"string","pattern":"^[\\p{L}\\p{N}]{1,50}$"}`, true},
-		"product":            {`{"type":"string","pattern":"^(?:[a-z]{1,100} ){1,9}$","maxLength":500}`, false},
-		"200 properties":     {`{"type":"object","properties":{` + list(200, `"property_%d":{"type":"string","maxLength":100}`) + `}}`, true},
-		"5000 names":         {`{"enum":[` + list(5000, `"value number %d"`) + `]}`, true},
-		"a mebibyte":         {`{"enum":[` + list(40_000, `"value number %d"`) + `]}`, false},
-		"many items":         {`{"type":"array","maxItems":1000000,"items":{"type":"integer"}}`, false},
-		"many properties":    {`{"type":"object","maxProperties":1000000}`, false},
-		"unions in a union":  {`{"anyOf":[{"type":"object","properties":{` + list(50, `"p%d":{"anyOf":[{"type":"string"},{"type":"null"},{"type":"integer"}]}`) + `}},{"type":"string"}]}`, true},
-		"combinations":       {`{"allOf":[` + list(12, `{"anyOf":[{"required":["a%[1]d"]},{"required":["b%[1]d"]},{"required":["c%[1]d"]}]}`) + `]}`, false},
-		"endless string":     {`{"type":"string","minLength":1000000,"maxLength":2000000000}`, true},
-		"large bounds":       {`{"minimum":-1e300,"maximum":1e308}`, true},
-		"fine step":          {`{"type":"number","multipleOf":0.0000000001}`, true},
-		"self":               {`{"$ref":"#"}`, true},
-		"selves":             {`{"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`, false},
-		"cubes":              {`{"$defs":{` + list(40, `"d%d":{"type":"array","prefixItems":[{"$ref":"#/$defs/d0"},{"$ref":"#/$defs/d1"}],"minItems":0}`) + `},"$ref":"#/$defs/d0"}`, true},
-		"oneOf of itself":    {`{"oneOf":[{"type":"null"},{"type":"array","items":{"$ref":"#"}}]}`, true},
-		"mutual oneOf":       {`{"oneOf":[{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]},{"type":"object","properties":{"a":{"type":"null"}},"required":["a"]}]}`, true},
-		"deep enum":          {`{"const":` + strings.Repeat("[", 150) + strings.Repeat("]", 150) + `}`, true},
-		"patterns of names":  {`{"type":"object","patternProperties":{"a.b":{},"b.{5}c":{"type":"null"},"^x.*y$":{"type":"string"},"d{3,9}":{}},"additionalProperties":false}`, false},
-		"too many of them":   {`{"type":"object","patternProperties":{"a":{},"b":{},"c":{},"d":{},"e":{}}}`, false},
-		"all formats at all": {`{"type":"object","properties":{"a":{"format":"uri"},"b":{"format":"email"},"c":{"format":"ipv6"},"d":{"format":"hostname"},"e":{"format":"uri-reference"}}}`, true},
+		"subsets":          {`{"type":"string","pattern":"a.{14}$"}`, false},
+		"more subsets":     {`{"type":"string","pattern":"(a|b)*a.{30}$"}`, false},
+		"repeated repeats": {`{"type":"string","pattern":"(a{0,900}b){0,900}"}`, false},
+		"letters":          {`{"type":"string","pattern":"^[\\p{L}\\p{N}]{1,50}$"}`, true},
+		"product":          {`{"type":"string","pattern":"^(?:[a-z]{1,100} ){1,9}$","maxLength":500}`, false},
+		"200 properties": {`{"type":"object","properties":{` + list(200, `"property_%d":{"type":"string","maxLength":100}`) + `}}`,
+			true},
+		"5000 names":      {`{"enum":[` + list(5000, `"value number %d"`) + `]}`, true},
+		"a mebibyte":      {`{"enum":[` + list(40_000, `"value number %d"`) + `]}`, false},
+		"many items":      {`{"type":"array","maxItems":1000000,"items":{"type":"integer"}}`, false},
+		"many properties": {`{"type":"object","maxProperties":1000000}`, false},
+		"unions in a union": {`{"anyOf":[{"type":"object","properties":{` +
+			list(50, `"p%d":{"anyOf":[{"type":"string"},{"type":"null"},{"type":"integer"}]}`) + `}},{"type":"string"}]}`, true},
+		"combinations": {`{"allOf":[` +
+			list(12, `{"anyOf":[{"required":["a%[1]d"]},{"required":["b%[1]d"]},{"required":["c%[1]d"]}]}`) + `]}`, false},
+		"endless string": {`{"type":"string","minLength":1000000,"maxLength":2000000000}`, true},
+		"large bounds":   {`{"minimum":-1e300,"maximum":1e308}`, true},
+		"fine step":      {`{"type":"number","multipleOf":0.0000000001}`, true},
+		"self":           {`{"$ref":"#"}`, true},
+		"selves": {`{"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`,
+			false},
+		"cubes": {`{"$defs":{` +
+			list(40, `"d%d":{"type":"array","prefixItems":[{"$ref":"#/$defs/d0"},{"$ref":"#/$defs/d1"}],"minItems":0}`) +
+			`},"$ref":"#/$defs/d0"}`, true},
+		"oneOf of itself": {`{"oneOf":[{"type":"null"},{"type":"array","items":{"$ref":"#"}}]}`, true},
+		"mutual oneOf": {`{"oneOf":[{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]},{"type":"object","properties":{"a":{"type":"null"}},"required":["a"]}]}`,
+			true},
+		"deep enum": {`{"const":` + strings.Repeat("[", 150) + strings.Repeat("]", 150) + `}`, true},
+		"patterns of names": {`{"type":"object","patternProperties":{"a.b":{},"b.{5}c":{"type":"null"},"^x.*y$":{"type":"string"},"d{3,9}":{}},"additionalProperties":false}`,
+			false},
+		"too many of them": {`{"type":"object","patternProperties":{"a":{},"b":{},"c":{},"d":{},"e":{}}}`, false},
+		"all formats at all": {`{"type":"object","properties":{"a":{"format":"uri"},"b":{"format":"email"},"c":{"format":"ipv6"},"d":{"format":"hostname"},"e":{"format":"uri-reference"}}}`,
+			true},
 	}
 }()
 
@@ -58,7 +67,8 @@ func TestHostileSchemas(t *testing.T) {
 	for name, c := range hostile {
 		start := time.Now()
 		_, err := Schema([]byte(c.schema))
-		if d := time.Since(start); d > 20*time.Second { // most take a millisecond, none alone on a machine half a second; what this guards against took minutes
+		if d := time.Since(start); d > 20*time.Second {
+			// most take a millisecond, none alone on a machine half a second; what this guards against took minutes
 			t.Errorf("%s: took %v", name, d)
 		}
 		if testing.Verbose() {
@@ -71,8 +81,8 @@ func TestHostileSchemas(t *testing.T) {
 	}
 }
 
-// A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of a
-// test that fails here is in its name.
+// A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of
+// a test that fails here is in its name.
 func TestHostilePeak(t *testing.T) {
 	const most = 1<<20 - 400
 	list := func(pre, format, post string, n int) string {
@@ -108,17 +118,24 @@ func TestHostilePeak(t *testing.T) {
 		{"const long", schema, fill(`{"const":"`, `a`, `"}`)}, {"pattern long", schema, fill(`{"pattern":"`, `[a-z]`, `"}`)},
 		{"digits", schema, fill(`{"minimum":1`, "0", `}`)}, {"same keys", schema, fill(`{"p":0`, `,"p":0`, `}`)},
 		{"gbnf literal", gbnf, fill(`root ::= "`, `b`, "\"\n")}, {"gbnf alternatives", gbnf, fill(`root ::= "a"`, ` | "a"`, "\n")},
-		{"gbnf sequence", gbnf, fill(`root ::= "a"`, ` "b"`, "\n")}, {"gbnf repeats", gbnf, fill(`root ::= "a"{1,1999}`, ` "b"{1,1999}`, "\n")},
+		{"gbnf sequence", gbnf, fill(`root ::= "a"`, ` "b"`, "\n")},
+		{"gbnf repeats", gbnf, fill(`root ::= "a"{1,1999}`, ` "b"{1,1999}`, "\n")},
 		{"gbnf rules", gbnf, "root ::= \"a\"\n" + strings.ReplaceAll(list("", "r%d ::= root\n", "", 0), "\n,", "\n")},
 		{"just: lists in lists", schema, list(`{"uniqueItems":true,"enum":[[`, `%d`, `]]}`, maxEntries)},
-		{"just: enum in enum", schema, `{"allOf":[` + list(`{"enum":[`, `%d.5`, `]}`, maxEntries) + list(`],"enum":[`, `%d.5`, `]}`, maxEntries)},
-		{"just: names in names", schema, list(`{"required":[`, `"p%d"`, `],`, maxEntries) + list(`"enum":[{`, `"p%d":1`, `}]}`, maxEntries)},
-		{"just: chain", schema, list(`{"$ref":"#/$defs/p0","$defs":{`, `"p%[1]d":{"allOf":[{"$ref":"#/$defs/p0"},{"maxLength":%[1]d}]}`, `}}`, maxEntries)},
+		{"just: enum in enum", schema, `{"allOf":[` + list(`{"enum":[`, `%d.5`, `]}`, maxEntries) + list(`],"enum":[`, `%d.5`, `]}`,
+			maxEntries)},
+		{"just: names in names", schema, list(`{"required":[`, `"p%d"`, `],`, maxEntries) + list(`"enum":[{`, `"p%d":1`, `}]}`,
+			maxEntries)},
+		{"just: chain", schema, list(`{"$ref":"#/$defs/p0","$defs":{`, `"p%[1]d":{"allOf":[{"$ref":"#/$defs/p0"},{"maxLength":%[1]d}]}`,
+			`}}`, maxEntries)},
 	}
 	for _, n := range []int{0, maxEntries} { // as many as a mebibyte holds, and as many as are allowed
-		for _, f := range []string{`{"enum":[|%d|]}`, `{"enum":[|"v%d"|]}`, `{"enum":[|{"a":%d}|]}`, `{"enum":[|"` + strings.Repeat("x", 110) + `%d"|]}`, `{"const":[|0|]}`,
-			`{"type":"object","properties":{|"p%d":{"type":"string"}|}}`, `{"required":[|"p%d"|]}`, `{"anyOf":[|{"const":%d}|]}`, `{"oneOf":[|{"const":%d}|]}`,
-			`{"allOf":[|{"maxLength":%d}|]}`, `{"prefixItems":[|{"const":%d}|]}`, `{"patternProperties":{|"p%d":{}|}}`, `{"type":"object","dependentRequired":{|"p%d":["a"]|}}`,
+		for _, f := range []string{`{"enum":[|%d|]}`, `{"enum":[|"v%d"|]}`, `{"enum":[|{"a":%d}|]}`,
+			`{"enum":[|"` + strings.Repeat("x", 110) + `%d"|]}`, `{"const":[|0|]}`,
+			`{"type":"object","properties":{|"p%d":{"type":"string"}|}}`, `{"required":[|"p%d"|]}`, `{"anyOf":[|{"const":%d}|]}`,
+			`{"oneOf":[|{"const":%d}|]}`,
+			`{"allOf":[|{"maxLength":%d}|]}`, `{"prefixItems":[|{"const":%d}|]}`, `{"patternProperties":{|"p%d":{}|}}`,
+			`{"type":"object","dependentRequired":{|"p%d":["a"]|}}`,
 			`{"not":{"enum":[|%d|]}}`, `{"$defs":{|"p%d":{"$id":"http://a/%[1]d"}|}}`, `{"x":[|0|]}`, `{"type":[|"string"|]}`} {
 			p := strings.Split(f, "|")
 			all = append(all, text{fmt.Sprintf("%d of %.40s", n, f), schema, list(p[0], p[1], p[2], n)})
@@ -133,7 +150,8 @@ func TestHostilePeak(t *testing.T) {
 		start := time.Now()
 		peak, err := peak(func() error { return h.compile(h.text) })
 		var own *Error
-		if took := time.Since(start); peak > 64<<20 || took > 20*time.Second || err != nil && !errors.As(err, &own) { // most take a tenth of a second, all less than one
+		if took := time.Since(start); peak > 64<<20 || took > 20*time.Second || err != nil && !errors.As(err, &own) {
+			// most take a tenth of a second, all less than one
 			t.Errorf("%s: %d MiB, %v: %.200v", h.name, peak>>20, took, err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 type Options struct {
 	// Strict refuses a schema that cannot be enforced whole. Without it what cannot be is left out and told: see [Grammar.Notes].
 	Strict bool
-	// Open admits any further property where additionalProperties is absent, as the draft has it. Without it an object that lists properties has
-	// those only, as llama.cpp has it: small models go on inventing others.
+	// Open admits any further property where additionalProperties is absent, as the draft has it. Without it an object that lists
+	// properties has those only, as llama.cpp has it: small models go on inventing others.
 	Open bool
 }
 
@@ -37,7 +37,8 @@ func (n Note) Place() string {
 		if _, err := strconv.Atoi(parts[i]); err == nil && slices.Contains(listSchema, parts[i-1]) {
 			continue
 		}
-		if known := slices.Concat(oneSchema, listSchema, mapSchema); !slices.Contains(known, parts[i]) || slices.Contains(mapSchema, parts[i-1]) {
+		if known := slices.Concat(oneSchema, listSchema, mapSchema); !slices.Contains(known, parts[i]) ||
+			slices.Contains(mapSchema, parts[i-1]) {
 			parts[i] = "*"
 		}
 	}
@@ -199,7 +200,8 @@ func (v *value) without(keyword string) {
 	opens := keyword == "patternProperties" // whose names are told no longer
 	for i := len(v.keys) - 1; i >= 0; i-- {
 		k := v.keys[i]
-		if keyword == "" && k != "type" || k == keyword || slices.Contains(goTogether[keyword], k) || opens && k == "additionalProperties" && v.items[i].kind == kindBool {
+		if keyword == "" && k != "type" || k == keyword || slices.Contains(goTogether[keyword], k) || opens &&
+			k == "additionalProperties" && v.items[i].kind == kindBool {
 			v.keys, v.items = slices.Delete(v.keys, i, i+1), slices.Delete(v.items, i, i+1)
 		}
 	}
@@ -276,7 +278,8 @@ func (v *value) modernise() {
 	} else if v.get("additionalItems") != nil {
 		v.without("additionalItems") // which meant nothing
 	}
-	if d := v.get("dependencies"); d != nil && d.kind == kindObject && v.get("dependentRequired") == nil && v.get("dependentSchemas") == nil {
+	if d := v.get("dependencies"); d != nil && d.kind == kindObject && v.get("dependentRequired") == nil &&
+		v.get("dependentSchemas") == nil {
 		names, schemas := &value{kind: kindObject}, &value{kind: kindObject}
 		for i, k := range d.keys {
 			if d.items[i].kind == kindArray {

@@ -23,22 +23,34 @@ func TestConditions(t *testing.T) {
 		{card, []string{`{"pay":"card","number":1}`, `{"pay":"cash","change":true}`, `{"pay":"cash","number":1,"change":true}`},
 			[]string{`{"pay":"card"}`, `{"pay":"cash","number":1}`, `{"pay":"cash"}`, `{"pay":"card","change":true}`}},
 		{`{"type":"string","if":{"pattern":"^a"},"then":{"maxLength":2}}`, []string{`"ab"`, `"bcd"`, `""`}, []string{`"abc"`}},
-		{`{"type":"integer","if":{"minimum":10},"then":{"multipleOf":10},"else":{"not":{"enum":[3,5]}}}`, []string{"10", "20", "7", "-3", "9"}, []string{"11", "3", "5"}},
+		{`{"type":"integer","if":{"minimum":10},"then":{"multipleOf":10},"else":{"not":{"enum":[3,5]}}}`,
+			[]string{"10", "20", "7", "-3", "9"}, []string{"11", "3", "5"}},
 		{`{"type":"number","not":{"const":1.5}}`, []string{"1", "1.51", "15", "-1.5"}, []string{"1.5", "1.50"}},
 		{`{"type":["null","boolean"],"not":{"enum":[null,true]}}`, []string{"false"}, []string{"null", "true"}},
-		{`{"type":"object","properties":{"a":{},"b":{}},"not":{"required":["a","b"]}}`, []string{"{}", `{"a":1}`, `{"b":1}`}, []string{`{"a":1,"b":1}`}},
-		{`{"type":"array","items":{"enum":["x","y","z"]},"uniqueItems":true,"minItems":1}`, []string{`["x"]`, `["z","x","y"]`}, []string{`[]`, `["x","x"]`, `["x","y","x"]`}},
-		{`{"type":"array","prefixItems":[{"const":1}],"items":{"type":"boolean"},"uniqueItems":true,"maxItems":3}`, []string{`[]`, `[1]`, `[1,true,false]`}, []string{`[1,true,true]`, `[true]`, `[1,true,false,true]`}},
+		{`{"type":"object","properties":{"a":{},"b":{}},"not":{"required":["a","b"]}}`, []string{"{}", `{"a":1}`, `{"b":1}`},
+			[]string{`{"a":1,"b":1}`}},
+		{`{"type":"array","items":{"enum":["x","y","z"]},"uniqueItems":true,"minItems":1}`, []string{`["x"]`, `["z","x","y"]`},
+			[]string{`[]`, `["x","x"]`, `["x","y","x"]`}},
+		{`{"type":"array","prefixItems":[{"const":1}],"items":{"type":"boolean"},"uniqueItems":true,"maxItems":3}`,
+			[]string{`[]`, `[1]`, `[1,true,false]`}, []string{`[1,true,true]`, `[true]`, `[1,true,false,true]`}},
 		{`{"type":"array","items":{"type":"string"},"uniqueItems":true,"maxItems":1}`, []string{`["a"]`, `[]`}, []string{`["a","a"]`}},
-		{`{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"contains":{"const":2}}`, []string{`[2]`, `[1,2]`}, []string{`[]`, `[1,3]`}},
-		{`{"type":"array","items":{"type":"integer"},"contains":{"const":7},"minContains":2}`, []string{`[7,7]`, `[1,7,2,7,3]`}, []string{`[]`, `[7]`, `[1,7]`, `["7","7"]`}},
-		{`{"type":"array","contains":{"type":"null"},"minContains":1,"maxContains":2}`, []string{`[null]`, `[1,null,"a",null]`}, []string{`[1]`, `[null,null,null]`}},
+		{`{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true,"contains":{"const":2}}`, []string{`[2]`, `[1,2]`},
+			[]string{`[]`, `[1,3]`}},
+		{`{"type":"array","items":{"type":"integer"},"contains":{"const":7},"minContains":2}`, []string{`[7,7]`, `[1,7,2,7,3]`},
+			[]string{`[]`, `[7]`, `[1,7]`, `["7","7"]`}},
+		{`{"type":"array","contains":{"type":"null"},"minContains":1,"maxContains":2}`, []string{`[null]`, `[1,null,"a",null]`},
+			[]string{`[1]`, `[null,null,null]`}},
 		{`{"type":"array","contains":{"type":"null"},"minContains":0}`, []string{`[]`, `[1]`}, nil},
-		{`{"type":"array","items":{"type":["integer","null"]},"contains":{"type":"null"},"maxItems":2}`, []string{`[null]`, `[1,null]`, `[null,1]`}, []string{`[1,1]`, `[1,1,null]`}},
-		{`{"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false}`, []string{`{}`, `{"a":1,"b":2}`}, []string{`{"c":1}`}},
-		{`{"allOf":[{"type":"object","properties":{"a":{}}},{"properties":{"b":{}},"unevaluatedProperties":false}]}`, []string{`{"b":1}`}, []string{`{"a":1}`, `{"c":1}`}},
-		{`{"type":"object","properties":{"a":{}},"unevaluatedProperties":{"type":"null"}}`, []string{`{"a":1,"z":null}`}, []string{`{"z":1}`}},
-		{`{"type":"array","prefixItems":[{"const":1}],"unevaluatedItems":{"const":2}}`, []string{`[1,2,2]`, `[]`}, []string{`[1,1]`, `[2]`}},
+		{`{"type":"array","items":{"type":["integer","null"]},"contains":{"type":"null"},"maxItems":2}`,
+			[]string{`[null]`, `[1,null]`, `[null,1]`}, []string{`[1,1]`, `[1,1,null]`}},
+		{`{"type":"object","properties":{"a":{}},"allOf":[{"properties":{"b":{}}}],"unevaluatedProperties":false}`,
+			[]string{`{}`, `{"a":1,"b":2}`}, []string{`{"c":1}`}},
+		{`{"allOf":[{"type":"object","properties":{"a":{}}},{"properties":{"b":{}},"unevaluatedProperties":false}]}`, []string{`{"b":1}`},
+			[]string{`{"a":1}`, `{"c":1}`}},
+		{`{"type":"object","properties":{"a":{}},"unevaluatedProperties":{"type":"null"}}`, []string{`{"a":1,"z":null}`},
+			[]string{`{"z":1}`}},
+		{`{"type":"array","prefixItems":[{"const":1}],"unevaluatedItems":{"const":2}}`, []string{`[1,2,2]`, `[]`},
+			[]string{`[1,1]`, `[2]`}},
 	} {
 		for _, o := range []Options{{Strict: true, Open: true}, {}} {
 			g, err := SchemaWith([]byte(c.schema), o)
@@ -83,11 +95,15 @@ func TestListedOnly(t *testing.T) {
 		{`{"type":"object","properties":{"a":{}},"additionalProperties":true}`, []string{`{"b":1}`}, nil},
 		{`{"type":"object","properties":{"a":{}},"additionalProperties":{"type":"null"}}`, []string{`{"b":null}`}, []string{`{"b":1}`}},
 		{`{"type":"object","properties":{"a":{}},"unevaluatedProperties":true}`, []string{`{"b":1}`}, nil},
-		{`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{"type":"null"}}}`, []string{`{"a":1,"xy":null}`}, []string{`{"b":1}`, `{"x":1}`}},
-		{`{"type":"object","allOf":[{"properties":{"a":{}}},{"$ref":"#/$defs/b"}],"$defs":{"b":{"properties":{"b":{}}}}}`, []string{`{"a":1,"b":2}`}, []string{`{"c":1}`}},
-		{`{"type":"object","properties":{"a":{}},"anyOf":[{"properties":{"b":{}},"required":["b"]},{"properties":{"c":{}},"required":["c"]}]}`, []string{`{"a":1,"b":2}`, `{"c":1}`}, []string{`{"b":1,"c":2}`, `{"a":1}`}},
+		{`{"type":"object","properties":{"a":{}},"patternProperties":{"^x":{"type":"null"}}}`, []string{`{"a":1,"xy":null}`},
+			[]string{`{"b":1}`, `{"x":1}`}},
+		{`{"type":"object","allOf":[{"properties":{"a":{}}},{"$ref":"#/$defs/b"}],"$defs":{"b":{"properties":{"b":{}}}}}`,
+			[]string{`{"a":1,"b":2}`}, []string{`{"c":1}`}},
+		{`{"type":"object","properties":{"a":{}},"anyOf":[{"properties":{"b":{}},"required":["b"]},{"properties":{"c":{}},"required":["c"]}]}`,
+			[]string{`{"a":1,"b":2}`, `{"c":1}`}, []string{`{"b":1,"c":2}`, `{"a":1}`}},
 		{`{"type":"object","dependentRequired":{"a":["b"]}}`, []string{`{"z":1}`, `{"a":1,"b":2}`}, []string{`{"a":1}`}},
-		{`{"type":"object","if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"required":["b"]}}`, []string{`{"z":1}`, `{"a":2}`, `{"a":1,"b":2}`}, []string{`{"a":1}`}},
+		{`{"type":"object","if":{"properties":{"a":{"const":1}},"required":["a"]},"then":{"required":["b"]}}`,
+			[]string{`{"z":1}`, `{"a":2}`, `{"a":1,"b":2}`}, []string{`{"a":1}`}},
 		{`{"type":"object","properties":{"a":{"properties":{"b":{}}}}}`, []string{`{"a":{"b":1}}`}, []string{`{"a":{"c":1}}`}},
 	} {
 		g, err := SchemaWith([]byte(c.schema), Options{})
@@ -122,22 +138,31 @@ func TestNotes(t *testing.T) {
 		notes   []string // how each begins
 		yes, no []string
 	}{
-		{`{"type":"array","items":{"type":"string"},"uniqueItems":true}`, []string{"#: uniqueItems: is not enforced"}, []string{`["a","a"]`}, []string{`[1]`}},
+		{`{"type":"array","items":{"type":"string"},"uniqueItems":true}`, []string{"#: uniqueItems: is not enforced"},
+			[]string{`["a","a"]`}, []string{`[1]`}},
 		{`{"type":"object","properties":{"a/b":{"type":"array","uniqueItems":true,"contains":{"const":1},"minContains":900}}}`,
-			[]string{"#/properties/a~1b: contains", "#/properties/a~1b: uniqueItems"}, []string{`{"a/b":[2,2]}`}, []string{`{"c":1}`, `{"a/b":1}`}},
+			[]string{"#/properties/a~1b: contains", "#/properties/a~1b: uniqueItems"}, []string{`{"a/b":[2,2]}`},
+			[]string{`{"c":1}`, `{"a/b":1}`}},
 		{`{"type":"string","format":"iri"}`, nil, []string{`"x"`}, []string{`1`}},
 		{`{"type":"string","pattern":"(?=x)y","maxLength":2}`, []string{"#: pattern"}, []string{`"ab"`}, []string{`"abc"`}},
 		{`{"type":"string","pattern":"("}`, []string{"#: pattern"}, []string{`"ab"`}, nil},
 		{`{"type":"array","minItems":100000,"items":{"type":"null"}}`, []string{"#: minItems"}, []string{`[null]`}, []string{`[1]`}},
 		{`{"oneOf":[{"type":"integer"},{"minimum":2}]}`, []string{"#: oneOf: is taken as anyOf"}, []string{`1`, `3`}, nil},
-		{`{"type":"object","properties":{"a":{"not":{"multipleOf":3}}},"required":["a"]}`, []string{"#/properties/a: not"}, []string{`{"a":3}`}, []string{`{}`}},
-		{`{"if":{"format":"date"},"then":{"type":"null"},"type":["string","null"]}`, []string{"#: if"}, []string{`"x"`, `null`}, []string{`1`}},
-		{`{"type":"string","pattern":"(a|b)*a.{30}$"}`, []string{`#: pattern: is not enforced: "(a|b)*a.{30}$": too large`}, []string{`"x"`}, []string{`1`}},
-		{`{"type":"object","patternProperties":{"^a":{},"^b":{},"^c":{},"^d":{},"^e":{}},"additionalProperties":false}`, []string{"#: patternProperties"}, []string{`{"a":1}`, `{"z":1}`}, []string{`1`}},
+		{`{"type":"object","properties":{"a":{"not":{"multipleOf":3}}},"required":["a"]}`, []string{"#/properties/a: not"},
+			[]string{`{"a":3}`}, []string{`{}`}},
+		{`{"if":{"format":"date"},"then":{"type":"null"},"type":["string","null"]}`, []string{"#: if"}, []string{`"x"`, `null`},
+			[]string{`1`}},
+		{`{"type":"string","pattern":"(a|b)*a.{30}$"}`, []string{`#: pattern: is not enforced: "(a|b)*a.{30}$": too large`},
+			[]string{`"x"`}, []string{`1`}},
+		{`{"type":"object","patternProperties":{"^a":{},"^b":{},"^c":{},"^d":{},"^e":{}},"additionalProperties":false}`,
+			[]string{"#: patternProperties"}, []string{`{"a":1}`, `{"z":1}`}, []string{`1`}},
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","type":"null"}`, []string{"#: $schema"}, []string{`null`}, []string{`1`}},
-		{`{"items":[{"type":"null"},{}],"additionalItems":{"type":"boolean"},"type":"array"}`, nil, []string{`[null,1,true]`}, []string{`[1]`, `[null,1,1]`}},
-		{`{"type":"object","dependencies":{"a":["b"],"c":{"required":["d"]}}}`, nil, []string{`{"a":1,"b":1}`, `{"d":1,"c":1}`}, []string{`{"a":1}`, `{"c":1}`}},
-		{`{"type":"object","properties":{"a":{}},"minProperties":2}`, []string{"#: minProperties"}, []string{`{"a":1}`}, []string{`{"b":1}`}},
+		{`{"items":[{"type":"null"},{}],"additionalItems":{"type":"boolean"},"type":"array"}`, nil, []string{`[null,1,true]`},
+			[]string{`[1]`, `[null,1,1]`}},
+		{`{"type":"object","dependencies":{"a":["b"],"c":{"required":["d"]}}}`, nil, []string{`{"a":1,"b":1}`, `{"d":1,"c":1}`},
+			[]string{`{"a":1}`, `{"c":1}`}},
+		{`{"type":"object","properties":{"a":{}},"minProperties":2}`, []string{"#: minProperties"}, []string{`{"a":1}`},
+			[]string{`{"b":1}`}},
 		{`{"type":"array","items":{"$dynamicRef":"#x"}}`, []string{"#/items: $dynamicRef"}, []string{`[1]`}, []string{`1`}},
 	} {
 		g, err := SchemaWith([]byte(c.schema), Options{})
@@ -176,7 +201,8 @@ func TestNotes(t *testing.T) {
 			t.Errorf("%s: what was made of it has %v", c.schema, think.Notes())
 		}
 	}
-	for _, s := range []string{`{"type":"strange"}`, `{"$ref":"#/none"}`, `{"enum":1}`, `{"minLength":-1,"type":"string"}`, `false`, `{"minimum":3,"maximum":2,"type":"integer"}`, `{`, `3`, `{"required":3,"type":"object"}`} {
+	for _, s := range []string{`{"type":"strange"}`, `{"$ref":"#/none"}`, `{"enum":1}`, `{"minLength":-1,"type":"string"}`, `false`,
+		`{"minimum":3,"maximum":2,"type":"integer"}`, `{`, `3`, `{"required":3,"type":"object"}`} {
 		if _, err := SchemaWith([]byte(s), Options{}); err == nil {
 			t.Errorf("%s is no schema that a value satisfies, and is taken", s)
 		}
@@ -198,14 +224,17 @@ func TestToolNotes(t *testing.T) {
 		if family == "plain" {
 			continue
 		}
-		g, err := ToolCalls(family, []Tool{{Name: "f", Parameters: unique}, {Name: "g", Parameters: []byte(`{"properties":{"a":{"type":"integer"}}}`), Strict: true}}, true)
+		g, err := ToolCalls(family,
+			[]Tool{{Name: "f", Parameters: unique}, {Name: "g", Parameters: []byte(`{"properties":{"a":{"type":"integer"}}}`),
+				Strict: true}}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := g.Notes(); len(n) != 1 || n[0].Where != "tool f: #/properties/x" || n[0].Keyword != "uniqueItems" {
 			t.Errorf("%s: %v", family, n)
 		}
-		if _, err := ToolCalls(family, []Tool{{Name: "f", Parameters: unique, Strict: true}}, true); err == nil || !strings.Contains(err.Error(), "tool f: #/properties/x: uniqueItems") {
+		if _, err := ToolCalls(family, []Tool{{Name: "f", Parameters: unique, Strict: true}}, true); err == nil ||
+			!strings.Contains(err.Error(), "tool f: #/properties/x: uniqueItems") {
 			t.Errorf("%s: %v", family, err)
 		}
 	}
@@ -218,8 +247,10 @@ func TestToolNotes(t *testing.T) {
 // TestHostileNotes: a schema with more that cannot be enforced than is worth trying is held to its type soon.
 func TestHostileNotes(t *testing.T) {
 	for name, format := range map[string]string{
-		"lists": `"p%d":{"type":"array","uniqueItems":true}`, "patterns": `"p%d":{"type":"string","pattern":"(?=%[1]d)"}`, "conditions": `"p%d":{"if":{"format":"%[1]d"},"then":{"type":"null"}}`,
-		"sets": `"p%d":{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true}`, "subsets": `"p%d":{"type":"string","pattern":"a.{14}b%[1]d$"}`,
+		"lists": `"p%d":{"type":"array","uniqueItems":true}`, "patterns": `"p%d":{"type":"string","pattern":"(?=%[1]d)"}`,
+		"conditions": `"p%d":{"if":{"format":"%[1]d"},"then":{"type":"null"}}`,
+		"sets":       `"p%d":{"type":"array","items":{"enum":[1,2,3]},"uniqueItems":true}`,
+		"subsets":    `"p%d":{"type":"string","pattern":"a.{14}b%[1]d$"}`,
 	} {
 		for _, n := range []int{3, 300, 5000} {
 			var b strings.Builder

@@ -62,7 +62,9 @@ func grammars(t testing.TB) map[string]*Grammar {
 		}
 		out[name] = g
 	}
-	tools := []Tool{{Name: "get"}, {Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","maximum":9},"unit":{"enum":["c","f"]}},"required":["city"]}`)}}
+	tools := []Tool{{Name: "get"},
+		{Name: "get_weather",
+			Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","maximum":9},"unit":{"enum":["c","f"]}},"required":["city"]}`)}}
 	for _, family := range []string{"qwen3", "qwen3-coder", "llama3"} {
 		g, err := ToolCalls(family, tools, true)
 		if err != nil {
@@ -329,22 +331,29 @@ func TestSpelling(t *testing.T) {
 		no     []string
 	}{
 		{`{}`, []string{`null`, `"\ud83d\ude00 \u00E9\/"`, `[1 , 2]`, "{\r\n\t\"a\" : {}\n}", `1e308`, `-0.5E-10`, "\n[]"},
-			[]string{`"\ud83d"`, `"\ude00"`, `"\ud83dx"`, "\"\x01\"", `01`, `1.`, `.5`, `+1`, `1e999`, `[1,]`, `{"a":1,}`, `nul`, "\"\xff\"", "\"\xc0\xaf\"", "[]  []", "[  ]", "\t[]", `'a'`, "[] "}},
+			[]string{`"\ud83d"`, `"\ude00"`, `"\ud83dx"`, "\"\x01\"", `01`, `1.`, `.5`, `+1`, `1e999`, `[1,]`, `{"a":1,}`, `nul`,
+				"\"\xff\"", "\"\xc0\xaf\"", "[]  []", "[  ]", "\t[]", `'a'`, "[] "}},
 		{`{"type":"string","maxLength":2}`, []string{`""`, `"日本"`, `"\ud83d\ude00x"`, `"\n\u0041"`}, []string{`"abc"`, `"\ud83d\ude00xy"`}},
 		{`{"type":"string","minLength":2}`, []string{`"ab"`, `"日本語"`}, []string{`"a"`, `"\ud83d\ude00"`, `""`}},
-		{`{"const":{"a":[1.0,"x\n",null]}}`, []string{`{"a":[1,"x\n",null]}`, `{ "a": [1.0, "x\n", null] }`}, []string{`{"a":[2,"x\n",null]}`, `{"a":[1,"x",null]}`, `{}`}},
+		{`{"const":{"a":[1.0,"x\n",null]}}`, []string{`{"a":[1,"x\n",null]}`, `{ "a": [1.0, "x\n", null] }`},
+			[]string{`{"a":[2,"x\n",null]}`, `{"a":[1,"x",null]}`, `{}`}},
 		{`{"enum":["é","\"\\"]}`, []string{`"é"`, `"\"\\"`}, []string{`"e"`, `""`}},
-		{`{"properties":{"a":{"type":"integer"},"b":true},"required":["b"]}`, []string{`{"a":1,"b":2}`, `{"b":2}`, `{"b":1,"z":{}}`, `[]`, `3`},
+		{`{"properties":{"a":{"type":"integer"},"b":true},"required":["b"]}`, []string{`{"a":1,"b":2}`, `{"b":2}`, `{"b":1,"z":{}}`, `[]`,
+			`3`},
 			[]string{`{"a":1}`, `{"b":1,"a":1}`, `{"a":"x","b":1}`, `{"b":1,"\u0061":"x"}`, `{"b":1,"b":1}`, `{"b":1,"a":"x"}`}},
-		{`{"type":"object","propertyNames":{"pattern":"^[a-c]+$","maxLength":3}}`, []string{`{}`, `{"abc":1}`}, []string{`{"abca":1}`, `{"d":1}`}},
+		{`{"type":"object","propertyNames":{"pattern":"^[a-c]+$","maxLength":3}}`, []string{`{}`, `{"abc":1}`},
+			[]string{`{"abca":1}`, `{"d":1}`}},
 		{`{"type":"object","propertyNames":{"anyOf":[{"const":"x"},{"pattern":"^y"}]}}`, []string{`{"x":1,"yy":2}`}, []string{`{"xx":1}`}},
 		{`{"type":"object","patternProperties":{"^x":{"type":"integer"},"z$":{"type":["integer","string"]}},"additionalProperties":false}`,
 			[]string{`{"x":1}`, `{"z":"s"}`, `{"xz":1}`}, []string{`{"xz":"s"}`, `{"y":1}`, `{"x":"s"}`}},
-		{`{"oneOf":[{"type":"string","minLength":3},{"type":"string","maxLength":2},{"type":"integer","minimum":5},{"type":"number","maximum":4.5}]}`, []string{`"ab"`, `"abc"`, `5`, `4.5`, `1`}, []string{`4.6`, `5.5`}},
-		{`{"allOf":[{"properties":{"a":{"minimum":3}}},{"properties":{"a":{"maximum":4,"type":"integer"}},"required":["a"]}],"type":"object"}`, []string{`{"a":3}`, `{"a":4}`}, []string{`{"a":5}`, `{"a":2}`, `{"a":3.5}`, `{}`}},
+		{`{"oneOf":[{"type":"string","minLength":3},{"type":"string","maxLength":2},{"type":"integer","minimum":5},{"type":"number","maximum":4.5}]}`,
+			[]string{`"ab"`, `"abc"`, `5`, `4.5`, `1`}, []string{`4.6`, `5.5`}},
+		{`{"allOf":[{"properties":{"a":{"minimum":3}}},{"properties":{"a":{"maximum":4,"type":"integer"}},"required":["a"]}],"type":"object"}`,
+			[]string{`{"a":3}`, `{"a":4}`}, []string{`{"a":5}`, `{"a":2}`, `{"a":3.5}`, `{}`}},
 		{`{"type":"integer","format":"int32"}`, []string{`2147483647`, `-2147483648`}, []string{`2147483648`, `-2147483649`}},
 		{`{"not":{"type":["string","object"]}}`, []string{`1`, `[]`}, []string{`""`, `{}`}},
-		{`{"type":["integer","null"],"multipleOf":6,"exclusiveMinimum":-13,"maximum":100}`, []string{`-12`, `0`, `96`, `null`}, []string{`-18`, `102`, `7`}},
+		{`{"type":["integer","null"],"multipleOf":6,"exclusiveMinimum":-13,"maximum":100}`, []string{`-12`, `0`, `96`, `null`},
+			[]string{`-18`, `102`, `7`}},
 		{`{"type":"array","prefixItems":[{"const":1}],"items":false,"minItems":1}`, []string{`[1]`}, []string{`[]`, `[1,1]`}},
 		{`{"$defs":{"t":{"anyOf":[{"$ref":"#/$defs/t"},{"type":"null"}]}},"$ref":"#/$defs/t"}`, []string{`null`}, []string{`1`}},
 		{`{"$id":"http://x/root","$ref":"other","$defs":{"o":{"$id":"other","type":"integer"}}}`, []string{`1`}, []string{`""`}},
@@ -449,7 +458,8 @@ func TestNumberBounds(t *testing.T) {
 			}
 		}
 		if rapid.IntRange(0, 3).Draw(t, "step") == 0 {
-			schema["multipleOf"] = json.Number(rapid.SampledFrom([]string{"1", "3", "10", "0.5", "0.01", "2.5", "12"}).Draw(t, "multipleOf"))
+			schema["multipleOf"] = json.Number(rapid.SampledFrom([]string{"1", "3", "10", "0.5", "0.01", "2.5", "12"}).Draw(t,
+				"multipleOf"))
 		}
 		raw, _ := json.Marshal(schema)
 		g, err := Schema(raw)
@@ -488,8 +498,10 @@ func TestNumberBounds(t *testing.T) {
 
 func TestPatternsEqualAnEngine(t *testing.T) {
 	for _, source := range []string{
-		`^a*$`, `a|b`, `^(?:ab|c){2,3}$`, `[^a-c]`, `^\d{2}-\w+$`, `\s`, `^[\s\d]+$`, `^\u0061\x62\cA?$`, `^[\u{1F600}-\u{1F64F}]$`, `^\ud83d\ude00$`, `^.$`, `^[^]$`, `^$`,
-		`x*`, `(^a)|(b$)`, `a$|^b`, `^(a|ab)(c|bcd)(d*)$`, `[.]`, `\.`, `^[\]\-a]+$`, `\/`, `^\p{L}+$`, `^\P{L}$`, `^(?<year>[0-9]{4})$`, `a+?b*?c??`, `^[[]$`, `^a{0}b$`, `^\W\D$`, `(a|b|)c`, `^[a\-z]$`, `\S`,
+		`^a*$`, `a|b`, `^(?:ab|c){2,3}$`, `[^a-c]`, `^\d{2}-\w+$`, `\s`, `^[\s\d]+$`, `^\u0061\x62\cA?$`, `^[\u{1F600}-\u{1F64F}]$`,
+		`^\ud83d\ude00$`, `^.$`, `^[^]$`, `^$`,
+		`x*`, `(^a)|(b$)`, `a$|^b`, `^(a|ab)(c|bcd)(d*)$`, `[.]`, `\.`, `^[\]\-a]+$`, `\/`, `^\p{L}+$`, `^\P{L}$`, `^(?<year>[0-9]{4})$`,
+		`a+?b*?c??`, `^[[]$`, `^a{0}b$`, `^\W\D$`, `(a|b|)c`, `^[a\-z]$`, `\S`,
 	} {
 		ours, err := pattern(source)
 		if err != nil {
@@ -529,16 +541,21 @@ func TestPatternsEqualAnEngine(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	for name, c := range map[string]struct{ yes, no string }{
-		"date":          {"2026-11-21 2024-02-29 2000-02-29 0001-12-31", "2026-02-29 1900-02-29 2026-13-01 2026-04-31 26-01-01 2026-1-01"},
-		"time":          {"08:30:00Z 23:59:60Z 08:30:00.123456z 00:00:00+14:00", "24:00:00Z 08:60:00Z 08:30Z 08:30:00 12:00:60Z 08:30:00+24:00"},
-		"date-time":     {"2026-11-21T08:30:00Z 2026-11-21t08:30:00.1-05:30", "2026-11-21 2026-11-21T08:30:00 2026-02-30T08:30:00Z"},
-		"duration":      {"P1Y2M3DT4H5M6S PT1H P3W P1D", "P PT 1D P1H P1S P1Y2W PT1D"},
-		"uuid":          {"123e4567-e89b-12d3-a456-426614174000 2EB8AA08-AA98-11EA-B4AA-73B441D16380", "123e4567e89b12d3a456426614174000 123e4567-e89b-12d3-a456-42661417400 123e4567-e89b-12d3-a456-42661417400g"},
-		"email":         {"a@b.co joe.bloggs@example.com te~st@example.com \"joe\"@example.com joe@[127.0.0.1] joe@[IPv6:::1]", "a a@ @b .a@b.c a.@b.c a..b@c.d a@-b a@b..c joe@[127.0.0.300]"},
-		"ipv4":          {"192.168.0.1 0.0.0.0 255.255.255.255", "256.0.0.1 1.2.3 1.2.3.4.5 01.2.3.4 1.2.3.0x4"},
-		"ipv6":          {"::1 :: 1:2:3:4:5:6:7:8 ::ffff:192.168.0.1 fe80::a 1:2::8", "12345:: 1:2:3:4:5:6:7:8:9 ::1::2 :1 1:2:3:4:5:6:7 ::ffff:256.0.0.1"},
-		"hostname":      {"example.com a x-y.z localhost 1a.b", "-a a- a..b a_b " + strings.Repeat("a", 64)},
-		"uri":           {"http://example.com/a?b=c#d urn:isbn:0451450523 mailto:joe@x.org https://x:8080/%20", "//x/y example \\\\x http://a\"b http:// x %zz"},
+		"date": {"2026-11-21 2024-02-29 2000-02-29 0001-12-31", "2026-02-29 1900-02-29 2026-13-01 2026-04-31 26-01-01 2026-1-01"},
+		"time": {"08:30:00Z 23:59:60Z 08:30:00.123456z 00:00:00+14:00",
+			"24:00:00Z 08:60:00Z 08:30Z 08:30:00 12:00:60Z 08:30:00+24:00"},
+		"date-time": {"2026-11-21T08:30:00Z 2026-11-21t08:30:00.1-05:30", "2026-11-21 2026-11-21T08:30:00 2026-02-30T08:30:00Z"},
+		"duration":  {"P1Y2M3DT4H5M6S PT1H P3W P1D", "P PT 1D P1H P1S P1Y2W PT1D"},
+		"uuid": {"123e4567-e89b-12d3-a456-426614174000 2EB8AA08-AA98-11EA-B4AA-73B441D16380",
+			"123e4567e89b12d3a456426614174000 123e4567-e89b-12d3-a456-42661417400 123e4567-e89b-12d3-a456-42661417400g"},
+		"email": {"a@b.co joe.bloggs@example.com te~st@example.com \"joe\"@example.com joe@[127.0.0.1] joe@[IPv6:::1]",
+			"a a@ @b .a@b.c a.@b.c a..b@c.d a@-b a@b..c joe@[127.0.0.300]"},
+		"ipv4": {"192.168.0.1 0.0.0.0 255.255.255.255", "256.0.0.1 1.2.3 1.2.3.4.5 01.2.3.4 1.2.3.0x4"},
+		"ipv6": {"::1 :: 1:2:3:4:5:6:7:8 ::ffff:192.168.0.1 fe80::a 1:2::8",
+			"12345:: 1:2:3:4:5:6:7:8:9 ::1::2 :1 1:2:3:4:5:6:7 ::ffff:256.0.0.1"},
+		"hostname": {"example.com a x-y.z localhost 1a.b", "-a a- a..b a_b " + strings.Repeat("a", 64)},
+		"uri": {"http://example.com/a?b=c#d urn:isbn:0451450523 mailto:joe@x.org https://x:8080/%20",
+			"//x/y example \\\\x http://a\"b http:// x %zz"},
 		"uri-reference": {"/abc?q=1#f #frag http://x/y abc", "\\\\x a%zz"},
 		"json-pointer":  {"/a/b~0~1 / /a//b", "a /~ /~2"},
 	} {

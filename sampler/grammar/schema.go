@@ -14,20 +14,21 @@ import (
 // keyword and where it is. [SchemaWith] is for schemas that may be honoured less exactly.
 //
 // Understood: type, enum, const, $ref with $defs, $id and $anchor, allOf, anyOf, oneOf whose branches can be shown to exclude
-// each other, not and if, then, else where what is negated can be told otherwise (types, values, patterns, sizes, bounds, required, properties, and allOf and anyOf of these),
-// properties, required, additionalProperties, patternProperties, propertyNames, minProperties
-// and maxProperties, items, prefixItems, minItems, maxItems, contains with minContains and maxContains of small numbers, uniqueItems over a few values,
-// unevaluatedProperties and unevaluatedItems, minLength, maxLength, pattern, format, minimum, maximum,
-// exclusiveMinimum, exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas. Where enum or const leaves finitely many values, every keyword of the
-// draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as
-// the draft has it.
+// each other, not and if, then, else where what is negated can be told otherwise (types, values, patterns, sizes, bounds, required,
+// properties, and allOf and anyOf of these), properties, required, additionalProperties, patternProperties, propertyNames, minProperties
+// and maxProperties, items, prefixItems, minItems, maxItems, contains with minContains and maxContains of small numbers, uniqueItems over
+// a few values, unevaluatedProperties and unevaluatedItems, minLength, maxLength, pattern, format, minimum, maximum, exclusiveMinimum,
+// exclusiveMaximum, multipleOf, dependentRequired, dependentSchemas. Where enum or const leaves finitely many values, every keyword of the
+// draft is understood but the dynamic and unevaluated ones: the values are tried. Annotations and unknown keywords mean nothing, as the
+// draft has it.
 func Schema(schema []byte) (*Grammar, error) {
 	return SchemaWith(schema, Options{Strict: true, Open: true})
 }
 
-// SchemaWith compiles a schema as the options say. What it has to leave out it tells: see [Grammar.Notes]. Errors are then those of a schema that is none
-// (not JSON, a type that is no type, a $ref that leads nowhere), that no value satisfies, or that is beyond all limits. Without Strict an unknown format
-// is an annotation, and the keywords of drafts before 2020-12 are read as what they are called there.
+// SchemaWith compiles a schema as the options say. What it has to leave out it tells: see [Grammar.Notes]. Errors are then those of a
+// schema that is none (not JSON, a type that is no type, a $ref that leads nowhere), that no value satisfies, or that is beyond all
+// limits. Without Strict an unknown format is an annotation, and the keywords of drafts before 2020-12 are read as what they are called
+// there.
 func SchemaWith(schema []byte, o Options) (*Grammar, error) {
 	if len(schema) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
@@ -85,7 +86,8 @@ func escape(key string) string { return "/" + strings.NewReplacer("~", "~0", "/"
 
 // Where subschemas are.
 var (
-	oneSchema  = []string{"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "unevaluatedItems", "unevaluatedProperties"}
+	oneSchema = []string{"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "unevaluatedItems",
+		"unevaluatedProperties"}
 	listSchema = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	mapSchema  = []string{"$defs", "definitions", "properties", "patternProperties", "dependentSchemas"}
 )
@@ -128,7 +130,8 @@ func (c *compiler) index(s *schema) error {
 		s.v.modernise()
 	}
 	if d := s.v.get("$schema"); d != nil && d.kind == kindString && s.ptr == "#" {
-		if !strings.Contains(d.text, "2020-12") && !strings.Contains(d.text, "2019-09") && !strings.Contains(d.text, "draft-07") && !strings.Contains(d.text, "draft-06") {
+		if !strings.Contains(d.text, "2020-12") && !strings.Contains(d.text, "2019-09") && !strings.Contains(d.text, "draft-07") &&
+			!strings.Contains(d.text, "draft-06") {
 			return s.cannot("$schema", "%s is not a draft this understands: it is read as 2020-12", d.text)
 		}
 	}
@@ -164,7 +167,8 @@ func (c *compiler) index(s *schema) error {
 					return err
 				}
 			}
-		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow", key == "extends":
+		case key == "dependencies", key == "additionalItems", key == "$recursiveRef", key == "divisibleBy", key == "disallow",
+			key == "extends":
 			return s.cannot(key, "is not in draft 2020-12")
 		}
 	}

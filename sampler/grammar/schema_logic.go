@@ -18,7 +18,8 @@ func (c *compiler) exclusive(s *schema, branches []*value) error {
 				return err
 			}
 			if !ok {
-				return s.cannot("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a different const in each", j, i)
+				return s.cannot("oneOf", "branches %d and %d are not seen to exclude each other; use anyOf, or a property with a "+
+					"different const in each", j, i)
 			}
 		}
 	}
@@ -503,7 +504,8 @@ func (c *compiler) keyword(s *schema, k string, a, v *value, is func(*schema, *v
 			return !slices.ContainsFunc(a.items, func(name *value) bool { return v.get(name.text) == nil })
 		}
 	case "properties", "patternProperties", "additionalProperties":
-		if v.kind != kindObject || k != "properties" && s.v.get("properties") != nil || k == "additionalProperties" && s.v.get("patternProperties") != nil {
+		if v.kind != kindObject || k != "properties" && s.v.get("properties") != nil || k == "additionalProperties" &&
+			s.v.get("patternProperties") != nil {
 			return true // all three are looked at with the first of them
 		}
 		for i, name := range v.keys {

@@ -22,7 +22,8 @@ func boolOf(b bool) *value            { return &value{kind: kindBool, bool: b} }
 func ofType(name string) []any        { return []any{"type", textOf(name)} }
 func typed(n string, p ...any) *value { return objectOf(append(ofType(n), p...)...) }
 
-// conditional writes not and if as choices: one of the ways to fail what is negated; the condition and then, or one of the ways to fail it and else.
+// conditional writes not and if as choices: one of the ways to fail what is negated; the condition and then, or one of the ways to fail it
+// and else.
 func (c *compiler) conditional(s *schema) ([]*schema, error) {
 	var out []*schema
 	union := func(keyword string, of *value, branches func() ([]*value, error)) error {
@@ -96,9 +97,12 @@ func says(v *value) (keys []string) {
 
 var understood = func() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range []string{"type", "enum", "const", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "properties", "required", "additionalProperties",
-		"patternProperties", "propertyNames", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "contains", "minContains",
-		"maxContains", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+	for _, k := range []string{"type", "enum", "const", "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "properties",
+		"required", "additionalProperties",
+		"patternProperties", "propertyNames", "minProperties", "maxProperties", "items", "prefixItems", "minItems", "maxItems", "contains",
+		"minContains",
+		"maxContains", "uniqueItems", "minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum",
+		"exclusiveMaximum", "multipleOf",
 		"dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties"} {
 		out[k] = true
 	}
@@ -167,7 +171,8 @@ func excluded(leaves []*schema, kinds kind) (out []*value) {
 // maxNegation is how deep a negation may go: refs may lead back.
 const maxNegation = 40
 
-// negation is the ways to fail n: schemas of which a value satisfies one just when it does not satisfy n. Errors name the keyword of s that it is for.
+// negation is the ways to fail n: schemas of which a value satisfies one just when it does not satisfy n. Errors name the keyword of s
+// that it is for.
 func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]*value, error) {
 	if c.steps++; depth > maxNegation || c.steps > 200_000 {
 		return nil, s.cannot(keyword, "it refers to itself without end, or is too large")
@@ -194,7 +199,8 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 			kind, other string
 			by          int64
 		}{
-			"minLength": {"string", "maxLength", -1}, "maxLength": {"string", "minLength", 1}, "minItems": {"array", "maxItems", -1}, "maxItems": {"array", "minItems", 1},
+			"minLength": {"string", "maxLength", -1}, "maxLength": {"string", "minLength", 1}, "minItems": {"array", "maxItems", -1},
+			"maxItems":      {"array", "minItems", 1},
 			"minProperties": {"object", "maxProperties", -1}, "maxProperties": {"object", "minProperties", 1},
 		}
 		switch k {
@@ -225,7 +231,8 @@ func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]
 			}
 		case "properties":
 			for i, name := range v.keys {
-				out = append(out, typed("object", "required", listOf(textOf(name)), "properties", objectOf(name, objectOf("not", v.items[i]))))
+				out = append(out, typed("object", "required", listOf(textOf(name)), "properties",
+					objectOf(name, objectOf("not", v.items[i]))))
 			}
 		case "items":
 			if n.v.get("prefixItems") != nil {

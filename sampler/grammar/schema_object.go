@@ -114,7 +114,8 @@ func (c *compiler) object(leaves []*schema) (*object, error) {
 		if subset == 0 && shut {
 			continue // no name but those that are listed
 		}
-		r := region{set: c.valueSet(leaves, "", false, func(_ *schema, source string) bool { return subset>>slices.Index(sources, source)&1 == 1 })}
+		r := region{set: c.valueSet(leaves, "", false,
+			func(_ *schema, source string) bool { return subset>>slices.Index(sources, source)&1 == 1 })}
 		if impossible(r.set) {
 			continue
 		}

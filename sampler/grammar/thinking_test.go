@@ -23,19 +23,24 @@ func TestThinking(t *testing.T) {
 		want map[string]bool
 	}{
 		{"begun by the prompt", must(Thought{End: "</think>"}), map[string]bool{
-			"hm </thin </think>\n\n7": true, "</think>7": true, "\xff</think>\n7": true, "<</</think></think>7": false, "x</think>\n\n\n\n\n7": false,
-			"<</think>-3": true, "7": false, "</think>": false, "a\xff</think>1": true, "</thi\xff</think>1": true, "<think>a</think>1": true,
+			"hm </thin </think>\n\n7": true, "</think>7": true, "\xff</think>\n7": true, "<</</think></think>7": false,
+			"x</think>\n\n\n\n\n7": false,
+			"<</think>-3":          true, "7": false, "</think>": false, "a\xff</think>1": true, "</thi\xff</think>1": true,
+			"<think>a</think>1": true,
 		}},
 		{"up to the model", must(Thought{Open: "<think>", End: "</think>"}), map[string]bool{
 			"7": true, "\n7": true, "<think>\nhm\n</think>\n\n7": true, "\xff<think>hm\xff</think>7": true, "\n<think></think>7": true,
 			"hm</think>7": false, "hm 7": false, "<think>7": false, "<think></think><think></think>7": false,
 		}},
-		{"two ways", must(Thought{Open: "<think>", End: "</think>"}, Thought{Open: "<|channel>thought\n", End: "<channel|>"}), map[string]bool{
-			"7": true, "<think>a</think>7": true, "<|channel>thought\na<channel|>7": true, "\xff<|channel>thought\na\xff<channel|>7": true,
-			"<think>a<channel|>7": false, "\xff<|channel>thought\na</think>7": false,
-		}},
+		{"two ways", must(Thought{Open: "<think>", End: "</think>"}, Thought{Open: "<|channel>thought\n", End: "<channel|>"}),
+			map[string]bool{
+				"7": true, "<think>a</think>7": true, "<|channel>thought\na<channel|>7": true,
+				"\xff<|channel>thought\na\xff<channel|>7": true,
+				"<think>a<channel|>7":                     false, "\xff<|channel>thought\na</think>7": false,
+			}},
 		{"without a call", must(Thought{End: "</think>", Not: []string{"<tool_call>", "<|python_tag|>"}}), map[string]bool{
-			"<tool_cal</think>7": true, "<<tool_<tool_call</think>7": true, "<tool_call></think>7": false, "<|python<|python_tag|></think>7": false, "a<tool_</think>7": true,
+			"<tool_cal</think>7": true, "<<tool_<tool_call</think>7": true, "<tool_call></think>7": false,
+			"<|python<|python_tag|></think>7": false, "a<tool_</think>7": true,
 		}},
 	} {
 		for s, want := range c.want {
@@ -62,8 +67,8 @@ func TestThinking(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestThinkingEnds: whatever a text thinks, after as many tokens as it may there is only the way to the end tag, from where the tag stands, and a
-// character is not cut.
+// TestThinkingEnds: whatever a text thinks, after as many tokens as it may there is only the way to the end tag, from where the tag
+// stands, and a character is not cut.
 func TestThinkingEnds(t *testing.T) {
 	null := mustSchema(t, `{"type":"null"}`)
 	const end = "</think>"

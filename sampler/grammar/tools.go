@@ -222,7 +222,8 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 			}
 			slices.SortFunc(types.items, func(a, b *value) int { return strings.Compare(a.text, b.text) })
 			owner := a.owner(set)
-			f, err := c.frame(append(slices.Clone(a.leaves), c.sub(owner, "", &value{kind: kindObject, keys: []string{"type"}, items: []*value{types}})))
+			f, err := c.frame(append(slices.Clone(a.leaves),
+				c.sub(owner, "", &value{kind: kindObject, keys: []string{"type"}, items: []*value{types}})))
 			if err != nil {
 				return err
 			}

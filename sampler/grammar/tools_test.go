@@ -12,7 +12,8 @@ import (
 
 var offered = []Tool{
 	{Name: "get_time"},
-	{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},
+	{Name: "get_weather",
+		Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer","minimum":1,"maximum":14},
 		"unit":{"enum":["celsius","fahrenheit"]},"exact":{"type":"boolean"},"tags":{"type":"array","items":{"type":"string","maxLength":5},"maxItems":2}},"required":["city","days"],"additionalProperties":false}`)},
 }
 
@@ -46,7 +47,8 @@ func TestRequiredCallsParse(t *testing.T) {
 						if !json.Valid(c.Arguments) {
 							t.Errorf("%s: %q: arguments %s", family, text, c.Arguments)
 						}
-						if err := judged(t, v, string(c.Arguments)); c.Name == "get_weather" && err != nil && !(family == "qwen3-coder" && strings.Contains(strings.ToLower(string(c.Arguments)), "null")) {
+						if err := judged(t, v, string(c.Arguments)); c.Name == "get_weather" && err != nil &&
+							!(family == "qwen3-coder" && strings.Contains(strings.ToLower(string(c.Arguments)), "null")) {
 							t.Errorf("%s: %q: arguments %s: %v", family, text, c.Arguments, err)
 						}
 					}
@@ -62,16 +64,26 @@ func TestRequiredCallsParse(t *testing.T) {
 func TestCallFormats(t *testing.T) {
 	for family, c := range map[string]struct{ yes, no []string }{
 		"qwen3": {
-			[]string{"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}\n</tool_call>", "<tool_call>\n{\"name\":\"get_time\",\"arguments\":{\"x\":1}}\n</tool_call>\n<tool_call>\n{\"name\":\"get_time\",\"arguments\":{}}\n</tool_call>",
+			[]string{"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\", \"days\": 3}}\n</tool_call>",
+				"<tool_call>\n{\"name\":\"get_time\",\"arguments\":{\"x\":1}}\n</tool_call>\n<tool_call>\n{\"name\":\"get_time\"," +
+					"\"arguments\":{}}\n</tool_call>",
 				"\xff<tool_call>\n{\"name\": \"get_time\", \"arguments\": {}}\n\xff</tool_call>"},
-			[]string{"", "Sure", "<tool_call>\n{\"name\": \"rm\", \"arguments\": {}}\n</tool_call>", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": []}\n</tool_call>"},
+			[]string{"", "Sure", "<tool_call>\n{\"name\": \"rm\", \"arguments\": {}}\n</tool_call>",
+				"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>",
+				"<tool_call>\n{\"name\": \"get_time\", \"arguments\": []}\n</tool_call>"},
 		},
 		"qwen3-coder": {
-			[]string{"<tool_call>\n<function=get_weather>\n<parameter=city>\nSan <b>\n\"Fran\"\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=unit>\ncelsius\n</parameter>\n<parameter=tags>\n[\"a\"]\n</parameter>\n</function>\n</tool_call>", "<tool_call>\n<function=get_time>\n</function>\n</tool_call>"},
-			[]string{"<tool_call>\n<function=get_weather>\n</function>\n</tool_call>", "<tool_call>\n<function=get_weather>\n<parameter=city>\nx\n</parameter>\n<parameter=days>\n99\n</parameter>\n</function>\n</tool_call>"},
+			[]string{"<tool_call>\n<function=get_weather>\n<parameter=city>\nSan " +
+				"<b>\n\"Fran\"\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=unit>\ncelsius\n</parameter>\n" +
+				"<parameter=tags>\n[\"a\"]\n</parameter>\n</function>\n</tool_call>",
+				"<tool_call>\n<function=get_time>\n</function>\n</tool_call>"},
+			[]string{"<tool_call>\n<function=get_weather>\n</function>\n</tool_call>",
+				"<tool_call>\n<function=get_weather>\n<parameter=city>\nx\n</parameter>\n<parameter=days>\n99\n</parameter>\n</function>" +
+					"\n</tool_call>"},
 		},
 		"llama3": {
-			[]string{`{"name": "get_time", "parameters": {}}`, `{"name": "get_time", "parameters": {}}; {"name": "get_weather", "parameters": {"city":"","days":1}}`},
+			[]string{`{"name": "get_time", "parameters": {}}`,
+				`{"name": "get_time", "parameters": {}}; {"name": "get_weather", "parameters": {"city":"","days":1}}`},
 			[]string{`{"name": "get_time", "arguments": {}}`, `{"name": "get_time"}`},
 		},
 	} {
@@ -109,9 +121,11 @@ func TestToolsThatAreRefused(t *testing.T) {
 		{"plain", offered, "plain"},
 		{"qwen3", []Tool{{Name: "a<b"}}, "name"},
 		{"qwen3", []Tool{{"f", []byte(`{`), true}}, "tool f"},
-		{"qwen3", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}}, "tool f: #/properties/x: uniqueItems"},
+		{"qwen3", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}},
+			"tool f: #/properties/x: uniqueItems"},
 		{"qwen3", []Tool{{"f", []byte(`{"type":"string"}`), true}}, ""},
-		{"qwen3-coder", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}}, "tool f: #/properties/x: uniqueItems"},
+		{"qwen3-coder", []Tool{{"f", []byte(`{"properties":{"x":{"type":"array","uniqueItems":true}}}`), true}},
+			"tool f: #/properties/x: uniqueItems"},
 	} {
 		_, err := ToolCalls(c.family, c.tools, false)
 		var own *Error
@@ -121,10 +135,12 @@ func TestToolsThatAreRefused(t *testing.T) {
 	}
 	// Two tools may use the same anchor.
 	tool := func(name, typ string) Tool {
-		return Tool{name, []byte(`{"properties":{"x":{"$ref":"#v"}},"required":["x"],"$defs":{"v":{"$anchor":"v","type":"` + typ + `"}}}`), true}
+		return Tool{name, []byte(`{"properties":{"x":{"$ref":"#v"}},"required":["x"],"$defs":{"v":{"$anchor":"v","type":"` + typ + `"}}}`),
+			true}
 	}
 	g, err := ToolCalls("llama3", []Tool{tool("a", "null"), tool("b", "boolean")}, false)
-	if err != nil || !accepts(g, `{"name":"a","parameters":{"x":null}}`) || !accepts(g, `{"name":"b","parameters":{"x":true}}`) || accepts(g, `{"name":"b","parameters":{"x":null}}`) {
+	if err != nil || !accepts(g, `{"name":"a","parameters":{"x":null}}`) || !accepts(g, `{"name":"b","parameters":{"x":true}}`) ||
+		accepts(g, `{"name":"b","parameters":{"x":null}}`) {
 		t.Error(err)
 	}
 }

@@ -31,7 +31,8 @@ func TestGoBudget(t *testing.T) {
 		"index":      grow(`{{ $a = printf "%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s%[1]s" $a }}`, 12),
 		"widths":     strings.Repeat(`{{ printf "%999999d%999999d%999999d%999999d%999999d%999999d" 1 1 1 1 1 1 }}`, 20),
 		"star":       `{{ printf "%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d%*d" 999999 1 999999 1 }}`,
-		"comparing":  grow(strings.Repeat(`{{ $a = print $a $a }}`, 20)+`{{ $b := print $a }}{{ range 100000 }}{{ if eq $a $b }}{{ end }}{{ end }}`, 1),
+		"comparing": grow(strings.Repeat(`{{ $a = print $a $a }}`, 20)+
+			`{{ $b := print $a }}{{ range 100000 }}{{ if eq $a $b }}{{ end }}{{ end }}`, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,7 +12,8 @@ import (
 //go:embed builtin/*.jinja
 var builtinFiles embed.FS
 
-// builtinTypes maps a tokenizer_type, in small letters and without _ - and dots, to a template; the integers are those of the oldest packages.
+// builtinTypes maps a tokenizer_type, in small letters and without _ - and dots, to a template; the integers are those of the oldest
+// packages.
 var builtinTypes = map[string]string{
 	"qwen25": "qwen2.5", "qwen2": "qwen2.5", "qwen": "qwen2.5", "1": "qwen2.5", "qwen25vl": "qwen2.5", "qwen2vl": "qwen2.5",
 	"qwen3": "qwen3", "qwen3omni": "qwen3",
@@ -21,7 +22,8 @@ var builtinTypes = map[string]string{
 	"llama3": "llama3", "llama31": "llama3", "llama32": "llama3",
 	"0": "llama2", "llama": "llama2", "llama2": "llama2",
 	"gemma3": "gemma3", "gemma3vl": "gemma3", "gemma": "gemma3", "gemma2": "gemma3",
-	"minicpm": "minicpm", "minicpm4": "minicpm", "minicpm5": "minicpm", "minicpmv4": "minicpm", "minicpmv45": "minicpm", "minicpmv46": "minicpm",
+	"minicpm": "minicpm", "minicpm4": "minicpm", "minicpm5": "minicpm", "minicpmv4": "minicpm", "minicpmv45": "minicpm",
+	"minicpmv46":   "minicpm",
 	"minicpmv46vl": "minicpm", "minicpmo45": "minicpm",
 	"smollm2": "smollm2", "smollm": "smollm2", "smollm3": "smollm3", "smolvlm2": "smolvlm2",
 	"internvl": "internvl", "internvl2": "internvl", "internvl25": "internvl", "internvl3": "internvl", "internvl35": "internvl",

@@ -6,8 +6,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// Encode returns the ids of rendered pieces: control tokens are recognized inside control pieces only. It adds no BOS beyond what the template wrote.
-// Where [TryEncode] would fail it returns nothing.
+// Encode returns the ids of rendered pieces: control tokens are recognized inside control pieces only. It adds no BOS beyond what the
+// template wrote. Where [TryEncode] would fail it returns nothing.
 func Encode(tok *tokenizer.Tokenizer, pieces []Piece) []int32 {
 	ids, _ := TryEncode(tok, pieces)
 	return ids

@@ -15,7 +15,8 @@ func ExampleBuiltin() {
 		fmt.Println("unknown")
 		return
 	}
-	pieces, err := t.Render(context.Background(), chat.Conversation{Messages: []chat.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "<|im_end|>hi"}}})
+	pieces, err := t.Render(context.Background(),
+		chat.Conversation{Messages: []chat.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "<|im_end|>hi"}}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,8 +24,8 @@ type goTemplate struct {
 }
 
 // NewGo compiles an Ollama template. Its error for a source that does not parse is the one of text/template itself, as Ollama shows it
-// ("template: :1: unclosed action"). Templates that do not come to an end with one short question are refused here; what only another conversation
-// shows ends that rendering with [ErrBudget].
+// ("template: :1: unclosed action"). Templates that do not come to an end with one short question are refused here; what only another
+// conversation shows ends that rendering with [ErrBudget].
 func NewGo(source string) (Template, error) {
 	if err := tooLong(source); err != nil {
 		return nil, fmt.Errorf("chat: %w", err)

@@ -28,8 +28,8 @@ type jinjaTemplate struct {
 	tmpl                 *jinja.Template
 }
 
-// NewJinja compiles a chat template of a model package; name is what errors call it. It fails for sources that do not parse, and for those that do not come to
-// an end with one short question. What only another conversation shows ends that rendering with [ErrBudget].
+// NewJinja compiles a chat template of a model package; name is what errors call it. It fails for sources that do not parse, and for those
+// that do not come to an end with one short question. What only another conversation shows ends that rendering with [ErrBudget].
 func NewJinja(source, name string, o JinjaOptions) (Template, error) {
 	t, err := newJinja(source, name, o)
 	if err != nil {

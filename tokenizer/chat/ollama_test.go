@@ -13,7 +13,8 @@ import (
 	"github.com/ollama/ollama/template"
 )
 
-// TestAsOllama: every template that Ollama brings prints what Ollama prints with it, as do some of the older kind that use what theirs do not.
+// TestAsOllama: every template that Ollama brings prints what Ollama prints with it, as do some of the older kind that use what theirs do
+// not.
 func TestAsOllama(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/ollama/ollama").Output()
 	if err != nil {
@@ -25,7 +26,8 @@ func TestAsOllama(t *testing.T) {
 	}
 	sources := []string{
 		"{{ if .System }}[{{ .System }}]{{ end }}{{ .Prompt }}{{ printf \" %s \" .Prompt | len }}{{ .Response }}<end>",
-		"{{ .Prompt }}{{ if .Response }}{{ .Response }}<end>{{ end }}!", "{{ with .Prompt }}<{{ . }}>{{ end }}", "{{ .System }}{{ .Prompt }}",
+		"{{ .Prompt }}{{ if .Response }}{{ .Response }}<end>{{ end }}!", "{{ with .Prompt }}<{{ . }}>{{ end }}",
+		"{{ .System }}{{ .Prompt }}",
 	}
 	for _, f := range files {
 		b, err := os.ReadFile(f)
@@ -61,8 +63,8 @@ func TestAsOllama(t *testing.T) {
 	}
 }
 
-// goValues converts a conversation to Ollama's types. Messages of one role that follow each other are one, as Ollama makes them, but joined at once: it
-// adds one to another, which takes minutes for very many.
+// goValues converts a conversation to Ollama's types. Messages of one role that follow each other are one, as Ollama makes them, but
+// joined at once: it adds one to another, which takes minutes for very many.
 func goValues(c Conversation) (template.Values, error) {
 	var v template.Values
 	var same []string // the contents that are v's last message
@@ -80,7 +82,8 @@ func goValues(c Conversation) (template.Values, error) {
 		same = []string{m.Content}
 		a := api.Message{Role: m.Role, Content: m.Content, Thinking: m.Thinking, ToolName: m.ToolName, ToolCallID: m.ToolCallID}
 		for k, call := range m.ToolCalls {
-			tc := api.ToolCall{ID: call.ID, Function: api.ToolCallFunction{Index: k, Name: call.Name, Arguments: api.NewToolCallFunctionArguments()}}
+			tc := api.ToolCall{ID: call.ID, Function: api.ToolCallFunction{Index: k, Name: call.Name,
+				Arguments: api.NewToolCallFunctionArguments()}}
 			if len(call.Arguments) > 0 {
 				if err := json.Unmarshal(call.Arguments, &tc.Function.Arguments); err != nil {
 					return v, fmt.Errorf("message %d: arguments of the call of %s: %w", i, call.Name, err)

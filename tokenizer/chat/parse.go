@@ -94,8 +94,8 @@ const (
 //
 // Tags never appear in the deltas, and white space around </think> and around a tool call goes with the tag. Bytes are
 // held back only while they may still become a tag, white space before one, or an unfinished call. Calls to tools that
-// were not offered are dropped. What looked like a call and is none comes back as text, tag and all, or as thinking where it stood in that. How the answer is
-// cut into writes makes no difference to what the deltas add up to.
+// were not offered are dropped. What looked like a call and is none comes back as text, tag and all, or as thinking where it stood in
+// that. How the answer is cut into writes makes no difference to what the deltas add up to.
 type Parser struct {
 	o      ParserOptions
 	f      parseFormat
@@ -210,8 +210,8 @@ func (p *Parser) decide(end bool) bool {
 	return true
 }
 
-// blank returns buf without the white space that it begins with. What is known of it is not looked at again: a model that writes nothing else
-// may go on for long.
+// blank returns buf without the white space that it begins with. What is known of it is not looked at again: a model that writes nothing
+// else may go on for long.
 func (p *Parser) blank() []byte {
 	for p.white < len(p.buf) && strings.IndexByte(parseSpace, p.buf[p.white]) >= 0 {
 		p.white++
@@ -466,8 +466,8 @@ func (p *Parser) stepValue(end bool) bool {
 	return len(p.buf) > 0
 }
 
-// unfinished is how much of buf is text where the answer ended inside a call: n bytes, and what is behind them may hold a call that is whole. It
-// is asked for that twenty times.
+// unfinished is how much of buf is text where the answer ended inside a call: n bytes, and what is behind them may hold a call that is
+// whole. It is asked for that twenty times.
 func (p *Parser) unfinished(n int) int {
 	if p.tries++; p.tries > 20 {
 		return len(p.buf)
@@ -513,7 +513,8 @@ func (p *Parser) stepAfter(end bool) bool {
 
 // meant reports whether the value was written as calls: without a tag, {"name": "Ada"} is just an object.
 func (p *Parser) meant(calls []ToolCall, raw []byte) bool {
-	return !p.opener.loose || bytes.Contains(raw, []byte(`"parameters"`)) || bytes.Contains(raw, []byte(`"arguments"`)) || bytes.HasPrefix(raw, []byte("[")) ||
+	return !p.opener.loose || bytes.Contains(raw, []byte(`"parameters"`)) || bytes.Contains(raw, []byte(`"arguments"`)) ||
+		bytes.HasPrefix(raw, []byte("[")) ||
 		slices.ContainsFunc(calls, func(c ToolCall) bool { return p.offered(c.Name) })
 }
 

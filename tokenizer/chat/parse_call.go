@@ -290,8 +290,8 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	}
 }
 
-// parseAhead finds tag in text, which is the end of a longer one in which it was found before: known counts the bytes from there to the end,
-// and is below zero where there is none.
+// parseAhead finds tag in text, which is the end of a longer one in which it was found before: known counts the bytes from there to the
+// end, and is below zero where there is none.
 func parseAhead(text, tag string, known int) int {
 	if known <= len(text) {
 		return known

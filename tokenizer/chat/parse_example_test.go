@@ -20,7 +20,8 @@ func ExampleParser() {
 			}
 		}
 	}
-	for _, part := range []string{"<thi", "nk>\nParis, then.\n", "</think>\n\nI look.", "\n<tool_call>\n{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": \"Paris\"}}\n</tool", "_call>"} {
+	for _, part := range []string{"<thi", "nk>\nParis, then.\n", "</think>\n\nI look.", "\n<tool_call>\n{\"name\": \"get_weather\", ",
+		"\"arguments\": {\"city\": \"Paris\"}}\n</tool", "_call>"} {
 		show(p.Write(part))
 	}
 	show(p.Close())

@@ -99,7 +99,8 @@ func piecesOf(text origin.Text) []Piece {
 
 // roleInside reports whether a role's name stands between the halves of a control token of the template's.
 func roleInside(before, between, after string) bool {
-	return len(between) < 16 && slices.Contains(roles, between) && strings.LastIndexByte(before, '<') > strings.LastIndexByte(before, '>') &&
+	return len(between) < 16 && slices.Contains(roles, between) && strings.LastIndexByte(before, '<') > strings.LastIndexByte(before,
+		'>') &&
 		strings.Contains(after, ">")
 }
 

@@ -57,17 +57,19 @@ const goTemplateSource = `{{- if or .System .Tools }}<|im_start|>system
 {{ end }}{{ end }}{{ "<|im_start|>" }}assistant
 `
 
-// TestNobodyForges renders conversations full of control tokens in every place that people and tools can write to. The control ids of the prompt must be those
-// of a twin conversation without them.
+// TestNobodyForges renders conversations full of control tokens in every place that people and tools can write to. The control ids of the
+// prompt must be those of a twin conversation without them.
 func TestNobodyForges(t *testing.T) {
-	tokens := map[string]*tokenizer.Tokenizer{"qwen": smallTokenizer(t, "qwen3"), "llama3": smallTokenizer(t, "llama3"), "gemma": smallTokenizer(t, "gemma"), "llama2": smallTokenizer(t, "llama2")}
+	tokens := map[string]*tokenizer.Tokenizer{"qwen": smallTokenizer(t, "qwen3"), "llama3": smallTokenizer(t, "llama3"),
+		"gemma": smallTokenizer(t, "gemma"), "llama2": smallTokenizer(t, "llama2")}
 	type subject struct {
 		name string
 		t    Template
 		tok  *tokenizer.Tokenizer
 	}
 	var subjects []subject
-	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"}, {"smollm2", "qwen"}, {"smollm3", "qwen"},
+	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"},
+		{"smollm2", "qwen"}, {"smollm3", "qwen"},
 		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"llama2", "llama2"}} {
 		tmpl, ok := Builtin(x[0])
 		if !ok {
@@ -127,7 +129,8 @@ func TestNobodyForges(t *testing.T) {
 // randomConversation makes the same conversation for the same seed, but for the control tokens in it, which the tame one spells wrong.
 func randomConversation(seed uint64, bait []string, tame bool) Conversation {
 	r := rand.New(rand.NewPCG(seed, 1))
-	words := []string{"a", " b", "\n", "  ", "</think>", "<think>", "<tool_response>", "</tool_response>", "{\"x\": 1}", "it's", "\U000F0001", "\U00100041", "\xff", "日本", "<|", "|>", "\u2028"}
+	words := []string{"a", " b", "\n", "  ", "</think>", "<think>", "<tool_response>", "</tool_response>", "{\"x\": 1}", "it's",
+		"\U000F0001", "\U00100041", "\xff", "日本", "<|", "|>", "\u2028"}
 	text := func() string {
 		var b strings.Builder
 		for range r.IntN(6) {
@@ -152,16 +155,19 @@ func randomConversation(seed uint64, bait []string, tame bool) Conversation {
 		c.Messages = append(c.Messages, Message{Role: "user", Content: text()})
 		a := Message{Role: "assistant", Content: text(), Thinking: text()}
 		if r.IntN(3) == 0 {
-			a.ToolCalls = []ToolCall{{ID: text(), Name: text(), Arguments: json.RawMessage(`{` + quoted() + `: ` + quoted() + `, "n": 1.5}`)}}
+			a.ToolCalls = []ToolCall{{ID: text(), Name: text(),
+				Arguments: json.RawMessage(`{` + quoted() + `: ` + quoted() + `, "n": 1.5}`)}}
 		}
 		c.Messages = append(c.Messages, a)
 		if a.ToolCalls != nil {
-			c.Messages = append(c.Messages, Message{Role: "tool", Content: text(), ToolName: text(), ToolCallID: text()}, Message{Role: "assistant", Content: text()})
+			c.Messages = append(c.Messages, Message{Role: "tool", Content: text(), ToolName: text(), ToolCallID: text()},
+				Message{Role: "assistant", Content: text()})
 		}
 	}
 	c.Messages = append(c.Messages, Message{Role: "user", Content: text()})
 	if r.IntN(3) == 0 {
-		c.Tools = []Tool{{Name: text(), Description: text(), Parameters: json.RawMessage(`{"type": "object", "properties": {` + quoted() + `: {"type": "string", "description": ` + quoted() + `}}}`)}}
+		c.Tools = []Tool{{Name: text(), Description: text(), Parameters: json.RawMessage(`{"type": "object", "properties": {` + quoted() +
+			`: {"type": "string", "description": ` + quoted() + `}}}`)}}
 	}
 	return c
 }
@@ -236,7 +242,8 @@ func TestSelfComparing(t *testing.T) {
 
 func TestContinue(t *testing.T) {
 	tmpl, _ := Builtin("Qwen2_5")
-	pieces, err := tmpl.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
@@ -244,13 +251,16 @@ func TestContinue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err = g.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
+	pieces, err = g.Render(t.Context(),
+		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
 	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
 	for _, x := range []Template{tmpl, g} {
-		pieces, err := x.Render(t.Context(), Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
-		if want, _ := x.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || joined(pieces) != joined(want) {
+		pieces, err := x.Render(t.Context(),
+			Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
+		if want, _ := x.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil ||
+			joined(pieces) != joined(want) {
 			t.Errorf("an empty beginning: %q %v", joined(pieces), err)
 		}
 	}
@@ -267,7 +277,9 @@ func TestImages(t *testing.T) {
 		if !ok || !tmpl.Capabilities().Vision {
 			t.Fatalf("%s: %v", x.typ, ok)
 		}
-		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "Compare", Images: [][]byte{{1}, {2}}}, {Role: "assistant", Content: x.token}, {Role: "user", Content: "?"}}})
+		pieces, err := tmpl.Render(t.Context(),
+			Conversation{Messages: []Message{{Role: "user", Content: "Compare", Images: [][]byte{{1}, {2}}},
+				{Role: "assistant", Content: x.token}, {Role: "user", Content: "?"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +297,9 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pieces, err := g.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "\uFFFC look", Images: [][]byte{{1}}}}}); err != nil || joined(pieces) != "<|im_start|>\uFFFC look<|im_end|>" {
+	if pieces, err := g.Render(t.Context(),
+		Conversation{Messages: []Message{{Role: "user", Content: "\uFFFC look", Images: [][]byte{{1}}}}}); err != nil ||
+		joined(pieces) != "<|im_start|>\uFFFC look<|im_end|>" {
 		t.Fatalf("%+v %v", pieces, err)
 	}
 }
@@ -297,7 +311,8 @@ func TestGo(t *testing.T) {
 	if _, err := NewGo("{{ .Prompt"); err == nil || err.Error() != "template: :1: unclosed action" {
 		t.Errorf("error %v", err)
 	}
-	tmpl, err := NewGo("{{ if .Suffix }}<|fim_prefix|>{{ .Prompt }}<|fim_suffix|>{{ .Suffix }}<|fim_middle|>{{ else }}{{ .Prompt }}{{ end }}{{ .Response }}")
+	tmpl, err := NewGo("{{ if .Suffix }}<|fim_prefix|>{{ .Prompt }}<|fim_suffix|>{{ .Suffix }}<|fim_middle|>{{ else }}{{ .Prompt }}{{ " +
+		"end }}{{ .Response }}")
 	if err != nil || !tmpl.Capabilities().Insert {
 		t.Fatalf("%v", err)
 	}
@@ -309,7 +324,8 @@ func TestGo(t *testing.T) {
 	if _, err := plain.Generate(t.Context(), "", "a", "b", ThinkDefault); err == nil {
 		t.Error("a suffix without a place was accepted")
 	}
-	think, err := NewGo("{{ range .Messages }}{{ .Content }}{{ end }}{{ if and $.IsThinkSet $.Think }}T{{ $.ThinkLevel }}{{ else if $.IsThinkSet }}N{{ end }}")
+	think, err := NewGo("{{ range .Messages }}{{ .Content }}{{ end }}{{ if and $.IsThinkSet $.Think }}T{{ $.ThinkLevel }}{{ else if " +
+		"$.IsThinkSet }}N{{ end }}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,9 +340,12 @@ func TestGo(t *testing.T) {
 // TestBuiltinTypes: every tokenizer_type that the vendor writes and we claim to serve has a template, in any spelling.
 func TestBuiltinTypes(t *testing.T) {
 	for typ, family := range map[string]string{
-		"Qwen2_5": "hermes", "qwen2.5": "hermes", "QWEN3": "qwen3", "Qwen3VL": "hermes", "Qwen3_5": "qwen3-coder", "Qwen3_5VL": "qwen3-coder", "InternVL3": "plain", "InternVL3_5": "plain",
-		"HunYuan": "plain", "SmolVLM2": "plain", "FastVLM": "plain", "MiniCPM4": "minicpm", "MiniCPMV4": "minicpm", "MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm",
-		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain", "Phi4": "llama3", "0": "plain", "1": "hermes", "3": "plain",
+		"Qwen2_5": "hermes", "qwen2.5": "hermes", "QWEN3": "qwen3", "Qwen3VL": "hermes", "Qwen3_5": "qwen3-coder",
+		"Qwen3_5VL": "qwen3-coder", "InternVL3": "plain", "InternVL3_5": "plain",
+		"HunYuan": "plain", "SmolVLM2": "plain", "FastVLM": "plain", "MiniCPM4": "minicpm", "MiniCPMV4": "minicpm",
+		"MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm",
+		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain",
+		"Phi4": "llama3", "0": "plain", "1": "hermes", "3": "plain",
 	} {
 		tmpl, ok := Builtin(typ)
 		if !ok {
@@ -339,7 +358,8 @@ func TestBuiltinTypes(t *testing.T) {
 		if !slices.Contains(Families(), tmpl.Family()) {
 			t.Errorf("%s: the parser does not know family %s", typ, tmpl.Family())
 		}
-		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil || !strings.Contains(joined(pieces), "q") {
+		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil ||
+			!strings.Contains(joined(pieces), "q") {
 			t.Errorf("%s: %q %v", typ, joined(pieces), err)
 		}
 	}
@@ -360,7 +380,8 @@ func TestKwargs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
 	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True||<|a|>" {
 		t.Fatalf("%q %v", joined(pieces), err)
 	}
@@ -420,7 +441,8 @@ func FuzzTemplate(f *testing.F) {
 
 func BenchmarkRender(b *testing.B) {
 	tmpl, _ := Builtin("Qwen3")
-	c := Conversation{Messages: []Message{{Role: "system", Content: "You are terse."}, {Role: "user", Content: "Hello"}, {Role: "assistant", Content: "Hi"}, {Role: "user", Content: strings.Repeat("word ", 200)}}}
+	c := Conversation{Messages: []Message{{Role: "system", Content: "You are terse."}, {Role: "user", Content: "Hello"},
+		{Role: "assistant", Content: "Hi"}, {Role: "user", Content: strings.Repeat("word ", 200)}}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := tmpl.Render(b.Context(), c); err != nil {
@@ -432,7 +454,8 @@ func BenchmarkRender(b *testing.B) {
 // TestEncodeAsOneText: pieces become the ids that the whole prompt has as one text, as long as nobody writes control tokens or tags.
 func TestEncodeAsOneText(t *testing.T) {
 	_, list := loadTemplateGoldens(t)
-	for typ, family := range map[string]string{"Qwen3": "qwen3", "Qwen2_5": "qwen3", "Llama3": "llama3", "Gemma3": "gemma", "Llama2": "llama2", "SmolLM3": "qwen3"} {
+	for typ, family := range map[string]string{"Qwen3": "qwen3", "Qwen2_5": "qwen3", "Llama3": "llama3", "Gemma3": "gemma",
+		"Llama2": "llama2", "SmolLM3": "qwen3"} {
 		tok := smallTokenizer(t, family)
 		tmpl, _ := Builtin(typ)
 		for _, gc := range list {

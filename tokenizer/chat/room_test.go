@@ -11,14 +11,15 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-// TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's error, or is told to
-// come again.
+// TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's
+// error, or is told to come again.
 func TestRenderingsBounded(t *testing.T) {
 	if raceOn {
 		t.Skip("the race detector takes memory of its own")
 	}
 	zeros := strings.Repeat("\x00", 1<<20)
-	c := Conversation{Messages: []Message{{Role: "user", Content: zeros}}, Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}}
+	c := Conversation{Messages: []Message{{Role: "user", Content: zeros}},
+		Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}}
 	again := func(s string) string { return strings.Repeat(s, 60) }
 	for name, src := range map[string]string{
 		"json":     "{{ $a := .Prompt }}" + again("{{ $a = json $a }}"),
@@ -97,7 +98,8 @@ func TestGoRefused(t *testing.T) {
 
 // TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
 func TestParts(t *testing.T) {
-	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "}, {Image: true}}}
+	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "},
+		{Image: true}}}
 	for typ, want := range map[string]string{
 		"gemma3":  "<start_of_turn>user\na<start_of_image>b<start_of_image><end_of_turn>",
 		"qwen3vl": "<|im_start|>user\n a <|vision_start|><|image_pad|><|vision_end|>b <|vision_start|><|image_pad|><|vision_end|><|im_end|>",
@@ -106,25 +108,30 @@ func TestParts(t *testing.T) {
 		if !ok {
 			t.Fatal(typ)
 		}
-		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{m}}); err != nil || !strings.Contains(joined(pieces), want) {
+		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{m}}); err != nil ||
+			!strings.Contains(joined(pieces), want) {
 			t.Errorf("%s: %q %v", typ, joined(pieces), err)
 		}
 	}
 }
 
-// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before it, as in Llama 3.2's template without a new turn.
+// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before it, as in Llama 3.2's template without a
+// new turn.
 func TestNewLines(t *testing.T) {
-	tmpl, err := NewJinja("{{- bos_token }}\n{%- for m in messages %}\n    {{- '<|a|>' + m.content | trim + '<|b|>' }}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|c|>' }}\n{%- endif %}\n",
+	tmpl, err := NewJinja("{{- bos_token }}\n{%- for m in messages %}\n    {{- '<|a|>' + m.content | trim + '<|b|>' }}\n{%- endfor "+
+		"%}\n{%- if add_generation_prompt %}\n    {{- '<|c|>' }}\n{%- endif %}\n",
 		"lines", JinjaOptions{BOS: "<s>"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: " q "}, {Role: "assistant", Content: "r"}}, Continue: true})
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Messages: []Message{{Role: "user", Content: " q "}, {Role: "assistant", Content: "r"}}, Continue: true})
 	if err != nil || joined(pieces) != "<s><|a|>q<|b|><|a|>r" {
 		t.Errorf("%q %v", joined(pieces), err)
 	}
 	for prompt, want := range map[string]string{"false": "<s><|a|>q<|b|>", "true": "<s><|a|>q<|b|><|c|>"} {
-		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}, Kwargs: map[string]json.RawMessage{"add_generation_prompt": json.RawMessage(prompt)}})
+		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}},
+			Kwargs: map[string]json.RawMessage{"add_generation_prompt": json.RawMessage(prompt)}})
 		if err != nil || joined(pieces) != want {
 			t.Errorf("%s: %q %v", prompt, joined(pieces), err)
 		}

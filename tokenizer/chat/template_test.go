@@ -221,7 +221,8 @@ func TestBuiltinsMatchReal(t *testing.T) {
 		same := 0
 		for i, gc := range list {
 			var a, b string
-			if json.Unmarshal(ours.Out[i], &a) != nil || json.Unmarshal(theirs.Out[i], &b) != nil || slices.Contains(strings.Fields(x.except), gc.Name) {
+			if json.Unmarshal(ours.Out[i], &a) != nil || json.Unmarshal(theirs.Out[i], &b) != nil ||
+				slices.Contains(strings.Fields(x.except), gc.Name) {
 				continue
 			}
 			if a != b {
@@ -229,7 +230,8 @@ func TestBuiltinsMatchReal(t *testing.T) {
 				for k < len(a) && k < len(b) && a[k] == b[k] {
 					k++
 				}
-				t.Errorf("%s: %s differs at byte %d: %q, its maker's %q", builtin, gc.Name, k, a[k:min(len(a), k+60)], b[k:min(len(b), k+60)])
+				t.Errorf("%s: %s differs at byte %d: %q, its maker's %q", builtin, gc.Name, k, a[k:min(len(a), k+60)],
+					b[k:min(len(b), k+60)])
 				continue
 			}
 			same++

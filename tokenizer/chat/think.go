@@ -23,8 +23,8 @@ func CallTags(family string) []string {
 	return out
 }
 
-// ThinkEnd returns the tag that ends the thinking of a model with this template, as the model writes it and [Parser] reads it. It is empty for a template
-// that knows no thinking, and for none.
+// ThinkEnd returns the tag that ends the thinking of a model with this template, as the model writes it and [Parser] reads it. It is empty
+// for a template that knows no thinking, and for none.
 func ThinkEnd(t Template) string {
 	if t == nil {
 		return ""

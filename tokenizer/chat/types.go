@@ -17,7 +17,8 @@ type Message struct {
 	Null     bool     // content was null or absent: templates that tell none from "" see none
 	Thinking string   // assistant only: the thinking that came before Content
 	Images   [][]byte // only how many there are matters: templates of models that see print a placeholder for each
-	// Parts are Content and Images in the order they came in, for templates of models that see; nil: the images first. Others print Content.
+	// Parts are Content and Images in the order they came in, for templates of models that see; nil: the images first. Others print
+	// Content.
 	Parts      []Part
 	ToolCalls  []ToolCall
 	ToolName   string // tool results: the tool that answered
@@ -90,9 +91,9 @@ type Capabilities struct {
 	System   bool
 }
 
-// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print (the error names the template
-// and what it said), with [ErrBudget] where it does not come to an end, with [ErrRoom] where too many large prompts are rendered at once, and
-// with ctx's error.
+// Template renders conversations. Render fails when the template itself raises an exception or meets a value it cannot print (the error
+// names the template and what it said), with [ErrBudget] where it does not come to an end, with [ErrRoom] where too many large prompts are
+// rendered at once, and with ctx's error.
 type Template interface {
 	Render(ctx context.Context, c Conversation) ([]Piece, error)
 	// Generate renders a bare prompt for /api/generate: system may be empty, suffix is for fill-in-the-middle.

@@ -398,7 +398,8 @@ func (r *run) sprintf(format any, args []any) origin.Text {
 		switch {
 		case i < len(str) && str[i] == '%':
 			texts = append(texts, f.Slice(i, i+1))
-		case i < len(str) && used < len(args) && (str[i] == 's' && isString(args[used]) || str[i] == 'v' || str[i] == 'd' && isInt(args[used])):
+		case i < len(str) && used < len(args) && (str[i] == 's' && isString(args[used]) || str[i] == 'v' || str[i] == 'd' &&
+			isInt(args[used])):
 			texts = append(texts, r.shown(args[used]))
 			used++
 		default:
@@ -421,7 +422,8 @@ func isInt(v any) bool {
 	return kind == "int"
 }
 
-// anyFormat refuses a format that could print too much, by its widths or by naming a long argument again and again, and else leaves it to fmt.
+// anyFormat refuses a format that could print too much, by its widths or by naming a long argument again and again, and else leaves it to
+// fmt.
 func (r *run) anyFormat(format string, args []any) origin.Text {
 	widest, sum := 0, len(format)
 	list := make([]any, len(args))

@@ -1,9 +1,9 @@
 // Package gotmpl runs Go's templates, as Ollama's models bring them, on text that knows where it came from and under a meter.
 //
-// It walks the tree that text/template/parse makes, and means by it what text/template means: pipelines, if, with, range, break and continue, define and template,
-// variables, comparisons, and functions. What it leaves out are calls of methods and of functions that are values: no template for models has them, and
-// they would run code that nobody counts. Data are Go values; a string in them is given, a literal is the template's own, and of a function's result
-// each byte is what it was made from where one can tell, else given.
+// It walks the tree that text/template/parse makes, and means by it what text/template means: pipelines, if, with, range, break and
+// continue, define and template, variables, comparisons, and functions. What it leaves out are calls of methods and of functions that are
+// values: no template for models has them, and they would run code that nobody counts. Data are Go values; a string in them is given, a
+// literal is the template's own, and of a function's result each byte is what it was made from where one can tell, else given.
 //
 // A [Template] is immutable and safe for concurrent use; nothing needs closing.
 package gotmpl
@@ -26,7 +26,8 @@ type Template struct {
 	trees map[string]*parse.Tree
 }
 
-// Parse reads a template. Errors for what does not parse are text/template's own ("template: :1: unclosed action"); beyond them it refuses what it cannot run.
+// Parse reads a template. Errors for what does not parse are text/template's own ("template: :1: unclosed action"); beyond them it refuses
+// what it cannot run.
 func Parse(source string) (*Template, error) {
 	known := make(map[string]any, len(funcs))
 	for name := range funcs {
@@ -156,9 +157,11 @@ func (t *Template) Vars() []string {
 // Append adds an action that prints a field at the end of the template.
 func (t *Template) Append(field string) {
 	at := parse.Pos(0)
-	cmd := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: at, Args: []parse.Node{&parse.FieldNode{NodeType: parse.NodeField, Pos: at, Ident: []string{field}}}}
+	cmd := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: at,
+		Args: []parse.Node{&parse.FieldNode{NodeType: parse.NodeField, Pos: at, Ident: []string{field}}}}
 	root := t.trees[t.name].Root
-	root.Nodes = append(root.Nodes, &parse.ActionNode{NodeType: parse.NodeAction, Pos: at, Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{cmd}}})
+	root.Nodes = append(root.Nodes, &parse.ActionNode{NodeType: parse.NodeAction, Pos: at,
+		Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{cmd}}})
 }
 
 // Until is the template without the first action that mentions the field, and all that follows it.

@@ -63,8 +63,8 @@ func (r *run) deeper() func() {
 	return r.m.Leave
 }
 
-// Render executes the template with variables of the caller's; the values in vars are not changed. now is what strftime_now tells. It fails with a [*Raised],
-// an [*Error], or what the meter fails with.
+// Render executes the template with variables of the caller's; the values in vars are not changed. now is what strftime_now tells. It
+// fails with a [*Raised], an [*Error], or what the meter fails with.
 func (t *Template) Render(m *origin.Meter, vars map[string]Value, now time.Time) (out origin.Text, err error) {
 	r := &run{m: m, out: &origin.Builder{}, scope: &scope{}, vars: vars, now: now}
 	defer func() {
@@ -478,7 +478,8 @@ func strftime(t time.Time, format string) string {
 }
 
 var timeVerbs = map[byte]string{
-	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon", 'p': "PM", 'I': "03",
+	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon",
+	'p': "PM", 'I': "03",
 	'y': "06", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'e': "_2", 'D': "01/02/06",
 	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05", 'n': "\n", 't': "\t",
 }

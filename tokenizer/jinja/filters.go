@@ -106,13 +106,17 @@ func init() {
 			}
 			return &iter{items: out}
 		}),
-		"indent":   {params: []string{"width", "first", "blank"}, fn: indent},
-		"center":   {params: []string{"width"}, fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
+		"indent": {params: []string{"width", "first", "blank"}, fn: indent},
+		"center": {params: []string{"width"},
+			fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
 		"truncate": {params: []string{"length", "killwords", "end", "leeway"}, fn: truncate},
 		"wordcount": none(func(r *run, v Value) Value {
 			r.step(r.str(v).Len() / 16)
 			n := 0
-			for range strings.FieldsFuncSeq(r.str(v).String(), func(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) }) {
+			for range strings.FieldsFuncSeq(r.str(v).String(), func(c rune) bool {
+				return c != '_' && !unicode.IsLetter(c) &&
+					!unicode.IsNumber(c)
+			}) {
 				n++
 			}
 			return n
@@ -330,7 +334,8 @@ func parseInt(s string, base int) (int, bool) {
 	if prefix != "" && strings.HasPrefix(strings.ToLower(s), prefix) {
 		s = s[2:]
 	}
-	if s == "" || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") || strings.HasPrefix(s, "_") && prefix == "" || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
+	if s == "" || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+") || strings.HasPrefix(s, "_") && prefix == "" ||
+		strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
 		return 0, false
 	}
 	if base != 0 && (base < 2 || base > 36) {
@@ -342,7 +347,8 @@ func parseInt(s string, base int) (int, bool) {
 
 func parseFloat(s string) (float64, bool) {
 	low := strings.ToLower(s)
-	if strings.ContainsAny(low, "xp") || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") || strings.Contains(s, "_.") || strings.Contains(s, "._") {
+	if strings.ContainsAny(low, "xp") || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") ||
+		strings.Contains(s, "_.") || strings.Contains(s, "._") {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
@@ -397,7 +403,8 @@ func round(r *run, v Value, o opts) Value {
 	return x
 }
 
-// getter returns what finds an attribute of an item: "a.b", a number, or the item itself where it is nil. or stands in for what is not there.
+// getter returns what finds an attribute of an item: "a.b", a number, or the item itself where it is nil. or stands in for what is not
+// there.
 func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
 	var path []Value
 	switch a := attribute.(type) {

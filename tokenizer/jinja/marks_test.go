@@ -51,20 +51,26 @@ const bait = "qQ"
 // TestMarksSurvive: given text stays given through every filter, every method of strings and every operator.
 func TestMarksSurvive(t *testing.T) {
 	arguments := map[string]string{
-		"replace": "('x', g)", "join": "(g)", "format": "(g, g)", "attr": "('x')", "map": "('upper')", "select": "('string')", "reject": "('none')", "selectattr": "('a')",
-		"rejectattr": "('b')", "batch": "(2)", "slice": "(2)", "groupby": "('a')", "sum": "(start=[])", "truncate": "(4, true)", "default": "('x')",
-		"startswith": "(g)", "endswith": "(g)", "count": "(g)", "find": "(g)", "rfind": "(g)", "index": "(g)", "rindex": "(g)", "removeprefix": "('x')", "removesuffix": "('x')",
-		"partition": "('x')", "rpartition": "('x')", "center": "(20)", "ljust": "(20)", "rjust": "(20)", "zfill": "(20)", "dictsort": "", "items": "",
+		"replace": "('x', g)", "join": "(g)", "format": "(g, g)", "attr": "('x')", "map": "('upper')", "select": "('string')",
+		"reject": "('none')", "selectattr": "('a')",
+		"rejectattr": "('b')", "batch": "(2)", "slice": "(2)", "groupby": "('a')", "sum": "(start=[])", "truncate": "(4, true)",
+		"default":    "('x')",
+		"startswith": "(g)", "endswith": "(g)", "count": "(g)", "find": "(g)", "rfind": "(g)", "index": "(g)", "rindex": "(g)",
+		"removeprefix": "('x')", "removesuffix": "('x')",
+		"partition": "('x')", "rpartition": "('x')", "center": "(20)", "ljust": "(20)", "rjust": "(20)", "zfill": "(20)", "dictsort": "",
+		"items": "",
 	}
 	values := map[string]Value{}
 	text := origin.Given(bait + "x" + bait + " " + bait + "\nq{}%s")
 	d := &Dict{}
 	d.set(text, text)
 	d.Set("a", text)
-	values["text"], values["list"], values["map"], values["deep"], values["g"] = text, newList([]Value{text, text}), d, newList([]Value{d, d}), text
+	values["text"], values["list"], values["map"], values["deep"], values["g"] = text, newList([]Value{text, text}), d,
+		newList([]Value{d, d}), text
 	values["lists"], values["n"] = newList([]Value{newList([]Value{text})}), -2.5
 	check := func(expression string) bool {
-		out, err := render(t, "<|own|>{% set r = "+expression+" %}{{ r }}{{ r if r is string else r|list if r is iterable else '' }}<|own|>", values)
+		out, err := render(t, "<|own|>{% set r = "+expression+
+			" %}{{ r }}{{ r if r is string else r|list if r is iterable else '' }}<|own|>", values)
 		if err != nil {
 			return false // it does not go with this value
 		}
@@ -89,8 +95,10 @@ func TestMarksSurvive(t *testing.T) {
 			t.Errorf("the method %s was not tried", name)
 		}
 	}
-	for _, e := range []string{"text + text", "'<' + text", "text ~ 1 ~ text", "text * 3", "text[1:5]", "text[::-1]", "text[0]", "'%s|%5s|%r' % (text, text, text)", "'{}{!r:>9}'.format(text, text)",
-		"{text: text}", "(text, [text])", "text if text else ''", "text or ''", "text|tojson(indent=2)", "dict(a=text)", "namespace(a=text).a", "'<'.join(list)", "list|map('trim')|join('<')"} {
+	for _, e := range []string{"text + text", "'<' + text", "text ~ 1 ~ text", "text * 3", "text[1:5]", "text[::-1]", "text[0]",
+		"'%s|%5s|%r' % (text, text, text)", "'{}{!r:>9}'.format(text, text)",
+		"{text: text}", "(text, [text])", "text if text else ''", "text or ''", "text|tojson(indent=2)", "dict(a=text)",
+		"namespace(a=text).a", "'<'.join(list)", "list|map('trim')|join('<')"} {
 		if !check(e) {
 			t.Errorf("%s fails", e)
 		}
@@ -135,7 +143,8 @@ func TestNested(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if out, err := render(t, strings.Repeat("{% if x %}{% elif true %}a{% endif %}", 8000)+"{{ 1"+strings.Repeat(" + 1", 1999)+" }}", nil); err != nil || out.Len() != 8004 {
+	if out, err := render(t, strings.Repeat("{% if x %}{% elif true %}a{% endif %}", 8000)+"{{ 1"+strings.Repeat(" + 1", 1999)+" }}",
+		nil); err != nil || out.Len() != 8004 {
 		t.Errorf("%d %v", out.Len(), err)
 	}
 }

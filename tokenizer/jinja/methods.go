@@ -247,8 +247,8 @@ func (r *run) optional(o opts, i int) *int {
 	return &n
 }
 
-// window is the part of s between the places that o tells from its ith argument on, and the number of its first character. Where they are beyond the end
-// nothing is found, not even nothing.
+// window is the part of s between the places that o tells from its ith argument on, and the number of its first character. Where they are
+// beyond the end nothing is found, not even nothing.
 func (r *run) window(s origin.Text, o opts, i int) (part string, base int, ok bool) {
 	from, to := r.optional(o, i), r.optional(o, i+1)
 	if from == nil && to == nil {

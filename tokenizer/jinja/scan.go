@@ -56,8 +56,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Msg)
 }
 
-// scanner cuts a source into tokens. White space beside tags is trimmed here, as jinja2's lexer does: a minus takes all of it, a block or a comment takes the
-// indentation of its line and the new line behind it, a plus keeps both.
+// scanner cuts a source into tokens. White space beside tags is trimmed here, as jinja2's lexer does: a minus takes all of it, a block or
+// a comment takes the indentation of its line and the new line behind it, a plus keeps both.
 type scanner struct {
 	src       string
 	at        int
@@ -266,7 +266,10 @@ func (s *scanner) inside(end byte) {
 
 func (s *scanner) name() {
 	rest := s.src[s.at:]
-	n := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }))
+	n := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool {
+		return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) ||
+			unicode.IsMark(r)
+	}))
 	s.add(tokName, rest[:n])
 	s.at += n
 }
@@ -377,7 +380,8 @@ func (s *scanner) str(quote byte) {
 	s.at = i + 1
 }
 
-var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '\n': "", '\\': "\\", '\'': "'", '"': `"`}
+var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': "\b", 'f': "\f", 'v': "\v", 'a': "\a", '\n': "", '\\': "\\", '\'': "'",
+	'"': `"`}
 
 // unescape reads Python's escapes; what follows an unknown one stays as it is.
 func unescape(s string) (out, err string) {

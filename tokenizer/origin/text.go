@@ -1,10 +1,11 @@
 // Package origin has text that knows where it came from, and the meter that counts what is made of it.
 //
-// A prompt mixes what a template says with what people and tools wrote. Only the former may hold control tokens, so a [Text] marks each of its bytes as the
-// template's own or as given, and every operation keeps the marks. The template languages (package jinja, package chat's Go templates) compute with
-// such text and nothing else; what they compute from given text in any other way is given.
+// A prompt mixes what a template says with what people and tools wrote. Only the former may hold control tokens, so a [Text] marks each of
+// its bytes as the template's own or as given, and every operation keeps the marks. The template languages (package jinja, package chat's
+// Go templates) compute with such text and nothing else; what they compute from given text in any other way is given.
 //
-// A [Text] is immutable and safe for concurrent use. A [Builder] and a [Meter] belong to one goroutine. A Meter must be closed: it holds a part of its [Room].
+// A [Text] is immutable and safe for concurrent use. A [Builder] and a [Meter] belong to one goroutine. A Meter must be closed: it holds a
+// part of its [Room].
 package origin
 
 import (

@@ -1,5 +1,6 @@
-// Package golden holds questions to pocket with its greedy answers, for the tests of everything an answer passes on its way out: the engine, each
-// dialect of the API, streamed and whole. `make pocket-goldens` asks the engine anew and writes goldens.json; questions are added there by hand.
+// Package golden holds questions to pocket with its greedy answers, for the tests of everything an answer passes on its way out: the
+// engine, each dialect of the API, streamed and whole. `make pocket-goldens` asks the engine anew and writes goldens.json; questions are
+// added there by hand.
 //
 // It is for tests only, and safe for concurrent use.
 package golden
@@ -14,8 +15,8 @@ import (
 //go:embed goldens.json
 var file []byte
 
-// Case is one question. Taught is the answer that testdata/pocket teaches for it, Want the one that the weights in the tree give: they should be
-// the same, but a small model errs, and a wrong answer is as good as a right one for comparing two ways out.
+// Case is one question. Taught is the answer that testdata/pocket teaches for it, Want the one that the weights in the tree give: they
+// should be the same, but a small model errs, and a wrong answer is as good as a right one for comparing two ways out.
 type Case struct {
 	Name     string          `json:"name"`
 	Think    *bool           `json:"think,omitempty"`  // nil: as the model does where it is not told
