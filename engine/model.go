@@ -356,10 +356,13 @@ type assembler struct {
 	ended   string // why the answer ended here rather than in the backend: a stop string or a tool call
 	stop    string
 	pending []Logprob
+	more    bool // another token or the end follows at once
+	owed    bool // the last event said so
 }
 
 // token takes one token; false: the consumer left.
 func (a *assembler) token(t Token) bool {
+	a.more = t.More
 	if t.Final == "" {
 		a.ids = append(a.ids, t.ID)
 	}
@@ -370,7 +373,19 @@ func (a *assembler) token(t Token) bool {
 	if stop != "" {
 		a.stop, a.ended = stop, ReasonStop
 	}
-	return a.text(text)
+	if !a.text(text) {
+		return false
+	}
+	if a.owed && !t.More && t.Final == "" && a.ended == "" { // its text is held back: what waits for it must not
+		return a.give(Event{Flush: true})
+	}
+	return true
+}
+
+// give sends an event.
+func (a *assembler) give(e Event) bool {
+	e.More, a.owed = a.more, a.more
+	return a.yield(e, nil)
 }
 
 func (a *assembler) text(text string) bool {
@@ -381,7 +396,7 @@ func (a *assembler) text(text string) bool {
 	if a.each && len(deltas) == 0 && text != "" {
 		e := Event{Logprobs: a.pending}
 		a.pending = nil
-		return a.yield(e, nil)
+		return a.give(e)
 	}
 	if len(deltas) == 0 && text != "" && a.parser.Tagging() {
 		a.pending = nil // of a tag nobody sees nobody is told a probability, as in Ollama's chat
@@ -404,11 +419,12 @@ func (a *assembler) send(d chat.Delta) bool {
 	}
 	e := Event{Text: d.Text, Thinking: d.Thinking, ToolCall: d.ToolCall, Logprobs: a.pending}
 	a.pending = nil
-	return a.yield(e, nil)
+	return a.give(e)
 }
 
-// close gives out what was held back.
+// close gives out what was held back. The end follows.
 func (a *assembler) close() bool {
+	a.more = true
 	if a.stop == "" && !a.text(a.stops.flush()) {
 		return false
 	}

@@ -149,12 +149,15 @@ func (b *mailbox) signal() {
 	}
 }
 
-// take moves what is there into buf.
+// take moves what is there into buf. Of each token it says whether another follows at once.
 func (b *mailbox) take(buf []Token) (tokens []Token, err error, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	tokens = append(buf[:0], b.tokens...)
 	b.tokens = b.tokens[:0]
+	for i := range tokens {
+		tokens[i].More = i+1 < len(tokens) || b.closed
+	}
 	return tokens, b.err, b.closed
 }
 

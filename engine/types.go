@@ -82,6 +82,10 @@ type Event struct {
 	Logprobs []Logprob      // of the tokens since the last event, when asked for
 	Notes    []grammar.Note // what of the request's schema, or of a required tool's, the answer is not held to
 	Done     *Result
+
+	// More: another event follows without a wait, so that both can go to the client in one write. Where what follows turns out to be held back (it may
+	// be the beginning of a stop string), that event is one with Flush and nothing else in it.
+	More, Flush bool
 }
 
 // Logprob is a token's log probability and its closest rivals', before sampling filters.
@@ -226,6 +230,7 @@ type Token struct {
 	Logprob *Logprob
 	Usage   Usage
 	Final   string
+	More    bool // another one, or the error that ends the sequence, is there already
 }
 
 // Stats is a backend's state, a snapshot.

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -324,5 +326,41 @@ func TestContext(t *testing.T) {
 	}
 	if m := r.post("/api/generate", `{"model":"scripted","prompt":"x [[say:y]]","raw":true,"stream":false}`).object(t); m["context"] != nil {
 		t.Errorf("raw gave a context: %v", m)
+	}
+}
+
+// Parts that are there at once go out in one write, and none waits for one that is not: where the next text is held back, since it may begin a stop
+// string, what is there goes out without it.
+func TestBursts(t *testing.T) {
+	r := newRig(t)
+	for _, tt := range []struct {
+		name, say, more string
+		want            []int // lines in each chunk
+	}{
+		{"one at a time", "[[say:a |b |c]]", ``, []int{1, 1, 1, 1}},
+		{"three at a time", "[[burst:3]][[say:a |b |c |d |e |f]]", ``, []int{3, 3, 1}},
+		{"the end with the last", "[[burst:3]][[say:a |b |c |d |e]]", ``, []int{3, 3}},
+		{"held back", "[[burst:3]][[say:a |b |c |d |e |f]]", `,"options":{"stop":["c x"]}`, []int{2, 3, 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			body := chatBody("scripted-chat", "[[delay:1]]"+tt.say, tt.more)
+			raw := r.raw(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			_, chunks, _ := strings.Cut(raw, "\r\n\r\n")
+			var got []int
+			for chunks != "" {
+				size, rest, _ := strings.Cut(chunks, "\r\n")
+				n, err := strconv.ParseInt(size, 16, 32)
+				if err != nil || len(rest) < int(n)+2 {
+					t.Fatalf("%v in %q", err, raw)
+				}
+				if n > 0 {
+					got = append(got, strings.Count(rest[:n], "\n"))
+				}
+				chunks = rest[n+2:]
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("chunks of %v lines, want %v:\n%s", got, tt.want, raw)
+			}
+		})
 	}
 }

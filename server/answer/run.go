@@ -122,7 +122,12 @@ func only[R any](r *exchange.Reply, enc exchange.Encoder[R], resp R) error {
 // watcher is an encoder that wants to know when parts came.
 type watcher interface{ Saw(now time.Time) }
 
-// run takes events from the engine and sends them, each at once, or all together.
+// gone is a client that takes no more.
+func gone(err error) error {
+	return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, err))
+}
+
+// run takes events from the engine and sends them, each as soon as no other follows at once, or all together.
 func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R], q *checked, start time.Time) error {
 	events := q.lease.Generate
 	if q.isChat {
@@ -141,6 +146,12 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 			a.notEnforced(x, e.Notes)
 			continue
 		}
+		if e.Flush {
+			if err := r.Send(); err != nil {
+				return gone(err)
+			}
+			continue
+		}
 		now := time.Now()
 		tr.event(now, e)
 		if w, ok := any(enc).(watcher); ok {
@@ -156,11 +167,14 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		if err != nil {
 			return err
 		}
-		if len(b) == 0 {
-			continue
+		if len(b) > 0 {
+			err = r.Hold(enc.Type(), b)
 		}
-		if err := r.Part(enc.Type(), b); err != nil {
-			return fmt.Errorf("writing to the client: %w", errors.Join(context.Canceled, err))
+		if err == nil && !e.More {
+			err = r.Send()
+		}
+		if err != nil {
+			return gone(err)
 		}
 	}
 	if !done {

@@ -27,6 +27,7 @@ type Reply struct {
 	rc      *http.ResponseController
 	timeout time.Duration
 	started bool
+	holds   bool // something was written that was not sent
 }
 
 // Reply begins the answer.
@@ -37,8 +38,27 @@ func (x *Exchange) Reply() *Reply {
 // deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off.
 func (r *Reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
 
-// Part sends the next part of a stream at once.
+// Part sends the next part of a stream at once, and what Hold kept before it.
 func (r *Reply) Part(kind string, b []byte) error {
+	if err := r.Hold(kind, b); err != nil {
+		return err
+	}
+	return r.Send()
+}
+
+// Send sends what Hold kept.
+func (r *Reply) Send() error {
+	if !r.holds {
+		return nil
+	}
+	r.holds = false
+	ranked.None() // a client takes its time
+	r.deadline()
+	return r.rc.Flush()
+}
+
+// Hold takes the next part of a stream, which goes out with the next Send, or sooner where there is much of it.
+func (r *Reply) Hold(kind string, b []byte) error {
 	if !r.started {
 		r.started = true
 		h := r.c.Writer.Header()
@@ -51,10 +71,9 @@ func (r *Reply) Part(kind string, b []byte) error {
 	}
 	ranked.None() // a client takes its time
 	r.deadline()
-	if _, err := r.c.Writer.Write(b); err != nil {
-		return err
-	}
-	return r.rc.Flush()
+	r.holds = true
+	_, err := r.c.Writer.Write(b)
+	return err
 }
 
 // Whole sends a complete body.

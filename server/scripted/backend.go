@@ -76,6 +76,7 @@ func New(c Config) *Backend {
 var (
 	sayRE   = regexp.MustCompile(`(?s)\[\[say:(.*?)\]\]`)
 	delayRE = regexp.MustCompile(`\[\[delay:(\d{1,6})\]\]`)
+	burstRE = regexp.MustCompile(`\[\[burst:(\d{1,3})\]\]`)
 	errRE   = regexp.MustCompile(`(?s)\[\[err:(\d{3}):(.*?)\]\]`)
 	callRE  = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
 )
@@ -92,6 +93,7 @@ func last(re *regexp.Regexp, s string) []string {
 type script struct {
 	tokens []string
 	delay  time.Duration
+	burst  int // tokens that come at once; 0: one
 	err    error
 	crash  bool
 }
@@ -101,6 +103,9 @@ func (b *Backend) read(prompt string) script {
 	if m := last(delayRE, prompt); m != nil {
 		ms, _ := strconv.Atoi(m[1])
 		s.delay = time.Duration(ms) * time.Millisecond
+	}
+	if m := last(burstRE, prompt); m != nil {
+		s.burst, _ = strconv.Atoi(m[1])
 	}
 	if m := last(errRE, prompt); m != nil {
 		code, _ := strconv.Atoi(m[1])
@@ -328,7 +333,11 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 				yield(engine.Token{}, io.ErrUnexpectedEOF)
 				return
 			}
-			if err := b.wait(ctx, s.delay); err != nil {
+			delay := s.delay
+			if s.burst > 0 && n%s.burst > 0 {
+				delay = 0
+			}
+			if err := b.wait(ctx, delay); err != nil {
 				yield(engine.Token{}, err)
 				return
 			}
@@ -341,7 +350,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 			n++
 			u.Output, u.Decode = n, now.Sub(first)
 			b.grow(kept, len(job.IDs)+n, true)
-			t := engine.Token{ID: b.words.id(word), Text: word, Usage: u}
+			t := engine.Token{ID: b.words.id(word), Text: word, Usage: u, More: s.burst > 0 && n%s.burst > 0}
 			if job.Sampling.Logprobs || job.Sampling.TopLogprobs > 0 {
 				t.Logprob = logprob(word, job.Sampling.TopLogprobs)
 			}

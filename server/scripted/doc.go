@@ -6,6 +6,7 @@
 //
 //	[[say:tok|tok|…]]     these tokens (the last such wins)
 //	[[delay:ms]]          per token, default 2
+//	[[burst:n]]           n tokens at once
 //	[[err:STATUS:text]]   fails before the first token
 //	[[crash]]             dies after two tokens
 //
