@@ -10,7 +10,7 @@ import { busy } from './talk.js';
 import { Turn } from './turn.js';
 import { short, t } from './words.js';
 
-const first = 30; // turns drawn at once; the ones before come when one scrolls up to them
+const first = 8, more = 30; // turns drawn at once, and when there is time; the ones before come when one scrolls up to them
 
 function ModelChoice({ now }) {
   const list = models.use();
@@ -45,7 +45,11 @@ export function Chat({ id, menu }) {
     return () => removeEventListener('axle-setup', f);
   }, []);
   const down = () => { if (stick.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
-  useLayoutEffect(down, [now?.path]);
+  useLayoutEffect(down, [now?.path, count]);
+  useEffect(() => {
+    const later = setTimeout(() => setCount((n) => Math.max(n, more)), 120);
+    return () => clearTimeout(later);
+  }, [id]);
   useEffect(() => { document.title = now?.saved ? now.chat.title + ' – axle' : 'axle'; }, [now?.chat.title, now?.saved]);
   if (!now) return html`<div class="bar"></div>`;
   const path = now.path;
@@ -57,7 +61,7 @@ export function Chat({ id, menu }) {
     if (atEnd === away) setAway(!atEnd);
     if (from > 0 && el.scrollTop < 600) {
       const was = el.scrollHeight - el.scrollTop;
-      setCount(count + first);
+      setCount(count + more);
       requestAnimationFrame(() => { el.scrollTop = el.scrollHeight - was; });
     }
   };
@@ -68,7 +72,7 @@ export function Chat({ id, menu }) {
     <h1 class="offscreen" dir="auto">${now.saved ? now.chat.title : t('new')}</h1>
     <div class="scroll" ref=${scroller} onScroll=${scrolled} tabindex="-1">
       <div class="thread" id="log">
-        ${from > 0 && html`<button type="button" class="more" onClick=${() => setCount(count + first)}>${t('earlier.turns', { n: from })}</button>`}
+        ${from > 0 && html`<button type="button" class="more" onClick=${() => setCount(count + more)}>${t('earlier.turns', { n: from })}</button>`}
         ${path.slice(from).map((x, i) => html`<${Turn} key=${x.id} x=${x} now=${now} last=${from + i === path.length - 1} grow=${down} />`)}
         ${!path.length && html`<${Welcome} now=${now} />`}
       </div></div>

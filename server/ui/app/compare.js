@@ -60,6 +60,6 @@ export function Compare({ list, close }) {
   const choice = (i) => html`<label>${t('model')} ${i + 1}<select value=${names[i]} onChange=${(e) => setNames(names.map((v, j) => (j === i ? e.target.value : v)))}>${list.map((m) => html`<option key=${m.name} value=${m.name}>${short(m.name)}</option>`)}</select></label>`;
   return html`<${Modal} title=${t('compare')} close=${close} wide><form class="form" onSubmit=${ask}><div class="row wrap">${choice(0)}${choice(1)}
     <label class="check"><input type="checkbox" checked=${after} onChange=${(e) => setAfter(e.target.checked)} /> ${t('compare.after')}</label></div>
-    <textarea rows="2" dir="auto" aria-label=${t('message')} placeholder=${t('message')} value=${text} onInput=${(e) => setText(e.target.value)} /><div class="row end"><button class="primary" disabled=${!end.current && !text.trim()}>${end.current ? t('stop') : t('compare.ask')}</button></div></form>
+    <textarea rows="2" dir="auto" autofocus aria-label=${t('message')} placeholder=${t('message')} value=${text} onInput=${(e) => setText(e.target.value)} /><div class="row end"><button class="primary" disabled=${!end.current && !text.trim()}>${end.current ? t('stop') : t('compare.ask')}</button></div></form>
     ${runs && html`<div class="two">${runs.map((r) => html`<${Column} key=${r} run=${r} draw=${n} />`)}</div>`}<//>`;
 }

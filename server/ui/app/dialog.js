@@ -10,11 +10,12 @@ export function Modal({ title, close, wide, children }) {
   useLayoutEffect(() => {
     const back = document.activeElement;
     el.current.showModal();
+    (el.current.querySelector('[autofocus]') ?? el.current.firstElementChild).focus();
     return () => back?.focus?.();
   }, []);
   return html`<dialog ref=${el} class=${wide ? 'wide' : ''} aria-label=${title} onCancel=${(e) => { e.preventDefault(); close(); }}
     onMouseDown=${(e) => { if (e.target === el.current) close(); }}>
-    <div class="sheet"><header><h2>${title}</h2><${Button} icon="close" label=${t('close')} onClick=${close} /></header>${children}</div>
+    <div class="sheet" tabindex="-1"><header><h2>${title}</h2><${Button} icon="close" label=${t('close')} onClick=${close} /></header>${children}</div>
   </dialog>`;
 }
 

@@ -75,28 +75,35 @@ function dress(frag) {
   return frag;
 }
 
-const longest = 100000; // a block beyond is shown as it is: no reader would wait for its markup
+// What is larger, or nested deeper, is shown as it was written: no reader would wait for its markup.
+const longest = 60000, longestText = 12000;
+const deep = /^(?: {0,3}(?:[-*+>]|\d{1,9}[.)]) ?){24}/m;
 
-function nodes(tokens, links) {
-  const raw = tokens.reduce((n, x) => n + x.raw.length, 0);
-  if (raw <= longest) {
+// blocks divides text into top-level blocks, without looking into them.
+function blocks(src) {
+  try {
+    const lexer = new marked.Lexer(marked.defaults);
+    const tokens = lexer.blockTokens(src, []);
+    return { tokens, links: lexer.tokens.links };
+  } catch {
+    return { tokens: [{ type: 'paragraph', raw: src }], links: {} };
+  }
+}
+
+// drawn makes nodes of one block's text. links are the addresses that other blocks have defined.
+function drawn(type, raw, links) {
+  const text = type === 'paragraph' || type === 'heading' || type === 'text';
+  if (raw.length <= (text ? longestText : longest) && !deep.test(raw)) {
     try {
-      tokens.links = links ?? {};
-      return dress(clean(marked.parser(tokens)));
-    } catch { /* nested too deep, say: shown as it is */ }
+      const lexer = new marked.Lexer(marked.defaults);
+      Object.assign(lexer.tokens.links, links);
+      return dress(clean(marked.parser(lexer.lex(raw))));
+    } catch { /* nobody's Markdown: shown as it is */ }
   }
   const pre = document.createElement('div');
   pre.className = 'as-is';
-  pre.textContent = tokens.map((x) => x.raw).join('');
+  pre.textContent = raw;
   return pre;
-}
-
-function lex(src) {
-  try {
-    return marked.lexer(src);
-  } catch {
-    return [{ type: 'text', raw: src, text: src, tokens: [{ type: 'text', raw: src, text: src }] }];
-  }
 }
 
 // what is nothing but words, whatever stands before it, in a line that has begun; addresses are not
@@ -117,6 +124,8 @@ export class Flow {
     this.at = 0; // where the last block begins
     this.tail = null;
     this.drawn = null;
+    this.links = {};
+    this.due = 0;
     this.whole = null; // the complete lines of it that were looked at
     this.fence = null; // the code block that is open: {code, mark, from, indent}
     this.el.replaceChildren();
@@ -151,7 +160,8 @@ export class Flow {
       this.fence = { code, mark: open[2], indent: open[1].length, from: this.at + open[0].length, shown: 0 };
       return true;
     }
-    const tokens = lex(whole);
+    const { tokens, links } = blocks(whole);
+    Object.assign(this.links, links);
     let last = tokens.length - 1;
     while (last >= 0 && tokens[last].type === 'space') last--;
     let done = ended ? tokens.length : Math.max(last, 0);
@@ -166,7 +176,7 @@ export class Flow {
         for (const token of tokens.slice(0, done)) {
           if (token.type === 'space' || token.type === 'def') continue;
           const box = this.box();
-          box.append(nodes([token], tokens.links));
+          box.append(drawn(token.type, token.raw, this.links));
           this.el.append(box);
         }
         this.at += raw.length;
@@ -175,15 +185,17 @@ export class Flow {
     }
     if (fence >= 0 && moved) return true;
     const left = this.src.slice(this.at);
-    if (left === this.drawn) return false;
+    const now = performance.now();
+    if (left === this.drawn || (!ended && this.tail && now < this.due)) return false;
     this.drawn = left;
     if (!left.trim()) return false;
     if (!this.tail) {
       this.tail = this.box();
       this.el.append(this.tail);
     }
-    const shown = lex(left);
-    this.tail.replaceChildren(nodes(shown, shown.links));
+    this.tail.replaceChildren(drawn(tokens[Math.max(last, 0)]?.type ?? 'paragraph', left, this.links));
+    const took = performance.now() - now;
+    this.due = took > 6 ? now + 6 * took : 0; // a block that is dear is drawn less often
     return false;
   }
 

@@ -66,7 +66,7 @@ async function add(turns, head, more = {}) {
   const chat = { ...now.chat, ...more, head, updated: Date.now() };
   const list = [...now.turns, ...turns];
   show(chat, list);
-  for (const x of turns) await store.saveTurn(x);
+  await store.saveTurns(turns);
   await store.saveChat(chat);
   if (!now.saved) history.replaceState(null, '', '#/chat/' + chat.id);
   dispatchEvent(new CustomEvent('axle-opened'));
@@ -140,7 +140,7 @@ export async function remove(x) {
   if (head === null) head = turns[turns.length - 1]?.id ?? null;
   const chat = { ...now.chat, head, updated: Date.now() };
   show(chat, turns);
-  for (const y of moved) await store.saveTurn(y);
+  await store.saveTurns(moved);
   await store.saveChat(chat);
   await store.dropTurns(chat.id, [...gone]);
 }
@@ -150,12 +150,14 @@ export async function branch(x) {
   const now = open.get();
   const chat = { ...store.newChat(structuredClone(now.chat)), title: t('branch.of', { title: now.chat.title }), named: true };
   let parent = null;
+  const list = [];
   for (const y of store.path(now.turns, x.id)) {
     const copy = { ...store.newTurn(chat.id, parent, y.role, structuredClone(y)), chat: chat.id };
     if (copy.state === 'running') copy.state = 'stopped';
-    await store.saveTurn(copy);
+    list.push(copy);
     parent = copy.id;
   }
+  await store.saveTurns(list);
   chat.head = parent;
   await store.saveChat(chat);
   location.hash = '#/chat/' + chat.id;

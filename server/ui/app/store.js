@@ -83,6 +83,13 @@ export async function saveTurn(x) {
   await put('turns', x);
   tell({ table: 'turns', chat: x.chat, id: x.id });
 }
+// saveTurns keeps many at once.
+export async function saveTurns(list) {
+  if (!list.length) return;
+  await work('turns', 'readwrite', (s) => { for (const x of list) s.put(x); });
+  if (volatile.get()) for (const x of list) held.turns.set(x.id, structuredClone(x));
+  tell({ table: 'turns', chat: list[0].chat, id: list[list.length - 1].id });
+}
 export async function dropTurns(chat, ids) {
   await drop('turns', ids);
   tell({ table: 'turns', chat, id: ids[0], gone: true });

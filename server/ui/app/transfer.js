@@ -60,7 +60,7 @@ function taken(x, chat, ids) {
 }
 
 async function keep(chat, turns) {
-  for (const x of turns) await store.saveTurn(x);
+  await store.saveTurns(turns);
   await store.saveChat(chat);
   return chat.id;
 }
