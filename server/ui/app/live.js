@@ -53,6 +53,8 @@ async function version() {
   }
 }
 
+let asked = false; // for the key: once; who closed the question finds it in the banner
+
 async function poll() {
   const was = link.get();
   const r = await call('/api/axle/state', { quiet: true, signal: AbortSignal.timeout(8000) });
@@ -64,6 +66,9 @@ async function poll() {
     sample(s, Date.now());
     if (was !== 'ok' || !models.get() || other) fetchModels().catch(() => {});
     if (was === 'lost') await version();
+  } else if (r.status === 401 && !asked) {
+    asked = true;
+    fetchModels().then(hurry, () => {});
   }
 }
 

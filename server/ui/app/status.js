@@ -1,8 +1,8 @@
 // One line of how the server is, and the banner where something is wrong. The line leads to the card.
 import { html } from './html.js';
 import { Icon } from './icons.js';
-import { state, updated } from './live.js';
-import { key, keep, link, json } from './server.js';
+import { fetchModels, hurry, state, updated } from './live.js';
+import { key, keep, link } from './server.js';
 import { number, span, t } from './words.js';
 
 export function Status() {
@@ -28,7 +28,7 @@ export function Banner() {
   if (how === 'key') {
     return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${t(key() ? 'key.wrong' : 'key.needed')}</span><button type="button" onClick=${() => {
       if (key()) keep(null);
-      json('/api/tags').then(() => location.reload()).catch(() => {});
+      fetchModels().then(hurry, () => {});
     }}>${t('key.give')}</button></div>`;
   }
   if (fresh) return html`<div class="banner calm" role="status"><span>${t('updated')}</span><button type="button" onClick=${() => location.reload()}>${t('reload')}</button></div>`;
