@@ -41,6 +41,9 @@ func (m *lm) admit() {
 			m.ledger = ledger{}
 		}
 		m.start(s)
+		if m.fetch(s) {
+			continue
+		}
 		if !m.fits(s) {
 			m.aside()
 			if live > 0 && !m.fits(s) {

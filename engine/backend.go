@@ -202,6 +202,7 @@ func (b *cardBackend) Close() error {
 				err = e
 			}
 		}
+		b.m.kept.close()
 		closeCards(b.under)
 		if b.release != nil {
 			if e := b.release(); err == nil {

@@ -98,6 +98,17 @@ func (c *cells) match(path []int32, parent int32, ids []int32, limit int) []int3
 	return path
 }
 
+// peek is match that marks nothing used.
+func (c *cells) peek(parent int32, ids []int32) (path []int32) {
+	for _, id := range ids {
+		if parent = c.find(parent, id); parent == none {
+			break
+		}
+		path = append(path, parent)
+	}
+	return path
+}
+
 // hold and release count the sequences that stand on a node; a root (negative) needs no holding.
 func (c *cells) hold(n int32) {
 	if n >= 0 {

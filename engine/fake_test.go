@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -33,7 +32,8 @@ type fake struct {
 	quick   bool   // every answer is 9, at no cost
 	errs    uint64 // as a draft: every so many-th answer is another; 0 none
 	clear   func() error
-	cleared []int // how many cells each Clear was for
+	travel  func(in bool) error // after rows went from cells, or came into them
+	cleared []int               // how many cells each Clear was for
 }
 
 const fakeVocab = 64
@@ -78,7 +78,7 @@ func (f *fake) Clear(cells []uint32) error {
 	return nil
 }
 
-// Save spells what a cell holds: of the fake's one layer K is what it keeps, V the order it was added in.
+// Save spells what a cell holds, a byte a value: of the fake's one layer K is what it keeps, V the order it was added in.
 func (f *fake) Save(cells []uint32, to []byte) error {
 	if err := f.shape.CheckRows(cells, len(to)); err != nil {
 		return err
@@ -86,12 +86,14 @@ func (f *fake) Save(cells []uint32, to []byte) error {
 	n := f.shape.RowBytes()
 	clear(to)
 	for i, c := range cells {
-		binary.LittleEndian.PutUint64(to[i*n:], f.kept[c])
-		if f.tint != nil {
-			binary.LittleEndian.PutUint64(to[i*n+n/2:], f.tint[c])
+		for k := range 8 {
+			to[i*n+2*k] = byte(f.kept[c] >> (8 * k))
+			if f.tint != nil {
+				to[i*n+n/2+2*k] = byte(f.tint[c] >> (8 * k))
+			}
 		}
 	}
-	return nil
+	return f.moved(false)
 }
 
 func (f *fake) Restore(cells []uint32, from []byte) error {
@@ -103,9 +105,21 @@ func (f *fake) Restore(cells []uint32, from []byte) error {
 	}
 	n := f.shape.RowBytes()
 	for i, c := range cells {
-		f.kept[c], f.tint[c] = binary.LittleEndian.Uint64(from[i*n:]), binary.LittleEndian.Uint64(from[i*n+n/2:])
+		f.kept[c], f.tint[c] = 0, 0
+		for k := range 8 {
+			f.kept[c] |= uint64(from[i*n+2*k]) << (8 * k)
+			f.tint[c] |= uint64(from[i*n+n/2+2*k]) << (8 * k)
+		}
 	}
-	return nil
+	return f.moved(true)
+}
+
+// moved is what a call that moved rows gives.
+func (f *fake) moved(in bool) error {
+	if f.travel == nil {
+		return nil
+	}
+	return f.travel(in)
 }
 
 func (f *fake) Copy(to, from []uint32) error {
@@ -294,6 +308,10 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 		} else if err := b.m.probe(context.Background()); err != nil {
 			return err
 		} else if err := b.m.compare(context.Background()); err != nil {
+			return err
+		}
+		var err error
+		if b.m.kept, err = b.m.newKeeper(o.Rows, "a digest", "fake"); err != nil {
 			return err
 		}
 		card.attach(b.m)

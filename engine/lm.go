@@ -64,6 +64,7 @@ type lm struct {
 	argmax []int32
 	hidden []uint16
 
+	kept    *keeper          // nil: nothing is kept on disk
 	drawn   drawn            // the map of the cells: see map.go
 	trace   *tracer          // nil: nobody looks
 	drafter *drafter         // nil: no draft model
@@ -190,6 +191,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 			s.text = m.words.Stream(true)
 		}
 	}
+	m.kept.ask(s)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -265,6 +267,7 @@ func (m *lm) reap() {
 		if !left(s) {
 			return false
 		}
+		m.kept.note(s)
 		m.leave(s)
 		m.tally(s, func(st *Stats) {
 			if s.pleased.Load() {
@@ -383,9 +386,16 @@ func (m *lm) inOrder(s *seq, root int32) {
 func (m *lm) step() (bool, error) {
 	tr := m.begin()
 	m.reap()
+	grafted, err := m.graft()
+	if err != nil {
+		return true, err
+	}
 	m.admit()
 	if m.plan() == nil {
-		return false, nil
+		if grafted {
+			return true, nil
+		}
+		return m.keep()
 	}
 	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.path) == 0 {
 		m.start(h.s) // it had stood aside for another
@@ -414,7 +424,7 @@ func (m *lm) step() (bool, error) {
 	tr.lap(buildTime)
 	tr.describe(m, g)
 	t0 := m.card.now()
-	err := m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want)))
+	err = m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want)))
 	took := m.card.now() - t0
 	tr.lap(runTime)
 	m.passes++
@@ -441,6 +451,9 @@ func (m *lm) step() (bool, error) {
 	tr.report(m, kind)
 	if err = m.spoiled(); err == nil {
 		err = m.lookKnown()
+	}
+	if err == nil && !grafted && m.passes%keptEvery == 0 {
+		_, err = m.keep()
 	}
 	m.verify()
 	return true, err

@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/ahead"
+	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -55,6 +56,8 @@ type OpenOptions struct {
 	Repeatable bool
 	// Draft is the folder of a smaller package with the same vocabulary, loaded beside the model to guess its next tokens; empty for none.
 	Draft string
+	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.
+	Rows *rows.Disk
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
@@ -495,6 +498,9 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	m := newLM(c, model, p.Embed, words, stop, o)
 	m.window = window
 	err = m.prove(ctx, p, o)
+	if err == nil && !draft {
+		m.kept, err = m.newKeeper(o.Rows, p.Digest(), at.Model)
+	}
 	if err == nil {
 		err = m.learnKnown()
 	}

@@ -192,6 +192,7 @@ func (m *lm) finish(s *seq, reason string) {
 	}
 	s.usage.Total = m.card.now() - s.asked
 	t.Usage = s.usage
+	m.kept.note(s)
 	m.leave(s)
 	m.remove(s)
 	m.tally(s, func(st *Stats) { st.Done++ })

@@ -35,7 +35,7 @@ import (
 	"time"
 )
 
-// Block is how many tokens' rows one file holds.
+// Block is how many tokens' rows one file holds, where Options do not say.
 const Block = 64
 
 const (
@@ -53,10 +53,11 @@ var ErrOff = errors.New("rows: the disk was switched off")
 
 // Options of a [Disk].
 type Options struct {
-	Dir  string           // made where it is not there
-	Size int64            // bytes that all files of the folder may take; what was used longest ago goes first
-	Off  func(err error)  // told once, when the disk is switched off, and why; nil: nobody
-	Now  func() time.Time // nil: the system's clock
+	Dir   string           // made where it is not there
+	Size  int64            // bytes that all files of the folder may take; what was used longest ago goes first
+	Block int              // tokens whose rows a file holds; 0: Block. Files of another number are never found
+	Off   func(err error)  // told once, when the disk is switched off, and why; nil: nobody
+	Now   func() time.Time // nil: the system's clock
 
 	disk disk // a test's
 }
@@ -88,6 +89,9 @@ func Open(o Options) (*Disk, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Block <= 0 {
+		o.Block = Block
 	}
 	d := &Disk{o: o, disk: o.disk}
 	if d.disk == nil {
@@ -121,6 +125,9 @@ func (d *Disk) Close() error {
 	d.off.Store(true)
 	return d.disk.Close()
 }
+
+// Block is how many tokens' rows a block holds.
+func (d *Disk) Block() int { return d.o.Block }
 
 // Stats tells what happened so far.
 func (d *Disk) Stats() Stats {
@@ -167,7 +174,7 @@ func (d *Disk) Space(o Owner) *Space {
 		_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
 		_, _ = io.WriteString(h, part)
 	}
-	_ = binary.Write(h, binary.LittleEndian, [2]uint64{Block, uint64(o.Row)})
+	_ = binary.Write(h, binary.LittleEndian, [2]uint64{uint64(d.o.Block), uint64(o.Row)})
 	h.Sum(s.seed[:0])
 	return s
 }
@@ -179,16 +186,17 @@ func packageDir(digest string) string {
 
 // Keys are the names of the whole blocks that the tokens make, from the first on.
 func (s *Space) Keys(ids []int32) []Key {
-	keys := make([]Key, len(ids)/Block)
+	n := s.d.o.Block
+	keys := make([]Key, len(ids)/n)
 	before := s.seed
-	var b [4 * Block]byte
+	b := make([]byte, 4*n)
 	for i := range keys {
-		for k, id := range ids[i*Block : (i+1)*Block] {
+		for k, id := range ids[i*n : (i+1)*n] {
 			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
 		}
 		h := hmac.New(sha256.New, s.d.secret)
 		_, _ = h.Write(before[:])
-		_, _ = h.Write(b[:])
+		_, _ = h.Write(b)
 		h.Sum(before[:0])
 		keys[i] = Key{before, i}
 	}
@@ -204,7 +212,7 @@ func (s *Space) Find(keys []Key) int {
 			return 0
 		}
 		st, err := s.d.disk.Stat(s.file(k))
-		if err != nil || st.Size() != int64(overhead+Block*s.o.Row) {
+		if err != nil || st.Size() != int64(overhead+s.d.o.Block*s.o.Row) {
 			if i == 0 {
 				s.d.misses.Add(1)
 			}
@@ -218,7 +226,7 @@ func (s *Space) Find(keys []Key) int {
 // nothing that may be used.
 func (s *Space) Load(k Key, to []byte) bool {
 	d := s.d
-	if d.off.Load() || len(to) != Block*s.o.Row {
+	if d.off.Load() || len(to) != s.d.o.Block*s.o.Row {
 		return false
 	}
 	name := s.file(k)
@@ -305,7 +313,7 @@ func (s *Space) Save(k Key, rows []byte) error {
 	if d.off.Load() {
 		return ErrOff
 	}
-	if len(rows) != Block*s.o.Row || len(rows) > maxBytes || len(rows) == 0 {
+	if len(rows) != s.d.o.Block*s.o.Row || len(rows) > maxBytes || len(rows) == 0 {
 		return fmt.Errorf("rows: a block of %d bytes, of rows of %d", len(rows), s.o.Row)
 	}
 	need := int64(overhead + len(rows))

@@ -1,0 +1,400 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models/rows"
+)
+
+// This file keeps what was evaluated on disk, and takes it from there where that is cheaper than evaluating it again. Blocks of rows come and
+// go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: nobody's gap grows by more.
+//
+// What comes is grafted onto the tree of cells, as a cached text that nobody stands on: the sequence that asked for it then starts as it would
+// on any other. What goes is copied while the card is idle, or now and then while it is not.
+
+const (
+	keptTexts   = 32          // ended sequences whose blocks are still to go; older ones are forgotten
+	keptFetches = 4           // sequences that wait for the disk at a time: each has a few blocks in memory
+	keptEvery   = 64          // passes between two pieces that go while the card is busy
+	keptRate    = 40 * 1e6    // bytes a second that a disk is taken to read, until it has
+	keptWait    = time.Minute // a disk that gives nothing for so long is not waited for
+)
+
+// keeper is one model's use of a disk. Its fields are the worker's, but for those that are said to be otherwise.
+type keeper struct {
+	disk  *rows.Disk
+	owner rows.Owner
+	up    float64      // seconds a row takes to the card, measured at load
+	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
+	back  atomic.Int64 // rows that came back; any goroutine's
+	tasks sync.WaitGroup
+
+	closed chan struct{}
+	once   sync.Once
+
+	fetching []*fetch
+	texts    []text
+	save     *saving
+}
+
+// text is what an ended sequence has said and heard.
+type text struct {
+	key string
+	ids []int32
+}
+
+// fetch is a sequence that waits for blocks of its prompt.
+type fetch struct {
+	s     *seq
+	next  int // the block that comes next
+	to    int // and the one before which it ends
+	last  time.Duration
+	rows  []byte // of the block that is being grafted
+	got   chan []byte
+	ended chan struct{}
+}
+
+// saving is a text on its way to the disk. One goroutine at a time works for it; what it sends is the block that is next, or −1 for none.
+type saving struct {
+	text
+	space  *rows.Space
+	keys   []rows.Key
+	next   int
+	block  []byte
+	filled int // rows of it
+	away   bool
+	back   chan int
+}
+
+// newKeeper measures what a row costs to the card, on cells that nobody uses yet. Without a disk, or where rows cannot travel or lie anywhere,
+// it gives nil, which keeps nothing.
+func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
+	if d == nil || m.shape.Piece == 0 || !m.proven.Scatter {
+		return nil, nil
+	}
+	info := m.card.Info()
+	k := &keeper{disk: d, closed: make(chan struct{}), owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
+	k.rate.Store(keptRate)
+	cells := make([]uint32, min(m.shape.Piece, d.Block()))
+	for i := range cells {
+		cells[i] = uint32(i)
+	}
+	piece := make([]byte, len(cells)*m.shape.RowBytes())
+	t0 := m.card.now()
+	if err := m.card.watched(func() error { return m.model.Restore(cells, piece) }); err != nil {
+		return nil, err
+	}
+	k.up = (m.card.now() - t0).Seconds() / float64(len(cells))
+	return k, nil
+}
+
+func (k *keeper) space(key string) *rows.Space {
+	o := k.owner
+	o.Key = key
+	return k.disk.Space(o)
+}
+
+// ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's goroutine.
+func (k *keeper) ask(s *seq) {
+	if k == nil || s.solo || s.whole() {
+		return
+	}
+	space := k.space(s.job.Key)
+	s.kept = space.Find(space.Keys(s.ids[:len(s.ids)-1]))
+}
+
+// fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to wait
+// for it. It stands on nothing meanwhile.
+func (m *lm) fetch(s *seq) bool {
+	k := m.kept
+	if k == nil || s.kept == 0 || len(k.fetching) >= keptFetches {
+		return false
+	}
+	size := k.disk.Block()
+	have, end := len(s.path), s.kept*size
+	if end-have < size/2 {
+		return false
+	}
+	from := have / size
+	bytes := float64((s.kept-from)*size) * float64(m.shape.RowBytes())
+	if bytes/float64(k.rate.Load())+float64(end-have)*k.up >= m.redo(have, end) {
+		return false
+	}
+	f := &fetch{s: s, next: from, to: s.kept, last: m.card.now(), got: make(chan []byte, 1), ended: make(chan struct{})}
+	s.kept = 0 // it is asked for once
+	m.leave(s)
+	k.fetching = append(k.fetching, f)
+	space, ids, wake := k.space(s.job.Key), slices.Clone(s.ids[:end]), m.card.wakeUp
+	k.tasks.Go(func() { k.read(f, space, space.Keys(ids), from, wake) })
+	return true
+}
+
+// read brings a fetch's blocks, and closes got after the last that is there.
+func (k *keeper) read(f *fetch, space *rows.Space, keys []rows.Key, from int, wake func()) {
+	defer wake()
+	defer close(f.got)
+	for _, key := range keys[from:] {
+		block := make([]byte, k.disk.Block()*k.owner.Row)
+		begun := time.Now()
+		if !space.Load(key, block) {
+			return
+		}
+		if took := time.Since(begun).Seconds(); took > 0 {
+			k.rate.Store(int64(0.5*float64(k.rate.Load()) + 0.5*math.Min(float64(len(block))/took, 1e10)))
+		}
+		select {
+		case f.got <- block:
+			wake()
+		case <-f.ended:
+			return
+		case <-k.closed:
+			return
+		}
+	}
+}
+
+// graft puts at most one piece of what came from disk on the card. It reports whether it did anything; a fatal error is the card's end.
+func (m *lm) graft() (bool, error) {
+	k := m.kept
+	if k == nil {
+		return false, nil
+	}
+	for i, f := range k.fetching {
+		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Stats().Off
+		if !over && f.rows == nil {
+			select {
+			case b, ok := <-f.got:
+				f.rows, over, f.last = b, !ok, m.card.now()
+			default:
+				over = m.card.now()-f.last > keptWait
+				if !over {
+					continue
+				}
+			}
+		}
+		var err error
+		if !over {
+			if over, err = m.plant(f); err != nil {
+				return true, err
+			}
+		}
+		if over || f.next == f.to {
+			close(f.ended)
+			k.fetching = slices.Delete(k.fetching, i, i+1)
+			m.requeue(f.s)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// plant gives the card a piece of the block that a fetch has, behind what is there of its text already. It reports whether there is no use in
+// going on: then the rest is evaluated.
+func (m *lm) plant(f *fetch) (over bool, err error) {
+	block := m.kept.disk.Block()
+	root, end := m.cells.root(f.s.job.Key), (f.next+1)*block
+	path := m.cells.match(nil, root, f.s.ids[:end], end)
+	n := min(end-len(path), m.shape.Piece)
+	if n > 0 {
+		if len(path) < f.next*block {
+			return true, nil // what it would hang on has gone
+		}
+		taken, ok := m.ground(root, path, n, end)
+		if !ok {
+			return true, nil
+		}
+		at, size := len(path)-f.next*block, m.shape.RowBytes()
+		cells := make([]uint32, n)
+		for i, c := range taken {
+			cells[i] = uint32(c)
+		}
+		if err := m.travel(cells, func() error { return m.model.Restore(cells, f.rows[at*size:(at+n)*size]) }); err != nil {
+			for _, c := range taken {
+				m.cells.give(c)
+			}
+			return true, fatal(err)
+		}
+		parent := root
+		if len(path) > 0 {
+			parent = path[len(path)-1]
+		}
+		for i, c := range taken {
+			m.cells.attach(c, parent, f.s.ids[len(path)+i])
+			parent = c
+		}
+		m.kept.back.Add(int64(n))
+	}
+	if len(path)+n == end {
+		f.rows, f.next = nil, f.next+1
+	}
+	return false, nil
+}
+
+// ground takes n cells behind path for a text that will be end rows long, low ones where wide passes must see them, and none that those who
+// run will need.
+func (m *lm) ground(root int32, path []int32, n, end int) ([]int32, bool) {
+	tip, above := root, 0
+	for _, c := range path {
+		tip, above = c, max(above, int(c)+1)
+	}
+	m.cells.hold(tip)
+	defer m.cells.release(tip)
+	need := n
+	for _, r := range m.running {
+		if !r.box.full() {
+			need += r.pending() + 16
+		}
+	}
+	if m.cells.available() < need {
+		return nil, false
+	}
+	if end <= m.wideReach {
+		m.cells.lower(n, m.wideReach, func(int, int) bool { return true })
+	}
+	return m.cells.take(make([]int32, 0, n), n, above, true)
+}
+
+// failure is a call that moved rows and failed on a card that goes on working.
+type failure struct{ error }
+
+func (f failure) Unwrap() error { return f.error }
+
+// fatal leaves of an error what ends the card.
+func fatal(err error) error {
+	if _, mild := err.(failure); mild {
+		return nil
+	}
+	return err
+}
+
+// travel makes a call that moves rows, under the watchdog's eye. One that fails counts against the card as a pass does, and the cells that it
+// should have filled (none: it fills none) are cleared.
+func (m *lm) travel(into []uint32, call func() error) error {
+	err := m.card.watched(call)
+	if err == nil || axcl.Fatal(err) {
+		return err
+	}
+	if err := m.card.strike(err); err != nil {
+		return err
+	}
+	into = slices.Clone(into)
+	slices.Sort(into)
+	if len(into) > 0 {
+		if err := m.clear(into); err != nil {
+			return err
+		}
+	}
+	return failure{err}
+}
+
+// note remembers that a sequence which ends has rows that are worth keeping.
+func (k *keeper) note(s *seq) {
+	if k == nil || s.embed != nil || len(s.path) < k.disk.Block() {
+		return
+	}
+	ids := slices.Clone(s.ids[:len(s.path)])
+	k.texts = slices.DeleteFunc(k.texts, func(t text) bool {
+		return t.key == s.job.Key && len(t.ids) <= len(ids) && slices.Equal(t.ids, ids[:len(t.ids)])
+	})
+	if len(k.texts) == keptTexts {
+		k.texts = slices.Delete(k.texts, 0, 1)
+	}
+	k.texts = append(k.texts, text{s.job.Key, ids})
+}
+
+// keep takes a piece of what is to be kept off the card, the latest text first. It reports whether it did anything; a fatal error is the
+// card's end.
+func (m *lm) keep() (bool, error) {
+	k := m.kept
+	if k == nil || k.disk.Stats().Off {
+		return false, nil
+	}
+	v := k.save
+	if v == nil {
+		n := len(k.texts) - 1
+		if n < 0 {
+			return false, nil
+		}
+		v = &saving{text: k.texts[n], away: true, back: make(chan int, 1)}
+		v.space, k.texts, k.save = k.space(v.key), k.texts[:n], v
+		v.keys = v.space.Keys(v.ids)
+		m.beside(v, func() int { return v.space.Find(v.keys) })
+		return false, nil
+	}
+	if v.away {
+		select {
+		case v.next = <-v.back:
+			v.away, v.filled = false, 0
+		default:
+			return false, nil
+		}
+	}
+	if v.next < 0 || v.next == len(v.keys) {
+		k.save = nil
+		return true, nil
+	}
+	block := k.disk.Block()
+	end := (v.next + 1) * block
+	path := m.cells.peek(m.cells.root(v.key), v.ids[:end])
+	if len(path) < end {
+		k.save = nil // gone before it could be kept
+		return true, nil
+	}
+	if v.block == nil {
+		v.block = make([]byte, block*m.shape.RowBytes())
+	}
+	from, n, size := end-block+v.filled, min(block-v.filled, m.shape.Piece), m.shape.RowBytes()
+	cells := make([]uint32, n)
+	for i, c := range path[from : from+n] {
+		cells[i] = uint32(c)
+	}
+	if err := m.travel(nil, func() error { return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size]) }); err != nil {
+		k.save = nil
+		return true, fatal(err)
+	}
+	if v.filled += n; v.filled == block {
+		key, next := v.keys[v.next], v.next+1
+		m.beside(v, func() int {
+			if senselessRows(v.block) || v.space.Save(key, v.block) != nil {
+				return -1
+			}
+			return next
+		})
+	}
+	return true, nil
+}
+
+// senselessRows reports a value that is no number: a card's trouble is not kept for later.
+func senselessRows(block []byte) bool {
+	for i := 1; i < len(block); i += 2 {
+		if block[i]&0x7f == 0x7f && block[i-1]&0x80 != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// beside works for v on a goroutine of its own.
+func (m *lm) beside(v *saving, work func() int) {
+	v.away = true
+	wake := m.card.wakeUp
+	m.kept.tasks.Go(func() {
+		v.back <- work()
+		wake()
+	})
+}
+
+// close waits for what reads and writes. The worker must have let go of the model.
+func (k *keeper) close() {
+	if k == nil {
+		return
+	}
+	k.once.Do(func() { close(k.closed) })
+	k.tasks.Wait()
+}

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models/rows"
+)
+
+func openRows(t testing.TB, o rows.Options) *rows.Disk {
+	t.Helper()
+	if o.Size == 0 {
+		o.Size = 1 << 30
+	}
+	if o.Block == 0 {
+		o.Block = 8
+	}
+	d, err := rows.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock, and moving rows none.
+func onKept(t testing.TB, f *fake, d *rows.Disk) *cardBackend {
+	t.Helper()
+	var now atomic.Int64
+	f.run = func(int) error { now.Add(int64(10 * time.Millisecond)); return nil }
+	o := OpenOptions{CardOptions: still, Rows: d}
+	o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
+	return onFake(t, f, o)
+}
+
+// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far.
+func kept(t testing.TB, b *cardBackend) int64 {
+	t.Helper()
+	for done := false; !done; runtime.Gosched() {
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			done = b.m.kept.save == nil && len(b.m.kept.texts) == 0 && len(b.m.kept.fetching) == 0
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.m.kept.back.Load()
+}
+
+// TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens, for the same key only; and says the same.
+func TestKeptAcrossRestarts(t *testing.T) {
+	jobs := jobsFor(5, 1, fakeVocab, 60)
+	job := jobs[0]
+	for len(job.IDs) < 50 {
+		job.IDs = append(job.IDs, job.IDs...)
+	}
+	job.IDs, job.Limit = job.IDs[:50], 9
+	want, _, err := run(onKept(t, newFake(), nil), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for i, c := range []struct {
+		name   string
+		key    string
+		cached int
+		change func()
+	}{
+		{"the first time", "", 0, nil},
+		{"after a restart", "", 48, nil},
+		{"under another key", "other", 0, nil},
+		{"with a damaged block", "", 16, func() {
+			files, err := filepath.Glob(filepath.Join(dir, "*", "????????????????????????????????????????????????????????????????"))
+			if err != nil || len(files) < 6 {
+				t.Fatalf("%d files, %v", len(files), err)
+			}
+			// The third block of the first key's text: what it is in is told by when it was written.
+			slices.SortFunc(files, func(a, b string) int {
+				x, _ := os.Stat(a)
+				y, _ := os.Stat(b)
+				return x.ModTime().Compare(y.ModTime())
+			})
+			b, err := os.ReadFile(files[2])
+			if err != nil {
+				t.Fatal(err)
+			}
+			b[len(b)/2] ^= 1
+			if err := os.WriteFile(files[2], b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"with that block kept again", "", 48, nil},
+	} {
+		if c.change != nil {
+			c.change()
+		}
+		d := openRows(t, rows.Options{Dir: dir})
+		f := newFake()
+		b := onKept(t, f, d)
+		job.Key = c.key
+		out, end, err := run(b, job)
+		if err != nil || !slices.Equal(out, want) {
+			t.Errorf("%s: %v, %v; without a disk %v", c.name, out, err, want)
+		}
+		if end.Usage.Cached != c.cached {
+			t.Errorf("%s: %d tokens of the prompt were cached, not %d", c.name, end.Usage.Cached, c.cached)
+		}
+		if back := kept(t, b); back != int64(c.cached) {
+			t.Errorf("%s: %d rows came back", c.name, back)
+		}
+		if again, end, err := run(b, job); err != nil || !slices.Equal(again, want) || end.Usage.Cached != 49 || kept(t, b) != int64(c.cached) {
+			t.Errorf("%s, again: %v, %v, %d cached", c.name, again, err, end.Usage.Cached)
+		}
+		clean(t, b)
+		if i == 0 && d.Stats().Saved != 7 {
+			t.Errorf("%+v", d.Stats())
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// dear is a device whose passes take a tenth of a second each by now, and everything else nothing.
+type dear struct {
+	axcl.Device
+	now *atomic.Int64
+}
+
+type dearModel struct {
+	axcl.Model
+	now *atomic.Int64
+}
+
+func (d *dear) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	m, err := d.Device.Load(ctx, spec)
+	return &dearModel{m, d.now}, err
+}
+
+func (m *dearModel) Run(p *axcl.Pass) error {
+	m.now.Add(int64(100 * time.Millisecond))
+	return m.Model.Run(p)
+}
+
+// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time, several
+// restarts, and a disk too small for all.
+func TestKeptSameTokens(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
+	n := 500
+	if testing.Short() {
+		n = 100
+	}
+	jobs, want := edits(9, n, axmodeltest.Vocab, 95, truthOn(t, alone))
+	at := t.TempDir()
+	back := int64(0)
+	for i := 0; i < len(jobs); i += 100 {
+		size := int64(1 << 30)
+		if i >= 200 {
+			size = 64 << 10
+		}
+		var now atomic.Int64
+		o := OpenOptions{CardOptions: still, Rows: openRows(t, rows.Options{Dir: at, Size: size})}
+		o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
+		m, b := load(t, dir, func() (axcl.Device, string, error) {
+			d, why, err := openSoft()
+			return &dear{d, &now}, why, err
+		}, o)
+		for w := i; w < i+100; w += 5 { // a few at a time, which then go from the card as if others had come
+			var wg sync.WaitGroup
+			for j := w; j < w+5; j++ {
+				wg.Go(func() {
+					if out, _, err := run(b, jobs[j]); err != nil || !slices.Equal(out, want[j]) {
+						t.Errorf("job %d, prompt %v: %v %v, alone %v", j, jobs[j].IDs, out, err, want[j])
+					}
+				})
+			}
+			wg.Wait()
+			kept(t, b)
+			if w%10 == 0 {
+				clean(t, b)
+			}
+		}
+		back += kept(t, b)
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if back < int64(n)/2 {
+		t.Errorf("%d rows came back from disk", back)
+	} else {
+		t.Logf("%d rows came back from disk", back)
+	}
+}
+
+// TestKeptFaults: a row that cannot be moved costs its request nothing, a third one within a minute the card, as passes do; and a disk that
+// fails ends its use, not the answer.
+func TestKeptFaults(t *testing.T) {
+	job := jobsFor(6, 1, fakeVocab, 60)[0]
+	for len(job.IDs) < 50 {
+		job.IDs = append(job.IDs, job.IDs...)
+	}
+	job.IDs, job.Limit = job.IDs[:50], 9
+	want, _, err := run(onKept(t, newFake(), nil), job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	b := onKept(t, newFake(), openRows(t, rows.Options{Dir: dir}))
+	if _, _, err := run(b, job); err != nil {
+		t.Fatal(err)
+	}
+	kept(t, b)
+	mild := &axcl.Error{Op: "axclrtMemcpyAsync", Code: 0x80300703}
+	for name, c := range map[string]struct {
+		err   error
+		in    bool
+		fatal bool
+	}{"in": {mild, true, false}, "out": {mild, false, false}, "in, for good": {axcl.ErrLost, true, true}, "out, for good": {axcl.ErrLost, false, true}} {
+		from := dir
+		if !c.in {
+			from = t.TempDir() // so that there is something to be kept
+		}
+		f := newFake()
+		d := openRows(t, rows.Options{Dir: from})
+		b := onKept(t, f, d)
+		n := 0
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			f.travel = func(in bool) error {
+				if in == c.in {
+					if n++; n == 2 {
+						return c.err
+					}
+				}
+				return nil
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		out, end, err := run(b, job)
+		switch {
+		case c.fatal && c.in:
+			if !errors.Is(err, axcl.ErrLost) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case err != nil || !slices.Equal(out, want):
+			t.Errorf("%s: %v, %v; want %v", name, out, err, want)
+		case c.in && end.Usage.Cached != 8:
+			t.Errorf("%s: %d tokens were cached", name, end.Usage.Cached)
+		}
+		if c.fatal {
+			for b.card.Err() == nil {
+				runtime.Gosched()
+			}
+			continue
+		}
+		kept(t, b)
+		if !slices.Equal(f.cleared, map[bool][]int{true: {8}, false: nil}[c.in]) {
+			t.Errorf("%s: cleared %d", name, f.cleared)
+		}
+		if out, _, err := run(b, job); err != nil || !slices.Equal(out, want) {
+			t.Errorf("%s, again: %v, %v", name, out, err)
+		}
+		clean(t, b)
+	}
+	// The disk: its folder goes.
+	lines := 0
+	d := openRows(t, rows.Options{Dir: filepath.Join(t.TempDir(), "rows"), Off: func(error) { lines++ }})
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b = onKept(t, newFake(), d)
+	for range 3 {
+		if out, _, err := run(b, job); err != nil || !slices.Equal(out, want) {
+			t.Errorf("without its disk: %v, %v", out, err)
+		}
+	}
+	clean(t, b)
+}
+
+// TestKeptLeaves: a caller that leaves while its rows are fetched, and a model that is closed meanwhile, leave nothing behind.
+func TestKeptLeaves(t *testing.T) {
+	job := jobsFor(7, 1, fakeVocab, 60)[0]
+	for len(job.IDs) < 60 {
+		job.IDs = append(job.IDs, job.IDs...)
+	}
+	job.IDs, job.Limit = job.IDs[:60], 5
+	dir := t.TempDir()
+	b := onKept(t, newFake(), openRows(t, rows.Options{Dir: dir}))
+	if _, _, err := run(b, job); err != nil {
+		t.Fatal(err)
+	}
+	kept(t, b)
+	for closes := range 2 {
+		f := newFake()
+		b := onKept(t, f, openRows(t, rows.Options{Dir: dir}))
+		ctx, cancel := context.WithCancel(context.Background())
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			f.travel = func(in bool) error { cancel(); return nil }
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range b.Complete(ctx, job) {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+		}
+		if closes == 0 {
+			kept(t, b)
+			clean(t, b)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
+// TestKeptNumbersOnly: rows that are no numbers are not kept.
+func TestKeptNumbersOnly(t *testing.T) {
+	for _, c := range []struct {
+		block []byte
+		want  bool
+	}{{[]byte{0x80, 0x3f, 0, 0}, false}, {[]byte{0, 0, 0xc0, 0x7f}, true}, {[]byte{0x80, 0xff, 0, 0}, true}, {[]byte{0x7f, 0x7f}, false}} {
+		if got := senselessRows(c.block); got != c.want {
+			t.Errorf("% x: %v", c.block, got)
+		}
+	}
+}
