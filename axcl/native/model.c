@@ -51,7 +51,8 @@ int axn_same(axn_card *c, axn_module *m, int32_t layer, const axn_tensor *all) {
         for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++, all++) {
             axn_tensor t = *all;
             rc = c->lib->provider->describe(c, m, g, s, false, &t);
-            if (!rc && (strcmp(t.name, all->name) || t.type != all->type || t.size != all->size)) rc = model_error(c, "differs", g * (m->ins + m->outs) + s);
+            if (!rc && (strcmp(t.name, all->name) || t.type != all->type || t.size != all->size))
+                rc = model_error(c, "differs", g * (m->ins + m->outs) + s);
         }
     return rc;
 }
@@ -63,7 +64,8 @@ static size_t carve(axn_model *m, uint8_t *at) {
     PART(m->hidden_host, (size_t)m->rows * m->hidden * 2);
     PART(m->indices_host, (size_t)m->rows * m->pos * 4);
     PART(m->probe_host, (size_t)m->kv * 14 * 2);
-    for (uint32_t g = 0; g < m->masks; g++) PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    for (uint32_t g = 0; g < m->masks; g++)
+        PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     PART(m->rows_host, (size_t)m->piece * m->layers * m->kv * 4);
     if (m->head) {
         PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
@@ -147,7 +149,8 @@ int axn_bind(axn_model *m) {
     if (!rc) rc = p->alloc(c, &m->indices, (size_t)m->rows * m->pos * 4);
     if (!rc) rc = p->alloc(c, &m->k_out, (size_t)m->kv * 2);
     if (!rc) rc = p->alloc(c, &m->v_out, (size_t)m->kv * 2);
-    for (uint32_t g = 0; !rc && g < m->masks; g++) rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
+    for (uint32_t g = 0; !rc && g < m->masks; g++)
+        rc = p->alloc(c, &m->group[g].mask_dev, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
     m->pinned_size = axn_host_need(m);
     if (!rc) rc = p->host_alloc(c, &m->pinned, m->pinned_size);
     if (rc) return rc;

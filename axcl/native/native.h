@@ -3,10 +3,10 @@
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
 // releases with them; pass.c sends a pass through what was bound; rows.c moves rows; net.c is a single model called by tensor.
 //
-// C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives in
-// memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of failure,
-// which card->err describes. After a fatal code (axn_fatal) the card is lost: no function calls the library again, so that closing frees
-// what is ours and leaves to the library what it may still be using.
+// C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
+// in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
+// failure, which card->err describes. After a fatal code (axn_fatal) the card is lost: no function calls the library again, so that closing
+// frees what is ours and leaves to the library what it may still be using.
 
 #ifndef AXLE_NATIVE_H
 #define AXLE_NATIVE_H
@@ -217,9 +217,9 @@ int axn_probe(axn_model *);
 int axn_close(axn_model *);
 
 // pass.c
-int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
-    const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, bool vendor);
+int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
+    const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
+    const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

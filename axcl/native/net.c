@@ -17,7 +17,8 @@ int axn_net_bind(axn_net *n) {
     if (!rc) rc = p->host_alloc(c, &n->pinned, n->pinned_size);
     for (uint32_t g = 0; !rc && g < m->groups; g++) {
         rc = p->io_new(c, m, &n->io[g]);
-        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++) rc = p->bind(c, &n->io[g], s, &n->mem[s], 0, n->size[g * (m->ins + m->outs) + s]);
+        for (uint32_t s = 0; !rc && s < m->ins + m->outs; s++)
+            rc = p->bind(c, &n->io[g], s, &n->mem[s], 0, n->size[g * (m->ins + m->outs) + s]);
     }
     return rc;
 }

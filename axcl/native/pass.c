@@ -43,7 +43,8 @@ static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, u
     span s = {SIZE_MAX, 0};
     for (uint32_t r = 0; r < g->rows; r++) {
         uint64_t *seen = g->seen + (size_t)r * (cw + rw);
-        for (uint32_t w = 0; w < cw; w++) set_word(g, seen + w, r < rows ? see_cells[(size_t)r * cell_words + w] : 0, r * cols + (size_t)w * 64, &s);
+        for (uint32_t w = 0; w < cw; w++)
+            set_word(g, seen + w, r < rows ? see_cells[(size_t)r * cell_words + w] : 0, r * cols + (size_t)w * 64, &s);
         for (uint32_t w = 0; w < rw; w++) {
             uint64_t want = r < rows && w < pass_rw ? see_rows[(size_t)r * pass_rw + w] : 0;
             if (w == r / 64) want |= UINT64_C(1) << r % 64;
@@ -59,10 +60,12 @@ static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t
     memcpy(m->hidden_host, hidden, rows * row);
     for (uint32_t r = rows; r < g->rows; r++) memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
     for (uint32_t r = 0; r < g->rows; r++)
-        for (uint32_t k = 0; k < m->pos; k++) m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
+        for (uint32_t k = 0; k < m->pos; k++)
+            m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
 }
 
-static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows) {
+static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint64_t *see_cells,
+    uint32_t cell_words, const uint64_t *see_rows) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     stage_rows(m, g, rows, hidden, pos);
@@ -82,7 +85,8 @@ static int upload_local(axn_model *m, uint32_t group, uint32_t rows, const uint6
     span s = stage_mask(g, rows, cells, cell_words, see_rows);
     if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
     g->stale = true;
-    return s.to > s.from ? m->card->lib->provider->up(m->card, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2) : AXN_OK;
+    return s.to > s.from ? m->card->lib->provider->up(m->card, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2)
+        : AXN_OK;
 }
 
 typedef int copier(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
@@ -243,9 +247,9 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     return rc;
 }
 
-int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell, const uint64_t *see_cells, uint32_t cell_words,
-    const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, bool vendor) {
+int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
+    const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
+    const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);

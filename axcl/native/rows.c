@@ -4,9 +4,9 @@
 //
 //   caller's memory, row by row  ─ memcpy ─  staging, pinned, part by part  ─ a copy a run ─  the caches
 //
-// A part is what one buffer keeps of a row: of layer l part 2l is its K, part 2l+1 its V. On the host a row's parts lie one after another; in
-// staging the same part of all rows does, so that a run of consecutive cells is one copy. Everything is queued on the stream of the passes,
-// with one synchronisation at the end; Go has checked cells and sizes.
+// A part is what one buffer keeps of a row: of layer l part 2l is its K, part 2l+1 its V. On the host a row's parts lie one after another;
+// in staging the same part of all rows does, so that a run of consecutive cells is one copy. Everything is queued on the stream of the
+// passes, with one synchronisation at the end; Go has checked cells and sizes.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -17,7 +17,9 @@ static const axn_mem *part(const axn_model *m, uint32_t p) { return p % 2 ? &m->
 
 static size_t width(const axn_model *m) { return (size_t)m->kv * 2; }
 
-static uint8_t *staged(const axn_model *m, uint32_t p, uint32_t row, uint32_t rows) { return m->rows_host + ((size_t)p * rows + row) * width(m); }
+static uint8_t *staged(const axn_model *m, uint32_t p, uint32_t row, uint32_t rows) {
+    return m->rows_host + ((size_t)p * rows + row) * width(m);
+}
 
 // How many from the i-th on are consecutive.
 static uint32_t run(const uint32_t *cell, uint32_t i, uint32_t cells) {

@@ -31,7 +31,8 @@ bool axn_fatal(uint32_t code) {
     }
 }
 
-// mild: a code that is not the vendor's AXCL scheme does not cost the card, because the call is one that may be refused (a load, an allocation).
+// mild: a code that is not the vendor's AXCL scheme does not cost the card, because the call is one that may be refused (a load, an
+// allocation).
 int axn_fail(axn_card *c, int kind, const char *op, int32_t code, bool mild) {
     if (!c->err.op) c->err = (axn_err){.op = op, .code = code, .layer = c->layer};
     if (kind == AXN_CALL && axn_fatal((uint32_t)code) && !mild) c->lost = true;
@@ -114,7 +115,9 @@ const char *axn_why(void) { return dlerror(); }
 
 void axn_unload(void *handle) { dlclose(handle); }
 
-static void **entry(const axn_lib *lib, const axn_provider *p, const axn_symbol *s) { return (void **)(void *)((char *)(uintptr_t)lib + p->table + s->at); }
+static void **entry(const axn_lib *lib, const axn_provider *p, const axn_symbol *s) {
+    return (void **)(void *)((char *)(uintptr_t)lib + p->table + s->at);
+}
 
 const char *axn_resolve(axn_lib *lib, const axn_provider *p) {
     for (const axn_symbol *s = p->symbols; s->name; s++) {

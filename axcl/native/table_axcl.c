@@ -118,9 +118,11 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     t->size = in ? a->axclrtEngineGetInputSizeByIndex(m->info, group, i) : a->axclrtEngineGetOutputSizeByIndex(m->info, group, i);
     c->calls++;
     if (group == 0) { // one name and one type for all groups
-        axn_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i) : a->axclrtEngineGetOutputNameByIndex(m->info, i));
+        axn_text(t->name, sizeof t->name, in ? a->axclrtEngineGetInputNameByIndex(m->info, i)
+            : a->axclrtEngineGetOutputNameByIndex(m->info, i));
         c->calls++;
-        rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type) : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
+        rc = in ? CALL(c, axclrtEngineGetInputDataType, m->info, i, &t->type)
+            : CALL(c, axclrtEngineGetOutputDataType, m->info, i, &t->type);
     }
     if (rc || !dims) return rc;
     axcl_dims d;

@@ -43,7 +43,8 @@ typedef struct {
 AXCL_API int32_t axclInit(const char *config);
 AXCL_API int32_t axclFinalize(void);
 AXCL_API int32_t axclSetLogLevel(int32_t level);
-AXCL_API void axclAppLog(int32_t level, const char *func, const char *file, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+AXCL_API void axclAppLog(int32_t level, const char *func, const char *file, uint32_t line, const char *fmt,
+	...) __attribute__((format(printf, 5, 6)));
 AXCL_API int32_t axclrtLog(uint32_t kind, uint32_t flag, const char *folder); // the card's own logs into a folder
 AXCL_API int32_t axclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 AXCL_API const char *axclrtGetFullVersion(void);
@@ -152,7 +153,8 @@ AXCL_API int32_t axclrtEngineExecute(uint64_t model, uint64_t ctx, uint32_t grou
 AXCL_API int32_t axclrtEngineExecuteAsync(uint64_t model, uint64_t ctx, uint32_t group, axcl_handle io, axcl_handle stream);
 
 // what the vendor's own libraries and tools send to its firmware; the names are spelled so
-AXCL_API int32_t axclrtCreateTask(axcl_handle *task, axcl_handle stream, uint64_t token, const void *data, size_t size, int32_t ms, _Bool reply, int64_t flag);
+AXCL_API int32_t axclrtCreateTask(axcl_handle *task, axcl_handle stream, uint64_t token, const void *data, size_t size, int32_t ms,
+	_Bool reply, int64_t flag);
 AXCL_API int32_t axclrtDestoryTask(axcl_handle task);
 AXCL_API int32_t axclrtWaitTaskFinish(axcl_handle task);
 AXCL_API int32_t axclrtGetTaskResponse(axcl_handle task);

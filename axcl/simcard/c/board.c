@@ -409,7 +409,8 @@ static exec *prepare(call *c, void *handle, void *ctx, uint32_t group, const ax_
 	board->running++;
 	board->ran = true;
 	bool ok = e->batch <= 1024;
-	for (uint32_t i = 0; i < a->nin && ok; i++) ok = a->groups[group].in[i].size == 0 || take(&io->inputs[i], a->groups[group].in[i].size * e->batch, &e->in[i]);
+	for (uint32_t i = 0; i < a->nin && ok; i++)
+		ok = a->groups[group].in[i].size == 0 || take(&io->inputs[i], a->groups[group].in[i].size * e->batch, &e->in[i]);
 	for (uint32_t i = 0; i < a->nout && ok; i++) ok = take(&io->outputs[i], a->groups[group].out[i].size * e->batch, &e->out[i]);
 	*code = ok ? 0 : ENG(ID_EXECUTE);
 	if (ok) return e;

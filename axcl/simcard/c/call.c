@@ -40,7 +40,8 @@ static bool is_query(int id) {
 
 // What the library's log has at the level info.
 static bool is_life(int id) {
-	return id == CALL_axclInit || id == CALL_axclrtSetDevice || id == CALL_axclrtResetDevice || id == CALL_axclrtEngineLoadFromFile || id == CALL_axclrtEngineUnload;
+	return id == CALL_axclInit || id == CALL_axclrtSetDevice || id == CALL_axclrtResetDevice || id == CALL_axclrtEngineLoadFromFile ||
+		id == CALL_axclrtEngineUnload;
 }
 
 static bool matches(const fault *f, int id) {

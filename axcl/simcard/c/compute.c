@@ -166,7 +166,8 @@ typedef struct {
 } scratch;
 
 // One row's attention for one head, over the columns listed. Returns false when a score is so large that a hidden column might count.
-static bool attend(const float *q, const float *kf, const float *vf, const uint16_t *mask, const uint32_t *cols, uint32_t n, size_t hd, float scale,
+static bool attend(const float *q, const float *kf, const float *vf, const uint16_t *mask, const uint32_t *cols, uint32_t n, size_t hd,
+	float scale,
                    float *score, float *out, bool all) {
 	float max = -INFINITY, sum = 0;
 	for (uint32_t i = 0; i < n; i++) {
@@ -194,7 +195,8 @@ static void attention(const axm *m, const axm_group *g, const uint16_t *kc, cons
 	size_t hd = m->head_dim, kv = (size_t)m->kv_heads * hd;
 	// A hidden column weighs exactly nothing unless it holds a NaN or an infinity: those are kept, the card does not skip them.
 	for (uint32_t j = 0; j < total; j++) {
-		const uint16_t *k = j < h ? kc + (size_t)j * kv : s->k16 + (size_t)(j - h) * kv, *v = j < h ? vc + (size_t)j * kv : s->v16 + (size_t)(j - h) * kv;
+		const uint16_t *k = j < h ? kc + (size_t)j * kv : s->k16 + (size_t)(j - h) * kv;
+		const uint16_t *v = j < h ? vc + (size_t)j * kv : s->v16 + (size_t)(j - h) * kv;
 		s->bad[j] = !finite_row(k, kv) || !finite_row(v, kv);
 	}
 	for (uint32_t kh = 0; kh < m->kv_heads; kh++) {
@@ -273,7 +275,8 @@ static void *take(uint8_t **p, size_t bytes) {
 
 // Two rounds over the same list: the first adds up, the second hands out.
 static size_t lay_out(const axm *m, const axm_group *g, scratch *s, uint8_t *base) {
-	size_t n = g->rows, total = g->cells + n, h = m->hidden, hd = m->head_dim, q = m->heads * hd, kv = m->kv_heads * hd, i = m->intermediate;
+	size_t n = g->rows, total = g->cells + n, h = m->hidden, hd = m->head_dim, q = m->heads * hd, kv = m->kv_heads * hd,
+		i = m->intermediate;
 	size_t wide = h > i ? h : i;
 	if (q > wide) wide = q;
 	uint8_t *p = base;
@@ -394,7 +397,8 @@ static int head(const axm *m, const void *const *in, void *const *out) {
 		const axm_matrix *w = &m->w[W_WEIGHT];
 		widen(x, in[0], h);
 		norm(m, &m->w[W_NORM], x, a, 1, h, buf);
-		for (uint32_t o = 0; o < w->rows; o++) give(m, logits, o, dot(a, row(w, o, buf), h) * (w->type == 3 ? ((const float *)w->scales)[o] : 1));
+		for (uint32_t o = 0; o < w->rows; o++)
+			give(m, logits, o, dot(a, row(w, o, buf), h) * (w->type == 3 ? ((const float *)w->scales)[o] : 1));
 	}
 	if (m->nout > 1 && out[1]) {
 		uint32_t best = argmax(m, logits);

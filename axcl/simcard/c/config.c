@@ -1,5 +1,5 @@
-// Options. Data flow: axsim_configure's text, then the AXSIM_ environment -> config. Everything is read when nothing is initialised and Init
-// is called, so one process can run many plans.
+// Options. Data flow: axsim_configure's text, then the AXSIM_ environment -> config. Everything is read when nothing is initialised and
+// Init is called, so one process can run many plans.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -100,12 +100,14 @@ static bool devices(config *c, const char *s) {
 }
 
 static const char *const hazard_names[HAZARDS] = {
-        "unbound", "one-group", "bounds", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip", "shortchunk", "leak", "loadfail",
+        "unbound", "one-group", "bounds", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip",
+        "shortchunk", "leak", "loadfail",
         "positions-first", "mask-shared", "kv-inplace", "cells-ordered", "cache", "lazy", "lateload-strict",
 };
 
 static void default_hazards(config *c) {
-	static const int on[] = {HZ_UNBOUND, HZ_OFFSET, HZ_INPLACE, HZ_POISON, HZ_LATELOAD, HZ_WEDGE, HZ_PAGEABLE, HZ_ROUNDTRIP, HZ_LEAK, HZ_LOADFAIL, HZ_CACHE};
+	static const int on[] = {HZ_UNBOUND, HZ_OFFSET, HZ_INPLACE, HZ_POISON, HZ_LATELOAD, HZ_WEDGE, HZ_PAGEABLE, HZ_ROUNDTRIP, HZ_LEAK,
+		HZ_LOADFAIL, HZ_CACHE};
 	memset(c->hazard, 0, sizeof c->hazard);
 	for (size_t i = 0; i < sizeof on / sizeof *on; i++) c->hazard[on[i]] = true;
 	c->hazard[HZ_FROMMEM] = c->version[0] == 3 && c->version[1] == 6; // seen on 3.6.5

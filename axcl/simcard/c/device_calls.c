@@ -59,7 +59,8 @@ void axclAppLog(int32_t level, const char *func, const char *file, uint32_t line
 		va_end(ap);
 	}
 	lock();
-	if (!c.stop && level >= LOG_TRACE && level < LOG_OFF) noise(level, "[APP][%s][%s][%u]: %s", func ? func : "", file ? file : "", line, text);
+	if (!c.stop && level >= LOG_TRACE && level < LOG_OFF)
+		noise(level, "[APP][%s][%s][%u]: %s", func ? func : "", file ? file : "", line, text);
 	unlock();
 	call_leave(&c, c.code);
 }
@@ -76,7 +77,8 @@ int32_t axclrtLog(uint32_t kind, uint32_t flag, const char *folder) {
 		FILE *f = n > 0 && (size_t)n < sizeof path ? fopen(path, "we") : NULL;
 		code = f ? 0 : CODE(SUB_LOG, ID_OPEN);
 		if (f) {
-			fprintf(f, "simulated card %d: %llu calls, %llu bytes of device memory in use\n", d->id, (unsigned long long)sim.total, (unsigned long long)d->cmm_used);
+			fprintf(f, "simulated card %d: %llu calls, %llu bytes of device memory in use\n", d->id, (unsigned long long)sim.total,
+				(unsigned long long)d->cmm_used);
 			fclose(f);
 		}
 	}
@@ -249,7 +251,8 @@ int32_t axclrtDestroyContext(axcl_handle ctx) {
 	ENTER(axclrtDestroyContext, SUB_CONTEXT, "ctx=%p", ctx);
 	lock();
 	context *x = handle_get(ctx, K_CONTEXT);
-	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : x->o.dev->context == ctx ? E_CONTEXT_DESTROY : 0;
+	int32_t code = !ctx ? CODE(SUB_CONTEXT, ID_NULL) : !x ? CODE(SUB_CONTEXT, ID_ILLEGAL) : x->o.dev->context == ctx ? E_CONTEXT_DESTROY
+		: 0;
 	if (!code) {
 		if (x->o.dev->lost) code = E_NO_CONNECTION;
 		stream *s = handle_get(x->stream, K_STREAM);

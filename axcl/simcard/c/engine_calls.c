@@ -1,5 +1,5 @@
-// Models on the card and their tensors' description. Data flow: a path -> model.c checks and reads it -> a model with an id and its share of
-// card memory -> io infos (what the tensors are) -> ios (where they are; io_calls.c).
+// Models on the card and their tensors' description. Data flow: a path -> model.c checks and reads it -> a model with an id and its share
+// of card memory -> io infos (what the tensors are) -> ios (where they are; io_calls.c).
 #include "abi_axcl.h"
 #include "sim.h"
 

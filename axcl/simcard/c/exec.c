@@ -1,5 +1,5 @@
-// Running a model on bound device memory. Data flow: bindings -> checked against the group's sizes -> host pointers behind the spans, as the
-// hazards would have them -> axm_run -> damage, where a hazard or a fault asks for it.
+// Running a model on bound device memory. Data flow: bindings -> checked against the group's sizes -> host pointers behind the spans, as
+// the hazards would have them -> axm_run -> damage, where a hazard or a fault asks for it.
 #include "sim.h"
 
 #include <stdlib.h>

@@ -143,8 +143,12 @@ static int32_t named(int id, axcl_handle h, const char *name, bool out) {
 	return i;
 }
 
-int32_t axclrtEngineGetInputIndexByName(axcl_handle h, const char *name) { return named(CALL_axclrtEngineGetInputIndexByName, h, name, false); }
-int32_t axclrtEngineGetOutputIndexByName(axcl_handle h, const char *name) { return named(CALL_axclrtEngineGetOutputIndexByName, h, name, true); }
+int32_t axclrtEngineGetInputIndexByName(axcl_handle h, const char *name) {
+	return named(CALL_axclrtEngineGetInputIndexByName, h, name, false);
+}
+int32_t axclrtEngineGetOutputIndexByName(axcl_handle h, const char *name) {
+	return named(CALL_axclrtEngineGetOutputIndexByName, h, name, true);
+}
 
 static int32_t describe(int id, axcl_handle h, uint32_t group, uint32_t index, bool out, bool args, axm_tensor *t) {
 	call c;
@@ -253,7 +257,8 @@ static struct binding *binding(axcl_handle h, bool by_name, const char *name, ui
 
 static int32_t bind(int id, axcl_handle h, bool by_name, const char *name, uint32_t index, bool out, const void *dev, uint64_t size) {
 	call c;
-	call_enter(&c, id, SUB_ENGINE, "io=%p %s=%s index=%u dev=%p size=%llu", h, by_name ? "name" : "by", by_name && name ? name : "index", index, dev,
+	call_enter(&c, id, SUB_ENGINE, "io=%p %s=%s index=%u dev=%p size=%llu", h, by_name ? "name" : "by", by_name && name ? name : "index",
+		index, dev,
 	           (unsigned long long)size);
 	if (c.stop) return call_leave(&c, c.code);
 	iobuf *io;
@@ -338,7 +343,9 @@ int32_t axclrtEngineSetDynamicBatchSize(axcl_handle h, uint32_t batch) {
 // ---- executes
 
 // What lies where a binding says, if anything does.
-static bool look_up(const struct binding *b, device *d, span *s) { return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s); }
+static bool look_up(const struct binding *b, device *d, span *s) {
+	return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s);
+}
 
 // Everything an execute needs, with the lock held; NULL and a code.
 static exec *prepare(call *c, device *d, uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, int32_t *code) {
@@ -376,7 +383,8 @@ static exec *prepare(call *c, device *d, uint64_t model_id, uint64_t ctx, uint32
 }
 
 int32_t axclrtEngineExecute(uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h) {
-	ENTER(axclrtEngineExecute, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p", (unsigned long long)model_id, (unsigned long long)ctx, group, h);
+	ENTER(axclrtEngineExecute, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p", (unsigned long long)model_id, (unsigned long long)ctx,
+		group, h);
 	if (!h) return FAIL(ID_NULL);
 	lock();
 	device *d = call_device(&c);
@@ -413,7 +421,8 @@ static int32_t task_execute(task *t, stream *s) {
 static void task_done(task *t) { exec_drop(t->exec); }
 
 int32_t axclrtEngineExecuteAsync(uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, axcl_handle hs) {
-	ENTER(axclrtEngineExecuteAsync, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p stream=%p", (unsigned long long)model_id, (unsigned long long)ctx, group, h, hs);
+	ENTER(axclrtEngineExecuteAsync, SUB_ENGINE, "model=%llx ctx=%llx group=%u io=%p stream=%p", (unsigned long long)model_id,
+		(unsigned long long)ctx, group, h, hs);
 	if (!h || !hs) return FAIL(ID_NULL);
 	lock();
 	stream *s = call_stream(&c, hs);

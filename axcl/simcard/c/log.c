@@ -1,6 +1,6 @@
 // The library's own log, as the vendor's writes one to the terminal: AXSIM_NOISE says where to. It speaks from the level info on until
-// axclSetLogLevel says otherwise, and Init sets the level anew. What Init itself has to say is kept quiet by its configuration only: a file's
-// name or the text itself, {"log":{"host":{"level":6}}}. One that is missing or cannot be read means the defaults and is no error.
+// axclSetLogLevel says otherwise, and Init sets the level anew. What Init itself has to say is kept quiet by its configuration only: a
+// file's name or the text itself, {"log":{"host":{"level":6}}}. One that is missing or cannot be read means the defaults and is no error.
 #define _GNU_SOURCE
 #include "sim.h"
 

@@ -45,7 +45,8 @@ static bool place(device *d, uint64_t room, uint64_t align, uint64_t *base, int 
 	for (int round = 0; round < 2; round++) {
 		uint64_t from = (d->next + align - 1) / align * align;
 		int i = above(d, from);
-		if (i > 0 && d->blocks[i - 1]->base + d->blocks[i - 1]->room > from) from = (d->blocks[i - 1]->base + d->blocks[i - 1]->room + align - 1) / align * align;
+		if (i > 0 && d->blocks[i - 1]->base + d->blocks[i - 1]->room > from)
+			from = (d->blocks[i - 1]->base + d->blocks[i - 1]->room + align - 1) / align * align;
 		for (;; i++) {
 			uint64_t end = i < d->nblocks ? d->blocks[i]->base : d->space_end;
 			if (from <= end && room <= end - from) {

@@ -124,7 +124,8 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	return m->kind != AXM_HEAD || !hollow || m->hidden >= 24; // a hollow head reads 24 signs
 }
 
-static void tensor(axm *m, axm_tensor *t, uint32_t group, const char *name, int32_t type, uint32_t elem, uint32_t a, uint32_t b, uint32_t c) {
+static void tensor(axm *m, axm_tensor *t, uint32_t group, const char *name, int32_t type, uint32_t elem, uint32_t a, uint32_t b,
+	uint32_t c) {
 	if ((m->flags & AXM_SUFFIX) && group)
 		snprintf(t->name, sizeof t->name, "%s_%u", name, group);
 	else
@@ -199,7 +200,8 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 		if (type > 3 ? group != 32 && group != 128 : group != 0) return false;
 		uint64_t scale = type == 3 ? 4 : type > 3 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
 		if (scale && (scales == 0 || !fits(scales, rows * scale, m->file_bytes))) return false;
-		m->w[i] = (axm_matrix){type, rows, cols, group, weights ? base + values : NULL, weights && scale ? (const void *)(base + scales) : NULL};
+		m->w[i] = (axm_matrix){type, rows, cols, group, weights ? base + values : NULL, weights && scale ? (const void *)(base + scales)
+			: NULL};
 		return true;
 	}
 	return false; // a tensor this kind does not have
@@ -217,7 +219,8 @@ static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weight
 	return true;
 }
 
-// A vendor's file is an ONNX container: a protobuf whose first field is ir_version (tag 8, a small number) followed by producer_name (tag 18).
+// A vendor's file is an ONNX container: a protobuf whose first field is ir_version (tag 8, a small number) followed by producer_name (tag
+// 18).
 static bool vendor(const uint8_t *p, uint64_t size) { return size > 4 && p[0] == 0x08 && p[1] < 0x20 && p[2] == 0x12; }
 
 static int parse(axm *m, bool weights) {

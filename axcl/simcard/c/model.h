@@ -71,7 +71,8 @@ typedef struct {
 
 enum { AXM_OK, AXM_E_OPEN, AXM_E_EMPTY, AXM_E_VENDOR, AXM_E_BAD, AXM_E_MEMORY };
 
-// axm_open_file and axm_open_mem give a new model or a code; `mem` is copied. With weights false only the header and the directory are kept.
+// axm_open_file and axm_open_mem give a new model or a code; `mem` is copied. With weights false only the header and the directory are
+// kept.
 int axm_open_file(const char *path, bool weights, axm **out);
 int axm_open_mem(const void *mem, uint64_t size, axm **out);
 void axm_free(axm *m);

@@ -12,7 +12,9 @@ static struct slot {
 } *slots;
 static uint32_t nslots;
 
-static void *number(uint32_t i) { return (void *)(uintptr_t)((uint64_t)0x5a << 40 | (uint64_t)(slots[i].gen & 0xffffu) << 24 | (uint64_t)(i + 1) << 4); }
+static void *number(uint32_t i) {
+	return (void *)(uintptr_t)((uint64_t)0x5a << 40 | (uint64_t)(slots[i].gen & 0xffffu) << 24 | (uint64_t)(i + 1) << 4);
+}
 
 bool handle_new(obj *o, int kind, device *d) {
 	uint32_t i = 0;

@@ -1,5 +1,6 @@
-// What things cost. Data flow: a profile's lines (built in, a file, or words after a comma in AXSIM_PROFILE) -> profile -> nanoseconds for a
-// copy or an execute. Measured numbers stand in the profile as table lines; what nobody measured is a formula over weights, cache and rows.
+// What things cost. Data flow: a profile's lines (built in, a file, or words after a comma in AXSIM_PROFILE) -> profile -> nanoseconds for
+// a copy or an execute. Measured numbers stand in the profile as table lines; what nobody measured is a formula over weights, cache and
+// rows.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -206,7 +207,8 @@ static double attention_ns(const profile *p, const axm *m, double n, double h) {
 static double formula(const profile *p, const axm *m, double n, double h) {
 	double kv = (double)m->kv_heads * m->head_dim, q = (double)m->heads * m->head_dim;
 	double params = (double)m->hidden * (2 * q + 2 * kv + 3.0 * m->intermediate);
-	return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(n > 1 ? 2 * n * params : 0, p->matrix) + attention_ns(p, m, n, h);
+	return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(n > 1 ? 2 * n * params : 0, p->matrix) + attention_ns(p, m,
+		n, h);
 }
 
 // A line of the table fits a layer of the same width and rows whose weights take about as much; between two lines' cells the time is
@@ -220,7 +222,8 @@ static double layer_ns(const profile *p, const axm *m, const axm_group *g) {
 		if (l->cells >= g->cells && (!above || l->cells < above->cells)) above = l;
 	}
 	double n = g->rows, h = g->cells;
-	if (below && above && above->cells > below->cells) return below->ns + (above->ns - below->ns) * (h - below->cells) / (above->cells - below->cells);
+	if (below && above && above->cells > below->cells)
+		return below->ns + (above->ns - below->ns) * (h - below->cells) / (above->cells - below->cells);
 	if (below || above) {
 		const table_line *l = below ? below : above;
 		return fmax(l->ns + attention_ns(p, m, n, h) - attention_ns(p, m, n, l->cells), (double)p->execute);

@@ -1,6 +1,7 @@
 // What processes know of each other: with AXSIM_STATE=folder each keeps a record there of the memory it holds and of loads and executes
-// under way. What a living process holds is taken, on the first card. A record whose process is gone without Finalize means memory that stays taken for a while (rule 11), and,
-// where something was under way, a card that answers no more until its record is deleted, as by taking its power away (rule 7).
+// under way. What a living process holds is taken, on the first card. A record whose process is gone without Finalize means memory that
+// stays taken for a while (rule 11), and, where something was under way, a card that answers no more until its record is deleted, as by
+// taking its power away (rule 7).
 #define _GNU_SOURCE
 #include "sim.h"
 

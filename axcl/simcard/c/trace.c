@@ -31,10 +31,12 @@ void trace_summary(void) {
 	if (!sim.trace) return;
 	fprintf(sim.trace, "# summary\n");
 	for (int i = 0; i < CALLS; i++)
-		if (sim.calls[i]) fprintf(sim.trace, "# calls %s %llu cost_us %.3f\n", call_names[i], (unsigned long long)sim.calls[i], us(sim.spent[i]));
+		if (sim.calls[i])
+			fprintf(sim.trace, "# calls %s %llu cost_us %.3f\n", call_names[i], (unsigned long long)sim.calls[i], us(sim.spent[i]));
 	double total = (double)(sim.inside + sim.outside);
 	fprintf(sim.trace, "# total calls %llu, PCIe crossings %llu\n", (unsigned long long)sim.total, (unsigned long long)sim.crossings);
-	fprintf(sim.trace, "# in calls %.3f us (modelled), between calls %.3f us (the host's own), host share %.4f\n", us(sim.inside), us(sim.outside),
+	fprintf(sim.trace, "# in calls %.3f us (modelled), between calls %.3f us (the host's own), host share %.4f\n", us(sim.inside),
+		us(sim.outside),
 	        total > 0 ? (double)sim.outside / total : 0);
 	fprintf(sim.trace, "# NPU busy %.3f us, busy share %.4f\n", us(sim.busy), total > 0 ? (double)sim.busy / total : 0);
 	fclose(sim.trace);

@@ -1,6 +1,7 @@
 // Worker calls: programs that run on the card's own Linux, here as child processes of this one. Data flow: TransferFile copies between the
 // host and a folder that stands for the card's file system (AXSIM_ROOT, or one made for this process) -> ExecWorker starts a program from
-// there -> messages go through a sequenced-packet socket pair, which the child finds as its standard input, standard output and descriptor 3.
+// there -> messages go through a sequenced-packet socket pair, which the child finds as its standard input, standard output and descriptor
+// 3.
 #define _GNU_SOURCE
 #include "abi_axcl.h"
 #include "sim.h"
