@@ -22,7 +22,8 @@ func TestTopLine(t *testing.T) {
 		}
 		return s
 	}
-	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\",kind=\"decode\"} 10\n")
+	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\","+
+		"kind=\"decode\"} 10\n")
 	now := read(2*time.Second, `# HELP axle_cells x
 axle_up_seconds 61
 axle_requests_in_flight 1
@@ -52,7 +53,8 @@ nonsense
 	l.Links = []cards.Link{{Bus: "0001:01:00.0", Speed: "5.0 GT/s PCIe", Width: "1"}, {Bus: "0002:01:00.0", Lost: true}}
 	var sb strings.Builder
 	l.write(&sb, 80)
-	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
+	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%",
+		"card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}
@@ -91,7 +93,8 @@ func TestTopEnds(t *testing.T) {
 	root = newRootCmd()
 	root.SetOut(&out)
 	root.SetArgs([]string{"top", "--every", "100ms"})
-	if err := root.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "axle  up ") != 1 || strings.Contains(out.String(), "\x1b") {
+	if err := root.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "axle  up ") != 1 ||
+		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("piped: %v\n%q", err, out.String())
 	}
 }
