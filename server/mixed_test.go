@@ -34,8 +34,6 @@ func TestLoad(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
 		n = 1000
-	} else if raceEnabled {
-		n = 2500 // the mix comes round every few hundred
 	}
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
 		n = s

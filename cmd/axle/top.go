@@ -35,7 +35,8 @@ func newTopCmd() *cobra.Command {
 		Use:   "top",
 		Short: "Watch a running server: cards, models, cells, rates",
 		Long: `Watch a running server, a page that is drawn anew every second: its cards with temperature, load and memory; its models with cells used,
-cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. q or Ctrl-C ends it.
+cached and shared, sequences running and waiting, tokens a second, prompt tokens reused, guesses that were right. Below are plots of tokens
+a second and of the temperature, and the cache as a map, as far as the terminal has room; NO_COLOR draws without colours. q or Ctrl-C ends it.
 Where standard output is no terminal, one turn is printed. --json prints a line of JSON a turn instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -189,8 +190,7 @@ func finite(v float64) *float64 {
 }
 
 func makeLine(was, now sample) topLine {
-	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0),
-		PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
+	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
 	if n := now.get("axle_cards_lost", ""); n > 0 {
 		l.CardsLost = n
 	}
@@ -205,18 +205,25 @@ func makeLine(was, now sample) topLine {
 			return finite(more / span * scale)
 		}
 		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(100 * v("axle_card_load_ratio")),
-			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"),
-			Shared:  v("axle_cells_shared"),
-			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100),
-			Passes:   per("axle_passes_total", 1),
-			Reused:   per("axle_reused_tokens_total", 1),
-			Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
+			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"), Shared: v("axle_cells_shared"),
+			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100), Passes: per("axle_passes_total", 1),
+			Reused: per("axle_reused_tokens_total", 1), Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
 		if total := v("axle_card_memory_bytes"); total > 0 {
 			m.Memory, m.MemoryFree = &total, finite(v("axle_card_memory_free_bytes"))
 		}
 		l.Models = append(l.Models, m)
 	}
 	return l
+}
+
+// linesOf is how high the terminal is that w is, 24 lines where that is not known.
+func linesOf(w io.Writer) int {
+	if f, ok := plain.Raw(w).(*os.File); ok {
+		if _, lines, err := term.GetSize(int(f.Fd())); err == nil && lines > 0 {
+			return lines
+		}
+	}
+	return 24
 }
 
 // here reports whether the server is on this machine.
@@ -233,6 +240,7 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	drawn := topPage{colour: coloured(os.Getenv)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -256,9 +264,13 @@ func watchServer(ctx context.Context, conn *connection, w io.Writer, every time.
 			}
 		} else {
 			var sb strings.Builder
-			line.write(&sb, terminal.Columns(w))
+			columns := terminal.Columns(w)
+			line.write(&sb, columns)
 			text := plain.Text(sb.String())
 			if page { // drawn over the last one: a screen that is cleared first flickers. The terminal may be raw.
+				drawn.take(line)
+				drawn.cells = readCells(ctx, conn)
+				text += drawn.draw(columns, linesOf(w)-strings.Count(text, "\n")-1)
 				text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[J"
 			}
 			if _, err := io.WriteString(plain.Raw(w), text); err != nil {
@@ -278,8 +290,7 @@ func (l topLine) write(out io.Writer, columns int) {
 	if l.Requests == 1 {
 		requests = "request in flight"
 	}
-	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests,
-		requests, l.PerSecond)
+	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, requests, l.PerSecond)
 	if l.CardsLost > 0 {
 		fmt.Fprintf(w, "%.0f lost of several cards: /health says why, a restart of the server brings them back\n", l.CardsLost)
 	}
@@ -307,8 +318,7 @@ func (l topLine) write(out io.Writer, columns int) {
 		if m.MemoryFree != nil {
 			free = format.HumanBytes(int64(*m.MemoryFree))
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Running, m.Queued,
-			or(m.Busy, "%.0f%%"),
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Running, m.Queued, or(m.Busy, "%.0f%%"),
 			or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), m.Cells, m.Used, m.Cached, m.Shared, format.HumanBytes(int64(m.Bytes)), free,
 			or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
 	}

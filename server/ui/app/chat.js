@@ -56,6 +56,7 @@ export function Chat({ id, menu }) {
   const from = Math.max(0, path.length - count);
   const scrolled = () => {
     const el = scroller.current;
+    if (!el) return; // another view has taken its place
     const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
     stick.current = atEnd;
     if (atEnd === away) setAway(!atEnd);

@@ -1,0 +1,56 @@
+// Drives the page in headless Chromium. Usage: node --experimental-websocket testdata/ui/all.mjs quick|whole|soak [NAME…]
+// quick is what CI runs; whole adds pocket, pictures (build/ui), axe-core and measurements; soak streams for an hour and looks at the memory.
+import { mkdirSync } from 'node:fs';
+import { chromium, launch } from './browser.mjs';
+import { measures } from './measure.mjs';
+import { Server, product, scripted } from './servers.mjs';
+import { pictures, pocket, views } from './views.mjs';
+
+const [lane = 'quick', ...only] = process.argv.slice(2);
+if (!chromium) { console.log('SKIPPED: there is no Chromium here (Debian: apt-get install chromium)'); process.exit(0); }
+if (typeof WebSocket === 'undefined') { console.log('SKIPPED: this node has no WebSocket: node 22, or --experimental-websocket'); process.exit(0); }
+const out = 'build/ui';
+mkdirSync(out, { recursive: true });
+const wanted = (name) => !only.length || only.includes(name);
+const browser = await launch();
+const servers = {};
+const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
+let failed = 0;
+const long = new Set(['turns', 'reload', 'long', 'code', 'keyboard', 'models']); // what quick leaves out: it is told at the end
+
+async function test(name, binary, f) {
+  if (!wanted(name)) return;
+  const began = performance.now();
+  const context = await browser.context();
+  const pages = [];
+  const watched = { ...context, page: async (o) => { const p = await context.page(o); pages.push(p); return p; } };
+  try {
+    const s = await server(binary);
+    const said = await f({ context: watched, browser, server: s, url: s.url, lane });
+    const problems = pages.flatMap((p) => p.problems);
+    if (problems.length) throw new Error('the page complains: ' + [...new Set(problems)].slice(0, 5).join('; '));
+    console.log(`ok ${name} ${((performance.now() - began) / 1000).toFixed(1)} s${said ? ': ' + said : ''}`);
+  } catch (e) {
+    failed++;
+    console.error(`FAILED ${name}: ${e.message}`);
+    for (const [i, p] of pages.entries()) {
+      await p.shot(`${out}/failed-${name}-${i}.png`).catch(() => {});
+      if (p.problems.length) console.error(`  it complains: ${[...new Set(p.problems)].slice(0, 5).join('; ')}`);
+    }
+  }
+  await context.end();
+}
+
+try {
+  if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  if (lane === 'whole') {
+    await test('pocket', product, pocket);
+    await test('pictures', product, (t) => pictures(t, out));
+  }
+  for (const [name, { lanes, binary, run }] of Object.entries(measures)) if (lanes.includes(lane)) await test(name, binary === 'product' ? product : scripted, run);
+} finally {
+  await browser.close();
+  for (const s of Object.values(servers)) await s.end();
+}
+if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, pictures, axe-core, what it costs`);
+process.exit(failed ? 1 : 0);

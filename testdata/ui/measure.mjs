@@ -1,0 +1,148 @@
+// What the page costs, measured: told, and never a reason to fail but for what no machine may be too busy for. And axe-core, where it is there.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import { pause } from './browser.mjs';
+import { ask, asked, at, choose, keepChat, lastAnswer } from './views.mjs';
+
+const throttle = 6; // to about the speed of a Raspberry Pi 5
+
+// own makes a page's figures those of its thread alone: what others on this machine do is not in them. load says how much that is.
+const own = async (page) => {
+  await page.send('Performance.disable');
+  await page.send('Performance.enable', { timeDomain: 'threadTicks' });
+};
+const load = () => `load ${loadavg()[0].toFixed(1)} on ${cpus().length} cores`;
+
+const slowly = (page) => page.send('Emulation.setCPUThrottlingRate', { rate: throttle });
+
+// streamed is an answer of words at a rate, for so many seconds, as the body that a page's prompt asks for.
+const streamed = (seconds, rate) => `[[delay:${Math.round(1000 / rate)}]][[say:${Array.from({ length: Math.round(seconds * rate) }, (_, i) => (i % 40 === 39 ? '\n\n' : i % 13 === 0 ? '**word** ' : `word${i} `)).join('|')}]]`;
+
+async function paint({ context, url }) {
+  const times = [], work = [];
+  for (let i = 0; i < 5; i++) {
+    const page = await context.page();
+    await own(page);
+    await slowly(page);
+    await page.send('Page.navigate', { url: url + '/ui' });
+    await page.until('a paint', `performance.getEntriesByName('first-contentful-paint').length > 0`);
+    times.push(await page.run(`performance.getEntriesByName('first-contentful-paint')[0].startTime`));
+    await page.until('the page', `!document.querySelector('nav.side[aria-hidden]')`);
+    work.push(1000 * await page.metric('TaskDuration'));
+    await page.close();
+  }
+  const list = (l) => l.sort((a, b) => a - b).map((t) => t.toFixed(0)).join(', ');
+  return `first paint ${list(times)} ms, ${throttle} times slower than this machine (the aim is 100); the page's thread worked ${list(work)} ms until it stood; ${load()}`;
+}
+
+async function frames({ context, url }) {
+  const page = await context.page({ still: false });
+  await page.go(url + '/ui');
+  await choose(page, 'scripted-chat:latest');
+  await ask(page, streamed(20, 60));
+  await page.until('a beginning', `(${lastAnswer}).length > 20`);
+  await own(page);
+  const before = await page.metric('TaskDuration');
+  await pause(3000);
+  const share = 100 * (await page.metric('TaskDuration') - before) / 3;
+  await slowly(page);
+  const gaps = await page.run(`new Promise((ok) => { const out = []; let last = performance.now(); const end = last + 8000; const f = (now) => { out.push(now - last); last = now; now < end ? requestAnimationFrame(f) : ok(out); }; requestAnimationFrame(f); })`);
+  await page.click(at.send);
+  const long = gaps.filter((g) => g > 33.4).length;
+  return `${gaps.length} frames of a stream of 60 tokens/s, ${(100 * long / gaps.length).toFixed(1)} % over 33 ms (the aim is 5 %), the longest ${Math.max(...gaps).toFixed(0)} ms, ${throttle} times slower; unthrottled its thread works ${share.toFixed(1)} % of the time; ${load()}`;
+}
+
+const used = async (page) => {
+  await page.send('HeapProfiler.collectGarbage');
+  return page.run('performance.memory.usedJSHeapSize');
+};
+
+// memory streams answers one after the other in one conversation that is begun anew, and looks at the heap between them.
+async function memory({ context, url }, seconds) {
+  const page = await context.page();
+  await page.go(url + '/ui');
+  await choose(page, 'scripted-chat:latest');
+  const heaps = [];
+  for (const end = Date.now() + 1000 * seconds; Date.now() < end;) {
+    await page.run(`location.hash = '#/chat'`);
+    await page.click('.new');
+    await page.until('an empty conversation', `document.querySelectorAll('.turn').length === 0`);
+    await asked(page, streamed(Math.min(20, seconds / 6), 120));
+    heaps.push(await used(page));
+  }
+  const later = heaps.slice(Math.floor(heaps.length / 3));
+  const mb = (n) => (n / 1e6).toFixed(1);
+  return `heap after each of ${heaps.length} answers: first ${mb(heaps[0])}, from the third on ${mb(Math.min(...later))} to ${mb(Math.max(...later))}, last ${mb(heaps[heaps.length - 1])} MB, in ${seconds} s`;
+}
+
+// idle is what an open page costs the server while nothing happens.
+async function idle({ context, server, url }) {
+  const span = 20;
+  const share = async () => {
+    const from = server.seconds(), began = performance.now();
+    await pause(span * 1000);
+    return 100 * (server.seconds() - from) / ((performance.now() - began) / 1000);
+  };
+  await (await fetch(url + '/api/generate', { method: 'POST', body: '{"model":"pocket","stream":false}' })).text(); // the model is loaded
+  await pause(3000);
+  const without = await share();
+  const page = await context.page();
+  await page.go(url + '/ui');
+  await pause(3000);
+  const chat = await share();
+  await page.run(`location.hash = '#/card'`);
+  await pause(3000);
+  const card = await share();
+  return `the server takes ${without.toFixed(2)} % of a core without the page, ${chat.toFixed(2)} % with it, ${card.toFixed(2)} % with the card in view, over ${span} s each (the aim is 0.5 % more); ${load()}`;
+}
+
+async function axe({ context, url }) {
+  const dir = mkdtempSync(join(tmpdir(), 'axle-axe-'));
+  try {
+    const here = 'node_modules/axe-core/axe.min.js';
+    let file = here;
+    if (!existsSync(here)) {
+      try {
+        execFileSync('npm', ['install', '--silent', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', dir, 'axe-core@4.10.3'], { stdio: 'ignore', timeout: 60000 });
+      } catch {
+        return 'SKIPPED: axe-core is not here, and npm cannot fetch it';
+      }
+      file = join(dir, here);
+    }
+    const source = readFileSync(file, 'utf8');
+    const found = [];
+    for (const dark of [false, true]) {
+      const page = await context.page({ dark });
+      await page.send('Page.setBypassCSP', { enabled: true }); // for axe alone: it is put into the page
+      await page.go(url + '/ui');
+      await choose(page, 'scripted-chat:latest');
+      await keepChat(page, [['user', 'A question'], ['assistant', 'An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |']]);
+      await asked(page, 'hello', 2);
+      await page.run(source + '; 0');
+      for (const view of ['chat', 'models', 'card', 'settings']) {
+        if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
+        await pause(1500);
+        const bad = await page.run(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
+          .map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))`);
+        for (const b of bad) found.push(`${view} ${dark ? 'dark' : 'light'}: ${b}`);
+      }
+      page.problems.length = 0;
+      await page.close();
+    }
+    if (found.length) throw new Error('axe-core finds:\n  ' + found.join('\n  '));
+    return 'axe-core finds nothing serious in any view, light and dark';
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+export const measures = {
+  axe: { lanes: ['whole'], run: axe },
+  paint: { lanes: ['whole'], run: paint },
+  frames: { lanes: ['whole'], run: frames },
+  memory: { lanes: ['whole'], run: (t) => memory(t, 60) },
+  idle: { lanes: ['whole'], binary: 'product', run: idle },
+  'memory-hour': { lanes: ['soak'], run: (t) => memory(t, 3600) },
+};

@@ -1,0 +1,415 @@
+// The main path of each view, and what must hold whatever a server or a conversation does. Each test has a browser context of its own, is given
+// {context, server, url, page}, and throws where something is wrong.
+import { join } from 'node:path';
+import { pause } from './browser.mjs';
+import { Server, scripted } from './servers.mjs';
+
+export const equal = (what, got, want) => { if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`); };
+export const holds = (what, v) => { if (!v) throw new Error(what); };
+
+// what the page looks like from outside: one place for what a change of its markup would move
+export const at = {
+  text: '#text', send: '#send', turns: '.turn', answers: '.turn.answer', said: '.turn.answer .md',
+  idle: `!document.querySelector('#send.stop')`, busy: `!!document.querySelector('#send.stop')`,
+};
+
+export const lastAnswer = `[...document.querySelectorAll('${at.said}')].pop()?.textContent.trim() ?? ''`;
+const finished = (n) => `document.querySelectorAll('${at.answers}:not(.live)').length === ${n}`;
+
+export async function choose(page, model) {
+  await page.until('the models', `[...document.querySelectorAll('#model option')].some((o) => o.value === ${JSON.stringify(model)})`);
+  await page.run(`(() => { const s = document.querySelector('#model'); s.value = ${JSON.stringify(model)}; s.dispatchEvent(new Event('change', { bubbles: true })); })()`);
+  await page.until('the choice', `document.querySelector('#model')?.value === ${JSON.stringify(model)}`);
+}
+
+export async function ask(page, text) {
+  await page.until('where one writes', `!!document.querySelector('${at.text}')`);
+  for (let i = 0; i < 20; i++) { // a conversation that is opened just now has another place to write
+    await page.run(`document.querySelector('${at.text}').focus()`);
+    await page.type(text);
+    await pause(30);
+    if (await page.run(`document.querySelector('${at.text}').value.length > 0`)) break;
+  }
+  await page.until('the text', `!document.querySelector('${at.send}').disabled`);
+  if (page.phone) await page.click(at.send);
+  else await page.key('Enter');
+  await page.until('the question', `document.querySelector('${at.text}').value === ''`);
+}
+
+export async function asked(page, text, n = 1) {
+  await ask(page, text);
+  await page.until(`answer ${n}`, finished(n));
+  return page.run(lastAnswer);
+}
+
+// inPage runs a function's text with the page's own modules at hand.
+const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
+
+// keepChat puts a conversation into the page's store, and shows it.
+export async function keepChat(page, turns, title = 'kept') {
+  const id = await inPage(page, `
+    const store = await use('store');
+    const chat = store.newChat({ title: ${JSON.stringify(title)}, named: true, model: 'scripted-chat:latest' });
+    let parent = null;
+    for (const [role, text] of ${JSON.stringify(turns)}) {
+      const x = store.newTurn(chat.id, parent, role, { text, ...(role === 'assistant' ? { state: 'done', model: chat.model } : {}) });
+      await store.saveTurn(x);
+      parent = x.id;
+    }
+    chat.head = parent;
+    await store.saveChat(chat);
+    return chat.id;`);
+  await page.run(`location.hash = '#/chat/${id}'`);
+  await page.until('the conversation', `document.querySelectorAll('${at.turns}').length > 0 && location.hash.endsWith('${id}')`);
+  return id;
+}
+
+const open = async ({ context, url }, o) => {
+  const page = await context.page(o);
+  await page.go(url + '/ui');
+  return page;
+};
+
+const say = (tokens, delay = 0) => `[[delay:${delay}]][[say:${tokens.join('|')}]]`;
+const words = (n) => Array.from({ length: n }, (_, i) => `word${i} `);
+
+export const views = {
+  // A question, an answer that comes in pieces, the facts beneath it; the conversation is there after a reload, found by what was said in it.
+  async chat(t) {
+    const page = await open(t);
+    await choose(page, 'scripted-chat:latest');
+    await ask(page, 'Why is the sky blue? [[delay:15]]');
+    await page.until('a beginning', `(${lastAnswer}).length > 10`);
+    holds('the button says stop while the answer comes', await page.run(at.busy));
+    const part = (await page.run(lastAnswer)).length;
+    await page.until('the end', finished(1));
+    const whole = await page.run(lastAnswer);
+    holds(`the answer did not stream: ${part} of ${whole.length}`, whole.length > part && whole.includes('Rayleigh'));
+    holds('the facts', await page.run(`/token/.test(document.querySelector('${at.answers} .facts').textContent)`));
+    holds('thinking is folded, and says how long', await page.run(`!document.querySelector('.thinking').open && /\\d/.test(document.querySelector('.thinking summary').textContent)`));
+    equal('a second answer', await asked(page, say(['Second', ' answer']), 2), 'Second answer');
+    await page.reload();
+    await page.until('the conversation after a reload', `document.querySelectorAll('${at.answers}').length === 2`);
+    equal('what was said after a reload', await page.run(lastAnswer), 'Second answer');
+    await page.run(`(() => { const f = document.querySelector('#find'); f.value = 'rayleigh'; f.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+    await page.until('what was searched', `document.querySelectorAll('.chats li').length === 1 && /Rayleigh/i.test(document.querySelector('.chats small')?.textContent ?? '')`);
+  },
+
+  // Stop keeps what was said; asking again puts a version beside; editing asks anew; a turn that is deleted is gone.
+  async turns(t) {
+    const page = await open(t);
+    await choose(page, 'scripted-chat:latest');
+    await ask(page, say(words(1500), 5));
+    await page.until('a beginning', `(${lastAnswer}).includes('word9')`);
+    await page.click(at.send);
+    await page.until('the stop', at.idle);
+    const kept = await page.run(lastAnswer);
+    holds('what was said is kept', kept.includes('word9') && !kept.includes('word1499'));
+    await page.reload();
+    await page.until('it after a reload', `(${lastAnswer}).includes('word9')`);
+    await page.run(`location.hash = '#/chat'`);
+    await page.click('.new');
+    await page.until('an empty conversation', `document.querySelectorAll('${at.turns}').length === 0`);
+    await asked(page, say(['one']));
+    await page.click('.turn.answer .again');
+    await page.until('a version beside', `/2\\s*\\/\\s*2/.test(document.querySelector('.turn.answer .beside')?.textContent ?? '') && ${at.idle}`);
+    await page.click('.turn.user .edit');
+    await page.until('the edit', `document.querySelector('.turn.editing textarea') === document.activeElement`);
+    await page.run(`document.activeElement.select()`);
+    await page.type(say(['changed']));
+    await page.key('Enter');
+    await page.until('the answer to what was changed', `(${lastAnswer}) === 'changed' && ${at.idle}`);
+  },
+
+  // A page that is loaded anew in the middle of an answer has what was said until then, says that it broke off, and can go on.
+  async reload(t) {
+    const page = await open(t);
+    await choose(page, 'scripted-chat:latest');
+    await ask(page, say(words(2000), 5));
+    await page.until('some of it', `(${lastAnswer}).includes('word600')`);
+    await page.reload();
+    await page.until('what was said', `(${lastAnswer}).includes('word100')`);
+    await page.until('an end', `document.querySelectorAll('${at.answers}.live').length === 0 && ${at.idle}`);
+    const state = await (await fetch(t.url + '/api/axle/state')).json();
+    equal('answers that still run', state.streams.length, 0);
+    equal('the next answer', await asked(page, say(['on']), 2), 'on');
+  },
+
+  // Two hundred turns: shown at once from the end, scrolled to the first, and the next one costs no more than any.
+  async long(t) {
+    const page = await open(t);
+    await keepChat(page, Array.from({ length: 200 }, (_, i) => (i % 2 ? ['assistant', `Answer ${i}: **bold**, \`code\`.\n\n- a\n- b\n\n\`\`\`go\nfunc f${i}() {}\n\`\`\`\n`] : ['user', `Question ${i}`])));
+    await page.until('the last turn', `(${lastAnswer}).includes('Answer 199')`);
+    for (let i = 0; i < 20 && !(await page.run(`document.querySelector('.thread').textContent.includes('Question 0')`)); i++) {
+      await page.run(`document.querySelector('.scroll').scrollTop = 0`);
+      await pause(60);
+    }
+    await page.until('the first turn', `document.querySelector('.turn')?.textContent.includes('Question 0')`);
+    equal('turns', await page.run(`document.querySelectorAll('${at.turns}').length`), 200);
+    await ask(page, say(['fine']));
+    await page.until('the answer to a long conversation', `(${lastAnswer}) === 'fine' && ${at.idle}`);
+  },
+
+  // An answer of 100 KB in one code block is there whole, copies whole, and does not make the page wider than the screen.
+  async code(t) {
+    const page = await open(t);
+    const line = 'const answer = compute(41) + 1; // a line of an ordinary length, more or less';
+    const body = Array.from({ length: 1300 }, (_, i) => line + ' ' + i).join('\n');
+    await choose(page, 'scripted-chat:latest');
+    const parts = ('```js\n' + body + '\n```\n').match(/[^]{1,97}/g);
+    await page.answers('*/api/chat', () => [...parts.map((content) => ({ message: { role: 'assistant', content }, done: false })), { message: { role: 'assistant', content: '' }, done: true, done_reason: 'stop', eval_count: parts.length, eval_duration: 1e9 }]
+      .map((o) => JSON.stringify(o) + '\n').join(''));
+    await asked(page, 'write much');
+    holds('100 KB', body.length > 100000);
+    equal('the code', await page.run(`document.querySelector('.code pre').textContent.trimEnd() === ${JSON.stringify(body)} && document.querySelector('.code').source().trimEnd().length`), body.length);
+    holds('the page is as wide as the screen', await page.run('document.documentElement.scrollWidth <= innerWidth'));
+  },
+
+  // Whatever Markdown an answer holds, nothing of it runs and nothing is fetched: as it streams, and as it is read from the store.
+  async hostile(t) {
+    const page = await open(t);
+    const texts = hostileTexts();
+    await choose(page, 'scripted-chat:latest');
+    page.requests.length = 0;
+    let n = 0;
+    for (const text of texts) {
+      const parts = text.match(/[^]{1,1009}/g);
+      await page.answers('*/api/chat', () => parts.map((content) => JSON.stringify({ message: { role: 'assistant', content }, done: false }) + '\n').join('') + '{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n');
+      await asked(page, 'go on ' + n, ++n);
+    }
+    await clickLinks(page);
+    await noHarm(page, t.url);
+    if (t.lane === 'quick') return;
+    const id = await keepChat(page, texts.flatMap((x) => [['user', x.slice(0, 5000)], ['assistant', x]]));
+    await page.until('all of it', `document.querySelectorAll('${at.answers}').length === ${texts.length}`);
+    await noHarm(page, t.url);
+    holds('a conversation of that title', id);
+    await keepChat(page, [['user', 'x'], ['assistant', 'y']], '<img src=x onerror="window.pwned=6"><script>window.pwned=7</script>');
+    await noHarm(page, t.url);
+  },
+
+  // A server that dies is told of, and the page goes on by itself when it is back.
+  async dies(t) {
+    const server = await new Server(scripted).start();
+    try {
+      const page = await open({ ...t, url: server.url }, { excuse: /ERR_|Failed to fetch|net::/ });
+      await choose(page, 'scripted-chat:latest');
+      await ask(page, say(words(1500), 8));
+      await page.until('some of it', `(${lastAnswer}).includes('word5')`);
+      await server.kill();
+      await page.until('a word about it', `[...document.querySelectorAll('[role=alert]')].some((e) => e.className.includes('banner'))`);
+      holds('what was said is kept', (await page.run(lastAnswer)).includes('word5'));
+      await server.start();
+      await page.until('that it is back', `!document.querySelector('.banner')`);
+      equal('the next answer', await asked(page, say(['back']), 2), 'back');
+    } finally {
+      await server.end();
+    }
+  },
+
+  // A key is asked for once, kept for the tab or for ever as one says, and is in no address; a wrong one is asked for again.
+  async keys(t) {
+    const key = 'a-key-of-ann';
+    const server = await new Server(scripted, { keys: [['ann', key]] }).start();
+    try {
+      const page = await open({ ...t, url: server.url }, { excuse: /401/ });
+      const give = async (k, always) => {
+        await page.until('the question', `!!document.querySelector('dialog input[type=password]')`);
+        await page.run(`document.querySelector('dialog input[type=password]').focus()`);
+        await page.type(k);
+        if (always) await page.click('dialog input[type=checkbox]');
+        await page.click('dialog button.primary');
+      };
+      if (!(await page.run(`!!document.querySelector('dialog')`))) await page.click('.banner button');
+      await give('a-wrong-key');
+      await page.until('the question again', `/wrong|not/i.test(document.querySelector('dialog')?.textContent ?? '')`);
+      await page.run(`(() => { const i = document.querySelector('dialog input[type=password]'); i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+      await give(key);
+      await choose(page, 'scripted-chat:latest');
+      equal('an answer with the key', await asked(page, say(['yes'])), 'yes');
+      equal('kept in this tab alone', await page.run(`[...Object.values(localStorage)].some((v) => v.includes(${JSON.stringify(key)}))`), false);
+      await page.reload();
+      await page.until('the models without a question', `document.querySelectorAll('#model option').length > 0`);
+      holds('the key is in no address', !page.requests.some((u) => u.includes(key)) && !(await page.run('location.href')).includes(key));
+    } finally {
+      await server.end();
+    }
+  },
+
+  // Two tabs agree: what one begins, renames and deletes, the other shows.
+  async tabs(t) {
+    const one = await open(t), two = await open(t);
+    await choose(one, 'scripted-chat:latest');
+    await asked(one, 'A tab ' + say(['tells']));
+    await two.until('the conversation in the other tab', `document.querySelectorAll('.chats li').length === 1`);
+    await two.run(`document.querySelector('.chats li a').click()`);
+    await two.until('its answer', `(${lastAnswer}) === 'tells'`);
+    equal('asked in the other tab', await asked(two, say(['again']), 2), 'again');
+    await one.until('the answer here', `(${lastAnswer}) === 'again'`);
+    await one.run(`document.querySelector('.chats li [aria-label=Delete]').click()`);
+    await one.click('dialog .danger');
+    await two.until('that it is gone', `document.querySelectorAll('.chats li').length === 0`);
+  },
+
+  // The models: what is here, loading, unloading, what one is, deleting with a question, two side by side.
+  async models(t) {
+    await fetch(t.url + '/api/copy', { method: 'POST', body: JSON.stringify({ source: 'scripted-chat', destination: 'to-go' }) });
+    const page = await open(t);
+    await page.run(`location.hash = '#/models'`);
+    const row = (name) => `[...document.querySelectorAll('li.model')].find((e) => e.querySelector('h3').textContent.includes(${JSON.stringify(name)}))`;
+    await page.until('the models', `!!(${row('scripted-vision')})`);
+    const press = (name, label) => page.run(`[...(${row(name)}).querySelectorAll('button')].find((b) => b.textContent.trim() === ${JSON.stringify(label)}).click()`);
+    await press('scripted-vision', 'Load');
+    await page.until('that it is loaded', `!!(${row('scripted-vision')}).querySelector('.tag.on')`);
+    await press('scripted-vision', 'Unload');
+    await page.until('that it is not', `!(${row('scripted-vision')}).querySelector('.tag.on')`);
+    await page.run(`[...(${row('to-go')}).querySelectorAll('.does button')].pop().click()`);
+    await page.click('dialog .danger');
+    await page.until('that it is gone', `!(${row('to-go')})`);
+    holds('the catalogue', await page.run(`document.body.textContent.includes('qwen3')`));
+  },
+
+  // The card: its figures, the cache as a map, one's own answer ended from there, and a benchmark.
+  async card(t) {
+    const page = await open(t);
+    await choose(page, 'scripted-chat:latest');
+    await ask(page, say(words(1500), 60));
+    await page.until('a beginning', `(${lastAnswer}).includes('word3')`);
+    await page.run(`location.hash = '#/card'`);
+    await page.until('the temperature', `/°C/.test(document.querySelector('.tiles')?.textContent ?? '')`);
+    await page.until('one that can be ended', `[...document.querySelectorAll('.panel td button')].length === 1`);
+    await page.until('the map', `!!document.querySelector('.map canvas')?.width && /cells/i.test(document.querySelector('.map canvas').getAttribute('aria-label'))`);
+    await page.until('plots', `document.querySelectorAll('.plots canvas').length >= 4`);
+    await page.run(`document.querySelector('.panel td button').click()`);
+    await page.run(`location.hash = '#/chat'`);
+    await page.run(`document.querySelector('.chats li a').click()`);
+    await page.until('that it was ended', `/ended by its owner/.test(document.querySelector('.turn.answer .failed')?.textContent ?? '')`);
+    page.problems.splice(0); // the answer's error is told, not logged; what else there is counts below
+    await page.run(`location.hash = '#/card'`);
+    await page.until('the benchmark', `[...document.querySelectorAll('h2')].some((h) => h.textContent === 'Benchmark')`);
+    await page.run(`[...document.querySelectorAll('.panel form button')].pop().click()`);
+    await page.until('its results', `document.querySelectorAll('.result tbody tr').length >= 2`);
+  },
+
+  // Everything by keys: the list of them, the ways, the place to write; words in another language.
+  async keyboard(t) {
+    const page = await open(t);
+    await page.until('where one writes', `!!document.querySelector('${at.text}')`);
+    await page.run('document.activeElement.blur()');
+    await page.key('?', { shift: true });
+    await page.until('the list of keys', `!!document.querySelector('dialog .keys, dialog dl')`);
+    await page.key('Escape');
+    await page.until('its end', `!document.querySelector('dialog')`);
+    for (const [key, hash] of [['m', '#/models'], ['k', '#/card'], [',', '#/settings'], ['c', '#/chat']]) {
+      await page.key(key);
+      await page.until('the view of ' + key, `location.hash.startsWith('${hash}')`);
+    }
+    await page.key('/');
+    await page.until('the place to write', `document.activeElement === document.querySelector('${at.text}')`);
+    for (const lang of ['de', 'zh']) {
+      await inPage(page, `const { settings, set } = await use('settings'); (set ?? ((x) => settings.set({ ...settings.get(), ...x })))({ language: '${lang}' });`).catch(() => {});
+    }
+  },
+
+  // A phone: no view is wider than the screen, Enter makes a line, and the button sends.
+  async phone(t) {
+    const page = await open(t, { wide: 390, high: 844, phone: true });
+    await choose(page, 'scripted-chat:latest');
+    await page.run(`document.querySelector('${at.text}').focus()`);
+    await page.type('one');
+    await page.key('Enter');
+    await page.type(say(['ok']));
+    holds('Enter made a line', (await page.run(`document.querySelector('${at.text}').value`)).includes('\n'));
+    await page.click(at.send);
+    await page.until('the answer', `(${lastAnswer}) === 'ok'`);
+    for (const view of ['chat', 'models', 'card', 'settings']) {
+      await page.run(`location.hash = '#/${view}'`);
+      await page.until(view, `location.hash === '#/${view}' && !!document.querySelector('main .page, main .welcome, main .thread')`);
+      await pause(300);
+      holds(view + ' is wider than the screen: ' + (await page.run('document.documentElement.scrollWidth')), await page.run('document.documentElement.scrollWidth <= innerWidth'));
+    }
+  },
+};
+
+// hostileTexts is Markdown that means harm.
+export function hostileTexts() {
+  const evil = 'https://evil.invalid/';
+  return [
+    `<script>window.pwned=1</script>\n\n<img src="${evil}a.png" onerror="window.pwned=2">\n\n<svg onload="window.pwned=3"><use href="${evil}b.svg#x"/></svg>\n\n<iframe src="${evil}"></iframe><object data="${evil}c"></object><embed src="${evil}d">` +
+      `\n\n<style>@import "${evil}e.css"; body { background: url(${evil}f.png) }</style>\n<link rel="stylesheet" href="${evil}g.css"><base href="${evil}"><meta http-equiv="refresh" content="0;url=${evil}h">\n<form action="${evil}i"><button>x</button></form>`,
+    `[a](javascript:window.pwned=4) [b](data:text/html,<script>parent.pwned=5</script>) [c](vbscript:x) [d](JaVaScRiPt&#58;window.pwned=8) [e](&#x6A;avascript:window.pwned=9) <javascript:window.pwned=10>\n\n` +
+      `![x](${evil}j.png) ![y](//evil.invalid/k.png) ![z](data:image/svg+xml,<svg onload="window.pwned=11"/>) <a href="javascript:window.pwned=12" onclick="window.pwned=13">k</a> <video src="${evil}l" autoplay></video> <audio src="${evil}m"></audio>`,
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=window.pwned=14&gt;">\n\n<noscript><p title="</noscript><img src=x onerror=window.pwned=15>">\n\n<svg><style><img src=x onerror=window.pwned=16></style></svg>',
+    Array.from({ length: 400 }, (_, i) => (i === 1 ? '|' + '-|'.repeat(40) : '|' + `c${i}|`.repeat(40))).join('\n'),
+    '> '.repeat(400) + 'deep\n\n' + '- '.repeat(300) + 'deep\n\n' + '*'.repeat(5000) + 'x' + '*'.repeat(5000) + '\n\n' + '['.repeat(3000) + 'x' + ']('.repeat(3000),
+    Array.from({ length: 10000 }, (_, i) => `![i](${evil}${i}.png)`).join(' '),
+    '```html\n<script>window.pwned=17</script>\n```\n\n```"><img src=x onerror=window.pwned=18>\ncode\n```\n\n`<img src=x onerror=window.pwned=19>`\n\n<div id="app"></div><div id="text" class="turn"></div><a id="send"></a><input name="body">',
+  ];
+}
+
+async function clickLinks(page) {
+  await page.run(`for (const a of document.querySelectorAll('.md a')) { a.addEventListener('click', (e) => { if (/^https?:/.test(a.href)) e.preventDefault(); }); a.click(); }`);
+}
+
+// noHarm: nothing ran, nothing was fetched from elsewhere, no markup that could do either is in the page.
+async function noHarm(page, url) {
+  await pause(200);
+  equal('what ran', await page.run('window.pwned ?? null'), null);
+  equal('dialogs', page.dialogs, []);
+  equal('what was fetched elsewhere', [...new Set(page.requests.filter((u) => !u.startsWith(url + '/') && !u.startsWith('data:') && !u.startsWith('blob:')))], []);
+  equal('markup that could act', await page.run(`[...document.querySelectorAll('.md *, .chats *')].filter((e) => /^(script|style|link|base|meta|iframe|object|embed|form|video|audio|svg|math)$/i.test(e.localName) && !e.closest('button, summary, .code .head, .note, .acts') ||
+    [...e.attributes].some((a) => /^on/i.test(a.name) || /^\\s*(javascript|vbscript|data:text)/i.test(a.value))).map((e) => e.outerHTML.slice(0, 200))`), []);
+  equal('pictures that point elsewhere', await page.run(`[...document.querySelectorAll('.md img')].filter((i) => !/^(data|blob):/.test(i.src)).length`), 0);
+  equal('links that could act', await page.run(`[...document.querySelectorAll('.md a[href]')].filter((a) => !/^(https?|mailto):/.test(a.protocol)).map((a) => a.href)`), []);
+  holds('the page is still the page', await page.run(`document.querySelectorAll('#app').length === 1 && document.querySelector('#text').localName === 'textarea'`));
+}
+
+// pocket is the main path over the product itself: the model that ships inside, on the software card.
+export async function pocket(t) {
+  const page = await open(t);
+  await choose(page, 'pocket:latest');
+  const answer = await asked(page, 'hello');
+  holds('pocket said something', answer.trim().length > 0);
+  await page.run(`location.hash = '#/card'`);
+  await page.until('what it runs on', `/no card|processor/i.test(document.querySelector('.head')?.textContent ?? '')`);
+  await page.until('the map', `!!document.querySelector('.map canvas')?.width`);
+  await page.until('memory by model', `/pocket/.test(document.querySelector('.stack')?.getAttribute('aria-label') ?? '')`);
+  await page.run(`location.hash = '#/models'`);
+  await page.until('that it is loaded', `[...document.querySelectorAll('li.model')].some((e) => e.querySelector('h3').textContent.includes('pocket') && e.querySelector('.tag.on'))`);
+}
+
+// pictures keeps a screenshot of each view in light, dark and on a phone, over the product at work: three conversations that begin alike.
+export async function pictures(t, out) {
+  const chat = [['user', 'Write a function that reverses a string in Go, and say what it costs.'], ['assistant', 'Reverse the **runes**, not the bytes:\n\n```go\nfunc reverse(s string) string {\n\tr := []rune(s)\n\tslices.Reverse(r)\n\treturn string(r)\n}\n```\n\n| step | cost |\n|---|---|\n| to runes | O(n), one allocation |\n| reverse | O(n) |\n| to a string | O(n), another |\n\nSo it is *linear*, and takes four bytes for each character while it runs.'], ['user', 'And in place?'], ['assistant', 'A Go string cannot be changed: what is reversed **in place** is a slice. Keep `[]rune` where you go on working with it.']];
+  let over = false;
+  const busy = [0, 1, 2].map(async (i) => {
+    for (let n = 0; !over; n++) {
+      const messages = [{ role: 'system', content: 'You tell stories to children, short and kind ones, in plain words. '.repeat(2) }, { role: 'user', content: `Tell story ${n} of ${['the fox', 'the boat', 'the lamp'][i]}` }];
+      await fetch(t.url + '/api/chat', { method: 'POST', body: JSON.stringify({ model: 'pocket', messages, stream: false, options: { num_predict: 40 + 30 * i, temperature: 0.8 } }) }).then((r) => r.text()).catch(() => {});
+      await pause(700 * (i + 1));
+    }
+  });
+  for (const [name, o] of [['light', {}], ['dark', { dark: true }], ['phone', { wide: 390, high: 844, phone: true }]]) {
+    const context = await t.browser.context();
+    const page = await context.page({ wide: 1280, high: 800, ...o });
+    await page.go(t.url + '/ui');
+    await keepChat(page, [['user', 'Which mushrooms can be eaten raw?'], ['assistant', 'Few.']], 'Mushrooms');
+    await keepChat(page, chat, 'Reversing strings');
+    await page.until('colours', `!!document.querySelector('.code pre span span')`);
+    await pause(500);
+    await page.shot(join(out, `chat-${name}.png`));
+    for (const [view, ready] of [['card', `document.querySelectorAll('.plots canvas').length >= 3 && !!document.querySelector('.map canvas')`], ['models', `document.querySelectorAll('li.model').length > 3`], ['settings', `!!document.querySelector('main .page')`]]) {
+      await page.run(`location.hash = '#/${view}'`);
+      await page.until(view, ready);
+      await pause(view === 'card' ? 20000 : 500);
+      await page.shot(join(out, `${view}-${name}.png`));
+      if (view !== 'card') continue;
+      await page.run(`document.querySelector('.map').scrollIntoView({ block: 'center' })`);
+      await pause(500);
+      await page.shot(join(out, `cells-${name}.png`));
+    }
+    await context.end();
+  }
+  over = true;
+  await Promise.all(busy);
+}
