@@ -87,7 +87,7 @@ sim: ## build/sim: the simulated card behind the vendor's ABI
 	$(GO) run ./axcl/simcard/mksim -o $(BUILD)/sim
 
 scripted: ## bin/axle-scripted: the server over a script instead of a model, for clients' tests
-	$(GO) build -trimpath -buildvcs=false -tags '$(TAGS) scripted' -o bin/axle-scripted ./cmd/axle
+	$(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS) scripted' -o bin/axle-scripted ./cmd/axle
 
 clients-ci: scripted ## Go clients and npm ollama and openai against the scripted server
 	bash testdata/clients/run.sh ci
