@@ -83,9 +83,8 @@ func processor(b *testing.B, f func()) {
 }
 
 // BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more is ours.
-// Of that, expected before it was measured: the model's manifest read and parsed at each request, a request decoded twice, options checked twice, a
-// log line, and for streams the encoding of each part; the guard, the limits and the deadlines next to nothing. Measured: finding
-// the model took a quarter of what was allocated, most of it for built-in ones that nobody asked for, and does so no more; the rest is spread thin.
+// docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's buffers; the rest is
+// spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
 func BenchmarkOverhead(b *testing.B) {
 	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
 	addr := strings.TrimPrefix(r.url, "http://")

@@ -18,7 +18,10 @@ func Decode(body []byte, v any) error {
 	if err := Check(body); err != nil {
 		return err
 	}
-	err := json.NewDecoder(bytes.NewReader(body)).Decode(v)
+	err := json.Unmarshal(body, v) // needs none of a Decoder's buffers, and touches nothing where the body is not one whole value
+	if errors.As(err, new(*json.SyntaxError)) {
+		err = json.NewDecoder(bytes.NewReader(body)).Decode(v) // as in Ollama: what follows the first value is not read
+	}
 	switch {
 	case err == nil:
 		return nil

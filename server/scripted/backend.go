@@ -81,7 +81,11 @@ var (
 	callRE  = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
 )
 
-func last(re *regexp.Regexp, s string) []string {
+// last is what the last directive in s says; most prompts have few, and to look for their beginnings is cheap. begins is how one begins, "" where that can be anything.
+func last(re *regexp.Regexp, begins, s string) []string {
+	if !strings.Contains(s, begins) {
+		return nil
+	}
 	all := re.FindAllStringSubmatch(s, -1)
 	if len(all) == 0 {
 		return nil
@@ -100,20 +104,20 @@ type script struct {
 
 func (b *Backend) read(prompt string) script {
 	s := script{delay: b.c.Delay, crash: strings.Contains(prompt, "[[crash]]")}
-	if m := last(delayRE, prompt); m != nil {
+	if m := last(delayRE, "[[delay:", prompt); m != nil {
 		ms, _ := strconv.Atoi(m[1])
 		s.delay = time.Duration(ms) * time.Millisecond
 	}
-	if m := last(burstRE, prompt); m != nil {
+	if m := last(burstRE, "[[burst:", prompt); m != nil {
 		s.burst, _ = strconv.Atoi(m[1])
 	}
-	if m := last(errRE, prompt); m != nil {
+	if m := last(errRE, "[[err:", prompt); m != nil {
 		code, _ := strconv.Atoi(m[1])
 		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
 	}
 	thinks := b.c.Info.Capabilities.Thinking && strings.HasSuffix(prompt, assistantOpen)
-	call := last(callRE, prompt)
-	switch m := last(sayRE, prompt); {
+	call := last(callRE, "", prompt)
+	switch m := last(sayRE, "[[say:", prompt); {
 	case m != nil:
 		s.tokens = strings.Split(m[1], "|")
 	case call != nil && strings.Contains(prompt, toolsOpen) && strings.Contains(prompt, strconv.Quote(call[1])):
