@@ -3,6 +3,9 @@ package chat
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -337,6 +340,31 @@ func TestHostileAnswers(t *testing.T) {
 					p.Close()
 				})
 			})
+		}
+	}
+}
+
+// TestFamiliesListed: a family that is told from a template, or has a form of its own, is on the list that other tests run over.
+func TestFamiliesListed(t *testing.T) {
+	for file, name := range map[string]*regexp.Regexp{
+		"render.go": regexp.MustCompile(`(?m)^\t\treturn "([a-z0-9-]+)"$`),
+		"parse.go":  regexp.MustCompile(`(?m)^\tcase ("[a-z0-9-]+"(?:, "[a-z0-9-]+")*):$`),
+	} {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, m := range name.FindAllStringSubmatch(string(src), -1) {
+			for family := range strings.SplitSeq(m[1], ", ") {
+				found++
+				if family = strings.Trim(family, `"`); !slices.Contains(Families(), family) {
+					t.Errorf("%s knows the family %q, which Families does not list", file, family)
+				}
+			}
+		}
+		if found < 5 {
+			t.Errorf("%s: only %d families were found", file, found)
 		}
 	}
 }
