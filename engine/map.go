@@ -17,8 +17,8 @@ import (
 type CellMap struct {
 	Device                            string
 	At                                time.Time // when the worker drew it
-	Cells, Free, Used, Cached, Shared int
-	Branches                          []Branch // those used last first, mostBranches of them
+	Cells, Free, Used, Cached, Shared int       // Shared: rows that several branches begin with
+	Branches                          []Branch  // those used last first, mostBranches of them
 	Runs                              []CellRun
 	Tiers                             []Tier
 }
@@ -136,7 +136,7 @@ func (c *cells) chart(s *sheet) *CellMap {
 		s.depth, s.root, s.branch = make([]int32, n), make([]int32, n), make([]int32, n)
 	}
 	m := &CellMap{Cells: n}
-	m.Used, m.Cached, m.Shared = c.counts()
+	m.Used, m.Cached, _ = c.counts()
 	m.Free = n - m.Used
 	var ends []int32
 	for i, st := range c.state {
@@ -191,6 +191,7 @@ func (c *cells) chart(s *sheet) *CellMap {
 			what = HoldsPass
 		case st == cellNode && b == ofMany:
 			what = HoldsShared
+			m.Shared++
 		case st == cellNode && int(b) < len(m.Branches):
 			what = m.Branches[b].ID
 		case st == cellNode:

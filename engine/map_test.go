@@ -47,7 +47,7 @@ func checkChart(t *testing.T, c *cells, s *sheet) {
 			i++
 		}
 	}
-	if i != c.size() || m.Free != sum[HoldsNothing] || m.Used != c.size()-m.Free {
+	if i != c.size() || m.Free != sum[HoldsNothing] || m.Used != c.size()-m.Free || m.Shared != sum[HoldsShared] {
 		t.Fatalf("%d rows told of %d; %d free, %d used", i, c.size(), m.Free, m.Used)
 	}
 	for b, br := range m.Branches {

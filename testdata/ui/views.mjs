@@ -46,10 +46,10 @@ export async function asked(page, text, n = 1) {
 const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
 
 // keepChat puts a conversation into the page's store, and shows it.
-export async function keepChat(page, turns, title = 'kept') {
+export async function keepChat(page, turns, title = 'kept', model = 'scripted-chat:latest') {
   const id = await inPage(page, `
     const store = await use('store');
-    const chat = store.newChat({ title: ${JSON.stringify(title)}, named: true, model: 'scripted-chat:latest' });
+    const chat = store.newChat({ title: ${JSON.stringify(title)}, named: true, model: ${JSON.stringify(model)} });
     let parent = null;
     for (const [role, text] of ${JSON.stringify(turns)}) {
       const x = store.newTurn(chat.id, parent, role, { text, ...(role === 'assistant' ? { state: 'done', model: chat.model } : {}) });
@@ -279,6 +279,7 @@ export const views = {
     await page.until('the temperature', `/°C/.test(document.querySelector('.tiles')?.textContent ?? '')`);
     await page.until('one that can be ended', `[...document.querySelectorAll('.panel td button')].length === 1`);
     await page.until('the map', `!!document.querySelector('.map canvas')?.width && /cells/i.test(document.querySelector('.map canvas').getAttribute('aria-label'))`);
+    holds('every word is one', await page.run(`!/\\b(stream|load|plot|cells|mem|fits|bench)\\.[a-z]/.test(document.body.innerText)`));
     await page.until('plots', `document.querySelectorAll('.plots canvas').length >= 4`);
     await page.run(`document.querySelector('.panel td button').click()`);
     await page.run(`location.hash = '#/chat'`);
@@ -393,8 +394,8 @@ export async function pictures(t, out) {
     const context = await t.browser.context();
     const page = await context.page({ wide: 1280, high: 800, ...o });
     await page.go(t.url + '/ui');
-    await keepChat(page, [['user', 'Which mushrooms can be eaten raw?'], ['assistant', 'Few.']], 'Mushrooms');
-    await keepChat(page, chat, 'Reversing strings');
+    await keepChat(page, [['user', 'Which mushrooms can be eaten raw?'], ['assistant', 'Few.']], 'Mushrooms', 'pocket:latest');
+    await keepChat(page, chat, 'Reversing strings', 'pocket:latest');
     await page.until('colours', `!!document.querySelector('.code pre span span')`);
     await pause(500);
     await page.shot(join(out, `chat-${name}.png`));
@@ -404,7 +405,7 @@ export async function pictures(t, out) {
       await pause(view === 'card' ? 20000 : 500);
       await page.shot(join(out, `${view}-${name}.png`));
       if (view !== 'card') continue;
-      await page.run(`document.querySelector('.map').scrollIntoView({ block: 'center' })`);
+      await page.run(`(() => { const m = document.querySelector('.map'); let s = m; while (s && !(s.scrollHeight > s.clientHeight && /auto|scroll/.test(getComputedStyle(s).overflowY))) s = s.parentElement; s.scrollTop += m.getBoundingClientRect().top - 240; })()`);
       await pause(500);
       await page.shot(join(out, `cells-${name}.png`));
     }

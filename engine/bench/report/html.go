@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -16,42 +17,46 @@ import (
 
 var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
-	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot,
+	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot, "best": best,
 	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
 <style>
-:root{color-scheme:light dark;--line:#8886;--soft:#888}
-body{font:16px/1.45 system-ui,sans-serif;max-width:46rem;margin:0 auto;padding:0 1rem 3rem}
-h1{font-size:1.5rem;margin:1.2rem 0 .2rem}h2{font-size:1.25rem;margin:2rem 0 .3rem;border-top:1px solid var(--line);padding-top:1rem}h3{font-size:1rem;margin:1.4rem 0 .3rem}
-p{margin:.4rem 0}.facts{color:var(--soft);font-size:.9rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums;white-space:nowrap}
-td,th{padding:.25rem .6rem .25rem 0;text-align:right;border-bottom:1px solid var(--line)}td:first-child,th:first-child{text-align:left}
-svg{width:100%;height:auto;display:block}svg text{fill:currentColor;font:13px system-ui,sans-serif}
-.axis{stroke:currentColor;stroke-opacity:.45}.grid{stroke:currentColor;stroke-opacity:.12}
-</style></head><body>
-<h1>axle bench</h1>
+` + style + `</style></head><body>
+<header>` + mark + `<h1>axle bench</h1></header>
 <p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts}}<br>{{.Facts.Card}}</p>
 {{range .Models}}{{$m := .}}<h2>{{.Name}}</h2>
 <p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}{{with .Draft}}, guesses by {{.}}{{end}}{{if .Apart}}<br>Layer by layer: each was waited for, so passes are slower than they are without --layers{{end}}</p>
 {{if .Cases}}
-<div class="wide"><table><tr><th>load</th><th>first token ms</th><th>prefill t/s</th><th>decode t/s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>next turn ms</th><th>busy</th></tr>
+<dl class="tiles">{{with best .Cases}}<div class="tile"><dt>First token</dt><dd><b>{{printf "%.0f" .First.Median}}</b> ms</dd></div><div class="tile"><dt>Reading a prompt</dt><dd><b>{{printf "%.0f" .Prefill.Median}}</b> tokens/s</dd></div><div class="tile"><dt>Writing</dt><dd><b>{{printf "%.1f" .Decode.Median}}</b> tokens/s</dd></div><div class="tile"><dt>Of</dt><dd><b>{{.Load}}</b></dd></div>{{end}}</dl>
+<section class="panel"><h3>Every load</h3><div class="wide"><table><tr><th>load</th><th>first token ms</th><th>prefill t/s</th><th>decode t/s</th><th>p50 ms</th><th>p95 ms</th><th>p99 ms</th><th>next turn ms</th><th>busy</th></tr>
 {{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .First}}</td><td>{{figure .Prefill}}</td><td>{{figure .Decode}}</td><td>{{figure .P50}}</td><td>{{figure .P95}}</td><td>{{figure .P99}}</td><td>{{optional .Second}}</td><td>{{printf "%.0f%%" .Busy.Median}}</td></tr>
 {{end}}</table></div>
-<p class="facts">p: prompt tokens, n: tokens of output, c: clients at once, spec: with guesses. ± is the farthest repeat from the median.</p>
-<h3>Latency by token</h3>{{latency .Cases}}
-<h3>Where a token's time goes</h3>{{stages .Cases}}
-{{if .Apart}}<h3>Layer by layer</h3>{{layers .Cases}}{{end}}
-<h3>Throughput against clients</h3>{{clients .Cases}}
-{{with .Roofline}}<h3>Roofline</h3>{{roof .}}
-<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}{{end}}
+<p class="facts">p: prompt tokens, n: tokens of output, c: clients at once, spec: with guesses. ± is the farthest repeat from the median.</p></section>
+<div class="plots"><section class="panel"><h3>Latency by token</h3>{{latency .Cases}}</section>
+<section class="panel"><h3>Where a token's time goes</h3>{{stages .Cases}}</section>
+{{if .Apart}}<section class="panel"><h3>Layer by layer</h3>{{layers .Cases}}</section>{{end}}
+<section class="panel"><h3>Throughput against clients</h3>{{clients .Cases}}</section>
+{{with .Roofline}}<section class="panel"><h3>Roofline</h3>{{roof .}}
+<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}</section>{{end}}</div>
 {{end}}
-{{if .Loops}}<div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
-{{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div>{{end}}
-{{with .Against}}<h3>Against {{.Kind}} at {{.URL}}</h3><div class="wide"><table><tr><th>load</th><th>first token here</th><th>there</th><th>decode here</th><th>there</th></tr>
-{{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .Here.First}}</td><td>{{figure .There.First}}</td><td>{{figure .Here.Decode}}</td><td>{{figure .There.Decode}}</td></tr>{{end}}</table></div>{{end}}
+{{if .Loops}}<section class="panel"><div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
+{{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div></section>{{end}}
+{{with .Against}}<section class="panel"><h3>Against {{.Kind}} at {{.URL}}</h3><div class="wide"><table><tr><th>load</th><th>first token here</th><th>there</th><th>decode here</th><th>there</th></tr>
+{{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .Here.First}}</td><td>{{figure .There.First}}</td><td>{{figure .Here.Decode}}</td><td>{{figure .There.Decode}}</td></tr>{{end}}</table></div></section>{{end}}
 {{end}}</body></html>
 `))
+
+// best is the case whose figures stand above all others: one client's, without guesses, of the longest prompt; nil where there is none.
+func best(cases []bench.Case) *bench.Case {
+	var found *bench.Case
+	for i := range cases {
+		if c := &cases[i]; c.Clients == 1 && !c.Speculate && (found == nil || c.Prompt > found.Prompt) {
+			found = c
+		}
+	}
+	return found
+}
 
 // HTML writes the report as a page.
 func (r *Report) HTML(w io.Writer) error { return page.Execute(w, r) }
@@ -66,7 +71,8 @@ type plot struct {
 	height       float64
 }
 
-var plotColors = []string{"#2a78d6", "#e0662c", "#2c9c69", "#a24fc4", "#c79a1b", "#d4477f", "#3aa6b9", "#7a7f87", "#8a5a32", "#5a6fd0", "#9bb83c", "#c0504d"}
+// plotColors are the page's, by name; style says which they are in light and in dark.
+var plotColors = []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12"}
 
 func newPlot(legend int, minX, maxX, minY, maxY float64, logX, logY bool) *plot {
 	p := &plot{x0: 52, y0: 10, w: 416, h: 220, minX: minX, maxX: max(maxX, minX+1e-9), minY: minY, maxY: max(maxY, minY+1e-9), logX: logX, logY: logY}
@@ -143,15 +149,15 @@ func (p *plot) line(xs, ys []float64, color, dash string, dots bool) {
 		}
 		fmt.Fprintf(&path, "%s%.1f %.1f", verb, x, y)
 		if dots {
-			fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>`, x, y, color)
+			fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="4" class="%s"/>`, x, y, color)
 		}
 	}
-	fmt.Fprintf(p, `<path d="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`, path.String(), color, dash)
+	fmt.Fprintf(p, `<path d="%s" class="line %s" stroke-dasharray="%s"/>`, path.String(), color, cmp.Or(dash, "none"))
 }
 
 func (p *plot) key(i int, color, text string) {
 	x, y := p.x0+float64(i%2)*p.w/2, p.y0+p.h+52+float64(i/2)*19
-	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color, x+18, y+1, esc(text))
+	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color, x+18, y+1, esc(text))
 }
 
 func (p *plot) done(title string) template.HTML {
@@ -212,7 +218,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 		for i, s := range c.Stages {
 			w := 480 * s.Token / max(all, 1e-9)
 			if w >= 0.1 {
-				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" fill="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x, y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
+				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" class="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x, y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
 			}
 			x += w
 		}
@@ -220,7 +226,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 	}
 	for i, s := range names {
 		x, ky := float64(i%3)*160, y+float64(i/3)*19
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" fill="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10, plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10, plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
 	}
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`, y+float64((len(names)+2)/3)*19, b.String()))
 }
