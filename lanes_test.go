@@ -43,7 +43,8 @@ func TestRaceLane(t *testing.T) {
 		}
 		seen[dir] = true
 		for _, im := range file.Imports {
-			if what, _ := strconv.Unquote(im.Path.Value); what == "sync" || strings.HasPrefix(what, "sync/") || what == "golang.org/x/sync/errgroup" {
+			if what, _ := strconv.Unquote(im.Path.Value); what == "sync" || strings.HasPrefix(what, "sync/") ||
+				what == "golang.org/x/sync/errgroup" {
 				t.Errorf("%s imports %s: the race lane must not leave %s out (SINGLE in the Makefile)", name, what, dir)
 			}
 		}
@@ -106,7 +107,8 @@ func TestPureLane(t *testing.T) {
 				}) {
 					t.Errorf("%s: PURE in the Makefile has not %s", name, dir)
 				}
-				if !strings.HasSuffix(name, "_test.go") && dir != "axcl/native/simhook" && !regexp.MustCompile(`\./`+dir+`( |\n|$)`).MatchString(recipe) {
+				if !strings.HasSuffix(name, "_test.go") && dir != "axcl/native/simhook" &&
+					!regexp.MustCompile(`\./`+dir+`( |\n|$)`).MatchString(recipe) {
 					t.Errorf("%s: make nocgo tests no ./%s", name, dir)
 				}
 			}

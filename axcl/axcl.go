@@ -40,11 +40,11 @@ type LoadSpec struct {
 	Layers []string // one .axmodel a layer, in order; at least one
 	Head   string   // the post model; empty for a part of a model split over cards
 
-	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their total.
-	// The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
+	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their
+	// total. The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
 	Progress func(file, done, total int)
-	// Order, when set, is told before the first file goes to a card in which order they will, numbered as for Progress; where a model is split,
-	// once for each card. Who reads files ahead goes by it.
+	// Order, when set, is told before the first file goes to a card in which order they will, numbered as for Progress; where a model is
+	// split, once for each card. Who reads files ahead goes by it.
 	Order func(files []int)
 	// Timeout bounds one pass; 0 or less means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration
@@ -97,8 +97,8 @@ type Model interface {
 // LoopRunner is a Model that can also run a pass as other programs do; for benchmarks that compare with them, nothing else.
 type LoopRunner interface {
 	// RunVendorLoop gives what Run gives in the way of the vendor's loop: for every layer positions and the whole mask are sent again, the
-	// execute is waited for, and three device copies take K, V and the hidden state where the next step wants them. The model must have been
-	// loaded with NoInPlace; else it fails with ErrPass.
+	// execute is waited for, and three device copies take K, V and the hidden state where the next step wants them. The model must have
+	// been loaded with NoInPlace; else it fails with ErrPass.
 	RunVendorLoop(*Pass) error
 }
 
@@ -189,7 +189,8 @@ const (
 	FP64
 )
 
-var typeNames = [...]string{"none", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "fp4", "fp8", "fp16", "bf16", "fp32", "fp64"}
+var typeNames = [...]string{"none", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "fp4", "fp8",
+	"fp16", "bf16", "fp32", "fp64"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {

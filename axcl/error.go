@@ -60,18 +60,22 @@ func (e *Error) Is(target error) bool {
 	return target == sentinel(e.Code)
 }
 
-var subsystems = [...]string{1: "device", 2: "context", 3: "stream", 4: "task", 5: "memory", 6: "config", 7: "engine", 8: "syslog", 9: "sysctrl", 10: "latency", 11: "p2p", 12: "worker"}
+var subsystems = [...]string{1: "device", 2: "context", 3: "stream", 4: "task", 5: "memory", 6: "config", 7: "engine", 8: "syslog",
+	9: "sysctrl", 10: "latency", 11: "p2p", 12: "worker"}
 
-var common = [...]string{1: "failed", 2: "null pointer", 3: "illegal parameter", 4: "unsupported", 5: "timed out", 6: "busy", 7: "no memory",
+var common = [...]string{1: "failed", 2: "null pointer", 3: "illegal parameter", 4: "unsupported", 5: "timed out", 6: "busy",
+	7: "no memory",
 	8: "encode failed", 9: "decode failed", 10: "unexpected response", 11: "open failed", 12: "execute failed"}
 
 var special = map[uint32]string{
-	0x0180: "query failed", 0x0181: "no connection", 0x0182: "probe failed", 0x0183: "not active", 0x0184: "invalid id", 0x0185: "no active device",
+	0x0180: "query failed", 0x0181: "no connection", 0x0182: "probe failed", 0x0183: "not active", 0x0184: "invalid id",
+	0x0185: "no active device",
 	0x0186: "port allocation failed", 0x0187: "reboot failed", 0x0188: "port destruction failed",
 	0x0281: "create failed", 0x0282: "destroy failed", 0x0283: "cannot bind to the thread", 0x0284: "no context bound to this thread",
 	0x0381: "create failed", 0x0382: "destroy failed", 0x0383: "synchronisation timed out", 0x0384: "wait failed",
 	0x0581: "not device memory", 0x0781: "invalid index",
-	0x0c81: "cannot open file", 0x0c82: "empty file", 0x0c83: "process not found", 0x0c84: "invalid path", 0x0c85: "cannot open channel", 0x0c86: "send failed", 0x0c87: "buffer too small",
+	0x0c81: "cannot open file", 0x0c82: "empty file", 0x0c83: "process not found", 0x0c84: "invalid path", 0x0c85: "cannot open channel",
+	0x0c86: "send failed", 0x0c87: "buffer too small",
 }
 
 func isAXCL(code uint32) bool {

@@ -11,11 +11,16 @@ func TestErrorText(t *testing.T) {
 		err  Error
 		want string
 	}{
-		{Error{Op: "axclrtEngineExecute", Layer: 17, Code: 0x8030070c}, "axcl: axclrtEngineExecute, layer 17: engine: execute failed (0x8030070c)"},
-		{Error{Op: "axclInit", Layer: NoLayer, Code: 0x8030010b, Note: "no driver"}, "axcl: axclInit: device: open failed (0x8030010b): no driver"},
-		{Error{Op: "axclrtEngineLoadFromFile", Layer: Head, Code: 0x80300707, Path: "post.axmodel"}, "axcl: axclrtEngineLoadFromFile, head, post.axmodel: engine: no memory (0x80300707)"},
-		{Error{Op: "axclrtSynchronizeStreamWithTimeout", Layer: NoLayer, Code: 0x80300383}, "axcl: axclrtSynchronizeStreamWithTimeout: stream: synchronisation timed out (0x80300383)"},
-		{Error{Op: "AX_ENGINE_RunGroupIOSync", Layer: 0, Code: 0x8006010a}, "axcl: AX_ENGINE_RunGroupIOSync, layer 0: unknown error (0x8006010a)"},
+		{Error{Op: "axclrtEngineExecute", Layer: 17, Code: 0x8030070c},
+			"axcl: axclrtEngineExecute, layer 17: engine: execute failed (0x8030070c)"},
+		{Error{Op: "axclInit", Layer: NoLayer, Code: 0x8030010b, Note: "no driver"},
+			"axcl: axclInit: device: open failed (0x8030010b): no driver"},
+		{Error{Op: "axclrtEngineLoadFromFile", Layer: Head, Code: 0x80300707, Path: "post.axmodel"},
+			"axcl: axclrtEngineLoadFromFile, head, post.axmodel: engine: no memory (0x80300707)"},
+		{Error{Op: "axclrtSynchronizeStreamWithTimeout", Layer: NoLayer, Code: 0x80300383},
+			"axcl: axclrtSynchronizeStreamWithTimeout: stream: synchronisation timed out (0x80300383)"},
+		{Error{Op: "AX_ENGINE_RunGroupIOSync", Layer: 0, Code: 0x8006010a},
+			"axcl: AX_ENGINE_RunGroupIOSync, layer 0: unknown error (0x8006010a)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x803007f0}, "axcl: f: engine: unknown error (0x803007f0)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x81300001}, "axcl: f: runtime: failed (0x81300001)"},
 	} {

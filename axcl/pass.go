@@ -37,7 +37,8 @@ type Pass struct {
 	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
 	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
 	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is the largest
-	// of what the head gives: where that is float32, of the values before rounding. With both set, both are filled, and the index is the same.
+	// of what the head gives: where that is float32, of the values before rounding. With both set, both are filled, and the index is the
+	// same.
 	Want   []int
 	Logits []uint16
 	Argmax []int32
@@ -140,8 +141,10 @@ func (p *Pass) Check(s Shape) error {
 		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):
 		return bad("%d words of visible rows for %d rows of %d", len(p.SeeRows), n, Words(n))
-	case s.Local && (p.LocalCells != nil || p.LocalRows != nil) && (len(p.LocalCells) != len(p.SeeCells) || len(p.LocalRows) != len(p.SeeRows)):
-		return bad("%d and %d words of what local layers see, %d and %d of what all see", len(p.LocalCells), len(p.LocalRows), len(p.SeeCells), len(p.SeeRows))
+	case s.Local && (p.LocalCells != nil || p.LocalRows != nil) &&
+		(len(p.LocalCells) != len(p.SeeCells) || len(p.LocalRows) != len(p.SeeRows)):
+		return bad("%d and %d words of what local layers see, %d and %d of what all see", len(p.LocalCells), len(p.LocalRows),
+			len(p.SeeCells), len(p.SeeRows))
 	case len(p.Want) > 0 && s.Out == 0:
 		return bad("rows wanted from a model without a head")
 	case p.Logits != nil && len(p.Logits) != len(p.Want)*s.Out:

@@ -13,8 +13,10 @@ func testShape() Shape {
 // testPass has three rows in cells 3, 4, 9; each sees cells 0 and 1 and the rows before it.
 func testPass(s Shape) *Pass {
 	const n = 3
-	p := &Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n*s.Pos), Cell: []uint32{3, 4, 9}, SeeCells: make([]uint64, n*Words(s.Cells)),
-		SeeRows: []uint64{0, 1, 3}, Want: []int{0, 2}, Logits: make([]uint16, 2*s.Out), Argmax: make([]int32, 2), HiddenOut: make([]uint16, n*s.Hidden)}
+	p := &Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n*s.Pos), Cell: []uint32{3, 4, 9},
+		SeeCells: make([]uint64, n*Words(s.Cells)),
+		SeeRows:  []uint64{0, 1, 3}, Want: []int{0, 2}, Logits: make([]uint16, 2*s.Out), Argmax: make([]int32, 2),
+		HiddenOut: make([]uint16, n*s.Hidden)}
 	for r := range n {
 		p.SeeCells[r*Words(s.Cells)] = 3
 	}
@@ -80,7 +82,8 @@ func TestPassCheck(t *testing.T) {
 
 func TestPassCheckManyRows(t *testing.T) {
 	s := Shape{Hidden: 1, KV: 1, Cells: 256, Pos: 3, Groups: []Group{{130, 128}}}
-	p := &Pass{Hidden: make([]uint16, 130), Pos: make([]uint32, 390), Cell: make([]uint32, 130), SeeCells: make([]uint64, 130*4), SeeRows: make([]uint64, 130*3)}
+	p := &Pass{Hidden: make([]uint16, 130), Pos: make([]uint32, 390), Cell: make([]uint32, 130), SeeCells: make([]uint64, 130*4),
+		SeeRows: make([]uint64, 130*3)}
 	for r := range 130 {
 		p.Cell[r] = uint32(r)
 		for e := range r {
@@ -116,7 +119,8 @@ func TestReach(t *testing.T) {
 func TestGroupFor(t *testing.T) {
 	s := Shape{Groups: []Group{{1, 100}, {1, 50}, {8, 0}, {8, 64}, {4, 64}, {16, 32}}}
 	for _, tt := range []struct{ rows, reach, want int }{
-		{1, 0, 1}, {1, 50, 1}, {1, 51, 0}, {1, 100, 0}, {1, 101, -1}, {2, 0, 4}, {4, 64, 4}, {5, 0, 2}, {5, 1, 3}, {9, 32, 5}, {9, 33, -1}, {17, 0, -1},
+		{1, 0, 1}, {1, 50, 1}, {1, 51, 0}, {1, 100, 0}, {1, 101, -1}, {2, 0, 4}, {4, 64, 4}, {5, 0, 2}, {5, 1, 3}, {9, 32, 5}, {9, 33, -1},
+		{17, 0, -1},
 	} {
 		if got := s.GroupFor(tt.rows, tt.reach); got != tt.want {
 			t.Errorf("GroupFor(%d, %d) = %d, want %d", tt.rows, tt.reach, got, tt.want)

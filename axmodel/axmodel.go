@@ -1,9 +1,10 @@
 // Package axmodel reads .axmodel files without a device: what tensors a model takes and gives, in which shape groups, and how large it is.
 //
-// Two formats bear the name. A vendor's file is an ONNX container; only its description is read, weights are skipped. The software card's file
-// (docs/axmodel-format.md) is read and written here.
+// Two formats bear the name. A vendor's file is an ONNX container; only its description is read, weights are skipped. The software card's
+// file (docs/axmodel-format.md) is read and written here.
 //
-// Nothing in this package keeps state: every function may be called from any goroutine. A [Meta] is immutable once made and holds no file open.
+// Nothing in this package keeps state: every function may be called from any goroutine. A [Meta] is immutable once made and holds no file
+// open.
 package axmodel
 
 import (

@@ -26,13 +26,15 @@ type HollowShape struct {
 
 // Qwen3Small is the shape of Qwen3-0.6B in 8-bit weights, context 2047, chunk 128.
 func Qwen3Small() HollowShape {
-	return HollowShape{Name: "qwen3", Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936, Context: 2047, Chunk: 128,
+	return HollowShape{Name: "qwen3", Layers: 28, Hidden: 1024, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 3072, Vocab: 151936,
+		Context: 2047, Chunk: 128,
 		History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 15_728_640, HeadBytes: 155_582_464}
 }
 
 // Qwen3Large is the shape of Qwen3-4B in 8-bit weights, context 2559, with the ladder it is shipped with.
 func Qwen3Large() HollowShape {
-	return HollowShape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936, Context: 2559, Chunk: 128,
+	return HollowShape{Name: "qwen3", Layers: 36, Hidden: 2560, Heads: 32, KVHeads: 8, HeadDim: 128, Intermediate: 9728, Vocab: 151936,
+		Context: 2559, Chunk: 128,
 		History: []int{0, 256, 512, 1024, 1536, 2048}, LayerBytes: 100_925_440, HeadBytes: 388_956_160}
 }
 
@@ -63,7 +65,8 @@ func Ladder(context, chunk int, history []int) []SoftGroup {
 // WriteHollow writes a whole package into dir, which must exist, in the vendor's layout A.
 func WriteHollow(dir string, s HollowShape) error {
 	layers, head := Files(dir, s.Name, s.Chunk, s.Layers)
-	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate,
+	h := Header{Kind: Layer, Weights: uint64(s.LayerBytes), Flags: FlagHollow, Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads,
+		HeadDim: s.HeadDim, Intermediate: s.Intermediate,
 		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
 	if s.Suffix {
 		h.Flags |= FlagSuffix
@@ -74,7 +77,8 @@ func WriteHollow(dir string, s HollowShape) error {
 			return err
 		}
 	}
-	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagHollow, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1, Tool: "axle hollow"}
+	h = Header{Kind: Head, Weights: uint64(s.HeadBytes), Flags: FlagHollow, Hidden: s.Hidden, Out: s.Vocab, Period: s.Period, Pos: 1,
+		Tool: "axle hollow"}
 	if s.F32 {
 		h.Flags |= FlagF32
 	}
@@ -85,8 +89,10 @@ func WriteHollow(dir string, s HollowShape) error {
 		return err
 	}
 	config, err := json.MarshalIndent(map[string]any{
-		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./hollow_tokenizer.txt", "template_filename_axmodel": LayerTemplate(s.Name, s.Chunk),
-		"axmodel_num": s.Layers, "filename_post_axmodel": filepath.Base(head), "filename_tokens_embed": EmbedFile, "tokens_embed_num": s.Vocab, "tokens_embed_size": s.Hidden,
+		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./hollow_tokenizer.txt",
+		"template_filename_axmodel": LayerTemplate(s.Name, s.Chunk),
+		"axmodel_num":               s.Layers, "filename_post_axmodel": filepath.Base(head), "filename_tokens_embed": EmbedFile,
+		"tokens_embed_num": s.Vocab, "tokens_embed_size": s.Hidden,
 		"use_mmap_load_embed": true,
 	}, "", "  ")
 	if err != nil {

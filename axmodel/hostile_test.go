@@ -22,7 +22,8 @@ import (
 // softLayer is a small, whole layer of the software card.
 func softLayer(tb testing.TB) []byte {
 	tb.Helper()
-	h := axmodel.Header{Kind: axmodel.Layer, Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 16, Eps: 1e-6, Scale: 0.5, Rotary: 4, Magnitude: 1, Pos: 1, Tool: "test"}
+	h := axmodel.Header{Kind: axmodel.Layer, Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 16, Eps: 1e-6, Scale: 0.5,
+		Rotary: 4, Magnitude: 1, Pos: 1, Tool: "test"}
 	var ts []axmodel.Tensor
 	for _, e := range h.Wants() {
 		t := axmodel.BF16
@@ -36,7 +37,8 @@ func softLayer(tb testing.TB) []byte {
 		case e.Name == "down":
 			t = axmodel.Int4Groups
 		}
-		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: t, Rows: e.Rows, Cols: e.Cols, Row: func(dst []float32, r int) error { dst[0] = float32(r); return nil }})
+		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: t, Rows: e.Rows, Cols: e.Cols,
+			Row: func(dst []float32, r int) error { dst[0] = float32(r); return nil }})
 	}
 	var b bytes.Buffer
 	if err := axmodel.Write(&b, h, axmodel.Ladder(31, 4, []int{0, 8}), ts); err != nil {
@@ -196,12 +198,18 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"vendor: 2⁴⁰ float64", tensor(axcl.FP64, 1<<20, 1<<20), "too large"},
 		{"vendor: unknown type", tensor(axcl.FP4, 1, 4), "unknown type"},
 		{"vendor: name of a megabyte", graph(axmodeltest.Bytes(nil, 11, axmodeltest.ValueInfo(long))), "bytes long"},
-		{"vendor: 40 dimensions", graph(axmodeltest.Bytes(nil, 11, axmodeltest.Bytes(axmodeltest.Bytes(nil, 1, "x"), 2, axmodeltest.Bytes(nil, 1, axmodeltest.Bytes(axmodeltest.Varint(nil, 1, 1), 2, wide))))), "dimension 32"},
+		{"vendor: 40 dimensions",
+			graph(axmodeltest.Bytes(nil, 11, axmodeltest.Bytes(axmodeltest.Bytes(nil, 1, "x"), 2,
+				axmodeltest.Bytes(nil, 1, axmodeltest.Bytes(axmodeltest.Varint(nil, 1, 1), 2, wide))))), "dimension 32"},
 		{"vendor: 3000 inputs", graph(many), "more than"},
 		{"vendor: 3000 nodes", graph(nodes), "more than"},
 		{"vendor: input without a type", graph(axmodeltest.Bytes(nil, 11, axmodeltest.Bytes(nil, 1, "x"))), "not one named tensor"},
-		{"vendor: input without a name", graph(axmodeltest.Bytes(nil, 11, axmodeltest.ValueInfo(axcl.Tensor{Type: axcl.BF16, Shape: []int{1}}))), "not one named tensor"},
-		{"vendor: input twice", graph(axmodeltest.Bytes(axmodeltest.Bytes(axmodeltest.Bytes(nil, 11, axmodeltest.ValueInfo(ok)), 11, axmodeltest.ValueInfo(ok)), 12, axmodeltest.ValueInfo(ok))), "twice"},
+		{"vendor: input without a name",
+			graph(axmodeltest.Bytes(nil, 11, axmodeltest.ValueInfo(axcl.Tensor{Type: axcl.BF16, Shape: []int{1}}))),
+			"not one named tensor"},
+		{"vendor: input twice",
+			graph(axmodeltest.Bytes(axmodeltest.Bytes(axmodeltest.Bytes(nil, 11, axmodeltest.ValueInfo(ok)), 11, axmodeltest.ValueInfo(ok)),
+				12, axmodeltest.ValueInfo(ok))), "twice"},
 		{"vendor: a million fields", bytes.Repeat([]byte{0x08, 7}, 1<<20+10), "more than"},
 	}...)
 }

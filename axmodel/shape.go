@@ -70,7 +70,8 @@ func (m *Meta) Layer() (LayerShape, error) {
 		}{
 			{&in, g.Inputs, "input", axcl.BF16, 2}, {&idx, g.Inputs, "indices", axcl.Uint32, 1}, {&mask, g.Inputs, "mask", axcl.BF16, 2},
 			{&k, g.Inputs, "K_cache", axcl.BF16, 2}, {&v, g.Inputs, "V_cache", axcl.BF16, 2},
-			{&ko, g.Outputs, "K_cache_out", axcl.BF16, 2}, {&vo, g.Outputs, "V_cache_out", axcl.BF16, 2}, {&out, g.Outputs, "output", axcl.BF16, 2},
+			{&ko, g.Outputs, "K_cache_out", axcl.BF16, 2}, {&vo, g.Outputs, "V_cache_out", axcl.BF16, 2},
+			{&out, g.Outputs, "output", axcl.BF16, 2},
 		} {
 			if *w.to, err = get(w.from, w.name, w.typ, w.rank); err != nil {
 				return l, err
@@ -84,9 +85,11 @@ func (m *Meta) Layer() (LayerShape, error) {
 			t    axcl.Tensor
 			want []int
 		}
-		for _, f := range []fit{{in, []int{n, hidden}}, {out, []int{n, hidden}}, {mask, []int{n, h + n}}, {ko, []int{n, kv}}, {vo, []int{n, kv}}, {k, []int{cache, kv}}, {v, []int{cache, kv}}} {
+		for _, f := range []fit{{in, []int{n, hidden}}, {out, []int{n, hidden}}, {mask, []int{n, h + n}}, {ko, []int{n, kv}},
+			{vo, []int{n, kv}}, {k, []int{cache, kv}}, {v, []int{cache, kv}}} {
 			if last(f.t, 1) != f.want[0] || last(f.t, 0) != f.want[1] || count(f.t) != int64(f.want[0])*int64(f.want[1]) {
-				return l, errorf("group %d: %q has shape %v, which does not fit %d rows of hidden %d, K and V of %d", i, f.t.Name, f.t.Shape, n, hidden, kv)
+				return l, errorf("group %d: %q has shape %v, which does not fit %d rows of hidden %d, K and V of %d", i, f.t.Name,
+					f.t.Shape, n, hidden, kv)
 			}
 		}
 		switch {
@@ -97,7 +100,8 @@ func (m *Meta) Layer() (LayerShape, error) {
 		case pos != 1 && pos != 3:
 			return l, errorf("group %d: %d positions a row", i, pos)
 		case i > 0 && (hidden != l.Hidden || kv != l.KV || pos != l.Pos):
-			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d, positions %d and %d", i, hidden, l.Hidden, kv, l.KV, pos, l.Pos)
+			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d, positions %d and %d", i, hidden,
+				l.Hidden, kv, l.KV, pos, l.Pos)
 		}
 		l.Hidden, l.KV, l.Pos = hidden, kv, pos
 		l.Cells = max(l.Cells, h)

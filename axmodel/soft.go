@@ -104,8 +104,8 @@ const (
 	F32  DType = 1
 	BF16 DType = 2
 	Int8 DType = 3 // one float32 scale a row
-	// Rows of blocks of 32 values, the last filled up with zeros, and one bf16 scale for each group of values of a row: the cards round what
-	// is multiplied with them to eight bits, and multiply integers.
+	// Rows of blocks of 32 values, the last filled up with zeros, and one bf16 scale for each group of values of a row: the cards round
+	// what is multiplied with them to eight bits, and multiply integers.
 	Int8Groups DType = 4
 	Int4Groups DType = 5 // two values a byte: byte i of 16 holds value i low and value i+16 high, each plus 8
 )
@@ -206,15 +206,19 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 	for _, d := range []struct {
 		name    string
 		off, to uint32
-	}{{"hidden", 48, maxHidden}, {"heads", 52, maxHeads}, {"kv heads", 56, maxHeads}, {"head dim", 60, maxHidden}, {"intermediate", 64, maxHidden << 2},
-		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"hollow period", 104, maxOut}, {"layer index", 108, 1 << 16}} {
+	}{{"hidden", 48, maxHidden}, {"heads", 52, maxHeads}, {"kv heads", 56, maxHeads}, {"head dim", 60, maxHidden},
+		{"intermediate", 64, maxHidden << 2},
+		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"hollow period", 104, maxOut},
+		{"layer index", 108, 1 << 16}} {
 		if v := u(int(d.off)); v > d.to {
 			return nil, errorf("%s is %d, at most %d is possible", d.name, v, d.to)
 		}
 	}
 	s := &Soft{Header: Header{
-		Kind: Kind(u(12)), Weights: le.Uint64(b[32:]), Flags: u(40), Activation: u(44), Hidden: int(u(48)), Heads: int(u(52)), KVHeads: int(u(56)), HeadDim: int(u(60)),
-		Intermediate: int(u(64)), Out: int(u(68)), Eps: f(72), Scale: f(76), Rotary: int(u(80)), Magnitude: f(84), Rope: u(88), Pos: int(u(92)),
+		Kind: Kind(u(12)), Weights: le.Uint64(b[32:]), Flags: u(40), Activation: u(44), Hidden: int(u(48)), Heads: int(u(52)),
+		KVHeads: int(u(56)), HeadDim: int(u(60)),
+		Intermediate: int(u(64)), Out: int(u(68)), Eps: f(72), Scale: f(76), Rotary: int(u(80)), Magnitude: f(84), Rope: u(88),
+		Pos:   int(u(92)),
 		Theta: math.Float64frombits(le.Uint64(b[96:])), Period: int(u(104)), Index: int(u(108)), Tool: padded(b[112:176]),
 	}}
 	if s.Weights > maxBytes {
@@ -250,13 +254,15 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 			return off%align == 0 && off >= uint64(headerBytes+table) && off <= uint64(size) && uint64(n) <= uint64(size)-off
 		}
 		if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {
-			return nil, errorf("tensor %q, %d × %d %v at %d, does not lie within the file's %d bytes on a multiple of %d", e.Name, rows, cols, e.Type, off, size, align)
+			return nil, errorf("tensor %q, %d × %d %v at %d, does not lie within the file's %d bytes on a multiple of %d", e.Name, rows,
+				cols, e.Type, off, size, align)
 		}
 		if e.Type.Grouped() && group != 32 && group != 128 || !e.Type.Grouped() && group != 0 {
 			return nil, errorf("tensor %q of %v has groups of %d", e.Name, e.Type, group)
 		}
 		if n := e.Type.scaleBytes(int64(cols), int64(group)); n > 0 && !inside(scales, int64(rows)*n) || n == 0 && scales != 0 {
-			return nil, errorf("tensor %q: scales at %d do not lie within the file's %d bytes on a multiple of %d", e.Name, scales, size, align)
+			return nil, errorf("tensor %q: scales at %d do not lie within the file's %d bytes on a multiple of %d", e.Name, scales, size,
+				align)
 		}
 		if _, dup := s.Entry(e.Name); dup {
 			return nil, errorf("tensor %q is there twice", e.Name)
@@ -375,7 +381,8 @@ func (h *Header) Wants() []Entry {
 		return []Entry{e("weight", h.Out, h.Hidden), e("bias", 1, h.Out)}
 	}
 	q, kv := h.Heads*h.HeadDim, h.KVHeads*h.HeadDim
-	out := []Entry{e("input_norm", 1, h.Hidden), e("q", q, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q), e("post_norm", 1, h.Hidden),
+	out := []Entry{e("input_norm", 1, h.Hidden), e("q", q, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q),
+		e("post_norm", 1, h.Hidden),
 		e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate)}
 	if h.Flags&FlagQKVBias != 0 {
 		out = append(out, e("q_bias", 1, q), e("k_bias", 1, kv), e("v_bias", 1, kv))

@@ -23,8 +23,10 @@ const (
 )
 
 // onnxTypes maps ONNX's element types to AXCL's.
-var onnxTypes = map[uint64]axcl.Type{1: axcl.FP32, 2: axcl.Uint8, 3: axcl.Int8, 4: axcl.Uint16, 5: axcl.Int16, 6: axcl.Int32, 7: axcl.Int64, 9: axcl.Uint8, 10: axcl.FP16,
-	11: axcl.FP64, 12: axcl.Uint32, 13: axcl.Uint64, 16: axcl.BF16, 17: axcl.FP8, 18: axcl.FP8, 19: axcl.FP8, 20: axcl.FP8, 21: axcl.Uint4, 22: axcl.Int4, 23: axcl.FP4}
+var onnxTypes = map[uint64]axcl.Type{1: axcl.FP32, 2: axcl.Uint8, 3: axcl.Int8, 4: axcl.Uint16, 5: axcl.Int16, 6: axcl.Int32, 7: axcl.Int64,
+	9: axcl.Uint8, 10: axcl.FP16,
+	11: axcl.FP64, 12: axcl.Uint32, 13: axcl.Uint64, 16: axcl.BF16, 17: axcl.FP8, 18: axcl.FP8, 19: axcl.FP8, 20: axcl.FP8, 21: axcl.Uint4,
+	22: axcl.Int4, 23: axcl.FP4}
 
 // wire is a window on a file, for reading messages nested in it. fields counts down over the whole file.
 type wire struct {
@@ -337,7 +339,8 @@ func (w *wire) valueInfo(f field) (axcl.Tensor, error) {
 }
 
 // group sorts a graph's inputs and outputs into shape groups. A group's sub-graph is a connected part of the graph: where there are several
-// parts that agree in their tensors' names, each is a group. Where the nodes do not tell, names do: `mask_2` belongs to group 2 when `mask` is there too.
+// parts that agree in their tensors' names, each is a group. Where the nodes do not tell, names do: `mask_2` belongs to group 2 when
+// `mask` is there too.
 func group(ins, outs []axcl.Tensor, nodes []node) ([]GroupMeta, error) {
 	if gs := byNodes(ins, outs, nodes); gs != nil {
 		return gs, nil

@@ -33,7 +33,8 @@ func TestVendorLayer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(groups, l.Shape().Groups); d != "" || l.Hidden != 2560 || l.KV != 1024 || l.Cells != 2559 || l.Pos != 1 || l.Groups[1].Cache != 1 || l.Groups[2].Cache != 256 {
+	if d := cmp.Diff(groups, l.Shape().Groups); d != "" || l.Hidden != 2560 || l.KV != 1024 || l.Cells != 2559 || l.Pos != 1 ||
+		l.Groups[1].Cache != 1 || l.Groups[2].Cache != 256 {
 		t.Errorf("layer %+v\n%s", l, d)
 	}
 	if g := m.Groups[2]; g.RawInputs[4] != "mask_2" || g.Inputs[4].Name != "mask" {

@@ -59,8 +59,8 @@ func Size(groups []SoftGroup, ts []Tensor) int64 {
 	return n
 }
 
-// WriteFile writes a software model to path, which must not exist. It fails with an *Error when header, groups and tensors do not make a model,
-// or with the error of a Row function or of the file; what was written by then is removed.
+// WriteFile writes a software model to path, which must not exist. It fails with an *Error when header, groups and tensors do not make a
+// model, or with the error of a Row function or of the file; what was written by then is removed.
 func WriteFile(path string, h Header, groups []SoftGroup, ts []Tensor) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
@@ -98,7 +98,8 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 	le := binary.LittleEndian
 	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(len(ts))*entryBytes))
 	copy(b, Magic)
-	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation), 48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
+	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation),
+		48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
 		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index} {
 		le.PutUint32(b[off:], uint32(v))
 	}

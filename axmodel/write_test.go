@@ -21,8 +21,11 @@ import (
 
 // What is written is read again: header, groups, directory, and values within what their type can hold.
 func TestWriteRead(t *testing.T) {
-	h := axmodel.Header{Kind: axmodel.Layer, Weights: 12345, Flags: axmodel.FlagQKVBias | axmodel.FlagQKNorm | axmodel.FlagGemma | axmodel.FlagNormOne | axmodel.FlagSuffix, Activation: axmodel.GELU,
-		Hidden: 24, Heads: 6, KVHeads: 2, HeadDim: 8, Intermediate: 40, Eps: 1e-5, Scale: 0.25, Rotary: 6, Magnitude: 1.5, Rope: axmodel.RopeYarn, Pos: 1, Theta: 1e6, Index: 7, Tool: "a tool"}
+	h := axmodel.Header{Kind: axmodel.Layer, Weights: 12345,
+		Flags:      axmodel.FlagQKVBias | axmodel.FlagQKNorm | axmodel.FlagGemma | axmodel.FlagNormOne | axmodel.FlagSuffix,
+		Activation: axmodel.GELU,
+		Hidden:     24, Heads: 6, KVHeads: 2, HeadDim: 8, Intermediate: 40, Eps: 1e-5, Scale: 0.25, Rotary: 6, Magnitude: 1.5,
+		Rope: axmodel.RopeYarn, Pos: 1, Theta: 1e6, Index: 7, Tool: "a tool"}
 	groups := []axmodel.SoftGroup{{Rows: 1, Cells: 63, Cache: 63}, {Rows: 8, Cells: 0, Cache: 1}, {Rows: 8, Cells: 16, Cache: 16}}
 	r := rand.New(rand.NewPCG(1, 1))
 	values := map[string][]float32{}
@@ -107,16 +110,22 @@ func TestWriteErrors(t *testing.T) {
 		ts   []axmodel.Tensor
 		want string
 	}{
-		"no groups":       {h, nil, []axmodel.Tensor{w, b}, "groups"},
-		"a tensor short":  {h, g, []axmodel.Tensor{w}, `no tensor "bias"`},
-		"a wrong size":    {h, g, []axmodel.Tensor{w, axmodel.Vector("bias", axmodel.F32, []float32{3, 4})}, "1 × 2"},
-		"a wrong header":  {axmodel.Header{Kind: axmodel.Layer}, g, nil, "hidden is 0"},
-		"a long name":     {h, g, []axmodel.Tensor{w, axmodel.Vector(strings.Repeat("b", 25), axmodel.F32, []float32{3})}, "cannot be written"},
+		"no groups":      {h, nil, []axmodel.Tensor{w, b}, "groups"},
+		"a tensor short": {h, g, []axmodel.Tensor{w}, `no tensor "bias"`},
+		"a wrong size":   {h, g, []axmodel.Tensor{w, axmodel.Vector("bias", axmodel.F32, []float32{3, 4})}, "1 × 2"},
+		"a wrong header": {axmodel.Header{Kind: axmodel.Layer}, g, nil, "hidden is 0"},
+		"a long name": {h, g, []axmodel.Tensor{w, axmodel.Vector(strings.Repeat("b", 25), axmodel.F32, []float32{3})},
+			"cannot be written"},
 		"an unknown type": {h, g, []axmodel.Tensor{w, axmodel.Vector("bias", 9, []float32{3})}, "cannot be written"},
-		"NaN as int8":     {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int8, []float32{1, float32(math.NaN())}), b}, "int8 cannot"},
-		"NaN as int4":     {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int4Groups, []float32{1, float32(math.NaN())}), b}, "int4 in groups cannot"},
-		"groups of 64":    {h, g, []axmodel.Tensor{{Name: "weight", Type: axmodel.Int8Groups, Rows: 1, Cols: 2, Group: 64}, b}, "cannot be written"},
-		"a broken source": {h, g, []axmodel.Tensor{w, {Name: "bias", Type: axmodel.F32, Rows: 1, Cols: 1, Row: func([]float32, int) error { return broken }}}, "no more rows"},
+		"NaN as int8": {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int8, []float32{1, float32(math.NaN())}), b},
+			"int8 cannot"},
+		"NaN as int4": {h, g, []axmodel.Tensor{axmodel.Vector("weight", axmodel.Int4Groups, []float32{1, float32(math.NaN())}), b},
+			"int4 in groups cannot"},
+		"groups of 64": {h, g, []axmodel.Tensor{{Name: "weight", Type: axmodel.Int8Groups, Rows: 1, Cols: 2, Group: 64}, b},
+			"cannot be written"},
+		"a broken source": {h, g,
+			[]axmodel.Tensor{w, {Name: "bias", Type: axmodel.F32, Rows: 1, Cols: 1, Row: func([]float32, int) error { return broken }}},
+			"no more rows"},
 	} {
 		if err := axmodel.Write(io.Discard, c.h, c.g, c.ts); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -151,7 +160,8 @@ func (l *limited) Write(b []byte) (int, error) {
 // A hollow package is a package: models opens it, and its embedding rows spell their ids.
 func TestHollowPackage(t *testing.T) {
 	dir := t.TempDir()
-	s := axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000, Context: 127, Chunk: 16, History: []int{0, 32},
+	s := axmodel.HollowShape{Name: "qwen3", Layers: 3, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+		Context: 127, Chunk: 16, History: []int{0, 32},
 		LayerBytes: 5000, HeadBytes: 700, Period: 16, F32: true, Argmax: true, Suffix: true}
 	if err := axmodel.WriteHollow(dir, s); err != nil {
 		t.Fatal(err)

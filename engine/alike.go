@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Alike says whether the same rows gave the same bits in other cells when the package first ran on the card. Nothing is decided by it: where
-// they did not, an answer at temperature 0 may take another turn at a near tie, depending on what the card had done before. A repeatable
-// request never does (Request.Repeatable).
+// Alike says whether the same rows gave the same bits in other cells when the package first ran on the card. Nothing is decided by it:
+// where they did not, an answer at temperature 0 may take another turn at a near tie, depending on what the card had done before. A
+// repeatable request never does (Request.Repeatable).
 type Alike struct {
 	Ordered  bool // other cells, in the same order
 	Anywhere bool // other cells, in any order

@@ -45,7 +45,8 @@ func TestSplit(t *testing.T) {
 	_, b := load(t, dir, open, OpenOptions{CardOptions: still})
 	parts := b.m.model.(*split).parts
 	if a, z := parts[0].Shape(), parts[1].Shape(); a.Layers != 2 || z.Layers != 1 || a.Out != 0 || z.Out == 0 {
-		t.Errorf("layers %d and %d, outputs %d and %d: want the larger part on the card with more memory, the head on the last", a.Layers, z.Layers, a.Out, z.Out)
+		t.Errorf("layers %d and %d, outputs %d and %d: want the larger part on the card with more memory, the head on the last", a.Layers,
+			z.Layers, a.Out, z.Out)
 	}
 	if want := (Proven{true, true, true}); b.m.proven != want {
 		t.Errorf("proven %+v", b.m.proven)

@@ -16,7 +16,8 @@ func (c *cells) check(t *testing.T) int {
 		before := none
 		for n := c.first(parent); n != none; n = c.next[n] {
 			if seen[n] || c.state[n] != cellNode || c.parent[n] != parent || c.prev[n] != before {
-				t.Fatalf("node %d: seen %v state %d parent %d (want %d) prev %d (want %d)", n, seen[n], c.state[n], c.parent[n], parent, c.prev[n], before)
+				t.Fatalf("node %d: seen %v state %d parent %d (want %d) prev %d (want %d)", n, seen[n], c.state[n], c.parent[n], parent,
+					c.prev[n], before)
 			}
 			seen[n] = true
 			nodes++

@@ -42,8 +42,10 @@ func TestThinkingIsOver(t *testing.T) {
 	}{
 		{"open", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>", false, true, true},
 		{"not begun", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", false, false, true},
-		{"closed", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>\n\n</think>\n\n", false, false, false},
-		{"going on with an answer", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", true, false, false},
+		{"closed", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}<think>\n\n</think>\n\n", false,
+			false, false},
+		{"going on with an answer", "{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{% endif %}", true, false,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tmpl, err := chat.NewJinja(c.template, "test", chat.JinjaOptions{})
@@ -52,7 +54,8 @@ func TestThinkingIsOver(t *testing.T) {
 			}
 			p := &parrot{say: "x"}
 			m := New(p, Options{Template: tmpl, Vocabulary: letters{}})
-			r := Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn, Format: Format{JSON: true}, Sampling: m.Sampling()}
+			r := Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn, Format: Format{JSON: true},
+				Sampling: m.Sampling()}
 			if c.cont {
 				r.Messages, r.Continue = append(r.Messages, chat.Message{Role: "assistant", Content: "a"}), true
 			}
@@ -417,7 +420,8 @@ func TestLinkSeen(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := &onLink{fake: newFake()}
 			lost := make(chan error, 1)
-			card, err := OpenCard(func() (axcl.Device, string, error) { return o, "test", nil }, CardOptions{Lost: func(err error) { lost <- err }})
+			card, err := OpenCard(func() (axcl.Device, string, error) { return o, "test", nil },
+				CardOptions{Lost: func(err error) { lost <- err }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -523,7 +527,8 @@ func TestTopLogprobsAlone(t *testing.T) {
 
 // TestThinkingTag: a family that ends its thinking in its own way is waited for in that way.
 func TestThinkingTag(t *testing.T) {
-	tmpl, err := chat.NewJinja("{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<|thought_start|>{% endif %}{# <|tool_call_start|> #}", "minicpm", chat.JinjaOptions{})
+	tmpl, err := chat.NewJinja("{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<|thought_start|>{% endif %}{# "+
+		"<|tool_call_start|> #}", "minicpm", chat.JinjaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -533,7 +538,8 @@ func TestThinkingTag(t *testing.T) {
 	}
 	p := &parrot{say: "x"}
 	m := New(p, Options{Template: tmpl, Vocabulary: letters{}})
-	if _, _, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn, Format: Format{JSON: true}, Sampling: m.Sampling()})); err != nil {
+	if _, _, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "q"}},
+		Think: chat.ThinkOn, Format: Format{JSON: true}, Sampling: m.Sampling()})); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []byte("so" + end) {
@@ -548,7 +554,8 @@ func TestThinkingTag(t *testing.T) {
 
 // TestEndlessTemplate: a template that comes to no end is the request's fault.
 func TestEndlessTemplate(t *testing.T) {
-	tmpl, err := chat.NewGo("{{ range .Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ .Content }}{{ end }}{{ end }}{{ end }}{{ end }}")
+	tmpl, err := chat.NewGo("{{ range .Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ range $.Messages }}{{ .Content }}{{ end " +
+		"}}{{ end }}{{ end }}{{ end }}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestDraftTrace: a draft model's passes are traced for the sequences they guess for, within the time that the pass they guess for gives them.
+// TestDraftTrace: a draft model's passes are traced for the sequences they guess for, within the time that the pass they guess for gives
+// them.
 func TestDraftTrace(t *testing.T) {
 	var mu sync.Mutex
 	var passes []PassTrace
@@ -33,7 +34,8 @@ func TestDraftTrace(t *testing.T) {
 	for _, p := range passes {
 		if p.Kind != "draft" {
 			if p.Draft < inside || drafts > 0 && from < p.Start {
-				t.Errorf("a pass that began at %v with %v for its guesses, %v in %d passes of the draft model from %v on", p.Start, p.Draft, inside, drafts, from)
+				t.Errorf("a pass that began at %v with %v for its guesses, %v in %d passes of the draft model from %v on", p.Start, p.Draft,
+					inside, drafts, from)
 			}
 			if drafts > 0 && p.Plan+p.Draft+p.Build+p.Run+p.Sample > p.End-p.Start {
 				t.Errorf("more in stages than the pass took: %+v", p)

@@ -20,15 +20,16 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// TestEmbedWithoutHead: a model whose head gives logits gives what its last layer says of the text's last token, as long as a hidden row, beside
-// answers in the same passes; dimensions cuts and normalises anew, and a smaller context counts.
+// TestEmbedWithoutHead: a model whose head gives logits gives what its last layer says of the text's last token, as long as a hidden row,
+// beside answers in the same passes; dimensions cuts and normalises anew, and a smaller context counts.
 func TestEmbedWithoutHead(t *testing.T) {
 	dir := t.TempDir()
 	ck, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16, History: []int{0, 16, 64}, Name: "m"})
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+		History: []int{0, 16, 64}, Name: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,8 @@ func TestEmbedWithoutHead(t *testing.T) {
 	short, err := m.Embed(context.Background(), EmbedRequest{Input: []string{inputs[1]}, NumCtx: 9, Truncate: true})
 	if err != nil || short.Prompt != 9 {
 		t.Errorf("in a context of 9: %d tokens, %v", short.Prompt, err)
-	} else if v := short.Vectors[0]; !slices.Equal(v, got.Vectors[0]) && cosine(v, floats(got.Vectors[0])) < 0.9999 { // "THE QUICK" has nine
+	} else if v := short.Vectors[0]; !slices.Equal(v, got.Vectors[0]) && cosine(v, floats(got.Vectors[0])) < 0.9999 {
+		// "THE QUICK" has nine
 		t.Error("the first nine tokens' vector is another than theirs alone")
 	}
 	var ce *ContextError
@@ -120,7 +122,8 @@ func TestEmbedEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16, History: []int{0, 16, 64}, Name: "m", Embedding: true})
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+		History: []int{0, 16, 64}, Name: "m", Embedding: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,8 @@ func TestEmbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16, History: []int{0, 16, 64}, Name: "m", Embedding: true})
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+		History: []int{0, 16, 64}, Name: "m", Embedding: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func babble(embedding bool) (dir string, remove func()) {
 	if _, err := axmodeltest.RandomCheckpoint(tmp, "qwen3", 1); err != nil {
 		log.Fatal(err)
 	}
-	r, err := compile.Run(context.Background(), compile.Options{From: tmp, Out: filepath.Join(tmp, "package"), Context: 127, Chunk: 16, History: []int{0, 64}, Embedding: embedding})
+	r, err := compile.Run(context.Background(), compile.Options{From: tmp, Out: filepath.Join(tmp, "package"), Context: 127, Chunk: 16,
+		History: []int{0, 64}, Embedding: embedding})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -158,6 +159,7 @@ func ExampleModel_Embed() {
 		}
 		return sum
 	}
-	fmt.Printf("%d tokens; sun and sun %.2f, sun and rain less: %v\n", e.Prompt, dot(e.Vectors[0], e.Vectors[2]), dot(e.Vectors[0], e.Vectors[1]) < 0.99)
+	fmt.Printf("%d tokens; sun and sun %.2f, sun and rain less: %v\n", e.Prompt, dot(e.Vectors[0], e.Vectors[2]),
+		dot(e.Vectors[0], e.Vectors[1]) < 0.99)
 	// Output: 9 tokens; sun and sun 1.00, sun and rain less: true
 }

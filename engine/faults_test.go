@@ -73,7 +73,8 @@ func TestHangAtOpen(t *testing.T) {
 		hang := make(chan struct{})
 		lost := make(chan error, 1)
 		start := time.Now()
-		_, err := OpenCard(func() (axcl.Device, string, error) { <-hang; return f.open() }, CardOptions{Lost: func(err error) { lost <- err }})
+		_, err := OpenCard(func() (axcl.Device, string, error) { <-hang; return f.open() },
+			CardOptions{Lost: func(err error) { lost <- err }})
 		if took := time.Since(start); !errors.Is(err, axcl.ErrLost) || took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
@@ -152,7 +153,8 @@ func TestNoFalseAlarm(t *testing.T) {
 	})
 }
 
-// TestExecuteFails (D4): a failed pass is repeated once for those that have said nothing, and ends the others; three in a minute end the card.
+// TestExecuteFails (D4): a failed pass is repeated once for those that have said nothing, and ends the others; three in a minute end the
+// card.
 func TestExecuteFails(t *testing.T) {
 	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
 	t.Run("retried", func(t *testing.T) {
@@ -224,7 +226,8 @@ func TestExecuteFails(t *testing.T) {
 
 // TestFatal (D5, D8): an error that leaves card and host out of step is never retried: all streams end, the device is closed once.
 func TestFatal(t *testing.T) {
-	for _, fatal := range []error{&axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070a}, &axcl.Error{Op: "axclrtEngineExecute", Code: 0xdeadbeef}, axcl.ErrTimeout} {
+	for _, fatal := range []error{&axcl.Error{Op: "axclrtEngineExecute", Code: 0x8030070a},
+		&axcl.Error{Op: "axclrtEngineExecute", Code: 0xdeadbeef}, axcl.ErrTimeout} {
 		f := newFake()
 		lost := make(chan error, 2)
 		b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Lost: func(err error) { lost <- err }}})
@@ -255,7 +258,8 @@ func TestFatal(t *testing.T) {
 	}
 }
 
-// TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error, greedy or not, and nobody builds on its cells.
+// TestWrongData (D6): logits that are NaN, infinite or all equal end the sequence with an error, greedy or not, and nobody builds on its
+// cells.
 func TestWrongData(t *testing.T) {
 	for name, v := range map[string]uint16{"NaN": 0x7fc0, "infinite": 0x7f80, "equal": 0x3f80} {
 		for _, temperature := range []float32{0, 0.8} {

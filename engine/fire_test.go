@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each time every stream ends within a second of
-// the watchdog's limit, and none before it.
+// TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each time every stream ends within a second
+// of the watchdog's limit, and none before it.
 func TestHangAnywhere(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

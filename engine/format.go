@@ -65,9 +65,9 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	return out
 }
 
-// bound compiles what binds the answer to a prompt of n tokens, nil for nothing, and how many tokens the answer may have. A bound answer that has no limit of its
-// own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take three quarters of
-// what there is room for.
+// bound compiles what binds the answer to a prompt of n tokens, nil for nothing, and how many tokens the answer may have. A bound answer
+// that has no limit of its own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take
+// three quarters of what there is room for.
 func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, mask Matcher, notes []grammar.Note, err error) {
 	g, err := m.grammar(r, isChat)
 	if err == nil && g != nil && h.may {

@@ -18,8 +18,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// talker is a model that wants to say something, token for token, and does not know how to go on where that is forbidden: noise then, in which
-// what closes a text is a little likelier.
+// talker is a model that wants to say something, token for token, and does not know how to go on where that is forbidden: noise then, in
+// which what closes a text is a little likelier.
 type talker struct {
 	parrot
 	list []string // what the tokens are; the first 128 are letters, the last ends a text
@@ -139,7 +139,8 @@ func hear(seq iter.Seq2[Event, error]) (a answered, err error) {
 // TestFormatHolds: whatever a model wants to say, thinking or not, in every family, an answer under a format is of that format or ends with
 // "length", and never has more tokens than a context. Bias against the tags makes no difference to that.
 func TestFormatHolds(t *testing.T) {
-	object := Format{Schema: []byte(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`)}
+	object := Format{Schema: []byte(
+		`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`)}
 	tool := chat.Tool{Name: "f", Parameters: object.Schema}
 	fits := func(text string) bool {
 		var v struct{ A *int64 }
@@ -159,7 +160,8 @@ func TestFormatHolds(t *testing.T) {
 			}
 		}
 		for i, begun := range append([]chat.ThinkTag{{}}, tags...) { // by the model, and by the prompt with each tag
-			tmpl, err := chat.NewJinja("{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{{ '"+strings.ReplaceAll(begun.Open, "\n", "\\n")+"' }}{% endif %}", family, chat.JinjaOptions{Family: family})
+			tmpl, err := chat.NewJinja("{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}{{ '"+
+				strings.ReplaceAll(begun.Open, "\n", "\\n")+"' }}{% endif %}", family, chat.JinjaOptions{Family: family})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,7 +195,8 @@ func TestFormatHolds(t *testing.T) {
 							w := newTalker(all, limit == 0)
 							w.want, w.seed = want, uint64(len(name)+i)
 							m := New(w, Options{Template: tmpl, Vocabulary: w})
-							r := Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn, Sampling: m.Sampling(), Format: object, Limit: limit, Shift: true}
+							r := Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: chat.ThinkOn,
+								Sampling: m.Sampling(), Format: object, Limit: limit, Shift: true}
 							r.Sampling.Seed = 1
 							if bias != "" {
 								id := w.next(bias)
@@ -223,7 +226,8 @@ func TestFormatHolds(t *testing.T) {
 								t.Fatalf("%s: %d tokens, %d bytes of thinking", what, n, len(a.thinking))
 							}
 							if a.done.Reason == ReasonLength {
-								if limit == 0 && (name == "no thinking" || strings.HasPrefix(name, "thinking") || strings.HasPrefix(name, "endless")) && kind == "schema" {
+								if limit == 0 && (name == "no thinking" || strings.HasPrefix(name, "thinking") ||
+									strings.HasPrefix(name, "endless")) && kind == "schema" {
 									t.Errorf("%s: ends with length: %q, %q", what, a.thinking, a.text)
 								}
 								continue
@@ -244,10 +248,12 @@ func TestFormatHolds(t *testing.T) {
 								t.Fatalf("%s: thinking %q, text %q, calls %v", what, a.thinking, a.text, a.calls)
 							}
 							// What fits is said as it was meant.
-							if name == "no thinking" && i == 0 && strings.HasPrefix(kind, "schema") && (a.text != right || a.done.Usage.Output != len(right)) {
+							if name == "no thinking" && i == 0 && strings.HasPrefix(kind, "schema") &&
+								(a.text != right || a.done.Usage.Output != len(right)) {
 								t.Errorf("%s: %q in %d tokens", what, a.text, a.done.Usage.Output)
 							}
-							if name == "thinking" && strings.HasPrefix(kind, "schema") && bias == "" && limit == 0 && (a.text != right || a.thinking != "so") {
+							if name == "thinking" && strings.HasPrefix(kind, "schema") && bias == "" && limit == 0 &&
+								(a.text != right || a.thinking != "so") {
 								t.Errorf("%s: %q, %q", what, a.thinking, a.text)
 							}
 						}
@@ -260,11 +266,12 @@ func TestFormatHolds(t *testing.T) {
 
 func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
 
-// TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault, and one that nobody waits for any longer is left with the
-// caller's own error, in chats, bare prompts and vectors, on one card and on several.
+// TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault, and one that nobody waits for any
+// longer is left with the caller's own error, in chats, bare prompts and vectors, on one card and on several.
 func TestEncodeEnds(t *testing.T) {
 	rules := strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40), ",")
-	words, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(`{"normalizer":{"type":"Sequence","normalizers":[` + rules + `]},"model":{"type":"BPE","unk_token":"a","vocab":{"a":0},"merges":[]}}`)}}, ".")
+	words, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(`{"normalizer":{"type":"Sequence","normalizers":[` + rules +
+		`]},"model":{"type":"BPE","unk_token":"a","vocab":{"a":0},"merges":[]}}`)}}, ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +282,8 @@ func TestEncodeEnds(t *testing.T) {
 		m := &Model{b: b, info: one.info, trie: func() *grammar.Trie { return nil }}
 		ask := map[string]func(ctx context.Context) error{
 			"chat": func(ctx context.Context) error {
-				_, err := hear(m.Chat(ctx, Request{Messages: []chat.Message{{Role: "user", Content: "banana"}}, Sampling: sampler.Defaults()}))
+				_, err := hear(m.Chat(ctx, Request{Messages: []chat.Message{{Role: "user", Content: "banana"}},
+					Sampling: sampler.Defaults()}))
 				return err
 			},
 			"prompt": func(ctx context.Context) error {

@@ -12,11 +12,12 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// This file keeps what was evaluated on disk, and takes it from there where that is cheaper than evaluating it again. Blocks of rows come and
-// go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: nobody's gap grows by more.
+// This file keeps what was evaluated on disk, and takes it from there where that is cheaper than evaluating it again. Blocks of rows come
+// and go as pieces, one between two passes at most, and goroutines beside the worker do what waits for the disk: nobody's gap grows by
+// more.
 //
-// What comes is grafted onto the tree of cells, as a cached text that nobody stands on: the sequence that asked for it then starts as it would
-// on any other. What goes is copied while the card is idle, or now and then while it is not.
+// What comes is grafted onto the tree of cells, as a cached text that nobody stands on: the sequence that asked for it then starts as it
+// would on any other. What goes is copied while the card is idle, or now and then while it is not.
 
 const (
 	keptTexts   = 32          // ended sequences whose blocks are still to go; older ones are forgotten
@@ -72,14 +73,15 @@ type saving struct {
 	back   chan int
 }
 
-// newKeeper measures what a row costs to the card, on cells that nobody uses yet. Without a disk, or where rows cannot travel or lie anywhere,
-// it gives nil, which keeps nothing.
+// newKeeper measures what a row costs to the card, on cells that nobody uses yet. Without a disk, or where rows cannot travel or lie
+// anywhere, it gives nil, which keeps nothing.
 func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
 	if d == nil || m.shape.Piece == 0 || !m.proven.Scatter {
 		return nil, nil
 	}
 	info := m.card.Info()
-	k := &keeper{disk: d, closed: make(chan struct{}), owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
+	k := &keeper{disk: d, closed: make(chan struct{}),
+		owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
 	k.rate.Store(keptRate)
 	cells := make([]uint32, min(m.shape.Piece, d.Block()))
 	for i := range cells {
@@ -109,8 +111,8 @@ func (k *keeper) ask(s *seq) {
 	s.kept = space.Find(space.Keys(s.ids[:len(s.ids)-1]))
 }
 
-// fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to wait
-// for it. It stands on nothing meanwhile.
+// fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
+// wait for it. It stands on nothing meanwhile.
 func (m *lm) fetch(s *seq) bool {
 	k := m.kept
 	if k == nil || s.kept == 0 || len(k.fetching) >= keptFetches {
@@ -194,8 +196,8 @@ func (m *lm) graft() (bool, error) {
 	return false, nil
 }
 
-// plant gives the card a piece of the block that a fetch has, behind what is there of its text already. It reports whether there is no use in
-// going on: then the rest is evaluated.
+// plant gives the card a piece of the block that a fetch has, behind what is there of its text already. It reports whether there is no use
+// in going on: then the rest is evaluated.
 func (m *lm) plant(f *fetch) (over bool, err error) {
 	block := m.kept.disk.Block()
 	root, end := m.cells.root(f.s.job.Key), (f.next+1)*block
@@ -273,8 +275,8 @@ func fatal(err error) error {
 	return err
 }
 
-// travel makes a call that moves rows, under the watchdog's eye. One that fails counts against the card as a pass does, and the cells that it
-// should have filled (none: it fills none) are cleared.
+// travel makes a call that moves rows, under the watchdog's eye. One that fails counts against the card as a pass does, and the cells that
+// it should have filled (none: it fills none) are cleared.
 func (m *lm) travel(into []uint32, call func() error) error {
 	err := m.card.watched(call)
 	if err == nil || axcl.Fatal(err) {

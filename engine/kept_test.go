@@ -118,7 +118,8 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		if back := kept(t, b); back != int64(c.cached) {
 			t.Errorf("%s: %d rows came back", c.name, back)
 		}
-		if again, end, err := run(b, job); err != nil || !slices.Equal(again, want) || end.Usage.Cached != 49 || kept(t, b) != int64(c.cached) {
+		if again, end, err := run(b, job); err != nil || !slices.Equal(again, want) || end.Usage.Cached != 49 ||
+			kept(t, b) != int64(c.cached) {
 			t.Errorf("%s, again: %v, %v, %d cached", c.name, again, err, end.Usage.Cached)
 		}
 		clean(t, b)
@@ -152,8 +153,8 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 	return m.Model.Run(p)
 }
 
-// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time, several
-// restarts, and a disk too small for all.
+// TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time,
+// several restarts, and a disk too small for all.
 func TestKeptSameTokens(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
@@ -226,7 +227,8 @@ func TestKeptFaults(t *testing.T) {
 		err   error
 		in    bool
 		fatal bool
-	}{"in": {mild, true, false}, "out": {mild, false, false}, "in, for good": {axcl.ErrLost, true, true}, "out, for good": {axcl.ErrLost, false, true}} {
+	}{"in": {mild, true, false}, "out": {mild, false, false}, "in, for good": {axcl.ErrLost, true, true},
+		"out, for good": {axcl.ErrLost, false, true}} {
 		from := dir
 		if !c.in {
 			from = t.TempDir() // so that there is something to be kept

@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// TestKnownRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost within the time that CheckWork says, whether
-// its passes have room for a row more or are of one row each; one that is sound is not, and answers as ever.
+// TestKnownRow (D6): a card that is never idle and begins to compute plausibly wrong things is lost within the time that CheckWork says,
+// whether its passes have room for a row more or are of one row each; one that is sound is not, and answers as ever.
 func TestKnownRow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -51,7 +51,8 @@ func TestKnownRow(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if took := time.Since(start); c.wrong && (took < 10*time.Second || took > 19*time.Second) || !c.wrong && took < time.Minute {
+				if took := time.Since(start); c.wrong && (took < 10*time.Second || took > 19*time.Second) || !c.wrong &&
+					took < time.Minute {
 					t.Errorf("the streams ended after %v", took)
 				}
 				if err := b.card.Err(); errors.Is(err, ErrWrong) != c.wrong {
@@ -66,7 +67,8 @@ func TestKnownRow(t *testing.T) {
 func TestKnownRowOnce(t *testing.T) {
 	f := newFake()
 	var clock atomic.Int64 // every pass takes as long
-	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 1, Clock: func() time.Duration { return time.Duration(clock.Add(1e6)) }}})
+	b := onFake(t, f, OpenOptions{CardOptions: CardOptions{Check: -1, CheckWork: 1,
+		Clock: func() time.Duration { return time.Duration(clock.Add(1e6)) }}})
 	if err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.learnKnown() }); err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,8 @@ func TestClose(t *testing.T) {
 
 // TestGap: however much is to be read, a running answer gets a row at least every few passes, and a prompt is not kept waiting by answers.
 func TestGap(t *testing.T) {
-	for name, proven := range map[string]*Proven{"all": {true, true, true}, "no mixing": {Chunk: true, Scatter: true}, "no chunks": {Scatter: true}} {
+	for name, proven := range map[string]*Proven{"all": {true, true, true}, "no mixing": {Chunk: true, Scatter: true},
+		"no chunks": {Scatter: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
 			b := onFake(t, f, OpenOptions{Parallel: 9, CardOptions: still, Proven: proven})

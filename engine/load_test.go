@@ -99,7 +99,8 @@ func TestProgress(t *testing.T) {
 	}
 	defer card.Close()
 	var seen []Progress
-	m, err := Open(context.Background(), compiled(t, "qwen3"), OpenOptions{Card: card, Name: "it", Progress: func(p Progress) { seen = append(seen, p) }})
+	m, err := Open(context.Background(), compiled(t, "qwen3"),
+		OpenOptions{Card: card, Name: "it", Progress: func(p Progress) { seen = append(seen, p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestProgress(t *testing.T) {
 		if i > 0 && (p.Bytes <= seen[i-1].Bytes || p.Elapsed <= seen[i-1].Elapsed || p.File == seen[i-1].File) {
 			t.Errorf("step %d: %+v after %+v", i, p, seen[i-1])
 		}
-		if want := float64(p.Elapsed) / float64(p.Bytes) * float64(p.Of-p.Bytes); p.Elapsed <= 0 || math.Abs(float64(p.Left)-want) > float64(time.Microsecond) {
+		if want := float64(p.Elapsed) / float64(p.Bytes) * float64(p.Of-p.Bytes); p.Elapsed <= 0 ||
+			math.Abs(float64(p.Left)-want) > float64(time.Microsecond) {
 			t.Errorf("step %d: %v left, want %v", i, p.Left, time.Duration(want))
 		}
 	}
@@ -178,7 +180,8 @@ func TestNoRoom(t *testing.T) {
 // with both numbers before its first file is touched.
 func TestHostRoom(t *testing.T) {
 	dir := t.TempDir()
-	if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128, Intermediate: 96, Vocab: 1000,
+	if err := axmodel.WriteHollow(dir, axmodel.HollowShape{Name: "qwen3", Layers: 64, Hidden: 64, Heads: 8, KVHeads: 8, HeadDim: 128,
+		Intermediate: 96, Vocab: 1000,
 		Context: 1 << 20, LayerBytes: 1000, HeadBytes: 1000}); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +212,8 @@ func TestHostRoom(t *testing.T) {
 		}
 		_, err = Open(context.Background(), dir, OpenOptions{Card: card})
 		var me *MemoryError
-		if !errors.As(err, &me) || !me.Host || me.Need < 270e9 || me.Free != 8<<30 || !errors.Is(err, axcl.ErrMemory) || !strings.Contains(err.Error(), "this machine's memory") {
+		if !errors.As(err, &me) || !me.Host || me.Need < 270e9 || me.Free != 8<<30 || !errors.Is(err, axcl.ErrMemory) ||
+			!strings.Contains(err.Error(), "this machine's memory") {
 			t.Errorf("274 GB on a machine of 16: %v", err)
 		}
 		closeCards(all)

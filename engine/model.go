@@ -146,7 +146,8 @@ func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]c
 		if r.ToolChoice == "none" {
 			tools = nil
 		}
-		return t.Render(ctx, chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue, Kwargs: r.Kwargs})
+		return t.Render(ctx, chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue,
+			Kwargs: r.Kwargs})
 	}
 }
 

@@ -87,16 +87,20 @@ func TestTruncate(t *testing.T) {
 		have            int
 	}{
 		{name: "fits", messages: []chat.Message{msg("user", "hi")}, want: "hi\n"},
-		{name: "oldest first", messages: []chat.Message{msg("user", strings.Repeat("a", 30)), msg("assistant", strings.Repeat("b", 30)), msg("user", "last")}, truncate: true, want: strings.Repeat("b", 30) + "\nlast\n"},
-		{name: "system stays", messages: []chat.Message{msg("system", "sys"), msg("user", strings.Repeat("a", 60)), msg("user", "last")}, truncate: true, want: "sys\nlast\n"},
-		{name: "the last stays and is cut", messages: []chat.Message{msg("user", "first"), msg("user", "head"+long)}, keep: 4, truncate: true, shift: true, want: "head" + strings.Repeat("x", 29) + "\n"},
+		{name: "oldest first", messages: []chat.Message{msg("user", strings.Repeat("a", 30)), msg("assistant", strings.Repeat("b", 30)),
+			msg("user", "last")}, truncate: true, want: strings.Repeat("b", 30) + "\nlast\n"},
+		{name: "system stays", messages: []chat.Message{msg("system", "sys"), msg("user", strings.Repeat("a", 60)), msg("user", "last")},
+			truncate: true, want: "sys\nlast\n"},
+		{name: "the last stays and is cut", messages: []chat.Message{msg("user", "first"), msg("user", "head"+long)}, keep: 4,
+			truncate: true, shift: true, want: "head" + strings.Repeat("x", 29) + "\n"},
 		{name: "no shift", messages: []chat.Message{msg("user", long)}, truncate: true, have: 71},
 		{name: "no truncation", messages: []chat.Message{msg("user", long), msg("user", "last")}, shift: true, have: 76},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &parrot{say: "ok"}
 			m := New(p, Options{})
-			_, _, err := collect(m.Chat(context.Background(), Request{Messages: c.messages, Sampling: m.Sampling(), Truncate: c.truncate, Shift: c.shift, NumKeep: c.keep}))
+			_, _, err := collect(m.Chat(context.Background(), Request{Messages: c.messages, Sampling: m.Sampling(), Truncate: c.truncate,
+				Shift: c.shift, NumKeep: c.keep}))
 			var ce *ContextError
 			switch {
 			case c.want == "" && (!errors.As(err, &ce) || ce.Have != c.have || ce.Max != 64):
@@ -116,7 +120,8 @@ func TestAnswer(t *testing.T) {
 		stop         string
 	}{
 		{name: "whole", say: "hello world", text: "hello world", reason: ReasonStop},
-		{name: "stop string over tokens", say: "hello STOP world", r: Request{Stop: []string{"STOP", "nope"}}, text: "hello ", reason: ReasonStop, stop: "STOP"},
+		{name: "stop string over tokens", say: "hello STOP world", r: Request{Stop: []string{"STOP", "nope"}}, text: "hello ",
+			reason: ReasonStop, stop: "STOP"},
 		{name: "what only looks like one", say: "hello STO", r: Request{Stop: []string{"STOP"}}, text: "hello STO", reason: ReasonStop},
 		{name: "limit", say: "hello world", r: Request{Limit: 2}, text: "hello ", reason: ReasonLength},
 		{name: "the earlier of two", say: "a b c d", r: Request{Stop: []string{"c", "b"}}, text: "a ", reason: ReasonStop, stop: "b"},
@@ -154,7 +159,8 @@ func TestBadRequests(t *testing.T) {
 		t.Errorf("no message: %v, want ErrRequest", err)
 	}
 	var ce *ContextError
-	if _, _, err := collect(m.Generate(context.Background(), Request{Prompt: "long", NumCtx: 1, Truncate: true, Shift: true})); !errors.As(err, &ce) || ce.Have != 4 || ce.Max != 1 {
+	if _, _, err := collect(m.Generate(context.Background(), Request{Prompt: "long", NumCtx: 1, Truncate: true, Shift: true})); !errors.As(
+		err, &ce) || ce.Have != 4 || ce.Max != 1 {
 		t.Errorf("a context that holds nothing: %v, want a ContextError of 4 and 1", err)
 	}
 }
@@ -164,7 +170,8 @@ func TestZeroRequest(t *testing.T) {
 	p := &parrot{say: strings.Repeat("abc", 30)}
 	m := New(p, Options{})
 	image := []byte{1}
-	text, done, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "p", Images: [][]byte{image}}}}))
+	text, done, err := collect(m.Chat(context.Background(),
+		Request{Messages: []chat.Message{{Role: "user", Content: "p", Images: [][]byte{image}}}}))
 	if err != nil || text != p.say || done == nil || done.Reason != ReasonStop {
 		t.Fatalf("%q, %+v, %v", text, done, err)
 	}

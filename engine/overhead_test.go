@@ -12,7 +12,8 @@ func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 	f := newFake()
 	f.shape.Cells = cells
 	f.kept = make([]uint64, cells)
-	f.shape.Groups = []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 128, Cells: 0}, {Rows: 128, Cells: cells / 2}, {Rows: 128, Cells: cells - 128}}
+	f.shape.Groups = []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 128, Cells: 0}, {Rows: 128, Cells: cells / 2},
+		{Rows: 128, Cells: cells - 128}}
 	f.quick = true
 	b = onFake(tb, f, OpenOptions{Parallel: n, CardOptions: still, Proven: &Proven{true, true, true}})
 	release := hold(b)

@@ -5,14 +5,14 @@ import (
 )
 
 // A call that loads a file, or makes room for a model, may rightly take long, and says nothing meanwhile. How long depends on the file, the
-// disk and the card: so it is measured, file by file, and a call counts as hanging once it takes as long as the package's largest file would
-// at a tenth of what was measured.
+// disk and the card: so it is measured, file by file, and a call counts as hanging once it takes as long as the package's largest file
+// would at a tenth of what was measured.
 const (
 	usualRate = 50e6            // bytes a second, until something was measured
 	bestRate  = 100e6           // no more is believed: a file that was read before comes out of memory, the next one from a slow disk
 	fileLimit = 3 * time.Minute // whatever the file
-	// A process that is told to end waits for a file that is being loaded, since a card that loses its host then may want a power cycle; but
-	// only for this many times what it should take.
+	// A process that is told to end waits for a file that is being loaded, since a card that loses its host then may want a power cycle;
+	// but only for this many times what it should take.
 	endingTimes = 3
 	endingLeast = 2 * time.Second
 )

@@ -63,9 +63,11 @@ func TestLoadHangs(t *testing.T) {
 		ending time.Duration // when the process is told to end; 0: not
 		want   time.Duration // when the card is lost, since the load began; 0: not
 	}{
-		{"the first file", []time.Duration{s, s}, 0, 0, 20 * s},                             // nothing measured: 100 MB at 50 MB/s, times ten
-		{"a layer", []time.Duration{s / 2, s / 2, s}, 2, 0, 1*s + 50*s},                     // 20 MB in one second: 100 MB would take five
-		{"malloc", []time.Duration{s / 5, s / 5, s}, 5, 0, 11 * s},                          // 140 MB in a second, more than is believed: the least
+		// nothing measured: 100 MB at 50 MB/s, times ten
+		{"the first file", []time.Duration{s, s}, 0, 0, 20 * s},
+		{"a layer", []time.Duration{s / 2, s / 2, s}, 2, 0, 1*s + 50*s}, // 20 MB in one second: 100 MB would take five
+		// 140 MB in a second, more than is believed: the least
+		{"malloc", []time.Duration{s / 5, s / 5, s}, 5, 0, 11 * s},
 		{"slow, but on its way", []time.Duration{s / 2, 9 * s, 9 * s}, -1, 0, 0},            //
 		{"a process that ends", []time.Duration{s / 2, s / 2, s}, 2, 3 * s, 3*s + 15*s},     // three times five seconds from then on
 		{"ends long before", []time.Duration{s / 2, s / 2, s}, 2, s / 10, 1*s + 15*s},       // from the file's beginning on

@@ -8,8 +8,8 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// TestLonePrice: a row that goes alone is priced by the group it runs on. Where a package has several decode groups, a row far out is dear, and
-// a wide pass that would not pay near the beginning pays there.
+// TestLonePrice: a row that goes alone is priced by the group it runs on. Where a package has several decode groups, a row far out is
+// dear, and a wide pass that would not pay near the beginning pays there.
 func TestLonePrice(t *testing.T) {
 	groups := append([]axmodel.SoftGroup{{Rows: 1, Cells: 24, Cache: 24}}, tinyGroups...)
 	b := newTiny(t, groups).open(t, OpenOptions{Proven: &Proven{Chunk: true, Mixed: true, Scatter: true}})

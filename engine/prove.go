@@ -20,9 +20,9 @@ import (
 
 // prove measures what passes cost, and finds out what the card does beyond what every card is known to do.
 //
-// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A card
-// that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose: what
-// comes must be much nearer to the right one. That holds whatever the model's own rounding is.
+// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A
+// card that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose:
+// what comes must be much nearer to the right one. That holds whatever the model's own rounding is.
 func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
 		m.proven = *o.Proven
@@ -41,7 +41,8 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 			m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
 			copy(m.costs.group, kept.Groups)
 			if err := m.remember(kept.Tokens); err != nil {
-				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and without %s it is taken as it is", err, p.Name, info.ID, file)
+				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and "+
+					"without %s it is taken as it is", err, p.Name, info.ID, file)
 			}
 			return nil
 		}
@@ -60,15 +61,16 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	}
 	if file != "" {
 		// What cannot be remembered is found out again.
-		if b, err := json.Marshal(memory{m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
+		if b, err := json.Marshal(memory{m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil &&
+			os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
 	}
 	return nil
 }
 
-// memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a fixed
-// text, and what passes cost. Costs are corrected while running anyway.
+// memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a
+// fixed text, and what passes cost. Costs are corrected while running anyway.
 type memory struct {
 	Proven Proven
 	Alike  Alike
@@ -137,7 +139,8 @@ func (m *lm) say() ([]int32, error) {
 	see := make([]uint64, cw)
 	for i := range out {
 		id := int32((i*131 + 7) % m.vocab())
-		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(rows[i])}, SeeCells: see, SeeRows: make([]uint64, 1),
+		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(rows[i])},
+			SeeCells: see, SeeRows: make([]uint64, 1),
 			Want: []int{0}, Logits: make([]uint16, m.shape.Out), Argmax: out[i : i+1]}
 		if err := m.embed.Row(p.Hidden, id); err != nil {
 			return nil, err

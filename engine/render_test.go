@@ -26,7 +26,8 @@ func (stubborn) Capabilities() chat.Capabilities { return chat.Capabilities{} }
 func (stubborn) Source() string                  { return "" }
 func (stubborn) Family() string                  { return "plain" }
 
-// TestRenderFails: a template without an end is the request's fault, one that found no room is told to come again, and both end with their request.
+// TestRenderFails: a template without an end is the request's fault, one that found no room is told to come again, and both end with their
+// request.
 func TestRenderFails(t *testing.T) {
 	m := New(&parrot{say: "x"}, Options{})
 	for err, want := range map[error]error{chat.ErrBudget: ErrRequest, chat.ErrRoom: ErrBusy} {

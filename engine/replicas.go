@@ -267,12 +267,15 @@ func (r *replicas) Stats() Stats {
 		if dead {
 			sum.State = st.State
 		}
-		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed}, {&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
+		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed},
+			{&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
 			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued}} {
 			*f.to += *f.from
 		}
-		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens}, {&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
-			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed}, {&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected}} {
+		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens},
+			{&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
+			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
+			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected}} {
 			*f.to += *f.from
 		}
 		for k, n := range st.Passes {

@@ -194,11 +194,12 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that has room for the model and not for that is
-// refused beforehand, with the number that is needed; one that has it just so loads, the largest file being the first.
+// TestRoomToLoad (D3): the library holds each file beside the model while it loads it. A card that has room for the model and not for that
+// is refused beforehand, with the number that is needed; one that has it just so loads, the largest file being the first.
 func TestRoomToLoad(t *testing.T) {
 	dir := t.TempDir()
-	shape := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000, Context: 127, Chunk: 16,
+	shape := axmodel.HollowShape{Name: "qwen3", Layers: 4, Hidden: 64, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 96, Vocab: 1000,
+		Context: 127, Chunk: 16,
 		History: []int{0, 32}, LayerBytes: 4 << 20, HeadBytes: 32 << 20}
 	if err := axmodel.WriteHollow(dir, shape); err != nil {
 		t.Fatal(err)
@@ -232,8 +233,8 @@ func TestRoomToLoad(t *testing.T) {
 	}
 }
 
-// TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not depend on
-// what the card did before.
+// TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not
+// depend on what the card did before.
 func TestRepeatableNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=default")
 	dir := compiled(t, "qwen3")

@@ -27,8 +27,8 @@ func said(t testing.TB, b Backend, job Job) string {
 	return out
 }
 
-// TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a repeatable request gives bit for bit what it
-// gives as the first on a fresh card, whatever ran before and waits beside it; an ordinary one does not.
+// TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a repeatable request gives bit for bit what
+// it gives as the first on a fresh card, whatever ran before and waits beside it; an ordinary one does not.
 func TestRepeatable(t *testing.T) {
 	jobs := jobsFor(21, 24, fakeVocab, 40)
 	for name, how := range map[string]sums{"in the cells' order": inOrder, "in blocks of cells": inPlace} {
@@ -193,8 +193,8 @@ func TestAlikeElsewhere(t *testing.T) {
 	}
 }
 
-// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so that a card that adds in the cells' order
-// adds as in fresh cells; where low rows make cheaper passes they are taken.
+// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so that a card that adds in the cells'
+// order adds as in fresh cells; where low rows make cheaper passes they are taken.
 func TestRowsAscend(t *testing.T) {
 	low := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31, 32, 33}
 	for _, tt := range []struct {

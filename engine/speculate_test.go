@@ -94,7 +94,8 @@ func TestDraft(t *testing.T) {
 				}
 				wg.Wait()
 				st := b.Stats()
-				t.Logf("%d of %d guesses right for %d tokens, %d passes of the draft model", st.Accepted, st.Drafted, st.OutputTokens, f.passes)
+				t.Logf("%d of %d guesses right for %d tokens, %d passes of the draft model", st.Accepted, st.Drafted, st.OutputTokens,
+					f.passes)
 				if share := float64(st.Accepted) / float64(max(st.Drafted, 1)); st.Drafted > 0 && (share < c.least || share > c.most) {
 					t.Errorf("%.2f of the guesses were right", share)
 				}

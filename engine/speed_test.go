@@ -82,15 +82,18 @@ func TestThroughput(t *testing.T) {
 					one = f.Rate
 				}
 				bound := max(1000/c.p.alone(), float64(n)*1000/c.p.bound(c.cells, n))
-				t.Logf("%2d clients: %5.1f tokens/s, %.2f times one client's; bound %5.1f (%.0f %%); the vendor's way %5.1f", n, f.Rate, f.Rate/one, bound, 100*f.Rate/bound, one)
+				t.Logf("%2d clients: %5.1f tokens/s, %.2f times one client's; bound %5.1f (%.0f %%); the vendor's way %5.1f", n, f.Rate,
+					f.Rate/one, bound, 100*f.Rate/bound, one)
 				if n == 8 {
 					// The same in a cache that is full of what others said.
 					for i := range 8 {
-						if _, err := measure(context.Background(), b, clock, work{Clients: 1, Prompt: 120, Output: 1, First: int32(40000 + 500*i), Speculate: &off}); err != nil {
+						if _, err := measure(context.Background(), b, clock,
+							work{Clients: 1, Prompt: 120, Output: 1, First: int32(40000 + 500*i), Speculate: &off}); err != nil {
 							t.Fatal(err)
 						}
 					}
-					again, err := measure(context.Background(), b, clock, work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1), Speculate: &off, First: 90000})
+					again, err := measure(context.Background(), b, clock, work{Clients: n, Prompt: 2, Output: min(24, c.cells/n-1),
+						Speculate: &off, First: 90000})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -110,8 +113,8 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however many
-// there are.
+// TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however
+// many there are.
 func TestLeftOver(t *testing.T) {
 	off := false
 	for _, c := range []struct {
@@ -183,7 +186,8 @@ func TestSpeculationPays(t *testing.T) {
 		period  int
 		clients int
 		least   float64
-	}{{"copies", 24, 1, 2}, {"never repeats", 0, 1, 0.98}, {"copies, four clients", 24, 4, 1}, {"never repeats, four clients", 0, 4, 0.98}} {
+	}{{"copies", 24, 1, 2}, {"never repeats", 0, 1, 0.98}, {"copies, four clients", 24, 4, 1},
+		{"never repeats, four clients", 0, 4, 0.98}} {
 		t.Run(c.name, func(t *testing.T) {
 			s := axmodel.Qwen3Small()
 			s.Period = c.period
@@ -192,7 +196,8 @@ func TestSpeculationPays(t *testing.T) {
 			plain := measured(t, b, clock, w)
 			w.Speculate = nil
 			f := measured(t, b, clock, w)
-			t.Logf("%.1f tokens/s without, %.1f with: %.2f times; %d of %d guesses right", plain.Rate, f.Rate, f.Rate/plain.Rate, f.Accepted, f.Drafted)
+			t.Logf("%.1f tokens/s without, %.1f with: %.2f times; %d of %d guesses right", plain.Rate, f.Rate, f.Rate/plain.Rate,
+				f.Accepted, f.Drafted)
 			if f.Rate < c.least*plain.Rate {
 				t.Errorf("%.2f times, want %.2f", f.Rate/plain.Rate, c.least)
 			}

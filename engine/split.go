@@ -13,9 +13,9 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// Join makes one device of several cards: a model loaded on it is split by layers, each card taking its share by the memory it has free, the
-// last one the head too. Rows go from card to card through the host. The cards keep serving what else is on them, and stay open when the
-// device is closed. Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
+// Join makes one device of several cards: a model loaded on it is split by layers, each card taking its share by the memory it has free,
+// the last one the head too. Rows go from card to card through the host. The cards keep serving what else is on them, and stay open when
+// the device is closed. Open it with [OpenCard]: its worker waits for the cards' workers, never the other way round.
 func Join(cards ...*Card) (axcl.Device, error) {
 	if len(cards) < 2 {
 		return nil, fmt.Errorf("%w: a model is split over two cards or more, not %d", ErrRequest, len(cards))
@@ -207,7 +207,8 @@ func (m *split) Run(p *axcl.Pass) error {
 		*p.Timing = axcl.Timing{}
 	}
 	for i, part := range m.parts {
-		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells, LocalRows: p.LocalRows}
+		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells,
+			LocalRows: p.LocalRows}
 		if i == len(m.parts)-1 {
 			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
 		} else {
@@ -226,7 +227,8 @@ func (m *split) Run(p *axcl.Pass) error {
 		}
 		if p.Timing != nil {
 			s := p.Timing
-			s.Upload, s.Enqueue, s.Wait, s.Head, s.Download = s.Upload+t.Upload, s.Enqueue+t.Enqueue, s.Wait+t.Wait, s.Head+t.Head, s.Download+t.Download
+			s.Upload, s.Enqueue, s.Wait, s.Head, s.Download = s.Upload+t.Upload, s.Enqueue+t.Enqueue, s.Wait+t.Wait, s.Head+t.Head,
+				s.Download+t.Download
 			s.Calls += t.Calls
 		}
 		in = m.hidden

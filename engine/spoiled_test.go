@@ -25,15 +25,16 @@ func spoil(p *axcl.Pass, v uint16) {
 	}
 }
 
-// TestSpoiledStrikes (D6): results that are no numbers clear all cells and are a strike, three within a minute lose the card; results that are all
-// alike end the one text that gave them, however often it is sent.
+// TestSpoiledStrikes (D6): results that are no numbers clear all cells and are a strike, three within a minute lose the card; results that
+// are all alike end the one text that gave them, however often it is sent.
 func TestSpoiledStrikes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		v    uint16
 		wait time.Duration
 		lost bool
-	}{{"NaN, thrice", 0x7fc0, 0, true}, {"infinite, thrice", 0xff80, 0, true}, {"NaN now and then", 0x7fc0, time.Minute, false}, {"alike", 0, 0, false}} {
+	}{{"NaN, thrice", 0x7fc0, 0, true}, {"infinite, thrice", 0xff80, 0, true}, {"NaN now and then", 0x7fc0, time.Minute, false},
+		{"alike", 0, 0, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
@@ -117,7 +118,8 @@ func TestSpoiledOthers(t *testing.T) {
 		got, want []int32
 		err       error
 	}{{gotOne, wantOne, err1}, {gotTwo, wantTwo, err2}} {
-		if g.err != nil && !errors.Is(g.err, sampler.ErrBadLogits) || g.err == nil && !slices.Equal(g.got, g.want) || !slices.Equal(g.got, g.want[:len(g.got)]) {
+		if g.err != nil && !errors.Is(g.err, sampler.ErrBadLogits) || g.err == nil && !slices.Equal(g.got, g.want) ||
+			!slices.Equal(g.got, g.want[:len(g.got)]) {
 			t.Errorf("%v %v, alone %v", g.got, g.err, g.want)
 		}
 	}
@@ -141,8 +143,8 @@ func fill(dst []uint64) {
 	}
 }
 
-// TestZeroIsLookedAt (D6): a greedy token that is number 0, which is the largest of zeros and of NaN too, is not taken before its logits were
-// looked at: the row is run again.
+// TestZeroIsLookedAt (D6): a greedy token that is number 0, which is the largest of zeros and of NaN too, is not taken before its logits
+// were looked at: the row is run again.
 func TestZeroIsLookedAt(t *testing.T) {
 	f := newFake()
 	b := onFake(t, f, OpenOptions{})
@@ -167,8 +169,8 @@ func TestZeroIsLookedAt(t *testing.T) {
 	clean(t, b)
 }
 
-// TestFailedCellsCleared (D4): what a failed pass may have left in its cells is cleared before the next pass; where that fails too, the card is
-// lost with the third failure.
+// TestFailedCellsCleared (D4): what a failed pass may have left in its cells is cleared before the next pass; where that fails too, the
+// card is lost with the third failure.
 func TestFailedCellsCleared(t *testing.T) {
 	fail := &axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Code: 0x8030070c}
 	f := newFake()

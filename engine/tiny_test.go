@@ -37,7 +37,8 @@ const (
 	tinyVocab = 61
 )
 
-var tinyGroups = []axmodel.SoftGroup{{Rows: 1, Cells: tinyCells, Cache: tinyCells}, {Rows: 8, Cells: 0, Cache: 1}, {Rows: 8, Cells: 24, Cache: 24}, {Rows: 8, Cells: 56, Cache: 56}, {Rows: 8, Cells: 88, Cache: 88}}
+var tinyGroups = []axmodel.SoftGroup{{Rows: 1, Cells: tinyCells, Cache: tinyCells}, {Rows: 8, Cells: 0, Cache: 1},
+	{Rows: 8, Cells: 24, Cache: 24}, {Rows: 8, Cells: 56, Cache: 56}, {Rows: 8, Cells: 88, Cache: 88}}
 
 func newTiny(t testing.TB, groups []axmodel.SoftGroup) *tiny {
 	t.Helper()
@@ -61,13 +62,16 @@ func newTiny(t testing.TB, groups []axmodel.SoftGroup) *tiny {
 	// Layers are weak beside the embeddings, so that text repeats itself soon and guesses have something to find.
 	freq := []float32{1, 0.3, 0.1, 0.03}
 	m := &tiny{hidden: hidden}
-	head := axmodel.Header{Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: dim, Intermediate: mid, Out: tinyVocab, Eps: 1e-6, Scale: 0.35, Rotary: dim, Magnitude: 1, Rope: 1, Pos: 1, Theta: 10000}
+	head := axmodel.Header{Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: dim, Intermediate: mid, Out: tinyVocab, Eps: 1e-6,
+		Scale: 0.35, Rotary: dim, Magnitude: 1, Rope: 1, Pos: 1, Theta: 10000}
 	for l := range 2 {
 		h := head
 		h.Kind, h.Index, h.Out = axmodel.Layer, l, 0
 		p := filepath.Join(dir, "tiny_l"+string(rune('0'+l))+".axmodel")
-		if err := axmodel.WriteFile(p, h, groups, []axmodel.Tensor{ones("input_norm", hidden), matrix("q", heads*dim, hidden, .15), matrix("k", kv*dim, hidden, .15), matrix("v", kv*dim, hidden, .15),
-			matrix("o", hidden, heads*dim, .15), ones("post_norm", hidden), matrix("gate", mid, hidden, .15), matrix("up", mid, hidden, .15), matrix("down", hidden, mid, .15), axmodel.Vector("inv_freq", axmodel.F32, freq)}); err != nil {
+		if err := axmodel.WriteFile(p, h, groups, []axmodel.Tensor{ones("input_norm", hidden), matrix("q", heads*dim, hidden, .15),
+			matrix("k", kv*dim, hidden, .15), matrix("v", kv*dim, hidden, .15),
+			matrix("o", hidden, heads*dim, .15), ones("post_norm", hidden), matrix("gate", mid, hidden, .15),
+			matrix("up", mid, hidden, .15), matrix("down", hidden, mid, .15), axmodel.Vector("inv_freq", axmodel.F32, freq)}); err != nil {
 			t.Fatal(err)
 		}
 		m.spec.Layers = append(m.spec.Layers, p)
@@ -75,7 +79,8 @@ func newTiny(t testing.TB, groups []axmodel.SoftGroup) *tiny {
 	h := head
 	h.Kind = axmodel.Head
 	m.spec.Head = filepath.Join(dir, "tiny_post.axmodel")
-	if err := axmodel.WriteFile(m.spec.Head, h, []axmodel.SoftGroup{{Rows: 1}}, []axmodel.Tensor{ones("norm", hidden), matrix("weight", tinyVocab, hidden, .3)}); err != nil {
+	if err := axmodel.WriteFile(m.spec.Head, h, []axmodel.SoftGroup{{Rows: 1}},
+		[]axmodel.Tensor{ones("norm", hidden), matrix("weight", tinyVocab, hidden, .3)}); err != nil {
 		t.Fatal(err)
 	}
 	for range tinyVocab {
@@ -103,7 +108,8 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "tiny", Context: tinyCells, Vocab: tinyVocab, Hidden: m.hidden}}
+	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "tiny", Context: tinyCells, Vocab: tinyVocab,
+		Hidden: m.hidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
 		model, err := dev.Load(context.Background(), m.spec)
 		if err != nil {
@@ -179,7 +185,8 @@ func TestProbeSoft(t *testing.T) {
 	}
 }
 
-// TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching and guessing, give what each gives alone.
+// TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching and guessing, give what each gives
+// alone.
 func TestTogetherAsAlone(t *testing.T) {
 	m := newTiny(t, tinyGroups)
 	rng := rand.New(rand.NewPCG(3, 5))
@@ -217,7 +224,8 @@ func TestTogetherAsAlone(t *testing.T) {
 		{"wide, one", m, OpenOptions{Parallel: 1, CardOptions: still}, []string{"verify", "prefill"}},
 		{"nothing proven", m, OpenOptions{Parallel: 12, CardOptions: still, Proven: &Proven{}}, []string{"decode", "prefill"}},
 		{"chunks only", m, OpenOptions{Parallel: 12, CardOptions: still, Proven: &Proven{Chunk: true}}, []string{"verify", "prefill"}},
-		{"no mixing", m, OpenOptions{Parallel: 12, CardOptions: still, Proven: &Proven{Chunk: true, Scatter: true}}, []string{"verify", "prefill"}},
+		{"no mixing", m, OpenOptions{Parallel: 12, CardOptions: still, Proven: &Proven{Chunk: true, Scatter: true}},
+			[]string{"verify", "prefill"}},
 		{"no prefill group", bare, OpenOptions{Parallel: 12}, []string{"decode"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -263,7 +271,8 @@ func TestTogetherAsAlone(t *testing.T) {
 			if slices.Contains(c.passes, "verify") && st.Accepted == 0 {
 				t.Error("no guess was right")
 			}
-			t.Logf("passes %v, %d of %d prompt tokens cached, %d of %d guesses right", st.Passes, st.CachedTokens, st.PromptTokens, st.Accepted, st.Drafted)
+			t.Logf("passes %v, %d of %d prompt tokens cached, %d of %d guesses right", st.Passes, st.CachedTokens, st.PromptTokens,
+				st.Accepted, st.Drafted)
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}

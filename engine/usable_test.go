@@ -15,8 +15,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests are right, on a card whose mask hides no NaN
-// and whose memory is NaN at first.
+// TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests are right, on a card whose mask hides no
+// NaN and whose memory is NaN at first.
 func TestUsableAfterFaults(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	open, _ := onSim(t, "hazards=default")
@@ -27,10 +27,12 @@ func TestUsableAfterFaults(t *testing.T) {
 	}
 	open, sim := onSim(t, "hazards=default")
 	var hours atomic.Int64 // strikes count within a minute of the card's clock: each fault here has an hour of its own
-	_, b := load(t, dir, open, OpenOptions{CardOptions: CardOptions{Clock: func() time.Duration { return time.Duration(hours.Load()) * time.Hour }}})
+	_, b := load(t, dir, open,
+		OpenOptions{CardOptions: CardOptions{Clock: func() time.Duration { return time.Duration(hours.Load()) * time.Hour }}})
 	sameEverywhere(t, b, jobs, want, 1)
 	errs := 0
-	// Zeros out of a layer in the middle are not told from sound ones where a row sees others: what was made of them meanwhile may be wrong.
+	// Zeros out of a layer in the middle are not told from sound ones where a row sees others: what was made of them meanwhile may be
+	// wrong.
 	for _, call := range []string{"ExecuteAsync", "MemcpyAsync"} {
 		for _, action := range []string{"nan", "flat", "0x8030070c", "0x80300507", "0x8030070c:late", "slow:2ms"} {
 			if call == "MemcpyAsync" && (action == "nan" || action == "flat") {
@@ -62,7 +64,8 @@ func TestUsableAfterFaults(t *testing.T) {
 				if err := sim.Configure("hazards=default"); err != nil {
 					t.Fatal(err)
 				}
-				if t.Run(fmt.Sprintf("%s:%d:%s", call, at, action), func(t *testing.T) { sameEverywhere(t, b, jobs, want, uint64(at)) }); t.Failed() {
+				if t.Run(fmt.Sprintf("%s:%d:%s", call, at, action),
+					func(t *testing.T) { sameEverywhere(t, b, jobs, want, uint64(at)) }); t.Failed() {
 					return
 				}
 			}

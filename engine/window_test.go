@@ -22,7 +22,8 @@ func windowed(t testing.TB) (*axmodeltest.Checkpoint, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16, History: []int{0, 16, 64}, Name: "m"})
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+		History: []int{0, 16, 64}, Name: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,9 +42,9 @@ type visit struct {
 	Err  string `json:",omitempty"`
 }
 
-// Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one reaches the server in the other under the names
-// that a container has for its host, a compose file's service, and the names of home networks. A name that somebody could register is refused
-// in words that both sides see; what listens on loopback is out of reach.
+// Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one reaches the server in the other under
+// the names that a container has for its host, a compose file's service, and the names of home networks. A name that somebody could
+// register is refused in words that both sides see; what listens on loopback is out of reach.
 func TestContainer(t *testing.T) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip("SKIPPED, not tested: without iproute2 there is no wire between two namespaces: ", err)
@@ -55,8 +55,10 @@ func TestContainer(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), exe)
 	cmd.Env = append(os.Environ(), childEnv+"="+asHost, "TMPDIR="+t.TempDir(), "NO_PROXY=*", "no_proxy=*")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET | syscall.CLONE_NEWNS,
+		Pdeathsig:   syscall.SIGKILL,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}}
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
@@ -99,7 +101,8 @@ func visited() (out []struct {
 			code      int
 		}{url, says, code})
 	}
-	for _, name := range []string{"host.docker.internal", "host.containers.internal", "axle", "raspberrypi.local", "pi.lan", "pi.home.arpa", bridgeAddr} {
+	for _, name := range []string{"host.docker.internal", "host.containers.internal", "axle", "raspberrypi.local", "pi.lan", "pi.home.arpa",
+		bridgeAddr} {
 		add("http://"+name+":11434/api/version", 200, "0.34.4")
 	}
 	add("http://host.docker.internal:11434/api/chat", 200, `"done":true`)
@@ -126,7 +129,8 @@ func netHost() error {
 		if err != nil {
 			return err
 		}
-		s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil, server.Options{Loopback: loopback, Log: log})
+		s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
+			server.Options{Loopback: loopback, Log: log})
 		go func() { _ = s.Serve(ctx, ln, time.Millisecond) }()
 	}
 	exe, err := os.Executable()
@@ -161,7 +165,8 @@ func netHost() error {
 func netContainer() error {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	hosts := filepath.Join(os.TempDir(), "hosts")
-	text := "127.0.0.1 localhost\n" + bridgeAddr + " host.docker.internal host.containers.internal axle raspberrypi.local pi.lan pi.home.arpa llm.example\n"
+	text := "127.0.0.1 localhost\n" + bridgeAddr +
+		" host.docker.internal host.containers.internal axle raspberrypi.local pi.lan pi.home.arpa llm.example\n"
 	if err := os.WriteFile(hosts, []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -169,7 +174,8 @@ func netContainer() error {
 	if err == nil {
 		err = syscall.Mount(hosts, "/etc/hosts", "", syscall.MS_BIND, "")
 	}
-	for _, args := range [][]string{{"link", "set", "lo", "up"}, {"addr", "add", insideAddr + "/16", "dev", "eth0"}, {"link", "set", "eth0", "up"}} {
+	for _, args := range [][]string{{"link", "set", "lo", "up"}, {"addr", "add", insideAddr + "/16", "dev", "eth0"},
+		{"link", "set", "eth0", "up"}} {
 		if err == nil {
 			err = ip(args...)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// A prompt that does not fit is cut as in Ollama, and said so: by a line of the log with the numbers, in the metrics, and in a header of every dialect,
-// streamed or not. One that fits says nothing.
+// A prompt that does not fit is cut as in Ollama, and said so: by a line of the log with the numbers, in the metrics, and in a header of
+// every dialect, streamed or not. One that fits says nothing.
 func TestCutIsTold(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log, o.ContextLength = zap.New(core), 64 })
@@ -27,16 +27,20 @@ func TestCutIsTold(t *testing.T) {
 	}{
 		{"chat", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"` + long + `"}]`, true},
 		{"chat, whole", "/api/chat", `{"model":"scripted-chat","stream":false,"messages":[{"role":"user","content":"` + long + `"}]`, true},
-		{"old messages", "/api/chat", `{"model":"scripted-chat","stream":false,"messages":[` + turns + `{"role":"user","content":"[[say:ok]]"}]`, true},
+		{"old messages", "/api/chat", `{"model":"scripted-chat","stream":false,"messages":[` + turns +
+			`{"role":"user","content":"[[say:ok]]"}]`, true},
 		{"generate", "/api/generate", `{"model":"scripted","prompt":"` + long + `"`, true},
-		{"OpenAI", "/v1/chat/completions", `{"model":"scripted-chat","stream":true,"messages":[{"role":"user","content":"` + long + `"}]`, true},
+		{"OpenAI", "/v1/chat/completions", `{"model":"scripted-chat","stream":true,"messages":[{"role":"user","content":"` + long + `"}]`,
+			true},
 		{"completions", "/v1/completions", `{"model":"scripted","prompt":"` + long + `"`, true},
 		{"responses", "/v1/responses", `{"model":"scripted-chat","stream":true,"input":"` + long + `"`, true},
-		{"Anthropic", "/v1/messages", `{"model":"scripted-chat","max_tokens":9,"messages":[{"role":"user","content":"` + long + `"}]`, true},
+		{"Anthropic", "/v1/messages", `{"model":"scripted-chat","max_tokens":9,"messages":[{"role":"user","content":"` + long + `"}]`,
+			true},
 		{"embed", "/api/embed", `{"model":"scripted-embed","options":{"num_ctx":64},"input":["x","` + long + `","` + long + `"]`, true},
 		{"OpenAI's embeddings", "/v1/embeddings", `{"model":"scripted-embed","input":"` + long + `"`, true},
 		{"what fits", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:ok]]"}]`, false},
-		{"a larger context", "/api/chat", `{"model":"scripted-chat","options":{"num_ctx":4096},"messages":[{"role":"user","content":"` + long + `"}]`, false},
+		{"a larger context", "/api/chat", `{"model":"scripted-chat","options":{"num_ctx":4096},"messages":[{"role":"user","content":"` +
+			long + `"}]`, false},
 	} {
 		logs.TakeAll()
 		a := r.post(tt.path, tt.body+"}")
@@ -50,14 +54,17 @@ func TestCutIsTold(t *testing.T) {
 		}
 		told++
 		var limit, prompt, kept, cut int64
-		if _, err := fmt.Sscanf(h, "limit=%d, prompt=%d, kept=%d, cut=%d", &limit, &prompt, &kept, &cut); err != nil || limit != 64 || kept > limit || kept < 1 || prompt-kept != cut || prompt < 200 {
+		if _, err := fmt.Sscanf(h, "limit=%d, prompt=%d, kept=%d, cut=%d", &limit, &prompt, &kept, &cut); err != nil || limit != 64 ||
+			kept > limit || kept < 1 || prompt-kept != cut || prompt < 200 {
 			t.Errorf("%s: the header %q: %v", tt.name, h, err)
 		}
-		if m := lines[0].ContextMap(); m["limit"] != limit || m["prompt"] != prompt || m["kept"] != kept || m["cut"] != cut || !strings.HasPrefix(fmt.Sprint(m["model"]), "scripted") {
+		if m := lines[0].ContextMap(); m["limit"] != limit || m["prompt"] != prompt || m["kept"] != kept || m["cut"] != cut ||
+			!strings.HasPrefix(fmt.Sprint(m["model"]), "scripted") {
 			t.Errorf("%s: the line %v, the header %s", tt.name, m, h)
 		}
 	}
-	if m := r.do("GET", "/metrics", "").body; !strings.Contains(m, fmt.Sprintf("axle_prompts_truncated_total %d\n", told+1)) || strings.Contains(m, "axle_prompt_tokens_truncated_total 0\n") {
+	if m := r.do("GET", "/metrics", "").body; !strings.Contains(m, fmt.Sprintf("axle_prompts_truncated_total %d\n", told+1)) ||
+		strings.Contains(m, "axle_prompt_tokens_truncated_total 0\n") {
 		t.Errorf("metrics after %d: %s", told, m)
 	}
 }

@@ -88,7 +88,8 @@ func TestDeadlines(t *testing.T) {
 		{"idle", idle, "GET /api/version HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"},
 		{"body", body, "POST /api/chat" + half, "400"},
 		{"body of v1", body, "POST /v1/messages" + half, "400"},
-		{"body of a form", body, "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 100\r\n\r\n--x\r\n", "400"},
+		{"body of a form", body, "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; " +
+			"boundary=x\r\nContent-Length: 100\r\n\r\n--x\r\n", "400"},
 		{"body of a blob", body, "POST /api/blobs/sha256:" + strings.Repeat("0", 64) + half, "400"},
 		{"chunked body", body, "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{", "400"},
 		{"body too large", body, "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n{", "413"},
@@ -97,10 +98,13 @@ func TestDeadlines(t *testing.T) {
 		{"unread: wrong method", unread, "POST /api/tags" + half, "405"},
 		{"unread: redirect", unread, "GET /api//tags" + half, "307"},
 		{"unread: account", unread, "POST /api/me" + half, "503"},
-		{"unread: compressed", unread, "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n{", "415"},
+		{"unread: compressed", unread,
+			"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\n{", "415"},
 		{"unread: host", unread, "POST /api/chat HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 10\r\n\r\n{", "403"},
-		{"unread: origin", unread, "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 10\r\n\r\n{", "403"},
-		{"unread: preflight", unread, "OPTIONS /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\nContent-Length: 10\r\n\r\n{", "204"},
+		{"unread: origin", unread, "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n" +
+			"Content-Length: 10\r\n\r\n{", "403"},
+		{"unread: preflight", unread, "OPTIONS /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n" +
+			"Content-Length: 10\r\n\r\n{", "204"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -212,7 +216,8 @@ func TestConns(t *testing.T) {
 	}
 	var held []net.Conn
 	for _, tt := range []struct{ from, want string }{
-		{"192.0.2.1:1", "200 OK"}, {"192.0.2.1:2", "200 OK"}, {"192.0.2.1:3", "503 Service Unavailable"}, {"[::ffff:192.0.2.1]:4", "503 Service Unavailable"},
+		{"192.0.2.1:1", "200 OK"}, {"192.0.2.1:2", "200 OK"}, {"192.0.2.1:3", "503 Service Unavailable"},
+		{"[::ffff:192.0.2.1]:4", "503 Service Unavailable"},
 		{"192.0.2.2:1", "200 OK"},
 	} {
 		c := dial(tt.from)

@@ -16,9 +16,12 @@ func TestDeleteBroken(t *testing.T) {
 		code           int
 	}{
 		{"damaged", `{"schemaVersion":2,"axle":{"from":"x"},"lay`, 200},
-		{"missing", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + digest + `","size":5,"name":"config.json"}],"axle":{}}`, 200},
-		{"no-system", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.ollama.image.system","digest":"` + digest + `","size":5}],"axle":{}}`, 200},
-		{"gguf", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"` + digest + `","size":5}]}`, 404},
+		{"missing", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.axle.file","digest":"` + digest +
+			`","size":5,"name":"config.json"}],"axle":{}}`, 200},
+		{"no-system", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.ollama.image.system","digest":"` + digest +
+			`","size":5}],"axle":{}}`, 200},
+		{"gguf", `{"schemaVersion":2,"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"` + digest + `","size":5}]}`,
+			404},
 		{"cloud", `{"schemaVersion":2,"layers":[]}`, 404},
 		{"nowhere", "", 404},
 	} {
@@ -40,7 +43,8 @@ func TestDeleteBroken(t *testing.T) {
 		}
 	}
 	// What Ollama has is not written over either.
-	for _, step := range [][2]string{{"/api/copy", `{"source":"scripted","destination":"gguf"}`}, {"/api/create", `{"model":"gguf","from":"scripted","stream":false}`}} {
+	for _, step := range [][2]string{{"/api/copy", `{"source":"scripted","destination":"gguf"}`},
+		{"/api/create", `{"model":"gguf","from":"scripted","stream":false}`}} {
 		if a := r.post(step[0], step[1]); a.code != 400 || !strings.Contains(a.errText(t), "choose another name") {
 			t.Errorf("%s: %d %s", step[0], a.code, a.body)
 		}
@@ -50,7 +54,8 @@ func TestDeleteBroken(t *testing.T) {
 // TestCreateFromCloud: a model in the cloud is not the one here that has the rest of its name.
 func TestCreateFromCloud(t *testing.T) {
 	r := newRig(t)
-	if a := r.post("/api/create", `{"model":"mine","from":"scripted:cloud"}`); a.code != 403 || !strings.Contains(a.errText(t), "cloud is disabled") {
+	if a := r.post("/api/create", `{"model":"mine","from":"scripted:cloud"}`); a.code != 403 ||
+		!strings.Contains(a.errText(t), "cloud is disabled") {
 		t.Errorf("%d %s", a.code, a.body)
 	}
 	if a := r.post("/api/show", `{"model":"mine"}`); a.code != 404 {

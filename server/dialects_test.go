@@ -14,8 +14,8 @@ import (
 type dialect struct {
 	path, body string // %s is the prompt, quoted
 	stream     bool
-	// read gives an answer's text as far as it has come, and whether its end has. What is no answer of this dialect, or comes after the end, is
-	// an error.
+	// read gives an answer's text as far as it has come, and whether its end has. What is no answer of this dialect, or comes after the
+	// end, is an error.
 	read func(body string) (text string, end bool, err error)
 }
 
@@ -28,7 +28,8 @@ var dialects = []dialect{
 	{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":%s}]}`, false, readChoice},
 	{"/v1/completions", `{"model":"scripted","prompt":%s,"stream":true}`, true, readChunks},
 	{"/v1/completions", `{"model":"scripted","prompt":%s}`, false, readChoice},
-	{"/v1/messages", `{"model":"scripted-chat","max_tokens":99999,"messages":[{"role":"user","content":%s}],"stream":true}`, true, readMessages},
+	{"/v1/messages", `{"model":"scripted-chat","max_tokens":99999,"messages":[{"role":"user","content":%s}],"stream":true}`, true,
+		readMessages},
 	{"/v1/messages", `{"model":"scripted-chat","max_tokens":99999,"messages":[{"role":"user","content":%s}]}`, false, readMessage},
 	{"/v1/responses", `{"model":"scripted-chat","input":%s,"stream":true}`, true, readResponses},
 	{"/v1/responses", `{"model":"scripted-chat","input":%s}`, false, readResponse},
@@ -117,7 +118,8 @@ func readChunks(body string) (text string, end bool, err error) {
 			Choices choices
 			Error   any
 		}
-		if err := json.Unmarshal([]byte(data), &m); err != nil || name != "" || m.Error != nil || len(m.Choices) != 1 || finished || m.Choices[0].Delta.Reasoning != "" {
+		if err := json.Unmarshal([]byte(data), &m); err != nil || name != "" || m.Error != nil || len(m.Choices) != 1 || finished ||
+			m.Choices[0].Delta.Reasoning != "" {
 			return fmt.Errorf("%v: chunk %q", err, data)
 		}
 		c := m.Choices[0]
@@ -153,8 +155,10 @@ func readMessages(body string) (text string, end bool, err error) {
 		if err := json.Unmarshal([]byte(data), &m); err != nil || m.Type != name {
 			return fmt.Errorf("%v: event %s %q", err, name, data)
 		}
-		after := map[string]string{"message_start": "", "content_block_start": "message_start", "content_block_delta": "content_block_start content_block_delta",
-			"content_block_stop": "content_block_start content_block_delta", "message_delta": "content_block_stop", "message_stop": "message_delta"}
+		after := map[string]string{"message_start": "", "content_block_start": "message_start",
+			"content_block_delta": "content_block_start content_block_delta",
+			"content_block_stop":  "content_block_start content_block_delta", "message_delta": "content_block_stop",
+			"message_stop": "message_delta"}
 		if want, ok := after[name]; !ok || (last == "") != (want == "") || !strings.Contains(want, last) {
 			return fmt.Errorf("%s after %q", name, last)
 		}
@@ -208,7 +212,8 @@ func readResponses(body string) (text string, end bool, err error) {
 			Number            int `json:"sequence_number"`
 			Response          response
 		}
-		if err := json.Unmarshal([]byte(data), &m); err != nil || m.Type != name || m.Number != n || n == 0 != (name == "response.created") {
+		if err := json.Unmarshal([]byte(data), &m); err != nil || m.Type != name || m.Number != n ||
+			n == 0 != (name == "response.created") {
 			return fmt.Errorf("%v: event %d, %s: %q", err, n, name, data)
 		}
 		n++
@@ -319,7 +324,8 @@ func TestDialects(t *testing.T) {
 			}
 		}
 	}
-	if !near(vectorOf([]string{"a", "b"}, true), []float64{-0.23822266, 0.43683738, -0.38588202, 0.30736944, -0.3118922, 0.4563864, -0.3301353, 0.30738834}) {
+	if !near(vectorOf([]string{"a", "b"}, true), []float64{-0.23822266, 0.43683738, -0.38588202, 0.30736944, -0.3118922, 0.4563864,
+		-0.3301353, 0.30738834}) {
 		t.Error("a vector is not what the engine's is")
 	}
 }

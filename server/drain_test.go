@@ -40,7 +40,8 @@ func ending(t *testing.T, grace time.Duration, vendor bool) (r *rig, g *gated, s
 	t.Helper()
 	old := newRig(t)
 	g = &gated{old.loader, make(chan struct{})}
-	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), g, nil, server.Options{Loopback: true, KeepAlive: time.Minute})
+	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), g, nil,
+		server.Options{Loopback: true, KeepAlive: time.Minute})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -124,14 +125,18 @@ func TestDrainWork(t *testing.T) {
 	r.draining()
 	for _, tt := range []struct{ method, path, body string }{
 		{"POST", "/api/generate", `{"error":"the server is shutting down"}`},
-		{"POST", "/api/chat", ""}, {"POST", "/api/embed", ""}, {"POST", "/api/embeddings", ""}, {"POST", "/api/create", ""}, {"POST", "/api/copy", ""},
-		{"POST", "/api/pull", ""}, {"POST", "/api/push", ""}, {"DELETE", "/api/delete", ""}, {"POST", "/api/blobs/sha256:" + strings.Repeat("0", 64), ""},
-		{"POST", "/v1/chat/completions", `{"error":{"message":"the server is shutting down","type":"`}, {"POST", "/v1/completions", ""}, {"POST", "/v1/embeddings", ""},
+		{"POST", "/api/chat", ""}, {"POST", "/api/embed", ""}, {"POST", "/api/embeddings", ""}, {"POST", "/api/create", ""},
+		{"POST", "/api/copy", ""},
+		{"POST", "/api/pull", ""}, {"POST", "/api/push", ""}, {"DELETE", "/api/delete", ""},
+		{"POST", "/api/blobs/sha256:" + strings.Repeat("0", 64), ""},
+		{"POST", "/v1/chat/completions", `{"error":{"message":"the server is shutting down","type":"`}, {"POST", "/v1/completions", ""},
+		{"POST", "/v1/embeddings", ""},
 		{"POST", "/v1/responses", ""}, {"POST", "/v1/responses/compact", ""}, {"POST", "/v1/audio/transcriptions", ""},
 		{"POST", "/v1/messages", `{"type":"error","error":{"type":"`}, {"POST", "/v1/messages/count_tokens", ""},
 	} {
 		a := r.do(tt.method, tt.path, `{"model":"scripted"}`)
-		if a.code != 503 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, tt.body) || !strings.Contains(a.body, "shutting down") {
+		if a.code != 503 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, tt.body) ||
+			!strings.Contains(a.body, "shutting down") {
 			t.Errorf("%s, new: %d %s", tt.path, a.code, a.body)
 		}
 	}
@@ -164,7 +169,8 @@ func TestDrainWorkLong(t *testing.T) {
 			close(sent)
 			_ = c.SetDeadline(time.Now().Add(patience))
 			b, err := io.ReadAll(c)
-			if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "the server is shutting down") {
+			if got := string(b); err != nil || !strings.HasPrefix(got, "HTTP/1.1 503 ") ||
+				!strings.Contains(got, "the server is shutting down") {
 				t.Errorf("%s, half sent: %q, %v", path, got, err)
 			}
 		})

@@ -19,13 +19,20 @@ const formatSchema = `{"type":"object","properties":{"a":{"type":"integer"}},"re
 var formatted = []struct{ name, path, body string }{
 	{"chat", "/api/chat", `{"model":"scripted-chat","format":%[1]s,"stream":false,"messages":[{"role":"user","content":%[2]s}]}`},
 	{"generate", "/api/generate", `{"model":"scripted-chat","format":%[1]s,"stream":false,"prompt":%[2]s}`},
-	{"response_format", "/v1/chat/completions", `{"model":"scripted-chat","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%[1]s}},"messages":[{"role":"user","content":%[2]s}]}`},
-	{"text.format", "/v1/responses", `{"model":"scripted-chat","text":{"format":{"type":"json_schema","name":"n","schema":%[1]s}},"input":%[2]s}`},
-	{"forced function", "/v1/chat/completions", `{"model":"scripted-chat","tool_choice":{"type":"function","function":{"name":"f"}},"tools":[{"type":"function","function":{"name":"f","parameters":%[1]s}}],"messages":[{"role":"user","content":%[2]s}]}`},
-	{"required function", "/v1/responses", `{"model":"scripted-chat","tool_choice":"required","tools":[{"type":"function","name":"f","parameters":%[1]s}],"input":%[2]s}`},
-	{"output_config", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"output_config":{"format":{"type":"json_schema","schema":%[1]s}},"messages":[{"role":"user","content":%[2]s}]}`},
-	{"output_format", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"output_format":{"type":"json_schema","schema":%[1]s},"messages":[{"role":"user","content":%[2]s}]}`},
-	{"forced tool", "/v1/messages", `{"model":"scripted-chat","max_tokens":500,"thinking":{"type":"enabled","budget_tokens":40},"tool_choice":{"type":"tool","name":"f"},"tools":[{"name":"f","input_schema":%[1]s}],"messages":[{"role":"user","content":%[2]s}]}`},
+	{"response_format", "/v1/chat/completions",
+		`{"model":"scripted-chat","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%[1]s}},"messages":[{"role":"user","content":%[2]s}]}`},
+	{"text.format", "/v1/responses",
+		`{"model":"scripted-chat","text":{"format":{"type":"json_schema","name":"n","schema":%[1]s}},"input":%[2]s}`},
+	{"forced function", "/v1/chat/completions",
+		`{"model":"scripted-chat","tool_choice":{"type":"function","function":{"name":"f"}},"tools":[{"type":"function","function":{"name":"f","parameters":%[1]s}}],"messages":[{"role":"user","content":%[2]s}]}`},
+	{"required function", "/v1/responses",
+		`{"model":"scripted-chat","tool_choice":"required","tools":[{"type":"function","name":"f","parameters":%[1]s}],"input":%[2]s}`},
+	{"output_config", "/v1/messages",
+		`{"model":"scripted-chat","max_tokens":500,"output_config":{"format":{"type":"json_schema","schema":%[1]s}},"messages":[{"role":"user","content":%[2]s}]}`},
+	{"output_format", "/v1/messages",
+		`{"model":"scripted-chat","max_tokens":500,"output_format":{"type":"json_schema","schema":%[1]s},"messages":[{"role":"user","content":%[2]s}]}`},
+	{"forced tool", "/v1/messages",
+		`{"model":"scripted-chat","max_tokens":500,"thinking":{"type":"enabled","budget_tokens":40},"tool_choice":{"type":"tool","name":"f"},"tools":[{"name":"f","input_schema":%[1]s}],"messages":[{"role":"user","content":%[2]s}]}`},
 }
 
 // saidIn finds what an answer of any dialect says: the innermost text or arguments that are an object with the key a.
@@ -61,7 +68,8 @@ func saidIn(v any) (string, bool) {
 	return "", false
 }
 
-// TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema gives one.
+// TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema
+// gives one.
 func TestFormatDialects(t *testing.T) {
 	r := newRig(t)
 	for _, f := range formatted {
@@ -90,11 +98,12 @@ func TestFormatDialects(t *testing.T) {
 	}
 }
 
-// TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every dialect, and in the log by keyword and place;
-// strict, where a dialect has it, refuses.
+// TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every dialect, and in the log by keyword and
+// place; strict, where a dialect has it, refuses.
 func TestFormatNotes(t *testing.T) {
 	var out lockedBuffer
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)), zapcore.WarnLevel))
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)),
+		zapcore.WarnLevel))
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Log = log })
 	const schema = `{"type":"object","properties":{"a":{"type":"integer"},"list":{"type":"array","items":{"type":"string"},"uniqueItems":true}},"required":["a"]}`
 	for _, f := range formatted {
@@ -105,7 +114,8 @@ func TestFormatNotes(t *testing.T) {
 			}
 			res := r.post(f.path, body)
 			got := strings.Join(res.header.Values("Warning"), "|")
-			if res.code != 200 || !strings.HasPrefix(got, `299 axle "`) || !strings.Contains(got, `#/properties/list: uniqueItems: is not enforced`) || strings.Contains(got, "|") {
+			if res.code != 200 || !strings.HasPrefix(got, `299 axle "`) ||
+				!strings.Contains(got, `#/properties/list: uniqueItems: is not enforced`) || strings.Contains(got, "|") {
 				t.Errorf("%s: %d %q %.200s", f.name, res.code, got, res.body)
 			}
 			if res := r.post(f.path, fmt.Sprintf(f.body, formatSchema, quote("[[say:x]]"))); len(res.header.Values("Warning")) > 0 {
@@ -114,7 +124,8 @@ func TestFormatNotes(t *testing.T) {
 		}
 		for from, to := range map[string]string{`"name":"n",`: `"name":"n","strict":true,`, `"name":"f",`: `"name":"f","strict":true,`} {
 			if body := strings.Replace(f.body, from, to, 1); body != f.body {
-				if res := r.post(f.path, fmt.Sprintf(body, schema, quote("[[say:x]]"))); res.code != 400 || !strings.Contains(res.body, "uniqueItems") {
+				if res := r.post(f.path, fmt.Sprintf(body, schema, quote("[[say:x]]"))); res.code != 400 ||
+					!strings.Contains(res.body, "uniqueItems") {
 					t.Errorf("%s, strict: %d %.200s", f.name, res.code, res.body)
 				}
 				if res := r.post(f.path, fmt.Sprintf(body, formatSchema, quote("[[say:x]]"))); res.code != 200 {
@@ -130,8 +141,10 @@ func TestFormatNotes(t *testing.T) {
 	for i := range 30 {
 		many = append(many, fmt.Sprintf(`"p%d\"\n\r:é":{"type":"array","uniqueItems":true}`, i))
 	}
-	res := r.post("/api/chat", fmt.Sprintf(formatted[0].body, `{"type":"object","properties":{`+strings.Join(many, ",")+`}}`, quote("[[say:x]]")))
-	if w := res.header.Values("Warning"); res.code != 200 || len(w) != 8 || !strings.Contains(w[7], "23 more") || len(strings.Join(w, "")) > 4096 {
+	res := r.post("/api/chat", fmt.Sprintf(formatted[0].body, `{"type":"object","properties":{`+strings.Join(many, ",")+`}}`,
+		quote("[[say:x]]")))
+	if w := res.header.Values("Warning"); res.code != 200 || len(w) != 8 || !strings.Contains(w[7], "23 more") ||
+		len(strings.Join(w, "")) > 4096 {
 		t.Errorf("%d %q", res.code, w)
 	}
 }

@@ -43,12 +43,16 @@ func TestGuardMatrix(t *testing.T) {
 		{"192.168.1.7:11434", true, false}, {"10.0.0.1", true, false}, {"0.0.0.0:1", true, false}, {"8.8.8.8", true, false},
 		{self, true, true}, {self + ".local:80", true, true}, {"a.localhost", true, true}, {"configured.example", true, true},
 		{"axle", true, true}, {"my_service:11434", true, true}, {"raspberrypi.local:11434", true, true}, {"RaspberryPi.Local", true, true},
-		{"pi.lan:11434", true, true}, {"pi.home.arpa", true, true}, {"llm.internal", true, true}, {"host.docker.internal:11434", true, true},
+		{"pi.lan:11434", true, true}, {"pi.home.arpa", true, true}, {"llm.internal", true, true},
+		{"host.docker.internal:11434", true, true},
 		{"host.containers.internal", true, true},
 		{"evil.example", false, true}, {"evil.example:11434", false, true}, {"localhost.evil.example", false, true},
-		{"127.0.0.1.evil.example", false, true}, {"localhost.", false, true}, {"box.local.", false, true}, {".local", false, true}, {"a..lan", false, true},
-		{"evillan.example", false, true}, {"x.arpa", false, true}, {"xhome.arpa", false, true}, {"lan.evil.example", false, true}, {"a!b.lan", false, true},
-		{"localhost:0", false, true}, {"localhost:99999", false, true}, {"xn--80ak6aa92e.com", false, true}, {"169.254.169.254.nip.io", false, true},
+		{"127.0.0.1.evil.example", false, true}, {"localhost.", false, true}, {"box.local.", false, true}, {".local", false, true},
+		{"a..lan", false, true},
+		{"evillan.example", false, true}, {"x.arpa", false, true}, {"xhome.arpa", false, true}, {"lan.evil.example", false, true},
+		{"a!b.lan", false, true},
+		{"localhost:0", false, true}, {"localhost:99999", false, true}, {"xn--80ak6aa92e.com", false, true},
+		{"169.254.169.254.nip.io", false, true},
 		{strings.Repeat("a", 64), false, true}, {strings.Repeat("a.", 126) + "ab.lan", false, true},
 	}
 	type from struct {
@@ -56,10 +60,13 @@ func TestGuardMatrix(t *testing.T) {
 		ok     bool
 	}
 	origins := []from{
-		{"", true}, {"http://localhost", true}, {"http://localhost:3000", true}, {"https://127.0.0.1:8443", true}, {"http://0.0.0.0:2", true},
-		{"app://obsidian.md", true}, {"tauri://localhost", true}, {"vscode-webview://abc", true}, {"vscode-file://x", true}, {"file://", true},
+		{"", true}, {"http://localhost", true}, {"http://localhost:3000", true}, {"https://127.0.0.1:8443", true},
+		{"http://0.0.0.0:2", true},
+		{"app://obsidian.md", true}, {"tauri://localhost", true}, {"vscode-webview://abc", true}, {"vscode-file://x", true},
+		{"file://", true},
 		{"https://trusted.example", true},
-		{"null", false}, {"http://evil.example", false}, {"https://localhost.evil.example", false}, {"chrome-extension://abc", false}, {"http://trusted.example", false},
+		{"null", false}, {"http://evil.example", false}, {"https://localhost.evil.example", false}, {"chrome-extension://abc", false},
+		{"http://trusted.example", false},
 		{"http://localhost:3000.evil.example", true}, // as in Ollama, whose * takes any port text; no browser sends such an origin
 	}
 	methods := []struct {
@@ -96,18 +103,22 @@ func TestGuardMatrix(t *testing.T) {
 					// A refused name is told with the way out; a page that may not ask could not read why.
 					name, _, _ := strings.Cut(strings.ToLower(h.name), ":")
 					switch told := strings.Contains(a.body, `--allow-host `+name+`,`) || strings.Contains(a.body, "holds no name"); {
-					case h.ok && want == 403 && a.body != "", !h.ok && !told, !h.ok && a.header.Get("Content-Type") != "application/json; charset=utf-8":
+					case h.ok && want == 403 && a.body != "", !h.ok && !told, !h.ok &&
+						a.header.Get("Content-Type") != "application/json; charset=utf-8":
 						t.Errorf("%s: %d with body %q", cell, a.code, a.body)
 					}
 					allow := ""
 					if f.origin != "" && want != 403 {
 						allow = f.origin
 					}
-					if got := a.header.Get("Access-Control-Allow-Origin"); got != allow || a.header.Get("Access-Control-Allow-Credentials") != "" {
+					if got := a.header.Get("Access-Control-Allow-Origin"); got != allow ||
+						a.header.Get("Access-Control-Allow-Credentials") != "" {
 						t.Errorf("%s: Allow-Origin %q, want %q", cell, got, allow)
 					}
-					if want == 204 && f.origin != "" && (a.header.Get("Access-Control-Max-Age") != "43200" || !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "X-Stainless-Timeout") ||
-						a.header.Get("Access-Control-Allow-Methods") != "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS" || len(a.header.Values("Vary")) != 3) {
+					if want == 204 && f.origin != "" && (a.header.Get("Access-Control-Max-Age") != "43200" ||
+						!strings.Contains(a.header.Get("Access-Control-Allow-Headers"), "X-Stainless-Timeout") ||
+						a.header.Get("Access-Control-Allow-Methods") != "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS" ||
+						len(a.header.Values("Vary")) != 3) {
 						t.Errorf("%s: preflight headers %v", cell, a.header)
 					}
 				}
@@ -119,8 +130,8 @@ func TestGuardMatrix(t *testing.T) {
 	}
 }
 
-// A machine on the wire can make evil.local point to 127.0.0.1. On loopback a page of such a name is refused, and programs are not; on another bind
-// such a machine needs no page, and the page at /ui works under every name that is answered.
+// A machine on the wire can make evil.local point to 127.0.0.1. On loopback a page of such a name is refused, and programs are not; on
+// another bind such a machine needs no page, and the page at /ui works under every name that is answered.
 func TestRebound(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -164,7 +175,8 @@ func TestRefusedIsTold(t *testing.T) {
 		r.do("GET", "/api/version", "", "Host", "llm.example:11434")
 		r.do("GET", "/api/version", "", "Origin", "http://llm.example")
 	}
-	if a := r.post("/v1/messages", "{}", "Host", "llm.example"); !strings.Contains(a.body, `"type":"error"`) || !strings.Contains(a.body, "--allow-host llm.example") {
+	if a := r.post("/v1/messages", "{}", "Host", "llm.example"); !strings.Contains(a.body, `"type":"error"`) ||
+		!strings.Contains(a.body, "--allow-host llm.example") {
 		t.Errorf("Anthropic's refusal: %s", a.body)
 	}
 	if a := r.post("/v1/chat/completions", "{}", "Host", "llm.example"); !strings.Contains(a.body, `"param":null`) {
@@ -176,7 +188,8 @@ func TestRefusedIsTold(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Message, e.ContextMap()["host"], e.ContextMap()["allow"], e.ContextMap()["origin"]))
 		}
 	}
-	if len(got) != 2 || !strings.Contains(got[0], "llm.example:11434") || !strings.Contains(got[0], "--allow-host llm.example") || !strings.Contains(got[1], "OLLAMA_ORIGINS") {
+	if len(got) != 2 || !strings.Contains(got[0], "llm.example:11434") || !strings.Contains(got[0], "--allow-host llm.example") ||
+		!strings.Contains(got[1], "OLLAMA_ORIGINS") {
 		t.Errorf("the log: %q", got)
 	}
 	for i := range 1000 {
@@ -284,7 +297,8 @@ func TestSwitches(t *testing.T) {
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"x"}`)
 	for _, off := range []bool{true, false} {
 		p := new(puller)
-		s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoPull: off, NoDelete: off})
+		s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p,
+			server.Options{Loopback: true, NoPull: off, NoDelete: off})
 		ts := httptest.NewServer(s.Handler())
 		at := &rig{s, t, ts.URL, r.loader, r.store}
 		pull, remove := at.post("/api/pull", `{"model":"x","stream":false}`).code, at.do("DELETE", "/api/delete", `{"model":"mine"}`).code
@@ -316,22 +330,27 @@ func TestLimits(t *testing.T) {
 		{"compressed", "/v1/responses", "{}", 415, []string{"Content-Encoding", "zstd"}},
 		{"deep", "/api/chat", `{"format":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 400, nil},
 		{"deep v1", "/v1/chat/completions", `{"tools":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}", 400, nil},
-		{"deep in text is no depth", "/api/generate", `{"model":"scripted","prompt":"[[say:x]]` + strings.Repeat("[", 200) + `\"` + strings.Repeat("{", 200) + `"}`, 200, nil},
-		{"nine images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 8) + `"AAAA"]}`, 400, nil},
-		{"eight images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 7) + `"AAAA"]}`, 200, nil},
-		{"25 megapixels", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":["` + base64.StdEncoding.EncodeToString([]byte("GIF89a\x88\x13\x88\x13\x00\x00\x00;")) + `"]}`, 400, nil},
+		{"deep in text is no depth", "/api/generate", `{"model":"scripted","prompt":"[[say:x]]` + strings.Repeat("[", 200) + `\"` +
+			strings.Repeat("{", 200) + `"}`, 200, nil},
+		{"nine images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 8) + `"AAAA"]}`,
+			400, nil},
+		{"eight images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 7) + `"AAAA"]}`,
+			200, nil},
+		{"25 megapixels", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":["` +
+			base64.StdEncoding.EncodeToString([]byte("GIF89a\x88\x13\x88\x13\x00\x00\x00;")) + `"]}`, 400, nil},
 	} {
 		if a := r.post(tt.path, tt.body, tt.header...); a.code != tt.code {
 			t.Errorf("%s: got %d %.200s, want %d", tt.name, a.code, a.body, tt.code)
 		}
 	}
-	if out := r.raw("GET /api/version HTTP/1.1\r\nHost: localhost\r\nX-Big: " + strings.Repeat("a", 2<<20) + "\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 431") {
+	if out := r.raw("GET /api/version HTTP/1.1\r\nHost: localhost\r\nX-Big: " + strings.Repeat("a", 2<<20) +
+		"\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 431") {
 		t.Errorf("a huge header: %.100q", out)
 	}
 }
 
-// An image is only ever data: nothing is fetched, whatever the address looks like, by any route that takes images. Listeners on this machine
-// stand where the addresses lead, and nothing else may be dialled or looked up.
+// An image is only ever data: nothing is fetched, whatever the address looks like, by any route that takes images. Listeners on this
+// machine stand where the addresses lead, and nothing else may be dialled or looked up.
 func TestNoFetch(t *testing.T) {
 	r := newRig(t)
 	var met atomic.Int64
@@ -377,24 +396,35 @@ func TestNoFetch(t *testing.T) {
 		return nil, errors.New("forbidden")
 	}}
 	urls := []string{
-		"http://127.0.0.1:1/x.png", "https://localhost/x", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://0/", "http://2130706433/", "http://0x7f000001/",
+		"http://127.0.0.1:1/x.png", "https://localhost/x", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://0/",
+		"http://2130706433/", "http://0x7f000001/",
 		"http://[fe80::1]/", "http://[fd00:ec2::254]/", "http://169.254.170.2/v2/credentials", "http://metadata.google.internal/",
-		"file:///etc/passwd", "ftp://x/y", "gopher://x", "//evil.example/x", "/etc/passwd", "javascript:alert(1)", "data:text/html;base64,AAAA", "data:image/svg+xml;base64,AAAA",
-		"data:,x", "blob:http://x/y", "HTTP://X/Y", "hTtPs://x", "http:/x", "http:x", "ws://x", "unix:///run/docker.sock", "dict://x", "ldap://x", "jar:http://x!/y",
-		"http://localhost:11434/api/delete", "http://user:pass@127.0.0.1/", "http://127.0.0.1.nip.io/", "\thttp://x", "data:image/png;base64,!!!!", own, r.url + "/api/tags",
+		"file:///etc/passwd", "ftp://x/y", "gopher://x", "//evil.example/x", "/etc/passwd", "javascript:alert(1)",
+		"data:text/html;base64,AAAA", "data:image/svg+xml;base64,AAAA",
+		"data:,x", "blob:http://x/y", "HTTP://X/Y", "hTtPs://x", "http:/x", "http:x", "ws://x", "unix:///run/docker.sock", "dict://x",
+		"ldap://x", "jar:http://x!/y",
+		"http://localhost:11434/api/delete", "http://user:pass@127.0.0.1/", "http://127.0.0.1.nip.io/", "\thttp://x",
+		"data:image/png;base64,!!!!", own, r.url + "/api/tags",
 	}
-	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "0", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]", "user:pass@127.0.0.1", "127.0.0.1.", "LOCALHOST"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "0", "2130706433", "0x7f000001", "0177.0.0.1", "127.1",
+		"[::ffff:127.0.0.1]", "user:pass@127.0.0.1", "127.0.0.1.", "LOCALHOST"} {
 		for _, scheme := range []string{"http://", "HTTPS://", "//", "ftp://", "ws://", ""} {
 			urls = append(urls, scheme+host+":"+p4+"/x.png")
 		}
 	}
 	urls = append(urls, "http://[::1]:"+p6+"/x.png", "https://[0:0:0:0:0:0:0:1]:"+p6+"/", "//[::1]:"+p6, "http://localhost:"+p6+"/")
 	routes := []struct{ path, body, good string }{
-		{"/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%s}}]}]}`, `"data:image/png;base64,AAAA"`},
-		{"/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":%s}]}]}`, `"data:image/png;base64,AAAA"`},
-		{"/v1/responses", `{"model":"scripted-vision","input":[{"type":"message","role":"user","content":[{"type":"input_image","image_url":%s}]}]}`, `"data:image/png;base64,AAAA"`},
-		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":%s}}]}]}`, ``},
-		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":%s}}]}]}`, `"AAAA"`},
+		{"/v1/chat/completions",
+			`{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":%s}}]}]}`,
+			`"data:image/png;base64,AAAA"`},
+		{"/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[{"type":"image_url","image_url":%s}]}]}`,
+			`"data:image/png;base64,AAAA"`},
+		{"/v1/responses", `{"model":"scripted-vision","input":[{"type":"message","role":"user","content":[{"type":"input_image","image_url":%s}]}]}`,
+			`"data:image/png;base64,AAAA"`},
+		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":%s}}]}]}`,
+			``},
+		{"/v1/messages", `{"model":"scripted-vision","max_tokens":5,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":%s}}]}]}`,
+			`"AAAA"`},
 		{"/api/chat", `{"model":"scripted-vision","messages":[{"role":"user","content":"x","images":[%s]}]}`, `"AAAA"`},
 		{"/api/generate", `{"model":"scripted-vision","prompt":"x","images":[%s]}`, `"AAAA"`},
 	}

@@ -26,8 +26,8 @@ func (f *failing) Failed() error {
 	return nil
 }
 
-// TestNoDevice (D1): a server whose device is not there says so to supervisors, with the sentence that helps, until it is there. Who has no key of
-// a server with keys hears that it cannot answer, and nothing of this machine's files.
+// TestNoDevice (D1): a server whose device is not there says so to supervisors, with the sentence that helps, until it is there. Who has
+// no key of a server with keys hears that it cannot answer, and nothing of this machine's files.
 func TestNoDevice(t *testing.T) {
 	old := newRig(t)
 	const key, path = "secret-of-ann", "/usr/lib/axcl/libaxcl_rt.so"
@@ -56,7 +56,8 @@ func TestNoDevice(t *testing.T) {
 			}
 		}
 		a := r.do("GET", "/metrics", "", ann...)
-		if a.code != code || strings.Contains(a.body, "axle_ready 1\n") == told || strings.HasPrefix(a.body, "# axcl: "+path+" is missing: install it\n") != told {
+		if a.code != code || strings.Contains(a.body, "axle_ready 1\n") == told ||
+			strings.HasPrefix(a.body, "# axcl: "+path+" is missing: install it\n") != told {
 			t.Errorf("%s: metrics: %d %.300s", when, a.code, a.body)
 		}
 	}

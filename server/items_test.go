@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Clients that believe answers are stored (the AI SDK, by default) name the items of the last answer in place of sending them. The model is asked
-// with the items themselves, streamed or not; another key, an unknown id and a second mention are refused.
+// Clients that believe answers are stored (the AI SDK, by default) name the items of the last answer in place of sending them. The model
+// is asked with the items themselves, streamed or not; another key, an unknown id and a second mention are refused.
 func TestItemReference(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
@@ -92,8 +92,10 @@ func TestItemReference(t *testing.T) {
 		if _, rest, ok := strings.Cut(called.body, `"call_id":"`); ok {
 			callID, _, _ = strings.Cut(rest, `"`)
 		}
-		back := ask(`[`+refs(items(called)...)+`,{"type":"function_call_output","call_id":"`+callID+`","output":"done"},{"role":"user","content":"[[say:ok]]"}]`, stream+tools, ann)
-		if told := fmt.Sprint(logs.FilterMessage("prompt").All()); callID == "" || back.code != 200 || !strings.Contains(told, "{"+callID+" f [") {
+		back := ask(`[`+refs(items(called)...)+`,{"type":"function_call_output","call_id":"`+callID+
+			`","output":"done"},{"role":"user","content":"[[say:ok]]"}]`, stream+tools, ann)
+		if told := fmt.Sprint(logs.FilterMessage("prompt").All()); callID == "" || back.code != 200 ||
+			!strings.Contains(told, "{"+callID+" f [") {
 			t.Errorf("a call%s: %d %s\n%s", stream, back.code, back.body, told)
 		}
 		for _, id := range items(ask(`"[[say:x]]"`, stream+`,"store":false`, ann)) {

@@ -14,8 +14,8 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Each key has one name and each name one key: what cached text is shared by, and what the log says (promise T17). An error names the line and
-// none of what is in it.
+// Each key has one name and each name one key: what cached text is shared by, and what the log says (promise T17). An error names the line
+// and none of what is in it.
 func TestKeysFile(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"alice: alice-secret-1\nbob: bob-secret-22\n", ""},
@@ -42,12 +42,14 @@ func TestKeysFile(t *testing.T) {
 		switch {
 		case tt.want == "" && (err != nil || keys == nil):
 			t.Errorf("%.80q: %v", tt.text, err)
-		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(strings.ReplaceAll(err.Error(), file, ""), "secret")):
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(strings.ReplaceAll(err.Error(), file, ""), "secret")):
 			t.Errorf("%.80q: got %v, want %s", tt.text, err, tt.want)
 		}
 	}
 	s := server.Secret("canary")
-	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %t %c %v", s, s, s, s, s, s, s, s, s, struct{ K server.Secret }{s}) + s.String() + s.GoString(); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
+	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %t %c %v", s, s, s, s, s, s, s, s, s, struct{ K server.Secret }{s}) + s.String() +
+		s.GoString(); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
 		t.Errorf("a secret printed itself: %s", out)
 	}
 }
@@ -84,7 +86,8 @@ func TestKeyReachesEngine(t *testing.T) {
 			asked = nil
 			mu.Unlock()
 			a := tt.r.post(tt.path, tt.body, "Authorization", "Bearer secret-of-"+who)
-			for end := time.Now().Add(patience); tt.r == vendor && tt.path == "/api/generate" && time.Now().Before(end); <-time.After(time.Millisecond) {
+			for end := time.Now().Add(patience); tt.r == vendor && tt.path == "/api/generate" &&
+				time.Now().Before(end); <-time.After(time.Millisecond) {
 				if strings.Contains(vendor.do("GET", "/api/content", "", "Authorization", "Bearer secret-of-"+who).body, `"done":true`) {
 					break
 				}

@@ -66,7 +66,8 @@ func TestImports(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(src), `"github.com/axle-llm/axle/server/scripted"`) && !strings.HasSuffix(p, "_test.go") && !strings.HasPrefix(string(src), "//go:build scripted\n") {
+		if strings.Contains(string(src), `"github.com/axle-llm/axle/server/scripted"`) && !strings.HasSuffix(p, "_test.go") &&
+			!strings.HasPrefix(string(src), "//go:build scripted\n") {
 			t.Errorf("%s brings the script into the product", p)
 		}
 	}

@@ -47,7 +47,8 @@ func TestSlowClients(t *testing.T) {
 	defer tick.Stop()
 	for range 64 {
 		body := chatBody("scripted-chat", "[[delay:0]][[say:"+strings.Repeat("word |", 1000)+"end]]", "")
-		c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body))
 		conns = append(conns, c)
 		readers.Go(func() {
 			var text bytes.Buffer
@@ -56,7 +57,8 @@ func TestSlowClients(t *testing.T) {
 				select {
 				case <-tick.C:
 				case <-hurry:
-					if _, err := io.Copy(&text, c); err != nil || !strings.Contains(text.String(), `"done":true`) || strings.Count(text.String(), `"word "`) != 1000 {
+					if _, err := io.Copy(&text, c); err != nil || !strings.Contains(text.String(), `"done":true`) ||
+						strings.Count(text.String(), `"word "`) != 1000 {
 						t.Errorf("a slow reader got %d bytes, %v", text.Len(), err)
 					}
 					return
@@ -76,7 +78,8 @@ func TestSlowClients(t *testing.T) {
 	before := read.Load()
 	for range 20 {
 		start := time.Now()
-		if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:quick]]", `,"stream":false`)); a.code != 200 || time.Since(start) > patience {
+		if a := r.post("/api/chat", chatBody("scripted-chat", "[[say:quick]]", `,"stream":false`)); a.code != 200 ||
+			time.Since(start) > patience {
 			t.Errorf("a healthy client: %d after %v", a.code, time.Since(start))
 		}
 	}

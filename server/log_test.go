@@ -39,15 +39,18 @@ func (l *lockedBuffer) String() string {
 // Whatever clients send, each line of the log is one event that parses, and neither prompts nor keys are in it (promise T14).
 func TestLog(t *testing.T) {
 	var out lockedBuffer
-	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)), zapcore.DebugLevel))
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)),
+		zapcore.DebugLevel))
 	const canary, key = "canary-in-a-prompt", "canary-as-a-key"
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Log, o.Keys = log, server.NewKeys([]string{"ann"}, []server.Secret{key})
 	})
 	auth := []string{"Authorization", "Bearer " + key}
-	for _, evil := range []string{"x\n{\"level\":\"error\",\"msg\":\"forged\"}", "\x1b[31mred", "\u2028\u2029", `","msg":"forged","x":"`, "\x00\x01", strings.Repeat("é", 300), "%s%n%d", "\xff\xfe"} {
+	for _, evil := range []string{"x\n{\"level\":\"error\",\"msg\":\"forged\"}", "\x1b[31mred", "\u2028\u2029", `","msg":"forged","x":"`,
+		"\x00\x01", strings.Repeat("é", 300), "%s%n%d", "\xff\xfe"} {
 		r.post("/api/chat", `{"model":`+quote(evil)+`,"messages":[{"role":"user","content":"`+canary+`"}]}`, auth...)
-		r.post("/api/chat", `{"model":"scripted-chat","stream":false,"options":{`+quote(evil)+`:1},"messages":[{"role":`+quote(evil)+`,"content":"`+canary+` [[say:ok]]"}]}`, auth...)
+		r.post("/api/chat", `{"model":"scripted-chat","stream":false,"options":{`+quote(evil)+`:1},"messages":[{"role":`+quote(evil)+
+			`,"content":"`+canary+` [[say:ok]]"}]}`, auth...)
 		r.post("/api/show", `{"model":"scripted"}`, append([]string{"User-Agent", strings.Map(func(c rune) rune {
 			if c < 32 || c > 126 {
 				return '?'
@@ -57,21 +60,30 @@ func TestLog(t *testing.T) {
 	}
 	r.post("/api/chat", chatBody("scripted-chat", canary+"[[crash]]", ""), auth...)
 	// A canary in every place where a client can leave one, wrong types and values among them.
-	for _, more := range []string{`"format":"CANARY"`, `"format":{"type":"CANARY"}`, `"format":["CANARY"]`, `"format":{"properties":{"CANARY":{"type":"array","uniqueItems":true}},"$defs":{"CANARY":{"pattern":"(?=CANARY)"}},"patternProperties":{"CANARY":{"pattern":"(?=CANARY)"}}}`, `"think":"CANARY"`, `"keep_alive":"CANARY"`, `"options":{"stop":"CANARY"}`,
-		`"options":{"temperature":"CANARY"}`, `"tools":"CANARY"`, `"tools":[{"type":"function","function":{"name":"f","description":"CANARY","parameters":{"type":"object","properties":{"CANARY":{"type":"string"}}}}}]`,
-		`"template":"{{ CANARY"`, `"system":"CANARY"`, `"suffix":"CANARY"`, `"images":["CANARY!"]`, `"context":["CANARY"]`, `"stream":"CANARY"`, `"tool_choice":"CANARY"`, `"reasoning_effort":"CANARY"`,
-		`"user":"CANARY"`, `"metadata":{"user_id":"CANARY"}`, `"response_format":{"type":"json_schema","json_schema":{"name":"CANARY","schema":{"type":"CANARY"}}}`, `"logit_bias":{"CANARY":1}`,
+	for _, more := range []string{`"format":"CANARY"`, `"format":{"type":"CANARY"}`, `"format":["CANARY"]`,
+		`"format":{"properties":{"CANARY":{"type":"array","uniqueItems":true}},"$defs":{"CANARY":{"pattern":"(?=CANARY)"}},"patternProperties":{"CANARY":{"pattern":"(?=CANARY)"}}}`,
+		`"think":"CANARY"`, `"keep_alive":"CANARY"`, `"options":{"stop":"CANARY"}`,
+		`"options":{"temperature":"CANARY"}`, `"tools":"CANARY"`,
+		`"tools":[{"type":"function","function":{"name":"f","description":"CANARY","parameters":{"type":"object","properties":{"CANARY":{"type":"string"}}}}}]`,
+		`"template":"{{ CANARY"`, `"system":"CANARY"`, `"suffix":"CANARY"`, `"images":["CANARY!"]`, `"context":["CANARY"]`,
+		`"stream":"CANARY"`, `"tool_choice":"CANARY"`, `"reasoning_effort":"CANARY"`,
+		`"user":"CANARY"`, `"metadata":{"user_id":"CANARY"}`,
+		`"response_format":{"type":"json_schema","json_schema":{"name":"CANARY","schema":{"type":"CANARY"}}}`, `"logit_bias":{"CANARY":1}`,
 		`"encoding_format":"CANARY"`, `"thinking_mode":"CANARY"`, `"stop":["CANARY"]`, `"top_logprobs":"CANARY"`, `"CANARY":1`} {
-		for _, path := range []string{"/api/chat", "/api/generate", "/api/embed", "/api/create", "/api/show", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages"} {
-			body := `{"model":"scripted-chat","from":"scripted-chat","max_tokens":9,"stream":false,"prompt":"[[say:x]]","input":"[[say:x]]","messages":[{"role":"user","content":"[[say:x]]"}],` + more + "}"
-			r.post(path+"?key="+canary, strings.ReplaceAll(body, "CANARY", canary), append([]string{"Cookie", canary, "Referer", "http://x/" + canary, "User-Agent", canary}, auth...)...)
+		for _, path := range []string{"/api/chat", "/api/generate", "/api/embed", "/api/create", "/api/show", "/v1/chat/completions",
+			"/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages"} {
+			body := `{"model":"scripted-chat","from":"scripted-chat","max_tokens":9,"stream":false,"prompt":"[[say:x]]","input":"[[say:x]]","messages":[{"role":"user","content":"[[say:x]]"}],` +
+				more + "}"
+			r.post(path+"?key="+canary, strings.ReplaceAll(body, "CANARY", canary),
+				append([]string{"Cookie", canary, "Referer", "http://x/" + canary, "User-Agent", canary}, auth...)...)
 		}
 	}
 	for _, h := range []string{"Bearer " + canary, canary, "Basic " + canary} {
 		r.do("GET", "/api/tags", "", "Authorization", h)
 		r.do("GET", "/api/tags", "", "X-Api-Key", h)
 	}
-	r.post("/api/chat", `{"model":"scripted-chat","format":"`+strings.Repeat("long ", 100_000)+`","messages":[{"role":"user","content":"x"}]}`, auth...)
+	r.post("/api/chat", `{"model":"scripted-chat","format":"`+strings.Repeat("long ", 100_000)+
+		`","messages":[{"role":"user","content":"x"}]}`, auth...)
 	r.do("GET", "/api/tags", "", "Authorization", "Bearer "+canary)
 	r.do("GET", "/metrics", "", auth...)
 	lines := 0
@@ -113,10 +125,14 @@ func TestMetricsAndHealth(t *testing.T) {
 	r.post("/api/chat", `{"model":"nope"}`)
 	m := r.do("GET", "/metrics", "")
 	for _, want := range []string{
-		`axle_requests_total{route="/api/chat",status="200"} 1`, `axle_requests_total{route="/api/chat",status="404"} 1`, "axle_output_tokens_total 3",
-		"axle_first_token_seconds_count 1", "axle_token_seconds_count 2", `axle_first_token_seconds_bucket{le="+Inf"} 1`, `axle_cells{model="scripted-chat:latest"} 4096`,
-		`axle_model_card_bytes{model="scripted-chat:latest"}`, `axle_card_temperature_celsius{model="scripted-chat:latest"} 41.5`, `axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,
-		"axle_speculation_accepted_total", "axle_cells_shared", "axle_reused_tokens_total", "axle_queued", "axle_card_load_ratio", "axle_card_memory_free_bytes",
+		`axle_requests_total{route="/api/chat",status="200"} 1`, `axle_requests_total{route="/api/chat",status="404"} 1`,
+		"axle_output_tokens_total 3",
+		"axle_first_token_seconds_count 1", "axle_token_seconds_count 2", `axle_first_token_seconds_bucket{le="+Inf"} 1`,
+		`axle_cells{model="scripted-chat:latest"} 4096`,
+		`axle_model_card_bytes{model="scripted-chat:latest"}`, `axle_card_temperature_celsius{model="scripted-chat:latest"} 41.5`,
+		`axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,
+		"axle_speculation_accepted_total", "axle_cells_shared", "axle_reused_tokens_total", "axle_queued", "axle_card_load_ratio",
+		"axle_card_memory_free_bytes",
 	} {
 		if !strings.Contains(m.body, want) {
 			t.Errorf("no %s in\n%s", want, m.body)
@@ -137,14 +153,16 @@ func TestMetricsAndHealth(t *testing.T) {
 	}
 	r.SetFewer(errors.New("axcl:1 fell off the bus"))
 	r.SetFewer(errors.New("axcl:3 too"))
-	if h := r.do("GET", "/health", "").object(t); h["status"] != "ok" || fmt.Sprint(h["lost_cards"]) != "[axcl:1 fell off the bus axcl:3 too]" {
+	if h := r.do("GET", "/health", "").object(t); h["status"] != "ok" ||
+		fmt.Sprint(h["lost_cards"]) != "[axcl:1 fell off the bus axcl:3 too]" {
 		t.Errorf("health %v", h)
 	}
 	if m := r.do("GET", "/metrics", ""); !strings.Contains(m.body, "\naxle_cards_lost 2\n") {
 		t.Errorf("no lost cards in\n%s", m.body)
 	}
 	page := r.do("GET", "/ui", "")
-	if page.code != 200 || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
+	if page.code != 200 || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") ||
+		!strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
 		t.Errorf("page %d %v", page.code, page.header)
 	}
 }

@@ -149,8 +149,9 @@ func (s *Server) lookState(x *exchange.Exchange) {
 }
 
 func lookModel(r loaded.Running) lookedModel {
-	m := lookedModel{Name: r.Entry.Name.String(), Device: r.Device, State: r.Stats.State, Context: r.NumCtx, InUse: r.InUse, Expires: r.Expires.UTC(),
-		Busy: r.Stats.Busy.Seconds(), Passes: r.Stats.Passes, Cells: r.Stats.Cells, Used: r.Stats.CellsUsed, Cached: r.Stats.CellsCached,
+	m := lookedModel{Name: r.Entry.Name.String(), Device: r.Device, State: r.Stats.State, Context: r.NumCtx, InUse: r.InUse,
+		Expires: r.Expires.UTC(),
+		Busy:    r.Stats.Busy.Seconds(), Passes: r.Stats.Passes, Cells: r.Stats.Cells, Used: r.Stats.CellsUsed, Cached: r.Stats.CellsCached,
 		Shared: r.Stats.CellsShared, Running: r.Stats.Running, Queued: r.Stats.Queued}
 	mem := r.Memory
 	m.Memory = lookedMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, Buffers: mem.IO, Draft: r.Draft, Total: r.Bytes + r.Draft}
@@ -161,7 +162,8 @@ func lookModel(r loaded.Running) lookedModel {
 func (s *Server) lookCards(models []loaded.Running) []lookedCard {
 	out := []lookedCard{}
 	for _, c := range s.models.Cards() {
-		l := lookedCard{Device: c.ID, Kind: c.Kind, Name: c.Name, Says: kindWords[c.Kind], Software: c.Kind == "soft", Bus: c.Bus, Driver: c.Version,
+		l := lookedCard{Device: c.ID, Kind: c.Kind, Name: c.Name, Says: kindWords[c.Kind], Software: c.Kind == "soft", Bus: c.Bus,
+			Driver:   c.Version,
 			Firmware: c.Firmware, State: "lost", Memory: c.TotalCMM, Free: c.FreeCMM, MemoryOf: "card"}
 		if c.Host {
 			l.Memory, l.Free, l.MemoryOf = c.TotalMem, c.FreeMem, "host"
@@ -174,7 +176,8 @@ func (s *Server) lookCards(models []loaded.Running) []lookedCard {
 	for _, r := range models {
 		if len(s.models.Cards()) == 0 && !slices.ContainsFunc(out, func(c lookedCard) bool { return c.Device == r.Device }) {
 			out = append(out, lookedCard{Device: r.Device, Kind: r.Device, Name: r.Device, Says: kindWords[r.Device], State: r.Stats.State,
-				Temperature: known(r.Stats.Temperature), Load: known(r.Stats.NPULoad), Memory: r.Stats.CardTotal, Free: r.Stats.CardFree, MemoryOf: "card"})
+				Temperature: known(r.Stats.Temperature), Load: known(r.Stats.NPULoad), Memory: r.Stats.CardTotal, Free: r.Stats.CardFree,
+				MemoryOf: "card"})
 		}
 	}
 	return out
@@ -212,7 +215,8 @@ func (s *Server) lookWarnings(cards []lookedCard, on []lookedModel) (status stri
 	}
 	for _, m := range on {
 		if m.Queued > 0 && m.Queued > 2*m.Running {
-			warn("queue", m.Name, "%d answers wait for %d that run: they take turns; a smaller model, shorter prompts or another card would help", m.Queued, m.Running)
+			warn("queue", m.Name, "%d answers wait for %d that run: they take turns; a smaller model, shorter prompts or another "+
+				"card would help", m.Queued, m.Running)
 		}
 	}
 	return status, out
@@ -277,14 +281,16 @@ func (s *Server) lookCells(x *exchange.Exchange) {
 	key, keyed := x.Key(), s.o.Keys != nil
 	out := lookedCells{Model: name, Copies: []lookedCopy{}}
 	for _, m := range maps {
-		l := lookedCopy{Device: m.Device, Age: time.Since(m.At).Milliseconds(), Cells: m.Cells, Free: m.Free, Used: m.Used, Cached: m.Cached, Shared: m.Shared,
+		l := lookedCopy{Device: m.Device, Age: time.Since(m.At).Milliseconds(), Cells: m.Cells, Free: m.Free, Used: m.Used,
+			Cached: m.Cached, Shared: m.Shared,
 			Branches: []lookedBranch{}, Map: make([][2]int, 0, len(m.Runs)), Tiers: []lookedTier{}}
 		for _, b := range m.Branches {
 			state := "cached"
 			if b.Running {
 				state = "running"
 			}
-			l.Branches = append(l.Branches, lookedBranch{ID: b.ID, Own: !keyed || b.Key == key, State: state, Tokens: b.Tokens, Shared: b.Shared})
+			l.Branches = append(l.Branches, lookedBranch{ID: b.ID, Own: !keyed || b.Key == key, State: state, Tokens: b.Tokens,
+				Shared: b.Shared})
 		}
 		for _, r := range m.Runs {
 			l.Map = append(l.Map, [2]int{r.Cells, r.What})
@@ -355,8 +361,9 @@ func (s *Server) lookCatalogue(x *exchange.Exchange) {
 	}
 	for _, e := range hub.Catalogue {
 		size, told := e.Size()
-		l := lookedEntry{Name: e.Name, Repo: e.Repo, Parameters: e.Parameters, Quant: e.Quant, Kind: cmp.Or(e.Kind, "text"), Size: size, Estimated: !told,
-			Speed: e.Speed, Note: e.SpeedNote, NotYet: e.NotYet, Fits: fits(size)}
+		l := lookedEntry{Name: e.Name, Repo: e.Repo, Parameters: e.Parameters, Quant: e.Quant, Kind: cmp.Or(e.Kind, "text"), Size: size,
+			Estimated: !told,
+			Speed:     e.Speed, Note: e.SpeedNote, NotYet: e.NotYet, Fits: fits(size)}
 		if n, err := models.ParseName(e.Name); err == nil {
 			l.Here = here[n.Full()]
 		}

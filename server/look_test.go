@@ -115,8 +115,8 @@ func (r *rig) streaming(header ...string) (rest <-chan string) {
 	return out
 }
 
-// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the answer says so; nobody else does, and nobody
-// else sees more of it than numbers.
+// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the answer says so; nobody else does, and
+// nobody else sees more of it than numbers.
 func TestEndOwn(t *testing.T) {
 	r := newRig(t)
 	rest := r.streaming("Axle-Session", session)
@@ -124,7 +124,8 @@ func TestEndOwn(t *testing.T) {
 	r.looked("state", &mine, "Axle-Session", session)
 	r.looked("state", &others, "Axle-Session", stranger)
 	r.looked("state", &nobodys)
-	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" || mine.Streams[0].Model != "scripted-chat:latest" ||
+	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
+		mine.Streams[0].Model != "scripted-chat:latest" ||
 		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 {
 		t.Fatalf("%+v", mine.Streams)
 	}
@@ -132,14 +133,16 @@ func TestEndOwn(t *testing.T) {
 		t.Errorf("others see %+v and %+v", others.Streams, nobodys.Streams)
 	}
 	id := mine.Streams[0].ID
-	if b := r.do("GET", "/api/axle/state", "", "Axle-Session", stranger).body; strings.Contains(b, "secretword") || strings.Contains(b, session) {
+	if b := r.do("GET", "/api/axle/state", "", "Axle-Session", stranger).body; strings.Contains(b, "secretword") ||
+		strings.Contains(b, session) {
 		t.Errorf("others are told %s", b)
 	}
 	for _, c := range []struct {
 		id   string
 		code int
 		with []string
-	}{{id, 403, []string{"Axle-Session", stranger}}, {id, 403, nil}, {"999", 404, []string{"Axle-Session", session}}, {"x", 404, []string{"Axle-Session", session}},
+	}{{id, 403, []string{"Axle-Session", stranger}}, {id, 403, nil}, {"999", 404, []string{"Axle-Session", session}},
+		{"x", 404, []string{"Axle-Session", session}},
 		{id, 400, []string{"Axle-Session", "short"}}, {id, 204, []string{"Axle-Session", session}}} {
 		if a := r.do("DELETE", "/api/axle/streams/"+c.id, "", c.with...); a.code != c.code {
 			t.Errorf("ending %s with %q: %d %s, want %d", c.id, c.with, a.code, a.body, c.code)
@@ -151,7 +154,8 @@ func TestEndOwn(t *testing.T) {
 	if a := r.do("DELETE", "/api/axle/streams/"+id, "", "Axle-Session", session); a.code != 404 {
 		t.Errorf("ended twice: %d", a.code)
 	}
-	if a := r.post("/api/chat", chatBody("scripted-chat", "hello", ""), "Axle-Session", "white space!"); a.code != 400 || !strings.Contains(a.body, "Axle-Session") {
+	if a := r.post("/api/chat", chatBody("scripted-chat", "hello", ""), "Axle-Session", "white space!"); a.code != 400 ||
+		!strings.Contains(a.body, "Axle-Session") {
 		t.Errorf("a session of another form: %d %s", a.code, a.body)
 	}
 }
@@ -190,7 +194,8 @@ func TestEndOwnByKey(t *testing.T) {
 // Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody could register.
 func TestLookGuarded(t *testing.T) {
 	r := newRig(t)
-	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "bench"}, {"POST", "bench"}, {"DELETE", "bench"}} {
+	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "bench"},
+		{"POST", "bench"}, {"DELETE", "bench"}} {
 		for _, h := range [][]string{{"Origin", "https://evil.example"}, {"Host", "evil.example"}} {
 			if a := r.do(c[0], "/api/axle/"+c[1], "", h...); a.code != 403 {
 				t.Errorf("%s %s with %q: %d", c[0], c[1], h, a.code)
@@ -315,14 +320,16 @@ type benched struct {
 func TestBench(t *testing.T) {
 	r := newRig(t)
 	run := func() (b benched) {
-		if a := r.post("/api/axle/bench", `{"model":"scripted","prompt_tokens":8,"output_tokens":4,"clients":[1,2],"repeats":2}`, "Axle-Session", session); a.code != 202 {
+		if a := r.post("/api/axle/bench", `{"model":"scripted","prompt_tokens":8,"output_tokens":4,"clients":[1,2],"repeats":2}`,
+			"Axle-Session", session); a.code != 202 {
 			t.Fatalf("%d %s", a.code, a.body)
 		}
 		r.wait("the end of the benchmark", func() bool { b = benched{}; r.looked("bench", &b); return b.Running == nil })
 		return b
 	}
 	b := run()
-	if b.Error != "" || len(b.Results) != 1 || b.Results[0].Model != "scripted:latest" || len(b.Results[0].Cases) != 2 || b.Results[0].Cases[1]["load"] != "p8 n4 c2" ||
+	if b.Error != "" || len(b.Results) != 1 || b.Results[0].Model != "scripted:latest" || len(b.Results[0].Cases) != 2 ||
+		b.Results[0].Cases[1]["load"] != "p8 n4 c2" ||
 		b.Results[0].Disturbed || string(b.Results[0].Last) != "null" {
 		t.Fatalf("%+v", b)
 	}
@@ -351,8 +358,10 @@ func TestBench(t *testing.T) {
 func TestBenchBounds(t *testing.T) {
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Delay = time.Minute }) // it never gets anywhere
 	for body, code := range map[string]int{
-		`{"model":"scripted","prompt_tokens":4097}`: 400, `{"model":"scripted","output_tokens":-1}`: 400, `{"model":"scripted","clients":[33]}`: 400, `{"model":"scripted","clients":[0]}`: 400,
-		`{"model":"scripted","clients":[1,2,3,4,5,6,7,8,9]}`: 400, `{"model":"scripted","repeats":11}`: 400, `{"model":"nope"}`: 404, `{}`: 400, `{"model":7}`: 400,
+		`{"model":"scripted","prompt_tokens":4097}`: 400, `{"model":"scripted","output_tokens":-1}`: 400,
+		`{"model":"scripted","clients":[33]}`: 400, `{"model":"scripted","clients":[0]}`: 400,
+		`{"model":"scripted","clients":[1,2,3,4,5,6,7,8,9]}`: 400, `{"model":"scripted","repeats":11}`: 400, `{"model":"nope"}`: 404,
+		`{}`: 400, `{"model":7}`: 400,
 	} {
 		if a := r.post("/api/axle/bench", body); a.code != code {
 			t.Errorf("%s: %d %s, want %d", body, a.code, a.body, code)
@@ -393,7 +402,8 @@ func TestBenchAllowed(t *testing.T) {
 		if allow {
 			want = 202
 		}
-		if a := r.post("/api/axle/bench", `{"model":"scripted","prompt_tokens":4,"output_tokens":2,"clients":[1],"repeats":1}`); a.code != want {
+		if a := r.post("/api/axle/bench", `{"model":"scripted","prompt_tokens":4,"output_tokens":2,"clients":[1],"repeats":1}`); a.code !=
+			want {
 			t.Errorf("allowed %v: %d %s", allow, a.code, a.body)
 		}
 		if a := r.do("DELETE", "/api/axle/bench", ""); !allow && a.code != 403 {

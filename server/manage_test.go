@@ -24,13 +24,15 @@ func TestManage(t *testing.T) {
 	r := newRig(t)
 	a := r.post("/api/create", `{"model":"mine","from":"scripted-chat","system":"be brief","parameters":{"num_predict":2}}`)
 	lines := a.lines(t)
-	if lines[len(lines)-1]["status"] != "success" || !strings.Contains(a.body, `{"status":"writing manifest"}`) || !strings.Contains(a.body, `"creating new layer sha256:`) {
+	if lines[len(lines)-1]["status"] != "success" || !strings.Contains(a.body, `{"status":"writing manifest"}`) ||
+		!strings.Contains(a.body, `"creating new layer sha256:`) {
 		t.Errorf("create: %s", a.body)
 	}
 	if a := r.post("/api/create", `{"name":"mine2","from":"mine","stream":false,"license":["a","b"]}`); a.body != `{"status":"success"}` {
 		t.Errorf("create, whole: %s", a.body)
 	}
-	if m := r.post("/api/show", `{"model":"mine2"}`).object(t); m["license"] != "a\nb" || m["system"] != "be brief" || m["parameters"] != "num_predict                    2" || m["details"].(map[string]any)["parent_model"] != "mine:latest" {
+	if m := r.post("/api/show", `{"model":"mine2"}`).object(t); m["license"] != "a\nb" || m["system"] != "be brief" ||
+		m["parameters"] != "num_predict                    2" || m["details"].(map[string]any)["parent_model"] != "mine:latest" {
 		t.Errorf("show: %v", m)
 	}
 	m := r.post("/api/show", `{"name":"mine"}`, "User-Agent", "GitHubCopilotChat/0.30").object(t)
@@ -41,7 +43,8 @@ func TestManage(t *testing.T) {
 	if m := r.post("/api/chat", chatBody("scripted-chat", "[[say:a|b|c]]", `,"stream":false`)).object(t); m["eval_count"] != 3.0 {
 		t.Errorf("parent: %v", m)
 	}
-	if m := r.post("/api/chat", chatBody("mine", "[[say:a|b|c]]", `,"stream":false`)).object(t); m["eval_count"] != 2.0 || m["done_reason"] != "length" {
+	if m := r.post("/api/chat", chatBody("mine", "[[say:a|b|c]]", `,"stream":false`)).object(t); m["eval_count"] != 2.0 ||
+		m["done_reason"] != "length" {
 		t.Errorf("derived: %v", m)
 	}
 	if n := len(r.loader.Backends()); n != 1 {
@@ -64,7 +67,8 @@ func TestManage(t *testing.T) {
 		t.Errorf("a cloud model's deletion took the one here: %d", a.code)
 	}
 	for _, name := range []string{"mine", "mine2", "ns/other:v1"} {
-		if a := r.do("DELETE", "/api/delete", `{"model":"`+name+`"}`); a.code != 200 || a.body != "" || len(a.header.Values("Content-Type")) != 0 {
+		if a := r.do("DELETE", "/api/delete", `{"model":"`+name+`"}`); a.code != 200 || a.body != "" ||
+			len(a.header.Values("Content-Type")) != 0 {
 			t.Errorf("delete: %d %s", a.code, a.body)
 		}
 	}
@@ -124,7 +128,8 @@ func TestKeepAlive(t *testing.T) {
 		t.Errorf("for ever: %s", a.body)
 	}
 	r.post("/api/generate", `{"model":"scripted","prompt":"[[say:x]]","options":{"num_ctx":2048}}`)
-	if a := r.do("GET", "/api/ps", ""); !strings.Contains(a.body, `"context_length":2048`) || !strings.Contains(a.body, `"size_vram":536870912`) {
+	if a := r.do("GET", "/api/ps", ""); !strings.Contains(a.body, `"context_length":2048`) ||
+		!strings.Contains(a.body, `"size_vram":536870912`) {
 		t.Errorf("ps: %s", a.body)
 	}
 }
@@ -136,8 +141,8 @@ func (p refusing) Pull(_ context.Context, _ string, status func(api.ProgressResp
 	return fmt.Errorf("pull model manifest: %w", p.err)
 }
 
-// What the client got wrong is told as its mistake, whether it asks for a stream or not, so that nobody tries the same again; and the text says
-// what to do.
+// What the client got wrong is told as its mistake, whether it asks for a stream or not, so that nobody tries the same again; and the text
+// says what to do.
 func TestMistakes(t *testing.T) {
 	old := newRig(t)
 	unknown := &hub.UnknownError{Name: "nope:latest", Nearest: []string{"qwen3:0.6b"}}
@@ -156,22 +161,26 @@ func TestMistakes(t *testing.T) {
 		says             string
 	}{
 		{"pull of an unknown name", "/api/pull", `{"model":"nope"`, unknown, 404, "qwen3:0.6b"},
-		{"pull of a repository that is not there", "/api/pull", `{"model":"x/y"`, &hub.Error{What: "x/y", Err: hub.ErrNotFound}, 404, "x/y"},
+		{"pull of a repository that is not there", "/api/pull", `{"model":"x/y"`, &hub.Error{What: "x/y", Err: hub.ErrNotFound}, 404,
+			"x/y"},
 		{"pull of one that is not open", "/api/pull", `{"model":"x/y"`, &hub.Error{What: "x/y", Err: hub.ErrDenied}, 403, "x/y"},
 		{"pull of GGUF", "/api/pull", `{"model":"x/y"`, gguf, 400, "GGUF"},
 		{"pull onto a full disk", "/api/pull", `{"model":"x/y"`, store.ErrSpace, 507, "disk"},
 		{"pull where the hub is ill", "/api/pull", `{"model":"x/y"`, errors.New("502"), 500, "502"},
 		{"create from an unknown name", "/api/create", `{"model":"a","from":"nope"`, unknown, 404, "qwen3:0.6b"},
-		{"create with a blob that is not there", "/api/create", `{"model":"a","files":{"a.axmodel":"` + missing + `"}`, nil, 400, "/api/blobs/" + missing},
+		{"create with a blob that is not there", "/api/create", `{"model":"a","files":{"a.axmodel":"` + missing + `"}`, nil, 400,
+			"/api/blobs/" + missing},
 		{"create with a path that is none", "/api/create", `{"model":"a","files":{"../a":"` + have + `"}`, nil, 400, "../a"},
 		{"create of GGUF", "/api/create", `{"model":"a","files":{"a.gguf":"` + have + `"}`, nil, 400, "GGUF"},
 		{"create of no package", "/api/create", `{"model":"a","files":{"a.txt":"` + have + `"}`, nil, 400, "package"},
 		{"create with a RENDERER", "/api/create", `{"model":"a","from":"scripted","renderer":"qwen3"`, nil, 400, "renderer means nothing"},
 		{"create with a PARSER", "/api/create", `{"model":"a","from":"scripted","parser":"qwen3"`, nil, 400, "parser means nothing"},
 		{"create with a REQUIRES", "/api/create", `{"model":"a","from":"scripted","requires":"0.14.0"`, nil, 400, "requires means nothing"},
-		{"create with a DRAFT", "/api/create", `{"model":"a","from":"scripted","draft_files":{"a":"` + have + `"}`, nil, 400, "draft_files means nothing"},
+		{"create with a DRAFT", "/api/create", `{"model":"a","from":"scripted","draft_files":{"a":"` + have + `"}`, nil, 400,
+			"draft_files means nothing"},
 	} {
-		s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, refusing{tt.pull}, server.Options{Loopback: true})
+		s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, refusing{tt.pull},
+			server.Options{Loopback: true})
 		ts := httptest.NewServer(s.Handler())
 		r := &rig{s, t, ts.URL, old.loader, old.store}
 		for _, stream := range []string{`,"stream":false}`, `,"stream":true}`} {
@@ -184,7 +193,8 @@ func TestMistakes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if a := old.post("/api/create", `{"model":"a","from":"nope","stream":false}`); a.code != 404 || a.errText(t) != "model 'nope' not found" {
+	if a := old.post("/api/create", `{"model":"a","from":"nope","stream":false}`); a.code != 404 ||
+		a.errText(t) != "model 'nope' not found" {
 		t.Errorf("create from a name that nothing could fetch: %d %s", a.code, a.body)
 	}
 }

@@ -127,20 +127,33 @@ func TestMemoryBounded(t *testing.T) {
 	}{
 		{"much text", "/api/chat", false, []piece{one(chat), times("word ", 31*mib), one(`"}]}`)}, "400 503"},
 		{"text as an image's", "/v1/chat/completions", false, []piece{one(chat), times("a", 31*mib), one(`"}]}`)}, "400 503"},
-		{"text of the most", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`), times("a b ", 4*mib-100), one(`"}`)}, "200 503"},
-		{"text of an image's letters", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`), times("a", 4*mib-1000), one(`"}`)}, "200 503"},
-		{"objects in a string", "/v1/chat/completions", false, []piece{one(called), times("{},", 4*mib-1000), one(`{}]}"}}]},{"role":"user","content":"[[say:x]]"}]}`)}, "400 503"},
+		{"text of the most", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`),
+			times("a b ", 4*mib-100), one(`"}`)}, "200 503"},
+		{"text of an image's letters", "/api/generate", false, []piece{one(`{"model":"scripted","stream":false,"prompt":"[[say:x]]`),
+			times("a", 4*mib-1000), one(`"}`)}, "200 503"},
+		{"objects in a string", "/v1/chat/completions", false,
+			[]piece{one(called), times("{},", 4*mib-1000), one(`{}]}"}}]},{"role":"user","content":"[[say:x]]"}]}`)}, "400 503"},
 		{"objects in a string, the most", "/v1/chat/completions", false, []piece{one(called), times("{},", 190_000),
 			one(`{}]}"}}]},{"role":"user","content":"[[say:x]]"}]}`)}, "200 503"},
-		{"vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*29_000), one("]}")}, "200 503"},
-		{"vectors of the other dialect", "/v1/embeddings", false, []piece{one(`{"model":"scripted-embed","encoding_format":"base64","input":["a"`), times(`,"a"`, 4*29_000), one("]}")}, "200 503"},
-		{"too many vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*60_000), one("]}")}, "413 503"},
-		{"many messages", "/api/chat", false, []piece{one(`{"model":"scripted-chat","messages":[{}`), times(",{}", 31*mib), one("]}")}, "400 503"},
-		{"messages of the most", "/api/chat", false, []piece{one(`{"model":"scripted-chat","stream":false,"messages":[{}`), times(",{}", 190_000), one("]}")}, "200 503"},
+		{"vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*29_000), one("]}")},
+			"200 503"},
+		{"vectors of the other dialect", "/v1/embeddings", false,
+			[]piece{one(`{"model":"scripted-embed","encoding_format":"base64","input":["a"`), times(`,"a"`, 4*29_000), one("]}")},
+			"200 503"},
+		{"too many vectors", "/api/embed", false, []piece{one(`{"model":"scripted-embed","input":["a"`), times(`,"a"`, 4*60_000),
+			one("]}")}, "413 503"},
+		{"many messages", "/api/chat", false, []piece{one(`{"model":"scripted-chat","messages":[{}`), times(",{}", 31*mib), one("]}")},
+			"400 503"},
+		{"messages of the most", "/api/chat", false, []piece{one(`{"model":"scripted-chat","stream":false,"messages":[{}`),
+			times(",{}", 190_000), one("]}")}, "200 503"},
 		{"tools of the most", "/api/chat", false, []piece{one(chat + `"}],"tools":[{}`), times(",{}", 190_000), one("]}")}, "200 503"},
-		{"numbers of the most", "/api/generate", false, []piece{one(`{"model":"scripted","prompt":"[[say:x]]","stream":false,"context":[1`), times(",1", 2*mib-100), one("]}")}, "200 503"},
-		{"images", "/api/chat", false, []piece{one(`{"model":"scripted-vision","stream":false,"messages":[{"role":"user","content":"[[say:x]]","images":["`), times("AAAA", 31*mib), one(`"]}]}`)}, "200 503"},
-		{"many images", "/api/generate", false, []piece{one(`{"model":"scripted-vision","prompt":"x","images":[""`), times(`,""`, 31*mib), one("]}")}, "400 503"},
+		{"numbers of the most", "/api/generate", false, []piece{one(`{"model":"scripted","prompt":"[[say:x]]","stream":false,"context":[1`),
+			times(",1", 2*mib-100), one("]}")}, "200 503"},
+		{"images", "/api/chat", false,
+			[]piece{one(`{"model":"scripted-vision","stream":false,"messages":[{"role":"user","content":"[[say:x]]","images":["`),
+				times("AAAA", 31*mib), one(`"]}]}`)}, "200 503"},
+		{"many images", "/api/generate", false, []piece{one(`{"model":"scripted-vision","prompt":"x","images":[""`), times(`,""`, 31*mib),
+			one("]}")}, "400 503"},
 		{"deep", "/v1/messages", false, []piece{one(chat + `"}],"x":`), times("[", 31*mib)}, "400 503"},
 		{"a format", "/api/chat", false, []piece{one(chat + `"}],"format":{"enum":[0`), times(",1.5", 20_000), one("]}}")}, "200 503"},
 		{"too much, of unknown length", "/v1/responses", true, []piece{times(" ", 40*mib)}, "413 503"},
@@ -162,14 +175,17 @@ func TestMemoryBounded(t *testing.T) {
 					_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ", tt.path)
 					_ = write(c, []piece{times("a", mib), one("\r\n\r\n")})
 				} else if tt.chunked {
-					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n", tt.path)
-					_ = write(c, []piece{{fmt.Sprintf("%x\r\n%s\r\n", 1<<16, strings.Repeat(tt.body[0].text, 1<<16)), tt.body[0].times >> 16}, one("0\r\n\r\n")})
+					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n",
+						tt.path)
+					_ = write(c, []piece{{fmt.Sprintf("%x\r\n%s\r\n", 1<<16, strings.Repeat(tt.body[0].text, 1<<16)),
+						tt.body[0].times >> 16}, one("0\r\n\r\n")})
 				} else {
 					n := 0
 					for _, p := range tt.body {
 						n += len(p.text) * p.times
 					}
-					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", tt.path, n)
+					_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", tt.path,
+						n)
 					_ = write(c, tt.body) // who is refused may find the connection closed
 				}
 				line, _ := bufio.NewReader(c).ReadString('\n')
@@ -194,7 +210,8 @@ func TestMemoryBounded(t *testing.T) {
 		if mb > most {
 			t.Fatalf("%s: %d MiB of memory", tt.name, mb)
 		}
-		resp, err := http.Post("http://"+addr+"/api/chat", "", strings.NewReader(chatBody("scripted-chat", "[[say:well]]", `,"stream":false`)))
+		resp, err := http.Post("http://"+addr+"/api/chat", "",
+			strings.NewReader(chatBody("scripted-chat", "[[say:well]]", `,"stream":false`)))
 		if err != nil {
 			t.Fatal(err)
 		}

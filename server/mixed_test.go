@@ -27,9 +27,9 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is exactly right, or 503 with Retry-After and
-// right when asked again; none is lost, none ends without its end. Among them are clients that leave in the middle of an answer or before it,
-// slow readers, connections half open, and bodies that are refused; nothing is left of any. AXLE_REQUESTS sets how many.
+// Many requests over all dialects at once, more than the queue holds (promise G6): every answer is exactly right, or 503 with Retry-After
+// and right when asked again; none is lost, none ends without its end. Among them are clients that leave in the middle of an answer or
+// before it, slow readers, connections half open, and bodies that are refused; nothing is left of any. AXLE_REQUESTS sets how many.
 func TestLoad(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
@@ -61,8 +61,10 @@ func TestLoad(t *testing.T) {
 	end := l.settled()
 	// Every answer was made once, no more of them than were given; every client that left took its answer with it.
 	left := end.Cancelled - base.Cancelled
-	if done := end.Done - base.Done; done != uint64(l.right.Load()) || left < uint64(l.cut.Load()) || left > uint64(l.cut.Load()+l.gone.Load()) {
-		t.Errorf("%d answers made and %d given; %d broken off, where %d clients left in the middle and %d before", done, l.right.Load(), left, l.cut.Load(), l.gone.Load())
+	if done := end.Done - base.Done; done != uint64(l.right.Load()) || left < uint64(l.cut.Load()) ||
+		left > uint64(l.cut.Load()+l.gone.Load()) {
+		t.Errorf("%d answers made and %d given; %d broken off, where %d clients left in the middle and %d before", done, l.right.Load(),
+			left, l.cut.Load(), l.gone.Load())
 	}
 	if sum := l.right.Load() + l.cut.Load() + l.gone.Load() + l.refused.Load() + l.half.Load(); sum != int64(n) || l.busy.Load() == 0 {
 		t.Errorf("%d of %d requests have their outcome, %d times 503", sum, n, l.busy.Load())
@@ -70,7 +72,8 @@ func TestLoad(t *testing.T) {
 	if k := len(l.loader.Backends()); k != 3 {
 		t.Errorf("%d loads of three models", k)
 	}
-	t.Logf("%d right, %d times 503, %d left in the middle, %d before the answer, %d refused, %d never asked", l.right.Load(), l.busy.Load(), l.cut.Load(), l.gone.Load(), l.refused.Load(), l.half.Load())
+	t.Logf("%d right, %d times 503, %d left in the middle, %d before the answer, %d refused, %d never asked", l.right.Load(), l.busy.Load(),
+		l.cut.Load(), l.gone.Load(), l.refused.Load(), l.half.Load())
 }
 
 // load is a server under load, and how its requests ended.
@@ -123,7 +126,8 @@ func (l *load) fill() {
 	var wg sync.WaitGroup
 	for range 16 + 32 {
 		wg.Go(func() {
-			q, _ := http.NewRequestWithContext(ctx, "POST", l.url+"/api/chat", strings.NewReader(chatBody("scripted-chat", "[[delay:600000]][[say:x]]", "")))
+			q, _ := http.NewRequestWithContext(ctx, "POST", l.url+"/api/chat",
+				strings.NewReader(chatBody("scripted-chat", "[[delay:600000]][[say:x]]", "")))
 			if resp, err := l.client.Do(q); err == nil {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
@@ -153,7 +157,8 @@ func (l *load) until(what string, ok func() bool) {
 func (l *load) stats() (sum engine.Stats) {
 	for _, b := range l.loader.Backends() {
 		s := b.Stats()
-		sum.Running, sum.Queued, sum.Done, sum.Cancelled = sum.Running+s.Running, sum.Queued+s.Queued, sum.Done+s.Done, sum.Cancelled+s.Cancelled
+		sum.Running, sum.Queued, sum.Done, sum.Cancelled = sum.Running+s.Running, sum.Queued+s.Queued, sum.Done+s.Done,
+			sum.Cancelled+s.Cancelled
 	}
 	return sum
 }
@@ -391,13 +396,20 @@ func (l *load) refuse(i int) error {
 		path, body string
 		code       int
 	}{
-		{"/api/embed", `{"model":"scripted-embed","input":"` + big + `"}`, 413}, {"/v1/completions", `{"model":"scripted","prompt":"` + big + `"}`, 413},
-		{"/v1/embeddings", `{"model":"scripted-embed","input":"` + big + `"}`, 413}, {"/api/show", `{"model":"` + big + `"}`, 413}, {"/api/pull", big + "xx", 413},
-		{"/api/chat", "", 413}, {"/v1/responses", "", 413}, {"/v1/messages", "", 413}, {"/v1/chat/completions", "", 413}, {"/api/generate", "", 413},
-		{"/api/chat", `{"model":"scripted-chat","messages":` + strings.Repeat("[", 200), 400}, {"/v1/responses", `{"model":"scripted-chat","input":5}`, 400},
-		{"/v1/messages", `{"model":"scripted-chat","messages":[{}]}`, 400}, {"/api/generate", `{"model":"scripted","prompt":"x","options":{"top_k":-5}}`, 400},
-		{"/v1/completions", `{`, 400}, {"/api/embed", `{"model":"scripted-embed","input":5}`, 400}, {"/v1/embeddings", `{"model":"scripted-embed","input":[]}`, 400},
-		{"/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`, 404}, {"/api/embeddings", `{"model":"nope"}`, 404},
+		{"/api/embed", `{"model":"scripted-embed","input":"` + big + `"}`, 413},
+		{"/v1/completions", `{"model":"scripted","prompt":"` + big + `"}`, 413},
+		{"/v1/embeddings", `{"model":"scripted-embed","input":"` + big + `"}`, 413}, {"/api/show", `{"model":"` + big + `"}`, 413},
+		{"/api/pull", big + "xx", 413},
+		{"/api/chat", "", 413}, {"/v1/responses", "", 413}, {"/v1/messages", "", 413}, {"/v1/chat/completions", "", 413},
+		{"/api/generate", "", 413},
+		{"/api/chat", `{"model":"scripted-chat","messages":` + strings.Repeat("[", 200), 400},
+		{"/v1/responses", `{"model":"scripted-chat","input":5}`, 400},
+		{"/v1/messages", `{"model":"scripted-chat","messages":[{}]}`, 400},
+		{"/api/generate", `{"model":"scripted","prompt":"x","options":{"top_k":-5}}`, 400},
+		{"/v1/completions", `{`, 400}, {"/api/embed", `{"model":"scripted-embed","input":5}`, 400},
+		{"/v1/embeddings", `{"model":"scripted-embed","input":[]}`, 400},
+		{"/v1/chat/completions", `{"model":"nope","messages":[{"role":"user","content":"x"}]}`, 404},
+		{"/api/embeddings", `{"model":"nope"}`, 404},
 	}
 	k := kinds[i%len(kinds)]
 	q, err := http.NewRequestWithContext(l.t.Context(), "POST", l.url+k.path, strings.NewReader(k.body))
@@ -487,7 +499,8 @@ func (l *load) embed(i int) error {
 	case 0:
 		body, err := l.get("/api/embed", fmt.Sprintf(`{"model":"scripted-embed","input":["%s %s","%s"]}`, a, b, b))
 		var m struct{ Embeddings [][]float64 }
-		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Embeddings) != 2 || !near(m.Embeddings[0], vectorOf([]string{a, b}, true)) || !near(m.Embeddings[1], vectorOf([]string{b}, true)) {
+		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Embeddings) != 2 ||
+			!near(m.Embeddings[0], vectorOf([]string{a, b}, true)) || !near(m.Embeddings[1], vectorOf([]string{b}, true)) {
 			return fmt.Errorf("vectors of %s: %v %s", a, err, body)
 		}
 	case 1:
@@ -495,7 +508,8 @@ func (l *load) embed(i int) error {
 		var m struct {
 			Data []struct{ Embedding []float64 }
 		}
-		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Data) != 1 || !near(m.Data[0].Embedding, vectorOf([]string{a, b}, true)) {
+		if err != nil || json.Unmarshal([]byte(body), &m) != nil || len(m.Data) != 1 ||
+			!near(m.Data[0].Embedding, vectorOf([]string{a, b}, true)) {
 			return fmt.Errorf("vectors of %s: %v %s", a, err, body)
 		}
 	case 2:

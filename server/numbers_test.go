@@ -5,15 +5,16 @@ import (
 	"testing"
 )
 
-// Numbers beside the options: too large a keep_alive is for ever, as is a negative one; limits out of range are 400; what Ollama takes is taken
-// (promise T3).
+// Numbers beside the options: too large a keep_alive is for ever, as is a negative one; limits out of range are 400; what Ollama takes is
+// taken (promise T3).
 func TestNumbersElsewhere(t *testing.T) {
 	r := newRig(t)
 	for _, tt := range []struct {
 		keep    string
 		expires string
 	}{
-		{"9223372036", ""}, {"9223372037", `"expires_at":"23`}, {"1e10", `"expires_at":"23`}, {"1e300", `"expires_at":"23`}, {"-1", `"expires_at":"23`}, {"-1e300", `"expires_at":"23`}, {`"-1s"`, `"expires_at":"23`},
+		{"9223372036", ""}, {"9223372037", `"expires_at":"23`}, {"1e10", `"expires_at":"23`}, {"1e300", `"expires_at":"23`},
+		{"-1", `"expires_at":"23`}, {"-1e300", `"expires_at":"23`}, {`"-1s"`, `"expires_at":"23`},
 	} {
 		for _, path := range []string{"/api/chat", "/api/generate"} {
 			a := r.post(path, `{"model":"scripted","keep_alive":`+tt.keep+`}`)
@@ -27,7 +28,8 @@ func TestNumbersElsewhere(t *testing.T) {
 	if a := r.post("/api/generate", `{"model":"scripted","keep_alive":1e999}`); a.code != 400 {
 		t.Errorf("keep_alive 1e999: %d %s", a.code, a.body)
 	}
-	const chat, prompt, embed = `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:a|b|c]]"}],`, `{"model":"scripted","prompt":"[[say:a|b|c]]",`, `{"model":"scripted-embed","input":"x",`
+	const chat, prompt, embed = `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:a|b|c]]"}],`,
+		`{"model":"scripted","prompt":"[[say:a|b|c]]",`, `{"model":"scripted-embed","input":"x",`
 	for _, tt := range []struct {
 		path, begin, field string
 		values             string
@@ -36,7 +38,8 @@ func TestNumbersElsewhere(t *testing.T) {
 	}{
 		{"/v1/chat/completions", chat, "max_completion_tokens", "0 4 2147483647", 200, `"completion_tokens":3`},
 		{"/v1/chat/completions", chat, "max_completion_tokens", "2", 200, `"completion_tokens":2`},
-		{"/v1/chat/completions", chat, "max_completion_tokens", "-1 2147483648 9223372036854775807 9223372036854775808 1.5 1e300", 400, "max_completion_tokens"},
+		{"/v1/chat/completions", chat, "max_completion_tokens", "-1 2147483648 9223372036854775807 9223372036854775808 1.5 1e300", 400,
+			"max_completion_tokens"},
 		{"/v1/completions", prompt, "max_completion_tokens", "0 2147483647", 200, `"completion_tokens":3`},
 		{"/v1/completions", prompt, "max_completion_tokens", "-1 2147483648", 400, "max_completion_tokens"},
 		{"/v1/chat/completions", chat, "max_tokens", "0 2147483647", 200, `"completion_tokens":3`},

@@ -13,7 +13,8 @@ func TestSameAsOllama(t *testing.T) {
 	if a := r.do("GET", "/api/status", ""); a.body != `{"cloud":{"disabled":true,"source":"env"}}` {
 		t.Errorf("status: %s", a.body)
 	}
-	if a := r.post("/api/push", `{"model":"nope"}`); !strings.HasPrefix(a.body, "{\"status\":\"retrieving manifest\"}\n{\"status\":\"couldn't retrieve manifest\"}\n{\"error\":") {
+	if a := r.post("/api/push", `{"model":"nope"}`); !strings.HasPrefix(a.body,
+		"{\"status\":\"retrieving manifest\"}\n{\"status\":\"couldn't retrieve manifest\"}\n{\"error\":") {
 		t.Errorf("push: %s", a.body)
 	}
 	// Each layer of the model is told, those that the parent had too.
@@ -26,7 +27,8 @@ func TestSameAsOllama(t *testing.T) {
 		}
 		kinds = append(kinds, s)
 	}
-	if got := strings.Join(kinds, ", "); got != "using existing layer, using existing layer, creating new layer, writing manifest, success" {
+	if got := strings.Join(kinds,
+		", "); got != "using existing layer, using existing layer, creating new layer, writing manifest, success" {
 		t.Errorf("create of a model with two layers: %s", got)
 	}
 	// Errors before a request of /v1/responses is one have a code, later ones null.
@@ -46,8 +48,9 @@ func TestSameAsOllama(t *testing.T) {
 		}
 	}
 	// A preflight names the methods of its path.
-	for path, want := range map[string]string{"/api/chat": "POST", "/api/tags": "HEAD, GET", "/api/delete": "DELETE", "/api/blobs/sha256:ab": "HEAD, POST",
-		"/v1/models/ns/x:y": "GET", "/v1/models": "GET", "/": "HEAD, GET", "/nowhere": "", "/api/blobs/": "", "/api/blobs/a/b": ""} {
+	for path, want := range map[string]string{"/api/chat": "POST", "/api/tags": "HEAD, GET", "/api/delete": "DELETE",
+		"/api/blobs/sha256:ab": "HEAD, POST",
+		"/v1/models/ns/x:y":    "GET", "/v1/models": "GET", "/": "HEAD, GET", "/nowhere": "", "/api/blobs/": "", "/api/blobs/a/b": ""} {
 		for _, h := range [][]string{{"Origin", "http://localhost:3000"}, {"Host", "localhost"}} {
 			if a := r.do("OPTIONS", path, "", h...); a.code != 204 || a.header.Get("Allow") != want {
 				t.Errorf("OPTIONS %s %v: %d, Allow %q, want %q", path, h, a.code, a.header.Get("Allow"), want)
@@ -61,7 +64,8 @@ func TestSameAsOllama(t *testing.T) {
 			t.Errorf("logprobs: %s", a.body)
 		}
 	}
-	if a := r.post("/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:a|b|c|d]]"}]}`); a.code == 200 {
+	if a := r.post("/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:a|b|c|d]]"}]}`); a.code ==
+		200 {
 		var u struct {
 			Usage struct {
 				TTFT json.Number `json:"ttft_ms"`

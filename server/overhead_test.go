@@ -48,7 +48,8 @@ func newAsker(tb testing.TB, addr, path, body string) *asker {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
-	return &asker{tb, c, bufio.NewReader(c), fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)}
+	return &asker{tb, c, bufio.NewReader(c), fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path,
+		len(body), body)}
 }
 
 func (a *asker) ask() string {
@@ -82,9 +83,9 @@ func processor(b *testing.B, f func()) {
 	b.ReportMetric(float64(used()-before)/float64(b.N)/1000, "cpu-µs/op")
 }
 
-// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more is ours.
-// docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's buffers; the rest is
-// spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
+// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
+// is ours. docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's
+// buffers; the rest is spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
 func BenchmarkOverhead(b *testing.B) {
 	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
 	addr := strings.TrimPrefix(r.url, "http://")

@@ -9,8 +9,8 @@ import (
 	"github.com/axle-llm/axle/server/ui"
 )
 
-// page is the page for people, pageFile what belongs to it. Neither tells anything of this server, so that both need no key: a browser cannot
-// send one with the first of them.
+// page is the page for people, pageFile what belongs to it. Neither tells anything of this server, so that both need no key: a browser
+// cannot send one with the first of them.
 func (s *Server) page(x *exchange.Exchange) { asset(x, ui.Page()) }
 
 func (s *Server) pageFile(x *exchange.Exchange) {

@@ -26,7 +26,8 @@ func TestPageFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Keys = keys })
-	client := &http.Client{Transport: &http.Transport{DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	get := func(method, path string, header ...string) (*http.Response, []byte) {
 		t.Helper()
@@ -54,8 +55,10 @@ func TestPageFiles(t *testing.T) {
 	}
 	script := "/" + string(regexp.MustCompile(`ui/[0-9a-f]{16}/app/main\.js`).Find(body))
 	plain, want := get("GET", script)
-	if plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
-		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || plain.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+	if plain.StatusCode != 200 || plain.Header.Get("Content-Encoding") != "" ||
+		plain.Header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+		plain.Header.Get("Content-Type") != "text/javascript; charset=utf-8" ||
+		plain.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
 		t.Errorf("%s %d %v", script, plain.StatusCode, plain.Header)
 	}
 	for _, c := range []struct {

@@ -42,7 +42,8 @@ func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressRespo
 func TestProgressWaitsForNobody(t *testing.T) {
 	r := newRig(t)
 	p := &chatty{make(chan struct{})}
-	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, WriteTimeout: time.Hour})
+	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p,
+		server.Options{Loopback: true, WriteTimeout: time.Hour})
 	ts := httptest.NewUnstartedServer(s.Handler())
 	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10)
@@ -79,7 +80,8 @@ func TestProgressWaitsForNobody(t *testing.T) {
 			}
 		}
 	}
-	if err != nil || len(lines) < 5 || lines[0]["status"] != "pulling manifest" || lines[len(lines)-1]["status"] != "success" || done["d0"] != 20_000 || done["d1"] != 20_000 || done["d2"] != 20_000 {
+	if err != nil || len(lines) < 5 || lines[0]["status"] != "pulling manifest" || lines[len(lines)-1]["status"] != "success" ||
+		done["d0"] != 20_000 || done["d1"] != 20_000 || done["d2"] != 20_000 {
 		t.Errorf("%d lines, %v, %v: %.500s", len(lines), done, err, body)
 	}
 }

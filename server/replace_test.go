@@ -28,14 +28,15 @@ func (p slowPuller) Pull(context.Context, string, func(api.ProgressResponse)) er
 	return nil
 }
 
-// Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and by
-// no second one that begins while the first runs (promise T6).
+// Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and
+// by no second one that begins while the first runs (promise T6).
 func TestNoReplace(t *testing.T) {
 	r := newRig(t)
 	r.post("/api/create", `{"model":"mine","from":"scripted","system":"mine it is"}`)
 	r.post("/api/create", `{"model":"theirs","from":"scripted","system":"theirs it is"}`)
 	p := slowPuller{make(chan struct{}, 9), make(chan struct{})}
-	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p, server.Options{Loopback: true, NoDelete: true})
+	s := server.New(local.New(r.store, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, p,
+		server.Options{Loopback: true, NoDelete: true})
 	ts := httptest.NewServer(s.Handler())
 	defer ts.Close()
 	defer func() { _ = s.Close(context.Background()) }()
@@ -97,10 +98,14 @@ func TestBlobs(t *testing.T) {
 	if a := r.post(path, blob+"x"); a.code != 400 || files() != 0 {
 		t.Errorf("a wrong blob: %d %s, %d files", a.code, a.body, files())
 	}
-	if out := r.raw("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 68719476737\r\n\r\n"); !strings.HasPrefix(out, "HTTP/1.1 413") {
+	if out := r.raw("POST " + path +
+		" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 68719476737\r\n\r\n"); !strings.HasPrefix(out,
+		"HTTP/1.1 413") {
 		t.Errorf("a blob of more than 64 GiB: %.100q", out)
 	}
-	if out := r.raw("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nz\r\n"); !strings.HasPrefix(out, "HTTP/1.1 400") || files() != 0 {
+	if out := r.raw("POST " + path +
+		" HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nz\r\n"); !strings.HasPrefix(out,
+		"HTTP/1.1 400") || files() != 0 {
 		t.Errorf("a broken blob: %.100q, %d files", out, files())
 	}
 	off := newRig(t, func(o *server.Options, _ *scripted.Config) { o.NoPull = true })
@@ -137,8 +142,10 @@ func TestTranscriptions(t *testing.T) {
 		{"the sound first", kind, sound(8) + part("model", "scripted") + end, "scripted:latest does not support audio", 400},
 		{"long", kind, part("model", "scripted") + sound(20<<20) + end, "scripted:latest does not support audio", 400},
 		{"long, the sound first", kind, sound(3<<20) + part("model", "scripted") + end, "no model here supports audio", 400},
-		{"other fields", kind, part("prompt", strings.Repeat("word ", 1<<20)) + part("model", "scripted") + end, "no model here supports audio", 400},
-		{"no file in a mebibyte", kind, part("model", "scripted") + part("prompt", strings.Repeat("word ", 1<<20)) + sound(8) + end, "the request body is too large", 413},
+		{"other fields", kind, part("prompt", strings.Repeat("word ", 1<<20)) + part("model", "scripted") + end,
+			"no model here supports audio", 400},
+		{"no file in a mebibyte", kind, part("model", "scripted") + part("prompt", strings.Repeat("word ", 1<<20)) + sound(8) + end,
+			"the request body is too large", 413},
 	} {
 		a := r.post("/v1/audio/transcriptions", tt.body, "Content-Type", tt.kind)
 		if a.code != tt.code || !strings.Contains(a.body, tt.want) {
@@ -147,7 +154,8 @@ func TestTranscriptions(t *testing.T) {
 	}
 	// The answer comes while the rest of the form is still to be sent.
 	head := part("model", "scripted") + sound(1<<20)
-	if out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: 20000000\r\n\r\n%s", kind, head)); !strings.Contains(out, "does not support audio") {
+	if out := r.raw(fmt.Sprintf("POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: "+
+		"20000000\r\n\r\n%s", kind, head)); !strings.Contains(out, "does not support audio") {
 		t.Errorf("half a form: %q", out)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
@@ -159,7 +167,8 @@ func TestTranscriptions(t *testing.T) {
 func TestSlowBlob(t *testing.T) {
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = 1500 * time.Millisecond })
 	blob := strings.Repeat("x", 10<<16)
-	head := fmt.Sprintf("POST /api/blobs/sha256:%x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", sha256.Sum256([]byte(blob)), len(blob))
+	head := fmt.Sprintf("POST /api/blobs/sha256:%x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n",
+		sha256.Sum256([]byte(blob)), len(blob))
 	for _, tt := range []struct {
 		name  string
 		step  int

@@ -72,7 +72,8 @@ func TestStrict(t *testing.T) {
 	strict(t, []byte(r.post("/api/embed", `{"model":"scripted-embed","input":["a b","c"]}`).body), new(api.EmbedResponse))
 	strict(t, []byte(r.post("/api/embed", `{"model":"scripted-embed"}`).body), new(api.EmbedResponse))
 	strict(t, []byte(r.post("/api/embeddings", `{"model":"scripted-embed","prompt":"a b"}`).body), new(api.EmbeddingResponse))
-	for line := range strings.Lines(r.post("/api/create", `{"model":"mine","from":"scripted-chat","system":"s","parameters":{"stop":["<END>","x"],"temperature":0.5},"messages":[{"role":"user","content":"q"}],"license":"free"}`).body) {
+	for line := range strings.Lines(r.post("/api/create",
+		`{"model":"mine","from":"scripted-chat","system":"s","parameters":{"stop":["<END>","x"],"temperature":0.5},"messages":[{"role":"user","content":"q"}],"license":"free"}`).body) {
 		strict(t, []byte(line), new(api.ProgressResponse))
 	}
 	strict(t, []byte(r.do("GET", "/api/tags", "").body), new(api.ListResponse))
@@ -84,7 +85,8 @@ func TestStrict(t *testing.T) {
 	if err := d.Decode(&show); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(show.Parameters, "stop                           \"<END>\"\nstop                           \"x\"\ntemperature                    0.5") ||
+	if !strings.Contains(show.Parameters, "stop                           \"<END>\"\nstop                           \"x\"\ntemperature   "+
+		"                 0.5") ||
 		show.System != "s" || len(show.Messages) != 1 || show.License != "free" || show.ModelInfo["general.architecture"] != "scripted" ||
 		show.ModelInfo["scripted.context_length"] != 4096.0 || len(show.Capabilities) != 4 {
 		t.Errorf("show: %+v", show)
@@ -114,7 +116,8 @@ func TestChatStream(t *testing.T) {
 		text += msg["content"].(string)
 	}
 	end := lines[3]
-	if text != "Hello there!" || end["done_reason"] != "stop" || end["eval_count"] != 3.0 || end["prompt_eval_cached_count"] != 0.0 || end["prompt_eval_count"] == nil || end["context"] != nil {
+	if text != "Hello there!" || end["done_reason"] != "stop" || end["eval_count"] != 3.0 || end["prompt_eval_cached_count"] != 0.0 ||
+		end["prompt_eval_count"] == nil || end["context"] != nil {
 		t.Errorf("%q, last line %v", text, end)
 	}
 	for _, tt := range []struct{ body, content, thinking, reason string }{
@@ -136,7 +139,8 @@ func TestChatStream(t *testing.T) {
 // Tool calls come each in a chunk of its own, with ids, indices and the arguments' order kept; text before them streams.
 func TestToolCalls(t *testing.T) {
 	r := newRig(t)
-	say := `[[say:Sure.|<tool_call>` + "\n" + `|{"name":"f","arguments":{"z":1,"a":[2]}}|` + "\n" + `</tool_call>|<tool_call>{"name":"g","arguments":{}}</tool_call>|<tool_call>{"name":"nope","arguments":{}}</tool_call>]]`
+	say := `[[say:Sure.|<tool_call>` + "\n" + `|{"name":"f","arguments":{"z":1,"a":[2]}}|` + "\n" +
+		`</tool_call>|<tool_call>{"name":"g","arguments":{}}</tool_call>|<tool_call>{"name":"nope","arguments":{}}</tool_call>]]`
 	tools := `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"g"}}]`
 	a := r.post("/api/chat", chatBody("scripted-chat", say, tools))
 	var calls []string
@@ -170,7 +174,8 @@ func TestBrokenStreams(t *testing.T) {
 	r := newRig(t)
 	a := r.post("/api/chat", chatBody("scripted-chat", "[[say:a|b|c]][[crash]]", ""))
 	lines := a.lines(t)
-	if a.code != 200 || len(lines) != 3 || lines[2]["error"] != "an error was encountered while running the model: unexpected EOF" || strings.Contains(a.body, `"done":true`) {
+	if a.code != 200 || len(lines) != 3 || lines[2]["error"] != "an error was encountered while running the model: unexpected EOF" ||
+		strings.Contains(a.body, `"done":true`) {
 		t.Errorf("native: %d %s", a.code, a.body)
 	}
 	a = r.post("/api/generate", `{"model":"scripted","prompt":"[[say:a|b|c]][[crash]]"}`)
@@ -179,7 +184,8 @@ func TestBrokenStreams(t *testing.T) {
 	}
 	a = r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:a|b|c]][[crash]]", `,"stream":true`))
 	events := strings.Split(strings.TrimSpace(a.body), "\n\n")
-	if lastEvent := events[len(events)-1]; strings.Contains(a.body, "[DONE]") || !strings.Contains(lastEvent, `"model":""`) || !strings.Contains(lastEvent, `"content":""`) ||
+	if lastEvent := events[len(events)-1]; strings.Contains(a.body, "[DONE]") || !strings.Contains(lastEvent, `"model":""`) ||
+		!strings.Contains(lastEvent, `"content":""`) ||
 		!strings.Contains(lastEvent, `"message":"an error was encountered`) {
 		t.Errorf("openai: %s", a.body)
 	}
@@ -240,7 +246,8 @@ func TestManyDisconnects(t *testing.T) {
 		wg.Go(func() {
 			for i := range work {
 				ctx, cancel := context.WithCancel(t.Context())
-				req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat", strings.NewReader(chatBody("scripted-chat", "[[delay:1]]", "")))
+				req, _ := http.NewRequestWithContext(ctx, "POST", r.url+"/api/chat",
+					strings.NewReader(chatBody("scripted-chat", "[[delay:1]]", "")))
 				if i%4 == 0 { // anywhere: before the request is sent, while the model loads, in the queue
 					time.AfterFunc(time.Duration(i%40)*time.Millisecond, cancel)
 				}
@@ -297,7 +304,8 @@ func TestCardLost(t *testing.T) {
 	}
 	r.loader.Backends()[0].Lose(&axcl.Error{Op: "axclrtEngineExecute", Layer: 3, Kind: axcl.ErrLost})
 	rest, err := io.ReadAll(br)
-	if err != nil || !strings.Contains(string(rest), `{"error":"the card was lost: axcl: axclrtEngineExecute, layer 3`) || strings.Contains(string(rest), `"done":true`) {
+	if err != nil || !strings.Contains(string(rest), `{"error":"the card was lost: axcl: axclrtEngineExecute, layer 3`) ||
+		strings.Contains(string(rest), `"done":true`) {
 		t.Errorf("the stream ended with %q, %v", rest, err)
 	}
 	if err := <-lost; err == nil {
@@ -324,13 +332,14 @@ func TestContext(t *testing.T) {
 	if second["prompt_eval_count"] != 6.0 || second["response"] != " three" {
 		t.Errorf("%v", second)
 	}
-	if m := r.post("/api/generate", `{"model":"scripted","prompt":"x [[say:y]]","raw":true,"stream":false}`).object(t); m["context"] != nil {
+	if m := r.post("/api/generate", `{"model":"scripted","prompt":"x [[say:y]]","raw":true,"stream":false}`).object(t); m["context"] !=
+		nil {
 		t.Errorf("raw gave a context: %v", m)
 	}
 }
 
-// Parts that are there at once go out in one write, and none waits for one that is not: where the next text is held back, since it may begin a stop
-// string, what is there goes out without it.
+// Parts that are there at once go out in one write, and none waits for one that is not: where the next text is held back, since it may
+// begin a stop string, what is there goes out without it.
 func TestBursts(t *testing.T) {
 	r := newRig(t)
 	for _, tt := range []struct {
@@ -344,7 +353,8 @@ func TestBursts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body := chatBody("scripted-chat", "[[delay:1]]"+tt.say, tt.more)
-			raw := r.raw(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			raw := r.raw(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+				len(body), body))
 			_, chunks, _ := strings.Cut(raw, "\r\n\r\n")
 			var got []int
 			for chunks != "" {

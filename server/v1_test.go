@@ -42,12 +42,14 @@ func (a answer) events(t *testing.T) (names []string, data []map[string]any, don
 
 const weather = `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}},{"type":"function","function":{"name":"other"}}]`
 
-const callWeather = "[[say:Sure.|<tool_call>{\"name\":\"get_weather\",\"arguments\":{\"city\":\"Paris\"}}</tool_call>|<tool_call>{\"name\":\"other\",\"arguments\":{}}</tool_call>]]"
+const callWeather = "[[say:Sure.|<tool_call>{\"name\":\"get_weather\",\"arguments\":{\"city\":\"Paris\"}}</tool_call>|<tool_call>" +
+	"{\"name\":\"other\",\"arguments\":{}}</tool_call>]]"
 
 // The role comes once, thinking in delta.reasoning, a call whole, the reason on a chunk of its own, usage only when asked, then [DONE].
 func TestOpenAIStream(t *testing.T) {
 	r := newRig(t)
-	a := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:<think>|hm|</think>|Hi| you]]", `,"stream":true,"stream_options":{"include_usage":true}`))
+	a := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:<think>|hm|</think>|Hi| you]]",
+		`,"stream":true,"stream_options":{"include_usage":true}`))
 	_, data, done := a.events(t)
 	if !done {
 		t.Error("no [DONE]")
@@ -74,7 +76,8 @@ func TestOpenAIStream(t *testing.T) {
 		if last := i == len(data)-2; last != (choice["finish_reason"] != nil) || last && len(delta) != 0 || d["usage"] != nil {
 			t.Errorf("chunk %d: %v", i, d)
 		}
-		if d["id"] != data[0]["id"] || d["created"] != data[0]["created"] || d["object"] != "chat.completion.chunk" || d["system_fingerprint"] != "fp_ollama" {
+		if d["id"] != data[0]["id"] || d["created"] != data[0]["created"] || d["object"] != "chat.completion.chunk" ||
+			d["system_fingerprint"] != "fp_ollama" {
 			t.Errorf("chunk %d: %v", i, d)
 		}
 	}
@@ -126,19 +129,23 @@ func TestOpenAIExtras(t *testing.T) {
 		t.Errorf("serial: %v", m)
 	}
 	for _, choice := range []string{`"required"`, `{"type":"function","function":{"name":"get_weather"}}`} {
-		m := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:no, I will not]]", weather+`,"reasoning_effort":"none","tool_choice":`+choice)).object(t)
+		m := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:no, I will not]]",
+			weather+`,"reasoning_effort":"none","tool_choice":`+choice)).object(t)
 		calls := asList(m["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["tool_calls"])
 		if len(calls) == 0 || choice[0] == '{' && calls[0].(map[string]any)["function"].(map[string]any)["name"] != "get_weather" {
 			t.Errorf("%s: %v", choice, m)
 		}
 	}
-	m := r.post("/v1/chat/completions", chatBody("scripted-chat", "[[say:a|b|c]]", `,"max_completion_tokens":2,"n":3,"user":"me","logit_bias":{"5":-100}`)).object(t)
+	m := r.post("/v1/chat/completions",
+		chatBody("scripted-chat", "[[say:a|b|c]]", `,"max_completion_tokens":2,"n":3,"user":"me","logit_bias":{"5":-100}`)).object(t)
 	c := m["choices"].([]any)
 	usage := m["usage"].(map[string]any)
-	if len(c) != 1 || c[0].(map[string]any)["finish_reason"] != "length" || usage["completion_tokens"] != 2.0 || usage["ttft_ms"] == nil || usage["total_tokens"] != usage["prompt_tokens"].(float64)+2 {
+	if len(c) != 1 || c[0].(map[string]any)["finish_reason"] != "length" || usage["completion_tokens"] != 2.0 || usage["ttft_ms"] == nil ||
+		usage["total_tokens"] != usage["prompt_tokens"].(float64)+2 {
 		t.Errorf("max_completion_tokens: %v", m)
 	}
-	for more, thinks := range map[string]bool{`,"enable_thinking":false`: false, `,"enable_thinking":true`: true, `,"thinking_mode":"no_think"`: false, `,"chat_template_kwargs":{"enable_thinking":false}`: false, ``: true} {
+	for more, thinks := range map[string]bool{`,"enable_thinking":false`: false, `,"enable_thinking":true`: true,
+		`,"thinking_mode":"no_think"`: false, `,"chat_template_kwargs":{"enable_thinking":false}`: false, ``: true} {
 		m := r.post("/v1/chat/completions", chatBody("scripted-chat", "why is the sky blue", more)).object(t)
 		_, has := m["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["reasoning"]
 		if has != thinks {
@@ -179,7 +186,8 @@ func TestOpenAIEmbeddings(t *testing.T) {
 	if n, _ := small["prompt_eval_count"].(float64); n != 4 {
 		t.Errorf("%v tokens in a context of 4", n)
 	}
-	if a := r.post("/api/embed", `{"model":"scripted-embed","input":"a b c d e f","truncate":false,"options":{"num_ctx":4}}`); a.code != 400 || !strings.Contains(a.body, "context") {
+	if a := r.post("/api/embed", `{"model":"scripted-embed","input":"a b c d e f","truncate":false,"options":{"num_ctx":4}}`); a.code !=
+		400 || !strings.Contains(a.body, "context") {
 		t.Errorf("six tokens in a context of 4: %d %s", a.code, a.body)
 	}
 	zero := r.post("/api/embed", `{"model":"scripted-embed","input":[""]}`).object(t)
@@ -198,7 +206,8 @@ func TestOpenAIEmbeddings(t *testing.T) {
 
 func TestResponses(t *testing.T) {
 	r := newRig(t)
-	names, data, done := r.post("/v1/responses", `{"model":"scripted-chat","stream":true,"input":`+quote("[[say:<think>|hm|</think>|Hi|<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>]]")+
+	names, data, done := r.post("/v1/responses", `{"model":"scripted-chat","stream":true,"input":`+
+		quote("[[say:<think>|hm|</think>|Hi|<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>]]")+
 		`,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]}`).events(t)
 	if done {
 		t.Error("[DONE] in a responses stream")
@@ -208,7 +217,8 @@ func TestResponses(t *testing.T) {
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "response.completed") {
 		t.Errorf("events %s", got)
 	}
-	for _, name := range []string{"response.content_part.added", "response.output_text.delta", "response.output_text.done", "response.function_call_arguments.done"} {
+	for _, name := range []string{"response.content_part.added", "response.output_text.delta", "response.output_text.done",
+		"response.function_call_arguments.done"} {
 		if !strings.Contains(got, name) {
 			t.Errorf("no %s in %s", name, got)
 		}
@@ -218,7 +228,8 @@ func TestResponses(t *testing.T) {
 			t.Errorf("event %d: %v", i, d)
 		}
 	}
-	m := r.post("/v1/responses", `{"model":"scripted-chat","instructions":"be brief","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"[[say:fine]]"}]}],"max_output_tokens":5}`).object(t)
+	m := r.post("/v1/responses",
+		`{"model":"scripted-chat","instructions":"be brief","input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"[[say:fine]]"}]}],"max_output_tokens":5}`).object(t)
 	if m["status"] != "completed" || m["object"] != "response" || m["previous_response_id"] != nil || m["store"] != false {
 		t.Errorf("%v", m)
 	}
@@ -226,20 +237,28 @@ func TestResponses(t *testing.T) {
 
 func TestAnthropicMessages(t *testing.T) {
 	r := newRig(t)
-	names, data, done := r.post("/v1/messages", chatBody("scripted-chat", "[[say:<think>|hm|</think>|Hi|<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":1}}</tool_call>]]",
+	names, data, done := r.post("/v1/messages", chatBody("scripted-chat", "[[say:<think>|hm|</think>|Hi|<tool_call>{\"name\":\"f\","+
+		"\"arguments\":{\"a\":1}}</tool_call>]]",
 		`,"max_tokens":50,"stream":true,"thinking":{"type":"enabled","budget_tokens":1024},"tools":[{"name":"f","input_schema":{"type":"object","properties":{"a":{"type":"number"}}}}]`)).events(t)
-	want := "message_start content_block_start content_block_delta content_block_stop content_block_start content_block_delta content_block_stop content_block_start content_block_delta content_block_stop message_delta message_stop"
+	want := "message_start content_block_start content_block_delta content_block_stop content_block_start content_block_delta " +
+		"content_block_stop content_block_start content_block_delta content_block_stop message_delta message_stop"
 	if got := strings.Join(names, " "); got != want || done {
 		t.Errorf("events %s", got)
 	}
-	if d := data[len(data)-2]; d["delta"].(map[string]any)["stop_reason"] != "tool_use" || d["usage"].(map[string]any)["output_tokens"] == nil {
+	if d := data[len(data)-2]; d["delta"].(map[string]any)["stop_reason"] != "tool_use" ||
+		d["usage"].(map[string]any)["output_tokens"] == nil {
 		t.Errorf("message_delta %v", d)
 	}
-	m := r.post("/v1/messages", chatBody("scripted-chat", "[[say:a|STOP|b]]", `,"max_tokens":50,"stop_sequences":["STOP"],"system":[{"type":"text","text":"x"}]`)).object(t)
-	if id, _ := m["id"].(string); m["stop_reason"] != "end_turn" || m["content"].([]any)[0].(map[string]any)["text"] != "a" || !strings.HasPrefix(id, "msg_") || len(id) != 28 {
+	m := r.post("/v1/messages",
+		chatBody("scripted-chat", "[[say:a|STOP|b]]",
+			`,"max_tokens":50,"stop_sequences":["STOP"],"system":[{"type":"text","text":"x"}]`)).object(t)
+	if id, _ := m["id"].(string); m["stop_reason"] != "end_turn" || m["content"].([]any)[0].(map[string]any)["text"] != "a" ||
+		!strings.HasPrefix(id, "msg_") || len(id) != 28 {
 		t.Errorf("%v", m)
 	}
-	if m := r.post("/v1/messages", chatBody("scripted", "[[say:a|b]]", `,"max_tokens":1,"thinking":{"type":"enabled","budget_tokens":1024}`)).object(t); m["stop_reason"] != "max_tokens" {
+	if m := r.post("/v1/messages",
+		chatBody("scripted", "[[say:a|b]]",
+			`,"max_tokens":1,"thinking":{"type":"enabled","budget_tokens":1024}`)).object(t); m["stop_reason"] != "max_tokens" {
 		t.Errorf("thinking asked of one that cannot: %v", m)
 	}
 	one := r.post("/v1/messages/count_tokens", chatBody("scripted-chat", "one", "")).object(t)["input_tokens"].(float64)

@@ -68,7 +68,8 @@ func TestWeighedAgain(t *testing.T) {
 	}
 	image := api.ImageData(strings.Repeat("x", 2<<20))
 	b, _ := json.Marshal(image)
-	if a := r.post("/api/generate", `{"model":"scripted-vision","prompt":"[[say:x]]","stream":false,"images":[`+string(b)+`]}`); a.code != 200 {
+	if a := r.post("/api/generate", `{"model":"scripted-vision","prompt":"[[say:x]]","stream":false,"images":[`+string(b)+`]}`); a.code !=
+		200 {
 		t.Errorf("an image: %d %.200s", a.code, a.body)
 	}
 	if room := r.Room(); room != 3*64<<20 {
@@ -78,7 +79,8 @@ func TestWeighedAgain(t *testing.T) {
 	defer r.dial(head).Close() // now there is none left
 	for end := time.Now().Add(patience); r.Room() < 4*64<<20 && time.Now().Before(end); <-time.After(time.Millisecond) {
 	}
-	for path, field := range map[string]string{"/api/embed": "input", "/api/embeddings": "prompt", "/v1/embeddings": "input", "/v1/completions": "prompt"} {
+	for path, field := range map[string]string{"/api/embed": "input", "/api/embeddings": "prompt", "/v1/embeddings": "input",
+		"/v1/completions": "prompt"} {
 		if a := r.post(path, `{"model":"scripted-embed","`+field+`":"`+text+`"}`); a.code != 503 {
 			t.Errorf("%s: %d %.200s", path, a.code, a.body)
 		}

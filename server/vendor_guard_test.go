@@ -102,8 +102,8 @@ func TestVendorKeys(t *testing.T) {
 	}
 }
 
-// Text that weighs as an image's is text all the same where it is counted or asked of the vendor's API, and images have their limits there too
-// (promise T7).
+// Text that weighs as an image's is text all the same where it is counted or asked of the vendor's API, and images have their limits there
+// too (promise T7).
 func TestTextEverywhere(t *testing.T) {
 	main := newRig(t)
 	vendor := newVendorRig(t)
@@ -115,15 +115,21 @@ func TestTextEverywhere(t *testing.T) {
 		name, path, body, want string
 	}{
 		{main, "count", "/v1/messages/count_tokens", `{"model":"scripted-chat",` + user(`"content":"`+long+`"`) + "}", "too long"},
-		{main, "count, a result's id", "/v1/messages/count_tokens", `{"model":"scripted-chat",` + user(`"content":[{"type":"tool_result","tool_use_id":"`+long+`","content":"x"}]`) + "}", "too long"},
-		{main, "count, an image", "/v1/messages/count_tokens", `{"model":"scripted-vision",` + user(`"content":[{"type":"image","source":{"type":"base64","media_type":"image/gif","data":`+image+`}}]`) + "}", "megapixels"},
+		{main, "count, a result's id", "/v1/messages/count_tokens", `{"model":"scripted-chat",` +
+			user(`"content":[{"type":"tool_result","tool_use_id":"`+long+`","content":"x"}]`) + "}", "too long"},
+		{main, "count, an image", "/v1/messages/count_tokens", `{"model":"scripted-vision",` +
+			user(`"content":[{"type":"image","source":{"type":"base64","media_type":"image/gif","data":`+image+`}}]`) + "}", "megapixels"},
 		{main, "a role", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"` + long + `","content":"x"}]}`, "too long"},
 		{main, "a tool's name", "/api/chat", `{"model":"scripted-chat",` + user(`"content":"x","tool_name":"`+long+`"`) + "}", "too long"},
 		{main, "a call's id", "/api/chat", `{"model":"scripted-chat",` + user(`"content":"x","tool_call_id":"`+long+`"`) + "}", "too long"},
-		{main, "a call's own id", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"assistant","tool_calls":[{"id":"` + long + `","function":{"name":"f","arguments":{}}}]}]}`, "too long"},
-		{main, "the template's", "/v1/chat/completions", `{"model":"scripted-chat",` + user(`"content":"x"`) + `,"chat_template_kwargs":{"a":"` + long + `"}}`, "too long"},
-		{main, "a stop", "/api/chat", `{"model":"scripted-chat",` + user(`"content":"x"`) + `,"options":{"stop":["` + long + `"]}}`, "too long"},
-		{main, "a tool of Anthropic's", "/v1/messages", `{"model":"scripted-chat","max_tokens":9,` + user(`"content":"x"`) + `,"tools":[{"name":"f","description":"` + long + `","input_schema":{"type":"object"}}]}`, "too long"},
+		{main, "a call's own id", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"assistant","tool_calls":[{"id":"` + long +
+			`","function":{"name":"f","arguments":{}}}]}]}`, "too long"},
+		{main, "the template's", "/v1/chat/completions", `{"model":"scripted-chat",` + user(`"content":"x"`) +
+			`,"chat_template_kwargs":{"a":"` + long + `"}}`, "too long"},
+		{main, "a stop", "/api/chat", `{"model":"scripted-chat",` + user(`"content":"x"`) + `,"options":{"stop":["` + long + `"]}}`,
+			"too long"},
+		{main, "a tool of Anthropic's", "/v1/messages", `{"model":"scripted-chat","max_tokens":9,` + user(`"content":"x"`) +
+			`,"tools":[{"name":"f","description":"` + long + `","input_schema":{"type":"object"}}]}`, "too long"},
 		{vendor, "vendor's prompt", "/api/generate", `{"model":"scripted-chat","prompt":"` + long + `"}`, "too long"},
 		{vendor, "vendor's chat", "/api/chat", `{"model":"scripted-chat",` + user(`"content":"`+long+`"`) + "}", "too long"},
 		{vendor, "vendor's system prompt", "/api/reset", `{"system_prompt":"` + long + `"}`, "too long"},

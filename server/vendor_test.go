@@ -26,7 +26,8 @@ func TestVendorAPI(t *testing.T) {
 	ask("GET", "/api/generate_provider", "", 200, `{"done":true,"response":""}`)
 	ask("GET", "/api/stop", "", 200, ok)
 	ask("POST", "/api/reset", `{"system_prompt":"be brief"}`, 200, ok)
-	ask("POST", "/api/generate", `{"model":"scripted-chat","prompt":"[[say:Hello| there]]","temperature":0.8,"top-k":40,"top-p":2}`, 200, ok)
+	ask("POST", "/api/generate", `{"model":"scripted-chat","prompt":"[[say:Hello| there]]","temperature":0.8,"top-k":40,"top-p":2}`, 200,
+		ok)
 	text := ""
 	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
 		m := r.do("GET", "/api/generate_provider", "").object(t)
@@ -41,7 +42,8 @@ func TestVendorAPI(t *testing.T) {
 	if text != "Hello there" {
 		t.Errorf("polled %q", text)
 	}
-	ask("POST", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:again]]"}]}`, 200, `{"done":true,"message":"again"}`)
+	ask("POST", "/api/chat", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:again]]"}]}`, 200,
+		`{"done":true,"message":"again"}`)
 	// While an answer runs nothing else starts; stop ends it.
 	ask("POST", "/api/generate", `{"prompt":"[[delay:600000]][[say:a|b]]"}`, 200, ok)
 	ask("POST", "/api/generate", `{"prompt":"x"}`, 400, `{"error":"llm is running"}`)

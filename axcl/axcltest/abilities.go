@@ -74,8 +74,8 @@ func inOrder(sc script) script {
 	return out
 }
 
-// Alike lays the same rows into other cells, in the same order and in another, and says whether what they give is the same to the last bit. A
-// difference in a sum shows only where a rounding to bf16 turns over: small models are asked several times. The error is Run's.
+// Alike lays the same rows into other cells, in the same order and in another, and says whether what they give is the same to the last
+// bit. A difference in a sum shows only where a rounding to bf16 turns over: small models are asked several times. The error is Run's.
 func Alike(m axcl.Model, embed func(token uint64) []uint16) (ordered, anywhere bool, err error) {
 	s := m.Shape()
 	wide, reach := 1, s.Cells
@@ -149,7 +149,8 @@ func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int
 		t.Fatalf("load: %v", err)
 	}
 	s := m.Shape()
-	t.Logf("%d layers, hidden %d, K and V %d, %d cells, %d shape groups, %d outputs", s.Layers, s.Hidden, s.KV, s.Cells, len(s.Groups), s.Out)
+	t.Logf("%d layers, hidden %d, K and V %d, %d cells, %d shape groups, %d outputs", s.Layers, s.Hidden, s.KV, s.Cells, len(s.Groups),
+		s.Out)
 	row := func(token uint64) []uint16 { return embed(s.Hidden, token) }
 	sc := script{name: "decode", passes: prompt(100, 0, min(16, s.Cells), 1, func(i int) uint32 { return uint32(i) })}
 	var runs [2][][]result

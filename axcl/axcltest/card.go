@@ -16,7 +16,8 @@ func LLM8850() Card {
 		s.Groups = append(s.Groups, axcl.Group{Rows: 128, Cells: h})
 	}
 	return Card{
-		Info: axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Library: "/usr/lib/axcl/libaxcl_rt.so", Version: "V3.6.5", Temperature: 50,
+		Info: axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Library: "/usr/lib/axcl/libaxcl_rt.so",
+			Version: "V3.6.5", Temperature: 50,
 			TotalCMM: 7040 << 20, FreeCMM: (7040 - 18) << 20, TotalMem: 945 << 20, FreeMem: 700 << 20,
 			Missing: []string{"axclrtTransferFile", "axclrtExecWorker", "axclrtWorkerSend", "axclrtWorkerRecv", "axclrtKillWorker"}},
 		Shape: s,

@@ -1,8 +1,8 @@
-// Package axcltest holds what every axcl.Device must pass, and doubles for tests of what stands above one: a suite (Checks), fault plans (Faulty),
-// recording and playback (Recorder, Player), and small random models.
+// Package axcltest holds what every axcl.Device must pass, and doubles for tests of what stands above one: a suite (Checks), fault plans
+// (Faulty), recording and playback (Recorder, Player), and small random models.
 //
-// It does not import testing, so that `axle doctor --conformance` can run the suite on a user's card: see TB. As with any device, a check runs
-// on one goroutine, which it locks to its thread.
+// It does not import testing, so that `axle doctor --conformance` can run the suite on a user's card: see TB. As with any device, a check
+// runs on one goroutine, which it locks to its thread.
 package axcltest
 
 import (
@@ -89,12 +89,14 @@ func models() []named {
 	suffix.HeadFlags = axmodel.FlagF32
 	decodes := d
 	decodes.Flags, decodes.HeadFlags = axmodel.FlagGemma|axmodel.FlagNormOne, axmodel.FlagF32|axmodel.FlagArgmax
-	decodes.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 40, Cache: 40}, {Rows: 1, Cells: 200, Cache: 200}, {Rows: 24, Cells: 0, Cache: 1}, {Rows: 70, Cells: 130, Cache: 130}}
+	decodes.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 40, Cache: 40}, {Rows: 1, Cells: 200, Cache: 200}, {Rows: 24, Cells: 0, Cache: 1},
+		{Rows: 70, Cells: 130, Cache: 130}}
 	plain := d
 	plain.Groups = d.Groups[:1]
 	plain.HeadFlags = 0
 	plain.Layers = 3
-	return []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes}, {"decode only, no argmax", plain}}
+	return []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes},
+		{"decode only, no argmax", plain}}
 }
 
 func write(t TB, y Tiny) axcl.LoadSpec {
@@ -158,7 +160,8 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec.Progress, spec.Order = nil, nil
 	y = y.withDefaults()
 	s := m.Shape()
-	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != 1 || len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
+	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != 1 ||
+		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
 	}
 	for i, g := range y.Groups {
@@ -259,7 +262,8 @@ func checkWants(t TB, m axcl.Model, embed func(uint64) []uint16) {
 					t.Errorf("rows %v, %s: logits of row %d agree to %.6f", rows, kind, r, c)
 				}
 			}
-			if tm := p.Timing; tm.Upload < 0 || tm.Enqueue < 0 || tm.Wait < 0 || tm.Head < 0 || tm.Download < 0 || tm.Upload+tm.Enqueue+tm.Wait+tm.Head == 0 {
+			if tm := p.Timing; tm.Upload < 0 || tm.Enqueue < 0 || tm.Wait < 0 || tm.Head < 0 || tm.Download < 0 || tm.Upload+tm.Enqueue+
+				tm.Wait+tm.Head == 0 {
 				t.Errorf("timing %+v", *tm)
 			}
 		}

@@ -20,7 +20,8 @@ func TestPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := openSoft(t)
-	if a := CheckPackage(t, d, spec, func(hidden int, token uint64) []uint16 { return Rows(token, 1, hidden) }); a != (Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true, Ordered: true, Anywhere: true}) {
+	if a := CheckPackage(t, d, spec, func(hidden int, token uint64) []uint16 { return Rows(token, 1, hidden) }); a !=
+		(Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true, Ordered: true, Anywhere: true}) {
 		t.Errorf("%+v", a)
 	}
 }

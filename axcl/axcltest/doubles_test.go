@@ -34,11 +34,13 @@ func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
 	s := m.Shape()
 	keep(s)
 	for i := range 3 {
-		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0], func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
+		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0],
+			func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
 		keep(m.Run(p), p.Logits, p.Argmax, p.HiddenOut)
 	}
 	rows := make([]byte, 2*s.RowBytes())
-	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}), m.Clear([]uint32{1}))
+	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}),
+		m.Clear([]uint32{1}))
 	err = m.Copy([]uint32{1}, []uint32{1})
 	keep(err.Error(), errors.Is(err, axcl.ErrPass))
 	bad := &axcl.Pass{}
@@ -127,7 +129,8 @@ func TestFaulty(t *testing.T) {
 	}
 	s := m.Shape()
 	run := func() (*axcl.Pass, error) {
-		p := build(s, prompt(1, 0, 2, 2, func(i int) uint32 { return uint32(i) })[0], func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
+		p := build(s, prompt(1, 0, 2, 2, func(i int) uint32 { return uint32(i) })[0],
+			func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
 		return p, m.Run(p)
 	}
 	good, err := run()
@@ -153,7 +156,8 @@ func TestFaulty(t *testing.T) {
 		t.Errorf("%d injected of %d runs, %d calls", f.Injected(), f.Calls(OpRun), f.Calls(""))
 	}
 	rows, same := make([]byte, s.RowBytes()), make([]byte, s.RowBytes())
-	f.Plan(Fault{Op: OpSave, N: 1, Wrong: true}, Fault{Op: OpSave, N: 2, Err: boom}, Fault{Op: OpRestore, N: 0, Err: boom}, Fault{Op: OpCopy, N: 0, Err: boom}, Fault{Op: OpClear, N: 0, Err: boom})
+	f.Plan(Fault{Op: OpSave, N: 1, Wrong: true}, Fault{Op: OpSave, N: 2, Err: boom}, Fault{Op: OpRestore, N: 0, Err: boom},
+		Fault{Op: OpCopy, N: 0, Err: boom}, Fault{Op: OpClear, N: 0, Err: boom})
 	if err := m.Save([]uint32{1}, rows); err != nil {
 		t.Error(err)
 	}
@@ -168,7 +172,8 @@ func TestFaulty(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if err := errors.Join(m.Restore([]uint32{3}, rows), m.Copy([]uint32{4}, []uint32{3}), m.Save([]uint32{4}, same)); err != nil || !bytes.Equal(rows, same) {
+	if err := errors.Join(m.Restore([]uint32{3}, rows), m.Copy([]uint32{4}, []uint32{3}), m.Save([]uint32{4}, same)); err != nil ||
+		!bytes.Equal(rows, same) {
 		t.Errorf("after the faults: %v", err)
 	}
 	hang := make(chan struct{})
@@ -187,7 +192,8 @@ func TestFaulty(t *testing.T) {
 	if err := <-done; !errors.Is(err, axcl.ErrTimeout) {
 		t.Errorf("after the hang: %v", err)
 	}
-	f.Plan(Fault{Op: OpClose, Err: boom}, Fault{Op: OpCloseModel, Err: boom}, Fault{Op: OpLoad, Err: axcl.ErrMemory}, Fault{Op: OpLoadNet, Err: axcl.ErrMemory})
+	f.Plan(Fault{Op: OpClose, Err: boom}, Fault{Op: OpCloseModel, Err: boom}, Fault{Op: OpLoad, Err: axcl.ErrMemory},
+		Fault{Op: OpLoadNet, Err: axcl.ErrMemory})
 	if _, err := f.Load(context.Background(), spec); err != axcl.ErrMemory {
 		t.Error(err)
 	}

@@ -51,9 +51,11 @@ func checkBadModels(t TB, d axcl.Device) {
 		{"no layers", axcl.LoadSpec{}, []string{"no layers"}},
 		{"missing file", axcl.LoadSpec{Layers: []string{spec.Layers[0], filepath.Join(dir, "none.axmodel")}}, []string{"none.axmodel"}},
 		{"empty file", axcl.LoadSpec{Layers: []string{file("empty.axmodel", nil)}}, []string{"empty.axmodel"}},
-		{"LFS pointer", axcl.LoadSpec{Layers: []string{file("lfs.axmodel", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"))}}, []string{"lfs.axmodel", "LFS"}},
+		{"LFS pointer", axcl.LoadSpec{Layers: []string{file("lfs.axmodel",
+			[]byte("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"))}}, []string{"lfs.axmodel", "LFS"}},
 		{"cut short", axcl.LoadSpec{Layers: []string{spec.Layers[0], file("cut.axmodel", whole[:len(whole)/2])}}, []string{"cut.axmodel"}},
-		{"layers that disagree", axcl.LoadSpec{Layers: []string{spec.Layers[0], otherSpec.Layers[1]}, Head: spec.Head}, []string{filepath.Base(otherSpec.Layers[1])}},
+		{"layers that disagree", axcl.LoadSpec{Layers: []string{spec.Layers[0], otherSpec.Layers[1]}, Head: spec.Head},
+			[]string{filepath.Base(otherSpec.Layers[1])}},
 		{"a head as a layer", axcl.LoadSpec{Layers: []string{spec.Head}}, []string{filepath.Base(spec.Head)}},
 		{"a layer as a head", axcl.LoadSpec{Layers: spec.Layers, Head: spec.Layers[0]}, []string{filepath.Base(spec.Layers[0])}},
 		{"a head of another model", axcl.LoadSpec{Layers: spec.Layers, Head: wideSpec.Head}, []string{filepath.Base(wideSpec.Head)}},
@@ -115,7 +117,8 @@ func checkNet(t TB, d axcl.Device) {
 	}
 	for g, rows := range []int{1, 4} {
 		x, y := n.Inputs(g), n.Outputs(g)
-		if len(x) != 1 || len(y) != 1 || x[0].Name != "x" || y[0].Name != "y" || x[0].Size != rows*in*4 || y[0].Size != rows*out*4 || x[0].Type != axcl.FP32 {
+		if len(x) != 1 || len(y) != 1 || x[0].Name != "x" || y[0].Name != "y" || x[0].Size != rows*in*4 || y[0].Size != rows*out*4 ||
+			x[0].Type != axcl.FP32 {
 			t.Fatalf("group %d: %+v, %+v", g, x, y)
 		}
 		xs, ys := make([]byte, x[0].Size), make([]byte, y[0].Size)
@@ -245,7 +248,8 @@ func checkClose(t TB, d axcl.Device) {
 	_, loadErr := d.Load(context.Background(), spec)
 	_, netErr := d.LoadNet(spec.Head)
 	_, runErr := play(m, script{passes: prompt(1, 0, 1, 1, func(int) uint32 { return 0 })}, false, embed)
-	for what, err := range map[string]error{"close": d.Close(), "info": infoErr, "load": loadErr, "load net": netErr, "run": runErr, "close model": m.Close(), "close net": n.Close(), "run net": n.Run(0, nil, nil)} {
+	for what, err := range map[string]error{"close": d.Close(), "info": infoErr, "load": loadErr, "load net": netErr, "run": runErr,
+		"close model": m.Close(), "close net": n.Close(), "run net": n.Run(0, nil, nil)} {
 		if !errors.Is(err, axcl.ErrClosed) {
 			t.Errorf("%s after close: %v", what, err)
 		}

@@ -25,13 +25,15 @@ type Tiny struct {
 // DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
 func DefaultTiny() Tiny {
 	return Tiny{Seed: 1, Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HD: 16, Intermediate: 96, Vocab: 131,
-		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: 16, Cells: 0, Cache: 1}, {Rows: 16, Cells: 32, Cache: 32}, {Rows: 16, Cells: 80, Cache: 80}},
-		Flags:  axmodel.FlagQKNorm, HeadFlags: axmodel.FlagArgmax}
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: 16, Cells: 0, Cache: 1}, {Rows: 16, Cells: 32, Cache: 32},
+			{Rows: 16, Cells: 80, Cache: 80}},
+		Flags: axmodel.FlagQKNorm, HeadFlags: axmodel.FlagArgmax}
 }
 
 func (y Tiny) withDefaults() Tiny {
 	d := DefaultTiny()
-	for _, f := range []struct{ v, d *int }{{&y.Layers, &d.Layers}, {&y.Hidden, &d.Hidden}, {&y.Heads, &d.Heads}, {&y.KVHeads, &d.KVHeads}, {&y.HD, &d.HD}, {&y.Intermediate, &d.Intermediate}, {&y.Vocab, &d.Vocab}} {
+	for _, f := range []struct{ v, d *int }{{&y.Layers, &d.Layers}, {&y.Hidden, &d.Hidden}, {&y.Heads, &d.Heads}, {&y.KVHeads, &d.KVHeads},
+		{&y.HD, &d.HD}, {&y.Intermediate, &d.Intermediate}, {&y.Vocab, &d.Vocab}} {
 		if *f.v == 0 {
 			*f.v = *f.d
 		}
@@ -46,8 +48,10 @@ func (y Tiny) withDefaults() Tiny {
 func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	y = y.withDefaults()
 	rng := rand.New(rand.NewPCG(y.Seed, 2))
-	head := axmodel.Header{Kind: axmodel.Layer, Flags: y.Flags, Hidden: y.Hidden, Heads: y.Heads, KVHeads: y.KVHeads, HeadDim: y.HD, Intermediate: y.Intermediate,
-		Eps: 1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 1, Theta: 10000, Tool: "axcltest"}
+	head := axmodel.Header{Kind: axmodel.Layer, Flags: y.Flags, Hidden: y.Hidden, Heads: y.Heads, KVHeads: y.KVHeads, HeadDim: y.HD,
+		Intermediate: y.Intermediate,
+		Eps:          1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 1,
+		Theta: 10000, Tool: "axcltest"}
 	if y.Hollow {
 		head.Flags |= axmodel.FlagHollow
 		head.Weights = y.Weights
@@ -78,7 +82,8 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		weight := func(name string, rows, cols int) axmodel.Tensor {
 			return matrix(name, rows, cols, 1/math.Sqrt(float64(cols)))
 		}
-		ts := []axmodel.Tensor{norm("input_norm", h), weight("q", q, h), weight("k", kv, h), weight("v", kv, h), weight("o", h, q), norm("post_norm", h),
+		ts := []axmodel.Tensor{norm("input_norm", h), weight("q", q, h), weight("k", kv, h), weight("v", kv, h), weight("o", h, q),
+			norm("post_norm", h),
 			weight("gate", y.Intermediate, h), weight("up", y.Intermediate, h), weight("down", h, y.Intermediate)}
 		if y.Flags&axmodel.FlagQKVBias != 0 {
 			ts = append(ts, matrix("q_bias", 1, q, 0.1), matrix("k_bias", 1, kv, 0.1), matrix("v_bias", 1, kv, 0.1))
@@ -103,7 +108,8 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		}
 		spec.Layers = append(spec.Layers, path)
 	}
-	post := axmodel.Header{Kind: axmodel.Head, Flags: y.HeadFlags | y.Flags&axmodel.FlagNormOne, Hidden: h, Out: y.Vocab, Eps: 1e-6, Pos: 1, Tool: "axcltest"}
+	post := axmodel.Header{Kind: axmodel.Head, Flags: y.HeadFlags | y.Flags&axmodel.FlagNormOne, Hidden: h, Out: y.Vocab, Eps: 1e-6, Pos: 1,
+		Tool: "axcltest"}
 	ts := []axmodel.Tensor{norm("norm", h), matrix("weight", y.Vocab, h, 3/math.Sqrt(float64(h)))}
 	if y.Hollow {
 		post.Flags |= axmodel.FlagHollow
@@ -124,7 +130,8 @@ func WriteAffine(path string, seed uint64, in, out int) (w, b []float32, err err
 		}
 	}
 	h := axmodel.Header{Kind: axmodel.Affine, Hidden: in, Out: out, Pos: 1, Tool: "axcltest"}
-	return w, b, axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 4}}, []axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, out, in, w), axmodel.Vector("bias", axmodel.F32, b)})
+	return w, b, axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 4}},
+		[]axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, out, in, w), axmodel.Vector("bias", axmodel.F32, b)})
 }
 
 // Rows are n embeddings of a model's hidden length, bf16, of the size that real ones have; equal seeds give equal rows.

@@ -24,7 +24,8 @@ func checkRows(t TB, d axcl.Device) {
 			t.Errorf("close: %v", err)
 		}
 		row := make([]byte, m.Shape().RowBytes())
-		for what, err := range map[string]error{"save": m.Save([]uint32{1}, row), "restore": m.Restore([]uint32{1}, row), "copy": m.Copy([]uint32{1}, []uint32{2})} {
+		for what, err := range map[string]error{"save": m.Save([]uint32{1}, row), "restore": m.Restore([]uint32{1}, row),
+			"copy": m.Copy([]uint32{1}, []uint32{2})} {
 			if !errors.Is(err, axcl.ErrClosed) {
 				t.Errorf("%s: %s after close: %v", y.name, what, err)
 			}
@@ -113,8 +114,8 @@ func checkText(t TB, name string, m, ref axcl.Model) {
 	}
 }
 
-// shuffle makes random calls on the first cells of m, keeps account of what each must hold, and compares all of them in the end. What was in
-// the cells is gone then.
+// shuffle makes random calls on the first cells of m, keeps account of what each must hold, and compares all of them in the end. What was
+// in the cells is gone then.
 func shuffle(t TB, name string, m axcl.Model, cells, calls int) {
 	s := m.Shape()
 	n := s.RowBytes()
@@ -208,7 +209,8 @@ func checkBadRows(t TB, name string, m axcl.Model) {
 	for i, x := range []struct {
 		cells []uint32
 		bytes int
-	}{{[]uint32{0, uint32(s.Cells)}, 2 * n}, {[]uint32{0, 1 << 31}, 2 * n}, {[]uint32{1, 1}, 2 * n}, {[]uint32{0, 1}, 2*n - 1}, {[]uint32{0, 1}, 2*n + 1}, {[]uint32{0, 1}, 0}, {nil, n}, {many, len(many) * n}} {
+	}{{[]uint32{0, uint32(s.Cells)}, 2 * n}, {[]uint32{0, 1 << 31}, 2 * n}, {[]uint32{1, 1}, 2 * n}, {[]uint32{0, 1}, 2*n - 1},
+		{[]uint32{0, 1}, 2*n + 1}, {[]uint32{0, 1}, 0}, {nil, n}, {many, len(many) * n}} {
 		if err := m.Save(x.cells, make([]byte, x.bytes)); !errors.Is(err, axcl.ErrPass) {
 			t.Errorf("%s: bad save %d: %v", name, i, err)
 		}
@@ -216,7 +218,8 @@ func checkBadRows(t TB, name string, m axcl.Model) {
 			t.Errorf("%s: bad restore %d: %v", name, i, err)
 		}
 	}
-	for i, x := range [][2][]uint32{{{0, 1}, {2}}, {{0, uint32(s.Cells)}, {2, 3}}, {{0, 1}, {2, uint32(s.Cells)}}, {{0, 0}, {2, 3}}, {{0, 1}, {2, 2}}, {{0, 1}, {1, 2}}, {{0}, {0}}, {many, many}} {
+	for i, x := range [][2][]uint32{{{0, 1}, {2}}, {{0, uint32(s.Cells)}, {2, 3}}, {{0, 1}, {2, uint32(s.Cells)}}, {{0, 0}, {2, 3}},
+		{{0, 1}, {2, 2}}, {{0, 1}, {1, 2}}, {{0}, {0}}, {many, many}} {
 		if err := m.Copy(x[0], x[1]); !errors.Is(err, axcl.ErrPass) {
 			t.Errorf("%s: bad copy %d: %v", name, i, err)
 		}

@@ -151,7 +151,8 @@ func upTo(n int) []int {
 	return s
 }
 
-// prompt makes passes of at most chunk rows for tokens first.. of one sequence whose i-th token goes to cell(i), continuing after `done` tokens.
+// prompt makes passes of at most chunk rows for tokens first.. of one sequence whose i-th token goes to cell(i), continuing after `done`
+// tokens.
 func prompt(first uint64, done, n, chunk int, cell func(i int) uint32) (passes [][]row) {
 	for n > 0 {
 		k := min(n, chunk)
@@ -201,8 +202,10 @@ func scripts(s axcl.Shape) []script {
 	all = append(all,
 		script{"a full chunk", "", prompt(400, 0, wide, wide, low)},
 		script{"a short chunk", "chunk", join(prompt(500, 0, min(5, wide), wide, low), prompt(500, min(5, wide), 3, 1, low))},
-		script{"several chunks, then decode", "chunk", join(prompt(600, 0, long, wide, low), prompt(600, long, min(4, s.Cells-long), 1, low))},
-		script{"chunks into scattered cells, then decode", "scatter", join(prompt(700, 0, min(wide+3, reach), wide, scattered), prompt(700, min(wide+3, reach), min(3, max(reach-wide-3, 0)), 1, scattered))},
+		script{"several chunks, then decode", "chunk",
+			join(prompt(600, 0, long, wide, low), prompt(600, long, min(4, s.Cells-long), 1, low))},
+		script{"chunks into scattered cells, then decode", "scatter", join(prompt(700, 0, min(wide+3, reach), wide, scattered),
+			prompt(700, min(wide+3, reach), min(3, max(reach-wide-3, 0)), 1, scattered))},
 	)
 	if room < 4 {
 		return all
@@ -229,7 +232,8 @@ func scripts(s axcl.Shape) []script {
 	if wide >= 4 {
 		p := uint32(n)
 		fork := []row{{token: 1300, pos: p, cell: at(1)(0), cells: seen}, {token: 1400, pos: p, cell: at(2)(0), cells: seen},
-			{token: 1301, pos: p + 1, cell: at(1)(1), cells: seen, rows: []int{0}}, {token: 1401, pos: p + 1, cell: at(2)(1), cells: seen, rows: []int{1}}}
+			{token: 1301, pos: p + 1, cell: at(1)(1), cells: seen, rows: []int{0}}, {token: 1401, pos: p + 1, cell: at(2)(1), cells: seen,
+				rows: []int{1}}}
 		all = append(all, script{"a prefix shared by two sequences", "mixed", join(prefix, [][]row{fork})})
 	}
 	// A row that skips cells in between, and one far ahead of its context.
@@ -237,7 +241,8 @@ func scripts(s axcl.Shape) []script {
 	for i := 0; i < room; i += 2 {
 		even = append(even, uint32(i))
 	}
-	gap := []row{{token: 1500, pos: uint32(room), cell: uint32(room), cells: even}, {token: 1501, pos: uint32(room + 20), cell: uint32(room + 1), cells: even[:1]}}
+	gap := []row{{token: 1500, pos: uint32(room), cell: uint32(room), cells: even},
+		{token: 1501, pos: uint32(room + 20), cell: uint32(room + 1), cells: even[:1]}}
 	return append(all, script{"masks with gaps and positions ahead", "mixed", join(prompt(1450, 0, room, wide, low), [][]row{gap})})
 }
 

@@ -37,7 +37,8 @@ type tapeError struct {
 	Kinds []int       `json:"kinds,omitempty"` // in sentinels
 }
 
-var sentinels = []error{axcl.ErrNoDevice, axcl.ErrLost, axcl.ErrMemory, axcl.ErrTimeout, axcl.ErrModel, axcl.ErrClosed, axcl.ErrPass, axcl.ErrThread, context.Canceled, context.DeadlineExceeded}
+var sentinels = []error{axcl.ErrNoDevice, axcl.ErrLost, axcl.ErrMemory, axcl.ErrTimeout, axcl.ErrModel, axcl.ErrClosed, axcl.ErrPass,
+	axcl.ErrThread, context.Canceled, context.DeadlineExceeded}
 
 func keepError(err error) *tapeError {
 	if err == nil {
@@ -296,7 +297,8 @@ func (p *Player) next(op Op, id int, ask string, sum uint64) *Event {
 	}
 	e := &p.tape.Events[p.at]
 	if e.Op != op || id != 0 && e.ID != id || e.Ask != ask || e.Sum != sum {
-		panic(fmt.Sprintf("axcltest: call %d is %s of %d (%s, data %016x), the tape has %s of %d (%s, data %016x)", p.at, op, id, ask, sum, e.Op, e.ID, e.Ask, e.Sum))
+		panic(fmt.Sprintf("axcltest: call %d is %s of %d (%s, data %016x), the tape has %s of %d (%s, data %016x)", p.at, op, id, ask, sum,
+			e.Op, e.ID, e.Ask, e.Sum))
 	}
 	p.at++
 	return e

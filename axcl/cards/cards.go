@@ -1,6 +1,7 @@
 // Package cards chooses a device: the vendor's libraries where this build has them and a card answers, the card in software otherwise.
 //
-// Open may be called from any goroutine; the device it gives belongs to the caller, who holds its OS thread and closes it (see package axcl).
+// Open may be called from any goroutine; the device it gives belongs to the caller, who holds its OS thread and closes it (see package
+// axcl).
 package cards
 
 import (
@@ -58,7 +59,8 @@ func auto() (axcl.Device, string, error) {
 		return d, "an AXCL card is there", nil
 	}
 	if !errors.Is(cardErr, axcl.ErrNoDevice) {
-		return nil, "", fmt.Errorf("%w; the software card takes the place of a card that is not there, not of one that does not answer: soft asks for it", cardErr)
+		return nil, "", fmt.Errorf("%w; the software card takes the place of a card that is not there, not of one that does not answer: "+
+			"soft asks for it", cardErr)
 	}
 	d, boardErr := openNative("axengine", 0)
 	if boardErr == nil {
@@ -66,7 +68,8 @@ func auto() (axcl.Device, string, error) {
 	}
 	why := fmt.Sprintf("no card can be used (%s), so the software card computes", reason(cardErr))
 	if !errors.Is(boardErr, axcl.ErrNoDevice) {
-		why = fmt.Sprintf("no card (%s) and no on-board NPU (%s) can be used, so the software card computes", reason(cardErr), reason(boardErr))
+		why = fmt.Sprintf("no card (%s) and no on-board NPU (%s) can be used, so the software card computes", reason(cardErr),
+			reason(boardErr))
 	}
 	d, err := openSoft("")
 	return d, why + arithmetic(d, " with "), err

@@ -69,13 +69,14 @@ type Report struct {
 }
 
 // errPure is why a build without cgo has no card.
-var errPure = errors.New("this build is pure Go and cannot open the vendor's libraries (made with CGO_ENABLED=0, with -tags fake, or not for Linux)")
+var errPure = errors.New("this build is pure Go and cannot open the vendor's libraries (made with CGO_ENABLED=0, with -tags fake, or " +
+	"not for Linux)")
 
 const axeraVendor = "0x1f4b"
 
-// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it, for the user of this process.
-// What keeps every card from being used is one finding that is a Problem, the one to begin with; what follows from it, or comes after it, is
-// a Note.
+// Examine looks at the machine, whose file system root is (os.DirFS("/")), and at what the libraries said of it, for the user of this
+// process. What keeps every card from being used is one finding that is a Problem, the one to begin with; what follows from it, or comes
+// after it, is a Note.
 func Examine(root fs.FS, libs []Library) Report {
 	r := inspect(root, libs, whoami())
 	r.blame()
@@ -91,7 +92,8 @@ func inspect(root fs.FS, libs []Library, me person) Report {
 		if text(root, v) != axeraVendor {
 			continue
 		}
-		r.Links = append(r.Links, Link{Bus: path.Base(dir), Width: text(root, dir+"/current_link_width"), Speed: text(root, dir+"/current_link_speed"),
+		r.Links = append(r.Links, Link{Bus: path.Base(dir), Width: text(root, dir+"/current_link_width"),
+			Speed:    text(root, dir+"/current_link_speed"),
 			MaxWidth: text(root, dir+"/max_link_width"), MaxSpeed: text(root, dir+"/max_link_speed"), Lost: silent(root, dir)})
 	}
 	for _, l := range libs {
@@ -164,7 +166,8 @@ func (r *Report) add(name string, s State, text, fix string) {
 }
 
 func (r *Report) library(l Library) {
-	name, fix := runtimeName, "install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
+	name, fix := runtimeName,
+		"install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
 	if l.Kind == "axengine" {
 		name, fix = boardName, "only boards whose own CPU is the AX650's have it; name the library in AXLE_AXENGINE_LIB if it is elsewhere"
 	}
@@ -191,11 +194,14 @@ func fixFor(err error) string {
 	var e *axcl.Error
 	switch {
 	case errors.Is(err, axcl.ErrMemory):
-		return "another process holds the card's memory, or one died: stop it, or wait and try again; reboot the machine if the memory stays taken"
+		return "another process holds the card's memory, or one died: stop it, or wait and try again; reboot the machine if the " +
+			"memory stays taken"
 	case errors.Is(err, axcl.ErrTimeout), errors.Is(err, axcl.ErrLost):
-		return "the card does not answer: stop every program that uses it; if that does not help, turn the power off and on (a reboot may not be enough)"
+		return "the card does not answer: stop every program that uses it; if that does not help, turn the power off and on (a reboot " +
+			"may not be enough)"
 	case errors.As(err, &e) && e.Code&0xffff == 0x0181:
-		return "the card is seen but does not answer: check that firmware and driver come from the same release, and the power supply (27 W on a Raspberry Pi 5)"
+		return "the card is seen but does not answer: check that firmware and driver come from the same release, and the power supply " +
+			"(27 W on a Raspberry Pi 5)"
 	}
 	return "see the driver and the link below"
 }
@@ -220,21 +226,28 @@ func (r *Report) driver(root fs.FS, l Library, me person) {
 	switch {
 	case len(r.Links) == 0:
 		r.add("driver", state, "/dev/axcl_host is missing, and no Axera device is on the PCIe bus",
-			"check that the card is seated and has power; on a Raspberry Pi 5 put dtparam=pciex1 into /boot/firmware/config.txt (some boards also need dtoverlay=pciex1-compat-pi5,no-mip), update the EEPROM (sudo rpi-eeprom-update -a) and use a 27 W supply; then lspci must list it")
+			"check that the card is seated and has power; on a Raspberry Pi 5 put dtparam=pciex1 into /boot/firmware/config.txt (some "+
+				"boards also need dtoverlay=pciex1-compat-pi5,no-mip), update the EEPROM (sudo rpi-eeprom-update -a) and use a 27 W "+
+				"supply; then lspci must list it")
 	case exists(root, "sys/module/axcl_host"):
-		r.add("driver", state, "the driver is loaded and /dev/axcl_host is missing", "see `sudo dmesg | grep -i axcl`: firmware and driver may be of different releases, or the card did not start")
+		r.add("driver", state, "the driver is loaded and /dev/axcl_host is missing",
+			"see `sudo dmesg | grep -i axcl`: firmware and driver may be of different releases, or the card did not start")
 	case hasModule(root, modules):
 		r.add("driver", state, "the driver is built for kernel "+r.Kernel+" and not loaded", "sudo modprobe axcl_host")
 	case exists(root, modules+"/build"):
-		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel, "sudo dkms autoinstall, then sudo modprobe axcl_host")
+		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel,
+			"sudo dkms autoinstall, then sudo modprobe axcl_host")
 	default:
-		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel+", and the kernel's headers are missing", "sudo apt install linux-headers-"+r.Kernel+" (on Raspberry Pi OS: linux-headers-rpi-2712), sudo dkms autoinstall, sudo modprobe axcl_host")
+		r.add("driver", state, "the driver is not built for the running kernel "+r.Kernel+", and the kernel's headers are missing",
+			"sudo apt install linux-headers-"+r.Kernel+
+				" (on Raspberry Pi OS: linux-headers-rpi-2712), sudo dkms autoinstall, sudo modprobe axcl_host")
 	}
 }
 
 // hasModule looks where DKMS and the vendor's package put the module.
 func hasModule(root fs.FS, modules string) bool {
-	for _, pattern := range []string{"/updates/dkms/axcl_host.ko*", "/extra/axcl_host.ko*", "/updates/axcl_host.ko*", "/axcl/axcl_host.ko*", "/kernel/drivers/*/axcl_host.ko*"} {
+	for _, pattern := range []string{"/updates/dkms/axcl_host.ko*", "/extra/axcl_host.ko*", "/updates/axcl_host.ko*", "/axcl/axcl_host.ko*",
+		"/kernel/drivers/*/axcl_host.ko*"} {
 		if m, _ := fs.Glob(root, modules+pattern); len(m) > 0 {
 			return true
 		}
@@ -269,12 +282,15 @@ func (r *Report) device(d axcl.Info) {
 	r.add(d.ID, OK, strings.Join(parts, ", "), "")
 	switch {
 	case d.Temperature >= 100:
-		r.add(d.ID+", heat", Problem, fmt.Sprintf("%.0f °C: the server admits no work above 100 °C, and the card resets itself at 120 °C", d.Temperature), "give it a heat sink and moving air")
+		r.add(d.ID+", heat", Problem, fmt.Sprintf("%.0f °C: the server admits no work above 100 °C, and the card resets itself at 120 °C",
+			d.Temperature), "give it a heat sink and moving air")
 	case d.Temperature >= 85:
-		r.add(d.ID+", heat", Note, fmt.Sprintf("%.0f °C is warm: from 100 °C on the server admits no work", d.Temperature), "give it a heat sink and moving air")
+		r.add(d.ID+", heat", Note, fmt.Sprintf("%.0f °C is warm: from 100 °C on the server admits no work", d.Temperature),
+			"give it a heat sink and moving air")
 	}
 	if d.TotalCMM > 0 && d.TotalCMM-d.FreeCMM > 256<<20 {
-		r.add(d.ID+", memory", Note, fmt.Sprintf("%d MiB are taken", (d.TotalCMM-d.FreeCMM)>>20), "another process uses the card, or one died and the driver has not noticed yet")
+		r.add(d.ID+", memory", Note, fmt.Sprintf("%d MiB are taken", (d.TotalCMM-d.FreeCMM)>>20),
+			"another process uses the card, or one died and the driver has not noticed yet")
 	}
 }
 
@@ -284,9 +300,11 @@ func (r *Report) links() {
 		switch {
 		case l.Lost:
 			r.Usable = false
-			r.add("PCIe link", Problem, l.Bus+": the card no longer answers on the bus", "turn the power off and on; if it happens again, look at power supply, cable and heat")
+			r.add("PCIe link", Problem, l.Bus+": the card no longer answers on the bus",
+				"turn the power off and on; if it happens again, look at power supply, cable and heat")
 		case l.MaxSpeed != "" && l.Speed != "" && gigatransfers(l.Speed) < min(gigatransfers(l.MaxSpeed), 5):
-			r.add("PCIe link", Note, text+"; the card can do "+l.MaxSpeed, "reseat card and cable; on a Raspberry Pi 5 the slot runs at 5.0 GT/s (Gen 2) without further settings")
+			r.add("PCIe link", Note, text+"; the card can do "+l.MaxSpeed,
+				"reseat card and cable; on a Raspberry Pi 5 the slot runs at 5.0 GT/s (Gen 2) without further settings")
 		default:
 			r.add("PCIe link", OK, text, "")
 		}
@@ -299,7 +317,8 @@ func (r *Report) cma() {
 	}
 	text := fmt.Sprintf("%d MiB for contiguous buffers on this machine (CMA), %d MiB free", r.CMATotal>>20, r.CMAFree>>20)
 	if r.CMAFree < 24<<20 {
-		r.add("CMA", Note, text, "large pinned buffers may not fit: put cma=128M on the kernel's command line (/boot/firmware/cmdline.txt on a Raspberry Pi) and reboot")
+		r.add("CMA", Note, text, "large pinned buffers may not fit: put cma=128M on the kernel's command line "+
+			"(/boot/firmware/cmdline.txt on a Raspberry Pi) and reboot")
 		return
 	}
 	r.add("CMA", OK, text, "")

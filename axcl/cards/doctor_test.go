@@ -17,8 +17,9 @@ func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(tex
 // machine is a Raspberry Pi with a card in its slot.
 func machine(more map[string]string, without ...string) fstest.MapFS {
 	m := fstest.MapFS{
-		"proc/sys/kernel/osrelease":                            file("6.12.25+rpt-rpi-2712\n"),
-		"proc/meminfo":                                         file("MemTotal:        8256000 kB\nCmaTotal:          65536 kB\nCmaFree:           51200 kB\n"),
+		"proc/sys/kernel/osrelease": file("6.12.25+rpt-rpi-2712\n"),
+		"proc/meminfo": file("MemTotal:        8256000 kB\nCmaTotal:          65536 kB\nCmaFree: " +
+			"          51200 kB\n"),
 		"sys/bus/pci/devices/0001:01:00.0/vendor":              file("0x1f4b\n"),
 		"sys/bus/pci/devices/0001:01:00.0/config":              file("\x4b\x1f\x50\x06"),
 		"sys/bus/pci/devices/0001:01:00.0/current_link_width":  file("1\n"),
@@ -48,7 +49,8 @@ func machine(more map[string]string, without ...string) fstest.MapFS {
 }
 
 func card() axcl.Info {
-	return axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Temperature: 51, TotalCMM: 7040 << 20, FreeCMM: 7022 << 20, TotalMem: 945 << 20, FreeMem: 700 << 20, NPULoad: 0, CPULoad: 3, Firmware: "V3.6.5"}
+	return axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Temperature: 51, TotalCMM: 7040 << 20,
+		FreeCMM: 7022 << 20, TotalMem: 945 << 20, FreeMem: 700 << 20, NPULoad: 0, CPULoad: 3, Firmware: "V3.6.5"}
 }
 
 func working() Library {
@@ -59,7 +61,8 @@ func TestExamine(t *testing.T) {
 	none := fmt.Errorf("axcl: %w: the AXCL runtime is not installed", axcl.ErrNoDevice)
 	noBoard := Library{Kind: "axengine", Err: fmt.Errorf("axcl: %w: no on-board engine library", axcl.ErrNoDevice)}
 	failed := func(code uint32) Library {
-		return Library{Kind: "axcl", Path: "/usr/lib/axcl/libaxcl_rt.so", Version: "3.10.2", Err: &axcl.Error{Op: "axclInit", Layer: axcl.NoLayer, Code: code}}
+		return Library{Kind: "axcl", Path: "/usr/lib/axcl/libaxcl_rt.so", Version: "3.10.2",
+			Err: &axcl.Error{Op: "axclInit", Layer: axcl.NoLayer, Code: code}}
 	}
 	with := func(change func(*axcl.Info)) Library {
 		l := working()
@@ -77,29 +80,42 @@ func TestExamine(t *testing.T) {
 		not    []string // findings that are not
 	}{
 		{"all is well", machine(nil), working(), true,
-			[]string{"AXCL runtime: ok: version 3.6.5", "driver: ok: ", "axcl:0: ok: 51 °C", "axcl:0: ok: 7022 of 7040 MiB", "PCIe link: ok: ×1 at 5.0 GT/s", "CMA: ok: 64 MiB"}, []string{"on-board engine", "axcl:0, heat", "axcl:0, memory"}},
-		{"a pure build", machine(nil), Library{Kind: "axcl", Err: fmt.Errorf("axcl: %w: %w", axcl.ErrNoDevice, errPure)}, false, []string{"this build: problem: make build", "PCIe link: ok: "}, []string{"AXCL runtime", "driver"}},
-		{"optional calls", machine(nil), lacking, true, []string{"AXCL runtime, optional calls: note: axclrtExecWorker, axclrtKillWorker"}, nil},
-		{"no library", machine(nil), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "AXCL runtime: problem: axclhost", "PCIe link: ok: "}, nil},
-		{"no library, no card", machine(nil, "sys/bus", "dev"), Library{Kind: "axcl", Err: none}, false, []string{"AXCL runtime: problem: not installed", "on-board engine: note: "}, []string{"driver", "CMA", "PCIe link"}},
-		{"a library and nothing else", machine(nil, "sys/bus", "dev"), failed(0x8030010b), false, []string{"AXCL runtime: note: (0x8030010b)", "driver: problem: dtparam=pciex1"}, nil},
-		{"driver not built", machine(nil, "dev", "sys/module", "lib/modules/6.12.25+rpt-rpi-2712/extra"), failed(0x8030010b), false, []string{"driver: problem: dkms autoinstall"}, nil},
-		{"no headers", machine(nil, "dev", "sys/module", "lib"), failed(0x8030010b), false, []string{"driver: problem: linux-headers-6.12.25+rpt-rpi-2712"}, nil},
-		{"driver not loaded", machine(nil, "dev", "sys/module"), failed(0x8030010b), false, []string{"driver: problem: sudo modprobe axcl_host"}, nil},
+			[]string{"AXCL runtime: ok: version 3.6.5", "driver: ok: ", "axcl:0: ok: 51 °C", "axcl:0: ok: 7022 of 7040 MiB",
+				"PCIe link: ok: ×1 at 5.0 GT/s", "CMA: ok: 64 MiB"}, []string{"on-board engine", "axcl:0, heat", "axcl:0, memory"}},
+		{"a pure build", machine(nil), Library{Kind: "axcl", Err: fmt.Errorf("axcl: %w: %w", axcl.ErrNoDevice, errPure)}, false,
+			[]string{"this build: problem: make build", "PCIe link: ok: "}, []string{"AXCL runtime", "driver"}},
+		{"optional calls", machine(nil), lacking, true, []string{"AXCL runtime, optional calls: note: axclrtExecWorker, axclrtKillWorker"},
+			nil},
+		{"no library", machine(nil), Library{Kind: "axcl", Err: none}, false,
+			[]string{"AXCL runtime: problem: not installed", "AXCL runtime: problem: axclhost", "PCIe link: ok: "}, nil},
+		{"no library, no card", machine(nil, "sys/bus", "dev"), Library{Kind: "axcl", Err: none}, false,
+			[]string{"AXCL runtime: problem: not installed", "on-board engine: note: "}, []string{"driver", "CMA", "PCIe link"}},
+		{"a library and nothing else", machine(nil, "sys/bus", "dev"), failed(0x8030010b), false,
+			[]string{"AXCL runtime: note: (0x8030010b)", "driver: problem: dtparam=pciex1"}, nil},
+		{"driver not built", machine(nil, "dev", "sys/module", "lib/modules/6.12.25+rpt-rpi-2712/extra"), failed(0x8030010b), false,
+			[]string{"driver: problem: dkms autoinstall"}, nil},
+		{"no headers", machine(nil, "dev", "sys/module", "lib"), failed(0x8030010b), false,
+			[]string{"driver: problem: linux-headers-6.12.25+rpt-rpi-2712"}, nil},
+		{"driver not loaded", machine(nil, "dev", "sys/module"), failed(0x8030010b), false,
+			[]string{"driver: problem: sudo modprobe axcl_host"}, nil},
 		{"loaded, no node", machine(nil, "dev"), failed(0x8030010b), false, []string{"driver: problem: dmesg"}, nil},
 		{"simulated", machine(nil, "dev", "sys/bus"), working(), true, []string{"driver: note: yet the library lists a card"}, nil},
 		{"no connection", machine(nil), failed(0x80300181), false, []string{"AXCL runtime: problem: power"}, nil},
 		{"time-out", machine(nil), failed(0x80300383), false, []string{"AXCL runtime: problem: power off and on"}, nil},
 		{"warm", machine(nil), with(func(i *axcl.Info) { i.Temperature = 88 }), true, []string{"axcl:0, heat: note: 88 °C"}, nil},
 		{"hot", machine(nil), with(func(i *axcl.Info) { i.Temperature = 104 }), true, []string{"axcl:0, heat: problem: 120 °C"}, nil},
-		{"taken", machine(nil), with(func(i *axcl.Info) { i.FreeCMM = 1 << 30 }), true, []string{"axcl:0, memory: note: another process"}, nil},
+		{"taken", machine(nil), with(func(i *axcl.Info) { i.FreeCMM = 1 << 30 }), true, []string{"axcl:0, memory: note: another process"},
+			nil},
 		{"knows little", machine(nil), with(func(i *axcl.Info) {
 			*i = axcl.Info{ID: "axcl:0", Name: "AX650N", Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
 		}), true, []string{"axcl:0: ok: AX650N"}, []string{"axcl:0, heat", "axcl:0, memory"}},
-		{"slow link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/current_link_speed": "2.5 GT/s PCIe\n"}), working(), true, []string{"PCIe link: note: reseat"}, nil},
-		{"lost link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/config": "\xff\xff\xff\xff"}), working(), false, []string{"PCIe link: problem: no longer answers"}, nil},
+		{"slow link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/current_link_speed": "2.5 GT/s PCIe\n"}), working(), true,
+			[]string{"PCIe link: note: reseat"}, nil},
+		{"lost link", machine(map[string]string{"sys/bus/pci/devices/0001:01:00.0/config": "\xff\xff\xff\xff"}), working(), false,
+			[]string{"PCIe link: problem: no longer answers"}, nil},
 		{"no config", machine(nil, "sys/bus/pci/devices/0001:01:00.0/config"), working(), true, []string{"PCIe link: ok: "}, nil},
-		{"little CMA", machine(map[string]string{"proc/meminfo": "CmaTotal: 65536 kB\nCmaFree: 1024 kB\n"}), working(), true, []string{"CMA: note: cma=128M"}, nil},
+		{"little CMA", machine(map[string]string{"proc/meminfo": "CmaTotal: 65536 kB\nCmaFree: 1024 kB\n"}), working(), true,
+			[]string{"CMA: note: cma=128M"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Examine(tt.root, []Library{tt.lib, noBoard})

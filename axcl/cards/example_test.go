@@ -22,8 +22,10 @@ func ExampleOpen() {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "affine.axmodel")
-	if err := axmodel.WriteFile(path, axmodel.Header{Kind: axmodel.Affine, Hidden: 3, Out: 2, Pos: 1}, []axmodel.SoftGroup{{Rows: 1}}, []axmodel.Tensor{
-		axmodel.Matrix("weight", axmodel.F32, 2, 3, []float32{1, 2, 3, 0, 0, 1}), axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err != nil {
+	if err := axmodel.WriteFile(path, axmodel.Header{Kind: axmodel.Affine, Hidden: 3, Out: 2, Pos: 1}, []axmodel.SoftGroup{{Rows: 1}},
+		[]axmodel.Tensor{
+			axmodel.Matrix("weight", axmodel.F32, 2, 3, []float32{1, 2, 3, 0, 0, 1}),
+			axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err != nil {
 		fmt.Println(err)
 		return
 	}

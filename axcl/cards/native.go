@@ -13,5 +13,6 @@ func openNative(kind string, index int) (axcl.Device, error) {
 
 func look(kind string) Library {
 	f := native.Look(native.Kind(kind))
-	return Library{Kind: kind, Path: f.Library, Version: f.Version, Missing: f.Missing, Devices: f.Devices, Simulated: f.Simulated, Err: f.Err}
+	return Library{Kind: kind, Path: f.Library, Version: f.Version, Missing: f.Missing, Devices: f.Devices, Simulated: f.Simulated,
+		Err: f.Err}
 }

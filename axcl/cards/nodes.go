@@ -69,7 +69,8 @@ type service struct {
 }
 
 // units are the folders of units, the first that has one counts.
-var units = []string{"etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"}
+var units = []string{"etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system",
+	"lib/systemd/system"}
 
 // readService reads the unit and what was put beside it; ok is false where none is installed.
 func readService(root fs.FS) (s service, ok bool) {
@@ -147,7 +148,8 @@ func lookUp(root fs.FS, name string, more []string) (p person, ok bool) {
 		if len(f) < 4 {
 			continue
 		}
-		if gid, err := strconv.ParseUint(f[2], 10, 32); err == nil && (slices.Contains(strings.Split(f[3], ","), name) || slices.Contains(more, f[0])) {
+		if gid, err := strconv.ParseUint(f[2], 10, 32); err == nil && (slices.Contains(strings.Split(f[3], ","), name) ||
+			slices.Contains(more, f[0])) {
 			p.gids = append(p.gids, uint32(gid))
 		}
 	}
@@ -159,8 +161,8 @@ func rule(node string) string {
 	return fmt.Sprintf("KERNEL==%q, GROUP=%q, MODE=\"0660\"", node, serviceName)
 }
 
-// nodes looks at each node of the library's: whether it is there, whether this user and the service's may read and write it, and whether the
-// service's unit lets it. It is asked where the first of them is there.
+// nodes looks at each node of the library's: whether it is there, whether this user and the service's may read and write it, and whether
+// the service's unit lets it. It is asked where the first of them is there.
 func (r *Report) nodes(root fs.FS, me person) {
 	state := Problem
 	if r.Usable {
@@ -176,7 +178,8 @@ func (r *Report) nodes(root fs.FS, me person) {
 	}
 	if len(missing) > 0 {
 		r.add("driver", state, fmt.Sprintf("%s there, missing: %s", isAre(here), list(missing)),
-			"the driver's other modules are not loaded: see `sudo dmesg | grep -i axcl`, then sudo modprobe axcl_host, or install the vendor's package anew")
+			"the driver's other modules are not loaded: see `sudo dmesg | grep -i axcl`, then sudo modprobe axcl_host, or install the "+
+				"vendor's package anew")
 	} else {
 		r.add("driver", OK, isAre(here)+" there", "")
 	}
@@ -214,7 +217,8 @@ func (r *Report) nodes(root fs.FS, me person) {
 			if exists(root, rulesFile[1:]) {
 				have = rulesFile + " should have, or is overruled in,"
 			}
-			fix = append(fix, fmt.Sprintf("%s the line%s %s; then sudo udevadm control --reload, sudo udevadm trigger %s", have, plural(len(rules)), strings.Join(rules, " and "), strings.Join(names, " ")))
+			fix = append(fix, fmt.Sprintf("%s the line%s %s; then sudo udevadm control --reload, sudo udevadm trigger %s", have,
+				plural(len(rules)), strings.Join(rules, " and "), strings.Join(names, " ")))
 		}
 		if mine {
 			fix = append(fix, fmt.Sprintf("sudo usermod -aG %s %s, and log in again", serviceName, me.name))
@@ -226,7 +230,9 @@ func (r *Report) nodes(root fs.FS, me person) {
 	}
 	if len(forbidden) > 0 {
 		r.add("service", Problem, fmt.Sprintf("the unit %s does not let the server open %s", s.file, list(forbidden)),
-			"add DeviceAllow="+strings.Join(forbidden, " rw, DeviceAllow=")+" rw (the package's unit has them: a copy in /etc/systemd/system hides it), then sudo systemctl daemon-reload and sudo systemctl restart "+serviceName)
+			"add DeviceAllow="+strings.Join(forbidden, " rw, DeviceAllow=")+
+				" rw (the package's unit has them: a copy in /etc/systemd/system hides it), then sudo systemctl daemon-reload and sudo "+
+				"systemctl restart "+serviceName)
 	}
 	r.realTime(root, me)
 }
@@ -236,8 +242,10 @@ func (r *Report) realTime(root fs.FS, me person) {
 	for line := range strings.Lines(text(root, "proc/self/limits")) {
 		value, ok := strings.CutPrefix(line, "Max realtime priority")
 		if f := strings.Fields(value); ok && len(f) > 0 && f[0] == "0" && me.uid != 0 {
-			r.add("real-time priority", Note, "the library's listening threads ask for it, are refused it for this user and go on without: on a busy machine answers of the card wait longer",
-				"the service is allowed it (LimitRTPRIO in its unit); for a login, a line in /etc/security/limits.conf: "+me.name+" - rtprio 99")
+			r.add("real-time priority", Note, "the library's listening threads ask for it, are refused it for this user and go on "+
+				"without: on a busy machine answers of the card wait longer",
+				"the service is allowed it (LimitRTPRIO in its unit); for a login, a line in /etc/security/limits.conf: "+me.name+
+					" - rtprio 99")
 		}
 	}
 }

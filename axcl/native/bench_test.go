@@ -22,10 +22,12 @@ type timed struct {
 	ms               float64 // a pass
 	calls, crossings float64
 	busy             float64 // share of the time that the NPU works
-	host             float64 // share that is the host's: what the NPU does not work, and our own code's processor time on this machine on top
+	// share that is the host's: what the NPU does not work, and our own code's processor time on this machine on top
+	host float64
 }
 
-// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5, or on the board itself of onboard.
+// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5, or on the board itself of
+// onboard.
 func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) timed {
 	t.Helper()
 	runtime.LockOSThread()
@@ -68,8 +70,9 @@ func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) tim
 	own := float64(threadTime(t) - start)
 	n := float64(passes)
 	total := float64(sim.Clock()-clock) + own
-	return timed{ms: float64(sim.Clock()-clock) / n / 1e6, calls: float64(sim.Calls("")-calls) / n, crossings: float64(sim.Crossings()-crossings) / n,
-		busy: float64(sim.Busy()-busy) / total, host: 1 - float64(sim.Busy()-busy)/total}
+	return timed{ms: float64(sim.Clock()-clock) / n / 1e6, calls: float64(sim.Calls("")-calls) / n,
+		crossings: float64(sim.Crossings()-crossings) / n,
+		busy:      float64(sim.Busy()-busy) / total, host: 1 - float64(sim.Busy()-busy)/total}
 }
 
 // threadTime is the processor time of this thread: what our code took, and the simulator's calls with it, whatever else runs here.
@@ -112,17 +115,19 @@ func TestHostShare(t *testing.T) {
 		y := size.tiny()
 		one := measure(t, AXCL, y, false, 8)
 		if limit := float64(3*y.Layers + 8); one.host > 0.03 || one.calls > limit || one.crossings > 4 {
-			t.Errorf("%s: the host has %.1f %% of a token of %.1f ms, %v calls (at most %v), %v over PCIe (at most 4)", size.name, 100*one.host, one.ms, one.calls, limit, one.crossings)
+			t.Errorf("%s: the host has %.1f %% of a token of %.1f ms, %v calls (at most %v), %v over PCIe (at most 4)", size.name,
+				100*one.host, one.ms, one.calls, limit, one.crossings)
 		}
 		if vendor := measure(t, AXCL, y, true, 8); vendor.ms < 1.05*one.ms || vendor.crossings < float64(2*y.Layers) {
-			t.Errorf("%s: the vendor's loop takes %.1f ms with %v transfers, one pass %.1f ms: it is not what it should be", size.name, vendor.ms, vendor.crossings, one.ms)
+			t.Errorf("%s: the vendor's loop takes %.1f ms with %v transfers, one pass %.1f ms: it is not what it should be", size.name,
+				vendor.ms, vendor.crossings, one.ms)
 		}
 		t.Logf("%s: %+v", size.name, one)
 	}
 }
 
-// TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s of Qwen3-0.6B, 4.22 of Qwen3-4B. Those are
-// the vendor's loops; ours has less to do between executes, and the executes are what takes the time.
+// TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s of Qwen3-0.6B, 4.22 of Qwen3-4B. Those
+// are the vendor's loops; ours has less to do between executes, and the executes are what takes the time.
 func TestOnBoard(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes models of full size")

@@ -53,8 +53,8 @@ func neighbours(files ...string) []string {
 	return out
 }
 
-// loadNeighbours loads what lies beside a library and is needed by it: the loader looks only where the system tells it to, and finds what is
-// loaded already by its name. lacks says what could not be loaded, for the error of a library that then cannot be either.
+// loadNeighbours loads what lies beside a library and is needed by it: the loader looks only where the system tells it to, and finds what
+// is loaded already by its name. lacks says what could not be loaded, for the error of a library that then cannot be either.
 func loadNeighbours(files ...string) (handles []unsafe.Pointer, lacks string) {
 	runtime.LockOSThread() // the loader keeps its last error by thread
 	defer runtime.UnlockOSThread()

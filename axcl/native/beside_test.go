@@ -24,7 +24,8 @@ func TestNeighbours(t *testing.T) {
 			}
 			build := func(out, soname, code string, needs ...string) {
 				t.Helper()
-				args := []string{"-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--no-as-needed", "-Wl,-soname," + soname, "-o", filepath.Join(dir, out)}
+				args := []string{"-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-Wl,--no-as-needed", "-Wl,-soname," + soname, "-o",
+					filepath.Join(dir, out)}
 				for _, c := range strings.Fields(code) {
 					args = append(args, c)
 				}
@@ -35,7 +36,8 @@ func TestNeighbours(t *testing.T) {
 					t.Fatalf("%v: %s", err, b)
 				}
 			}
-			if err := os.WriteFile(filepath.Join(dir, "none.c"), []byte("int "+name("symbol")+"(void) { return 1; }\n"), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "none.c"), []byte("int "+name("symbol")+"(void) { return 1; }\n"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			none := filepath.Join(dir, "none.c")

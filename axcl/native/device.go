@@ -109,8 +109,8 @@ func (d *device) Gone() bool {
 	if d.sys == "" {
 		return false
 	}
-	// A removed card's folder is gone. One that is off the link keeps its folder, in which the kernel shows ids that it read long ago; of the
-	// configuration space it reads anew, and who is not there is all ones.
+	// A removed card's folder is gone. One that is off the link keeps its folder, in which the kernel shows ids that it read long ago; of
+	// the configuration space it reads anew, and who is not there is all ones.
 	if vendor(d.sys) == "" {
 		return true
 	}

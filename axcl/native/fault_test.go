@@ -43,7 +43,8 @@ func TestThread(t *testing.T) {
 			_, infoErr := d.Info()
 			_, loadErr := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
 			_, netErr := d.LoadNet(write(t, axcltest.DefaultTiny()).Head)
-			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), m.Save([]uint32{1}, row), m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
+			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), m.Save([]uint32{1}, row),
+				m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
 		}()
 		for i, err := range <-done {
 			if !errors.Is(err, axcl.ErrThread) {
@@ -76,7 +77,8 @@ func TestHang(t *testing.T) {
 			t.Fatalf("a hanging pass gave %v", err)
 		}
 		calls := sim.Calls("")
-		if err := m.Run(rowPass(m.Shape(), 0)); !errors.Is(err, axcl.ErrLost) || !strings.Contains(err.Error(), "SynchronizeStreamWithTimeout") {
+		if err := m.Run(rowPass(m.Shape(), 0)); !errors.Is(err, axcl.ErrLost) ||
+			!strings.Contains(err.Error(), "SynchronizeStreamWithTimeout") {
 			t.Errorf("the next pass gave %v", err)
 		}
 		if _, err := d.Info(); !errors.Is(err, axcl.ErrLost) {
@@ -121,7 +123,8 @@ func TestLoadFails(t *testing.T) {
 			_, err = d.Load(context.Background(), spec)
 			configure(t, sim, "")
 			var e *axcl.Error
-			if !errors.As(err, &e) || e.Op != "axclrtEngineLoadFromFile" || e.Layer != 1 || e.Code != tt.code || e.Path != spec.Layers[1] || axcl.Fatal(err) != tt.fatal {
+			if !errors.As(err, &e) || e.Op != "axclrtEngineLoadFromFile" || e.Layer != 1 || e.Code != tt.code || e.Path != spec.Layers[1] ||
+				axcl.Fatal(err) != tt.fatal {
 				t.Fatalf("%v", err)
 			}
 			if after := sim.Live(); after != before {
@@ -257,7 +260,8 @@ func TestNoLibrary(t *testing.T) {
 		{"no file", filepath.Join(dir, "none.so"), []string{"none.so does not exist", EnvAXCL}},
 		{"an empty folder", dir, []string{"libaxcl_rt.so does not exist"}},
 		{"a text", text, []string{"text.so"}},
-		{"a missing function", compile(t, "libaxcl_rt.so", "int axclInit(const char *p) { return !!p; }\nint axclFinalize(void) { return 0; }"), []string{"no function axclrt", "libaxcl_rt.so"}},
+		{"a missing function", compile(t, "libaxcl_rt.so", "int axclInit(const char *p) { return !!p; }\nint axclFinalize(void) "+
+			"{ return 0; }"), []string{"no function axclrt", "libaxcl_rt.so"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv(EnvAXCL, tt.axcl)
@@ -297,7 +301,8 @@ func TestNoLibrary(t *testing.T) {
 		if err := os.WriteFile(lib, []byte("no library"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(Engine, 0); !errors.Is(err, axcl.ErrNoDevice) || !strings.Contains(err.Error(), "libax_engine.so: file too short") {
+		if _, err := Open(Engine, 0); !errors.Is(err, axcl.ErrNoDevice) ||
+			!strings.Contains(err.Error(), "libax_engine.so: file too short") {
 			t.Errorf("an engine that is none: %v", err)
 		}
 		if err := os.Remove(lib); err != nil {
@@ -318,7 +323,8 @@ func TestOptional(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	old, err := simcard.Build("", "-DAXSIM_WITHOUT_WORKER", "-DaxclSetLogLevel=axsim_absent_a", "-DaxclrtGetFullVersion=axsim_absent_b", "-DaxclrtGetSocName=axsim_absent_c")
+	old, err := simcard.Build("", "-DAXSIM_WITHOUT_WORKER", "-DaxclSetLogLevel=axsim_absent_a", "-DaxclrtGetFullVersion=axsim_absent_b",
+		"-DaxclrtGetSocName=axsim_absent_c")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +332,8 @@ func TestOptional(t *testing.T) {
 	d := open(t, AXCL)
 	defer closeAll(t, d)
 	i, err := d.Info()
-	want := "axclSetLogLevel axclrtGetFullVersion axclrtGetSocName axclrtTransferFile axclrtExecWorker axclrtWorkerSend axclrtWorkerRecv axclrtKillWorker"
+	want := "axclSetLogLevel axclrtGetFullVersion axclrtGetSocName axclrtTransferFile axclrtExecWorker axclrtWorkerSend axclrtWorkerRecv " +
+		"axclrtKillWorker"
 	if err != nil || strings.Join(i.Missing, " ") != want || i.Version != "3.10.2" || i.Name != "" {
 		t.Errorf("%v, version %q, name %q, missing %v", err, i.Version, i.Name, i.Missing)
 	}
@@ -367,7 +374,8 @@ func TestNoMemory(t *testing.T) {
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 17, Cache: 1 << 17}}
 	_, err := d.Load(context.Background(), write(t, y))
 	var e *axcl.Error
-	if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) || !strings.Contains(e.Note, "MiB of card memory were free") {
+	if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) ||
+		!strings.Contains(e.Note, "MiB of card memory were free") {
 		t.Errorf("%v", err)
 	}
 	y.Groups = nil

@@ -37,7 +37,8 @@ func degrees(t int32) float64 {
 }
 
 func (d *device) info(id int32) (axcl.Info, error) {
-	out := axcl.Info{Kind: string(d.lib.kind), Library: d.lib.path, Missing: d.lib.missing(), ID: string(d.lib.kind), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
+	out := axcl.Info{Kind: string(d.lib.kind), Library: d.lib.path, Missing: d.lib.missing(), ID: string(d.lib.kind),
+		Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
 	var i C.axn_info
 	if rc := C.axn_inform(d.c, C.int32_t(id), &i); rc != C.AXN_OK {
 		return out, d.wrap(rc, "")

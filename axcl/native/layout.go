@@ -28,8 +28,8 @@ type files struct {
 	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
 }
 
-// order is the files' by size, the largest first, the head before layers of its size. The library holds a file beside the model while it loads
-// it: a large file is best loaded when little else is there.
+// order is the files' by size, the largest first, the head before layers of its size. The library holds a file beside the model while it
+// loads it: a large file is best loaded when little else is there.
 func (f *files) order() []int {
 	all := make([]int, len(f.sizes))
 	for i := range all {
@@ -62,7 +62,8 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		if i == 0 {
 			f.layer = l
 		} else if !l.Equal(f.layer) {
-			return f, fmt.Errorf("axcl: %w: %s and %s are not layers of one model: %s, and %s", axcl.ErrModel, spec.Layers[0], path, say(f.layer), say(l))
+			return f, fmt.Errorf("axcl: %w: %s and %s are not layers of one model: %s, and %s", axcl.ErrModel, spec.Layers[0], path,
+				say(f.layer), say(l))
 		}
 		f.weights += meta.WeightBytes
 		f.sizes = append(f.sizes, max(meta.FileBytes, meta.WeightBytes))
@@ -143,7 +144,8 @@ func plain(name, first string, group int) string {
 	return name
 }
 
-var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4, axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
+var width = map[axcl.Type]int{axcl.Int8: 1, axcl.Uint8: 1, axcl.Int16: 2, axcl.Uint16: 2, axcl.FP16: 2, axcl.BF16: 2, axcl.Int32: 4,
+	axcl.Uint32: 4, axcl.FP32: 4, axcl.Int64: 8, axcl.Uint64: 8, axcl.FP64: 8}
 
 // tensor reads what the card says of one. Of a layer or a head the size must be what type and dimensions make it; a general model may pad.
 func tensor(c *C.axn_tensor, exact bool) (axcl.Tensor, error) {

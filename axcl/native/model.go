@@ -247,7 +247,8 @@ func (d *device) freeMemory() (int64, error) {
 func (d *device) noteMemory(err error, free int64) error {
 	var e *axcl.Error
 	if free >= 0 && errors.Is(err, axcl.ErrMemory) && errors.As(err, &e) && e.Note == "" {
-		e.Note = fmt.Sprintf("%d MiB of card memory were free before loading; memory of a process that died stays taken until the driver notices", free>>20)
+		e.Note = fmt.Sprintf("%d MiB of card memory were free before loading; memory of a process that died stays taken until the "+
+			"driver notices", free>>20)
 	}
 	return err
 }
@@ -286,13 +287,15 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
 		(*C.uint64_t)(unsafe.SliceData(localCells)), (*C.uint64_t)(unsafe.SliceData(localRows)),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
-		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)), C.bool(vendor))
+		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
+		C.bool(vendor))
 	if rc != C.AXN_OK {
 		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
 	}
 	if t := p.Timing; t != nil {
 		c := &m.c.time
-		*t = axcl.Timing{Upload: time.Duration(c.upload), Enqueue: time.Duration(c.enqueue), Wait: time.Duration(c.wait), Head: time.Duration(c.head), Download: time.Duration(c.download), Calls: int(c.calls)}
+		*t = axcl.Timing{Upload: time.Duration(c.upload), Enqueue: time.Duration(c.enqueue), Wait: time.Duration(c.wait),
+			Head: time.Duration(c.head), Download: time.Duration(c.download), Calls: int(c.calls)}
 	}
 	return nil
 }

@@ -7,9 +7,9 @@
 // another thread gives axcl.ErrThread and does nothing. Open and Probe may be called from any goroutine. Whoever opens a device closes it;
 // that closes what is still loaded on it.
 //
-// Mechanism is C (native.h draws the flow), what fits together is decided here. A pass is one call into C. After a fatal error (axcl.Fatal) the
-// card is abandoned: nothing of the library is called again, Close frees what is ours and returns at once, and what the library holds stays
-// as it is until the process ends; an abandoned library cannot be opened again in the same process.
+// Mechanism is C (native.h draws the flow), what fits together is decided here. A pass is one call into C. After a fatal error
+// (axcl.Fatal) the card is abandoned: nothing of the library is called again, Close frees what is ours and returns at once, and what the
+// library holds stays as it is until the process ends; an abandoned library cannot be opened again in the same process.
 package native
 
 /*
@@ -189,7 +189,8 @@ func load(k Kind, name string) (*library, error) {
 	}
 	C.free(unsafe.Pointer(c))
 	if missing {
-		return nil, fmt.Errorf("%w: %s has no function %s: it is not the vendor's, or too old (3.6 and later are known to work)", errBroken, name, text)
+		return nil, fmt.Errorf("%w: %s has no function %s: it is not the vendor's, or too old (3.6 and later are known to work)", errBroken,
+			name, text)
 	}
 	if _, err := os.Stat(name); err == nil && strings.Contains(name, "/") {
 		return nil, fmt.Errorf("%w: %s", errBroken, text)
@@ -226,8 +227,8 @@ func (l *library) symbol(name string) unsafe.Pointer {
 // Open opens device number index in the library's list: 0 is the first card. On board there is only 0. An index that is no position in the
 // list but a card's PCIe bus number means that card.
 //
-// Errors: ErrNoDevice (no library: a *LibraryError; no driver; no such card; the card is open in this process), ErrLost, and any *axcl.Error.
-// On error nothing is held.
+// Errors: ErrNoDevice (no library: a *LibraryError; no driver; no such card; the card is open in this process), ErrLost, and any
+// *axcl.Error. On error nothing is held.
 func Open(k Kind, index int) (axcl.Device, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
@@ -311,7 +312,8 @@ func (l *library) open(index int) (_ *device, err error) {
 			if len(ids) == 0 {
 				return nil, noCard(l)
 			}
-			return nil, fmt.Errorf("axcl: %w: there is no card %d; the library lists %d, numbered from 0", axcl.ErrNoDevice, index, len(ids))
+			return nil, fmt.Errorf("axcl: %w: there is no card %d; the library lists %d, numbered from 0", axcl.ErrNoDevice, index,
+				len(ids))
 		}
 	}
 	id, shared := ids[d.index], false

@@ -149,7 +149,8 @@ func rowPass(s axcl.Shape, past int) *axcl.Pass {
 // widePass is a pass of n causal rows from cell 0.
 func widePass(s axcl.Shape, n int, want ...int) *axcl.Pass {
 	w := axcl.Words(n)
-	p := &axcl.Pass{Hidden: axcltest.Rows(77, n, s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n*w), Want: want, Logits: make([]uint16, len(want)*s.Out)}
+	p := &axcl.Pass{Hidden: axcltest.Rows(77, n, s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n*w),
+		Want: want, Logits: make([]uint16, len(want)*s.Out)}
 	for r := range n {
 		p.Pos, p.Cell = append(p.Pos, uint32(r)), append(p.Cell, uint32(r))
 		for e := range r {
@@ -471,7 +472,8 @@ func TestDevices(t *testing.T) {
 		t.Errorf("without cards: %+v", f)
 	}
 	configure(t, sim, "devices=none")
-	if _, err := Open(AXCL, 0); !errors.Is(err, axcl.ErrNoDevice) || !strings.Contains(err.Error(), "(0x8030010b): /dev/axcl_host is missing") {
+	if _, err := Open(AXCL, 0); !errors.Is(err, axcl.ErrNoDevice) ||
+		!strings.Contains(err.Error(), "(0x8030010b): /dev/axcl_host is missing") {
 		t.Errorf("without a driver: %v", err)
 	}
 	if f := Look(AXCL); !errors.Is(f.Err, axcl.ErrNoDevice) || f.Version == "" {
@@ -541,7 +543,8 @@ func TestTemperature(t *testing.T) {
 func TestBoard(t *testing.T) {
 	i := axcl.Info{Temperature: math.NaN()}
 	board(fstest.MapFS{
-		"proc/ax_proc/mem_cmm_info":               {Data: []byte("---CMM_USE_INFO:\n total size=7340032KB(7168MB),used=23552KB(23MB + 0KB),remain=7316480KB(7145MB + 0KB),partition_number=1,block_number=23\n")},
+		"proc/ax_proc/mem_cmm_info": {Data: []byte("---CMM_USE_INFO:\n total size=7340032KB(7168MB),used=23552KB(23MB + " +
+			"0KB),remain=7316480KB(7145MB + 0KB),partition_number=1,block_number=23\n")},
 		"proc/ax_proc/uid":                        {Data: []byte("ax_uid: 0x4c0\n")},
 		"sys/class/thermal/thermal_zone0/temp":    {Data: []byte("51500\n")},
 		"sys/class/thermal/thermal_zone1/temp":    {Data: []byte("58250\n")},

@@ -167,7 +167,8 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 		if !ok {
 			continue
 		}
-		if err := settle(C.axn_net_get(n.c, C.uint32_t(len(n.inputs[group])+i), unsafe.Pointer(unsafe.SliceData(b)), C.size_t(t.Size))); err != nil {
+		if err := settle(C.axn_net_get(n.c, C.uint32_t(len(n.inputs[group])+i), unsafe.Pointer(unsafe.SliceData(b)),
+			C.size_t(t.Size))); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,8 @@ func oddLibraries(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libaxcl_rt.so")
-	if b, err := exec.Command(compiler(), "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c", "testdata/odd_stubs.c").CombinedOutput(); err != nil {
+	if b, err := exec.Command(compiler(), "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c",
+		"testdata/odd_stubs.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
 	b, err := os.ReadFile(lib)
@@ -44,7 +45,8 @@ func oddLibraries(t *testing.T) {
 // TestOddLibrary: what a library says of a model is not believed where it cannot be, and never leads to a pass.
 func TestOddLibrary(t *testing.T) {
 	oddLibraries(t)
-	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true, Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}
+	y := axcltest.Tiny{Seed: 4, Layers: 2, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}
 	spec := write(t, y)
 	spec.Head = ""
 	first, second := filepath.Base(spec.Layers[0]), filepath.Base(spec.Layers[1])
@@ -120,7 +122,8 @@ func TestOddLibrary(t *testing.T) {
 // TestOddNet: a general model's tensors may be of types unknown here, and padded; what the library says is how many bytes move.
 func TestOddNet(t *testing.T) {
 	oddLibraries(t)
-	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true, Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}).Layers[0]
+	path := write(t, axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
+		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}}}).Layers[0]
 	for _, k := range kinds {
 		for odd, size := range map[string]int{"": 26, "size": 27, "type": 26, "zero": 0, "no-name": 0, "many-inputs": 0} {
 			t.Run(string(k)+"/"+odd, func(t *testing.T) {
@@ -154,8 +157,8 @@ func TestOddNet(t *testing.T) {
 	}
 }
 
-// TestOnBoardNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as the
-// vendor's own programs want them. Either is the same model.
+// TestOnBoardNames: on board a library names the tensors of later groups as the file does, with the group's number behind, or plainly, as
+// the vendor's own programs want them. Either is the same model.
 func TestOnBoardNames(t *testing.T) {
 	oddLibraries(t)
 	y := axcltest.Tiny{Seed: 4, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
@@ -204,7 +207,8 @@ func TestLadders(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		for _, groups := range [][]axmodel.SoftGroup{{{Rows: 4, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}}, {{Rows: 1, Cells: 3, Cache: 3}}} {
+		for _, groups := range [][]axmodel.SoftGroup{{{Rows: 4, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}},
+			{{Rows: 1, Cells: 3, Cache: 3}}} {
 			y := axcltest.DefaultTiny()
 			y.Groups = groups
 			m, err := d.Load(context.Background(), write(t, y))

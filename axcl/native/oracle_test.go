@@ -45,7 +45,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// Quantised weights are computed in float32 by the simulated card, and by the software card with inputs of eight bits: they agree but for that.
+// Quantised weights are computed in float32 by the simulated card, and by the software card with inputs of eight bits: they agree but for
+// that.
 func TestOracleQuantised(t *testing.T) {
 	for _, o := range []hf.Options{{Quant: "int8"}, {Quant: "int4", Group: 128}} {
 		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {

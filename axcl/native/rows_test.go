@@ -30,7 +30,8 @@ func TestRowsCalls(t *testing.T) {
 		}
 		for _, tt := range []struct {
 			cells, other []uint32
-		}{{[]uint32{4, 5, 6, 7}, []uint32{50, 51, 52, 53}}, {[]uint32{9, 8, 7}, []uint32{50, 51, 52}}, {[]uint32{0, 1, 20, 21, 22}, []uint32{50, 51, 52, 53, 54}}, {[]uint32{95}, []uint32{0}}} {
+		}{{[]uint32{4, 5, 6, 7}, []uint32{50, 51, 52, 53}}, {[]uint32{9, 8, 7}, []uint32{50, 51, 52}},
+			{[]uint32{0, 1, 20, 21, 22}, []uint32{50, 51, 52, 53, 54}}, {[]uint32{95}, []uint32{0}}} {
 			rows := make([]byte, len(tt.cells)*m.Shape().RowBytes())
 			for _, c := range []struct {
 				name  string

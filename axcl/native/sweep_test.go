@@ -32,7 +32,8 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, rows that travel, a general model. It returns the first error, and goes on to close what is open.
+// life is a device from open to close: a load, a prefill, a decode, rows that travel, a general model. It returns the first error, and
+// goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {
@@ -171,7 +172,8 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 		count[name]++
 		at := anyLayer
 		switch name {
-		case "axclrtEngineLoadFromFile", "axclrtEngineCreateContext", "axclrtEngineGetIOInfo", "axclrtEngineGetShapeGroupsCount", "AX_ENGINE_CreateHandleV2", "AX_ENGINE_CreateContextV2":
+		case "axclrtEngineLoadFromFile", "axclrtEngineCreateContext", "axclrtEngineGetIOInfo", "axclrtEngineGetShapeGroupsCount",
+			"AX_ENGINE_CreateHandleV2", "AX_ENGINE_CreateContextV2":
 			if at = n - 1; n == 0 { // the largest file is loaded first
 				at = axcl.Head
 			} else if n > layers {
@@ -199,7 +201,8 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 			default:
 				at = axcl.NoLayer
 			}
-		case "axclInit", "axclFinalize", "axclrtSetDevice", "axclrtEngineInit", "axclrtCreateStream", "axclrtResetDevice", "axclrtSynchronizeStreamWithTimeout":
+		case "axclInit", "axclFinalize", "axclrtSetDevice", "axclrtEngineInit", "axclrtCreateStream", "axclrtResetDevice",
+			"axclrtSynchronizeStreamWithTimeout":
 			if at = axcl.NoLayer; strings.Contains(name, "Synchronize") && n < 8 {
 				at = 0 // the probe's
 			}

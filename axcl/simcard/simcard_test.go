@@ -33,7 +33,8 @@ func program(t *testing.T, source string, args ...string) string {
 	if err != nil {
 		t.Skip(err)
 	}
-	args = append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-o", out, filepath.Join("testdata", source)}, args...)
+	args = append([]string{"-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-g", "-pthread", "-o", out,
+		filepath.Join("testdata", source)}, args...)
 	if text, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", source, err, text)
 	}
@@ -59,8 +60,10 @@ func run(t *testing.T, name string, args ...string) {
 }
 
 var cases = []string{
-	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards", "faults",
-	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond", "groups", "staging", "firmware",
+	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards",
+	"faults",
+	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond",
+	"groups", "staging", "firmware",
 }
 
 // TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
@@ -72,7 +75,8 @@ func TestForeign(t *testing.T) {
 	}{
 		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
 		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
-		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock", "worker"}},
+		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock",
+			"worker"}},
 	} {
 		t.Run(lane.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +123,8 @@ func TestSymbols(t *testing.T) {
 		t.Fatal(err)
 	}
 	have := map[string]bool{}
-	for lib, prefixes := range map[string][]string{libs.AXCL: {"axcl", "axsim_"}, libs.Sys: {"AX_SYS_", "axsim_"}, libs.Engine: {"AX_ENGINE_"}} {
+	for lib, prefixes := range map[string][]string{libs.AXCL: {"axcl", "axsim_"}, libs.Sys: {"AX_SYS_", "axsim_"},
+		libs.Engine: {"AX_ENGINE_"}} {
 		for _, name := range exported(t, lib) {
 			have[name] = true
 			ok := false

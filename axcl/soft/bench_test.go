@@ -40,7 +40,8 @@ func tenth(tb testing.TB, quant axmodel.DType) axcl.LoadSpec {
 		}
 	}(quant)
 	paths, head := axmodel.Files(dir, "t", 128, layers)
-	h := axmodel.Header{Kind: axmodel.Layer, Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: hd, Intermediate: inter, Eps: 1e-5, Scale: 0.125, Rotary: hd, Magnitude: 1, Pos: 1}
+	h := axmodel.Header{Kind: axmodel.Layer, Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: hd, Intermediate: inter, Eps: 1e-5,
+		Scale: 0.125, Rotary: hd, Magnitude: 1, Pos: 1}
 	for _, p := range paths {
 		if err := axmodel.WriteFile(p, h, axmodel.Ladder(2047, 128, []int{0, 512, 1024}), fill(h)); err != nil {
 			tb.Fatal(err)
@@ -56,7 +57,8 @@ func tenth(tb testing.TB, quant axmodel.DType) axcl.LoadSpec {
 // pass makes a pass of n rows that look back on cells cells.
 func pass(s axcl.Shape, n, cells int) *axcl.Pass {
 	cw, rw := axcl.Words(s.Cells), axcl.Words(n)
-	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n), SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), Want: []int{n - 1}, Argmax: make([]int32, 1)}
+	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n), SeeCells: make([]uint64, n*cw),
+		SeeRows: make([]uint64, n*rw), Want: []int{n - 1}, Argmax: make([]int32, 1)}
 	for i := range p.Hidden {
 		p.Hidden[i] = axcl.BFloat16(float32(i%17)/17 - 0.5)
 	}

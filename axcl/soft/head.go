@@ -52,7 +52,8 @@ func (h *head) out() int {
 
 // bytes is what the head allocates at the most.
 func (h *head) bytes() int64 {
-	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden))+6*int64(h.out())) + int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
+	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden))+6*int64(h.out())) +
+		int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
 }
 
 // run computes n ≤ headRows rows: in(r) is row r's hidden state. The result is in h.y.

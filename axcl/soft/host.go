@@ -31,7 +31,8 @@ func hostMemory(root fs.FS) (total, free int64) {
 		}
 		mount, limit, used, files := "sys/fs/cgroup", "memory.max", "memory.current", []string{"inactive_file", "active_file"}
 		if strings.Contains(","+part[1]+",", ",memory,") {
-			mount, limit, used, files = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
+			mount, limit, used, files = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+				[]string{"total_inactive_file", "total_active_file"}
 		} else if part[1] != "" {
 			continue
 		}

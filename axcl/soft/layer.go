@@ -31,14 +31,15 @@ func newLayer(f *file) *layer {
 	return &layer{
 		file: f, in: f.norm("input_norm"), post: f.norm("post_norm"), preMLP: f.norm("pre_mlp_norm"), postMLP: f.norm("post_mlp_norm"),
 		qNorm: f.norm("q_norm"), kNorm: f.norm("k_norm"), qBias: f.vector("q_bias"), kBias: f.vector("k_bias"), vBias: f.vector("v_bias"),
-		q: f.matrix("q"), k: f.matrix("k"), v: f.matrix("v"), o: f.matrix("o"), gate: f.matrix("gate"), up: f.matrix("up"), down: f.matrix("down"),
+		q: f.matrix("q"), k: f.matrix("k"), v: f.matrix("v"), o: f.matrix("o"), gate: f.matrix("gate"), up: f.matrix("up"),
+		down: f.matrix("down"),
 		rope: &rope{freq: f.vector("inv_freq"), magnitude: f.Magnitude},
 	}
 }
 
 // sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and, of this call, Rows[RowAt[r]:RowAt[r+1]],
-// itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this call's
-// rows each what the one before it sees and perhaps more: their attention is computed together.
+// itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this
+// call's rows each what the one before it sees and perhaps more: their attention is computed together.
 type sight struct {
 	cells, rows     []int32
 	cellAdd, rowAdd []float32
@@ -135,7 +136,8 @@ type size struct {
 
 func (s *size) grow(l *layer, rows, cells int) {
 	s.rows, s.hidden, s.q, s.kv = max(s.rows, rows), max(s.hidden, l.Hidden), max(s.q, l.Heads*l.HeadDim), max(s.kv, l.KVHeads*l.HeadDim)
-	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
+	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads),
+		max(s.hd, l.HeadDim)
 	for _, w := range []*kernel.Weights{&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down} {
 		if w.Quantised() {
 			s.quantised = max(s.quantised, w.Cols)
@@ -155,13 +157,17 @@ func (s *size) bytes(threads int) int64 {
 
 func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
-	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)), gate: f(s.inter), up: f(s.inter),
-		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3), q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
+	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)),
+		gate: f(s.inter), up: f(s.inter),
+		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3),
+		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
 		h := s.heads()
-		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd), score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd)})
+		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd),
+			score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd)})
 	}
-	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive, e.doFinish, e.doBlock, e.doRound
+	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive,
+		e.doFinish, e.doBlock, e.doRound
 	return e
 }
 
@@ -201,7 +207,9 @@ func (e *engine) doBlock(worker, i int) {
 	for k := range e.products {
 		p := &e.products[k]
 		if i < p.blocks {
-			e.set.Mul(p.dst[r*p.w.Rows:], p.w, kernel.Input{F: e.in.F[r*p.w.Cols:], Q: e.in.Q[min(r*kernel.QuantisedBytes(p.w.Cols), len(e.in.Q)):]}, n, i*p.step, min((i+1)*p.step, p.w.Rows), e.work[worker].Scratch)
+			e.set.Mul(p.dst[r*p.w.Rows:], p.w,
+				kernel.Input{F: e.in.F[r*p.w.Cols:], Q: e.in.Q[min(r*kernel.QuantisedBytes(p.w.Cols), len(e.in.Q)):]}, n, i*p.step,
+				min((i+1)*p.step, p.w.Rows), e.work[worker].Scratch)
 			return
 		}
 		i -= p.blocks
@@ -214,8 +222,8 @@ func (e *engine) doRound(_, r int) {
 	e.set.Quantise(e.in.Q[r*n:(r+1)*n], e.in.F[r*e.cols:(r+1)*e.cols])
 }
 
-// run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left in
-// e.kb and e.vb.
+// run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left
+// in e.kb and e.vb.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
@@ -293,8 +301,8 @@ func add(x, y []float32) {
 	}
 }
 
-// doAttend computes the attention of a run's rows for the heads that share one head of K and V. The last row of a run sees what the others see
-// and more: scores are computed for all of them as if they saw as much, and a row uses its part of them.
+// doAttend computes the attention of a run's rows for the heads that share one head of K and V. The last row of a run sees what the others
+// see and more: scores are computed for all of them as if they saw as much, and a row uses its part of them.
 func (e *engine) doAttend(worker, i int) {
 	l, s, room := e.l, e.see, &e.work[worker]
 	turn, g := s.runs[i/l.KVHeads], i%l.KVHeads

@@ -26,10 +26,12 @@ func open(path string) (*file, error) {
 		return nil, err
 	}
 	if meta.Vendor {
-		return nil, &axmodel.Error{Path: path, What: "was compiled for the card (" + meta.Tool + "): the software card cannot run it; use --device axcl or axengine, or make a package with axle compile"}
+		return nil, &axmodel.Error{Path: path, What: "was compiled for the card (" + meta.Tool +
+			"): the software card cannot run it; use --device axcl or axengine, or make a package with axle compile"}
 	}
 	if meta.Soft.Kind == axmodel.Layer && meta.Soft.Pos != 1 {
-		return nil, &axmodel.Error{Path: path, What: fmt.Sprintf("has %d position rows: the software card does not compute multimodal RoPE", meta.Soft.Pos)}
+		return nil, &axmodel.Error{Path: path, What: fmt.Sprintf("has %d position rows: the software card does not compute multimodal RoPE",
+			meta.Soft.Pos)}
 	}
 	if meta.FileBytes > math.MaxInt {
 		return nil, &axmodel.Error{Path: path, What: "is too large for a 32-bit machine"}

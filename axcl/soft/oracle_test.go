@@ -15,7 +15,8 @@ func TestOracle(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(2) {
 				d := open(t, soft.Options{Threads: 1 + int(seed)})
-				r, err := axmodeltest.Against(d, t.TempDir(), a.Name, seed, compile.Options{Float32: seed == 1, Plain: seed == 1, NoArgmax: seed == 1})
+				r, err := axmodeltest.Against(d, t.TempDir(), a.Name, seed, compile.Options{Float32: seed == 1, Plain: seed == 1,
+					NoArgmax: seed == 1})
 				if err != nil {
 					t.Fatal(err)
 				}

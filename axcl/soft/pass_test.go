@@ -38,7 +38,8 @@ func compiled(t *testing.T, arch string, o compile.Options) (axcl.LoadSpec, *axm
 // rows makes a pass of causal rows of one text, kept in cells from first on, that sees the cells seen.
 func rows(s axcl.Shape, c *axmodeltest.Checkpoint, tokens []int, pos int, seen []int, first int) *axcl.Pass {
 	n := len(tokens)
-	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n), Logits: make([]uint16, n*s.Out), HiddenOut: make([]uint16, n*s.Hidden)}
+	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), SeeCells: make([]uint64, n*axcl.Words(s.Cells)), SeeRows: make([]uint64, n),
+		Logits: make([]uint16, n*s.Out), HiddenOut: make([]uint16, n*s.Hidden)}
 	for r, tok := range tokens {
 		c.Embed(p.Hidden[r*s.Hidden:(r+1)*s.Hidden], tok)
 		p.Pos, p.Cell, p.Want = append(p.Pos, uint32(pos+r)), append(p.Cell, uint32(first+r)), append(p.Want, r)
@@ -78,7 +79,8 @@ func TestTogetherAsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen = append(seen, 40+i)
-			if !slices.Equal(p.Logits, wide.Logits[i*s.Out:(i+1)*s.Out]) || !slices.Equal(p.HiddenOut, wide.HiddenOut[i*s.Hidden:(i+1)*s.Hidden]) {
+			if !slices.Equal(p.Logits, wide.Logits[i*s.Out:(i+1)*s.Out]) ||
+				!slices.Equal(p.HiddenOut, wide.HiddenOut[i*s.Hidden:(i+1)*s.Hidden]) {
 				t.Errorf("%s: row %d differs", quant, i)
 			}
 		}
@@ -171,7 +173,8 @@ func TestLayerNet(t *testing.T) {
 // The mask is added to the scores: a column at −4 weighs e⁻⁴ as much.
 func TestMaskIsAdded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "l.axmodel")
-	h := axmodel.Header{Kind: axmodel.Layer, Hidden: 2, Heads: 1, KVHeads: 1, HeadDim: 2, Intermediate: 1, Eps: 1e-6, Scale: 1, Magnitude: 1, Pos: 1}
+	h := axmodel.Header{Kind: axmodel.Layer, Hidden: 2, Heads: 1, KVHeads: 1, HeadDim: 2, Intermediate: 1, Eps: 1e-6, Scale: 1,
+		Magnitude: 1, Pos: 1}
 	var ts []axmodel.Tensor
 	for _, e := range h.Wants() {
 		v := make([]float32, e.Rows*e.Cols) // q, k and the MLP are zero: all scores are the mask's
@@ -196,7 +199,8 @@ func TestMaskIsAdded(t *testing.T) {
 		}
 		return b
 	}
-	in := map[string][]byte{"input": words(0, 0), "indices": make([]byte, 4), "mask": words(0, -4, -65536), "K_cache": words(0, 0, 0, 0), "V_cache": words(1, 0, 0, 1)}
+	in := map[string][]byte{"input": words(0, 0), "indices": make([]byte, 4), "mask": words(0, -4, -65536), "K_cache": words(0, 0, 0, 0),
+		"V_cache": words(1, 0, 0, 1)}
 	out := map[string][]byte{"output": make([]byte, 4)}
 	if err := n.Run(0, in, out); err != nil {
 		t.Fatal(err)
@@ -292,7 +296,8 @@ func TestQuantised(t *testing.T) {
 			rise := math.Exp(divergence(want.Logits, got.Logits))
 			t.Logf("%s %s in groups of %d: perplexity times %.5f, %v", arch, c.quant, c.group, rise, got)
 			if rise > c.rises || got.Cosine < c.cosine {
-				t.Errorf("%s %s in groups of %d: perplexity times %.5f, at most %v was expected; %v", arch, c.quant, c.group, rise, c.rises, got)
+				t.Errorf("%s %s in groups of %d: perplexity times %.5f, at most %v was expected; %v", arch, c.quant, c.group, rise, c.rises,
+					got)
 			}
 		}
 	}

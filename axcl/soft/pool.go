@@ -12,8 +12,8 @@ type pool struct {
 	n    int // workers, the caller included
 	wake chan struct{}
 
-	// The task at hand: its number, how many parts it has, and how many of them are taken, in one word. So whoever takes a part knows that it
-	// is one of the task at hand, which cannot end before the part does, and may read what follows.
+	// The task at hand: its number, how many parts it has, and how many of them are taken, in one word. So whoever takes a part knows that
+	// it is one of the task at hand, which cannot end before the part does, and may read what follows.
 	state  atomic.Uint64
 	left   atomic.Int64 // parts that are not done
 	asleep atomic.Int64
@@ -116,8 +116,8 @@ func (p *pool) run(count int, task func(worker, i int)) {
 	}
 }
 
-// each is run for tasks of about work multiplications each: for little work the caller does it alone, since the others would only be in time
-// for the next task.
+// each is run for tasks of about work multiplications each: for little work the caller does it alone, since the others would only be in
+// time for the next task.
 func (p *pool) each(count, work int, task func(worker, i int)) {
 	if count*work < 1<<14 {
 		for i := range count {

@@ -80,7 +80,8 @@ func (d *Device) Info() (axcl.Info, error) {
 	if err := d.state(); err != nil {
 		return axcl.Info{}, err
 	}
-	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + d.set.String(), ID: "soft", Version: runtime.Version(), Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN(), Host: true}
+	i := axcl.Info{Kind: "soft", Name: runtime.GOARCH + " " + d.set.String(), ID: "soft", Version: runtime.Version(),
+		Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN(), Host: true}
 	i.TotalMem, i.FreeMem = hostMemory(d.options.System)
 	if d.options.CMM > 0 {
 		i.TotalCMM, i.FreeCMM = d.options.CMM, d.options.CMM-d.used
@@ -92,10 +93,12 @@ func (d *Device) Info() (axcl.Info, error) {
 // the process, so what the host does not have is not asked for.
 func (d *Device) take(n, allocate int64) error {
 	if _, free := hostMemory(d.options.System); free > 0 && allocate > free {
-		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes of this machine's memory, %d are free", axcl.ErrMemory, allocate, free)
+		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes of this machine's memory, %d are free", axcl.ErrMemory,
+			allocate, free)
 	}
 	if d.options.CMM > 0 && n > d.options.CMM-d.used {
-		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes, %d of %d are free", axcl.ErrMemory, n, d.options.CMM-d.used, d.options.CMM)
+		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes, %d of %d are free", axcl.ErrMemory, n, d.options.CMM-d.used,
+			d.options.CMM)
 	}
 	d.used += n
 	heap.Add(allocate)
@@ -195,7 +198,8 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		if i == 0 {
 			first = shape
 		} else if !shape.Equal(first) {
-			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: fmt.Sprintf("does not belong with layer 0: shape %+v, not %+v", shape, first)})
+			return fmt.Errorf("axcl: software card, layer %d: %w", i,
+				&axmodel.Error{Path: path, What: fmt.Sprintf("does not belong with layer 0: shape %+v, not %+v", shape, first)})
 		}
 		weights += f.meta.WeightBytes
 		l := newLayer(f)
@@ -219,7 +223,9 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		}
 		m.head = newHead(f, m.device.pool, m.device.set)
 		if f.Kind != axmodel.Head && f.Kind != axmodel.EmbeddingHead || f.Hidden != m.shape.Hidden {
-			return fmt.Errorf("axcl: software card, head: %w", &axmodel.Error{Path: spec.Head, What: fmt.Sprintf("is a %v of hidden %d, the layers' hidden is %d", f.Kind, f.Hidden, m.shape.Hidden)})
+			return fmt.Errorf("axcl: software card, head: %w",
+				&axmodel.Error{Path: spec.Head, What: fmt.Sprintf("is a %v of hidden %d, the layers' hidden is %d", f.Kind, f.Hidden,
+					m.shape.Hidden)})
 		}
 		m.shape.Out, m.shape.Argmax = m.head.out(), f.Kind == axmodel.Head
 		weights += f.meta.WeightBytes
@@ -227,7 +233,8 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	m.shape.Place = true
 	if slices.Contains(spec.Local, true) {
 		if len(spec.Local) != len(spec.Layers) {
-			return fmt.Errorf("axcl: software card: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(spec.Layers), len(spec.Local))
+			return fmt.Errorf("axcl: software card: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(spec.Layers),
+				len(spec.Local))
 		}
 		m.shape.Local, m.local = true, slices.Clone(spec.Local)
 	}

@@ -39,7 +39,8 @@ func hollow(t *testing.T, s axmodel.HollowShape) axcl.LoadSpec {
 	return axcl.LoadSpec{Layers: layers, Head: head}
 }
 
-var small = axmodel.HollowShape{Name: "h", Layers: 3, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 300, Context: 63, Chunk: 8, History: []int{0, 8, 16}, LayerBytes: 1000, HeadBytes: 500, Period: 7}
+var small = axmodel.HollowShape{Name: "h", Layers: 3, Hidden: 32, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 64, Vocab: 300,
+	Context: 63, Chunk: 8, History: []int{0, 8, 16}, LayerBytes: 1000, HeadBytes: 500, Period: 7}
 
 // A hollow model counts, round its period, with its rows in one pass or in many.
 func TestHollow(t *testing.T) {
@@ -52,7 +53,8 @@ func TestHollow(t *testing.T) {
 	if s.Layers != 3 || s.Cells != 63 || s.Out != 300 || s.KV != 16 || s.MaxRows() != 8 {
 		t.Fatalf("shape %+v", s)
 	}
-	p := &axcl.Pass{Hidden: make([]uint16, 3*s.Hidden), Pos: make([]uint32, 3), Cell: []uint32{3, 9, 4}, SeeCells: make([]uint64, 3), SeeRows: make([]uint64, 3), Want: []int{0, 1, 2},
+	p := &axcl.Pass{Hidden: make([]uint16, 3*s.Hidden), Pos: make([]uint32, 3), Cell: []uint32{3, 9, 4}, SeeCells: make([]uint64, 3),
+		SeeRows: make([]uint64, 3), Want: []int{0, 1, 2},
 		Logits: make([]uint16, 3*s.Out), Argmax: make([]int32, 3), Timing: new(axcl.Timing)}
 	for r, id := range []int32{4, 6, 13} {
 		axmodel.HollowRow(p.Hidden[r*s.Hidden:(r+1)*s.Hidden], id)
@@ -71,7 +73,9 @@ func TestAffineNet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.axmodel")
 	w := []float32{1, 2, 3, -1, 0.5, 4}
 	h := axmodel.Header{Kind: axmodel.Affine, Hidden: 3, Out: 2, Flags: axmodel.FlagSuffix}
-	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 5}}, []axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, 2, 3, w), axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err != nil {
+	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 5}},
+		[]axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, 2, 3, w), axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	n, err := open(t, soft.Options{}).LoadNet(path)
@@ -117,7 +121,8 @@ func TestLoadErrors(t *testing.T) {
 	wide.Hidden = 64
 	vendor := filepath.Join(t.TempDir(), "v.axmodel")
 	lfs := filepath.Join(t.TempDir(), "l.axmodel")
-	for path, b := range map[string][]byte{vendor: axmodeltest.VendorLayer(32, 16, 1, 10, axcl.Group{Rows: 1, Cells: 63}).Marshal(), lfs: []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")} {
+	for path, b := range map[string][]byte{vendor: axmodeltest.VendorLayer(32, 16, 1, 10, axcl.Group{Rows: 1, Cells: 63}).Marshal(),
+		lfs: []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n")} {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -132,9 +137,10 @@ func TestLoadErrors(t *testing.T) {
 		cmm  int64
 		want error
 	}{
-		"no layers":        {axcl.LoadSpec{Head: good.Head}, nil, 0, axcl.ErrModel},
-		"missing file":     {axcl.LoadSpec{Layers: []string{"/none"}}, nil, 0, os.ErrNotExist},
-		"shapes disagree":  {axcl.LoadSpec{Layers: append(good.Layers[:1:1], hollow(t, other).Layers...), Head: good.Head}, nil, 0, axcl.ErrModel},
+		"no layers":    {axcl.LoadSpec{Head: good.Head}, nil, 0, axcl.ErrModel},
+		"missing file": {axcl.LoadSpec{Layers: []string{"/none"}}, nil, 0, os.ErrNotExist},
+		"shapes disagree": {axcl.LoadSpec{Layers: append(good.Layers[:1:1], hollow(t, other).Layers...), Head: good.Head}, nil, 0,
+			axcl.ErrModel},
 		"head disagrees":   {axcl.LoadSpec{Layers: good.Layers, Head: hollow(t, wide).Head}, nil, 0, axcl.ErrModel},
 		"head for a layer": {axcl.LoadSpec{Layers: []string{good.Head}}, nil, 0, axcl.ErrModel},
 		"layer for a head": {axcl.LoadSpec{Layers: good.Layers, Head: good.Layers[0]}, nil, 0, axcl.ErrModel},

@@ -28,7 +28,8 @@ type Arch struct {
 	LocalTheta, QueryScalar                          float64
 	DType                                            string // BF16 (when empty), F16, F32
 	Shards                                           int    // files; 0: one, without an index
-	Nested                                           bool   // the text model's parameters under text_config, its tensors under language_model.
+	// the text model's parameters under text_config, its tensors under language_model.
+	Nested bool
 }
 
 // Archs lists every supported architecture, and every form of checkpoint and of RoPE scaling, small.
@@ -50,14 +51,16 @@ func Archs() []Arch {
 		with("llama", "llama", func(a *Arch) { a.Eps, a.DType = 1e-5, "F16" }),
 		with("llama-llama3", "llama", func(a *Arch) {
 			a.Theta, a.Tied = 500_000, true
-			a.Scaling = map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+			a.Scaling = map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+				"original_max_position_embeddings": 64}
 		}),
 		with("llama-linear", "llama", func(a *Arch) { a.DType, a.Scaling = "F32", map[string]any{"type": "linear", "factor": 4.0} }),
 		with("qwen2-yarn", "qwen2", func(a *Arch) {
 			a.Scaling = map[string]any{"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 		}),
 		with("gemma3", "gemma3_text", func(a *Arch) {
-			a.Layers, a.Tied, a.Theta, a.LocalTheta, a.QueryScalar, a.Window, a.Pattern, a.KV, a.Hidden = 4, true, 1e6, 10_000, 24, 1024, 3, 1, 48
+			a.Layers, a.Tied, a.Theta, a.LocalTheta, a.QueryScalar, a.Window, a.Pattern, a.KV, a.Hidden = 4, true, 1e6, 10_000, 24, 1024, 3,
+				1, 48
 		}),
 		with("gemma3-nested", "gemma3_text", func(a *Arch) {
 			a.Tied, a.Theta, a.LocalTheta, a.QueryScalar, a.Window, a.Pattern, a.Nested = true, 1e6, 10_000, 16, 512, 2, true
@@ -82,8 +85,9 @@ type Checkpoint struct {
 	weights map[string][]float32 // by their names in the file
 }
 
-// RandomCheckpoint writes a checkpoint in Hugging Face's format into dir, which must exist: config.json, safetensors, generation_config.json
-// and a byte-level tokenizer with a chat template. The same architecture and seed give the same weights. arch is a name of [Archs].
+// RandomCheckpoint writes a checkpoint in Hugging Face's format into dir, which must exist: config.json, safetensors,
+// generation_config.json and a byte-level tokenizer with a chat template. The same architecture and seed give the same weights. arch is a
+// name of [Archs].
 func RandomCheckpoint(dir, arch string, seed uint64) (*Checkpoint, error) {
 	a, ok := Find(arch)
 	if !ok {
@@ -157,8 +161,10 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	if err := c.writeWeights(shapes); err != nil {
 		return nil, err
 	}
-	for name, v := range map[string]any{"config.json": c.config(), "generation_config.json": map[string]any{"do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": []int{IDEnd, IDStop}},
-		"tokenizer.json": tokenizerJSON(), "tokenizer_config.json": map[string]any{"eos_token": "<|im_end|>", "chat_template": chatTemplate}} {
+	for name, v := range map[string]any{"config.json": c.config(), "generation_config.json": map[string]any{"do_sample": true,
+		"temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": []int{IDEnd, IDStop}},
+		"tokenizer.json": tokenizerJSON(), "tokenizer_config.json": map[string]any{"eos_token": "<|im_end|>",
+			"chat_template": chatTemplate}} {
 		b, err := json.MarshalIndent(v, "", " ")
 		if err != nil {
 			return nil, err
@@ -178,20 +184,24 @@ func (c *Checkpoint) prefix() string {
 }
 
 func (c *Checkpoint) config() map[string]any {
-	m := map[string]any{"model_type": c.Type, "hidden_size": c.Hidden, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads, "num_key_value_heads": c.KV, "head_dim": c.HeadDim,
-		"intermediate_size": c.Inter, "vocab_size": c.Vocab, "rms_norm_eps": c.Eps, "rope_theta": c.Theta, "tie_word_embeddings": c.Tied, "max_position_embeddings": 4096,
-		"eos_token_id": IDEnd, "torch_dtype": "bfloat16"}
+	m := map[string]any{"model_type": c.Type, "hidden_size": c.Hidden, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
+		"num_key_value_heads": c.KV, "head_dim": c.HeadDim,
+		"intermediate_size": c.Inter, "vocab_size": c.Vocab, "rms_norm_eps": c.Eps, "rope_theta": c.Theta, "tie_word_embeddings": c.Tied,
+		"max_position_embeddings": 4096,
+		"eos_token_id":            IDEnd, "torch_dtype": "bfloat16"}
 	if c.Scaling != nil {
 		m["rope_scaling"] = c.Scaling
 	}
 	if c.Type == "gemma3_text" {
-		maps.Copy(m, map[string]any{"rope_local_base_freq": c.LocalTheta, "query_pre_attn_scalar": c.QueryScalar, "sliding_window": c.Window, "sliding_window_pattern": c.Pattern,
+		maps.Copy(m, map[string]any{"rope_local_base_freq": c.LocalTheta, "query_pre_attn_scalar": c.QueryScalar,
+			"sliding_window": c.Window, "sliding_window_pattern": c.Pattern,
 			"hidden_activation": "gelu_pytorch_tanh"})
 	} else {
 		m["hidden_act"] = "silu"
 	}
 	if c.Nested {
-		return map[string]any{"model_type": "gemma3", "text_config": m, "eos_token_id": []int{IDEnd, IDStop}, "architectures": []string{"Gemma3ForConditionalGeneration"}}
+		return map[string]any{"model_type": "gemma3", "text_config": m, "eos_token_id": []int{IDEnd, IDStop},
+			"architectures": []string{"Gemma3ForConditionalGeneration"}}
 	}
 	return m
 }
@@ -287,11 +297,13 @@ func tokenizerJSON() map[string]any {
 	}
 	var added []map[string]any
 	for i, s := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"} {
-		added = append(added, map[string]any{"id": IDEnd + i, "content": s, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false})
+		added = append(added, map[string]any{"id": IDEnd + i, "content": s, "special": true, "single_word": false, "lstrip": false,
+			"rstrip": false, "normalized": false})
 	}
 	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false}
-	return map[string]any{"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil, "decoder": level,
-		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": merges, "byte_fallback": false}}
+	return map[string]any{"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": level, "post_processor": nil,
+		"decoder": level,
+		"model":   map[string]any{"type": "BPE", "vocab": vocab, "merges": merges, "byte_fallback": false}}
 }
 
 // byteRune is GPT-2's printable alphabet for bytes.

@@ -24,8 +24,9 @@ func Causal(tokens []int32) []Row {
 	return rows
 }
 
-// Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and without a cache, and gives each row's logits.
-// It follows Hugging Face's modelling code and shares none with the cards. Sliding windows hide what lies window positions or more back.
+// Oracle computes the checkpoint for all rows at once, in float64, straight from the weights and without a cache, and gives each row's
+// logits. It follows Hugging Face's modelling code and shares none with the cards. Sliding windows hide what lies window positions or more
+// back.
 func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	name := "lm_head.weight"
 	if c.Tied {

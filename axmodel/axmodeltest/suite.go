@@ -191,7 +191,8 @@ func (w *walk) run() error {
 func (w *walk) pass(first int, cells []uint32) error {
 	s, n := w.shape, len(w.rows)-first
 	cw, rw := axcl.Words(s.Cells), axcl.Words(n)
-	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Cell: cells, SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), Logits: make([]uint16, n*s.Out), Argmax: make([]int32, n)}
+	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Cell: cells, SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw),
+		Logits: make([]uint16, n*s.Out), Argmax: make([]int32, n)}
 	if s.Local {
 		p.LocalCells, p.LocalRows = make([]uint64, n*cw), make([]uint64, n*rw)
 	}

@@ -1,5 +1,6 @@
-// Package axmodeltest makes models for tests: files in the vendor's container, random checkpoints in Hugging Face's format, and an oracle that
-// computes those checkpoints straight, in float64 and without a cache. Only tests import it. Its functions may be called from any goroutine.
+// Package axmodeltest makes models for tests: files in the vendor's container, random checkpoints in Hugging Face's format, and an oracle
+// that computes those checkpoints straight, in float64 and without a cache. Only tests import it. Its functions may be called from any
+// goroutine.
 package axmodeltest
 
 import (
@@ -22,7 +23,8 @@ type ONNXGroup struct {
 	Inputs, Outputs []axcl.Tensor
 }
 
-var elems = map[axcl.Type]uint64{axcl.FP32: 1, axcl.Uint8: 2, axcl.Int8: 3, axcl.Uint16: 4, axcl.Int16: 5, axcl.Int32: 6, axcl.Int64: 7, axcl.FP16: 10, axcl.FP64: 11, axcl.Uint32: 12, axcl.Uint64: 13, axcl.BF16: 16}
+var elems = map[axcl.Type]uint64{axcl.FP32: 1, axcl.Uint8: 2, axcl.Int8: 3, axcl.Uint16: 4, axcl.Int16: 5, axcl.Int32: 6, axcl.Int64: 7,
+	axcl.FP16: 10, axcl.FP64: 11, axcl.Uint32: 12, axcl.Uint64: 13, axcl.BF16: 16}
 
 // Varint appends a protobuf field of wire type 0.
 func Varint(b []byte, num int, v uint64) []byte {
@@ -90,7 +92,8 @@ func (o ONNX) Marshal() []byte {
 	return Bytes(b, 14, Bytes(Bytes(nil, 1, "extra_data"), 2, ""))
 }
 
-// VendorLayer is a decoder layer as the vendor's tool writes it. Each group gives rows n and cells h; a group without cells has a dummy cache row.
+// VendorLayer is a decoder layer as the vendor's tool writes it. Each group gives rows n and cells h; a group without cells has a dummy
+// cache row.
 func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 	o := ONNX{Weights: weights}
 	for i, g := range groups {
@@ -102,9 +105,11 @@ func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 		}
 		n, h := g.Rows, g.Cells
 		o.Groups = append(o.Groups, ONNXGroup{
-			Inputs: []axcl.Tensor{t("K_cache", axcl.BF16, 1, max(h, 1), kv), t("V_cache", axcl.BF16, 1, max(h, 1), kv), t("indices", axcl.Uint32, pos, n),
+			Inputs: []axcl.Tensor{t("K_cache", axcl.BF16, 1, max(h, 1), kv), t("V_cache", axcl.BF16, 1, max(h, 1), kv),
+				t("indices", axcl.Uint32, pos, n),
 				t("input", axcl.BF16, 1, n, hidden), t("mask", axcl.BF16, 1, n, h+n)},
-			Outputs: []axcl.Tensor{t("K_cache_out", axcl.BF16, 1, n, kv), t("V_cache_out", axcl.BF16, 1, n, kv), t("output", axcl.BF16, 1, n, hidden)},
+			Outputs: []axcl.Tensor{t("K_cache_out", axcl.BF16, 1, n, kv), t("V_cache_out", axcl.BF16, 1, n, kv),
+				t("output", axcl.BF16, 1, n, hidden)},
 		})
 	}
 	return o
@@ -112,7 +117,8 @@ func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 
 // VendorHead is a post model as the vendor's tool writes it; logits is BF16 or FP32.
 func VendorHead(hidden, vocab, weights int, logits axcl.Type, argmax bool) ONNX {
-	g := ONNXGroup{Inputs: []axcl.Tensor{{Name: "input", Type: axcl.BF16, Shape: []int{1, 1, hidden}}}, Outputs: []axcl.Tensor{{Name: "output", Type: logits, Shape: []int{1, 1, vocab}}}}
+	g := ONNXGroup{Inputs: []axcl.Tensor{{Name: "input", Type: axcl.BF16, Shape: []int{1, 1, hidden}}},
+		Outputs: []axcl.Tensor{{Name: "output", Type: logits, Shape: []int{1, 1, vocab}}}}
 	if argmax {
 		g.Outputs = append(g.Outputs, axcl.Tensor{Name: "indices", Type: axcl.Uint32, Shape: []int{1, 1}})
 	}

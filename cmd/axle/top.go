@@ -190,7 +190,8 @@ func finite(v float64) *float64 {
 }
 
 func makeLine(was, now sample) topLine {
-	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0), PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
+	l := topLine{Time: now.at, Uptime: now.get("axle_up_seconds", ""), Requests: max(now.get("axle_requests_in_flight", "")-1, 0),
+		PerSecond: now.get("axle_tokens_per_second", ""), Models: []topModel{}}
 	if n := now.get("axle_cards_lost", ""); n > 0 {
 		l.CardsLost = n
 	}
@@ -205,9 +206,12 @@ func makeLine(was, now sample) topLine {
 			return finite(more / span * scale)
 		}
 		m := topModel{Name: name, Temperature: finite(v("axle_card_temperature_celsius")), Load: finite(100 * v("axle_card_load_ratio")),
-			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"), Shared: v("axle_cells_shared"),
-			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100), Passes: per("axle_passes_total", 1),
-			Reused: per("axle_reused_tokens_total", 1), Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
+			Bytes: v("axle_model_card_bytes"), Cells: v("axle_cells"), Used: v("axle_cells_used"), Cached: v("axle_cells_cached"),
+			Shared:  v("axle_cells_shared"),
+			Running: v("axle_running"), Queued: v("axle_queued"), Busy: per("axle_card_busy_seconds_total", 100),
+			Passes:   per("axle_passes_total", 1),
+			Reused:   per("axle_reused_tokens_total", 1),
+			Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
 		if total := v("axle_card_memory_bytes"); total > 0 {
 			m.Memory, m.MemoryFree = &total, finite(v("axle_card_memory_free_bytes"))
 		}
@@ -290,7 +294,8 @@ func (l topLine) write(out io.Writer, columns int) {
 	if l.Requests == 1 {
 		requests = "request in flight"
 	}
-	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests, requests, l.PerSecond)
+	fmt.Fprintf(w, "axle  up %v   %.0f %s   %.1f tokens/s\n", time.Duration(l.Uptime*float64(time.Second)).Round(time.Second), l.Requests,
+		requests, l.PerSecond)
 	if l.CardsLost > 0 {
 		fmt.Fprintf(w, "%.0f lost of several cards: /health says why, a restart of the server brings them back\n", l.CardsLost)
 	}
@@ -318,7 +323,8 @@ func (l topLine) write(out io.Writer, columns int) {
 		if m.MemoryFree != nil {
 			free = format.HumanBytes(int64(*m.MemoryFree))
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Running, m.Queued, or(m.Busy, "%.0f%%"),
+		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Running, m.Queued,
+			or(m.Busy, "%.0f%%"),
 			or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), m.Cells, m.Used, m.Cached, m.Shared, format.HumanBytes(int64(m.Bytes)), free,
 			or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
 	}

@@ -83,8 +83,8 @@ func (p *topPage) take(l topLine) {
 	add(&p.warm, warm)
 }
 
-// draw gives the plots and the map in at most so many columns and lines; what there is no room for is left out, the map first. The lines hold
-// numbers, names that are made printable, and colours of our own.
+// draw gives the plots and the map in at most so many columns and lines; what there is no room for is left out, the map first. The lines
+// hold numbers, names that are made printable, and colours of our own.
 func (p *topPage) draw(columns, lines int) string {
 	var sb strings.Builder
 	most := 1.0
@@ -138,7 +138,8 @@ func (p *topPage) draw(columns, lines int) string {
 		if drawn == nil {
 			continue
 		}
-		head := fmt.Sprintf("cache of %s on %s: a block is %d of %d cells  █ running ▒ kept ▓ shared · free", plain.Line(p.cells.Model), plain.Line(c.Device), per, c.Cells)
+		head := fmt.Sprintf("cache of %s on %s: a block is %d of %d cells  █ running ▒ kept ▓ shared · free", plain.Line(p.cells.Model),
+			plain.Line(c.Device), per, c.Cells)
 		if terminal.Width(head) > columns {
 			head = fmt.Sprintf("%d cells, %d a block  █ running ▒ kept ▓ shared", c.Cells, per)
 		}

@@ -24,7 +24,8 @@ func TestTopLine(t *testing.T) {
 		}
 		return s
 	}
-	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\",kind=\"decode\"} 10\n")
+	was := read(0, "axle_cells{model=\"a{b}\"} 100\naxle_card_busy_seconds_total{model=\"a{b}\"} 1\naxle_passes_total{model=\"a{b}\","+
+		"kind=\"decode\"} 10\n")
 	now := read(2*time.Second, `# HELP axle_cells x
 axle_up_seconds 61
 axle_requests_in_flight 1
@@ -54,7 +55,8 @@ nonsense
 	l.Links = []cards.Link{{Bus: "0001:01:00.0", Speed: "5.0 GT/s PCIe", Width: "1"}, {Bus: "0002:01:00.0", Lost: true}}
 	var sb strings.Builder
 	l.write(&sb, 80)
-	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%", "card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
+	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%",
+		"card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}
@@ -93,7 +95,8 @@ func TestTopEnds(t *testing.T) {
 	root = newRootCmd()
 	root.SetOut(&out)
 	root.SetArgs([]string{"top", "--every", "100ms"})
-	if err := root.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "axle  up ") != 1 || strings.Contains(out.String(), "\x1b") {
+	if err := root.ExecuteContext(t.Context()); err != nil || strings.Count(out.String(), "axle  up ") != 1 ||
+		strings.Contains(out.String(), "\x1b") {
 		t.Errorf("piped: %v\n%q", err, out.String())
 	}
 }
@@ -102,7 +105,9 @@ func TestTopEnds(t *testing.T) {
 func TestTopPage(t *testing.T) {
 	warm := 52.0
 	p := topPage{cells: &topCells{Model: "a\x1b[2Jb"}}
-	if err := json.Unmarshal([]byte(`[{"device":"soft","cells":4096,"map":[[128,-1],[1000,3],[500,1],[2468,0]],"branches":[{"id":3,"state":"running"},{"id":1,"state":"cached"}]}]`), &p.cells.Copies); err != nil {
+	if err := json.Unmarshal(
+		[]byte(`[{"device":"soft","cells":4096,"map":[[128,-1],[1000,3],[500,1],[2468,0]],"branches":[{"id":3,"state":"running"},{"id":1,"state":"cached"}]}]`),
+		&p.cells.Copies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3000 {
@@ -122,7 +127,8 @@ func TestTopPage(t *testing.T) {
 					t.Errorf("%d by %d: %q", columns, lines, text)
 				}
 				for line := range strings.Lines(text) {
-					if w := terminal.Width(regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSuffix(line, "\n"), "")); w > columns {
+					if w := terminal.Width(regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(strings.TrimSuffix(line, "\n"),
+						"")); w > columns {
 						t.Errorf("%d wide in %d columns: %q", w, columns, line)
 					}
 				}

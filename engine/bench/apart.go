@@ -74,7 +74,8 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 			m.shape = s
 			m.shape.Piece = 0
 		}
-		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos || !slices.Equal(s.Groups, a.Groups) {
+		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos ||
+			!slices.Equal(s.Groups, a.Groups) {
 			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
 		}
 		m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
@@ -146,7 +147,8 @@ func (m *apartModel) Run(p *axcl.Pass) error {
 		at := m.d.Clock()
 		err := part.Run(q)
 		took := m.d.Clock() - at
-		sum.Upload, sum.Enqueue, sum.Wait, sum.Head, sum.Download = sum.Upload+t.Upload, sum.Enqueue+t.Enqueue, sum.Wait+t.Wait, sum.Head+t.Head, sum.Download+t.Download
+		sum.Upload, sum.Enqueue, sum.Wait, sum.Head, sum.Download = sum.Upload+t.Upload, sum.Enqueue+t.Enqueue, sum.Wait+t.Wait,
+			sum.Head+t.Head, sum.Download+t.Download
 		sum.Calls += t.Calls
 		return took, err
 	}

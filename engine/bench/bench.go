@@ -1,8 +1,8 @@
 // Package bench measures what a model on a card does: how long until the first token, how fast the rest, and where the time goes.
 //
-// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to one goroutine. All times are by the meter's
-// clock, which must be the card's (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures every time.
-// The backend is the caller's to close.
+// A [Meter] runs one load at a time on a backend that has nothing else to do; its methods belong to one goroutine. All times are by the
+// meter's clock, which must be the card's (engine.CardOptions.Clock), so that a simulated card's virtual clock gives the same figures
+// every time. The backend is the caller's to close.
 package bench
 
 import (
@@ -53,8 +53,8 @@ type Meter struct {
 	Draft bool
 	// NPU is the card's own count of busy time, nil where it has none.
 	NPU func() time.Duration
-	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is called before and after a repeat, when nothing
-	// runs. Nil takes the engine's, which is a few seconds old.
+	// Figure asks the card for its own load figure, in per cent; NaN where it has none. It is called before and after a repeat, when
+	// nothing runs. Nil takes the engine's, which is a few seconds old.
 	Figure func() float64
 
 	turns int
@@ -223,7 +223,8 @@ type once struct {
 
 // stageNames are in the order of a request's way. "draft" and "again" are there only with a draft model, or with layers apart.
 func (r *Meter) stageNames() (names []string) {
-	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download", "sample", "detokenize", "write"} {
+	for _, n := range []string{"template", "tokenize", "queue", "plan", "draft", "embed", "upload", "layers", "head", "again", "download",
+		"sample", "detokenize", "write"} {
 		if n != "draft" && n != "again" || n == "draft" && r.Draft || n == "again" && r.Recorder != nil && r.Recorder.Apart != nil {
 			names = append(names, n)
 		}
@@ -257,7 +258,8 @@ func (r *Meter) Measure(ctx context.Context, l Load, repeats int) (Case, Run, er
 		}
 		return NewSample(v)
 	}
-	c.First, c.Prefill, c.Decode = col(func(o *once) float64 { return o.first }), col(func(o *once) float64 { return o.prefill }), col(func(o *once) float64 { return o.decode })
+	c.First, c.Prefill, c.Decode = col(func(o *once) float64 { return o.first }), col(func(o *once) float64 { return o.prefill }),
+		col(func(o *once) float64 { return o.decode })
 	for _, q := range []struct {
 		to *Sample
 		at float64
@@ -489,7 +491,8 @@ func (r *Meter) ask(ctx context.Context, l Load, c *client, over chan<- struct{}
 		c.out = append(c.out, t.ID)
 		// What a server does with a token, but for the socket.
 		at := time.Now()
-		c.err = line.Encode(map[string]any{"model": "bench", "message": map[string]string{"role": "assistant", "content": t.Text}, "done": false})
+		c.err = line.Encode(map[string]any{"model": "bench", "message": map[string]string{"role": "assistant", "content": t.Text},
+			"done": false})
 		if !r.Virtual {
 			c.write += time.Since(at)
 		}

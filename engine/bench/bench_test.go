@@ -52,7 +52,8 @@ func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.C
 	if clock == "virtual" {
 		now = func() time.Duration { return time.Duration(sim.Clock()) }
 	}
-	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open("axcl") }, engine.CardOptions{Clock: now, Trace: trace})
+	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open("axcl") },
+		engine.CardOptions{Clock: now, Trace: trace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	return &Meter{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual", NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
+	return &Meter{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual",
+		NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
 }
 
 // few is the Qwen3-0.6B shape with fewer layers: quick, and still the profile's measured lines.
@@ -177,7 +179,8 @@ func TestLoops(t *testing.T) {
 	}
 	spec := axcl.LoadSpec{}
 	spec.Layers, spec.Head = axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
-	k := Counters{Clock: now, NPU: func() time.Duration { return time.Duration(sim.Busy()) }, Calls: func() uint64 { return sim.Calls("") }, Cross: sim.Crossings}
+	k := Counters{Clock: now, NPU: func() time.Duration { return time.Duration(sim.Busy()) }, Calls: func() uint64 { return sim.Calls("") },
+		Cross: sim.Crossings}
 	for _, name := range []string{"naive", "vendor"} {
 		err := card.Do(t.Context(), func(dev axcl.Device) error {
 			one, other, err := Loops(t.Context(), dev, spec, name, 2, 2, k)
@@ -194,7 +197,8 @@ func TestLoops(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := card.Do(t.Context(), func(dev axcl.Device) error { _, _, err := Loops(t.Context(), dev, spec, "odd", 1, 1, k); return err }); err == nil {
+	if err := card.Do(t.Context(),
+		func(dev axcl.Device) error { _, _, err := Loops(t.Context(), dev, spec, "odd", 1, 1, k); return err }); err == nil {
 		t.Error("an unknown loop runs")
 	}
 }

@@ -19,8 +19,8 @@ type chromeEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their stages and each client's request on lines
-// of their own. split is the Meter's, or nil.
+// WriteTrace writes runs as Chrome and Perfetto read them: a process a run, with the passes, their stages and each client's request on
+// lines of their own. split is the Meter's, or nil.
 func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) error {
 	if split == nil {
 		split = func(p *engine.PassTrace) Parts { return Split(p, true) }
@@ -42,10 +42,12 @@ func WriteTrace(w io.Writer, runs []Run, split func(*engine.PassTrace) Parts) er
 		for i := range r.Passes {
 			p := &r.Passes[i]
 			if p.Kind == "draft" {
-				span(3, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "requests": parts(p)})
+				span(3, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want,
+					"requests": parts(p)})
 				continue
 			}
-			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want, "calls": p.Timing.Calls, "requests": parts(p)})
+			span(1, p.Kind, p.Start, p.End-p.Start, map[string]any{"rows": p.Rows, "reach": p.Reach, "want": p.Want,
+				"calls": p.Timing.Calls, "requests": parts(p)})
 			s, at := p.parts(split), p.Start
 			stage := func(name string, d time.Duration) {
 				span(2, name, at, d, nil)

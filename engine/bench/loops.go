@@ -36,7 +36,8 @@ type Counters struct {
 // come back for every layer. "vendor" is the loop of the vendor's programs: the cache stays on the card, but each layer's position and mask
 // are sent, each execute is waited for, and copies bring K, V and the hidden state where they belong.
 // Errors: an unknown loop, a card that has no such loop, what loading and running give.
-func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string, tokens, repeats int, k Counters) (one, other Loop, err error) {
+func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string, tokens, repeats int,
+	k Counters) (one, other Loop, err error) {
 	if name != "naive" && name != "vendor" {
 		return one, other, fmt.Errorf("bench: unknown loop %q: use naive or vendor", name)
 	}
@@ -52,7 +53,8 @@ func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string
 		err = onModel(ctx, dev, spec, func(m axcl.Model, p *axcl.Pass) error {
 			loop, ok := m.(axcl.LoopRunner)
 			if !ok {
-				return fmt.Errorf("bench: this device has no vendor's loop: it is for cards behind the vendor's library, or the simulated one (--device axcl)")
+				return fmt.Errorf("bench: this device has no vendor's loop: it is for cards behind the vendor's library, or the " +
+					"simulated one (--device axcl)")
 			}
 			return other.measure(ctx, tokens, repeats, k, func() error { return loop.RunVendorLoop(p) })
 		})

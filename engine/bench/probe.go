@@ -23,9 +23,10 @@ type Probe struct {
 // faster. The calls are the shortest of several. It opens parts of the model itself; dev belongs to the calling goroutine.
 // weights and cache are one layer's bytes, head the head's.
 //
-// Errors: ctx's, what loading and running give, and a model with which nothing can be told: without a head, of one layer, or whose head takes
-// no longer than a layer.
-func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights, cache, head int64, clock func() time.Duration) (Probe, error) {
+// Errors: ctx's, what loading and running give, and a model with which nothing can be told: without a head, of one layer, or whose head
+// takes no longer than a layer.
+func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights, cache, head int64,
+	clock func() time.Duration) (Probe, error) {
 	p := Probe{Name: "a read probe on the card"}
 	// Enough layers that one's time stands out, few enough that they fit beside the model.
 	n := min(len(spec.Layers), 8)
@@ -84,8 +85,8 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 	return p, nil
 }
 
-// Memory measures this machine's memory with all its cores for about the given time: bytes a second read, and copied (each byte counted once
-// read and once written).
+// Memory measures this machine's memory with all its cores for about the given time: bytes a second read, and copied (each byte counted
+// once read and once written).
 func Memory(budget time.Duration) (read, copied float64) {
 	workers := min(runtime.GOMAXPROCS(0), 16)
 	size := 128 << 20 / workers &^ 63 // together beyond what most caches hold

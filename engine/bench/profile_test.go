@@ -13,8 +13,8 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// TestTokens makes AXLE_BENCH_TOKENS tokens with the model that ships inside, on the software card with one thread, and nobody looking: a load
-// whose instructions testdata/profile/run.sh counts, with profiling's hooks and without.
+// TestTokens makes AXLE_BENCH_TOKENS tokens with the model that ships inside, on the software card with one thread, and nobody looking: a
+// load whose instructions testdata/profile/run.sh counts, with profiling's hooks and without.
 func TestTokens(t *testing.T) {
 	n, err := strconv.Atoi(os.Getenv("AXLE_BENCH_TOKENS"))
 	if err != nil || n < 1 {
@@ -36,7 +36,8 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer card.Close()
-	m, err := engine.OpenPackage(t.Context(), p, engine.OpenOptions{Card: card, Proven: &engine.Proven{Chunk: true, Mixed: true, Scatter: true}})
+	m, err := engine.OpenPackage(t.Context(), p,
+		engine.OpenOptions{Card: card, Proven: &engine.Proven{Chunk: true, Mixed: true, Scatter: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestTokens(t *testing.T) {
 	s := sampler.Defaults()
 	s.Temperature = 0
 	off, got := false, 0
-	for token, err := range m.Backend().Complete(t.Context(), engine.Job{IDs: []int32{1, 2, 3, 4}, Sampling: s, Limit: n, Speculate: &off, IgnoreStop: true}) {
+	for token, err := range m.Backend().Complete(t.Context(), engine.Job{IDs: []int32{1, 2, 3, 4}, Sampling: s, Limit: n, Speculate: &off,
+		IgnoreStop: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,20 +7,21 @@ import (
 
 // Roofline is the most a card could do for one token at a time, were memory its only limit, and how near a measured case comes.
 type Roofline struct {
-	Weights   int64           `json:"weight_bytes_per_token"` // layers and head, read once a token
-	Cache     int64           `json:"cache_bytes_per_token"`  // K and V of every cell that the decode group reads
-	Bandwidth float64         `json:"bandwidth_bytes_per_second"`
-	Source    string          `json:"bandwidth_source"`
-	Probes    []Probe         `json:"probes,omitempty"` // everything that was learnt of the bandwidth
-	Limit     float64         `json:"limit_tps"`
-	Reached   float64         `json:"reached_tps"`
-	Share     float64         `json:"share_percent"`
-	Memory    float64         `json:"memory_ms_per_token"`
-	Fixed     float64         `json:"fixed_ms_per_token"` // the card's time beyond reading: the engine's fixed cost of each call, and arithmetic
-	Link      float64         `json:"link_ms_per_token"`
-	Host      float64         `json:"host_ms_per_token"`
-	Text      string          `json:"text"`
-	Points    []RooflinePoint `json:"points"`
+	Weights   int64   `json:"weight_bytes_per_token"` // layers and head, read once a token
+	Cache     int64   `json:"cache_bytes_per_token"`  // K and V of every cell that the decode group reads
+	Bandwidth float64 `json:"bandwidth_bytes_per_second"`
+	Source    string  `json:"bandwidth_source"`
+	Probes    []Probe `json:"probes,omitempty"` // everything that was learnt of the bandwidth
+	Limit     float64 `json:"limit_tps"`
+	Reached   float64 `json:"reached_tps"`
+	Share     float64 `json:"share_percent"`
+	Memory    float64 `json:"memory_ms_per_token"`
+	// the card's time beyond reading: the engine's fixed cost of each call, and arithmetic
+	Fixed  float64         `json:"fixed_ms_per_token"`
+	Link   float64         `json:"link_ms_per_token"`
+	Host   float64         `json:"host_ms_per_token"`
+	Text   string          `json:"text"`
+	Points []RooflinePoint `json:"points"`
 }
 
 // RooflinePoint is the limit and what was measured for so many clients: weights are read once for all, the cache for each.
@@ -78,15 +79,21 @@ func (r *Roofline) judge(calls int) string {
 	share := func(v float64) float64 { return 100 * v / all }
 	switch {
 	case r.Share > 105:
-		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.", r.Source)
+		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.",
+			r.Source)
 	case r.Memory >= max(r.Fixed, r.Link, r.Host):
-		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights and cache. A smaller quantization or a shorter context would help, and more clients at once share the weights.", share(r.Memory))
+		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights and cache. A smaller quantization or a shorter "+
+			"context would help, and more clients at once share the weights.", share(r.Memory))
 	case r.Fixed >= max(r.Link, r.Host):
-		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading takes. Guesses and more clients at once put more rows into each call; fewer, larger layers would help a compiler do the same.", share(r.Fixed), calls)
+		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading "+
+			"takes. Guesses and more clients at once put more rows into each call; fewer, larger layers would help a compiler do the same.",
+			share(r.Fixed), calls)
 	case r.Link >= r.Host:
-		return fmt.Sprintf("The link holds it back: %.0f %% of a token goes to copies over it. A head that finds the largest logit on the card, or a wider PCIe link, would help.", share(r.Link))
+		return fmt.Sprintf("The link holds it back: %.0f %% of a token goes to copies over it. A head that finds the largest logit on "+
+			"the card, or a wider PCIe link, would help.", share(r.Link))
 	}
-	return fmt.Sprintf("The host holds it back: %.0f %% of a token is this program's, or the system's, between passes. 'axle tune' looks at governor, interrupts and priority.", share(r.Host))
+	return fmt.Sprintf("The host holds it back: %.0f %% of a token is this program's, or the system's, between passes. 'axle tune' looks "+
+		"at governor, interrupts and priority.", share(r.Host))
 }
 
 // Bandwidths lists what was learnt of the memory's bandwidth: "a read probe on the card 20.5 GB/s, the profile pi5 25.0 GB/s".

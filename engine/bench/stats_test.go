@@ -42,7 +42,8 @@ func TestSample(t *testing.T) {
 	if s.Median != 11 || s.Low != 9 || s.High != 30 || math.Abs(s.Spread()-100*19.0/11) > 1e-9 || s.String() != "11.00 ±173%" {
 		t.Errorf("%+v %s", s, s)
 	}
-	if NewSample(nil).String() != "-" || !math.IsNaN(Percentile(nil, 0.5)) || Percentile([]float64{1, 2}, 0.5) != 1.5 || Percentile([]float64{3}, 0.99) != 3 {
+	if NewSample(nil).String() != "-" || !math.IsNaN(Percentile(nil, 0.5)) || Percentile([]float64{1, 2}, 0.5) != 1.5 ||
+		Percentile([]float64{3}, 0.99) != 3 {
 		t.Error("small samples")
 	}
 }

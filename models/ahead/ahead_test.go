@@ -124,8 +124,8 @@ func qwen(layers int, head, layer int64) (paths []string, sizes map[string]int64
 	return paths, sizes
 }
 
-// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file on,
-// and the rates and what holds the load back are told.
+// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file
+// on, and the rates and what holds the load back are told.
 func TestBothAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -191,7 +191,8 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-// TestStop: a load that ends early ends the reading, files that are not there are nobody's trouble here, and more calls than files are none.
+// TestStop: a load that ends early ends the reading, files that are not there are nobody's trouble here, and more calls than files are
+// none.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		paths, sizes := qwen(4, 20_000_000, 20_000_000)

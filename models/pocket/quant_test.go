@@ -43,7 +43,8 @@ func TestQuantised(t *testing.T) {
 		kind  axmodel.DType
 		group int
 		rises float64
-	}{{axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02}, {axmodel.Int4Groups, 32, 1.25}, {axmodel.Int4Groups, 128, 1.5}} {
+	}{{axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02}, {axmodel.Int4Groups, 32, 1.25},
+		{axmodel.Int4Groups, 128, 1.5}} {
 		got := perplexity(t, from, c.kind, c.group, texts)
 		t.Logf("%v of %d: perplexity %.4f, bf16's times %.4f, over %d texts", c.kind, c.group, got, got/want, len(texts))
 		if !(got <= want*c.rises) {
@@ -87,7 +88,8 @@ func perplexity(t *testing.T, from string, kind axmodel.DType, group int, texts 
 	sum, n := 0.0, 0
 	for _, ids := range texts {
 		rows := len(ids)
-		p := &axcl.Pass{Hidden: make([]uint16, rows*s.Hidden), SeeCells: make([]uint64, rows*axcl.Words(s.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows)), Logits: make([]uint16, rows*s.Out)}
+		p := &axcl.Pass{Hidden: make([]uint16, rows*s.Hidden), SeeCells: make([]uint64, rows*axcl.Words(s.Cells)),
+			SeeRows: make([]uint64, rows*axcl.Words(rows)), Logits: make([]uint16, rows*s.Out)}
 		for r, id := range ids {
 			for i := range s.Hidden {
 				p.Hidden[r*s.Hidden+i] = binary.LittleEndian.Uint16(embed[2*(int(id)*s.Hidden+i):])

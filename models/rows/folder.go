@@ -113,7 +113,8 @@ func (d *folder) Lock() (func() error, error) {
 			break
 		}
 	}
-	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) { // network file systems without locks: alone we are safe still
+	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) {
+		// network file systems without locks: alone we are safe still
 		_ = f.Close()
 		return nil, fmt.Errorf("lock: %w", err)
 	}

@@ -1,4 +1,5 @@
-// Package rows keeps rows of K and V on disk, so that a conversation which a server has evaluated once is not evaluated again after a restart.
+// Package rows keeps rows of K and V on disk, so that a conversation which a server has evaluated once is not evaluated again after a
+// restart.
 //
 //	secret                     32 random bytes: names and sums are made with it
 //	.lock                      held by whoever writes, removes or makes room
@@ -6,12 +7,13 @@
 //	<32 hex>/name              what the package is called, for people
 //	<32 hex>/<64 hex>          a block: the rows of Block tokens, by everything that they depend on
 //
-// A block's name is a chain: the package, the card, the API key, the row's size and all tokens up to the block's last one. So what one key has
-// said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its rows and a keyed SHA-256
-// of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for absent.
+// A block's name is a chain: the package, the card, the API key, the row's size and all tokens up to the block's last one. So what one key
+// has said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its rows and a keyed
+// SHA-256 of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for absent.
 //
-// A block is written under another name, synced, renamed, its folder synced: a kill or a power cut leaves all of it or none. All changes are
-// made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner only.
+// A block is written under another name, synced, renamed, its folder synced: a kill or a power cut leaves all of it or none. All changes
+// are made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner
+// only.
 //
 // A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on nothing is found and nothing is kept.
 package rows
@@ -295,7 +297,8 @@ func (s *Space) sum(head, rows []byte) []byte {
 	return h.Sum(nil)
 }
 
-// touch makes the block the last used. Of blocks that are used together the first of a text stays longest: without it the others are nothing.
+// touch makes the block the last used. Of blocks that are used together the first of a text stays longest: without it the others are
+// nothing.
 func (d *Disk) touch(name string, k Key, at time.Time) {
 	now := d.o.Now()
 	if now.Sub(at) > touchEvery {
@@ -305,8 +308,8 @@ func (d *Disk) touch(name string, k Key, at time.Time) {
 
 func used(now time.Time, k Key) time.Time { return now.Add(-time.Duration(k.depth) * time.Millisecond) }
 
-// Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has better to do gives it a goroutine. One that is
-// there already is not written again; one that is larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by
+// Save keeps a block's rows, and makes room for them. It waits for the disk: a caller that has better to do gives it a goroutine. One that
+// is there already is not written again; one that is larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by
 // this very call; nothing need be done about either.
 func (s *Space) Save(k Key, rows []byte) error {
 	d := s.d

@@ -145,7 +145,8 @@ func TestRowsRestart(t *testing.T) {
 	if n := found(t, d.Space(owner("a")), append([]int32{1}, ids...)); n != 0 {
 		t.Errorf("of a text that begins elsewhere %d blocks are found", n)
 	}
-	for name, change := range map[string]func(o *Owner){"package": func(o *Owner) { o.Package += "4" }, "card": func(o *Owner) { o.Card = "axengine" }, "key": func(o *Owner) { o.Key = "" },
+	for name, change := range map[string]func(o *Owner){"package": func(o *Owner) { o.Package += "4" },
+		"card": func(o *Owner) { o.Card = "axengine" }, "key": func(o *Owner) { o.Key = "" },
 		"row": func(o *Owner) { o.Row-- }, "a border that moved": func(o *Owner) { o.Card, o.Key = "axcla", "" }} {
 		o := owner("a")
 		change(&o)
@@ -370,7 +371,8 @@ func TestRowsFaults(t *testing.T) {
 			if d != nil && d.Stats().Off {
 				s := d.Space(owner(""))
 				before := m.ops
-				if err := s.Save(s.Keys(text(9, Block))[0], content(text(9, Block), 0)); !errors.Is(err, ErrOff) || found(t, s, text(0, Block)) != 0 || m.ops != before {
+				if err := s.Save(s.Keys(text(9, Block))[0], content(text(9, Block), 0)); !errors.Is(err, ErrOff) ||
+					found(t, s, text(0, Block)) != 0 || m.ops != before {
 					t.Fatalf("operation %d: switched off, and yet used (%v)", at, err)
 				}
 			}
@@ -531,7 +533,8 @@ func TestRowsKilled(t *testing.T) {
 			hits += found(t, d.Space(owner("")), text(n, 3*Block))
 		}
 		all := files(t, dir)
-		if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) > 0 || len(all) > 20 || d.Stats().Damaged > 0 || d.Stats().Off {
+		if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) > 0 || len(all) > 20 || d.Stats().Damaged > 0 ||
+			d.Stats().Off {
 			t.Fatalf("after kill %d: %d blocks, %q left, %+v", i, len(all), left, d.Stats())
 		}
 		_ = d.Close()
@@ -559,7 +562,8 @@ func TestRowsClear(t *testing.T) {
 	keep(t, d.Space(owner("a")), text(1, 2*Block))
 	keep(t, d.Space(owner("b")), text(1, 2*Block))
 	u, err := Look(dir)
-	if err != nil || len(u) != 2 || u[0].Model != "qwen3:0.6b" || u[0].Blocks != 4 || u[0].Bytes != 4*fileSize+int64(len("qwen3:0.6b")) || !u[0].Of("sha256-0123") || u[1].Of("sha256-0123") || u[1].Blocks != 1 {
+	if err != nil || len(u) != 2 || u[0].Model != "qwen3:0.6b" || u[0].Blocks != 4 || u[0].Bytes != 4*fileSize+int64(len("qwen3:0.6b")) ||
+		!u[0].Of("sha256-0123") || u[1].Of("sha256-0123") || u[1].Blocks != 1 {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	freed, err := Clear(dir, func(u Usage) bool { return u.Of("sha256-0123") })
@@ -589,7 +593,8 @@ func TestOddRows(t *testing.T) {
 	s, ids := d.Space(owner("")), text(1, Block)
 	keep(t, s, ids)
 	name := filepath.Join(dir, filepath.FromSlash(s.file(s.Keys(ids)[0])))
-	if err := errors.Join(os.Remove(name), os.Symlink(canary, name), os.Mkdir(filepath.Join(dir, "notes"), 0o700), os.WriteFile(filepath.Join(dir, "notes", "x"), []byte("x"), 0o600)); err != nil {
+	if err := errors.Join(os.Remove(name), os.Symlink(canary, name), os.Mkdir(filepath.Join(dir, "notes"), 0o700),
+		os.WriteFile(filepath.Join(dir, "notes", "x"), []byte("x"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if n := found(t, s, ids); n != 0 {

@@ -77,8 +77,8 @@ func label(d disk, name string) string {
 	return string(b)
 }
 
-// Clear removes what packages have in dir for which want says so, of everybody and every key, and gives how many bytes that were; a nil want
-// removes all. Servers at work find nothing there from then on, and may keep new rows. A folder that is not there is clear.
+// Clear removes what packages have in dir for which want says so, of everybody and every key, and gives how many bytes that were; a nil
+// want removes all. Servers at work find nothing there from then on, and may keep new rows. A folder that is not there is clear.
 func Clear(dir string, want func(Usage) bool) (freed int64, err error) {
 	d, err := openFolder(dir, false)
 	if errors.Is(err, fs.ErrNotExist) {

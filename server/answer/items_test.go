@@ -10,7 +10,8 @@ import (
 	"github.com/axle-llm/axle/server/openai"
 )
 
-// Items of answers are kept for ten minutes, each key's apart, and no more of them than there is room for: the oldest go, and nothing is left over.
+// Items of answers are kept for ten minutes, each key's apart, and no more of them than there is room for: the oldest go, and nothing is
+// left over.
 func TestItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s items

@@ -13,7 +13,8 @@ import (
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},"thinking":{"type":"enabled"}}`,
+	for _, s := range []string{`{}`,
+		`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},"thinking":{"type":"enabled"}}`,
 		`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`} {
 		f.Add([]byte(s))
 	}
@@ -35,14 +36,18 @@ func decode(t *testing.T, b []byte) {
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
 	const head = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":`
-	for _, p := range [][3]string{{`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}`, `,{}`, `]}`}, {head + `[{"type":"text","text":""}`, `,{"type":"text","text":"a"}`, `]}]}`},
-		{head + `"`, `\u0000`, `"}]}`}, {head + `"x"}],"tools":[{"name":"f"}`, `,{"name":"f"}`, `]}`}, {head + `[{"type":"tool_result","tool_use_id":"a","content":[{}`, `,{}`, `]}]}]}`},
-		{head + `"x"}],"tools":[{"name":"f","input_schema":{"a":[0`, `,0`, `]}}]}`}, {head + `[{"type":"image","source":{"type":"base64","data":"`, `AAAA`, `"}}]}]}`}} {
+	for _, p := range [][3]string{{`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}`, `,{}`, `]}`},
+		{head + `[{"type":"text","text":""}`, `,{"type":"text","text":"a"}`, `]}]}`},
+		{head + `"`, `\u0000`, `"}]}`}, {head + `"x"}],"tools":[{"name":"f"}`, `,{"name":"f"}`, `]}`},
+		{head + `[{"type":"tool_result","tool_use_id":"a","content":[{}`, `,{}`, `]}]}]}`},
+		{head + `"x"}],"tools":[{"name":"f","input_schema":{"a":[0`, `,0`, `]}}]}`},
+		{head + `[{"type":"image","source":{"type":"base64","data":"`, `AAAA`, `"}}]}]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
 			most = (ollama.MaxParts - 100) / parts
 		}
-		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
+			p[2])} {
 			decode(t, b)
 		}
 	}
@@ -50,7 +55,8 @@ func TestHostilePeak(t *testing.T) {
 
 func TestToolChoice(t *testing.T) {
 	const head = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object","minProperties":1}}],"tool_choice":`
-	for in, want := range map[string]string{`{"type":"any"}`: "required", `{"type":"tool","name":"f"}`: "f", `{"type":"none"}`: "none", `{"type":"auto","disable_parallel_tool_use":true}`: "auto", `null`: ""} {
+	for in, want := range map[string]string{`{"type":"any"}`: "required", `{"type":"tool","name":"f"}`: "f", `{"type":"none"}`: "none",
+		`{"type":"auto","disable_parallel_tool_use":true}`: "auto", `null`: ""} {
 		r, err := Decode([]byte(head + in + "}"))
 		if err != nil || r.Native.ToolChoice != want || r.Native.SerialTools != (want == "auto") || !r.Native.RelaxThink {
 			t.Errorf("%s: %v", in, err)

@@ -94,7 +94,8 @@ func (c *shaky) Load(ctx context.Context, e *catalog.Entry) (m *engine.Model, er
 		return nil, err
 	}
 	closed := new(bool)
-	m = engine.New(&shakyModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c, closed}, engine.Options{})
+	m = engine.New(&shakyModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c, closed},
+		engine.Options{})
 	c.models[m] = closed
 	return m, nil
 }
@@ -123,9 +124,9 @@ func (u *users) add(key string, m *engine.Model, n int) (models int) {
 	return len(u.of[key])
 }
 
-// Many requests for more models than fit, that come, go, give up, unload, find packages changed and loads broken, in any order, and in the end
-// the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and nothing is
-// left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
+// Many requests for more models than fit, that come, go, give up, unload, find packages changed and loads broken, in any order, and in the
+// end the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and
+// nothing is left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
 func TestHostHammer(t *testing.T) {
 	rounds := 24
 	if testing.Short() {
@@ -142,7 +143,8 @@ func TestHostHammer(t *testing.T) {
 		}
 	}
 	t.Log(total)
-	if rounds >= 24 && (total["leased"] == 0 || total["gave up"] == 0 || total["broken"] == 0 || total["queue full"] == 0 || total["closed"] == 0) {
+	if rounds >= 24 && (total["leased"] == 0 || total["gave up"] == 0 || total["broken"] == 0 || total["queue full"] == 0 ||
+		total["closed"] == 0) {
 		t.Errorf("something never happened: %v", total)
 	}
 }
@@ -150,7 +152,8 @@ func TestHostHammer(t *testing.T) {
 func hammer(t *testing.T, round int, total map[string]int) {
 	const places, names, callers = 3, 6, 24
 	c := &shaky{t: t, free: places, loading: map[string]bool{}, models: map[*engine.Model]*bool{}, broken: map[string]bool{"m5": true}}
-	h := loaded.New(c, loaded.Options{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100, LoadTimeout: patience})
+	h := loaded.New(c, loaded.Options{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100,
+		LoadTimeout: patience})
 	u := &users{of: map[string]map[*engine.Model]int{}}
 	var version [names]atomic.Int64
 	var closing, over atomic.Bool

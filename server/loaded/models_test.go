@@ -60,7 +60,8 @@ func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, erro
 	}
 	c.free--
 	c.loads[e.Key]++
-	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c}, engine.Options{}), nil
+	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c},
+		engine.Options{}), nil
 }
 
 func entryOf(t *testing.T, name, digest string) *catalog.Entry {

@@ -57,7 +57,8 @@ func (a *Ask) check() error {
 	for _, n := range []struct {
 		name      string
 		have, max int
-	}{{"prompt_tokens", a.Prompt, maxTokens}, {"output_tokens", a.Output, maxTokens}, {"repeats", a.Repeats, maxRepeats}, {"the length of clients", len(a.Clients), maxLoads}} {
+	}{{"prompt_tokens", a.Prompt, maxTokens}, {"output_tokens", a.Output, maxTokens}, {"repeats", a.Repeats, maxRepeats},
+		{"the length of clients", len(a.Clients), maxLoads}} {
 		if n.have < 1 || n.have > n.max {
 			return fmt.Errorf("%w: %s must be between 1 and %d, got %d", ErrTry, n.name, n.max, n.have)
 		}
@@ -138,7 +139,8 @@ type Running struct {
 // NewBench makes a Bench that keeps results in the folder dir, which it makes when there is one to keep; "" for none.
 func NewBench(dir string) *Bench { return &Bench{dir: dir, results: map[string]*Result{}} }
 
-// Start begins a benchmark. subject is asked for the model when it is its turn; that may load it. Errors: ErrTry, ErrRunning, engine.ErrDraining.
+// Start begins a benchmark. subject is asked for the model when it is its turn; that may load it. Errors: ErrTry, ErrRunning,
+// engine.ErrDraining.
 func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subject, error)) error {
 	if err := a.check(); err != nil {
 		return err
@@ -197,7 +199,8 @@ func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context
 	if a.Prompt+a.Output > info.Context {
 		a.Prompt, a.Output = max(min(a.Prompt, info.Context/2), 1), max(min(a.Output, info.Context/4), 1)
 	}
-	r := &Result{Model: s.Name, Digest: s.Digest, When: time.Now().UTC().Truncate(time.Second), Device: info.Device, Name: s.Card, Driver: s.Driver, Cases: []Case{}}
+	r := &Result{Model: s.Name, Digest: s.Digest, When: time.Now().UTC().Truncate(time.Second), Device: info.Device, Name: s.Card,
+		Driver: s.Driver, Cases: []Case{}}
 	start := time.Now()
 	meter := bench.Meter{Backend: s.Model.Backend(), Clock: func() time.Duration { return time.Since(start) }, Prompt: bench.Words(s.Model)}
 	for i, clients := range a.Clients {
@@ -211,8 +214,10 @@ func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context
 			return nil, fmt.Errorf("%s: %w", l, err)
 		}
 		r.Disturbed = r.Disturbed || s.Others() > 0
-		r.Cases = append(r.Cases, Case{Load: l.String(), Prompt: l.Prompt, Output: l.Output, Clients: clients, First: finite(c.First.Median), Prefill: finite(c.Prefill.Median),
-			Decode: finite(c.Decode.Median), P50: finite(c.P50.Median), P95: finite(c.P95.Median), P99: finite(c.P99.Median), Busy: finite(c.Busy.Median), Latency: c.Latency})
+		r.Cases = append(r.Cases, Case{Load: l.String(), Prompt: l.Prompt, Output: l.Output, Clients: clients,
+			First: finite(c.First.Median), Prefill: finite(c.Prefill.Median),
+			Decode: finite(c.Decode.Median), P50: finite(c.P50.Median), P95: finite(c.P95.Median), P99: finite(c.P99.Median),
+			Busy: finite(c.Busy.Median), Latency: c.Latency})
 	}
 	return r, nil
 }

@@ -64,10 +64,12 @@ func TestSame(t *testing.T) {
 func TestLoads(t *testing.T) {
 	var l Loads
 	wait := []Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
-	l.Progress(engine.Progress{Model: "a", File: "l0", Done: 1, Total: 4, Bytes: 100, Of: 400, Elapsed: 2 * time.Second, Left: 6 * time.Second})
+	l.Progress(engine.Progress{Model: "a", File: "l0", Done: 1, Total: 4, Bytes: 100, Of: 400, Elapsed: 2 * time.Second,
+		Left: 6 * time.Second})
 	l.Progress(engine.Progress{Model: "draft", Done: 1, Total: 1})
 	got := l.Of(wait)
-	if len(got) != 2 || got[0].State != "loading" || got[0].File != "l0" || got[0].Rate != 50 || *got[0].Left != 6 || got[1].State != "waiting" || got[1].Left != nil {
+	if len(got) != 2 || got[0].State != "loading" || got[0].File != "l0" || got[0].Rate != 50 || *got[0].Left != 6 ||
+		got[1].State != "waiting" || got[1].Left != nil {
 		t.Fatalf("%+v", got)
 	}
 	l.Progress(engine.Progress{Model: "a", Done: 4, Total: 4, Bytes: 400, Of: 400, Elapsed: 8 * time.Second})

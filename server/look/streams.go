@@ -23,7 +23,8 @@ const Header = "Axle-Session"
 var (
 	ErrSession = errors.New(Header + " takes 16 to 64 letters, digits, - and _, chosen at random")
 	ErrOver    = errors.New("this answer is over, or there was none")
-	ErrOthers  = errors.New("this answer was asked for by somebody else: only one's own can be ended, with the same key or the same " + Header)
+	ErrOthers  = errors.New("this answer was asked for by somebody else: only one's own can be ended, with the same key or the same " +
+		Header)
 	// ErrEnded is why an answer ended that its owner has ended from elsewhere.
 	ErrEnded = errors.New("the answer was ended by its owner")
 )

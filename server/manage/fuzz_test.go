@@ -15,10 +15,14 @@ import (
 
 // No body of the routes that manage models makes them panic, and whatever is refused has a status and a text.
 func FuzzManage(f *testing.F) {
-	for _, s := range []string{`{}`, `{"model":"m","input":["a",""],"truncate":false,"dimensions":3,"options":{"num_ctx":5},"keep_alive":"5m"}`, `{"model":"m","prompt":"x"}`,
+	for _, s := range []string{`{}`,
+		`{"model":"m","input":["a",""],"truncate":false,"dimensions":3,"options":{"num_ctx":5},"keep_alive":"5m"}`,
+		`{"model":"m","prompt":"x"}`,
 		`{"model":"mine","from":"m:latest","system":"s","template":"{{ .Prompt }}{{ range .Messages }}{{ .Content }}{{ end }}","parameters":{"stop":["<END>"],"temperature":0.5},"messages":[{"role":"user","content":"q"}],"license":["a","b"]}`,
-		`{"model":"mine","files":{"a.axmodel":"sha256:` + strings.Repeat("0", 64) + `"},"license":"x"}`, `{"name":"x","from":"../y","license":[5]}`, `{"model":"x:cloud","verbose":true}`,
-		`{"source":"a","destination":"b/c:d"}`, `{"model":"registry/x:7b","insecure":true,"stream":false}`, `{"from":"x","parameters":{"num_ctx":1e400}}`, `[[[[`} {
+		`{"model":"mine","files":{"a.axmodel":"sha256:` + strings.Repeat("0", 64) + `"},"license":"x"}`,
+		`{"name":"x","from":"../y","license":[5]}`, `{"model":"x:cloud","verbose":true}`,
+		`{"source":"a","destination":"b/c:d"}`, `{"model":"registry/x:7b","insecure":true,"stream":false}`,
+		`{"from":"x","parameters":{"num_ctx":1e400}}`, `[[[[`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -79,7 +83,8 @@ func TestHostilePeak(t *testing.T) {
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
 			most = (ollama.MaxParts - 100) / parts
 		}
-		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
+			p[2])} {
 			fuzzguard.Check(t, len(b), func() { manage(t, b) })
 		}
 	}

@@ -17,8 +17,9 @@ func pictures(t testing.TB) map[string][]byte {
 	img := image.NewPaletted(image.Rect(0, 0, 7, 5), color.Palette{color.Black, color.White})
 	out := map[string][]byte{}
 	for name, encode := range map[string]func(*bytes.Buffer) error{
-		"gif": func(b *bytes.Buffer) error { return gif.Encode(b, img, nil) }, "jpeg": func(b *bytes.Buffer) error { return jpeg.Encode(b, img, nil) },
-		"png": func(b *bytes.Buffer) error { return png.Encode(b, img) },
+		"gif":  func(b *bytes.Buffer) error { return gif.Encode(b, img, nil) },
+		"jpeg": func(b *bytes.Buffer) error { return jpeg.Encode(b, img, nil) },
+		"png":  func(b *bytes.Buffer) error { return png.Encode(b, img) },
 	} {
 		var b bytes.Buffer
 		if err := encode(&b); err != nil {
@@ -42,7 +43,8 @@ func TestImageSize(t *testing.T) {
 			imageSize(b[:n])
 		}
 	}
-	if w, h := imageSize([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\xff")); w != 1<<24 || h != 1<<24 {
+	if w, h := imageSize([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\xff")); w != 1<<24 ||
+		h != 1<<24 {
 		t.Errorf("the largest: %d×%d", w, h)
 	}
 }
@@ -67,8 +69,10 @@ func FuzzImageSize(f *testing.F) {
 
 // A mebibyte of the worst there is stays within the limits (promise G5).
 func TestHostilePeakPictures(t *testing.T) {
-	for name, b := range map[string][]byte{"gif": fuzzguard.Fill("GIF89a\x07\x00\x05\x00\x00\x00\x00", "!\xf9\x04\x00\x00\x00\x00\x00", ""), "jpeg": fuzzguard.Fill("\xff\xd8", "\xff\xe0\x00\x02", ""),
-		"png": fuzzguard.Fill("\x89PNG\r\n\x1a\n", "\x00\x00\x00\x00tEXt\x00\x00\x00\x00", ""), "webp": fuzzguard.Fill("RIFF\x16\x00\x00\x00WEBPVP8X", "\xff", "")} {
+	for name, b := range map[string][]byte{"gif": fuzzguard.Fill("GIF89a\x07\x00\x05\x00\x00\x00\x00", "!\xf9\x04\x00\x00\x00\x00\x00", ""),
+		"jpeg": fuzzguard.Fill("\xff\xd8", "\xff\xe0\x00\x02", ""),
+		"png":  fuzzguard.Fill("\x89PNG\r\n\x1a\n", "\x00\x00\x00\x00tEXt\x00\x00\x00\x00", ""),
+		"webp": fuzzguard.Fill("RIFF\x16\x00\x00\x00WEBPVP8X", "\xff", "")} {
 		t.Run(name, func(t *testing.T) { fuzzguard.Check(t, len(b), func() { imageSize(b) }) })
 	}
 }

@@ -72,7 +72,8 @@ func each[R any](t *testing.T, v R) {
 
 // FuzzLine: whatever a model says and is called.
 func FuzzLine(f *testing.F) {
-	for _, s := range []string{"", "word ", "<b>&", "\"\\\n\t\r\b\f\x00\x1f\x7f", "é€😀", "\u2028\u2029\ufffd\ufeff", "\xff\xc3", "a\xed\xa0\x80"} {
+	for _, s := range []string{"", "word ", "<b>&", "\"\\\n\t\r\b\f\x00\x1f\x7f", "é€😀", "\u2028\u2029\ufffd\ufeff", "\xff\xc3",
+		"a\xed\xa0\x80"} {
 		f.Add(s, int64(len(s)))
 	}
 	f.Fuzz(func(t *testing.T, s string, nanos int64) {

@@ -55,8 +55,10 @@ func TestParseRef(t *testing.T) {
 func TestPrecedence(t *testing.T) {
 	base := sampler.Defaults()
 	base.Temperature, base.TopK = 0.6, 20
-	m := Model{Params: map[string]any{"top_k": 30.0, "num_ctx": 512.0, "stop": []any{"END"}}, System: "model's", Caps: chat.Capabilities{Thinking: true}}
-	r, err := DecodeChat([]byte(`{"model":"m","messages":[{"role":"USER","content":"q"}],"options":{"num_ctx":1024,"seed":7,"min_p":0.1,"speculate":false,"repeatable":true},"think":"high","format":{"type":"object"}}`))
+	m := Model{Params: map[string]any{"top_k": 30.0, "num_ctx": 512.0, "stop": []any{"END"}}, System: "model's",
+		Caps: chat.Capabilities{Thinking: true}}
+	r, err := DecodeChat(
+		[]byte(`{"model":"m","messages":[{"role":"USER","content":"q"}],"options":{"num_ctx":1024,"seed":7,"min_p":0.1,"speculate":false,"repeatable":true},"think":"high","format":{"type":"object"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,15 +67,19 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err, unknown)
 	}
 	s := er.Sampling
-	if s.Temperature != 0.6 || s.TopK != 30 || s.TopP != 0.9 || s.MinP != 0.1 || s.Seed != 7 || er.NumCtx != 1024 || er.Stop[0] != "END" || er.Limit != -1 || *er.Speculate || !er.Repeatable {
+	if s.Temperature != 0.6 || s.TopK != 30 || s.TopP != 0.9 || s.MinP != 0.1 || s.Seed != 7 || er.NumCtx != 1024 || er.Stop[0] != "END" ||
+		er.Limit != -1 || *er.Speculate || !er.Repeatable {
 		t.Errorf("%+v", er)
 	}
-	if len(er.Messages) != 2 || er.Messages[0].Content != "model's" || er.Messages[1].Role != "user" || er.Think != chat.ThinkHigh || !er.Truncate || !er.Shift || len(er.Format.Schema) == 0 {
+	if len(er.Messages) != 2 || er.Messages[0].Content != "model's" || er.Messages[1].Role != "user" || er.Think != chat.ThinkHigh ||
+		!er.Truncate || !er.Shift || len(er.Format.Schema) == 0 {
 		t.Errorf("%+v", er)
 	}
 	// A system message of its own keeps the model's away.
-	r, _ = DecodeChat([]byte(`{"messages":[{"role":"system","content":"mine"},{"role":"assistant","content":null},{"role":"assistant","content":"go"}],"truncate":false,"shift":false}`))
-	if er, _, err = r.Engine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null || er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
+	r, _ = DecodeChat([]byte(
+		`{"messages":[{"role":"system","content":"mine"},{"role":"assistant","content":null},{"role":"assistant","content":"go"}],"truncate":false,"shift":false}`))
+	if er, _, err = r.Engine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null ||
+		er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
 		t.Errorf("%+v %v", er, err)
 	}
 }
@@ -89,7 +95,8 @@ func TestToolsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := er.Tools[0]; string(got.Raw) != tool || !strings.Contains(string(got.Parameters), `"minimum":3},"a":`) || !strings.Contains(string(got.Parameters), "additionalProperties") {
+	if got := er.Tools[0]; string(got.Raw) != tool || !strings.Contains(string(got.Parameters), `"minimum":3},"a":`) ||
+		!strings.Contains(string(got.Parameters), "additionalProperties") {
 		t.Errorf("%s", got.Parameters)
 	}
 }
@@ -99,25 +106,31 @@ func TestAnswer(t *testing.T) {
 	a := &Answer{Model: "m", Start: now.Add(-time.Second), Load: time.Millisecond}
 	call := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "f", Arguments: json.RawMessage(`{"z":1,"a":"<"}`)}}, now)
 	b, err := Line(call)
-	want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","message":{"role":"assistant","content":"","tool_calls":[{"id":"` + call.Message.ToolCalls[0].ID +
+	want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","message":{"role":"assistant","content":"","tool_calls":[{"id":"` +
+		call.Message.ToolCalls[0].ID +
 		`","function":{"index":0,"name":"f","arguments":{"z":1,"a":"\u003c"}}}]},"done":false}` + "\n"
 	if err != nil || string(b) != want {
 		t.Errorf("got  %swant %s", b, want)
 	}
-	if second := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "g"}}, now).Message.ToolCalls[0]; second.Function.Index != 1 || second.Function.Arguments.String() != "{}" {
+	if second := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "g"}}, now).Message.ToolCalls[0]; second.Function.Index != 1 ||
+		second.Function.Arguments.String() != "{}" {
 		t.Errorf("%+v", second)
 	}
-	done := a.Generate(engine.Event{Done: &engine.Result{Reason: "length", Context: []int32{1, 2}, Usage: engine.Usage{Prompt: 5, Output: 3, Decode: 9, Prefill: 8}}}, now)
+	done := a.Generate(engine.Event{Done: &engine.Result{Reason: "length", Context: []int32{1, 2},
+		Usage: engine.Usage{Prompt: 5, Output: 3, Decode: 9, Prefill: 8}}}, now)
 	b, _ = json.Marshal(done)
-	if want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","response":"","done":true,"done_reason":"length","context":[1,2],"total_duration":1000000000,"load_duration":1000000,"prompt_eval_count":5,"prompt_eval_cached_count":0,"prompt_eval_duration":8,"eval_count":3,"eval_duration":9}`; string(b) != want {
+	if want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","response":"","done":true,"done_reason":"length","context":[1,2],"total_duration":1000000000,"load_duration":1000000,"prompt_eval_count":5,"prompt_eval_cached_count":0,"prompt_eval_duration":8,"eval_count":3,"eval_duration":9}`; string(b) !=
+		want {
 		t.Errorf("got  %s\nwant %s", b, want)
 	}
 }
 
 // No body makes a decoder panic, and what it accepts can be asked of a model.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"model":"m","messages":[{"role":"user","content":"x","images":["AAAA"]}],"tools":[{"function":{"name":"f"}}],"options":{"seed":1,"stop":["a"]},"think":true,"format":"json","keep_alive":"5m"}`,
-		`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":{"b":1}}}}]}]}`, `{"options":{"num_ctx":1e308}}`, `[[[[`, `{"prompt":"x","context":[1,-1]}`} {
+	for _, s := range []string{`{}`,
+		`{"model":"m","messages":[{"role":"user","content":"x","images":["AAAA"]}],"tools":[{"function":{"name":"f"}}],"options":{"seed":1,"stop":["a"]},"think":true,"format":"json","keep_alive":"5m"}`,
+		`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":{"b":1}}}}]}]}`, `{"options":{"num_ctx":1e308}}`, `[[[[`,
+		`{"prompt":"x","context":[1,-1]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(decoders)
@@ -147,14 +160,18 @@ func decoders(t *testing.T, b []byte) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
-	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"messages":[{"role":"user","content":"`, `\u0000`, `"}]}`}, {`{"messages":[{"content":"x"}],"tools":[{}`, `,{}`, `]}`},
-		{`{"messages":[{"images":[""`, `,""`, `]}]}`}, {`{"prompt":"x","context":[1`, `,1`, `]}`}, {`{"prompt":"x","options":{"stop":["a"`, `,"a"`, `]}}`},
-		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":1`, `,"a":1`, `}}}]}]}`}, {`{"prompt":"x","format":{"enum":[0`, `,0`, `]}}`}, {`{"prompt":"x","images":["`, `AAAA`, `"]}`}} {
+	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"messages":[{"role":"user","content":"`, `\u0000`, `"}]}`},
+		{`{"messages":[{"content":"x"}],"tools":[{}`, `,{}`, `]}`},
+		{`{"messages":[{"images":[""`, `,""`, `]}]}`}, {`{"prompt":"x","context":[1`, `,1`, `]}`},
+		{`{"prompt":"x","options":{"stop":["a"`, `,"a"`, `]}}`},
+		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":1`, `,"a":1`, `}}}]}]}`},
+		{`{"prompt":"x","format":{"enum":[0`, `,0`, `]}}`}, {`{"prompt":"x","images":["`, `AAAA`, `"]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
 			most = (MaxParts - 100) / parts
 		}
-		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
+			p[2])} {
 			decoders(t, b)
 		}
 	}
@@ -169,7 +186,8 @@ func wantStatus(t *testing.T, err error) {
 }
 
 func TestDepth(t *testing.T) {
-	for in, ok := range map[string]bool{"": true, `"[[["`: true, `"\"[["`: true, strings.Repeat("[", MaxDepth): true, strings.Repeat("[", MaxDepth+1): false, strings.Repeat(`{"a":`, MaxDepth+1): false, strings.Repeat("[]", 999): true} {
+	for in, ok := range map[string]bool{"": true, `"[[["`: true, `"\"[["`: true, strings.Repeat("[", MaxDepth): true,
+		strings.Repeat("[", MaxDepth+1): false, strings.Repeat(`{"a":`, MaxDepth+1): false, strings.Repeat("[]", 999): true} {
 		if got := Check([]byte(in)) == nil; got != ok {
 			t.Errorf("%.20q…: %v", in, got)
 		}
@@ -225,7 +243,8 @@ func TestInputs(t *testing.T) {
 		in   any
 		want []string
 		ok   bool
-	}{{nil, nil, true}, {"", nil, true}, {"a", []string{"a"}, true}, {[]any{"a", ""}, []string{"a", ""}, true}, {[]any{}, []string{}, true}, {5.0, nil, false}, {[]any{"a", 1.0}, nil, false}} {
+	}{{nil, nil, true}, {"", nil, true}, {"a", []string{"a"}, true}, {[]any{"a", ""}, []string{"a", ""}, true}, {[]any{}, []string{}, true},
+		{5.0, nil, false}, {[]any{"a", 1.0}, nil, false}} {
 		got, err := Inputs(tt.in)
 		if (err == nil) != tt.ok || tt.ok && !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%v: %v %v", tt.in, got, err)

@@ -12,7 +12,8 @@ import (
 // An answer of vectors that is written in pieces is the one that is made whole.
 func TestWriteVectors(t *testing.T) {
 	for _, r := range []api.EmbedResponse{
-		{Model: `"embeddings":[]`, Embeddings: [][]float32{{1, -0.5, 1e-9, 3e20}, {}, {0.1}}, TotalDuration: 5, LoadDuration: 6, PromptEvalCount: 7},
+		{Model: `"embeddings":[]`, Embeddings: [][]float32{{1, -0.5, 1e-9, 3e20}, {}, {0.1}}, TotalDuration: 5, LoadDuration: 6,
+			PromptEvalCount: 7},
 		{Embeddings: [][]float32{{2}}},
 		{Model: "<m>", Embeddings: [][]float32{}},
 	} {

@@ -23,7 +23,8 @@ type Compaction struct {
 }
 
 // ErrSummary: what the model wrote is no summary. [Compaction.Again] asks once more.
-var ErrSummary = errors.New("compaction failed; the selected model did not return a valid summary and the original conversation is unchanged")
+var ErrSummary = errors.New("compaction failed; the selected model did not return a valid summary and the original conversation " +
+	"is unchanged")
 
 // DecodeCompaction reads the body of /v1/responses/compact.
 func DecodeCompaction(b []byte) (*Compaction, error) {

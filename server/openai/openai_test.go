@@ -16,9 +16,11 @@ import (
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{}`, `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}],"tool_choice":"required","tools":[{"function":{"name":"f"}}],"logit_bias":{"1":2}}`,
+	for _, s := range []string{`{}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}],"tool_choice":"required","tools":[{"function":{"name":"f"}}],"logit_bias":{"1":2}}`,
 		`{"messages":[{"role":"tool","content":[],"tool_call_id":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]}]}`,
-		`{"model":"m","prompt":"x","logprobs":3}`, `{"input":["a"],"encoding_format":"base64"}`, `{"input":[{"type":"message","role":"user","content":"x"},{"type":"function_call","arguments":"{}"}],"tools":[{"type":"function","name":"f"}]}`} {
+		`{"model":"m","prompt":"x","logprobs":3}`, `{"input":["a"],"encoding_format":"base64"}`,
+		`{"input":[{"type":"message","role":"user","content":"x"},{"type":"function_call","arguments":"{}"}],"tools":[{"type":"function","name":"f"}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(decoders)
@@ -27,9 +29,12 @@ func FuzzDecode(f *testing.F) {
 // decoders gives a body to each decoder, within the limits of promise G5.
 func decoders(t *testing.T, b []byte) {
 	for name, d := range map[string]func() error{
-		"chat": func() error { _, err := DecodeChat(b); return err }, "completion": func() error { _, err := DecodeCompletion(b); return err },
-		"embeddings": func() error { _, err := DecodeEmbeddings(b); return err }, "responses": func() error { _, err := DecodeResponses(b); return err },
-		"compaction": func() error { _, err := DecodeCompaction(b); return err }, "triggered": func() error { _, err := DecodeTriggered(b); return err },
+		"chat":       func() error { _, err := DecodeChat(b); return err },
+		"completion": func() error { _, err := DecodeCompletion(b); return err },
+		"embeddings": func() error { _, err := DecodeEmbeddings(b); return err },
+		"responses":  func() error { _, err := DecodeResponses(b); return err },
+		"compaction": func() error { _, err := DecodeCompaction(b); return err },
+		"triggered":  func() error { _, err := DecodeTriggered(b); return err },
 	} {
 		fuzzguard.Check(t, len(b), func() {
 			var se api.StatusError
@@ -43,16 +48,22 @@ func decoders(t *testing.T, b []byte) {
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
 	const user = `{"model":"m","messages":[{"role":"user","content":`
-	for _, p := range [][3]string{{`{"model":"m","messages":[{"role":"user","content":"x"}`, `,{}`, `]}`}, {user + `[{"type":"text","text":"a"}`, `,{"type":"text","text":"a"}`, `]}]}`},
-		{user + `"`, `\u0000`, `"}]}`}, {user + `"x"}],"tools":[{"function":{"name":"f"}}`, `,{"function":{"name":"f"}}`, `]}`}, {user + `"x"}],"logit_bias":{"1":1`, `,"1":1`, `}}`},
-		{user + `[{"type":"image_url","image_url":{"url":"data:image/png;base64,`, `AAAA`, `"}}]}]}`}, {`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"type":"message","role":"user","content":"x"}`, `]}`},
-		{`{"model":"m","input":["a"`, `,"a"`, `]}`}, {`{"model":"m","input":"`, `\u0000`, `"}`}, {`{"model":"m","prompt":"x","logprobs":[1`, `,1`, `]}`},
-		{`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"role":"user","content":"x"}`, `,{"type":"compaction_trigger"}]}`}} {
+	for _, p := range [][3]string{{`{"model":"m","messages":[{"role":"user","content":"x"}`, `,{}`, `]}`},
+		{user + `[{"type":"text","text":"a"}`, `,{"type":"text","text":"a"}`, `]}]}`},
+		{user + `"`, `\u0000`, `"}]}`}, {user + `"x"}],"tools":[{"function":{"name":"f"}}`, `,{"function":{"name":"f"}}`, `]}`},
+		{user + `"x"}],"logit_bias":{"1":1`, `,"1":1`, `}}`},
+		{user + `[{"type":"image_url","image_url":{"url":"data:image/png;base64,`, `AAAA`, `"}}]}]}`},
+		{`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"type":"message","role":"user","content":"x"}`, `]}`},
+		{`{"model":"m","input":["a"`, `,"a"`, `]}`}, {`{"model":"m","input":"`, `\u0000`, `"}`},
+		{`{"model":"m","prompt":"x","logprobs":[1`, `,1`, `]}`},
+		{`{"model":"m","input":[{"type":"message","role":"user","content":"x"}`, `,{"role":"user","content":"x"}`,
+			`,{"type":"compaction_trigger"}]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
 			most = (ollama.MaxParts - 100) / parts
 		}
-		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
+			p[2])} {
 			decoders(t, b)
 		}
 	}
@@ -72,7 +83,8 @@ func TestParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := c.Native.Messages
-	if len(m) != 6 || m[0].Role != "system" || m[1].Content != "a\nb" || len(m[1].Images) != 1 || len(m[2].ToolCalls) != 1 || m[3].ToolName != "f" || m[3].ToolCallID != "c1" || m[3].Content != "42" || len(m[3].ToolCalls) != 0 ||
+	if len(m) != 6 || m[0].Role != "system" || m[1].Content != "a\nb" || len(m[1].Images) != 1 || len(m[2].ToolCalls) != 1 ||
+		m[3].ToolName != "f" || m[3].ToolCallID != "c1" || m[3].Content != "42" || len(m[3].ToolCalls) != 0 ||
 		len(m[4].ToolCalls) != 1 || m[4].Role != "assistant" || m[5].Role != "tool" || m[5].ToolCallID != "c2" {
 		t.Errorf("%+v", m)
 	}
@@ -84,7 +96,8 @@ func TestParts(t *testing.T) {
 
 func TestToolChoice(t *testing.T) {
 	const head = `{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":`
-	for in, want := range map[string]string{`null`: "", `"auto"`: "auto", `"none"`: "none", `"required"`: "required", `{"type":"function","function":{"name":"f"}}`: "f", `{"type":"function","name":"f"}`: "f"} {
+	for in, want := range map[string]string{`null`: "", `"auto"`: "auto", `"none"`: "none", `"required"`: "required",
+		`{"type":"function","function":{"name":"f"}}`: "f", `{"type":"function","name":"f"}`: "f"} {
 		c, err := DecodeChat([]byte(head + in + "}"))
 		if err != nil || c.Native.ToolChoice != want {
 			t.Errorf("%s: %v", in, err)
@@ -101,7 +114,9 @@ func TestToolChoice(t *testing.T) {
 func TestCompaction(t *testing.T) {
 	const talk = `{"role":"user","content":"my name is Ann"},{"role":"assistant","content":"hello Ann"},{"role":"user","content":"remember it"}`
 	summary := func(args string) api.ChatResponse {
-		r := api.ChatResponse{Model: "m", Done: true, DoneReason: "stop", Message: api.Message{Role: "assistant", ToolCalls: []api.ToolCall{{ID: "call_1", Function: api.ToolCallFunction{Name: "create_summary"}}}}}
+		r := api.ChatResponse{Model: "m", Done: true, DoneReason: "stop",
+			Message: api.Message{Role: "assistant",
+				ToolCalls: []api.ToolCall{{ID: "call_1", Function: api.ToolCallFunction{Name: "create_summary"}}}}}
 		if err := r.Message.ToolCalls[0].Function.Arguments.UnmarshalJSON([]byte(args)); err != nil {
 			t.Fatal(err)
 		}
@@ -111,10 +126,12 @@ func TestCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := c.Native; n.ToolChoice != "create_summary" || !n.SerialTools || len(n.Messages) != 4 || !strings.Contains(n.Messages[1].Content, "my name is Ann") {
+	if n := c.Native; n.ToolChoice != "create_summary" || !n.SerialTools || len(n.Messages) != 4 ||
+		!strings.Contains(n.Messages[1].Content, "my name is Ann") {
 		t.Errorf("what is asked: %+v", n)
 	}
-	if _, err := c.Whole(summary(`{"summary":"","retain_item_ids":[]}`)); !errors.Is(err, ErrSummary) || c.WholeType() != "application/json" {
+	if _, err := c.Whole(summary(`{"summary":"","retain_item_ids":[]}`)); !errors.Is(err, ErrSummary) ||
+		c.WholeType() != "application/json" {
 		t.Errorf("an empty summary: %v", err)
 	} else if err := c.Again(err); err != nil || !strings.Contains(c.Native.Messages[0].Content, "empty summary") {
 		t.Errorf("again: %v %+v", err, c.Native.Messages)
@@ -140,10 +157,12 @@ func TestCompaction(t *testing.T) {
 		t.Fatal(c, err)
 	}
 	b, err = c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))
-	if err != nil || c.WholeType() != "text/event-stream" || !strings.HasPrefix(string(b), "event: response.created\n") || strings.Count(string(b), "event: response.output_item.done\n") != 1 {
+	if err != nil || c.WholeType() != "text/event-stream" || !strings.HasPrefix(string(b), "event: response.created\n") ||
+		strings.Count(string(b), "event: response.output_item.done\n") != 1 {
 		t.Errorf("%v %s", err, b)
 	}
-	for body, refused := range map[string]bool{`{"model":"m","input":[` + talk + `]}`: false, `{"model":"m","input":[` + talk + `,{"type":"compaction_trigger"}]}`: true} {
+	for body, refused := range map[string]bool{`{"model":"m","input":[` + talk + `]}`: false, `{"model":"m","input":[` + talk +
+		`,{"type":"compaction_trigger"}]}`: true} {
 		if c, err := DecodeTriggered([]byte(body)); c != nil || (err != nil) != refused {
 			t.Errorf("%s: %v %v", body, c, err)
 		}

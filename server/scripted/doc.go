@@ -19,7 +19,8 @@
 package scripted
 
 // paragraph is what the models say when they are told nothing.
-const paragraph = "The sky is blue because molecules of nitrogen and oxygen in the atmosphere scatter sunlight, and short wavelengths scatter most: " +
+const paragraph = "The sky is blue because molecules of nitrogen and oxygen in the atmosphere scatter sunlight, and short wavelengths " +
+	"scatter most: " +
 	"this is Rayleigh scattering, and it colours the day from Tokyo to all of Europe, on the fourth of July as on any other. 🌈 " +
 	"After rain, droplets of water refract and reflect the light like small prisms, and a rainbow shows its spectrum of colours " +
 	"on an arc of up to 180 degrees, opposite the sun. " +

@@ -1,8 +1,8 @@
 // Package ui is the page the server shows to people: chat, models, the card. It is plain HTML, CSS and ES modules, embedded as they are in
 // this folder: README.md says where what is. Nothing is built, and nothing is fetched from elsewhere.
 //
-// Everything but the page itself is served below a name made of the content's hash, and so may be kept for ever: what one browser has of one
-// version is never mixed with another's. All of it is constant; its functions may be called from any goroutine.
+// Everything but the page itself is served below a name made of the content's hash, and so may be kept for ever: what one browser has of
+// one version is never mixed with another's. All of it is constant; its functions may be called from any goroutine.
 package ui
 
 import (
@@ -25,7 +25,8 @@ var files embed.FS
 
 // Policy is the page's Content-Security-Policy: scripts and styles are files of this server, none stands in a page, none is made from text;
 // markup is made from text by the one sanitiser; pictures are the server's or what the user chose.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; manifest-src 'self'; " +
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
+	"manifest-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
 
 // Asset is a file as it is sent.
@@ -109,17 +110,18 @@ func preload(all map[string][]byte) string {
 
 func newAsset(ext string, b []byte, keep bool) *Asset {
 	sum := sha256.Sum256(b)
-	return &Asset{Type: types[ext], Tag: `"` + hex.EncodeToString(sum[:12]) + `"`, Keep: keep, Plain: b, pack: sync.OnceValue(func() []byte {
-		if strings.HasPrefix(types[ext], "image/png") {
-			return nil
-		}
-		var out bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-		_, _ = w.Write(b)
-		_ = w.Close()
-		if out.Len() >= len(b) {
-			return nil
-		}
-		return out.Bytes()
-	})}
+	return &Asset{Type: types[ext], Tag: `"` + hex.EncodeToString(sum[:12]) + `"`, Keep: keep, Plain: b,
+		pack: sync.OnceValue(func() []byte {
+			if strings.HasPrefix(types[ext], "image/png") {
+				return nil
+			}
+			var out bytes.Buffer
+			w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+			_, _ = w.Write(b)
+			_ = w.Close()
+			if out.Len() >= len(b) {
+				return nil
+			}
+			return out.Bytes()
+		})}
 }

@@ -59,7 +59,8 @@ func TestPage(t *testing.T) {
 	if m := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|https?:|<script(?:>| [^>]*>[^<])|<base|\{\{`).FindAllString(p, -1); m != nil {
 		t.Errorf("the page has %q", m)
 	}
-	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") || !strings.HasPrefix(Policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';") {
+	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") ||
+		!strings.HasPrefix(Policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';") {
 		t.Errorf("policy %s", Policy)
 	}
 	for _, name := range []string{"", "app/main.js", "index.html", "vendor/SUMS", "../ui.go"} {
@@ -80,14 +81,17 @@ func TestScripts(t *testing.T) {
 				}
 			}
 		}
-		if m := regexp.MustCompile(`\b(?:innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|new Function)|@import|url\(`).FindString(src); m != "" {
+		if m := regexp.MustCompile(
+			`\b(?:innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|new Function)|@import|url\(`).FindString(src); m !=
+			"" {
 			t.Errorf("%s has %s", name, m)
 		}
 		if n := strings.Count(src, "\n"); n > 600 {
 			t.Errorf("%s has %d lines", name, n)
 		}
 	})
-	for _, want := range []string{"app/chat.js", "app/markdown.js", "vendor/preact.js", "vendor/hooks.js", "vendor/marked.js", "vendor/purify.js", "app/words/en.js"} {
+	for _, want := range []string{"app/chat.js", "app/markdown.js", "vendor/preact.js", "vendor/hooks.js", "vendor/marked.js",
+		"vendor/purify.js", "app/words/en.js"} {
 		if !strings.Contains(string(Page().Plain), want) {
 			t.Errorf("%s is not preloaded", want)
 		}

@@ -12,11 +12,13 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// No body makes the decoder panic; whatever is refused has a status and a text, and what is taken can be asked of a model, its numbers in range.
+// No body makes the decoder panic; whatever is refused has a status and a text, and what is taken can be asked of a model, its numbers in
+// range.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{}`, `{"prompt":"x","temperature":0.8,"top-k":40,"top-p":2,"repetition_penalty":1.1,"model":"m"}`,
 		`{"messages":[{"role":"user","content":"x","images":["AAAA"]},{"role":"assistant","tool_calls":[{"function":{"arguments":{"a":1}}}]}]}`,
-		`{"system_prompt":"be brief","file_path":{"a":[1]}}`, `{"prompt":null,"top-k":1e308}`, `{"temperature":-0,"top-p":1e-300}`, `[[[[`, `{"prompt":"x"} trailing`} {
+		`{"system_prompt":"be brief","file_path":{"a":[1]}}`, `{"prompt":null,"top-k":1e308}`, `{"temperature":-0,"top-p":1e-300}`, `[[[[`,
+		`{"prompt":"x"} trailing`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -40,7 +42,8 @@ func decode(t *testing.T, b []byte) {
 			wantStatus(t, err)
 			continue
 		}
-		if o := req.Options; len(req.Messages) == 0 || o["top_p"] != nil && !(o["top_p"].(float64) > 0 && o["top_p"].(float64) <= 1) || o["temperature"] != nil && !(o["temperature"].(float64) > 0) {
+		if o := req.Options; len(req.Messages) == 0 || o["top_p"] != nil && !(o["top_p"].(float64) > 0 && o["top_p"].(float64) <= 1) ||
+			o["temperature"] != nil && !(o["temperature"].(float64) > 0) {
 			t.Errorf("%+v of %s", req, b)
 		}
 		if _, _, err := s.Begin(ctx, r, isChat); err == nil {
@@ -63,13 +66,15 @@ func wantStatus(t *testing.T, err error) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
-	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"prompt":"`, `\u0000`, `"}`}, {`{"messages":[{"images":[""`, `,""`, `]}]}`},
+	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"prompt":"`, `\u0000`, `"}`},
+		{`{"messages":[{"images":[""`, `,""`, `]}]}`},
 		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":[0`, `,0`, `]}}}]}]}`}, {`{"file_path":[1`, `,1`, `]}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold
 		if parts := strings.Count(p[1], `"`)/2 + strings.Count(p[1], "{") + strings.Count(p[1], "["); parts > 0 {
 			most = (ollama.MaxParts - 100) / parts
 		}
-		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) + p[2])} {
+		for _, b := range [][]byte{fuzzguard.Fill(p[0], p[1], p[2]), []byte(p[0] + strings.Repeat(p[1], min(most, (1<<20-400)/len(p[1]))) +
+			p[2])} {
 			fuzzguard.Check(t, len(b), func() { decode(t, b) })
 		}
 	}

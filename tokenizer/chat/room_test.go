@@ -101,8 +101,9 @@ func TestParts(t *testing.T) {
 	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "},
 		{Image: true}}}
 	for typ, want := range map[string]string{
-		"gemma3":  "<start_of_turn>user\na<start_of_image>b<start_of_image><end_of_turn>",
-		"qwen3vl": "<|im_start|>user\n a <|vision_start|><|image_pad|><|vision_end|>b <|vision_start|><|image_pad|><|vision_end|><|im_end|>",
+		"gemma3": "<start_of_turn>user\na<start_of_image>b<start_of_image><end_of_turn>",
+		"qwen3vl": "<|im_start|>user\n a <|vision_start|><|image_pad|><|vision_end|>b " +
+			"<|vision_start|><|image_pad|><|vision_end|><|im_end|>",
 	} {
 		tmpl, ok := Builtin(typ)
 		if !ok {

@@ -40,7 +40,8 @@ func Attach(path string) (*Sim, error) {
 	for _, f := range []struct {
 		name string
 		to   *unsafe.Pointer
-	}{{"axsim_configure", &s.configure}, {"axsim_reset", &s.reset}, {"axsim_live", &s.live}, {"axsim_left", &s.left}, {"axsim_clock_ns", &s.clock},
+	}{{"axsim_configure", &s.configure}, {"axsim_reset", &s.reset}, {"axsim_live", &s.live}, {"axsim_left", &s.left},
+		{"axsim_clock_ns", &s.clock},
 		{"axsim_busy_ns", &s.busy}, {"axsim_calls", &s.calls}, {"axsim_crossings", &s.crossings}} {
 		sym := C.CString(f.name)
 		*f.to = C.dlsym(h, sym)
@@ -78,7 +79,8 @@ type Counts struct {
 func (s *Sim) count(f unsafe.Pointer) Counts {
 	var c C.axsim_counts
 	C.counts(f, &c)
-	return Counts{uint64(c.contexts), uint64(c.streams), uint64(c.events), uint64(c.models), uint64(c.infos), uint64(c.ios), uint64(c.engine_contexts),
+	return Counts{uint64(c.contexts), uint64(c.streams), uint64(c.events), uint64(c.models), uint64(c.infos), uint64(c.ios),
+		uint64(c.engine_contexts),
 		uint64(c.device_blocks), uint64(c.device_bytes), uint64(c.host_blocks), uint64(c.host_bytes), uint64(c.workers)}
 }
 

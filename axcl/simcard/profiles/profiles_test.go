@@ -24,7 +24,8 @@ func TestMeasured(t *testing.T) {
 	for _, c := range []struct {
 		rows, cells int
 		want        time.Duration
-	}{{1, 2047, 1500 * time.Microsecond}, {128, 0, 2800 * time.Microsecond}, {128, 1024, 5200 * time.Microsecond}, {128, 512, 4000 * time.Microsecond}} {
+	}{{1, 2047, 1500 * time.Microsecond}, {128, 0, 2800 * time.Microsecond}, {128, 1024, 5200 * time.Microsecond},
+		{128, 512, 4000 * time.Microsecond}} {
 		got, measured := p.LayerTime(q, c.rows, c.cells)
 		near(t, "layer", got, c.want)
 		if !measured {
@@ -42,7 +43,8 @@ func TestMeasured(t *testing.T) {
 	if rate := 1 / (28*got + board.HeadTime(151936*1024)).Seconds(); rate < 15.7 || rate > 20 {
 		t.Errorf("Qwen3-0.6B on the board: %.1f tokens/s, 15.7 to 20 are measured", rate)
 	}
-	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1, 100); measured {
+	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1,
+		100); measured {
 		t.Error("a layer nobody measured is called measured")
 	}
 	for _, n := range Names {
@@ -53,7 +55,8 @@ func TestMeasured(t *testing.T) {
 }
 
 func TestBadProfiles(t *testing.T) {
-	for name, text := range map[string]string{"word": "nonsense 1", "table": "table most 1ms", "time": "execute soon", "rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
+	for name, text := range map[string]string{"word": "nonsense 1", "table": "table most 1ms", "time": "execute soon",
+		"rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
 		f := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(f, []byte("# fine\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The assembly in the tree is what its generator writes. The generator is a module of its own: where that has not been fetched, the test says
-// so, and asks nobody.
+// The assembly in the tree is what its generator writes. The generator is a module of its own: where that has not been fetched, the test
+// says so, and asks nobody.
 func TestGenerated(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the generator")
@@ -20,7 +20,8 @@ func TestGenerated(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("the generator cannot be built here (go generate ./axcl/soft/kernel fetches it): %s", out)
 	}
-	run := exec.CommandContext(t.Context(), filepath.Join(dir, "avo"), "-out", filepath.Join(dir, "avx2_amd64.s"), "-stubs", filepath.Join(dir, "avx2_amd64.go"), "-pkg", "kernel")
+	run := exec.CommandContext(t.Context(), filepath.Join(dir, "avo"), "-out", filepath.Join(dir, "avx2_amd64.s"), "-stubs",
+		filepath.Join(dir, "avx2_amd64.go"), "-pkg", "kernel")
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -53,14 +53,16 @@ func cut(n, top int) int {
 	return top
 }
 
-// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a time stay in the first cache for all of x.
+// product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a time stay in the first cache for all
+// of x.
 func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps int) {
 	for o := 0; o < rows; o += 4 {
 		for r := 0; r < n; {
 			c := cut(n-r, 6)
 			for m, end := o, min(o+4, rows); m < end; {
 				wide := shape(end-m, c)
-				tile(k, wide, c, f32At(dst, uintptr(r)*ds+uintptr(m)*4), ds, unsafe.Add(w, uintptr(m)*ws), ws, f32At(x, uintptr(r)*xs), xs, steps, nil, 0)
+				tile(k, wide, c, f32At(dst, uintptr(r)*ds+uintptr(m)*4), ds, unsafe.Add(w, uintptr(m)*ws), ws, f32At(x, uintptr(r)*xs), xs,
+					steps, nil, 0)
 				m += wide
 			}
 			r += c
@@ -83,8 +85,8 @@ func f32At(p *float32, bytes uintptr) *float32 {
 	return (*float32)(unsafe.Add(unsafe.Pointer(p), bytes))
 }
 
-// mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all rows.
-// Sums that are not finished are kept as they are, lane by lane.
+// mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all
+// rows. Sums that are not finished are kept as they are, lane by lane.
 func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	cols, rows := w.Cols&^7, to-from
 	parts := (cols + depth - 1) / depth

@@ -20,7 +20,8 @@ const (
 )
 
 // tile calls the assembly for m rows of weights and n rows of input.
-func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x *float32, xs uintptr, steps int, sums *float32,
+	mode int) {
 	switch int(k)<<6 | m<<3 | n {
 	case int(ofF32)<<6 | 4<<3 | 1:
 		tileF32_4x1(dst, ds, (*float32)(w), ws, x, xs, steps, sums, mode)
@@ -100,7 +101,8 @@ func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintp
 }
 
 // quantTile is tile for weights of 8 or 4 bits.
-func quantTile(bits, m, n int, dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int) {
+func quantTile(bits, m, n int, dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks,
+	mask int) {
 	switch bits<<6 | m<<3 | n {
 	case 8<<6 | 4<<3 | 1:
 		quant8_4x1(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)

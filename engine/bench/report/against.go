@@ -49,7 +49,8 @@ func (a *Against) writeText(w io.Writer) error {
 	for i := range a.Cases {
 		c := &a.Cases[i]
 		if all := c.Output * c.Clients; c.Here.Tokens < all || c.There.Tokens < all {
-			_, err := fmt.Fprintln(w, "Where fewer tokens came out than were asked for, the model had ended its answers; rates are of the tokens there were.")
+			_, err := fmt.Fprintln(w, "Where fewer tokens came out than were asked for, the model had ended its answers; rates are of "+
+				"the tokens there were.")
 			return err
 		}
 	}
@@ -57,7 +58,8 @@ func (a *Against) writeText(w io.Writer) error {
 }
 
 func (a *Against) writeCSV(w *csv.Writer, model string) error {
-	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,decode_tps_there,whole_tps_here,whole_tps_there", ",")}
+	rows := [][]string{strings.Split("model,against,prompt,output,clients,first_token_ms_here,first_token_ms_there,decode_tps_here,"+
+		"decode_tps_there,whole_tps_here,whole_tps_there", ",")}
 	for _, c := range a.Cases {
 		num := func(s bench.Sample) string {
 			if len(s.Values) == 0 {
@@ -65,7 +67,8 @@ func (a *Against) writeCSV(w *csv.Writer, model string) error {
 			}
 			return strconv.FormatFloat(s.Median, 'g', 7, 64)
 		}
-		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients), num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode), num(c.Here.Whole), num(c.There.Whole)})
+		rows = append(rows, []string{model, a.Kind, strconv.Itoa(c.Prompt), strconv.Itoa(c.Output), strconv.Itoa(c.Clients),
+			num(c.Here.First), num(c.There.First), num(c.Here.Decode), num(c.There.Decode), num(c.Here.Whole), num(c.There.Whole)})
 	}
 	return w.WriteAll(rows)
 }

@@ -11,7 +11,8 @@ import (
 
 // TestTablesFit: what is printed for people fits 80 columns.
 func TestTablesFit(t *testing.T) {
-	r := Report{Facts: Machine{Board: "Raspberry Pi 5 Model B Rev 1.0", System: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.12.25+rpt-rpi-2712", Governor: "performance", Cores: 4},
+	r := Report{Facts: Machine{Board: "Raspberry Pi 5 Model B Rev 1.0", System: "Debian GNU/Linux 12 (bookworm)",
+		Kernel: "6.12.25+rpt-rpi-2712", Governor: "performance", Cores: 4},
 		Models: []Model{{Name: "qwen3-0.6b", Layers: 28}}}
 	for i := range 8 {
 		c := bench.Case{Load: bench.Load{Prompt: 512, Output: 128, Clients: 1 << i}, Drafted: 12345, Accepted: 1234, Queued: true}
@@ -39,11 +40,13 @@ func TestTablesFit(t *testing.T) {
 
 // TestPlots draws odd figures: one point, none, huge ones.
 func TestPlots(t *testing.T) {
-	many := bench.Case{Load: bench.Load{Prompt: 1, Output: 2, Clients: 256}, Latency: make([]float64, 5000), Decode: bench.NewSample([]float64{1e9})}
+	many := bench.Case{Load: bench.Load{Prompt: 1, Output: 2, Clients: 256}, Latency: make([]float64, 5000),
+		Decode: bench.NewSample([]float64{1e9})}
 	for i := range many.Latency {
 		many.Latency[i] = math.Sqrt(float64(i))
 	}
-	for _, cases := range [][]bench.Case{nil, {{}}, {many}, {many, {Load: bench.Load{Clients: 1}, Latency: []float64{0, 0}, Stages: []bench.Stage{{Name: "layers"}}}}} {
+	for _, cases := range [][]bench.Case{nil, {{}}, {many},
+		{many, {Load: bench.Load{Clients: 1}, Latency: []float64{0, 0}, Stages: []bench.Stage{{Name: "layers"}}}}} {
 		for _, s := range []string{string(latencyPlot(cases)), string(stagePlot(cases)), string(clientsPlot(cases))} {
 			if strings.Contains(s, "NaN") || strings.Contains(s, "Inf") || len(s) > 50_000 {
 				t.Errorf("%.300s", s)

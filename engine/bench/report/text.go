@@ -34,7 +34,8 @@ func (r *Report) Text(out io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s%s: %d layers, context %d, %s on the card\n", m.Name, what, m.Layers, m.Context, models.HumanBytes(m.Bytes))
 		if m.Apart {
-			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last layer's second run, to tell the head's time.\n", "again")
+			fmt.Fprintf(w, "Layer by layer: each was waited for, so passes are slower than they are without --layers. %q is the last "+
+				"layer's second run, to tell the head's time.\n", "again")
 		}
 		if err := m.writeText(w, terminal.Columns(out)); err != nil {
 			return err
@@ -64,14 +65,16 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 		if c.Short {
 			note += " (the context ended before all tokens were out)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99, optional(c.Second), c.Busy.Median, guesses, note)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99,
+			optional(c.Second), c.Busy.Median, guesses, note)
 	}
 	if err := m.writeStages(w, columns); err != nil {
 		return err
 	}
 	for _, c := range m.Cases {
 		if c.NPU != nil && c.Clients == 1 && !c.Speculate {
-			fmt.Fprintf(w, "\nutilisation, %s: inside passes %.1f%% of the time by our clock, the NPU at work %.1f%%\n", c.Load, c.Busy.Median, c.NPU.Median)
+			fmt.Fprintf(w, "\nutilisation, %s: inside passes %.1f%% of the time by our clock, the NPU at work %.1f%%\n", c.Load,
+				c.Busy.Median, c.NPU.Median)
 			break
 		}
 	}
@@ -84,10 +87,12 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 	if r := m.Roofline; r != nil {
 		fmt.Fprintln(w)
 		if r.Limit > 0 {
-			fmt.Fprintf(w, "roofline: %s of weights and %s of cache a token at %.1f GB/s (%s): at most %.1f tokens/s alone", models.HumanBytes(r.Weights), models.HumanBytes(r.Cache), r.Bandwidth/1e9, r.Source, r.Limit)
+			fmt.Fprintf(w, "roofline: %s of weights and %s of cache a token at %.1f GB/s (%s): at most %.1f tokens/s alone",
+				models.HumanBytes(r.Weights), models.HumanBytes(r.Cache), r.Bandwidth/1e9, r.Source, r.Limit)
 			if r.Reached > 0 {
 				fmt.Fprintf(w, "; reached %.1f, %.0f%%\n", r.Reached, r.Share)
-				fmt.Fprintf(w, "a token of %.2f ms: reading %.2f, the card's fixed cost and arithmetic %.2f, link %.2f, host %.2f", 1e3/r.Reached, r.Memory, r.Fixed, r.Link, r.Host)
+				fmt.Fprintf(w, "a token of %.2f ms: reading %.2f, the card's fixed cost and arithmetic %.2f, link %.2f, host %.2f",
+					1e3/r.Reached, r.Memory, r.Fixed, r.Link, r.Host)
 			}
 			fmt.Fprintln(w)
 			fmt.Fprintf(w, "bandwidth: %s\n", r.Bandwidths())
@@ -160,7 +165,8 @@ func (m *Model) writeLoops(w io.Writer) error {
 // CSV writes a line a case, a line a loop, and what was measured of another server.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps", "token_p50_ms", "token_p95_ms", "token_p99_ms",
+	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps",
+		"token_p50_ms", "token_p95_ms", "token_p99_ms",
 		"second_turn_ms", "wall_ms", "busy_percent", "npu_percent", "drafted", "accepted", "passes", "rows", "unaccounted_percent"}
 	stages := false
 	num := func(v float64) string { return strconv.FormatFloat(v, 'g', 7, 64) }
@@ -187,8 +193,10 @@ func (r *Report) CSV(w io.Writer) error {
 					return err
 				}
 			}
-			row := []string{m.Name, strconv.Itoa(x.Prompt), strconv.Itoa(x.Output), strconv.Itoa(x.Clients), strconv.FormatBool(x.Speculate), strconv.Itoa(len(x.Wall.Values)),
-				med(x.First), med(x.Prefill), med(x.Decode), med(x.P50), med(x.P95), med(x.P99), opt(x.Second), med(x.Wall), med(x.Busy), opt(x.NPU),
+			row := []string{m.Name, strconv.Itoa(x.Prompt), strconv.Itoa(x.Output), strconv.Itoa(x.Clients),
+				strconv.FormatBool(x.Speculate), strconv.Itoa(len(x.Wall.Values)),
+				med(x.First), med(x.Prefill), med(x.Decode), med(x.P50), med(x.P95), med(x.P99), opt(x.Second), med(x.Wall), med(x.Busy),
+				opt(x.NPU),
 				strconv.Itoa(x.Drafted), strconv.Itoa(x.Accepted), num(x.Passes), num(x.Rows), num(x.Rest)}
 			for _, s := range x.Stages {
 				row = append(row, num(s.Token))
@@ -203,11 +211,13 @@ func (r *Report) CSV(w io.Writer) error {
 		for _, l := range m.Loops {
 			if !loops {
 				loops = true
-				if err := c.Write(strings.Split("model,loop,ms_per_token,tps,entries,calls_per_token,link_copies_per_token,npu_percent", ",")); err != nil {
+				if err := c.Write(strings.Split("model,loop,ms_per_token,tps,entries,calls_per_token,link_copies_per_token,npu_percent",
+					",")); err != nil {
 					return err
 				}
 			}
-			if err := c.Write([]string{m.Name, l.Name, med(l.Token), num(l.Rate), strconv.Itoa(l.Runs), num(l.Calls), num(l.Cross), num(l.Busy)}); err != nil {
+			if err := c.Write([]string{m.Name, l.Name, med(l.Token), num(l.Rate), strconv.Itoa(l.Runs), num(l.Calls), num(l.Cross),
+				num(l.Busy)}); err != nil {
 				return err
 			}
 		}

@@ -111,11 +111,16 @@ func (s *strided) from(base reg.Register, row, disp int) Mem {
 }
 
 // tile is the product of M rows of weights with N rows of input. Each of the M·N sums has eight lanes, and lane l adds the products l, l+8,
-// l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the shape.
+// l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the
+// shape.
 func tile(t kind, M, N int) {
-	TEXT(fmt.Sprintf("tile%v_%dx%d", t, M, N), NOSPLIT, fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)", t.elem()))
+	TEXT(fmt.Sprintf("tile%v_%dx%d", t, M, N), NOSPLIT,
+		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, wStride uintptr, x *float32, xStride uintptr, steps int, acc "+
+			"*float32, mode int)", t.elem()))
 	Pragma("noescape")
-	Doc(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.", t, M, N, M, N, M, N))
+	Doc(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 "+
+		"begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.",
+		t, M, N, M, N, M, N))
 	w, x := newStrided("w", "wStride", M), newStrided("x", "xStride", N)
 	steps := GP64()
 	Load(Param("steps"), steps)
@@ -141,8 +146,8 @@ func tile(t kind, M, N int) {
 	var ahead reg.GPVirtual
 	fetch := N <= 4 && t != f32
 	if fetch {
-		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops: the rows of the next
-		// tile are asked for while this one is computed. A prefetch never faults.
+		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops: the rows of the
+		// next tile are asked for while this one is computed. A prefetch never faults.
 		ahead = GP64()
 		if M == 1 {
 			Load(Param("wStride"), ahead)

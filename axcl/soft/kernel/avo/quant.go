@@ -12,11 +12,15 @@ import (
 var quantShapes = [][2]int{{4, 1}, {4, 2}, {2, 3}, {2, 4}, {1, 1}, {1, 2}, {1, 3}, {1, 4}}
 
 // quantTile is tile for weights of 8 or 4 bits in blocks of 32 and inputs of 8 bits in blocks of 64 bytes: 32 values, their scale, and
-// nothing. Lane l of a block adds the products of the values 4l … 4l+3 as integers, which is exact; times both scales it is added to the sum.
+// nothing. Lane l of a block adds the products of the values 4l … 4l+3 as integers, which is exact; times both scales it is added to the
+// sum.
 func quantTile(bits, M, N int) {
-	TEXT(fmt.Sprintf("quant%d_%dx%d", bits, M, N), NOSPLIT, "func(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)")
+	TEXT(fmt.Sprintf("quant%d_%dx%d", bits, M, N), NOSPLIT,
+		"func(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, "+
+			"blocks int, mask int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("quant%d_%dx%d multiplies %d rows of w, of %d bits, with %d rows of x over so many blocks of 32; strides are bytes. A scale of w holds for mask+1 blocks.", bits, M, N, M, bits, N))
+	Doc(fmt.Sprintf("quant%d_%dx%d multiplies %d rows of w, of %d bits, with %d rows of x over so many blocks of 32; strides are bytes. "+
+		"A scale of w holds for mask+1 blocks.", bits, M, N, M, bits, N))
 	w, s, x := newStrided("w", "wStride", M), newStrided("scales", "scaleStride", M), newStrided("x", "xStride", N)
 	blocks, mask, at := GP64(), GP64(), GP64()
 	Load(Param("blocks"), blocks)

@@ -11,9 +11,11 @@ import (
 
 // values adds, for I rows, p · v to 16 sums in float64. Each sum meets the cells in their order, one fused multiply-add each.
 func values(I int) {
-	TEXT(fmt.Sprintf("values%d", I), NOSPLIT, "func(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride uintptr, cells int)")
+	TEXT(fmt.Sprintf("values%d", I), NOSPLIT, "func(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride "+
+		"uintptr, cells int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("values%d adds p·v to 16 columns of %d rows of sum: p has a value a cell for each row, v a row a cell; strides are bytes.", I, I))
+	Doc(fmt.Sprintf("values%d adds p·v to 16 columns of %d rows of sum: p has a value a cell for each row, v a row a cell; "+
+		"strides are bytes.", I, I))
 	s, p := newStrided("sum", "sumStride", I), newStrided("p", "pStride", I)
 	v, stride, cells := GP64(), GP64(), GP64()
 	Load(Param("v"), v)
@@ -72,7 +74,8 @@ func again(n reg.GPVirtual, moves map[reg.GPVirtual]int, order ...reg.GPVirtual)
 }
 
 func widen(t kind) {
-	p, n := each("widen"+t.String(), fmt.Sprintf("func(dst *float32, src *%s, n int)", t.elem()), "converts n values, a multiple of 8, to float32.", "dst", "src")
+	p, n := each("widen"+t.String(), fmt.Sprintf("func(dst *float32, src *%s, n int)", t.elem()),
+		"converts n values, a multiple of 8, to float32.", "dst", "src")
 	Label("loop")
 	y := YMM()
 	t.load(Mem{Base: p[1]}, y)
@@ -137,7 +140,8 @@ func narrow() {
 }
 
 func largest() {
-	p, n := each("largestAsm", "func(x *float32, n int) float32", "is the largest of n values, a multiple of 8; a NaN may or may not be passed over.", "x")
+	p, n := each("largestAsm", "func(x *float32, n int) float32",
+		"is the largest of n values, a multiple of 8; a NaN may or may not be passed over.", "x")
 	top := YMM()
 	VMOVUPS(Mem{Base: p[0]}, top)
 	Label("loop")
@@ -201,7 +205,9 @@ func exp(x reg.VecVirtual) {
 }
 
 func expSum() {
-	p, n := each("expSumAsm", "func(x *float32, n int, top float32) float64", "replaces n values, a multiple of 8, by the exponential of what they are above top, and gives their sum: four sums, of every fourth value.", "x")
+	p, n := each("expSumAsm", "func(x *float32, n int, top float32) float64",
+		"replaces n values, a multiple of 8, by the exponential of what they are above top, and gives their sum: four sums, of every "+
+			"fourth value.", "x")
 	top, sum := YMM(), YMM()
 	Load(Param("top"), top.AsX())
 	VBROADCASTSS(top.AsX(), top)
@@ -247,7 +253,8 @@ func scale() {
 }
 
 func silu() {
-	p, n := each("siluAsm", "func(gate *float32, up *float32, n int)", "sets gate to gate / (1 + e^-gate) · up, for n values, a multiple of 8.", "gate", "up")
+	p, n := each("siluAsm", "func(gate *float32, up *float32, n int)",
+		"sets gate to gate / (1 + e^-gate) · up, for n values, a multiple of 8.", "gate", "up")
 	Label("loop")
 	g, e := YMM(), YMM()
 	VMOVUPS(Mem{Base: p[0]}, g)
@@ -263,7 +270,8 @@ func silu() {
 }
 
 func gelu() {
-	p, n := each("geluAsm", "func(gate *float32, up *float32, n int)", "sets gate to its GELU, tanh form, times up, for n values, a multiple of 8.", "gate", "up")
+	p, n := each("geluAsm", "func(gate *float32, up *float32, n int)",
+		"sets gate to its GELU, tanh form, times up, for n values, a multiple of 8.", "gate", "up")
 	Label("loop")
 	g, z, t := YMM(), YMM(), YMM()
 	VMOVUPS(Mem{Base: p[0]}, g)
@@ -288,7 +296,8 @@ func gelu() {
 }
 
 func squares() {
-	p, n := each("squaresAsm", "func(x *float32, n int) float64", "is the sum of n squares, n a multiple of 8: four sums, of every fourth value.", "x")
+	p, n := each("squaresAsm", "func(x *float32, n int) float64",
+		"is the sum of n squares, n a multiple of 8: four sums, of every fourth value.", "x")
 	sum := YMM()
 	VXORPD(sum, sum, sum)
 	Label("loop")
@@ -306,7 +315,8 @@ func squares() {
 }
 
 func normalise() {
-	p, n := each("normaliseAsm", "func(dst *float32, x *float32, w *float32, n int, f float32)", "sets dst to x·f·w, for n values, a multiple of 8.", "dst", "x", "w")
+	p, n := each("normaliseAsm", "func(dst *float32, x *float32, w *float32, n int, f float32)",
+		"sets dst to x·f·w, for n values, a multiple of 8.", "dst", "x", "w")
 	f := YMM()
 	Load(Param("f"), f.AsX())
 	VBROADCASTSS(f.AsX(), f)
