@@ -18,7 +18,7 @@ export function Status() {
   const bad = s.status !== 'ok' || s.warnings?.length;
   const load = s.loads?.[0];
   if (load?.state === 'loading' && load.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
-  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => w.text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i>${parts.join(' · ')}</a>`;
+  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => w.text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i><span>${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></a>`;
 }
 
 export function Banner() {
