@@ -34,6 +34,7 @@ type machineOptions struct {
 	prune      bool              // free what pulls left in the store
 	noSpec     bool              // no guessing
 	repeatable bool              // every request is alone on the card, in fresh cells
+	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
 	drafts     map[string]string // model to folder of the package that guesses for it
 	lost       func(error)
 	fewer      func(error)           // a card was lost, others go on

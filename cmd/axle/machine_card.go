@@ -60,12 +60,14 @@ func newMachine(o machineOptions) (*machine, error) {
 	if st.Dir() != "" {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
+	kept := o.openRows(st.Dir())
+	lo.Rows = kept
 	l := local.NewLoader(lo)
 	if o.prune {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
-	return &machine{store: local.New(st, local.Options{}), loader: l, puller: newPuller(st), leave: leave,
+	return &machine{store: local.New(st, local.Options{Rows: rowsDir(st.Dir())}), loader: l, puller: newPuller(st), leave: leave,
 		hello: func() (string, error) {
 			cards, err := l.Open()
 			if err != nil {
@@ -81,6 +83,9 @@ func newMachine(o machineOptions) (*machine, error) {
 			err := l.Close()
 			if errors.Is(err, engine.ErrClosed) {
 				err = nil
+			}
+			if kept != nil {
+				err = errors.Join(err, kept.Close())
 			}
 			return errors.Join(err, leave(), st.Close())
 		}}, nil

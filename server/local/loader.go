@@ -9,6 +9,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/loaded"
 )
@@ -19,10 +20,11 @@ type LoaderOptions struct {
 	// models.
 	Device     string
 	Card       engine.CardOptions
-	Parallel   int    // sequences at once in each model; 0: the engine's default
-	MaxQueue   int    // sequences waiting in each model; 0: the engine's default
-	Remember   string // folder where the outcome of probes is kept
-	Repeatable bool   // every request is: see engine.OpenOptions.Repeatable
+	Parallel   int        // sequences at once in each model; 0: the engine's default
+	MaxQueue   int        // sequences waiting in each model; 0: the engine's default
+	Rows       *rows.Disk // where rows are kept; nil: nowhere. The loader does not close it
+	Remember   string     // folder where the outcome of probes is kept
+	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
 	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
 	Drafts map[string]string
 	// Opened is told once of each card which it is and why.
@@ -102,7 +104,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows, Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	cards, err := l.Open()
 	if err != nil {
 		return nil, err

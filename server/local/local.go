@@ -20,6 +20,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -37,6 +38,8 @@ type About struct {
 type Options struct {
 	// Describe stands in for opening a model's package; ok false leaves it to [Models].
 	Describe func(m *store.Model) (a About, ok bool)
+	// Rows is the folder where rows are kept, of which those of a deleted model go with it; empty: there is none.
+	Rows string
 }
 
 // Models is a catalog.Store over a store.
@@ -100,8 +103,43 @@ func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
 // Copy, Delete, Create, HasBlob and PutBlob are the store's.
 func (s *Models) Copy(src, dst models.Name) error { return s.s.Copy(src.Full(), dst.Full()) }
 
-// Delete implements catalog.Store.
-func (s *Models) Delete(name models.Name) error { return s.s.Delete(name.Full()) }
+// Delete implements catalog.Store. What conversations with the model left on disk goes with it, unless another model has the same package.
+func (s *Models) Delete(name models.Name) error {
+	digest := s.alone(name)
+	if err := s.s.Delete(name.Full()); err != nil || digest == "" {
+		return err
+	}
+	if _, err := rows.Clear(s.o.Rows, func(u rows.Usage) bool { return u.Of(digest) }); err != nil {
+		return fmt.Errorf("models: %s is deleted, but what conversations left of it in %s is not: %w; axle cache clear removes it", name, s.o.Rows, err)
+	}
+	return nil
+}
+
+// alone is the digest of a model's package where rows are kept and no other model has that package; else it is empty.
+func (s *Models) alone(name models.Name) string {
+	if s.o.Rows == "" {
+		return ""
+	}
+	m, err := s.s.Get(name.Full())
+	if err != nil {
+		return ""
+	}
+	list, err := s.s.List(context.Background())
+	if err != nil {
+		return ""
+	}
+	for _, other := range list {
+		if other.Name != m.Name && slices.Equal(other.Files, m.Files) {
+			return ""
+		}
+	}
+	p, err := m.Open()
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	return p.Digest()
+}
 
 // Create implements catalog.Store.
 func (s *Models) Create(ctx context.Context, r store.CreateRequest, status func(string)) error {

@@ -1,0 +1,113 @@
+//go:build !scripted
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+
+	"github.com/ollama/ollama/format"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/rows"
+	"github.com/axle-llm/axle/models/store"
+)
+
+func init() { register(newCacheCmd) }
+
+// rowsDir is where a store's folder keeps rows.
+func rowsDir(store string) string { return filepath.Join(store, "rows") }
+
+func newCacheCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cache",
+		Short: "Show or clear what conversations have left on disk",
+		Long: `Show what "axle serve --cache-disk SIZE" keeps in the store's folder "rows": evaluated beginnings of conversations, which a server takes from
+there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look: sudo -u axle axle cache.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			all, err := rows.Look(cacheDir())
+			if err != nil {
+				return cacheError(err)
+			}
+			out := [][]string{{"NAME", "SIZE", "BLOCKS", "LAST USED"}}
+			for _, u := range all {
+				out = append(out, []string{cmp.Or(u.Model, "unknown"), models.HumanBytes(u.Bytes), strconv.Itoa(u.Blocks), format.HumanTime(u.Used, "Never")})
+			}
+			return terminal.Rows(c.OutOrStdout(), "", out)
+		},
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "clear [MODEL…]",
+		Short: "Remove what conversations have left on disk",
+		Long: `Remove what conversations with the named models have left on disk, of every key; all of it, without a name. A server may be at work
+meanwhile: it evaluates again what it does not find.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			freed, err := clearRows(args)
+			if err != nil {
+				return cacheError(err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "removed %s\n", models.HumanBytes(freed))
+			return err
+		},
+	})
+	return cmd
+}
+
+func cacheDir() string { return rowsDir(cmp.Or(storeOptions().Dir, store.DefaultDir())) }
+
+// cacheError says what helps where the folder is another user's.
+func cacheError(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; it is for the server's user only: sudo -u axle axle cache", err)
+	}
+	return err
+}
+
+// clearRows removes the rows of the named models. One that has none is told by name.
+func clearRows(names []string) (freed int64, err error) {
+	if len(names) == 0 {
+		return rows.Clear(cacheDir(), nil)
+	}
+	for _, name := range names {
+		n, err := models.ParseName(name)
+		if err != nil {
+			return freed, err
+		}
+		found := false
+		bytes, err := rows.Clear(cacheDir(), func(u rows.Usage) bool {
+			m, err := models.ParseName(u.Model)
+			found = found || err == nil && m.Full() == n.Full()
+			return err == nil && m.Full() == n.Full()
+		})
+		freed += bytes
+		if err == nil && !found {
+			err = fmt.Errorf("%s has left nothing on disk: axle cache shows what has", name)
+		}
+		if err != nil {
+			return freed, err
+		}
+	}
+	return freed, nil
+}
+
+// openRows opens the tier on disk that a server was asked for. What it cannot open it tells, and does without.
+func (o machineOptions) openRows(dir string) *rows.Disk {
+	if o.cacheDisk == 0 {
+		return nil
+	}
+	off := func(err error) { o.log.Warn("rows are no longer kept on disk", zap.Error(err)) }
+	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off})
+	if err != nil {
+		off(err)
+		return nil
+	}
+	return d
+}
