@@ -220,7 +220,6 @@ export const views = {
         if (always) await page.click('dialog input[type=checkbox]');
         await page.click('dialog button.primary');
       };
-      if (!(await page.run(`!!document.querySelector('dialog')`))) await page.click('.banner button');
       await give('a-wrong-key');
       await page.until('the question again', `/wrong|not/i.test(document.querySelector('dialog')?.textContent ?? '')`);
       await page.run(`(() => { const i = document.querySelector('dialog input[type=password]'); i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })()`);
