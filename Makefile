@@ -11,7 +11,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-profile ui ui-quick ui-soak ui-vendor template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -45,6 +45,7 @@ lint: ## formatting, vet, shell syntax
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
 	$(GO) vet -tags '$(TAGS) scripted' ./cmd/axle ./server/...
+	@for arch in arm64 riscv64; do GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... || exit 1; done
 	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
 	@if command -v staticcheck >/dev/null; then staticcheck -checks inherit,-SA1019 -tags '$(TAGS)' ./...; else echo "lint: staticcheck SKIPPED, it is not installed"; fi
 
@@ -111,6 +112,9 @@ bench-check: ## ratios that must hold, on the simulated card's clock or against 
 
 bench-torch: build ## the software card beside PyTorch on a made-up checkpoint, in turn (needs Debian's python3-torch; else skips aloud)
 	bash testdata/torch/run.sh
+
+bench-llamacpp: build ## the software card beside llama.cpp's CPU build, in turn (needs node and npm; else skips aloud); STRICT=1 fails below the aims
+	bash testdata/llamacpp/run.sh
 
 bench-profile: ## what profiling costs when it is off, in instructions (needs valgrind; else skips aloud)
 	bash testdata/profile/run.sh

@@ -26,7 +26,7 @@ const (
 	sets
 )
 
-var names = [sets]string{"Go", "NEON", "NEON dotprod", "AVX2"}
+var names = [sets]string{"Go", "NEON", "NEON+dotprod", "AVX2"}
 
 func (s Set) String() string { return names[s] }
 

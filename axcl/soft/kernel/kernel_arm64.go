@@ -2,9 +2,16 @@
 
 package kernel
 
-func available() []Set { return []Set{NEON} }
+import "golang.org/x/sys/cpu"
 
-// The assembly takes lengths that are multiples of 16 and leaves the rest to its callers. One row or four of them give the same bits.
+func available() []Set {
+	if cpu.ARM64.HasASIMDDP {
+		return []Set{NEON, Dot}
+	}
+	return []Set{NEON}
+}
+
+// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers. One row or four of them give the same bits.
 
 //go:noescape
 func dotBF16Asm(w *uint16, x *float32, n int) float32
@@ -17,6 +24,21 @@ func dotInt8Asm(w *int8, x *float32, n int) float32
 
 //go:noescape
 func dot4Int8Asm(out *[4]float32, w *int8, x *float32, stride, n int)
+
+//go:noescape
+func axpyAsm(y *float64, a float64, v *float64, n int)
+
+//go:noescape
+func quant8Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
+
+//go:noescape
+func quant8Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
+
+//go:noescape
+func quant4Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
+
+//go:noescape
+func quant4Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 
 func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, _ *Scratch) {
 	cols := w.Cols
@@ -55,7 +77,35 @@ func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, _
 }
 
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) {
-	mulQuantisedGo(dst, w, x, n, from, to)
+	if s != Dot {
+		mulQuantisedGo(dst, w, x, n, from, to)
+		return
+	}
+	nb, ng := blocks(w.Cols), (w.Cols+w.Group-1)/w.Group
+	mask, stride := w.Group/block-1, nb*blockBytes
+	var four [4]float32
+	for o := from; o < to; o++ {
+		scales := &w.Groups[o*ng]
+		for r := 0; r < n; {
+			in, c := &x[r*stride], 1
+			switch {
+			case w.Q8 != nil && n-r >= 4:
+				quant8Dot4(&four, &w.Q8[o*nb*block], scales, in, stride, nb, mask)
+				c = 4
+			case w.Q8 != nil:
+				four[0] = quant8Dot(&w.Q8[o*nb*block], scales, in, nb, mask)
+			case n-r >= 4:
+				quant4Dot4(&four, &w.Q4[o*nb*block/2], scales, in, stride, nb, mask)
+				c = 4
+			default:
+				four[0] = quant4Dot(&w.Q4[o*nb*block/2], scales, in, nb, mask)
+			}
+			for i := range c {
+				dst[(r+i)*w.Rows+o] = four[i]
+			}
+			r += c
+		}
+	}
 }
 
 func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
@@ -80,4 +130,22 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 	}
 }
 
-func (s Set) values(sum, p, v []float64, cells, n, hd int) { valuesGo(sum, p, v, cells, n, hd, 0) }
+// values adds for n rows of sum what cells rows of v weigh in each; a sum meets the cells in their order.
+func (s Set) values(sum, p, v []float64, cells, n, hd int) {
+	whole := hd &^ 7
+	if s == Go {
+		whole = 0
+	}
+	if whole < hd {
+		valuesGo(sum, p, v, cells, n, hd, whole)
+	}
+	if whole == 0 {
+		return
+	}
+	_, _, _ = sum[n*hd-1], p[(n-1)*cellTile+cells-1], v[cells*hd-1]
+	for i := range n {
+		for c := range cells {
+			axpyAsm(&sum[i*hd], p[i*cellTile+c], &v[c*hd], whole)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -336,6 +337,9 @@ func TestParse(t *testing.T) {
 	}
 	if s, err := Parse("go"); err != nil || s != Go {
 		t.Errorf("%v, %v", s, err)
+	}
+	if want := os.Getenv("AXLE_TEST_KERNELS"); want != "" && Best().String() != want {
+		t.Errorf("the best kernels are %v, not %s", Best(), want)
 	}
 	if _, err := Parse("abacus"); err == nil {
 		t.Error("an unknown set was found")

@@ -162,3 +162,23 @@ loop:
 	FMOVS F4, 8(R7)
 	FMOVS F6, 12(R7)
 	RET
+
+// func axpyAsm(y *float64, a float64, v *float64, n int)
+TEXT ·axpyAsm(SB), NOSPLIT, $0-32
+	MOVD  y+0(FP), R0
+	FMOVD a+8(FP), F30
+	MOVD  v+16(FP), R1
+	MOVD  n+24(FP), R2
+	VDUP  V30.D[0], V30.D2
+
+loop:
+	VLD1.P 64(R1), [V16.D2, V17.D2, V18.D2, V19.D2]
+	VLD1   (R0), [V0.D2, V1.D2, V2.D2, V3.D2]
+	VFMLA  V30.D2, V16.D2, V0.D2
+	VFMLA  V30.D2, V17.D2, V1.D2
+	VFMLA  V30.D2, V18.D2, V2.D2
+	VFMLA  V30.D2, V19.D2, V3.D2
+	VST1.P [V0.D2, V1.D2, V2.D2, V3.D2], 64(R0)
+	SUBS   $8, R2
+	BNE    loop
+	RET
