@@ -61,6 +61,7 @@ func (m *lm) admit() {
 			s.usage.Cached = len(s.path)
 			s.usage.Prompt = len(s.ids)
 		}
+		s.bring = m.inMemory(s)
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}

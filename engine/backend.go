@@ -191,6 +191,7 @@ func (b *cardBackend) Close() error {
 		err = b.card.Do(context.Background(), func(axcl.Device) error {
 			b.card.detach(b.m)
 			b.m.fail(ErrClosed)
+			b.m.tier.close()
 			err := b.card.unload(b.m.model)
 			if b.draft != nil {
 				err = errors.Join(err, b.card.unload(b.draft.model))

@@ -308,6 +308,18 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		if worked {
 			continue
 		}
+		for _, m := range models {
+			did, err := m.idle()
+			if err != nil {
+				c.lose(err)
+				c.shut()
+				return
+			}
+			worked = worked || did
+		}
+		if worked {
+			continue
+		}
 		if m := c.unchecked(models); m != nil {
 			if err := m.checkup(); err != nil {
 				c.lose(err)

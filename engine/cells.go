@@ -11,22 +11,25 @@ import "math/bits"
 //
 // Texts of different keys have different roots and never share.
 type cells struct {
-	free   []uint64 // bit set: the row is free
-	nfree  int
-	token  []int32
-	parent []int32 // a node, or ^root
-	child  []int32 // first child, or none
-	next   []int32 // sibling
-	prev   []int32 // sibling before, or none for the first
-	refs   []int32 // sequences whose last token this is
-	used   []uint64
-	state  []uint8
-	busy   []bool  // scratch for markBusy
-	label  []int32 // what chart (map.go) calls the branch that a row was first seen in; 0: not seen yet
-	roots  []int32 // first child of each root
-	keys   map[string]int32
-	tick   uint64
-	rungs  []int // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
+	free    []uint64 // bit set: the row is free
+	nfree   int
+	token   []int32
+	parent  []int32 // a node, or ^root
+	child   []int32 // first child, or none
+	next    []int32 // sibling
+	prev    []int32 // sibling before, or none for the first
+	refs    []int32 // sequences whose last token this is
+	used    []uint64
+	state   []uint8
+	busy    []bool  // scratch for markBusy
+	label   []int32 // what chart (map.go) calls the branch that a row was first seen in; 0: not seen yet
+	roots   []int32 // first child of each root
+	keys    map[string]int32
+	names   []string // of each root, its key
+	tick    uint64
+	left    []bool        // a tier has looked at what ends here and leaves it
+	dropped func(n int32) // told of each node that goes; nil: nobody is
+	rungs   []int         // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
 }
 
 const none = int32(-1)
@@ -46,7 +49,7 @@ func newCells(n int) *cells {
 		return s
 	}
 	c := &cells{free: make([]uint64, (n+63)/64), nfree: n, token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
-		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), label: make([]int32, n), keys: map[string]int32{}}
+		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), left: make([]bool, n), label: make([]int32, n), keys: map[string]int32{}}
 	for i := range n {
 		c.free[i/64] |= 1 << (i % 64)
 	}
@@ -62,6 +65,7 @@ func (c *cells) root(key string) int32 {
 		r = int32(len(c.roots))
 		c.roots = append(c.roots, none)
 		c.keys[key] = r
+		c.names = append(c.names, key)
 	}
 	return ^r
 }
@@ -351,6 +355,7 @@ func (c *cells) give(n int32) {
 // attach makes a taken row the node of token below parent.
 func (c *cells) attach(n, parent, token int32) {
 	c.state[n] = cellNode
+	c.left[n] = false
 	c.token[n], c.parent[n], c.child[n], c.prev[n] = token, parent, none, none
 	c.refs[n] = 0
 	c.used[n] = c.tick
@@ -372,6 +377,9 @@ func (c *cells) setFirst(parent, n int32) {
 
 // drop frees a node that has no children and no sequence.
 func (c *cells) drop(n int32) {
+	if c.dropped != nil {
+		c.dropped(n)
+	}
 	if c.prev[n] != none {
 		c.next[c.prev[n]] = c.next[n]
 	} else {

@@ -23,11 +23,12 @@ type pi5 struct {
 	head           float64
 	copies, perRow float64 // what is not the NPU's: two copies a layer in a wide pass; a wanted row's way to the head and its logits' home
 	upload         float64
+	rowBytes       int // of K and V of all layers
 }
 
 var (
-	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7}
-	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5}
+	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7, rowBytes: 28 * 4096}
+	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5, rowBytes: 36 * 4096}
 )
 
 // bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
@@ -68,6 +69,22 @@ func (d *paced) Run(p *axcl.Pass) error {
 	return d.fake.Run(p)
 }
 
+// rows takes what so many rows take on their way over the link.
+func (d *paced) rows(cells []uint32, rate float64) {
+	runs := axcl.Runs(cells)
+	d.now += time.Duration(float64(2*d.p.layers*runs)*30e3 + float64(len(cells)*d.p.rowBytes)/rate*1e9)
+}
+
+func (d *paced) Save(cells []uint32, to []byte) error {
+	d.rows(cells, 820e6)
+	return d.fake.Save(cells, to)
+}
+
+func (d *paced) Restore(cells []uint32, from []byte) error {
+	d.rows(cells, 500e6)
+	return d.fake.Restore(cells, from)
+}
+
 // onPaced opens the engine on a paced card. The worker is the test's: crowd runs the passes.
 func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
 	t.Helper()
@@ -86,7 +103,10 @@ func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
 		if o.Proven != nil {
 			st.m.proven = *o.Proven
 		}
-		return st.m.measure(context.Background())
+		if err := st.m.measure(context.Background()); err != nil {
+			return err
+		}
+		return st.m.openTier(o.CacheRAM)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +233,8 @@ func prompts(n, length, output int) (vs []visit) {
 	return vs
 }
 
-// anyLoad is a random load for cards of so many cells.
-func anyLoad(rng *rand.Rand, cells int) (vs []visit) {
+// anyLoad is a random load for cards of so many cells, in which some begin alike if shared is set.
+func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 	off := false
 	var prefixes [][]int32
 	for range 1 + rng.IntN(3) {
@@ -229,7 +249,7 @@ func anyLoad(rng *rand.Rand, cells int) (vs []visit) {
 		v := visit{at: time.Duration(rng.Float64() * float64(busy))}
 		v.job = greedy(nil, 1+rng.IntN(150))
 		v.job.Speculate, v.job.IgnoreStop = &off, true
-		if kinds > 0 && rng.IntN(3) == 0 {
+		if shared && kinds > 0 && rng.IntN(3) == 0 {
 			v.job.IDs = append(v.job.IDs, prefixes[rng.IntN(len(prefixes))]...)
 		}
 		for range 1 + rng.IntN(long) {
@@ -269,7 +289,10 @@ func TestNeverWorse(t *testing.T) {
 			s, p = axmodel.Qwen3Large(), large
 		}
 		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
-		load := anyLoad(rng, s.Context)
+		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk) // what takes full chunks only saves more or less by where a beginning ends
+		if rng.IntN(2) == 0 {
+			o.CacheRAM = int64(rng.IntN(1 << 20))
+		}
 		all, took := onPaced(t, s, p, o).crowd(t, load)
 		o.Parallel = 1
 		turns, one := onPaced(t, s, p, o).crowd(t, load)
@@ -350,6 +373,87 @@ func TestTogether(t *testing.T) {
 			c.name, c.n, c.prompt, c.out, all.Seconds(), one.Seconds(), ratio, least.Seconds(), 100*least.Seconds()/all.Seconds())
 		if ratio > c.most {
 			t.Errorf("%s: %d clients with %d tokens take %.2f of the time one after another, at most %.2f is promised", c.name, c.n, c.prompt, ratio, c.most)
+		}
+	}
+}
+
+// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times with 32 more, which 32 are answered to. It gives
+// the times to the first token, of all turns but the first of each, and what each takes at least by arithmetic where nothing is on the card.
+func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {
+	t.Helper()
+	off := false
+	texts := make([][]int32, n)
+	for c := range texts {
+		for i := range length {
+			texts[c] = append(texts[c], int32((c+1)*(i+1)%61)+1)
+		}
+		texts[c][0] = int32(c)
+	}
+	for round := range rounds + 1 {
+		for c := range texts {
+			before := len(texts[c]) - 32
+			job := greedy(texts[c], 32)
+			job.Speculate, job.IgnoreStop = &off, true
+			stays, _ := st.crowd(t, []visit{{job: job}})
+			if stays[0].err != nil || stays[0].tokens != 32 {
+				t.Fatalf("%d tokens, %v", stays[0].tokens, stays[0].err)
+			}
+			if round > 0 {
+				firsts, least = append(firsts, stays[0].first), append(least, p.turn(s, before))
+			}
+			for range 32 {
+				texts[c] = append(texts[c], 9)
+			}
+			for i := range 32 {
+				texts[c] = append(texts[c], int32((c+round+i)%61)+1)
+			}
+		}
+	}
+	slices.Sort(firsts)
+	slices.Sort(least)
+	return firsts, least
+}
+
+// turn is the way over the link of what was there before, and the passes of 32 new tokens.
+func (p pi5) turn(s axmodel.HollowShape, before int) time.Duration {
+	link := float64(before) * float64(p.rowBytes) / 500e6 * 1e3
+	rest := float64(p.layers)*p.row*32 + p.head
+	if top := s.History[len(s.History)-1]; before+32 <= top+s.Chunk {
+		for _, h := range s.History {
+			if h >= min(before, top) {
+				rest = p.pass(h, 1)
+				break
+			}
+		}
+	}
+	return time.Duration((link + rest) * float64(time.Millisecond))
+}
+
+// TestTurns (G17): conversations that do not fit on the card together take turns.
+func TestTurns(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		s      axmodel.HollowShape
+		p      pi5
+		length int
+		sooner float64 // than without a tier, the median
+	}{
+		{"0.6B", axmodel.Qwen3Small(), small, 900, 2.2},
+		{"0.6B", axmodel.Qwen3Small(), small, 600, 2.2},
+		{"0.6B", axmodel.Qwen3Small(), small, 1300, 6},
+		{"4B", axmodel.Qwen3Large(), large, 1500, 6},
+	} {
+		before, _ := onPaced(t, c.s, c.p, OpenOptions{}).turns(t, c.s, c.p, 6, c.length, 8)
+		st := onPaced(t, c.s, c.p, OpenOptions{CacheRAM: 1 << 20})
+		after, least := st.turns(t, c.s, c.p, 6, c.length, 8)
+		mid := len(after) / 2
+		t.Logf("%s, six conversations of %d tokens: first token after %v, %v without (%.1f times), by arithmetic %v, worst %v; %+v", c.name, c.length, after[mid].Round(time.Millisecond),
+			before[mid].Round(time.Millisecond), before[mid].Seconds()/after[mid].Seconds(), least[mid].Round(time.Millisecond), after[len(after)-1].Round(time.Millisecond), st.m.stats.Memory)
+		if after[mid].Seconds() > 1.3*least[mid].Seconds() {
+			t.Errorf("%s at %d: %v, more than 1.3 times %v", c.name, c.length, after[mid], least[mid])
+		}
+		if before[mid].Seconds() < c.sooner*after[mid].Seconds() {
+			t.Errorf("%s at %d: %v, want %.1f times as soon as %v", c.name, c.length, after[mid], c.sooner, before[mid])
 		}
 	}
 }

@@ -40,6 +40,9 @@
 // answers after at most 1.05 times what one after another takes, and among equals who came first has its first token first. What a card
 // cannot do leaves less to be won by being together, and nothing to be lost.
 //
+// What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and comes back in pieces between passes where that
+// is cheaper than evaluating it (tier.go).
+//
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes shows what the card does (prove.go,
 // [Proven]), and only what was shown is used. [Stats].Proven says what. Whether the same rows give the same bits wherever they lie is asked
 // too, and told ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable, solo.go).

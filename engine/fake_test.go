@@ -314,6 +314,9 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 		if b.m.kept, err = b.m.newKeeper(o.Rows, "a digest", "fake"); err != nil {
 			return err
 		}
+		if err := b.m.openTier(o.CacheRAM); err != nil {
+			return err
+		}
 		card.attach(b.m)
 		return nil
 	}); err != nil {

@@ -34,6 +34,10 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 			_ = card.unload(model)
 			return err
 		}
+		if err := b.m.openTier(o.CacheRAM); err != nil {
+			_ = card.unload(model)
+			return err
+		}
 		card.attach(b.m)
 		return nil
 	})

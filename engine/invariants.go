@@ -58,6 +58,9 @@ func (m *lm) verify() {
 	if err := m.cells.verify(stand); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
+	if err := m.tier.verify(m.cells); err != nil {
+		panic("engine: invariant: in memory: " + err.Error())
+	}
 }
 
 // verify reports a row whose account is wrong; stand is how many sequences stand on each.
@@ -101,6 +104,33 @@ func (c *cells) verify(stand []int32) error {
 	}
 	if free != c.nfree {
 		return fmt.Errorf("%d rows are free, the account says %d", free, c.nfree)
+	}
+	return nil
+}
+
+// verify reports a row in memory whose account is wrong, or that is not the row of the cell that it is said to be a copy of.
+func (t *tier) verify(c *cells) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.c.verify(make([]int32, t.c.size())); err != nil {
+		return err
+	}
+	for n, h := range t.kept {
+		if h == none {
+			continue
+		}
+		if t.back[h] != int32(n) || c.state[n] != cellNode || t.c.state[h] != cellNode {
+			return fmt.Errorf("cell %d is kept as row %d, which is of cell %d; states %d and %d", n, h, t.back[h], c.state[n], t.c.state[h])
+		}
+		// The whole text is the same, from the root on, and so is the key.
+		p, q := int32(n), h
+		for p >= 0 && q >= 0 && c.token[p] == t.c.token[q] {
+			p, q = c.parent[p], t.c.parent[q]
+		}
+		if p >= 0 || q >= 0 || c.names[^p] != t.c.names[^q] {
+			return fmt.Errorf("cell %d is kept as row %d, which spells another text", n, h)
+		}
 	}
 	return nil
 }

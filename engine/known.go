@@ -170,7 +170,7 @@ func (m *lm) wrong(err error) error {
 			s.embed.reset()
 		}
 	}
-	m.cells.forget()
+	m.distrust()
 	return nil
 }
 

@@ -54,6 +54,7 @@ type lm struct {
 	highUntil uint64
 	admitted  uint64
 	ledger    ledger
+	tier      *tier // nil: rows are on the card or nowhere
 
 	pass   axcl.Pass
 	shares []share
@@ -391,8 +392,12 @@ func (m *lm) step() (bool, error) {
 		return true, err
 	}
 	m.admit()
+	came, err := m.bring()
+	if err != nil {
+		return true, err
+	}
 	if m.plan() == nil {
-		if grafted {
+		if grafted || came {
 			return true, nil
 		}
 		return m.keep()
@@ -452,7 +457,11 @@ func (m *lm) step() (bool, error) {
 	if err = m.spoiled(); err == nil {
 		err = m.lookKnown()
 	}
-	if err == nil && !grafted && m.passes%keptEvery == 0 {
+	stashed := false
+	if err == nil {
+		stashed, err = m.stash(true)
+	}
+	if err == nil && !grafted && !stashed && m.passes%keptEvery == 0 {
 		_, err = m.keep()
 	}
 	m.verify()

@@ -33,6 +33,9 @@ func (m *lm) plan() []share {
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
+			if s.bring > len(s.path) {
+				continue // its rows come piece by piece
+			}
 			ready = append(ready, s)
 		}
 	}

@@ -172,6 +172,8 @@ func ways(jobs []Job) map[string]struct {
 		"no reuse":       {OpenOptions{CardOptions: still}, alter(func(i int, j *Job) { j.Key = fmt.Sprint(i) })},
 		"no speculation": {OpenOptions{CardOptions: still}, alter(func(_ int, j *Job) { j.Speculate = &off })},
 		"no batching":    {OpenOptions{CardOptions: still, Parallel: 1}, jobs},
+		"memory":         {OpenOptions{CardOptions: still, CacheRAM: 4 << 20}, jobs},
+		"little memory":  {OpenOptions{CardOptions: still, CacheRAM: 64 << 10}, jobs},
 	}
 }
 
@@ -205,6 +207,9 @@ func TestSameTokens(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					_, b := load(t, dir, openSoft, w.o)
 					sameEverywhere(t, b, w.jobs, want, 3)
+					if w.o.CacheRAM > 0 {
+						t.Logf("%+v", b.Stats().Memory)
+					}
 				})
 			}
 		})

@@ -29,6 +29,7 @@ type seq struct {
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
 	prompt  int  // so many of ids were given: they go in chunks
+	bring   int  // its rows up to here come back from memory, piece by piece
 	high    int  // so many of ids have been through the card before
 	doubt   bool // the next token's logits are to be looked at
 	kept    int  // blocks of the prompt that a disk has: see kept.go; asked for once

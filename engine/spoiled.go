@@ -104,7 +104,7 @@ func (m *lm) spoiled() error {
 			s.embed.reset()
 		}
 	}
-	m.cells.forget()
+	m.distrust()
 	if !found.alike {
 		if err := m.wipe(); err != nil {
 			return err

@@ -210,6 +210,7 @@ func (m *lm) end(s *seq, err error) {
 // drop takes a sequence off its cells, which keep nothing that only it needed.
 func (m *lm) drop(s *seq) {
 	tip := s.tip(m.cells)
+	m.tier.cut(s)
 	m.leave(s)
 	if tip >= 0 {
 		m.cells.prune(tip, m.cells.size())

@@ -250,4 +250,14 @@ type Stats struct {
 	Temperature                       float64
 	NPULoad                           float64
 	CardFree, CardTotal               int64
+	Memory                            MemoryTier // rows that are kept in this machine's memory
+}
+
+// MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says that nothing is.
+type MemoryTier struct {
+	Rows, Used       int   // that fit, and that are there
+	Bytes, UsedBytes int64 // the same in bytes
+	Hits             uint64
+	Out, In          uint64        // bytes copied off the card, and back onto it
+	Saved            time.Duration // by rows that came back instead of being evaluated
 }

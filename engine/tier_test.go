@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// TestTierKeys (T17): text of one key is never found in memory by another.
+func TestTierKeys(t *testing.T) {
+	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+	text := prompts(1, 600, 2)[0]
+	ask := func(key string) int {
+		v := text
+		v.job.Key = key
+		stays, _ := st.crowd(t, []visit{v})
+		return stays[0].usage.Cached
+	}
+	away := func() { // what was said goes to memory, and off the card
+		if err := st.card.Do(context.Background(), func(axcl.Device) error {
+			for did := true; did; {
+				var err error
+				if did, err = st.m.idle(); err != nil {
+					return err
+				}
+			}
+			st.m.cells.forget()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		key  string
+		hits bool
+	}{{"ann", false}, {"ann", true}, {"bob", false}, {"", false}, {"", true}, {"bob", true}, {"ann", true}} {
+		if n := ask(step.key); (n > 500) != step.hits || n > 0 && !step.hits {
+			t.Errorf("key %q: %d rows of it came back", step.key, n)
+		}
+		away()
+	}
+	if st.m.stats.Memory.Hits == 0 || st.m.stats.Memory.Saved <= 0 {
+		t.Errorf("%+v", st.m.stats.Memory)
+	}
+}
+
+// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text keeps
+// the beginning of it.
+func TestTierLimit(t *testing.T) {
+	for _, rows := range []int{0, 2, 300, 4000} {
+		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
+			bytes := newFake().shape.RowBytes()
+			limit := int64(rows*bytes + bytes/2)
+			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: limit})
+			if rows < 2 {
+				if st.m.tier != nil {
+					t.Fatalf("a tier for %d rows", rows)
+				}
+			} else if n := int64(len(st.m.tier.rows) + len(st.m.tier.buf)); n > limit || limit-n > int64(bytes) {
+				t.Fatalf("%d bytes for a limit of %d", n, limit)
+			}
+			got, _ := st.turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
+			before, _ := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{}).turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
+			t.Logf("first token after %v, %v without; %+v", got[len(got)/2], before[len(before)/2], st.m.stats.Memory)
+			if got[len(got)/2] > before[len(before)/2]*21/20 {
+				t.Errorf("with room for %d rows the first token takes longer: %v, %v without", rows, got[len(got)/2], before[len(before)/2])
+			}
+			if rows == 300 && st.m.stats.Memory.Used > 300 || rows == 4000 && st.m.stats.Memory.Hits == 0 {
+				t.Errorf("%+v", st.m.stats.Memory)
+			}
+		})
+	}
+}
+
+// ailing is a card whose rows cannot travel.
+type ailing struct {
+	*fake
+	save, restore error
+}
+
+func (a *ailing) Save(cells []uint32, to []byte) error {
+	return errors.Join(a.save, a.fake.Save(cells, to))
+}
+
+func (a *ailing) Restore(cells []uint32, from []byte) error {
+	return errors.Join(a.restore, a.fake.Restore(cells, from))
+}
+
+// TestTierFails: a row that cannot be copied is evaluated; an error that the card does not survive ends it.
+func TestTierFails(t *testing.T) {
+	failed := &axcl.Error{Op: "axclrtMemcpy", Layer: -1, Code: 0x1234}
+	for _, c := range []struct {
+		name          string
+		save, restore error
+		lost          bool
+	}{{"out", axcl.ErrTimeout, nil, true}, {"in", nil, axcl.ErrLost, true}, {"out, not for good", failed, nil, axcl.Fatal(failed)}, {"in, not for good", nil, failed, axcl.Fatal(failed)}} {
+		t.Run(c.name, func(t *testing.T) {
+			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+			a := &ailing{fake: st.m.model.(*paced).fake}
+			text := prompts(1, 600, 2)
+			err := st.card.Do(context.Background(), func(axcl.Device) error {
+				st.m.model = a
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			st.crowd(t, text)
+			a.save = c.save
+			err = st.card.Do(context.Background(), func(axcl.Device) error {
+				for did := true; did; {
+					var err error
+					if did, err = st.m.idle(); err != nil {
+						return err
+					}
+				}
+				st.m.cells.forget()
+				return nil
+			})
+			if c.save != nil {
+				if (err != nil) != c.lost {
+					t.Fatalf("%v, lost %v", err, c.lost)
+				}
+				if c.lost {
+					return
+				}
+			}
+			a.restore = c.restore
+			if c.lost {
+				err := st.card.Do(context.Background(), func(axcl.Device) error {
+					if _, err := st.m.submit(context.Background(), text[0].job, nil); err != nil {
+						return err
+					}
+					_, err := st.m.step()
+					return err
+				})
+				if !errors.Is(err, axcl.ErrLost) {
+					t.Errorf("%v, want the card lost", err)
+				}
+				return
+			}
+			stays, _ := st.crowd(t, text)
+			if stays[0].err != nil || stays[0].tokens != 2 || !st.m.tier.off {
+				t.Errorf("%+v, off %v", stays[0], st.m.tier.off)
+			}
+		})
+	}
+}
+
+// TestTierGap: whatever comes and goes, a stream waits for one piece more at most.
+func TestTierGap(t *testing.T) {
+	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+	piece := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece) + st.m.tier.in.cost(st.m.tier.piece, st.m.tier.piece)
+	load := prompts(8, 500, 40)
+	for i := range load {
+		load[i].job.IDs = slices.Clone(load[i%4].job.IDs)
+		load[i].job.IDs = append(load[i].job.IDs, int32(i+1))
+	}
+	worst, calls := 0.0, 0
+	d := st.m.model.(*paced)
+	last := d.now
+	st.m.model = watched{d, func() { // before each pass
+		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.bring <= len(s.path) })
+		if gap := (d.now - last).Seconds(); calls > 0 && waits {
+			worst = max(worst, gap)
+		}
+		calls++
+	}, func() { last = d.now }}
+	for range 3 {
+		st.crowd(t, load)
+	}
+	t.Logf("between two passes %.1f ms at most; a piece out and one in are %.1f ms; %+v", 1e3*worst, 1e3*piece, st.m.stats.Memory)
+	if worst > piece*1.01 || st.m.stats.Memory.Out == 0 {
+		t.Errorf("%.1f ms between two passes, a piece out and one in take %.1f", 1e3*worst, 1e3*piece)
+	}
+}
+
+// watched tells before and after each pass.
+type watched struct {
+	*paced
+	before, after func()
+}
+
+func (w watched) Run(p *axcl.Pass) error {
+	w.before()
+	defer w.after()
+	return w.paced.Run(p)
+}
