@@ -52,7 +52,7 @@ export async function launch() {
     const { browserContextId } = await send('Target.createBrowserContext');
     return {
       page: async (o = {}) => {
-        const { targetId } = await send('Target.createTarget', { url: 'about:blank', browserContextId, ...(o.wide ? { width: o.wide, height: o.high ?? 800 } : {}) });
+        const { targetId } = await send('Target.createTarget', { url: 'about:blank', browserContextId });
         const { sessionId } = await send('Target.attachToTarget', { targetId, flatten: true });
         const p = new Page((method, params) => send(method, params, sessionId), targetId, o);
         pages.set(sessionId, p);
