@@ -10,17 +10,18 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// words is the text of prompts: plain words, no two clients' alike from the first on.
-const words = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody counts them "
+// Story is what prompts are made of: plain words.
+const Story = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody counts them "
 
 // mostWords is how much text is tried for a prompt's tokens.
 const mostWords = 64 << 20
 
-// Words makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens; for [Rig].Prompt.
+// Words makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens, no two clients' alike from the first
+// word on; for [Meter].Prompt.
 func Words(m *engine.Model) func(n, client, turn int) (Prompt, error) {
 	return func(n, client, turn int) (p Prompt, err error) {
 		for size := n*4 + 64; ; size *= 2 {
-			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(words, size/len(words)+1)
+			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(Story, size/len(Story)+1)
 			at := time.Now()
 			rendered, err := m.Render(context.Background(), engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
 			if err != nil {

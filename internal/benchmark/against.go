@@ -169,7 +169,7 @@ func (r *reply) count() {
 
 // againstText is a question of so many words, and some that ask for a long answer.
 func againstText(words, client, turn int) string {
-	list := strings.Fields(storyText)
+	list := strings.Fields(bench.Story)
 	out := []string{fmt.Sprintf("Story %d of client %d, to be told at great length, without an end:", turn, client)}
 	for i := range words {
 		out = append(out, list[i%len(list)])

@@ -19,7 +19,6 @@ import (
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/plan"
-	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // measuredCard is the card that models are measured on, one after the other.
@@ -193,40 +192,9 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *op
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, prompts(m)
+	o.backend, o.model, o.close, o.prompt = m.Backend(), m, m.Close, bench.Words(m)
 	o.Context, o.Draft = m.Info().Context, m.Info().Draft
 	return o, nil
-}
-
-// storyText is the text of prompts: plain words, no two clients' alike from the first on.
-const storyText = "the quick brown fox jumps over a lazy dog while seven small boats drift past an old stone harbour and nobody " +
-	"counts them "
-
-// prompts makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens.
-func prompts(m *engine.Model) func(n, client, turn int) (bench.Prompt, error) {
-	return func(n, client, turn int) (p bench.Prompt, err error) {
-		for words := n*4 + 64; ; words *= 2 {
-			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(storyText, words/len(storyText)+1)
-			at := time.Now()
-			rendered, err := m.Render(context.Background(), engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
-			if err != nil {
-				return p, err
-			}
-			p.Template = time.Since(at)
-			at = time.Now()
-			if p.IDs, err = m.Tokenize(rendered); err != nil {
-				return p, err
-			}
-			p.Tokenize = time.Since(at)
-			if len(p.IDs) >= n {
-				p.IDs = p.IDs[:n]
-				return p, nil
-			}
-			if words > 64*MaxTokens {
-				return p, fmt.Errorf("the tokenizer gives %d tokens for %d characters", len(p.IDs), words)
-			}
-		}
-	}
 }
 
 // measure measures one model.
