@@ -16,8 +16,8 @@ const hot = 85
 
 const hotWarning = "the card is hot: check its heat sink and fan"
 
-// lookHeat says once in the log that a card has become hot, and once that it is well again. Where the loader does not tell of cards, the models
-// do; of those on one card the highest counts.
+// lookHeat says once in the log that a card has become hot, and once that it is well again. Where the loader does not tell of cards, the
+// models do; of those on one card the highest counts.
 func (s *Server) lookHeat(models []loaded.Running) {
 	highest := map[string]float64{}
 	see := func(device string, t float64) {
@@ -40,7 +40,8 @@ func (s *Server) lookHeat(models []loaded.Running) {
 		v, _ := s.warm.LoadOrStore(device, new(atomic.Bool))
 		switch warm := v.(*atomic.Bool); {
 		case t >= hot && !warm.Swap(true):
-			s.log.Warn(hotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device), zap.Float64("celsius", t))
+			s.log.Warn(hotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device),
+				zap.Float64("celsius", t))
 		case t < hot-5 && warm.Swap(false):
 			s.log.Info("the card has cooled down", zap.String("device", device), zap.Float64("celsius", t))
 		}
@@ -78,7 +79,8 @@ func healthCards(cards []loaded.Card) []healthCard {
 	for _, c := range cards {
 		h := healthCard{Device: c.ID, State: "lost"}
 		if c.Err == nil {
-			h = healthCard{Device: c.ID, State: "ready", Temperature: known(c.Temperature), Warning: warning(c.Temperature), Load: known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
+			h = healthCard{Device: c.ID, State: "ready", Temperature: known(c.Temperature), Warning: warning(c.Temperature),
+				Load: known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
 		}
 		out = append(out, h)
 	}

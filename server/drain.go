@@ -12,8 +12,8 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-// work frames each request that does work (promise D10): it is refused while the server ends, and else counted, so that the end waits for it.
-// When the grace is over, nothing more of its body is waited for either.
+// work frames each request that does work (promise D10): it is refused while the server ends, and else counted, so that the end waits for
+// it. When the grace is over, nothing more of its body is waited for either.
 func (s *Server) work(c *gin.Context) {
 	if !s.enter() {
 		x := exchange.Of(c)

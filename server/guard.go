@@ -84,9 +84,9 @@ const (
 )
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Each answer has its own deadline: the last one's on this connection may be past. Before an answer goes out, net/http reads what is left
-	// of the request's body, and would wait for it for ever. Who reads a body sets a deadline of its own. Without a body there must be none:
-	// the connection is watched while the answer is made, and a deadline there would end the answer.
+	// Each answer has its own deadline: the last one's on this connection may be past. Before an answer goes out, net/http reads what is
+	// left of the request's body, and would wait for it for ever. Who reads a body sets a deadline of its own. Without a body there must be
+	// none: the connection is watched while the answer is made, and a deadline there would end the answer.
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Now().Add(g.write))
 	if r.ContentLength != 0 {

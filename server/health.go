@@ -47,7 +47,8 @@ func known(v float64) *float64 {
 }
 
 func (s *Server) health(x *exchange.Exchange) {
-	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(), Version: s.o.Version, Models: []healthModel{}}
+	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(),
+		Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	models, cards := s.models.Loaded(), s.models.Cards()
 	stranger := s.o.Keys != nil && x.Key() == ""
@@ -56,8 +57,9 @@ func (s *Server) health(x *exchange.Exchange) {
 	}
 	h.Cards = healthCards(cards)
 	for _, r := range models {
-		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running, Queued: r.Stats.Queued,
-			Cells: r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
+		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
+			Queued: r.Stats.Queued,
+			Cells:  r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
 			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}

@@ -18,8 +18,8 @@ import (
 
 // standing is what the name in a Host header is to this server (promise T4).
 //
-// Rebinding needs a name that somebody can register: a page under evil.example makes that name point here, and the browser takes our answers
-// for the page's own. So a name that could be registered is answered only where it is configured. These are answered on every bind:
+// Rebinding needs a name that somebody can register: a page under evil.example makes that name point here, and the browser takes our
+// answers for the page's own. So a name that could be registered is answered only where it is configured. These are answered on every bind:
 //
 //   - addresses, which no name server can forge, and what every machine gives itself: localhost, what is under .localhost, its own name;
 //   - single labels: no registry sells a name without a dot, and ICANN forbids its own to answer for one. A network's search domain completes
@@ -29,10 +29,11 @@ import (
 //
 // A container on Linux, a phone, or the machine next to this one has no other way here than such a name or an address.
 //
-// What is left is a machine on the same wire that answers a question for evil.local itself. Where we listen on that wire it gains nothing: it can
-// speak to us without anybody's browser, and where keys are set its page has none. On a loopback listener it would gain this machine's own
-// browser, led to a page under evil.local that then points to 127.0.0.1. Programs are not led so; a page is, and its requests say that they
-// come from a page of the name they ask for. There, and only there, such requests are refused (see rebound): it gains nothing it has not got.
+// What is left is a machine on the same wire that answers a question for evil.local itself. Where we listen on that wire it gains nothing:
+// it can speak to us without anybody's browser, and where keys are set its page has none. On a loopback listener it would gain this
+// machine's own browser, led to a page under evil.local that then points to 127.0.0.1. Programs are not led so; a page is, and its requests
+// say that they come from a page of the name they ask for. There, and only there, such requests are refused (see rebound): it gains nothing
+// it has not got.
 type standing int
 
 const (
@@ -61,7 +62,8 @@ func (g *guard) host(h string) (standing, string) {
 		return address, h
 	}
 	switch {
-	case h == "", h == "localhost", slices.Contains(g.hosts, h), g.self != "" && (h == g.self || h == g.self+".local" || h == g.short+".local"):
+	case h == "", h == "localhost", slices.Contains(g.hosts, h),
+		g.self != "" && (h == g.self || h == g.self+".local" || h == g.short+".local"):
 		return own, h
 	case !isName(h):
 		return foreign, ""
@@ -86,8 +88,8 @@ func isName(h string) bool {
 	return true
 }
 
-// rebound: the request says that it comes from a page which has our own name, and no configured origin allows such a page. See [standing] for
-// when that matters.
+// rebound: the request says that it comes from a page which has our own name, and no configured origin allows such a page. See [standing]
+// for when that matters.
 func (g *guard) rebound(r *http.Request) bool {
 	if g.allows("http://"+r.Host) || g.allows("https://"+r.Host) {
 		return false
@@ -106,7 +108,8 @@ func (g *guard) rebound(r *http.Request) bool {
 func (g *guard) refuseHost(w http.ResponseWriter, r *http.Request, name string) {
 	text := "the Host header holds no name and no address that this server could answer to"
 	if name != "" {
-		text = fmt.Sprintf("this server does not answer to the name %q: start it with --allow-host %s, or AXLE_HOSTS=%s, to allow it", name, name, name)
+		text = fmt.Sprintf("this server does not answer to the name %q: start it with --allow-host %s, or AXLE_HOSTS=%s, to allow it",
+			name, name, name)
 	}
 	if g.log != nil && g.said.first("host "+name) {
 		fields := []zap.Field{zap.String("host", exchange.Clip(r.Host)), zap.String("client", r.RemoteAddr)}

@@ -41,9 +41,9 @@ func NewKeys(names []string, keys []Secret) *Keys {
 	return k
 }
 
-// LoadKeys reads a file of keys, a line each: KEY, or NAME: KEY. Empty lines and lines that begin with # are skipped; a key has 8 characters or
-// more and none of them is a space or a colon, a name is no other's. What a line without a name is called is its number among the keys: key3. The
-// file must be readable by its owner only. Errors name the line and never what is in it.
+// LoadKeys reads a file of keys, a line each: KEY, or NAME: KEY. Empty lines and lines that begin with # are skipped; a key has 8
+// characters or more and none of them is a space or a colon, a name is no other's. What a line without a name is called is its number among
+// the keys: key3. The file must be readable by its owner only. Errors name the line and never what is in it.
 func LoadKeys(path string) (*Keys, error) {
 	st, err := os.Stat(path)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // limitListener accepts so many connections at once; the next waits in the kernel's queue. Of one address it accepts fewer, so that nobody
-// takes all places; who has too many is told so and cut off. This machine's own connections are a proxy's, as like as not: they are not counted.
+// takes all places; who has too many is told so and cut off. This machine's own connections are a proxy's, as like as not: they are not
+// counted.
 type limitListener struct {
 	net.Listener
 	places chan struct{}

@@ -63,19 +63,23 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	each("axle_model_requests", "gauge", "Requests that use the model.", func(r loaded.Running) any { return r.InUse })
 	each("axle_cells", "gauge", "Cache rows of the model.", func(r loaded.Running) any { return r.Stats.Cells })
 	each("axle_cells_used", "gauge", "Cache rows in use.", func(r loaded.Running) any { return r.Stats.CellsUsed })
-	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.", func(r loaded.Running) any { return r.Stats.CellsCached })
+	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.",
+		func(r loaded.Running) any { return r.Stats.CellsCached })
 	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r loaded.Running) any { return r.Stats.CellsShared })
 	each("axle_running", "gauge", "Sequences on the card.", func(r loaded.Running) any { return r.Stats.Running })
 	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r loaded.Running) any { return r.Stats.Queued })
-	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.", func(r loaded.Running) any { return r.Stats.Rejected })
+	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.",
+		func(r loaded.Running) any { return r.Stats.Rejected })
 	each("axle_cancelled_total", "counter", "Sequences whose client left.", func(r loaded.Running) any { return r.Stats.Cancelled })
 	each("axle_failed_total", "counter", "Sequences that ended with an error.", func(r loaded.Running) any { return r.Stats.Failed })
-	each("axle_reused_tokens_total", "counter", "Prompt tokens the engine found in its cache.", func(r loaded.Running) any { return r.Stats.CachedTokens })
+	each("axle_reused_tokens_total", "counter", "Prompt tokens the engine found in its cache.",
+		func(r loaded.Running) any { return r.Stats.CachedTokens })
 	each("axle_speculation_drafted_total", "counter", "Tokens guessed.", func(r loaded.Running) any { return r.Stats.Drafted })
 	each("axle_speculation_accepted_total", "counter", "Guesses that were right.", func(r loaded.Running) any { return r.Stats.Accepted })
 	each("axle_card_busy_seconds_total", "counter", "Time inside passes.", func(r loaded.Running) any { return r.Stats.Busy.Seconds() })
 	each("axle_card_temperature_celsius", "gauge", "The card's temperature.", func(r loaded.Running) any { return r.Stats.Temperature })
-	each("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.", func(r loaded.Running) any { return r.Stats.NPULoad / 100 })
+	each("axle_card_load_ratio", "gauge", "The card's own load figure, 0 to 1.",
+		func(r loaded.Running) any { return r.Stats.NPULoad / 100 })
 	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r loaded.Running) any { return r.Stats.CardFree })
 	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r loaded.Running) any { return r.Stats.CardTotal })
 	family("axle_passes_total", "counter", "Passes by kind.")

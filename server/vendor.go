@@ -29,7 +29,8 @@ func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler 
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
-	r.Use(s.logged(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}), s.recovered)
+	r.Use(s.logged(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}),
+		s.recovered)
 	h := exchange.Handler
 	own := r.Group("", h(v.own)) // GETs that change something, as the vendor has it
 	own.GET("/api/stop", h(v.stop))
@@ -61,9 +62,9 @@ func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
 	return s.(*vendor.Session)
 }
 
-// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an address of the
-// local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a proof that it comes
-// from here or from an allowed page, and anything else, curl or a script, need not.
+// own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an
+// address of the local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a
+// proof that it comes from here or from an allowed page, and anything else, curl or a script, need not.
 func (v *vendorAPI) own(x *exchange.Exchange) {
 	h := x.Request.Header
 	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")

@@ -1,8 +1,9 @@
-// Package answer answers requests that a model does: conversations and bare prompts in every dialect, vectors, counts of tokens. How models come
-// and go is package manage's.
+// Package answer answers requests that a model does: conversations and bare prompts in every dialect, vectors, counts of tokens. How models
+// come and go is package manage's.
 //
-// Each dialect's handler reads its body into an [ollama.Prompt] and all go the same way from there: check (check.go) makes of it an engine request
-// that nothing is wrong with, run (run.go) takes the engine's events and sends them. An [Answers] is used from any goroutine and owns nothing.
+// Each dialect's handler reads its body into an [ollama.Prompt] and all go the same way from there: check (check.go) makes of it an engine
+// request that nothing is wrong with, run (run.go) takes the engine's events and sends them. An [Answers] is used from any goroutine and
+// owns nothing.
 package answer
 
 import (

@@ -17,7 +17,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// checked is a request that nothing is wrong with: its model is loaded, its options and its format are sound, its text is weighed. Release it.
+// checked is a request that nothing is wrong with: its model is loaded, its options and its format are sound, its text is weighed. Release
+// it.
 type checked struct {
 	asked  ollama.Common
 	engine engine.Request // what it became
@@ -34,9 +35,10 @@ func (q *checked) release() {
 	}
 }
 
-// check is the way that every prompt goes, whatever its dialect: the model is found (catalog), what it cannot do, pictures and options refused
-// (ollama), room taken for the format (exchange), the model loaded (loaded), and the prompt made an engine's request (ollama) and weighed again now
-// that it is decoded (exchange). x is nil where an answer outlives the request that asked for it (the vendor's API): such a one takes no room.
+// check is the way that every prompt goes, whatever its dialect: the model is found (catalog), what it cannot do, pictures and options
+// refused (ollama), room taken for the format (exchange), the model loaded (loaded), and the prompt made an engine's request (ollama) and
+// weighed again now that it is decoded (exchange). x is nil where an answer outlives the request that asked for it (the vendor's API): such
+// a one takes no room.
 func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (*checked, error) {
 	q := &checked{asked: p.Common()}
 	m, err := a.find(x, q, ollama.Missing)

@@ -119,7 +119,8 @@ func (a *Answers) referred(x *exchange.Exchange, b []byte) ([]byte, error) {
 		return out, err
 	}
 	if len(out) > exchange.MaxBody {
-		return nil, ollama.Fail(http.StatusRequestEntityTooLarge, "the request body is too large with the items that it names: the limit is %d MiB", exchange.MaxBody>>20)
+		return nil, ollama.Fail(http.StatusRequestEntityTooLarge,
+			"the request body is too large with the items that it names: the limit is %d MiB", exchange.MaxBody>>20)
 	}
 	return out, x.Weigh(out, false)
 }

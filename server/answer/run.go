@@ -27,7 +27,8 @@ type kind[R any] struct {
 var chatKind = kind[api.ChatResponse]{
 	part: (*ollama.Answer).Chat,
 	done: func(model, reason string) api.ChatResponse {
-		return api.ChatResponse{Model: model, CreatedAt: time.Now().UTC(), Message: api.Message{Role: "assistant"}, Done: true, DoneReason: reason}
+		return api.ChatResponse{Model: model, CreatedAt: time.Now().UTC(), Message: api.Message{Role: "assistant"}, Done: true,
+			DoneReason: reason}
 	},
 	debug: func(model string, info *api.DebugInfo) api.ChatResponse {
 		return api.ChatResponse{Model: model, CreatedAt: time.Now().UTC(), DebugInfo: info}
@@ -128,7 +129,9 @@ func gone(err error) error {
 }
 
 // run takes events from the engine and sends them, each as soon as no other follows at once, or all together.
-func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R], q *checked, start time.Time) error {
+func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R],
+	q *checked, start time.Time,
+) error {
 	events := q.lease.Generate
 	if q.isChat {
 		events = q.lease.Chat

@@ -14,8 +14,8 @@ const (
 	maxWarning  = 240 // bytes of one
 )
 
-// notEnforced tells of what a schema asks for and its answer is not held to: the client in a Warning header for each, before the answer begins, and the log by
-// keyword and place. Names that the schema chose are a client's words, and in the log only where prompts are.
+// notEnforced tells of what a schema asks for and its answer is not held to: the client in a Warning header for each, before the answer
+// begins, and the log by keyword and place. Names that the schema chose are a client's words, and in the log only where prompts are.
 func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
 	for i, n := range notes {
 		text, place := n.String(), n.Place()
@@ -32,7 +32,8 @@ func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
 			place = n.Where
 		}
 		if i < maxWarnings {
-			a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword), zap.String("place", exchange.Clip(place)), zap.Int("keywords", len(notes)))
+			a.log.Warn("a schema's keyword is not enforced", zap.String("path", x.Request.URL.Path), zap.String("keyword", n.Keyword),
+				zap.String("place", exchange.Clip(place)), zap.Int("keywords", len(notes)))
 		}
 	}
 }

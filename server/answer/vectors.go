@@ -19,7 +19,8 @@ import (
 func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []string) (api.EmbedResponse, error) {
 	start := time.Now()
 	out := api.EmbedResponse{Model: req.Model, Embeddings: [][]float32{}}
-	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrMissing(ollama.Missing, req.Model), Options: req.Options, KeepAlive: req.KeepAlive}}
+	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrMissing(ollama.Missing, req.Model), Options: req.Options,
+		KeepAlive: req.KeepAlive}}
 	m, err := a.find(x, q, ollama.MissingPull)
 	if err != nil {
 		return out, err
@@ -57,7 +58,8 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 	var ce *engine.ContextError
 	switch {
 	case errors.As(err, &ce):
-		return out, ollama.Fail(http.StatusBadRequest, "the input length exceeds the context length (%d tokens, the context has %d)", ce.Have, ce.Max)
+		return out, ollama.Fail(http.StatusBadRequest, "the input length exceeds the context length (%d tokens, the context has %d)",
+			ce.Have, ce.Max)
 	case err != nil:
 		return out, err
 	}
@@ -83,7 +85,8 @@ func (a *Answers) Embed(x *exchange.Exchange) {
 	}
 	// Ollama looks at the name's form, then at the input, then for the model.
 	var input []string
-	if _, err = ollama.ParseRef(req.Model, ollama.ErrMissing(ollama.Missing, req.Model), ollama.Fail(http.StatusBadRequest, "invalid model name")); err == nil {
+	if _, err = ollama.ParseRef(req.Model, ollama.ErrMissing(ollama.Missing, req.Model),
+		ollama.Fail(http.StatusBadRequest, "invalid model name")); err == nil {
 		input, err = ollama.Inputs(req.Input)
 	}
 	if err != nil {
@@ -134,7 +137,8 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if req.Prompt == "" {
 		return out, nil
 	}
-	res, err := q.lease.Embed(x.Asked(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true, NumCtx: numCtx, Key: x.Key()})
+	res, err := q.lease.Embed(x.Asked(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
+		NumCtx: numCtx, Key: x.Key()})
 	if err != nil {
 		return nil, err
 	}

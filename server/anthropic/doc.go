@@ -1,5 +1,6 @@
-// Package anthropic speaks Anthropic's API: messages, and count_tokens, which Ollama lacks. The wire types and most conversions are Ollama's
-// own (github.com/ollama/ollama/anthropic); tool_choice, disable_parallel_tool_use and the name of a stop sequence are honoured besides.
+// Package anthropic speaks Anthropic's API: messages, and count_tokens, which Ollama lacks. The wire types and most conversions are
+// Ollama's own (github.com/ollama/ollama/anthropic); tool_choice, disable_parallel_tool_use and the name of a stop sequence are honoured
+// besides.
 //
 // Functions are pure and safe for concurrent use; an [Encoder] belongs to one answer and one goroutine. Nothing here holds a resource.
 package anthropic
@@ -73,7 +74,8 @@ func DecodeCount(b []byte) (*Request, error) {
 	return r, r.structured(b)
 }
 
-// structured reads what Ollama's types pass over: the format of the answer, in its place of today or of the beta, and which tools are strict.
+// structured reads what Ollama's types pass over: the format of the answer, in its place of today or of the beta, and which tools are
+// strict.
 func (r *Request) structured(b []byte) error {
 	type format struct {
 		Type   string          `json:"type"`

@@ -1,6 +1,7 @@
 // Package catalog says what a model is to the server before it is loaded, and where the server finds it: an [Entry] of a [Store].
 //
-// Whoever reads an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at once.
+// Whoever reads an entry may share it between goroutines and changes nothing in it. A Store and a Puller are used from any goroutine at
+// once.
 package catalog
 
 import (
@@ -65,8 +66,8 @@ func (e *Entry) AskedAs(name string) ollama.Model {
 		Params: e.Params, System: e.System, Messages: e.Messages, Template: e.Custom}
 }
 
-// Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name, and one that is not here answer as Ollama does;
-// unnamed is the error where there is no name at all, missing the text where there is no such model.
+// Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name, and one that is not here answer as Ollama
+// does; unnamed is the error where there is no name at all, missing the text where there is no such model.
 func Find(st Store, asked string, unnamed error, missing string) (*Entry, error) {
 	ref, err := ollama.ParseRef(asked, unnamed, ollama.Fail(400, "invalid model name"))
 	if err != nil {
@@ -84,5 +85,6 @@ func Find(st Store, asked string, unnamed error, missing string) (*Entry, error)
 
 // NotFound says whether a store's error means that there is no model of that name that this chip could run.
 func NotFound(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) || errors.Is(err, models.ErrName)
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) ||
+		errors.Is(err, models.ErrName)
 }

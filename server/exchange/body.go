@@ -18,8 +18,8 @@ const (
 	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
 )
 
-// Body reads a request's body, at most so many bytes of it and within the read deadline, and weighs it (see Weigh): who asks for more room than there
-// is now is told to come again. Compressed bodies are refused: a few bytes could stand for gigabytes.
+// Body reads a request's body, at most so many bytes of it and within the read deadline, and weighs it (see Weigh): who asks for more room
+// than there is now is told to come again. Compressed bodies are refused: a few bytes could stand for gigabytes.
 func (x *Exchange) Body(limit int64) ([]byte, error) {
 	if enc := x.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, Error(http.StatusUnsupportedMediaType, "request bodies must not be compressed")
@@ -56,8 +56,8 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 }
 
 // Drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
-// read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all came,
-// the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
+// read, and to those that find the connection closed the refusal is lost. Who asks before sending (Expect) has sent nothing. Unless all
+// came, the deadline stays as it is, for net/http reads on before it answers, and the connection ends with the answer.
 func (x *Exchange) Drain(end time.Time) {
 	rc := x.response
 	if x.GetHeader("Expect") == "" && x.Request.Context().Err() == nil {

@@ -43,7 +43,8 @@ func Status(err error) (code int, text string) {
 	case errors.Is(err, context.Canceled):
 		return statusClientGone, "request canceled"
 	case errors.As(err, &ce):
-		return http.StatusBadRequest, fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it", ce.Have, ce.Max)
+		return http.StatusBadRequest, fmt.Sprintf("request (%d tokens) exceeds the available context size (%d tokens), try increasing it",
+			ce.Have, ce.Max)
 	case errors.Is(err, chat.ErrRoom):
 		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
 	case errors.Is(err, engine.ErrBusy), errors.Is(err, loaded.ErrQueueFull):

@@ -96,7 +96,8 @@ func (r *Reply) Whole(code int, kind string, b []byte) {
 // pourAt is how much of a body is written at once; one that is shorter is sent whole.
 const pourAt = 32 << 10
 
-// Pour sends a body that f writes, as it is written. An error after the first bytes went out breaks the connection off: what came is not whole.
+// Pour sends a body that f writes, as it is written. An error after the first bytes went out breaks the connection off: what came is not
+// whole.
 func (r *Reply) Pour(kind string, f func(io.Writer) error) error {
 	p := &pouring{r: r, kind: kind}
 	switch err := f(p); {

@@ -22,7 +22,8 @@ func (x *Exchange) room(n int64) error {
 		return nil
 	}
 	if n > maxLarge {
-		return ollama.Fail(http.StatusRequestEntityTooLarge, "the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, maxLarge>>20)
+		return ollama.Fail(http.StatusRequestEntityTooLarge,
+			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, maxLarge>>20)
 	}
 	if x.shared.large.Add(n-h.room) > maxLarge && n > h.room {
 		x.shared.large.Add(h.room - n)
@@ -48,14 +49,15 @@ func (x *Exchange) FormatRoom(format []byte) error {
 func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
 	if most := maxLarge / 2 / each; int64(inputs) > most {
-		return ollama.Fail(http.StatusRequestEntityTooLarge, "%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
+		return ollama.Fail(http.StatusRequestEntityTooLarge,
+			"%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
 			inputs, inputs, hidden, most)
 	}
 	return x.more(int64(inputs) * each)
 }
 
-// WeighText weighs a request again once its text is decoded: before, what may be an image's was not counted as text. More of it than any context
-// holds is refused.
+// WeighText weighs a request again once its text is decoded: before, what may be an image's was not counted as text. More of it than any
+// context holds is refused.
 func (x *Exchange) WeighText(n int) error {
 	if err := CheckText(n); err != nil {
 		return err

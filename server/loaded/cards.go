@@ -8,13 +8,14 @@ type Card struct {
 	Err error // why it takes no more work, or nil
 }
 
-// Carded is a [Loader] that tells of its open cards, without waiting for anything. Health says their temperatures though no model is loaded.
+// Carded is a [Loader] that tells of its open cards, without waiting for anything. Health says their temperatures though no model is
+// loaded.
 type Carded interface {
 	Cards() []Card
 }
 
-// Failing is a [Loader] that tells why the device it is for could not be opened, without waiting for anything; nil where it is open, or nobody
-// has tried yet. A server whose device is not there can load nothing, and health says so.
+// Failing is a [Loader] that tells why the device it is for could not be opened, without waiting for anything; nil where it is open, or
+// nobody has tried yet. A server whose device is not there can load nothing, and health says so.
 type Failing interface {
 	Failed() error
 }

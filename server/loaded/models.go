@@ -1,5 +1,5 @@
-// Package loaded holds the models that are on the cards: it loads on demand, once for however many ask, keeps a model as long as its requests said,
-// and unloads the least recently used idle one where memory or a place is needed.
+// Package loaded holds the models that are on the cards: it loads on demand, once for however many ask, keeps a model as long as its
+// requests said, and unloads the least recently used idle one where memory or a place is needed.
 //
 // All methods of [Models] may be called from any goroutine; whoever makes it closes it. It knows nothing of HTTP.
 package loaded
@@ -232,9 +232,9 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 	return s
 }
 
-// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded by
-// others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is tried
-// once more (promise D3): every trial takes the time of a load from those that are served.
+// load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded
+// by others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is
+// tried once more (promise D3): every trial takes the time of a load from those that are served.
 func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.Model, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -442,8 +442,8 @@ func (ms *Models) Loaded() []Running {
 	return out
 }
 
-// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed, a load that is under way is broken off.
-// A second Close does nothing.
+// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed, a load that is under way is broken
+// off. A second Close does nothing.
 func (ms *Models) Close(ctx context.Context) error {
 	ms.mu.Lock()
 	ms.closed = true

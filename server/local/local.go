@@ -1,4 +1,5 @@
-// Package local is the server's view of the models on this machine: it puts store entries into the server's terms, and loads them on a card.
+// Package local is the server's view of the models on this machine: it puts store entries into the server's terms, and loads them on a
+// card.
 //
 // [Models] and a [Loader] may be used from any goroutine. The models do not own their store; the loader owns the card it opens, and Close
 // releases it after the models that use it are closed.

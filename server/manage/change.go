@@ -49,8 +49,8 @@ func (m *Manager) copyModel(req api.CopyRequest) error {
 	return err
 }
 
-// claim takes a name for a model to be made. Where deleting is switched off the name must be free, since what has it would be replaced, which
-// deletes it, and nobody else makes a model of that name until done is called.
+// claim takes a name for a model to be made. Where deleting is switched off the name must be free, since what has it would be replaced,
+// which deletes it, and nobody else makes a model of that name until done is called.
 func (m *Manager) claim(asked string) (done func(), err error) {
 	if !m.o.NoDelete {
 		return func() {}, nil
@@ -66,7 +66,8 @@ func (m *Manager) claim(asked string) (done func(), err error) {
 		}
 		m.making.Delete(key)
 	}
-	return nil, ollama.Fail(http.StatusForbidden, "model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
+	return nil, ollama.Fail(http.StatusForbidden,
+		"model '%s' exists: deleting models is switched off on this server, and replacing them with it", name)
 }
 
 func (m *Manager) Delete(x *exchange.Exchange) {

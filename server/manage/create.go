@@ -89,7 +89,8 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	for _, f := range []struct {
 		name  ollama.Ours
 		given bool
-	}{{"renderer", req.Renderer != ""}, {"parser", req.Parser != ""}, {"requires", req.Requires != ""}, {"draft_files", len(req.DraftFiles) > 0}} {
+	}{{"renderer", req.Renderer != ""}, {"parser", req.Parser != ""}, {"requires", req.Requires != ""},
+		{"draft_files", len(req.DraftFiles) > 0}} {
 		if f.given { // what would be taken and not kept would be missed later
 			return r, ollama.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
 		}
@@ -120,10 +121,12 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 		return r, ollama.Fail(http.StatusBadRequest, "%s", ollama.Ours(store.ErrNoBase.Error()))
 	}
 	if cmp.Or(req.Quantize, req.Quantization) != "" {
-		return r, ollama.Fail(http.StatusBadRequest, "create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
+		return r, ollama.Fail(http.StatusBadRequest,
+			"create-time quantization is only supported for safetensors imports; axle runs compiled packages, see 'axle compile'")
 	}
 	if req.From != "" {
-		ref, err := ollama.ParseRef(req.From, ollama.Fail(http.StatusBadRequest, "invalid model name"), ollama.Fail(http.StatusBadRequest, "invalid model name"))
+		ref, err := ollama.ParseRef(req.From, ollama.Fail(http.StatusBadRequest, "invalid model name"),
+			ollama.Fail(http.StatusBadRequest, "invalid model name"))
 		if err != nil {
 			return r, err
 		}

@@ -23,7 +23,8 @@ func (m *Manager) list(ctx context.Context) (api.ListResponse, error) {
 	for _, e := range entries {
 		d := details(e)
 		d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
-		out.Models = append(out.Models, api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(), ModifiedAt: e.Modified.UTC(), Size: e.Size,
+		out.Models = append(out.Models, api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(), ModifiedAt: e.Modified.UTC(),
+			Size:   e.Size,
 			Digest: e.Digest, Details: d, Capabilities: capabilities(e)})
 	}
 	return out, nil
@@ -42,7 +43,8 @@ func (m *Manager) Running(x *exchange.Exchange) {
 	out := api.ProcessResponse{Models: []api.ProcessModelResponse{}}
 	for _, r := range m.o.Loaded.Loaded() {
 		name := r.Entry.Name.String()
-		out.Models = append(out.Models, api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes, Digest: r.Entry.Digest,
+		out.Models = append(out.Models, api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes,
+			Digest:  r.Entry.Digest,
 			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx})
 	}
 	x.Reply().JSON(http.StatusOK, out)

@@ -67,21 +67,23 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 // plain keeps an error of management work from being told as one of a running model.
 func plain(err error) error {
 	var se api.StatusError
-	if errors.As(err, &se) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) || errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
+	if errors.As(err, &se) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
+		errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
 	return exchange.Because(managed(err), err)
 }
 
-// managed is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not uploaded are
-// the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
+// managed is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not
+// uploaded are the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
 func managed(err error) int {
 	switch {
 	case errors.Is(err, hub.ErrNotFound):
 		return http.StatusNotFound
 	case errors.Is(err, hub.ErrDenied):
 		return http.StatusForbidden
-	case errors.Is(err, store.ErrGGUF), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrRequest), errors.Is(err, models.ErrNotPackage):
+	case errors.Is(err, store.ErrGGUF), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrRequest),
+		errors.Is(err, models.ErrNotPackage):
 		return http.StatusBadRequest
 	case errors.Is(err, store.ErrSpace):
 		return http.StatusInsufficientStorage

@@ -55,7 +55,8 @@ func (m *Manager) Push(x *exchange.Exchange) {
 		if n, err := models.ParseName(asked); err == nil {
 			if _, err := m.o.Store.Get(n); catalog.NotFound(err) {
 				status(api.ProgressResponse{Status: "couldn't retrieve manifest"})
-				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory", m.o.Store.Dir()+"/manifests/"+n.Path())
+				return ollama.Fail(http.StatusInternalServerError, "open %s: no such file or directory",
+					m.o.Store.Dir()+"/manifests/"+n.Path())
 			}
 		}
 		return exchange.Error(http.StatusInternalServerError, "axle does not push models")

@@ -53,7 +53,8 @@ func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 	}
 	system := cmp.Or(req.System, e.System)
 	resp := &api.ShowResponse{License: strings.Join(e.License, "\n"), System: system, Template: e.Template, Details: details(e),
-		Messages: e.Messages, Capabilities: capabilities(e), ModifiedAt: e.Modified.UTC(), ModelInfo: info(e, req.Verbose), Parameters: parameters(e.Params)}
+		Messages: e.Messages, Capabilities: capabilities(e), ModifiedAt: e.Modified.UTC(), ModelInfo: info(e, req.Verbose),
+		Parameters: parameters(e.Params)}
 	resp.Details.ParentModel = e.Parent
 	if e.Caps.Thinking {
 		resp.Thinking = &model.Thinking{Values: []any{true, false}, Default: true}
@@ -61,7 +62,8 @@ func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 	if req.Verbose {
 		resp.Tensors = []api.Tensor{}
 		for i := range e.Info.Layers {
-			resp.Tensors = append(resp.Tensors, api.Tensor{Name: fmt.Sprintf("blk.%d", i), Type: cmp.Or(e.Info.Quantization, "AXMODEL"), Shape: []uint64{uint64(max(e.Info.Hidden, 0))}})
+			resp.Tensors = append(resp.Tensors, api.Tensor{Name: fmt.Sprintf("blk.%d", i), Type: cmp.Or(e.Info.Quantization, "AXMODEL"),
+				Shape: []uint64{uint64(max(e.Info.Hidden, 0))}})
 		}
 	}
 	params := maps.Clone(e.Params)
@@ -111,7 +113,8 @@ func info(e *catalog.Entry, verbose bool) map[string]any {
 		"general.quantization_version": 2,
 		"tokenizer.ggml.model":         cmp.Or(i.TokenizerType, "gpt2"),
 	}
-	for key, n := range map[string]int{"context_length": i.Context, "embedding_length": i.Hidden, "block_count": i.Layers, "attention.head_count": i.Heads,
+	for key, n := range map[string]int{"context_length": i.Context, "embedding_length": i.Hidden, "block_count": i.Layers,
+		"attention.head_count":    i.Heads,
 		"attention.head_count_kv": i.KVHeads, "feed_forward_length": i.FeedForward, "vocab_size": i.Vocab} {
 		if n > 0 {
 			m[arch+"."+key] = n

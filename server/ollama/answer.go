@@ -23,7 +23,8 @@ type Answer struct {
 
 // Chat is the chunk for an event.
 func (a *Answer) Chat(e engine.Event, now time.Time) api.ChatResponse {
-	r := api.ChatResponse{Model: a.Model, CreatedAt: now.UTC(), Message: api.Message{Role: "assistant", Content: e.Text, Thinking: e.Thinking},
+	r := api.ChatResponse{Model: a.Model, CreatedAt: now.UTC(),
+		Message:  api.Message{Role: "assistant", Content: e.Text, Thinking: e.Thinking},
 		Logprobs: logprobs(e.Logprobs)}
 	if e.ToolCall != nil {
 		r.Message.ToolCalls = []api.ToolCall{a.call(e)}

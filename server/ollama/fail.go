@@ -16,8 +16,8 @@ type Failure struct {
 	plain string
 }
 
-// Fail is an error with the status and text that a client sees. Arguments that may be a client's words, which are all but numbers and [Ours],
-// are left out of what [Failure.Plain] gives.
+// Fail is an error with the status and text that a client sees. Arguments that may be a client's words, which are all but numbers and
+// [Ours], are left out of what [Failure.Plain] gives.
 func Fail(status int, format string, args ...any) error {
 	bare := make([]any, len(args))
 	for i, a := range args {

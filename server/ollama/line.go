@@ -8,8 +8,9 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// Line is v as one line of a native stream. What most lines of an answer are, a piece of text and nothing else, is written without reflection,
-// which would take more of the processor than all else that a token costs here; anything with more in it goes through encoding/json.
+// Line is v as one line of a native stream. What most lines of an answer are, a piece of text and nothing else, is written without
+// reflection, which would take more of the processor than all else that a token costs here; anything with more in it goes through
+// encoding/json.
 func Line[R any](v R) ([]byte, error) {
 	if b := textPart(any(&v)); b != nil {
 		return append(b, '\n'), nil
@@ -23,7 +24,8 @@ func textPart(v any) []byte {
 	switch r := v.(type) {
 	case *api.ChatResponse:
 		m := &r.Message
-		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo, len(r.Logprobs)+len(m.Images)+len(m.ToolCalls)+len(m.ToolName)+len(m.ToolCallID), &r.Metrics) {
+		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo,
+			len(r.Logprobs)+len(m.Images)+len(m.ToolCalls)+len(m.ToolName)+len(m.ToolCallID), &r.Metrics) {
 			return nil
 		}
 		b := begin(r.Model, r.CreatedAt, len(m.Content)+len(m.Thinking))
@@ -34,7 +36,8 @@ func textPart(v any) []byte {
 		}
 		return append(b, `},"done":false}`...)
 	case *api.GenerateResponse:
-		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo, len(r.Logprobs)+len(r.ToolCalls)+len(r.Context), &r.Metrics) {
+		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo, len(r.Logprobs)+len(r.ToolCalls)+len(r.Context),
+			&r.Metrics) {
 			return nil
 		}
 		b := begin(r.Model, r.CreatedAt, len(r.Response)+len(r.Thinking))

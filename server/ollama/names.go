@@ -52,7 +52,8 @@ func cutSource(s string) (base string, cloud, explicit bool) {
 	return s, false, false
 }
 
-// What a request is told that names no model, one in Ollama's cloud, or one that is not here: that in two forms, of which each route has one.
+// What a request is told that names no model, one in Ollama's cloud, or one that is not here: that in two forms, of which each route has
+// one.
 var (
 	ErrUnnamed = Fail(400, "model is required")
 	ErrCloud   = Fail(403, "ollama cloud is disabled: remote model is unavailable")

@@ -142,8 +142,8 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 // own are the options that Ollama has not. All are switches.
 var own = []string{"speculate"}
 
-// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into what a request would hold. Errors: a name that is
-// none, a value that is not of the option's type.
+// Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into what a request would hold. Errors: a name
+// that is none, a value that is not of the option's type.
 func Param(name string, vals []string) (any, error) {
 	if slices.Contains(own, name) {
 		b, err := strconv.ParseBool(vals[0])

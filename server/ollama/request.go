@@ -66,8 +66,8 @@ type Prompt interface {
 	Common() Common
 	// Check refuses, before anything is loaded, what the model cannot do, pictures beyond the limits and wrong options.
 	Check(m Model) error
-	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling, custom the template that
-	// the request itself brought, nil for none; unknown options are returned for the log.
+	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling, custom the
+	// template that the request itself brought, nil for none; unknown options are returned for the log.
 	ToEngine(base sampler.Params, m Model, custom chat.Template) (er engine.Request, isChat bool, unknown []string, err error)
 }
 
@@ -89,8 +89,9 @@ func unloads(d *api.Duration) bool { return d != nil && d.Duration == 0 }
 
 // Common is the chat's part of a [Prompt].
 func (r *ChatRequest) Common() Common {
-	c := Common{Model: r.Model, Unnamed: ErrUnnamed, Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive, RenderOnly: r.DebugRenderOnly,
-		Loads: len(r.Messages) == 0, Unloads: len(r.Messages) == 0 && unloads(r.KeepAlive)}
+	c := Common{Model: r.Model, Unnamed: ErrUnnamed, Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive,
+		RenderOnly: r.DebugRenderOnly,
+		Loads:      len(r.Messages) == 0, Unloads: len(r.Messages) == 0 && unloads(r.KeepAlive)}
 	for _, m := range r.Messages {
 		c.Images = append(c.Images, m.Images...)
 	}
@@ -99,7 +100,8 @@ func (r *ChatRequest) Common() Common {
 
 // Common is the bare prompt's part of a [Prompt].
 func (r *GenerateRequest) Common() Common {
-	return Common{Model: r.Model, Unnamed: ErrMissing(Missing, r.Model), Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive, Images: r.Images,
+	return Common{Model: r.Model, Unnamed: ErrMissing(Missing, r.Model), Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive,
+		Images:   r.Images,
 		Template: r.Template, RenderOnly: r.DebugRenderOnly, Loads: r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
 		Unloads: r.Prompt == "" && unloads(r.KeepAlive)}
 }
@@ -266,7 +268,9 @@ func Format(raw json.RawMessage) (engine.Format, error) {
 }
 
 // common fills what chats and bare prompts share. Precedence: defaults, the model's, the Modelfile's, the request's.
-func common(er *engine.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (unknown []string, err error) {
+func common(er *engine.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (
+	unknown []string, err error,
+) {
 	o := DefaultOptions(base)
 	if _, err = o.Set(m.Params); err != nil {
 		return nil, err
@@ -333,7 +337,8 @@ func (r *ChatRequest) ToEngine(base sampler.Params, m Model, _ chat.Template) (e
 }
 
 func message(msg api.Message, m Model, null bool) chat.Message {
-	out := chat.Message{Role: msg.Role, Content: msg.Content, Null: null, Thinking: msg.Thinking, ToolName: msg.ToolName, ToolCallID: msg.ToolCallID}
+	out := chat.Message{Role: msg.Role, Content: msg.Content, Null: null, Thinking: msg.Thinking, ToolName: msg.ToolName,
+		ToolCallID: msg.ToolCallID}
 	for _, c := range msg.ToolCalls {
 		args, err := json.Marshal(c.Function.Arguments)
 		if err != nil {
@@ -380,7 +385,9 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 
 // Engine is the request as the engine takes it; asChat says that it must go through [engine.Model.Chat], because the Modelfile puts
 // messages before the prompt. custom is the parsed request template, nil for none.
-func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Template) (er engine.Request, asChat bool, unknown []string, err error) {
+func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Template) (
+	er engine.Request, asChat bool, unknown []string, err error,
+) {
 	er = engine.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
 		Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
 	if custom != nil {

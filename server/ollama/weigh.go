@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// What a request body may hold (promise T7). A few bytes of JSON can become a hundred times as many in memory, so that its parts are counted
-// before any of it is decoded.
+// What a request body may hold (promise T7). A few bytes of JSON can become a hundred times as many in memory, so that its parts are
+// counted before any of it is decoded.
 const (
 	MaxDepth   = 128     // deepest nesting
 	MaxParts   = 1 << 16 // objects, arrays and strings
@@ -32,8 +32,8 @@ func Check(body []byte) error {
 	return err
 }
 
-// Weigh counts what a body holds, and fails when that is more than it may. It scans once and allocates nothing, but for strings that hold JSON,
-// which is counted too; what is no JSON is left to the decoder.
+// Weigh counts what a body holds, and fails when that is more than it may. It scans once and allocates nothing, but for strings that hold
+// JSON, which is counted too; what is no JSON is left to the decoder.
 func Weigh(body []byte) (Weight, error) { return weigh(body, false) }
 
 // weigh is Weigh; where all is set, every string that looks like JSON is taken for some.
@@ -131,8 +131,8 @@ func holds(key []byte) holding {
 	return none
 }
 
-// within weighs the JSON that a string holds, given with its quotes. What is none weighs nothing, and neither does text that only looks like it:
-// where it may be either, it is decoded only if it is.
+// within weighs the JSON that a string holds, given with its quotes. What is none weighs nothing, and neither does text that only looks
+// like it: where it may be either, it is decoded only if it is.
 func within(quoted []byte, sure bool) (Weight, error) {
 	var s string
 	if json.Unmarshal(quoted, &s) != nil {

@@ -1,6 +1,6 @@
-// Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native one
-// (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's own
-// (github.com/ollama/ollama/openai), so that answers have its shape to the byte; what Ollama ignores and we honour is here:
+// Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native
+// one (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's
+// own (github.com/ollama/ollama/openai), so that answers have its shape to the byte; what Ollama ignores and we honour is here:
 // max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, and the vendor's enable_thinking, thinking_mode,
 // chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
 //
@@ -91,7 +91,8 @@ func DecodeChat(b []byte) (*Chat, error) {
 	return c, bad(x.apply(c.Native))
 }
 
-// present leaves out messages of no parts, as Ollama does. Those that mean something all the same, tools' results and calls, have an empty text.
+// present leaves out messages of no parts, as Ollama does. Those that mean something all the same, tools' results and calls, have an empty
+// text.
 func present(in []wire.Message) []wire.Message {
 	var out []wire.Message
 	for _, m := range in {
@@ -280,7 +281,8 @@ func CodedBody(status int, text string) []byte {
 	return append(b, '\n')
 }
 
-// ControlError is what is wrong with the items of a request to /v1/responses that control a compaction. It stands around what a client is told.
+// ControlError is what is wrong with the items of a request to /v1/responses that control a compaction. It stands around what a client is
+// told.
 type ControlError struct{ error }
 
 func (e ControlError) Unwrap() error { return e.error }

@@ -49,7 +49,8 @@ type ChatEncoder struct {
 
 // NewChatEncoder makes an encoder for the answer to c.
 func NewChatEncoder(c *Chat) *ChatEncoder {
-	return &ChatEncoder{id: fmt.Sprintf("chatcmpl-%d", rand.IntN(999)), stream: c.Stream, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
+	return &ChatEncoder{id: fmt.Sprintf("chatcmpl-%d", rand.IntN(999)), stream: c.Stream,
+		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
 }
 
 func (e *ChatEncoder) Streams() bool     { return e.stream }
@@ -172,7 +173,8 @@ type CompletionEncoder struct {
 
 // NewCompletionEncoder makes an encoder for the answer to c.
 func NewCompletionEncoder(c *Completion) *CompletionEncoder {
-	return &CompletionEncoder{id: fmt.Sprintf("cmpl-%d", rand.IntN(999)), stream: c.Stream, usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
+	return &CompletionEncoder{id: fmt.Sprintf("cmpl-%d", rand.IntN(999)), stream: c.Stream,
+		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
 }
 
 func (e *CompletionEncoder) Streams() bool     { return e.stream }

@@ -18,9 +18,9 @@ type Item struct {
 	JSON []byte
 }
 
-// Refer puts items in the place of the references to them in the input of a request to /v1/responses. find gives an item; each may be named once,
-// so that a body grows by no more than what is kept. A body without references is given back as it is. Errors: a body that is no object, an item
-// that is not there (404), or is named twice.
+// Refer puts items in the place of the references to them in the input of a request to /v1/responses. find gives an item; each may be named
+// once, so that a body grows by no more than what is kept. A body without references is given back as it is. Errors: a body that is no
+// object, an item that is not there (404), or is named twice.
 func Refer(b []byte, find func(id string) ([]byte, bool)) ([]byte, error) {
 	if !bytes.Contains(b, []byte("item_reference")) {
 		return b, nil
@@ -49,8 +49,9 @@ func Refer(b []byte, find func(id string) ([]byte, bool)) ([]byte, error) {
 		case named[ref.ID]:
 			return nil, ollama.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
 		case !ok:
-			return nil, ollama.Fail(404, "input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with \"store\": false not at all; "+
-				"send the item itself", i, ref.ID)
+			return nil, ollama.Fail(404,
+				"input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with \"store\": false not at all; "+
+					"send the item itself", i, ref.ID)
 		}
 		named[ref.ID], input[i] = true, item
 	}

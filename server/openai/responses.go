@@ -103,7 +103,8 @@ type ResponsesEncoder struct {
 
 // NewResponsesEncoder makes an encoder for the answer to r.
 func NewResponsesEncoder(r *Responses) *ResponsesEncoder {
-	e := &ResponsesEncoder{req: r.ResponsesRequest, id: unguessed("resp_"), item: unguessed("msg_"), stream: *r.Native.Stream, ids: map[string]string{}, forget: r.Forget}
+	e := &ResponsesEncoder{req: r.ResponsesRequest, id: unguessed("resp_"), item: unguessed("msg_"), stream: *r.Native.Stream,
+		ids: map[string]string{}, forget: r.Forget}
 	e.conv = wire.NewResponsesStreamConverter(e.id, e.item, r.Model, r.ResponsesRequest)
 	return e
 }

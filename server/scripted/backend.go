@@ -81,7 +81,8 @@ var (
 	callRE  = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
 )
 
-// last is what the last directive in s says; most prompts have few, and to look for their beginnings is cheap. begins is how one begins, "" where that can be anything.
+// last is what the last directive in s says; most prompts have few, and to look for their beginnings is cheap. begins is how one begins, ""
+// where that can be anything.
 func last(re *regexp.Regexp, begins, s string) []string {
 	if !strings.Contains(s, begins) {
 		return nil

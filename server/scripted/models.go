@@ -63,7 +63,8 @@ func Describe(m *store.Model) (local.About, bool) {
 	if !ok {
 		return local.About{}, false
 	}
-	a := local.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted", Family: "scripted", Layout: "scripted",
+	a := local.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted",
+		Family: "scripted", Layout: "scripted",
 		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden, Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 16, Vocab: vocab}}
 	if !k.embedding {
@@ -97,7 +98,8 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	}
 	k := kinds[name.Model()]
 	c := l.Config
-	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden), Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
+	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden),
+		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
 	b := New(c)
 	l.mu.Lock()

@@ -69,7 +69,8 @@ func (t chatML) Render(_ context.Context, c chat.Conversation) ([]chat.Piece, er
 		for _, tool := range c.Tools {
 			b := tool.Raw
 			if len(b) == 0 {
-				b, _ = json.Marshal(map[string]any{"type": "function", "function": map[string]any{"name": tool.Name, "description": tool.Description, "parameters": tool.Parameters}})
+				b, _ = json.Marshal(map[string]any{"type": "function",
+					"function": map[string]any{"name": tool.Name, "description": tool.Description, "parameters": tool.Parameters}})
 			}
 			text(string(b) + "\n")
 		}
@@ -111,7 +112,8 @@ func (t chatML) open(think chat.Think) string {
 
 func (t chatML) Generate(ctx context.Context, system, prompt, suffix string, think chat.Think) ([]chat.Piece, error) {
 	if suffix != "" {
-		return []chat.Piece{{Text: "<|fim_prefix|>", Control: true}, {Text: prompt}, {Text: "<|fim_suffix|>", Control: true}, {Text: suffix},
+		return []chat.Piece{{Text: "<|fim_prefix|>", Control: true}, {Text: prompt}, {Text: "<|fim_suffix|>", Control: true},
+			{Text: suffix},
 			{Text: "<|fim_middle|>", Control: true}}, nil
 	}
 	var msgs []chat.Message

@@ -1,6 +1,6 @@
-// Package vendor speaks the vendor's older HTTP API, which is a conversation of its own kind: one model, one context that lives in the server,
-// POST /api/generate starts an answer and GET /api/generate_provider (or /api/content) is polled for what has come since. Its paths collide with
-// Ollama's, so the server answers it on another port.
+// Package vendor speaks the vendor's older HTTP API, which is a conversation of its own kind: one model, one context that lives in the
+// server, POST /api/generate starts an answer and GET /api/generate_provider (or /api/content) is polled for what has come since. Its paths
+// collide with Ollama's, so the server answers it on another port.
 //
 // The functions are pure. A [Session] is the one conversation: it is safe for concurrent use, holds no resource but the running answer, and
 // knows nothing of HTTP.
@@ -117,8 +117,8 @@ func (s *Session) Reset(r *Request) error {
 }
 
 // Begin starts an answer to the request's prompt (chat false) or to the first of its messages (chat true). It returns what to ask the
-// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End] or
-// [Session.Undo].
+// model, and a context that [Session.Stop] cancels; the caller runs it, gives every piece of text to [Session.Add], and calls [Session.End]
+// or [Session.Undo].
 func (s *Session) Begin(ctx context.Context, r *Request, chat bool) (context.Context, *ollama.ChatRequest, error) {
 	prompt := ""
 	switch {
