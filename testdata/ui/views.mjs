@@ -306,8 +306,10 @@ export const views = {
     }
     await page.key('/');
     await page.until('the place to write', `document.activeElement === document.querySelector('${at.text}')`);
-    for (const lang of ['de', 'zh']) {
-      await inPage(page, `const { settings, set } = await use('settings'); (set ?? ((x) => settings.set({ ...settings.get(), ...x })))({ language: '${lang}' });`).catch(() => {});
+    for (const [lang, word, theme] of [['de', 'Einstellungen', 'dark'], ['zh', '设置', 'light'], ['en', 'Settings', '']]) {
+      await inPage(page, `(await use('settings')).set({ lang: '${lang}', theme: '${theme}' });`);
+      await page.until('the words of ' + lang, `document.documentElement.lang.startsWith('${lang}') && document.querySelector('.ways').textContent.includes('${word}')`);
+      equal('the theme', await page.run(`document.documentElement.dataset.theme ?? ''`), theme);
     }
   },
 
