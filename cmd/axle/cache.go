@@ -29,8 +29,8 @@ func newCacheCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "Show or clear what conversations have left on disk",
-		Long: `Show what "axle serve --cache-disk SIZE" keeps in the store's folder "rows": evaluated beginnings of conversations, which a server takes from
-there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look: sudo -u axle axle cache.`,
+		Long: `Show what "axle serve --cache-disk SIZE" keeps in the store's folder "rows": evaluated beginnings of conversations, which a server
+takes from there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look: sudo -u axle axle cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := rows.Look(cacheDir())
@@ -39,7 +39,8 @@ there instead of evaluating them again. Each API key finds its own only. It is t
 			}
 			out := [][]string{{"NAME", "SIZE", "BLOCKS", "LAST USED"}}
 			for _, u := range all {
-				out = append(out, []string{cmp.Or(u.Model, "unknown"), models.HumanBytes(u.Bytes), strconv.Itoa(u.Blocks), format.HumanTime(u.Used, "Never")})
+				out = append(out, []string{cmp.Or(u.Model, "unknown"), models.HumanBytes(u.Bytes), strconv.Itoa(u.Blocks),
+					format.HumanTime(u.Used, "Never")})
 			}
 			return terminal.Rows(c.OutOrStdout(), "", out)
 		},
@@ -47,8 +48,8 @@ there instead of evaluating them again. Each API key finds its own only. It is t
 	cmd.AddCommand(&cobra.Command{
 		Use:   "clear [MODEL…]",
 		Short: "Remove what conversations have left on disk",
-		Long: `Remove what conversations with the named models have left on disk, of every key; all of it, without a name. A server may be at work
-meanwhile: it evaluates again what it does not find.`,
+		Long: `Remove what conversations with the named models have left on disk, of every key; all of it, without a name. A server may be at
+work meanwhile: it evaluates again what it does not find.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			freed, err := clearRows(args)
 			if err != nil {

@@ -78,7 +78,8 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
-	fl.StringVar(&f.cacheDisk, "cache-disk", "", "keep evaluated conversations on disk, in the store's folder, up to this size (20GB), also over restarts; 0: do not")
+	fl.StringVar(&f.cacheDisk, "cache-disk", "",
+		"keep evaluated conversations on disk, in the store's folder, up to this size (20GB), also over restarts; 0: do not")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
 	fl.BoolVar(&f.noSpec, "no-speculate", false, "never guess tokens ahead")
 	fl.BoolVar(&f.repeatable, "repeatable", false,
@@ -180,7 +181,8 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
 	var s *server.Server // made before anything opens a card
-	r, err := newMachine(machineOptions{cacheDisk: cacheDisk, ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel,
+	r, err := newMachine(machineOptions{cacheDisk: cacheDisk,
+		ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel,
 		maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
 		lost: func(err error) {
 			select {

@@ -111,7 +111,8 @@ func (s *Models) Delete(name models.Name) error {
 		return err
 	}
 	if _, err := rows.Clear(s.o.Rows, func(u rows.Usage) bool { return u.Of(digest) }); err != nil {
-		return fmt.Errorf("models: %s is deleted, but what conversations left of it in %s is not: %w; axle cache clear removes it", name, s.o.Rows, err)
+		return fmt.Errorf("models: %s is deleted, but what conversations left of it in %s is not: %w; axle cache clear removes it",
+			name, s.o.Rows, err)
 	}
 	return nil
 }
