@@ -1,6 +1,6 @@
 package axle
 
-// The rules behind the threats, T1 to T18; what only a law, a library or a file keeps (T12, T13, T15, the unit of T18) has no line
+// The rules behind the threats, T1 to T20; what only a law, a library or a file keeps (T12, T13, T15, the unit of T18) has no line
 // that could be taken out.
 func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
@@ -79,6 +79,9 @@ func init() {
 		{"T19", "server/look/streams.go", "case !owner.Same(st.owner):", "case false:", "./server", "TestEndOwn"},
 		{"T19", "server/look/streams.go", "if o.keyed || other.keyed {", "if false {", "./server", "TestEndOwnByKey"},
 		{"T19", "server/look.go", "if s.o.Bench || s.o.Loopback {", "if true {", "./server", "TestBenchAllowed"},
+		{"T20", "server/page.go", "h.Set(\"Content-Security-Policy\", ui.Policy)", "", "./server", "TestPageFiles"},
+		{"T20", "server/keys.go", ` && !strings.Contains(path, "..")`, "", "./server", "TestPageFiles"},
+		{"T20", "server/ui/ui.go", "require-trusted-types-for 'script'; ", "", "./server/ui", "TestPage"},
 		{"T18", "server/keys.go", "if m := st.Mode().Perm(); m&0o077 != 0 {", "if m := st.Mode().Perm(); m&0o077 != 0 && false {", "./server", "TestKeys"},
 	}...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
+	"github.com/axle-llm/axle/server/ui"
 )
 
 // The page's files are sent compressed, kept for ever where their address has their hash, not sent again where the browser has them, and
@@ -52,6 +53,9 @@ func TestPageFiles(t *testing.T) {
 	page, body := get("GET", "/ui")
 	if page.StatusCode != 200 || page.Header.Get("Cache-Control") != "no-cache" || page.Header.Get("ETag") == "" {
 		t.Fatalf("page %d %v", page.StatusCode, page.Header)
+	}
+	if page.Header.Get("Content-Security-Policy") != ui.Policy || page.Header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("the page's headers: %v", page.Header)
 	}
 	script := "/" + string(regexp.MustCompile(`ui/[0-9a-f]{16}/app/main\.js`).Find(body))
 	plain, want := get("GET", script)
