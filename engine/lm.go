@@ -14,6 +14,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
+// This file is a language model on a card, as the card's worker sees it: its queue, who comes in, and one pass after the other.
+
 // rowSource gives the embedding of a token (models.Embeddings is one).
 type rowSource interface {
 	Row(dst []uint16, id int32) error

@@ -8,6 +8,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
+// This file decides what the next pass carries: whose rows, how many, with which guesses, and in which cells.
+
 // share is a sequence's part of a pass: ids[from:from+n] and then its drafts.
 type share struct {
 	s     *seq

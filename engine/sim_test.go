@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -16,45 +15,17 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
-	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/native/simhook"
-	"github.com/axle-llm/axle/axcl/simcard"
+	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/models"
 )
 
-// simulated builds the simulated card and lets native find it, once a test binary.
-var simulated = sync.OnceValues(func() (*simhook.Sim, error) {
-	libs, err := simcard.Build("")
-	if err != nil {
-		return nil, err
-	}
-	os.Setenv(native.EnvAXCL, libs.AXCL)
-	return simhook.Attach(libs.AXCL)
-})
-
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()
-	sim, err := simulated()
-	if errors.Is(err, simcard.ErrNoCompiler) {
-		t.Skip("SKIPPED, not tested: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.Configure(config); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if c := sim.Live(); c != (simhook.Counts{}) {
-			t.Errorf("left on the card: %+v", c)
-		}
-		if err := sim.Reset(); err != nil {
-			t.Error(err)
-		}
-	})
+	sim = simcardtest.Attach(t, config, true)
 	return func() (axcl.Device, string, error) { return cards.Open("axcl") }, sim
 }
 

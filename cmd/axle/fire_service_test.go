@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,21 +21,8 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl/native"
-	"github.com/axle-llm/axle/axcl/simcard"
+	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 )
-
-// simLib is the simulated card's runtime.
-func simLib(t *testing.T) string {
-	t.Helper()
-	libs, err := simcard.Build("")
-	if errors.Is(err, simcard.ErrNoCompiler) {
-		t.Skip("SKIPPED, not tested: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return libs.AXCL
-}
 
 // unit is what a supervisor knows of a service: where it listens, and what it is started with.
 type unit struct {
@@ -58,7 +44,7 @@ func newUnit(t *testing.T, args ...string) *unit {
 	if len(args) == 0 {
 		args = []string{"--device", "axcl"}
 	}
-	return &unit{t: t, addr: freeAddr(t), dir: t.TempDir(), lib: simLib(t), args: args}
+	return &unit{t: t, addr: freeAddr(t), dir: t.TempDir(), lib: simcardtest.Lib(t), args: args}
 }
 
 // remember gives the unit a card that all its lives share, the dead ones too.

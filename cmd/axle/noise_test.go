@@ -14,12 +14,13 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl/native"
+	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 )
 
 // noisyLib is the simulated card behind a library that writes to standard output whenever it likes.
 func noisyLib(t *testing.T) string {
 	t.Helper()
-	sim := simLib(t)
+	sim := simcardtest.Lib(t)
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libnoisy.so")
 	if err := os.Symlink(sim, filepath.Join(dir, filepath.Base(sim))); err != nil {
@@ -81,8 +82,8 @@ func TestJSONUnderNoise(t *testing.T) {
 			continue
 		}
 		for name, env := range map[string][]string{
-			"a library that is told":              {native.EnvAXCL + "=" + simLib(t), "AXSIM_NOISE=both"},
-			"a library that is told, no driver":   {native.EnvAXCL + "=" + simLib(t), "AXSIM_NOISE=stdout", "AXSIM_DEVICES=none"},
+			"a library that is told":              {native.EnvAXCL + "=" + simcardtest.Lib(t), "AXSIM_NOISE=both"},
+			"a library that is told, no driver":   {native.EnvAXCL + "=" + simcardtest.Lib(t), "AXSIM_NOISE=stdout", "AXSIM_DEVICES=none"},
 			"a library that nothing keeps silent": {native.EnvAXCL + "=" + noisy},
 		} {
 			if strings.Contains(name, "no driver") && c.Name() != "doctor" {

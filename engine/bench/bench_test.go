@@ -4,49 +4,23 @@ package bench
 
 import (
 	"errors"
-	"os"
 	"reflect"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
-	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/native/simhook"
-	"github.com/axle-llm/axle/axcl/simcard"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/engine"
 )
 
-var simulated = sync.OnceValues(func() (*simhook.Sim, error) {
-	libs, err := simcard.Build("")
-	if err != nil {
-		return nil, err
-	}
-	os.Setenv(native.EnvAXCL, libs.AXCL)
-	return simhook.Attach(libs.AXCL)
-})
-
 // onSim opens a simulated card of a Raspberry Pi 5; clock is virtual or real.
 func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.Card, *simhook.Sim, func() time.Duration) {
 	t.Helper()
-	sim, err := simulated()
-	if errors.Is(err, simcard.ErrNoCompiler) {
-		t.Skip("SKIPPED, not tested: ", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.Configure("profile=pi5,load 0\nclock=" + clock); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := sim.Reset(); err != nil {
-			t.Error(err)
-		}
-	})
+	sim := simcardtest.Attach(t, "profile=pi5,load 0\nclock="+clock, false)
 	start := time.Now()
 	now := func() time.Duration { return time.Since(start) }
 	if clock == "virtual" {
