@@ -22,8 +22,9 @@ func writeGroups(dst, scales []byte, row []float32, t DType, n int) ([]byte, err
 			return nil, err
 		}
 		scales = binary.LittleEndian.AppendUint16(scales, scale)
+		inverse := over(scale)
 		for i, v := range part {
-			put(dst, at+i, level(v, axcl.Float32(scale), t), t)
+			put(dst, at+i, level(v, inverse, t), t)
 		}
 	}
 	return scales, nil
@@ -40,16 +41,21 @@ func put(dst []byte, i int, v int, t DType) {
 	dst[at] = dst[at]&^(15<<shift) | byte(v+8)<<shift
 }
 
-// level is the integer that stands for v.
-func level(v, scale float32, t DType) int {
-	if scale == 0 {
-		return 0
+// over is 1 / scale, and 0 where there is none.
+func over(scale uint16) float64 {
+	if f := axcl.Float32(scale); f != 0 {
+		return 1 / float64(f)
 	}
+	return 0
+}
+
+// level is the integer that stands for v.
+func level(v float32, inverse float64, t DType) int {
 	low, high := -127, 127
 	if t == Int4Groups {
 		low, high = -8, 7
 	}
-	return max(low, min(high, int(math.RoundToEven(float64(v)/float64(scale)))))
+	return max(low, min(high, int(math.RoundToEven(float64(v)*inverse))))
 }
 
 // groupScale is the scale, as bf16, that keeps a group's values best. Eight bits reach from the largest value to its opposite. Of four bits
@@ -69,11 +75,11 @@ func groupScale(x []float32, t DType) (uint16, error) {
 		return axcl.BFloat16(float32(math.Abs(float64(top))) / 127), nil
 	}
 	best, least := uint16(0), math.Inf(1)
-	for _, part := range [...]float32{-8.6, -8.2, -8, -7.6, -7.2, 7.2, 7, 6.7} {
+	for _, part := range [...]float32{-8.3, -8, -7.5, 7} {
 		scale := axcl.BFloat16(top / part)
-		sum := 0.0
+		sum, inverse, step := 0.0, over(scale), float64(axcl.Float32(scale))
 		for _, v := range x {
-			d := float64(v) - float64(level(v, axcl.Float32(scale), t))*float64(axcl.Float32(scale))
+			d := float64(v) - float64(level(v, inverse, t))*step
 			sum += d * d
 		}
 		if sum < least {

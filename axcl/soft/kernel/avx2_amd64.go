@@ -8,169 +8,145 @@ package kernel
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
 //
 //go:noescape
-func tileF32_4x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_4x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
 //
 //go:noescape
-func tileF32_4x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_4x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
 //
 //go:noescape
-func tileF32_4x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_4x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows.
 //
 //go:noescape
-func tileF32_2x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_2x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows.
 //
 //go:noescape
-func tileF32_2x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_2x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows.
 //
 //go:noescape
-func tileF32_2x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_2x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows.
 //
 //go:noescape
-func tileF32_1x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows.
 //
 //go:noescape
-func tileF32_1x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows.
 //
 //go:noescape
-func tileF32_1x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows.
 //
 //go:noescape
-func tileF32_1x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows.
 //
 //go:noescape
-func tileF32_1x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows.
 //
 //go:noescape
-func tileF32_1x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileF32_1x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
 //
 //go:noescape
-func tileBF16_4x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_4x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
 //
 //go:noescape
-func tileBF16_4x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_4x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
 //
 //go:noescape
-func tileBF16_4x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_4x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows.
 //
 //go:noescape
-func tileBF16_2x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_2x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows.
 //
 //go:noescape
-func tileBF16_2x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_2x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows.
 //
 //go:noescape
-func tileBF16_2x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_2x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows.
 //
 //go:noescape
-func tileBF16_1x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows.
 //
 //go:noescape
-func tileBF16_1x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows.
 //
 //go:noescape
-func tileBF16_1x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows.
 //
 //go:noescape
-func tileBF16_1x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows.
 //
 //go:noescape
-func tileBF16_1x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows.
 //
 //go:noescape
-func tileBF16_1x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32,
-	mode int)
+func tileBF16_1x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
 // mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
@@ -248,113 +224,97 @@ func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_4x2 multiplies 4 rows of w, of 8 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_2x3 multiplies 2 rows of w, of 8 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_2x4 multiplies 2 rows of w, of 8 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_1x1 multiplies 1 rows of w, of 8 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_1x2 multiplies 1 rows of w, of 8 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_1x3 multiplies 1 rows of w, of 8 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant8_1x4 multiplies 1 rows of w, of 8 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant8_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant8_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_4x1 multiplies 4 rows of w, of 4 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_4x2 multiplies 4 rows of w, of 4 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_2x3 multiplies 2 rows of w, of 4 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_2x4 multiplies 2 rows of w, of 4 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_1x1 multiplies 1 rows of w, of 4 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_1x2 multiplies 1 rows of w, of 4 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_1x3 multiplies 1 rows of w, of 4 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // quant4_1x4 multiplies 1 rows of w, of 4 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
 // mask+1 blocks.
 //
 //go:noescape
-func quant4_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr,
-	blocks int, mask int)
+func quant4_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
 
 // values1 adds p·v to 16 columns of 1 rows of sum: p has a value a cell for each row, v a row a cell; strides are bytes.
 //

@@ -2,9 +2,11 @@ package kernel
 
 import (
 	"bytes"
+	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +31,11 @@ func TestGenerated(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".go") {
+			if got, err = format.Source(got); err != nil {
+				t.Fatal(err)
+			}
 		}
 		want, err := os.ReadFile(name)
 		if err != nil {

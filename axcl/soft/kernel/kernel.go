@@ -13,6 +13,7 @@ import (
 )
 
 //go:generate go run -C avo . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
+//go:generate gofmt -w avx2_amd64.go
 
 // Set is the kernels for one kind of processor.
 type Set uint8

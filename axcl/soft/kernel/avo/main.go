@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	. "github.com/mmcloughlin/avo/build" //nolint:staticcheck // avo's own way of writing
 	. "github.com/mmcloughlin/avo/operand"
@@ -39,6 +41,19 @@ func main() {
 	squares()
 	normalise()
 	Generate()
+}
+
+// describe is Doc in lines of at most 140 columns.
+func describe(text string) {
+	var lines []string
+	line := "//"
+	for word := range strings.FieldsSeq(text) {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > 140 {
+			lines, line = append(lines, line[3:]), "//"
+		}
+		line += " " + word
+	}
+	Doc(append(lines, line[3:])...)
 }
 
 // kind is how weights lie in memory.
@@ -118,7 +133,7 @@ func tile(t kind, M, N int) {
 		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, wStride uintptr, x *float32, xStride uintptr, steps int, acc "+
 			"*float32, mode int)", t.elem()))
 	Pragma("noescape")
-	Doc(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 "+
+	describe(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 "+
 		"begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.",
 		t, M, N, M, N, M, N))
 	w, x := newStrided("w", "wStride", M), newStrided("x", "xStride", N)

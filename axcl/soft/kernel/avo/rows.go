@@ -14,7 +14,7 @@ func values(I int) {
 	TEXT(fmt.Sprintf("values%d", I), NOSPLIT, "func(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride "+
 		"uintptr, cells int)")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("values%d adds p·v to 16 columns of %d rows of sum: p has a value a cell for each row, v a row a cell; "+
+	describe(fmt.Sprintf("values%d adds p·v to 16 columns of %d rows of sum: p has a value a cell for each row, v a row a cell; "+
 		"strides are bytes.", I, I))
 	s, p := newStrided("sum", "sumStride", I), newStrided("p", "pStride", I)
 	v, stride, cells := GP64(), GP64(), GP64()
@@ -54,7 +54,7 @@ func values(I int) {
 func each(name, signature, doc string, pointers ...string) (ps []reg.GPVirtual, n reg.GPVirtual) {
 	TEXT(name, NOSPLIT, signature)
 	Pragma("noescape")
-	Doc(name + " " + doc)
+	describe(name + " " + doc)
 	for _, p := range pointers {
 		r := GP64()
 		Load(Param(p), r)
