@@ -36,7 +36,7 @@ const graceTime = 30 * time.Second
 // serveFlags are the flags of serve, which win over the environment.
 type serveFlags struct {
 	host, models, device, keepAlive, loadTimeout, keys, vendor string
-	cacheDisk                                                  string
+	cacheDisk, cacheRAM                                        string
 	paths, origins, hosts                                      []string
 	parallel, maxLoaded, maxQueue, context                     int
 	noPull, noDelete, debug, logPrompts, hello, noSpec         bool
@@ -78,6 +78,8 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
+	fl.StringVar(&f.cacheRAM, "cache-ram", "",
+		"keep what has to leave the card in this machine's memory, up to this size for each model (2GB); 0: do not")
 	fl.StringVar(&f.cacheDisk, "cache-disk", "",
 		"keep evaluated conversations on disk, in the store's folder, up to this size (20GB), also over restarts; 0: do not")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
@@ -159,6 +161,10 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return usageError("--cache-disk: %w", err)
 	}
+	cacheRAM, err := parseSize(cmp.Or(f.cacheRAM, "0"))
+	if err != nil {
+		return usageError("--cache-ram: %w", err)
+	}
 	ln, err := net.Listen("tcp", e.Host)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -181,7 +187,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	lost := make(chan error, 1)
 	var s *server.Server // made before anything opens a card
-	r, err := newMachine(machineOptions{cacheDisk: cacheDisk,
+	r, err := newMachine(machineOptions{cacheDisk: cacheDisk, cacheRAM: cacheRAM,
 		ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel,
 		maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
 		lost: func(err error) {

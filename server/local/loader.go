@@ -23,6 +23,7 @@ type LoaderOptions struct {
 	Parallel   int        // sequences at once in each model; 0: the engine's default
 	MaxQueue   int        // sequences waiting in each model; 0: the engine's default
 	Rows       *rows.Disk // where rows are kept; nil: nowhere. The loader does not close it
+	CacheRAM   int64      // bytes of this machine's memory that rows of each model may take; 0: none are kept
 	Remember   string     // folder where the outcome of probes is kept
 	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
 	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
@@ -104,7 +105,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
-	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
+	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows, CacheRAM: l.o.CacheRAM,
 		Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	cards, err := l.Open()
 	if err != nil {
