@@ -10,8 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export top work
 
-# tests DIR RUN: the tests in the program that was built there
-tests() { (cd "$top/axcl/native" && "$1/native.test" -test.short -test.timeout 5m -test.failfast -test.skip Oracle -test.run "$2" >"$1/log" 2>&1); }
+# tests DIR RUN TIME: the tests in the program that was built there
+tests() { (cd "$top/axcl/native" && "$1/native.test" -test.short -test.timeout "$3" -test.failfast -test.skip Oracle -test.run "$2" >"$1/log" 2>&1); }
 
 plant() { # plant PATCH: "none" is the code as it is, which must pass
 	name=$(basename "$1" .patch) dir=$work/$(basename "$1" .patch) first= files=
@@ -29,8 +29,8 @@ plant() { # plant PATCH: "none" is the code as it is, which must pass
 		return 255
 	fi
 	if [ "$name" = none ]; then
-		tests "$dir" . || { cat "$dir/log"; echo "the tests fail without any planted defect"; return 255; }
-	elif [ -n "$first" ] && ! tests "$dir" "^$first\$" || ! tests "$dir" .; then
+		tests "$dir" . 20m || { cat "$dir/log"; echo "the tests fail without any planted defect"; return 255; }
+	elif [ -n "$first" ] && ! tests "$dir" "^$first\$" 5m || ! tests "$dir" . 5m; then
 		echo "caught  $name: $(grep -m1 -oE '^ *--- FAIL: [^ ]+|panic: .*|SIG[A-Z]+' "$dir/log" || true)"
 	else
 		echo "MISSED  $name"
