@@ -34,7 +34,7 @@ ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 # other tests ask too, of more inputs, of a larger one, or of the simulated card.
 SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestRepeatableNative|\
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
-	TestTextEverywhere|TestForeign|TestSweep|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad
+	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad
 quick: ## nearly everything, in less than a minute: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
@@ -56,7 +56,7 @@ SINGLE := $(subst $(space),|,axcl axcl/simcard axcl/simcard/profiles axmodel int
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
-	TestChains|TestSweep|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare
+	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
