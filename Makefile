@@ -34,7 +34,8 @@ ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 # other tests ask too, of more inputs, of a larger one, or of the simulated card.
 SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestRepeatableNative|\
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
-	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad
+	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
+	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter
 quick: ## nearly everything, in less than a minute: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
