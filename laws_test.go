@@ -2,8 +2,10 @@ package axle
 
 import (
 	"bufio"
+	"bytes"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"io/fs"
 	"os"
@@ -14,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/axle-llm/axle/"
@@ -311,5 +314,83 @@ func TestRankedLocks(t *testing.T) {
 	})
 	if files < 60 {
 		t.Errorf("%d files were looked at", files)
+	}
+}
+
+// widest is how many columns a line may have; a tab counts four.
+const widest = 140
+
+// TestLineLength: lines fit a screen. What cannot be broken is let through: raw strings in Go, which are data, and what a program wrote;
+// tables, headings and code in documents.
+func TestLineLength(t *testing.T) {
+	wide := func(line string) bool { return utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > widest }
+	goFiles(t, func(name string, _ *ast.File, src []byte) {
+		if bytes.HasPrefix(src, []byte("// Code generated ")) {
+			return
+		}
+		raw := rawLines(src)
+		for i, line := range strings.Split(string(src), "\n") {
+			if wide(line) && !raw[i+1] &&
+				!(strings.HasSuffix(name, "example_test.go") && strings.HasPrefix(strings.TrimSpace(line), "//")) {
+				t.Errorf("%s:%d is over %d columns", name, i+1, widest)
+			}
+		}
+	})
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if base := d.Name(); d.IsDir() {
+			if name != "." && (base[0] == '.' || slices.Contains([]string{"testdata", "node_modules", "build", "dist", "third_party"},
+				base)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		ext := filepath.Ext(name)
+		if !slices.Contains([]string{".c", ".h", ".md", ".sh"}, ext) {
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fence := false
+		for i, line := range strings.Split(string(src), "\n") {
+			text := strings.TrimSpace(line)
+			if strings.HasPrefix(text, "```") {
+				fence = !fence
+			}
+			free := ext == ".md" && (fence || strings.HasPrefix(text, "|") || strings.HasPrefix(text, "#") ||
+				strings.HasPrefix(line, "    "))
+			if wide(line) && !free {
+				t.Errorf("%s:%d is over %d columns", name, i+1, widest)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// rawLines are the lines of a Go file that hold a raw string, or a part of one.
+func rawLines(src []byte) map[int]bool {
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, 0)
+	lines := map[int]bool{}
+	for {
+		pos, tok, lit := s.Scan()
+		if tok == token.EOF {
+			return lines
+		}
+		if tok == token.STRING && lit[0] == '`' {
+			first := file.Line(pos)
+			for i := range strings.Count(lit, "\n") + 1 {
+				lines[first+i] = true
+			}
+		}
 	}
 }

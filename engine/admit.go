@@ -4,10 +4,10 @@ import "slices"
 
 // This file decides who is let in beside those that run, so that together is never slower than one after another: see doc.go.
 //
-// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a sequence that is sent back to the queue for want
-// of cells may have to be evaluated again. So a sequence waits until its prompt finds near cells, and until all whose answers have a known end
-// can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small part of what one after another has taken or
-// will have taken until then, and what being together will save.
+// A prompt whose rows lie beyond what wide passes see goes row by row, fifty times as dear; a sequence that is sent back to the queue for
+// want of cells may have to be evaluated again. So a sequence waits until its prompt finds near cells, and until all whose answers have a
+// known end can come to it. What goes beyond that is a bet, and the ledger says what may be lost: a small part of what one after another
+// has taken or will have taken until then, and what being together will save.
 
 // ledger is the account of a time in which the card was never idle, in seconds by the cost table.
 type ledger struct {
@@ -88,8 +88,8 @@ func (m *lm) aside() (any bool) {
 	return any
 }
 
-// fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all the
-// same is worth it.
+// fits reports whether s may run beside the others: whether there are cells for all until they end, or what may come of letting it in all
+// the same is worth it.
 func (m *lm) fits(s *seq) bool {
 	if !m.proven.Mixed || !m.proven.Chunk {
 		// Prompts cannot share passes: they go one after the other, and what one has the next finds.
@@ -142,7 +142,8 @@ func (m *lm) fits(s *seq) bool {
 		}
 	}
 	saves := 0.0
-	if g := m.shape.GroupFor(m.minWide, min(rows, m.wideReach)); far == 0 && m.wide > 0 && m.proven.Mixed && m.proven.Chunk && g >= 0 && rows <= m.wideReach {
+	if g := m.shape.GroupFor(m.minWide, min(rows, m.wideReach)); far == 0 && m.wide > 0 && m.proven.Mixed && m.proven.Chunk && g >= 0 &&
+		rows <= m.wideReach {
 		saves = max(work-rounds*m.costs.group[g], 0)
 	}
 	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
@@ -162,9 +163,9 @@ func (m *lm) redo(from, to int) (sec float64) {
 	return sec
 }
 
-// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that would
-// have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks, so that the
-// rest is some.
+// worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that
+// would have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks,
+// so that the rest is some.
 func (m *lm) worth(s *seq, path []int32) []int32 {
 	rest := len(s.ids) - len(path)
 	if m.wide == 0 {
@@ -206,8 +207,8 @@ func (m *lm) beyond(s *seq) float64 {
 			prompts += r.pending()
 		}
 	}
-	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room. Answers take a
-	// row of each pass until then, and a cell.
+	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room.
+	// Answers take a row of each pass until then, and a cell.
 	chunk := m.wide
 	if m.proven.Mixed {
 		chunk = max(m.wide-others, 1)

@@ -178,7 +178,8 @@ func (b *cardBackend) Stats() Stats {
 	}
 	b.m.mu.Unlock()
 	st.Cells = b.m.shape.Cells
-	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter, "place": b.m.shape.Place,
+	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
+		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}
 	info := b.card.Info()
 	st.Temperature, st.NPULoad, st.CardFree, st.CardTotal = info.Temperature, info.NPULoad, info.FreeCMM, info.TotalCMM

@@ -22,8 +22,8 @@ type CardOptions struct {
 	// Watch is the least time a pass may take before the watchdog calls the card lost; 0 means 10 s. The limit of a pass is the larger of
 	// this and twenty times what the pass should take.
 	Watch time.Duration
-	// Ending, when not nil, is closed when the process is about to end: a file that is being loaded is then waited for no longer than seconds
-	// beyond what it should take, so that a load that hangs does not hold up the end.
+	// Ending, when not nil, is closed when the process is about to end: a file that is being loaded is then waited for no longer than
+	// seconds beyond what it should take, so that a load that hangs does not hold up the end.
 	Ending <-chan struct{}
 	// Check is how often an idle card is asked whether it still answers as it did at load; 0 means every hour, negative never.
 	Check time.Duration
@@ -66,11 +66,12 @@ type Card struct {
 	ending bool
 }
 
-// OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen. The watchdog's eye is on the library's
-// first call already: one that does not return within CardOptions.Watch loses the card.
-// Errors: what open gives (axcl.ErrNoDevice and others), axcl.ErrLost.
+// OpenCard starts the worker, which opens the device by open. why says in a sentence what was chosen. The watchdog's eye is on the
+// library's first call already: one that does not return within CardOptions.Watch loses the card. Errors: what open gives
+// (axcl.ErrNoDevice and others), axcl.ErrLost.
 func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, error) {
-	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{}), stuck: make(chan struct{})}
+	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{}),
+		stuck: make(chan struct{})}
 	if c.o.Watch <= 0 {
 		c.o.Watch = 10 * time.Second
 	}
@@ -112,7 +113,8 @@ func (c *Card) wakeUp() {
 	}
 }
 
-// Do runs f on the card's goroutine, between passes, and waits for it. An error that the card does not survive ends it. Errors: ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
+// Do runs f on the card's goroutine, between passes, and waits for it. An error that the card does not survive ends it. Errors: ErrClosed,
+// axcl.ErrLost, ctx's while f has not begun, f's.
 func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	ranked.None()
 	res := make(chan error, 1)
@@ -178,7 +180,8 @@ const foreignLeast = 256 << 20
 
 // taken says that card memory was in use before this process came (promise D15).
 func taken(n int64) string {
-	return models.HumanBytes(n) + " of its memory were taken before: another process holds the card, or one died and its memory was not released"
+	return models.HumanBytes(n) +
+		" of its memory were taken before: another process holds the card, or one died and its memory was not released"
 }
 
 // refresh reads the card's state. The error is one that the card does not survive.

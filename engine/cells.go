@@ -49,7 +49,8 @@ func newCells(n int) *cells {
 		return s
 	}
 	c := &cells{free: make([]uint64, (n+63)/64), nfree: n, token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
-		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), left: make([]bool, n), label: make([]int32, n), keys: map[string]int32{}}
+		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), left: make([]bool, n),
+		label: make([]int32, n), keys: map[string]int32{}}
 	for i := range n {
 		c.free[i/64] |= 1 << (i % 64)
 	}
@@ -167,8 +168,8 @@ func (c *cells) markBusy() {
 
 // take appends n rows to out, evicting what is needed: the lowest free rows, or the lowest consecutive run where that lets no dearer shape
 // group be needed. Where it costs nothing they lie at above or beyond it, behind the rows that are there: a card that adds in the order of
-// its cells then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far as above anyway: what lies lower
-// is left to others. It fails, taking nothing, when that many cannot be had.
+// its cells then adds as it would in fresh ones. With own set they are all one sequence's, which sees as far as above anyway: what lies
+// lower is left to others. It fails, taking nothing, when that many cannot be had.
 func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 	for c.nfree < n {
 		if !c.evict(n - c.nfree) {

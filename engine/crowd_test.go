@@ -28,7 +28,8 @@ type pi5 struct {
 
 var (
 	small = pi5{layers: 28, row: 1.5, wide: 2.8, perCell: 2.4 / 1024, head: 7.9, copies: 0.4, perRow: 0.6, upload: 0.7, rowBytes: 28 * 4096}
-	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5, rowBytes: 36 * 4096}
+	large = pi5{layers: 36, row: 6.0, wide: 30.5, perCell: 9.2 / 2048, head: 19.1, copies: 0.4, perRow: 0.6, upload: 1.5,
+		rowBytes: 36 * 4096}
 )
 
 // bound is what the NPU alone takes for a wide pass of n wanted rows whose group sees so many cells; alone, for one row.
@@ -273,8 +274,8 @@ func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 	return vs
 }
 
-// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes to
-// serve them one after another; and among equals who came first has its first token first.
+// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
+// to serve them one after another; and among equals who came first has its first token first.
 func TestNeverWorse(t *testing.T) {
 	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
 	loads := 48
@@ -289,7 +290,8 @@ func TestNeverWorse(t *testing.T) {
 			s, p = axmodel.Qwen3Large(), large
 		}
 		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
-		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk) // what takes full chunks only saves more or less by where a beginning ends
+		// what takes full chunks only saves more or less by where a beginning ends
+		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk)
 		if rng.IntN(2) == 0 {
 			o.CacheRAM = int64(rng.IntN(1 << 20))
 		}
@@ -309,14 +311,16 @@ func TestNeverWorse(t *testing.T) {
 		ratio := took.Seconds() / one.Seconds()
 		worst, sum, n = max(worst, ratio), sum+ratio, n+1
 		if ratio > 1.05 {
-			t.Errorf("seed %d, %d layers, %+v: %d clients in %.1f s together, %.1f s one after another: %.3f", seed, p.layers, o.Proven, len(load), took.Seconds(), one.Seconds(), ratio)
+			t.Errorf("seed %d, %d layers, %+v: %d clients in %.1f s together, %.1f s one after another: %.3f", seed, p.layers, o.Proven,
+				len(load), took.Seconds(), one.Seconds(), ratio)
 		}
 		for i := range load {
 			for j := range load {
 				a, b := load[i], load[j]
 				equal := a.job.Key == b.job.Key && len(a.job.IDs) == len(b.job.IDs) && a.slow+b.slow == 0 && a.job.IDs[0] != b.job.IDs[0]
 				if equal && (a.at < b.at || a.at == b.at && i < j) && all[i].first > all[j].first && all[j].first > 0 && all[i].first > 0 {
-					t.Errorf("seed %d: client %d came before %d and had its first token after it: %v, %v", seed, i, j, all[i].first, all[j].first)
+					t.Errorf("seed %d: client %d came before %d and had its first token after it: %v, %v", seed, i, j, all[i].first,
+						all[j].first)
 				}
 			}
 		}
@@ -324,8 +328,9 @@ func TestNeverWorse(t *testing.T) {
 	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
 }
 
-// least is what the NPU alone takes for n prompts and answers, however they are put together: each prompt's rows in full chunks with no more
-// history than their own, each answer's token alone or with as many others of the same length as wide passes can see, whichever takes less.
+// least is what the NPU alone takes for n prompts and answers, however they are put together: each prompt's rows in full chunks with no
+// more history than their own, each answer's token alone or with as many others of the same length as wide passes can see, whichever takes
+// less.
 func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
 	sum := 0.0
 	for i := range prompt {
@@ -369,16 +374,19 @@ func TestTogether(t *testing.T) {
 		_, all := onPaced(t, c.s, c.p, OpenOptions{}).crowd(t, load)
 		least := c.p.least(c.s, c.n, c.prompt, c.out)
 		ratio := all.Seconds() / one.Seconds()
-		t.Logf("%s: %2d clients, %3d in, %3d out: %5.1f s together, %5.1f s one after another (%.2f); by arithmetic at least %5.1f s (%.0f %%)",
+		t.Logf("%s: %2d clients, %3d in, %3d out: %5.1f s together, %5.1f s one after another (%.2f); by arithmetic at least "+
+			"%5.1f s (%.0f %%)",
 			c.name, c.n, c.prompt, c.out, all.Seconds(), one.Seconds(), ratio, least.Seconds(), 100*least.Seconds()/all.Seconds())
 		if ratio > c.most {
-			t.Errorf("%s: %d clients with %d tokens take %.2f of the time one after another, at most %.2f is promised", c.name, c.n, c.prompt, ratio, c.most)
+			t.Errorf("%s: %d clients with %d tokens take %.2f of the time one after another, at most %.2f is promised", c.name, c.n,
+				c.prompt, ratio, c.most)
 		}
 	}
 }
 
-// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times with 32 more, which 32 are answered to. It gives
-// the times to the first token, of all turns but the first of each, and what each takes at least by arithmetic where nothing is on the card.
+// turns lets n conversations take turns: each has a text of so many tokens, and asks rounds times with 32 more, which 32 are answered to.
+// It gives the times to the first token, of all turns but the first of each, and what each takes at least by arithmetic where nothing is
+// on the card.
 func (st *stage) turns(t testing.TB, s axmodel.HollowShape, p pi5, n, length, rounds int) (firsts, least []time.Duration) {
 	t.Helper()
 	off := false
@@ -447,8 +455,10 @@ func TestTurns(t *testing.T) {
 		st := onPaced(t, c.s, c.p, OpenOptions{CacheRAM: 1 << 20})
 		after, least := st.turns(t, c.s, c.p, 6, c.length, 8)
 		mid := len(after) / 2
-		t.Logf("%s, six conversations of %d tokens: first token after %v, %v without (%.1f times), by arithmetic %v, worst %v; %+v", c.name, c.length, after[mid].Round(time.Millisecond),
-			before[mid].Round(time.Millisecond), before[mid].Seconds()/after[mid].Seconds(), least[mid].Round(time.Millisecond), after[len(after)-1].Round(time.Millisecond), st.m.stats.Memory)
+		t.Logf("%s, six conversations of %d tokens: first token after %v, %v without (%.1f times), by arithmetic %v, worst %v; %+v", c.name,
+			c.length, after[mid].Round(time.Millisecond),
+			before[mid].Round(time.Millisecond), before[mid].Seconds()/after[mid].Seconds(), least[mid].Round(time.Millisecond),
+			after[len(after)-1].Round(time.Millisecond), st.m.stats.Memory)
 		if after[mid].Seconds() > 1.3*least[mid].Seconds() {
 			t.Errorf("%s at %d: %v, more than 1.3 times %v", c.name, c.length, after[mid], least[mid])
 		}

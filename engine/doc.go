@@ -35,13 +35,13 @@
 // (speculate.go, draft.go); they are verified by drawing and comparing, so the text is the same without them.
 //
 // Sequences are let in so that together is never slower than one after another (admit.go): in the order they came; while all that run find
-// cells for what they have still to say; a prompt while it finds cells that wide passes see. More is let in as a bet, where what it may cost,
-// rows evaluated again or one by one, is less than what being together saves or than a small part of the work. Whatever comes, all have their
-// answers after at most 1.05 times what one after another takes, and among equals who came first has its first token first. What a card
-// cannot do leaves less to be won by being together, and nothing to be lost.
+// cells for what they have still to say; a prompt while it finds cells that wide passes see. More is let in as a bet, where what it may
+// cost, rows evaluated again or one by one, is less than what being together saves or than a small part of the work. Whatever comes, all
+// have their answers after at most 1.05 times what one after another takes, and among equals who came first has its first token first.
+// What a card cannot do leaves less to be won by being together, and nothing to be lost.
 //
-// What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and comes back in pieces between passes where that
-// is cheaper than evaluating it (tier.go).
+// What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and comes back in pieces between passes where
+// that is cheaper than evaluating it (tier.go).
 //
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes shows what the card does (prove.go,
 // [Proven]), and only what was shown is used. [Stats].Proven says what. Whether the same rows give the same bits wherever they lie is asked

@@ -17,7 +17,8 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 		return nil, err
 	}
 	layers, head := axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
-	b := &cardBackend{card: card, sampling: sampler.Defaults(), info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab, Hidden: s.Hidden, Layers: s.Layers}}
+	b := &cardBackend{card: card, sampling: sampler.Defaults(), info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
+		Hidden: s.Hidden, Layers: s.Layers}}
 	err := card.Do(ctx, func(dev axcl.Device) error {
 		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout})
 		if err != nil {

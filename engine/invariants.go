@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Checks that cost too much for every day: they are built in under the tag invariants, which the race lane sets. A violation is a panic with
-// what was found, since whatever comes after it would only hide it.
+// Checks that cost too much for every day: they are built in under the tag invariants, which the race lane sets. A violation is a panic
+// with what was found, since whatever comes after it would only hide it.
 
 // owners are the OS threads that opened a card, by card.
 var owners sync.Map
@@ -44,7 +44,8 @@ func (m *lm) verify() {
 				parent = s.path[i-1]
 			}
 			if m.cells.state[n] != cellNode || m.cells.parent[n] != parent || m.cells.token[n] != s.ids[i] {
-				panic(fmt.Sprintf("engine: invariant: cell %d is in state %d with token %d under %d; a sequence has it for token %d (its number %d) under %d",
+				panic(fmt.Sprintf("engine: invariant: cell %d is in state %d with token %d under %d; a sequence has it for token %d (its "+
+					"number %d) under %d",
 					n, m.cells.state[n], m.cells.token[n], m.cells.parent[n], s.ids[i], i, parent))
 			}
 			if s.see[n/64]>>(n%64)&1 == 0 {
@@ -71,7 +72,8 @@ func (c *cells) verify(stand []int32) error {
 		before := none
 		for n := c.first(parent); n != none; n = c.next[n] {
 			if seen[n] || c.state[n] != cellNode || c.parent[n] != parent || c.prev[n] != before {
-				return fmt.Errorf("node %d: seen %v, state %d, parent %d (want %d), prev %d (want %d)", n, seen[n], c.state[n], c.parent[n], parent, c.prev[n], before)
+				return fmt.Errorf("node %d: seen %v, state %d, parent %d (want %d), prev %d (want %d)", n, seen[n], c.state[n], c.parent[n],
+					parent, c.prev[n], before)
 			}
 			seen[n], before = true, n
 			if err := walk(n); err != nil {

@@ -119,7 +119,8 @@ func (s *seq) wants(i int) bool {
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, words: words, stop: map[int32]bool{}, open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
+	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, words: words, stop: map[int32]bool{}, open: map[*seq]struct{}{},
+		parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
 		m.stop[id] = true
@@ -187,7 +188,8 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	m.eyes(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
-	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: s.solo || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: s.solo || job.Speculate != nil && !*job.Speculate ||
+		m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.words != nil {

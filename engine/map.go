@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// This file is the cache as people look at it: which rows hold what. The worker draws a map between two passes, and only when somebody asks.
+// This file is the cache as people look at it: which rows hold what. The worker draws a map between two passes, and only when somebody
+// asks.
 
 // CellMap says what the cache rows of a model on one card hold.
 type CellMap struct {
@@ -56,8 +57,8 @@ const (
 	mapPatience  = 200 * time.Millisecond // how long who asks waits for the worker
 )
 
-// Maps draws the cache of each card that holds the model; none where the backend has no such thing. A card that is busy with something longer
-// gives what it gave last, or nothing: nobody waits for more than a fifth of a second, and a pass never waits for this.
+// Maps draws the cache of each card that holds the model; none where the backend has no such thing. A card that is busy with something
+// longer gives what it gave last, or nothing: nobody waits for more than a fifth of a second, and a pass never waits for this.
 func (m *Model) Maps(ctx context.Context) []CellMap {
 	if b, ok := m.b.(interface {
 		Maps(ctx context.Context) []CellMap
@@ -206,8 +207,8 @@ func (c *cells) chart(s *sheet) *CellMap {
 	return m
 }
 
-// name gives each branch the name that its own rows have had longest, nearest to its end; one without such a row, or whose name another has,
-// gets a new one. Rows keep their name until they are free.
+// name gives each branch the name that its own rows have had longest, nearest to its end; one without such a row, or whose name another
+// has, gets a new one. Rows keep their name until they are free.
 func (c *cells) name(s *sheet, ends []int32) []int32 {
 	names := make([]int32, len(ends))
 	taken := map[int32]bool{}

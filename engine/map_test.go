@@ -123,7 +123,8 @@ func TestMaps(t *testing.T) {
 		}
 	}
 	maps := m.Maps(context.Background())
-	if len(maps) != 1 || len(maps[0].Branches) != 2 || maps[0].Branches[0].Key != "bert" || maps[0].Branches[1].Key != "anna" || maps[0].Tiers[0].Name != "card" {
+	if len(maps) != 1 || len(maps[0].Branches) != 2 || maps[0].Branches[0].Key != "bert" || maps[0].Branches[1].Key != "anna" ||
+		maps[0].Tiers[0].Name != "card" {
 		t.Fatalf("%+v", maps)
 	}
 	if br := maps[0].Branches[0]; br.Running || br.Tokens < 4 || br.Shared != 0 {

@@ -47,7 +47,8 @@ type OpenOptions struct {
 	Context int
 	// Timeout bounds one pass in the library; 0 or less means 60 s.
 	Timeout time.Duration
-	// Progress is called after each file is loaded, from the card's goroutine, which waits for it. A draft's files come after the model's own.
+	// Progress is called after each file is loaded, from the card's goroutine, which waits for it. A draft's files come after the model's
+	// own.
 	Progress func(Progress)
 	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
@@ -120,7 +121,8 @@ func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
 	for i, f := range p.Facts {
 		if f.Kind == models.LinearAttention || f.Shares {
-			return nil, fmt.Errorf("%w: layer %d of %s has a state instead of a cache (%s), which axle does not run yet", ErrUnsupported, i, p.Name, f.Kind)
+			return nil, fmt.Errorf("%w: layer %d of %s has a state instead of a cache (%s), which axle does not run yet", ErrUnsupported, i,
+				p.Name, f.Kind)
 		}
 	}
 	words, err := p.Tokenizer()
@@ -169,8 +171,10 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			return nil, err
 		}
 	}
-	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends, release: p.Close}
-	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers), Embedding: p.Embedding,
+	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends,
+		release: p.Close}
+	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers),
+		Embedding: p.Embedding,
 		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
 	if o.Name != "" {
 		b.info.Name = o.Name
@@ -380,7 +384,8 @@ func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) 
 	if err == nil {
 		for id := range int32(max(words.Vocab(), theirs.Vocab())) {
 			if !bytes.Equal(words.Bytes(id), theirs.Bytes(id)) {
-				err = fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", p.Name, id, theirs.Bytes(id), words.Bytes(id))
+				err = fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", p.Name, id,
+					theirs.Bytes(id), words.Bytes(id))
 				break
 			}
 		}
@@ -441,7 +446,8 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 }
 
 // place loads a package's files, measures and proves it. It runs on the worker.
-func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) (*lm, error) {
+func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, words *tokenizer.Tokenizer, stop []int32,
+	o OpenOptions) (*lm, error) {
 	// Layers that hide what is older than a window matter only where the cache holds more than that.
 	var local []bool
 	window := 0
@@ -481,18 +487,19 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		reader = ahead.Start(paths, ahead.Options{})
 	}
 	defer func() { reader.Stop() }()
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order, Progress: func(file, done, _ int) {
-		name, n := weight(file)
-		pace.done(n)
-		reader.Done()
-		if o.Progress == nil {
-			return
-		}
-		at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
-		at.Elapsed, at.Rates = c.now()-start, reader.Rates()
-		at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
-		o.Progress(at)
-	}})
+	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
+		Progress: func(file, done, _ int) {
+			name, n := weight(file)
+			pace.done(n)
+			reader.Done()
+			if o.Progress == nil {
+				return
+			}
+			at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
+			at.Elapsed, at.Rates = c.now()-start, reader.Rates()
+			at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
+			o.Progress(at)
+		}})
 	pace.stop()
 	if err != nil {
 		return nil, err

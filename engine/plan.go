@@ -99,7 +99,8 @@ func (m *lm) adopt(s *seq) {
 		}
 		if int(n) >= m.wideReach && s.reach() <= m.wideReach || !m.proven.Chunk {
 			// All of what is there, or nothing.
-			if path := m.cells.match(slices.Clone(s.path), s.tip(m.cells), s.ids[len(s.path):], s.pending()-1); len(m.worth(s, path)) < len(path) {
+			if path := m.cells.match(slices.Clone(s.path), s.tip(m.cells), s.ids[len(s.path):],
+				s.pending()-1); len(m.worth(s, path)) < len(path) {
 				return
 			}
 		}
@@ -195,7 +196,8 @@ func (m *lm) twin(s *seq) bool {
 	}
 	for i := range m.shares {
 		o := m.shares[i].s
-		if o.job.Key == s.job.Key && len(o.path) == len(s.path) && o.tip(m.cells) == s.tip(m.cells) && o.ids[len(o.path)] == s.ids[len(s.path)] {
+		if o.job.Key == s.job.Key && len(o.path) == len(s.path) && o.tip(m.cells) == s.tip(m.cells) &&
+			o.ids[len(o.path)] == s.ids[len(s.path)] {
 			return true
 		}
 	}
@@ -336,9 +338,9 @@ func (m *lm) room(rows int) (ok bool) {
 	return true
 }
 
-// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run pay
-// for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed against
-// what it takes to evaluate the cached text again, times the chance that anybody asks for it.
+// makeLow lets cached rows go where n new rows would otherwise lie so high that passes become dearer. Where wide passes pay, all who run
+// pay for a dearer group in every pass to come; elsewhere a prompt that cannot be seen by wide passes goes row by row. Both are weighed
+// against what it takes to evaluate the cached text again, times the chance that anybody asks for it.
 func (m *lm) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
 	reach, near, after := 0, false, 0 // after: the most rows of a prompt that come after this pass

@@ -37,7 +37,8 @@ var compiled = func() func(t testing.TB, arch string) string {
 		if _, err := axmodeltest.RandomCheckpoint(dir, arch, 5); err != nil {
 			t.Fatal(err)
 		}
-		r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16, History: []int{0, 16, 64}, Name: "m"})
+		r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+			History: []int{0, 16, 64}, Name: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +147,8 @@ func sameEverywhere(t *testing.T, b *cardBackend, jobs []Job, want [][]int32, se
 	}
 	wg.Wait()
 	st := b.Stats()
-	t.Logf("passes %v, %d of %d prompt tokens cached, %d of %d guesses right", st.Passes, st.CachedTokens, st.PromptTokens, st.Accepted, st.Drafted)
+	t.Logf("passes %v, %d of %d prompt tokens cached, %d of %d guesses right", st.Passes, st.CachedTokens, st.PromptTokens, st.Accepted,
+		st.Drafted)
 	clean(t, b)
 }
 
@@ -242,7 +244,8 @@ func TestPackage(t *testing.T) {
 			}
 			text[i] += e.Text
 			if d := e.Done; d != nil {
-				if want, err := m.Count(context.Background(), r); err != nil || d.Usage.Prompt != want || d.Usage.Output == 0 || d.Usage.Total < d.Usage.FirstToken {
+				if want, err := m.Count(context.Background(), r); err != nil || d.Usage.Prompt != want || d.Usage.Output == 0 ||
+					d.Usage.Total < d.Usage.FirstToken {
 					t.Errorf("usage %+v", d.Usage)
 				}
 				if i == 1 && d.Usage.Cached != d.Usage.Prompt-1 {

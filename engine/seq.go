@@ -10,8 +10,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
-// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The worker owns every field but box, gone, pleased
-// and ctx, through which the caller takes tokens and leaves.
+// seq is a sequence: a prompt, what has been answered so far, and the cells that keep them. The worker owns every field but box, gone,
+// pleased and ctx, through which the caller takes tokens and leaves.
 type seq struct {
 	ctx     context.Context
 	gone    atomic.Bool // the caller left

@@ -10,8 +10,8 @@ import (
 )
 
 // This file is what follows results that are no numbers, or all alike, and passes that failed. What such a pass left in its cells must not
-// stay: a card reads every cell that its shape group reaches, and the mask, which is added to a score, hides no NaN. One that is left behind
-// would spoil every later pass of every sequence.
+// stay: a card reads every cell that its shape group reaches, and the mask, which is added to a score, hides no NaN. One that is left
+// behind would spoil every later pass of every sequence.
 
 // looked notes what the looks at one pass's results found.
 type looked struct {

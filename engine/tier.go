@@ -8,14 +8,14 @@ import (
 )
 
 // tier keeps copies of rows in this machine's memory: a text that had to leave the card comes back over the link where that is cheaper than
-// evaluating it. It is the card's tree once more, with places in memory instead of cells: a node is on the card, in memory, or both, and a text
-// that is in memory is there from its first token on. Roots are keys' here too, so that text of one key is never found by another. The longest
-// unused goes first, from its end. A node's row is known by what spells it, its tokens from the root on; who gives nodes another identity than
-// a token (a picture's row, a state) finds them here like any other.
+// evaluating it. It is the card's tree once more, with places in memory instead of cells: a node is on the card, in memory, or both, and a
+// text that is in memory is there from its first token on. Roots are keys' here too, so that text of one key is never found by another.
+// The longest unused goes first, from its end. A node's row is known by what spells it, its tokens from the root on; who gives nodes
+// another identity than a token (a picture's row, a state) finds them here like any other.
 //
-// Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a pass waits for one piece more. They are copied when
-// the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to need is never
-// kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
+// Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a pass waits for one piece more. They are
+// copied when the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to
+// need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
 type tier struct {
 	c     *cells
 	rows  []byte // a row of c each
@@ -49,8 +49,8 @@ func (t *travel) observe(rows, runs int, took float64) {
 	}
 }
 
-// openTier gives m a tier of at most limit bytes, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be in
-// order, there is none: m.tier stays nil. It must run before anything is on the card.
+// openTier gives m a tier of at most limit bytes, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be
+// in order, there is none: m.tier stays nil. It must run before anything is on the card.
 func (m *lm) openTier(limit int64) error {
 	bytes := m.shape.RowBytes()
 	if limit <= 0 || bytes <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
@@ -181,7 +181,8 @@ func (t *tier) close() {
 	}
 }
 
-// inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is cheaper.
+// inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is
+// cheaper.
 func (m *lm) inMemory(s *seq) int {
 	t := m.tier
 	if t == nil || t.off || s.whole() || s.solo {
@@ -294,8 +295,8 @@ func (m *lm) piece(s *seq) error {
 	return nil
 }
 
-// worthStashing reports whether copying a piece of n rows in so many runs is worth it, of a text of which rows [from, to) are not in memory: it may
-// be asked for or not, and then comes back, or is evaluated.
+// worthStashing reports whether copying a piece of n rows in so many runs is worth it, of a text of which rows [from, to) are not in
+// memory: it may be asked for or not, and then comes back, or is evaluated.
 func (m *lm) worthStashing(n, runs, from, to int) bool {
 	const chance = 0.5
 	t := m.tier
@@ -319,8 +320,9 @@ func (t travel) most(cells []uint32, piece int) (n int) {
 	return n
 }
 
-// stash copies one piece of what is on the card only, of the text that has to leave it next, and reports whether there was one. Where the card
-// has something to do it is done only when cells are about to run out, and no prompt waits. The error is one that the card does not survive.
+// stash copies one piece of what is on the card only, of the text that has to leave it next, and reports whether there was one. Where the
+// card has something to do it is done only when cells are about to run out, and no prompt waits. The error is one that the card does not
+// survive.
 func (m *lm) stash(busy bool) (bool, error) {
 	t := m.tier
 	if t == nil || t.off || busy && 2*m.cells.nfree > m.cells.size() && 2*m.cells.freeBelow(m.wideReach) > m.wideReach {
@@ -429,5 +431,6 @@ func (m *lm) tierStats(took float64) {
 	defer m.mu.Unlock()
 	m.stats.Busy += time.Duration(took * float64(time.Second))
 	m.stats.Memory = MemoryTier{Rows: t.c.size(), Used: t.c.size() - t.c.nfree, Bytes: int64(len(t.rows) + len(t.buf)),
-		UsedBytes: int64(t.c.size()-t.c.nfree) * int64(t.bytes), Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes, Saved: time.Duration(t.saved * float64(time.Second))}
+		UsedBytes: int64(t.c.size()-t.c.nfree) * int64(t.bytes), Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
+		Saved: time.Duration(t.saved * float64(time.Second))}
 }

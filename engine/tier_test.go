@@ -49,8 +49,8 @@ func TestTierKeys(t *testing.T) {
 	}
 }
 
-// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text keeps
-// the beginning of it.
+// TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text
+// keeps the beginning of it.
 func TestTierLimit(t *testing.T) {
 	for _, rows := range []int{0, 2, 300, 4000} {
 		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
@@ -98,7 +98,8 @@ func TestTierFails(t *testing.T) {
 		name          string
 		save, restore error
 		lost          bool
-	}{{"out", axcl.ErrTimeout, nil, true}, {"in", nil, axcl.ErrLost, true}, {"out, not for good", failed, nil, axcl.Fatal(failed)}, {"in, not for good", nil, failed, axcl.Fatal(failed)}} {
+	}{{"out", axcl.ErrTimeout, nil, true}, {"in", nil, axcl.ErrLost, true}, {"out, not for good", failed, nil, axcl.Fatal(failed)},
+		{"in, not for good", nil, failed, axcl.Fatal(failed)}} {
 		t.Run(c.name, func(t *testing.T) {
 			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
 			a := &ailing{fake: st.m.model.(*paced).fake}

@@ -41,8 +41,8 @@ type Request struct {
 	Format   Format
 	Stop     []string // the answer ends before the first of these; empty strings count for nothing
 	Limit    int      // most tokens to answer with; 0 or less: until the model stops (capped at ten contexts; under a format at one)
-	// ThinkLimit is the most tokens of thinking before an answer that Format or ToolChoice binds; 0 or less, and at most: three quarters of what
-	// Limit and the context leave. Thinking that is cut is ended with its tag, and the answer follows.
+	// ThinkLimit is the most tokens of thinking before an answer that Format or ToolChoice binds; 0 or less, and at most: three quarters
+	// of what Limit and the context leave. Thinking that is cut is ended with its tag, and the answer follows.
 	ThinkLimit int
 
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
@@ -55,7 +55,8 @@ type Request struct {
 	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"
 
 	Speculate *bool // nil: where it is measured to pay
-	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on the card, nothing reused, nothing guessed.
+	// Repeatable gives, at temperature 0 or with a seed, the very same answer each time: alone on the card, nothing reused, nothing
+	// guessed.
 	Repeatable bool
 	Key        string // requests share cached text only within one key
 }
@@ -74,7 +75,8 @@ type Format struct {
 }
 
 // Event is a step of an answer. Text, Thinking and ToolCall are deltas, at most one of them set; the last event of an answer that ended
-// well has Done set and nothing else. Where a format is not enforced whole, the first event has Notes set and nothing else. An event with nothing set is a token whose text the parser of thinking keeps, in Generate only.
+// well has Done set and nothing else. Where a format is not enforced whole, the first event has Notes set and nothing else. An event with
+// nothing set is a token whose text the parser of thinking keeps, in Generate only.
 type Event struct {
 	Text     string
 	Thinking string
@@ -83,8 +85,8 @@ type Event struct {
 	Notes    []grammar.Note // what of the request's schema, or of a required tool's, the answer is not held to
 	Done     *Result
 
-	// More: another event follows without a wait, so that both can go to the client in one write. Where what follows turns out to be held back (it may
-	// be the beginning of a stop string), that event is one with Flush and nothing else in it.
+	// More: another event follows without a wait, so that both can go to the client in one write. Where what follows turns out to be held
+	// back (it may be the beginning of a stop string), that event is one with Flush and nothing else in it.
 	More, Flush bool
 }
 
@@ -174,7 +176,8 @@ var (
 type ContextError struct{ Have, Max int }
 
 func (e *ContextError) Error() string {
-	return fmt.Sprintf("engine: the prompt has %d tokens, the context holds %d: shorten the prompt or choose a larger context", e.Have, e.Max)
+	return fmt.Sprintf("engine: the prompt has %d tokens, the context holds %d: shorten the prompt or choose a larger context", e.Have,
+		e.Max)
 }
 
 // Backend turns token ids into token ids: a card's worker, or a script in tests. All methods are safe for concurrent use.
@@ -235,11 +238,12 @@ type Token struct {
 
 // Stats is a backend's state, a snapshot.
 type Stats struct {
-	State                             string // "ready", "lost" with its card, "closed"
-	Cells, CellsUsed, CellsCached     int
-	CellsShared                       int
-	Running, Queued                   int
-	Passes                            map[string]uint64 // by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
+	State                         string // "ready", "lost" with its card, "closed"
+	Cells, CellsUsed, CellsCached int
+	CellsShared                   int
+	Running, Queued               int
+	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
+	Passes                            map[string]uint64
 	Rows                              uint64
 	PromptTokens, CachedTokens        uint64
 	OutputTokens                      uint64

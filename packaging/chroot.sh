@@ -26,10 +26,14 @@ if [ "$arch" != "$(dpkg --print-architecture)" ]; then
 	# Without a chroot: the unpacked binary over the cross toolchain's libraries.
 	if [ -d /usr/aarch64-linux-gnu/lib ]; then
 		dpkg-deb -x "$deb" "$tmp/x"
-		emu() { HOME=$tmp AXLE_MODELS=$tmp/models AXLE_HOST=127.0.0.1:1 qemu-aarch64-static -L /usr/aarch64-linux-gnu "$tmp/x/usr/bin/axle" "$@"; }
+		emu() {
+			HOME=$tmp AXLE_MODELS=$tmp/models AXLE_HOST=127.0.0.1:1 \
+				qemu-aarch64-static -L /usr/aarch64-linux-gnu "$tmp/x/usr/bin/axle" "$@"
+		}
 		emu --version
 		rc=0; emu doctor >"$tmp/doctor" 2>&1 || rc=$?
-		[ $rc = 1 ] && grep -q 'software card' "$tmp/doctor" || { cat "$tmp/doctor"; echo "deb-test arm64: FAILED: doctor ended with $rc"; exit 1; }
+		[ $rc = 1 ] && grep -q 'software card' "$tmp/doctor" ||
+			{ cat "$tmp/doctor"; echo "deb-test arm64: FAILED: doctor ended with $rc"; exit 1; }
 		emu run pocket hi >"$tmp/answer" && [ -s "$tmp/answer" ] || { echo "deb-test arm64: FAILED: no answer"; exit 1; }
 		cat "$tmp/answer"
 		echo "deb-test arm64: the binary runs under qemu-aarch64"
@@ -39,7 +43,8 @@ if [ "$arch" != "$(dpkg --print-architecture)" ]; then
 	if [ ! -e $fmt/qemu-aarch64 ]; then
 		magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
 		mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-		printf ':qemu-aarch64:M::%s:%s:%s:OCF' "$magic" "$mask" "$(command -v qemu-aarch64-static)" >$fmt/register || skip "binfmt_misc takes no entry"
+		printf ':qemu-aarch64:M::%s:%s:%s:OCF' "$magic" "$mask" "$(command -v qemu-aarch64-static)" >$fmt/register ||
+			skip "binfmt_misc takes no entry"
 		registered=$fmt/qemu-aarch64
 	fi
 fi
@@ -47,7 +52,8 @@ fi
 base=build/chroot/$suite-$arch.tar
 if [ ! -s "$base" ]; then
 	mkdir -p build/chroot
-	debootstrap --variant=minbase --arch="$arch" "$suite" "$tmp/base" "$mirror" >"$tmp/log" 2>&1 || { tail -5 "$tmp/log"; skip "debootstrap of $suite from $mirror failed"; }
+	debootstrap --variant=minbase --arch="$arch" "$suite" "$tmp/base" "$mirror" >"$tmp/log" 2>&1 ||
+		{ tail -5 "$tmp/log"; skip "debootstrap of $suite from $mirror failed"; }
 	tar -C "$tmp/base" --one-file-system -cf "$base.part" . && mv "$base.part" "$base"
 	rm -rf --one-file-system "$tmp/base"
 fi
@@ -60,14 +66,17 @@ set -eu
 export HOME=/root LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin AXLE_MODELS=/tmp/models
 fail() { echo "deb-test: FAILED: $*"; exit 1; }
 # What dpkg keeps of every package, and users, which Debian's packages leave behind, are not counted.
-list() { find /etc /usr /var /opt /lib/systemd -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' ! -path '/var/cache/debconf*' ! -path '/etc/passwd*' ! -path '/etc/shadow*' \
+list() { find /etc /usr /var /opt /lib/systemd -xdev ! -path '/var/lib/dpkg/*' ! -path '/var/log/*' \
+	! -path '/var/cache/debconf*' ! -path '/etc/passwd*' ! -path '/etc/shadow*' \
 	! -path '/etc/group*' ! -path '/etc/gshadow*' ! -path '/etc/subuid*' ! -path '/etc/subgid*' | sort; }
 list >/tmp/before
 dpkg -i /axle.deb
 dpkg -V axle || fail "files differ from what the package says"
 [ "$(stat -c %a /)" = 755 ] || fail "the root folder's mode changed"
-for f in /usr/bin/axle /usr/lib/systemd/system/axle.service /usr/lib/sysusers.d/axle.conf /usr/lib/udev/rules.d/70-axle.rules /etc/axle/axle.env \
-	/usr/share/man/man1/axle.1.gz /usr/share/man/man1/axle-serve.1.gz /usr/share/bash-completion/completions/axle /usr/share/doc/axle/copyright; do
+for f in /usr/bin/axle /usr/lib/systemd/system/axle.service /usr/lib/sysusers.d/axle.conf /usr/lib/udev/rules.d/70-axle.rules \
+	/etc/axle/axle.env \
+	/usr/share/man/man1/axle.1.gz /usr/share/man/man1/axle-serve.1.gz /usr/share/bash-completion/completions/axle \
+	/usr/share/doc/axle/copyright; do
 	[ -s $f ] || [ "${f#/usr/share/man}" != "$f" ] || [ "${f#/usr/share/doc}" != "$f" ] || fail "$f is not there"
 done
 getent passwd axle | grep -q nologin || fail "no user axle"
@@ -80,9 +89,15 @@ echo "-- without a server"; time axle run pocket hi >/tmp/answer; cat /tmp/answe
 echo "-- through the server, as the service's user"
 install -d -o axle -g axle /var/lib/axle /var/lib/axle/models
 export AXLE_HOST=127.0.0.1:11999
-setpriv --reuid axle --regid axle --clear-groups env HOME=/var/lib/axle AXLE_MODELS=/var/lib/axle/models /usr/bin/axle serve --hello >/tmp/serve 2>&1 &
+setpriv --reuid axle --regid axle --clear-groups env HOME=/var/lib/axle AXLE_MODELS=/var/lib/axle/models \
+	/usr/bin/axle serve --hello >/tmp/serve 2>&1 &
 server=$!
-n=0; until grep -qs 'Three ways' /tmp/serve; do n=$((n + 1)); [ $n -lt 600 ] && kill -0 $server || { cat /tmp/serve; fail "the server does not start"; }; sleep 0.1; done
+n=0
+until grep -qs 'Three ways' /tmp/serve; do
+	n=$((n + 1))
+	[ $n -lt 600 ] && kill -0 $server || { cat /tmp/serve; fail "the server does not start"; }
+	sleep 0.1
+done
 axle list | grep -q '^pocket' || fail "list does not know pocket"
 axle run pocket hi >/tmp/answer2; cmp /tmp/answer /tmp/answer2 || fail "the server answers otherwise"
 kill -TERM $server; wait $server || fail "the server ended with $?"
@@ -97,6 +112,7 @@ rm -rf /tmp/models
 list >/tmp/after
 diff /tmp/before /tmp/after || fail "purging left files"
 TRIAL
-unshare --mount --pid --fork bash -c 'mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/dev" && mknod -m 666 "$1/dev/null" c 1 3 && mknod -m 666 "$1/dev/urandom" c 1 9 && mknod -m 666 "$1/dev/zero" c 1 5 &&
+unshare --mount --pid --fork bash -c 'mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/dev" &&
+	mknod -m 666 "$1/dev/null" c 1 3 && mknod -m 666 "$1/dev/urandom" c 1 9 && mknod -m 666 "$1/dev/zero" c 1 5 &&
 	exec chroot "$1" /bin/bash /trial.sh' - "$tmp/root"
 echo "deb-test $arch: passed"

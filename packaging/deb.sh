@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes dist/axle_VERSION_ARCH.deb of a built binary: deb.sh VERSION ARCH BINARY. The binary that writes man pages and completions is HOSTBIN
-# (the same one where it runs here). Needs dpkg-deb; the result depends on the input only.
+# Makes dist/axle_VERSION_ARCH.deb of a built binary: deb.sh VERSION ARCH BINARY. The binary that writes man pages and completions is
+# HOSTBIN (the same one where it runs here). Needs dpkg-deb; the result depends on the input only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 maintainer='axle maintainers <maintainers@users.noreply.github.com>'
@@ -32,7 +32,8 @@ put 644 README.md usr/share/doc/axle/README.md
 put 644 "$root/changelog" usr/share/doc/axle/changelog
 rm "$root/changelog"
 gzip -9n "$root/usr/share/doc/axle/changelog"
-mkdir -p "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
+mkdir -p "$root/usr/share/man/man1" "$root/usr/share/bash-completion/completions" \
+	"$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
 "$host" man "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 "$host" completion bash >"$root/usr/share/bash-completion/completions/axle"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Has lintian look at packages: lint.sh DEB… An error or a warning is a failure. Where lintian is missing that is said, and passes as skipped.
+# Has lintian look at packages: lint.sh DEB… An error or a warning is a failure. Where lintian is missing that is said, and passes as
+# skipped.
 set -euo pipefail
 command -v lintian >/dev/null || { echo "deb-test: lintian SKIPPED: apt-get install lintian"; exit 0; }
 as=()

@@ -60,7 +60,8 @@ func (s *Server) health(x *exchange.Exchange) {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
 			Queued: r.Stats.Queued,
 			Cells:  r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad), CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
+			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad),
+			CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}
 	err := s.Lost()

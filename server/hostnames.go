@@ -22,10 +22,11 @@ import (
 // answers for the page's own. So a name that could be registered is answered only where it is configured. These are answered on every bind:
 //
 //   - addresses, which no name server can forge, and what every machine gives itself: localhost, what is under .localhost, its own name;
-//   - single labels: no registry sells a name without a dot, and ICANN forbids its own to answer for one. A network's search domain completes
-//     them, which its administrator chooses. A dot at the end would ask the root for them, so that a name with one is not answered;
-//   - .local (RFC 6762, asked of the wire), .internal (ICANN keeps it for networks of one's own), .home.arpa (RFC 8375) and .lan (in no root,
-//     and what home routers call their network): the root knows none of them, so no page of the internet is under one.
+//   - single labels: no registry sells a name without a dot, and ICANN forbids its own to answer for one. A network's search domain
+//     completes them, which its administrator chooses. A dot at the end would ask the root for them, so that a name with one is not
+//     answered;
+//   - .local (RFC 6762, asked of the wire), .internal (ICANN keeps it for networks of one's own), .home.arpa (RFC 8375) and .lan (in no
+//     root, and what home routers call their network): the root knows none of them, so no page of the internet is under one.
 //
 // A container on Linux, a phone, or the machine next to this one has no other way here than such a name or an address.
 //

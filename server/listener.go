@@ -51,7 +51,8 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	}
 }
 
-const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 49\r\n\r\n" +
+const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n" +
+	"Content-Length: 49\r\n\r\n" +
 	`{"error":"too many connections from one address"}`
 
 // client is the address that connections are counted by, of IPv6 the network of one home; the zero address for those that are not counted.

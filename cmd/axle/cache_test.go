@@ -19,7 +19,8 @@ import (
 )
 
 func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int64{"0": 0, "1": 1, "20GB": 20e9, "20 gb": 20e9, "1.5G": 15e8, "512MiB": 512 << 20, "2tib": 2 << 40, " 7k ": 7000, "9B": 9} {
+	for in, want := range map[string]int64{"0": 0, "1": 1, "20GB": 20e9, "20 gb": 20e9, "1.5G": 15e8, "512MiB": 512 << 20, "2tib": 2 << 40,
+		" 7k ": 7000, "9B": 9} {
 		if got, err := parseSize(in); err != nil || got != want {
 			t.Errorf("%q is %d, %v; want %d", in, got, err, want)
 		}

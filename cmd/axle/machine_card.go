@@ -39,9 +39,10 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.lost(err)
 		}
 	}
-	lo := local.LoaderOptions{Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel, MaxQueue: o.maxQueue,
-		Card:   engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
-		Drafts: map[string]string{},
+	lo := local.LoaderOptions{Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
+		MaxQueue: o.maxQueue,
+		Card:     engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
+		Drafts:   map[string]string{},
 		Opened: func(i axcl.Info, why string) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)

@@ -31,7 +31,8 @@ func (a *Answers) noteCut(k engine.Cut, say bool, path, model, client string) {
 	a.Figures.cuts.Add(1)
 	a.Figures.cutTokens.Add(uint64(k.Prompt - k.Kept))
 	if say {
-		a.log.Warn("a prompt did not fit and was cut: a model of a longer context, a larger num_ctx or a shorter prompt (fewer tools) would keep it",
+		a.log.Warn("a prompt did not fit and was cut: a model of a longer context, a larger num_ctx or a shorter prompt (fewer tools) "+
+			"would keep it",
 			zap.String("path", exchange.Clip(path)), zap.String("model", model), zap.Int("limit", k.Limit), zap.Int("prompt", k.Prompt),
 			zap.Int("kept", k.Kept), zap.Int("cut", k.Prompt-k.Kept), zap.String("client", client))
 	}

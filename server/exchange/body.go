@@ -65,7 +65,8 @@ func (x *Exchange) Drain(end time.Time) {
 			end = soon
 		}
 		_ = rc.SetReadDeadline(end)
-		if n, err := io.CopyN(io.Discard, x.Request.Body, 2*MaxBody); n < 2*MaxBody && err == io.EOF { //nolint:errorlint // as io.CopyN has it
+		if n, err := io.CopyN(io.Discard, x.Request.Body, 2*MaxBody); n < 2*MaxBody && err == io.EOF {
+			//nolint:errorlint // as io.CopyN has it
 			_ = rc.SetReadDeadline(time.Time{})
 			return
 		}

@@ -66,7 +66,8 @@ func plainly(err error) string {
 func ofMachine(err error) bool {
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, loaded.ErrQueueFull, ErrNoEnd,
 		engine.ErrBusy, engine.ErrDraining,
-		engine.ErrClosed, engine.ErrWrong, axcl.ErrLost, axcl.ErrMemory, axcl.ErrNoDevice, store.ErrReadOnly, store.ErrMismatch, store.ErrSpace} {
+		engine.ErrClosed, engine.ErrWrong, axcl.ErrLost, axcl.ErrMemory, axcl.ErrNoDevice, store.ErrReadOnly, store.ErrMismatch,
+		store.ErrSpace} {
 		if errors.Is(err, known) {
 			return true
 		}

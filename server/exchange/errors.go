@@ -27,7 +27,8 @@ const (
 const statusClientGone = 499 // nobody reads it; the log does
 
 // TooLong is Ollama's text for a prompt that does not fit.
-const TooLong = "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context length in settings, or use a model with a longer context length"
+const TooLong = "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the context " +
+	"length in settings, or use a model with a longer context length"
 
 // Status is the one place where an error of the engine, the host or the store becomes an HTTP status and a text.
 func Status(err error) (code int, text string) {

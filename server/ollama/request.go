@@ -285,7 +285,8 @@ func common(er *engine.Request, base sampler.Params, m Model, opts map[string]an
 	if err = o.check(); err != nil {
 		return unknown, err
 	}
-	er.Sampling, er.Stop, er.NumCtx, er.NumKeep, er.Speculate, er.Repeatable = o.Sampling, o.Stop, o.NumCtx, o.NumKeep, o.Speculate, o.Repeatable
+	er.Sampling, er.Stop, er.NumCtx, er.NumKeep, er.Speculate, er.Repeatable = o.Sampling, o.Stop, o.NumCtx, o.NumKeep, o.Speculate,
+		o.Repeatable
 	if er.Limit = o.NumPredict; er.Limit <= 0 {
 		er.Limit = -1
 	}

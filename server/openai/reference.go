@@ -50,7 +50,8 @@ func Refer(b []byte, find func(id string) ([]byte, bool)) ([]byte, error) {
 			return nil, ollama.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
 		case !ok:
 			return nil, ollama.Fail(404,
-				"input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with \"store\": false not at all; "+
+				"input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with "+
+					"\"store\": false not at all; "+
 					"send the item itself", i, ref.ID)
 		}
 		named[ref.ID], input[i] = true, item

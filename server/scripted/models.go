@@ -65,7 +65,8 @@ func Describe(m *store.Model) (local.About, bool) {
 	}
 	a := local.About{Caps: k.caps, Embedding: k.embedding, Info: models.Info{Name: name.Model(), Architecture: "scripted",
 		Family: "scripted", Layout: "scripted",
-		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden, Layers: 2, Heads: 2, KVHeads: 1,
+		Digest: "scripted", Quantization: "BF16", Parameters: k.params, ParameterSize: k.size, Context: contextLength, Hidden: hidden,
+		Layers: 2, Heads: 2, KVHeads: 1,
 		FeedForward: 16, Vocab: vocab}}
 	if !k.embedding {
 		a.Template = k.template().Source()

@@ -59,7 +59,8 @@ func TestPage(t *testing.T) {
 	if m := regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|https?:|<script(?:>| [^>]*>[^<])|<base|\{\{`).FindAllString(p, -1); m != nil {
 		t.Errorf("the page has %q", m)
 	}
-	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") || !strings.HasSuffix(Policy, "; require-trusted-types-for 'script'; trusted-types dompurify") ||
+	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") ||
+		!strings.HasSuffix(Policy, "; require-trusted-types-for 'script'; trusted-types dompurify") ||
 		!strings.HasPrefix(Policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';") {
 		t.Errorf("policy %s", Policy)
 	}

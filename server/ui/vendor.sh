@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes server/ui/vendor: the page's libraries from npm, each at the version and the hash that stand here, with their licences and a sum for
-# every file (SUMS). What a browser cannot take as it is, is changed by the few lines below: a bare import is given its file, a script
-# that sets a global name is made a module. Needs npm, openssl, tar; run it when a version changes: make ui-vendor.
+# Writes server/ui/vendor: the page's libraries from npm, each at the version and the hash that stand here, with their licences and a
+# sum for every file (SUMS). What a browser cannot take as it is, is changed by the few lines below: a bare import is given its file, a
+# script that sets a global name is made a module. Needs npm, openssl, tar; run it when a version changes: make ui-vendor.
 set -euo pipefail
 cd "$(dirname "$0")"
 pins='
@@ -45,7 +45,10 @@ plain "$work/marked/lib/marked.esm.js" >"$out/marked.js"
 cp "$work/uplot/dist/uPlot.min.css" "$out/uplot.css"
 plain "$work/cdn-assets/es/core.min.js" >"$out/highlight.js"
 for l in $languages; do plain "$work/cdn-assets/es/languages/$l.min.js" >"$out/hl-$l.js"; done
-if grep -lE '^import .* from ?"[^./]|[;}]from"[^./]' "$out"/[!h]*.js "$out"/ho*.js "$out"/ht*.js >&2; then echo "vendor.sh: a bare import is left in these" >&2; exit 1; fi
+if grep -lE '^import .* from ?"[^./]|[;}]from"[^./]' "$out"/[!h]*.js "$out"/ho*.js "$out"/ht*.js >&2; then
+	echo "vendor.sh: a bare import is left in these" >&2
+	exit 1
+fi
 (cd "$out" && sha256sum -- *.js *.css LICENCES >SUMS)
 rm -rf vendor
 mv "$out" vendor

@@ -12,7 +12,8 @@ import (
 //	qwen3-coder     <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 //	llama3          {"name": …, "parameters": {…}} or [name(key=value)] as the whole answer, <|python_tag|>, <function=name>{…}</function>
 //	minicpm         as qwen3, and <|tool_call_start|>name(key=value)<|tool_call_end|>
-//	gemma           <start_function_call>call:name{…}<end_function_call>, <|tool_call>call:name{…}<tool_call|>, ```tool_code, or llama3's JSON
+//	gemma           <start_function_call>call:name{…}<end_function_call>, <|tool_call>call:name{…}<tool_call|>, ```tool_code,
+//	                or llama3's JSON
 //	phi             <|tool_call|>[{"name": …, "arguments": {…}}]<|/tool_call|>
 //	plain           no tool calls
 //

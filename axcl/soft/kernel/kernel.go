@@ -2,8 +2,8 @@
 //
 // It comes in sets, one for each kind of processor; [Best] is the fastest that this one can run, and [Go] runs everywhere. Sets differ in
 // rounding, by a bound that the tests state. Within a set a row's result depends on that row alone: not on how many rows are computed
-// together, nor on how the weights are cut into blocks. Every function may be called from many goroutines, for different results; nothing is
-// allocated.
+// together, nor on how the weights are cut into blocks. Every function may be called from many goroutines, for different results; nothing
+// is allocated.
 package kernel
 
 import (
@@ -239,10 +239,11 @@ func rowsOf(from []uint16, stride, at int, list []int32, hd int, s *Scratch) ([]
 	return s.keys, hd
 }
 
-// Values adds to sum, n rows of hd, the rows of v that list names, weighted by p: p[i·stride + j] is what row j weighs in sum i. Sum i takes the
-// first lengths[i/per] of the list; no lengths mean all. It adds in float64, so that the order in which a row meets
-// the rows it sees, which is the order of the cells they happen to lie in, does not show in the result.
-func (s Set) Values(sum []float64, p []float32, stride int, v []uint16, vStride, at int, list []int32, lengths []int32, per, n, hd int, scratch *Scratch) {
+// Values adds to sum, n rows of hd, the rows of v that list names, weighted by p: p[i·stride + j] is what row j weighs in sum i. Sum i
+// takes the first lengths[i/per] of the list; no lengths mean all. It adds in float64, so that the order in which a row meets the rows it
+// sees, which is the order of the cells they happen to lie in, does not show in the result.
+func (s Set) Values(sum []float64, p []float32, stride int, v []uint16, vStride, at int, list []int32, lengths []int32, per, n, hd int,
+	scratch *Scratch) {
 	for j := 0; j < len(list); j += cellTile {
 		part := list[j:min(j+cellTile, len(list))]
 		rows, rs := rowsOf(v, vStride, at, part, hd, scratch)

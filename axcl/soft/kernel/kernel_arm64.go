@@ -11,7 +11,8 @@ func available() []Set {
 	return []Set{NEON}
 }
 
-// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers. One row or four of them give the same bits.
+// The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers. One row or four of them give the same
+// bits.
 
 //go:noescape
 func dotBF16Asm(w *uint16, x *float32, n int) float32

@@ -121,7 +121,8 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 					want, slack = want+p, slack+math.Abs(p)
 				}
 				if got := float64(dst[r*rows+o]); math.Abs(got-want) > 1e-6*slack {
-					t.Fatalf("%v: %s %d×%d, %d rows: row %d, output %d is %v, want %v ± %v", s, kind, rows, cols, n, r, o, got, want, 1e-6*slack)
+					t.Fatalf("%v: %s %d×%d, %d rows: row %d, output %d is %v, want %v ± %v", s, kind, rows, cols, n, r, o, got, want,
+						1e-6*slack)
 				}
 			}
 		}
@@ -204,10 +205,12 @@ func TestQuantise(t *testing.T) {
 	}
 }
 
-// Every set's functions of a row give what plain Go gives: bit for bit where values stay apart, within float64's rounding where they are added.
+// Every set's functions of a row give what plain Go gives: bit for bit where values stay apart, within float64's rounding where they are
+// added.
 func TestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-40, 3.4e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 88.8, -87.4, 65280, 1.00390625}
+	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-40, 3.4e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
+		88.8, -87.4, 65280, 1.00390625}
 	for n := 1; n < 70; n++ {
 		x, y, w := make([]float32, n), make([]float32, n), make([]float32, n)
 		for i := range x {
@@ -237,7 +240,8 @@ func TestRows(t *testing.T) {
 			same("SiLU", s, on(s, func(x []float32) { s.SiLU(x, y) }), on(Go, func(x []float32) { Go.SiLU(x, y) }))
 			same("GELU", s, on(s, func(x []float32) { s.GELU(x, y) }), on(Go, func(x []float32) { Go.GELU(x, y) }))
 			near("Softmax", s, on(s, s.Softmax), on(Go, Go.Softmax))
-			near("RMSNorm", s, on(s, func(x []float32) { s.RMSNorm(x, x, w, 1e-5) }), on(Go, func(x []float32) { Go.RMSNorm(x, x, w, 1e-5) }))
+			near("RMSNorm", s, on(s, func(x []float32) { s.RMSNorm(x, x, w, 1e-5) }),
+				on(Go, func(x []float32) { Go.RMSNorm(x, x, w, 1e-5) }))
 			narrow, wider := make([]uint16, n), make([]float32, n)
 			s.Narrow(narrow, x)
 			s.Widen(wider, narrow)
@@ -314,13 +318,15 @@ func TestExp(t *testing.T) {
 			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
 		}
 	}
-	if Exp(-1e30) != 0 || Exp(float32(math.Inf(-1))) != 0 || !math.IsInf(float64(Exp(1e30)), 1) || Exp(float32(math.NaN())) == Exp(float32(math.NaN())) {
+	if Exp(-1e30) != 0 || Exp(float32(math.Inf(-1))) != 0 || !math.IsInf(float64(Exp(1e30)), 1) ||
+		Exp(float32(math.NaN())) == Exp(float32(math.NaN())) {
 		t.Error("the ends")
 	}
 	for x := -30.0; x < 30; x += 0.01 {
 		y := []float32{float32(x)}
 		Go.GELU(y, []float32{1})
-		if want := 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))); math.Abs(float64(y[0])-want) > 2e-6*(1+math.Abs(want)) {
+		if want := 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x))); math.Abs(float64(y[0])-want) > 2e-6*(1+
+			math.Abs(want)) {
 			t.Fatalf("gelu(%v) = %v, want %v", x, y[0], want)
 		}
 		y[0] = float32(x)

@@ -75,7 +75,8 @@ type plot struct {
 var plotColors = []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12"}
 
 func newPlot(legend int, minX, maxX, minY, maxY float64, logX, logY bool) *plot {
-	p := &plot{x0: 52, y0: 10, w: 416, h: 220, minX: minX, maxX: max(maxX, minX+1e-9), minY: minY, maxY: max(maxY, minY+1e-9), logX: logX, logY: logY}
+	p := &plot{x0: 52, y0: 10, w: 416, h: 220, minX: minX, maxX: max(maxX, minX+1e-9), minY: minY, maxY: max(maxY, minY+1e-9), logX: logX,
+		logY: logY}
 	p.height = p.y0 + p.h + 44 + float64((legend+1)/2)*19
 	return p
 }
@@ -122,7 +123,8 @@ func steps(lo, hi float64, log bool) (out []float64) {
 func (p *plot) axes(xname, yname string, xs []float64) {
 	for _, v := range steps(p.minY, p.maxY, p.logY) {
 		_, y := p.at(p.minX, v)
-		fmt.Fprintf(p, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`, p.x0, p.x0+p.w, y, y, p.x0-6, y+4, trim(v))
+		fmt.Fprintf(p, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`,
+			p.x0, p.x0+p.w, y, y, p.x0-6, y+4, trim(v))
 	}
 	if xs == nil {
 		xs = steps(p.minX, p.maxX, p.logX)
@@ -132,7 +134,8 @@ func (p *plot) axes(xname, yname string, xs []float64) {
 		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x, p.y0+p.h+16, trim(v))
 	}
 	fmt.Fprintf(p, `<line class="axis" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, p.x0, p.x0+p.w, p.y0+p.h, p.y0+p.h)
-	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text><text x="%.1f" y="%.1f">%s</text>`, p.x0+p.w, p.y0+p.h+33, esc(xname), p.x0+6, p.y0+12, esc(yname))
+	fmt.Fprintf(p, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text><text x="%.1f" y="%.1f">%s</text>`, p.x0+p.w, p.y0+p.h+33,
+		esc(xname), p.x0+6, p.y0+12, esc(yname))
 }
 
 func trim(v float64) string { return fmt.Sprintf("%.4g", v) }
@@ -157,7 +160,8 @@ func (p *plot) line(xs, ys []float64, color, dash string, dots bool) {
 
 func (p *plot) key(i int, color, text string) {
 	x, y := p.x0+float64(i%2)*p.w/2, p.y0+p.h+52+float64(i/2)*19
-	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color, x+18, y+1, esc(text))
+	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color,
+		x+18, y+1, esc(text))
 }
 
 func (p *plot) done(title string) template.HTML {
@@ -218,7 +222,8 @@ func stagePlot(cases []bench.Case) template.HTML {
 		for i, s := range c.Stages {
 			w := 480 * s.Token / max(all, 1e-9)
 			if w >= 0.1 {
-				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" class="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x, y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
+				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" class="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x,
+					y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
 			}
 			x += w
 		}
@@ -226,9 +231,11 @@ func stagePlot(cases []bench.Case) template.HTML {
 	}
 	for i, s := range names {
 		x, ky := float64(i%3)*160, y+float64(i/3)*19
-		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10, plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
+		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10,
+			plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
 	}
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`, y+float64((len(names)+2)/3)*19, b.String()))
+	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`,
+		y+float64((len(names)+2)/3)*19, b.String()))
 }
 
 // layersPlot shows what each layer takes of a token.

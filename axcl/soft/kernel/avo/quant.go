@@ -19,7 +19,8 @@ func quantTile(bits, M, N int) {
 		"func(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, "+
 			"blocks int, mask int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("quant%d_%dx%d multiplies %d rows of w, of %d bits, with %d rows of x over so many blocks of 32; strides are bytes. "+
+	describe(fmt.Sprintf("quant%d_%dx%d multiplies %d rows of w, of %d bits, with %d rows of x over so many blocks of 32; "+
+		"strides are bytes. "+
 		"A scale of w holds for mask+1 blocks.", bits, M, N, M, bits, N))
 	w, s, x := newStrided("w", "wStride", M), newStrided("scales", "scaleStride", M), newStrided("x", "xStride", N)
 	blocks, mask, at := GP64(), GP64(), GP64()
@@ -112,7 +113,8 @@ func shifts() Mem {
 func quantise() {
 	TEXT("quantiseAsm", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
-	describe("quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, and nothing.")
+	describe("quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, " +
+		"and nothing.")
 	dst, x, blocks := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)
 	Load(Param("x"), x)
