@@ -72,7 +72,6 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		s := p.Shape()
 		if i == 0 {
 			m.shape = s
-			m.shape.Piece = 0
 		}
 		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos ||
 			!slices.Equal(s.Groups, a.Groups) {
@@ -93,6 +92,8 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 	if len(m.parts) == 0 {
 		return nil, fmt.Errorf("bench: %w: no layers", axcl.ErrModel)
 	}
+	m.shape.Piece = axcl.PieceCells(m.shape)
+	m.rows = make([]byte, m.shape.Piece*m.parts[0].Shape().RowBytes())
 	return m, nil
 }
 
@@ -101,6 +102,7 @@ type apartModel struct {
 	parts  []axcl.Model
 	shape  axcl.Shape
 	hidden [2][]uint16
+	rows   []byte // of one layer, as they travel
 	closed bool
 }
 
@@ -118,14 +120,72 @@ func (m *apartModel) Clear(cells []uint32) error {
 	return nil
 }
 
-// Save, Restore and Copy are none of a benchmark's business: Shape.Piece is 0.
-func (m *apartModel) Save(cells []uint32, to []byte) error { return m.shape.CheckRows(cells, len(to)) }
-
-func (m *apartModel) Restore(cells []uint32, from []byte) error {
-	return m.shape.CheckRows(cells, len(from))
+// Save brings each layer's share of the rows home.
+func (m *apartModel) Save(cells []uint32, to []byte) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckRows(cells, len(to)); err != nil {
+		return err
+	}
+	for i, part := range m.parts {
+		if err := part.Save(cells, m.share(cells)); err != nil {
+			return inLayer(err, i)
+		}
+		for k := range cells {
+			here, whole := m.layer(i, k, to)
+			copy(whole, here)
+		}
+	}
+	return nil
 }
 
-func (m *apartModel) Copy(to, from []uint32) error { return m.shape.CheckCopy(to, from) }
+// Restore gives each layer its share of the rows.
+func (m *apartModel) Restore(cells []uint32, from []byte) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckRows(cells, len(from)); err != nil {
+		return err
+	}
+	for i, part := range m.parts {
+		for k := range cells {
+			here, whole := m.layer(i, k, from)
+			copy(here, whole)
+		}
+		if err := part.Restore(cells, m.share(cells)); err != nil {
+			return inLayer(err, i)
+		}
+	}
+	return nil
+}
+
+// share is where one layer's part of the cells' rows lies.
+func (m *apartModel) share(cells []uint32) []byte {
+	return m.rows[:len(cells)*m.parts[0].Shape().RowBytes()]
+}
+
+// layer is layer i's part of row k, by itself and among the whole rows.
+func (m *apartModel) layer(i, k int, rows []byte) (here, whole []byte) {
+	n := m.parts[0].Shape().RowBytes()
+	return m.rows[k*n:][:n], rows[k*m.shape.RowBytes()+i*n:][:n]
+}
+
+// Copy copies in each layer.
+func (m *apartModel) Copy(to, from []uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckCopy(to, from); err != nil {
+		return err
+	}
+	for i, part := range m.parts {
+		if err := part.Copy(to, from); err != nil {
+			return inLayer(err, i)
+		}
+	}
+	return nil
+}
 
 func (m *apartModel) Run(p *axcl.Pass) error {
 	if m.closed {
