@@ -80,6 +80,9 @@ func (b *cardBackend) Maps(ctx context.Context) []CellMap {
 				m := b.m.cells.chart(&d.sheet)
 				m.At, m.Device = time.Now(), b.info.Device
 				m.Tiers = []Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.info.Memory.Cache}}
+				if t := b.Stats().Memory; t.Rows > 0 {
+					m.Tiers = append(m.Tiers, Tier{Name: "memory", Cells: t.Rows, Used: t.Used, Bytes: t.Bytes})
+				}
 				d.last.Store(m)
 				return nil
 			})

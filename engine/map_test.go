@@ -111,7 +111,7 @@ func TestChartNames(t *testing.T) {
 // A map says whose rows are whose, in a running model; and where the worker is busy for long, what it said last, without waiting for it.
 func TestMaps(t *testing.T) {
 	f := newFake()
-	b := onFake(t, f, OpenOptions{})
+	b := onFake(t, f, OpenOptions{CacheRAM: 1 << 20})
 	m := New(b, Options{})
 	for i, key := range []string{"anna", "bert"} {
 		job := greedy([]int32{1, 2, 3, int32(4 + i)}, 8)
@@ -124,7 +124,7 @@ func TestMaps(t *testing.T) {
 	}
 	maps := m.Maps(context.Background())
 	if len(maps) != 1 || len(maps[0].Branches) != 2 || maps[0].Branches[0].Key != "bert" || maps[0].Branches[1].Key != "anna" ||
-		maps[0].Tiers[0].Name != "card" {
+		len(maps[0].Tiers) != 2 || maps[0].Tiers[0].Name != "card" || maps[0].Tiers[1].Name != "memory" || maps[0].Tiers[1].Cells == 0 {
 		t.Fatalf("%+v", maps)
 	}
 	if br := maps[0].Branches[0]; br.Running || br.Tokens < 4 || br.Shared != 0 {

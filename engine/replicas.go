@@ -269,13 +269,15 @@ func (r *replicas) Stats() Stats {
 		}
 		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed},
 			{&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
-			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued}} {
+			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued},
+			{&sum.Memory.Rows, &st.Memory.Rows}, {&sum.Memory.Used, &st.Memory.Used}} {
 			*f.to += *f.from
 		}
 		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens},
 			{&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
 			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
-			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected}} {
+			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected},
+			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In}} {
 			*f.to += *f.from
 		}
 		for k, n := range st.Passes {
@@ -285,6 +287,9 @@ func (r *replicas) Stats() Stats {
 			sum.Proven[k] = sum.Proven[k] && st.Proven[k]
 		}
 		sum.Busy += st.Busy
+		sum.Memory.Bytes += st.Memory.Bytes
+		sum.Memory.UsedBytes += st.Memory.UsedBytes
+		sum.Memory.Saved += st.Memory.Saved
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
 		// What a lost card said last is not what it is now.

@@ -66,6 +66,20 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.",
 		func(r loaded.Running) any { return r.Stats.CellsCached })
 	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r loaded.Running) any { return r.Stats.CellsShared })
+	each("axle_memory_rows", "gauge", "Cache rows that this machine's memory has room for.",
+		func(r loaded.Running) any { return r.Stats.Memory.Rows })
+	each("axle_memory_rows_used", "gauge", "Cache rows that are in this machine's memory.",
+		func(r loaded.Running) any { return r.Stats.Memory.Used })
+	each("axle_memory_bytes", "gauge", "Memory of this machine that rows may take.",
+		func(r loaded.Running) any { return r.Stats.Memory.Bytes })
+	each("axle_memory_reused_tokens_total", "counter", "Prompt tokens whose rows came back from this machine's memory.",
+		func(r loaded.Running) any { return r.Stats.Memory.Hits })
+	each("axle_memory_out_bytes_total", "counter", "Bytes of rows copied off the card into this machine's memory.",
+		func(r loaded.Running) any { return r.Stats.Memory.Out })
+	each("axle_memory_in_bytes_total", "counter", "Bytes of rows copied back onto the card.",
+		func(r loaded.Running) any { return r.Stats.Memory.In })
+	each("axle_memory_saved_seconds_total", "counter", "What evaluating those rows again would have taken longer than copying them.",
+		func(r loaded.Running) any { return r.Stats.Memory.Saved.Seconds() })
 	each("axle_running", "gauge", "Sequences on the card.", func(r loaded.Running) any { return r.Stats.Running })
 	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r loaded.Running) any { return r.Stats.Queued })
 	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.",

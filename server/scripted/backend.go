@@ -67,6 +67,8 @@ func New(c Config) *Backend {
 	b.stats.State = "ready"
 	b.stats.Cells = c.Info.Context
 	b.stats.Temperature = 41.5
+	b.stats.Memory = engine.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
+		Saved: 1500 * time.Millisecond}
 	b.stats.CardTotal = 8 << 30
 	b.stats.CardFree = 8<<30 - c.Info.CardBytes
 	return b
