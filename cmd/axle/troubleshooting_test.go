@@ -43,7 +43,8 @@ var plainErrors = map[string]string{
 	"sampler: %d logits for a vocabulary of %d":                          misuse,
 	"sampler: a vocabulary of %d tokens cannot be sampled from":          misuse,
 	"%d bytes cannot be given to the library":                            part,
-	"the tokenizer gives %d tokens for %d characters":                    internal,
+	"cell %d is kept as row %d, which is of cell %d; states %d and %d":   internal,
+	"cell %d is kept as row %d, which spells another text":               internal,
 	"engine: the row is to be run again":                                 internal,
 	"ollama: no empty list %q in the answer":                             internal,
 }
