@@ -30,11 +30,12 @@ const (
 	Head
 	EmbeddingHead
 	Affine
+	Linear // a decoder layer with a state: gated delta-net
 )
 
 func (k Kind) String() string {
-	if k >= Layer && k <= Affine {
-		return [...]string{"layer", "head", "embedding head", "affine"}[k-1]
+	if k >= Layer && k <= Linear {
+		return [...]string{"layer", "head", "embedding head", "affine", "linear layer"}[k-1]
 	}
 	return fmt.Sprintf("kind %d", uint32(k))
 }
@@ -49,6 +50,7 @@ const (
 	FlagArgmax
 	FlagHollow
 	FlagSuffix // names carry the group
+	FlagGate   // q gives, head after head, the query and then a gate for the head's output
 	flagsKnown = 1<<iota - 1
 )
 
@@ -67,7 +69,26 @@ const (
 	RopeYarn
 )
 
-// Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning.
+// State is the element type of a linear layer's two states.
+type State uint32
+
+// Types of states.
+const (
+	StateBF16 State = iota
+	StateFP16
+	StateFP32
+)
+
+// Type is the tensors' type; axcl.TypeNone where there is no such state.
+func (s State) Type() axcl.Type {
+	if s <= StateFP32 {
+		return [...]axcl.Type{axcl.BF16, axcl.FP16, axcl.FP32}[s]
+	}
+	return axcl.TypeNone
+}
+
+// Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning. In a linear layer Heads are the value
+// heads, KVHeads the key heads and HeadDim is the length of a key head.
 type Header struct {
 	Kind         Kind
 	Weights      uint64 // what the model takes on a card; 0 means the file's length
@@ -89,7 +110,15 @@ type Header struct {
 	Period       int
 	Index        int
 	Tool         string
+
+	// Of linear layers.
+	ValueDim int // length of a value head
+	Conv     int // rows that the convolution sees, the newest among them
+	State    State
 }
+
+// Channels is how many values of a row a linear layer's convolution takes: queries, keys and values.
+func (h *Header) Channels() int { return 2*h.KVHeads*h.HeadDim + h.Heads*h.ValueDim }
 
 // SoftGroup is one shape group of a software model.
 type SoftGroup struct {
@@ -176,6 +205,8 @@ const (
 	maxCells  = 1 << 20
 	maxOut    = 1 << 24
 	maxHeads  = 1 << 12
+	maxConv   = 1 << 6
+	maxState  = 1 << 30 // bytes of one of a linear layer's states
 )
 
 func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
@@ -209,7 +240,7 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 	}{{"hidden", 48, maxHidden}, {"heads", 52, maxHeads}, {"kv heads", 56, maxHeads}, {"head dim", 60, maxHidden},
 		{"intermediate", 64, maxHidden << 2},
 		{"out", 68, maxOut}, {"rotary dim", 80, maxHidden}, {"position rows", 92, 3}, {"hollow period", 104, maxOut},
-		{"layer index", 108, 1 << 16}} {
+		{"layer index", 108, 1 << 16}, {"value head dim", 176, maxHidden}, {"convolution", 180, maxConv}} {
 		if v := u(int(d.off)); v > d.to {
 			return nil, errorf("%s is %d, at most %d is possible", d.name, v, d.to)
 		}
@@ -220,6 +251,7 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		Intermediate: int(u(64)), Out: int(u(68)), Eps: f(72), Scale: f(76), Rotary: int(u(80)), Magnitude: f(84), Rope: u(88),
 		Pos:   int(u(92)),
 		Theta: math.Float64frombits(le.Uint64(b[96:])), Period: int(u(104)), Index: int(u(108)), Tool: padded(b[112:176]),
+		ValueDim: int(u(176)), Conv: int(u(180)), State: State(u(184)),
 	}}
 	if s.Weights > maxBytes {
 		return nil, errorf("claims %d weight bytes", s.Weights)
@@ -292,7 +324,7 @@ func padded(b []byte) string {
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
 	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	if s.Kind < Layer || s.Kind > Affine {
+	if s.Kind < Layer || s.Kind > Linear {
 		return errorf("is of an unknown kind, %d", uint32(s.Kind))
 	}
 	if s.Flags&^flagsKnown != 0 {
@@ -305,6 +337,10 @@ func (s *Soft) check() error {
 		return errorf("RMS epsilon is %v", s.Eps)
 	}
 	switch s.Kind {
+	case Linear:
+		if err := s.checkLinear(); err != nil {
+			return err
+		}
 	case Layer:
 		switch {
 		case s.Heads < 1 || s.KVHeads < 1 || s.HeadDim < 1 || s.Heads%s.KVHeads != 0:
@@ -334,6 +370,9 @@ func (s *Soft) check() error {
 	}
 	if (s.Kind == Head || s.Kind == EmbeddingHead) && (len(s.Groups) != 1 || s.Groups[0].Rows != 1) {
 		return errorf("a head has one group of one row")
+	}
+	if s.Flags&FlagGate != 0 && s.Kind != Layer {
+		return errorf("is a %v, and claims a gate", s.Kind)
 	}
 	want := s.Wants()
 	if len(want) != len(s.Tensors) {
@@ -380,8 +419,15 @@ func (h *Header) Wants() []Entry {
 	case Affine:
 		return []Entry{e("weight", h.Out, h.Hidden), e("bias", 1, h.Out)}
 	}
+	if h.Kind == Linear {
+		return h.wantsLinear()
+	}
 	q, kv := h.Heads*h.HeadDim, h.KVHeads*h.HeadDim
-	out := []Entry{e("input_norm", 1, h.Hidden), e("q", q, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q),
+	queries := q
+	if h.Flags&FlagGate != 0 {
+		queries *= 2
+	}
+	out := []Entry{e("input_norm", 1, h.Hidden), e("q", queries, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q),
 		e("post_norm", 1, h.Hidden),
 		e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate)}
 	if h.Flags&FlagQKVBias != 0 {
@@ -432,6 +478,16 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 			in("V_cache", axcl.BF16, 1, g.Cache, d)
 			res("K_cache_out", axcl.BF16, 1, g.Rows, d)
 			res("V_cache_out", axcl.BF16, 1, g.Rows, d)
+			res("output", axcl.BF16, 1, g.Rows, s.Hidden)
+		case Linear:
+			columns, heads := []int{1, s.Channels(), s.Conv - 1}, []int{1, s.Heads, s.HeadDim, s.ValueDim}
+			in("input", axcl.BF16, 1, g.Rows, s.Hidden)
+			in("indices", axcl.Uint32, 1, g.Rows)
+			in("mask", axcl.BF16, 1, g.Rows)
+			in("K_cache", s.State.Type(), columns...)
+			in("V_cache", s.State.Type(), heads...)
+			res("K_cache_out", s.State.Type(), columns...)
+			res("V_cache_out", s.State.Type(), heads...)
 			res("output", axcl.BF16, 1, g.Rows, s.Hidden)
 		case Head:
 			in("input", axcl.BF16, 1, 1, s.Hidden)

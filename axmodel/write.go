@@ -100,7 +100,8 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 	copy(b, Magic)
 	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation),
 		48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
-		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index} {
+		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index,
+		176: h.ValueDim, 180: h.Conv, 184: int(h.State)} {
 		le.PutUint32(b[off:], uint32(v))
 	}
 	le.PutUint64(b[24:], uint64(size))
