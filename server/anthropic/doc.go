@@ -18,6 +18,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // Request is a messages request.
@@ -124,6 +125,7 @@ func (r *Request) convert() error {
 		return ollama.Fail(400, "%s", err)
 	}
 	r.Native = &ollama.ChatRequest{ChatRequest: *native}
+	r.Native.Ordered(lists(r.Messages), "")
 	r.Native.RelaxThink = true
 	if r.Thinking != nil {
 		r.Native.ThinkLimit = r.Thinking.BudgetTokens
@@ -161,6 +163,39 @@ func (r *Request) convert() error {
 		}
 	}
 	return nil
+}
+
+// lists are the contents that came as lists, those of tools' results before their message's own, as the conversion has them.
+func lists(in []wire.MessageParam) (out []ollama.Listed) {
+	for _, m := range in {
+		own := ollama.Listed{Role: m.Role}
+		for _, b := range m.Content {
+			switch b.Type {
+			case "text":
+				if b.Text != nil {
+					own.Parts = append(own.Parts, chat.Part{Text: *b.Text})
+				}
+			case "image":
+				own.Parts = append(own.Parts, chat.Part{Image: true})
+			case "tool_result":
+				result := ollama.Listed{Role: "tool"}
+				blocks, _ := b.Content.([]any)
+				for _, c := range blocks {
+					p, _ := c.(map[string]any)
+					text, isText := p["text"].(string)
+					switch {
+					case p["type"] == "image":
+						result.Parts = append(result.Parts, chat.Part{Image: true})
+					case p["type"] == "text" && isText:
+						result.Parts = append(result.Parts, chat.Part{Text: text})
+					}
+				}
+				out = append(out, result)
+			}
+		}
+		out = append(out, own)
+	}
+	return out
 }
 
 // Encoder writes a message.

@@ -52,6 +52,7 @@ type ChatRequest struct {
 
 	null  []bool            // message i's content was null or absent
 	tools []json.RawMessage // the tools as the body gave them
+	parts [][]chat.Part     // message i's content in its order; nil where it was no list with pictures
 }
 
 // GenerateRequest is the body of /api/generate.
@@ -317,6 +318,9 @@ func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []st
 	}
 	for i, msg := range r.Messages {
 		er.Messages = append(er.Messages, message(msg, m, i < len(r.null) && r.null[i]))
+		if last := &er.Messages[len(er.Messages)-1]; len(last.Images) > 0 {
+			last.Parts = r.partsOf(i)
+		}
 	}
 	er.Tools = Tools(r.Tools, r.tools)
 	for i := range er.Tools {

@@ -20,6 +20,7 @@ import (
 	wire "github.com/ollama/ollama/openai"
 
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // decode reads a body as Ollama's OpenAI routes do.
@@ -87,6 +88,7 @@ func DecodeChat(b []byte) (*Chat, error) {
 	}
 	native.Messages = regroup(c.Messages, native.Messages)
 	c.Native = &ollama.ChatRequest{ChatRequest: *native}
+	c.Native.Ordered(lists(c.Messages), "\n")
 	c.Native.Remember(b)
 	return c, bad(x.apply(c.Native))
 }
@@ -145,6 +147,27 @@ func regroup(in []wire.Message, out []api.Message) []api.Message {
 		out = out[n:]
 	}
 	return grouped
+}
+
+// lists are the contents that came as lists. What is no text counts as a picture, as in Ollama's conversion.
+func lists(in []wire.Message) (out []ollama.Listed) {
+	for _, m := range in {
+		content, _ := m.Content.([]any)
+		if len(content) < 2 {
+			continue
+		}
+		l := ollama.Listed{Role: m.Role}
+		if l.Role = strings.ToLower(l.Role); l.Role == "developer" {
+			l.Role = "system"
+		}
+		for _, c := range content {
+			p, _ := c.(map[string]any)
+			text, isText := p["text"].(string)
+			l.Parts = append(l.Parts, chat.Part{Image: !isText || p["type"] != "text", Text: text})
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 func nameOf(in []wire.Message, m wire.Message) string {

@@ -10,6 +10,7 @@ import (
 	wire "github.com/ollama/ollama/openai"
 
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // Responses is a request of /v1/responses.
@@ -50,6 +51,7 @@ func DecodeResponses(b []byte) (*Responses, error) {
 		}
 	}
 	r.Native = &ollama.ChatRequest{ChatRequest: *native}
+	r.Native.Ordered(itemLists(r.Input.Items), "")
 	var x extra
 	if err := decode(b, &x); err != nil {
 		return nil, err
@@ -64,6 +66,39 @@ func DecodeResponses(b []byte) (*Responses, error) {
 	r.Native.Schemas = toolSchemas(b)
 	r.Native.SerialTools = x.ParallelToolCalls != nil && !*x.ParallelToolCalls
 	return r, nil
+}
+
+// itemLists are the contents of input items that are lists: messages, and what tools gave.
+func itemLists(items []wire.ResponsesInputItem) (out []ollama.Listed) {
+	for _, item := range items {
+		role, content := "tool", []wire.ResponsesContent(nil)
+		switch v := item.(type) {
+		case wire.ResponsesInputMessage:
+			if role, content = strings.ToLower(v.Role), v.Content; role == "developer" {
+				role = "system"
+			}
+		case wire.ResponsesFunctionCallOutput:
+			content = v.OutputItems
+		}
+		if len(content) < 2 {
+			continue
+		}
+		l := ollama.Listed{Role: role}
+		for _, c := range content {
+			switch v := c.(type) {
+			case wire.ResponsesTextContent:
+				l.Parts = append(l.Parts, chat.Part{Text: v.Text})
+			case wire.ResponsesOutputTextContent:
+				l.Parts = append(l.Parts, chat.Part{Text: v.Text})
+			case wire.ResponsesImageContent:
+				if v.ImageURL != "" { // those named by file are left out
+					l.Parts = append(l.Parts, chat.Part{Image: true})
+				}
+			}
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // toolSchemas are the functions' schemas as the body has them: Ollama's conversion keeps some keywords only.
