@@ -51,6 +51,12 @@ type LoadSpec struct {
 	// Local says which of Layers hide rows older than a window (Gemma's sliding attention): Pass.LocalCells and LocalRows are what those
 	// see. Nil for none; else as long as Layers.
 	Local []bool
+	// Slots is how many states the model has room for, where layers of it keep one; 0 stands for 2. Others do not look at it. A card
+	// takes one slot more than that: a pass that leaves the new state in the slot it read writes it there first.
+	Slots int
+	// Beside names other layers of the same model where Layers are a part of it; they are read and not loaded. Where every one of Layers
+	// keeps a state, the cells and groups that the whole goes by are those of the first of Beside that keeps rows.
+	Beside []string
 	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding them in place works.
 	NoInPlace bool
 }
@@ -89,6 +95,23 @@ type Model interface {
 	// No cell is in both. [Shape.CheckCopy] says what else is not allowed. A run is one of [Runs] of both lists. Errors: as Run; after one
 	// that is not ErrPass the cells of to hold nothing that may be used, and those of from are as before unless it is fatal.
 	Copy(to, from []uint32) error
+
+	// SaveState copies bytes of a slot to memory of the host: those from at on, as many as to has, of the Shape.State that a slot takes.
+	// The slot stays as it is. It is called as Save is; a call takes at most Shape.StatePiece bytes, so a slot travels in several, between
+	// which passes may run that leave it alone. [Shape.CheckState] says what is not allowed. It costs a part for every layer's state that
+	// the bytes lie in, and a part for every byte.
+	//
+	// A state's bytes mean nothing but to a model of the same files on a card of the same kind: layer after layer of those that keep one,
+	// in each its K_cache and then its V_cache, whatever their types. A slot that nothing was left in holds zeros.
+	//
+	// Errors: as Run. After one that is not ErrPass, to holds nothing that may be used.
+	SaveState(slot uint32, at int, to []byte) error
+	// RestoreState is SaveState's reverse. A slot holds a state only once all of its bytes are there. Errors: as Run; after one that is not
+	// ErrPass the slot holds nothing that may be used.
+	RestoreState(slot uint32, at int, from []byte) error
+	// CopyState makes slot to hold on the card what slot from does, which stays as it is. [Shape.CheckStateCopy] says what is not allowed.
+	// Errors: as Run; after one that is not ErrPass slot to holds nothing that may be used.
+	CopyState(to, from uint32) error
 
 	// Close releases the model. A second Close does nothing and returns ErrClosed.
 	Close() error
@@ -142,6 +165,9 @@ type Shape struct {
 	Argmax bool    // the head finds the largest logit on the card
 	Place  bool    // new rows are bound on their cells: no copies
 	Local  bool    // some layers see Pass.LocalCells and LocalRows
+	Linear int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
+	State  int     // bytes that a slot takes: the states of those layers; 0 where there are none
+	Slots  int     // slots that passes may use, numbered from 1; 0 where State is
 	Bytes  int64   // card memory the model holds, as far as known
 }
 

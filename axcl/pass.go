@@ -34,6 +34,15 @@ type Pass struct {
 	LocalCells []uint64
 	LocalRows  []uint64
 
+	// From and To are for models of which layers keep a state (Shape.State is not 0); others do not look at them. A state stands for all
+	// rows that went into it and cannot be taken apart, so such a pass carries rows of one sequence, in its order: each sees every row
+	// before it, and all see the same cells. The rows go on from what slot From holds, and the state after the last of them is in slot To
+	// when Run returns nil. Slots count from 1; From 0 is the zero state, with which a sequence begins: then, and only then, no cell is
+	// seen. From's slot stays as it was, which makes it a snapshot that cost nothing, unless To is the same. After an error other than
+	// ErrPass To holds nothing that may be used; every other slot is as before, unless the error is fatal.
+	From uint32
+	To   uint32
+
 	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
 	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
 	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is the largest
@@ -199,6 +208,11 @@ func (p *Pass) Check(s Shape) error {
 			if lo := r - w*64; lo <= 0 && v != 0 || lo > 0 && lo < 64 && v>>lo != 0 {
 				return bad("row %d sees a row that is not before it", r)
 			}
+		}
+	}
+	if s.State > 0 {
+		if err := p.checkStates(s); err != nil {
+			return err
 		}
 	}
 	if s.GroupFor(n, p.Reach(s)) < 0 {

@@ -9,8 +9,8 @@ const PieceBytes = 8 << 20
 // pieceCells bounds the cells of a piece, so that scattered ones queue no more copies than a wide pass does.
 const pieceCells = 128
 
-// RowBytes is how much of a cell travels: the K and V of every layer.
-func (s Shape) RowBytes() int { return s.Layers * s.KV * 4 }
+// RowBytes is how much of a cell travels: the K and V of every layer that keeps rows.
+func (s Shape) RowBytes() int { return (s.Layers - s.Linear) * s.KV * 4 }
 
 // PieceCells is what a Device makes Shape.Piece: as many cells as fit in PieceBytes, one at least, and no more than 128.
 func PieceCells(s Shape) int {

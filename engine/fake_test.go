@@ -134,6 +134,14 @@ func (f *fake) Copy(to, from []uint32) error {
 	return nil
 }
 
+func (f *fake) SaveState(slot uint32, at int, to []byte) error {
+	return f.shape.CheckState(slot, at, len(to))
+}
+func (f *fake) RestoreState(slot uint32, at int, from []byte) error {
+	return f.shape.CheckState(slot, at, len(from))
+}
+func (f *fake) CopyState(to, from uint32) error { return f.shape.CheckStateCopy(to, from) }
+
 func (f *fake) Shape() axcl.Shape                  { return f.shape }
 func (f *fake) open() (axcl.Device, string, error) { return f, "test", nil }
 

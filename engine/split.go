@@ -103,7 +103,8 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		total++
 	}
 	for i, c := range j.cards {
-		part := axcl.LoadSpec{Layers: spec.Layers[done : done+shares[i]], Timeout: spec.Timeout, NoInPlace: spec.NoInPlace}
+		part := axcl.LoadSpec{Layers: spec.Layers[done : done+shares[i]], Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
+			Slots: spec.Slots, Beside: spec.Layers}
 		if i == len(j.cards)-1 {
 			part.Head = spec.Head
 		}
@@ -183,8 +184,13 @@ func (m *split) add(s axcl.Shape) error {
 	if s.Hidden != t.Hidden || s.KV != t.KV || s.Cells != t.Cells || s.Pos != t.Pos || len(s.Groups) != len(t.Groups) {
 		return fmt.Errorf("%w: the parts on different cards have different shapes", axcl.ErrModel)
 	}
+	if t.RowBytes() == 0 || s.RowBytes() > 0 && s.Piece < t.Piece {
+		t.Piece = s.Piece
+	}
 	t.Layers += s.Layers
-	t.Piece = min(t.Piece, s.Piece)
+	t.Linear += s.Linear
+	t.State += s.State
+	t.Slots = max(t.Slots, s.Slots)
 	t.Bytes += s.Bytes
 	t.Out, t.Argmax, t.Place = s.Out, s.Argmax, t.Place && s.Place
 	t.Local = t.Local || s.Local
@@ -208,7 +214,7 @@ func (m *split) Run(p *axcl.Pass) error {
 	}
 	for i, part := range m.parts {
 		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells,
-			LocalRows: p.LocalRows}
+			LocalRows: p.LocalRows, From: p.From, To: p.To}
 		if i == len(m.parts)-1 {
 			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
 		} else {
@@ -277,6 +283,9 @@ func (m *split) Save(cells []uint32, to []byte) error {
 	before := 0
 	return m.each(func(part axcl.Model) error {
 		n := part.Shape().RowBytes()
+		if n == 0 {
+			return nil
+		}
 		m.rows = grow(m.rows, len(cells)*n)
 		err := part.Save(cells, m.rows)
 		m.slices(part, before, len(cells), to, func(share, whole []byte) { copy(whole, share) })
@@ -296,6 +305,9 @@ func (m *split) Restore(cells []uint32, from []byte) error {
 	before := 0
 	return m.each(func(part axcl.Model) error {
 		n := part.Shape().RowBytes()
+		if n == 0 {
+			return nil
+		}
 		m.rows = grow(m.rows, len(cells)*n)
 		m.slices(part, before, len(cells), from, func(share, whole []byte) { copy(share, whole) })
 		before += n
@@ -311,7 +323,59 @@ func (m *split) Copy(to, from []uint32) error {
 	if err := m.shape.CheckCopy(to, from); err != nil {
 		return err
 	}
-	return m.each(func(part axcl.Model) error { return part.Copy(to, from) })
+	return m.each(func(part axcl.Model) error {
+		if part.Shape().RowBytes() == 0 {
+			return nil
+		}
+		return part.Copy(to, from)
+	})
+}
+
+// SaveState brings the bytes home from the cards that hold them.
+func (m *split) SaveState(slot uint32, at int, to []byte) error {
+	return m.state(slot, at, to, axcl.Model.SaveState)
+}
+
+// RestoreState gives each card what it holds of the bytes.
+func (m *split) RestoreState(slot uint32, at int, from []byte) error {
+	return m.state(slot, at, from, axcl.Model.RestoreState)
+}
+
+// state calls every part with the bytes of the range that are its own: a part's lie behind those of the parts before it.
+func (m *split) state(slot uint32, at int, bytes []byte, call func(part axcl.Model, slot uint32, at int, bytes []byte) error) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckState(slot, at, len(bytes)); err != nil {
+		return err
+	}
+	before := 0
+	return m.each(func(part axcl.Model) error {
+		n := part.Shape().State
+		from, end := max(at, before), min(at+len(bytes), before+n)
+		first := before
+		before += n
+		if from >= end {
+			return nil
+		}
+		return call(part, slot, from-first, bytes[from-at:end-at])
+	})
+}
+
+// CopyState copies on each card that holds some of it.
+func (m *split) CopyState(to, from uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckStateCopy(to, from); err != nil {
+		return err
+	}
+	return m.each(func(part axcl.Model) error {
+		if part.Shape().State == 0 {
+			return nil
+		}
+		return part.CopyState(to, from)
+	})
 }
 
 // passLimit is what a part of a pass should take at the very most; the watchdog of the joined device knows better.

@@ -14,14 +14,19 @@ type Op string
 
 // The calls.
 const (
-	OpInfo       Op = "Info"
-	OpLoad       Op = "Load"
-	OpLoadNet    Op = "LoadNet"
-	OpRun        Op = "Run" // of a model
-	OpClear      Op = "Clear"
-	OpSave       Op = "Save"
-	OpRestore    Op = "Restore"
-	OpCopy       Op = "Copy"
+	OpInfo    Op = "Info"
+	OpLoad    Op = "Load"
+	OpLoadNet Op = "LoadNet"
+	OpRun     Op = "Run" // of a model
+	OpClear   Op = "Clear"
+	OpSave    Op = "Save"
+	OpRestore Op = "Restore"
+	OpCopy    Op = "Copy"
+
+	OpSaveState    Op = "SaveState"
+	OpRestoreState Op = "RestoreState"
+	OpCopyState    Op = "CopyState"
+
 	OpNetRun     Op = "Net.Run"
 	OpCloseModel Op = "Model.Close"
 	OpCloseNet   Op = "Net.Close"
@@ -36,7 +41,7 @@ type Fault struct {
 
 	Err   error           // the call does nothing and gives this; closing calls do their work first
 	Hang  <-chan struct{} // the call blocks until this is closed, then goes on; a pass that hung gives ErrTimeout
-	Wrong bool            // a pass's logits, indices and hidden states, or a byte of what Save gives, are damaged, without an error
+	Wrong bool            // a pass's logits, indices and hidden states, or a byte of what Save or SaveState gives, are damaged, without an error
 }
 
 // Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any goroutine; the device is used as any other.
@@ -204,6 +209,31 @@ func (m *faultyModel) Copy(to, from []uint32) error {
 		return err
 	}
 	return m.Model.Copy(to, from)
+}
+
+func (m *faultyModel) SaveState(slot uint32, at int, to []byte) error {
+	x, err := m.travel(OpSaveState)
+	if err != nil {
+		return err
+	}
+	if err = m.Model.SaveState(slot, at, to); x.Wrong && len(to) > 0 {
+		to[len(to)/2] ^= 0x55
+	}
+	return err
+}
+
+func (m *faultyModel) RestoreState(slot uint32, at int, from []byte) error {
+	if _, err := m.travel(OpRestoreState); err != nil {
+		return err
+	}
+	return m.Model.RestoreState(slot, at, from)
+}
+
+func (m *faultyModel) CopyState(to, from uint32) error {
+	if _, err := m.travel(OpCopyState); err != nil {
+		return err
+	}
+	return m.Model.CopyState(to, from)
 }
 
 // damage makes results that no model gives: every logit alike, the indices off by one.

@@ -218,6 +218,34 @@ func (m *recordedModel) Copy(to, from []uint32) error {
 	return err
 }
 
+func (m *recordedModel) SaveState(slot uint32, at int, to []byte) error {
+	err := m.Model.SaveState(slot, at, to)
+	e := Event{Op: OpSaveState, ID: m.id, Ask: askState(slot, at, len(to)), Err: keepError(err)}
+	if err == nil {
+		e.Rows = slices.Clone(to)
+	}
+	m.r.add(e)
+	return err
+}
+
+func (m *recordedModel) RestoreState(slot uint32, at int, from []byte) error {
+	err := m.Model.RestoreState(slot, at, from)
+	m.r.add(Event{Op: OpRestoreState, ID: m.id, Ask: askState(slot, at, len(from)), Sum: sumRows(from), Err: keepError(err)})
+	return err
+}
+
+func (m *recordedModel) CopyState(to, from uint32) error {
+	err := m.Model.CopyState(to, from)
+	m.r.add(Event{Op: OpCopyState, ID: m.id, Ask: askStateCopy(to, from), Err: keepError(err)})
+	return err
+}
+
+func askState(slot uint32, at, bytes int) string {
+	return fmt.Sprintf("slot %d, %d bytes from %d", slot, bytes, at)
+}
+
+func askStateCopy(to, from uint32) string { return fmt.Sprintf("slot %d to %d", from, to) }
+
 func askRows(cells []uint32, bytes int) string {
 	return fmt.Sprintf("cells %d, %d bytes", cells, bytes)
 }
@@ -230,7 +258,13 @@ func sumRows(b []byte) uint64 {
 	return h.Sum64()
 }
 
-func askRun(p *axcl.Pass) string { return fmt.Sprintf("%d rows, %d wanted", p.Rows(), len(p.Want)) }
+func askRun(p *axcl.Pass) string {
+	s := fmt.Sprintf("%d rows, %d wanted", p.Rows(), len(p.Want))
+	if p.From != 0 || p.To != 0 {
+		s += fmt.Sprintf(", slot %d to %d", p.From, p.To)
+	}
+	return s
+}
 
 // sumPass covers everything a pass asks.
 func sumPass(p *axcl.Pass) uint64 {
@@ -366,6 +400,20 @@ func (m *playedModel) Restore(cells []uint32, from []byte) error {
 
 func (m *playedModel) Copy(to, from []uint32) error {
 	return m.p.next(OpCopy, m.id, askCopy(to, from), 0).Err.err()
+}
+
+func (m *playedModel) SaveState(slot uint32, at int, to []byte) error {
+	e := m.p.next(OpSaveState, m.id, askState(slot, at, len(to)), 0)
+	copy(to, e.Rows)
+	return e.Err.err()
+}
+
+func (m *playedModel) RestoreState(slot uint32, at int, from []byte) error {
+	return m.p.next(OpRestoreState, m.id, askState(slot, at, len(from)), sumRows(from)).Err.err()
+}
+
+func (m *playedModel) CopyState(to, from uint32) error {
+	return m.p.next(OpCopyState, m.id, askStateCopy(to, from), 0).Err.err()
 }
 
 func (m *playedModel) Close() error { return m.p.next(OpCloseModel, m.id, "", 0).Err.err() }

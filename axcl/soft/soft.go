@@ -151,6 +151,7 @@ type Model struct {
 	shape   axcl.Shape
 	layers  []*layer
 	caches  [][2][]uint16 // K and V of each layer, cells × KV
+	states  states
 	head    *head
 	ropes   []*rope
 	taken   int64

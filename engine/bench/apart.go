@@ -57,7 +57,8 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		spec.Order(order)
 	}
 	for i, path := range spec.Layers {
-		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace}
+		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
+			Slots: spec.Slots, Beside: spec.Layers}
 		if i == len(spec.Layers)-1 {
 			part.Head = spec.Head
 		}
@@ -78,6 +79,9 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
 		}
 		m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
+		if i > 0 {
+			m.shape.Linear, m.shape.State, m.shape.Slots = m.shape.Linear+s.Linear, m.shape.State+s.State, max(m.shape.Slots, s.Slots)
+		}
 		m.shape.Place, m.shape.Local = m.shape.Place && s.Place, m.shape.Local || s.Local
 		if i > 0 {
 			m.shape.Bytes += s.Bytes
@@ -93,7 +97,7 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		return nil, fmt.Errorf("bench: %w: no layers", axcl.ErrModel)
 	}
 	m.shape.Piece = axcl.PieceCells(m.shape)
-	m.rows = make([]byte, m.shape.Piece*m.parts[0].Shape().RowBytes())
+	m.rows = make([]byte, m.shape.Piece*m.shape.KV*4)
 	return m, nil
 }
 
@@ -128,16 +132,14 @@ func (m *apartModel) Save(cells []uint32, to []byte) error {
 	if err := m.shape.CheckRows(cells, len(to)); err != nil {
 		return err
 	}
-	for i, part := range m.parts {
-		if err := part.Save(cells, m.share(cells)); err != nil {
-			return inLayer(err, i)
-		}
+	return m.each(rowsOf, func(part axcl.Model, nth int) error {
+		err := part.Save(cells, m.share(cells))
 		for k := range cells {
-			here, whole := m.layer(i, k, to)
+			here, whole := m.layer(nth, k, to)
 			copy(whole, here)
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // Restore gives each layer its share of the rows.
@@ -148,27 +150,83 @@ func (m *apartModel) Restore(cells []uint32, from []byte) error {
 	if err := m.shape.CheckRows(cells, len(from)); err != nil {
 		return err
 	}
-	for i, part := range m.parts {
+	return m.each(rowsOf, func(part axcl.Model, nth int) error {
 		for k := range cells {
-			here, whole := m.layer(i, k, from)
+			here, whole := m.layer(nth, k, from)
 			copy(here, whole)
 		}
-		if err := part.Restore(cells, m.share(cells)); err != nil {
-			return inLayer(err, i)
-		}
-	}
-	return nil
+		return part.Restore(cells, m.share(cells))
+	})
 }
 
 // share is where one layer's part of the cells' rows lies.
 func (m *apartModel) share(cells []uint32) []byte {
-	return m.rows[:len(cells)*m.parts[0].Shape().RowBytes()]
+	return m.rows[:len(cells)*m.shape.KV*4]
 }
 
-// layer is layer i's part of row k, by itself and among the whole rows.
-func (m *apartModel) layer(i, k int, rows []byte) (here, whole []byte) {
-	n := m.parts[0].Shape().RowBytes()
-	return m.rows[k*n:][:n], rows[k*m.shape.RowBytes()+i*n:][:n]
+// layer is the part of row k of the nth layer that keeps rows, by itself and among the whole rows.
+func (m *apartModel) layer(nth, k int, rows []byte) (here, whole []byte) {
+	n := m.shape.KV * 4
+	return m.rows[k*n:][:n], rows[k*m.shape.RowBytes()+nth*n:][:n]
+}
+
+// What a layer takes of a cell, or of a slot: it keeps rows or a state.
+func rowsOf(s axcl.Shape) int  { return s.RowBytes() }
+func stateOf(s axcl.Shape) int { return s.State }
+
+// each makes a call of every layer that keeps what is meant, told which of those it is.
+func (m *apartModel) each(keeps func(axcl.Shape) int, call func(part axcl.Model, nth int) error) error {
+	nth := 0
+	for i, part := range m.parts {
+		if keeps(part.Shape()) == 0 {
+			continue
+		}
+		if err := call(part, nth); err != nil {
+			return inLayer(err, i)
+		}
+		nth++
+	}
+	return nil
+}
+
+// SaveState brings each layer's share of the bytes home.
+func (m *apartModel) SaveState(slot uint32, at int, to []byte) error {
+	return m.state(slot, at, to, axcl.Model.SaveState)
+}
+
+// RestoreState gives each layer its share of the bytes.
+func (m *apartModel) RestoreState(slot uint32, at int, from []byte) error {
+	return m.state(slot, at, from, axcl.Model.RestoreState)
+}
+
+func (m *apartModel) state(slot uint32, at int, bytes []byte, call func(part axcl.Model, slot uint32, at int, bytes []byte) error) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckState(slot, at, len(bytes)); err != nil {
+		return err
+	}
+	before := 0
+	return m.each(stateOf, func(part axcl.Model, _ int) error {
+		first := before
+		before += part.Shape().State
+		from, end := max(at, first), min(at+len(bytes), before)
+		if from >= end {
+			return nil
+		}
+		return call(part, slot, from-first, bytes[from-at:end-at])
+	})
+}
+
+// CopyState copies in each layer that keeps a state.
+func (m *apartModel) CopyState(to, from uint32) error {
+	if m.closed {
+		return axcl.ErrClosed
+	}
+	if err := m.shape.CheckStateCopy(to, from); err != nil {
+		return err
+	}
+	return m.each(stateOf, func(part axcl.Model, _ int) error { return part.CopyState(to, from) })
 }
 
 // Copy copies in each layer.
@@ -179,12 +237,7 @@ func (m *apartModel) Copy(to, from []uint32) error {
 	if err := m.shape.CheckCopy(to, from); err != nil {
 		return err
 	}
-	for i, part := range m.parts {
-		if err := part.Copy(to, from); err != nil {
-			return inLayer(err, i)
-		}
-	}
-	return nil
+	return m.each(rowsOf, func(part axcl.Model, _ int) error { return part.Copy(to, from) })
 }
 
 func (m *apartModel) Run(p *axcl.Pass) error {

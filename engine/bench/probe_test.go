@@ -47,7 +47,14 @@ func (m *tickingModel) Save(cells []uint32, to []byte) error { return m.s.CheckR
 func (m *tickingModel) Restore(cells []uint32, b []byte) error {
 	return m.s.CheckRows(cells, len(b))
 }
-func (m *tickingModel) Copy(to, from []uint32) error { return m.s.CheckCopy(to, from) }
+func (m *tickingModel) SaveState(slot uint32, at int, to []byte) error {
+	return m.s.CheckState(slot, at, len(to))
+}
+func (m *tickingModel) RestoreState(slot uint32, at int, b []byte) error {
+	return m.s.CheckState(slot, at, len(b))
+}
+func (m *tickingModel) CopyState(to, from uint32) error { return m.s.CheckStateCopy(to, from) }
+func (m *tickingModel) Copy(to, from []uint32) error    { return m.s.CheckCopy(to, from) }
 func (m *tickingModel) Run(p *axcl.Pass) error {
 	if err := p.Check(m.s); err != nil {
 		return err
