@@ -381,7 +381,7 @@ func byNames(ins, outs []axcl.Tensor, nodes int) []GroupMeta {
 		}
 		for _, t := range ts {
 			base, g := split(t.Name)
-			if g > 0 && !plain[base] && !plain[base+"_0"] {
+			if g > 0 && !plain[base] && !plain[base+"_0"] && !mayHide(base) {
 				base, g = t.Name, 0
 			}
 			if g == 0 && !plain[base+"_1"] {
@@ -412,7 +412,11 @@ func byNames(ins, outs []axcl.Tensor, nodes int) []GroupMeta {
 	return groups
 }
 
-// alike says whether all groups have tensors of the same names, and puts them in group 0's order.
+// mayHide names the inputs that a layer with a state need not list in every group, or in any.
+func mayHide(name string) bool { return name == "indices" || name == "mask" }
+
+// alike says whether all groups have tensors of the same names, and puts them in group 0's order. Inputs that a group may hide come after
+// those it shares with group 0.
 func alike(groups []GroupMeta) bool {
 	for i := range groups[1:] {
 		g := &groups[i+1]
@@ -424,9 +428,6 @@ func alike(groups []GroupMeta) bool {
 }
 
 func reorder(want, ts []axcl.Tensor, raw []string) bool {
-	if len(want) != len(ts) {
-		return false
-	}
 	at := make(map[string]int, len(ts))
 	for i, t := range ts {
 		at[t.Name] = i
@@ -434,10 +435,22 @@ func reorder(want, ts []axcl.Tensor, raw []string) bool {
 	sorted, names := make([]axcl.Tensor, 0, len(ts)), make([]string, 0, len(ts))
 	for _, w := range want {
 		i, ok := at[w.Name]
+		if !ok && mayHide(w.Name) {
+			continue
+		}
 		if !ok {
 			return false
 		}
 		sorted, names = append(sorted, ts[i]), append(names, raw[i])
+		delete(at, w.Name)
+	}
+	for i, t := range ts {
+		if j, left := at[t.Name]; left && j == i && mayHide(t.Name) {
+			sorted, names = append(sorted, t), append(names, raw[i])
+		}
+	}
+	if len(sorted) != len(ts) {
+		return false
 	}
 	copy(ts, sorted)
 	copy(raw, names)

@@ -186,12 +186,8 @@ func TestAliases(t *testing.T) {
 // Layers that are not all alike: Qwen3.5's linear attention by interval, by types under text_config, by tensors alone; Gemma's windows.
 func TestMixedFamilies(t *testing.T) {
 	linear := func(b bench, name string) {
-		o := axmodeltest.VendorLayer(8, 4, 1, 64, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8})
-		for i := range o.Groups { // a state instead of rows, a mask of ones over rows alone
-			g := &o.Groups[i]
-			g.Inputs[0].Shape, g.Inputs[1].Shape = []int{1, 6, 3}, []int{1, 2, 5, 5}
-			g.Outputs[0].Shape, g.Outputs[1].Shape = []int{1, 6, 3}, []int{1, 2, 5, 5}
-		}
+		o := axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
+			axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, true, 1, 8)
 		b.write(name, o.Marshal())
 	}
 	kinds := func(p *models.Package) (out []string) {
@@ -226,8 +222,12 @@ func TestMixedFamilies(t *testing.T) {
 			if p.Family != "qwen35" || p.Shape.Cells != 31 || p.Info().Mixed != "2 full, 2 linear" {
 				t.Errorf("family %s, cells %d, %s", p.Family, p.Shape.Cells, p.Info().Mixed)
 			}
-			if c.name == "tensors" && !noted(p, "inferred from their tensors") {
+			if c.name == "tensors" != noted(p, "inferred from their tensors") || !noted(p, "1 of 2 prefill groups") ||
+				!noted(p, "do not list positions") {
 				t.Errorf("notes %q", p.Notes)
+			}
+			if s := p.Facts[2].State; p.StateBytes() != 2*(36+200) || s.V.Type != axcl.FP32 || s.Listed || p.Facts[1].State.Bytes() != 0 {
+				t.Errorf("states of %d bytes, %+v", p.StateBytes(), s)
 			}
 		})
 	}

@@ -38,7 +38,8 @@ type Layer struct {
 	Window  int  // sliding attention: how many rows back it sees
 	Shares  bool // uses the K and V of an earlier layer
 
-	Shape axmodel.LayerShape // zero for linear attention, whose tensors are another contract
+	Shape axmodel.LayerShape  // zero for linear attention, whose tensors are another contract
+	State axmodel.LinearShape // linear attention: what it keeps instead of rows; zero for other kinds
 }
 
 // Package is a model on disk, checked and ready to be loaded. Its fields are not to be changed; its zero value is of no use.
@@ -59,9 +60,9 @@ type Package struct {
 
 	Vocab  int // rows of the embedding table
 	Hidden int
-	Out    int // length of a row of the head: logits, or Hidden for an embedding package
-	Shape  axmodel.LayerShape
-	Facts  []Layer // one for each of Layers
+	Out    int                // length of a row of the head: logits, or Hidden for an embedding package
+	Shape  axmodel.LayerShape // of the first layer that is attention, which all others of that kind share
+	Facts  []Layer            // one for each of Layers
 
 	Embed    *Embeddings
 	Config   Config
@@ -214,13 +215,17 @@ func (pkg *Package) meta(name string) (*axmodel.Meta, error) {
 	return m, nil
 }
 
-func (pkg *Package) malformed(name string, err error) error {
-	what := err.Error()
+// what is an error's text without the prefix of the package that it is of.
+func what(err error) string {
 	var e *axmodel.Error
 	if errors.As(err, &e) {
-		what = e.What
+		return strings.Replace(err.Error(), e.Error(), e.What, 1)
 	}
-	return &Error{Path: pkg.p.t.where(name), What: what, Fix: "fetch the file again, e.g. with `axle pull`",
+	return err.Error()
+}
+
+func (pkg *Package) malformed(name string, err error) error {
+	return &Error{Path: pkg.p.t.where(name), What: what(err), Fix: "fetch the file again, e.g. with `axle pull`",
 		Err: errors.Join(ErrMalformed, err)}
 }
 
@@ -250,7 +255,8 @@ func (pkg *Package) readLayers() error {
 		return &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: fmt.Sprintf("num_kv_shared_layers is %d, the model has %d layers",
 			c.KVSharedLayers, n), Err: ErrMismatch}
 	}
-	first := -1 // the first layer that is attention: the one all others are held against
+	// The first layer that is attention, and the first with a state: those all others of their kinds are held against.
+	first, state, told := -1, -1, false
 	for i, name := range p.layers {
 		full, real, err := pkg.realPath(name)
 		if err != nil {
@@ -270,18 +276,19 @@ func (pkg *Package) readLayers() error {
 		if l.Kind == SlidingAttention {
 			l.Window = c.SlidingWindow
 		}
-		if l.Shape, err = m.Layer(); err != nil {
-			if l.Kind == "" && pkg.Family == "qwen35" {
-				l.Kind = LinearAttention
-			}
-			if l.Kind != LinearAttention {
-				return pkg.malformed(name, err)
-			}
-			l.Shape = axmodel.LayerShape{}
-		} else if l.Kind == "" {
-			l.Kind = FullAttention
+		found, err := l.read(m)
+		if err != nil {
+			return pkg.malformed(name, err)
 		}
-		if l.Kind != LinearAttention {
+		told = told || found
+		if l.Kind == LinearAttention {
+			if state < 0 {
+				state = i
+			} else if was := pkg.Facts[state].State; !l.State.Equal(was) {
+				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its states (%s) differ from those of %s (%s)", describeState(l.State),
+					path.Base(p.layers[state]), describeState(was)), Fix: "take all layers from one build", Err: ErrMismatch}
+			}
+		} else {
 			if first < 0 {
 				first = i
 				pkg.Shape = l.Shape
@@ -301,9 +308,14 @@ func (pkg *Package) readLayers() error {
 	if first < 0 {
 		return &Error{Path: p.t.where(p.layers[0]), What: "no layer of the model is attention", Err: ErrMismatch}
 	}
-	if n := slices.IndexFunc(pkg.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); n >= 0 && c.FullAttentionInterval == 0 &&
-		len(c.LayerTypes) == 0 {
+	if told {
 		p.note("which layers are linear attention is inferred from their tensors")
+	}
+	if state >= 0 {
+		if err := pkg.Facts[state].State.Fits(pkg.Shape); err != nil {
+			return &Error{Path: p.t.where(p.layers[state]), What: what(err), Fix: "take all layers from one build", Err: ErrMismatch}
+		}
+		pkg.noteStates(pkg.Facts[state].State)
 	}
 	pkg.Hidden = pkg.Shape.Hidden
 	return nil

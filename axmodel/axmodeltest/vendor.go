@@ -115,6 +115,31 @@ func VendorLayer(hidden, kv, pos, weights int, groups ...axcl.Group) ONNX {
 	return o
 }
 
+// VendorState is a layer with a state as the vendor's tool writes it: the two states have their shapes and types in every group, which
+// gives its rows. indices and mask are not among the inputs where hidden says so.
+func VendorState(width, weights int, k, v axcl.Tensor, hidden bool, rows ...int) ONNX {
+	o := ONNX{Weights: weights}
+	for i, n := range rows {
+		t := func(name string, typ axcl.Type, shape ...int) axcl.Tensor {
+			if i > 0 {
+				name = fmt.Sprintf("%s_%d", name, i)
+			}
+			return axcl.Tensor{Name: name, Type: typ, Shape: shape}
+		}
+		g := ONNXGroup{
+			Inputs: []axcl.Tensor{t("K_cache", k.Type, k.Shape...), t("V_cache", v.Type, v.Shape...),
+				t("input", axcl.BF16, 1, n, width)},
+			Outputs: []axcl.Tensor{t("K_cache_out", k.Type, k.Shape...), t("V_cache_out", v.Type, v.Shape...),
+				t("output", axcl.BF16, 1, n, width)},
+		}
+		if !hidden {
+			g.Inputs = append(g.Inputs, t("indices", axcl.Uint32, 1, n), t("mask", axcl.BF16, 1, n))
+		}
+		o.Groups = append(o.Groups, g)
+	}
+	return o
+}
+
 // VendorHead is a post model as the vendor's tool writes it; logits is BF16 or FP32.
 func VendorHead(hidden, vocab, weights int, logits axcl.Type, argmax bool) ONNX {
 	g := ONNXGroup{Inputs: []axcl.Tensor{{Name: "input", Type: axcl.BF16, Shape: []int{1, 1, hidden}}},
