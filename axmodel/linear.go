@@ -1,8 +1,6 @@
 package axmodel
 
 import (
-	"slices"
-
 	"github.com/axle-llm/axle/axcl"
 )
 
@@ -59,73 +57,4 @@ func LinearLadder(chunk, prefill int) []SoftGroup {
 		}
 	}
 	return gs
-}
-
-// LinearShape is what the tensors of a layer with a state say, whichever format the file has. The states are bytes: what they mean is the
-// layer's own. They are the same in every group.
-type LinearShape struct {
-	Hidden int
-	K, V   axcl.Tensor // K_cache and V_cache: shape, type and bytes of the two states
-	Rows   []int       // of each shape group
-	Listed bool        // indices and mask are among the inputs; a card wants them given all the same
-}
-
-// Linear reads the shape of a layer with a state: its K_cache_out and V_cache_out have the bytes of its K_cache and V_cache, which they
-// replace. ok is false where the tensors are another kind of model's; the error, an *Error without a path, says what does not fit where
-// they are a linear layer's by the mask or, where none is listed, by the states.
-func (m *Meta) Linear() (l LinearShape, ok bool, err error) {
-	if len(m.Groups) == 0 || !linear(&m.Groups[0]) {
-		return l, false, nil
-	}
-	for i := range m.Groups {
-		g := &m.Groups[i]
-		in, out := g.Input("input"), g.Output("output")
-		n, hidden := last(in, 1), last(in, 0)
-		rows := func(t axcl.Tensor) bool { return t.Type == axcl.TypeNone || count(t) == int64(n) }
-		switch {
-		case in.Type != axcl.BF16 || out.Type != axcl.BF16 || count(in) != int64(n)*int64(hidden) || !slices.Equal(in.Shape, out.Shape):
-			return l, true, errorf("group %d of a linear layer: input is %v %v, output %v %v", i, in.Type, in.Shape, out.Type, out.Shape)
-		case !rows(g.Input("indices")) || !rows(g.Input("mask")):
-			return l, true, errorf("group %d of a linear layer: indices %v and mask %v are not one for each of %d rows", i,
-				g.Input("indices").Shape, g.Input("mask").Shape, n)
-		}
-		for _, name := range []string{"K_cache", "V_cache"} {
-			a, b := g.Input(name), g.Output(name+"_out")
-			switch {
-			case a.Type == axcl.TypeNone || b.Type == axcl.TypeNone:
-				return l, true, errorf("group %d of a linear layer has no tensor %q or no %q", i, name, name+"_out")
-			case a.Type != b.Type || a.Size != b.Size:
-				return l, true, errorf("group %d of a linear layer: %q is %v %v, %q %v %v: a state replaces the one it was made of", i, name,
-					a.Type, a.Shape, b.Name, b.Type, b.Shape)
-			case a.Size > maxState:
-				return l, true, errorf("group %d of a linear layer: %q has %d bytes, at most %d are possible", i, name, a.Size, maxState)
-			}
-		}
-		k, v := g.Input("K_cache"), g.Input("V_cache")
-		if i == 0 {
-			l.Hidden, l.K, l.V = hidden, k, v
-			l.Listed = true
-		}
-		l.Listed = l.Listed && g.Input("indices").Type != axcl.TypeNone && g.Input("mask").Type != axcl.TypeNone
-		if hidden != l.Hidden || k.Type != l.K.Type || k.Size != l.K.Size || v.Type != l.V.Type || v.Size != l.V.Size {
-			return l, true, errorf("group %d of a linear layer disagrees with group 0: hidden %d and %d, states of %d and %d bytes, not %d and %d",
-				i, hidden, l.Hidden, k.Size, v.Size, l.K.Size, l.V.Size)
-		}
-		l.Rows = append(l.Rows, n)
-	}
-	return l, true, nil
-}
-
-// linear says whether a group's tensors are a linear layer's: its mask has a column for each row of the call and none for the cache, or,
-// where no mask is listed, its states go out as they came in.
-func linear(g *GroupMeta) bool {
-	in, k, v := g.Input("input"), g.Input("K_cache"), g.Input("V_cache")
-	ko, vo := g.Output("K_cache_out"), g.Output("V_cache_out")
-	if in.Type == axcl.TypeNone || k.Type == axcl.TypeNone || v.Type == axcl.TypeNone {
-		return false
-	}
-	if mask := g.Input("mask"); mask.Type != axcl.TypeNone {
-		return count(mask) == int64(last(in, 1))
-	}
-	return k.Size == ko.Size && v.Size == vo.Size
 }

@@ -136,14 +136,14 @@ func TestLinearTensors(t *testing.T) {
 		want   string
 		change func(gs []axmodel.GroupMeta)
 	}{
-		"a state that comes out smaller": {"replaces", func(gs []axmodel.GroupMeta) { gs[1].Outputs[1].Size = 32 }},
-		"a state of another type":        {"replaces", func(gs []axmodel.GroupMeta) { gs[0].Outputs[0].Type = axcl.BF16 }},
+		"a state that comes out smaller": {"replaced", func(gs []axmodel.GroupMeta) { gs[1].Outputs[1].Size = 32 }},
+		"a state of another type":        {"replaced", func(gs []axmodel.GroupMeta) { gs[0].Outputs[0].Type = axcl.BF16 }},
 		"a state of 2 GB": {"at most", func(gs []axmodel.GroupMeta) {
 			gs[0].Inputs[4].Size, gs[0].Outputs[1].Size = 2<<30, 2<<30
 		}},
-		"groups that shrink": {"disagrees", func(gs []axmodel.GroupMeta) { gs[1].Inputs[3].Size, gs[1].Outputs[0].Size = 24, 24 }},
+		"groups that shrink": {"the same in every group", func(gs []axmodel.GroupMeta) { gs[1].Inputs[3].Size, gs[1].Outputs[0].Size = 24, 24 }},
 		"no state out":       {"no tensor", func(gs []axmodel.GroupMeta) { gs[0].Outputs = gs[0].Outputs[1:] }},
-		"a mask of a cache":  {"not one for each", func(gs []axmodel.GroupMeta) { gs[1].Inputs[2].Shape = []int{1, 8, 8} }},
+		"a mask of a cache":  {"for each of", func(gs []axmodel.GroupMeta) { gs[1].Inputs[2].Shape = []int{1, 8, 8} }},
 		"an output of fewer": {"output", func(gs []axmodel.GroupMeta) { gs[1].Outputs[2].Shape = []int{1, 4, 16} }},
 	} {
 		if _, ok, err := read(c.change); !ok || err == nil || !strings.Contains(err.Error(), c.want) {

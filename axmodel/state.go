@@ -6,10 +6,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// maxState is the most bytes one state of a layer may have. The largest known, of 48 heads of 128 × 128 float32, has 3 MiB; what is far
-// beyond is a damaged file, and would become the size of every slot.
-const maxState = 64 << 20
-
 // LinearShape is what the tensors of a layer with a state (linear attention) say, whichever format the file has. The states are bytes: what
 // they mean is the layer's own. They are the same in every group, and each call replaces them whole.
 type LinearShape struct {
@@ -96,8 +92,19 @@ func (m *Meta) HasState() bool {
 	return len(m.Groups) > 0
 }
 
-// Linear reads the shape of a layer with a state. The error, an *Error without a path, says which tensor is missing or does not fit.
-func (m *Meta) Linear() (LinearShape, error) {
+// Linear reads the shape of a layer with a state. ok is [Meta.HasState]; where it is true the error, an *Error without a path, says what
+// does not fit.
+func (m *Meta) Linear() (l LinearShape, ok bool, err error) {
+	if !m.HasState() {
+		return l, false, nil
+	}
+	l, err = m.State()
+	return l, true, err
+}
+
+// State is Linear for whom something else says that the layer has a state: the error, an *Error without a path, says which tensor is
+// missing or does not fit.
+func (m *Meta) State() (LinearShape, error) {
 	l := LinearShape{Listed: true}
 	for i := range m.Groups {
 		g := &m.Groups[i]

@@ -18,7 +18,7 @@ func stateLayer(hidden bool, rows ...int) axmodeltest.ONNX {
 }
 
 // A layer with a state says what its states are, whether or not it lists positions and mask, in some groups or in any.
-func TestLinear(t *testing.T) {
+func TestState(t *testing.T) {
 	some := stateLayer(false, 1, 8, 8)
 	some.Groups[0].Inputs = some.Groups[0].Inputs[:3] // the decode group hides both
 	one := stateLayer(false, 1, 8, 8)
@@ -44,7 +44,7 @@ func TestLinear(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		l, err := m.Linear()
+		l, err := m.State()
 		if err != nil || !m.HasState() {
 			t.Fatalf("%s: %v, has a state %v", name, err, m.HasState())
 		}
@@ -60,13 +60,13 @@ func TestLinear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Linear(); err == nil || m.HasState() {
+	if _, err := m.State(); err == nil || m.HasState() {
 		t.Error("a layer of attention, one of whose groups gives as many rows as it looks back on, passes for one with a state")
 	}
 }
 
 // What no state can be is refused by name, and nothing is made as large as a file says.
-func TestLinearErrors(t *testing.T) {
+func TestStateErrors(t *testing.T) {
 	in := func(g, i int, shape ...int) func(*axmodeltest.ONNX) {
 		return func(o *axmodeltest.ONNX) { o.Groups[g].Inputs[i].Shape = shape }
 	}
@@ -104,7 +104,7 @@ func TestLinearErrors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		l, err := m.Linear()
+		l, err := m.State()
 		var e *axmodel.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v", name, l, err)
@@ -113,7 +113,7 @@ func TestLinearErrors(t *testing.T) {
 }
 
 // Beside layers of attention, one with a state may have fewer groups: the last of its own serves. What takes other rows does not fit.
-func TestLinearFits(t *testing.T) {
+func TestStateFits(t *testing.T) {
 	full := func(groups ...axcl.Group) (l axmodel.LayerShape) {
 		l.Hidden = 32
 		for _, g := range groups {

@@ -146,7 +146,7 @@ var malformed = []struct {
 	{"layer types too many", func(b bench) { b.config("layer_types", make([]string, 5000)) }, models.ErrMalformed, "layer_types"},
 	{"more shared than layers", func(b bench) { b.config("num_kv_shared_layers", 3) }, models.ErrMismatch, "num_kv_shared_layers"},
 	{"attention interval leaves none", func(b bench) { b.config("full_attention_interval", 5) }, models.ErrMismatch,
-		"no layer of the model is attention"},
+		"is linear_attention by the configuration, and is not by its tensors"},
 
 	{"template without number", func(b bench) { b.config("template_filename_axmodel", "layer.axmodel") }, models.ErrMalformed, "%d"},
 	{"template with two numbers", func(b bench) { b.config("template_filename_axmodel", "l%d_%d.axmodel") }, models.ErrMalformed, "%d"},

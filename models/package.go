@@ -277,7 +277,10 @@ func (pkg *Package) readLayers() error {
 			l.Window = c.SlidingWindow
 		}
 		found, err := l.read(m)
-		if err != nil {
+		if e, ok := err.(*Error); ok {
+			e.Path = p.t.where(name)
+			return e
+		} else if err != nil {
 			return pkg.malformed(name, err)
 		}
 		told = told || found

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/axle-llm/axle/axmodel"
@@ -16,12 +17,13 @@ func (l *Layer) read(m *axmodel.Meta) (found bool, err error) {
 		}
 	}
 	if l.Kind == LinearAttention {
-		l.State, err = m.Linear()
+		l.State, err = m.State()
 	} else {
 		l.Shape, err = m.Layer()
 	}
 	if err != nil && said != "" && has != (said == LinearAttention) {
-		err = fmt.Errorf("the configuration makes it %s: %w", said, err)
+		return false, &Error{What: fmt.Sprintf("is %s by the configuration, and is not by its tensors: %s", said, what(err)),
+			Fix: "correct layer_types or full_attention_interval, or take all files from one build", Err: errors.Join(ErrMismatch, err)}
 	}
 	return found, err
 }

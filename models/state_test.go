@@ -1,0 +1,148 @@
+package models_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
+)
+
+const mixedLayers = "qwen3_5_text_p128_l%d_together.axmodel"
+
+// stated is a layer with a state beside those of [bench.vendor]: bf16 and fp32, in a decode group and prefill groups of 8 rows.
+func stated(hidden bool, rows ...int) axmodeltest.ONNX {
+	return axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
+		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, hidden, rows...)
+}
+
+// mixed writes a package of n layers, each fourth of which is attention.
+func (b bench) mixed(n int, config map[string]any) {
+	b.Helper()
+	b.vendor("", mixedLayers, n, "qwen3_5_text_post.axmodel")
+	for i := range n {
+		if i%4 != 3 {
+			b.write(fmt.Sprintf(mixedLayers, i), stated(false, 1, 8, 8).Marshal())
+		}
+	}
+	all := map[string]any{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": mixedLayers, "axmodel_num": n}
+	for k, v := range config {
+		all[k] = v
+	}
+	data, err := json.Marshal(all)
+	b.must(err)
+	b.write("config.json", data)
+}
+
+// A package whose layers with a state cannot be what they claim is refused with one error that names the file, before anything native could
+// see it, and before anything is made as large as it says.
+func TestHostileStates(t *testing.T) {
+	layer := func(i int, change func(o *axmodeltest.ONNX)) func(b bench) {
+		return func(b bench) {
+			o := stated(false, 1, 8, 8)
+			change(&o)
+			b.write(fmt.Sprintf(mixedLayers, i), o.Marshal())
+		}
+	}
+	state := func(group int, shape ...int) func(o *axmodeltest.ONNX) {
+		return func(o *axmodeltest.ONNX) {
+			o.Groups[group].Inputs[1].Shape, o.Groups[group].Outputs[1].Shape = shape, shape
+		}
+	}
+	types := func(n int) map[string]any {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = models.LinearAttention
+			if i%4 == 3 {
+				list[i] = models.FullAttention
+			}
+		}
+		return map[string]any{"layer_types": list}
+	}
+	for _, c := range []struct {
+		name   string
+		config map[string]any
+		spoil  func(b bench)
+		is     error
+		text   string
+	}{
+		{"in and out differ", nil, layer(5, func(o *axmodeltest.ONNX) { o.Groups[1].Outputs[1].Shape = []int{1, 2, 5, 4} }),
+			models.ErrMalformed, `_l5_together.axmodel: group 1: "V_cache" is fp32 [1 2 5 5] of 200 bytes and "V_cache_out" fp32`},
+		{"in and out differ, mask unlisted", types(8), func(b bench) {
+			o := stated(true, 1, 8)
+			o.Groups[0].Outputs[0].Shape = []int{1, 6, 2}
+			b.write(fmt.Sprintf(mixedLayers, 1), o.Marshal())
+		}, models.ErrMismatch, `"K_cache_out" bf16 [1 6 2] of 24`},
+		{"a state of 2 GB", nil, layer(0, func(o *axmodeltest.ONNX) {
+			for g := range o.Groups {
+				state(g, 1, 32, 4096, 4096)(o)
+			}
+		}), models.ErrMalformed, `"V_cache" has 2147483648 bytes`},
+		{"layer_types too short", types(7), nil, models.ErrMismatch, "layer_types has 7 entries, the model 8 layers"},
+		{"layer_types too long", types(9), nil, models.ErrMismatch, "layer_types has 9 entries, the model 8 layers"},
+		{"layer_types of others", map[string]any{"full_attention_interval": 2}, nil, models.ErrMismatch,
+			"_l1_together.axmodel: is full_attention by the configuration, and is not by its tensors"},
+		{"a state that shrinks", nil, layer(2, state(2, 1, 2, 5, 3)), models.ErrMalformed,
+			`group 2: "V_cache" is fp32 [1 2 5 3] of 120 bytes, in group 0`},
+		{"groups that shrink", nil, layer(0, func(o *axmodeltest.ONNX) {
+			g := axmodeltest.VendorState(8, 0, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
+				axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, false, 1, 8, 4)
+			o.Groups[2] = g.Groups[2]
+		}), models.ErrMismatch, "its states (hidden 8"},
+		{"groups of other rows in all", nil, func(b bench) {
+			for i := range 8 {
+				if i%4 != 3 {
+					b.write(fmt.Sprintf(mixedLayers, i), stated(false, 1, 4).Marshal())
+				}
+			}
+		}, models.ErrMismatch, "group 1 takes 4 rows, where the layers of attention take 8"},
+		{"a history that shrinks", nil, func(b bench) {
+			for _, i := range []int{3, 7} {
+				b.vendorLayer(fmt.Sprintf(mixedLayers, i), 8, 4, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8, Cells: 8},
+					axcl.Group{Rows: 8})
+			}
+		}, models.ErrMismatch, "groups that do not grow"},
+		{"no group to decode with", nil, func(b bench) {
+			for i := range 8 {
+				if i%4 != 3 {
+					b.write(fmt.Sprintf(mixedLayers, i), stated(false, 8, 8).Marshal())
+				}
+			}
+		}, models.ErrMismatch, "no group of one row"},
+		{"states of two kinds", nil, func(b bench) {
+			b.write(fmt.Sprintf(mixedLayers, 6), axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
+				axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 2, 5, 5}}, false, 1, 8, 8).Marshal())
+		}, models.ErrMismatch, "_l6_together.axmodel: its states"},
+		{"no attention at all", nil, func(b bench) {
+			for i := range 8 {
+				b.write(fmt.Sprintf(mixedLayers, i), stated(false, 1, 8, 8).Marshal())
+			}
+		}, models.ErrMismatch, "no layer of the model is attention"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.mixed(8, c.config)
+			if c.spoil != nil {
+				c.spoil(b)
+			}
+			p, err := models.Open(b.dir)
+			if err == nil {
+				p.Close()
+				t.Fatal("opened")
+			}
+			var e *models.Error
+			if !errors.As(err, &e) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v: want %v and %q", err, c.is, c.text)
+			}
+		})
+	}
+	b := newBench(t)
+	b.mixed(8, types(8))
+	if p := b.open(); p.StateBytes() != 6*(36+200) {
+		t.Errorf("six layers have states of %d bytes", p.StateBytes())
+	}
+}
