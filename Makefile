@@ -57,7 +57,8 @@ SINGLE := $(subst $(space),|,axcl axcl/simcard axcl/simcard/profiles axmodel int
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
-	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare
+	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|\
+	TestNeverWorse|TestTogether|TestTurns
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
