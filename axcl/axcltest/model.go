@@ -20,6 +20,35 @@ type Tiny struct {
 	Flags, HeadFlags           uint32
 	Hollow                     bool   // shapes without weights
 	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
+
+	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and their length are KVHeads and HD.
+	Interval             int
+	ValueHeads, ValueDim int
+	State                axmodel.State       // type of both states
+	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
+}
+
+// DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep rows.
+func DefaultStates() Tiny {
+	d := DefaultTiny()
+	d.Layers, d.Interval, d.ValueHeads, d.ValueDim, d.State = 4, 2, 4, 24, axmodel.StateFP32
+	d.Flags |= axmodel.FlagNormOne
+	return d
+}
+
+// linear says whether layer l keeps a state.
+func (y Tiny) linear(l int) bool { return y.Interval > 0 && (l+1)%y.Interval != 0 }
+
+// linearGroups are the shape groups of layers that keep a state.
+func (y Tiny) linearGroups() []axmodel.SoftGroup {
+	if y.Linear != nil {
+		return y.Linear
+	}
+	var gs []axmodel.SoftGroup
+	for _, g := range y.Groups {
+		gs = append(gs, axmodel.SoftGroup{Rows: g.Rows})
+	}
+	return gs
 }
 
 // DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
@@ -103,7 +132,14 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 			ts = nil
 		}
 		path := filepath.Join(dir, fmt.Sprintf("%s_p%d_l%d_together.axmodel", name, y.Groups[len(y.Groups)-1].Rows, l))
-		if err := axmodel.WriteFile(path, head, y.Groups, ts); err != nil {
+		head, groups := head, y.Groups
+		if y.linear(l) {
+			head, groups = y.linearHeader(head), y.linearGroups()
+			if ts = y.linearTensors(head, rng, norm, weight); y.Hollow {
+				ts = nil
+			}
+		}
+		if err := axmodel.WriteFile(path, head, groups, ts); err != nil {
 			return spec, err
 		}
 		spec.Layers = append(spec.Layers, path)
@@ -118,6 +154,37 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	}
 	spec.Head = filepath.Join(dir, name+"_post.axmodel")
 	return spec, axmodel.WriteFile(spec.Head, post, []axmodel.SoftGroup{{Rows: 1}}, ts)
+}
+
+// linearHeader makes of a layer's header that of one which keeps a state.
+func (y Tiny) linearHeader(h axmodel.Header) axmodel.Header {
+	h.Kind, h.Heads, h.ValueDim, h.Conv, h.State = axmodel.Linear, y.ValueHeads, y.ValueDim, 4, y.State
+	h.Flags &= axmodel.FlagHollow | axmodel.FlagSuffix | axmodel.FlagNormOne
+	h.Rotary, h.Rope, h.Theta = 0, axmodel.RopeNone, 0
+	return h
+}
+
+// linearTensors are a layer's that keeps a state. It forgets slowly, so that rows of long ago still weigh.
+func (y Tiny) linearTensors(h axmodel.Header, rng *rand.Rand, norm func(string, int) axmodel.Tensor,
+	weight func(string, int, int) axmodel.Tensor) []axmodel.Tensor {
+	values := y.ValueHeads * y.ValueDim
+	vector := func(name string, n int, from, to float64) axmodel.Tensor {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(from + (to-from)*rng.Float64())
+		}
+		return axmodel.Vector(name, axmodel.F32, v)
+	}
+	conv := make([]float32, h.Channels()*h.Conv)
+	for i := range conv {
+		conv[i] = float32(rng.NormFloat64() / 2)
+	}
+	return []axmodel.Tensor{norm("input_norm", y.Hidden), weight("qkv", h.Channels(), y.Hidden), weight("z", values, y.Hidden),
+		weight("b", y.ValueHeads, y.Hidden), weight("a", y.ValueHeads, y.Hidden),
+		axmodel.Matrix("conv", axmodel.F32, h.Channels(), h.Conv, conv), vector("dt_bias", y.ValueHeads, -3, 0),
+		vector("a_log", y.ValueHeads, -3, 0), vector("norm", y.ValueDim, 0.8, 1.2), weight("o", y.Hidden, values),
+		norm("post_norm", y.Hidden), weight("gate", y.Intermediate, y.Hidden), weight("up", y.Intermediate, y.Hidden),
+		weight("down", y.Hidden, y.Intermediate)}
 }
 
 // WriteAffine makes a plain model, y = x·Wᵀ + b, of in inputs and out outputs with groups of 1 and 4 rows, and gives W and b.

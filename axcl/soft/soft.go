@@ -150,7 +150,7 @@ type Model struct {
 	timeout time.Duration
 	shape   axcl.Shape
 	layers  []*layer
-	caches  [][2][]uint16 // K and V of each layer, cells × KV
+	caches  [][2][]uint16 // K and V of each layer that keeps rows, cells × KV
 	states  states
 	head    *head
 	ropes   []*rope
@@ -158,14 +158,15 @@ type Model struct {
 	heap    int64 // of it what was allocated, and rooms to compute in
 	closed  bool
 
-	engine *engine
-	see    sight
-	near   sight       // of local layers
-	local  []bool      // which those are; nil: none
-	hidden [2][]uint16 // the layers' input and output, turn about
-	at     int         // which of them the last layer wrote
-	want   []int
-	wanted func(r int) []uint16
+	engine   *engine
+	see      sight
+	together int         // rows whose attention is computed together at the most
+	near     sight       // of local layers
+	local    []bool      // which those are; nil: none
+	hidden   [2][]uint16 // the layers' input and output, turn about
+	at       int         // which of them the last layer wrote
+	want     []int
+	wanted   func(r int) []uint16
 }
 
 func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
@@ -180,7 +181,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		}
 		spec.Order(order)
 	}
-	var first axmodel.LayerShape
+	var all axmodel.Layers
 	var need size
 	var weights int64
 	for i, path := range spec.Layers {
@@ -192,28 +193,30 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 			return fmt.Errorf("axcl: software card, layer %d: %w", i, err)
 		}
 		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
-		shape, err := f.meta.Layer()
-		if err != nil {
+		if err := all.Add(f.meta); err != nil {
 			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
 		}
-		if i == 0 {
-			first = shape
-		} else if !shape.Equal(first) {
-			return fmt.Errorf("axcl: software card, layer %d: %w", i,
-				&axmodel.Error{Path: path, What: fmt.Sprintf("does not belong with layer 0: shape %+v, not %+v", shape, first)})
-		}
 		weights += f.meta.WeightBytes
+		if err := computes(f); err != nil {
+			return err
+		}
 		l := newLayer(f)
 		m.layers[i] = l
 		m.share(l)
-		need.grow(l, shape.Shape().MaxRows(), shape.Cells)
 		if spec.Progress != nil {
 			spec.Progress(i, i+1, total)
 		}
 	}
-	m.shape = first.Shape()
-	m.shape.Layers = len(m.layers)
-	m.shape.Piece = axcl.PieceCells(m.shape)
+	var err error
+	if m.shape, err = shapeOf(&all, spec); err != nil {
+		return err
+	}
+	for _, l := range m.layers {
+		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
+		if l.Kind == axmodel.Layer {
+			m.together = together(l)
+		}
+	}
 	if spec.Head != "" {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -239,7 +242,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		}
 		m.shape.Local, m.local = true, slices.Clone(spec.Local)
 	}
-	cache := int64(m.shape.Cells) * int64(m.shape.KV) * 4 * int64(len(m.layers))
+	cache := int64(m.shape.Cells)*int64(m.shape.RowBytes()) + m.states.bytes(m.shape)
 	m.shape.Bytes = weights + cache
 	allocate := cache + need.bytes(m.device.pool.n) + 4*int64(need.rows)*int64(m.shape.Hidden)
 	if m.head != nil {
@@ -249,7 +252,8 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		return err
 	}
 	m.taken, m.heap = m.shape.Bytes, allocate
-	for range m.layers {
+	m.states.make(m.shape)
+	for range m.shape.Layers - m.shape.Linear {
 		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
 	}
 	m.engine = newEngine(m.device.pool, m.device.set, need)
@@ -295,7 +299,7 @@ func (m *Model) release() {
 	if m.head != nil {
 		m.head.unmap()
 	}
-	m.layers, m.head, m.caches, m.engine = nil, nil, nil, nil
+	m.layers, m.head, m.caches, m.engine, m.states = nil, nil, nil, nil, states{}
 }
 
 // Run implements axcl.Model.
@@ -308,7 +312,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 	}
 	start := time.Now()
 	n, hidden, kv := p.Rows(), m.shape.Hidden, m.shape.KV
-	most := together(m.layers[0])
+	most := m.together
 	look(&m.see, n, most, p.SeeCells, p.SeeRows)
 	if m.shape.Local && p.LocalCells != nil {
 		look(&m.near, n, most, p.LocalCells, p.LocalRows)
@@ -319,12 +323,21 @@ func (m *Model) Run(p *axcl.Pass) error {
 	copy(m.hidden[0], p.Hidden)
 	m.at = 0
 	upload := time.Now()
+	from, to := m.states.begin(p)
+	caches := m.caches
 	for i, l := range m.layers {
 		if time.Since(start) > m.timeout {
 			m.device.lost = true
 			return &axcl.Error{Op: "soft.Run", Layer: i, Code: 0x80300383, Kind: axcl.ErrTimeout}
 		}
-		cache := m.caches[i]
+		if l.Kind == axmodel.Linear {
+			bytes := m.shape.State / m.shape.Linear
+			m.runLinear(l, n, from[:bytes], to[:bytes])
+			from, to = from[bytes:], to[bytes:]
+			continue
+		}
+		cache := caches[0]
+		caches = caches[1:]
 		see := &m.see
 		if p.LocalCells != nil && m.local != nil && m.local[i] {
 			see = &m.near
@@ -336,6 +349,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 			copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
 		}
 	}
+	m.states.done(p)
 	layers := time.Now()
 	if p.HiddenOut != nil {
 		copy(p.HiddenOut, m.hidden[m.at][:n*hidden])
