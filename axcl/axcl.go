@@ -125,7 +125,8 @@ type LoopRunner interface {
 	RunVendorLoop(*Pass) error
 }
 
-// Net is a single loaded model, called by tensor name.
+// Net is a single loaded model, called by tensor name. A picture's encoder is one: its input takes the picture, each of its outputs gives
+// the rows for the hidden states or for Pass.Added; Run holds the card as long as it takes, as a pass does.
 type Net interface {
 	// Groups is the number of shape groups, at least one.
 	Groups() int

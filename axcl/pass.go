@@ -43,6 +43,14 @@ type Pass struct {
 	From uint32
 	To   uint32
 
+	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair twice; Added holds it, len(Add) ×
+	// Shape.Hidden, bf16, in the same order. What layer Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i before the
+	// next layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some models want this of a picture's
+	// rows. After each such layer the pass stops on the host: the rows from the first to the last that get something come down and go up
+	// again. Without additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes none.
+	Add   []Addition
+	Added []uint16
+
 	// Want lists the rows, ascending, whose output the caller needs; with a head each costs a call of it. Logits receives
 	// len(Want) × Shape.Out values, bf16 (a head that gives float32 is rounded). When Logits is nil and Argmax is not, only the largest
 	// logit's index of each wanted row is found, on the card where Shape.Argmax says it can; ties go to the lowest index. It is the largest
@@ -164,6 +172,9 @@ func (p *Pass) Check(s Shape) error {
 		return bad("rows wanted, and no room for their logits or their largest")
 	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
 		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
+	}
+	if err := p.checkAdd(s, n); err != nil {
+		return err
 	}
 	if s.Local && p.LocalCells != nil {
 		for i, v := range p.LocalCells {

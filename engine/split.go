@@ -171,7 +171,8 @@ type split struct {
 	parts  []axcl.Model
 	shape  axcl.Shape
 	hidden []uint16
-	rows   []byte // of one part, as they travel
+	more   []axcl.Addition // of one part
+	rows   []byte          // of one part, as they travel
 	closed bool
 }
 
@@ -212,9 +213,17 @@ func (m *split) Run(p *axcl.Pass) error {
 	if p.Timing != nil {
 		*p.Timing = axcl.Timing{}
 	}
+	first := 0
 	for i, part := range m.parts {
 		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells,
 			LocalRows: p.LocalRows, From: p.From, To: p.To}
+		if len(p.Add) > 0 {
+			layers := part.Shape().Layers
+			q.Add, q.Added = p.SplitAdd(m.more, first, first+layers)
+			if first += layers; q.Add != nil {
+				m.more = q.Add
+			}
+		}
 		if i == len(m.parts)-1 {
 			q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, p.HiddenOut
 		} else {

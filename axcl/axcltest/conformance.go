@@ -67,6 +67,7 @@ func Checks(o Options) []Check {
 	add("two models", checkTwo)
 	add("cleared cells", checkClear)
 	add("rows that travel", checkRows)
+	add("rows that are added to", checkAdd)
 	add("bad passes", checkBadPasses)
 	add("bad models", checkBadModels)
 	add("cancelled load", checkCancel)

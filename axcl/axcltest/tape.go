@@ -270,6 +270,9 @@ func askRun(p *axcl.Pass) string {
 func sumPass(p *axcl.Pass) uint64 {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Hidden, p.Pos, p.Cell, p.SeeCells, p.SeeRows, p.Want, p.Logits != nil, p.Argmax != nil, p.HiddenOut != nil)
+	if len(p.Add) > 0 {
+		fmt.Fprint(h, p.Add, p.Added)
+	}
 	return h.Sum64()
 }
 

@@ -277,6 +277,9 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if err := p.Check(m.shape); err != nil {
 		return err
 	}
+	if vendor && len(p.Add) > 0 {
+		return fmt.Errorf("%w: the vendor's loop adds nothing to rows between layers", axcl.ErrPass)
+	}
 	rows := p.Rows()
 	localCells, localRows := p.LocalCells, p.LocalRows
 	if localCells == nil {
@@ -286,6 +289,7 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
 		(*C.uint64_t)(unsafe.SliceData(localCells)), (*C.uint64_t)(unsafe.SliceData(localRows)),
+		(*C.axn_add)(unsafe.Pointer(unsafe.SliceData(p.Add))), C.uint32_t(len(p.Add)), (*C.uint16_t)(unsafe.SliceData(p.Added)),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
 		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
 		C.bool(vendor))

@@ -216,10 +216,14 @@ int axn_bind(axn_model *);
 int axn_probe(axn_model *);
 int axn_close(axn_model *);
 
+// What is added to a row between layers: as axcl.Addition.
+typedef struct { uint32_t layer, row; } axn_add;
+
 // pass.c
 int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
     const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
-    const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor);
+    const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
+    uint16_t *hidden_out, bool vendor);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

@@ -4,7 +4,8 @@
 //
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
 //   upload   three transfers at most
-//   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it
+//   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
+//            where rows get something added after a layer, they come down, are awaited, and go up again
 //   keep     many rows' new K and V are copied to their cells, on a stream of its own beside the head
 //   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
 //   sync     one, with a time-out, and then the caller's memory is filled
@@ -113,7 +114,49 @@ static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint
     return rc;
 }
 
-static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
+static int wait(axn_model *m) {
+    int64_t start = now();
+    m->card->layer = AXN_NO_LAYER;
+    int rc = m->card->lib->provider->sync(m->card, m->timeout_ms);
+    m->time.wait += now() - start;
+    return rc;
+}
+
+static uint16_t bf16(uint32_t f) {
+    if ((f & 0x7fffffff) > 0x7f800000) return (uint16_t)(f >> 16 | 0x40);
+    return (uint16_t)((f + 0x7fff + (f >> 16 & 1)) >> 16);
+}
+
+static uint16_t sum(uint16_t a, uint16_t b) {
+    uint32_t x = (uint32_t)a << 16, y = (uint32_t)b << 16;
+    float f, g;
+    memcpy(&f, &x, 4);
+    memcpy(&g, &y, 4);
+    f += g;
+    memcpy(&x, &f, 4);
+    return bf16(x);
+}
+
+// Adds n rows to what layer l gave. All rows between the first and the last of them come down and go up: one copy each. The staging of the
+// rows is free again, as the wait is for their upload too.
+static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, const uint16_t *added) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    const axn_mem *out = &m->turn[(l + 1) % 2];
+    size_t row = (size_t)m->hidden * 2, first = add[0].row, size = (add[n - 1].row - first + 1) * row;
+    int rc = p->down(c, m->hidden_host, out, first * row, size);
+    if (!rc) rc = wait(m);
+    if (rc) return rc;
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t *to = m->hidden_host + (add[i].row - first) * m->hidden;
+        for (uint32_t k = 0; k < m->hidden; k++) to[k] = sum(to[k], added[(size_t)i * m->hidden + k]);
+    }
+    c->layer = (int32_t)l;
+    return p->up(c, out, first * row, m->hidden_host, size);
+}
+
+static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, const axn_add *add, uint32_t adds,
+    const uint16_t *added) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
@@ -128,7 +171,11 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
         if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
         if (!rc) rc = p->run(c, &m->layer[l], group, io);
         if (!rc && g->rows == 1 && !place) rc = keep_layer(m, g, l, 1, cell, p->copy);
+        uint32_t n = 0;
+        while (n < adds && add[n].layer == l) n++;
+        if (!rc && n) rc = add_rows(m, l, add, n, added);
         if (rc) return rc;
+        if (n) add += n, adds -= n, added += (size_t)n * m->hidden;
     }
     if (place) g->bound = cell[0];
     return g->rows > 1 ? keep_rows(m, g, rows, cell) : AXN_OK;
@@ -156,11 +203,6 @@ static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const 
         if (rc) return rc;
     }
     return AXN_OK;
-}
-
-static uint16_t bf16(uint32_t f) {
-    if ((f & 0x7fffffff) > 0x7f800000) return (uint16_t)(f >> 16 | 0x40);
-    return (uint16_t)((f + 0x7fff + (f >> 16 & 1)) >> 16);
 }
 
 static float number(const axn_model *m, const uint8_t *logits, uint32_t i) {
@@ -210,14 +252,6 @@ static void hand_out(axn_model *m, uint32_t n, uint16_t *logits, int32_t *argmax
     }
 }
 
-static int wait(axn_model *m) {
-    int64_t start = now();
-    m->card->layer = AXN_NO_LAYER;
-    int rc = m->card->lib->provider->sync(m->card, m->timeout_ms);
-    m->time.wait += now() - start;
-    return rc;
-}
-
 static int zero(axn_model *m, const axn_mem *mem, size_t at, size_t size, size_t most) {
     int rc = AXN_OK;
     for (size_t n; !rc && size; at += n, size -= n) {
@@ -249,7 +283,8 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
 
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
     const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
-    const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, bool vendor) {
+    const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
+    uint16_t *hidden_out, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);
@@ -262,8 +297,8 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
     if (!rc) rc = upload_local(m, group, rows, local_cells, cell_words, local_rows);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
-    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell) : run_layers(m, group, rows, cell);
-    m->time.enqueue = now() - t1;
+    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell) : run_layers(m, group, rows, cell, add, adds, added);
+    m->time.enqueue = now() - t1 - m->time.wait;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);
     bool first = true;

@@ -32,7 +32,7 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, rows that travel, a general model. It returns the first error, and
+// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are added to, a general model. It returns the first error, and
 // goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
@@ -74,6 +74,16 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		keep(e)
 		return err
 	}
+	more := withAdd(s, widePass(s, 3), 0, 2)
+	more.HiddenOut = make([]uint16, len(more.Hidden))
+	if e := m.Run(more); e != nil {
+		keep(e)
+		return err
+	}
+	if e := addedRight(s, more); e != nil {
+		keep(e)
+		return err
+	}
 	n, e := d.LoadNet(spec.Head)
 	if e != nil {
 		return e
@@ -82,6 +92,23 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep(n.Run(0, map[string][]byte{in.Name: make([]byte, in.Size)}, map[string][]byte{out.Name: make([]byte, out.Size)}))
 	keep(n.Close())
 	return err
+}
+
+// addedRight: a hollow model gives its input and what was added to it.
+func addedRight(s axcl.Shape, p *axcl.Pass) error {
+	want := slices.Clone(p.Hidden)
+	for i, a := range p.Add {
+		for k, v := range p.Added[i*s.Hidden:][:s.Hidden] {
+			at := int(a.Row)*s.Hidden + k
+			want[at] = axcl.Sum(want[at], v)
+		}
+	}
+	for i, v := range p.HiddenOut {
+		if v != want[i] {
+			return fmt.Errorf("hidden value %d is %04x with what was added, not %04x", i, v, want[i])
+		}
+	}
+	return nil
 }
 
 // travel sends rows to cells, on to others, and home.
@@ -198,6 +225,8 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 				at = n - layers - 2
 			case n == 2*layers+2:
 				at = axcl.Head
+			case n < 3*layers+3: // with additions, nothing wanted
+				at = n - 2*layers - 3
 			default:
 				at = axcl.NoLayer
 			}
@@ -281,7 +310,11 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 		if c.name == "AX_ENGINE_Init" {
 			most++ // it is asked whether someone else initialised it
 		}
-		if c.name == "axclrtEngineLoadFromFile" && code == 0x8030070a { // out of step: what was loaded is unloaded first
+		if c.name == "axclrtEngineLoadFromFile" && code == 0x8030070a && c.layer == axcl.NoLayer { // the model beside goes with the card
+			if n := sim.Live(); n.Models > 29 || n.Infos > 29 {
+				return fmt.Sprintf("the general model is left on the card: %+v", n)
+			}
+		} else if c.name == "axclrtEngineLoadFromFile" && code == 0x8030070a { // out of step: what was loaded is unloaded first
 			if n := sim.Live(); n.Models+n.Infos+n.IOs+n.DeviceBlocks+n.HostBlocks != 0 && !sticky {
 				return fmt.Sprintf("left on the card: %+v", n)
 			}

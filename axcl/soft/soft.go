@@ -322,6 +322,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 	}
 	copy(m.hidden[0], p.Hidden)
 	m.at = 0
+	added := 0
 	upload := time.Now()
 	from, to := m.states.begin(p)
 	caches := m.caches
@@ -347,6 +348,12 @@ func (m *Model) Run(p *axcl.Pass) error {
 		for r, c := range p.Cell {
 			copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
 			copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
+		}
+		for ; added < len(p.Add) && int(p.Add[added].Layer) == i; added++ {
+			row := m.hidden[m.at][int(p.Add[added].Row)*hidden:][:hidden]
+			for k, v := range p.Added[added*hidden:][:hidden] {
+				row[k] = axcl.Sum(row[k], v)
+			}
 		}
 	}
 	m.states.done(p)

@@ -271,6 +271,7 @@ func (m *apartModel) Run(p *axcl.Pass) error {
 	q.Want, q.Logits, q.Argmax = nil, nil, nil
 	for i, part := range m.parts {
 		q.HiddenOut = m.hidden[i%2]
+		q.Add, q.Added = p.SplitAdd(nil, i, i+1)
 		took, err := run(part, &q)
 		if err != nil {
 			return inLayer(err, i)

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/soft"
+)
+
+// TestSplitAdd: what is added to rows between layers is added on the card that has the layer.
+func TestSplitAdd(t *testing.T) {
+	y := axcltest.DefaultTiny()
+	y.Layers = 5
+	spec, err := y.Write(t.TempDir(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := soft.Open(soft.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	var under []*Card
+	for range 2 {
+		c, err := OpenCard(func() (axcl.Device, string, error) {
+			d, err := soft.Open(soft.Options{Threads: 1, CMM: 8 << 20})
+			return d, "test", err
+		}, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		under = append(under, c)
+	}
+	both, err := Join(under...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer both.Close()
+	run := func(d axcl.Device, add []axcl.Addition) []uint16 {
+		m, err := d.Load(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s := m.Shape()
+		p := &axcl.Pass{Hidden: axcltest.Rows(1, 3, s.Hidden), Pos: []uint32{0, 1, 2}, Cell: []uint32{0, 1, 2},
+			SeeCells: make([]uint64, 3*axcl.Words(s.Cells)), SeeRows: []uint64{0, 1, 3}, Want: []int{2}, Logits: make([]uint16, s.Out),
+			Add: add, Added: axcltest.Rows(2, len(add), s.Hidden)}
+		if err := m.Run(p); err != nil {
+			t.Fatal(err)
+		}
+		return p.Logits
+	}
+	plain := run(one, nil)
+	for _, add := range [][]axcl.Addition{
+		nil,
+		{{Layer: 0, Row: 1}, {Layer: 1, Row: 0}, {Layer: 2, Row: 2}, {Layer: 3, Row: 1}, {Layer: 3, Row: 2}, {Layer: 4, Row: 0}},
+		{{Layer: 4, Row: 2}},
+		{{Layer: 2, Row: 0}},
+	} {
+		want, got := run(one, add), run(both, add)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: other logits on two cards than on one", add)
+		}
+		if len(add) > 1 && slices.Equal(want, plain) {
+			t.Errorf("%v: changes nothing", add)
+		}
+	}
+}
