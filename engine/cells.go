@@ -1,6 +1,9 @@
 package engine
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync/atomic"
+)
 
 // cells keeps account of a model's cache rows. A row that holds a token's K and V is a node of a tree: its parent is the row of the token
 // before it, so a path from a root spells a text, and sequences that begin alike share the path. Node and row have the same number, so
@@ -27,9 +30,10 @@ type cells struct {
 	keys    map[string]int32
 	names   []string // of each root, its key
 	tick    uint64
-	left    []bool        // a tier has looked at what ends here and leaves it
-	dropped func(n int32) // told of each node that goes; nil: nobody is
-	rungs   []int         // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
+	clock   *atomic.Uint64 // where ages are compared beyond this tree; nil: the tree's own
+	left    []bool         // a tier has looked at what ends here and leaves it
+	dropped func(n int32)  // told of each node that goes; nil: nobody is
+	rungs   []int          // cells that the shape groups see, ascending: rows below a lower rung make cheaper passes
 }
 
 const none = int32(-1)
@@ -90,7 +94,7 @@ func (c *cells) find(parent, token int32) int32 {
 
 // match appends to path the rows of the longest prefix of ids that is kept below parent, at most limit of them, and marks them used.
 func (c *cells) match(path []int32, parent int32, ids []int32, limit int) []int32 {
-	c.tick++
+	c.touch()
 	for _, id := range ids[:min(limit, len(ids))] {
 		n := c.find(parent, id)
 		if n == none {
@@ -101,6 +105,15 @@ func (c *cells) match(path []int32, parent int32, ids []int32, limit int) []int3
 		parent = n
 	}
 	return path
+}
+
+// touch makes now later than what was.
+func (c *cells) touch() {
+	if c.clock != nil {
+		c.tick = c.clock.Add(1)
+	} else {
+		c.tick++
+	}
 }
 
 // peek is match that marks nothing used.
@@ -124,7 +137,7 @@ func (c *cells) hold(n int32) {
 func (c *cells) release(n int32) {
 	if n >= 0 {
 		c.refs[n]--
-		c.tick++
+		c.touch()
 		c.used[n] = c.tick
 	}
 }
@@ -392,14 +405,20 @@ func (c *cells) drop(n int32) {
 	c.give(n)
 }
 
-// evict frees at least one and about need rows: from the longest unused leaf up its branch.
-func (c *cells) evict(need int) bool {
+// oldest is the longest unused leaf that nobody stands on, or none.
+func (c *cells) oldest() int32 {
 	oldest := none
 	for i := range c.state {
 		if c.state[i] == cellNode && c.child[i] == none && c.refs[i] == 0 && (oldest == none || c.used[i] < c.used[oldest]) {
 			oldest = int32(i)
 		}
 	}
+	return oldest
+}
+
+// evict frees at least one and about need rows: from the longest unused leaf up its branch.
+func (c *cells) evict(need int) bool {
+	oldest := c.oldest()
 	if oldest == none {
 		return false
 	}

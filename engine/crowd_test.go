@@ -292,11 +292,13 @@ func TestNeverWorse(t *testing.T) {
 		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
 		// what takes full chunks only saves more or less by where a beginning ends
 		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk)
+		memory := int64(0)
 		if rng.IntN(2) == 0 {
-			o.CacheRAM = int64(rng.IntN(1 << 20))
+			memory = int64(rng.IntN(1 << 20))
 		}
+		o.CacheRAM = NewMemory(memory)
 		all, took := onPaced(t, s, p, o).crowd(t, load)
-		o.Parallel = 1
+		o.Parallel, o.CacheRAM = 1, NewMemory(memory)
 		turns, one := onPaced(t, s, p, o).crowd(t, load)
 		// Which beginnings are still there when somebody comes depends on who was served in between, and keys change the order.
 		luck := 0
@@ -452,7 +454,7 @@ func TestTurns(t *testing.T) {
 		{"4B", axmodel.Qwen3Large(), large, 1500, 6},
 	} {
 		before, _ := onPaced(t, c.s, c.p, OpenOptions{}).turns(t, c.s, c.p, 6, c.length, 8)
-		st := onPaced(t, c.s, c.p, OpenOptions{CacheRAM: 1 << 20})
+		st := onPaced(t, c.s, c.p, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 		after, least := st.turns(t, c.s, c.p, 6, c.length, 8)
 		mid := len(after) / 2
 		t.Logf("%s, six conversations of %d tokens: first token after %v, %v without (%.1f times), by arithmetic %v, worst %v; %+v", c.name,

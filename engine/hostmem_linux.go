@@ -2,6 +2,9 @@ package engine
 
 import "syscall"
 
+// pageSize is what memory is given back by.
+var pageSize = syscall.Getpagesize()
+
 // hostMemory gives n bytes outside of Go's heap, whose collector would otherwise let garbage grow by as much, and what gives them back.
 // They are taken from the machine as they are written to.
 func hostMemory(n int) ([]byte, func(), error) {
@@ -11,3 +14,6 @@ func hostMemory(n int) ([]byte, func(), error) {
 	}
 	return b, func() { _ = syscall.Munmap(b) }, nil
 }
+
+// giveMemory gives pages of hostMemory back to the machine, until they are written to again.
+func giveMemory(b []byte) { _ = syscall.Madvise(b, syscall.MADV_DONTNEED) }

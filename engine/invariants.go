@@ -115,14 +115,19 @@ func (t *tier) verify(c *cells) error {
 	if t == nil {
 		return nil
 	}
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
 	if err := t.c.verify(make([]int32, t.c.size())); err != nil {
 		return err
 	}
+	if used := t.memory.used(); used > t.memory.limit {
+		return fmt.Errorf("rows in memory take %d bytes of %d", used, t.memory.limit)
+	}
 	for n, h := range t.kept {
-		if h == none {
+		if !t.copied(int32(n)) {
 			continue
 		}
-		if t.back[h] != int32(n) || c.state[n] != cellNode || t.c.state[h] != cellNode {
+		if c.state[n] != cellNode || t.c.state[h] != cellNode {
 			return fmt.Errorf("cell %d is kept as row %d, which is of cell %d; states %d and %d", n, h, t.back[h], c.state[n], t.c.state[h])
 		}
 		// The whole text is the same, from the root on, and so is the key.

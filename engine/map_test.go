@@ -111,7 +111,7 @@ func TestChartNames(t *testing.T) {
 // A map says whose rows are whose, in a running model; and where the worker is busy for long, what it said last, without waiting for it.
 func TestMaps(t *testing.T) {
 	f := newFake()
-	b := onFake(t, f, OpenOptions{CacheRAM: 1 << 20})
+	b := onFake(t, f, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	m := New(b, Options{})
 	for i, key := range []string{"anna", "bert"} {
 		job := greedy([]int32{1, 2, 3, int32(4 + i)}, 8)

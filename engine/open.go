@@ -55,8 +55,9 @@ type OpenOptions struct {
 	Room func(need, free int64) bool
 	// Repeatable makes every request one: see Request.Repeatable. Requests run one after the other then.
 	Repeatable bool
-	// CacheRAM is how much of this machine's memory may keep rows that had to leave the card, in bytes; 0: none.
-	CacheRAM int64
+	// CacheRAM is where in this machine's memory rows are kept that had to leave the card; models that are given the same one share its
+	// limit. Nil: nowhere.
+	CacheRAM *Memory
 	// Draft is the folder of a smaller package with the same vocabulary, loaded beside the model to guess its next tokens; empty for none.
 	Draft string
 	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.

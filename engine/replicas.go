@@ -270,7 +270,7 @@ func (r *replicas) Stats() Stats {
 		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed},
 			{&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
 			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued},
-			{&sum.Memory.Rows, &st.Memory.Rows}, {&sum.Memory.Used, &st.Memory.Used}} {
+			{&sum.Memory.Used, &st.Memory.Used}} {
 			*f.to += *f.from
 		}
 		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens},
@@ -287,7 +287,7 @@ func (r *replicas) Stats() Stats {
 			sum.Proven[k] = sum.Proven[k] && st.Proven[k]
 		}
 		sum.Busy += st.Busy
-		sum.Memory.Bytes += st.Memory.Bytes
+		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit
 		sum.Memory.UsedBytes += st.Memory.UsedBytes
 		sum.Memory.Saved += st.Memory.Saved
 		sum.CardFree += st.CardFree

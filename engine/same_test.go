@@ -174,8 +174,8 @@ func ways(jobs []Job) map[string]struct {
 		"no reuse":       {OpenOptions{CardOptions: still}, alter(func(i int, j *Job) { j.Key = fmt.Sprint(i) })},
 		"no speculation": {OpenOptions{CardOptions: still}, alter(func(_ int, j *Job) { j.Speculate = &off })},
 		"no batching":    {OpenOptions{CardOptions: still, Parallel: 1}, jobs},
-		"memory":         {OpenOptions{CardOptions: still, CacheRAM: 4 << 20}, jobs},
-		"little memory":  {OpenOptions{CardOptions: still, CacheRAM: 64 << 10}, jobs},
+		"memory":         {OpenOptions{CardOptions: still, CacheRAM: NewMemory(4 << 20)}, jobs},
+		"little memory":  {OpenOptions{CardOptions: still, CacheRAM: NewMemory(64 << 10)}, jobs},
 	}
 }
 
@@ -209,7 +209,7 @@ func TestSameTokens(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					_, b := load(t, dir, openSoft, w.o)
 					sameEverywhere(t, b, w.jobs, want, 3)
-					if w.o.CacheRAM > 0 {
+					if w.o.CacheRAM != nil {
 						t.Logf("%+v", b.Stats().Memory)
 					}
 				})

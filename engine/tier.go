@@ -16,18 +16,22 @@ import (
 // Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a pass waits for one piece more. They are
 // copied when the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to
 // need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
+//
+// The tree, the rows and back belong to whoever holds memory's lock, all else to the card's worker. The lock is not held while rows travel.
 type tier struct {
-	c     *cells
-	rows  []byte // a row of c each
-	bytes int    // of a row
-	piece int    // rows that travel in one call
-	buf   []byte // a piece
-	free  func()
-	kept  []int32 // of each cell: where in memory its row is, or none
-	back  []int32 // and the reverse
-	out   travel
-	in    travel
-	off   bool // it failed: nothing goes in or out any more
+	memory *Memory
+	c      *cells
+	rows   []byte // a row of c each
+	bytes  int    // of a row
+	stride int    // from one row to the next
+	piece  int    // rows that travel in one call
+	buf    []byte // a piece
+	free   func()
+	kept   []int32 // of each cell: where in memory its row is, if that says so too; or none
+	back   []int32 // of each row: the cell, if that says so too; or none
+	out    travel
+	in     travel
+	off    bool // it failed: nothing goes in or out any more
 
 	hits     struct{ rows, bytes uint64 } // brought back
 	outBytes uint64
@@ -49,41 +53,17 @@ func (t *travel) observe(rows, runs int, took float64) {
 	}
 }
 
-// openTier gives m a tier of at most limit bytes, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be
-// in order, there is none: m.tier stays nil. It must run before anything is on the card.
-func (m *lm) openTier(limit int64) error {
-	bytes := m.shape.RowBytes()
-	if limit <= 0 || bytes <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
+// openTier gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be in order,
+// there is none: m.tier stays nil. It must run before anything is on the card.
+func (m *lm) openTier(memory *Memory) error {
+	if memory == nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
 		return nil
 	}
-	n := int(min(limit/int64(bytes), mostKept))
-	piece := min(m.shape.Piece, max(n/8, 1))
-	if n -= piece; n <= 0 { // where a piece waits on its way counts too
+	if m.tier = memory.open(m.shape.RowBytes(), m.shape.Piece, m.cells.size()); m.tier == nil {
 		return nil
 	}
-	rows, free, err := hostMemory(n * bytes)
-	if err != nil {
-		return nil // no memory to keep anything in: all is evaluated
-	}
-	t := &tier{c: newCells(n), rows: rows, bytes: bytes, buf: make([]byte, piece*bytes), piece: piece, free: free}
-	t.kept, t.back = make([]int32, m.cells.size()), make([]int32, n)
-	for i := range t.kept {
-		t.kept[i] = none
-	}
-	for i := range t.back {
-		t.back[i] = none
-	}
-	m.cells.dropped = func(n int32) {
-		if h := t.kept[n]; h != none {
-			t.kept[n], t.back[h] = none, none
-		}
-	}
-	t.c.dropped = func(h int32) {
-		if n := t.back[h]; n != none {
-			t.kept[n], t.back[h] = none, none
-		}
-	}
-	m.tier = t
+	t := m.tier
+	m.cells.dropped = func(n int32) { t.kept[n] = none }
 	if err := m.priceTier(); err != nil {
 		t.close()
 		m.tier = nil
@@ -92,6 +72,15 @@ func (m *lm) openTier(limit int64) error {
 	m.tierStats(0)
 	return nil
 }
+
+// link makes row h the copy of cell n's.
+func (t *tier) link(n, h int32) { t.kept[n], t.back[h] = h, n }
+
+// copied reports whether the row of cell n is in memory.
+func (t *tier) copied(n int32) bool { return t.kept[n] != none && t.back[t.kept[n]] == n }
+
+// onCard reports whether row h is on the card.
+func (t *tier) onCard(h int32) bool { return t.back[h] != none && t.kept[t.back[h]] == h }
 
 // mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes a row, and searches look at each.
 const mostKept = 1 << 17
@@ -151,9 +140,12 @@ func (t *tier) locate(key string, ids []int32) (int32, bool) {
 
 // forget drops everything: what lies on the card may be wrong, and so may what was copied of it.
 func (t *tier) forget() {
-	if t != nil {
-		t.c.forget()
+	if t == nil {
+		return
 	}
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
+	t.c.forget()
 }
 
 // distrust forgets what nobody uses, on the card and in memory.
@@ -167,17 +159,11 @@ func (t *tier) cut(s *seq) {
 	if t == nil {
 		return
 	}
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
 	path := t.c.match(nil, t.c.root(s.job.Key), s.ids, len(s.ids))
 	if len(path) > 0 {
 		t.c.prune(path[len(path)-1], len(path))
-	}
-}
-
-// close gives the memory back.
-func (t *tier) close() {
-	if t != nil && t.free != nil {
-		t.free()
-		t.rows, t.free, t.off = nil, nil, true
 	}
 }
 
@@ -188,6 +174,8 @@ func (m *lm) inMemory(s *seq) int {
 	if t == nil || t.off || s.whole() || s.solo {
 		return 0
 	}
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
 	at, ok := t.locate(s.job.Key, s.ids[:len(s.path)])
 	if !ok {
 		return 0
@@ -222,15 +210,36 @@ func (m *lm) bring() (bool, error) {
 	return false, nil
 }
 
-// piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the card does not survive.
-func (m *lm) piece(s *seq) error {
-	t := m.tier
+// next is where in memory the next piece of s is, which stays there until it is released; nil where there is none.
+func (t *tier) next(s *seq) []int32 {
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
 	at, ok := t.locate(s.job.Key, s.ids[:len(s.path)])
 	if !ok {
-		s.bring = 0
 		return nil
 	}
 	from := t.c.match(nil, at, s.ids[len(s.path):], min(s.bring-len(s.path), t.piece))
+	if len(from) > 0 {
+		t.c.hold(from[len(from)-1])
+	}
+	return from
+}
+
+// locked does something with what memory's lock guards.
+func (t *tier) locked(f func()) {
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
+	f()
+}
+
+// piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the card does not survive.
+func (m *lm) piece(s *seq) error {
+	t := m.tier
+	from := t.next(s)
+	if len(from) > 0 {
+		last := from[len(from)-1]
+		defer t.locked(func() { t.c.release(last) })
+	}
 	if len(from) == 0 || len(from)+16 > m.cells.available() {
 		s.bring = 0
 		return nil
@@ -255,7 +264,7 @@ func (m *lm) piece(s *seq) error {
 	}
 	taken, cells = taken[:n], cells[:n]
 	for i := range taken {
-		copy(t.buf[i*t.bytes:], t.rows[int(from[i])*t.bytes:(int(from[i])+1)*t.bytes])
+		copy(t.buf[i*t.bytes:], t.row(from[i])[:t.bytes])
 	}
 	t0 := m.card.now()
 	err := m.card.travel(func() error { return m.model.Restore(cells, t.buf[:n*t.bytes]) })
@@ -276,14 +285,15 @@ func (m *lm) piece(s *seq) error {
 	}
 	before := m.redo(len(s.path), len(s.ids))
 	t.in.observe(n, axcl.Runs(cells), took)
-	for i, c := range taken {
+	for _, c := range taken {
 		m.cells.attach(c, s.tip(m.cells), s.ids[len(s.path)])
 		s.step(m.cells, c)
-		if old := t.back[from[i]]; old != none {
-			t.kept[old] = none
-		}
-		t.kept[c], t.back[from[i]] = from[i], c
 	}
+	t.locked(func() {
+		for i, c := range taken {
+			t.link(c, from[i])
+		}
+	})
 	s.high = max(s.high, len(s.path))
 	if s.usage.Output == 0 {
 		s.usage.Cached += n
@@ -335,10 +345,52 @@ func (m *lm) stash(busy bool) (bool, error) {
 			}
 		}
 	}
+	cells, to, again := m.choose()
+	if len(to) == 0 {
+		return again, nil
+	}
+	n := len(cells)
+	t0 := m.card.now()
+	err := m.card.travel(func() error { return m.model.Save(cells, t.buf[:n*t.bytes]) })
+	took := (m.card.now() - t0).Seconds()
+	t.locked(func() {
+		under := to[0]
+		if under >= 0 {
+			defer t.c.release(under)
+		}
+		for i, h := range to[1:] {
+			if err != nil {
+				t.c.give(h)
+				continue
+			}
+			copy(t.row(h), t.buf[i*t.bytes:(i+1)*t.bytes])
+			t.c.attach(h, under, m.cells.token[cells[i]])
+			t.link(int32(cells[i]), h)
+			under = h
+		}
+	})
+	if err != nil {
+		if t.off = true; axcl.Fatal(err) {
+			return true, err
+		}
+		return true, m.card.strike(err)
+	}
+	t.out.observe(n, axcl.Runs(cells), took)
+	t.outBytes += uint64(n * t.bytes)
+	m.tierStats(took)
+	return true, nil
+}
+
+// choose gives the cells of the next piece that is to be copied, and the row in memory that it goes behind, which is held, with the rows
+// that are taken for it. Where there is no piece it reports whether another look may find one.
+func (m *lm) choose() (cells []uint32, to []int32, again bool) {
+	t := m.tier
+	t.memory.mu.Lock()
+	defer t.memory.mu.Unlock()
 	// What nobody stands on may go first; but what is running now may be what the next one pushes out at once.
 	end, own := none, false
 	for i, st := range m.cells.state {
-		if st != cellNode || m.cells.child[i] != none || t.kept[i] != none || m.cells.left[i] {
+		if st != cellNode || m.cells.child[i] != none || m.cells.left[i] || t.copied(int32(i)) {
 			continue
 		}
 		if stands := m.cells.refs[i] > 0; end == none || own && !stands || own == stands && m.cells.used[i] < m.cells.used[end] {
@@ -346,7 +398,7 @@ func (m *lm) stash(busy bool) (bool, error) {
 		}
 	}
 	if end == none {
-		return false, nil
+		return nil, nil, false
 	}
 	var path []int32
 	at := end
@@ -356,62 +408,39 @@ func (m *lm) stash(busy bool) (bool, error) {
 	slices.Reverse(path)
 	// What of it is there already, by whatever cell it was copied from.
 	under, first := t.c.root(m.cells.names[^at]), 0
-	t.c.tick++
+	t.c.touch()
 	for ; first < len(path); first++ {
 		h := t.c.find(under, m.cells.token[path[first]])
 		if h == none {
 			break
 		}
 		t.c.used[h] = t.c.tick
-		if t.kept[path[first]] == none && t.back[h] == none {
-			t.kept[path[first]], t.back[h] = h, path[first]
+		if !t.copied(path[first]) && !t.onCard(h) {
+			t.link(path[first], h)
 		}
 		under = h
 	}
 	n := min(len(path)-first, t.piece)
 	if own && n < t.piece {
-		return false, nil // it grows
+		return nil, nil, false // it grows
 	}
-	cells := make([]uint32, n)
+	cells = make([]uint32, n)
 	for i := range cells {
 		cells[i] = uint32(path[first+i])
 	}
 	n = t.out.most(cells, t.piece)
 	if n == 0 || !m.worthStashing(n, axcl.Runs(cells[:n]), first, len(path)) {
 		m.cells.left[end] = true // not looked at again
-		return n == 0, nil
+		return nil, nil, n == 0
 	}
 	t.c.hold(under)
-	defer t.c.release(under)
-	if n = min(n, t.c.available()); n == 0 {
+	if n = t.memory.room(t, n); n == 0 {
+		t.c.release(under)
 		m.cells.left[end] = true // longer than all there is: its beginning is kept
-		return false, nil
+		return nil, nil, false
 	}
-	to, _ := t.c.take(nil, n, 0, false)
-	cells = cells[:n]
-	t0 := m.card.now()
-	err := m.card.travel(func() error { return m.model.Save(cells, t.buf[:n*t.bytes]) })
-	took := (m.card.now() - t0).Seconds()
-	if err != nil {
-		t.off = true
-		for _, h := range to {
-			t.c.give(h)
-		}
-		if axcl.Fatal(err) {
-			return true, err
-		}
-		return true, m.card.strike(err)
-	}
-	t.out.observe(n, axcl.Runs(cells), took)
-	for i, h := range to {
-		copy(t.rows[int(h)*t.bytes:(int(h)+1)*t.bytes], t.buf[i*t.bytes:(i+1)*t.bytes])
-		t.c.attach(h, under, m.cells.token[path[first+i]])
-		t.kept[path[first+i]], t.back[h] = h, path[first+i]
-		under = h
-	}
-	t.outBytes += uint64(n * t.bytes)
-	m.tierStats(took)
-	return true, nil
+	to, _ = t.c.take([]int32{under}, n, 0, false)
+	return cells[:n], to, false
 }
 
 // idle is what the card does when no sequence has anything for it to do: one piece, and it looks again.
@@ -427,10 +456,12 @@ func (m *lm) idle() (bool, error) {
 // tierStats publishes what the tier holds and did.
 func (m *lm) tierStats(took float64) {
 	t := m.tier
+	used := 0
+	t.locked(func() { used = t.c.size() - t.c.nfree })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.Busy += time.Duration(took * float64(time.Second))
-	m.stats.Memory = MemoryTier{Rows: t.c.size(), Used: t.c.size() - t.c.nfree, Bytes: int64(len(t.rows) + len(t.buf)),
-		UsedBytes: int64(t.c.size()-t.c.nfree) * int64(t.bytes), Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
+	m.stats.Memory = MemoryTier{Rows: t.c.size(), Used: used, Bytes: int64(len(t.rows) + len(t.buf)),
+		UsedBytes: int64(used) * int64(t.stride), Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
 		Saved: time.Duration(t.saved * float64(time.Second))}
 }

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
@@ -13,7 +16,7 @@ import (
 
 // TestTierKeys (T17): text of one key is never found in memory by another.
 func TestTierKeys(t *testing.T) {
-	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	text := prompts(1, 600, 2)[0]
 	ask := func(key string) int {
 		v := text
@@ -56,7 +59,7 @@ func TestTierLimit(t *testing.T) {
 		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
 			bytes := newFake().shape.RowBytes()
 			limit := int64(rows*bytes + bytes/2)
-			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: limit})
+			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(limit)})
 			if rows < 2 {
 				if st.m.tier != nil {
 					t.Fatalf("a tier for %d rows", rows)
@@ -101,7 +104,7 @@ func TestTierFails(t *testing.T) {
 	}{{"out", axcl.ErrTimeout, nil, true}, {"in", nil, axcl.ErrLost, true}, {"out, not for good", failed, nil, axcl.Fatal(failed)},
 		{"in, not for good", nil, failed, axcl.Fatal(failed)}} {
 		t.Run(c.name, func(t *testing.T) {
-			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+			st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 			a := &ailing{fake: st.m.model.(*paced).fake}
 			text := prompts(1, 600, 2)
 			err := st.card.Do(context.Background(), func(axcl.Device) error {
@@ -155,7 +158,7 @@ func TestTierFails(t *testing.T) {
 
 // TestTierGap: whatever comes and goes, a stream waits for one piece more at most.
 func TestTierGap(t *testing.T) {
-	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: 1 << 20})
+	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	piece := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece) + st.m.tier.in.cost(st.m.tier.piece, st.m.tier.piece)
 	load := prompts(8, 500, 40)
 	for i := range load {
@@ -191,4 +194,110 @@ func (w watched) Run(p *axcl.Pass) error {
 	w.before()
 	defer w.after()
 	return w.paced.Run(p)
+}
+
+// TestTiersShare: models share one limit, to the byte, and what was used longest ago goes first whichever model's it is; what an unloaded
+// model had comes free.
+func TestTiersShare(t *testing.T) {
+	bytes := newFake().shape.RowBytes()
+	memory := NewMemory(int64(1000 * bytes))
+	var st [2]*stage
+	for i := range st {
+		st[i] = onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: memory})
+	}
+	held := func(i int) (n int) {
+		memory.mu.Lock()
+		defer memory.mu.Unlock()
+		if used := memory.used(); used > memory.limit {
+			t.Errorf("%d bytes of %d are used", used, memory.limit)
+		}
+		return st[i].m.tier.c.size() - st[i].m.tier.c.nfree
+	}
+	ask := func(i, length int) int { // and have it put into memory, and off the card
+		stays, _ := st[i].crowd(t, prompts(1, length, 2))
+		if err := st[i].card.Do(context.Background(), func(axcl.Device) error {
+			for did := true; did; {
+				var err error
+				if did, err = st[i].m.idle(); err != nil {
+					return err
+				}
+			}
+			st[i].m.cells.forget()
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return stays[0].usage.Cached
+	}
+	ask(0, 600)
+	if a := held(0); a < 500 {
+		t.Fatalf("%d rows of 600 are kept", a)
+	}
+	ask(1, 600)
+	if a, b := held(0), held(1); b < 500 || a == 0 || a > 300 {
+		t.Errorf("the first model keeps %d rows, the second %d", a, b)
+	}
+	if n := ask(0, 600); n == 0 { // what is left of it is its beginning, and comes back
+		t.Error("nothing came back")
+	}
+	if a, b := held(0), held(1); a < 500 || b == 0 || b > 300 {
+		t.Errorf("after the first was asked again it keeps %d rows, the second %d", a, b)
+	}
+	st[1].m.tier.close()
+	st[1].m.tier.close()
+	if ask(0, 900); held(0) < 700 {
+		t.Errorf("%d rows are kept where the other model has gone", held(0))
+	}
+}
+
+// TestTiersAtOnce: the workers of several cards take rows from each other in one small memory, and every answer is the one without.
+func TestTiersAtOnce(t *testing.T) {
+	var jobs []Job
+	for i := range 12 { // as much as seven cards hold
+		var ids []int32
+		for k := range 60 {
+			ids = append(ids, int32((i+1)*(k+i+1)%fakeVocab))
+		}
+		jobs = append(jobs, greedy(ids, 5))
+	}
+	plain := onFake(t, newFake(), OpenOptions{CardOptions: still})
+	memory := NewMemory(int64(1500 * newFake().shape.RowBytes()))
+	var all [3]*cardBackend
+	for i := range all {
+		var now atomic.Int64
+		f := newFake()
+		f.run = func(int) error { now.Add(int64(10 * time.Millisecond)); return nil }
+		o := OpenOptions{CardOptions: still, CacheRAM: memory}
+		o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
+		all[i] = onFake(t, f, o)
+	}
+	var want [][]int32
+	for _, j := range jobs {
+		out, _, err := run(plain, j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, out)
+	}
+	var wg sync.WaitGroup
+	for i, b := range all {
+		wg.Go(func() {
+			for k := range 3 * len(jobs) {
+				j := (k*(5+2*i) + i) % len(jobs)
+				if out, _, err := run(b, jobs[j]); err != nil || !slices.Equal(out, want[j]) {
+					t.Errorf("card %d, job %d: %v, %v; want %v", i, j, out, err, want[j])
+				}
+			}
+		})
+	}
+	wg.Wait()
+	hits := uint64(0)
+	for _, b := range all {
+		hits += b.Stats().Memory.Hits
+		clean(t, b)
+	}
+	if hits == 0 {
+		t.Error("nothing ever came back")
+	}
+	t.Logf("%d rows came back", hits)
 }

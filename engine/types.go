@@ -259,7 +259,7 @@ type Stats struct {
 
 // MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says that nothing is.
 type MemoryTier struct {
-	Rows, Used       int   // that fit, and that are there
+	Rows, Used       int   // that fit where no other model has any, and that are there
 	Bytes, UsedBytes int64 // the same in bytes
 	Hits             uint64
 	Out, In          uint64        // bytes copied off the card, and back onto it

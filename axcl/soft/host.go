@@ -1,90 +1,19 @@
 package soft
 
 import (
-	"bufio"
-	"bytes"
 	"io/fs"
-	"path"
-	"strconv"
-	"strings"
 	"sync/atomic"
+
+	"github.com/axle-llm/axle/internal/ram"
 )
 
 // heap is what all software cards of the process have allocated for models. Much of it may never have been touched, and then counts as free
 // with the system, though it is promised.
 var heap atomic.Int64
 
-// hostMemory is how much memory this machine has and how much of it may still be taken: what the kernel calls available, or what the
-// control groups that the process is in leave, the tightest of them; pages of files, a model's weights among them, count as free. Zeros,
-// where the system does not say.
+// hostMemory is how much memory this machine has and how much of it may still be taken. What cards have allocated and cannot be resident,
+// since the whole process has less, is taken.
 func hostMemory(root fs.FS) (total, free int64) {
-	mem := fields(root, "proc/meminfo")
-	total, free = mem["MemTotal:"]<<10, mem["MemAvailable:"]<<10
-	if total == 0 || free == 0 {
-		return 0, 0
-	}
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
-	for line := range strings.Lines(string(groups)) {
-		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(part) < 3 {
-			continue
-		}
-		mount, limit, used, files := "sys/fs/cgroup", "memory.max", "memory.current", []string{"inactive_file", "active_file"}
-		if strings.Contains(","+part[1]+",", ",memory,") {
-			mount, limit, used, files = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-				[]string{"total_inactive_file", "total_active_file"}
-		} else if part[1] != "" {
-			continue
-		}
-		// In a container its own group is the mount itself, whatever the path says.
-		for dir := path.Join(mount, part[2]); ; dir = path.Dir(dir) {
-			if most, ok := value(root, path.Join(dir, limit)); ok && most < total {
-				left := most
-				if n, ok := value(root, path.Join(dir, used)); ok {
-					left -= n
-					stat := fields(root, path.Join(dir, "memory.stat"))
-					for _, f := range files {
-						left += stat[f]
-					}
-				}
-				total, free = most, min(free, max(left, 0), most)
-			}
-			if dir == mount || dir == "." || dir == "/" {
-				break
-			}
-		}
-	}
-	return total, max(free-untouched(root), 0)
-}
-
-// untouched is what cards have allocated and cannot be resident, since the whole process has less.
-func untouched(root fs.FS) int64 {
-	return max(heap.Load()-fields(root, "proc/self/status")["RssAnon:"]<<10, 0)
-}
-
-// fields reads lines of a name and a number.
-func fields(root fs.FS, name string) map[string]int64 {
-	b, err := fs.ReadFile(root, name)
-	if err != nil {
-		return nil
-	}
-	out := map[string]int64{}
-	for s := bufio.NewScanner(bytes.NewReader(b)); s.Scan(); {
-		if f := strings.Fields(s.Text()); len(f) >= 2 {
-			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
-				out[f[0]] = min(n, 1<<50)
-			}
-		}
-	}
-	return out
-}
-
-// value reads a file that holds one number; "max" is none.
-func value(root fs.FS, name string) (int64, bool) {
-	b, err := fs.ReadFile(root, name)
-	if err != nil {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return n, err == nil && n >= 0
+	total, free = ram.Of(root)
+	return total, max(free-max(heap.Load()-ram.Resident(root), 0), 0)
 }

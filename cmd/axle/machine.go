@@ -35,7 +35,7 @@ type machineOptions struct {
 	noSpec     bool              // no guessing
 	repeatable bool              // every request is alone on the card, in fresh cells
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept
-	cacheRAM   int64             // bytes of this machine's memory that rows of each model may take; 0: none are kept
+	cacheRAM   int64             // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	drafts     map[string]string // model to folder of the package that guesses for it
 	lost       func(error)
 	fewer      func(error)           // a card was lost, others go on

@@ -55,7 +55,7 @@ func newServeCmd() *cobra.Command {
 			"AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, " +
 			"AXLE_NO_DELETE,\n" +
-			"AXLE_ALLOW_BENCH, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins " +
+			"AXLE_ALLOW_BENCH, AXLE_CACHE_RAM, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins " +
 			"over OLLAMA_….",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
@@ -79,7 +79,8 @@ func newServeCmd() *cobra.Command {
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
 	fl.StringVar(&f.cacheRAM, "cache-ram", "",
-		"keep what has to leave the card in this machine's memory, up to this size for each model (2GB); 0: do not")
+		"keep what has to leave the card in this machine's memory, up to this size for all models together (2GB); 0: do not\n"+
+			"(default an eighth of the machine's memory, 4 GiB at most)")
 	fl.StringVar(&f.cacheDisk, "cache-disk", "",
 		"keep evaluated conversations on disk, in the store's folder, up to this size (20GB), also over restarts; 0: do not")
 	fl.StringVar(&f.vendor, "vendor-api", "", "also answer the vendor's older API on this address (:8000)")
@@ -161,9 +162,9 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return usageError("--cache-disk: %w", err)
 	}
-	cacheRAM, err := parseSize(cmp.Or(f.cacheRAM, "0"))
+	cacheRAM, err := ramSize(f.cacheRAM, os.Getenv, os.DirFS("/"))
 	if err != nil {
-		return usageError("--cache-ram: %w", err)
+		return err
 	}
 	ln, err := net.Listen("tcp", e.Host)
 	switch {

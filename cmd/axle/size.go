@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
+
+	"github.com/axle-llm/axle/internal/ram"
+	"github.com/axle-llm/axle/server"
 )
 
 // parseSize reads "20GB", "512MiB" or a number of bytes; decimal prefixes count by 1,000, those with an i by 1,024.
@@ -17,4 +21,28 @@ func parseSize(s string) (int64, error) {
 		return 0, fmt.Errorf("%q is no size: want a number and kB, MB, GB or TB (20GB), or 0 for none", s)
 	}
 	return int64(n * by), nil
+}
+
+// mostRAM is the most of a machine's memory that rows take where nobody says how much: beyond that more memory keeps what nobody asks for.
+const mostRAM = 4 << 30
+
+// ramSize is how much of this machine's memory may keep rows: what the flag says, else AXLE_CACHE_RAM, else an eighth of what there is, or
+// of what the control groups above this process leave it.
+func ramSize(flag string, getenv func(string) string, root fs.FS) (int64, error) {
+	if flag != "" {
+		n, err := parseSize(flag)
+		if err != nil {
+			return 0, usageError("--cache-ram: %w", err)
+		}
+		return n, nil
+	}
+	if v := server.Setting(getenv, "CACHE_RAM"); v != "" {
+		n, err := parseSize(v)
+		if err != nil {
+			return 0, usageError("AXLE_CACHE_RAM: %w", err)
+		}
+		return n, nil
+	}
+	total, _ := ram.Of(root)
+	return min(total/8, mostRAM), nil
 }

@@ -22,6 +22,7 @@ type (
 	StoreSound struct{} // models/store: which files are rotten
 	Replicas   struct{} // engine: which card has what
 	Card       struct{} // engine: a card's work and state
+	Memory     struct{} // engine: rows in this machine's memory
 	Model      struct{} // engine: a model's queue
 	Mailbox    struct{} // engine: a sequence's tokens
 
@@ -48,18 +49,19 @@ func (StoreInfo) place() (int, string)  { return 5, "store's descriptions" }
 func (StoreSound) place() (int, string) { return 6, "store's soundness" }
 func (Replicas) place() (int, string)   { return 7, "replicas" }
 func (Card) place() (int, string)       { return 8, "card" }
-func (Model) place() (int, string)      { return 9, "model" }
-func (Mailbox) place() (int, string)    { return 10, "mailbox" }
+func (Memory) place() (int, string)     { return 9, "rows in memory" }
+func (Model) place() (int, string)      { return 10, "model" }
+func (Mailbox) place() (int, string)    { return 11, "mailbox" }
 
-func (PullPlan) place() (int, string)    { return 11, "pull's plan" }
-func (PullFile) place() (int, string)    { return 12, "pull's file" }
-func (PullParts) place() (int, string)   { return 13, "pull's parts" }
-func (PullReports) place() (int, string) { return 14, "pull's reports" }
+func (PullPlan) place() (int, string)    { return 12, "pull's plan" }
+func (PullFile) place() (int, string)    { return 13, "pull's file" }
+func (PullParts) place() (int, string)   { return 14, "pull's parts" }
+func (PullReports) place() (int, string) { return 15, "pull's reports" }
 
-func (Progress) place() (int, string) { return 15, "progress" }
-func (Session) place() (int, string)  { return 16, "conversation" }
-func (Conns) place() (int, string)    { return 17, "connections" }
-func (Items) place() (int, string)    { return 18, "answers' items" }
-func (Told) place() (int, string)     { return 19, "log's memory" }
-func (Metrics) place() (int, string)  { return 20, "metrics" }
-func (Look) place() (int, string)     { return 21, "view" }
+func (Progress) place() (int, string) { return 16, "progress" }
+func (Session) place() (int, string)  { return 17, "conversation" }
+func (Conns) place() (int, string)    { return 18, "connections" }
+func (Items) place() (int, string)    { return 19, "answers' items" }
+func (Told) place() (int, string)     { return 20, "log's memory" }
+func (Metrics) place() (int, string)  { return 21, "metrics" }
+func (Look) place() (int, string)     { return 22, "view" }

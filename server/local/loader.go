@@ -23,7 +23,7 @@ type LoaderOptions struct {
 	Parallel   int        // sequences at once in each model; 0: the engine's default
 	MaxQueue   int        // sequences waiting in each model; 0: the engine's default
 	Rows       *rows.Disk // where rows are kept; nil: nowhere. The loader does not close it
-	CacheRAM   int64      // bytes of this machine's memory that rows of each model may take; 0: none are kept
+	CacheRAM   int64      // bytes of this machine's memory that rows of all models may take; 0: none are kept
 	Remember   string     // folder where the outcome of probes is kept
 	Repeatable bool       // every request is: see engine.OpenOptions.Repeatable
 	// Drafts are folders of smaller packages that guess for a model, by the model's full name.
@@ -36,7 +36,8 @@ type LoaderOptions struct {
 
 // Loader loads entries of a [Models] on the device's cards, which it opens when the first model is loaded.
 type Loader struct {
-	o LoaderOptions
+	o      LoaderOptions
+	memory *engine.Memory
 
 	open   atomic.Pointer[engine.Cards] // cards, for who does not wait
 	failed atomic.Pointer[error]        // why the last attempt to open them failed, likewise
@@ -48,7 +49,7 @@ type Loader struct {
 }
 
 // NewLoader makes a loader.
-func NewLoader(o LoaderOptions) *Loader { return &Loader{o: o} }
+func NewLoader(o LoaderOptions) *Loader { return &Loader{o: o, memory: engine.NewMemory(o.CacheRAM)} }
 
 // Open opens the cards now rather than with the first model.
 func (l *Loader) Open() (*engine.Cards, error) {
@@ -106,7 +107,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
 	o := engine.OpenOptions{Name: e.Name.String(), Parallel: l.o.Parallel, MaxQueue: l.o.MaxQueue, Remember: l.o.Remember, Rows: l.o.Rows,
-		CacheRAM:   l.o.CacheRAM,
+		CacheRAM:   l.memory,
 		Repeatable: l.o.Repeatable, Draft: l.o.Drafts[e.Name.Full()], Progress: l.o.Progress}
 	cards, err := l.Open()
 	if err != nil {
