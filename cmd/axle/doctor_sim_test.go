@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl/simcard"
+	"github.com/axle-llm/axle/internal/diagnosis"
 )
 
 func TestDoctorSimulator(t *testing.T) {
@@ -18,7 +19,7 @@ func TestDoctorSimulator(t *testing.T) {
 	}
 	t.Setenv("AXLE_AXCL_LIB", libs.AXCL)
 	t.Setenv("AXLE_AXENGINE_LIB", filepath.Dir(libs.Engine))
-	var d diagnosis
+	var d diagnosis.Diagnosis
 	t.Run("two cards", func(t *testing.T) {
 		t.Setenv("AXSIM_DEVICES", "2")
 		t.Setenv("AXSIM_TEMPERATURE", "87")

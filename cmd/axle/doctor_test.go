@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/axcl/axcltest"
-	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/diagnosis"
 )
 
 // doctor runs the command and gives what it printed and its exit code.
@@ -49,7 +49,7 @@ func TestDoctorNothing(t *testing.T) {
 		}
 	}
 	out, code = doctor(t, "--json", "--device", "gpu")
-	var d diagnosis
+	var d diagnosis.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Findings) == 0 ||
 		!strings.Contains(d.Why, `"gpu"`) {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
@@ -66,17 +66,6 @@ func TestDoctorOneProblem(t *testing.T) {
 			t.Errorf("%s: %d problems:\n%s", device, n, out)
 		}
 		narrow(t, out)
-	}
-	d := &diagnosis{Findings: []cards.Finding{{Name: "a", State: cards.Problem, Text: strings.Repeat("word, é×°C ", 40),
-		Fix: strings.Repeat("do it ", 60) + "/" + strings.Repeat("path", 30)}},
-		Conformance: []checkJSON{{Name: "c", Log: []string{strings.Repeat("logged ", 30)}}}, Why: strings.Repeat("because ", 19) +
-			"because", OK: true}
-	var out bytes.Buffer
-	d.print(&out)
-	narrow(t, out.String())
-	if words := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(words, strings.Repeat("do it ", 60)+"/path") ||
-		!strings.Contains(words, strings.Repeat("because ", 19)+"because.") {
-		t.Errorf("words are lost:\n%s", out.String())
 	}
 }
 
@@ -95,7 +84,7 @@ func narrow(t *testing.T, out string) {
 
 func TestDoctorSoft(t *testing.T) {
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance")
-	var d diagnosis
+	var d diagnosis.Diagnosis
 	dec := json.NewDecoder(strings.NewReader(out))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil || code != 0 || !d.OK || d.Device != "soft" || len(d.Conformance) < 10 || len(d.Devices) != 1 {
@@ -123,7 +112,7 @@ func TestDoctorModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance", "--model", dir)
-	var d diagnosis
+	var d diagnosis.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk ||
 		!d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
@@ -134,31 +123,6 @@ func TestDoctorModel(t *testing.T) {
 	}
 }
 
-// TestReporter: what fails is told, and nothing of a check stays on disk.
-func TestReporter(t *testing.T) {
-	d := &diagnosis{OK: true}
-	var dir string
-	after := false
-	d.check("fails", func(tb axcltest.TB) {
-		dir = tb.TempDir()
-		tb.Errorf("one %d", 1)
-		tb.Fatalf("two")
-		after = true
-	})
-	if d.OK || after || len(d.Conformance) != 1 || strings.Join(d.Conformance[0].Log, ",") != "one 1,two" {
-		t.Errorf("%+v, %v", d.Conformance, after)
-	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", dir, err)
-	}
-	defer func() {
-		if r := recover(); r != "other" {
-			t.Errorf("recovered %v", r)
-		}
-	}()
-	d.check("panics", func(axcltest.TB) { panic("other") })
-}
-
 // What docs/getting-started.md says that doctor says is in the code that says it.
 func TestDoctorInDocs(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/getting-started.md")
@@ -166,7 +130,7 @@ func TestDoctorInDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code []byte
-	for _, pattern := range []string{"*.go", "../../axcl/cards/*.go", "../../axcl/native/*.go"} {
+	for _, pattern := range []string{"*.go", "../../internal/diagnosis/*.go", "../../axcl/cards/*.go", "../../axcl/native/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,331 @@
+// Package diagnosis finds out whether a card can be used, and if not, what is wrong and what to do about it: the vendor's libraries, the
+// driver, the cards, and the suite that every device must pass.
+//
+// A Diagnosis holds an open device from Examine to Close, so it belongs to one goroutine, which holds its OS thread in between.
+package diagnosis
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/models"
+)
+
+// Diagnosis is what was found; its JSON form is for programs.
+type Diagnosis struct {
+	OK          bool            `json:"ok"`
+	Device      string          `json:"device,omitempty"` // the one that was opened
+	Why         string          `json:"why"`
+	Kernel      string          `json:"kernel,omitempty"`
+	CMATotal    int64           `json:"cma_total"`
+	CMAFree     int64           `json:"cma_free"`
+	Libraries   []Library       `json:"libraries"`
+	Devices     []Card          `json:"devices"`
+	Links       []cards.Link    `json:"links"`
+	Findings    []cards.Finding `json:"findings"`
+	Conformance []Check         `json:"conformance,omitempty"`
+	Abilities   *Abilities      `json:"abilities,omitempty"`
+
+	dev axcl.Device // open while it is of use
+}
+
+// Library is a vendor's library that was looked for.
+type Library struct {
+	Kind    string   `json:"kind"`
+	Path    string   `json:"path"`
+	Version string   `json:"version"`
+	Missing []string `json:"missing"`
+	Error   string   `json:"error,omitempty"`
+	// Simulated: axle's own simulated card behind the vendor's interface.
+	Simulated bool `json:"simulated,omitempty"`
+}
+
+// Card is a device that a library knows, or the card in software.
+type Card struct {
+	ID          string   `json:"id"`
+	Kind        string   `json:"kind"`
+	Name        string   `json:"name"`
+	Bus         string   `json:"bus,omitempty"`
+	Firmware    string   `json:"firmware,omitempty"`
+	Temperature *float64 `json:"temperature"` // °C; null when unknown, as the loads
+	TotalCMM    int64    `json:"cmm_total"`
+	FreeCMM     int64    `json:"cmm_free"`
+	TotalMem    int64    `json:"memory_total"`
+	FreeMem     int64    `json:"memory_free"`
+	NPULoad     *float64 `json:"npu_load"`
+	CPULoad     *float64 `json:"cpu_load"`
+}
+
+// Check is one check of the suite, and what it logged.
+type Check struct {
+	Name string   `json:"name"`
+	OK   bool     `json:"ok"`
+	Log  []string `json:"log,omitempty"`
+}
+
+// Abilities are what a card was proven to do with a model: batching relies on them.
+type Abilities struct {
+	Chunk   bool `json:"short_chunks"`
+	Mixed   bool `json:"mixed_rows"`
+	Scatter bool `json:"scattered_cells"`
+	Place   bool `json:"rows_in_place"`
+	// The same rows give the same bits in other cells, in the same order and in any.
+	Ordered  bool `json:"alike_ordered"`
+	Anywhere bool `json:"alike_anywhere"`
+}
+
+func known(f float64) *float64 {
+	if math.IsNaN(f) {
+		return nil
+	}
+	return &f
+}
+
+func deviceOf(i axcl.Info) Card {
+	return Card{ID: i.ID, Kind: i.Kind, Name: i.Name, Bus: i.Bus, Firmware: i.Firmware, Temperature: known(i.Temperature),
+		TotalCMM: i.TotalCMM, FreeCMM: i.FreeCMM,
+		TotalMem: i.TotalMem, FreeMem: i.FreeMem, NPULoad: known(i.NPULoad), CPULoad: known(i.CPULoad)}
+}
+
+// Examine opens the device and looks at the machine. The device stays open until Close: nobody knows how a vendor's library likes to be
+// started twice.
+func Examine(device string) *Diagnosis {
+	d := &Diagnosis{Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
+	dev, why, err := cards.Open(device)
+	var libs []cards.Library
+	for _, l := range cards.Libraries() {
+		if want := kindOf(device); want == "" || want == l.Kind {
+			libs = append(libs, l)
+		}
+	}
+	r := cards.Examine(os.DirFS("/"), libs)
+	d.Kernel, d.CMATotal, d.CMAFree = r.Kernel, r.CMATotal, r.CMAFree
+	d.Links, d.Findings = append(d.Links, r.Links...), append(d.Findings, r.Findings...)
+	for _, l := range r.Libraries {
+		x := Library{Kind: l.Kind, Path: l.Path, Version: l.Version, Missing: append([]string{}, l.Missing...), Simulated: l.Simulated}
+		if l.Err != nil {
+			x.Error = l.Err.Error()
+		}
+		d.Libraries = append(d.Libraries, x)
+		for _, i := range l.Devices {
+			d.Devices = append(d.Devices, deviceOf(i))
+		}
+	}
+	if err != nil {
+		d.Why = err.Error()
+		// One problem for one missing card: what the machine lacks was found, and this is what follows.
+		if r.Usable || !slices.ContainsFunc(d.Findings, func(f cards.Finding) bool { return f.State == cards.Problem }) {
+			d.problem(device, err, "`--device auto` takes the card that is there")
+		}
+		return d
+	}
+	d.dev, d.Why = dev, why
+	i, err := dev.Info()
+	if err != nil {
+		d.problem(device, err, noAnswer)
+		return d
+	}
+	d.Device = i.ID
+	if i.Kind == "soft" {
+		d.Devices = append(d.Devices, deviceOf(i))
+	}
+	// The software card is an answer only where it was asked for.
+	d.OK = i.Kind != "soft" || kindOf(device) == "soft"
+	return d
+}
+
+const noAnswer = "the card was opened and does not answer as it should: turn the power off and on"
+
+func (d *Diagnosis) problem(device string, err error, fix string) {
+	d.OK = false
+	d.Findings = append(d.Findings, cards.Finding{Name: "device " + device, State: cards.Problem, Text: err.Error(), Fix: fix})
+}
+
+// Close closes the device, if it is open. A device that cannot be closed is a finding.
+func (d *Diagnosis) Close() {
+	if d.dev == nil {
+		return
+	}
+	if err := d.dev.Close(); err != nil {
+		d.problem(d.Device, err, noAnswer)
+	}
+	d.dev = nil
+}
+
+// kindOf is the library a device spec is about; empty for auto.
+func kindOf(device string) string {
+	kind, _, _ := strings.Cut(device, ":")
+	if kind == "auto" {
+		return ""
+	}
+	return kind
+}
+
+// reporter is the test that a check believes it runs in.
+type reporter struct {
+	Check
+	dirs []string
+}
+
+type failed struct{}
+
+func (r *reporter) Helper()                        {}
+func (r *reporter) Logf(format string, a ...any)   { r.Log = append(r.Log, fmt.Sprintf(format, a...)) }
+func (r *reporter) Errorf(format string, a ...any) { r.OK = false; r.Logf(format, a...) }
+func (r *reporter) Fatalf(format string, a ...any) { r.Errorf(format, a...); panic(failed{}) }
+
+func (r *reporter) TempDir() string {
+	dir, err := os.MkdirTemp("", "axle-doctor-")
+	if err != nil {
+		r.Fatalf("%v", err)
+	}
+	r.dirs = append(r.dirs, dir)
+	return dir
+}
+
+func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
+	r := &reporter{Check: Check{Name: name, OK: true}}
+	func() {
+		defer func() {
+			for _, dir := range r.dirs {
+				os.RemoveAll(dir)
+			}
+			if x := recover(); x != nil && x != (failed{}) {
+				panic(x)
+			}
+		}()
+		f(r)
+	}()
+	d.Conformance = append(d.Conformance, r.Check)
+	d.OK = d.OK && r.OK
+}
+
+// Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
+// small ones made for it.
+func (d *Diagnosis) Conform(device, model string) {
+	if model == "" {
+		if !d.computesOurs() {
+			d.OK = false
+			d.Conformance = append(d.Conformance, Check{Name: "suite", Log: []string{"a vendor's card runs only models compiled for " +
+				"it: name one with --model DIR"}})
+			return
+		}
+		d.Close() // each check opens it
+		open := func() (axcl.Device, error) {
+			dev, _, err := cards.Open(device)
+			return dev, err
+		}
+		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
+			d.check(c.Name, c.Run)
+		}
+		return
+	}
+	d.check("model "+model, func(t axcltest.TB) {
+		p, err := models.Open(model)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		defer p.Close()
+		a := axcltest.CheckPackage(t, d.dev, axcl.LoadSpec{Layers: p.Layers, Head: p.Head}, func(hidden int, token uint64) []uint16 {
+			row := make([]uint16, hidden)
+			if err := p.Embed.Row(row, int32(token%uint64(max(p.Vocab, 1)))); err != nil {
+				t.Fatalf("%v", err)
+			}
+			return row
+		})
+		d.Abilities = &Abilities{a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere}
+	})
+}
+
+// computesOurs: the opened device is the software card or the simulated one.
+func (d *Diagnosis) computesOurs() bool {
+	for _, l := range d.Libraries {
+		if strings.HasPrefix(d.Device, l.Kind) {
+			return l.Simulated
+		}
+	}
+	return d.Device == "soft"
+}
+
+// Print writes the findings for people, in lines of at most 80 columns, or of the terminal's where it is narrower.
+func (d *Diagnosis) Print(w io.Writer) {
+	width, _ := terminal.Screen(w)
+	width = min(width, 80)
+	say := func(head, format string, a ...any) { writeWrapped(w, width, head, fmt.Sprintf(format, a...)) }
+	marks := map[cards.State]string{cards.OK: "ok     ", cards.Note: "note   ", cards.Problem: "PROBLEM"}
+	if d.Kernel != "" {
+		say("        ", "kernel %s %s", d.Kernel, runtime.GOARCH)
+	}
+	for _, f := range d.Findings {
+		say(marks[f.State]+" ", "%s: %s", f.Name, f.Text)
+		if f.Fix != "" {
+			say("        -> ", "%s", f.Fix)
+		}
+	}
+	for _, c := range d.Conformance {
+		mark := "ok     "
+		if !c.OK {
+			mark = "PROBLEM"
+		}
+		say(mark+" ", "conformance: %s", c.Name)
+		for _, l := range c.Log {
+			say("        ", "%s", l)
+		}
+	}
+	if a := d.Abilities; a != nil {
+		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
+		switch {
+		case a.Anywhere:
+			say("        ", "the same rows give the same bits in any cells")
+		case a.Ordered:
+			say("        ", "the same rows give the same bits in other cells of the same order, not in every order: near ties may vary, "+
+				"--repeatable holds them")
+		default:
+			say("        ", "the same rows give other bits in other cells: near ties may vary at temperature 0, --repeatable holds them")
+		}
+	}
+	fmt.Fprintln(w)
+	switch {
+	case d.OK:
+		say("", "%s can be used: %s.", d.Device, d.Why)
+	case len(d.Conformance) > 0:
+		say("", "%s does not do what it must.", d.Device)
+	case d.Device == "soft":
+		say("", "No card can be used; axle runs on the software card (--device soft).")
+	default:
+		say("", "No card can be used.")
+	}
+}
+
+// writeWrapped writes text behind head, broken at spaces into lines of width columns; what follows stands under the first. A word that is
+// longer than a line, a path most often, stays whole.
+func writeWrapped(w io.Writer, width int, head, text string) {
+	indent := utf8.RuneCountInString(head)
+	fmt.Fprint(w, head)
+	at := indent
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case at+1+n > width:
+			fmt.Fprintf(w, "\n%*s", indent, "")
+			at = indent
+		default:
+			fmt.Fprint(w, " ")
+			at++
+		}
+		fmt.Fprint(w, word)
+		at += n
+	}
+	fmt.Fprintln(w)
+}
