@@ -44,10 +44,11 @@ type Pass struct {
 	To   uint32
 
 	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair twice; Added holds it, len(Add) ×
-	// Shape.Hidden, bf16, in the same order. What layer Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i before the
-	// next layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some models want this of a picture's
-	// rows. After each such layer the pass stops on the host: the rows from the first to the last that get something come down and go up
-	// again. Without additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes none.
+	// Shape.Hidden, bf16, in the same order. What layer Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i
+	// before the next layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some models want this
+	// of a picture's rows. After each such layer the pass stops on the host: the rows from the first to the last that get something
+	// come down and go up again. Without additions (nil, both) a pass makes the calls it makes without them. The vendor's loop takes
+	// none.
 	Add   []Addition
 	Added []uint16
 

@@ -61,7 +61,7 @@ func (d *Layers) Beside(m *Meta) error {
 // Place, Local and Bytes are the caller's. It fails where no layer keeps rows, and for slots that nobody can mean.
 func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 	if d.Full.Cells == 0 {
-		return axcl.Shape{}, errorf("every layer keeps a state: which cells and shape groups the model has, only a layer that keeps rows says")
+		return axcl.Shape{}, errorf("every layer keeps a state; only one that keeps rows says which cells and groups the model has")
 	}
 	s := d.Full.Shape()
 	if d.State.Hidden > 0 {
@@ -84,8 +84,8 @@ func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 const maxSlots = 1 << 12
 
 func (l LinearShape) String() string {
-	return fmt.Sprintf("hidden %d, states of %d bytes of %v and %d of %v, groups of %d rows", l.Hidden, l.K.Size, l.K.Type, l.V.Size, l.V.Type,
-		l.Rows)
+	return fmt.Sprintf("hidden %d, states of %d bytes of %v and %d of %v, groups of %d rows", l.Hidden, l.K.Size, l.K.Type, l.V.Size,
+		l.V.Type, l.Rows)
 }
 
 func (l LayerShape) String() string {

@@ -96,7 +96,8 @@ func TestLayers(t *testing.T) {
 			s, err = d.Shape(tt.slots)
 		}
 		switch {
-		case tt.want == "" && (err != nil || s.Layers != len(tt.layers) || s.Linear != 2 || s.State != 104 || s.Slots != 2 || s.Cells != 32):
+		case tt.want == "" && (err != nil || s.Layers != len(tt.layers) || s.Linear != 2 || s.State != 104 || s.Slots != 2 ||
+			s.Cells != 32):
 			t.Errorf("%s: %+v, %v", tt.name, s, err)
 		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
 			t.Errorf("%s: %v", tt.name, err)

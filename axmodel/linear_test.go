@@ -13,8 +13,8 @@ import (
 
 // linearHeader is a small linear layer: 4 value heads of 6 over 2 key heads of 8.
 func linearHeader() axmodel.Header {
-	return axmodel.Header{Kind: axmodel.Linear, Flags: axmodel.FlagNormOne, Hidden: 16, Heads: 4, KVHeads: 2, HeadDim: 8, ValueDim: 6, Conv: 4,
-		State: axmodel.StateFP16, Intermediate: 24, Eps: 1e-6, Pos: 1, Index: 3, Tool: "test"}
+	return axmodel.Header{Kind: axmodel.Linear, Flags: axmodel.FlagNormOne, Hidden: 16, Heads: 4, KVHeads: 2, HeadDim: 8, ValueDim: 6,
+		Conv: 4, State: axmodel.StateFP16, Intermediate: 24, Eps: 1e-6, Pos: 1, Index: 3, Tool: "test"}
 }
 
 func linearFile(tb testing.TB, h axmodel.Header, groups []axmodel.SoftGroup) []byte {
@@ -141,7 +141,9 @@ func TestLinearTensors(t *testing.T) {
 		"a state of 2 GB": {"at most", func(gs []axmodel.GroupMeta) {
 			gs[0].Inputs[4].Size, gs[0].Outputs[1].Size = 2<<30, 2<<30
 		}},
-		"groups that shrink": {"the same in every group", func(gs []axmodel.GroupMeta) { gs[1].Inputs[3].Size, gs[1].Outputs[0].Size = 24, 24 }},
+		"groups that shrink": {"the same in every group", func(gs []axmodel.GroupMeta) {
+			gs[1].Inputs[3].Size, gs[1].Outputs[0].Size = 24, 24
+		}},
 		"no state out":       {"no tensor", func(gs []axmodel.GroupMeta) { gs[0].Outputs = gs[0].Outputs[1:] }},
 		"a mask of a cache":  {"for each of", func(gs []axmodel.GroupMeta) { gs[1].Inputs[2].Shape = []int{1, 8, 8} }},
 		"an output of fewer": {"output", func(gs []axmodel.GroupMeta) { gs[1].Outputs[2].Shape = []int{1, 4, 16} }},

@@ -141,8 +141,8 @@ func (m *Meta) State() (LinearShape, error) {
 		}
 		for j, was := range []axcl.Tensor{l.K, l.V} {
 			if is := states[j]; is.Type != was.Type || is.Size != was.Size {
-				return l, errorf("group %d: %q is %v %v of %d bytes, in group 0 %v %v of %d: a state is the same in every group", i, is.Name,
-					is.Type, is.Shape, is.Size, was.Type, was.Shape, was.Size)
+				return l, errorf("group %d: %q is %v %v of %d bytes, in group 0 %v %v of %d: a state is the same in every group", i,
+					is.Name, is.Type, is.Shape, is.Size, was.Type, was.Shape, was.Size)
 			}
 		}
 		if hidden != l.Hidden {

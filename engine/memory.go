@@ -7,8 +7,8 @@ import (
 )
 
 // Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for all models that are given it
-// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so a model that nobody
-// asks makes room for one that is asked. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so a model that
+// nobody asks makes room for one that is asked. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
 type Memory struct {
 	limit int64
 	tick  atomic.Uint64 // every tier's clock, so that what is in them can be told by age

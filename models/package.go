@@ -288,8 +288,9 @@ func (pkg *Package) readLayers() error {
 			if state < 0 {
 				state = i
 			} else if was := pkg.Facts[state].State; !l.State.Equal(was) {
-				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its states (%s) differ from those of %s (%s)", describeState(l.State),
-					path.Base(p.layers[state]), describeState(was)), Fix: "take all layers from one build", Err: ErrMismatch}
+				what := fmt.Sprintf("its states (%s) differ from those of %s (%s)", describeState(l.State), path.Base(p.layers[state]),
+					describeState(was))
+				return &Error{Path: p.t.where(name), What: what, Fix: "take all layers from one build", Err: ErrMismatch}
 			}
 		} else {
 			if first < 0 {

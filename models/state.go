@@ -8,7 +8,8 @@ import (
 )
 
 // read fills in the tensors' part of a layer. Its kind is the configuration's, by layer_types and then by full_attention_interval; where
-// that says nothing, a layer whose states go out as they came in, and which is no layer of attention, has a state: found says that it is so.
+// that says nothing, a layer whose states go out as they came in, and which is no layer of attention, has a state: found says that it is
+// so.
 func (l *Layer) read(m *axmodel.Meta) (found bool, err error) {
 	has, said := m.HasState(), l.Kind
 	if said == "" {

@@ -41,7 +41,7 @@ type Fault struct {
 
 	Err   error           // the call does nothing and gives this; closing calls do their work first
 	Hang  <-chan struct{} // the call blocks until this is closed, then goes on; a pass that hung gives ErrTimeout
-	Wrong bool            // a pass's logits, indices and hidden states, or a byte of what Save or SaveState gives, are damaged, without an error
+	Wrong bool            // logits, indices and hidden states, or a byte of what Save or SaveState gives, are damaged, without an error
 }
 
 // Faulty wraps a device so that calls fail as planned. Injected and Calls may be read from any goroutine; the device is used as any other.

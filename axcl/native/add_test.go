@@ -63,7 +63,8 @@ func TestAddCalls(t *testing.T) {
 				return traceNames(t, trace)[before:]
 			}
 			up, down, layer := []string{"MemcpyAsync"}, []string{"MemcpyAsync"}, []string{"ExecuteAsync"}
-			fork, keep, sync := []string{"RecordEvent", "StreamWaitEvent"}, []string{"MemcpyAsync"}, []string{"SynchronizeStreamWithTimeout"}
+			fork, keep := []string{"RecordEvent", "StreamWaitEvent"}, []string{"MemcpyAsync"}
+			sync := []string{"SynchronizeStreamWithTimeout"}
 			if k == Engine {
 				up, down, layer = []string{"MinvalidateCache", "MflushCache"}, []string{"MinvalidateCache"}, []string{"RunGroupIOSync"}
 				fork, keep, sync = nil, []string{"MinvalidateCache", "MinvalidateCache", "MflushCache"}, nil

@@ -32,8 +32,8 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 	return spec
 }
 
-// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are added to, a general model. It returns the first error, and
-// goes on to close what is open.
+// life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are added to, a general model. It returns
+// the first error, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {

@@ -55,8 +55,8 @@ func newServeCmd() *cobra.Command {
 			"AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, " +
 			"AXLE_NO_DELETE,\n" +
-			"AXLE_ALLOW_BENCH, AXLE_CACHE_RAM, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over AXLE_…, which wins " +
-			"over OLLAMA_….",
+			"AXLE_ALLOW_BENCH, AXLE_CACHE_RAM, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over " +
+			"AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), c, f) },
 	}

@@ -14,8 +14,8 @@ func system(total, free string, more map[string]string) fstest.MapFS {
 	return m
 }
 
-// TestOf: what may be taken is what the kernel calls available, or what the tightest control group above the process leaves.
-func TestOf(t *testing.T) {
+// TestHostMemory: what may be taken is what the kernel calls available, or what the tightest control group above the process leaves.
+func TestHostMemory(t *testing.T) {
 	const mib = 1 << 20
 	for name, tt := range map[string]struct {
 		fs          fstest.MapFS
