@@ -1,5 +1,5 @@
-// Package axcltest holds what every axcl.Device must pass, and doubles for tests of what stands above one: a suite (Checks), fault plans
-// (Faulty), recording and playback (Recorder, Player), and small random models.
+// Package axcltest tests axcl.Devices, and doubles them. [Checks] is the suite that every device must pass. [Faulty] plans faults,
+// [Recorder] and [Player] record and play back, and there are small random models.
 //
 // It does not import testing, so that `axle doctor --conformance` can run the suite on a user's card: see TB. As with any device, a check
 // runs on one goroutine, which it locks to its thread.

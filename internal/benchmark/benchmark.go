@@ -1,6 +1,6 @@
-// Package benchmark is what 'axle bench' does: it opens a card and models, one after the other, has package bench measure them there, and
-// gives a report. It may also give the same load to another server, in turn. The caller has read the command line and writes the report.
-// Run may be called by one goroutine at a time; it closes all that it opens before it returns.
+// Package benchmark is the work of 'axle bench': it opens a card and, one after the other, the models; package bench measures them there;
+// the result is a report. It can also give the same load to another server, by turns. The command line is read, and the report written, by
+// the caller. Run may be called by one goroutine at a time; it closes all that it opens before it returns.
 package benchmark
 
 import (

@@ -1,5 +1,5 @@
-// Package client talks to a server: Ollama's own client, with what that one does not tell. Its errors read as the server meant them, and
-// work that ends without its last word has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
+// Package client talks to a server. It is Ollama's own client, with two differences: its errors say what the server said, and a pull or
+// create whose last line never comes has failed. A Client may be used by any number of goroutines and holds nothing that must be closed.
 package client
 
 import (

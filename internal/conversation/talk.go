@@ -1,5 +1,5 @@
-// Package conversation is talking to a model in a terminal: one answer, or a conversation with a line editor, a history and commands such
-// as /set and /show. It asks a server through package client and never knows where that one runs. A Talk belongs to one goroutine; the
+// Package conversation lets a person talk to a model in a terminal: one answer, or a conversation with a line editor, a history and
+// commands such as /set and /show. It asks a server through package client, wherever that server runs. A Talk belongs to one goroutine; the
 // caller closes the connection after Run. Ctrl-C ends an answer, never the conversation.
 package conversation
 

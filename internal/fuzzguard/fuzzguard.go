@@ -1,5 +1,5 @@
-// Package fuzzguard says whether a parser takes too long, or too much memory, for what it is given (promise G5: no input over a second, at
-// most 64 MiB for a mebibyte of input). Only tests import it. [Check] may run in one goroutine at a time: it counts what the whole process
+// Package fuzzguard finds input for which a parser takes too long or too much memory (promise G5: no input takes over a second, or over 64
+// MiB for a mebibyte of input). Only tests import it. [Check] may run in one goroutine at a time: it counts what the whole process
 // allocates.
 package fuzzguard
 

@@ -1,7 +1,7 @@
-// Package plain makes text that others wrote safe to print: a terminal obeys what it is shown, and a package's name or a hub's listing may
-// hold sequences that move its cursor, change its title or turn text around. What is not printable is shown quoted, as \u001b.
+// Package plain makes text from others safe to print. A terminal obeys control sequences, and a package's name or a hub's listing may hold
+// some that move its cursor, change its title or reverse text. What is not printable is shown quoted, as \u001b.
 //
-// Functions are safe for concurrent use, a [Writer] is its user's. Nothing here holds a resource.
+// Functions are safe for concurrent use; a [Writer] belongs to its user. Nothing here holds a resource.
 package plain
 
 import (

@@ -1,6 +1,6 @@
-// Package plan says what a model would do on a card that is not here, from its shapes and from what that card is known to cost. Nothing in
-// it measures, opens a card or looks for a model: package benchmark measures, and the caller opens packages. Every function may be called
-// from any goroutine.
+// Package plan predicts what a model would do on a card that is not here, from the model's shapes and the card's known costs. It measures
+// nothing (package benchmark does), opens no card and looks for no model: the caller opens packages. Every function may be called from any
+// goroutine.
 package plan
 
 import (

@@ -1,9 +1,9 @@
-// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them from the top of the
-// list downwards and never two of the same place, so no two goroutines can wait for each other. Without the build tag invariants they are
-// sync.Mutex and sync.RWMutex and nothing else; with it (the race lane) an order that is broken is a panic that names both locks, though
-// no other goroutine was there to hang on it.
+// Package ranked has the locks of engine, server and store, each with its place in one order. A goroutine takes them in that order and
+// never two of the same place, so no two goroutines can wait for each other. Normally they are sync.Mutex and sync.RWMutex and nothing
+// else. With the build tag invariants (the race lane), taking locks in the wrong order is a panic that names both, even if no other
+// goroutine was there to hang on.
 //
-// The zero value of a lock is ready; its place is its type's. Any package may use them.
+// The zero value of a lock is ready; its type says its place. Any package may use them.
 package ranked
 
 // Place is a lock's place in the order.

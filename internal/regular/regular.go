@@ -1,6 +1,5 @@
-// Package regular opens files that others have put there: what a package, a store or a checkpoint holds. Only regular files are opened,
-// without waiting, and what is read whole has a limit: a named pipe would wait for somebody to write into it, a device may act or never
-// end.
+// Package regular opens files that others put into a package, a store or a checkpoint. It opens regular files only, and never waits; what
+// is read whole has a limit. A named pipe would wait until somebody writes into it, and reading a device may have effects or never end.
 //
 // Functions are safe for concurrent use. Whoever opens a file closes it.
 package regular

@@ -1,8 +1,8 @@
-// Package origin has text that knows where it came from, and the meter that counts what is made of it.
+// Package origin has text that knows where it came from, and a meter that counts what is made of it.
 //
-// A prompt mixes what a template says with what people and tools wrote. Only the former may hold control tokens, so a [Text] marks each of
-// its bytes as the template's own or as given, and every operation keeps the marks. The template languages (package jinja, package chat's
-// Go templates) compute with such text and nothing else; what they compute from given text in any other way is given.
+// A prompt mixes a template's own words with what people and tools wrote. Only the former may hold control tokens, so a [Text] marks each
+// of its bytes as the template's own or as given, and every operation keeps the marks. The template languages (packages jinja and gotmpl)
+// compute with such text only; whatever else they compute from given text is given too.
 //
 // A [Text] is immutable and safe for concurrent use. A [Builder] and a [Meter] belong to one goroutine. A Meter must be closed: it holds a
 // part of its [Room].

@@ -1,6 +1,6 @@
-// Package profiles says what a card takes for a piece of work: it reads the profiles that the simulated card keeps time by, so that a model
-// can be judged on a card one does not have. Measured lines are used where they fit; the rest is a formula over weights, cache and rows.
-// The lines are explained in axcl/simcard's README.
+// Package profiles says how long a card takes for a piece of work, so that you can judge a model on a card you do not have. It reads the
+// profiles that the simulated card keeps time by: measured lines where they fit, else a formula over weights, cache and rows. The README of
+// axcl/simcard explains the lines.
 //
 // A Profile is read-only once parsed and may be used from any goroutine. Nothing needs closing.
 package profiles

@@ -1,9 +1,10 @@
-// Package kernel is the arithmetic of the software card: products of weights with rows, attention, and what is done to each value of a row.
+// Package kernel is the arithmetic of the software card: products of weights with rows, attention, and the functions applied to each value
+// of a row.
 //
-// It comes in sets, one for each kind of processor; [Best] is the fastest that this one can run, and [Go] runs everywhere. Sets differ in
-// rounding, by a bound that the tests state. Within a set a row's result depends on that row alone: not on how many rows are computed
-// together, nor on how the weights are cut into blocks. Every function may be called from many goroutines, for different results; nothing
-// is allocated.
+// There is a set of kernels for each kind of processor; [Best] is the fastest that this one can run, and [Go] runs everywhere. Sets differ
+// in rounding, by a bound that the tests state. Within a set a row's result depends on that row alone: not on how many rows are computed
+// together, nor on how the weights are cut into blocks. Every function may be called from many goroutines at once, if each has its own
+// results. Nothing is allocated.
 package kernel
 
 import (

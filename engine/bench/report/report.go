@@ -1,6 +1,6 @@
-// Package report is what a run of 'axle bench' found, and every form it is shown in: JSON (the types' own field names), tables, CSV, a
-// page with plots, and two reports side by side. It measures nothing and knows no card: package bench measures, internal/benchmark says of
-// what. A Report may be read from any goroutine while nobody writes to it.
+// Package report holds what a run of 'axle bench' found, and shows it: as JSON (with the types' own field names), tables, CSV, a page with
+// plots, and as two reports side by side. It measures nothing and knows no card: package bench measures, and internal/benchmark chooses
+// what to measure. A Report may be read from any goroutine while nobody writes to it.
 package report
 
 import (
