@@ -40,13 +40,11 @@ func (s *Server) signout(x *exchange.Exchange) {
 
 func (s *Server) noCloud(what string) gin.HandlerFunc {
 	return exchange.Handler(func(x *exchange.Exchange) {
-		b, err := x.Body(exchange.MaxSmallBody)
-		if err == nil && len(strings.TrimSpace(string(b))) == 0 {
-			err = ollama.Fail(http.StatusBadRequest, "missing request body")
-		}
-		if err == nil {
-			err = ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", ollama.Ours(what))
-		}
-		x.Fail(err)
+		exchange.Read(x, exchange.MaxSmallBody, func(b []byte) (any, error) {
+			if len(strings.TrimSpace(string(b))) == 0 {
+				return nil, ollama.Fail(http.StatusBadRequest, "missing request body")
+			}
+			return nil, ollama.Fail(http.StatusForbidden, "ollama cloud is disabled: %s", ollama.Ours(what))
+		})
 	})
 }

@@ -57,10 +57,10 @@ func TestWeighedAgain(t *testing.T) {
 	}
 	letters := strings.Repeat("abcd", 1<<20-100) // 76 MiB as text, 12 as an image
 	for path, body := range map[string]string{
-		"/api/generate":             `{"model":"scripted","prompt":"[[say:x]]` + letters + `","stream":false}`,
-		"/api/chat":                 chatBody("scripted-chat", "[[say:x]]"+letters, `,"stream":false`),
-		"/v1/messages":              chatBody("scripted-chat", "[[say:x]]"+letters, `,"max_tokens":5`),
-		"/v1/messages/count_tokens": chatBody("scripted-chat", "[[say:x]]"+letters, ``),
+		"/api/generate":             `{"model":"scripted","prompt":"` + letters + `","stream":false}`,
+		"/api/chat":                 chatBody("scripted-chat", letters, `,"stream":false`),
+		"/v1/messages":              chatBody("scripted-chat", letters, `,"max_tokens":5`),
+		"/v1/messages/count_tokens": chatBody("scripted-chat", letters, ``),
 	} {
 		if a := r.post(path, body); a.code != 503 {
 			t.Errorf("%s: %d %.200s", path, a.code, a.body)

@@ -84,19 +84,6 @@ func (v *vendorAPI) own(x *exchange.Exchange) {
 	}
 }
 
-func (v *vendorAPI) decode(x *exchange.Exchange) (*vendor.Request, bool) {
-	b, err := x.Body(exchange.MaxBody)
-	var r *vendor.Request
-	if err == nil {
-		r, err = vendor.Decode(b)
-	}
-	if err != nil {
-		x.Fail(err)
-		return nil, false
-	}
-	return r, true
-}
-
 func (v *vendorAPI) ok(x *exchange.Exchange) {
 	x.Reply().Whole(http.StatusOK, exchange.JSONV1, []byte(vendor.OK))
 }
@@ -107,7 +94,7 @@ func (v *vendorAPI) stop(x *exchange.Exchange) {
 }
 
 func (v *vendorAPI) reset(x *exchange.Exchange) {
-	r, ok := v.decode(x)
+	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}
@@ -129,7 +116,7 @@ func (v *vendorAPI) poll(x *exchange.Exchange) {
 
 // generate starts an answer that is polled for.
 func (v *vendorAPI) generate(x *exchange.Exchange) {
-	r, ok := v.decode(x)
+	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}
@@ -163,7 +150,7 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 
 // chat answers at once and whole.
 func (v *vendorAPI) chat(x *exchange.Exchange) {
-	r, ok := v.decode(x)
+	r, ok := exchange.Read(x, exchange.MaxBody, vendor.Decode)
 	if !ok {
 		return
 	}

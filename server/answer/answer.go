@@ -1,9 +1,9 @@
 // Package answer answers requests that a model does: conversations and bare prompts in every dialect, vectors, counts of tokens. How models
 // come and go is package manage's.
 //
-// Each dialect's handler reads its body into an [ollama.Prompt] and all go the same way from there: check (check.go) makes of it an engine
-// request that nothing is wrong with, run (run.go) takes the engine's events and sends them. An [Answers] is used from any goroutine and
-// owns nothing.
+// Each dialect's handler has its body read, weighed and decoded into an [ollama.Prompt] ([exchange.Read]), and all go the same way from
+// there: check (check.go) makes of it an engine request that nothing is wrong with, run (run.go) takes the engine's events and sends them.
+// An [Answers] is used from any goroutine and owns nothing.
 package answer
 
 import (
@@ -34,18 +34,6 @@ type Answers struct {
 
 // New makes Answers.
 func New(o Options) *Answers { return &Answers{o: o, log: o.Shared.Log} }
-
-// read takes a request's body apart. Where that fails the exchange has ended, and ok is false.
-func read[T any](x *exchange.Exchange, limit int64, body func(int64) ([]byte, error), decode func([]byte) (T, error)) (req T, ok bool) {
-	b, err := body(limit)
-	if err == nil {
-		req, err = decode(b)
-	}
-	if err != nil {
-		x.Fail(err)
-	}
-	return req, err == nil
-}
 
 // logPrompt writes a request's text to the log, which happens only when asked.
 func (a *Answers) logPrompt(path string, er engine.Request) {

@@ -9,14 +9,14 @@ import (
 
 // AnthropicMessages answers /v1/messages.
 func (a *Answers) AnthropicMessages(x *exchange.Exchange) {
-	if req, ok := read(x, exchange.MaxBody, x.BodyV1, anthropic.Decode); ok {
+	if req, ok := exchange.Read(x, exchange.MaxBody, anthropic.Decode); ok {
 		a.chat(x, req.Native, anthropic.NewEncoder(req))
 	}
 }
 
 // AnthropicCount counts the tokens a message request's prompt has, with the model's own tokenizer.
 func (a *Answers) AnthropicCount(x *exchange.Exchange) {
-	req, ok := read(x, exchange.MaxBody, x.BodyV1, anthropic.DecodeCount)
+	req, ok := exchange.Read(x, exchange.MaxBody, anthropic.DecodeCount)
 	if !ok {
 		return
 	}

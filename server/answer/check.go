@@ -14,11 +14,9 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// checked is a request that nothing is wrong with: its model is loaded, its options and its format are sound, its text is weighed. Release
-// it.
+// checked is a request that nothing is wrong with: its model is loaded, its options are sound. Release it.
 type checked struct {
 	asked  ollama.Common
 	engine engine.Request // what it became
@@ -35,12 +33,11 @@ func (q *checked) release() {
 	}
 }
 
-// check is the way that every prompt goes, whatever its dialect: the model is found (catalog), what it cannot do, pictures and options
-// refused (ollama), room taken for the format (exchange), the model loaded (loaded), and the prompt made an engine's request (ollama) and
-// weighed again now that it is decoded (exchange). x is nil where an answer outlives the request that asked for it (the vendor's API): such
-// a one takes no room.
-func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (*checked, error) {
-	q := &checked{asked: p.Common()}
+// check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot do, pictures and options are refused,
+// the model is loaded, and the prompt becomes an engine's request. x is nil where an answer outlives the request that asked for it (the
+// vendor's API).
+func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (q *checked, err error) {
+	q = &checked{asked: p.Common()}
 	m, err := a.find(x, q, ollama.Missing)
 	if err != nil {
 		return nil, err
@@ -53,11 +50,6 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	if err := p.Check(m); err != nil {
 		return nil, err
 	}
-	if x != nil {
-		if err := x.FormatRoom(q.asked.Format); err != nil {
-			return nil, err
-		}
-	}
 	numCtx, err := a.acquire(ctx, q, m)
 	if err != nil {
 		return nil, err
@@ -67,10 +59,12 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 		q.only = "load"
 		return q, nil
 	}
-	if err := a.convert(x, q, p, m); err != nil {
+	var unknown []string
+	if q.engine, q.isChat, unknown, err = p.ToEngine(q.lease.Sampling(), m); err != nil {
 		q.release()
 		return nil, err
 	}
+	a.logIgnored(unknown)
 	q.engine.Key = exchange.KeyOf(ctx)
 	q.engine.Watch = look.Of(ctx).Usage
 	if q.engine.NumCtx <= 0 {
@@ -104,29 +98,6 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numC
 	return numCtx, err
 }
 
-// convert makes an engine's request of the prompt, and weighs its text.
-func (a *Answers) convert(x *exchange.Exchange, q *checked, p ollama.Prompt, m ollama.Model) (err error) {
-	var custom chat.Template
-	if q.asked.Template != "" {
-		if custom, err = chat.NewGo(q.asked.Template); err != nil {
-			return exchange.Because(http.StatusInternalServerError, err)
-		}
-	}
-	var unknown []string
-	if q.engine, q.isChat, unknown, err = p.ToEngine(q.lease.Sampling(), m, custom); err != nil {
-		return err
-	}
-	if n := text(q.engine); x == nil {
-		err = exchange.CheckText(n)
-	} else {
-		err = x.WeighText(n)
-	}
-	if err == nil {
-		a.logIgnored(unknown)
-	}
-	return err
-}
-
 // keepAlive is a request's keep_alive for the loaded models.
 func keepAlive(d *api.Duration) *time.Duration {
 	if d == nil {
@@ -151,27 +122,6 @@ func (a *Answers) numCtx(m ollama.Model, opts map[string]any) int {
 		}
 	}
 	return a.o.ContextLength
-}
-
-// text is how many bytes of text an engine's request has, images left out.
-func text(er engine.Request) (n int) {
-	n = len(er.Prompt) + len(er.Suffix) + len(er.System) + len(er.ToolChoice)
-	for _, m := range er.Messages {
-		n += len(m.Role) + len(m.Content) + len(m.Thinking) + len(m.ToolName) + len(m.ToolCallID)
-		for _, call := range m.ToolCalls {
-			n += len(call.ID) + len(call.Name) + len(call.Arguments)
-		}
-	}
-	for _, t := range er.Tools {
-		n += max(len(t.Raw), len(t.Type)+len(t.Name)+len(t.Description)+len(t.Parameters))
-	}
-	for key, v := range er.Kwargs {
-		n += len(key) + len(v)
-	}
-	for _, s := range er.Stop {
-		n += len(s)
-	}
-	return n
 }
 
 // noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a full context may not be shifted. Without

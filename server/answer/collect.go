@@ -19,6 +19,9 @@ func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part fun
 	if strings.TrimSpace(req.Model) == "" {
 		return "", ollama.Fail(http.StatusBadRequest, "Model not init")
 	}
+	if req.Text() > ollama.MaxText { // the session has grown since its bodies were weighed
+		return "", ollama.TextTooLong()
+	}
 	q, err := a.check(ctx, nil, req)
 	if err != nil {
 		return "", err

@@ -111,16 +111,22 @@ func (s *items) drop(key string, of *keyItems) {
 	}
 }
 
-// referred puts kept items in the place of references to them, and weighs the body again where it has grown by that.
-func (a *Answers) referred(x *exchange.Exchange, b []byte) ([]byte, error) {
-	key := x.Key()
-	out, err := openai.Refer(b, func(id string) ([]byte, bool) { return a.items.find(key, id) })
-	if err != nil || len(out) == len(b) {
-		return out, err
+// referred decodes a body in which kept items have taken the place of references to them; it is weighed again where it has grown by that.
+func referred[T any](a *Answers, x *exchange.Exchange, decode func([]byte) (T, error)) func([]byte) (T, error) {
+	return func(b []byte) (none T, err error) {
+		key := x.Key()
+		whole, err := openai.Refer(b, func(id string) ([]byte, bool) { return a.items.find(key, id) })
+		switch {
+		case err != nil:
+			return none, err
+		case len(whole) > exchange.MaxBody && len(whole) > len(b):
+			return none, ollama.Fail(http.StatusRequestEntityTooLarge,
+				"the request body is too large with the items that it names: the limit is %d MiB", exchange.MaxBody>>20)
+		case len(whole) != len(b):
+			if err := x.Weigh(whole, false); err != nil {
+				return none, err
+			}
+		}
+		return decode(whole)
 	}
-	if len(out) > exchange.MaxBody {
-		return nil, ollama.Fail(http.StatusRequestEntityTooLarge,
-			"the request body is too large with the items that it names: the limit is %d MiB", exchange.MaxBody>>20)
-	}
-	return out, x.Weigh(out, false)
 }

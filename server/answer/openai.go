@@ -1,9 +1,7 @@
 package answer
 
 import (
-	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/server/exchange"
@@ -14,7 +12,7 @@ import (
 // OpenAIChat answers /v1/chat/completions.
 func (a *Answers) OpenAIChat(x *exchange.Exchange) {
 	start := time.Now()
-	req, ok := read(x, exchange.MaxBody, x.BodyV1, openai.DecodeChat)
+	req, ok := exchange.Read(x, exchange.MaxBody, openai.DecodeChat)
 	if !ok {
 		return
 	}
@@ -42,64 +40,28 @@ func (e *firstToken) Saw(now time.Time) {
 
 // OpenAICompletions answers /v1/completions.
 func (a *Answers) OpenAICompletions(x *exchange.Exchange) {
-	if req, ok := read(x, exchange.MaxSmallBody, x.BodyV1, openai.DecodeCompletion); ok {
+	if req, ok := exchange.Read(x, exchange.MaxSmallBody, openai.DecodeCompletion); ok {
 		a.generate(x, req.Native, openai.NewCompletionEncoder(req))
 	}
 }
 
-// responsesBody reads a body of /v1/responses, and puts in what it names. One that is empty has Ollama's text for these routes.
-func (a *Answers) responsesBody(x *exchange.Exchange) ([]byte, error) {
-	b, err := x.Body(exchange.MaxBody)
-	if err == nil && len(strings.TrimSpace(string(b))) == 0 {
-		err = openai.Control(ollama.Fail(http.StatusBadRequest, "missing request body"))
-	}
-	if err == nil {
-		b, err = a.referred(x, b)
-	}
-	return b, err
-}
-
-// failResponses ends a request to /v1/responses: where its items were not yet read as a request, the error has a code.
-func failResponses(x *exchange.Exchange, err error) {
-	if errors.As(err, new(openai.ControlError)) {
-		x.FailAs(exchange.Form{Type: exchange.JSONV1, Body: openai.CodedBody}, err)
-		return
-	}
-	x.Fail(err)
-}
-
 // OpenAIResponses answers /v1/responses.
 func (a *Answers) OpenAIResponses(x *exchange.Exchange) {
-	b, err := a.responsesBody(x)
-	var short *openai.Compaction
-	var req *openai.Responses
-	if err == nil {
-		if short, err = openai.DecodeTriggered(b); err == nil && short == nil {
-			req, err = openai.DecodeResponses(b)
-		}
-	}
+	req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeAsked))
 	switch {
-	case err != nil:
-		failResponses(x, err)
-	case short != nil:
-		a.compact(x, short)
+	case !ok:
+	case req.Compaction != nil:
+		a.compact(x, req.Compaction)
 	default:
-		enc := openai.NewResponsesEncoder(req)
-		a.chat(x, req.Native, enc)
+		enc := openai.NewResponsesEncoder(req.Responses)
+		a.chat(x, req.Responses.Native, enc)
 		a.items.keep(x.Key(), enc.Items())
 	}
 }
 
 // OpenAICompact answers /v1/responses/compact.
 func (a *Answers) OpenAICompact(x *exchange.Exchange) {
-	b, err := a.responsesBody(x)
-	var req *openai.Compaction
-	if err == nil {
-		req, err = openai.DecodeCompaction(b)
+	if req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeCompaction)); ok {
+		a.compact(x, req)
 	}
-	if err != nil {
-		failResponses(x, err)
-		return
-	}
-	a.compact(x, req)
 }

@@ -31,13 +31,6 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 	if req.Dimensions < 0 {
 		return out, ollama.Fail(http.StatusBadRequest, "dimensions must not be negative, got %d", req.Dimensions)
 	}
-	most := 0
-	for _, in := range input {
-		most += len(in)
-	}
-	if err := x.WeighText(most); err != nil {
-		return out, err
-	}
 	numCtx, err := a.acquire(x.Asked(), q, m)
 	if err != nil {
 		return out, err
@@ -117,9 +110,6 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if err := x.Decode(&req); err != nil {
 		return nil, err
 	}
-	if err := x.WeighText(len(req.Prompt)); err != nil {
-		return nil, err
-	}
 	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
 	m, err := a.find(x, q, ollama.MissingPull)
 	if err != nil {
@@ -150,7 +140,7 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 
 // OpenAIEmbeddings answers /v1/embeddings.
 func (a *Answers) OpenAIEmbeddings(x *exchange.Exchange) {
-	req, ok := read(x, exchange.MaxSmallBody, x.BodyV1, openai.DecodeEmbeddings)
+	req, ok := exchange.Read(x, exchange.MaxSmallBody, openai.DecodeEmbeddings)
 	if !ok {
 		return
 	}

@@ -27,6 +27,9 @@ type Request struct {
 	Native *ollama.ChatRequest
 }
 
+// Asks is the native request.
+func (r *Request) Asks() ollama.Prompt { return r.Native }
+
 // Decode reads the body of /v1/messages.
 func Decode(b []byte) (*Request, error) {
 	r := new(Request)

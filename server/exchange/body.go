@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"time"
@@ -18,9 +17,28 @@ const (
 	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
 )
 
-// Body reads a request's body, at most so many bytes of it and within the read deadline, and weighs it (see Weigh): who asks for more room
-// than there is now is told to come again. Compressed bodies are refused: a few bytes could stand for gigabytes.
-func (x *Exchange) Body(limit int64) ([]byte, error) {
+// Read takes a request's body in: it reads at most limit bytes of it, weighs them, decodes them, and weighs what came of it where that can
+// be more than it seemed. Whoever asks for more room than there is now is told to come again. Where any of it fails the exchange has ended,
+// and ok is false.
+func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req T, ok bool) {
+	b, err := x.body(limit)
+	if err == nil {
+		req, err = decode(b)
+	}
+	if d, is := any(req).(Decoded); is && err == nil {
+		err = x.weighDecoded(d.Asks())
+	}
+	if err != nil {
+		x.Fail(err)
+	}
+	return req, err == nil
+}
+
+// Decoded is a request in any dialect that asks for an answer.
+type Decoded interface{ Asks() ollama.Prompt }
+
+// body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few bytes could stand for gigabytes.
+func (x *Exchange) body(limit int64) ([]byte, error) {
 	if enc := x.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, Error(http.StatusUnsupportedMediaType, "request bodies must not be compressed")
 	}
@@ -51,7 +69,7 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 	if w.Text > ollama.MaxText {
 		return ollama.TextTooLong()
 	}
-	x.held.text = w.Text
+	x.held.text, x.held.coded = w.Text, !noImages && w.Coded > 0
 	return x.room(w.Cost())
 }
 
@@ -118,18 +136,9 @@ func TooLarge(limit int64) error {
 
 // Decode reads a small body, which holds no image, into what it is to be.
 func (x *Exchange) Decode(to any) error {
-	b, err := x.Body(MaxSmallBody)
+	b, err := x.body(MaxSmallBody)
 	if err != nil {
 		return err
 	}
 	return ollama.Decode(b, to)
-}
-
-// BodyV1 is Body for OpenAI's and Anthropic's routes, where a body that is empty has a text of its own.
-func (x *Exchange) BodyV1(limit int64) ([]byte, error) {
-	b, err := x.Body(limit)
-	if err == nil && len(bytes.TrimSpace(b)) == 0 {
-		err = ollama.Fail(http.StatusBadRequest, "EOF")
-	}
-	return b, err
 }

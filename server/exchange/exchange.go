@@ -103,13 +103,14 @@ func (x *Exchange) Asked() context.Context { return x.Request.Context() }
 // Key is the name of the key that the request came with; "": none.
 func (x *Exchange) Key() string { return KeyOf(x.Asked()) }
 
-// Fail ends a request that has sent nothing with an error.
-func (x *Exchange) Fail(err error) { x.FailAs(x.form, err) }
-
-// FailAs is Fail in another form than the path's.
-func (x *Exchange) FailAs(form Form, err error) {
+// Fail ends a request that has sent nothing with an error, in the path's form.
+func (x *Exchange) Fail(err error) {
 	code, text := x.failed(err)
-	x.Reply().fail(code, form.Body, form.Body, form.Type, text)
+	body := x.form.Body
+	if errors.As(err, new(openai.ControlError)) {
+		body = openai.CodedBody
+	}
+	x.Reply().fail(code, body, body, x.form.Type, text)
 }
 
 // failed keeps why a request failed for its log line, and says what to tell the client.

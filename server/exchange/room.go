@@ -11,6 +11,7 @@ import (
 type held struct {
 	room, need int64
 	text       int
+	coded      bool // more of it may turn out to be text
 }
 
 // room makes the request hold n bytes of the room that all have together, until End gives them back. What any request
@@ -36,13 +37,25 @@ func (x *Exchange) room(n int64) error {
 // more makes the request hold n bytes besides.
 func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
 
-// FormatRoom takes room for the automaton that a request's format becomes, which package grammar keeps below 64 MiB.
-func (x *Exchange) FormatRoom(format []byte) error {
-	n := min(1024*int64(len(format)), 64<<20)
-	if n <= freeCost {
-		return nil
+// weighDecoded takes room for what a request holds beyond what its body was weighed with: text that might have been an image's, and the
+// automaton that a format becomes, which package grammar keeps below 64 MiB. More text than any context holds is refused.
+func (x *Exchange) weighDecoded(p ollama.Prompt) error {
+	if h := &x.held; h.coded {
+		text := p.Text()
+		if text > ollama.MaxText {
+			return ollama.TextTooLong()
+		}
+		if extra := text - h.text; extra > 0 {
+			h.text = text
+			if err := x.more(int64(extra) * ollama.TextCost); err != nil {
+				return err
+			}
+		}
 	}
-	return x.more(n)
+	if n := min(1024*int64(len(p.Common().Format)), 64<<20); n > freeCost {
+		return x.more(n)
+	}
+	return nil
 }
 
 // VectorRoom takes room for so many vectors, and refuses more of them than half of all the room is for.
@@ -54,27 +67,4 @@ func (x *Exchange) VectorRoom(inputs, hidden int) error {
 			inputs, inputs, hidden, most)
 	}
 	return x.more(int64(inputs) * each)
-}
-
-// WeighText weighs a request again once its text is decoded: before, what may be an image's was not counted as text. More of it than any
-// context holds is refused.
-func (x *Exchange) WeighText(n int) error {
-	if err := CheckText(n); err != nil {
-		return err
-	}
-	h := &x.held
-	if n <= h.text {
-		return nil
-	}
-	extra := n - h.text
-	h.text = n
-	return x.more(int64(extra) * ollama.TextCost)
-}
-
-// CheckText refuses more text than any context holds.
-func CheckText(n int) error {
-	if n > ollama.MaxText {
-		return ollama.TextTooLong()
-	}
-	return nil
 }

@@ -65,11 +65,13 @@ type GenerateRequest struct {
 type Prompt interface {
 	// Common is what both have.
 	Common() Common
+	// Text is how many bytes of text it holds, pictures left out.
+	Text() int
 	// Check refuses, before anything is loaded, what the model cannot do, pictures beyond the limits and wrong options.
 	Check(m Model) error
-	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling, custom the
-	// template that the request itself brought, nil for none; unknown options are returned for the log.
-	ToEngine(base sampler.Params, m Model, custom chat.Template) (er engine.Request, isChat bool, unknown []string, err error)
+	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling; unknown options
+	// are returned for the log.
+	ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error)
 }
 
 // Common is what chats and bare prompts have in common.
@@ -80,13 +82,18 @@ type Common struct {
 	Format     json.RawMessage
 	KeepAlive  *api.Duration
 	Images     []api.ImageData
-	Template   string // in place of the model's
-	Unloads    bool   // nothing is asked but that the model goes
-	Loads      bool   // nothing but that it is there
-	RenderOnly bool   // the prompt is rendered and not answered
+	Unloads    bool // nothing is asked but that the model goes
+	Loads      bool // nothing but that it is there
+	RenderOnly bool // the prompt is rendered and not answered
 }
 
 func unloads(d *api.Duration) bool { return d != nil && d.Duration == 0 }
+
+// Asks is the request itself, as other dialects' give theirs.
+func (r *ChatRequest) Asks() Prompt { return r }
+
+// Asks is the request itself.
+func (r *GenerateRequest) Asks() Prompt { return r }
 
 // Common is the chat's part of a [Prompt].
 func (r *ChatRequest) Common() Common {
@@ -102,8 +109,7 @@ func (r *ChatRequest) Common() Common {
 // Common is the bare prompt's part of a [Prompt].
 func (r *GenerateRequest) Common() Common {
 	return Common{Model: r.Model, Unnamed: ErrMissing(Missing, r.Model), Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive,
-		Images:   r.Images,
-		Template: r.Template, RenderOnly: r.DebugRenderOnly, Loads: r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
+		Images: r.Images, RenderOnly: r.DebugRenderOnly, Loads: r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
 		Unloads: r.Prompt == "" && unloads(r.KeepAlive)}
 }
 
@@ -335,8 +341,8 @@ func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []st
 	return er, unknown, nil
 }
 
-// ToEngine is Engine for who does not know what it has: a chat has no template of its own.
-func (r *ChatRequest) ToEngine(base sampler.Params, m Model, _ chat.Template) (engine.Request, bool, []string, error) {
+// ToEngine is Engine for who does not know what it has.
+func (r *ChatRequest) ToEngine(base sampler.Params, m Model) (engine.Request, bool, []string, error) {
 	er, unknown, err := r.Engine(base, m)
 	return er, true, unknown, err
 }
@@ -433,8 +439,15 @@ func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Templ
 	return er, false, unknown, nil
 }
 
-// ToEngine is Engine.
-func (r *GenerateRequest) ToEngine(base sampler.Params, m Model, custom chat.Template) (engine.Request, bool, []string, error) {
+// ToEngine is Engine with the template that the request itself brought.
+func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (engine.Request, bool, []string, error) {
+	var custom chat.Template
+	if r.Template != "" {
+		var err error
+		if custom, err = chat.NewGo(r.Template); err != nil {
+			return engine.Request{}, false, nil, Fail(500, "%s", err)
+		}
+	}
 	return r.Engine(base, m, custom)
 }
 

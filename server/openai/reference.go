@@ -19,9 +19,12 @@ type Item struct {
 }
 
 // Refer puts items in the place of the references to them in the input of a request to /v1/responses. find gives an item; each may be named
-// once, so that a body grows by no more than what is kept. A body without references is given back as it is. Errors: a body that is no
-// object, an item that is not there (404), or is named twice.
+// once, so that a body grows by no more than what is kept. A body without references is given back as it is. Errors: a body that is empty
+// or no object, an item that is not there (404), or is named twice.
 func Refer(b []byte, find func(id string) ([]byte, bool)) ([]byte, error) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, Control(ollama.Fail(400, "missing request body"))
+	}
 	if !bytes.Contains(b, []byte("item_reference")) {
 		return b, nil
 	}

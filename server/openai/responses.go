@@ -20,6 +20,21 @@ type Responses struct {
 	Forget bool // its answer's items are not to be kept
 }
 
+// Asked is what a body of /v1/responses asks for: an answer, or a compaction. The other is nil.
+type Asked struct {
+	Responses  *Responses
+	Compaction *Compaction
+}
+
+// DecodeAsked reads the body of /v1/responses.
+func DecodeAsked(b []byte) (a *Asked, err error) {
+	a = new(Asked)
+	if a.Compaction, err = DecodeTriggered(b); err == nil && a.Compaction == nil {
+		a.Responses, err = DecodeResponses(b)
+	}
+	return a, err
+}
+
 // DecodeResponses reads the body of /v1/responses. Summaries that a compaction left in the input are opened. A search that the server would
 // have to run is not offered to the model: there is no such service here, and a request is an answer's worth without it.
 func DecodeResponses(b []byte) (*Responses, error) {
