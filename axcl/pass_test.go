@@ -6,23 +6,6 @@ import (
 	"testing"
 )
 
-func testShape() Shape {
-	return Shape{Layers: 2, Hidden: 4, KV: 2, Cells: 70, Out: 5, Pos: 1, Groups: []Group{{1, 70}, {8, 0}, {8, 32}, {8, 64}}}
-}
-
-// testPass has three rows in cells 3, 4, 9; each sees cells 0 and 1 and the rows before it.
-func testPass(s Shape) *Pass {
-	const n = 3
-	p := &Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n*s.Pos), Cell: []uint32{3, 4, 9},
-		SeeCells: make([]uint64, n*Words(s.Cells)),
-		SeeRows:  []uint64{0, 1, 3}, Want: []int{0, 2}, Logits: make([]uint16, 2*s.Out), Argmax: make([]int32, 2),
-		HiddenOut: make([]uint16, n*s.Hidden)}
-	for r := range n {
-		p.SeeCells[r*Words(s.Cells)] = 3
-	}
-	return p
-}
-
 func TestPassCheck(t *testing.T) {
 	s := testShape()
 	tests := []struct {
@@ -78,6 +61,23 @@ func TestPassCheck(t *testing.T) {
 	if err := p.Check(headless); !errors.Is(err, ErrPass) || !strings.Contains(err.Error(), "without a head") {
 		t.Errorf("Check() = %v without a head", err)
 	}
+}
+
+func testShape() Shape {
+	return Shape{Layers: 2, Hidden: 4, KV: 2, Cells: 70, Out: 5, Pos: 1, Groups: []Group{{1, 70}, {8, 0}, {8, 32}, {8, 64}}}
+}
+
+// testPass has three rows in cells 3, 4, 9; each sees cells 0 and 1 and the rows before it.
+func testPass(s Shape) *Pass {
+	const n = 3
+	p := &Pass{Hidden: make([]uint16, n*s.Hidden), Pos: make([]uint32, n*s.Pos), Cell: []uint32{3, 4, 9},
+		SeeCells: make([]uint64, n*Words(s.Cells)),
+		SeeRows:  []uint64{0, 1, 3}, Want: []int{0, 2}, Logits: make([]uint16, 2*s.Out), Argmax: make([]int32, 2),
+		HiddenOut: make([]uint16, n*s.Hidden)}
+	for r := range n {
+		p.SeeCells[r*Words(s.Cells)] = 3
+	}
+	return p
 }
 
 func TestPassCheckManyRows(t *testing.T) {

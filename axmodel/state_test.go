@@ -11,12 +11,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// stateLayer is a layer with a state of two types, with a decode group and prefill groups of 8 rows.
-func stateLayer(hidden bool, rows ...int) axmodeltest.ONNX {
-	return axmodeltest.VendorState(32, 10, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 48, 3}},
-		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 8, 8}}, hidden, rows...)
-}
-
 // A layer with a state says what its states are, whether or not it lists positions and mask, in some groups or in any.
 func TestState(t *testing.T) {
 	some := stateLayer(false, 1, 8, 8)
@@ -63,6 +57,12 @@ func TestState(t *testing.T) {
 	if _, err := m.State(); err == nil || m.HasState() {
 		t.Error("a layer of attention, one of whose groups gives as many rows as it looks back on, passes for one with a state")
 	}
+}
+
+// stateLayer is a layer with a state of two types, with a decode group and prefill groups of 8 rows.
+func stateLayer(hidden bool, rows ...int) axmodeltest.ONNX {
+	return axmodeltest.VendorState(32, 10, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 48, 3}},
+		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 8, 8}}, hidden, rows...)
 }
 
 // What no state can be is refused by name, and nothing is made as large as a file says.

@@ -13,8 +13,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-func read(b []byte) (*axmodel.Meta, error) { return axmodel.Read(bytes.NewReader(b), int64(len(b))) }
-
 func TestVendorLayer(t *testing.T) {
 	groups := []axcl.Group{{Rows: 1, Cells: 2559}, {Rows: 128, Cells: 0}, {Rows: 128, Cells: 256}, {Rows: 128, Cells: 512}}
 	path := filepath.Join(t.TempDir(), "l.axmodel")
@@ -41,6 +39,8 @@ func TestVendorLayer(t *testing.T) {
 		t.Errorf("names %q, %q", g.RawInputs, g.Inputs[4].Name)
 	}
 }
+
+func read(b []byte) (*axmodel.Meta, error) { return axmodel.Read(bytes.NewReader(b), int64(len(b))) }
 
 // A model's groups may come in one node, in no node, or with the nodes out of order.
 func TestVendorGroupsAnyNodes(t *testing.T) {

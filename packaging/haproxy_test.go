@@ -28,6 +28,99 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// TestHAProxy: docs/haproxy.cfg leads the turns of a conversation to one server, and loses nothing when a server drains, and only what was
+// already being answered when one is killed.
+func TestHAProxy(t *testing.T) {
+	url, servers := behind(t)
+	ctx := t.Context()
+
+	used := map[string]bool{}
+	for i := range 24 {
+		header, say := "", fmt.Sprintf("[[say:%d]]", i)
+		if i%2 == 0 {
+			header, say = fmt.Sprint("conversation-", i), "[[say:same words]]"
+		}
+		first := ask(ctx, url, header, say)
+		second := ask(ctx, url, header, say, "so", say+" and on")
+		third := ask(ctx, url, header, say, "so", say+" and on", "so", "at last")
+		for _, a := range []answer{first, second, third} {
+			if !a.whole || a.by != first.by {
+				t.Fatalf("conversation %d: a turn met %q, the first %q (%v)", i, a.by, first.by, a.err)
+			}
+		}
+		used[first.by] = true
+	}
+	if len(used) != 3 {
+		t.Errorf("24 conversations met only %v", used)
+	}
+
+	// Load: each worker goes on with a conversation of its own. Every fourth has a request that is long.
+	const workers = 16
+	var done, killed atomic.Int64
+	var dead atomic.Value // the name of the killed server
+	dead.Store("")
+	home := make([]string, workers)
+	load, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	for w := range workers {
+		long := ""
+		if w%4 == 0 {
+			long = strings.Repeat("long ", 8000)
+		}
+		wg.Go(func() {
+			for turn := 0; load.Err() == nil; turn++ {
+				// Requests run to their end when the load stops: a context that ended would look like a loss.
+				a := ask(ctx, url, fmt.Sprint("worker-", w), "[[say:a|b|c|d|e|f|g|h]] [[delay:10]]"+long)
+				if home[w] == "" {
+					home[w] = a.by
+				}
+				switch {
+				case a.whole && home[w] == "three" && a.by != "three":
+					t.Errorf("worker %d was led from three, which was well, to %s", w, a.by)
+				case a.whole:
+				case a.by != "" && a.by == dead.Load():
+					killed.Add(1)
+				default:
+					t.Errorf("worker %d lost turn %d, answered by %q: %v", w, turn, a.by, a.err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	// more waits until n further requests have ended.
+	more := func(n int64) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for end := done.Load() + n; done.Load() < end && !t.Failed(); {
+			<-tick.C
+		}
+	}
+	more(48)
+	if err := servers["one"].Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers["one"].Wait(); err != nil {
+		t.Errorf("the drained server ended with %v", err)
+	}
+	more(64)
+	dead.Store("two")
+	if err := servers["two"].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	more(64)
+	stop()
+	wg.Wait()
+	if n := killed.Load(); n > workers {
+		t.Errorf("%d answers were cut by one death, with %d in flight", n, workers)
+	}
+	t.Logf("%d requests, %d cut in the middle on the killed server", done.Load(), killed.Load())
+	if a := ask(ctx, url, "after", "[[say:well]]"); a.by != "three" || !a.whole {
+		t.Errorf("afterwards %q answers: %v", a.by, a.err)
+	}
+}
+
 // TestMain is a server instead of tests where the environment says so: a process that can be killed, without building the binary.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AXLE_PACKAGING_SERVER"); dir != "" {
@@ -191,98 +284,5 @@ func behind(t *testing.T) (url string, servers map[string]*exec.Cmd) {
 			t.Fatal("haproxy does not answer")
 		}
 		<-tick.C
-	}
-}
-
-// TestHAProxy: docs/haproxy.cfg leads the turns of a conversation to one server, and loses nothing when a server drains, and only what was
-// already being answered when one is killed.
-func TestHAProxy(t *testing.T) {
-	url, servers := behind(t)
-	ctx := t.Context()
-
-	used := map[string]bool{}
-	for i := range 24 {
-		header, say := "", fmt.Sprintf("[[say:%d]]", i)
-		if i%2 == 0 {
-			header, say = fmt.Sprint("conversation-", i), "[[say:same words]]"
-		}
-		first := ask(ctx, url, header, say)
-		second := ask(ctx, url, header, say, "so", say+" and on")
-		third := ask(ctx, url, header, say, "so", say+" and on", "so", "at last")
-		for _, a := range []answer{first, second, third} {
-			if !a.whole || a.by != first.by {
-				t.Fatalf("conversation %d: a turn met %q, the first %q (%v)", i, a.by, first.by, a.err)
-			}
-		}
-		used[first.by] = true
-	}
-	if len(used) != 3 {
-		t.Errorf("24 conversations met only %v", used)
-	}
-
-	// Load: each worker goes on with a conversation of its own. Every fourth has a request that is long.
-	const workers = 16
-	var done, killed atomic.Int64
-	var dead atomic.Value // the name of the killed server
-	dead.Store("")
-	home := make([]string, workers)
-	load, stop := context.WithCancel(ctx)
-	defer stop()
-	var wg sync.WaitGroup
-	for w := range workers {
-		long := ""
-		if w%4 == 0 {
-			long = strings.Repeat("long ", 8000)
-		}
-		wg.Go(func() {
-			for turn := 0; load.Err() == nil; turn++ {
-				// Requests run to their end when the load stops: a context that ended would look like a loss.
-				a := ask(ctx, url, fmt.Sprint("worker-", w), "[[say:a|b|c|d|e|f|g|h]] [[delay:10]]"+long)
-				if home[w] == "" {
-					home[w] = a.by
-				}
-				switch {
-				case a.whole && home[w] == "three" && a.by != "three":
-					t.Errorf("worker %d was led from three, which was well, to %s", w, a.by)
-				case a.whole:
-				case a.by != "" && a.by == dead.Load():
-					killed.Add(1)
-				default:
-					t.Errorf("worker %d lost turn %d, answered by %q: %v", w, turn, a.by, a.err)
-					return
-				}
-				done.Add(1)
-			}
-		})
-	}
-	// more waits until n further requests have ended.
-	more := func(n int64) {
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for end := done.Load() + n; done.Load() < end && !t.Failed(); {
-			<-tick.C
-		}
-	}
-	more(48)
-	if err := servers["one"].Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := servers["one"].Wait(); err != nil {
-		t.Errorf("the drained server ended with %v", err)
-	}
-	more(64)
-	dead.Store("two")
-	if err := servers["two"].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	more(64)
-	stop()
-	wg.Wait()
-	if n := killed.Load(); n > workers {
-		t.Errorf("%d answers were cut by one death, with %d in flight", n, workers)
-	}
-	t.Logf("%d requests, %d cut in the middle on the killed server", done.Load(), killed.Load())
-	if a := ask(ctx, url, "after", "[[say:well]]"); a.by != "three" || !a.whole {
-		t.Errorf("afterwards %q answers: %v", a.by, a.err)
 	}
 }

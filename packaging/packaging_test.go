@@ -14,31 +14,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// unit reads a unit file: each directive with all its values, in the order of the file.
-func unit(t *testing.T, name string) map[string][]string {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string][]string{}
-	section := ""
-	for i, line := range strings.Split(string(b), "\n") {
-		switch line = strings.TrimSpace(line); {
-		case line == "" || line[0] == '#':
-		case line[0] == '[':
-			section = strings.Trim(line, "[]")
-		default:
-			key, value, ok := strings.Cut(line, "=")
-			if !ok || section == "" {
-				t.Fatalf("%s:%d: %q is no directive", name, i+1, line)
-			}
-			out[section+"."+key] = append(out[section+"."+key], value)
-		}
-	}
-	return out
-}
-
 // TestUnit: what the unit promises (T18, and a card that is lost or must not be killed while loading).
 func TestUnit(t *testing.T) {
 	u := unit(t, "axle.service")
@@ -72,6 +47,31 @@ func TestUnit(t *testing.T) {
 	if got := u["Service.ExecStart"]; len(got) != 1 || got[0] != "/usr/bin/axle serve" {
 		t.Errorf("ExecStart is %q", got)
 	}
+}
+
+// unit reads a unit file: each directive with all its values, in the order of the file.
+func unit(t *testing.T, name string) map[string][]string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{}
+	section := ""
+	for i, line := range strings.Split(string(b), "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok || section == "" {
+				t.Fatalf("%s:%d: %q is no directive", name, i+1, line)
+			}
+			out[section+"."+key] = append(out[section+"."+key], value)
+		}
+	}
+	return out
 }
 
 // TestUnitVerify lets systemd read the unit, and rate it.

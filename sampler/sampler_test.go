@@ -12,34 +12,50 @@ import (
 	"pgregory.net/rapid"
 )
 
-func bf16(v float32) uint16 {
-	b := math.Float32bits(v)
-	return uint16((b + 0x7fff + b>>16&1) >> 16)
-}
-
-// row returns logits as a model gives them: normal, and a few tokens far above the rest.
-func row(seed uint64, n int, mean, spread float64) []uint16 {
-	r := rand.New(rand.NewPCG(seed, 1))
-	out := make([]uint16, n)
-	for i := range out {
-		v := r.NormFloat64()*spread + mean
-		if r.IntN(n) < 30 {
-			v += spread * 4
-		}
-		out[i] = bf16(float32(v))
+func TestGreedyIsTheArgmax(t *testing.T) {
+	if got := Argmax(nil); got != -1 {
+		t.Errorf("the largest of no logits is %d", got)
 	}
-	return out
-}
-
-// allow is a mask of ids.
-type allow map[int32]bool
-
-func (a allow) Allowed(id int32) bool { return a[id] }
-func (a allow) Fill(bits []uint64) {
-	clear(bits)
-	for id, ok := range a {
-		if ok {
-			bits[id>>6] |= 1 << (id & 63)
+	for seed := range uint64(200) {
+		logits := row(seed, 1+int(seed)*7+1, float64(seed%5)*10-20, 2)
+		want := 0
+		for i, x := range logits {
+			if f32(x) > f32(logits[want]) {
+				want = i
+			}
+		}
+		if got := Argmax(logits); int(got) != want {
+			t.Fatalf("seed %d: argmax %d, want %d", seed, got, want)
+		}
+		p := Defaults()
+		p.Temperature = 0
+		s, _ := New(p, len(logits))
+		if !s.Greedy() {
+			t.Fatal("not greedy at temperature 0")
+		}
+		c, err := s.Sample(logits, nil)
+		if bad(logits) {
+			if !errors.Is(err, ErrBadLogits) {
+				t.Fatalf("seed %d: %v for equal logits", seed, err)
+			}
+		} else if err != nil || int(c.ID) != want {
+			t.Fatalf("seed %d: sampled %d, %v, want %d", seed, c.ID, err, want)
+		}
+	}
+	for name, change := range map[string]func(*Params){
+		"bias":      func(p *Params) { p.LogitBias = map[int32]float32{1: 1} },
+		"penalty":   func(p *Params) { p.RepeatPenalty = 1.1 },
+		"presence":  func(p *Params) { p.PresencePenalty = 1 },
+		"dry":       func(p *Params) { p.DRYMultiplier = 1 },
+		"logprobs":  func(p *Params) { p.Logprobs = true },
+		"warm":      func(p *Params) { p.Temperature = 0.1 },
+		"top probs": func(p *Params) { p.TopLogprobs = 1 },
+	} {
+		p := Defaults()
+		p.Temperature = 0
+		change(&p)
+		if s, err := New(p, 10); err != nil || s.Greedy() {
+			t.Errorf("%s: greedy, %v", name, err)
 		}
 	}
 }
@@ -124,50 +140,34 @@ func TestProbsEqualTheChainWrittenPlainly(t *testing.T) {
 	})
 }
 
-func TestGreedyIsTheArgmax(t *testing.T) {
-	if got := Argmax(nil); got != -1 {
-		t.Errorf("the largest of no logits is %d", got)
+func bf16(v float32) uint16 {
+	b := math.Float32bits(v)
+	return uint16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// row returns logits as a model gives them: normal, and a few tokens far above the rest.
+func row(seed uint64, n int, mean, spread float64) []uint16 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	out := make([]uint16, n)
+	for i := range out {
+		v := r.NormFloat64()*spread + mean
+		if r.IntN(n) < 30 {
+			v += spread * 4
+		}
+		out[i] = bf16(float32(v))
 	}
-	for seed := range uint64(200) {
-		logits := row(seed, 1+int(seed)*7+1, float64(seed%5)*10-20, 2)
-		want := 0
-		for i, x := range logits {
-			if f32(x) > f32(logits[want]) {
-				want = i
-			}
-		}
-		if got := Argmax(logits); int(got) != want {
-			t.Fatalf("seed %d: argmax %d, want %d", seed, got, want)
-		}
-		p := Defaults()
-		p.Temperature = 0
-		s, _ := New(p, len(logits))
-		if !s.Greedy() {
-			t.Fatal("not greedy at temperature 0")
-		}
-		c, err := s.Sample(logits, nil)
-		if bad(logits) {
-			if !errors.Is(err, ErrBadLogits) {
-				t.Fatalf("seed %d: %v for equal logits", seed, err)
-			}
-		} else if err != nil || int(c.ID) != want {
-			t.Fatalf("seed %d: sampled %d, %v, want %d", seed, c.ID, err, want)
-		}
-	}
-	for name, change := range map[string]func(*Params){
-		"bias":      func(p *Params) { p.LogitBias = map[int32]float32{1: 1} },
-		"penalty":   func(p *Params) { p.RepeatPenalty = 1.1 },
-		"presence":  func(p *Params) { p.PresencePenalty = 1 },
-		"dry":       func(p *Params) { p.DRYMultiplier = 1 },
-		"logprobs":  func(p *Params) { p.Logprobs = true },
-		"warm":      func(p *Params) { p.Temperature = 0.1 },
-		"top probs": func(p *Params) { p.TopLogprobs = 1 },
-	} {
-		p := Defaults()
-		p.Temperature = 0
-		change(&p)
-		if s, err := New(p, 10); err != nil || s.Greedy() {
-			t.Errorf("%s: greedy, %v", name, err)
+	return out
+}
+
+// allow is a mask of ids.
+type allow map[int32]bool
+
+func (a allow) Allowed(id int32) bool { return a[id] }
+func (a allow) Fill(bits []uint64) {
+	clear(bits)
+	for id, ok := range a {
+		if ok {
+			bits[id>>6] |= 1 << (id & 63)
 		}
 	}
 }

@@ -12,6 +12,10 @@ import (
 	"testing"
 )
 
+func TestForms(t *testing.T) {
+	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
+}
+
 // The other file forms, written from an opened tokenizer.json so that their ids can be compared with it.
 
 func toAlphabet(b []byte) string {
@@ -215,10 +219,6 @@ func testForms(t *testing.T, open func(t testing.TB, family string) *Tokenizer, 
 func TestVendorBERT(t *testing.T) {
 	want := smallTokenizer(t, "wordpiece")
 	sameIDs(t, openBytes(t, "bert_tokenizer.txt", vendorText(want, vendorBERT, true), Config{}), want, fewer(hardStrings(t)), true)
-}
-
-func TestForms(t *testing.T) {
-	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
 }
 
 func TestTruthForms(t *testing.T) {

@@ -16,6 +16,61 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+// TestStream checks that a stream gives whole characters, holds back at most three bytes, and says what Decode says.
+func TestStream(t *testing.T) {
+	list := fewer(hardStrings(t))
+	for _, name := range []string{"qwen3", "llama3", "gemma", "llama2", "metaspace-always", "wordpiece"} {
+		tok := smallTokenizer(t, name)
+		for _, text := range list {
+			if len(text) > 400 || strings.Contains(text, "<0x") {
+				continue
+			}
+			ids := tok.Encode(nil, text, true)
+			s := tok.Stream(true)
+			var out strings.Builder
+			for _, id := range ids {
+				part := s.Next(id)
+				if !utf8.ValidString(part) || s.n > 3 {
+					t.Fatalf("%s: %q gives %q and holds %d bytes", name, text, part, s.n)
+				}
+				out.WriteString(part)
+			}
+			out.WriteString(s.Flush())
+			if want := tok.Decode(ids, true); name != "wordpiece" && out.String() != want {
+				t.Fatalf("%s: %q streams as %q, decodes as %q", name, text, out.String(), want)
+			}
+		}
+	}
+}
+
+func TestStreamBytes(t *testing.T) {
+	tok := smallTokenizer(t, "qwen3")
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 20_000 {
+		if raceOn && r.IntN(10) > 0 {
+			continue
+		}
+		s := tok.Stream(false)
+		var all []byte
+		var out strings.Builder
+		for range 1 + r.IntN(12) {
+			id := int32(r.IntN(tok.Vocab()))
+			if r.IntN(2) == 0 {
+				id, _ = tok.ID(string(alphabet[128+r.IntN(128)]))
+			}
+			if !tok.Control(id) {
+				all = append(all, tok.Bytes(id)...)
+			}
+			out.WriteString(s.Next(id))
+		}
+		out.WriteString(s.Flush())
+		if want := strings.ToValidUTF8(string(all), "\uFFFD"); strings.Count(out.String(), "\uFFFD") < strings.Count(want, "\uFFFD") ||
+			out.String() != lossy(all) {
+			t.Fatalf("%q streams as %q, want %q", all, out.String(), lossy(all))
+		}
+	}
+}
+
 // try opens hostile bytes: they give a typed error or a tokenizer that works.
 func try(t *testing.T, b []byte) {
 	t.Helper()
@@ -366,61 +421,6 @@ func TestHostileJSONValues(t *testing.T) {
 				b, _ := json.Marshal(r)
 				try(t, b)
 			}
-		}
-	}
-}
-
-// TestStream checks that a stream gives whole characters, holds back at most three bytes, and says what Decode says.
-func TestStream(t *testing.T) {
-	list := fewer(hardStrings(t))
-	for _, name := range []string{"qwen3", "llama3", "gemma", "llama2", "metaspace-always", "wordpiece"} {
-		tok := smallTokenizer(t, name)
-		for _, text := range list {
-			if len(text) > 400 || strings.Contains(text, "<0x") {
-				continue
-			}
-			ids := tok.Encode(nil, text, true)
-			s := tok.Stream(true)
-			var out strings.Builder
-			for _, id := range ids {
-				part := s.Next(id)
-				if !utf8.ValidString(part) || s.n > 3 {
-					t.Fatalf("%s: %q gives %q and holds %d bytes", name, text, part, s.n)
-				}
-				out.WriteString(part)
-			}
-			out.WriteString(s.Flush())
-			if want := tok.Decode(ids, true); name != "wordpiece" && out.String() != want {
-				t.Fatalf("%s: %q streams as %q, decodes as %q", name, text, out.String(), want)
-			}
-		}
-	}
-}
-
-func TestStreamBytes(t *testing.T) {
-	tok := smallTokenizer(t, "qwen3")
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 20_000 {
-		if raceOn && r.IntN(10) > 0 {
-			continue
-		}
-		s := tok.Stream(false)
-		var all []byte
-		var out strings.Builder
-		for range 1 + r.IntN(12) {
-			id := int32(r.IntN(tok.Vocab()))
-			if r.IntN(2) == 0 {
-				id, _ = tok.ID(string(alphabet[128+r.IntN(128)]))
-			}
-			if !tok.Control(id) {
-				all = append(all, tok.Bytes(id)...)
-			}
-			out.WriteString(s.Next(id))
-		}
-		out.WriteString(s.Flush())
-		if want := strings.ToValidUTF8(string(all), "\uFFFD"); strings.Count(out.String(), "\uFFFD") < strings.Count(want, "\uFFFD") ||
-			out.String() != lossy(all) {
-			t.Fatalf("%q streams as %q, want %q", all, out.String(), lossy(all))
 		}
 	}
 }

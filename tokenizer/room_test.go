@@ -13,66 +13,6 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-// chained is a tokenizer of bytes with the rules given; empty ones are none.
-func chained(normalizer, pre, decoder string) string {
-	if normalizer == "" {
-		normalizer = "null"
-	}
-	if pre == "" {
-		pre = "null"
-	}
-	if decoder == "" {
-		decoder = "null"
-	}
-	return `{"normalizer":` + normalizer + `,"pre_tokenizer":` + pre + `,"decoder":` + decoder +
-		`,"model":{"type":"BPE","unk_token":"u","vocab":{"u":0,"a":1,"b":2,"aa":3},"merges":[["a","a"]]}}`
-}
-
-// sequence is n rules, one after the other.
-func sequence(n int, kind, rule string) string {
-	return `{"type":"Sequence","` + kind + `":[` + strings.TrimSuffix(strings.Repeat(rule+",", n), ",") + `]}`
-}
-
-// charsmap is a normalization table that makes n bytes of every a.
-func charsmap(n int) string {
-	unit := func(offset, label uint32, leaf bool) uint32 {
-		u := offset<<10 | label
-		if leaf {
-			u |= 1 << 8
-		}
-		return u
-	}
-	trie := make([]uint32, 512)
-	trie[0] = unit(256, 0, false)      // the root's children begin at 256
-	trie[256^'a'] = unit(1, 'a', true) // whose value is beside it
-	trie[256^'a'^1] = 1<<31 | 0        // the first replacement
-	var b []byte
-	for _, u := range append([]uint32{uint32(4 * len(trie))}, trie...) {
-		b = append(b, byte(u), byte(u>>8), byte(u>>16), byte(u>>24))
-	}
-	b = append(append(b, strings.Repeat("x", n)...), 0)
-	return fmt.Sprintf(`{"type":"Precompiled","precompiled_charsmap":%q}`, base64.StdEncoding.EncodeToString(b))
-}
-
-var hostileChains = map[string]struct{ normalizer, pre, decoder string }{
-	"doublings":          {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
-	"doublings by regex": {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"Regex":"a"},"content":"aa"}`)},
-	"a long replacement": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"`+
-		strings.Repeat("a", 20_000)+`"}`)},
-	"a long word": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
-		strings.Repeat("a", 20_000)+`"}`)},
-	"prepends": {normalizer: sequence(200, "normalizers", `{"type":"Prepend","prepend":"`+strings.Repeat("a", 20_000)+`"}`)},
-	"a table":  {normalizer: charsmap(1 << 20)},
-	"metaspaces": {pre: sequence(3, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b ", 20_000)+
-		`","prepend_scheme":"always","split":true}`)},
-	"marks": {pre: sequence(200, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b", 20_000)+
-		`","prepend_scheme":"always","split":false}`)},
-	"decoded":          {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
-	"decoded by regex": {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"aa"}`)},
-	"decoded long": {decoder: sequence(2, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
-		strings.Repeat("a", 20_000)+`"}`)},
-}
-
 // TestChains: rules that make a thousand texts of one end with an error, soon and in little memory, for one letter as for many; a
 // decoder's are left out.
 func TestChains(t *testing.T) {
@@ -131,6 +71,66 @@ func TestChains(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// chained is a tokenizer of bytes with the rules given; empty ones are none.
+func chained(normalizer, pre, decoder string) string {
+	if normalizer == "" {
+		normalizer = "null"
+	}
+	if pre == "" {
+		pre = "null"
+	}
+	if decoder == "" {
+		decoder = "null"
+	}
+	return `{"normalizer":` + normalizer + `,"pre_tokenizer":` + pre + `,"decoder":` + decoder +
+		`,"model":{"type":"BPE","unk_token":"u","vocab":{"u":0,"a":1,"b":2,"aa":3},"merges":[["a","a"]]}}`
+}
+
+// sequence is n rules, one after the other.
+func sequence(n int, kind, rule string) string {
+	return `{"type":"Sequence","` + kind + `":[` + strings.TrimSuffix(strings.Repeat(rule+",", n), ",") + `]}`
+}
+
+// charsmap is a normalization table that makes n bytes of every a.
+func charsmap(n int) string {
+	unit := func(offset, label uint32, leaf bool) uint32 {
+		u := offset<<10 | label
+		if leaf {
+			u |= 1 << 8
+		}
+		return u
+	}
+	trie := make([]uint32, 512)
+	trie[0] = unit(256, 0, false)      // the root's children begin at 256
+	trie[256^'a'] = unit(1, 'a', true) // whose value is beside it
+	trie[256^'a'^1] = 1<<31 | 0        // the first replacement
+	var b []byte
+	for _, u := range append([]uint32{uint32(4 * len(trie))}, trie...) {
+		b = append(b, byte(u), byte(u>>8), byte(u>>16), byte(u>>24))
+	}
+	b = append(append(b, strings.Repeat("x", n)...), 0)
+	return fmt.Sprintf(`{"type":"Precompiled","precompiled_charsmap":%q}`, base64.StdEncoding.EncodeToString(b))
+}
+
+var hostileChains = map[string]struct{ normalizer, pre, decoder string }{
+	"doublings":          {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
+	"doublings by regex": {normalizer: sequence(40, "normalizers", `{"type":"Replace","pattern":{"Regex":"a"},"content":"aa"}`)},
+	"a long replacement": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
+	"a long word": {normalizer: sequence(3, "normalizers", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
+	"prepends": {normalizer: sequence(200, "normalizers", `{"type":"Prepend","prepend":"`+strings.Repeat("a", 20_000)+`"}`)},
+	"a table":  {normalizer: charsmap(1 << 20)},
+	"metaspaces": {pre: sequence(3, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b ", 20_000)+
+		`","prepend_scheme":"always","split":true}`)},
+	"marks": {pre: sequence(200, "pretokenizers", `{"type":"Metaspace","replacement":"`+strings.Repeat("b", 20_000)+
+		`","prepend_scheme":"always","split":false}`)},
+	"decoded":          {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"aa"}`)},
+	"decoded by regex": {decoder: sequence(40, "decoders", `{"type":"Replace","pattern":{"Regex":"[a-z]"},"content":"aa"}`)},
+	"decoded long": {decoder: sequence(2, "decoders", `{"type":"Replace","pattern":{"String":"a"},"content":"`+
+		strings.Repeat("a", 20_000)+`"}`)},
 }
 
 // TestEncodeEnds: who no longer waits for an encoding is not worked for.

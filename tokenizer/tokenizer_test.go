@@ -17,6 +17,23 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
+func ExampleTokenizer_Stream() {
+	fsys := fstest.MapFS{"tokenizer.json": {Data: []byte(`{
+		"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
+		"model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "hi": 2, "Ã": 3, "¼": 4}, "merges": ["h i"]}}`)}}
+	tok, err := OpenFS(fsys, ".")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := tok.Stream(false)
+	for _, id := range tok.Encode(nil, "hiü", false) {
+		fmt.Printf("%d:%q ", id, s.Next(id))
+	}
+	fmt.Printf("%q\n", s.Flush())
+	// Output: 2:"hi" 3:"" 4:"ü" ""
+}
+
 func TestEncodeParts(t *testing.T) {
 	tok := smallTokenizer(t, "qwen3")
 	start, _ := tok.ID("<|im_start|>")
@@ -295,21 +312,4 @@ func TestLongText(t *testing.T) {
 	if n := len(tok.Encode(nil, text, false)); n == 0 {
 		t.Fatal("nothing came out")
 	}
-}
-
-func ExampleTokenizer_Stream() {
-	fsys := fstest.MapFS{"tokenizer.json": {Data: []byte(`{
-		"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"},
-		"model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "hi": 2, "Ã": 3, "¼": 4}, "merges": ["h i"]}}`)}}
-	tok, err := OpenFS(fsys, ".")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s := tok.Stream(false)
-	for _, id := range tok.Encode(nil, "hiü", false) {
-		fmt.Printf("%d:%q ", id, s.Next(id))
-	}
-	fmt.Printf("%q\n", s.Flush())
-	// Output: 2:"hi" 3:"" 4:"ü" ""
 }

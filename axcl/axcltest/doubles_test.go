@@ -12,52 +12,6 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
-func openSoft(t *testing.T) axcl.Device {
-	t.Helper()
-	d, err := soft.Open(soft.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
-
-// session makes the calls that the tests of the doubles need, and collects what they give.
-func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
-	keep := func(a ...any) { results = append(results, a...) }
-	_, err := d.Info()
-	keep(err != nil)
-	m, err := d.Load(context.Background(), spec)
-	if err != nil {
-		return append(results, err.Error(), errors.Is(err, axcl.ErrModel))
-	}
-	s := m.Shape()
-	keep(s)
-	for i := range 3 {
-		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0],
-			func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
-		keep(m.Run(p), p.Logits, p.Argmax, p.HiddenOut)
-	}
-	rows := make([]byte, 2*s.RowBytes())
-	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}),
-		m.Clear([]uint32{1}))
-	err = m.Copy([]uint32{1}, []uint32{1})
-	keep(err.Error(), errors.Is(err, axcl.ErrPass))
-	bad := &axcl.Pass{}
-	err = m.Run(bad)
-	keep(err.Error(), errors.Is(err, axcl.ErrPass), errors.Is(err, axcl.ErrLost))
-	_, err = d.LoadNet("nowhere.axmodel")
-	keep(errors.Is(err, axcl.ErrModel))
-	n, err := d.LoadNet(spec.Head)
-	if err != nil {
-		return append(results, err)
-	}
-	out := map[string][]byte{"output": make([]byte, n.Outputs(0)[0].Size)}
-	keep(n.Run(0, map[string][]byte{"input": make([]byte, n.Inputs(0)[0].Size)}, out), out)
-	keep(n.Close(), m.Close(), d.Close())
-	return results
-}
-
 func TestTape(t *testing.T) {
 	spec, err := DefaultTiny().Write(t.TempDir(), "tiny")
 	if err != nil {
@@ -209,6 +163,52 @@ func TestFaulty(t *testing.T) {
 	if err := f.Close(); !errors.Is(err, axcl.ErrClosed) {
 		t.Errorf("the device was not closed: %v", err)
 	}
+}
+
+func openSoft(t *testing.T) axcl.Device {
+	t.Helper()
+	d, err := soft.Open(soft.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// session makes the calls that the tests of the doubles need, and collects what they give.
+func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
+	keep := func(a ...any) { results = append(results, a...) }
+	_, err := d.Info()
+	keep(err != nil)
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		return append(results, err.Error(), errors.Is(err, axcl.ErrModel))
+	}
+	s := m.Shape()
+	keep(s)
+	for i := range 3 {
+		p := build(s, prompt(uint64(i), 0, 1+i, 4, func(i int) uint32 { return uint32(i) })[0],
+			func(tok uint64) []uint16 { return Rows(tok, 1, s.Hidden) })
+		keep(m.Run(p), p.Logits, p.Argmax, p.HiddenOut)
+	}
+	rows := make([]byte, 2*s.RowBytes())
+	keep(m.Save([]uint32{0, 1}, rows), rows, m.Restore([]uint32{7, 8}, rows), m.Copy([]uint32{20, 21}, []uint32{1, 7}),
+		m.Clear([]uint32{1}))
+	err = m.Copy([]uint32{1}, []uint32{1})
+	keep(err.Error(), errors.Is(err, axcl.ErrPass))
+	bad := &axcl.Pass{}
+	err = m.Run(bad)
+	keep(err.Error(), errors.Is(err, axcl.ErrPass), errors.Is(err, axcl.ErrLost))
+	_, err = d.LoadNet("nowhere.axmodel")
+	keep(errors.Is(err, axcl.ErrModel))
+	n, err := d.LoadNet(spec.Head)
+	if err != nil {
+		return append(results, err)
+	}
+	out := map[string][]byte{"output": make([]byte, n.Outputs(0)[0].Size)}
+	keep(n.Run(0, map[string][]byte{"input": make([]byte, n.Inputs(0)[0].Size)}, out), out)
+	keep(n.Close(), m.Close(), d.Close())
+	return results
 }
 
 func TestLLM8850(t *testing.T) {

@@ -12,6 +12,36 @@ import (
 	"time"
 )
 
+// TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
+func TestForeign(t *testing.T) {
+	for _, lane := range []struct {
+		name  string
+		flags []string
+		cases []string
+	}{
+		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
+		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
+		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock",
+			"worker"}},
+	} {
+		t.Run(lane.name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && lane.flags != nil {
+				t.Skip("short: only without sanitizers")
+			}
+			libs := build(t, lane.flags...)
+			dir := filepath.Dir(libs.AXCL)
+			abi := program(t, "abi_test.c", append(lane.flags, "-L"+dir, "-laxcl_rt", "-Wl,-rpath,"+dir, "-lm")...)
+			for _, name := range lane.cases {
+				t.Run(name, func(t *testing.T) { run(t, abi, name, t.TempDir()) })
+			}
+			t.Run("board", func(t *testing.T) {
+				run(t, program(t, "board_test.c", append(lane.flags, "-ldl", "-lm")...), dir, t.TempDir())
+			})
+		})
+	}
+}
+
 // build makes the libraries with extra flags, or skips where no compiler is.
 func build(t *testing.T, flags ...string) Libs {
 	t.Helper()
@@ -64,36 +94,6 @@ var cases = []string{
 	"faults",
 	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond",
 	"groups", "staging", "firmware",
-}
-
-// TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
-func TestForeign(t *testing.T) {
-	for _, lane := range []struct {
-		name  string
-		flags []string
-		cases []string
-	}{
-		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
-		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
-		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock",
-			"worker"}},
-	} {
-		t.Run(lane.name, func(t *testing.T) {
-			t.Parallel()
-			if testing.Short() && lane.flags != nil {
-				t.Skip("short: only without sanitizers")
-			}
-			libs := build(t, lane.flags...)
-			dir := filepath.Dir(libs.AXCL)
-			abi := program(t, "abi_test.c", append(lane.flags, "-L"+dir, "-laxcl_rt", "-Wl,-rpath,"+dir, "-lm")...)
-			for _, name := range lane.cases {
-				t.Run(name, func(t *testing.T) { run(t, abi, name, t.TempDir()) })
-			}
-			t.Run("board", func(t *testing.T) {
-				run(t, program(t, "board_test.c", append(lane.flags, "-ldl", "-lm")...), dir, t.TempDir())
-			})
-		})
-	}
 }
 
 // exported lists the symbols a library shows.

@@ -17,6 +17,50 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
+func TestAffineNet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.axmodel")
+	w := []float32{1, 2, 3, -1, 0.5, 4}
+	h := axmodel.Header{Kind: axmodel.Affine, Hidden: 3, Out: 2, Flags: axmodel.FlagSuffix}
+	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 5}},
+		[]axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, 2, 3, w), axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err !=
+		nil {
+		t.Fatal(err)
+	}
+	n, err := open(t, soft.Options{}).LoadNet(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Groups() != 2 || n.Inputs(1)[0].Name != "x" {
+		t.Fatalf("%d groups, input %+v", n.Groups(), n.Inputs(1))
+	}
+	in, out := map[string][]byte{"x": make([]byte, 5*3*4)}, map[string][]byte{"y": make([]byte, 5*2*4)}
+	for i := range 15 {
+		binary.LittleEndian.PutUint32(in["x"][4*i:], math.Float32bits(float32(i)))
+	}
+	if err := n.Run(1, in, out); err != nil {
+		t.Fatal(err)
+	}
+	for r := range 5 {
+		x := float32(3 * r)
+		for c, want := range []float32{x + 2*(x+1) + 3*(x+2) + 10, -x + 0.5*(x+1) + 4*(x+2) + 20} {
+			if got := math.Float32frombits(binary.LittleEndian.Uint32(out["y"][4*(2*r+c):])); got != want {
+				t.Errorf("y[%d][%d] = %v, want %v", r, c, got, want)
+			}
+		}
+	}
+	for name, call := range map[string]func() error{
+		"no input":       func() error { return n.Run(0, nil, nil) },
+		"wrong size":     func() error { return n.Run(0, in, nil) },
+		"unknown input":  func() error { return n.Run(1, map[string][]byte{"x": in["x"], "z": nil}, nil) },
+		"unknown output": func() error { return n.Run(1, in, map[string][]byte{"z": nil}) },
+		"no such group":  func() error { return n.Run(2, in, out) },
+	} {
+		if err := call(); !errors.Is(err, axcl.ErrPass) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, o soft.Options) *soft.Device {
@@ -65,50 +109,6 @@ func TestHollow(t *testing.T) {
 	for r, want := range []int32{5, 0, 7} {
 		if p.Argmax[r] != want || axcl.Float32(p.Logits[r*s.Out+int(want)]) != 16 || axcl.Float32(p.Logits[r*s.Out+int(want)+1]) != 8 {
 			t.Errorf("row %d: token %d, want %d", r, p.Argmax[r], want)
-		}
-	}
-}
-
-func TestAffineNet(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.axmodel")
-	w := []float32{1, 2, 3, -1, 0.5, 4}
-	h := axmodel.Header{Kind: axmodel.Affine, Hidden: 3, Out: 2, Flags: axmodel.FlagSuffix}
-	if err := axmodel.WriteFile(path, h, []axmodel.SoftGroup{{Rows: 1}, {Rows: 5}},
-		[]axmodel.Tensor{axmodel.Matrix("weight", axmodel.F32, 2, 3, w), axmodel.Vector("bias", axmodel.F32, []float32{10, 20})}); err !=
-		nil {
-		t.Fatal(err)
-	}
-	n, err := open(t, soft.Options{}).LoadNet(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.Groups() != 2 || n.Inputs(1)[0].Name != "x" {
-		t.Fatalf("%d groups, input %+v", n.Groups(), n.Inputs(1))
-	}
-	in, out := map[string][]byte{"x": make([]byte, 5*3*4)}, map[string][]byte{"y": make([]byte, 5*2*4)}
-	for i := range 15 {
-		binary.LittleEndian.PutUint32(in["x"][4*i:], math.Float32bits(float32(i)))
-	}
-	if err := n.Run(1, in, out); err != nil {
-		t.Fatal(err)
-	}
-	for r := range 5 {
-		x := float32(3 * r)
-		for c, want := range []float32{x + 2*(x+1) + 3*(x+2) + 10, -x + 0.5*(x+1) + 4*(x+2) + 20} {
-			if got := math.Float32frombits(binary.LittleEndian.Uint32(out["y"][4*(2*r+c):])); got != want {
-				t.Errorf("y[%d][%d] = %v, want %v", r, c, got, want)
-			}
-		}
-	}
-	for name, call := range map[string]func() error{
-		"no input":       func() error { return n.Run(0, nil, nil) },
-		"wrong size":     func() error { return n.Run(0, in, nil) },
-		"unknown input":  func() error { return n.Run(1, map[string][]byte{"x": in["x"], "z": nil}, nil) },
-		"unknown output": func() error { return n.Run(1, in, map[string][]byte{"z": nil}) },
-		"no such group":  func() error { return n.Run(2, in, out) },
-	} {
-		if err := call(); !errors.Is(err, axcl.ErrPass) {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -27,74 +27,6 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// benchRun runs a command line and gives what it printed.
-func benchRun(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	root := newRootCmd()
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetErr(io.Discard)
-	root.SetArgs(append([]string{"bench"}, args...))
-	err := root.ExecuteContext(t.Context())
-	return out.String(), err
-}
-
-// pocketDir is the model that ships inside, as a folder.
-func pocketDir(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, pocket.FS()); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("AXLE_MODELS", t.TempDir())
-	return dir
-}
-
-func TestBenchUsage(t *testing.T) {
-	t.Setenv("AXLE_MODELS", t.TempDir())
-	for _, tt := range []struct{ args, want string }{
-		{"", "which model?"},
-		{"m -p 0", "-p takes numbers between 1 and 1048576"},
-		{"m -p -5", "-p takes numbers between 1 and 1048576"},
-		{"m -p 99999999999999999999", "-p takes"},
-		{"m -p 1,,2", "-p takes"},
-		{"m -p " + strings.Repeat("1,", 40) + "1", "at most 32"},
-		{"m -n 0", "-n takes"},
-		{"m -n x", "-n takes"},
-		{"m -c 0", "-c takes numbers between 1 and 256"},
-		{"m -c 257", "-c takes"},
-		{"m -r 0", "-r must be between 1 and 1000, got 0"},
-		{"m -r -3", "-r must be"},
-		{"m -r 1001", "-r must be"},
-		{"m -r many", "invalid argument"},
-		{"m --parallel -1", "--parallel must be between 0 and 256"},
-		{"m --period -1", "--period must be"},
-		{"m --speculate maybe", "--speculate is off, on or both"},
-		{"m --loop odd", "--loop is naive or vendor"},
-		{"m --profile nowhere", "nowhere"},
-		{"m --json --csv", "cannot be had together"},
-		{"m --layers --loop naive", "cannot be had together"},
-		{"m --layers --against ollama http://h", "cannot be had together"},
-		{"m --draft d --loop naive", "cannot be had together"},
-		{"qwen3-0.6b --device soft --draft d", "has no words"},
-		{"m --against odd http://h", "--against is ollama or openai"},
-		{"m --against ollama", "needs the server's URL"},
-		{"m --against ollama ftp://h", "needs the server's URL"},
-		{"--against ollama http://h", "which model?"},
-		{"--compare a.json", "--compare takes two files"},
-		{"qwen3-0.6b --device soft --html /nowhere/at/all.html", "there is no folder"},
-		{"qwen3-0.6b --device soft -p 2000 -n 500", "do not fit the model's context of 2047"},
-	} {
-		t.Run(tt.args, func(t *testing.T) {
-			_, err := benchRun(t, strings.Fields(tt.args)...)
-			var exit *exitError
-			if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v, want a usage error with %q", err, tt.want)
-			}
-		})
-	}
-}
-
 // TestBenchPocket measures the small model on the software card and reads back everything that is written.
 func TestBenchPocket(t *testing.T) {
 	unraced(t)
@@ -192,6 +124,74 @@ func TestBenchPocket(t *testing.T) {
 	if _, err = benchRun(t, dir, "--device", "soft", "--loop", "vendor", "-r", "1"); err == nil ||
 		!strings.Contains(err.Error(), "no vendor's loop") {
 		t.Errorf("the vendor's loop on the software card: %v", err)
+	}
+}
+
+// benchRun runs a command line and gives what it printed.
+func benchRun(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	root := newRootCmd()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	root.SetArgs(append([]string{"bench"}, args...))
+	err := root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// pocketDir is the model that ships inside, as a folder.
+func pocketDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, pocket.FS()); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	return dir
+}
+
+func TestBenchUsage(t *testing.T) {
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	for _, tt := range []struct{ args, want string }{
+		{"", "which model?"},
+		{"m -p 0", "-p takes numbers between 1 and 1048576"},
+		{"m -p -5", "-p takes numbers between 1 and 1048576"},
+		{"m -p 99999999999999999999", "-p takes"},
+		{"m -p 1,,2", "-p takes"},
+		{"m -p " + strings.Repeat("1,", 40) + "1", "at most 32"},
+		{"m -n 0", "-n takes"},
+		{"m -n x", "-n takes"},
+		{"m -c 0", "-c takes numbers between 1 and 256"},
+		{"m -c 257", "-c takes"},
+		{"m -r 0", "-r must be between 1 and 1000, got 0"},
+		{"m -r -3", "-r must be"},
+		{"m -r 1001", "-r must be"},
+		{"m -r many", "invalid argument"},
+		{"m --parallel -1", "--parallel must be between 0 and 256"},
+		{"m --period -1", "--period must be"},
+		{"m --speculate maybe", "--speculate is off, on or both"},
+		{"m --loop odd", "--loop is naive or vendor"},
+		{"m --profile nowhere", "nowhere"},
+		{"m --json --csv", "cannot be had together"},
+		{"m --layers --loop naive", "cannot be had together"},
+		{"m --layers --against ollama http://h", "cannot be had together"},
+		{"m --draft d --loop naive", "cannot be had together"},
+		{"qwen3-0.6b --device soft --draft d", "has no words"},
+		{"m --against odd http://h", "--against is ollama or openai"},
+		{"m --against ollama", "needs the server's URL"},
+		{"m --against ollama ftp://h", "needs the server's URL"},
+		{"--against ollama http://h", "which model?"},
+		{"--compare a.json", "--compare takes two files"},
+		{"qwen3-0.6b --device soft --html /nowhere/at/all.html", "there is no folder"},
+		{"qwen3-0.6b --device soft -p 2000 -n 500", "do not fit the model's context of 2047"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			_, err := benchRun(t, strings.Fields(tt.args)...)
+			var exit *exitError
+			if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want a usage error with %q", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -18,36 +18,6 @@ import (
 	"github.com/axle-llm/axle/server/local"
 )
 
-func TestParseSize(t *testing.T) {
-	for in, want := range map[string]int64{"0": 0, "1": 1, "20GB": 20e9, "20 gb": 20e9, "1.5G": 15e8, "512MiB": 512 << 20, "2tib": 2 << 40,
-		" 7k ": 7000, "9B": 9} {
-		if got, err := parseSize(in); err != nil || got != want {
-			t.Errorf("%q is %d, %v; want %d", in, got, err, want)
-		}
-	}
-	for _, in := range []string{"", "GB", "-1", "1X", "1GBG", "NaN", "Inf", "1e30", "20,5GB", "0x10G"} {
-		if got, err := parseSize(in); err == nil || !strings.Contains(err.Error(), "20GB") {
-			t.Errorf("%q is %d, %v", in, got, err)
-		}
-	}
-}
-
-// cacheRun runs axle cache; shown is what it prints where it must work.
-func cacheRun(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	out, _, err := command(t, args...)
-	return out, err
-}
-
-func shown(t *testing.T, args ...string) string {
-	t.Helper()
-	out, err := cacheRun(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // TestCache: what conversations left is shown and cleared by model, or all of it; names that left nothing are told.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
@@ -92,6 +62,36 @@ func TestCache(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "rows", "secret")); err != nil {
 		t.Errorf("the secret went too: %v", err)
 	}
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]int64{"0": 0, "1": 1, "20GB": 20e9, "20 gb": 20e9, "1.5G": 15e8, "512MiB": 512 << 20, "2tib": 2 << 40,
+		" 7k ": 7000, "9B": 9} {
+		if got, err := parseSize(in); err != nil || got != want {
+			t.Errorf("%q is %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "GB", "-1", "1X", "1GBG", "NaN", "Inf", "1e30", "20,5GB", "0x10G"} {
+		if got, err := parseSize(in); err == nil || !strings.Contains(err.Error(), "20GB") {
+			t.Errorf("%q is %d, %v", in, got, err)
+		}
+	}
+}
+
+// cacheRun runs axle cache; shown is what it prints where it must work.
+func cacheRun(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	out, _, err := command(t, args...)
+	return out, err
+}
+
+func shown(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := cacheRun(t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // TestRowsRemoved: what conversations left of a package goes with the last model that has it.

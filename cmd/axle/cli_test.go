@@ -22,43 +22,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// scriptedServer makes AXLE_HOST name a server over the scripted models.
-func scriptedServer(t *testing.T) {
-	t.Helper()
-	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
-		server.Options{Loopback: true, KeepAlive: time.Minute})
-	ts := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
-		ts.CloseClientConnections()
-		ts.Close()
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Setenv("AXLE_HOST", strings.TrimPrefix(ts.URL, "http://"))
-	t.Setenv("HOME", t.TempDir())
-}
-
-// axle runs a command line and returns what it printed.
-func axle(t *testing.T, stdin string, args ...string) (out, errOut string, err error) {
-	t.Helper()
-	root := newRootCmd()
-	var o, e bytes.Buffer
-	root.SetOut(&o)
-	root.SetErr(&e)
-	root.SetIn(strings.NewReader(stdin))
-	root.SetArgs(args)
-	err = root.ExecuteContext(t.Context())
-	return o.String(), e.String(), err
-}
-
 func TestCommands(t *testing.T) {
 	scriptedServer(t)
 	file := filepath.Join(t.TempDir(), "Modelfile")
@@ -129,17 +92,6 @@ func TestCommands(t *testing.T) {
 	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut,
 		"eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {
 		t.Errorf("--verbose: %q", errOut)
-	}
-}
-
-func TestNoServer(t *testing.T) {
-	t.Setenv("AXLE_HOST", "127.0.0.1:1")
-	if _, _, err := axle(t, "", "ps"); err == nil || !strings.Contains(err.Error(), "axle serve") {
-		t.Errorf("ps without a server: %v", err)
-	}
-	t.Setenv("AXLE_HOST", "http://[::1")
-	if _, _, err := axle(t, "", "ps"); err == nil {
-		t.Error("a host that cannot be read")
 	}
 }
 
@@ -219,6 +171,54 @@ func TestTerminal(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".axle", "history")); err != nil ||
 		!strings.Contains(string(b), "/save kept") {
 		t.Errorf("history: %q, %v", b, err)
+	}
+}
+
+// scriptedServer makes AXLE_HOST name a server over the scripted models.
+func scriptedServer(t *testing.T) {
+	t.Helper()
+	st, err := store.Open(store.Options{Dir: t.TempDir(), Builtin: scripted.Builtin()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
+		server.Options{Loopback: true, KeepAlive: time.Minute})
+	ts := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		ts.CloseClientConnections()
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("AXLE_HOST", strings.TrimPrefix(ts.URL, "http://"))
+	t.Setenv("HOME", t.TempDir())
+}
+
+// axle runs a command line and returns what it printed.
+func axle(t *testing.T, stdin string, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	root := newRootCmd()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetIn(strings.NewReader(stdin))
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return o.String(), e.String(), err
+}
+
+func TestNoServer(t *testing.T) {
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	if _, _, err := axle(t, "", "ps"); err == nil || !strings.Contains(err.Error(), "axle serve") {
+		t.Errorf("ps without a server: %v", err)
+	}
+	t.Setenv("AXLE_HOST", "http://[::1")
+	if _, _, err := axle(t, "", "ps"); err == nil {
+		t.Error("a host that cannot be read")
 	}
 }
 

@@ -15,6 +15,21 @@ import (
 	"github.com/axle-llm/axle/internal/diagnosis"
 )
 
+func TestDoctorSoft(t *testing.T) {
+	out, code := doctor(t, "--device", "soft", "--json", "--conformance")
+	var d diagnosis.Diagnosis
+	dec := json.NewDecoder(strings.NewReader(out))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil || code != 0 || !d.OK || d.Device != "soft" || len(d.Conformance) < 10 || len(d.Devices) != 1 {
+		t.Fatalf("exit %d, %v:\n%s", code, err, out)
+	}
+	for _, c := range d.Conformance {
+		if !c.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // doctor runs the command and gives what it printed and its exit code.
 func doctor(t *testing.T, args ...string) (string, int) {
 	t.Helper()
@@ -78,21 +93,6 @@ func narrow(t *testing.T, out string) {
 		}
 		if strings.TrimRight(line, " ") != line {
 			t.Errorf("ends in white space: %q", line)
-		}
-	}
-}
-
-func TestDoctorSoft(t *testing.T) {
-	out, code := doctor(t, "--device", "soft", "--json", "--conformance")
-	var d diagnosis.Diagnosis
-	dec := json.NewDecoder(strings.NewReader(out))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&d); err != nil || code != 0 || !d.OK || d.Device != "soft" || len(d.Conformance) < 10 || len(d.Devices) != 1 {
-		t.Fatalf("exit %d, %v:\n%s", code, err, out)
-	}
-	for _, c := range d.Conformance {
-		if !c.OK {
-			t.Errorf("%+v", c)
 		}
 	}
 }

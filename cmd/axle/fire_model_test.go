@@ -11,6 +11,33 @@ import (
 	"testing"
 )
 
+// TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
+// card's memory is back to where it was, the streams go on, and the model loads when asked for again.
+func TestLayerFails(t *testing.T) {
+	unraced(t)
+	u := newUnit(t)
+	// The head, the largest file, goes first: layer 3 is the fifth.
+	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+4))
+	right := goldens(t, p)
+	blobs := p.keep("kept")
+	free := p.metric("axle_card_memory_free_bytes")
+	p.underStreams(right, func() {
+		p.refused("kept", "axclrtEngineLoadFromFile, layer 3", "0x8030070b", blobs["pocket_p64_l3_together.axmodel"])
+		p.until("has the memory back", func() bool { return p.metric("axle_card_memory_free_bytes") == free })
+		if got := p.loaded(); !slices.Equal(got, []string{"pocket"}) {
+			t.Errorf("loaded: %v", got)
+		}
+		p.says("kept", right)
+		if p.until("has less memory", func() bool { return p.metric("axle_card_memory_free_bytes") < free }); t.Failed() {
+			return
+		}
+	})
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+}
+
 // pocketFiles is how many files a load of pocket, or of a model that keep stored, asks the card to load.
 const pocketFiles = 7
 
@@ -69,33 +96,6 @@ func (p *process) loaded() (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// TestLayerFails (D2): under sixteen streams a layer of another model fails to load. The error names the file, the layer and the code, the
-// card's memory is back to where it was, the streams go on, and the model loads when asked for again.
-func TestLayerFails(t *testing.T) {
-	unraced(t)
-	u := newUnit(t)
-	// The head, the largest file, goes first: layer 3 is the fifth.
-	p := u.start(fmt.Sprintf("AXSIM_FAULT=EngineLoadFromFile:%d:0x8030070b", pocketFiles+4))
-	right := goldens(t, p)
-	blobs := p.keep("kept")
-	free := p.metric("axle_card_memory_free_bytes")
-	p.underStreams(right, func() {
-		p.refused("kept", "axclrtEngineLoadFromFile, layer 3", "0x8030070b", blobs["pocket_p64_l3_together.axmodel"])
-		p.until("has the memory back", func() bool { return p.metric("axle_card_memory_free_bytes") == free })
-		if got := p.loaded(); !slices.Equal(got, []string{"pocket"}) {
-			t.Errorf("loaded: %v", got)
-		}
-		p.says("kept", right)
-		if p.until("has less memory", func() bool { return p.metric("axle_card_memory_free_bytes") < free }); t.Failed() {
-			return
-		}
-	})
-	if c := p.stop(); c != 0 {
-		t.Errorf("exit code %d", c)
-	}
-	p.quiet()
 }
 
 // TestMemoryRunsOut (D3): under sixteen streams the card says in the middle of a load that its memory is full, against all prediction. An

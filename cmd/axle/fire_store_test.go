@@ -28,59 +28,6 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// post sends a body to the server and gives what came, whole.
-func (p *process) post(path string, body []byte) (code int, answer string) {
-	p.t.Helper()
-	resp, err := http.Post(p.url+path, "application/json", bytes.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
-}
-
-// keep stores pocket's files as a model of their own, with a further file that makes it another than the rest, and gives the blob of each.
-func (p *process) keep(name string) (blobs map[string]string) {
-	p.t.Helper()
-	blobs = map[string]string{}
-	files := map[string][]byte{"NAME": []byte(name)}
-	err := fs.WalkDir(pocket.FS(), ".", func(file string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			files[file], err = fs.ReadFile(pocket.FS(), file)
-		}
-		return err
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	// The configuration tells two packages with the same layers apart.
-	files["config.json"] = append(files["config.json"], strings.Repeat(" ", len(name))...)
-	for file, data := range files {
-		blobs[file] = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
-		if code, answer := p.post("/api/blobs/"+blobs[file], data); code != 201 && code != 200 {
-			p.t.Fatalf("%s: %d %s", file, code, answer)
-		}
-	}
-	body, _ := json.Marshal(map[string]any{"model": name, "files": blobs, "stream": false})
-	if code, answer := p.post("/api/create", body); code != 200 {
-		p.t.Fatalf("create %s: %d %s", name, code, answer)
-	}
-	for file, d := range maps.Clone(blobs) {
-		blobs[file] = strings.Replace(d, ":", "-", 1)
-	}
-	return blobs
-}
-
-// say asks a model by name for an answer to the first prompt, and gives it.
-func (p *process) say(model string) outcome {
-	path, body := question(0, prompts[0])
-	return ask(context.Background(), http.DefaultClient, p.url+path, strings.Replace(body, `"pocket"`, fmt.Sprintf("%q", model), 1))
-}
-
 // TestRottenAfterKill (D12, D9): a server killed under load, and a file that rots meanwhile with its size and time kept. The next server
 // answers at once, hashes in the background, and refuses the model by the file's name from then on; others are served as before. After an
 // orderly end nothing is hashed.
@@ -165,6 +112,59 @@ func TestRottenAfterKill(t *testing.T) {
 	if c := p.stop(); c != 0 || strings.Contains(p.said(), "hashed") {
 		t.Errorf("exit code %d; hashed after an orderly end: %v", c, strings.Contains(p.said(), "hashed"))
 	}
+}
+
+// post sends a body to the server and gives what came, whole.
+func (p *process) post(path string, body []byte) (code int, answer string) {
+	p.t.Helper()
+	resp, err := http.Post(p.url+path, "application/json", bytes.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// keep stores pocket's files as a model of their own, with a further file that makes it another than the rest, and gives the blob of each.
+func (p *process) keep(name string) (blobs map[string]string) {
+	p.t.Helper()
+	blobs = map[string]string{}
+	files := map[string][]byte{"NAME": []byte(name)}
+	err := fs.WalkDir(pocket.FS(), ".", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[file], err = fs.ReadFile(pocket.FS(), file)
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	// The configuration tells two packages with the same layers apart.
+	files["config.json"] = append(files["config.json"], strings.Repeat(" ", len(name))...)
+	for file, data := range files {
+		blobs[file] = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+		if code, answer := p.post("/api/blobs/"+blobs[file], data); code != 201 && code != 200 {
+			p.t.Fatalf("%s: %d %s", file, code, answer)
+		}
+	}
+	body, _ := json.Marshal(map[string]any{"model": name, "files": blobs, "stream": false})
+	if code, answer := p.post("/api/create", body); code != 200 {
+		p.t.Fatalf("create %s: %d %s", name, code, answer)
+	}
+	for file, d := range maps.Clone(blobs) {
+		blobs[file] = strings.Replace(d, ":", "-", 1)
+	}
+	return blobs
+}
+
+// say asks a model by name for an answer to the first prompt, and gives it.
+func (p *process) say(model string) outcome {
+	path, body := question(0, prompts[0])
+	return ask(context.Background(), http.DefaultClient, p.url+path, strings.Replace(body, `"pocket"`, fmt.Sprintf("%q", model), 1))
 }
 
 const testDisk = "AXLE_TEST_DISK" // a folder, on which the process mounts a disk of its own

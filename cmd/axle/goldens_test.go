@@ -26,6 +26,53 @@ import (
 	"github.com/axle-llm/axle/models/pocket/golden"
 )
 
+// TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls,
+// token counts and the reason of the end are those that the engine itself gives.
+func TestGoldens(t *testing.T) {
+	unraced(t)
+	if testing.Short() {
+		t.Skip("short: models/pocket asks the goldens, without a server")
+	}
+	all, err := golden.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for device, prepare := range goldenCards {
+		t.Run(device, func(t *testing.T) {
+			url, vendor := goldenServer(t, device, prepare(t)...)
+			for _, w := range ways {
+				asked := 0
+				for _, c := range all {
+					if !w.fits(c) {
+						continue
+					}
+					asked++
+					streams := []bool{false, true}
+					if device != "soft" || racing { // where that is slower each question is asked once, streamed and whole in turn
+						streams = streams[asked%2:][:1]
+					}
+					for _, stream := range streams {
+						check(t, http.DefaultClient, url, w, c, stream, nil)
+					}
+				}
+				if asked < 3 {
+					t.Errorf("%s: only %d questions fit", w.path, asked)
+				}
+			}
+			asked := 0
+			for _, c := range all {
+				if c.Think == nil && c.Format == nil && oneTurn(c) {
+					asked++
+					checkVendor(t, vendor, c)
+				}
+			}
+			if asked < 3 {
+				t.Errorf("the vendor's API: only %d questions fit", asked)
+			}
+		})
+	}
+}
+
 // goldenCards are the devices that goldens are asked of, with what a server on each needs in its environment.
 var goldenCards = map[string]func(*testing.T) []string{"soft": func(*testing.T) []string { return nil }}
 
@@ -143,53 +190,6 @@ func check(t *testing.T, client *http.Client, base string, w way, c golden.Case,
 	}
 	if end := w.ends[len(want.Calls) > 0]; reason != end {
 		t.Errorf("%s, %s, stream %v: ended with %q, want %q", w.path, c.Name, stream, reason, end)
-	}
-}
-
-// TestGoldens asks a server every golden question that its dialect can put, in every dialect, streamed and whole: text, thinking, calls,
-// token counts and the reason of the end are those that the engine itself gives.
-func TestGoldens(t *testing.T) {
-	unraced(t)
-	if testing.Short() {
-		t.Skip("short: models/pocket asks the goldens, without a server")
-	}
-	all, err := golden.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for device, prepare := range goldenCards {
-		t.Run(device, func(t *testing.T) {
-			url, vendor := goldenServer(t, device, prepare(t)...)
-			for _, w := range ways {
-				asked := 0
-				for _, c := range all {
-					if !w.fits(c) {
-						continue
-					}
-					asked++
-					streams := []bool{false, true}
-					if device != "soft" || racing { // where that is slower each question is asked once, streamed and whole in turn
-						streams = streams[asked%2:][:1]
-					}
-					for _, stream := range streams {
-						check(t, http.DefaultClient, url, w, c, stream, nil)
-					}
-				}
-				if asked < 3 {
-					t.Errorf("%s: only %d questions fit", w.path, asked)
-				}
-			}
-			asked := 0
-			for _, c := range all {
-				if c.Think == nil && c.Format == nil && oneTurn(c) {
-					asked++
-					checkVendor(t, vendor, c)
-				}
-			}
-			if asked < 3 {
-				t.Errorf("the vendor's API: only %d questions fit", asked)
-			}
-		})
 	}
 }
 

@@ -19,18 +19,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// command runs a command as main would and returns what it printed on both streams.
-func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	root := newRootCmd()
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	root.SetArgs(args)
-	err = root.ExecuteContext(context.Background())
-	return out.String(), errs.String(), err
-}
-
 func TestPullAndVerify(t *testing.T) {
 	h := modelstest.NewHub()
 	defer h.Close()
@@ -92,6 +80,18 @@ func TestPullAndVerify(t *testing.T) {
 	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// command runs a command as main would and returns what it printed on both streams.
+func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRootCmd()
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs(args)
+	err = root.ExecuteContext(context.Background())
+	return out.String(), errs.String(), err
 }
 
 // Where a server answers it fetches into its own store; a command with settings of its own does not ask it; a server that is named and

@@ -14,45 +14,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// words writes a small tokenizer.json into a folder and returns its path.
-func words(t *testing.T) string {
-	t.Helper()
-	f, err := os.Open("../../testdata/tokenizer/small/qwen3.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wordsFile(t, t.TempDir(), "tokenizer.json", string(b))
-}
-
-func wordsFile(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	p := filepath.Join(dir, name)
-	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func wordsRun(cmd *cobra.Command, stdin string, args ...string) (string, error) {
-	var out bytes.Buffer
-	cmd.SetIn(strings.NewReader(stdin))
-	cmd.SetOut(&out)
-	cmd.SetErr(io.Discard)
-	cmd.SilenceUsage, cmd.SilenceErrors = true, true
-	cmd.SetArgs(args)
-	err := cmd.Execute()
-	return out.String(), err
-}
-
 func TestTokenize(t *testing.T) {
 	file := words(t)
 	ids, err := wordsRun(newTokenizeCmd(), "Hello world\n", file)
@@ -151,4 +112,43 @@ func TestRender(t *testing.T) {
 			t.Errorf("%v: error %v, want %q", x.args, err, x.want)
 		}
 	}
+}
+
+// words writes a small tokenizer.json into a folder and returns its path.
+func words(t *testing.T) string {
+	t.Helper()
+	f, err := os.Open("../../testdata/tokenizer/small/qwen3.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wordsFile(t, t.TempDir(), "tokenizer.json", string(b))
+}
+
+func wordsFile(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wordsRun(cmd *cobra.Command, stdin string, args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd.SetIn(strings.NewReader(stdin))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	cmd.SetArgs(args)
+	err := cmd.Execute()
+	return out.String(), err
 }

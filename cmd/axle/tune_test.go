@@ -10,6 +10,47 @@ import (
 	"testing"
 )
 
+func TestTune(t *testing.T) {
+	root := board(t, 2)
+	state := filepath.Join(t.TempDir(), "axle", "tune.json")
+	governor := filepath.Join(root, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")
+	irq := filepath.Join(root, "proc/irq/101/smp_affinity_list")
+	is := func(path, want string) {
+		t.Helper()
+		if b, _ := os.ReadFile(path); strings.TrimSpace(string(b)) != want {
+			t.Errorf("%s holds %q, want %q", path, b, want)
+		}
+	}
+	out, err := tuneRun(t, "--root", root, "--state", state, "--dry-run")
+	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") ||
+		!strings.Contains(out, "and 3 more like it") || !strings.Contains(out, "priority: 0 → -10") {
+		t.Errorf("dry run: %v\n%s", err, out)
+	}
+	is(governor, "ondemand")
+	if _, err := os.Stat(state); err == nil {
+		t.Error("a dry run left a state file")
+	}
+	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "6 settings changed") {
+		t.Errorf("tune: %v\n%s", err, out)
+	}
+	is(governor, "performance")
+	is(irq, "3")
+	nice := filepath.Join(root, "proc/777/nice")
+	is(nice, "-10")
+	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "Nothing to change") {
+		t.Errorf("again: %v\n%s", err, out)
+	}
+	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "6 settings put back") {
+		t.Errorf("undo: %v\n%s", err, out)
+	}
+	is(governor, "ondemand")
+	is(irq, "0-3")
+	is(nice, "0")
+	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "Nothing to undo") {
+		t.Errorf("undo again: %v\n%s", err, out)
+	}
+}
+
 // board makes a copy of the parts of /sys and /proc that tune looks at: a host of two little and two big cores with a card.
 func board(t *testing.T, readReq byte) string {
 	t.Helper()
@@ -57,47 +98,6 @@ func tuneRun(t *testing.T, args ...string) (string, error) {
 	c.SilenceUsage = true
 	err := c.Execute()
 	return out.String(), err
-}
-
-func TestTune(t *testing.T) {
-	root := board(t, 2)
-	state := filepath.Join(t.TempDir(), "axle", "tune.json")
-	governor := filepath.Join(root, "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor")
-	irq := filepath.Join(root, "proc/irq/101/smp_affinity_list")
-	is := func(path, want string) {
-		t.Helper()
-		if b, _ := os.ReadFile(path); strings.TrimSpace(string(b)) != want {
-			t.Errorf("%s holds %q, want %q", path, b, want)
-		}
-	}
-	out, err := tuneRun(t, "--root", root, "--state", state, "--dry-run")
-	if err != nil || !strings.Contains(out, "MaxReadReq is 512, as it must be") || !strings.Contains(out, "0-3 → 3") ||
-		!strings.Contains(out, "and 3 more like it") || !strings.Contains(out, "priority: 0 → -10") {
-		t.Errorf("dry run: %v\n%s", err, out)
-	}
-	is(governor, "ondemand")
-	if _, err := os.Stat(state); err == nil {
-		t.Error("a dry run left a state file")
-	}
-	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "6 settings changed") {
-		t.Errorf("tune: %v\n%s", err, out)
-	}
-	is(governor, "performance")
-	is(irq, "3")
-	nice := filepath.Join(root, "proc/777/nice")
-	is(nice, "-10")
-	if out, err = tuneRun(t, "--root", root, "--state", state); err != nil || !strings.Contains(out, "Nothing to change") {
-		t.Errorf("again: %v\n%s", err, out)
-	}
-	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "6 settings put back") {
-		t.Errorf("undo: %v\n%s", err, out)
-	}
-	is(governor, "ondemand")
-	is(irq, "0-3")
-	is(nice, "0")
-	if out, err = tuneRun(t, "--root", root, "--state", state, "--undo"); err != nil || !strings.Contains(out, "Nothing to undo") {
-		t.Errorf("undo again: %v\n%s", err, out)
-	}
 }
 
 // TestTuneGone: a server that has ended, and an interrupt that is no more, have nothing to put back; a priority out of range is refused.

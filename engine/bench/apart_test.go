@@ -11,16 +11,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-func apart(t testing.TB) *Apart {
-	t.Helper()
-	d, err := soft.Open(soft.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	return &Apart{Device: d, Clock: func() time.Duration { return time.Since(start) }}
-}
-
 // TestApart: a device that runs layer by layer is a device like any other.
 func TestApart(t *testing.T) {
 	for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return apart(t), nil }}) {
@@ -37,6 +27,16 @@ func TestApart(t *testing.T) {
 		}
 		_ = d.Close()
 	}
+}
+
+func apart(t testing.TB) *Apart {
+	t.Helper()
+	d, err := soft.Open(soft.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	return &Apart{Device: d, Clock: func() time.Duration { return time.Since(start) }}
 }
 
 // TestApartTimes: each layer's time is its own, and the head's what the last run takes longer.

@@ -17,44 +17,6 @@ import (
 	"github.com/axle-llm/axle/engine"
 )
 
-// onSim opens a simulated card of a Raspberry Pi 5; clock is virtual or real.
-func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.Card, *simhook.Sim, func() time.Duration) {
-	t.Helper()
-	sim := simcardtest.Attach(t, "profile=pi5,load 0\nclock="+clock, false)
-	start := time.Now()
-	now := func() time.Duration { return time.Since(start) }
-	if clock == "virtual" {
-		now = func() time.Duration { return time.Duration(sim.Clock()) }
-	}
-	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open("axcl") },
-		engine.CardOptions{Clock: now, Trace: trace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = card.Close() })
-	return card, sim, now
-}
-
-func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.Sim) {
-	t.Helper()
-	rec := &Recorder{}
-	card, sim, now := onSim(t, clock, rec.Add)
-	b, err := engine.OpenHollow(t.Context(), card, t.TempDir(), s, engine.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
-	return &Meter{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual",
-		NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
-}
-
-// few is the Qwen3-0.6B shape with fewer layers: quick, and still the profile's measured lines.
-func few(layers int) axmodel.HollowShape {
-	s := axmodel.Qwen3Small()
-	s.Layers = layers
-	return s
-}
-
 // TestVirtual: on the virtual clock, figures are the profile's arithmetic and repeat exactly.
 func TestVirtual(t *testing.T) {
 	r, _ := meter(t, "virtual", few(6))
@@ -128,6 +90,44 @@ func TestReal(t *testing.T) {
 			t.Errorf("stage %s takes %v", s.Name, s.Token)
 		}
 	}
+}
+
+// onSim opens a simulated card of a Raspberry Pi 5; clock is virtual or real.
+func onSim(t *testing.T, clock string, trace func(*engine.PassTrace)) (*engine.Card, *simhook.Sim, func() time.Duration) {
+	t.Helper()
+	sim := simcardtest.Attach(t, "profile=pi5,load 0\nclock="+clock, false)
+	start := time.Now()
+	now := func() time.Duration { return time.Since(start) }
+	if clock == "virtual" {
+		now = func() time.Duration { return time.Duration(sim.Clock()) }
+	}
+	card, err := engine.OpenCard(func() (axcl.Device, string, error) { return cards.Open("axcl") },
+		engine.CardOptions{Clock: now, Trace: trace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = card.Close() })
+	return card, sim, now
+}
+
+func meter(t *testing.T, clock string, s axmodel.HollowShape) (*Meter, *simhook.Sim) {
+	t.Helper()
+	rec := &Recorder{}
+	card, sim, now := onSim(t, clock, rec.Add)
+	b, err := engine.OpenHollow(t.Context(), card, t.TempDir(), s, engine.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return &Meter{Backend: b, Clock: now, Recorder: rec, Virtual: clock == "virtual",
+		NPU: func() time.Duration { return time.Duration(sim.Busy()) }}, sim
+}
+
+// few is the Qwen3-0.6B shape with fewer layers: quick, and still the profile's measured lines.
+func few(layers int) axmodel.HollowShape {
+	s := axmodel.Qwen3Small()
+	s.Layers = layers
+	return s
 }
 
 // TestErrors: a load that cannot run gives its error and leaves nothing hanging.

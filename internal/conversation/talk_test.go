@@ -19,6 +19,60 @@ import (
 	"github.com/axle-llm/axle/internal/client"
 )
 
+// What is set is what was written: quotes hold a value with blanks together, and stay where they are part of it.
+func TestSet(t *testing.T) {
+	_, talk, screen := listening(t)
+	for _, tt := range []struct{ line, system, stop string }{
+		{`/set system You are "brief"`, `You are "brief"`, "<nil>"},
+		{`/set system "brief"`, `brief`, "<nil>"},
+		{`/set system "a" and "b"`, `"a" and "b"`, "<nil>"},
+		{`/set system`, `"a" and "b"`, "<nil>"},
+		{`/set parameter stop "### User"`, `"a" and "b"`, `["### User"]`},
+		{`/set parameter stop "a\nb" c "d" "e`, `"a" and "b"`, `["a\nb" "c" "d" "\"e"]`},
+		{`/set parameter stop </s> [END]`, `"a" and "b"`, `["</s>" "[END]"]`},
+	} {
+		if _, err := talk.command(t.Context(), nil, tt.line); err != nil {
+			t.Fatal(err)
+		}
+		stop := "<nil>"
+		if v := talk.options["stop"]; v != nil {
+			stop = fmt.Sprintf("%q", v)
+		}
+		if talk.system != tt.system || stop != tt.stop {
+			t.Errorf("%s: system %s, stop %s, want %s and %s; screen %q", tt.line, talk.system, stop, tt.system, tt.stop, screen)
+		}
+	}
+}
+
+// The server puts a model's MESSAGE turns before the conversation: the terminal sends them no second time, and saves them.
+func TestModelsOwnTurns(t *testing.T) {
+	l, talk, _ := listening(t)
+	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
+	if err := talk.prepare(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := talk.answer(t.Context(), "q"); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(l.chat.Messages); got != "user q" {
+		t.Errorf("sent: %s", got)
+	}
+	for _, tt := range []struct{ first, want string }{
+		{"/?", "user hi, assistant hello, user q, assistant a"},
+		{"/clear", "user hi, assistant hello"},
+		{"/load other", "user hi, assistant hello"},
+	} {
+		for _, line := range []string{tt.first, "/save kept"} {
+			if _, err := talk.command(t.Context(), nil, line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := told(l.create.Messages); got != tt.want {
+			t.Errorf("saved after %s: %s, want %s", tt.first, got, tt.want)
+		}
+	}
+}
+
 // paper is what was printed.
 type paper struct {
 	mu   sync.Mutex
@@ -105,35 +159,6 @@ func told(msgs []api.Message) string {
 	return strings.Join(s, ", ")
 }
 
-// The server puts a model's MESSAGE turns before the conversation: the terminal sends them no second time, and saves them.
-func TestModelsOwnTurns(t *testing.T) {
-	l, talk, _ := listening(t)
-	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
-	if err := talk.prepare(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	if err := talk.answer(t.Context(), "q"); err != nil {
-		t.Fatal(err)
-	}
-	if got := told(l.chat.Messages); got != "user q" {
-		t.Errorf("sent: %s", got)
-	}
-	for _, tt := range []struct{ first, want string }{
-		{"/?", "user hi, assistant hello, user q, assistant a"},
-		{"/clear", "user hi, assistant hello"},
-		{"/load other", "user hi, assistant hello"},
-	} {
-		for _, line := range []string{tt.first, "/save kept"} {
-			if _, err := talk.command(t.Context(), nil, line); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := told(l.create.Messages); got != tt.want {
-			t.Errorf("saved after %s: %s, want %s", tt.first, got, tt.want)
-		}
-	}
-}
-
 // What ends an answer before its end leaves no colour behind, no empty turn, and is told.
 func TestAnswerBreaksOff(t *testing.T) {
 	thinking, part := `{"message":{"role":"assistant","thinking":"hm"}}`, `{"message":{"role":"assistant","content":"a"}}`
@@ -175,30 +200,5 @@ func TestAnswerBreaksOff(t *testing.T) {
 	l.generated = []string{`{"thinking":"hm"}`}
 	if err := talk.once(t.Context(), "q"); !errors.Is(err, client.ErrBrokeOff) || !strings.HasSuffix(screen.String(), "hm\x1b[0m\n") {
 		t.Errorf("one answer: %v, %q", err, screen)
-	}
-}
-
-// What is set is what was written: quotes hold a value with blanks together, and stay where they are part of it.
-func TestSet(t *testing.T) {
-	_, talk, screen := listening(t)
-	for _, tt := range []struct{ line, system, stop string }{
-		{`/set system You are "brief"`, `You are "brief"`, "<nil>"},
-		{`/set system "brief"`, `brief`, "<nil>"},
-		{`/set system "a" and "b"`, `"a" and "b"`, "<nil>"},
-		{`/set system`, `"a" and "b"`, "<nil>"},
-		{`/set parameter stop "### User"`, `"a" and "b"`, `["### User"]`},
-		{`/set parameter stop "a\nb" c "d" "e`, `"a" and "b"`, `["a\nb" "c" "d" "\"e"]`},
-		{`/set parameter stop </s> [END]`, `"a" and "b"`, `["</s>" "[END]"]`},
-	} {
-		if _, err := talk.command(t.Context(), nil, tt.line); err != nil {
-			t.Fatal(err)
-		}
-		stop := "<nil>"
-		if v := talk.options["stop"]; v != nil {
-			stop = fmt.Sprintf("%q", v)
-		}
-		if talk.system != tt.system || stop != tt.stop {
-			t.Errorf("%s: system %s, stop %s, want %s and %s; screen %q", tt.line, talk.system, stop, tt.system, tt.stop, screen)
-		}
 	}
 }

@@ -9,19 +9,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// broken is what f panics with, on a goroutine of its own.
-func broken(f func()) string {
-	said := make(chan any)
-	go func() {
-		defer func() { said <- recover() }()
-		f()
-	}()
-	s, _ := (<-said).(string)
-	return s
-}
-
 // TestOrder: the assertion fires for every order that could hang, and for none that cannot.
 func TestOrder(t *testing.T) {
 	var host Mutex[Host]
@@ -58,4 +45,17 @@ func TestOrder(t *testing.T) {
 	if len(held.by) != 0 {
 		t.Errorf("still held: %v", held.by)
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// broken is what f panics with, on a goroutine of its own.
+func broken(f func()) string {
+	said := make(chan any)
+	go func() {
+		defer func() { said <- recover() }()
+		f()
+	}()
+	s, _ := (<-said).(string)
+	return s
 }

@@ -11,30 +11,6 @@ import (
 	"testing/fstest"
 )
 
-// kinds puts what is no regular file under name, each kind that this user may make.
-func kinds(t *testing.T, name string) map[string]func() error {
-	return map[string]func() error{
-		"a pipe": func() error { return syscall.Mkfifo(name, 0o644) },
-		"a socket": func() error {
-			t.Chdir(filepath.Dir(name)) // a socket's path is short
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Base(name), Net: "unix"})
-			if err == nil {
-				l.SetUnlinkOnClose(false)
-				err = l.Close()
-			}
-			return err
-		},
-		"a folder":           func() error { return os.Mkdir(name, 0o755) },
-		"a link to a device": func() error { return os.Symlink("/dev/zero", name) },
-		"a device":           func() error { return syscall.Mknod(name, syscall.S_IFCHR|0o644, 1<<8|5) },
-		"a link to a pipe beside it": func() error {
-			return errors.Join(syscall.Mkfifo(name+".pipe", 0o644), os.Symlink(filepath.Base(name)+".pipe", name))
-		},
-		"a link to itself": func() error { return os.Symlink(filepath.Base(name), name) },
-		"nothing":          func() error { return nil },
-	}
-}
-
 // Whatever stands where a file should, no way of opening it waits, and only a regular file is opened.
 func TestOpen(t *testing.T) {
 	for kind := range kinds(t, "") {
@@ -86,6 +62,30 @@ func TestOpen(t *testing.T) {
 				t.Errorf("WalkDir: %v", err)
 			}
 		})
+	}
+}
+
+// kinds puts what is no regular file under name, each kind that this user may make.
+func kinds(t *testing.T, name string) map[string]func() error {
+	return map[string]func() error{
+		"a pipe": func() error { return syscall.Mkfifo(name, 0o644) },
+		"a socket": func() error {
+			t.Chdir(filepath.Dir(name)) // a socket's path is short
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Base(name), Net: "unix"})
+			if err == nil {
+				l.SetUnlinkOnClose(false)
+				err = l.Close()
+			}
+			return err
+		},
+		"a folder":           func() error { return os.Mkdir(name, 0o755) },
+		"a link to a device": func() error { return os.Symlink("/dev/zero", name) },
+		"a device":           func() error { return syscall.Mknod(name, syscall.S_IFCHR|0o644, 1<<8|5) },
+		"a link to a pipe beside it": func() error {
+			return errors.Join(syscall.Mkfifo(name+".pipe", 0o644), os.Symlink(filepath.Base(name)+".pipe", name))
+		},
+		"a link to itself": func() error { return os.Symlink(filepath.Base(name), name) },
+		"nothing":          func() error { return nil },
 	}
 }
 

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"strconv"
@@ -12,6 +11,53 @@ import (
 
 	"github.com/rivo/uniseg"
 )
+
+func TestKeys(t *testing.T) {
+	past := lines{"first line", "zweite Zeile", "third line"}
+	for _, tt := range []struct{ name, keys, want string }{
+		{"plain", "hello\r", "hello"},
+		{"backspace takes a cluster", "ae\u0301\x7f日\x7f👩‍👩‍👧\x7fb\r", "ab"},
+		{"left and right go by clusters", "日本\x1b[D\x1b[Dx\x1b[Cy\r", "x日y本"},
+		{"home and end, xterm", "b\x1b[Ha\x1b[Fc\r", "abc"},
+		{"home and end, application", "b\x1bOHa\x1bOFc\r", "abc"},
+		{"home and end, console", "b\x1b[1~a\x1b[4~c\r", "abc"},
+		{"home and end, rxvt", "b\x1b[7~a\x1b[8~c\r", "abc"},
+		{"home and end, with Ctrl", "b\x1b[1;5Ha\x1b[1;5Fc\r", "abc"},
+		{"Ctrl-A, Ctrl-E", "b\x01a\x05c\r", "abc"},
+		{"Alt-B, Alt-F", "eins zwei drei\x1bb\x1bbx\x1bfy\r", "eins xzweiy drei"},
+		{"words with Ctrl and arrows", "eins zwei\x1b[1;5Dx\x1bOd_\r", "eins _xzwei"},
+		{"Ctrl-U", "eins zwei\x1bb\x15\r", "zwei"},
+		{"Ctrl-U on wide ones", "日本語\x15x\r", "x"},
+		{"Ctrl-K, Ctrl-Y", "eins zwei\x1bb\x0b\x01\x19 \r", "zwei eins "},
+		{"Ctrl-W", "eins zwei.drei\x17x\r", "eins x"},
+		{"Alt-Backspace", "eins zwei.drei\x1b\x7fx\r", "eins zwei.x"},
+		{"Alt-D", "eins zwei\x01\x1bd\r", " zwei"},
+		{"delete and Ctrl-D", "abc\x01\x1b[3~\x04\r", "c"},
+		{"unknown sequences", "a\x1b[15~\x1b[[A\x1b[1;2Qb\x1bOP\x1b[?1;2cc\r", "abc"},
+		{"up, down", "x\x1b[A\x1b[A\x1b[B!\r", "third line!"},
+		{"back to what was typed", "x\x1b[A\x1b[By\r", "xy"},
+		{"Ctrl-P, Ctrl-N", "\x10\x10\x0e\r", "third line"},
+		{"search", "\x12line\r", "third line"},
+		{"search on", "\x12line\x12\r", "first line"},
+		{"search on and back", "\x12line\x12\x13\r", "third line"},
+		{"search, then edit", "\x12zwei\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C!\r", "zweit!e Zeile"},
+		{"search given up", "mine\x12line\x07\r", "mine"},
+		{"search without a hit", "mine\x12xyz\x1b\x1b[F!\r", "mine!"},
+		{"search left by escape", "\x12first\x1b\x15x\r", "xfirst line"},
+		{"search taken back", "mine\x12z\x7f\x05!\r", "mine!"},
+		{"Alt-Enter", "one\x1b\rtwo\r", "one\ntwo"},
+		{"up within a text", "one\x1b\rtwo\x1b[Ax\x1b[By\r", "onex\ntwoy"},
+		{"paste", "a \x1b[200~one\r\ntwo\rthree\x1b[31m\tred\x07\x1b[201~ b\r", "a one\ntwo\nthree\tred b"},
+		{"a line end of two characters", "a\r\n", "a"},
+		{"no UTF-8", "a\xffb\r", "a\ufffdb"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, err := typed(t, tt.keys, Options{History: past}); err != nil || got != tt.want {
+				t.Errorf("%q gives %q (%v), want %q", tt.keys, got, err, tt.want)
+			}
+		})
+	}
+}
 
 // glass is a terminal's screen, as much of one as the editor writes to: a grid of clusters that scrolls.
 type glass struct {
@@ -165,53 +211,6 @@ func typed(t *testing.T, keys string, o Options) (string, error) {
 	return texts[0], nil
 }
 
-func TestKeys(t *testing.T) {
-	past := lines{"first line", "zweite Zeile", "third line"}
-	for _, tt := range []struct{ name, keys, want string }{
-		{"plain", "hello\r", "hello"},
-		{"backspace takes a cluster", "ae\u0301\x7f日\x7f👩‍👩‍👧\x7fb\r", "ab"},
-		{"left and right go by clusters", "日本\x1b[D\x1b[Dx\x1b[Cy\r", "x日y本"},
-		{"home and end, xterm", "b\x1b[Ha\x1b[Fc\r", "abc"},
-		{"home and end, application", "b\x1bOHa\x1bOFc\r", "abc"},
-		{"home and end, console", "b\x1b[1~a\x1b[4~c\r", "abc"},
-		{"home and end, rxvt", "b\x1b[7~a\x1b[8~c\r", "abc"},
-		{"home and end, with Ctrl", "b\x1b[1;5Ha\x1b[1;5Fc\r", "abc"},
-		{"Ctrl-A, Ctrl-E", "b\x01a\x05c\r", "abc"},
-		{"Alt-B, Alt-F", "eins zwei drei\x1bb\x1bbx\x1bfy\r", "eins xzweiy drei"},
-		{"words with Ctrl and arrows", "eins zwei\x1b[1;5Dx\x1bOd_\r", "eins _xzwei"},
-		{"Ctrl-U", "eins zwei\x1bb\x15\r", "zwei"},
-		{"Ctrl-U on wide ones", "日本語\x15x\r", "x"},
-		{"Ctrl-K, Ctrl-Y", "eins zwei\x1bb\x0b\x01\x19 \r", "zwei eins "},
-		{"Ctrl-W", "eins zwei.drei\x17x\r", "eins x"},
-		{"Alt-Backspace", "eins zwei.drei\x1b\x7fx\r", "eins zwei.x"},
-		{"Alt-D", "eins zwei\x01\x1bd\r", " zwei"},
-		{"delete and Ctrl-D", "abc\x01\x1b[3~\x04\r", "c"},
-		{"unknown sequences", "a\x1b[15~\x1b[[A\x1b[1;2Qb\x1bOP\x1b[?1;2cc\r", "abc"},
-		{"up, down", "x\x1b[A\x1b[A\x1b[B!\r", "third line!"},
-		{"back to what was typed", "x\x1b[A\x1b[By\r", "xy"},
-		{"Ctrl-P, Ctrl-N", "\x10\x10\x0e\r", "third line"},
-		{"search", "\x12line\r", "third line"},
-		{"search on", "\x12line\x12\r", "first line"},
-		{"search on and back", "\x12line\x12\x13\r", "third line"},
-		{"search, then edit", "\x12zwei\x1b[C\x1b[C\x1b[C\x1b[C\x1b[C!\r", "zweit!e Zeile"},
-		{"search given up", "mine\x12line\x07\r", "mine"},
-		{"search without a hit", "mine\x12xyz\x1b\x1b[F!\r", "mine!"},
-		{"search left by escape", "\x12first\x1b\x15x\r", "xfirst line"},
-		{"search taken back", "mine\x12z\x7f\x05!\r", "mine!"},
-		{"Alt-Enter", "one\x1b\rtwo\r", "one\ntwo"},
-		{"up within a text", "one\x1b\rtwo\x1b[Ax\x1b[By\r", "onex\ntwoy"},
-		{"paste", "a \x1b[200~one\r\ntwo\rthree\x1b[31m\tred\x07\x1b[201~ b\r", "a one\ntwo\nthree\tred b"},
-		{"a line end of two characters", "a\r\n", "a"},
-		{"no UTF-8", "a\xffb\r", "a\ufffdb"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got, err := typed(t, tt.keys, Options{History: past}); err != nil || got != tt.want {
-				t.Errorf("%q gives %q (%v), want %q", tt.keys, got, err, tt.want)
-			}
-		})
-	}
-}
-
 func TestEnds(t *testing.T) {
 	for _, tt := range []struct {
 		keys, text string
@@ -329,20 +328,4 @@ func TestLeave(t *testing.T) {
 			t.Errorf("%q: the screen has\n%s\ncursor %d, %d; want\n%s", tt.keys, g, g.row, g.col, tt.want)
 		}
 	}
-}
-
-func ExampleTable() {
-	t := Table{Head: []string{"MODEL", "TEMP", "CELLS", "TOKENS/S"}, Rows: [][]string{{"qwen3:0.6b", "51°C", "2047", "19.7"},
-		{"模型", "-", "1023", "4.5"}}, Right: []bool{false, true, true, true}}
-	var sb strings.Builder
-	_ = t.Write(&sb, 26)
-	fmt.Print(sb.String())
-	// Output:
-	// MODEL       TEMP  CELLS
-	// qwen3:0.6b  51°C   2047
-	// 模型           -   1023
-	//
-	// MODEL       TOKENS/S
-	// qwen3:0.6b      19.7
-	// 模型             4.5
 }

@@ -18,6 +18,67 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
+func TestTextsEnd(t *testing.T) {
+	for name, g := range grammars(t) {
+		for seed := range uint64(3) {
+			text := generate(t, g, rand.New(rand.NewPCG(seed, 3)), 30)
+			if name == "JSON mode" && !json.Valid([]byte(text)) {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+	}
+	for _, s := range sample {
+		v := compileJudge(t, []byte(s.schema))
+		for seed := range uint64(20) {
+			text := generate(t, mustSchema(t, s.schema), rand.New(rand.NewPCG(seed, 4)), int(seed)*5)
+			if err := judged(t, v, text); err != nil {
+				t.Errorf("%s: %s: %v", s.name, text, err)
+			}
+		}
+	}
+}
+
+// The sampler and the grammar together: random logits, whatever the parameters, give valid texts.
+func TestSampledTextsValidate(t *testing.T) {
+	for i, s := range sample {
+		v := compileJudge(t, []byte(s.schema))
+		m := mustSchema(t, s.schema).Matcher(testTrie())
+		p := sampler.Defaults()
+		p.Seed, p.RepeatPenalty = int64(i), 1.1
+		draw, err := sampler.New(p, len(testWords.list)+7) // models have more rows than tokens
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 9))
+		logits := make([]uint16, len(testWords.list)+7)
+		var text []byte
+		for n := 0; ; n++ {
+			for id := range logits {
+				x := r.NormFloat64()
+				if n > 60 && id < len(testWords.list) && strings.ContainsAny(testWords.list[id], `"]}`) || n > 60 && id == 256 {
+					x += 6
+				}
+				logits[id] = uint16(floatBits(x) >> 16)
+			}
+			c, err := draw.Sample(logits, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			draw.Accept(c.ID)
+			if err := m.Accept(c.ID); err != nil {
+				t.Fatal(err)
+			}
+			if c.ID == 256 {
+				break
+			}
+			text = append(text, testWords.list[c.ID]...)
+		}
+		if err := judged(t, v, string(text)); err != nil {
+			t.Errorf("%s: %s: %v", s.name, text, err)
+		}
+	}
+}
+
 var (
 	_ Vocabulary   = (*tokenizer.Tokenizer)(nil)
 	_ sampler.Mask = (*Matcher)(nil)
@@ -104,67 +165,6 @@ func TestMasksAgreeWithTryingEveryToken(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestTextsEnd(t *testing.T) {
-	for name, g := range grammars(t) {
-		for seed := range uint64(3) {
-			text := generate(t, g, rand.New(rand.NewPCG(seed, 3)), 30)
-			if name == "JSON mode" && !json.Valid([]byte(text)) {
-				t.Errorf("%s: %q", name, text)
-			}
-		}
-	}
-	for _, s := range sample {
-		v := compileJudge(t, []byte(s.schema))
-		for seed := range uint64(20) {
-			text := generate(t, mustSchema(t, s.schema), rand.New(rand.NewPCG(seed, 4)), int(seed)*5)
-			if err := judged(t, v, text); err != nil {
-				t.Errorf("%s: %s: %v", s.name, text, err)
-			}
-		}
-	}
-}
-
-// The sampler and the grammar together: random logits, whatever the parameters, give valid texts.
-func TestSampledTextsValidate(t *testing.T) {
-	for i, s := range sample {
-		v := compileJudge(t, []byte(s.schema))
-		m := mustSchema(t, s.schema).Matcher(testTrie())
-		p := sampler.Defaults()
-		p.Seed, p.RepeatPenalty = int64(i), 1.1
-		draw, err := sampler.New(p, len(testWords.list)+7) // models have more rows than tokens
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := rand.New(rand.NewPCG(uint64(i), 9))
-		logits := make([]uint16, len(testWords.list)+7)
-		var text []byte
-		for n := 0; ; n++ {
-			for id := range logits {
-				x := r.NormFloat64()
-				if n > 60 && id < len(testWords.list) && strings.ContainsAny(testWords.list[id], `"]}`) || n > 60 && id == 256 {
-					x += 6
-				}
-				logits[id] = uint16(floatBits(x) >> 16)
-			}
-			c, err := draw.Sample(logits, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			draw.Accept(c.ID)
-			if err := m.Accept(c.ID); err != nil {
-				t.Fatal(err)
-			}
-			if c.ID == 256 {
-				break
-			}
-			text = append(text, testWords.list[c.ID]...)
-		}
-		if err := judged(t, v, string(text)); err != nil {
-			t.Errorf("%s: %s: %v", s.name, text, err)
-		}
 	}
 }
 

@@ -15,6 +15,24 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+func TestParse(t *testing.T) {
+	for _, c := range parseCases {
+		t.Run(c.name, func(t *testing.T) {
+			if d := cmp.Diff(c.want, parseAll(c.family, c.o, c.in)); d != "" {
+				t.Error("in one piece:\n" + d)
+			}
+			if d := cmp.Diff(c.want, parseAll(c.family, c.o, strings.Split(c.in, "")...)); d != "" {
+				t.Error("character by character:\n" + d)
+			}
+			for i := range c.in {
+				if d := cmp.Diff(c.want, parseAll(c.family, c.o, c.in[:i], c.in[i:])); d != "" {
+					t.Errorf("cut at %d:\n%s", i, d)
+				}
+			}
+		})
+	}
+}
+
 // parsed is what deltas add up to, in a form that is easy to write down: calls stand in the text as ‹name args›.
 type parsed struct{ Thinking, Text string }
 
@@ -191,24 +209,6 @@ var parseCases = []struct {
 		parsed{"", "<|tool_call>get{}<tool_call|>"}},
 	{"plain", "plain", ParserOptions{Tools: parseTools}, `<tool_call>{"name":"get"}</tool_call>`,
 		parsed{"", `<tool_call>{"name":"get"}</tool_call>`}},
-}
-
-func TestParse(t *testing.T) {
-	for _, c := range parseCases {
-		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, parseAll(c.family, c.o, c.in)); d != "" {
-				t.Error("in one piece:\n" + d)
-			}
-			if d := cmp.Diff(c.want, parseAll(c.family, c.o, strings.Split(c.in, "")...)); d != "" {
-				t.Error("character by character:\n" + d)
-			}
-			for i := range c.in {
-				if d := cmp.Diff(c.want, parseAll(c.family, c.o, c.in[:i], c.in[i:])); d != "" {
-					t.Errorf("cut at %d:\n%s", i, d)
-				}
-			}
-		})
-	}
 }
 
 // parseHostile draws an answer out of what tags, values and mistakes are made of.

@@ -19,6 +19,58 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
+func TestContinue(t *testing.T) {
+	tmpl, _ := Builtin("Qwen2_5")
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
+	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
+		t.Fatalf("%q %v", joined(pieces), err)
+	}
+	g, err := NewGo(goTemplateSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err = g.Render(t.Context(),
+		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
+	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
+		t.Fatalf("%q %v", joined(pieces), err)
+	}
+	for _, x := range []Template{tmpl, g} {
+		pieces, err := x.Render(t.Context(),
+			Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
+		if want, _ := x.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil ||
+			joined(pieces) != joined(want) {
+			t.Errorf("an empty beginning: %q %v", joined(pieces), err)
+		}
+	}
+}
+
+func TestKwargs(t *testing.T) {
+	tmpl, err := NewJinja(`{{ x }}|{{ y.b }}|{{ date_string }}|{{ x[1] }}`, "k", JinjaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
+	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True||<|a|>" {
+		t.Fatalf("%q %v", joined(pieces), err)
+	}
+	for _, p := range pieces {
+		if p.Control && strings.Contains(p.Text, "<|a|>") {
+			t.Error("a variable's value counts as the template's text")
+		}
+	}
+	if _, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"messages": json.RawMessage(`[]`)}}); err == nil {
+		t.Error("messages were replaced")
+	}
+	for _, bad := range []string{"", "{", "[1,", `{"a"`, "}", "1 2", `{"a" 1}`} {
+		_, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(bad)}})
+		if err == nil || !strings.Contains(err.Error(), `"x"`) || strings.HasSuffix(err.Error(), "EOF") {
+			t.Errorf("%q: %v, want an error that names x and says what is wrong", bad, err)
+		}
+	}
+}
+
 func smallTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
 	b, err := os.ReadFile("../../testdata/tokenizer/small/" + name + ".json.gz")
@@ -240,32 +292,6 @@ func TestSelfComparing(t *testing.T) {
 	}
 }
 
-func TestContinue(t *testing.T) {
-	tmpl, _ := Builtin("Qwen2_5")
-	pieces, err := tmpl.Render(t.Context(),
-		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a "}}})
-	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
-		t.Fatalf("%q %v", joined(pieces), err)
-	}
-	g, err := NewGo(goTemplateSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pieces, err = g.Render(t.Context(),
-		Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "Once"}, {Role: "assistant", Content: "upon a"}}})
-	if err != nil || !strings.HasSuffix(joined(pieces), "<|im_start|>assistant\nupon a") {
-		t.Fatalf("%q %v", joined(pieces), err)
-	}
-	for _, x := range []Template{tmpl, g} {
-		pieces, err := x.Render(t.Context(),
-			Conversation{Continue: true, Messages: []Message{{Role: "user", Content: "q"}, {Role: "assistant", Content: " "}}})
-		if want, _ := x.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}}}); err != nil ||
-			joined(pieces) != joined(want) {
-			t.Errorf("an empty beginning: %q %v", joined(pieces), err)
-		}
-	}
-}
-
 // TestImages: each image has its placeholder where the template wants it, and text cannot add one.
 func TestImages(t *testing.T) {
 	for _, x := range []struct{ typ, want, token string }{
@@ -374,32 +400,6 @@ func TestBuiltinTypes(t *testing.T) {
 }
 
 func builtinCases() map[string]string { return builtinTypes }
-
-func TestKwargs(t *testing.T) {
-	tmpl, err := NewJinja(`{{ x }}|{{ y.b }}|{{ date_string }}|{{ x[1] }}`, "k", JinjaOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pieces, err := tmpl.Render(t.Context(),
-		Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(`[1,"<|a|>",null]`), "y": json.RawMessage(`{"b":true}`)}})
-	if err != nil || joined(pieces) != "[1, '<|a|>', None]|True||<|a|>" {
-		t.Fatalf("%q %v", joined(pieces), err)
-	}
-	for _, p := range pieces {
-		if p.Control && strings.Contains(p.Text, "<|a|>") {
-			t.Error("a variable's value counts as the template's text")
-		}
-	}
-	if _, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"messages": json.RawMessage(`[]`)}}); err == nil {
-		t.Error("messages were replaced")
-	}
-	for _, bad := range []string{"", "{", "[1,", `{"a"`, "}", "1 2", `{"a" 1}`} {
-		_, err := tmpl.Render(t.Context(), Conversation{Kwargs: map[string]json.RawMessage{"x": json.RawMessage(bad)}})
-		if err == nil || !strings.Contains(err.Error(), `"x"`) || strings.HasSuffix(err.Error(), "EOF") {
-			t.Errorf("%q: %v, want an error that names x and says what is wrong", bad, err)
-		}
-	}
-}
 
 // TestRenderConcurrent renders from many goroutines; run it with -race.
 func TestRenderConcurrent(t *testing.T) {

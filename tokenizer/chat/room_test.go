@@ -11,6 +11,49 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+// TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
+func TestParts(t *testing.T) {
+	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "},
+		{Image: true}}}
+	for typ, want := range map[string]string{
+		"gemma3": "<start_of_turn>user\na<start_of_image>b<start_of_image><end_of_turn>",
+		"qwen3vl": "<|im_start|>user\n a <|vision_start|><|image_pad|><|vision_end|>b " +
+			"<|vision_start|><|image_pad|><|vision_end|><|im_end|>",
+	} {
+		tmpl, ok := Builtin(typ)
+		if !ok {
+			t.Fatal(typ)
+		}
+		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{m}}); err != nil ||
+			!strings.Contains(joined(pieces), want) {
+			t.Errorf("%s: %q %v", typ, joined(pieces), err)
+		}
+	}
+}
+
+// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before it, as in Llama 3.2's template without a
+// new turn.
+func TestNewLines(t *testing.T) {
+	tmpl, err := NewJinja("{{- bos_token }}\n{%- for m in messages %}\n    {{- '<|a|>' + m.content | trim + '<|b|>' }}\n{%- endfor "+
+		"%}\n{%- if add_generation_prompt %}\n    {{- '<|c|>' }}\n{%- endif %}\n",
+		"lines", JinjaOptions{BOS: "<s>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, err := tmpl.Render(t.Context(),
+		Conversation{Messages: []Message{{Role: "user", Content: " q "}, {Role: "assistant", Content: "r"}}, Continue: true})
+	if err != nil || joined(pieces) != "<s><|a|>q<|b|><|a|>r" {
+		t.Errorf("%q %v", joined(pieces), err)
+	}
+	for prompt, want := range map[string]string{"false": "<s><|a|>q<|b|>", "true": "<s><|a|>q<|b|><|c|>"} {
+		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}},
+			Kwargs: map[string]json.RawMessage{"add_generation_prompt": json.RawMessage(prompt)}})
+		if err != nil || joined(pieces) != want {
+			t.Errorf("%s: %q %v", prompt, joined(pieces), err)
+		}
+	}
+}
+
 // TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's
 // error, or is told to come again.
 func TestRenderingsBounded(t *testing.T) {
@@ -92,49 +135,6 @@ func TestGoRefused(t *testing.T) {
 	for _, src := range []string{`{{ template "x" }}`, `{{ .Messages.String 1 }}`, `{{ nothing . }}`, `{{ call .Prompt }}`, `{{ $x }}`} {
 		if _, err := NewGo(src); err == nil {
 			t.Errorf("%s was accepted", src)
-		}
-	}
-}
-
-// TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
-func TestParts(t *testing.T) {
-	m := Message{Role: "user", Content: " a b ", Images: [][]byte{{1}, {2}}, Parts: []Part{{Text: " a "}, {Image: true}, {Text: "b "},
-		{Image: true}}}
-	for typ, want := range map[string]string{
-		"gemma3": "<start_of_turn>user\na<start_of_image>b<start_of_image><end_of_turn>",
-		"qwen3vl": "<|im_start|>user\n a <|vision_start|><|image_pad|><|vision_end|>b " +
-			"<|vision_start|><|image_pad|><|vision_end|><|im_end|>",
-	} {
-		tmpl, ok := Builtin(typ)
-		if !ok {
-			t.Fatal(typ)
-		}
-		if pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{m}}); err != nil ||
-			!strings.Contains(joined(pieces), want) {
-			t.Errorf("%s: %q %v", typ, joined(pieces), err)
-		}
-	}
-}
-
-// TestNewLines: a new line behind a tag at the end of a line is the tag's, whatever stands before it, as in Llama 3.2's template without a
-// new turn.
-func TestNewLines(t *testing.T) {
-	tmpl, err := NewJinja("{{- bos_token }}\n{%- for m in messages %}\n    {{- '<|a|>' + m.content | trim + '<|b|>' }}\n{%- endfor "+
-		"%}\n{%- if add_generation_prompt %}\n    {{- '<|c|>' }}\n{%- endif %}\n",
-		"lines", JinjaOptions{BOS: "<s>"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pieces, err := tmpl.Render(t.Context(),
-		Conversation{Messages: []Message{{Role: "user", Content: " q "}, {Role: "assistant", Content: "r"}}, Continue: true})
-	if err != nil || joined(pieces) != "<s><|a|>q<|b|><|a|>r" {
-		t.Errorf("%q %v", joined(pieces), err)
-	}
-	for prompt, want := range map[string]string{"false": "<s><|a|>q<|b|>", "true": "<s><|a|>q<|b|><|c|>"} {
-		pieces, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "q"}},
-			Kwargs: map[string]json.RawMessage{"add_generation_prompt": json.RawMessage(prompt)}})
-		if err != nil || joined(pieces) != want {
-			t.Errorf("%s: %q %v", prompt, joined(pieces), err)
 		}
 	}
 }

@@ -12,6 +12,60 @@ import (
 	"time"
 )
 
+// TestGoldens compares every template with Python's jinja2.
+func TestGoldens(t *testing.T) {
+	goldens, list := loadTemplateGoldens(t)
+	if len(list) < 20 {
+		t.Fatalf("%d conversations", len(list))
+	}
+	for name, g := range goldens {
+		t.Run(name, func(t *testing.T) {
+			src := goldenSource(t, name)
+			sum := sha256.Sum256([]byte(strings.ReplaceAll(src, "\r\n", "\n")))
+			if hex.EncodeToString(sum[:]) != g.SHA256 {
+				t.Fatal("the goldens were made from another source: run testdata/templates/make.py")
+			}
+			tmpl, err := NewJinja(src, name, JinjaOptions{BOS: "<bos>", EOS: "<eos>"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same := 0
+			for i, gc := range list {
+				c := gc.conversation(t)
+				if strings.HasPrefix(gc.Name, "image") && !tmpl.Capabilities().Vision {
+					continue // people's images are dropped, not printed as Python prints a list
+				}
+				pieces, err := tmpl.Render(t.Context(), c)
+				var want string
+				if json.Unmarshal(g.Out[i], &want) != nil {
+					var e struct{ Raise, Error string }
+					if json.Unmarshal(g.Out[i], &e) != nil {
+						t.Fatalf("bad golden %s", g.Out[i])
+					}
+					if e.Raise != "" && (err == nil || !strings.Contains(err.Error(), e.Raise)) {
+						t.Errorf("%s: error %v, want %q", gc.Name, err, e.Raise)
+					}
+					continue // where Python itself stumbles over a type, we may be milder
+				}
+				if err != nil {
+					t.Errorf("%s: %v", gc.Name, err)
+				} else if got := joined(pieces); got != want {
+					k := 0
+					for k < len(got) && k < len(want) && got[k] == want[k] {
+						k++
+					}
+					t.Errorf("%s: differs at byte %d: %q, want %q", gc.Name, k, got[k:min(len(got), k+60)], want[k:min(len(want), k+60)])
+				} else {
+					same++
+				}
+			}
+			if strings.HasPrefix(name, "builtin/") && same < 20 {
+				t.Errorf("only %d conversations were compared", same)
+			}
+		})
+	}
+}
+
 const templateGoldens = "../../testdata/templates/"
 
 // golden is what jinja2 makes of each conversation: a string, or {"raise": …} or {"error": …}.
@@ -146,60 +200,6 @@ func joined(pieces []Piece) string {
 		b.WriteString(p.Text)
 	}
 	return b.String()
-}
-
-// TestGoldens compares every template with Python's jinja2.
-func TestGoldens(t *testing.T) {
-	goldens, list := loadTemplateGoldens(t)
-	if len(list) < 20 {
-		t.Fatalf("%d conversations", len(list))
-	}
-	for name, g := range goldens {
-		t.Run(name, func(t *testing.T) {
-			src := goldenSource(t, name)
-			sum := sha256.Sum256([]byte(strings.ReplaceAll(src, "\r\n", "\n")))
-			if hex.EncodeToString(sum[:]) != g.SHA256 {
-				t.Fatal("the goldens were made from another source: run testdata/templates/make.py")
-			}
-			tmpl, err := NewJinja(src, name, JinjaOptions{BOS: "<bos>", EOS: "<eos>"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			same := 0
-			for i, gc := range list {
-				c := gc.conversation(t)
-				if strings.HasPrefix(gc.Name, "image") && !tmpl.Capabilities().Vision {
-					continue // people's images are dropped, not printed as Python prints a list
-				}
-				pieces, err := tmpl.Render(t.Context(), c)
-				var want string
-				if json.Unmarshal(g.Out[i], &want) != nil {
-					var e struct{ Raise, Error string }
-					if json.Unmarshal(g.Out[i], &e) != nil {
-						t.Fatalf("bad golden %s", g.Out[i])
-					}
-					if e.Raise != "" && (err == nil || !strings.Contains(err.Error(), e.Raise)) {
-						t.Errorf("%s: error %v, want %q", gc.Name, err, e.Raise)
-					}
-					continue // where Python itself stumbles over a type, we may be milder
-				}
-				if err != nil {
-					t.Errorf("%s: %v", gc.Name, err)
-				} else if got := joined(pieces); got != want {
-					k := 0
-					for k < len(got) && k < len(want) && got[k] == want[k] {
-						k++
-					}
-					t.Errorf("%s: differs at byte %d: %q, want %q", gc.Name, k, got[k:min(len(got), k+60)], want[k:min(len(want), k+60)])
-				} else {
-					same++
-				}
-			}
-			if strings.HasPrefix(name, "builtin/") && same < 20 {
-				t.Errorf("only %d conversations were compared", same)
-			}
-		})
-	}
 }
 
 // TestBuiltinsMatchReal holds our own templates against their makers', by the goldens of both.

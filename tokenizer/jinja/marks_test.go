@@ -34,20 +34,6 @@ func Example_marks() {
 	// false <|end|>
 }
 
-func render(t *testing.T, source string, vars map[string]Value) (origin.Text, error) {
-	t.Helper()
-	tmpl, err := Parse(source)
-	if err != nil {
-		t.Fatalf("%s: %v", source, err)
-	}
-	m := origin.NewMeter(t.Context(), nil)
-	defer m.Close()
-	return tmpl.Render(m, vars, truthNow)
-}
-
-// bait is a letter that no template and no function of the interpreter writes by itself.
-const bait = "qQ"
-
 // TestMarksSurvive: given text stays given through every filter, every method of strings and every operator.
 func TestMarksSurvive(t *testing.T) {
 	arguments := map[string]string{
@@ -104,6 +90,20 @@ func TestMarksSurvive(t *testing.T) {
 		}
 	}
 }
+
+func render(t *testing.T, source string, vars map[string]Value) (origin.Text, error) {
+	t.Helper()
+	tmpl, err := Parse(source)
+	if err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	m := origin.NewMeter(t.Context(), nil)
+	defer m.Close()
+	return tmpl.Render(m, vars, truthNow)
+}
+
+// bait is a letter that no template and no function of the interpreter writes by itself.
+const bait = "qQ"
 
 func or(s, other string) string {
 	if s == "" {

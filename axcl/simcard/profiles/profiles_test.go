@@ -8,13 +8,6 @@ import (
 	"time"
 )
 
-func near(t *testing.T, what string, got, want time.Duration) {
-	t.Helper()
-	if d := float64(got-want) / float64(want); d > 0.01 || d < -0.01 {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
-}
-
 func TestMeasured(t *testing.T) {
 	p, err := Load("pi5")
 	if err != nil {
@@ -51,6 +44,13 @@ func TestMeasured(t *testing.T) {
 		if _, err := Load(n); err != nil {
 			t.Errorf("%s: %v", n, err)
 		}
+	}
+}
+
+func near(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if d := float64(got-want) / float64(want); d > 0.01 || d < -0.01 {
+		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
 
