@@ -26,7 +26,7 @@ test: ## all tests that a fresh machine can run
 
 # CI's lanes, the longest first after what fails soonest: two at a time, each of which does one thing at a time (testdata/lanes.sh).
 LANES := lint build race test mutants fuzz asan clients-ci ui-quick nocgo sweep
-ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),5s,$(FUZZTIME))
+ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),3s,$(FUZZTIME))
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 

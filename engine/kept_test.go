@@ -159,7 +159,7 @@ func TestKeptSameTokens(t *testing.T) {
 	dir := compiled(t, "qwen3")
 	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
 	n := 500
-	if testing.Short() {
+	if testing.Short() || racing {
 		n = 100
 	}
 	jobs, want := edits(9, n, axmodeltest.Vocab, 95, truthOn(t, alone))
