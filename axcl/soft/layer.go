@@ -17,6 +17,7 @@ type layer struct {
 	q, k, v, o                kernel.Weights
 	gate, up, down            kernel.Weights
 	rope                      *rope
+	linear                    *linear // of a layer with a state, which has none of q, k, v, their norms and biases
 }
 
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
@@ -28,14 +29,21 @@ type rope struct {
 }
 
 func newLayer(f *file) *layer {
-	return &layer{
+	l := &layer{
 		file: f, in: f.norm("input_norm"), post: f.norm("post_norm"), preMLP: f.norm("pre_mlp_norm"), postMLP: f.norm("post_mlp_norm"),
 		qNorm: f.norm("q_norm"), kNorm: f.norm("k_norm"), qBias: f.vector("q_bias"), kBias: f.vector("k_bias"), vBias: f.vector("v_bias"),
 		q: f.matrix("q"), k: f.matrix("k"), v: f.matrix("v"), o: f.matrix("o"), gate: f.matrix("gate"), up: f.matrix("up"),
 		down: f.matrix("down"),
 		rope: &rope{freq: f.vector("inv_freq"), magnitude: f.Magnitude},
 	}
+	if f.Kind == axmodel.Linear {
+		l.linear = newLinear(f)
+	}
+	return l
 }
+
+// gated says whether q is twice as wide, and half of it a gate.
+func (l *layer) gated() bool { return l.Flags&axmodel.FlagGate != 0 }
 
 // sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and, of this call, Rows[RowAt[r]:RowAt[r+1]],
 // itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this
@@ -104,7 +112,9 @@ type engine struct {
 	kc, vc []uint16 // the layer's cache
 
 	x, a, q, k, v, att, gate, up []float32
-	kb, vb                       []uint16 // the call's K and V
+	qg                           []float32 // queries and gates, as they are multiplied
+	kb, vb                       []uint16  // the call's K and V
+	lin                          mixing    // the same of layers with a state
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
@@ -112,7 +122,7 @@ type engine struct {
 	cols                         int    // of the input
 	together, parts              int    // rows of a task, and tasks for all rows
 
-	begin, rows, attend, residual, active, finish, blocks, round func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks, round, convolve, recall func(worker, i int)
 }
 
 // workroom is what a worker computes attention in.
@@ -120,25 +130,42 @@ type workroom struct {
 	*kernel.Scratch
 	q, score []float32
 	sum      []float64
+	s, d     []float32 // a head's state, and what is added to it
 }
 
 // heads is how many rows' heads one task of attention takes at the most, but for those of one row, which are never parted.
 const heads = 24
 
 // together is how many rows that is at the most.
-func together(l *layer) int { return max(heads*l.KVHeads/l.Heads, 1) }
+func together(l *layer) int {
+	if l.linear != nil {
+		return 1
+	}
+	return max(heads*l.KVHeads/l.Heads, 1)
+}
 
 // size is what an engine must hold.
 type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
 	quantised                                 int // columns of the widest quantised matrix
+	gated                                     int // queries and gates of a row
+	linearSize
 }
 
 func (s *size) grow(l *layer, rows, cells int) {
-	s.rows, s.hidden, s.q, s.kv = max(s.rows, rows), max(s.hidden, l.Hidden), max(s.q, l.Heads*l.HeadDim), max(s.kv, l.KVHeads*l.HeadDim)
-	s.inter, s.seen, s.rep, s.hd = max(s.inter, l.Intermediate), max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads),
-		max(s.hd, l.HeadDim)
-	for _, w := range []*kernel.Weights{&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down} {
+	s.rows, s.hidden, s.inter = max(s.rows, rows), max(s.hidden, l.Hidden), max(s.inter, l.Intermediate)
+	weights := []*kernel.Weights{&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}
+	if l.linear != nil {
+		s.growLinear(l)
+		weights = append(weights, &l.linear.qkv, &l.linear.z, &l.linear.a, &l.linear.b)
+	} else {
+		s.q, s.kv = max(s.q, l.Heads*l.HeadDim), max(s.kv, l.KVHeads*l.HeadDim)
+		s.seen, s.rep, s.hd = max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
+		if l.gated() {
+			s.gated = max(s.gated, 2*l.Heads*l.HeadDim)
+		}
+	}
+	for _, w := range weights {
 		if w.Quantised() {
 			s.quantised = max(s.quantised, w.Cols)
 		}
@@ -151,23 +178,26 @@ func (s *size) heads() int { return max(heads, s.rep) }
 // bytes is what newEngine allocates for a pool of so many.
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
-	return rows*int64(kernel.QuantisedBytes(s.quantised)) + 4*rows*int64(2*s.hidden+s.q+3*s.kv+max(s.q, s.hidden)+2*s.inter) +
+	return rows*int64(kernel.QuantisedBytes(s.quantised)) +
+		4*rows*int64(2*s.hidden+s.q+s.gated+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
 		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
 
 func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
 	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)),
-		gate: f(s.inter), up: f(s.inter),
-		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 3),
+		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s),
+		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 4),
 		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
 		h := s.heads()
 		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd),
-			score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd)})
+			score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd),
+			s: make([]float32, s.state), d: make([]float32, s.valueDim)})
 	}
 	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive,
 		e.doFinish, e.doBlock, e.doRound
+	e.convolve, e.recall = e.doConvolve, e.doRecall
 	return e
 }
 
@@ -242,10 +272,20 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 		r.filled = true
 	}
 	e.pool.each(n, 2*h, e.begin)
-	e.multiply(e.a, product{w: &l.q, dst: e.q}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
+	queries := e.q
+	if l.gated() {
+		queries = e.qg
+	}
+	e.multiply(e.a, product{w: &l.q, dst: queries}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
 	e.pool.each(n, 4*l.Heads*l.HeadDim, e.rows)
 	e.pool.each(len(see.runs)*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/len(see.runs)), e.attend)
 	e.multiply(e.att, product{w: &l.o, dst: e.a})
+	e.mlp()
+}
+
+// mlp ends a layer: e.a is what its attention, or whatever it has instead, adds.
+func (e *engine) mlp() {
+	l, n, h := e.l, e.n, e.l.Hidden
 	e.pool.each(n, 2*h, e.residual)
 	e.multiply(e.a, product{w: &l.gate, dst: e.gate}, product{w: &l.up, dst: e.up})
 	e.pool.each(n, l.Intermediate*4, e.active)
@@ -267,6 +307,12 @@ func (e *engine) doRow(_, r int) {
 	l := e.l
 	hd, d := l.HeadDim, l.KVHeads*l.HeadDim
 	q, k, v := e.row(e.q, r, l.Heads*hd), e.row(e.k, r, d), e.row(e.v, r, d)
+	if l.gated() { // the gates stay where they are
+		both := e.row(e.qg, r, 2*l.Heads*hd)
+		for i := 0; i < len(q); i += hd {
+			copy(q[i:i+hd], both[2*i:])
+		}
+	}
 	add(q, l.qBias)
 	add(k, l.kBias)
 	add(v, l.vBias)
@@ -335,6 +381,12 @@ func (e *engine) doAttend(worker, i int) {
 		out := e.att[((first+r)*l.Heads+g*rep)*hd:][:rep*hd]
 		for i, v := range sum[r*rep*hd:][:rep*hd] {
 			out[i] = float32(v)
+		}
+		if l.gated() {
+			both := e.qg[2*((first+r)*l.Heads+g*rep)*hd:][:2*rep*hd]
+			for i := range out {
+				out[i] *= sigmoid(both[i/hd*2*hd+hd+i%hd])
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	n := &net{device: d, file: f, taken: f.meta.WeightBytes}
 	var need size
 	switch f.Kind {
-	case axmodel.Layer:
+	case axmodel.Layer, axmodel.Linear:
 		n.layer = newLayer(f)
 		for _, g := range f.Groups {
 			need.grow(n.layer, g.Rows, g.Cells)
@@ -63,7 +63,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		return nil, err
 	}
 	switch f.Kind {
-	case axmodel.Layer:
+	case axmodel.Layer, axmodel.Linear:
 		n.engine = newEngine(d.pool, d.set, need)
 	case axmodel.Affine:
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
@@ -128,6 +128,8 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 		return err
 	}
 	switch {
+	case n.layer != nil && n.layer.linear != nil:
+		n.runLinear(n.file.Groups[group], in, out)
 	case n.layer != nil:
 		n.runLayer(n.file.Groups[group], in, out)
 	case n.head != nil:

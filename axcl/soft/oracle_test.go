@@ -44,3 +44,25 @@ func TestOracleWindow(t *testing.T) {
 		}
 	}
 }
+
+// Layers with a state, each form of them, give what the formulas give, with each type of state: in chunks, in chunks with padding, and row
+// by row. A state of 16 bits is rounded at every call, and still near enough.
+func TestOracleStates(t *testing.T) {
+	for i, a := range axmodeltest.StateArchs() {
+		for k, state := range []string{"fp32", "fp16", "bf16"} {
+			t.Run(a.Name+"/"+state, func(t *testing.T) {
+				t.Parallel()
+				odd := (i + k) % 2
+				r, err := axmodeltest.AgainstNets(open(t, soft.Options{Threads: 1 + odd}), t.TempDir(), a, uint64(odd),
+					compile.Options{State: state, Warm: odd, Float32: odd == 1, Plain: odd == 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Log(r)
+				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Error(r)
+				}
+			})
+		}
+	}
+}

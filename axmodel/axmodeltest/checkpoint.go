@@ -30,6 +30,12 @@ type Arch struct {
 	Shards                                           int    // files; 0: one, without an index
 	// the text model's parameters under text_config, its tensors under language_model.
 	Nested bool
+
+	// Of Qwen3.5: each Interval-th layer has full attention, the others a state. ByType: config.json lists the layers' types instead.
+	Interval                               int
+	ByType                                 bool
+	KeyHeads, ValueHeads, KeyDim, ValueDim int
+	Partial                                float64 // part of a head that is rotated; 0: all
 }
 
 // Archs lists every supported architecture, and every form of checkpoint and of RoPE scaling, small.
@@ -69,13 +75,14 @@ func Archs() []Arch {
 	}
 }
 
-// Find is the architecture of Archs with that name.
+// Find is the architecture of Archs or StateArchs with that name.
 func Find(name string) (Arch, bool) {
-	i := slices.IndexFunc(Archs(), func(a Arch) bool { return a.Name == name })
+	all := append(Archs(), StateArchs()...)
+	i := slices.IndexFunc(all, func(a Arch) bool { return a.Name == name })
 	if i < 0 {
 		return Arch{}, false
 	}
-	return Archs()[i], true
+	return all[i], true
 }
 
 // Checkpoint is a random model as it was written, with its weights at hand. It is not changed by its methods.
@@ -112,13 +119,13 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		}
 		v := make([]float32, n)
 		for i := range v {
-			v[i] = round(float32(mean+spread*r.NormFloat64()), c.DType)
+			v[i] = round(float32(mean+spread*r.NormFloat64()), c.dtype(name))
 		}
 		c.weights[name], shapes[name] = v, shape
 	}
 	gemma := a.Type == "gemma3_text"
 	one := 1.0 // what a norm's weight is about
-	if gemma {
+	if c.normOne() {
 		one = 0
 	}
 	matrix := func(name string, rows, cols int) { add(name, 0, 1/math.Sqrt(float64(cols)), rows, cols) }
@@ -128,10 +135,18 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		q, kv := a.Heads*a.HeadDim, a.KV*a.HeadDim
 		add(l+"input_layernorm.weight", one, 0.2, a.Hidden)
 		add(l+"post_attention_layernorm.weight", one, 0.2, a.Hidden)
-		matrix(l+"self_attn.q_proj.weight", q, a.Hidden)
-		matrix(l+"self_attn.k_proj.weight", kv, a.Hidden)
-		matrix(l+"self_attn.v_proj.weight", kv, a.Hidden)
-		matrix(l+"self_attn.o_proj.weight", a.Hidden, q)
+		if a.Linear(i) {
+			c.addLinear(l+"linear_attn.", add)
+		} else {
+			queries := q
+			if a.Interval > 0 {
+				queries *= 2 // and as many of a gate
+			}
+			matrix(l+"self_attn.q_proj.weight", queries, a.Hidden)
+			matrix(l+"self_attn.k_proj.weight", kv, a.Hidden)
+			matrix(l+"self_attn.v_proj.weight", kv, a.Hidden)
+			matrix(l+"self_attn.o_proj.weight", a.Hidden, q)
+		}
 		matrix(l+"mlp.gate_proj.weight", a.Inter, a.Hidden)
 		matrix(l+"mlp.up_proj.weight", a.Inter, a.Hidden)
 		matrix(l+"mlp.down_proj.weight", a.Hidden, a.Inter)
@@ -140,7 +155,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 			add(l+"self_attn.k_proj.bias", 0, 0.5, kv)
 			add(l+"self_attn.v_proj.bias", 0, 0.5, kv)
 		}
-		if a.Type == "qwen3" || gemma {
+		if a.Type == "qwen3" || gemma || a.Interval > 0 && !a.Linear(i) {
 			add(l+"self_attn.q_norm.weight", one, 0.2, a.HeadDim)
 			add(l+"self_attn.k_norm.weight", one, 0.2, a.HeadDim)
 		}
@@ -157,6 +172,10 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	add(p+"embed_tokens.weight", 0, spread, a.Vocab, a.Hidden)
 	if !a.Tied {
 		matrix("lm_head.weight", a.Vocab, a.Hidden)
+	}
+	if a.Interval > 0 && a.Nested { // what a text model has no use for
+		add("model.visual.patch_embed.proj.weight", 0, 1, 4, 3, 2, 2, 2)
+		add("mtp.fc.weight", 0, 1, a.Hidden, 2*a.Hidden)
 	}
 	if err := c.writeWeights(shapes); err != nil {
 		return nil, err
@@ -177,6 +196,9 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) prefix() string {
+	if c.Nested && c.Interval > 0 {
+		return "model.language_model."
+	}
 	if c.Nested {
 		return "language_model.model."
 	}
@@ -198,6 +220,9 @@ func (c *Checkpoint) config() map[string]any {
 			"hidden_activation": "gelu_pytorch_tanh"})
 	} else {
 		m["hidden_act"] = "silu"
+	}
+	if c.Interval > 0 {
+		return c.configLinear(m)
 	}
 	if c.Nested {
 		return map[string]any{"model_type": "gemma3", "text_config": m, "eos_token_id": []int{IDEnd, IDStop},
@@ -233,9 +258,9 @@ func (c *Checkpoint) writeFile(file string, names []string, shapes map[string][]
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
 	var data []byte
 	for _, n := range names {
-		from := len(data)
+		from, dtype := len(data), c.dtype(n)
 		for _, v := range c.weights[n] {
-			switch c.DType {
+			switch dtype {
 			case "BF16":
 				data = binary.LittleEndian.AppendUint16(data, axcl.BFloat16(v))
 			case "F16":
@@ -244,7 +269,7 @@ func (c *Checkpoint) writeFile(file string, names []string, shapes map[string][]
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
 			}
 		}
-		header[n] = map[string]any{"dtype": c.DType, "shape": shapes[n], "data_offsets": []int{from, len(data)}}
+		header[n] = map[string]any{"dtype": dtype, "shape": shapes[n], "data_offsets": []int{from, len(data)}}
 	}
 	return os.WriteFile(filepath.Join(c.Dir, file), Safetensors(header, data), 0o644)
 }

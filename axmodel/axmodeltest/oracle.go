@@ -43,7 +43,7 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 	x := c.LastLayer(rows)
 	for i := range x {
-		x[i] = c.norm(c.prefix()+"norm.weight", x[i], c.Type == "gemma3_text")
+		x[i] = c.norm(c.prefix()+"norm.weight", x[i], c.normOne())
 	}
 	return x
 }
@@ -64,6 +64,10 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 		}
 	}
 	for l := range c.Layers {
+		if c.Linear(l) {
+			c.layerLinear(l, x, rows)
+			continue
+		}
 		c.layer(l, x, rows, gemma)
 	}
 	return x
@@ -72,12 +76,13 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 	p := fmt.Sprintf("%slayers.%d.", c.prefix(), l)
 	w := func(name string) []float32 { return c.weights[p+name] }
-	local := gemma && (l+1)%c.Pattern != 0
+	local, normOne := gemma && (l+1)%c.Pattern != 0, c.normOne()
+	gates := make([][]float64, len(rows))
 	freq, magnitude := c.frequencies(local)
 	n := len(rows)
 	q, k, v := make([][]float64, n), make([][]float64, n), make([][]float64, n)
 	for i := range rows {
-		a := c.norm(p+"input_layernorm.weight", x[i], gemma)
+		a := c.norm(p+"input_layernorm.weight", x[i], normOne)
 		for _, t := range []struct {
 			to   *[]float64
 			name string
@@ -90,10 +95,13 @@ func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 			if t.norm == "" {
 				continue
 			}
+			if t.norm == "q_norm" && c.Interval > 0 {
+				*t.to, gates[i] = c.part(*t.to)
+			}
 			for h := 0; h < len(*t.to); h += c.HeadDim {
 				head := (*t.to)[h : h+c.HeadDim]
 				if w("self_attn."+t.norm+".weight") != nil {
-					copy(head, c.norm(p+"self_attn."+t.norm+".weight", head, gemma))
+					copy(head, c.norm(p+"self_attn."+t.norm+".weight", head, normOne))
 				}
 				turn(head, freq, float64(rows[i].Pos), magnitude)
 			}
@@ -132,6 +140,9 @@ func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 				}
 			}
 		}
+		for j, g := range gates[i] {
+			att[j] /= 1 + math.Exp(-g)
+		}
 		o := times(w("self_attn.o_proj.weight"), att)
 		if gemma {
 			o = c.norm(p+"post_attention_layernorm.weight", o, true)
@@ -141,7 +152,7 @@ func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 		if gemma {
 			before = "pre_feedforward_layernorm.weight"
 		}
-		a := c.norm(p+before, x[i], gemma)
+		a := c.norm(p+before, x[i], normOne)
 		gate, up := times(w("mlp.gate_proj.weight"), a), times(w("mlp.up_proj.weight"), a)
 		for j, g := range gate {
 			if gemma {
@@ -156,6 +167,14 @@ func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 		}
 		plus(x[i], m)
 	}
+}
+
+// part takes a gated query apart: each head's values of the query lie before as many of its gate.
+func (c *Checkpoint) part(x []float64) (q, gate []float64) {
+	for h := 0; h < len(x); h += 2 * c.HeadDim {
+		q, gate = append(q, x[h:h+c.HeadDim]...), append(gate, x[h+c.HeadDim:h+2*c.HeadDim]...)
+	}
+	return q, gate
 }
 
 func times(w []float32, x []float64) []float64 {
@@ -219,9 +238,13 @@ func (c *Checkpoint) frequencies(local bool) (freq []float64, magnitude float64)
 	if local {
 		theta, kind = c.LocalTheta, "default"
 	}
-	dim, factor, original := float64(c.HeadDim), num("factor", 1), num("original_max_position_embeddings", 4096)
+	width := c.HeadDim
+	if c.Partial > 0 {
+		width = int(float64(width) * c.Partial)
+	}
+	dim, factor, original := float64(width), num("factor", 1), num("original_max_position_embeddings", 4096)
 	magnitude = 1
-	for i := range c.HeadDim / 2 {
+	for i := range width / 2 {
 		f := 1 / math.Pow(theta, 2*float64(i)/dim)
 		switch kind {
 		case "linear":

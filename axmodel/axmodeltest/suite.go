@@ -84,9 +84,15 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	if err := w.run(); err != nil {
 		return rep, err
 	}
-	rep.Cosine, rep.Tokens, rep.Logits = 1, w.argmax, w.logits
-	for i, want := range c.Oracle(w.rows) {
-		got := w.logits[i]
+	rep.judge(c, w.rows, w.logits, w.argmax)
+	return rep, nil
+}
+
+// judge holds what a card gave for rows against the oracle.
+func (rep *Report) judge(c *Checkpoint, rows []Row, logits [][]float32, argmax []int32) {
+	rep.Cosine, rep.Tokens, rep.Logits = 1, argmax, logits
+	for i, want := range c.Oracle(rows) {
+		got := logits[i]
 		rep.Rows++
 		rep.Cosine = min(rep.Cosine, cosine(got, want))
 		best, second := -1, -1
@@ -103,11 +109,10 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 			continue
 		}
 		rep.Decided++
-		if w.argmax[i] != int32(best) {
+		if argmax[i] != int32(best) {
 			rep.Wrong++
 		}
 	}
-	return rep, nil
 }
 
 func cosine(x []float32, y []float64) float64 {

@@ -51,6 +51,8 @@ type Options struct {
 	Float32   bool   // the head gives float32 logits
 	NoArgmax  bool   // the head does not give the largest logit's index
 	Plain     bool   // tensor names do not carry the group
+	State     string // type of the states of layers that have them: "fp32" (the default), "fp16" or "bf16"
+	Warm      int    // prefill groups of layers with a state; 0 means as many as other layers have
 	Tool      string // recorded in the files; empty means "axle compile"
 
 	Progress func(Progress) // called now and then, from the goroutine that called Run
@@ -112,6 +114,7 @@ type job struct {
 	root   *os.Root
 	groups []axmodel.SoftGroup
 	dtype  axmodel.DType
+	state  axmodel.State
 	prefix string // of the text model's tensors, e.g. "model."
 	files  []file
 	total  int64
@@ -173,6 +176,9 @@ func (j *job) settle() error {
 	default:
 		return fmt.Errorf("compile: quant is %q, bf16, int8 and int4 are possible", j.Quant)
 	}
+	if err := j.settleStates(); err != nil {
+		return err
+	}
 	if j.Group != 0 && j.Group != 32 && j.Group != 128 {
 		return fmt.Errorf("compile: groups of %d values: 32 and 128 are possible", j.Group)
 	}
@@ -200,7 +206,8 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 	if w.dtype != "F32" && w.dtype != "F16" && w.dtype != "BF16" {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
 	}
-	if len(w.shape) == 0 || len(w.shape) > 2 || w.rows() != rows || w.cols() != cols {
+	flat := len(w.shape) == 1 || len(w.shape) == 2 || len(w.shape) == 3 && w.shape[1] == 1 // the last: a convolution of each channel alone
+	if !flat || w.rows() != rows || w.cols() != cols {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %d × %d", name, w.shape, rows,
 			cols)}
 	}
@@ -232,16 +239,23 @@ func (j *job) plan() error {
 	if !j.Plain {
 		flags |= axmodel.FlagSuffix
 	}
-	if a.gemma {
+	if a.normOne {
 		flags |= axmodel.FlagNormOne
 	}
 	layers, head := axmodel.Files("", j.Name, j.Chunk, a.Layers)
 	for i, name := range layers {
-		f, err := j.layer(i, flags)
+		f, groups := file{}, j.groups
+		var err error
+		if a.linear != nil && a.linear[i] {
+			f, err = j.linear(i, flags)
+			groups = j.linearGroups()
+		} else {
+			f, err = j.layer(i, flags)
+		}
 		if err != nil {
 			return err
 		}
-		f.name, f.groups = name, j.groups
+		f.name, f.groups = name, groups
 		j.files = append(j.files, f)
 	}
 	f, err := j.head(flags &^ axmodel.FlagSuffix)
@@ -280,11 +294,16 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	if a.family == "qwen2" || has("self_attn.q_proj.bias") {
 		flags |= axmodel.FlagQKVBias
 	}
-	if a.gemma || a.family == "qwen3" || has("self_attn.q_norm.weight") {
+	if a.gemma || a.family == "qwen3" || a.family == "qwen3_5" || has("self_attn.q_norm.weight") {
 		flags |= axmodel.FlagQKNorm
 	}
 	if a.gemma {
 		flags |= axmodel.FlagGemma
+	}
+	queries := q
+	if a.gate {
+		flags |= axmodel.FlagGate
+		queries *= 2
 	}
 	rope := a.ropes[0]
 	if a.local[i] {
@@ -296,18 +315,13 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	}
 	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
 		Intermediate: a.Intermediate,
-		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: a.HeadDim, Magnitude: float32(rope.magnitude), Rope: rope.kind,
+		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude), Rope: rope.kind,
 		Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if a.gemma {
 		f.header.Activation = axmodel.GELU
 	}
-	type part struct {
-		as, name   string
-		t          axmodel.DType
-		rows, cols int
-	}
 	parts := []part{{"input_norm", "input_layernorm.weight", axmodel.F32, 1, a.Hidden},
-		{"q", "self_attn.q_proj.weight", j.dtype, q, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden},
+		{"q", "self_attn.q_proj.weight", j.dtype, queries, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden},
 		{"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden},
 		{"o", "self_attn.o_proj.weight", j.dtype, a.Hidden, q}, {"post_norm", "post_attention_layernorm.weight", axmodel.F32, 1, a.Hidden},
 		{"gate", "mlp.gate_proj.weight", j.dtype, a.Intermediate, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, a.Intermediate,
@@ -325,13 +339,27 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden},
 			part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
 	}
-	for _, t := range parts {
-		if err := j.tensor(&f.tensors, t.as, p+t.name, t.t, t.rows, t.cols); err != nil {
-			return f, err
-		}
+	if err := j.parts(&f.tensors, p, parts); err != nil {
+		return f, err
 	}
 	f.tensors = append(f.tensors, axmodel.Vector("inv_freq", axmodel.F32, rope.freq))
 	return f, nil
+}
+
+// part is a tensor of a layer: its name in the file and in the checkpoint, after the layer's.
+type part struct {
+	as, name   string
+	t          axmodel.DType
+	rows, cols int
+}
+
+func (j *job) parts(to *[]axmodel.Tensor, prefix string, parts []part) error {
+	for _, t := range parts {
+		if err := j.tensor(to, t.as, prefix+t.name, t.t, t.rows, t.cols); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (j *job) head(flags uint32) (f file, err error) {

@@ -62,15 +62,27 @@ type hfConfig struct {
 	BOS          json.RawMessage `json:"bos_token_id"`
 	EOS          json.RawMessage `json:"eos_token_id"`
 	Embedding    bool            `json:"is_embedding"`
+
+	// Of models that have layers with a state.
+	Interval    int   `json:"full_attention_interval"`
+	OutputGate  *bool `json:"attn_output_gate"`
+	KeyHeads    int   `json:"linear_num_key_heads"`
+	ValueHeads  int   `json:"linear_num_value_heads"`
+	KeyDim      int   `json:"linear_key_head_dim"`
+	ValueDim    int   `json:"linear_value_head_dim"`
+	Convolution int   `json:"linear_conv_kernel_dim"`
 }
 
 // architecture is what the checkpoint is, checked.
 type architecture struct {
 	hfConfig
-	family   string // qwen2, qwen3, llama, gemma3
+	family   string // qwen2, qwen3, qwen3_5, llama, gemma3
 	gemma    bool
+	normOne  bool // norms multiply by 1 + weight
+	gate     bool // the attention's output is multiplied by a gate
 	tied     bool
 	local    []bool // layers that see a window only
+	linear   []bool // layers with a state; nil where the family has none
 	ropes    [2]rotation
 	context  int
 	bos, eos []int
@@ -97,17 +109,26 @@ func parseConfig(b []byte) (*architecture, error) {
 		if err := json.Unmarshal(a.Text, &a.hfConfig); err != nil {
 			return nil, bad("text_config: %v", err)
 		}
-		if a.ModelType == outer && outer == "gemma3" {
-			a.ModelType = "gemma3_text"
+		if a.ModelType == outer && (outer == "gemma3" || outer == "qwen3_5") {
+			a.ModelType += "_text"
 		}
 	}
 	switch a.ModelType {
 	case "qwen2", "qwen3", "llama":
 		a.family = a.ModelType
 	case "gemma3", "gemma3_text":
-		a.family, a.gemma = "gemma3", true
+		a.family, a.gemma, a.normOne = "gemma3", true, true
+	case "qwen3_5", "qwen3_5_text":
+		a.family, a.normOne = "qwen3_5", true
+		a.gate = a.OutputGate == nil || *a.OutputGate
+		def(&a.HeadDim, 256)
+		def(&a.Interval, 4)
+		def(&a.KeyDim, 128)
+		def(&a.ValueDim, 128)
+		def(&a.Convolution, 4)
+		def(&a.Theta, 10_000_000)
 	default:
-		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, llama and gemma3 can", a.ModelType)
+		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, llama and gemma3 can", a.ModelType)
 	}
 	if a.gemma { // what Hugging Face's Gemma3TextConfig assumes where the file is silent
 		def(&a.HeadDim, 256)
@@ -181,6 +202,9 @@ func parseConfig(b []byte) (*architecture, error) {
 	if err := a.windows(); err != nil {
 		return nil, bad("%v", err)
 	}
+	if err := a.states(); err != nil {
+		return nil, bad("%v", err)
+	}
 	if err := a.rotations(); err != nil {
 		return nil, bad("%v", err)
 	}
@@ -216,6 +240,7 @@ func (a *architecture) windows() error {
 		window = *a.Window
 	}
 	switch {
+	case a.family == "qwen3_5": // see states
 	case len(a.LayerTypes) > 0:
 		if len(a.LayerTypes) != a.Layers {
 			return fmt.Errorf("layer_types has %d entries for %d layers", len(a.LayerTypes), a.Layers)
@@ -258,8 +283,12 @@ func (a *architecture) window() int {
 
 func (a *architecture) layerTypes() []string {
 	var out []string
-	for _, l := range a.local {
-		out = append(out, map[bool]string{false: "full_attention", true: "sliding_attention"}[l])
+	for i, l := range a.local {
+		kind := map[bool]string{false: "full_attention", true: "sliding_attention"}[l]
+		if a.linear != nil && a.linear[i] {
+			kind = "linear_attention"
+		}
+		out = append(out, kind)
 	}
 	return out
 }
@@ -306,7 +335,18 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 	if c.Partial != nil {
 		partial = c.Partial
 	}
-	if partial != nil && *partial != 1 {
+	if a.family == "qwen3_5" {
+		if partial == nil {
+			quarter := 0.25
+			partial = &quarter
+		}
+		if !(*partial > 0 && *partial <= 1) {
+			return rotation{}, fmt.Errorf("partial_rotary_factor is %v", *partial)
+		}
+		if dim = int(float64(dim) * *partial); dim < 2 || dim%2 != 0 {
+			return rotation{}, fmt.Errorf("partial_rotary_factor %v of heads of %d turns %d values", *partial, a.HeadDim, dim)
+		}
+	} else if partial != nil && *partial != 1 {
 		return rotation{}, fmt.Errorf("partial_rotary_factor %v cannot be compiled", *partial)
 	}
 	if !(c.Theta >= 1 && c.Theta < 1e15) {
@@ -412,5 +452,6 @@ func (a *architecture) tokenizerType(name string) string {
 	case strings.Contains(n, "minicpm"):
 		return "MiniCPM4"
 	}
-	return map[string]string{"qwen2": "Qwen2_5", "qwen3": "Qwen3", "llama": "LLaMa3", "gemma3": "Gemma3"}[a.family]
+	return map[string]string{"qwen2": "Qwen2_5", "qwen3": "Qwen3", "qwen3_5": "Qwen3_5", "llama": "LLaMa3",
+		"gemma3": "Gemma3"}[a.family]
 }

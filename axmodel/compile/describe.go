@@ -36,6 +36,9 @@ func (j *job) describe(dir string) error {
 	if w := a.window(); w > 0 {
 		config["sliding_window"], config["layer_types"] = w, a.layerTypes()
 	}
+	if a.linear != nil {
+		config["layer_types"] = a.layerTypes()
+	}
 	if a.gemma {
 		// In bf16, as the models were trained with it. The table is kept as the checkpoint has it, since the head is often tied to it.
 		config["tokens_embed_scale"] = axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(a.Hidden)))))

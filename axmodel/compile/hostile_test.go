@@ -157,6 +157,37 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
+// What a model whose layers have a state says of them is checked too.
+func TestConfigErrorsOfStates(t *testing.T) {
+	const good = goodConfig + `,"model_type":"qwen3_5_text","layer_types":["linear_attention","full_attention"],"linear_num_key_heads":2,
+		"linear_num_value_heads":4,"head_dim":32`
+	for name, c := range map[string]struct{ more, want string }{
+		"types of three layers":   {`,"layer_types":["linear_attention","full_attention","full_attention"]`, "3 entries for 2 layers"},
+		"a window":                {`,"layer_types":["linear_attention","sliding_attention"]`, `layer 1 is "sliding_attention"`},
+		"none has full attention": {`,"layer_types":[]`, "none of 2 layers"},
+		"an interval below 0":     {`,"layer_types":[],"full_attention_interval":-1`, "full_attention_interval is -1"},
+		"no key head":             {`,"linear_num_key_heads":0`, "linear_num_key_heads is 0"},
+		"a million value heads":   {`,"linear_num_value_heads":1000000`, "linear_num_value_heads is 1000000"},
+		"heads do not share":      {`,"linear_num_value_heads":5`, "cannot share"},
+		"a key head below 0":      {`,"linear_key_head_dim":-1`, "linear_key_head_dim is -1"},
+		"value heads of a 2³¹":    {`,"linear_value_head_dim":2147483648`, "linear_value_head_dim is"},
+		"no convolution":          {`,"linear_conv_kernel_dim":1`, "linear_conv_kernel_dim is 1"},
+		"more than all is turned": {`,"partial_rotary_factor":1.5`, "partial_rotary_factor is 1.5"},
+		"nothing is turned":       {`,"rope_parameters":{"partial_rotary_factor":0.01}`, "turns 0 values"},
+		"half a pair is turned":   {`,"rope_parameters":{"partial_rotary_factor":0.1}`, "turns 3 values"},
+	} {
+		_, err := parseConfig([]byte(good + c.more + "}"))
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want an error that says %q", name, err, c.want)
+		}
+	}
+	a, err := parseConfig([]byte(good + "}"))
+	if err != nil || !a.gate || a.KeyDim != 128 || a.ValueDim != 128 || len(a.ropes[0].freq) != 4 || a.ropes[0].theta != 1e7 {
+		t.Errorf("%v, %+v", err, a)
+	}
+}
+
 func FuzzSafetensors(f *testing.F) {
 	for _, c := range hostileSafetensors {
 		if len(c.file) < 1<<16 {

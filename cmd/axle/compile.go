@@ -25,7 +25,7 @@ func newCompileCmd() *cobra.Command {
 		Use:   "compile HF_DIR DIR",
 		Short: "Make a package for the software card from a Hugging Face checkpoint",
 		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a
-Qwen2, Qwen3, Llama or Gemma-3 model. The package has the vendor's layout, so that everything but the card itself works as with the
+Qwen2, Qwen3, Qwen3.5, Llama or Gemma-3 model. The package has the vendor's layout, so that everything but the card itself works as with the
 vendor's models; the NPU does not run it. The size is told before anything is written, and the time that is left while it is; the folder
 has its name only when it is whole.`,
 		Example: "  axle compile ~/Qwen3-0.6B ~/models/qwen3-0.6b --quant int8\n  axle serve --model-path ~/models",
@@ -90,6 +90,7 @@ has its name only when it is whole.`,
 		"cache rows that the prefill groups see; by default those below the context")
 	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16, int8 or int4")
 	f.IntVar(&o.Group, "group", 32, "values of a row that share a scale, for int8 and int4: 32 or 128")
+	f.StringVar(&o.State, "state", "fp32", "how layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
 	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
 	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
 	return cmd
