@@ -206,7 +206,8 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 	if w.dtype != "F32" && w.dtype != "F16" && w.dtype != "BF16" {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q is %s: F32, F16 and BF16 can be compiled", name, w.dtype)}
 	}
-	flat := len(w.shape) == 1 || len(w.shape) == 2 || len(w.shape) == 3 && w.shape[1] == 1 // the last: a convolution of each channel alone
+	// Three dimensions are a convolution of each channel alone.
+	flat := len(w.shape) == 1 || len(w.shape) == 2 || len(w.shape) == 3 && w.shape[1] == 1
 	if !flat || w.rows() != rows || w.cols() != cols {
 		return nil, &Error{Path: w.file, What: fmt.Sprintf("tensor %q has shape %v, config.json asks for %d × %d", name, w.shape, rows,
 			cols)}
