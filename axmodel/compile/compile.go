@@ -316,8 +316,8 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	}
 	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
 		Intermediate: a.Intermediate,
-		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude), Rope: rope.kind,
-		Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
+		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude),
+		Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if a.gemma {
 		f.header.Activation = axmodel.GELU
 	}
