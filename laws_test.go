@@ -41,7 +41,6 @@ var forbidden = []struct{ who, what, why string }{
 	{"vision", "net", "an image is data; nothing is fetched"},
 	{"vision", "os", "a picture is bytes; nothing is opened"},
 	{"axcl", module + "vision", "a card is given rows, not pictures"},
-	{"models", module + "vision", "a package says what its encoder is; whoever has a picture asks vision"},
 	{"engine", module + "server", "imports go one way"},
 	{"engine", module + "axcl/native", "the engine takes whatever card it is given"},
 	{"engine", module + "axcl/soft", "the engine takes whatever card it is given"},

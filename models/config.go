@@ -42,6 +42,7 @@ type Config struct {
 	LayerTypes            []string
 	SlidingWindow         int
 
+	Blind         bool // vlm_type says that the model does not see
 	VisionType    string
 	VisionEncoder string
 	Vision        map[string]string // vision_* keys, as written
@@ -91,7 +92,7 @@ func parseConfig(o object) (Config, error) {
 		c.Embedding = *f
 	}
 	if v := strings.ToLower(c.VisionType); v == "none" || v == "0" {
-		c.VisionType = ""
+		c.VisionType, c.Blind = "", true
 	}
 	c.Think = parseThinking(o)
 	if ids := o.ids("pad_token_id"); len(ids) == 1 {
@@ -103,6 +104,14 @@ func parseConfig(o object) (Config, error) {
 				c.Vision = map[string]string{}
 			}
 			c.Vision[k] = strings.Trim(string(v), `"`)
+		}
+	}
+	for old, key := range map[string]string{"img_width": "vision_width", "img_height": "vision_height"} { // of the oldest packages' scripts
+		if v := o.str(old); v != "" && c.Vision[key] == "" {
+			if c.Vision == nil {
+				c.Vision = map[string]string{}
+			}
+			c.Vision[key] = v
 		}
 	}
 	var err error

@@ -27,7 +27,9 @@ type Memory struct {
 	Card   int64 // the sum of the above
 	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
 	Load int64
-	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
+	// the encoder of pictures, which Card and Load do not count: it is loaded where pictures are read, and what it takes is needed besides
+	Encoder int64
+	Host    int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
 
 // page is what a card's memory is handed out in.
@@ -79,6 +81,13 @@ func (p *Package) Memory() Memory {
 	}
 	m.Card = m.Layers + m.Head + m.Cache + m.IO
 	m.Load = max(m.Card, p.loading())
+	if v := p.vision; v != nil {
+		take := func(n int64) { m.Encoder += (n + page - 1) &^ (page - 1) }
+		take(v.Weights)
+		for _, t := range append([]axcl.Tensor{v.Input, v.Output}, v.Deep...) {
+			take(int64(t.Size))
+		}
+	}
 	m.Host = p.Embed.Bytes()
 	return m
 }
@@ -128,6 +137,8 @@ type Info struct {
 	Groups        []string // decode 1+2047, prefill 128+0 …
 	Capabilities  []string
 	Pooling       string
+	Encoder       string // of pictures, in a line; empty where there is none
+	Pictures      string // what a picture costs, or why none is read
 	Size          int64
 	Memory        Memory
 	Mixed         string // kinds of layers, when they differ
@@ -157,6 +168,11 @@ func (p *Package) Info() Info {
 			kind = "decode"
 		}
 		i.Groups = append(i.Groups, fmt.Sprintf("%s %d+%d", kind, g.Rows, g.Cells))
+	}
+	if v, err := p.Vision(); err != nil {
+		i.Encoder, i.Pictures = strings.Join(p.Encoders, ", "), "cannot be read: "+err.Error()
+	} else if v != nil {
+		i.Encoder, i.Pictures = v.String(), v.pictures()
 	}
 	kinds := map[string]int{}
 	for _, l := range p.Facts {
@@ -287,12 +303,17 @@ func (i Info) Write(w io.Writer) error {
 	row("groups", strings.Join(i.Groups, ", "))
 	row("capabilities", strings.Join(i.Capabilities, ", "))
 	row("pooling", i.Pooling)
+	row("encoder", i.Encoder)
+	row("pictures", i.Pictures)
 	row("size on disk", HumanBytes(i.Size))
 	m := i.Memory
 	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
 		HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
+	}
+	if m.Encoder > 0 {
+		row("encoder's memory", HumanBytes(m.Encoder)+" of card memory besides, where pictures are read")
 	}
 	row("host memory", HumanBytes(m.Host)+" mapped")
 	row("digest", i.Digest)

@@ -178,7 +178,7 @@ func TestAliases(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if !slices.Equal(p.Encoders, []string{"vit.axmodel"}) || !slices.Contains(p.Capabilities(), "vision") {
+	if !slices.Equal(p.Encoders, []string{"vit.axmodel"}) || slices.Contains(p.Capabilities(), "vision") {
 		t.Errorf("encoders %v, capabilities %v", p.Encoders, p.Capabilities())
 	}
 }

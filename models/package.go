@@ -56,7 +56,7 @@ type Package struct {
 	Layers   []string // the layers' real paths, in order; names inside the file system when it has no real paths
 	Head     string
 	Prefill  []string // layout H only: separate prefill layers, which nothing here uses
-	Encoders []string // vision encoders, as names inside the package
+	Encoders []string // of pictures, as names inside the package: none or one; see [Package.Vision]
 
 	Vocab  int // rows of the embedding table
 	Hidden int
@@ -88,6 +88,10 @@ type Package struct {
 	head       axmodel.HeadShape
 	headBytes  int64
 	headFile   int64
+
+	vision     *Vision // its tensors; tokens are resolved by visionOnce
+	visionErr  error
+	visionOnce sync.Once
 
 	tokOnce sync.Once
 	tok     *tokenizer.Tokenizer
@@ -189,6 +193,7 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	if pkg.Sampling, pkg.Stops, pkg.BOS, err = p.sampling(); err != nil {
 		return fail(err)
 	}
+	pkg.readVision()
 	pkg.settle()
 	if err := pkg.identify(); err != nil {
 		return fail(err)

@@ -35,6 +35,7 @@ type plan struct {
 	postConfig    string
 	genConfig     string
 	encoders      []string
+	visionErr     error    // why the encoder cannot be used, though text can be read
 	extra         []string // further files read while planning
 	notes         []string
 }
@@ -191,6 +192,9 @@ func (p *plan) bestScript(names []string) (string, object) {
 			continue
 		}
 		score := -2 * strings.Count(name, "/")
+		if strings.Contains(path.Base(name), "video") { // of two that differ in what they show
+			score--
+		}
 		if strings.Contains(name, "axcl") {
 			score += 8
 		}
@@ -524,25 +528,7 @@ func (p *plan) findRest() error {
 			p.extra = append(p.extra, name)
 		}
 	}
-	if p.cfg.VisionEncoder != "" {
-		name, found, err := p.t.resolve(p.base, p.cfg.VisionEncoder)
-		if err != nil {
-			return err
-		}
-		if !found || !p.t.has(name) {
-			return p.t.missing(name, "")
-		}
-		p.encoders = []string{name}
-		return p.t.checkPointer(name)
-	}
-	for _, name := range p.t.names {
-		file := strings.ToLower(path.Base(name))
-		if strings.HasSuffix(file, ".axmodel") && !foreign.MatchString(name) &&
-			(strings.Contains(file, "_vision") || strings.HasPrefix(file, "image_encoder") || strings.HasPrefix(file, "vit")) {
-			p.encoders = append(p.encoders, name)
-		}
-	}
-	return nil
+	return p.findEncoder()
 }
 
 func poolingOf(o object) string {

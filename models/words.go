@@ -11,7 +11,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then tools, insert, vision, thinking.
+// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then tools, insert, thinking.
+// Vision is not among them: the engine does not read pictures, whatever encoder a package has.
 func (p *Package) Capabilities() []string {
 	if p.Embedding {
 		return []string{"embedding"}
@@ -26,9 +27,6 @@ func (p *Package) Capabilities() []string {
 	}
 	if c.Insert {
 		out = append(out, "insert")
-	}
-	if len(p.Encoders) > 0 {
-		out = append(out, "vision")
 	}
 	if c.Thinking {
 		out = append(out, "thinking")

@@ -189,6 +189,8 @@ type packageReport struct {
 	Groups        []string     `json:"groups"`
 	Capabilities  []string     `json:"capabilities"`
 	Pooling       string       `json:"pooling,omitempty"`
+	Encoder       string       `json:"encoder,omitempty"`
+	Pictures      string       `json:"pictures,omitempty"`
 	Size          int64        `json:"size_bytes"`
 	Memory        memoryReport `json:"memory"`
 	Mixed         string       `json:"kinds_of_layers,omitempty"`
@@ -203,6 +205,8 @@ type memoryReport struct {
 	Card   int64 `json:"card_bytes"`
 	Load   int64 `json:"loading_bytes"`
 	Host   int64 `json:"host_bytes"`
+
+	Encoder int64 `json:"encoder_bytes,omitempty"`
 }
 
 func describePackage(p *models.Package) *packageReport {
@@ -214,7 +218,8 @@ func describePackage(p *models.Package) *packageReport {
 		Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, FeedForward: i.FeedForward, Vocab: i.Vocab, Cells: i.Cells, KV: i.KV,
 		Groups:       i.Groups,
 		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, Notes: append([]string{}, i.Notes...),
-		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Load, i.Memory.Host}}
+		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Load, i.Memory.Host,
+			i.Memory.Encoder}, Encoder: i.Encoder, Pictures: i.Pictures}
 }
 
 func (r *packageReport) write(w io.Writer) error { return r.info.Write(w) }

@@ -31,6 +31,7 @@ type Model struct {
 	Card      int64 // bytes on the card
 	Most      int64 // bytes on the card while it is loaded
 	Files     int64 // bytes to load
+	Encoder   int64 // bytes that the encoder of pictures takes besides, where it is loaded
 	Guessed   bool  // head counts are not known and were assumed
 }
 
@@ -60,7 +61,7 @@ func Shape(name string) (Model, bool) {
 func Package(p *models.Package) Model {
 	i, mem := p.Info(), p.Memory()
 	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
-		Files: mem.Layers + mem.Head, Groups: p.Shape.Shape().Groups}
+		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Groups: p.Shape.Shape().Groups}
 	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
 	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
 		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
@@ -87,6 +88,7 @@ type Report struct {
 	Guessed  bool          `json:"head_counts_assumed"`
 	Memory   int64         `json:"card_memory_bytes"`
 	Most     int64         `json:"card_memory_loading_bytes"`
+	Encoder  int64         `json:"card_memory_encoder_bytes,omitempty"`
 	Limit    int64         `json:"card_memory_limit_bytes"`
 	Fits     bool          `json:"fits"`
 	Context  int           `json:"context"`
@@ -115,7 +117,7 @@ type Prompt struct {
 // Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together.
 func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Limit: limit, Fits: m.Most <= limit, Context: m.Context}
+		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context}
 	layers := func(rows, cells int) (t time.Duration) {
 		for _, l := range m.Layers {
 			d, measured := p.LayerTime(l, rows, cells)
@@ -216,6 +218,13 @@ func (r Report) Text(w io.Writer) error {
 		loading = ", " + models.HumanBytes(r.Most) + " while it is loaded"
 	}
 	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
+	if r.Encoder > 0 {
+		fits := "fits too"
+		if r.Most+r.Encoder > r.Limit {
+			fits = "DOES NOT FIT besides"
+		}
+		fmt.Fprintf(t, "encoder\t%s more, where pictures are read: %s\n", models.HumanBytes(r.Encoder), fits)
+	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
 	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)

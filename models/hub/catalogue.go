@@ -24,6 +24,7 @@ type Entry struct {
 	Speed      float64 // tokens a second on a Raspberry Pi 5 with the vendor's runtime, one request
 	SpeedNote  string
 	Kind       string // empty: text; "embedding"
+	Sees       string // of a model that reads pictures: what is published of its encoder, which axle does not use yet; empty for others
 	NotYet     string // why axle does not run it yet; empty where it does
 
 	shape shape
@@ -122,6 +123,17 @@ var Catalogue = []Entry{
 	{Name: "minicpm5:1b", Repo: "AXERA-TECH/MiniCPM5-1B", Parameters: "1B"},
 	{Name: "gemma3:1b", Repo: "AXERA-TECH/Gemma-3-1B-it-AX650", Parameters: "1B", Layers: 26, shape: shape{1152, 6912, 4, 1, 256, 262144}},
 	{Name: "hunyuan-mt:1.8b", Repo: "AXERA-TECH/HY-MT1.5-1.8B_GPTQ_INT4", Parameters: "1.8B", Quant: "W4A16"},
+	{Name: "qwen2.5vl:3b", Repo: "AXERA-TECH/Qwen2.5-VL-3B-Instruct", Parameters: "3B", Quant: "W8A16", Layers: 36, Speed: 4.8,
+		SpeedNote: "6 with a newer runtime", Sees: "448×448 pixels to 256 rows in 774 ms, an encoder of 921 MB", shape: qwen2Large},
+	{Name: "qwen3-vl:2b", Repo: "AXERA-TECH/Qwen3-VL-2B-Instruct", Layout: "E", Parameters: "2B", Quant: "W8A16", Layers: 28, Speed: 7.8,
+		Sees: "384×384 pixels to 144 rows in 192 ms", shape: qwen3Medium},
+	{Name: "internvl3:1b", Repo: "AXERA-TECH/InternVL3-1B", Parameters: "1B", Quant: "W8A16", Sees: "448×448 pixels to 256 rows",
+		shape: qwen2Small},
+	{Name: "internvl3:2b", Repo: "AXERA-TECH/InternVL3-2B", Parameters: "2B", Quant: "W8A16",
+		SpeedNote: "11.5 on the board itself", Sees: "448×448 pixels to 256 rows in 365 ms on the board itself", shape: qwen2Medium},
+	{Name: "internvl3.5:2b", Repo: "AXERA-TECH/InternVL3_5-2B", Parameters: "2B", Quant: "W8A16", Sees: "448×448 pixels to 256 rows"},
+	{Name: "fastvlm:1.5b", Repo: "AXERA-TECH/FastVLM-1.5B", Parameters: "1.5B", Layers: 28,
+		Sees: "512×512 pixels to 64 rows, or 1024×1024 to 256", shape: qwen2Medium},
 	{Name: "qwen3-embedding:0.6b", Repo: "AXERA-TECH/Qwen3-Embedding-0.6B", Layout: "A", Parameters: "0.6B", Quant: "W8A16", Layers: 28,
 		Kind: "embedding", shape: qwen3Small},
 }
@@ -131,7 +143,8 @@ var aliases = map[string]string{
 	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b",
 	"smollm2": "smollm2:360m",
 	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "hunyuan-mt": "hunyuan-mt:1.8b",
-	"qwen3-embedding": "qwen3-embedding:0.6b",
+	"qwen3-embedding": "qwen3-embedding:0.6b", "qwen2.5vl": "qwen2.5vl:3b",
+	"qwen3-vl": "qwen3-vl:2b", "internvl3": "internvl3:1b", "internvl3.5": "internvl3.5:2b", "fastvlm": "fastvlm:1.5b",
 }
 
 // Source is where a name's files come from.

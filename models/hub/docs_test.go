@@ -13,6 +13,20 @@ import (
 
 var update = flag.Bool("update", false, "write the catalogue into docs/models.md")
 
+// notes is what the table says of a model in words.
+func notes(e hub.Entry) string {
+	var all []string
+	if e.Sees != "" {
+		all = append(all, "answers text only yet; pictures: "+e.Sees)
+	}
+	for _, s := range []string{e.SpeedNote, e.NotYet} {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
 // The catalogue in docs/models.md is the one in the code.
 func TestDocs(t *testing.T) {
 	const file, begin, end = "../../docs/models.md", "-update -->\n", "<!-- end -->"
@@ -45,7 +59,7 @@ func TestDocs(t *testing.T) {
 			speed = fmt.Sprintf("%.4g", e.Speed)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters),
-			known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), strings.Trim(e.SpeedNote+"; "+e.NotYet, "; "))
+			known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), notes(e))
 	}
 	want := head + begin + b.String() + end + tail
 	if *update {

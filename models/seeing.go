@@ -1,0 +1,160 @@
+package models
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/axle-llm/axle/tokenizer"
+	"github.com/axle-llm/axle/vision"
+)
+
+// seeing is what a family of models that see has in common, whatever its encoder's tensors are: how a picture stands in a prompt, how its
+// pixels are normed where the encoder leaves that to the host, and what positions its rows have. Tokens are written as the tokenizer has
+// them; each must be one id there.
+type seeing struct {
+	name   string   // in the vendor's words; vlm_type is compared without case and signs
+	number int      // as vlm_type; 0: none is known
+	alias  []string // further spellings
+	hints  []string // the families of names ([Package.Family]) that it serves where vlm_type is not given
+
+	row         string // stands once for every row
+	open, close string // stand around a picture; each may hold several tokens and text
+	before      string // what stands before the picture, with its number, counted from first; where a turn has one only if always is set
+	first       int
+	always      bool
+	after       string // text behind it
+	last        bool   // pictures stand behind a turn's text, not before it
+	tiles       int    // the picture is also looked at in tiles × tiles parts, each with rows of its own
+	norm        vision.Norm
+	square      bool // laid on a black square before it is resized
+	mrope       bool // rows have positions in three components
+}
+
+// families of models that see. Where the vendor's runtime and the models' own templates differ (its pictures come behind InternVL's and
+// FastVLM's text, and all of a turn's pictures share one pair of brackets), the models were trained with what stands here.
+var seers = []seeing{
+	{name: "Qwen2_5VL", number: 1, hints: []string{"qwen25vl"}, row: "<|image_pad|>", open: "<|vision_start|>", close: "<|vision_end|>",
+		mrope: true},
+	{name: "Qwen3VL", number: 2, alias: []string{"Qwen3_5VL"}, hints: []string{"qwen3vl", "qwen35"}, row: "<|image_pad|>",
+		open: "<|vision_start|>", close: "<|vision_end|>", mrope: true},
+	{name: "InternVL3", number: 3, alias: []string{"InternVL3_5"}, hints: []string{"internvl"}, row: "<IMG_CONTEXT>", open: "<img>",
+		close: "</img>", before: "Image-%d: ", first: 1, after: "\n", norm: vision.ImageNet},
+	{name: "FastVLM", number: 4, hints: []string{"fastvlm"}, row: "<image>", after: "\n", norm: vision.Unit, square: true},
+	{name: "SmolVLM2", number: 5, alias: []string{"SmolVLM"}, hints: []string{"smolvlm"}, row: "<image>", tiles: 2},
+	{name: "PaddleOCRVL", number: 6, hints: []string{"paddleocrvl"}, row: "<|IMAGE_PLACEHOLDER|>", open: "<|IMAGE_START|>",
+		close: "<|IMAGE_END|>", norm: vision.Signed},
+	{name: "Gemma4VL", number: 7, hints: []string{"gemma4"}, row: "<|image|>", open: "\n\n<|image>", close: "<image|>", after: "\n",
+		norm: vision.Unit},
+	{name: "MiniCPMV46VL", hints: []string{"minicpmv"}, row: "<|image_pad|>", open: "<image>", close: "</image>",
+		before: "<image_id>%d</image_id>", always: true, after: "\n", norm: vision.Signed},
+	{name: "Qwen3Omni", alias: []string{"Qwen3OmniVL"}, hints: []string{"qwen3omni"}, row: "<|image_pad|>", open: "<|vision_start|>",
+		close: "<|vision_end|>", norm: vision.Signed},
+}
+
+// unwritten are families whose encoders are known and whose prompts are not.
+var unwritten = []string{"LocateAnythingVL"}
+
+// seer finds a family by what vlm_type says.
+func seer(typ string) (*seeing, error) {
+	want := squeeze(typ)
+	var known []string
+	for i := range seers {
+		s := &seers[i]
+		if want == squeeze(s.name) || s.number > 0 && want == fmt.Sprint(s.number) {
+			return s, nil
+		}
+		for _, a := range s.alias {
+			if want == squeeze(a) {
+				return s, nil
+			}
+		}
+		known = append(known, s.name)
+	}
+	for _, u := range unwritten {
+		if want == squeeze(u) {
+			return nil, fmt.Errorf("vlm_type is %s, and how its pictures stand in a prompt is not known", u)
+		}
+	}
+	return nil, fmt.Errorf("vlm_type is %.40q; known are %s and their numbers", typ, strings.Join(known, ", "))
+}
+
+// seerBy finds a family by the names of things: the family of the package, then what its encoder's file is called.
+func seerBy(names ...string) *seeing {
+	for _, n := range names {
+		for i := range seers {
+			for _, h := range seers[i].hints {
+				if n == h {
+					return &seers[i]
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// tokens are every token that a picture is written with.
+func (s *seeing) tokens() []string {
+	all := []string{s.row}
+	for _, text := range []string{s.open, s.close, s.before} {
+		for rest := text; ; {
+			from := strings.IndexByte(rest, '<')
+			if from < 0 {
+				break
+			}
+			to := strings.IndexByte(rest[from:], '>')
+			if to < 0 {
+				break
+			}
+			all = append(all, rest[from:from+to+1])
+			rest = rest[from+to+1:]
+		}
+	}
+	if s.tiles > 0 {
+		all = append(all, smolAround, smolWhole)
+		for r := range s.tiles {
+			for c := range s.tiles {
+				all = append(all, fmt.Sprintf(smolPart, r+1, c+1))
+			}
+		}
+	}
+	return all
+}
+
+// SmolVLM says which part of the picture rows belong to.
+const (
+	smolAround = "<fake_token_around_image>"
+	smolPart   = "<row_%d_col_%d>"
+	smolWhole  = "<global-img>"
+)
+
+// inner is what stands for the picture itself, of calls × rows rows: the row's token as often, and between the parts of a picture what
+// tells them apart.
+func (s *seeing) inner(rows int) string {
+	pad := strings.Repeat(s.row, rows)
+	if s.tiles == 0 {
+		return pad
+	}
+	var b strings.Builder
+	for r := range s.tiles {
+		for c := range s.tiles {
+			b.WriteString(smolAround + fmt.Sprintf(smolPart, r+1, c+1) + pad)
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\n" + smolAround + smolWhole + pad + smolAround)
+	return b.String()
+}
+
+// resolve finds the ids of the family's tokens, and fails with the first that the tokenizer has not.
+func (s *seeing) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
+	for i, text := range s.tokens() {
+		id, ok := t.ID(text)
+		if ids := t.Encode(nil, text, true); !ok || len(ids) != 1 || ids[0] != id {
+			return 0, fmt.Errorf("has no token %s, with which pictures of %s are written", text, s.name)
+		}
+		if i == 0 {
+			row = id
+		}
+	}
+	return row, nil
+}
