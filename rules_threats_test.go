@@ -73,7 +73,7 @@ func init() {
 		{"T10", "models/store/pull.go", `hexOf(fmt.Appendf(nil, "%s@%s\x00%s\x00%d", p.snap.Repo, p.snap.Commit, f.Path, f.Size))`,
 			"hexOf([]byte(f.Path))", "./models/store", "TestPartialsApart"},
 		{"T11", "models/hub/client.go", "!first.near(u.Hostname())", "false", "./models/hub", "TestNear"},
-		{"T11", "models/hub/near.go", "case !r.mayNear():", "case false:", "./models/hub", "TestNearDial"},
+		{"T11", "models/hub/redirects.go", "case !r.mayNear():", "case false:", "./models/hub", "TestNearDial"},
 		{"T8", "server/server.go", "\t\tReadHeaderTimeout: s.o.HeaderTimeout,\n", "", "./server", "TestDeadlines"},
 		{"T8", "server/guard.go", "if r.ContentLength != 0 {", "if false {", "./server", "TestDeadlines"},
 		{"T14", "cmd/axle/main.go", "return printable(c, given, work)", "return work(c, given)", "./cmd/axle", "TestPrintable"},
