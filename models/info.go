@@ -23,6 +23,7 @@ type Memory struct {
 	Layers int64 // weights of all layers, on the card
 	Head   int64
 	Cache  int64 // K and V rows of all layers
+	States int64 // slots for what layers with a state keep: sequences, and snapshots of them
 	IO     int64 // buffers for inputs and outputs
 	Card   int64 // the sum of the above
 	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
@@ -47,7 +48,13 @@ func (p *Package) Memory() Memory {
 	masks := 1
 	for _, l := range p.Facts {
 		take(&m.Layers, l.Weights)
-		if l.Kind != LinearAttention && !l.Shares {
+		if l.Kind == LinearAttention {
+			slots := int64(p.Slots()) + 1 // a pass may leave the new state where it read the old one: the card keeps one besides
+			take(&m.States, slots*int64(l.State.K.Size))
+			take(&m.States, slots*int64(l.State.V.Size))
+			continue
+		}
+		if !l.Shares {
 			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
 			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
 		}
@@ -79,7 +86,11 @@ func (p *Package) Memory() Memory {
 	if p.head.Argmax {
 		take(&m.IO, 4)
 	}
-	m.Card = m.Layers + m.Head + m.Cache + m.IO
+	if m.States > 0 { // a mask and positions of their own, which is where a row counts and where it is only filled up
+		take(&m.IO, 2*rows)
+		take(&m.IO, 4*rows)
+	}
+	m.Card = m.Layers + m.Head + m.Cache + m.States + m.IO
 	m.Load = max(m.Card, p.loading())
 	if v := p.vision; v != nil {
 		take := func(n int64) { m.Encoder += (n + page - 1) &^ (page - 1) }
@@ -142,6 +153,9 @@ type Info struct {
 	Size          int64
 	Memory        Memory
 	Mixed         string // kinds of layers, when they differ
+	State         string // what a layer with a state keeps, in words
+	StateBytes    int64  // what a sequence has in all of them: a slot, and a snapshot
+	Slots         int    // how many of those a load takes room for, unless it is told otherwise
 	Notes         []string
 }
 
@@ -186,6 +200,11 @@ func (p *Package) Info() Info {
 			}
 		}
 		i.Mixed = strings.Join(parts, ", ")
+	}
+	if at := slices.IndexFunc(p.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); at >= 0 {
+		s := p.Facts[at].State
+		i.State = fmt.Sprintf("%v %v and %v %v", s.K.Type, s.K.Shape, s.V.Type, s.V.Shape)
+		i.StateBytes, i.Slots = p.StateBytes(), p.Slots()
 	}
 	i.Quantization = p.quantization()
 	i.Parameters, i.Estimated = p.parameters(i)
@@ -300,15 +319,22 @@ func (i Info) Write(w io.Writer) error {
 	row("vocabulary", i.Vocab)
 	row("tokenizer", i.TokenizerType)
 	row("cache", fmt.Sprintf("%d rows of %d", i.Cells, i.KV))
-	row("groups", strings.Join(i.Groups, ", "))
+	if i.State != "" {
+		row("states", fmt.Sprintf("%s a layer, %s a sequence or snapshot, room for %d", i.State, HumanBytes(i.StateBytes), i.Slots))
+	}
+	row("groups", strings.Join(ladder(i.Groups), ", "))
 	row("capabilities", strings.Join(i.Capabilities, ", "))
 	row("pooling", i.Pooling)
 	row("encoder", i.Encoder)
 	row("pictures", i.Pictures)
 	row("size on disk", HumanBytes(i.Size))
 	m := i.Memory
-	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
-		HumanBytes(m.Head), HumanBytes(m.Cache), HumanBytes(m.IO)))
+	states := ""
+	if m.States > 0 {
+		states = ", states " + HumanBytes(m.States)
+	}
+	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s%s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
+		HumanBytes(m.Head), HumanBytes(m.Cache), states, HumanBytes(m.IO)))
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
 	}
@@ -321,6 +347,29 @@ func (i Info) Write(w io.Writer) error {
 		row("note", n)
 	}
 	return t.Flush()
+}
+
+// ladder shortens a list of groups for people: of four and more on end that differ in nothing but what they look back on, the first and
+// the last are told, and how many there are.
+func ladder(groups []string) (out []string) {
+	for at := 0; at < len(groups); {
+		kind, first, _ := strings.Cut(groups[at], "+")
+		end, last := at+1, first
+		for ; end < len(groups); end++ {
+			k, cells, _ := strings.Cut(groups[end], "+")
+			if k != kind {
+				break
+			}
+			last = cells
+		}
+		if end-at >= 4 {
+			out = append(out, fmt.Sprintf("%s+%s to %s (%d)", kind, first, last, end-at))
+		} else {
+			out = append(out, groups[at:end]...)
+		}
+		at = end
+	}
+	return out
 }
 
 // HumanBytes prints sizes as Ollama does, in powers of ten: 1.2 GB.

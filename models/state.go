@@ -39,6 +39,23 @@ func (p *Package) StateBytes() int64 {
 	return n
 }
 
+// What a load takes for states unless it is told otherwise: as much as this, but never fewer slots than two sequences and a snapshot of
+// each need, and no more than anybody could fill.
+const (
+	stateRoom = 512 << 20
+	minSlots  = 4
+	maxSlots  = 64
+)
+
+// Slots is how many slots for states a load of the package takes unless it is told otherwise; 0 without layers that have one.
+func (p *Package) Slots() int {
+	n := p.StateBytes()
+	if n == 0 {
+		return 0
+	}
+	return int(min(max(stateRoom/n, minSlots), maxSlots))
+}
+
 func describeState(s axmodel.LinearShape) string {
 	return fmt.Sprintf("hidden %d, %v %v and %v %v, groups of %d rows", s.Hidden, s.K.Type, s.K.Shape, s.V.Type, s.V.Shape, s.Rows)
 }

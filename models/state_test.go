@@ -146,3 +146,69 @@ func TestHostileStates(t *testing.T) {
 		t.Errorf("six layers have states of %d bytes", p.StateBytes())
 	}
 }
+
+// What states take is counted, and said: slots for sequences and snapshots of them, of all layers that have one.
+func TestStateMemory(t *testing.T) {
+	b := newBench(t)
+	b.mixed(8, nil)
+	for i := range 8 { // 0.8B's states, in fp32
+		if i%4 != 3 {
+			b.write(fmt.Sprintf(mixedLayers, i), axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 6144, 3}},
+				axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 16, 128, 128}}, false, 1, 8, 8).Marshal())
+		}
+	}
+	p := b.open()
+	const one = 6 * (6144*3*4 + 1<<20)
+	i, m := p.Info(), p.Memory()
+	if p.StateBytes() != one || i.StateBytes != one || p.Slots() != 64 || i.Slots != 64 || m.States != 65*one ||
+		m.Cache != 2*2*2*31*4 || m.Card != m.Layers+m.Head+m.Cache+m.States+m.IO {
+		t.Errorf("%+v, %d slots of %d bytes", m, p.Slots(), p.StateBytes())
+	}
+	var out strings.Builder
+	if err := i.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 full, 6 linear", "states 437 MB",
+		"fp32 [1 6144 3] and fp32 [1 16 128 128] a layer, 6.7 MB a sequence or snapshot, room for 64"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("inspect does not say %q:\n%s", want, out.String())
+		}
+	}
+	for i := range 8 { // what is far larger has fewer slots, but never none to spare
+		if i%4 != 3 {
+			b.write(fmt.Sprintf(mixedLayers, i), axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 8192, 3}},
+				axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 512, 128, 128}}, false, 1, 8, 8).Marshal())
+		}
+	}
+	if p := b.open(); p.Slots() != 4 {
+		t.Errorf("%d slots of %d bytes", p.Slots(), p.StateBytes())
+	}
+}
+
+// A build for long contexts has many prefill groups and several decode groups; all are read, and inspect says them in a line.
+func TestDeepLadder(t *testing.T) {
+	b := newBench(t)
+	b.vendor("", "qwen3_p8_l%d_together.axmodel", 2, "qwen3_post.axmodel")
+	groups := []axcl.Group{{Rows: 1, Cells: 127}, {Rows: 1, Cells: 255}, {Rows: 1, Cells: 511}, {Rows: 1, Cells: 1087}}
+	for h := range 56 {
+		groups = append(groups, axcl.Group{Rows: 16, Cells: 16 * h})
+	}
+	for i := range 2 {
+		b.vendorLayer(fmt.Sprintf("qwen3_p8_l%d_together.axmodel", i), 8, 4, groups...)
+	}
+	p := b.open()
+	if len(p.Shape.Groups) != 60 || p.Shape.Cells != 1087 || p.Context != 1087 {
+		t.Errorf("%d groups, %d cells, context %d", len(p.Shape.Groups), p.Shape.Cells, p.Context)
+	}
+	s := p.Shape.Shape()
+	for _, c := range []struct{ rows, reach, want int }{{1, 127, 127}, {1, 128, 255}, {1, 512, 1087}, {2, 0, 0}, {16, 17, 32},
+		{16, 880, 880}} {
+		if g := s.GroupFor(c.rows, c.reach); g < 0 || s.Groups[g].Cells != c.want {
+			t.Errorf("%d rows that reach %d run in group %d, want the one of %d", c.rows, c.reach, g, c.want)
+		}
+	}
+	var out strings.Builder
+	if err := p.Info().Write(&out); err != nil || !strings.Contains(out.String(), "decode 1+127 to 1087 (4), prefill 16+0 to 880 (56)\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

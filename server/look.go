@@ -154,7 +154,8 @@ func lookModel(r loaded.Running) lookedModel {
 		Busy:    r.Stats.Busy.Seconds(), Passes: r.Stats.Passes, Cells: r.Stats.Cells, Used: r.Stats.CellsUsed, Cached: r.Stats.CellsCached,
 		Shared: r.Stats.CellsShared, Running: r.Stats.Running, Queued: r.Stats.Queued}
 	mem := r.Memory
-	m.Memory = lookedMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, Buffers: mem.IO, Draft: r.Draft, Total: r.Bytes + r.Draft}
+	m.Memory = lookedMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, States: mem.States, Buffers: mem.IO, Draft: r.Draft,
+		Total: r.Bytes + r.Draft}
 	return m
 }
 

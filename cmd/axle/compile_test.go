@@ -76,6 +76,22 @@ func TestCompileAndInspect(t *testing.T) {
 		!strings.Contains(stdout, "groups 1+63 16+0") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
+
+	b = axmodeltest.VendorState(64, 1000, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 48, 3}},
+		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 8, 8}}, true, 1, 16).Marshal()
+	if err := os.WriteFile(vendor, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, _, err = axleCompile(t, "inspect", vendor)
+	if err != nil || !strings.Contains(stdout, "linear layer") || !strings.Contains(strings.Join(strings.Fields(stdout), " "),
+		"hidden 64, bf16 [1 48 3] and fp32 [1 2 8 8], 800 B; groups of 1 16 rows, indices or mask not listed") {
+		t.Errorf("%v\n%s", err, stdout)
+	}
+	var g fileReport
+	stdout, _, err = axleCompile(t, "inspect", vendor, "--json")
+	if err != nil || json.Unmarshal([]byte(stdout), &g) != nil || g.Kind != "linear layer" || g.State == nil || g.State.V.Bytes != 512 {
+		t.Errorf("%v, %+v", err, g)
+	}
 }
 
 func TestCompileUsage(t *testing.T) {

@@ -67,6 +67,7 @@ type fileReport struct {
 	FileBytes   int64         `json:"file_bytes"`
 	WeightBytes int64         `json:"weight_bytes"`
 	Layer       *layerReport  `json:"layer,omitempty"`
+	State       *stateReport  `json:"state,omitempty"`
 	Head        *headReport   `json:"head,omitempty"`
 	Groups      []groupReport `json:"groups"`
 }
@@ -83,6 +84,21 @@ type layerGroupJSON struct {
 	Rows  int `json:"rows"`
 	Cells int `json:"cells"`
 	Cache int `json:"cache_rows"`
+}
+
+// stateReport is a layer with a state: what it keeps, and the rows of each group.
+type stateReport struct {
+	Hidden int       `json:"hidden"`
+	K      stateJSON `json:"k"`
+	V      stateJSON `json:"v"`
+	Rows   []int     `json:"rows"`
+	Listed bool      `json:"inputs_listed"`
+}
+
+type stateJSON struct {
+	Type  string `json:"type"`
+	Shape []int  `json:"shape"`
+	Bytes int    `json:"bytes"`
 }
 
 type headReport struct {
@@ -113,6 +129,10 @@ func describeFile(path string, m *axmodel.Meta) *fileReport {
 		for _, g := range l.Groups {
 			r.Layer.Groups = append(r.Layer.Groups, layerGroupJSON{g.Rows, g.Group.Cells, g.Cache})
 		}
+	} else if l, ok, err := m.Linear(); ok && err == nil {
+		r.Kind = "linear layer"
+		kept := func(t axcl.Tensor) stateJSON { return stateJSON{t.Type.String(), t.Shape, t.Size} }
+		r.State = &stateReport{l.Hidden, kept(l.K), kept(l.V), l.Rows, l.Listed}
 	} else if h, err := m.Head(); err == nil {
 		r.Kind = "head"
 		r.Head = &headReport{h.Hidden, h.Out, h.Type.String(), h.Argmax}
@@ -143,6 +163,11 @@ func (r *fileReport) write(w io.Writer) error {
 			gs = append(gs, fmt.Sprintf("%d+%d", g.Rows, g.Cells))
 		}
 		fmt.Fprintf(t, "layer\thidden %d, K and V %d, cache %d, groups %s\n", l.Hidden, l.KV, l.Cells, strings.Join(gs, " "))
+	}
+	if s := r.State; s != nil {
+		fmt.Fprintf(t, "state\thidden %d, %s %v and %s %v, %s; groups of %s rows%s\n", s.Hidden, s.K.Type, s.K.Shape, s.V.Type, s.V.Shape,
+			models.HumanBytes(int64(s.K.Bytes+s.V.Bytes)), strings.Trim(fmt.Sprint(s.Rows), "[]"),
+			map[bool]string{false: ", indices or mask not listed"}[s.Listed])
 	}
 	if h := r.Head; h != nil {
 		fmt.Fprintf(t, "head\thidden %d, out %d %s%s\n", h.Hidden, h.Out, h.Type, map[bool]string{true: ", largest on the card"}[h.Argmax])
@@ -194,6 +219,9 @@ type packageReport struct {
 	Size          int64        `json:"size_bytes"`
 	Memory        memoryReport `json:"memory"`
 	Mixed         string       `json:"kinds_of_layers,omitempty"`
+	State         string       `json:"state,omitempty"`
+	StateBytes    int64        `json:"state_bytes,omitempty"`
+	Slots         int          `json:"slots,omitempty"`
 	Notes         []string     `json:"notes"`
 }
 
@@ -201,6 +229,7 @@ type memoryReport struct {
 	Layers int64 `json:"layers_bytes"`
 	Head   int64 `json:"head_bytes"`
 	Cache  int64 `json:"cache_bytes"`
+	States int64 `json:"states_bytes,omitempty"`
 	IO     int64 `json:"io_bytes"`
 	Card   int64 `json:"card_bytes"`
 	Load   int64 `json:"loading_bytes"`
@@ -217,9 +246,11 @@ func describePackage(p *models.Package) *packageReport {
 		Hidden: i.Hidden, Layers: i.Layers,
 		Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, FeedForward: i.FeedForward, Vocab: i.Vocab, Cells: i.Cells, KV: i.KV,
 		Groups:       i.Groups,
-		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, Notes: append([]string{}, i.Notes...),
-		Memory: memoryReport{i.Memory.Layers, i.Memory.Head, i.Memory.Cache, i.Memory.IO, i.Memory.Card, i.Memory.Load, i.Memory.Host,
-			i.Memory.Encoder}, Encoder: i.Encoder, Pictures: i.Pictures}
+		Capabilities: i.Capabilities, Pooling: i.Pooling, Size: i.Size, Mixed: i.Mixed, State: i.State, StateBytes: i.StateBytes,
+		Slots: i.Slots, Notes: append([]string{}, i.Notes...),
+		Memory: memoryReport{Layers: i.Memory.Layers, Head: i.Memory.Head, Cache: i.Memory.Cache, States: i.Memory.States, IO: i.Memory.IO,
+			Card: i.Memory.Card, Load: i.Memory.Load, Host: i.Memory.Host, Encoder: i.Memory.Encoder},
+		Encoder: i.Encoder, Pictures: i.Pictures}
 }
 
 func (r *packageReport) write(w io.Writer) error { return r.info.Write(w) }

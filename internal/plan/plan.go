@@ -23,6 +23,7 @@ var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Sm
 type Model struct {
 	Name      string
 	Layers    []profiles.Layer
+	States    []int64 // bytes that each layer keeps instead of rows; 0 for attention. Nil: all are attention
 	HeadBytes int64
 	Groups    []axcl.Group
 	Context   int
@@ -32,6 +33,9 @@ type Model struct {
 	Most      int64 // bytes on the card while it is loaded
 	Files     int64 // bytes to load
 	Encoder   int64 // bytes that the encoder of pictures takes besides, where it is loaded
+	State     int64 // bytes of the states of a sequence, or of a snapshot
+	Slots     int   // of those, for which a load takes room
+	Slotted   int64 // bytes on the card that they take
 	Guessed   bool  // head counts are not known and were assumed
 }
 
@@ -75,8 +79,20 @@ func Package(p *models.Package) Model {
 	for _, f := range p.Facts {
 		l.Weights = f.Weights
 		m.Layers = append(m.Layers, l)
+		if i.StateBytes > 0 {
+			m.States = append(m.States, f.State.Bytes())
+		}
 	}
+	m.State, m.Slots, m.Slotted = i.StateBytes, i.Slots, mem.States
 	return m
+}
+
+// state is what layer i keeps instead of rows.
+func (m *Model) state(i int) int64 {
+	if i < len(m.States) {
+		return m.States[i]
+	}
+	return 0
 }
 
 // Report is what `axle plan` says; the field names are its JSON.
@@ -92,6 +108,9 @@ type Report struct {
 	Limit    int64         `json:"card_memory_limit_bytes"`
 	Fits     bool          `json:"fits"`
 	Context  int           `json:"context"`
+	State    int64         `json:"state_bytes,omitempty"`  // what a sequence keeps, and a snapshot
+	Slots    int           `json:"slots,omitempty"`        // room for so many of those
+	Slotted  int64         `json:"states_bytes,omitempty"` // card memory that they take
 	Load     time.Duration `json:"load_ns"`
 	Token    time.Duration `json:"token_ns"`
 	Alone    float64       `json:"tokens_per_second"`
@@ -117,11 +136,18 @@ type Prompt struct {
 // Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together.
 func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context}
+		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted}
 	layers := func(rows, cells int) (t time.Duration) {
-		for _, l := range m.Layers {
-			d, measured := p.LayerTime(l, rows, cells)
-			t += d
+		for i, l := range m.Layers {
+			look := cells
+			state := m.state(i)
+			if state > 0 {
+				look = 0 // its state is as large at any length
+			}
+			d, measured := p.LayerTime(l, rows, look)
+			if t += d; state > 0 && !measured && p.Memory > 0 {
+				t += time.Duration(2 * float64(state) / p.Memory * 1e9) // read, and written
+			}
 			r.Measured = r.Measured && measured
 		}
 		return t
@@ -157,8 +183,10 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
 	}
 	var bytes float64
-	for _, l := range m.Layers {
-		bytes += float64(l.Weights) + float64(4*d.Cells*l.KVHeads*l.HeadDim)
+	for i, l := range m.Layers {
+		if bytes += float64(l.Weights) + 2*float64(m.state(i)); m.state(i) == 0 {
+			bytes += float64(4 * d.Cells * l.KVHeads * l.HeadDim)
+		}
 	}
 	if p.Memory > 0 {
 		r.Roofline = p.Memory / (bytes + float64(m.HeadBytes))
@@ -167,7 +195,7 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 	for _, n := range []int{1, 2, 4, 8, 16, 32} {
 		t := time.Duration(n) * one
 		c := Clients{Clients: n}
-		if wide >= 0 && n > 1 {
+		if wide >= 0 && n > 1 && m.State == 0 { // where layers have a state, a pass carries rows of one sequence
 			g := m.Groups[wide]
 			passes := (n + g.Rows - 1) / g.Rows
 			if w := time.Duration(passes) * (layers(g.Rows, g.Cells) + link(g.Rows, g.Cells*g.Rows, 0)); w < t {
@@ -226,6 +254,10 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "encoder\t%s more, where pictures are read: %s\n", models.HumanBytes(r.Encoder), fits)
 	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
+	if r.State > 0 {
+		fmt.Fprintf(t, "states\t%s a sequence or snapshot, room for %d: %s of that memory; a pass carries rows of one sequence\n",
+			models.HumanBytes(r.State), r.Slots, models.HumanBytes(r.Slotted))
+	}
 	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
 	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
 	if r.Roofline > 0 {

@@ -56,3 +56,30 @@ func TestPlanGroups(t *testing.T) {
 		t.Errorf("a token takes %v near, %v far; %v with the larger group alone", near, far, whole)
 	}
 }
+
+// TestPlanStates: a layer with a state costs the same at any length, and a pass carries rows of one sequence: clients add nothing up.
+func TestPlanStates(t *testing.T) {
+	m, _ := Shape("qwen3-0.6b")
+	p := mustProfile(t)
+	before := Make(m, p, 1<<40, 256)
+	m.State, m.Slots, m.Slotted = 27<<20, 18, 18*27<<20
+	for i := range m.Layers {
+		m.States = append(m.States, 0)
+		if i != len(m.Layers)-1 {
+			m.States[i] = 1 << 20
+		}
+	}
+	r := Make(m, p, 1<<40, 256)
+	for _, c := range r.Clients {
+		if c.Wide {
+			t.Errorf("%d clients go together: %+v", c.Clients, c)
+		}
+	}
+	if r.Token >= before.Token || !before.Clients[3].Wide {
+		t.Errorf("a token takes %v, with a cache in each layer %v", r.Token, before.Token)
+	}
+	var b strings.Builder
+	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "28 MB a sequence or snapshot, room for 18: 509 MB of that memory") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
