@@ -188,3 +188,33 @@ func (c *Checkpoint) layerLinear(l int, x [][]float64, rows []Row) {
 		plus(x[i], times(c.weights[p+"mlp.down_proj.weight"], gate))
 	}
 }
+
+// runStates is run for models whose layers keep a state: three sequences turn about between slots, chunk by chunk, row by row, in place and
+// from one slot to another; the second goes on from a state of the first that is kept while the first goes on.
+func (w *walk) runStates() error {
+	cells := w.cells()
+	var a, b, c []int
+	next := func(s *[]int, n int, from, to uint32) error {
+		first := len(w.rows)
+		for range n {
+			w.rows = append(w.rows, Row{Token: w.rand.IntN(w.c.Vocab), Pos: len(*s), See: append([]int(nil), *s...)})
+			*s = append(*s, len(w.rows)-1)
+		}
+		w.from, w.to = from, to
+		return w.pass(first, cells[first:len(w.rows)])
+	}
+	for i, p := range []struct {
+		s        *[]int
+		n        int
+		from, to uint32
+	}{{&a, 16, 0, 1}, {&a, 16, 1, 2}, {&a, 8, 2, 1}, {&c, 5, 0, 4}, {&b, 9, 2, 3}, {&c, 12, 4, 4}, {&a, 3, 1, 1}, {&b, 1, 3, 3},
+		{&a, 1, 1, 4}, {&b, 1, 3, 1}, {&b, 1, 1, 3}, {&a, 1, 4, 4}} {
+		if i == 4 {
+			b = append(b, a[:32]...)
+		}
+		if err := next(p.s, p.n, p.from, p.to); err != nil {
+			return err
+		}
+	}
+	return nil
+}

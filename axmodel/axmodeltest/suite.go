@@ -55,7 +55,7 @@ func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (R
 	return AgainstArch(d, dir, a, seed, o)
 }
 
-// AgainstArch is Against for any architecture. A sliding window shorter than the text, 43 rows, needs a card that has local layers.
+// AgainstArch is Against for any architecture. Where layers keep a state, a pass carries rows of one sequence, and sequences take turns. A sliding window shorter than the text, 43 rows, needs a card that has local layers.
 func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (Report, error) {
 	var rep Report
 	c, err := WriteCheckpoint(dir, a, seed)
@@ -70,6 +70,9 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	}
 	layers, head := axmodel.Files(r.Dir, o.Name, o.Chunk, r.Layers)
 	spec := axcl.LoadSpec{Layers: layers, Head: head}
+	if a.Interval > 0 {
+		spec.Slots = 4
+	}
 	for l := range a.Layers {
 		if a.Window > 0 {
 			spec.Local = append(spec.Local, (l+1)%a.Pattern != 0)
@@ -81,7 +84,12 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	}
 	defer m.Close()
 	w := &walk{c: c, m: m, shape: m.Shape(), rand: rand.New(rand.NewPCG(seed, 3))}
-	if err := w.run(); err != nil {
+	if a.Interval > 0 {
+		err = w.runStates()
+	} else {
+		err = w.run()
+	}
+	if err != nil {
 		return rep, err
 	}
 	rep.judge(c, w.rows, w.logits, w.argmax)
@@ -133,11 +141,13 @@ type walk struct {
 	cell   []uint32
 	logits [][]float32
 	argmax []int32
+
+	from, to uint32 // slots, where layers keep a state
 }
 
-func (w *walk) run() error {
+// cells gives cells out of order, but those that every prefill group sees first.
+func (w *walk) cells() (cells []uint32) {
 	low, mid, high := w.rand.Perm(16), w.rand.Perm(48), w.rand.Perm(31)
-	var cells []uint32
 	for _, c := range low {
 		cells = append(cells, uint32(c))
 	}
@@ -147,6 +157,11 @@ func (w *walk) run() error {
 	for _, c := range high {
 		cells = append(cells, uint32(64+c))
 	}
+	return cells
+}
+
+func (w *walk) run() error {
+	cells := w.cells()
 	var a, b, c []int // the sequences' rows so far
 	next := func(seqs ...*[]int) error {
 		first := len(w.rows)
@@ -198,6 +213,9 @@ func (w *walk) pass(first int, cells []uint32) error {
 	cw, rw := axcl.Words(s.Cells), axcl.Words(n)
 	p := &axcl.Pass{Hidden: make([]uint16, n*s.Hidden), Cell: cells, SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw),
 		Logits: make([]uint16, n*s.Out), Argmax: make([]int32, n)}
+	if s.State > 0 {
+		p.From, p.To = w.from, w.to
+	}
 	if s.Local {
 		p.LocalCells, p.LocalRows = make([]uint64, n*cw), make([]uint64, n*rw)
 	}
