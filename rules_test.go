@@ -106,6 +106,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G16", "engine/admit.go", "	far := m.beyond(s)\n", "	far := 0 * m.beyond(s)\n", "./engine", "TestTogether$"},
 	{"G13", "axcl/soft/soft.go", "look(&m.see, n, most, p.SeeCells, p.SeeRows)",
 		"look(&m.see, n, most, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
+	{"G13", "axcl/soft/linear.go", "rows := present(get16(in[\"mask\"]))", "rows := g.Rows", "./axcl/soft", "TestLinearChunk"},
 }
 
 // TestRules: see rules. AXLE_TEST_RULES runs them, all or those of the rows it names; without it only the lines are looked for.

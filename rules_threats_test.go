@@ -6,6 +6,8 @@ func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
 		{"T1", "axmodel/soft.go", "if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {", "if false {", "./axmodel",
 			"TestHostileFiles"},
+		{"T1", "axmodel/linear.go", "int64(s.HeadDim)*int64(s.ValueDim) > maxState/4/int64(s.Heads)", "s.Hidden < 0", "./axmodel",
+			"TestLinearHostile"},
 		{"T1", "axmodel/vendor.go", "if n > uint64(end-fl.at) {", "if false {", "./axmodel", "TestHostileFiles"},
 		{"T1", "axmodel/state.go", "case a.Type != b.Type || a.Size != b.Size:", "case a.Type != b.Type:", "./models", "TestHostileStates"},
 		{"T1", "axmodel/state.go", "case a.Size > maxState:", "case false:", "./models", "TestHostileStates"},

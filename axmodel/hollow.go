@@ -2,6 +2,7 @@ package axmodel
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -15,13 +16,35 @@ type HollowShape struct {
 	Name                                    string // of the files, e.g. "qwen3"
 	Layers, Hidden, Heads, KVHeads, HeadDim int
 	Intermediate, Vocab                     int
-	Context                                 int   // cache rows of the decode group
-	Chunk                                   int   // rows of the prefill groups; 0: none
-	History                                 []int // cells of the prefill groups
-	LayerBytes, HeadBytes                   int64 // what a layer and the head take on a card
-	Period                                  int   // text repeats after so many tokens; 0: it counts up
-	F32, Argmax, Suffix                     bool  // the head gives float32; gives the largest's index; names carry the group
-	NoEmbeddings                            bool  // WriteHollow leaves out the embedding table and the tokenizer
+	Context                                 int           // cache rows of the decode group
+	Chunk                                   int           // rows of the prefill groups; 0: none
+	History                                 []int         // cells of the prefill groups
+	LayerBytes, HeadBytes                   int64         // what a layer and the head take on a card
+	Period                                  int           // text repeats after so many tokens; 0: it counts up
+	F32, Argmax, Suffix                     bool          // the head gives float32; gives the largest's index; names carry the group
+	NoEmbeddings                            bool          // WriteHollow leaves out the embedding table and the tokenizer
+	Linear                                  *HollowLinear // of layers with a state; nil: there are none
+}
+
+// HollowLinear is what a hollow model's layers with a state are like.
+type HollowLinear struct {
+	Interval                               int // each Interval-th layer has attention, the others a state
+	KeyHeads, ValueHeads, KeyDim, ValueDim int
+	Conv                                   int
+	State                                  State
+	Bytes                                  int64 // what such a layer takes on a card
+	Warm                                   int   // prefill groups; 0: as many as the other layers have
+}
+
+// linear says whether layer i of the shape has a state.
+func (s *HollowShape) linear(i int) bool { return s.Linear != nil && (i+1)%s.Linear.Interval != 0 }
+
+// Qwen35Small is the shape of Qwen3.5-0.8B in 8-bit weights, with states in bf16, as the vendor ships it.
+func Qwen35Small() HollowShape {
+	return HollowShape{Name: "qwen3_5_text", Layers: 24, Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584,
+		Vocab: 248320, Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 22_000_000,
+		HeadBytes: 265_000_000, Linear: &HollowLinear{Interval: 4, KeyHeads: 16, ValueHeads: 16, KeyDim: 128, ValueDim: 128, Conv: 4,
+			Bytes: 29_000_000}}
 }
 
 // Qwen3Small is the shape of Qwen3-0.6B in 8-bit weights, context 2047, chunk 128.
@@ -73,7 +96,15 @@ func WriteHollow(dir string, s HollowShape) error {
 	}
 	for i, path := range layers {
 		h.Index = i
-		if err := WriteFile(path, h, Ladder(s.Context, s.Chunk, s.History), nil); err != nil {
+		h, groups := h, Ladder(s.Context, s.Chunk, s.History)
+		if s.linear(i) {
+			l := s.Linear
+			h.Kind, h.Weights, h.Heads, h.KVHeads, h.HeadDim, h.Scale, h.Magnitude = Linear, uint64(l.Bytes), l.ValueHeads, l.KeyHeads,
+				l.KeyDim, 0, 0
+			h.ValueDim, h.Conv, h.State = l.ValueDim, l.Conv, l.State
+			groups = LinearLadder(s.Chunk, cmp.Or(l.Warm, len(s.History)))
+		}
+		if err := WriteFile(path, h, groups, nil); err != nil {
 			return err
 		}
 	}
@@ -88,13 +119,17 @@ func WriteHollow(dir string, s HollowShape) error {
 	if err := WriteFile(head, h, []SoftGroup{{Rows: 1}}, nil); err != nil {
 		return err
 	}
-	config, err := json.MarshalIndent(map[string]any{
+	about := map[string]any{
 		"model_name": s.Name, "tokenizer_type": "Qwen3", "url_tokenizer_model": "./hollow_tokenizer.txt",
 		"template_filename_axmodel": LayerTemplate(s.Name, s.Chunk),
 		"axmodel_num":               s.Layers, "filename_post_axmodel": filepath.Base(head), "filename_tokens_embed": EmbedFile,
 		"tokens_embed_num": s.Vocab, "tokens_embed_size": s.Hidden,
 		"use_mmap_load_embed": true,
-	}, "", "  ")
+	}
+	if s.Linear != nil {
+		about["full_attention_interval"] = s.Linear.Interval
+	}
+	config, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/models"
 )
 
 // linearHeader is a small linear layer: 4 value heads of 6 over 2 key heads of 8.
@@ -151,5 +152,28 @@ func TestLinearTensors(t *testing.T) {
 		if _, ok, err := read(c.change); !ok || err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
+	}
+}
+
+// A hollow package may have layers with a state: models finds which, and what they keep.
+func TestHollowStates(t *testing.T) {
+	dir := t.TempDir()
+	s := axmodel.Qwen35Small()
+	s.Vocab, s.Linear.Warm = 300, 2
+	if err := axmodel.WriteHollow(dir, s); err != nil {
+		t.Fatal(err)
+	}
+	p, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for i, f := range p.Facts {
+		if linear := i%4 != 3; (f.Kind == models.LinearAttention) != linear || linear && len(f.State.Rows) != 3 {
+			t.Errorf("layer %d: %+v", i, f)
+		}
+	}
+	if got := p.StateBytes(); got != 18*2*(6144*3+16*128*128) {
+		t.Errorf("states of %d bytes", got)
 	}
 }
