@@ -55,7 +55,8 @@ func Against(d axcl.Device, dir, arch string, seed uint64, o compile.Options) (R
 	return AgainstArch(d, dir, a, seed, o)
 }
 
-// AgainstArch is Against for any architecture. Where layers keep a state, a pass carries rows of one sequence, and sequences take turns. A sliding window shorter than the text, 43 rows, needs a card that has local layers.
+// AgainstArch is Against for any architecture. Where layers keep a state, a pass carries rows of one sequence, and sequences take turns.
+// A sliding window shorter than the text, 43 rows, needs a card that has local layers.
 func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Options) (Report, error) {
 	var rep Report
 	c, err := WriteCheckpoint(dir, a, seed)
