@@ -49,6 +49,7 @@ func init() {
 		{"T6", "server/manage/change.go", "if m.o.NoDelete {", "if m.o.NoDelete && false {", "./server", "TestSwitches"},
 		{"T7", "server/exchange/body.go", "return x.room(w.Cost())", "return nil", "./server", "TestMemoryBounded"},
 		{"T7", "server/exchange/room.go", "int64(inputs) > most {", "false {", "./server", "TestVectorsWeighed"},
+		{"T7", "server/exchange/room.go", "int64(documents) > most {", "false {", "./server", "TestRerankWeighed"},
 		{"T7", "server/exchange/room.go", "return x.more(int64(inputs) * each)", "return nil", "./server", "TestVectorsWeighed"},
 		{"T7", "server/exchange/room.go", "extra := text - h.text; extra > 0 {", "extra := text - h.text; false && extra > 0 {",
 			"./server", "TestWeighedAgain"},

@@ -106,10 +106,47 @@ func (m *lm) forgetCaller(s *seq) {
 const embedAhead = 64
 
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
-	out := make([][]float32, len(inputs))
 	// A head that gives logits gives no vector: then a vector is what the last layer gives, before the norm, which is the head's.
 	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
-	seqs := make([]*seq, len(inputs))
+	out := make([][]float32, len(inputs))
+	_, err := b.collectAll(ctx, out, func(i int) ([]int32, error) { return inputs[i], nil }, key, func() *embedding {
+		return &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Scores implements the optional interface behind [Model.Rerank]. The first prompt runs alone, so that the others find in the cache what
+// all begin with; these share passes.
+func (b *cardBackend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
+	[][]float32, Usage, error,
+) {
+	var u Usage
+	for _, id := range ids {
+		if id < 0 || int(id) >= b.m.shape.Out {
+			return nil, u, fmt.Errorf("%w: token id %d, the head gives %d logits", ErrRequest, id, b.m.shape.Out)
+		}
+	}
+	out := make([][]float32, n)
+	for _, part := range [][2]int{{0, min(n, 1)}, {min(n, 1), n}} {
+		got, err := b.collectAll(ctx, out[part[0]:part[1]], func(i int) ([]int32, error) { return prompt(part[0] + i) }, key,
+			func() *embedding { return &embedding{picks: ids, sum: make([]float64, len(ids))} })
+		if err != nil {
+			return nil, u, err
+		}
+		u.Prompt, u.Cached = u.Prompt+got.Prompt, u.Cached+got.Cached
+	}
+	return out, u, nil
+}
+
+// collectAll runs a sequence for each of out, on the ids that input gives when they are needed, and fills out with what its embedding
+// collected: zeros for no ids. The usage has the tokens of all.
+func (b *cardBackend) collectAll(ctx context.Context, out [][]float32, input func(int) ([]int32, error), key string,
+	collect func() *embedding,
+) (u Usage, err error) {
+	seqs := make([]*seq, len(out))
 	defer func() {
 		for _, s := range seqs {
 			if s != nil {
@@ -118,32 +155,41 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 		}
 	}()
 	next := 0
-	for i := range inputs {
-		for ; next < len(inputs) && next < i+embedAhead; next++ {
-			if len(inputs[next]) == 0 {
-				out[next] = make([]float32, b.m.shape.Hidden)
+	var ids []int32 // of next, where the queue had no room for it
+	for i := range out {
+		for ; next < len(out) && next < i+embedAhead; next++ {
+			if ids == nil {
+				if ids, err = input(next); err != nil {
+					return u, err
+				}
+			}
+			e := collect()
+			if len(ids) == 0 {
+				out[next], ids = make([]float32, len(e.sum)), nil
 				continue
 			}
-			e := &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}
-			s, err := b.m.submit(ctx, Job{IDs: inputs[next], Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
+			s, err := b.m.submit(ctx, Job{IDs: ids, Limit: 1, Sampling: sampler.Defaults(), Key: key}, e)
 			if errors.Is(err, ErrBusy) && next > i {
 				break // the queue has no room for more of ours now
 			}
 			if err != nil {
-				return nil, err
+				return u, err
 			}
-			seqs[next] = s
+			seqs[next], ids = s, nil
 		}
 		s := seqs[i]
 		for s != nil {
-			_, err, closed := s.box.take(nil)
+			tokens, err, closed := s.box.take(nil)
 			if err != nil {
-				return nil, err
+				return u, err
 			}
 			if closed {
 				out[i] = make([]float32, len(s.embed.sum))
 				for k, v := range s.embed.sum {
 					out[i][k] = float32(v / float64(s.embed.n))
+				}
+				for _, t := range tokens {
+					u.Prompt, u.Cached = u.Prompt+t.Usage.Prompt, u.Cached+t.Usage.Cached
 				}
 				b.m.forgetCaller(s)
 				seqs[i] = nil // thousands of inputs are not kept with all that each was read with
@@ -152,11 +198,11 @@ func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) (
 			select {
 			case <-s.box.wake:
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return u, ctx.Err()
 			}
 		}
 	}
-	return out, nil
+	return u, nil
 }
 
 // Ends implements the optional interface by which [Model.Embed] finds what is put behind a text.

@@ -94,6 +94,7 @@ type embedding struct {
 	hidden  bool   // the last layer's
 	sum     []float64
 	n       int
+	picks   []int32 // not nil: of the head's logits for the last row, these
 }
 
 // reset begins anew: all rows go through the card again.

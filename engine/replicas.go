@@ -180,6 +180,44 @@ func pass(seq iter.Seq2[Token, error], yield func(Token, error) bool) (again boo
 }
 
 func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
+	out := make([][]float32, len(inputs))
+	err := r.share(len(inputs), func(b Backend, lo, hi int) error {
+		part, err := b.Embed(ctx, inputs[lo:hi], key)
+		copy(out[lo:hi], part)
+		return err
+	})
+	return out, err
+}
+
+// Scores implements the optional interface behind [Model.Rerank].
+func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
+	[][]float32, Usage, error,
+) {
+	out := make([][]float32, n)
+	var mu sync.Mutex
+	var u Usage
+	one := func(i int) ([]int32, error) { // prompts are made by one at a time, as where there is one card
+		mu.Lock()
+		defer mu.Unlock()
+		return prompt(i)
+	}
+	err := r.share(n, func(b Backend, lo, hi int) error {
+		s, ok := b.(scorer)
+		if !ok {
+			return ErrUnsupported
+		}
+		part, got, err := s.Scores(ctx, hi-lo, func(i int) ([]int32, error) { return one(lo + i) }, ids, key)
+		copy(out[lo:hi], part)
+		mu.Lock()
+		u.Prompt, u.Cached = u.Prompt+got.Prompt, u.Cached+got.Cached
+		mu.Unlock()
+		return err
+	})
+	return out, u, err
+}
+
+// share has each replica that works do its share of n things, at once. Where a card is lost meanwhile those that are left do all again.
+func (r *replicas) share(n int, work func(b Backend, lo, hi int) error) error {
 	r.mu.Lock()
 	var live []*replica
 	for _, c := range r.all {
@@ -189,21 +227,15 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 	}
 	r.mu.Unlock()
 	if len(live) == 0 {
-		return nil, axcl.ErrLost
+		return axcl.ErrLost
 	}
-	out := make([][]float32, len(inputs))
 	errs := make([]error, len(live))
 	var wg sync.WaitGroup
 	for i, c := range live {
-		lo, hi := i*len(inputs)/len(live), (i+1)*len(inputs)/len(live)
-		if lo == hi {
-			continue
+		lo, hi := i*n/len(live), (i+1)*n/len(live)
+		if lo < hi {
+			wg.Go(func() { errs[i] = work(c.Backend, lo, hi) })
 		}
-		wg.Go(func() {
-			var part [][]float32
-			part, errs[i] = c.Backend.Embed(ctx, inputs[lo:hi], key)
-			copy(out[lo:hi], part)
-		})
 	}
 	wg.Wait()
 	lost := false
@@ -216,9 +248,9 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 		}
 	}
 	if lost {
-		return r.Embed(ctx, inputs, key) // by those that are left
+		return r.share(n, work)
 	}
-	return out, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 func (r *replicas) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {

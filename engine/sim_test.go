@@ -34,6 +34,13 @@ func clockOf(sim *simhook.Sim) func() time.Duration {
 	return func() time.Duration { return time.Duration(sim.Clock()) }
 }
 
+// TestRerankNative is TestRerank through the vendor's ABI.
+func TestRerankNative(t *testing.T) {
+	dir, ck := rerankPackage(t)
+	open, _ := onSim(t, "hazards=strict")
+	testRerank(t, dir, ck, open)
+}
+
 // TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.
 func TestSameTokensNative(t *testing.T) {
 	dir := compiled(t, "qwen3")

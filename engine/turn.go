@@ -238,14 +238,22 @@ func (m *lm) collect(h *share) {
 		from, first = m.pass.HiddenOut, h.out
 	}
 	width := len(e.sum)
+	if e.picks != nil {
+		width = m.shape.Out
+	}
 	for i := range h.wants {
 		row := from[(first+i)*width : (first+i+1)*width]
 		if err := m.look(row, senseless(row)); err != nil {
 			m.fault(s, err)
 			return
 		}
-		for k, v := range row {
-			e.sum[k] += float64(axcl.Float32(v))
+		if e.picks == nil {
+			for k, v := range row {
+				e.sum[k] += float64(axcl.Float32(v))
+			}
+		}
+		for k, id := range e.picks {
+			e.sum[k] += float64(axcl.Float32(row[id]))
 		}
 		e.n++
 	}

@@ -32,6 +32,7 @@ func (s *Server) routes() http.Handler {
 	ask.POST("/api/chat", h(answers.OllamaChat))
 	ask.POST("/api/embed", h(answers.Embed))
 	ask.POST("/api/embeddings", h(answers.Embeddings))
+	ask.POST("/api/rerank", h(answers.Rerank))
 
 	work.POST("/api/create", h(models.Create))
 	work.POST("/api/copy", h(models.Copy))
@@ -51,6 +52,7 @@ func (s *Server) routes() http.Handler {
 	ask.POST("/v1/chat/completions", h(answers.OpenAIChat))
 	ask.POST("/v1/completions", h(answers.OpenAICompletions))
 	ask.POST("/v1/embeddings", h(answers.OpenAIEmbeddings))
+	ask.POST("/v1/rerank", h(answers.Rerank))
 	r.GET("/v1/models", h(models.OpenAIModels))
 	r.GET("/v1/models/*model", h(models.OpenAIModel))
 	ask.POST("/v1/responses", h(answers.OpenAIResponses))

@@ -68,3 +68,22 @@ func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	}
 	return x.more(int64(inputs) * each)
 }
+
+// How much text a reranking reads at most, and what stands around each document.
+const (
+	rerankText   = 64 << 20
+	rerankAround = 512
+	rerankAhead  = 64 // prompts that are there at a time
+)
+
+// RerankRoom takes room for so many documents, of text bytes in all and longest at most, that are each read with a query, and refuses more
+// of them than are read for one request.
+func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
+	each := int64(query + rerankAround)
+	if most := (rerankText - int64(text)) / each; int64(documents) > most {
+		return ollama.Fail(http.StatusRequestEntityTooLarge,
+			"%d documents, each read with a query of %d bytes, are more text than a request may have read: send at most %d in a request, "+
+				"or a shorter query", documents, query, most)
+	}
+	return x.more(min(int64(documents), rerankAhead)*(each+int64(longest))*ollama.TextCost + int64(documents)*256)
+}

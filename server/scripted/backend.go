@@ -419,6 +419,37 @@ func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]
 	return out, nil
 }
 
+// Scores implements the optional interface behind engine.Model.Rerank: the more of the query's words a document has, the surer is yes.
+func (b *Backend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), _ []int32, key string) (
+	[][]float32, engine.Usage, error,
+) {
+	var u engine.Usage
+	b.asked(key)
+	if err := b.enter(ctx); err != nil {
+		return nil, u, err
+	}
+	defer b.leave(0, nil)
+	out := make([][]float32, n)
+	for i := range out {
+		ids, err := prompt(i)
+		if err != nil {
+			return nil, u, err
+		}
+		u.Prompt += len(ids)
+		_, text, _ := strings.Cut(b.Text(ids), "<Query>: ")
+		query, document, _ := strings.Cut(text, "\n<Document>: ")
+		document, _, _ = strings.Cut(document, "<|im_end|>")
+		yes := float32(-1)
+		for _, w := range strings.Fields(query) {
+			if strings.Contains(document, w) {
+				yes++
+			}
+		}
+		out[i] = []float32{yes, 0}
+	}
+	return out, u, nil
+}
+
 // keptTexts is how many texts a backend remembers, to show them as its cache.
 const keptTexts = 8
 

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// RerankRequest asks how well documents answer a query.
+type RerankRequest struct {
+	Query       string
+	Documents   []string // at least one
+	Instruction string   // what the query is for; "": a search, as Qwen3's rerankers and embeddings were taught
+	Truncate    bool     // cut documents that do not fit instead of failing
+	Cut         func(Cut)
+	NumCtx      int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
+	Key         string
+}
+
+// How a [Ranking]'s scores came about.
+const (
+	ScoringYesNo  = "yes_no" // the probability of yes, 0 to 1, where a model that writes is asked whether the document answers the query
+	ScoringCosine = "cosine" // of the vectors of query and document, −1 to 1, by an embedding model
+)
+
+// Ranking answers a RerankRequest.
+type Ranking struct {
+	Scores         []float64 // one a document, in their order
+	Scoring        string    // ScoringYesNo or ScoringCosine
+	Prompt, Cached int       // tokens of all prompts, and how many of them were found in the cache
+	Total          time.Duration
+}
+
+// What Qwen3's rerankers were taught with. Other models understand it too.
+const (
+	rerankSystem = `Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer ` +
+		`can only be "yes" or "no".`
+	rerankTask = "Given a web search query, retrieve relevant passages that answer the query"
+)
+
+// scorer is the optional interface behind [Model.Rerank]: it runs n prompts, which are made as they are needed, and gives for each the logits
+// of ids at its last token. What all prompts begin with is computed once.
+type scorer interface {
+	Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) ([][]float32, Usage, error)
+}
+
+// Rerank scores documents by a query: a model that writes is asked about each whether it answers the query, and its logits of yes and no are
+// the score; an embedding model's vectors are compared. Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no tokens of
+// the model, and as Chat.
+func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
+	start := time.Now()
+	var out Ranking
+	var err error
+	switch s, ok := m.b.(scorer); {
+	case len(r.Documents) == 0:
+		return out, fmt.Errorf("%w: there is no document to rank", ErrRequest)
+	case m.info.Embedding:
+		out, err = m.rankByVectors(ctx, r)
+	case !ok:
+		return out, fmt.Errorf("%w: %s cannot rerank", ErrUnsupported, m.info.Name)
+	default:
+		out, err = m.rankByAnswer(ctx, r, s)
+	}
+	out.Total = time.Since(start)
+	return out, err
+}
+
+// rankByVectors compares vectors. Qwen3's embeddings take a query with its task before it.
+func (m *Model) rankByVectors(ctx context.Context, r RerankRequest) (Ranking, error) {
+	query, task := r.Query, r.Instruction
+	if task == "" && strings.HasPrefix(m.info.Family, "qwen3") {
+		task = rerankTask
+	}
+	if task != "" {
+		query = "Instruct: " + task + "\nQuery:" + query
+	}
+	e, err := m.Embed(ctx, EmbedRequest{Input: append([]string{query}, r.Documents...), Truncate: r.Truncate, Cut: r.Cut, NumCtx: r.NumCtx,
+		Key: r.Key})
+	if err != nil {
+		return Ranking{}, err
+	}
+	out := Ranking{Scoring: ScoringCosine, Prompt: e.Prompt, Scores: make([]float64, len(r.Documents))}
+	for i, v := range e.Vectors[1:] {
+		for k, x := range v {
+			out.Scores[i] += float64(x) * float64(e.Vectors[0][k])
+		}
+	}
+	return out, nil
+}
+
+// rankByAnswer asks about each document.
+func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ranking, error) {
+	var words []int32
+	for _, w := range []string{"yes", "no"} {
+		ids, err := m.b.Encode(nil, []chat.Piece{{Text: w}}, false)
+		if err != nil {
+			return Ranking{}, err
+		}
+		if len(ids) != 1 {
+			return Ranking{}, fmt.Errorf("%w: %s has no token of its own for %q: reranking takes a model that has, or an embedding model",
+				ErrUnsupported, m.info.Name, w)
+		}
+		words = append(words, ids...)
+	}
+	most := m.info.Context
+	if r.NumCtx > 0 {
+		most = min(most, r.NumCtx)
+	}
+	bare, err := m.judge(ctx, r, "")
+	if err != nil {
+		return Ranking{}, err
+	}
+	if len(bare) >= most {
+		return Ranking{}, &ContextError{Have: len(bare) + 1, Max: most}
+	}
+	prompt := func(i int) ([]int32, error) {
+		ids, err := m.judge(ctx, r, r.Documents[i])
+		if n := len(ids); err == nil && n > most {
+			if !r.Truncate {
+				return nil, &ContextError{Have: n, Max: most}
+			}
+			// The document loses its end: what stands behind it is what ends the prompt without one, too.
+			end := 0
+			for end < len(bare) && bare[len(bare)-1-end] == ids[n-1-end] {
+				end++
+			}
+			ids = append(ids[:most-end], ids[n-end:]...)
+			if r.Cut != nil {
+				r.Cut(Cut{Limit: most, Prompt: n, Kept: most})
+			}
+		}
+		return ids, err
+	}
+	logits, u, err := s.Scores(ctx, len(r.Documents), prompt, words, r.Key)
+	if err != nil {
+		return Ranking{}, err
+	}
+	out := Ranking{Scoring: ScoringYesNo, Prompt: u.Prompt, Cached: u.Cached, Scores: make([]float64, len(logits))}
+	for i, l := range logits {
+		out.Scores[i] = 1 / (1 + math.Exp(float64(l[1])-float64(l[0])))
+	}
+	return out, nil
+}
+
+// judge is the prompt that asks about a document. Thinking is off; where the template begins it all the same, it ends at once.
+func (m *Model) judge(ctx context.Context, r RerankRequest, document string) ([]int32, error) {
+	task := r.Instruction
+	if task == "" {
+		task = rerankTask
+	}
+	ask := Request{Think: chat.ThinkOff, Messages: []chat.Message{{Role: "system", Content: rerankSystem},
+		{Role: "user", Content: "<Instruct>: " + task + "\n<Query>: " + r.Query + "\n<Document>: " + document}}}
+	ids, _, err := m.encode(ctx, &ask, func() ([]chat.Piece, error) {
+		pieces, err := m.pieces(ctx, &ask, true)()
+		if t := m.o.Template; err == nil && t != nil {
+			if open := m.thoughts(&ask, join(pieces)).open; open != "" {
+				for _, tag := range chat.ThinkTags(t.Family()) {
+					if tag.Open == open {
+						pieces = append(pieces, chat.Piece{Text: "\n" + strings.TrimSpace(tag.Close) + "\n\n", Control: true})
+					}
+				}
+			}
+		}
+		return pieces, err
+	})
+	return ids, err
+}
