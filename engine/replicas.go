@@ -193,26 +193,22 @@ func (r *replicas) Embed(ctx context.Context, inputs [][]int32, key string) ([][
 func (r *replicas) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) (
 	[][]float32, Usage, error,
 ) {
-	out := make([][]float32, n)
-	var mu sync.Mutex
-	var u Usage
-	one := func(i int) ([]int32, error) { // prompts are made by one at a time, as where there is one card
-		mu.Lock()
-		defer mu.Unlock()
-		return prompt(i)
-	}
+	out, parts := make([][]float32, n), make([]Usage, n)
 	err := r.share(n, func(b Backend, lo, hi int) error {
 		s, ok := b.(scorer)
 		if !ok {
 			return ErrUnsupported
 		}
-		part, got, err := s.Scores(ctx, hi-lo, func(i int) ([]int32, error) { return one(lo + i) }, ids, key)
+		clear(parts[lo:hi])
+		part, u, err := s.Scores(ctx, hi-lo, func(i int) ([]int32, error) { return prompt(lo + i) }, ids, key)
 		copy(out[lo:hi], part)
-		mu.Lock()
-		u.Prompt, u.Cached = u.Prompt+got.Prompt, u.Cached+got.Cached
-		mu.Unlock()
+		parts[lo] = u
 		return err
 	})
+	var u Usage
+	for _, p := range parts {
+		u.Prompt, u.Cached = u.Prompt+p.Prompt, u.Cached+p.Cached
+	}
 	return out, u, err
 }
 

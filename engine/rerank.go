@@ -16,9 +16,10 @@ type RerankRequest struct {
 	Documents   []string // at least one
 	Instruction string   // what the query is for; "": a search, as Qwen3's rerankers and embeddings were taught
 	Truncate    bool     // cut documents that do not fit instead of failing
-	Cut         func(Cut)
-	NumCtx      int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
-	Key         string
+	// Cut is told of each document that was cut, before Rerank returns; nil: nobody is.
+	Cut    func(Cut)
+	NumCtx int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
+	Key    string
 }
 
 // How a [Ranking]'s scores came about.
@@ -37,20 +38,20 @@ type Ranking struct {
 
 // What Qwen3's rerankers were taught with. Other models understand it too.
 const (
-	rerankSystem = `Judge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the answer ` +
-		`can only be "yes" or "no".`
+	rerankSystem = "Judge whether the Document meets the requirements based on the Query and the Instruct provided. " +
+		`Note that the answer can only be "yes" or "no".`
 	rerankTask = "Given a web search query, retrieve relevant passages that answer the query"
 )
 
-// scorer is the optional interface behind [Model.Rerank]: it runs n prompts, which are made as they are needed, and gives for each the logits
-// of ids at its last token. What all prompts begin with is computed once.
+// scorer is the optional interface behind [Model.Rerank]: it runs n prompts and gives for each the logits of ids at its last token. They
+// are made as they are needed, each of them by one goroutine. What all begin with is computed once.
 type scorer interface {
 	Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), ids []int32, key string) ([][]float32, Usage, error)
 }
 
-// Rerank scores documents by a query: a model that writes is asked about each whether it answers the query, and its logits of yes and no are
-// the score; an embedding model's vectors are compared. Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no tokens of
-// the model, and as Chat.
+// Rerank scores documents by a query: a model that writes is asked about each whether it answers the query, and its logits of yes and no
+// are the score; an embedding model's vectors are compared. Errors: *ContextError, ErrRequest, ErrUnsupported where yes and no are no
+// tokens of the model, and as Chat.
 func (m *Model) Rerank(ctx context.Context, r RerankRequest) (Ranking, error) {
 	start := time.Now()
 	var out Ranking
@@ -117,6 +118,7 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 	if len(bare) >= most {
 		return Ranking{}, &ContextError{Have: len(bare) + 1, Max: most}
 	}
+	cuts := make([]Cut, len(r.Documents))
 	prompt := func(i int) ([]int32, error) {
 		ids, err := m.judge(ctx, r, r.Documents[i])
 		if n := len(ids); err == nil && n > most {
@@ -129,13 +131,16 @@ func (m *Model) rankByAnswer(ctx context.Context, r RerankRequest, s scorer) (Ra
 				end++
 			}
 			ids = append(ids[:most-end], ids[n-end:]...)
-			if r.Cut != nil {
-				r.Cut(Cut{Limit: most, Prompt: n, Kept: most})
-			}
+			cuts[i] = Cut{Limit: most, Prompt: n, Kept: most}
 		}
 		return ids, err
 	}
 	logits, u, err := s.Scores(ctx, len(r.Documents), prompt, words, r.Key)
+	for _, c := range cuts {
+		if c.Limit > 0 && r.Cut != nil {
+			r.Cut(c)
+		}
+	}
 	if err != nil {
 		return Ranking{}, err
 	}

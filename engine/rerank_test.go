@@ -19,7 +19,7 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// The tokens that the package of TestRerank has beside the small tokenizer's: the words that its answer is made of, and what merges to them.
+// The tokens that the package of TestRerank has beside the small tokenizer's: the answer's words, and what merges to them.
 const (
 	idYe  = 300
 	idYes = 301

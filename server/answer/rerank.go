@@ -56,7 +56,8 @@ func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking
 	got, err := q.lease.Rerank(x.Asked(), er)
 	var ce *engine.ContextError
 	if errors.As(err, &ce) {
-		return got, ollama.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have, ce.Max)
+		return got, ollama.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have,
+			ce.Max)
 	}
 	a.Figures.prompt.Add(uint64(got.Prompt))
 	a.Figures.cached.Add(uint64(got.Cached))
