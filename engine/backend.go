@@ -224,6 +224,7 @@ func (b *cardBackend) Stats() Stats {
 	}
 	b.m.mu.Unlock()
 	st.Cells = b.m.shape.Cells
+	st.Disk = b.m.kept.stats()
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}

@@ -34,6 +34,7 @@ type keeper struct {
 	up    float64      // seconds a row takes to the card, measured at load
 	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
 	back  atomic.Int64 // rows that came back; any goroutine's
+	saved atomic.Int64 // nanoseconds that evaluating them would have taken longer; any goroutine's
 	tasks sync.WaitGroup
 
 	closed chan struct{}
@@ -231,6 +232,7 @@ func (m *lm) plant(f *fetch) (over bool, err error) {
 			parent = c
 		}
 		m.kept.back.Add(int64(n))
+		m.kept.saved.Add(int64((m.redo(len(path), len(path)+n) - float64(n)*m.kept.up) * 1e9))
 	}
 	if len(path)+n == end {
 		f.rows, f.next = nil, f.next+1
@@ -390,6 +392,15 @@ func (m *lm) beside(v *saving, work func() int) {
 		v.back <- work()
 		wake()
 	})
+}
+
+// stats is what came back so far.
+func (k *keeper) stats() DiskTier {
+	if k == nil {
+		return DiskTier{}
+	}
+	rows := uint64(k.back.Load())
+	return DiskTier{On: !k.disk.Stats().Off, Hits: rows, In: rows * uint64(k.owner.Row), Saved: time.Duration(k.saved.Load())}
 }
 
 // close waits for what reads and writes. The worker must have let go of the model.

@@ -115,6 +115,9 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		if end.Usage.Cached != c.cached {
 			t.Errorf("%s: %d tokens of the prompt were cached, not %d", c.name, end.Usage.Cached, c.cached)
 		}
+		if d := b.Stats().Disk; !d.On || d.Hits != uint64(c.cached) || d.In != d.Hits*uint64(b.m.shape.RowBytes()) {
+			t.Errorf("%s: the account of the disk is %+v", c.name, d)
+		}
 		if back := kept(t, b); back != int64(c.cached) {
 			t.Errorf("%s: %d rows came back", c.name, back)
 		}

@@ -318,6 +318,8 @@ func (r *replicas) Stats() Stats {
 		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit
 		sum.Memory.UsedBytes += st.Memory.UsedBytes
 		sum.Memory.Saved += st.Memory.Saved
+		sum.Disk.On = sum.Disk.On || st.Disk.On
+		sum.Disk.Hits, sum.Disk.In, sum.Disk.Saved = sum.Disk.Hits+st.Disk.Hits, sum.Disk.In+st.Disk.In, sum.Disk.Saved+st.Disk.Saved
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
 		// What a lost card said last is not what it is now.

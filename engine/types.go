@@ -255,6 +255,15 @@ type Stats struct {
 	NPULoad                           float64
 	CardFree, CardTotal               int64
 	Memory                            MemoryTier // rows that are kept in this machine's memory
+	Disk                              DiskTier   // and on disk
+}
+
+// DiskTier is what came back of a model's cache rows from disk since it was loaded. The zero value says that nothing did.
+type DiskTier struct {
+	On    bool          // rows of this model are kept on disk
+	Hits  uint64        // rows that came back
+	In    uint64        // bytes of them, copied onto the card
+	Saved time.Duration // what evaluating them would have taken longer than copying them
 }
 
 // MemoryTier is what is kept of a model's cache rows in this machine's memory. The zero value says that nothing is.

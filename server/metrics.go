@@ -80,6 +80,12 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 		func(r loaded.Running) any { return r.Stats.Memory.In })
 	each("axle_memory_saved_seconds_total", "counter", "What evaluating those rows again would have taken longer than copying them.",
 		func(r loaded.Running) any { return r.Stats.Memory.Saved.Seconds() })
+	each("axle_disk_reused_tokens_total", "counter", "Prompt tokens whose rows came back from disk.",
+		func(r loaded.Running) any { return r.Stats.Disk.Hits })
+	each("axle_disk_in_bytes_total", "counter", "Bytes of rows that came from disk onto the card.",
+		func(r loaded.Running) any { return r.Stats.Disk.In })
+	each("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",
+		func(r loaded.Running) any { return r.Stats.Disk.Saved.Seconds() })
 	each("axle_running", "gauge", "Sequences on the card.", func(r loaded.Running) any { return r.Stats.Running })
 	each("axle_queued", "gauge", "Sequences waiting for the card.", func(r loaded.Running) any { return r.Stats.Queued })
 	each("axle_rejected_total", "counter", "Sequences refused because the queue was full.",

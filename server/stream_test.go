@@ -20,6 +20,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -77,7 +78,7 @@ func TestStrict(t *testing.T) {
 		strict(t, []byte(line), new(api.ProgressResponse))
 	}
 	strict(t, []byte(r.do("GET", "/api/tags", "").body), new(api.ListResponse))
-	strict(t, []byte(r.do("GET", "/api/ps", "").body), new(api.ProcessResponse))
+	strict(t, []byte(r.do("GET", "/api/ps", "").body), new(manage.Loaded))
 	strict(t, []byte(r.do("GET", "/api/status", "").body), new(api.StatusResponse))
 	var show api.ShowResponse
 	d := json.NewDecoder(strings.NewReader(r.post("/api/show", `{"name":"mine"}`).body))

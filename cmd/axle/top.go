@@ -180,6 +180,26 @@ type topModel struct {
 	Passes      *float64 `json:"passes_per_second,omitempty"`
 	Reused      *float64 `json:"reused_tokens_per_second,omitempty"`
 	Accepted    *float64 `json:"guesses_right_percent,omitempty"` // since the model was loaded
+	// Tiers are the places beside the card where rows are kept, counted since the model was loaded; absent where there is none.
+	Tiers []topTier `json:"tiers,omitempty"`
+}
+
+// topTier is a place beside the card where a model's cache rows are kept.
+type topTier struct {
+	Name  string  `json:"name"`
+	Rows  float64 `json:"rows,omitempty"` // that fit
+	Used  float64 `json:"used,omitempty"`
+	Hits  float64 `json:"hits"` // prompt tokens whose rows came back
+	Moved float64 `json:"moved_bytes"`
+	Saved float64 `json:"saved_seconds"`
+}
+
+func (t topTier) String() string {
+	room := ""
+	if t.Rows > 0 {
+		room = fmt.Sprintf("%.0f of %.0f rows, ", t.Used, t.Rows)
+	}
+	return fmt.Sprintf("%s: %s%.0f came back, %s moved, %.1f s saved", t.Name, room, t.Hits, format.HumanBytes(int64(t.Moved)), t.Saved)
 }
 
 func finite(v float64) *float64 {
@@ -212,6 +232,14 @@ func makeLine(was, now sample) topLine {
 			Passes:   per("axle_passes_total", 1),
 			Reused:   per("axle_reused_tokens_total", 1),
 			Accepted: finite(100 * v("axle_speculation_accepted_total") / v("axle_speculation_drafted_total"))}
+		if rows := v("axle_memory_rows"); rows > 0 {
+			m.Tiers = append(m.Tiers, topTier{"memory", rows, v("axle_memory_rows_used"), v("axle_memory_reused_tokens_total"),
+				v("axle_memory_in_bytes_total") + v("axle_memory_out_bytes_total"), v("axle_memory_saved_seconds_total")})
+		}
+		if hits := v("axle_disk_reused_tokens_total"); hits > 0 {
+			m.Tiers = append(m.Tiers, topTier{Name: "disk", Hits: hits, Moved: v("axle_disk_in_bytes_total"),
+				Saved: v("axle_disk_saved_seconds_total")})
+		}
 		if total := v("axle_card_memory_bytes"); total > 0 {
 			m.Memory, m.MemoryFree = &total, finite(v("axle_card_memory_free_bytes"))
 		}
@@ -327,5 +355,13 @@ func (l topLine) write(out io.Writer, columns int) {
 			or(m.Busy, "%.0f%%"),
 			or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), m.Cells, m.Used, m.Cached, m.Shared, format.HumanBytes(int64(m.Bytes)), free,
 			or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
+	}
+	for _, m := range l.Models {
+		if len(m.Tiers) > 0 {
+			fmt.Fprintf(w, "\nrows of %s\n", m.Name)
+		}
+		for _, t := range m.Tiers {
+			fmt.Fprintf(w, "  in %s\n", t)
+		}
 	}
 }

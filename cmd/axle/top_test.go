@@ -39,6 +39,15 @@ axle_passes_total{model="a{b}",kind="decode"} 20
 axle_passes_total{model="a{b}",kind="mixed"} 4
 axle_speculation_drafted_total{model="a{b}"} 0
 axle_speculation_accepted_total{model="a{b}"} 0
+axle_memory_rows{model="a{b}"} 300
+axle_memory_rows_used{model="a{b}"} 20
+axle_memory_reused_tokens_total{model="a{b}"} 7
+axle_memory_out_bytes_total{model="a{b}"} 2000
+axle_memory_in_bytes_total{model="a{b}"} 1000
+axle_memory_saved_seconds_total{model="a{b}"} 1.5
+axle_disk_reused_tokens_total{model="a{b}"} 3
+axle_disk_in_bytes_total{model="a{b}"} 5000
+axle_disk_saved_seconds_total{model="a{b}"} 0.25
 nonsense
 `)
 	l := makeLine(was, now)
@@ -56,7 +65,8 @@ nonsense
 	var sb strings.Builder
 	l.write(&sb, 80)
 	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%",
-		"card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards"} {
+		"card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards",
+		"in memory: 20 of 300 rows, 7 came back, 3 KB moved, 1.5 s saved", "in disk: 3 came back, 5 KB moved, 0.2 s saved"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/types/model"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 )
@@ -39,13 +40,49 @@ func (m *Manager) Tags(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, list)
 }
 
+// Loaded is the answer of /api/ps: Ollama's, and where cache rows of each model lie.
+type Loaded struct {
+	Models []LoadedModel `json:"models"`
+}
+
+// LoadedModel is a model of [Loaded].
+type LoadedModel struct {
+	api.ProcessModelResponse
+	Tiers []Tier `json:"tiers"`
+}
+
+// Tier is a place where cache rows of a model lie: card, memory or disk. What came back from it since the model was loaded is counted.
+type Tier struct {
+	Name  string  `json:"name"`
+	Rows  int     `json:"rows,omitempty"` // that it has room for
+	Used  int     `json:"used,omitempty"`
+	Hits  uint64  `json:"hits"`      // prompt rows found there
+	In    uint64  `json:"in_bytes"`  // onto the card
+	Out   uint64  `json:"out_bytes"` // off it; for the disk see axle cache
+	Saved float64 `json:"saved_seconds"`
+}
+
+// tiers are those that a model has.
+func tiers(st engine.Stats) []Tier {
+	m, d := st.Memory, st.Disk
+	all := []Tier{{Name: "card", Rows: st.Cells, Used: st.CellsUsed, Hits: st.CachedTokens - min(st.CachedTokens, m.Hits+d.Hits)}}
+	if m.Rows > 0 {
+		all = append(all, Tier{Name: "memory", Rows: m.Rows, Used: m.Used, Hits: m.Hits, In: m.In, Out: m.Out, Saved: m.Saved.Seconds()})
+	}
+	if d.On || d.Hits > 0 {
+		all = append(all, Tier{Name: "disk", Hits: d.Hits, In: d.In, Saved: d.Saved.Seconds()})
+	}
+	return all
+}
+
+// Running answers /api/ps.
 func (m *Manager) Running(x *exchange.Exchange) {
-	out := api.ProcessResponse{Models: []api.ProcessModelResponse{}}
+	out := Loaded{Models: []LoadedModel{}}
 	for _, r := range m.o.Loaded.Loaded() {
 		name := r.Entry.Name.String()
-		out.Models = append(out.Models, api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes,
+		out.Models = append(out.Models, LoadedModel{api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes,
 			Digest:  r.Entry.Digest,
-			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx})
+			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx}, tiers(r.Stats)})
 	}
 	x.Reply().JSON(http.StatusOK, out)
 }
