@@ -320,6 +320,10 @@ func TestTolerance(t *testing.T) {
 // Numbers at and beyond every option's range: refused by name, never bent.
 func TestNumbers(t *testing.T) {
 	r := newRig(t)
+	// No model is loaded for what cannot be asked of any.
+	if a := r.post("/api/generate", `{"model":"scripted","prompt":"x","options":{"top_p":2}}`); a.code != 400 || len(r.Loaded()) != 0 {
+		t.Errorf("top_p 2 at first: %d %s, %d loaded", a.code, a.body, len(r.Loaded()))
+	}
 	for _, tt := range []struct {
 		option string
 		good   []string
