@@ -123,6 +123,7 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: no rotary dim", patch(s, 80, uint32(0)), "inv_freq"},
 		{"soft: NaN magnitude", patch(s, 84, nan), "magnitude"},
 		{"soft: 0 position rows", patch(s, 92, uint32(0)), "position rows"},
+		{"soft: 3 position rows, no axes", patch(s, 92, uint32(3)), "rope_axis"},
 		{"soft: 2 position rows", patch(s, 92, uint32(2)), "position rows"},
 		{"soft: group of 0 rows", patch(s, 192, uint32(0)), "0 rows"},
 		{"soft: group of 2³² rows", patch(s, 192, uint32(math.MaxUint32)), "rows"},

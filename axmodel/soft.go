@@ -441,6 +441,9 @@ func (h *Header) Wants() []Entry {
 	}
 	if h.Rotary > 0 {
 		out = append(out, Entry{Name: "inv_freq", Type: F32, Rows: 1, Cols: h.Rotary / 2})
+		if h.Pos == 3 {
+			out = append(out, Entry{Name: "rope_axis", Type: F32, Rows: 1, Cols: h.Rotary / 2})
+		}
 	}
 	return out
 }

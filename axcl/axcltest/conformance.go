@@ -96,8 +96,10 @@ func models() []named {
 	plain.Groups = d.Groups[:1]
 	plain.HeadFlags = 0
 	plain.Layers = 3
+	grid := d
+	grid.Pos, grid.HeadFlags = 3, 0
 	return []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes},
-		{"decode only, no argmax", plain}}
+		{"decode only, no argmax", plain}, {"positions of three components", grid}}
 }
 
 func write(t TB, y Tiny) axcl.LoadSpec {
@@ -161,7 +163,7 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec.Progress, spec.Order = nil, nil
 	y = y.withDefaults()
 	s := m.Shape()
-	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != 1 ||
+	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != y.Pos ||
 		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
 	}

@@ -18,6 +18,7 @@ type Tiny struct {
 	Intermediate, Vocab        int
 	Groups                     []axmodel.SoftGroup
 	Flags, HeadFlags           uint32
+	Pos                        int    // positions a row: 1, or 3, which the frequencies take in turns
 	Hollow                     bool   // shapes without weights
 	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
 
@@ -53,7 +54,7 @@ func (y Tiny) linearGroups() []axmodel.SoftGroup {
 
 // DefaultTiny has two layers, 96 cells, a decode group and three prefill groups, the first without cells.
 func DefaultTiny() Tiny {
-	return Tiny{Seed: 1, Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HD: 16, Intermediate: 96, Vocab: 131,
+	return Tiny{Seed: 1, Layers: 2, Hidden: 64, Heads: 4, KVHeads: 2, HD: 16, Intermediate: 96, Vocab: 131, Pos: 1,
 		Groups: []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: 16, Cells: 0, Cache: 1}, {Rows: 16, Cells: 32, Cache: 32},
 			{Rows: 16, Cells: 80, Cache: 80}},
 		Flags: axmodel.FlagQKNorm, HeadFlags: axmodel.FlagArgmax}
@@ -62,7 +63,7 @@ func DefaultTiny() Tiny {
 func (y Tiny) withDefaults() Tiny {
 	d := DefaultTiny()
 	for _, f := range []struct{ v, d *int }{{&y.Layers, &d.Layers}, {&y.Hidden, &d.Hidden}, {&y.Heads, &d.Heads}, {&y.KVHeads, &d.KVHeads},
-		{&y.HD, &d.HD}, {&y.Intermediate, &d.Intermediate}, {&y.Vocab, &d.Vocab}} {
+		{&y.HD, &d.HD}, {&y.Pos, &d.Pos}, {&y.Intermediate, &d.Intermediate}, {&y.Vocab, &d.Vocab}} {
 		if *f.v == 0 {
 			*f.v = *f.d
 		}
@@ -79,7 +80,7 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 	rng := rand.New(rand.NewPCG(y.Seed, 2))
 	head := axmodel.Header{Kind: axmodel.Layer, Flags: y.Flags, Hidden: y.Hidden, Heads: y.Heads, KVHeads: y.KVHeads, HeadDim: y.HD,
 		Intermediate: y.Intermediate,
-		Eps:          1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 1,
+		Eps:          1e-6, Scale: float32(1 / math.Sqrt(float64(y.HD))), Rotary: y.HD, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: y.Pos,
 		Theta: 10000, Tool: "axcltest"}
 	if y.Hollow {
 		head.Flags |= axmodel.FlagHollow
@@ -128,6 +129,13 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 			freq[i] = float32(math.Pow(10000, -2*float64(i)/float64(y.HD)))
 		}
 		ts = append(ts, axmodel.Vector("inv_freq", axmodel.F32, freq))
+		if y.Pos == 3 {
+			axis := make([]float32, len(freq))
+			for i := range axis {
+				axis[i] = float32(i % 3)
+			}
+			ts = append(ts, axmodel.Vector("rope_axis", axmodel.F32, axis))
+		}
 		if y.Hollow {
 			ts = nil
 		}

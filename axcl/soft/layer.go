@@ -23,9 +23,18 @@ type layer struct {
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
 type rope struct {
 	freq      []float32
+	axis      []uint8 // which of a row's positions each frequency takes; nil: the only one
 	magnitude float32
 	cos, sin  []float32 // rows × len(freq)
 	filled    bool
+}
+
+// axes reads rope_axis; open has checked it.
+func axes(f *file) (all []uint8) {
+	for _, v := range f.vector("rope_axis") {
+		all = append(all, uint8(v))
+	}
+	return all
 }
 
 func newLayer(f *file) *layer {
@@ -34,7 +43,7 @@ func newLayer(f *file) *layer {
 		qNorm: f.norm("q_norm"), kNorm: f.norm("k_norm"), qBias: f.vector("q_bias"), kBias: f.vector("k_bias"), vBias: f.vector("v_bias"),
 		q: f.matrix("q"), k: f.matrix("k"), v: f.matrix("v"), o: f.matrix("o"), gate: f.matrix("gate"), up: f.matrix("up"),
 		down: f.matrix("down"),
-		rope: &rope{freq: f.vector("inv_freq"), magnitude: f.Magnitude},
+		rope: &rope{freq: f.vector("inv_freq"), axis: axes(f), magnitude: f.Magnitude},
 	}
 	if f.Kind == axmodel.Linear {
 		l.linear = newLinear(f)
@@ -265,8 +274,13 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 	}
 	if half := len(r.freq); !r.filled && half > 0 {
 		r.cos, r.sin = slices.Grow(r.cos[:0], n*half)[:n*half], slices.Grow(r.sin[:0], n*half)[:n*half]
+		of := len(pos) / n
 		for i := range n * half {
-			s, c := math.Sincos(float64(float32(pos[i/half]) * r.freq[i%half]))
+			at := i / half * of
+			if r.axis != nil {
+				at += int(r.axis[i%half])
+			}
+			s, c := math.Sincos(float64(float32(pos[at]) * r.freq[i%half]))
 			r.cos[i], r.sin[i] = float32(c)*r.magnitude, float32(s)*r.magnitude
 		}
 		r.filled = true

@@ -29,10 +29,6 @@ func open(path string) (*file, error) {
 		return nil, &axmodel.Error{Path: path, What: "was compiled for the card (" + meta.Tool +
 			"): the software card cannot run it; use --device axcl or axengine, or make a package with axle compile"}
 	}
-	if meta.Soft.Kind == axmodel.Layer && meta.Soft.Pos != 1 {
-		return nil, &axmodel.Error{Path: path, What: fmt.Sprintf("has %d position rows: the software card does not compute multimodal RoPE",
-			meta.Soft.Pos)}
-	}
 	if meta.FileBytes > math.MaxInt {
 		return nil, &axmodel.Error{Path: path, What: "is too large for a 32-bit machine"}
 	}
@@ -49,6 +45,12 @@ func open(path string) (*file, error) {
 	m.bytes, m.unmap, err = mapFile(f, int(meta.FileBytes))
 	if err != nil {
 		return nil, &axmodel.Error{Path: path, What: "cannot be mapped: " + err.Error(), Err: err}
+	}
+	for _, v := range m.vector("rope_axis") {
+		if v != 0 && v != 1 && v != 2 {
+			m.unmap()
+			return nil, &axmodel.Error{Path: path, What: fmt.Sprintf("gives a frequency position row %v of three", v)}
+		}
 	}
 	return m, nil
 }

@@ -175,9 +175,10 @@ func put16(b []byte, v []uint16) {
 }
 
 func (n *net) runLayer(g axmodel.SoftGroup, in, out map[string][]byte) {
-	pos := make([]uint32, g.Rows)
-	for i := range pos {
-		pos[i] = binary.LittleEndian.Uint32(in["indices"][4*i:])
+	of := n.layer.Pos
+	pos := make([]uint32, of*g.Rows)
+	for i := range pos { // the tensor has a line for each component, the engine wants a row's together
+		pos[i%g.Rows*of+i/g.Rows] = binary.LittleEndian.Uint32(in["indices"][4*i:])
 	}
 	var see sight
 	see.reset()

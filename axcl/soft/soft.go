@@ -270,7 +270,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 // share gives layers that rotate alike one table.
 func (m *Model) share(l *layer) {
 	for _, r := range m.ropes {
-		if r.magnitude == l.rope.magnitude && slices.Equal(r.freq, l.rope.freq) {
+		if r.magnitude == l.rope.magnitude && slices.Equal(r.freq, l.rope.freq) && slices.Equal(r.axis, l.rope.axis) {
 			l.rope = r
 			return
 		}

@@ -131,14 +131,15 @@ static void norm(const axm *m, const axm_matrix *w, const float *x, float *y, si
 	}
 }
 
-// Rotates the first `rotary` values of every head of every row (rotate-half form).
+// Rotates the first `rotary` values of every head of every row (rotate-half form). Positions come a component at a time; each frequency
+// takes the component that its axis says.
 static void rope(const axm *m, float *x, uint32_t rows, uint32_t heads, const uint32_t *pos) {
 	uint32_t half = m->rotary / 2, hd = m->head_dim;
-	const float *freq = m->w[W_INV_FREQ].data;
+	const float *freq = m->w[W_INV_FREQ].data, *axis = m->w[W_ROPE_AXIS].data;
 	for (uint32_t r = 0; r < rows; r++) {
 		float *p = x + (size_t)r * heads * hd;
 		for (uint32_t i = 0; i < half; i++) {
-			float angle = (float)pos[r] * freq[i];
+			float angle = (float)pos[(axis ? (size_t)axis[i] : 0) * rows + r] * freq[i];
 			float c = cosf(angle) * m->rope_magnitude, s = sinf(angle) * m->rope_magnitude;
 			for (uint32_t h = 0; h < heads; h++) {
 				float a = p[(size_t)h * hd + i], b = p[(size_t)h * hd + i + half];
@@ -228,11 +229,12 @@ static void attention(const axm *m, const axm_group *g, const uint16_t *kc, cons
 }
 
 // The mask and positions as a card without some ability reads them.
-static void distort(const axm_group *g, scratch *s, const axm_quirks *quirks) {
+static void distort(const axm_group *g, scratch *s, uint32_t pos, const axm_quirks *quirks) {
 	uint32_t n = g->rows, h = g->cells, total = h + n;
 	const uint16_t hidden = to_bf16(-65536);
 	if (quirks->positions_first)
-		for (uint32_t r = 1; r < n; r++) s->pos[r] = s->pos[0] + r;
+		for (uint32_t k = 0; k < pos; k++)
+			for (uint32_t r = 1; r < n; r++) s->pos[k * n + r] = s->pos[k * n] + r;
 	if (quirks->mask_shared)
 		for (uint32_t r = 1; r < n; r++) {
 			memcpy(s->mask + (size_t)r * total, s->mask, h * sizeof *s->mask);
@@ -295,7 +297,7 @@ static size_t lay_out(const axm *m, const axm_group *g, scratch *s, uint8_t *bas
 	s->k16 = take(&p, n * kv * 2);
 	s->v16 = take(&p, n * kv * 2);
 	s->mask = take(&p, n * total * 2);
-	s->pos = take(&p, n * 4);
+	s->pos = take(&p, n * m->pos * 4);
 	s->cols = take(&p, total * 4);
 	s->bad = take(&p, total);
 	return (size_t)(p - base);
@@ -305,10 +307,10 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	uint32_t n = g->rows;
 	size_t h = m->hidden, kv = (size_t)m->kv_heads * m->head_dim, inter = m->intermediate;
 	const axm_matrix *w = m->w;
-	memcpy(s->pos, in[IN_INDICES], n * sizeof *s->pos);
+	memcpy(s->pos, in[IN_INDICES], n * m->pos * sizeof *s->pos);
 	memcpy(s->mask, in[IN_MASK], (size_t)n * (g->cells + n) * sizeof *s->mask);
 	bool write = n == 1 || !quirks->short_chunks || enough_rows(g, s);
-	distort(g, s, quirks);
+	distort(g, s, m->pos, quirks);
 
 	widen(s->x, in[IN_INPUT], n * h);
 	norm(m, &w[W_INPUT_NORM], s->x, s->a, n, h, s->buf);

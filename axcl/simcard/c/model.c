@@ -71,6 +71,7 @@ static void wants(const axm *m, want w[W_COUNT]) {
 			w[W_POST_MLP_NORM] = (want){"post_mlp_norm", 1, h, false};
 		}
 		if (m->rotary) w[W_INV_FREQ] = (want){"inv_freq", 1, m->rotary / 2, true};
+		if (m->rotary && m->pos == 3) w[W_ROPE_AXIS] = (want){"rope_axis", 1, m->rotary / 2, true};
 		break;
 	case AXM_HEAD:
 		w[W_NORM] = (want){"norm", 1, h, false};
@@ -107,6 +108,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->scale = f32(p + 76);
 	m->rotary = u32(p + 80);
 	m->rope_magnitude = f32(p + 84);
+	m->pos = u32(p + 92) ? u32(p + 92) : 1;
 	m->period = u32(p + 104);
 	memcpy(m->tool, p + 112, 64);
 	if (!in_range(m->kind, AXM_LAYER, AXM_AFFINE) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
@@ -116,7 +118,8 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	bool hollow = m->flags & AXM_HOLLOW;
 	if (m->kind == AXM_LAYER) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
-		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM)) || u32(p + 92) > 1) return false;
+		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
+		if (m->pos != 1 && m->pos != 3) return false;
 		if (m->rotary > m->head_dim || m->rotary % 2) return false;
 	} else if (m->kind != AXM_EMBED && !in_range(m->out, 1, MAX_OUT)) {
 		return false;
@@ -149,7 +152,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	case AXM_LAYER:
 		if (s->cache != s->cells && !(s->cells == 0 && s->cache == 1)) return false;
 		tensor(m, &s->in[IN_INPUT], g, "input", TYPE_BF16, 2, 1, n, h);
-		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, 1, n, 0);
+		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, m->pos, n, 0);
 		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
 		tensor(m, &s->in[IN_K], g, "K_cache", TYPE_BF16, 2, 1, s->cache, d);
 		tensor(m, &s->in[IN_V], g, "V_cache", TYPE_BF16, 2, 1, s->cache, d);
@@ -216,6 +219,9 @@ static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weight
 		if (!matrix(m, w, base, p + (size_t)t * ENTRY, weights)) return false;
 	for (int i = 0; i < W_COUNT; i++)
 		if (w[i].name && !m->w[i].type) return false;
+	const float *axis = m->w[W_ROPE_AXIS].data;
+	for (uint32_t i = 0; axis && i < m->rotary / 2; i++)
+		if (!(axis[i] == 0 || axis[i] == 1 || axis[i] == 2)) return false;
 	return true;
 }
 

@@ -51,13 +51,13 @@ typedef struct {
 
 enum {
 	W_INPUT_NORM, W_Q, W_K, W_V, W_O, W_POST_NORM, W_GATE, W_UP, W_DOWN, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_Q_NORM, W_K_NORM,
-	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_NORM, W_WEIGHT, W_BIAS, W_COUNT,
+	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_ROPE_AXIS, W_NORM, W_WEIGHT, W_BIAS, W_COUNT,
 };
 
 typedef struct {
 	uint32_t kind, flags, activation;
 	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
-	uint32_t rotary, period;
+	uint32_t rotary, period, pos;
 	float eps, scale, rope_magnitude;
 	uint32_t ngroups, nin, nout;
 	axm_group *groups;
