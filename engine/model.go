@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,11 +152,11 @@ func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]c
 	}
 }
 
-// think is the request's switch, with the model's habit for the zero value: on where it can.
+// think is the request's switch, with the model's habit for the zero value: what its package or its makers say, else on where it can.
 func (m *Model) think(r *Request) chat.Think {
 	t := m.template(r)
 	if r.Think == chat.ThinkDefault && t != nil && t.Capabilities().Thinking {
-		return chat.ThinkOn
+		return cmp.Or(m.info.Think, chat.ThinkOn)
 	}
 	return r.Think
 }

@@ -185,3 +185,34 @@ func TestZeroRequest(t *testing.T) {
 		t.Errorf("the backend was told of %d images, which it would have refused", len(p.job.Images))
 	}
 }
+
+// quiet is a parrot whose makers switch thinking off unless it is asked for.
+type quiet struct{ parrot }
+
+func (q *quiet) Info() Info { return Info{Name: "quiet", Context: 64, Think: chat.ThinkOff} }
+
+// TestThinkHabit: a request that does not say gets what the model's package says, and else thinking where the model can.
+func TestThinkHabit(t *testing.T) {
+	tmpl, err := chat.NewJinja("{{ messages[0].content }}{% if enable_thinking %} on{% else %} off{% endif %}", "test", chat.JinjaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loud, calm := &parrot{say: "x"}, &quiet{parrot{say: "x"}}
+	for _, c := range []struct {
+		name  string
+		b     Backend
+		p     *parrot
+		think chat.Think
+		want  string
+	}{
+		{"can", loud, loud, chat.ThinkDefault, "q on"}, {"off", loud, loud, chat.ThinkOff, "q off"},
+		{"quiet", calm, &calm.parrot, chat.ThinkDefault, "q off"}, {"quiet, asked", calm, &calm.parrot, chat.ThinkOn, "q on"},
+	} {
+		m := New(c.b, Options{Template: tmpl})
+		_, _, err := collect(m.Chat(context.Background(), Request{Messages: []chat.Message{{Role: "user", Content: "q"}}, Think: c.think,
+			Sampling: m.Sampling()}))
+		if got := c.p.Text(c.p.got); err != nil || got != c.want {
+			t.Errorf("%s: %q %v, want %q", c.name, got, err, c.want)
+		}
+	}
+}

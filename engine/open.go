@@ -175,7 +175,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends,
 		release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers),
-		Embedding: p.Embedding,
+		Embedding: p.Embedding, Think: p.Thinking(),
 		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
 	if o.Name != "" {
 		b.info.Name = o.Name

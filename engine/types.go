@@ -154,6 +154,7 @@ type Info struct {
 	Hidden       int
 	Layers       int
 	Capabilities chat.Capabilities
+	Think        chat.Think    // what a request that does not say gets; zero: on where the model can
 	Embedding    bool          // gives vectors, no text
 	CardBytes    int64         // card memory it takes
 	Memory       models.Memory // of what; zero where the backend does not tell

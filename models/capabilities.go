@@ -34,15 +34,42 @@ func (p *Package) Capabilities() []string {
 	return out
 }
 
-// StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer.
+// familyStops are tokens that end an answer of a family beside those its files name: they were trained with both, and packages often give
+// only one, so that the other leaks into answers.
+var familyStops = map[string][]string{
+	"qwen35": {"<|im_end|>", "<|endoftext|>"}, "qwen3": {"<|im_end|>", "<|endoftext|>"}, "qwen3vl": {"<|im_end|>", "<|endoftext|>"},
+	"qwen2": {"<|im_end|>", "<|endoftext|>"}, "minicpm5": {"<|im_end|>", "</s>"},
+}
+
+// StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer, and those of the family.
 func (p *Package) StopIDs() ([]int32, error) {
 	t, err := p.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
 	ids := append(slices.Clone(p.Stops), t.EOS()...)
+	for _, name := range familyStops[p.Family] {
+		if id, ok := t.ID(name); ok && t.Control(id) {
+			ids = append(ids, id)
+		}
+	}
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
+}
+
+// quiet are the families that do not think unless they are asked to; others that can do.
+var quiet = map[string]bool{"qwen35": true, "minicpm5": true}
+
+// Thinking is what a request gets that does not say whether the model is to think: what config.json says (enable_thinking, thinking_mode),
+// else what the family's makers do. [chat.ThinkDefault] leaves it to the caller.
+func (p *Package) Thinking() chat.Think {
+	if t := p.Config.Think; t != chat.ThinkDefault {
+		return t
+	}
+	if quiet[p.Family] {
+		return chat.ThinkOff
+	}
+	return chat.ThinkDefault
 }
 
 // textEnd is what a text to be embedded ends with where the tokenizer's own file has no place to say so, by tokenizer type.

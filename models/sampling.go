@@ -89,6 +89,11 @@ func hubSampling(o object) (s Sampling) {
 	return s
 }
 
+// familySampling is what a family's makers recommend, for packages that say nothing themselves.
+var familySampling = map[string]Sampling{
+	"qwen35": {Temperature: ptr(0.7), TopK: ptr(20), TopP: ptr(0.8), RepetitionPenalty: ptr(1.0)},
+}
+
 func (p *plan) sampling() (s Sampling, stops, bos []int32, err error) {
 	for _, src := range []struct {
 		name string
@@ -111,6 +116,9 @@ func (p *plan) sampling() (s Sampling, stops, bos []int32, err error) {
 		if bos == nil {
 			bos = o.ids("bos_token_id")
 		}
+	}
+	if len(s.Source) == 0 {
+		s = familySampling[p.family]
 	}
 	return s, stops, bos, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 const mixedLayers = "qwen3_5_text_p128_l%d_together.axmodel"
@@ -210,5 +211,40 @@ func TestDeepLadder(t *testing.T) {
 	var out strings.Builder
 	if err := p.Info().Write(&out); err != nil || !strings.Contains(out.String(), "decode 1+127 to 1087 (4), prefill 16+0 to 880 (56)\n") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// What Qwen3.5's makers say where a package does not: both tokens that end an answer, no thinking unless it is asked for, and how to sample.
+// What the package says itself comes first.
+func TestQwen35Defaults(t *testing.T) {
+	b := newBench(t)
+	b.mixed(4, map[string]any{"url_tokenizer_model": "tokenizer"})
+	token := func(id int, content string, special bool) map[string]any {
+		return map[string]any{"id": id, "content": content, "special": special, "normalized": false}
+	}
+	words, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": map[string]int{"a": 0, "b": 1}, "merges": []string{}},
+		"added_tokens": []any{token(2, "<|endoftext|>", true), token(3, "<|im_start|>", true), token(4, "<|im_end|>", true)}})
+	b.must(err)
+	b.write("tokenizer/tokenizer.json", words)
+	b.write("tokenizer/tokenizer_config.json", []byte(`{"eos_token": "<|im_end|>"}`))
+	p := b.open()
+	ids, err := p.StopIDs()
+	if err != nil || len(ids) != 2 || ids[0] != 2 || ids[1] != 4 {
+		t.Errorf("stops at %v, %v", ids, err)
+	}
+	if s := p.Sampling; s.Temperature == nil || *s.Temperature != 0.7 || *s.TopK != 20 || *s.TopP != 0.8 || *s.RepetitionPenalty != 1 {
+		t.Errorf("sampling %+v", s)
+	}
+	if p.Thinking() != chat.ThinkOff {
+		t.Errorf("thinks %q unless asked", p.Thinking())
+	}
+	if tmpl, err := p.Template(); err != nil || tmpl.Family() != "qwen3-coder" || !tmpl.Capabilities().Thinking {
+		t.Errorf("template %v, %v", tmpl, err)
+	}
+	b.mixed(4, map[string]any{"thinking_mode": "think"})
+	b.write("post_config.json", []byte(`{"enable_temperature": true, "temperature": 0.2, "enable_top_k_sampling": true, "top_k": 10}`))
+	p = b.open()
+	if s := p.Sampling; p.Thinking() != chat.ThinkOn || *s.Temperature != 0.2 || *s.TopK != 10 {
+		t.Errorf("thinks %q, sampling %+v", p.Thinking(), s)
 	}
 }

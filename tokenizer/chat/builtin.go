@@ -22,7 +22,7 @@ var builtinTypes = map[string]string{
 	"llama3": "llama3", "llama31": "llama3", "llama32": "llama3",
 	"0": "llama2", "llama": "llama2", "llama2": "llama2",
 	"gemma3": "gemma3", "gemma3vl": "gemma3", "gemma": "gemma3", "gemma2": "gemma3",
-	"minicpm": "minicpm", "minicpm4": "minicpm", "minicpm5": "minicpm", "minicpmv4": "minicpm", "minicpmv45": "minicpm",
+	"minicpm": "minicpm", "minicpm4": "minicpm", "minicpm5": "minicpm5", "minicpmv4": "minicpm", "minicpmv45": "minicpm",
 	"minicpmv46":   "minicpm",
 	"minicpmv46vl": "minicpm", "minicpmo45": "minicpm",
 	"smollm2": "smollm2", "smollm": "smollm2", "smollm3": "smollm3", "smolvlm2": "smolvlm2",
@@ -38,6 +38,7 @@ var builtinOptions = map[string]JinjaOptions{
 	"llama2":   {BOS: "<s>", EOS: "</s>", Family: "plain"},
 	"gemma3":   {BOS: "<bos>", EOS: "<eos>", Family: "gemma"},
 	"minicpm":  {Family: "minicpm"},
+	"minicpm5": {BOS: "<s>", EOS: "<|im_end|>"},
 	"hunyuan":  {Family: "plain"},
 	"smollm2":  {Family: "hermes"},
 	"phi4mini": {Family: "llama3"}, // bare JSON between control tokens

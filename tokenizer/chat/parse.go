@@ -11,6 +11,7 @@ import (
 //	qwen3, hermes   <tool_call>{"name": …, "arguments": {…}}</tool_call>
 //	qwen3-coder     <tool_call><function=name><parameter=key>value</parameter></function></tool_call>
 //	llama3          {"name": …, "parameters": {…}} or [name(key=value)] as the whole answer, <|python_tag|>, <function=name>{…}</function>
+//	minicpm5        <function name="name"><param name="key">value</param></function>, a value in CDATA where it holds marks
 //	minicpm         as qwen3, and <|tool_call_start|>name(key=value)<|tool_call_end|>
 //	gemma           <start_function_call>call:name{…}<end_function_call>, <|tool_call>call:name{…}<tool_call|>, ```tool_code,
 //	                or llama3's JSON
@@ -19,7 +20,7 @@ import (
 //
 // All of them know <think>; minicpm and gemma their own thinking tags too.
 func Families() []string {
-	return []string{"qwen3", "hermes", "qwen3-coder", "llama3", "minicpm", "gemma", "phi", "plain"}
+	return []string{"qwen3", "hermes", "qwen3-coder", "llama3", "minicpm5", "minicpm", "gemma", "phi", "plain"}
 }
 
 // parseFormat is what a family's answers are made of.
@@ -40,6 +41,7 @@ type parseOpener struct {
 	open, close string
 	body        func(body []byte, tools []Tool) ([]ToolCall, bool)
 	loose       bool
+	cdata       bool // <![CDATA[…]]> in the body may hold anything, close too
 }
 
 var (
@@ -59,6 +61,8 @@ func parseFormatOf(family string) parseFormat {
 	case "llama3":
 		f.calls = []parseOpener{{open: "<|python_tag|>"}, parseFunction}
 		f.leading = true
+	case "minicpm5":
+		f.calls = []parseOpener{{open: "<function name=", close: "</function>", body: parseNamedFunction, cdata: true}}
 	case "minicpm":
 		f.think = append(f.think, parseTag{"<|thought_start|>", "<|thought_end|>"})
 		f.calls = []parseOpener{parseToolCall, {open: "<|tool_call_start|>", close: "<|tool_call_end|>", body: parsePythonBlock}}
@@ -107,8 +111,9 @@ type Parser struct {
 	amid   bool   // the opener stood in thinking, which goes on if the call is none
 	buf    []byte // not yet decided
 	json   parseScan
-	seek   int // buf[:seek] holds no closing tag
-	white  int // buf[:white] is white space, in this state
+	seek   int  // buf[:seek] holds no closing tag
+	quoted bool // buf[seek:] goes on in CDATA
+	white  int  // buf[:white] is white space, in this state
 	out    []Delta
 	tries  int    // calls that were not finished when the answer ended
 	run    []byte // text or thinking that belongs at the end of out
@@ -375,7 +380,7 @@ func (p *Parser) open(space, rest []byte, o parseOpener) {
 	p.opener, p.state = o, parseCall
 	p.lead = append(bytes.Clone(space), o.open...)
 	p.buf = rest[len(o.open):]
-	p.json, p.seek, p.amid = parseScan{}, 0, false
+	p.json, p.seek, p.amid, p.quoted = parseScan{}, 0, false, false
 }
 
 // giveUp turns the opener and the first n bytes of buf into text, or into thinking as far as that goes.
@@ -398,7 +403,13 @@ func (p *Parser) giveUp(n int) {
 // stepBody waits for the closing tag and decodes what is before it.
 func (p *Parser) stepBody(end bool) bool {
 	tag := []byte(p.opener.close)
-	at := bytes.Index(p.buf[p.seek:], tag)
+	if p.opener.cdata {
+		p.skipCDATA(len(tag))
+	}
+	at := -1
+	if !p.quoted {
+		at = bytes.Index(p.buf[p.seek:], tag)
+	}
 	if p.amid { // thinking that ends before the call does is where the answer begins
 		from := max(0, p.seek-len(p.think.close))
 		if i := bytes.Index(p.buf[from:], []byte(p.think.close)); i >= 0 && (at < 0 || from+i < p.seek+at) {
@@ -408,7 +419,9 @@ func (p *Parser) stepBody(end bool) bool {
 	}
 	if at < 0 {
 		if !end {
-			p.seek = max(0, len(p.buf)-len(tag)+1)
+			if !p.opener.cdata { // else skipCDATA did
+				p.seek = max(0, len(p.buf)-len(tag)+1)
+			}
 			return false
 		}
 		if calls, ok := p.opener.body(p.buf, p.o.Tools); ok {

@@ -290,6 +290,83 @@ func parseBareFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
 	}
 }
 
+// What stands between the two is taken as it is.
+const cdataOpen, cdataClose = "<![CDATA[", "]]>"
+
+// skipCDATA moves seek past every CDATA that is over and, where no closing tag of so many bytes comes before the next, into that.
+func (p *Parser) skipCDATA(tag int) {
+	for {
+		rest := p.buf[p.seek:]
+		if p.quoted {
+			i := bytes.Index(rest, []byte(cdataClose))
+			if i < 0 {
+				p.seek = max(p.seek, len(p.buf)-len(cdataClose)+1)
+				return
+			}
+			p.seek, p.quoted = p.seek+i+len(cdataClose), false
+			continue
+		}
+		i := bytes.Index(rest, []byte(cdataOpen))
+		if at := bytes.Index(rest, []byte(p.opener.close)); at >= 0 && (i < 0 || at < i) {
+			p.seek += at
+			return
+		}
+		if i < 0 {
+			p.seek = max(p.seek, len(p.buf)-max(tag, len(cdataOpen))+1)
+			return
+		}
+		p.seek, p.quoted = p.seek+i+len(cdataOpen), true
+	}
+}
+
+// parseNamedFunction decodes what is between <function name= and </function> (MiniCPM5): "name"> and parameters.
+func parseNamedFunction(b []byte, tools []Tool) ([]ToolCall, bool) {
+	name, body, ok := strings.Cut(string(b), ">")
+	if name = strings.Trim(name, parseSpace+`"'`); !ok || name == "" {
+		return nil, false
+	}
+	var types map[string][]string
+	if i := slices.IndexFunc(tools, func(t Tool) bool { return t.Name == name }); i >= 0 {
+		types = parseTypes(tools[i].Parameters)
+	}
+	var args parseObject
+	for {
+		if body = strings.TrimLeft(body, parseSpace); body == "" {
+			return []ToolCall{{Name: name, Arguments: args.json()}}, true
+		}
+		rest, ok := strings.CutPrefix(body, "<param name=")
+		if !ok {
+			return nil, false
+		}
+		key, value, ok := strings.Cut(rest, ">")
+		if key = strings.Trim(key, parseSpace+`"'`); !ok || key == "" {
+			return nil, false
+		}
+		var text strings.Builder // a value may be of several parts: what holds ]]> has to be
+		for {
+			inner, quoted := strings.CutPrefix(strings.TrimLeft(value, parseSpace), cdataOpen)
+			if !quoted {
+				break
+			}
+			if inner, value, ok = strings.Cut(inner, cdataClose); !ok {
+				return nil, false
+			}
+			text.WriteString(inner)
+		}
+		plain, left, ok := strings.Cut(value, "</param>")
+		if !ok {
+			return nil, false
+		}
+		if text.Len() == 0 {
+			text.WriteString(strings.TrimSuffix(strings.TrimPrefix(plain, "\n"), "\n"))
+		} else if strings.Trim(plain, parseSpace) != "" {
+			return nil, false
+		}
+		args.set(key, parseTyped(text.String(), types[key]))
+		body = left
+	}
+}
+
 // parseAhead finds tag in text, which is the end of a longer one in which it was found before: known counts the bytes from there to the
 // end, and is below zero where there is none.
 func parseAhead(text, tag string, known int) int {

@@ -124,6 +124,8 @@ func FamilyOf(source string) string {
 	switch {
 	case has("<function=") && has("<parameter="):
 		return "qwen3-coder"
+	case has("<function name=") && has("<param name="):
+		return "minicpm5"
 	case has("<|tool_call_start|>"), has("<|thought_start|>"):
 		return "minicpm"
 	case has("<tool_call>") && has("<think>"):

@@ -120,7 +120,7 @@ func TestNobodyForges(t *testing.T) {
 		tok  *tokenizer.Tokenizer
 	}
 	var subjects []subject
-	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"},
+	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"}, {"minicpm5", "qwen"},
 		{"smollm2", "qwen"}, {"smollm3", "qwen"},
 		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"llama2", "llama2"}} {
 		tmpl, ok := Builtin(x[0])
@@ -369,7 +369,7 @@ func TestBuiltinTypes(t *testing.T) {
 		"Qwen2_5": "hermes", "qwen2.5": "hermes", "QWEN3": "qwen3", "Qwen3VL": "hermes", "Qwen3_5": "qwen3-coder",
 		"Qwen3_5VL": "qwen3-coder", "InternVL3": "plain", "InternVL3_5": "plain",
 		"HunYuan": "plain", "SmolVLM2": "plain", "FastVLM": "plain", "MiniCPM4": "minicpm", "MiniCPMV4": "minicpm",
-		"MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm",
+		"MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm5",
 		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain",
 		"Phi4": "llama3", "0": "plain", "1": "hermes", "3": "plain",
 	} {
