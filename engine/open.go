@@ -120,6 +120,10 @@ func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
 
 // OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+	if p.Whole != nil {
+		return nil, fmt.Errorf("%w: %s is a whole decoder in one file, which axle reads (axle inspect) and does not run yet: take a package "+
+			"of one file a layer", ErrUnsupported, p.Name)
+	}
 	for i, f := range p.Facts {
 		if f.Kind == models.LinearAttention || f.Shares {
 			return nil, fmt.Errorf("%w: layer %d of %s has a state instead of a cache (%s), which axle does not run yet", ErrUnsupported, i,

@@ -46,6 +46,9 @@ func (p *Package) Memory() Memory {
 	s := p.Shape
 	rows, hidden, kv := int64(s.Shape().MaxRows()), int64(s.Hidden), int64(s.KV)
 	masks := 1
+	if d := p.Whole; d != nil {
+		return p.decoderMemory()
+	}
 	for _, l := range p.Facts {
 		take(&m.Layers, l.Weights)
 		if l.Kind == LinearAttention {
@@ -205,6 +208,9 @@ func (p *Package) Info() Info {
 		s := p.Facts[at].State
 		i.State = fmt.Sprintf("%v %v and %v %v", s.K.Type, s.K.Shape, s.V.Type, s.V.Shape)
 		i.StateBytes, i.Slots = p.StateBytes(), p.Slots()
+	}
+	if d := p.Whole; d != nil {
+		i.Layers = d.Layers
 	}
 	i.Quantization = p.quantization()
 	i.Parameters, i.Estimated = p.parameters(i)

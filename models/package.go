@@ -46,7 +46,7 @@ type Layer struct {
 type Package struct {
 	Name   string // what the configuration calls it, or the folder's name
 	Dir    string // the folder; empty for a package inside another file system
-	Layout string // A to H
+	Layout string // A to I
 	Source string // the file its configuration was read from; empty when all was inferred
 
 	Family        string // qwen3, smollm2, gemma3 …: what decides on templates
@@ -63,6 +63,8 @@ type Package struct {
 	Out    int                // length of a row of the head: logits, or Hidden for an embedding package
 	Shape  axmodel.LayerShape // of the first layer that is attention, which all others of that kind share
 	Facts  []Layer            // one for each of Layers
+	// Whole is set where each of Layers is a whole decoder (layout I): one, or one for tokens and one for prompts. Head is empty then.
+	Whole *axmodel.DecoderShape
 
 	Embed    *Embeddings
 	Config   Config
@@ -174,10 +176,12 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	if pkg.Name == "." {
 		pkg.Name = p.family
 	}
-	if err := pkg.readLayers(); err != nil {
-		return nil, err
+	if p.whole {
+		err = pkg.readDecoder()
+	} else if err = pkg.readLayers(); err == nil {
+		err = pkg.readHead()
 	}
-	if err := pkg.readHead(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if pkg.Embed, err = openEmbeddings(t, p.embed, cmp.Or(p.cfg.Vocab, 0), pkg.Hidden); err != nil {

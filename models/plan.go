@@ -25,6 +25,7 @@ type plan struct {
 	template string
 	layers   []string
 	prefill  []string // layout H
+	whole    bool     // layout I: layers are whole decoders, the one for tokens first
 	head     string
 	embed    string
 
@@ -227,6 +228,9 @@ var layerName = regexp.MustCompile(`^(?:(.*)_)?l(\d{1,4})((?:_[A-Za-z0-9_]+)?)\.
 func (p *plan) findLayers() error {
 	if p.cfg.Template == "" {
 		if err := p.inferTemplate(); err != nil {
+			if p.findDecoder() {
+				return nil
+			}
 			return err
 		}
 	}
@@ -393,6 +397,9 @@ func (p *plan) noLayers() error {
 }
 
 func (p *plan) findHead() error {
+	if p.whole {
+		return nil
+	}
 	if p.cfg.Head != "" {
 		name, found, err := p.t.resolve(p.base, p.cfg.Head)
 		if err != nil {

@@ -140,6 +140,31 @@ func VendorState(width, weights int, k, v axcl.Tensor, hidden bool, rows ...int)
 	return o
 }
 
+// VendorDecoder is a whole decoder in one file: embeddings, K and V of all layers in, logits and K and V out, whole or the call's rows
+// alone. Each group gives its rows.
+func VendorDecoder(hidden, layers, kv, cells, vocab int, whole bool, rows ...int) ONNX {
+	o := ONNX{Weights: 100}
+	for i, n := range rows {
+		t := func(name string, typ axcl.Type, shape ...int) axcl.Tensor {
+			if i > 0 {
+				name = fmt.Sprintf("%s_%d", name, i)
+			}
+			return axcl.Tensor{Name: name, Type: typ, Shape: shape}
+		}
+		kept := n
+		if whole {
+			kept = cells
+		}
+		o.Groups = append(o.Groups, ONNXGroup{
+			Inputs: []axcl.Tensor{t("input_embeds", axcl.BF16, 1, n, hidden), t("k_caches", axcl.BF16, 1, layers, cells, kv),
+				t("v_caches", axcl.BF16, 1, layers, cells, kv), t("indices", axcl.Uint32, 1, n), t("mask", axcl.BF16, 1, n, cells+n)},
+			Outputs: []axcl.Tensor{t("logits", axcl.FP32, 1, n, vocab), t("k_cache", axcl.BF16, 1, layers, kept, kv),
+				t("v_cache", axcl.BF16, 1, layers, kept, kv)},
+		})
+	}
+	return o
+}
+
 // VendorHead is a post model as the vendor's tool writes it; logits is BF16 or FP32.
 func VendorHead(hidden, vocab, weights int, logits axcl.Type, argmax bool) ONNX {
 	g := ONNXGroup{Inputs: []axcl.Tensor{{Name: "input", Type: axcl.BF16, Shape: []int{1, 1, hidden}}},

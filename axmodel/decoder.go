@@ -1,0 +1,123 @@
+package axmodel
+
+import (
+	"cmp"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// DecoderShape is what the tensors of a whole decoder in one file say: embeddings go in, logits come out, and K and V of all its layers are
+// inputs and outputs of one call. Nothing in it is assumed.
+type DecoderShape struct {
+	Hidden int
+	Layers int
+	KV     int // length of a row of K, or of V
+	Cells  int // the most cache rows a group takes
+	Out    int // the vocabulary
+	Cache  axcl.Type
+	Groups []DecoderGroup
+}
+
+// DecoderGroup is one shape group of a whole decoder.
+type DecoderGroup struct {
+	Rows, Cells int
+	Wanted      int    // rows of logits: one, or one for each row
+	Whole       bool   // the caches that come out replace those that went in; else they are the rows of this call alone
+	Pos, Mask   string // inputs that say where rows stand and what they see; empty where the file was compiled without one
+}
+
+// Fits says what keeps two files, one for prompts and one for tokens, from being one model, as an *Error without a path.
+func (d DecoderShape) Fits(o DecoderShape) error {
+	if d.Hidden != o.Hidden || d.Layers != o.Layers || d.KV != o.KV || d.Cells != o.Cells || d.Out != o.Out || d.Cache != o.Cache {
+		return errorf("%d layers, hidden %d, %d cache rows of %d %v, %d tokens; the other file has %d layers, hidden %d, %d rows of %d %v, "+
+			"%d tokens", d.Layers, d.Hidden, d.Cells, d.KV, d.Cache, d.Out, o.Layers, o.Hidden, o.Cells, o.KV, o.Cache, o.Out)
+	}
+	return nil
+}
+
+// IsDecoder says, by the names of its tensors, whether the model is a whole decoder.
+func (m *Meta) IsDecoder() bool {
+	return len(m.Groups) > 0 && m.Groups[0].Input("input_embeds").Type != axcl.TypeNone &&
+		m.Groups[0].Input("k_caches").Type != axcl.TypeNone
+}
+
+// Decoder reads the shape of a whole decoder. The error, an *Error without a path, says which tensor is missing or does not fit.
+func (m *Meta) Decoder() (DecoderShape, error) {
+	var d DecoderShape
+	for i := range m.Groups {
+		g := &m.Groups[i]
+		need := func(t axcl.Tensor, name string) error {
+			switch {
+			case t.Type == axcl.TypeNone:
+				return errorf("is not a whole decoder: group %d has no tensor %q", i, name)
+			case t.Type != axcl.BF16 && t.Type != axcl.FP16 && t.Type != axcl.FP32:
+				return errorf("group %d: %q is %v, not bf16, fp16 or fp32", i, name, t.Type)
+			case len(t.Shape) < 2:
+				return errorf("group %d: %q has shape %v, too few dimensions", i, name, t.Shape)
+			}
+			return nil
+		}
+		in, k, v := g.Input("input_embeds"), g.Input("k_caches"), g.Input("v_caches")
+		out, ko, vo := g.Output("logits"), g.Output("k_cache"), g.Output("v_cache")
+		if err := cmp.Or(need(in, "input_embeds"), need(k, "k_caches"), need(v, "v_caches"), need(out, "logits"), need(ko, "k_cache"),
+			need(vo, "v_cache")); err != nil {
+			return d, err
+		}
+		rows, hidden, vocab := last(in, 1), last(in, 0), last(out, 0)
+		layers, cells, kv, err := caches(i, k, "k_caches")
+		if err != nil {
+			return d, err
+		}
+		newLayers, newCells, newKV, err := caches(i, ko, "k_cache")
+		switch {
+		case err != nil:
+			return d, err
+		case count(in) != int64(rows)*int64(hidden):
+			return d, errorf("group %d: \"input_embeds\" has shape %v, not rows of one text", i, in.Shape)
+		case count(out) != int64(vocab) && count(out) != int64(rows)*int64(vocab):
+			return d, errorf("group %d: \"logits\" has shape %v, neither one row nor %d", i, out.Shape, rows)
+		case count(k) != count(v) || k.Type != v.Type || count(ko) != count(vo) || ko.Type != vo.Type || ko.Type != k.Type:
+			return d, errorf("group %d: K is %v %v and comes out as %v %v, V %v %v and %v %v", i, k.Type, k.Shape, ko.Type, ko.Shape, v.Type,
+				v.Shape, vo.Type, vo.Shape)
+		case newLayers != layers || newKV != kv || newCells != cells && newCells != rows:
+			return d, errorf("group %d: \"k_cache\" is %v: neither the %d cache rows of %d layers nor the %d of this call", i, ko.Shape, cells,
+				layers, rows)
+		case i > 0 && (hidden != d.Hidden || layers != d.Layers || kv != d.KV || vocab != d.Out || k.Type != d.Cache):
+			return d, errorf("group %d disagrees with group 0: %d layers and %d, hidden %d and %d, rows of %d and %d, %d tokens and %d", i,
+				layers, d.Layers, hidden, d.Hidden, kv, d.KV, vocab, d.Out)
+		}
+		d.Hidden, d.Layers, d.KV, d.Out, d.Cache = hidden, layers, kv, vocab, k.Type
+		d.Cells = max(d.Cells, cells)
+		one := DecoderGroup{Rows: rows, Cells: cells, Wanted: int(count(out) / int64(vocab)), Whole: newCells == cells && cells != rows}
+		for _, name := range []string{"indices", "position_ids", "positions"} {
+			if t := g.Input(name); one.Pos == "" && t.Type != axcl.TypeNone {
+				one.Pos = name
+			}
+		}
+		for _, name := range []string{"mask", "attention_mask"} {
+			if t := g.Input(name); one.Mask == "" && t.Type != axcl.TypeNone {
+				one.Mask = name
+			}
+		}
+		d.Groups = append(d.Groups, one)
+	}
+	if len(d.Groups) == 0 {
+		return d, errorf("has no shape group")
+	}
+	return d, nil
+}
+
+// maxDecoderLayers is far above what any model has: more is a damaged file.
+const maxDecoderLayers = 1 << 12
+
+// caches reads a tensor that holds K, or V, of all layers: layers × rows × values, with any dimensions of one before them.
+func caches(group int, t axcl.Tensor, name string) (layers, rows, kv int, err error) {
+	dims := t.Shape
+	for len(dims) > 3 && dims[0] == 1 {
+		dims = dims[1:]
+	}
+	if len(dims) != 3 || dims[0] > maxDecoderLayers {
+		return 0, 0, 0, errorf("group %d: %q has shape %v, not layers × rows × values", group, name, t.Shape)
+	}
+	return dims[0], dims[1], dims[2], nil
+}
