@@ -29,8 +29,8 @@ type DecoderGroup struct {
 // Fits says what keeps two files, one for prompts and one for tokens, from being one model, as an *Error without a path.
 func (d DecoderShape) Fits(o DecoderShape) error {
 	if d.Hidden != o.Hidden || d.Layers != o.Layers || d.KV != o.KV || d.Cells != o.Cells || d.Out != o.Out || d.Cache != o.Cache {
-		return errorf("%d layers, hidden %d, %d cache rows of %d %v, %d tokens; the other file has %d layers, hidden %d, %d rows of %d %v, "+
-			"%d tokens", d.Layers, d.Hidden, d.Cells, d.KV, d.Cache, d.Out, o.Layers, o.Hidden, o.Cells, o.KV, o.Cache, o.Out)
+		return errorf("%d layers, hidden %d, %d cache rows of %d %v, %d tokens; the other file has %d layers, hidden %d, %d rows of "+
+			"%d %v, %d tokens", d.Layers, d.Hidden, d.Cells, d.KV, d.Cache, d.Out, o.Layers, o.Hidden, o.Cells, o.KV, o.Cache, o.Out)
 	}
 	return nil
 }
@@ -77,11 +77,11 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 		case count(out) != int64(vocab) && count(out) != int64(rows)*int64(vocab):
 			return d, errorf("group %d: \"logits\" has shape %v, neither one row nor %d", i, out.Shape, rows)
 		case count(k) != count(v) || k.Type != v.Type || count(ko) != count(vo) || ko.Type != vo.Type || ko.Type != k.Type:
-			return d, errorf("group %d: K is %v %v and comes out as %v %v, V %v %v and %v %v", i, k.Type, k.Shape, ko.Type, ko.Shape, v.Type,
-				v.Shape, vo.Type, vo.Shape)
+			return d, errorf("group %d: K is %v %v and comes out as %v %v, V %v %v and %v %v", i, k.Type, k.Shape, ko.Type, ko.Shape,
+				v.Type, v.Shape, vo.Type, vo.Shape)
 		case newLayers != layers || newKV != kv || newCells != cells && newCells != rows:
-			return d, errorf("group %d: \"k_cache\" is %v: neither the %d cache rows of %d layers nor the %d of this call", i, ko.Shape, cells,
-				layers, rows)
+			return d, errorf("group %d: \"k_cache\" is %v: neither the %d cache rows of %d layers nor the %d of this call", i, ko.Shape,
+				cells, layers, rows)
 		case i > 0 && (hidden != d.Hidden || layers != d.Layers || kv != d.KV || vocab != d.Out || k.Type != d.Cache):
 			return d, errorf("group %d disagrees with group 0: %d layers and %d, hidden %d and %d, rows of %d and %d, %d tokens and %d", i,
 				layers, d.Layers, hidden, d.Hidden, kv, d.KV, vocab, d.Out)

@@ -11,6 +11,7 @@ type LayerShape struct {
 	KV     int // length of a row of K, or of V
 	Pos    int // position rows: 1, or 3 with multimodal RoPE
 	Cells  int // the most cells any group sees: the cache's length
+	Added  int // values a row of per_layer_input has, which the host makes (Gemma-4); 0 without it
 	Groups []LayerGroup
 }
 
@@ -31,7 +32,8 @@ func (l LayerShape) Shape() axcl.Shape {
 
 // Equal says whether two layers can be in one model.
 func (l LayerShape) Equal(o LayerShape) bool {
-	if l.Hidden != o.Hidden || l.KV != o.KV || l.Pos != o.Pos || l.Cells != o.Cells || len(l.Groups) != len(o.Groups) {
+	if l.Hidden != o.Hidden || l.KV != o.KV || l.Pos != o.Pos || l.Added != o.Added || l.Cells != o.Cells ||
+		len(l.Groups) != len(o.Groups) {
 		return false
 	}
 	for i := range l.Groups {
@@ -43,7 +45,13 @@ func (l LayerShape) Equal(o LayerShape) bool {
 }
 
 // Layer reads the shape of a decoder layer. The error, an *Error without a path, says which tensor is missing or does not fit.
-func (m *Meta) Layer() (LayerShape, error) {
+func (m *Meta) Layer() (LayerShape, error) { return m.layer(false) }
+
+// SharingLayer reads the shape of a decoder layer that has no K and V of its own, but is given another's: in its cache the rows of this
+// call stand behind those before it. The error is as Layer's.
+func (m *Meta) SharingLayer() (LayerShape, error) { return m.layer(true) }
+
+func (m *Meta) layer(shares bool) (LayerShape, error) {
 	var l LayerShape
 	for i := range m.Groups {
 		g := &m.Groups[i]
@@ -81,6 +89,16 @@ func (m *Meta) Layer() (LayerShape, error) {
 		pos := int(count(idx)) / n
 		h := last(mask, 0) - n
 		hidden, kv, cache := last(in, 0), last(k, 0), last(k, 1)
+		added := 0
+		if per := find(g.Inputs, "per_layer_input"); per.Type != axcl.TypeNone {
+			if added = last(per, 0); per.Type != axcl.BF16 || count(per) != int64(n)*int64(added) {
+				return l, errorf("group %d: %q is %v %v, not a row of bf16 for each of the call's %d", i, per.Name, per.Type, per.Shape, n)
+			}
+		}
+		want := h
+		if shares {
+			want += n
+		}
 		type fit struct {
 			t    axcl.Tensor
 			want []int
@@ -95,15 +113,17 @@ func (m *Meta) Layer() (LayerShape, error) {
 		switch {
 		case h < 0:
 			return l, errorf("group %d: a mask of %d columns is narrower than the call's %d rows", i, last(mask, 0), n)
-		case h > 0 && cache != h:
-			return l, errorf("group %d: the mask looks back on %d cells, the cache has %d", i, h, cache)
+		case h > 0 && cache != want:
+			return l, errorf("group %d: the mask looks back on %d cells, the cache has %d where %d belong", i, h, cache, want)
 		case pos != 1 && pos != 3:
 			return l, errorf("group %d: %d positions a row", i, pos)
+		case i > 0 && added != l.Added:
+			return l, errorf("group %d: %d values a row of \"per_layer_input\", in group 0 %d", i, added, l.Added)
 		case i > 0 && (hidden != l.Hidden || kv != l.KV || pos != l.Pos):
 			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d, positions %d and %d", i, hidden,
 				l.Hidden, kv, l.KV, pos, l.Pos)
 		}
-		l.Hidden, l.KV, l.Pos = hidden, kv, pos
+		l.Hidden, l.KV, l.Pos, l.Added = hidden, kv, pos, added
 		l.Cells = max(l.Cells, h)
 		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache})
 	}

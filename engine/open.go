@@ -121,8 +121,13 @@ func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
 // OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
 	if p.Whole != nil {
-		return nil, fmt.Errorf("%w: %s is a whole decoder in one file, which axle reads (axle inspect) and does not run yet: take a package "+
-			"of one file a layer", ErrUnsupported, p.Name)
+		return nil, fmt.Errorf("%w: %s is a whole decoder in one file, which axle reads (axle inspect) and does not run yet: take a "+
+			"package of one file a layer", ErrUnsupported, p.Name)
+	}
+	if p.PerLayer != nil || slices.ContainsFunc(p.Facts, func(l models.Layer) bool { return l.Shares }) {
+		return nil, fmt.Errorf("%w: layers of %s are given rows besides the hidden state, and share the K and V of others (Gemma-4): no "+
+			"check proves on a card yet that a layer which shares reads the rows of its source, nor what it makes of the rows it is given",
+			ErrUnsupported, p.Name)
 	}
 	for i, f := range p.Facts {
 		if f.Kind == models.LinearAttention || f.Shares {

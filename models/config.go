@@ -21,6 +21,9 @@ type Config struct {
 	Vocab           int
 	Hidden          int
 	EmbedScale      float64 // what a row of the embedding table is multiplied by when it is looked up
+	PerLayer        string  // Gemma-4: a table of what each layer is given besides, row by token
+	PerLayerProject string  // and what of a token's embedding is added to it, and its norm
+	PerLayerNorm    string
 	SystemPrompt    string
 	PostConfig      string
 	AddBOS, AddEOS  *bool
@@ -73,6 +76,9 @@ func parseConfig(o object) (Config, error) {
 		PrefillTemplate:   o.str("template_prefill_filename_axmodel"),
 		Head:              o.str("filename_post_axmodel"),
 		Embed:             o.str("filename_tokens_embed"),
+		PerLayer:          o.str("filename_tokens_embed_per_layer"),
+		PerLayerProject:   o.str("filename_per_layer_model_projection"),
+		PerLayerNorm:      o.str("filename_per_layer_projection_norm"),
 		SystemPrompt:      o.str("system_prompt"),
 		PostConfig:        o.str("post_config_path"),
 		AddBOS:            o.flag("bos", "b_bos"),

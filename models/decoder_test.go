@@ -88,15 +88,16 @@ func TestHostileDecoder(t *testing.T) {
 		"prompts alone": {map[string]axmodeltest.ONNX{"model_prefill.axmodel": decode}, nil, models.ErrNotPackage, "no layer files"},
 		"wide alone": {map[string]axmodeltest.ONNX{"model.axmodel": axmodeltest.VendorDecoder(8, 3, 4, 31, 20, true, 8)}, nil,
 			models.ErrMismatch, "no group of one row"},
-		"another model": {map[string]axmodeltest.ONNX{"model.axmodel": axmodeltest.VendorHead(8, 20, 8, axcl.BF16, false)}, nil, nil, "no layer files"},
+		"another model": {map[string]axmodeltest.ONNX{"model.axmodel": axmodeltest.VendorHead(8, 20, 8, axcl.BF16, false)}, nil, nil,
+			"no layer files"},
 		"no table": {map[string]axmodeltest.ONNX{"model.axmodel": decode}, func(b bench) { b.remove("model.embed_tokens.weight.npy") },
 			models.ErrNotPackage, "no layer files"},
-		"a table of others": {map[string]axmodeltest.ONNX{"model_decode.axmodel": axmodeltest.VendorDecoder(16, 3, 4, 31, 20, true, 1)}, nil,
-			models.ErrSize, "embed_tokens"},
+		"a table of others": {map[string]axmodeltest.ONNX{"model_decode.axmodel": axmodeltest.VendorDecoder(16, 3, 4, 31, 20, true, 1)},
+			nil, models.ErrSize, "embed_tokens"},
 		"more tokens": {map[string]axmodeltest.ONNX{"model_decode.axmodel": axmodeltest.VendorDecoder(8, 3, 4, 31, 21, true, 1)}, nil,
 			models.ErrMismatch, "logits for 21 tokens"},
-		"cut short": {map[string]axmodeltest.ONNX{"model_decode.axmodel": decode}, func(b bench) { b.truncate("model_decode.axmodel", 400) },
-			models.ErrMalformed, "model_decode.axmodel"},
+		"cut short": {map[string]axmodeltest.ONNX{"model_decode.axmodel": decode},
+			func(b bench) { b.truncate("model_decode.axmodel", 400) }, models.ErrMalformed, "model_decode.axmodel"},
 	} {
 		b := newBench(t)
 		b.whole(c.files)

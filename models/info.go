@@ -58,8 +58,8 @@ func (p *Package) Memory() Memory {
 			continue
 		}
 		if !l.Shares {
-			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
-			take(&m.Cache, 2*int64(l.Shape.Cells)*kv)
+			take(&m.Cache, 2*int64(l.Shape.Cells)*int64(l.Shape.KV))
+			take(&m.Cache, 2*int64(l.Shape.Cells)*int64(l.Shape.KV))
 		}
 		if rows > 1 { // a wide pass's new rows wait in buffers of each layer's own
 			take(&m.IO, 2*rows*kv)
@@ -102,7 +102,7 @@ func (p *Package) Memory() Memory {
 			take(int64(t.Size))
 		}
 	}
-	m.Host = p.Embed.Bytes()
+	m.Host = p.Embed.Bytes() + p.PerLayer.Bytes()
 	return m
 }
 

@@ -12,6 +12,7 @@ import (
 // npyHeader is what a .npy file says before its data.
 type npyHeader struct {
 	kind       elem
+	dims       int
 	rows, cols int64
 	offset     int64
 }
@@ -21,6 +22,14 @@ const maxNpyHeader = 64 << 10
 // readNpy reads the header of a two-dimensional .npy table of f2, f4 or bf16 and checks it against the file's size. numpy has no bf16: such
 // files come as two opaque bytes (V2), as the ml_dtypes name, or as the raw bits (u2).
 func readNpy(r io.ReaderAt, size int64) (h npyHeader, err error) {
+	if h, err = readNpyAny(r, size); err == nil && h.dims != 2 {
+		err = fmt.Errorf("a .npy file of %d dimensions; a table has two dimensions", h.dims)
+	}
+	return h, err
+}
+
+// readNpyAny is readNpy for one to three dimensions: all but the last count as rows.
+func readNpyAny(r io.ReaderAt, size int64) (h npyHeader, err error) {
 	var fixed [12]byte
 	n, _ := r.ReadAt(fixed[:], 0) // a short file is told by what lacks
 	if n < 10 || string(fixed[:6]) != "\x93NUMPY" {
@@ -106,12 +115,22 @@ func (h *npyHeader) parse(s string) error {
 	}
 	shape, _, ok = strings.Cut(shape, ")")
 	dims := strings.Split(strings.TrimSuffix(strings.TrimSpace(shape), ","), ",")
-	if !ok || len(dims) != 2 {
+	if !ok || len(dims) > 3 {
 		return fmt.Errorf("a .npy file of shape (%.40s); a table has two dimensions", shape)
 	}
-	for i, to := range []*int64{&h.rows, &h.cols} {
-		if *to, err = strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(dims[i]), "L"), 10, 64); err != nil {
+	h.dims, h.rows = len(dims), 1
+	for i, text := range dims {
+		n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), "L"), 10, 64)
+		switch {
+		case err != nil:
 			return fmt.Errorf("a .npy file of shape (%.40s)", shape)
+		case i == len(dims)-1:
+			h.cols = n
+		case n < 1 || len(dims) > 2 && n > maxHidden: // of two numbers that small no product overflows
+			h.rows = n
+			return nil
+		default:
+			h.rows *= n
 		}
 	}
 	return nil

@@ -269,6 +269,7 @@ func TestMixedFamilies(t *testing.T) {
 		if f := first(b.open()); f != 2.828125 {
 			t.Errorf("an embedding of 1 became %g, want 2.828125", f)
 		}
+		b.write("tok/config.json", []byte(`{"model_type": "gemma4"}`))
 		b.write("config.json", []byte(`{"template_filename_axmodel": "gemma3_text_p128_l%d_together.axmodel", "tokenizer_type": "Gemma4"}`))
 		if f := first(b.open()); f != 2.828125 { // √8 in bf16
 			t.Errorf("an embedding of 1 became %g in a Gemma-4 of the vendor's", f)

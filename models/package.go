@@ -37,6 +37,7 @@ type Layer struct {
 	Kind    string
 	Window  int  // sliding attention: how many rows back it sees
 	Shares  bool // uses the K and V of an earlier layer
+	Source  int  // which: of those before it the last of its kind that has its own
 
 	Shape axmodel.LayerShape  // zero for linear attention, whose tensors are another contract
 	State axmodel.LinearShape // linear attention: what it keeps instead of rows; zero for other kinds
@@ -67,6 +68,7 @@ type Package struct {
 	Whole *axmodel.DecoderShape
 
 	Embed    *Embeddings
+	PerLayer *PerLayer // Gemma-4: what its layers are given besides; nil for others
 	Config   Config
 	Sampling Sampling
 	Stops    []int32 // end-of-text ids that configuration files give; [Package.StopIDs] adds the tokenizer's
@@ -189,7 +191,11 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	}
 	fail := func(err error) (*Package, error) {
 		_ = pkg.Embed.Close()
+		_ = pkg.PerLayer.Close()
 		return nil, err
+	}
+	if pkg.PerLayer, err = pkg.openPerLayer(); err != nil {
+		return fail(err)
 	}
 	if err := pkg.agree(); err != nil {
 		return fail(err)
@@ -285,7 +291,7 @@ func (pkg *Package) readLayers() error {
 		if l.Kind == SlidingAttention {
 			l.Window = c.SlidingWindow
 		}
-		found, err := l.read(m)
+		found, err := l.read(m, pkg.Family == "gemma4")
 		if e, ok := err.(*Error); ok {
 			e.Path = p.t.where(name)
 			return e
@@ -305,7 +311,7 @@ func (pkg *Package) readLayers() error {
 			if first < 0 {
 				first = i
 				pkg.Shape = l.Shape
-			} else if !l.Shape.Equal(pkg.Shape) {
+			} else if !l.Shape.Equal(pkg.Shape) && !pkg.besides(l) {
 				return &Error{Path: p.t.where(name), What: fmt.Sprintf("its shapes (%s) differ from those of %s (%s)", describe(l.Shape),
 					path.Base(p.layers[first]), describe(pkg.Shape)),
 					Fix: "take all layers from one build", Err: ErrMismatch}
@@ -331,7 +337,7 @@ func (pkg *Package) readLayers() error {
 		pkg.noteStates(pkg.Facts[state].State)
 	}
 	pkg.Hidden = pkg.Shape.Hidden
-	return nil
+	return pkg.sources()
 }
 
 // layerKind is what the configuration says of layer i; empty when it says nothing.
@@ -551,7 +557,7 @@ func (p *Package) Close() error {
 	if p.closed.Swap(true) {
 		return ErrClosed
 	}
-	err := p.Embed.Close()
+	err := errors.Join(p.Embed.Close(), p.PerLayer.Close())
 	if p.closer != nil {
 		err = errors.Join(err, p.closer.Close())
 	}

@@ -36,8 +36,9 @@ type plan struct {
 	postConfig    string
 	genConfig     string
 	encoders      []string
-	visionErr     error    // why the encoder cannot be used, though text can be read
-	extra         []string // further files read while planning
+	perLayer      [3]string // Gemma-4: table, projection and norm of what layers are given besides; empty without
+	visionErr     error     // why the encoder cannot be used, though text can be read
+	extra         []string  // further files read while planning
 	notes         []string
 }
 
@@ -504,6 +505,23 @@ func (p *plan) related(dir string) bool {
 }
 
 func (p *plan) findRest() error {
+	for i, given := range []string{p.cfg.PerLayer, p.cfg.PerLayerProject, p.cfg.PerLayerNorm} {
+		if given == "" {
+			continue
+		}
+		name, found, err := p.t.resolve(p.base, given)
+		if err != nil {
+			return err
+		}
+		if !found || !p.t.has(name) {
+			return p.t.missing(name, "")
+		}
+		if err := p.t.checkPointer(name); err != nil {
+			return err
+		}
+		p.perLayer[i] = name
+		p.extra = append(p.extra, name)
+	}
 	if p.cfg.PostConfig != "" {
 		name, found, err := p.t.resolve(p.base, p.cfg.PostConfig)
 		if err != nil {

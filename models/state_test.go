@@ -214,7 +214,7 @@ func TestDeepLadder(t *testing.T) {
 	}
 }
 
-// What Qwen3.5's makers say where a package does not: both tokens that end an answer, no thinking unless it is asked for, and how to sample.
+// What Qwen3.5's makers say where a package does not: both tokens that end an answer, no thinking unless it is asked for, how to sample.
 // What the package says itself comes first.
 func TestQwen35Defaults(t *testing.T) {
 	b := newBench(t)
@@ -222,7 +222,8 @@ func TestQwen35Defaults(t *testing.T) {
 	token := func(id int, content string, special bool) map[string]any {
 		return map[string]any{"id": id, "content": content, "special": special, "normalized": false}
 	}
-	words, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": map[string]int{"a": 0, "b": 1}, "merges": []string{}},
+	bpe := map[string]any{"type": "BPE", "vocab": map[string]int{"a": 0, "b": 1}, "merges": []string{}}
+	words, err := json.Marshal(map[string]any{"model": bpe,
 		"added_tokens": []any{token(2, "<|endoftext|>", true), token(3, "<|im_start|>", true), token(4, "<|im_end|>", true)}})
 	b.must(err)
 	b.write("tokenizer/tokenizer.json", words)

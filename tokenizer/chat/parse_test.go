@@ -183,8 +183,8 @@ var parseCases = []struct {
 	{"pythonic, broken", "llama3", ParserOptions{Tools: parseTools}, `[get(a=b)] no`, parsed{"", `[get(a=b)] no`}},
 
 	{"MiniCPM5", "minicpm5", ParserOptions{Tools: parseTools},
-		"I look.\n<function name=\"get_weather\"><param name=\"days\">3</param><param name='city'><![CDATA[a < b &\n</param></function>]]>" +
-			"</param></function>\n<function name=\"get\"></function>",
+		"I look.\n<function name=\"get_weather\"><param name=\"days\">3</param><param name='city'>" +
+			"<![CDATA[a < b &\n</param></function>]]></param></function>\n<function name=\"get\"></function>",
 		parsed{"", "I look.‹get_weather " + `{"days":3,"city":"a < b &\n</param></function>"}›‹get {}›`}},
 	{"MiniCPM5, a value in parts", "minicpm5", ParserOptions{Tools: parseTools},
 		`<function name="get"><param name="s"><![CDATA[x]]]]><![CDATA[>y]]></param></function>so`, parsed{"", `‹get {"s":"x]]>y"}›so`}},
@@ -194,7 +194,8 @@ var parseCases = []struct {
 		parsed{"", `‹get {"s":"x"}›`}},
 	{"MiniCPM5, malformed", "minicpm5", ParserOptions{Tools: parseTools}, `<function name="get">x</function> y`,
 		parsed{"", `<function name="get">x</function> y`}},
-	{"MiniCPM5, thinking", "minicpm5", ParserOptions{Tools: parseTools, ThinkOpen: true}, "hm\n</think>\n\n<function name=\"get\"></function>",
+	{"MiniCPM5, thinking", "minicpm5", ParserOptions{Tools: parseTools, ThinkOpen: true},
+		"hm\n</think>\n\n<function name=\"get\"></function>",
 		parsed{"hm", `‹get {}›`}},
 	{"MiniCPM", "minicpm", ParserOptions{Tools: parseTools},
 		"<|thought_start|>\nhm\n<|thought_end|>\n<|tool_call_start|>\n```python\nget_weather(city=\"P\", " +

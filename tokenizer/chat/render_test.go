@@ -120,7 +120,8 @@ func TestNobodyForges(t *testing.T) {
 		tok  *tokenizer.Tokenizer
 	}
 	var subjects []subject
-	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"}, {"minicpm5", "qwen"},
+	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"},
+		{"minicpm5", "qwen"},
 		{"smollm2", "qwen"}, {"smollm3", "qwen"},
 		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"llama2", "llama2"}} {
 		tmpl, ok := Builtin(x[0])

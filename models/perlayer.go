@@ -1,0 +1,210 @@
+package models
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path"
+)
+
+// PerLayer makes the rows that every layer of Gemma-4 is given beside the hidden state: from a table by token, gigabytes that are mapped
+// and never read whole, and from the token's embedding. Its methods may be called from any goroutine; a nil PerLayer has no bytes, and
+// closes.
+type PerLayer struct {
+	Layers, Width int
+
+	table   *Embeddings
+	project []float32 // Layers·Width rows, each as long as a hidden row
+	norm    []float32 // Width
+	hidden  int
+}
+
+// besides says whether a layer may stand in one model with the first of attention though its shape is another: in Gemma-4 the width of K
+// and V goes by a layer's kind, and a layer that uses another's K and V has room for the rows of a call behind those of the cache.
+func (pkg *Package) besides(l Layer) bool {
+	if pkg.Config.KVSharedLayers == 0 && pkg.Family != "gemma4" {
+		return false
+	}
+	a, b := l.Shape, pkg.Shape
+	if a.Hidden != b.Hidden || a.Pos != b.Pos || a.Added != b.Added || a.Cells != b.Cells || len(a.Groups) != len(b.Groups) {
+		return false
+	}
+	for i := range a.Groups {
+		if a.Groups[i].Group != b.Groups[i].Group {
+			return false
+		}
+	}
+	for _, o := range pkg.Facts { // those of a kind are alike
+		if o.Kind == l.Kind && o.Shares == l.Shares && !o.Shape.Equal(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// sources finds whose K and V each layer of Gemma-4 uses that has none of its own.
+func (pkg *Package) sources() error {
+	p := pkg.p
+	if pkg.Family != "gemma4" {
+		return nil
+	}
+	for i := range pkg.Facts {
+		l := &pkg.Facts[i]
+		if !l.Shares {
+			continue
+		}
+		l.Source = -1
+		for j, o := range pkg.Facts[:i] {
+			if o.Kind == l.Kind && !o.Shares {
+				l.Source = j
+			}
+		}
+		switch {
+		case l.Source < 0:
+			return &Error{Path: p.t.where(l.Name), What: "uses the K and V of an earlier layer of its kind, " + l.Kind +
+				", and there is none", Fix: "correct num_kv_shared_layers or layer_types", Err: ErrMismatch}
+		case pkg.Facts[l.Source].Shape.KV != l.Shape.KV:
+			return &Error{Path: p.t.where(l.Name), What: fmt.Sprintf("takes K and V of %d values, %s, whose they are, has %d", l.Shape.KV,
+				path.Base(pkg.Facts[l.Source].Name), pkg.Facts[l.Source].Shape.KV), Fix: "take all layers from one build", Err: ErrMismatch}
+		}
+	}
+	return nil
+}
+
+// openPerLayer opens what layers are given besides; nil where they take nothing.
+func (pkg *Package) openPerLayer() (*PerLayer, error) {
+	p := pkg.p
+	width := pkg.Shape.Added
+	if width == 0 {
+		return nil, nil
+	}
+	keys := [...]string{"filename_tokens_embed_per_layer", "filename_per_layer_model_projection", "filename_per_layer_projection_norm"}
+	for i, name := range p.perLayer {
+		if name == "" {
+			return nil, &Error{Path: p.t.where(cmp.Or(p.source, ".")), What: "the layers take per_layer_input, and " + keys[i] +
+				" names no file", Fix: "correct config.json", Err: ErrMissing}
+		}
+	}
+	all := width * len(pkg.Facts)
+	if all > maxHidden {
+		return nil, &Error{Path: p.t.where(p.perLayer[0]), What: fmt.Sprintf("%d layers with %d values each are too many", len(pkg.Facts),
+			width), Err: ErrSize}
+	}
+	l := &PerLayer{Layers: len(pkg.Facts), Width: width, hidden: pkg.Hidden}
+	var err error
+	if l.table, err = openEmbeddings(p.t, p.perLayer[0], pkg.Embed.Rows, all); err != nil {
+		return nil, err
+	}
+	l.table.Scale = gemmaPerLayer
+	if l.project, err = pkg.floats(p.perLayer[1], int64(all), int64(pkg.Hidden)); err == nil {
+		l.norm, err = pkg.floats(p.perLayer[2], 1, int64(width))
+	}
+	if err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// floats reads a .npy file of float32 whole, once its size is known to be that of rows × cols.
+func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
+	t := pkg.p.t
+	bad := func(err error) error {
+		return &Error{Path: t.where(name), What: err.Error(), Fix: "take it from the build of the layers", Err: ErrSize}
+	}
+	f, err := t.fsys.Open(name)
+	if err != nil {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: err}
+	}
+	r, ok := f.(io.ReaderAt)
+	if !ok {
+		return nil, bad(errors.New("its file system cannot read at an offset"))
+	}
+	h, err := readNpyAny(r, st.Size())
+	switch {
+	case err != nil:
+		return nil, bad(err)
+	case h.kind != f32 || h.rows != rows || h.cols != cols:
+		return nil, bad(fmt.Errorf("%d × %d values of %v, want %d × %d of f32", h.rows, h.cols, h.kind, rows, cols))
+	}
+	data := make([]byte, rows*cols*4)
+	if n, err := r.ReadAt(data, h.offset); n < len(data) {
+		return nil, &Error{Path: t.where(name), What: cause(err), Err: errors.Join(ErrSize, err, os.ErrInvalid)}
+	}
+	out := make([]float32, rows*cols)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		if v := float64(out[i]); math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, &Error{Path: t.where(name), What: "holds a NaN or an infinity", Fix: "fetch it again, e.g. with `axle pull`",
+				Err: ErrMalformed}
+		}
+	}
+	return out, nil
+}
+
+// What a row of the table is multiplied by, and the epsilon of the norm.
+const (
+	gemmaPerLayer = 16
+	gemmaEps      = 1e-6
+)
+
+// Row writes to dst what the layers are given for token id, whose embedding, scaled as [Embeddings.Row] gives it, is embed: Width values
+// for each of Layers. For layer after layer that is (norm(P·embed/√hidden) + 16·E)/√2. It costs Layers × Width × hidden multiplications:
+// callers keep what they will need again. It fails as Embeddings.Row does, and for slices of other lengths.
+func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
+	if len(dst) != l.Layers*l.Width || len(embed) != l.hidden {
+		return fmt.Errorf("models: room for %d values from an embedding of %d, want %d from %d", len(dst), len(embed), l.Layers*l.Width,
+			l.hidden)
+	}
+	if err := l.table.Row(dst, id); err != nil {
+		return err
+	}
+	e := make([]float32, l.hidden)
+	for i, v := range embed {
+		e[i] = fromBF16(v) / sqrt32(l.hidden)
+	}
+	one := make([]float32, l.Width)
+	for layer := range l.Layers {
+		var sum float64
+		for i := range one {
+			row := l.project[(layer*l.Width+i)*l.hidden:][:l.hidden]
+			var v float32
+			for j, x := range e {
+				v += row[j] * x
+			}
+			one[i] = v
+			sum += float64(v) * float64(v)
+		}
+		scale := float32(1 / math.Sqrt(sum/float64(l.Width)+gemmaEps))
+		out := dst[layer*l.Width:][:l.Width]
+		for i, v := range one {
+			out[i] = toBF16((v*scale*l.norm[i] + fromBF16(out[i])) * math.Sqrt2 / 2)
+		}
+	}
+	return nil
+}
+
+// Bytes is the size of the table on disk and of what is kept in memory.
+func (l *PerLayer) Bytes() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.table.Bytes() + 4*int64(len(l.project)+len(l.norm))
+}
+
+// Close releases the table. A second Close returns ErrClosed.
+func (l *PerLayer) Close() error {
+	if l == nil || l.table == nil {
+		return nil
+	}
+	return l.table.Close()
+}
