@@ -94,6 +94,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
 	{"G12", "axcl/soft/kernel/kernel_amd64.go", "mode |= resume", "mode |= 0", "./axcl/soft/kernel", "TestMul$"},
 	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},
+	{"G12", "engine/slots.go", "	case !unsent:\n		m.leave(s)\n", "	case !unsent:\n", "./engine", "TestStatesFaults"},
 	{"G14", "engine/plan.go", "m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)",
 		"m.taken, ok = m.cells.take(m.taken[:0], rows, 0, false)", "./engine", "TestRepeatable$"},
 	{"G14", "engine/lm.go", "case s.whole() || s.solo:", "case s.whole():", "./engine", "TestRepeatable$"},

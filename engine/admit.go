@@ -26,7 +26,7 @@ const leastAhead = 16
 func (m *lm) admit() {
 	for !m.card.hot {
 		live := m.live()
-		if live >= m.parallel || !m.proven.Scatter && live > 0 || m.soloing() {
+		if live >= m.parallel || m.slots != nil && live >= m.slots.size() || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
 		s := m.dequeue()
@@ -81,6 +81,7 @@ func (m *lm) live() (n int) {
 func (m *lm) aside() (any bool) {
 	for _, r := range m.running {
 		if r.box.full() && len(r.path) > 0 {
+			m.mark(r, false)
 			m.leave(r)
 			any = true
 		}

@@ -39,7 +39,7 @@ func (m *lm) compare(ctx context.Context) error {
 	} else {
 		n = min(n, 12)
 	}
-	if n < 2 || !m.proven.Scatter {
+	if n < 2 || !m.proven.Scatter || m.slots != nil {
 		return nil
 	}
 	values := m.shape.Hidden * max(m.shape.Layers, 1) * max(m.minWide, 1)

@@ -228,6 +228,9 @@ func (b *cardBackend) Stats() Stats {
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}
+	if b.m.slots != nil {
+		st.Proven["kept"] = b.m.proven.Kept
+	}
 	info := b.card.Info()
 	st.Temperature, st.NPULoad, st.CardFree, st.CardTotal = info.Temperature, info.NPULoad, info.FreeCMM, info.TotalCMM
 	return st

@@ -48,7 +48,7 @@ func TestSplit(t *testing.T) {
 		t.Errorf("layers %d and %d, outputs %d and %d: want the larger part on the card with more memory, the head on the last", a.Layers,
 			z.Layers, a.Out, z.Out)
 	}
-	if want := (Proven{true, true, true}); b.m.proven != want {
+	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
 		t.Errorf("proven %+v", b.m.proven)
 	}
 	sameEverywhere(t, b, jobs, want, 8)

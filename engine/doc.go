@@ -43,6 +43,10 @@
 // What has to leave the card may be kept in this machine's memory ([OpenOptions].CacheRAM), and comes back in pieces between passes where
 // that is cheaper than evaluating it (tier.go).
 //
+// Layers may keep a state instead of rows (Qwen3.5). Then a sequence has a slot, a pass carries rows of one sequence, turn about, and what
+// a text may go on from is a snapshot: a slot that is left as it is, at the node of the tree where it was made (slots.go). Such models
+// guess nothing, and nothing of theirs is kept beyond the card's memory.
+//
 // None of this is taken for granted: when a package first runs on a card, a probe of a few passes shows what the card does (prove.go,
 // [Proven]), and only what was shown is used. [Stats].Proven says what. Whether the same rows give the same bits wherever they lie is asked
 // too, and told ([Alike]): what needs that whatever the card does asks for it ([Request].Repeatable, solo.go).

@@ -19,16 +19,22 @@ type fake struct {
 
 	positions, masks, shorts, ordered bool // lies: positions from the first row, its mask for all, short chunks unwritten, cells in order
 
-	run     func(n int) error // before pass n, from 1; an error fails it
-	damage  func(n int, p *axcl.Pass)
-	passes  int
-	closed  atomic.Int32
-	shut    func(n int32) // in the n-th Close, from 1: as a model first, then as a device
-	heat    func() float64
-	free    int64
-	kept    []uint64 // by cell: what it holds; 0 nothing
-	tint    []uint64 // by cell: in which order what it was made of was added; see sums
-	sums    sums
+	run    func(n int) error // before pass n, from 1; an error fails it
+	damage func(n int, p *axcl.Pass)
+	passes int
+	closed atomic.Int32
+	shut   func(n int32) // in the n-th Close, from 1: as a model first, then as a device
+	heat   func() float64
+	free   int64
+	kept   []uint64 // by cell: what it holds; 0 nothing
+	tint   []uint64 // by cell: in which order what it was made of was added; see sums
+	sums   sums
+	states []uint64 // by slot: a number that all rows which went into it made; see withStates
+	// Lies about states: what begins anew goes on from what the slot had; padding counts; what passes go on from changes too; wide passes
+	// begin anew.
+	leaks, pads, spoils, cold bool
+	fills                     uint32 // the slot that the pass under way is to fill
+
 	quick   bool   // every answer is 9, at no cost
 	errs    uint64 // as a draft: every so many-th answer is another; 0 none
 	clear   func() error
@@ -53,6 +59,39 @@ func newFake() *fake {
 	f.shape.Piece = axcl.PieceCells(f.shape)
 	f.kept = make([]uint64, f.shape.Cells)
 	return f
+}
+
+// withStates makes the model one that keeps a state besides, with so many slots.
+func withStates(slots int) *fake {
+	f := newFake()
+	f.shape.Linear, f.shape.State, f.shape.Slots = 1, 8, slots
+	f.states = make([]uint64, slots+1)
+	return f
+}
+
+// state is the state before the first row of a pass; left puts that after the last where it belongs.
+func (f *fake) state(p *axcl.Pass) uint64 {
+	switch {
+	case f.states == nil, f.cold && p.Rows() > 1:
+		return 0
+	case p.From == 0 && f.leaks:
+		return f.states[p.To]
+	}
+	return f.states[p.From]
+}
+
+func (f *fake) left(p *axcl.Pass, padding int, state uint64) {
+	if f.states == nil {
+		return
+	}
+	for range padding {
+		if f.pads {
+			state = mix(state)
+		}
+	}
+	if f.states[p.To] = state; f.spoils && p.From != 0 {
+		f.states[p.From] = state
+	}
 }
 
 func (f *fake) Info() (axcl.Info, error) {
@@ -167,6 +206,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 	if err := p.Check(f.shape); err != nil {
 		return err
 	}
+	f.fills = p.To
 	if f.run != nil {
 		if err := f.run(f.passes); err != nil {
 			return err
@@ -192,6 +232,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 		f.tint = make([]uint64, len(f.kept))
 	}
 	own, out, order := make([]uint64, n), make([]uint64, n), make([]uint64, n)
+	state := f.state(p)
 	for r := range n {
 		id := uint64(0)
 		for i := range 8 {
@@ -225,6 +266,10 @@ func (f *fake) Run(p *axcl.Pass) error {
 				sum += mix(f.kept[c])
 			}
 		}
+		if f.states != nil {
+			state = mix(3*state + own[r])
+			sum += state
+		}
 		out[r] = mix(own[r] + sum)
 		if f.sums != exactly {
 			fold := func(v uint64) { order[r] = mix(order[r]*3 + v) }
@@ -252,6 +297,7 @@ func (f *fake) Run(p *axcl.Pass) error {
 			f.kept[p.Cell[r]], out[r] = 0, 0
 		}
 	}
+	f.left(p, group.Rows-n, state)
 	if p.HiddenOut != nil {
 		for r := range n {
 			rng := rand.New(rand.NewPCG(out[r], 1))
@@ -357,6 +403,9 @@ func clean(t *testing.T, b *cardBackend) {
 		b.m.mu.Unlock()
 		b.m.cells.forget()
 		left = b.m.cells.check(t)
+		if p := b.m.slots; p != nil {
+			left += p.size() - len(p.free)
+		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)

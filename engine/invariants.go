@@ -59,6 +59,9 @@ func (m *lm) verify() {
 	if err := m.cells.verify(stand); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
+	if err := m.slots.verify(m.running); err != nil {
+		panic("engine: invariant: " + err.Error())
+	}
 	if err := m.tier.verify(m.cells); err != nil {
 		panic("engine: invariant: in memory: " + err.Error())
 	}
@@ -137,6 +140,38 @@ func (t *tier) verify(c *cells) error {
 		}
 		if p >= 0 || q >= 0 || c.names[^p] != t.c.names[^q] {
 			return fmt.Errorf("cell %d is kept as row %d, which spells another text", n, h)
+		}
+	}
+	return nil
+}
+
+// verify reports a slot that is not exactly one of free, a snapshot, or a sequence's own.
+func (p *slots) verify(running []*seq) error {
+	if p == nil {
+		return nil
+	}
+	has := make([]int, len(p.node))
+	for _, slot := range p.free {
+		has[slot]++
+	}
+	for slot, n := range p.node {
+		if n != none {
+			if has[slot]++; p.at[n] != uint32(slot) || p.c.state[n] != cellNode {
+				return fmt.Errorf("slot %d hangs on cell %d, which has slot %d and is in state %d", slot, n, p.at[n], p.c.state[n])
+			}
+		}
+	}
+	for _, s := range running {
+		switch {
+		case s.own:
+			has[s.state]++
+		case len(s.path) == 0 && s.state != 0, len(s.path) > 0 && s.state != p.at[s.path[len(s.path)-1]]:
+			return fmt.Errorf("a sequence of %d rows goes on from slot %d, which is not kept there", len(s.path), s.state)
+		}
+	}
+	for slot, n := range has[1:] {
+		if n != 1 {
+			return fmt.Errorf("slot %d is accounted for %d times", slot+1, n)
 		}
 	}
 	return nil

@@ -77,7 +77,7 @@ type saving struct {
 // newKeeper measures what a row costs to the card, on cells that nobody uses yet. Without a disk, or where rows cannot travel or lie
 // anywhere, it gives nil, which keeps nothing.
 func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
-	if d == nil || m.shape.Piece == 0 || !m.proven.Scatter {
+	if d == nil || m.slots != nil || m.shape.Piece == 0 || !m.proven.Scatter {
 		return nil, nil
 	}
 	info := m.card.Info()

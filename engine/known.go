@@ -52,8 +52,14 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 		return nil, nil, errNoCells
 	}
 	defer m.cells.give(cells[0])
+	slot, back, ok := m.scratch()
+	if !ok {
+		return nil, nil, errNoCells
+	}
+	defer back()
 	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(cells[0])},
-		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), HiddenOut: make([]uint16, m.shape.Hidden)}
+		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), HiddenOut: make([]uint16, m.shape.Hidden),
+		To: slot}
 	if m.shape.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
 	}

@@ -142,7 +142,8 @@ func TestClose(t *testing.T) {
 
 // TestGap: however much is to be read, a running answer gets a row at least every few passes, and a prompt is not kept waiting by answers.
 func TestGap(t *testing.T) {
-	for name, proven := range map[string]*Proven{"all": {true, true, true}, "no mixing": {Chunk: true, Scatter: true},
+	for name, proven := range map[string]*Proven{"all": {Chunk: true, Mixed: true, Scatter: true},
+		"no mixing": {Chunk: true, Scatter: true},
 		"no chunks": {Scatter: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake()
@@ -283,7 +284,7 @@ func TestLies(t *testing.T) {
 		lie  func(*fake)
 		want Proven
 	}{
-		{"honest", func(*fake) {}, Proven{true, true, true}},
+		{"honest", func(*fake) {}, Proven{Chunk: true, Mixed: true, Scatter: true}},
 		{"positions from the first row", func(f *fake) { f.positions = true }, Proven{Chunk: true, Scatter: true}},
 		{"one mask for all rows", func(f *fake) { f.masks = true }, Proven{Chunk: true, Scatter: true}},
 		{"short chunks unwritten", func(f *fake) { f.shorts = true }, Proven{Scatter: true}},

@@ -26,6 +26,7 @@ type Proven struct {
 	Chunk   bool // a prefill call that is not full gives what its rows give alone
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
 	Scatter bool // a sequence's cells may be any, in any order
+	Kept    bool // a state that passes went on from is as it was
 }
 
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.
@@ -37,6 +38,7 @@ type lm struct {
 	words  *tokenizer.Tokenizer
 	stop   map[int32]bool // ids that end an answer
 	cells  *cells
+	slots  *slots // nil: no layer keeps a state
 	costs  costs
 	proven Proven
 
@@ -134,6 +136,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 	}
 	m.row.cell = none
 	m.cells = newCells(m.shape.Cells)
+	m.slots = newSlots(m.shape.Slots, m.cells)
 	m.drawn.turn = make(chan struct{}, 1)
 	m.checked = time.Since(card.start)
 	greedy := sampler.Defaults()
@@ -189,8 +192,8 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	m.eyes(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
-	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6}, off: s.solo || job.Speculate != nil && !*job.Speculate ||
-		m.card.o.NoSpeculate}
+	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
+		off: s.solo || m.slots != nil || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.words != nil {
@@ -274,6 +277,7 @@ func (m *lm) reap() {
 			return false
 		}
 		m.kept.note(s)
+		m.mark(s, false)
 		m.leave(s)
 		m.tally(s, func(st *Stats) {
 			if s.pleased.Load() {
@@ -304,6 +308,7 @@ func (m *lm) leave(s *seq) {
 	if m.drafter != nil {
 		m.drafter.leave(s)
 	}
+	m.letGo(s)
 	m.cells.release(s.tip(m.cells))
 	s.path = nil
 	clear(s.see)
@@ -356,6 +361,16 @@ func (m *lm) requeue(s *seq) {
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
 	switch {
+	case m.slots != nil:
+		m.leave(s)
+		if s.stops = m.stops(s); !m.proven.Scatter {
+			for _, r := range m.running {
+				m.leave(r)
+			}
+			m.cells.forget()
+		} else if m.proven.Kept && !s.whole() && !s.solo {
+			m.rest(s)
+		}
 	case s.whole() || s.solo:
 		s.path = nil // every row's output is needed, or none of an earlier run
 		if !m.proven.Scatter {
@@ -435,6 +450,9 @@ func (m *lm) step() (bool, error) {
 	tr.describe(m, g)
 	t0 := m.card.now()
 	err = m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want)))
+	if err != nil {
+		m.lostState(errors.Is(err, axcl.ErrPass))
+	}
 	took := m.card.now() - t0
 	tr.lap(runTime)
 	m.passes++
@@ -502,6 +520,7 @@ func (m *lm) shrink() bool {
 		m.end(youngest, &ContextError{Have: len(youngest.ids), Max: m.shape.Cells})
 		return false
 	}
+	m.mark(youngest, false)
 	m.leave(youngest)
 	m.remove(youngest)
 	m.requeue(youngest)

@@ -130,8 +130,8 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			ErrUnsupported, p.Name)
 	}
 	for i, f := range p.Facts {
-		if f.Kind == models.LinearAttention || f.Shares {
-			return nil, fmt.Errorf("%w: layer %d of %s has a state instead of a cache (%s), which axle does not run yet", ErrUnsupported, i,
+		if f.Shares {
+			return nil, fmt.Errorf("%w: layer %d of %s shares its cache with another (%s), which axle does not run yet", ErrUnsupported, i,
 				p.Name, f.Kind)
 		}
 	}
@@ -188,6 +188,14 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
 	if o.Name != "" {
 		b.info.Name = o.Name
+	}
+	if o.Draft != "" && p.StateBytes() > 0 {
+		if b.own {
+			_ = card.Close()
+		}
+		closeCards(under)
+		return nil, fmt.Errorf("%w: %s takes no draft model: its layers keep states, which a wrong guess would spoil",
+			ErrUnsupported, p.Name)
 	}
 	draft, err := openDraft(o.Draft, words)
 	if err == nil {
@@ -400,11 +408,35 @@ func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) 
 			}
 		}
 	}
+	if err == nil && p.StateBytes() > 0 {
+		err = fmt.Errorf("%w: %s cannot draft: its layers keep states, which a wrong guess would spoil; take a model without",
+			ErrUnsupported, p.Name)
+	}
 	if err != nil {
 		_ = p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// What slots a model with states is given: as many as this takes, if the card has as much left, and so many at least and at most. One is a
+// sequence that runs, or a snapshot that others may go on from.
+const (
+	slotRoom            = 512 << 20
+	fewSlots, manySlots = 4, 64
+)
+
+// slotsFor is how many states a model has room for on a card; 0 for one without.
+func slotsFor(p *models.Package, card axcl.Info) int {
+	each := p.StateBytes()
+	if each == 0 {
+		return 0
+	}
+	n := int(min(max(slotRoom/each, fewSlots), manySlots))
+	if card.TotalCMM > 0 {
+		n = min(n, int(max(card.FreeCMM-p.Memory().Load, 0)/each))
+	}
+	return max(n, axcl.DefaultSlots)
 }
 
 // needs is the card memory that loading a package takes at the most, and a draft's after it; draft may be nil.
@@ -498,6 +530,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	defer func() { reader.Stop() }()
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
+		Slots: slotsFor(p, c.Info()),
 		Progress: func(file, done, _ int) {
 			name, n := weight(file)
 			pace.done(n)

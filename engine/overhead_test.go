@@ -15,7 +15,7 @@ func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 	f.shape.Groups = []axcl.Group{{Rows: 1, Cells: cells}, {Rows: 128, Cells: 0}, {Rows: 128, Cells: cells / 2},
 		{Rows: 128, Cells: cells - 128}}
 	f.quick = true
-	b = onFake(tb, f, OpenOptions{Parallel: n, CardOptions: still, Proven: &Proven{true, true, true}})
+	b = onFake(tb, f, OpenOptions{Parallel: n, CardOptions: still, Proven: &Proven{Chunk: true, Mixed: true, Scatter: true}})
 	release := hold(b)
 	off := false
 	ctx, cancel := context.WithCancel(context.Background())

@@ -49,7 +49,9 @@ func (m *lm) plan() []share {
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
-	if ready = m.apart(ready); ready[0].solo {
+	if ready = m.apart(ready); m.slots != nil {
+		return m.inOwnTurn(ready[0])
+	} else if ready[0].solo {
 		return m.inTurn(ready[0])
 	}
 	if !m.proven.Scatter {
@@ -89,7 +91,7 @@ func (m *lm) alone(s *seq) []share {
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *lm) adopt(s *seq) {
-	if !m.proven.Scatter || s.whole() || s.solo {
+	if !m.proven.Scatter || s.whole() || s.solo || m.slots != nil {
 		return
 	}
 	for s.pending() > 1 {
@@ -222,6 +224,10 @@ func (m *lm) build() error {
 	if !ok {
 		return errNoCells
 	}
+	if err := m.states(); err != nil {
+		m.giveBack()
+		return err
+	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
 	p.Hidden = grow(p.Hidden, rows*m.shape.Hidden)
 	p.Pos = grow(p.Pos, rows*m.shape.Pos)
@@ -252,6 +258,7 @@ func (m *lm) build() error {
 			m.trace.since(embedTime, at)
 			if err != nil {
 				m.giveBack()
+				m.lostState(true)
 				return &rowError{i, err}
 			}
 			for k := range m.shape.Pos {

@@ -134,6 +134,11 @@ func (m *lm) say() ([]int32, error) {
 			m.cells.give(n)
 		}
 	}()
+	slot, back, ok := m.scratch()
+	if !ok {
+		return nil, errNoCells
+	}
+	defer back()
 	out := make([]int32, sampleLen)
 	cw := axcl.Words(m.shape.Cells)
 	see := make([]uint64, cw)
@@ -147,6 +152,9 @@ func (m *lm) say() ([]int32, error) {
 		}
 		for k := range p.Pos {
 			p.Pos[k] = uint32(i)
+		}
+		if m.sequent(p, slot, slot); i == 0 {
+			p.From = 0
 		}
 		if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, p.Reach(m.shape)), 1)); err != nil {
 			return nil, err
@@ -185,6 +193,8 @@ type trial struct {
 	cell  uint32
 	cells []uint32
 	rows  []int
+
+	from, to uint32 // of the first row: the states of a model that keeps them
 }
 
 // try sends the rows in one pass and gives each row's output of the last layer.
@@ -208,6 +218,7 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 		}
 	}
+	p.From, p.To = rows[0].from, rows[0].to
 	if err := m.card.run(m.model, p, time.Minute); err != nil {
 		return nil, err
 	}
@@ -236,6 +247,9 @@ func same(right, got []uint16, wrong ...[]uint16) bool {
 // probe runs the probes.
 func (m *lm) probe(ctx context.Context) error {
 	const a, b = 4, 3 // rows of two short texts
+	if m.slots != nil {
+		return m.probeStates(ctx)
+	}
 	if m.shape.Cells < 24 {
 		return nil
 	}
@@ -446,6 +460,11 @@ func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
 			p.SeeCells[r*axcl.Words(m.shape.Cells)+top/64] |= 1 << (top % 64)
 		}
 	}
+	from := uint32(0)
+	if p.Reach(m.shape) > 0 {
+		from = 1
+	}
+	m.sequent(p, from, 1)
 	return p
 }
 

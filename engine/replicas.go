@@ -298,6 +298,7 @@ func (r *replicas) Stats() Stats {
 		for _, f := range []struct{ to, from *int }{{&sum.Cells, &st.Cells}, {&sum.CellsUsed, &st.CellsUsed},
 			{&sum.CellsCached, &st.CellsCached}, {&sum.CellsShared, &st.CellsShared},
 			{&sum.Running, &st.Running}, {&sum.Queued, &st.Queued},
+			{&sum.Slots, &st.Slots}, {&sum.SlotsUsed, &st.SlotsUsed}, {&sum.SlotsKept, &st.SlotsKept},
 			{&sum.Memory.Used, &st.Memory.Used}} {
 			*f.to += *f.from
 		}

@@ -39,6 +39,9 @@ type seq struct {
 	shadow  *seq // in the draft model, where there is one
 
 	served  uint64 // the pass that last carried a row of it
+	state   uint32 // the slot with the state after path: see slots.go
+	own     bool   // which the next pass may replace
+	stops   []int  // lengths of the prompt at which its state is to be kept
 	admit   uint64 // order of admission: the youngest is preempted first
 	begun   bool
 	retried bool

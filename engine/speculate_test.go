@@ -29,7 +29,7 @@ func withDraft(t testing.TB, b *cardBackend, f *fake) {
 		if err := d.measure(context.Background()); err != nil {
 			return err
 		}
-		d.proven = Proven{true, true, true}
+		d.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
 		for i := range d.costs.group {
 			d.costs.group[i] = 1e-9 // small beside the model it drafts for
 		}

@@ -82,6 +82,12 @@ var errAgain = errors.New("engine: the row is to be run again")
 // again takes the sequence's last row back: it goes through the card once more, with its logits.
 func (m *lm) again(s *seq) {
 	n := s.tip(m.cells)
+	if m.slots != nil { // its state cannot be taken back
+		m.leave(s)
+		m.cells.prune(n, 1)
+		s.doubt = true
+		return
+	}
 	s.stand(m.cells, s.path[:len(s.path)-1])
 	m.cells.prune(n, 1)
 	s.doubt = true

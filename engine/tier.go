@@ -56,7 +56,7 @@ func (t *travel) observe(rows, runs int, took float64) {
 // openTier gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be in order,
 // there is none: m.tier stays nil. It must run before anything is on the card.
 func (m *lm) openTier(memory *Memory) error {
-	if memory == nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
+	if memory == nil || m.slots != nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
 		return nil
 	}
 	if m.tier = memory.open(m.shape.RowBytes(), m.shape.Piece, m.cells.size()); m.tier == nil {

@@ -180,7 +180,7 @@ func alone(t testing.TB, m *tiny, jobs []Job) [][]int32 {
 
 func TestProbeSoft(t *testing.T) {
 	b := newTiny(t, tinyGroups).open(t, OpenOptions{})
-	if want := (Proven{true, true, true}); b.m.proven != want {
+	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
 		t.Errorf("the soft card was proven %+v, want %+v", b.m.proven, want)
 	}
 }

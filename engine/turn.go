@@ -18,6 +18,7 @@ func (m *lm) settle(h *share) {
 		m.cells.attach(rows[j], s.tip(m.cells), s.ids[h.from+j])
 		s.step(m.cells, rows[j])
 	}
+	m.moved(h)
 	m.enter(h)
 	rest := rows[h.n:]
 	defer func() {
@@ -194,6 +195,7 @@ func (m *lm) finish(s *seq, reason string) {
 	s.usage.Total = m.card.now() - s.asked
 	t.Usage = s.usage
 	m.kept.note(s)
+	m.mark(s, false)
 	m.leave(s)
 	m.remove(s)
 	m.tally(s, func(st *Stats) { st.Done++ })
@@ -301,6 +303,9 @@ func (m *lm) count(f func(*Stats)) {
 func (m *lm) survey() {
 	m.counted = m.card.now()
 	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.counts()
+	if p := m.slots; p != nil {
+		m.stats.Slots, m.stats.SlotsUsed, m.stats.SlotsKept = p.size(), p.size()-len(p.free), p.kept()
+	}
 }
 
 // account publishes the pass.

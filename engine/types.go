@@ -243,6 +243,8 @@ type Stats struct {
 	Cells, CellsUsed, CellsCached int
 	CellsShared                   int
 	Running, Queued               int
+	Slots, SlotsUsed              int // of a model of which layers keep a state: states on the card, and how many hold one
+	SlotsKept                     int // of those, snapshots that a text may go on from
 	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
 	Passes                            map[string]uint64
 	Rows                              uint64
