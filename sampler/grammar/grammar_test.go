@@ -83,7 +83,7 @@ func generate(t testing.TB, g *Grammar, r *rand.Rand, hurry int) string {
 	var text []byte
 	for n := 0; ; n++ {
 		if n > hurry && n%50 == 0 { // what free text ends with, nobody writes by chance
-			for _, tag := range []string{"\n</parameter>\n", "</think>"} {
+			for _, tag := range []string{"\n</parameter>\n", "]]></param>", "</think>"} {
 				if m.AcceptText(tag) {
 					text = append(text, tag...)
 				}

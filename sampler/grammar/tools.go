@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -115,11 +116,27 @@ func (c *compiler) toolCall(n *nfa, from, to int32, family, name string, set []*
 			if a.finite {
 				return asker(set, "enum").cannot("enum", "cannot be honoured for the arguments of a tool in this family's format")
 			}
-			if err := c.parameters(n, open, closing, a.leaves); err != nil {
+			if err := c.parameters(n, open, closing, a.leaves, coder); err != nil {
 				return err
 			}
 		}
 		n.eps(n.tag(n.text(closing, "</function>\n"), "</tool_call>"), to)
+	case "minicpm5":
+		alts, err := c.alternatives(set)
+		if err != nil {
+			return err
+		}
+		open := n.text(n.tag(from, "<function"), ` name="`+name+`">`)
+		closing := n.state()
+		for _, a := range alts {
+			if a.finite {
+				return asker(set, "enum").cannot("enum", "cannot be honoured for the arguments of a tool in this family's format")
+			}
+			if err := c.parameters(n, open, closing, a.leaves, cdata); err != nil {
+				return err
+			}
+		}
+		n.eps(n.tag(closing, "</function>"), to)
 	case "llama3", "gemma", "phi":
 		key := "parameters"
 		if family == "phi" {
@@ -143,11 +160,26 @@ func (n *nfa) tag(from int32, text string) int32 {
 	return to
 }
 
-const endOfParameter = "\n</parameter>\n"
+// element is how a family writes a parameter: behind open, the name and close, and before end. A string stands between quote and unquote
+// and goes on up to the latter, whatever it holds.
+type element struct{ open, close, quote, unquote, end string }
 
-// parameters adds Qwen3-Coder's <parameter=name> elements: strings stand as they are, anything else as JSON. Only named
+var (
+	coder = element{"<parameter=", ">\n", "", "\n</parameter>\n", "\n</parameter>\n"}
+	cdata = element{`<param name="`, `">`, "<![CDATA[", "]]>", "</param>"}
+)
+
+// behind is what follows a string once unquote was written.
+func (e element) behind() string {
+	if e.unquote == e.end {
+		return ""
+	}
+	return e.end
+}
+
+// parameters adds the parameters of Qwen3-Coder's and MiniCPM5's calls: strings stand as they are, anything else as JSON. Only named
 // properties can be written so.
-func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema) error {
+func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema, e element) error {
 	o, err := c.object(leaves)
 	if err != nil {
 		return err
@@ -161,8 +193,8 @@ func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema) error {
 	at := from
 	for _, m := range o.members {
 		next := n.state()
-		in := n.text(at, "<parameter="+m.name+">\n")
-		if err := c.parameter(n, in, next, m.set); err != nil {
+		in := n.text(at, e.open+m.name+e.close)
+		if err := c.parameter(n, in, next, m.set, e); err != nil {
 			return err
 		}
 		if !m.required {
@@ -174,7 +206,7 @@ func (c *compiler) parameters(n *nfa, from, to int32, leaves []*schema) error {
 	return nil
 }
 
-func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
+func (c *compiler) parameter(n *nfa, from, to int32, set []*schema, e element) error {
 	alts, err := c.alternatives(set)
 	if err != nil {
 		return err
@@ -182,10 +214,10 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 	for _, a := range alts {
 		if a.finite {
 			for _, v := range a.values {
-				if v.kind == kindString && !strings.Contains(v.text, endOfParameter) {
-					n.eps(n.text(n.text(from, v.text), endOfParameter), to)
+				if v.kind == kindString && !strings.Contains(v.text, e.unquote) {
+					n.eps(n.text(n.text(n.text(from, e.quote+v.text), e.unquote), e.behind()), to)
 				} else if v.kind != kindString {
-					n.eps(n.text(c.literal(n, from, v), endOfParameter), to)
+					n.eps(n.text(c.literal(n, from, v), e.end), to)
 				}
 			}
 			continue
@@ -195,22 +227,28 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 			if err != nil {
 				return err
 			}
+			from, to := n.text(from, e.quote), to
+			if rest := e.behind(); rest != "" {
+				end := n.state()
+				n.eps(n.text(end, rest), to)
+				to = end
+			}
 			if d == nil && lo == 0 && hi < 0 {
-				n.call(from, untilFrame(endOfParameter, nil, false).free, to)
+				n.call(from, untilFrame(e.unquote, nil, false).free, to)
 			} else {
 				if d == nil {
 					if d, err = textLength(lo, hi); err != nil {
 						return asker(a.leaves, "maxLength").tooLarge("maxLength")
 					}
 				}
-				open, err := compileRegex(`\n</parameter>\n`, true)
+				open, err := compileRegex(regexp.QuoteMeta(e.unquote), true)
 				if err == nil {
 					d, err = d.and(open.not())
 				}
 				if err != nil {
 					return asker(a.leaves, "pattern").tooLarge("pattern")
 				}
-				n.eps(n.text(c.embed(n, from, d, writeUTF8), endOfParameter), to)
+				n.eps(n.text(c.embed(n, from, d, writeUTF8), e.unquote), to)
 			}
 		}
 		if rest := a.kinds &^ kindString; rest != 0 {
@@ -227,7 +265,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema) error {
 			if err != nil {
 				return err
 			}
-			n.eps(n.text(n.then(from, f), endOfParameter), to)
+			n.eps(n.text(n.then(from, f), e.end), to)
 		}
 	}
 	return nil
