@@ -15,7 +15,9 @@ var simcardLayers = []struct {
 	why   string
 	files string
 }{
-	{"words, files and arithmetic: they know nothing of a card", "parse.c log.c model.c compute.c"},
+	{"words, files and arithmetic: they know nothing of a card", "parse.c log.c model.c arithmetic.c"},
+	{"layers that keep a state", "linear.c"},
+	{"what any model computes", "compute.c"},
 	{"parts of the options", "fault.c profile.c"},
 	{"the options as a whole", "config.c"},
 	{"time, the trace, and what other processes hold", "clock.c trace.c state.c"},

@@ -14,7 +14,7 @@ func init() {
 		{"T1", "models/state.go", "err != nil && said != \"\" && has", "err != nil && said == \"?\" && has", "./models",
 			"TestHostileStates"},
 		{"T1", "models/embed.go", "if vocab < 1 || vocab > maxVocab || size != vocab*row {", "if false {", "./models", "TestMalformed"},
-		{"T1", "axcl/native/layout.go", "if !l.Equal(f.layer) {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees",
+		{"T1", "axcl/native/layout.go", "if !l.Equal(f.all.Full) {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees",
 			"if false {\n\t\treturn fmt.Errorf(\"axcl: %w: %s: the card sees", "./axcl/native", "TestOddLibrary"},
 		{"T1", "internal/regular/regular.go", "file, err := Open(f.root, path)", "file, err := f.root.Open(path)", "./models/store",
 			"TestOddSwap"},

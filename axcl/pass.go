@@ -43,6 +43,11 @@ type Pass struct {
 	From uint32
 	To   uint32
 
+	// Single makes the layers that keep a state take the rows one by one, through the group that decodes; the others take them at once as
+	// ever. It is slower, and gives what a card gives that does not do such layers right for several rows at once, or for fewer rows than a
+	// call takes. A card that computes rows so in any case does not look at it.
+	Single bool
+
 	// Add lists what is added to rows between layers, ascending by layer and then by row, no pair twice; Added holds it, len(Add) ×
 	// Shape.Hidden, bf16, in the same order. What layer Add[i].Layer gives for row Add[i].Row becomes its [Sum] with Added's row i
 	// before the next layer, or the head and HiddenOut, reads it; K and V of the layer itself are as without. Some models want this

@@ -216,7 +216,7 @@ func (m *split) Run(p *axcl.Pass) error {
 	first := 0
 	for i, part := range m.parts {
 		q := axcl.Pass{Hidden: in, Pos: p.Pos, Cell: p.Cell, SeeCells: p.SeeCells, SeeRows: p.SeeRows, LocalCells: p.LocalCells,
-			LocalRows: p.LocalRows, From: p.From, To: p.To}
+			LocalRows: p.LocalRows, From: p.From, To: p.To, Single: p.Single}
 		if len(p.Add) > 0 {
 			layers := part.Shape().Layers
 			q.Add, q.Added = p.SplitAdd(m.more, first, first+layers)

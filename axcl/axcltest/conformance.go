@@ -62,6 +62,10 @@ func Checks(o Options) []Check {
 	for _, m := range models() {
 		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
 	}
+	for _, m := range stateModels() {
+		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
+		add("states/"+m.name, func(t TB, d axcl.Device) { checkStates(t, d, m.tiny) })
+	}
 	add("no head", checkHeadless)
 	add("rows copied instead of placed", checkCopies)
 	add("two models", checkTwo)
@@ -167,6 +171,9 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
 	}
+	if linear := y.linears(); s.Linear != linear || (linear > 0) != (s.State > 0) || linear > 0 && s.Slots < 1 {
+		t.Errorf("shape %+v, %d layers keep a state", s, linear)
+	}
 	for i, g := range y.Groups {
 		if s.Groups[i] != (axcl.Group{Rows: g.Rows, Cells: g.Cells}) {
 			t.Errorf("group %d is %+v, the file has %+v", i, s.Groups[i], g)
@@ -184,7 +191,7 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 		if err != nil {
 			t.Fatalf("%s: %v", sc.name, err)
 		}
-		if diff := differ(got, want); diff != "" {
+		if diff := differBy(got, want, y.alike()); diff != "" {
 			t.Errorf("%s: %s", sc.name, diff)
 		}
 		checkArgmax(t, sc.name, got, y.HeadFlags&axmodel.FlagF32 != 0)

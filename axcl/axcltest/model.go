@@ -40,6 +40,16 @@ func DefaultStates() Tiny {
 // linear says whether layer l keeps a state.
 func (y Tiny) linear(l int) bool { return y.Interval > 0 && (l+1)%y.Interval != 0 }
 
+// linears is how many layers keep a state.
+func (y Tiny) linears() (n int) {
+	for l := range y.Layers {
+		if y.linear(l) {
+			n++
+		}
+	}
+	return n
+}
+
 // linearGroups are the shape groups of layers that keep a state.
 func (y Tiny) linearGroups() []axmodel.SoftGroup {
 	if y.Linear != nil {

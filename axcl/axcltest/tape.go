@@ -261,7 +261,7 @@ func sumRows(b []byte) uint64 {
 func askRun(p *axcl.Pass) string {
 	s := fmt.Sprintf("%d rows, %d wanted", p.Rows(), len(p.Want))
 	if p.From != 0 || p.To != 0 {
-		s += fmt.Sprintf(", slot %d to %d", p.From, p.To)
+		s += fmt.Sprintf(", slot %d to %d, singly %t", p.From, p.To, p.Single)
 	}
 	return s
 }

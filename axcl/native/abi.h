@@ -80,6 +80,7 @@ enum { AXCL_LOG_OFF = 6 };
     X(int32_t, axclSetLogLevel, (int32_t level)) \
     X(const char *, axclrtGetFullVersion, (void)) \
     X(const char *, axclrtGetSocName, (void)) \
+    X(int32_t, axclrtEngineGetInputIndexByName, (void *info, const char *name)) \
     X(int32_t, axclrtRebootDevice, (int32_t id)) \
     X(int32_t, axclrtTransferFile, (const char *src, const char *dst, int32_t policy)) \
     X(int32_t, axclrtExecWorker, (const char *path, const int32_t *argc, const char *argv[], uint32_t *pid)) \

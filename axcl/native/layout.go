@@ -22,7 +22,8 @@ import (
 
 // files is what the files of a model say, read before the card is touched.
 type files struct {
-	layer   axmodel.LayerShape
+	all     axmodel.Layers
+	shape   axcl.Shape // of the layers
 	weights int64
 	layers  int
 	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
@@ -50,23 +51,31 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
 	}
 	f.layers = len(spec.Layers)
-	for i, path := range spec.Layers {
+	for _, path := range spec.Layers {
 		meta, err := axmodel.ReadFile(path)
 		if err != nil {
 			return f, err
 		}
-		l, err := meta.Layer()
-		if err != nil {
+		if err := f.all.Add(meta); err != nil {
 			return f, named(err, path)
-		}
-		if i == 0 {
-			f.layer = l
-		} else if !l.Equal(f.layer) {
-			return f, fmt.Errorf("axcl: %w: %s and %s are not layers of one model: %s, and %s", axcl.ErrModel, spec.Layers[0], path,
-				say(f.layer), say(l))
 		}
 		f.weights += meta.WeightBytes
 		f.sizes = append(f.sizes, max(meta.FileBytes, meta.WeightBytes))
+	}
+	for _, path := range spec.Beside {
+		if f.all.Full.Cells > 0 {
+			break
+		}
+		meta, err := axmodel.ReadFile(path)
+		if err != nil {
+			return f, err
+		}
+		if err := f.all.Beside(meta); err != nil {
+			return f, named(err, path)
+		}
+	}
+	if f.shape, err = f.all.Shape(spec.Slots); err != nil {
+		return f, named(err, spec.Layers[0])
 	}
 	if spec.Head == "" {
 		return f, nil
@@ -81,7 +90,7 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 	}
 	f.weights += meta.WeightBytes
 	f.sizes = append(f.sizes, max(meta.FileBytes, meta.WeightBytes))
-	return f, headFits(h, f.layer.Hidden, spec.Head, spec.Layers[0])
+	return f, headFits(h, f.shape.Hidden, spec.Head, spec.Layers[0])
 }
 
 func headFits(h axmodel.HeadShape, hidden int, head, layer string) error {
@@ -98,14 +107,6 @@ func named(err error, path string) error {
 		e.Path = path
 	}
 	return err
-}
-
-func say(l axmodel.LayerShape) string {
-	s := fmt.Sprintf("hidden %d, K and V %d, groups", l.Hidden, l.KV)
-	for _, g := range l.Groups {
-		s += fmt.Sprintf(" %d×%d", g.Rows, g.Cells)
-	}
-	return s
 }
 
 // suffix is what a tensor's name carries in other groups than the first.
@@ -164,7 +165,7 @@ func tensor(c *C.axn_tensor, exact bool) (axcl.Tensor, error) {
 		}
 		n *= uint64(d) // stays 0 where the type is not known
 	}
-	if t.Size = int(c.size); t.Size == 0 || exact && n != uint64(c.size) {
+	if t.Size = int(c.size); t.Size == 0 || exact && width[t.Type] > 0 && n != uint64(c.size) {
 		return bad()
 	}
 	return t, nil
@@ -185,7 +186,55 @@ func slot(g *axmodel.GroupMeta, name string) C.uint32_t {
 	panic("axcl: tensor " + name + " vanished")
 }
 
-// lay decides, from the first layer as the card describes it, what shape the model has and which tensor plays which part.
+// layOut makes room for what the files say of the layers.
+func (m *model) layOut(f *files) {
+	c, l := m.c, &f.all.Full
+	layers, groups := int(c.layers), len(l.Groups)
+	c.piece, c.state_piece = C.uint32_t(m.shape.Piece), C.size_t(m.shape.StatePiece())
+	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(groups), C.uint32_t(m.shape.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
+	c.rows = C.uint32_t(m.shape.MaxRows())
+	c.masks = c.groups
+	if m.shape.Local {
+		c.masks *= 2
+	}
+	c.full = array[C.uint32_t](m, layers)
+	full := unsafe.Slice(c.full, layers)
+	for i, linear := range f.all.Linear {
+		if !linear {
+			full[c.whole] = C.uint32_t(i)
+			c.whole++
+		}
+	}
+	c.group = array[C.axn_group](m, int(c.masks))
+	c.io = ios(m, layers*groups, 8)
+	for i, lg := range l.Groups {
+		g := &unsafe.Slice(c.group, groups)[i]
+		g.rows, g.cells = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells)
+		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
+		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
+		if m.shape.Local {
+			near := &unsafe.Slice(c.group, c.masks)[groups+i]
+			near.rows, near.cells = g.rows, g.cells
+			near.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
+		}
+		c.kv_rows = max(c.kv_rows, C.uint32_t(max(lg.Cache, lg.Cells)))
+	}
+	if m.shape.State > 0 {
+		m.layOutStates(f)
+	}
+}
+
+// ios makes n of them, each with room for so many buffers.
+func ios(m *model, n, each int) *C.axn_io {
+	p := array[C.axn_io](m, n)
+	buffers := unsafe.Slice(array[C.ax_buffer](m, n*each), n*each)
+	for i := range n {
+		unsafe.Slice(p, n)[i].buffers = &buffers[i*each]
+	}
+	return p
+}
+
+// lay decides, from the first layer that keeps rows as the card describes it, which tensor plays which part.
 func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) error {
 	md, err := meta(mod, ts)
 	if err != nil {
@@ -195,46 +244,17 @@ func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) 
 	if err != nil {
 		return named(err, path)
 	}
-	if !l.Equal(f.layer) {
-		return fmt.Errorf("axcl: %w: %s: the card sees %s, the file says %s", axcl.ErrModel, path, say(l), say(f.layer))
+	if !l.Equal(f.all.Full) {
+		return fmt.Errorf("axcl: %w: %s: the card sees %v, the file says %v", axcl.ErrModel, path, l, f.all.Full)
 	}
 	if mod.ins != 5 || mod.outs != 3 {
 		return fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, a decoder layer has 5 and 3", axcl.ErrModel, path, mod.ins, mod.outs)
 	}
-	c := m.c
-	layers := int(c.layers)
-	had := m.shape // the head may have been there before
-	m.shape = l.Shape()
-	m.shape.Layers, m.shape.Local, m.shape.Out, m.shape.Argmax = layers, had.Local, had.Out, had.Argmax
-	local := had.Local
-	m.shape.Piece = axcl.PieceCells(m.shape)
-	c.piece = C.uint32_t(m.shape.Piece)
-	c.groups, c.hidden, c.kv, c.pos = C.uint32_t(len(l.Groups)), C.uint32_t(l.Hidden), C.uint32_t(l.KV), C.uint32_t(l.Pos)
-	c.rows = C.uint32_t(m.shape.MaxRows())
-	c.masks = c.groups
-	if local {
-		c.masks *= 2
-	}
-	c.group = array[C.axn_group](m, int(c.masks))
-	c.io = array[C.axn_io](m, layers*len(l.Groups))
-	buffers := unsafe.Slice(array[C.ax_buffer](m, layers*len(l.Groups)*8), layers*len(l.Groups)*8)
-	for i := range layers * len(l.Groups) {
-		unsafe.Slice(c.io, layers*len(l.Groups))[i].buffers = &buffers[i*8]
-	}
-	for i, lg := range l.Groups {
-		g, names := &unsafe.Slice(c.group, len(l.Groups))[i], &md.Groups[i]
-		g.rows, g.cells = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells)
+	for i := range l.Groups {
+		g, names := &unsafe.Slice(m.c.group, len(l.Groups))[i], &md.Groups[i]
 		g.input, g.indices, g.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
 		g.k, g.v = slot(names, "K_cache"), slot(names, "V_cache")
 		g.k_out, g.v_out, g.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
-		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
-		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
-		if local {
-			near := &unsafe.Slice(c.group, c.masks)[len(l.Groups)+i]
-			near.rows, near.cells = g.rows, g.cells
-			near.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
-		}
-		c.kv_rows = max(c.kv_rows, C.uint32_t(max(lg.Cache, lg.Cells)))
 	}
 	return nil
 }
@@ -257,7 +277,7 @@ func (m *model) loadHead(path string, f files) error {
 	if err != nil {
 		return named(err, path)
 	}
-	if err := headFits(h, f.layer.Hidden, path, "as the card sees them"); err != nil {
+	if err := headFits(h, f.shape.Hidden, path, "as the card sees them"); err != nil {
 		return err
 	}
 	g := &md.Groups[0]

@@ -66,7 +66,12 @@ static size_t carve(axn_model *m, uint8_t *at) {
     PART(m->probe_host, (size_t)m->kv * 14 * 2);
     for (uint32_t g = 0; g < m->masks; g++)
         PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
-    PART(m->rows_host, (size_t)m->piece * m->layers * m->kv * 4);
+    size_t rows = (size_t)m->piece * m->whole * m->kv * 4;
+    PART(m->rows_host, rows > m->state_piece ? rows : m->state_piece);
+    if (m->state.layers) {
+        PART(m->state.indices_host, (size_t)m->rows * 3 * 4);
+        PART(m->state.mask_host, (size_t)m->rows * 2);
+    }
     if (m->head) {
         PART(m->logits_host, (size_t)AXN_SLOTS * m->out * (m->head_f32 ? 4 : 2));
         PART(m->argmax_host, (size_t)AXN_SLOTS * 4);
@@ -136,13 +141,15 @@ int axn_bind(axn_model *m) {
     const axn_provider *p = c->lib->provider;
     int rc = axn_enter(c);
     size_t cache = (size_t)m->kv_rows * m->kv * 2, hidden = (size_t)m->rows * m->hidden * 2, kv = (size_t)m->rows * m->kv * 2;
-    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+    for (uint32_t i = 0; !rc && i < m->whole; i++) {
+        uint32_t l = m->full[i];
         c->layer = (int32_t)l;
         rc = p->alloc(c, &m->k[l], cache);
         if (!rc) rc = p->alloc(c, &m->v[l], cache);
         if (!rc && m->rows > 1) rc = p->alloc(c, &m->k_new[l], kv);
         if (!rc && m->rows > 1) rc = p->alloc(c, &m->v_new[l], kv);
     }
+    if (!rc) rc = axn_state_alloc(m);
     c->layer = AXN_NO_LAYER;
     if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
     if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
@@ -160,22 +167,25 @@ int axn_bind(axn_model *m) {
         m->group[g].bound = AXN_UNBOUND;
         m->group[g].stale = true;
     }
-    for (uint32_t l = 0; !rc && l < m->layers; l++) {
-        c->layer = (int32_t)l;
-        rc = bind_layer(m, l);
+    for (uint32_t i = 0; !rc && i < m->whole; i++) {
+        c->layer = (int32_t)m->full[i];
+        rc = bind_layer(m, m->full[i]);
     }
+    if (!rc) rc = axn_state_bind(m);
     c->layer = AXN_HEAD;
     return rc || !m->head ? rc : bind_head(m);
 }
 
-// Does the card honour a decode group's K and V bound on a cell? Layer 0 runs once into buffers of its own and then onto a cell, between
-// neighbours that must stay: near the start of the cache and near its end. A card that writes elsewhere, or past the row, is given copies
-// for every pass. Only a difference decides; an error is an error.
+// Does the card honour a decode group's K and V bound on a cell? The first layer that keeps rows runs once into buffers of its own and then
+// onto a cell, between neighbours that must stay: near the start of the cache and near its end. A card that writes elsewhere, or past the
+// row, is given copies for every pass. Only a difference decides; an error is an error.
 enum { SENTINEL = 0x4049 };
 
-static int run_layer0(axn_model *m, uint32_t group) {
+static axn_io *first_io(axn_model *m, uint32_t group) { return &m->io[m->full[0] * m->groups + group]; }
+
+static int run_first(axn_model *m, uint32_t group) {
     axn_card *c = m->card;
-    int rc = c->lib->provider->run(c, &m->layer[0], group, &m->io[group]);
+    int rc = c->lib->provider->run(c, &m->layer[m->full[0]], group, first_io(m, group));
     return rc ? rc : c->lib->provider->sync(c, m->timeout_ms);
 }
 
@@ -183,26 +193,27 @@ static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoure
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
-    axn_io *io = &m->io[group];
+    axn_io *io = first_io(m, group);
+    const axn_mem *kc = &m->k[m->full[0]], *vc = &m->v[m->full[0]];
     size_t row = (size_t)m->kv * 2, at = (cell - 1) * row;
     // alone: the row of K and of V that the card gives; got: three rows of each around the cell, want: what they should be.
     uint16_t *alone = m->probe_host, *got = alone + 2 * m->kv, *want = got + 6 * m->kv;
     for (size_t i = 0; i < 6 * (size_t)m->kv; i++) got[i] = want[i] = SENTINEL;
     memcpy(want + m->kv, alone, row);
     memcpy(want + 4 * m->kv, alone + m->kv, row);
-    int rc = p->up(c, &m->k[0], at, got, 3 * row);
-    if (!rc) rc = p->up(c, &m->v[0], at, got + 3 * m->kv, 3 * row);
-    if (!rc) rc = p->bind(c, io, g->k_out, &m->k[0], cell * row, row);
-    if (!rc) rc = p->bind(c, io, g->v_out, &m->v[0], cell * row, row);
-    if (!rc) rc = run_layer0(m, group);
-    if (!rc) rc = p->down(c, got, &m->k[0], at, 3 * row);
-    if (!rc) rc = p->down(c, got + 3 * m->kv, &m->v[0], at, 3 * row);
+    int rc = p->up(c, kc, at, got, 3 * row);
+    if (!rc) rc = p->up(c, vc, at, got + 3 * m->kv, 3 * row);
+    if (!rc) rc = p->bind(c, io, g->k_out, kc, cell * row, row);
+    if (!rc) rc = p->bind(c, io, g->v_out, vc, cell * row, row);
+    if (!rc) rc = run_first(m, group);
+    if (!rc) rc = p->down(c, got, kc, at, 3 * row);
+    if (!rc) rc = p->down(c, got + 3 * m->kv, vc, at, 3 * row);
     if (!rc) rc = p->sync(c, m->timeout_ms);
     if (rc) return rc;
     if (memcmp(got, want, 6 * row)) *honoured = false;
     memset(got, 0, 3 * row);
-    rc = p->up(c, &m->k[0], at, got, 3 * row);
-    if (!rc) rc = p->up(c, &m->v[0], at, got, 3 * row);
+    rc = p->up(c, kc, at, got, 3 * row);
+    if (!rc) rc = p->up(c, vc, at, got, 3 * row);
     if (!rc) rc = p->bind(c, io, g->k_out, &m->k_out, 0, row);
     if (!rc) rc = p->bind(c, io, g->v_out, &m->v_out, 0, row);
     return rc ? rc : p->sync(c, m->timeout_ms);
@@ -216,16 +227,17 @@ int axn_probe(axn_model *m) {
     uint32_t group = 0;
     while (group < m->groups && (m->group[group].rows != 1 || m->group[group].cells < 4)) group++;
     m->place = false;
-    if (group == m->groups) return AXN_OK;
+    if (group == m->groups || m->whole == 0) return AXN_OK;
     axn_group *g = &m->group[group];
-    c->layer = 0;
+    uint32_t first = m->full[0];
+    c->layer = (int32_t)first;
     size_t row = (size_t)m->kv * 2;
     for (uint32_t i = 0; i < m->hidden; i++) m->hidden_host[i] = (uint16_t)(0x3f00 + (i * 37) % 128 + (i % 3 ? 0 : 0x8000));
-    if ((rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)m->hidden * 2))) return rc;
-    if (m->local && m->local[0]) g += m->groups; // the mask that layer 0 is bound to; the rest is the same
+    if ((rc = p->up(c, &m->turn[first % 2], 0, m->hidden_host, (size_t)m->hidden * 2))) return rc;
+    if (m->local && m->local[first]) g += m->groups; // the mask that it is bound to; the rest is the same
     if ((rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size))) return rc;
     g = &m->group[group];
-    if ((rc = run_layer0(m, group))) return rc;
+    if ((rc = run_first(m, group))) return rc;
     if ((rc = p->down(c, m->probe_host, &m->k_out, 0, row))) return rc;
     if ((rc = p->down(c, m->probe_host + m->kv, &m->v_out, 0, row))) return rc;
     if ((rc = p->sync(c, m->timeout_ms))) return rc;
@@ -261,6 +273,7 @@ int axn_close(axn_model *m) {
         axn_also(&rc, p->free(c, &m->v_new[l]));
     }
     c->layer = AXN_NO_LAYER;
+    axn_also(&rc, axn_state_close(m));
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));
     for (uint32_t g = 0; g < m->masks; g++) axn_also(&rc, p->free(c, &m->group[g].mask_dev));

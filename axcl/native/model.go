@@ -72,6 +72,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.layer = array[C.axn_module](m, len(spec.Layers))
 	c.k = array[C.axn_mem](m, len(spec.Layers))
 	c.v = array[C.axn_mem](m, len(spec.Layers))
+	m.shape = f.shape
 	if slices.Contains(spec.Local, true) {
 		m.shape.Local, c.local = true, array[C.bool](m, len(spec.Layers))
 		copy(unsafe.Slice((*bool)(c.local), len(spec.Layers)), spec.Local)
@@ -79,6 +80,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.k_new = array[C.axn_mem](m, len(spec.Layers))
 	c.v_new = array[C.axn_mem](m, len(spec.Layers))
 	c.head_argmax = -1
+	m.layOut(&f)
 	c.timeout_ms = milliseconds(spec.Timeout)
 	born(m, d.lib.kind)
 	d.open = append(d.open, m)
@@ -97,8 +99,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if spec.Head != "" {
 		total++
 	}
-	var first []C.axn_tensor // of the layer that was loaded first, which the others are held against
-	one := 0
+	var first [2]leader // of either kind of layer, that keep rows and that keep a state
 	order := f.order()
 	if spec.Order != nil {
 		spec.Order(order)
@@ -110,11 +111,8 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		switch {
 		case i == len(spec.Layers):
 			err = m.loadHead(spec.Head, f)
-		case first == nil:
-			one = i
-			first, err = m.loadFirst(i, spec.Layers[i], f)
 		default:
-			err = m.loadLike(i, one, first, spec.Layers)
+			err = m.loadLayer(i, f.all.Linear[i], &first, spec.Layers, f)
 		}
 		if err != nil {
 			return nil, err
@@ -134,15 +132,34 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 			return nil, err
 		}
 	}
-	m.shape.Place = bool(c.place)
+	m.shape.Place = bool(c.place) || c.whole == 0
 	m.shape.Bytes = f.weights + m.buffers()
 	return m, nil
 }
 
 func (m *model) module(i int) *C.axn_module { return &unsafe.Slice(m.c.layer, m.c.layers)[i] }
 
-// loadFirst loads layer i, by which the model is laid out.
-func (m *model) loadFirst(i int, path string, f files) ([]C.axn_tensor, error) {
+// leader is the layer of a kind that was loaded first, which the others are held against.
+type leader struct {
+	layer   int
+	tensors []C.axn_tensor
+}
+
+func (m *model) loadLayer(i int, linear bool, first *[2]leader, layers []string, f files) (err error) {
+	l := &first[0]
+	if linear {
+		l = &first[1]
+	}
+	if l.tensors != nil {
+		return m.loadLike(i, l.layer, l.tensors, layers)
+	}
+	l.layer = i
+	l.tensors, err = m.loadFirst(i, layers[i], linear, f)
+	return err
+}
+
+// loadFirst loads layer i, which says where the tensors of its kind are.
+func (m *model) loadFirst(i int, path string, linear bool, f files) ([]C.axn_tensor, error) {
 	mod := m.module(i)
 	if err := m.d.loadFile(mod, i, path); err != nil {
 		return nil, err
@@ -150,6 +167,9 @@ func (m *model) loadFirst(i int, path string, f files) ([]C.axn_tensor, error) {
 	ts, err := m.d.describe(mod, i, path)
 	if err != nil {
 		return nil, err
+	}
+	if linear {
+		return ts, m.layState(mod, ts, f, path)
 	}
 	return ts, m.lay(mod, ts, f, path)
 }
@@ -228,6 +248,14 @@ func (m *model) buffers() int64 {
 	for _, g := range unsafe.Slice(c.group, c.masks) {
 		add(g.mask_dev)
 	}
+	s := &c.state
+	for i := range unsafe.Slice(s.k, s.layers*s.slots) {
+		add(unsafe.Slice(s.k, s.layers*s.slots)[i])
+		add(unsafe.Slice(s.v, s.layers*s.slots)[i])
+	}
+	for _, b := range []C.axn_mem{s.zero_k, s.zero_v, s.indices, s.mask, s.row_in, s.row_out, s.row_pos} {
+		add(b)
+	}
 	for _, b := range []C.axn_mem{c.turn[0], c.turn[1], c.indices, c.k_out, c.v_out, c.head_in, c.logits, c.argmax} {
 		add(b)
 	}
@@ -285,6 +313,10 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if localCells == nil {
 		localCells, localRows = p.SeeCells, p.SeeRows
 	}
+	from, to := p.From, p.To
+	if m.shape.State == 0 {
+		from, to = 0, 0
+	}
 	rc := C.axn_run(m.c, C.uint32_t(m.shape.GroupFor(rows, p.Reach(m.shape))), C.uint32_t(rows),
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
@@ -292,7 +324,7 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		(*C.axn_add)(unsafe.Pointer(unsafe.SliceData(p.Add))), C.uint32_t(len(p.Add)), (*C.uint16_t)(unsafe.SliceData(p.Added)),
 		(*C.int64_t)(unsafe.Pointer(unsafe.SliceData(p.Want))), C.uint32_t(len(p.Want)),
 		(*C.uint16_t)(unsafe.SliceData(p.Logits)), (*C.int32_t)(unsafe.SliceData(p.Argmax)), (*C.uint16_t)(unsafe.SliceData(p.HiddenOut)),
-		C.bool(vendor))
+		C.axn_slots{from: C.uint32_t(from), to: C.uint32_t(to), single: C.bool(p.Single)}, C.bool(vendor))
 	if rc != C.AXN_OK {
 		return m.d.settle(m.d.wrap(rc, ""), m.c.timeout_ms)
 	}

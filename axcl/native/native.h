@@ -1,7 +1,8 @@
 // native.h: what Go sees of the C side. Two nouns, a card and a model, and one verb, axn_run.
 //
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
-// releases with them; pass.c sends a pass through what was bound; rows.c moves rows; net.c is a single model called by tensor.
+// releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state; rows.c moves rows and
+// states; net.c is a single model called by tensor.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
 // in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
@@ -64,7 +65,7 @@ typedef struct {
     void *handle; // AXCL
     ax_io io;     // on board
     ax_buffer *buffers;
-    uint32_t ins;
+    uint32_t ins, outs;
 } axn_io;
 
 // A tensor; slots count the inputs, then the outputs.
@@ -98,6 +99,8 @@ struct axn_provider {
     int (*forget)(axn_card *, axn_module *); // releases info
     // Fills in what the library says of a tensor; what does not depend on the group is asked for in group 0 only, and left alone in others.
     int (*describe)(axn_card *, axn_module *, uint32_t group, uint32_t slot, bool dims, axn_tensor *);
+    // The slot of an input that the library does not list and yet knows by name: ins + outs and what the library counts it as; or AXN_NONE.
+    uint32_t (*unlisted)(axn_card *, axn_module *, const char *name);
     int (*io_new)(axn_card *, axn_module *, axn_io *);
     int (*io_free)(axn_card *, axn_io *);
     int (*bind)(axn_card *, axn_io *, uint32_t slot, const axn_mem *, size_t offset, size_t size);
@@ -127,6 +130,40 @@ typedef struct {
 } axn_group;
 
 #define AXN_UNBOUND UINT32_MAX
+#define AXN_NONE UINT32_MAX
+
+// One shape group of the layers that keep a state. Of each such layer it has two ios, so that two states which are read and written turn
+// about are bound once.
+typedef struct {
+    uint32_t rows, pos; // pos: positions a row has in indices
+    uint32_t input, indices, mask, k, v, k_out, v_out, output; // slots; indices and mask may be AXN_NONE
+    uint32_t from[2], to[2]; // the buffers that every such layer's ios are bound to, or AXN_UNBOUND
+    uint32_t last;           // which of the two ran last
+} axn_sgroup;
+
+enum { AXN_SINGLES = 3 }; // ios of a layer that takes rows one by one: from the state given, and between two turn about
+
+// Layers that keep a state: slots of it, of which a pass reads one and writes another.
+typedef struct {
+    uint32_t layers, groups, one; // one: the group of a single row
+    uint32_t slots;               // buffers of each layer's state, one more than the slots that Go counts: see where
+    bool *of;                     // which of the model's layers they are
+    axn_sgroup *group;
+    int32_t *beside;  // the group that goes with each of the model's groups; -1: rows go one by one
+    size_t k_bytes, v_bytes;
+    axn_mem *k, *v;   // layers × slots
+    axn_mem zero_k, zero_v, indices, mask, row_in, row_out, row_pos;
+    uint32_t *where;  // the buffer of each slot, from 1 on; where[0] is the one that no slot has, to write into
+    axn_io *io;       // layers × groups × 2
+    axn_io *single;   // layers × AXN_SINGLES
+    uint32_t single_from[AXN_SINGLES], single_to[AXN_SINGLES];
+    uint16_t *mask_host;
+    uint32_t *indices_host;
+    uint32_t masked, masking; // rows that the card's mask says are there, and will once the pass is done; AXN_UNBOUND: not known
+} axn_states;
+
+#define AXN_ZERO (UINT32_MAX - 1) // the buffer of the zero state
+
 
 enum { AXN_HIDE = 0xc780 }; // −65536 in bf16: what a hidden column adds to its score
 
@@ -134,6 +171,19 @@ typedef struct {
     int64_t upload, enqueue, wait, head, download; // ns
     uint64_t calls;
 } axn_timing;
+
+// The slots that a pass reads and writes, from 1; 0 is the zero state. single: rows go one by one.
+typedef struct { uint32_t from, to; bool single; } axn_slots;
+
+// How a pass goes through the layers that keep a state.
+typedef struct {
+    axn_slots slots;
+    int32_t group;       // of theirs; -1: rows go one by one
+    uint32_t rows, turn; // turn: which of the group's two ios
+    uint32_t from, to;   // buffers
+    uint32_t nth;        // of these layers, the next
+    bool bind;
+} axn_way;
 
 typedef struct {
     axn_card *card;
@@ -160,8 +210,13 @@ typedef struct {
     uint8_t *logits_host;
     int32_t *argmax_host;
     uint64_t *see; // a row's bits being made: plain memory
-    uint8_t *rows_host; // rows that travel: piece × 2 × layers × kv
+    uint8_t *rows_host; // rows that travel, piece × 2 × whole × kv, or bytes of a slot
     uint32_t piece;     // cells that travel at once
+    size_t state_piece; // bytes of a slot that travel at once
+
+    uint32_t *full; // the layers that keep rows
+    uint32_t whole; // how many
+    axn_states state; // of the others
 
     axn_timing time;
 } axn_model;
@@ -219,11 +274,23 @@ int axn_close(axn_model *);
 // What is added to a row between layers: as axcl.Addition.
 typedef struct { uint32_t layer, row; } axn_add;
 
+// linear.c
+uint32_t axn_unlisted(axn_card *, axn_module *, const char *name);
+int axn_state_alloc(axn_model *);
+int axn_state_bind(axn_model *);
+int axn_state_close(axn_model *);
+int axn_state_upload(axn_model *, uint32_t group, uint32_t rows, const uint32_t *pos, axn_slots);
+int axn_state_begin(axn_model *, uint32_t group, uint32_t rows, axn_slots, axn_way *);
+int axn_state_run(axn_model *, uint32_t l, axn_way *); // l counts all layers
+int axn_state_again(axn_model *, const axn_way *);
+void axn_state_queued(axn_model *, const axn_way *);
+void axn_state_done(axn_model *, const axn_way *);
+
 // pass.c
 int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
     const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
     const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, bool vendor);
+    uint16_t *hidden_out, axn_slots, bool vendor);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 
@@ -231,6 +298,9 @@ int axn_drain(axn_card *, int32_t ms);
 int axn_save(axn_model *, const uint32_t *cell, uint32_t cells, uint8_t *to);
 int axn_restore(axn_model *, const uint32_t *cell, uint32_t cells, const uint8_t *from);
 int axn_copy(axn_model *, const uint32_t *to, const uint32_t *from, uint32_t cells);
+int axn_save_state(axn_model *, uint32_t slot, size_t at, uint8_t *to, size_t size); // size at most state_piece
+int axn_restore_state(axn_model *, uint32_t slot, size_t at, const uint8_t *from, size_t size);
+int axn_copy_state(axn_model *, uint32_t to, uint32_t from);
 
 // net.c
 int axn_net_bind(axn_net *);

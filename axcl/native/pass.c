@@ -55,11 +55,14 @@ static span stage_mask(axn_group *g, uint32_t rows, const uint64_t *see_cells, u
     return s;
 }
 
-// A row that fills the chunk up is the last row again: a row in use, on every build.
+// A row that fills the chunk up is the last row again: a row in use, on every build. Beside layers that keep a state it is zero, as they
+// want it; it sees itself, and zero it stays through layers without a bias.
 static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hidden, const uint32_t *pos) {
     size_t row = (size_t)m->hidden * 2;
     memcpy(m->hidden_host, hidden, rows * row);
-    for (uint32_t r = rows; r < g->rows; r++) memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
+    if (m->state.layers) memset(m->hidden_host + (size_t)rows * m->hidden, 0, (g->rows - rows) * row);
+    else for (uint32_t r = rows; r < g->rows; r++)
+        memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
     for (uint32_t r = 0; r < g->rows; r++)
         for (uint32_t k = 0; k < m->pos; k++)
             m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
@@ -110,7 +113,7 @@ static int keep_layer(axn_model *m, const axn_group *g, uint32_t l, uint32_t row
 static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell) {
     const axn_provider *p = m->card->lib->provider;
     int rc = p->fork(m->card);
-    for (uint32_t l = 0; !rc && l < m->layers; l++) rc = keep_layer(m, g, l, rows, cell, p->keep);
+    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, g, m->full[i], rows, cell, p->keep);
     return rc;
 }
 
@@ -155,8 +158,10 @@ static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, co
     return p->up(c, out, first * row, m->hidden_host, size);
 }
 
+static bool keeps_state(const axn_model *m, uint32_t l) { return m->state.layers && m->state.of[l]; }
+
 static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, const axn_add *add, uint32_t adds,
-    const uint16_t *added) {
+    const uint16_t *added, axn_way *way) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
@@ -166,24 +171,29 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
     for (uint32_t l = 0; l < m->layers; l++) {
         axn_io *io = &m->io[l * m->groups + group];
         int rc = AXN_OK;
-        c->layer = (int32_t)l;
-        if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
-        if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
-        if (!rc) rc = p->run(c, &m->layer[l], group, io);
-        if (!rc && g->rows == 1 && !place) rc = keep_layer(m, g, l, 1, cell, p->copy);
+        if (keeps_state(m, l)) {
+            rc = axn_state_run(m, l, way);
+        } else {
+            c->layer = (int32_t)l;
+            if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
+            if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
+            if (!rc) rc = p->run(c, &m->layer[l], group, io);
+            if (!rc && g->rows == 1 && !place) rc = keep_layer(m, g, l, 1, cell, p->copy);
+        }
         uint32_t n = 0;
         while (n < adds && add[n].layer == l) n++;
         if (!rc && n) rc = add_rows(m, l, add, n, added);
         if (rc) return rc;
         if (n) add += n, adds -= n, added += (size_t)n * m->hidden;
     }
+    axn_state_queued(m, way);
     if (place) g->bound = cell[0];
     return g->rows > 1 ? keep_rows(m, g, rows, cell) : AXN_OK;
 }
 
 // The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
 // copy of the hidden state besides those of K and V. (It goes where the layer has just read; the next one reads what the layer wrote.)
-static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell) {
+static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, axn_way *way) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
@@ -194,14 +204,21 @@ static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const 
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size);
         if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc) rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
-        if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc) rc = keep_layer(m, g, l, rows, cell, p->copy);
+        if (!rc && keeps_state(m, l)) {
+            rc = axn_state_run(m, l, way);
+            if (!rc) rc = p->sync(c, m->timeout_ms);
+            if (!rc) rc = axn_state_again(m, way);
+        } else if (!rc) {
+            rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
+            if (!rc) rc = p->sync(c, m->timeout_ms);
+            if (!rc) rc = keep_layer(m, g, l, rows, cell, p->copy);
+        }
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->copy(c, &m->turn[l % 2], 0, &m->turn[(l + 1) % 2], 0, hidden);
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (rc) return rc;
     }
+    axn_state_queued(m, way);
     return AXN_OK;
 }
 
@@ -269,7 +286,8 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     if (rc) return rc;
     size_t row = (size_t)m->kv * 2, most = (size_t)m->rows * m->hidden * 2;
     memset(m->hidden_host, 0, most);
-    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+    for (uint32_t w = 0; !rc && w < m->whole; w++) {
+        uint32_t l = m->full[w];
         c->layer = (int32_t)l;
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             for (n = 1; i + n < cells && cell[i + n] == cell[i] + n;) n++;
@@ -284,7 +302,7 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
     const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
     const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, bool vendor) {
+    uint16_t *hidden_out, axn_slots slots, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);
@@ -295,9 +313,12 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
     int64_t t0 = now();
     rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
     if (!rc) rc = upload_local(m, group, rows, local_cells, cell_words, local_rows);
+    if (!rc) rc = axn_state_upload(m, group, rows, pos, slots);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
-    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell) : run_layers(m, group, rows, cell, add, adds, added);
+    axn_way way;
+    if (!rc) rc = axn_state_begin(m, group, rows, slots, &way);
+    if (!rc) rc = vendor ? run_layers_vendor(m, group, rows, cell, &way) : run_layers(m, group, rows, cell, add, adds, added, &way);
     m->time.enqueue = now() - t1 - m->time.wait;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);
@@ -315,6 +336,7 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
         m->time.download += now() - t3;
         first = false;
     }
+    if (!rc) axn_state_done(m, &way);
     if (!rc) g->stale = m->group[m->masks - m->groups + group].stale = false;
     m->time.calls = c->calls - calls;
     return rc;

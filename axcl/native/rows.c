@@ -4,7 +4,8 @@
 //
 //   caller's memory, row by row  ─ memcpy ─  staging, pinned, part by part  ─ a copy a run ─  the caches
 //
-// A part is what one buffer keeps of a row: of layer l part 2l is its K, part 2l+1 its V. On the host a row's parts lie one after another;
+// A part is what one buffer keeps of a row: of the nth layer that keeps rows part 2n is its K, part 2n+1 its V. On the host a row's parts
+// lie one after another;
 // in staging the same part of all rows does, so that a run of consecutive cells is one copy. Everything is queued on the stream of the
 // passes, with one synchronisation at the end; Go has checked cells and sizes.
 
@@ -13,7 +14,10 @@
 #include <assert.h>
 #include <string.h>
 
-static const axn_mem *part(const axn_model *m, uint32_t p) { return p % 2 ? &m->v[p / 2] : &m->k[p / 2]; }
+static const axn_mem *part(const axn_model *m, uint32_t p) {
+    uint32_t l = m->full[p / 2];
+    return p % 2 ? &m->v[l] : &m->k[l];
+}
 
 static size_t width(const axn_model *m) { return (size_t)m->kv * 2; }
 
@@ -42,17 +46,17 @@ static int finish(axn_model *m, int rc) {
 
 int axn_save(axn_model *m, const uint32_t *cell, uint32_t cells, uint8_t *to) {
     axn_card *c = m->card;
-    size_t w = width(m), row = w * 2 * m->layers;
+    size_t w = width(m), row = w * 2 * m->whole;
     int rc = start(m, cells);
-    for (uint32_t p = 0; !rc && p < 2 * m->layers; p++) {
-        c->layer = (int32_t)(p / 2);
+    for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        c->layer = (int32_t)m->full[p / 2];
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             n = run(cell, i, cells);
             rc = c->lib->provider->down(c, staged(m, p, i, cells), part(m, p), cell[i] * w, n * w);
         }
     }
     rc = finish(m, rc);
-    for (uint32_t p = 0; !rc && p < 2 * m->layers; p++)
+    for (uint32_t p = 0; !rc && p < 2 * m->whole; p++)
         for (uint32_t i = 0; i < cells; i++) memcpy(to + i * row + p * w, staged(m, p, i, cells), w);
     return rc;
 }
@@ -60,10 +64,10 @@ int axn_save(axn_model *m, const uint32_t *cell, uint32_t cells, uint8_t *to) {
 // While one part is on its way the next is staged.
 int axn_restore(axn_model *m, const uint32_t *cell, uint32_t cells, const uint8_t *from) {
     axn_card *c = m->card;
-    size_t w = width(m), row = w * 2 * m->layers;
+    size_t w = width(m), row = w * 2 * m->whole;
     int rc = start(m, cells);
-    for (uint32_t p = 0; !rc && p < 2 * m->layers; p++) {
-        c->layer = (int32_t)(p / 2);
+    for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        c->layer = (int32_t)m->full[p / 2];
         for (uint32_t i = 0; i < cells; i++) memcpy(staged(m, p, i, cells), from + i * row + p * w, w);
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             n = run(cell, i, cells);
@@ -77,13 +81,74 @@ int axn_copy(axn_model *m, const uint32_t *to, const uint32_t *from, uint32_t ce
     axn_card *c = m->card;
     size_t w = width(m);
     int rc = start(m, cells);
-    for (uint32_t p = 0; !rc && p < 2 * m->layers; p++) {
-        c->layer = (int32_t)(p / 2);
+    for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        c->layer = (int32_t)m->full[p / 2];
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             uint32_t a = run(to, i, cells), b = run(from, i, cells);
             n = a < b ? a : b;
             rc = c->lib->provider->copy(c, part(m, p), to[i] * w, part(m, p), from[i] * w, n * w);
         }
+    }
+    return finish(m, rc);
+}
+
+// A slot's bytes are, of each layer that keeps a state in turn, K_cache and then V_cache. each calls f for what lies in [at, at + size).
+typedef int mover(axn_model *, const axn_mem *, size_t offset, size_t staged, size_t size);
+
+static int each_part(axn_model *m, uint32_t slot, size_t at, size_t size, mover *f) {
+    axn_states *s = &m->state;
+    size_t layer = s->k_bytes + s->v_bytes, end = at + size;
+    int rc = AXN_OK;
+    for (uint32_t l = 0, nth = 0; !rc && l < m->layers; l++) {
+        if (!s->of[l]) continue;
+        m->card->layer = (int32_t)l;
+        size_t base = nth * layer;
+        const axn_mem *mem[] = {&s->k[nth * s->slots + s->where[slot]], &s->v[nth * s->slots + s->where[slot]]};
+        const size_t first[] = {base, base + s->k_bytes}, last[] = {base + s->k_bytes, base + layer};
+        for (int i = 0; !rc && i < 2; i++) {
+            size_t from = first[i] > at ? first[i] : at, to = last[i] < end ? last[i] : end;
+            if (from < to) rc = f(m, mem[i], from - first[i], from - at, to - from);
+        }
+        nth++;
+    }
+    return rc;
+}
+
+static int part_down(axn_model *m, const axn_mem *mem, size_t offset, size_t staged_at, size_t size) {
+    return m->card->lib->provider->down(m->card, m->rows_host + staged_at, mem, offset, size);
+}
+
+static int part_up(axn_model *m, const axn_mem *mem, size_t offset, size_t staged_at, size_t size) {
+    return m->card->lib->provider->up(m->card, mem, offset, m->rows_host + staged_at, size);
+}
+
+int axn_save_state(axn_model *m, uint32_t slot, size_t at, uint8_t *to, size_t size) {
+    assert(size <= m->state_piece);
+    int rc = axn_enter(m->card);
+    if (!rc) rc = finish(m, each_part(m, slot, at, size, part_down));
+    if (!rc) memcpy(to, m->rows_host, size);
+    return rc;
+}
+
+int axn_restore_state(axn_model *m, uint32_t slot, size_t at, const uint8_t *from, size_t size) {
+    assert(size <= m->state_piece);
+    int rc = axn_enter(m->card);
+    if (rc) return rc;
+    memcpy(m->rows_host, from, size);
+    return finish(m, each_part(m, slot, at, size, part_up));
+}
+
+int axn_copy_state(axn_model *m, uint32_t to, uint32_t from) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_states *s = &m->state;
+    int rc = axn_enter(c);
+    for (uint32_t l = 0, nth = 0; !rc && l < m->layers; l++) {
+        if (!s->of[l]) continue;
+        c->layer = (int32_t)l;
+        uint32_t base = nth++ * s->slots;
+        rc = p->copy(c, &s->k[base + s->where[to]], 0, &s->k[base + s->where[from]], 0, s->k_bytes);
+        if (!rc) rc = p->copy(c, &s->v[base + s->where[to]], 0, &s->v[base + s->where[from]], 0, s->v_bytes);
     }
     return finish(m, rc);
 }

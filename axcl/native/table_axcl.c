@@ -133,8 +133,16 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     return AXN_OK;
 }
 
+static uint32_t unlisted(axn_card *c, axn_module *m, const char *name) {
+    if (!c->lib->axcl.axclrtEngineGetInputIndexByName) return AXN_NONE;
+    int32_t i = c->lib->axcl.axclrtEngineGetInputIndexByName(m->info, name);
+    c->calls++;
+    return i < 0 || i >= AXN_TENSORS ? AXN_NONE : m->ins + m->outs + (uint32_t)i;
+}
+
 static int io_new(axn_card *c, axn_module *m, axn_io *io) {
     io->ins = m->ins;
+    io->outs = m->outs;
     return CALL(c, axclrtEngineCreateIO, m->info, &io->handle);
 }
 
@@ -147,7 +155,8 @@ static int io_free(axn_card *c, axn_io *io) {
 static int bind(axn_card *c, axn_io *io, uint32_t slot, const axn_mem *mem, size_t offset, size_t size) {
     const char *at = (const char *)mem->at + offset;
     if (slot < io->ins) return CALL(c, axclrtEngineSetInputBufferByIndex, io->handle, slot, at, size);
-    return CALL(c, axclrtEngineSetOutputBufferByIndex, io->handle, slot - io->ins, at, size);
+    if (slot < io->ins + io->outs) return CALL(c, axclrtEngineSetOutputBufferByIndex, io->handle, slot - io->ins, at, size);
+    return CALL(c, axclrtEngineSetInputBufferByIndex, io->handle, slot - io->ins - io->outs, at, size); // unlisted
 }
 
 static int alloc(axn_card *c, axn_mem *mem, size_t size) {
@@ -211,7 +220,7 @@ static const axn_symbol symbols[] = {AXCL_REQUIRED(REQUIRED) AXCL_OPTIONAL(OPTIO
 
 static const axn_provider provider = {
     symbols, offsetof(axn_lib, axcl), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
-    io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, keep, sync,
+    unlisted, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, keep, sync,
 };
 
 const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {

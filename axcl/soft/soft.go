@@ -197,9 +197,6 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
 		}
 		weights += f.meta.WeightBytes
-		if err := computes(f); err != nil {
-			return err
-		}
 		l := newLayer(f)
 		m.layers[i] = l
 		m.share(l)
@@ -253,6 +250,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	m.taken, m.heap = m.shape.Bytes, allocate
 	m.states.make(m.shape)
+	m.states.k = all.State.K.Size
 	for range m.shape.Layers - m.shape.Linear {
 		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
 	}
@@ -335,19 +333,19 @@ func (m *Model) Run(p *axcl.Pass) error {
 			bytes := m.shape.State / m.shape.Linear
 			m.runLinear(l, n, from[:bytes], to[:bytes])
 			from, to = from[bytes:], to[bytes:]
-			continue
-		}
-		cache := caches[0]
-		caches = caches[1:]
-		see := &m.see
-		if p.LocalCells != nil && m.local != nil && m.local[i] {
-			see = &m.near
-		}
-		m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
-		m.at = 1 - m.at
-		for r, c := range p.Cell {
-			copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
-			copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
+		} else {
+			see := &m.see
+			if p.LocalCells != nil && m.local != nil && m.local[i] {
+				see = &m.near
+			}
+			cache := caches[0]
+			caches = caches[1:]
+			m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
+			m.at = 1 - m.at
+			for r, c := range p.Cell {
+				copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
+				copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
+			}
 		}
 		for ; added < len(p.Add) && int(p.Add[added].Layer) == i; added++ {
 			row := m.hidden[m.at][int(p.Add[added].Row)*hidden:][:hidden]

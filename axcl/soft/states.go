@@ -34,6 +34,7 @@ type states struct {
 	slot  [][]byte // slot n at n-1
 	spare []byte
 	zero  []byte
+	k     int // bytes of a layer's K_cache, before its V_cache
 }
 
 // bytes is what make allocates.
@@ -111,18 +112,9 @@ func (m *Model) CopyState(to, from uint32) error {
 	return nil
 }
 
-// computes says why the card cannot compute a model.
-func computes(f *file) error {
-	if f.Kind == axmodel.Linear && f.Flags&axmodel.FlagHollow == 0 {
-		return fmt.Errorf("axcl: software card: %w", &axmodel.Error{Path: f.path,
-			What: "keeps a state, and only hollow layers of the kind are computed"})
-	}
-	return nil
-}
-
 // runLinear computes a layer that keeps a state: from is what it goes on from, to where it leaves the new one, never the same memory.
-func (m *Model) runLinear(l *layer, n int, _, to []byte) {
-	copy(m.hidden[1-m.at], m.hidden[m.at][:n*l.Hidden])
-	clear(to)
+func (m *Model) runLinear(l *layer, n int, from, to []byte) {
+	k := m.states.k
+	m.engine.runLinear(l, n, m.hidden[1-m.at], m.hidden[m.at], held{from[:k], from[k:]}, held{to[:k], to[k:]})
 	m.at = 1 - m.at
 }

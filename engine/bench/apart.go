@@ -58,8 +58,9 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 	}
 	for i, path := range spec.Layers {
 		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
-			Slots: spec.Slots, Beside: spec.Layers}
+			Slots: cmp.Or(spec.Slots, axcl.DefaultSlots), Beside: spec.Layers}
 		if i == len(spec.Layers)-1 {
+			part.Slots++ // it runs twice, and goes on from the same state both times
 			part.Head = spec.Head
 		}
 		if i < len(spec.Local) {
@@ -80,7 +81,10 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		}
 		m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
 		if i > 0 {
-			m.shape.Linear, m.shape.State, m.shape.Slots = m.shape.Linear+s.Linear, m.shape.State+s.State, max(m.shape.Slots, s.Slots)
+			m.shape.Linear, m.shape.State = m.shape.Linear+s.Linear, m.shape.State+s.State
+		}
+		if m.shape.State > 0 {
+			m.shape.Slots = cmp.Or(spec.Slots, axcl.DefaultSlots)
 		}
 		m.shape.Place, m.shape.Local = m.shape.Place && s.Place, m.shape.Local || s.Local
 		if i > 0 {
@@ -271,6 +275,9 @@ func (m *apartModel) Run(p *axcl.Pass) error {
 	q.Want, q.Logits, q.Argmax = nil, nil, nil
 	for i, part := range m.parts {
 		q.HiddenOut = m.hidden[i%2]
+		if i == len(m.parts)-1 && len(p.Want) > 0 && part.Shape().State > 0 {
+			q.To = uint32(part.Shape().Slots)
+		}
 		q.Add, q.Added = p.SplitAdd(nil, i, i+1)
 		took, err := run(part, &q)
 		if err != nil {
@@ -286,7 +293,7 @@ func (m *apartModel) Run(p *axcl.Pass) error {
 	}
 	if len(p.Want) > 0 {
 		end := len(m.parts) - 1
-		q.Want, q.Logits, q.Argmax, q.HiddenOut = p.Want, p.Logits, p.Argmax, nil
+		q.Want, q.Logits, q.Argmax, q.HiddenOut, q.To = p.Want, p.Logits, p.Argmax, nil, p.To
 		took, err := run(m.parts[end], &q)
 		if err != nil {
 			return inLayer(err, end)

@@ -128,6 +128,7 @@ int32_t axclrtEngineLoadFromFile(const char *path, uint64_t *id) {
 	if (!d) return call_leave(&c, code);
 	axm *a = NULL;
 	code = open_code(axm_open_file(path, true, &a));
+	if (!code && hazard(HZ_UNLISTED)) axm_hide(a);
 	lock();
 	uint64_t held = 0;
 	if (!code) code = stage(&c, d, a, &held);

@@ -45,7 +45,7 @@ static bool overlap(const span *a, const span *b) { return a->b && a->b == b->b 
 // Wrong in every element, and finite: the sign of each number, the last bit of each index.
 static void garble(uint8_t *p, const axm_tensor *t) {
 	for (uint64_t i = 0; i < t->size; i++) {
-		if (t->type == TYPE_BF16 && i % 2 == 1) p[i] ^= 0x80;
+		if ((t->type == TYPE_BF16 || t->type == TYPE_F16) && i % 2 == 1) p[i] ^= 0x80;
 		if (t->type == TYPE_F32 && i % 4 == 3) p[i] ^= 0x80;
 		if (t->type == TYPE_U32 && i % 4 == 0) p[i] ^= 1;
 	}
@@ -133,7 +133,8 @@ int32_t exec_run(exec *e) {
 	bool lost[OUT_MAX] = {0};
 	lock();
 	int damage = bend(e, lost);
-	axm_quirks quirks = {hazard(HZ_POSITIONS_FIRST), hazard(HZ_MASK_SHARED), hazard(HZ_SHORTCHUNK), hazard(HZ_CELLS_ORDERED)};
+	axm_quirks quirks = {hazard(HZ_POSITIONS_FIRST), hazard(HZ_MASK_SHARED), hazard(HZ_SHORTCHUNK), hazard(HZ_CELLS_ORDERED),
+		hazard(HZ_STATE_PADDING), hazard(HZ_STATE_COLD)};
 	unlock();
 	pthread_mutex_lock(&e->dev->npu); // one execute at a time, as on the card
 	int32_t code = 0;

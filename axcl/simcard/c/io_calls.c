@@ -60,7 +60,7 @@ static axm *shapes(axcl_handle h) { // with the lock held
 }
 
 static const axm_tensor *tensor_of(const axm *m, bool out, uint32_t group, uint32_t index) {
-	if (!m || group >= m->ngroups || index >= (out ? m->nout : m->nin)) return NULL;
+	if (!m || group >= m->ngroups || index >= (out ? m->nout : m->listed)) return NULL;
 	return out ? &m->groups[group].out[index] : &m->groups[group].in[index];
 }
 
@@ -68,7 +68,7 @@ static const axm_tensor *tensor_of(const axm *m, bool out, uint32_t group, uint3
 static int32_t index_by_name(const axm *m, bool out, const char *name) {
 	for (uint32_t g = 0; m && g < m->ngroups; g++)
 		for (uint32_t i = 0; i < (out ? m->nout : m->nin); i++)
-			if (!strcmp(tensor_of(m, out, g, i)->name, name)) return (int32_t)i;
+			if (!strcmp((out ? m->groups[g].out : m->groups[g].in)[i].name, name)) return (int32_t)i;
 	return -1;
 }
 
@@ -87,7 +87,7 @@ static uint32_t number(int id, axcl_handle h, bool out) {
 	call_enter(&c, id, SUB_ENGINE, "info=%p", h);
 	lock();
 	const axm *m = c.stop ? NULL : shapes(h);
-	uint32_t n = !m ? 0 : out ? m->nout : m->nin;
+	uint32_t n = !m ? 0 : out ? m->nout : m->listed;
 	unlock();
 	call_leave(&c, c.code);
 	return n;

@@ -49,7 +49,7 @@ static void wants(const axm *m, want w[W_COUNT]) {
 	switch (m->kind) {
 	case AXM_LAYER:
 		w[W_INPUT_NORM] = (want){"input_norm", 1, h, false};
-		w[W_Q] = (want){"q", q, h, false};
+		w[W_Q] = (want){"q", m->flags & AXM_GATE ? 2 * q : q, h, false};
 		w[W_K] = (want){"k", kv, h, false};
 		w[W_V] = (want){"v", kv, h, false};
 		w[W_O] = (want){"o", h, q, false};
@@ -73,6 +73,24 @@ static void wants(const axm *m, want w[W_COUNT]) {
 		if (m->rotary) w[W_INV_FREQ] = (want){"inv_freq", 1, m->rotary / 2, true};
 		if (m->rotary && m->pos == 3) w[W_ROPE_AXIS] = (want){"rope_axis", 1, m->rotary / 2, true};
 		break;
+	case AXM_LINEAR: {
+		uint32_t values = m->heads * m->value_dim, channels = 2 * kv + values;
+		w[W_INPUT_NORM] = (want){"input_norm", 1, h, false};
+		w[W_QKV] = (want){"qkv", channels, h, false};
+		w[W_Z] = (want){"z", values, h, false};
+		w[W_B] = (want){"b", m->heads, h, false};
+		w[W_A] = (want){"a", m->heads, h, false};
+		w[W_CONV] = (want){"conv", channels, m->conv, true};
+		w[W_DT_BIAS] = (want){"dt_bias", 1, m->heads, true};
+		w[W_A_LOG] = (want){"a_log", 1, m->heads, true};
+		w[W_NORM] = (want){"norm", 1, m->value_dim, true};
+		w[W_O] = (want){"o", h, values, false};
+		w[W_POST_NORM] = (want){"post_norm", 1, h, false};
+		w[W_GATE] = (want){"gate", i, h, false};
+		w[W_UP] = (want){"up", i, h, false};
+		w[W_DOWN] = (want){"down", h, i, false};
+		break;
+	}
 	case AXM_HEAD:
 		w[W_NORM] = (want){"norm", 1, h, false};
 		w[W_WEIGHT] = (want){"weight", m->out, h, false};
@@ -110,8 +128,11 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->rope_magnitude = f32(p + 84);
 	m->pos = u32(p + 92) ? u32(p + 92) : 1;
 	m->period = u32(p + 104);
+	m->value_dim = u32(p + 176);
+	m->conv = u32(p + 180);
+	m->state = u32(p + 184);
 	memcpy(m->tool, p + 112, 64);
-	if (!in_range(m->kind, AXM_LAYER, AXM_AFFINE) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
+	if (!in_range(m->kind, AXM_LAYER, AXM_LINEAR) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	if (m->weight_bytes > (uint64_t)1 << 40) return false;
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
@@ -121,11 +142,19 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
 		if (m->rotary > m->head_dim || m->rotary % 2) return false;
+	} else if (m->kind == AXM_LINEAR) {
+		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
+		if (!in_range(m->head_dim, 1, 4096) || !in_range(m->value_dim, 1, 4096) || !in_range(m->conv, 2, 64)) return false;
+		if ((uint64_t)m->kv_heads * m->head_dim > MAX_DIM || (uint64_t)m->heads * m->value_dim > MAX_DIM) return false;
+		if ((uint64_t)m->heads * m->head_dim * m->value_dim > (uint64_t)1 << 28) return false;
+		if (m->state > 2 || m->rotary || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 	} else if (m->kind != AXM_EMBED && !in_range(m->out, 1, MAX_OUT)) {
 		return false;
 	}
 	return m->kind != AXM_HEAD || !hollow || m->hidden >= 24; // a hollow head reads 24 signs
 }
+
+static const int32_t state_types[] = {TYPE_BF16, TYPE_F16, TYPE_F32};
 
 static void tensor(axm *m, axm_tensor *t, uint32_t group, const char *name, int32_t type, uint32_t elem, uint32_t a, uint32_t b,
 	uint32_t c) {
@@ -139,6 +168,13 @@ static void tensor(axm *m, axm_tensor *t, uint32_t group, const char *name, int3
 	t->dims[1] = (int32_t)b;
 	t->dims[2] = (int32_t)c;
 	t->size = (uint64_t)a * b * (c ? c : 1) * elem;
+}
+
+// Puts a dimension of 1 before the others.
+static void lead(axm_tensor *t) {
+	memmove(t->dims + 1, t->dims, 3 * sizeof *t->dims);
+	t->dims[0] = 1;
+	t->ndims++;
 }
 
 static bool group(axm *m, uint32_t g, const uint8_t *p) {
@@ -162,6 +198,24 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		m->nin = IN_MAX;
 		m->nout = OUT_MAX;
 		return true;
+	case AXM_LINEAR: {
+		if (s->cells || s->cache) return false;
+		int32_t type = state_types[m->state];
+		uint32_t elem = type == TYPE_F32 ? 4 : 2, channels = 2 * d + m->heads * m->value_dim;
+		tensor(m, &s->in[IN_INPUT], g, "input", TYPE_BF16, 2, 1, n, h);
+		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, 1, n, 0);
+		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, 0);
+		tensor(m, &s->in[IN_K], g, "K_cache", type, elem, 1, channels, m->conv - 1);
+		tensor(m, &s->out[OUT_K], g, "K_cache_out", type, elem, 1, channels, m->conv - 1);
+		tensor(m, &s->in[IN_V], g, "V_cache", type, elem, m->heads, m->head_dim, m->value_dim);
+		tensor(m, &s->out[OUT_V], g, "V_cache_out", type, elem, m->heads, m->head_dim, m->value_dim);
+		lead(&s->in[IN_V]);
+		lead(&s->out[OUT_V]);
+		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
+		m->nin = IN_MAX;
+		m->nout = OUT_MAX;
+		return true;
+	}
 	case AXM_HEAD: {
 		bool wide = m->flags & AXM_F32_LOGITS;
 		if (n != 1 || m->ngroups != 1) return false;
@@ -240,6 +294,8 @@ static int parse(axm *m, bool weights) {
 	if (!m->groups) return AXM_E_MEMORY;
 	for (uint32_t g = 0; g < m->ngroups; g++)
 		if (!group(m, g, p + HEADER + (size_t)g * GROUP)) return AXM_E_BAD;
+	m->listed = m->nin;
+	for (uint32_t i = 0; i < IN_MAX; i++) m->at[i] = i;
 	return directory(m, p, tensors, weights) ? AXM_OK : AXM_E_BAD;
 }
 
@@ -267,6 +323,18 @@ static int finish(axm *m, bool weights, axm **out) {
 	if (!weights || (m->flags & AXM_HOLLOW)) drop_data(m);
 	*out = m;
 	return AXM_OK;
+}
+
+void axm_hide(axm *m) {
+	if (m->kind != AXM_LINEAR || m->listed != IN_MAX) return;
+	static const uint32_t at[IN_MAX] = {[IN_INPUT] = 0, [IN_K] = 1, [IN_V] = 2, [IN_INDICES] = 3, [IN_MASK] = 4};
+	m->listed = 3;
+	memcpy(m->at, at, sizeof at);
+	for (uint32_t g = 0; g < m->ngroups; g++) {
+		axm_tensor was[IN_MAX];
+		memcpy(was, m->groups[g].in, sizeof was);
+		for (uint32_t i = 0; i < IN_MAX; i++) m->groups[g].in[at[i]] = was[i];
+	}
 }
 
 static void *aligned(uint64_t size) {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4 };
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5 };
 
 enum {
 	AXM_QKV_BIAS = 1,
@@ -19,7 +19,8 @@ enum {
 	AXM_ARGMAX = 32,
 	AXM_HOLLOW = 64,
 	AXM_SUFFIX = 128,
-	AXM_FLAGS = 255,
+	AXM_GATE = 256,
+	AXM_FLAGS = 511,
 };
 
 // Where a layer's tensors stand among its inputs and outputs.
@@ -27,13 +28,13 @@ enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_MAX };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_MAX };
 
 // AXCL's numbers for element types.
-enum { TYPE_U32 = 8, TYPE_BF16 = 14, TYPE_F32 = 15 };
+enum { TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
 
 typedef struct {
 	char name[32]; // with the group's suffix where the model has them
 	int32_t type;
 	int32_t ndims;
-	int32_t dims[3];
+	int32_t dims[4];
 	uint64_t size; // bytes; 0: nothing to bind
 } axm_tensor;
 
@@ -51,15 +52,19 @@ typedef struct {
 
 enum {
 	W_INPUT_NORM, W_Q, W_K, W_V, W_O, W_POST_NORM, W_GATE, W_UP, W_DOWN, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_Q_NORM, W_K_NORM,
-	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_ROPE_AXIS, W_NORM, W_WEIGHT, W_BIAS, W_COUNT,
+	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_ROPE_AXIS, W_NORM, W_WEIGHT, W_BIAS, W_QKV, W_Z, W_B, W_A, W_CONV, W_DT_BIAS, W_A_LOG,
+	W_COUNT,
 };
 
 typedef struct {
 	uint32_t kind, flags, activation;
 	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
 	uint32_t rotary, period, pos;
+	uint32_t value_dim, conv, state; // of a layer that keeps a state: heads are its value heads, kv_heads its key heads
 	float eps, scale, rope_magnitude;
 	uint32_t ngroups, nin, nout;
+	uint32_t listed;     // inputs that a description lists; the others are there all the same
+	uint32_t at[IN_MAX]; // where a layer's inputs stand among them
 	axm_group *groups;
 	axm_matrix w[W_COUNT];
 	uint64_t weight_bytes, file_bytes;
@@ -77,12 +82,17 @@ int axm_open_file(const char *path, bool weights, axm **out);
 int axm_open_mem(const void *mem, uint64_t size, axm **out);
 void axm_free(axm *m);
 
+// axm_hide leaves positions and mask of a layer that keeps a state out of what a description lists.
+void axm_hide(axm *m);
+
 // Abilities a card may lack (hazards); all false is the vendor's contract.
 typedef struct {
 	bool positions_first; // row r's position is the first row's plus r
 	bool mask_shared;     // every row sees the cells the first row sees, and the rows of the call up to itself
 	bool short_chunks;    // `output` is left alone unless min(64, n) rows are in use
 	bool cells_ordered;   // the visible cells are taken to be the first ones
+	bool state_padding;   // a call of several rows that keeps a state takes all of them to be there
+	bool state_cold;      // the first group of several rows takes the state to be zero
 } axm_quirks;
 
 // axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly its tensor's size; outputs may be NULL.

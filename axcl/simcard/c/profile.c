@@ -235,6 +235,7 @@ double profile_execute(const profile *p, const axm *m, uint32_t group) {
 	const axm_group *g = &m->groups[group];
 	switch (m->kind) {
 	case AXM_LAYER:
+	case AXM_LINEAR:
 		return layer_ns(p, m, g);
 	case AXM_HEAD:
 		return (double)p->execute + over((double)m->weight_bytes, p->head);

@@ -60,6 +60,9 @@ enum {
 	HZ_CACHE,           // on-board: cached memory must be flushed and invalidated
 	HZ_LAZY,            // streams start only when someone synchronises
 	HZ_LATELOAD_STRICT, // any load after the first execute drops the link
+	HZ_STATE_PADDING,   // rows that fill a chunk up get into the state
+	HZ_STATE_COLD,      // the first group of several rows ignores the state it is given
+	HZ_UNLISTED,        // positions and mask of a layer that keeps a state are wanted, and not listed
 	HAZARDS
 };
 

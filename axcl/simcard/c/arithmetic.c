@@ -1,0 +1,138 @@
+// What layers and heads are computed with: bf16 to float32 and back, products of rows with a model's matrices, norms.
+#include "compute.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 8 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+typedef uint16_t lanes16 __attribute__((vector_size(LANES * sizeof(uint16_t))));
+typedef uint32_t lanes32 __attribute__((vector_size(LANES * sizeof(uint32_t))));
+
+float axm_from_bf16(uint16_t b) {
+	uint32_t bits = (uint32_t)b << 16;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+// Round to nearest, ties to even; a NaN stays a NaN.
+uint16_t axm_to_bf16(float f) {
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
+	return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+void axm_widen(float *dst, const uint16_t *src, size_t n) {
+	size_t i = 0;
+	for (; i + LANES <= n; i += LANES) {
+		lanes16 s;
+		memcpy(&s, src + i, sizeof s);
+		lanes32 w = __builtin_convertvector(s, lanes32) << 16;
+		memcpy(dst + i, &w, sizeof w);
+	}
+	for (; i < n; i++) dst[i] = axm_from_bf16(src[i]);
+}
+
+void axm_narrow(uint16_t *dst, const float *src, size_t n) {
+	for (size_t i = 0; i < n; i++) dst[i] = axm_to_bf16(src[i]);
+}
+
+static float sum_lanes(const lanes *v) {
+	float s = 0;
+	for (int i = 0; i < LANES; i++) s += (*v)[i];
+	return s;
+}
+
+float axm_dot(const float *a, const float *b, size_t n) {
+	lanes s0 = {0}, s1 = {0};
+	size_t i = 0;
+	for (; i + 2 * LANES <= n; i += 2 * LANES) {
+		lanes x0, x1, y0, y1;
+		memcpy(&x0, a + i, sizeof x0);
+		memcpy(&x1, a + i + LANES, sizeof x1);
+		memcpy(&y0, b + i, sizeof y0);
+		memcpy(&y1, b + i + LANES, sizeof y1);
+		s0 += x0 * y0;
+		s1 += x1 * y1;
+	}
+	s0 += s1;
+	float s = sum_lanes(&s0);
+	for (; i < n; i++) s += a[i] * b[i];
+	return s;
+}
+
+// Row r of a matrix whose values lie in blocks of 32, of eight bits or four, and have a scale for each group of a row.
+static void grouped(const axm_matrix *w, uint32_t r, float *buf) {
+	size_t blocks = ((size_t)w->cols + 31) / 32, groups = ((size_t)w->cols + w->group - 1) / w->group;
+	const uint8_t *p = (const uint8_t *)w->data + r * blocks * (w->type == 4 ? 32 : 16);
+	const uint16_t *scales = (const uint16_t *)w->scales + r * groups;
+	for (size_t i = 0; i < w->cols; i++) {
+		size_t block = i / 32, in = i % 32;
+		int v = w->type == 4 ? (int8_t)p[i] : (int)(p[block * 16 + in % 16] >> (in / 16 * 4) & 15) - 8;
+		buf[i] = (float)v * axm_from_bf16(scales[i / w->group]);
+	}
+}
+
+// Row r of a matrix as float32; int8 rows of one scale are left unscaled, it multiplies the finished sum.
+const float *axm_row(const axm_matrix *w, uint32_t r, float *buf) {
+	size_t n = w->cols, at = (size_t)r * n;
+	switch (w->type) {
+	case 1:
+		return (const float *)w->data + at;
+	case 2:
+		axm_widen(buf, (const uint16_t *)w->data + at, n);
+		return buf;
+	case 4:
+	case 5:
+		grouped(w, r, buf);
+		return buf;
+	default: {
+		const int8_t *p = (const int8_t *)w->data + at;
+		for (size_t i = 0; i < n; i++) buf[i] = (float)p[i];
+		return buf;
+	}
+	}
+}
+
+// A vector's values, scaled.
+void axm_vector(const axm_matrix *w, float *dst) {
+	const float *p = axm_row(w, 0, dst);
+	if (p != dst) memcpy(dst, p, w->cols * sizeof *dst);
+	if (w->type == 3)
+		for (uint32_t i = 0; i < w->cols; i++) dst[i] *= *(const float *)w->scales;
+}
+
+// y[n x rows] = x[n x cols] . Wt (+ bias). buf holds one row of W and one of bias.
+void axm_project(const axm_matrix *w, const axm_matrix *bias, const float *x, uint32_t n, float *y, float *buf) {
+	for (uint32_t o = 0; o < w->rows; o++) {
+		const float *p = axm_row(w, o, buf);
+		float scale = w->type == 3 ? ((const float *)w->scales)[o] : 1;
+		for (uint32_t r = 0; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols) * scale;
+	}
+	if (!bias || !bias->type) return;
+	axm_vector(bias, buf);
+	for (uint32_t r = 0; r < n; r++)
+		for (uint32_t o = 0; o < w->rows; o++) y[(size_t)r * w->rows + o] += buf[o];
+}
+
+// axm_norm(x, w) over rows of `len`, in place or not.
+void axm_norm(const axm *m, const axm_matrix *w, const float *x, float *y, size_t rows, size_t len, float *buf) {
+	axm_vector(w, buf);
+	if (m->flags & AXM_NORM_PLUS_ONE)
+		for (size_t i = 0; i < len; i++) buf[i] += 1;
+	for (size_t r = 0; r < rows; r++, x += len, y += len) {
+		float k = 1 / sqrtf(axm_dot(x, x, len) / (float)len + m->eps);
+		for (size_t i = 0; i < len; i++) y[i] = x[i] * k * buf[i];
+	}
+}
+
+float axm_activate(uint32_t kind, float x) {
+	if (kind == 0) return x / (1 + expf(-x));
+	return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+}
+
+void axm_add(float *x, const float *y, size_t n) {
+	for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
