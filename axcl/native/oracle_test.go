@@ -71,3 +71,46 @@ func TestOracleQuantised(t *testing.T) {
 		})
 	}
 }
+
+// TestOracleStates: layers with a state give the formulas' results on the simulated card too, in passes from slot to slot and called by
+// tensor name, with each type of state, and token for token what the software card gives.
+func TestOracleStates(t *testing.T) {
+	for i, a := range axmodeltest.StateArchs() {
+		t.Run(a.Name, func(t *testing.T) {
+			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+				d := open(t, k)
+				defer closeAll(t, d)
+				o := hf.Options{State: []string{"bf16", "fp16", "fp32", "bf16"}[i], Warm: i % 3, Plain: i%2 == 1}
+				r, err := axmodeltest.AgainstArch(d, t.TempDir(), a, 0, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Errorf("in passes: %v", r)
+				}
+				if n, err := axmodeltest.AgainstNets(d, t.TempDir(), a, 0, o); err != nil {
+					t.Fatal(err)
+				} else if n.Cosine < 0.9999 || n.Wrong > 0 || n.Decided < n.Rows/2 {
+					t.Errorf("layer by layer: %v", n)
+				}
+				s, err := soft.Open(soft.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeAll(t, s)
+				other, err := axmodeltest.AgainstArch(s, t.TempDir(), a, 0, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Log(r, other)
+				differ := 0
+				if o.State != "fp32" { // rounded by both, each its own way: two tokens may be too near to each other
+					differ = 1
+				}
+				if n, cos := r.Compare(other); n > differ || cos < 0.9999 {
+					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
+				}
+			})
+		})
+	}
+}

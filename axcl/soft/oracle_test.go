@@ -66,3 +66,21 @@ func TestOracleStates(t *testing.T) {
 		}
 	}
 }
+
+// The same through passes and slots: sequences turn about, and one goes on from a state of another that was kept.
+func TestOracleSlots(t *testing.T) {
+	for i, a := range axmodeltest.StateArchs() {
+		t.Run(a.Name, func(t *testing.T) {
+			t.Parallel()
+			r, err := axmodeltest.AgainstArch(open(t, soft.Options{}), t.TempDir(), a, uint64(i%2),
+				compile.Options{State: []string{"fp32", "fp16", "bf16", "fp32"}[i], Warm: i % 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r)
+			if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				t.Error(r)
+			}
+		})
+	}
+}
