@@ -229,7 +229,7 @@ func (b *cardBackend) Stats() Stats {
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}
 	if b.m.slots != nil {
-		st.Proven["kept"] = b.m.proven.Kept
+		st.Proven["kept"], st.Proven["stepped"] = b.m.proven.Kept, b.m.proven.Stepped
 	}
 	info := b.card.Info()
 	st.Temperature, st.NPULoad, st.CardFree, st.CardTotal = info.Temperature, info.NPULoad, info.FreeCMM, info.TotalCMM

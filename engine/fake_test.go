@@ -31,9 +31,9 @@ type fake struct {
 	sums   sums
 	states []uint64 // by slot: a number that all rows which went into it made; see withStates
 	// Lies about states: what begins anew goes on from what the slot had; padding counts; what passes go on from changes too; wide passes
-	// begin anew.
-	leaks, pads, spoils, cold bool
-	fills                     uint32 // the slot that the pass under way is to fill
+	// begin anew; rows that are asked for one by one are padded all the same.
+	leaks, pads, spoils, cold, steps bool
+	fills                            uint32 // the slot that the pass under way is to fill
 
 	quick   bool   // every answer is 9, at no cost
 	errs    uint64 // as a draft: every so many-th answer is another; 0 none
@@ -72,7 +72,7 @@ func withStates(slots int) *fake {
 // state is the state before the first row of a pass; left puts that after the last where it belongs.
 func (f *fake) state(p *axcl.Pass) uint64 {
 	switch {
-	case f.states == nil, f.cold && p.Rows() > 1:
+	case f.states == nil, f.cold && p.Rows() > 1 && !p.Single:
 		return 0
 	case p.From == 0 && f.leaks:
 		return f.states[p.To]
@@ -85,7 +85,7 @@ func (f *fake) left(p *axcl.Pass, padding int, state uint64) {
 		return
 	}
 	for range padding {
-		if f.pads {
+		if f.pads && (f.steps || !p.Single) {
 			state = mix(state)
 		}
 	}

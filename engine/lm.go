@@ -27,6 +27,9 @@ type Proven struct {
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
 	Scatter bool // a sequence's cells may be any, in any order
 	Kept    bool // a state that passes went on from is as it was
+	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one by one, as passes then ask for. Chunk is
+	// what was found with it.
+	Stepped bool
 }
 
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.

@@ -419,22 +419,17 @@ func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) 
 	return p, nil
 }
 
-// What slots a model with states is given: as many as this takes, if the card has as much left, and so many at least and at most. One is a
-// sequence that runs, or a snapshot that others may go on from.
-const (
-	slotRoom            = 512 << 20
-	fewSlots, manySlots = 4, 64
-)
-
-// slotsFor is how many states a model has room for on a card; 0 for one without.
+// slotsFor is how many states a model has room for on a card; 0 for one without. One is a sequence that runs, or a snapshot that others
+// may go on from.
 func slotsFor(p *models.Package, card axcl.Info) int {
-	each := p.StateBytes()
-	if each == 0 {
+	n := p.Slots()
+	if n == 0 {
 		return 0
 	}
-	n := int(min(max(slotRoom/each, fewSlots), manySlots))
 	if card.TotalCMM > 0 {
-		n = min(n, int(max(card.FreeCMM-p.Memory().Load, 0)/each))
+		// The prediction has the states of all of them, and of the spare one that a card keeps.
+		m := p.Memory()
+		n = min(n, int((card.FreeCMM-m.Load+m.States)/p.StateBytes())-1)
 	}
 	return max(n, axcl.DefaultSlots)
 }

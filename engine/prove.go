@@ -218,7 +218,7 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 		}
 	}
-	p.From, p.To = rows[0].from, rows[0].to
+	p.From, p.To, p.Single = rows[0].from, rows[0].to, m.proven.Stepped
 	if err := m.card.run(m.model, p, time.Minute); err != nil {
 		return nil, err
 	}

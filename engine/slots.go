@@ -266,7 +266,7 @@ func (m *lm) states() error {
 	if to == 0 {
 		return errNoCells
 	}
-	m.pass.From, m.pass.To = s.state, to
+	m.pass.From, m.pass.To, m.pass.Single = s.state, to, m.proven.Stepped
 	return nil
 }
 
@@ -316,7 +316,7 @@ func (m *lm) sequent(p *axcl.Pass, from, to uint32) {
 	if m.slots == nil {
 		return
 	}
-	p.From, p.To = from, to
+	p.From, p.To, p.Single = from, to, m.proven.Stepped
 	rw := axcl.Words(p.Rows())
 	for r := range p.Rows() {
 		for e := range r {
@@ -415,7 +415,6 @@ func (m *lm) probeStates(ctx context.Context) error {
 	}
 	// Chunk: all of it in a call that is not full, and then the rest of it in each group that goes on from a state; what comes of it must
 	// serve a later row.
-	m.proven.Chunk = true
 	all := func(base, from int, rows [][]uint16) {
 		for i, got := range rows {
 			m.proven.Chunk = m.proven.Chunk && errs == nil && same(right[from+i], got, right[(from+i+1)%n], blind)
@@ -423,16 +422,24 @@ func (m *lm) probeStates(ctx context.Context) error {
 		after := call(2, 2, trial{id: id(n), pos: n, cell: uint32(base + n), cells: cells(base, n)})[0]
 		m.proven.Chunk = m.proven.Chunk && errs == nil && same(right[n], after, blind, strange)
 	}
-	all(0, 0, call(0, 2, part(0, 0, n)...))
-	for _, g := range m.shape.Groups {
-		if base := max(m.below(g), 0); g.Rows >= n && g.Cells > base+2 && base+n < m.shape.Cells {
-			for i := range 2 {
-				call(first(i), 1, part(base, i, i+1)...)
+	// Where it does not, the layers that keep a state take such rows one by one, which is slower, and right.
+	for _, m.proven.Stepped = range []bool{false, true} {
+		m.proven.Chunk = true
+		all(0, 0, call(0, 2, part(0, 0, n)...))
+		for _, g := range m.shape.Groups {
+			if base := max(m.below(g), 0); g.Rows >= n && g.Cells > base+2 && base+n < m.shape.Cells {
+				for i := range 2 {
+					call(first(i), 1, part(base, i, i+1)...)
+				}
+				all(base, 2, call(1, 2, part(base, 2, n)...))
 			}
-			all(base, 2, call(1, 2, part(base, 2, n)...))
+		}
+		if m.proven.Chunk || errs != nil {
+			return errs
 		}
 	}
-	return errs
+	m.proven.Stepped = false
+	return nil
 }
 
 // below is how many cells the next smaller group of as many rows sees; 0 where there is none.

@@ -58,15 +58,16 @@ func TestStatesProven(t *testing.T) {
 		want Proven
 	}{
 		{"honest", func(*fake) {}, all},
-		{"padding goes into the state", func(f *fake) { f.pads = true }, Proven{Scatter: true, Kept: true}},
-		{"wide passes begin anew", func(f *fake) { f.cold = true }, Proven{Scatter: true, Kept: true}},
+		{"padding goes into the state", func(f *fake) { f.pads = true }, Proven{Chunk: true, Scatter: true, Kept: true, Stepped: true}},
+		{"wide passes begin anew", func(f *fake) { f.cold = true }, Proven{Chunk: true, Scatter: true, Kept: true, Stepped: true}},
+		{"padding goes into the state, one by one too", func(f *fake) { f.pads, f.steps = true, true }, Proven{Scatter: true, Kept: true}},
 		{"what passes go on from is replaced too", func(f *fake) { f.spoils = true }, Proven{Chunk: true, Scatter: true}},
 		{"cells in order", func(f *fake) { f.ordered = true }, Proven{Chunk: true, Kept: true}},
 	} {
 		f := withStates(4)
 		c.lie(f)
 		b := onFake(t, f, OpenOptions{CardOptions: still})
-		if got := b.m.proven; got.Kept != c.want.Kept || got.Scatter != c.want.Scatter || got.Chunk != c.want.Chunk || got.Mixed {
+		if got := b.m.proven; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -243,7 +244,7 @@ func TestStatesPackage(t *testing.T) {
 			dir := compiled(t, arch)
 			computes(t, dir, openSoft)
 			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, CardOptions: still})
-			if want := (Proven{Chunk: true, Scatter: true, Kept: true}); alone.m.proven != want || alone.m.slots.size() < fewSlots {
+			if want := (Proven{Chunk: true, Scatter: true, Kept: true}); alone.m.proven != want || alone.m.slots.size() < axcl.DefaultSlots {
 				t.Fatalf("%+v, %d slots", alone.m.proven, alone.m.slots.size())
 			}
 			jobs, want := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
@@ -271,6 +272,30 @@ func TestStatesNative(t *testing.T) {
 	}
 	jobs, want := edits(5, 25, axmodeltest.Vocab, 95, truthOn(t, b))
 	sameEverywhere(t, b, jobs, want, 3)
+}
+
+// TestStatesHazards: a card whose wide groups let padding into the state, or take the state to be zero, is found out, and gives the tokens
+// of one that does neither; so does one that does not list all inputs.
+func TestStatesHazards(t *testing.T) {
+	dir := compiled(t, "qwen3_5")
+	var jobs []Job
+	var want [][]int32
+	for _, c := range []struct {
+		hazards string
+		stepped bool
+	}{{"strict", false}, {"strict,unlisted", false}, {"strict,state-padding", true}, {"strict,state-cold", false}} {
+		t.Run(c.hazards, func(t *testing.T) {
+			open, _ := onSim(t, "hazards="+c.hazards)
+			_, b := load(t, dir, open, OpenOptions{Parallel: 4, CardOptions: still})
+			if want := (Proven{Chunk: true, Scatter: true, Kept: true, Stepped: c.stepped}); b.m.proven != want {
+				t.Errorf("%+v, want %+v", b.m.proven, want)
+			}
+			if jobs == nil {
+				jobs, want = edits(6, 12, axmodeltest.Vocab, 95, truthOn(t, b))
+			}
+			sameEverywhere(t, b, jobs, want, 3)
+		})
+	}
 }
 
 // computes leaves a test out, with the reason, on a card that refuses the package's layers.
