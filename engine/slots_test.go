@@ -244,15 +244,16 @@ func TestStatesPackage(t *testing.T) {
 			dir := compiled(t, arch)
 			computes(t, dir, openSoft)
 			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, CardOptions: still})
-			if want := (Proven{Chunk: true, Scatter: true, Kept: true}); alone.m.proven != want || alone.m.slots.size() < axcl.DefaultSlots {
+			want := Proven{Chunk: true, Scatter: true, Kept: true}
+			if alone.m.proven != want || alone.m.slots.size() < axcl.DefaultSlots {
 				t.Fatalf("%+v, %d slots", alone.m.proven, alone.m.slots.size())
 			}
-			jobs, want := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
+			jobs, said := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
 			_, b := load(t, dir, openSoft, OpenOptions{Parallel: 16, CardOptions: still})
-			sameEverywhere(t, b, jobs, want, 3)
+			sameEverywhere(t, b, jobs, said, 3)
 			off := Proven{Chunk: true, Scatter: true}
 			_, b = load(t, dir, openSoft, OpenOptions{Parallel: 16, CardOptions: still, Proven: &off})
-			sameEverywhere(t, b, jobs[:min(n, 100)], want[:min(n, 100)], 4)
+			sameEverywhere(t, b, jobs[:min(n, 100)], said[:min(n, 100)], 4)
 			n = 60 // of the others
 		})
 	}
