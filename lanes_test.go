@@ -4,7 +4,9 @@ import (
 	"go/ast"
 	"go/build/constraint"
 	"os"
+	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -114,4 +116,18 @@ func TestPureLane(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestMutantsApply: every defect that `make mutants` plants finds the code that it is planted in. Whether it is caught only that lane
+// tells, which is too long for every change.
+func TestMutantsApply(t *testing.T) {
+	patches, err := filepath.Glob("axcl/native/testdata/mutants/*.patch")
+	if err != nil || len(patches) < 12 {
+		t.Fatalf("%d patches, %v", len(patches), err)
+	}
+	for _, p := range patches {
+		if out, err := exec.Command("git", "apply", "--check", p).CombinedOutput(); err != nil {
+			t.Errorf("%s: make it anew against the C as it is: %s", p, out)
+		}
+	}
 }

@@ -17,7 +17,7 @@ import (
 // few slots and many, over conversations as chat programs edit them.
 func TestStatesSameTokens(t *testing.T) {
 	n := 300
-	if testing.Short() {
+	if testing.Short() || racing {
 		n = 30
 	}
 	alone := onFake(t, withStates(2), OpenOptions{CardOptions: still, Parallel: 1})
