@@ -257,3 +257,39 @@ func TestWindowNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")
 	testWindow(t, open)
 }
+
+// TestStatesNative is TestStatesPackage through the vendor's ABI.
+func TestStatesNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	computes(t, compiled(t, "qwen3_5"), open)
+	_, b := load(t, compiled(t, "qwen3_5"), open, OpenOptions{Parallel: 16, CardOptions: still})
+	if want := (Proven{Chunk: true, Scatter: true, Kept: true}); b.m.proven != want {
+		t.Fatalf("%+v", b.m.proven)
+	}
+	jobs, want := edits(5, 25, axmodeltest.Vocab, 95, truthOn(t, b))
+	sameEverywhere(t, b, jobs, want, 3)
+}
+
+// TestStatesHazards: a card whose wide groups let padding into the state, or take the state to be zero, is found out, and gives the tokens
+// of one that does neither; so does one that does not list all inputs.
+func TestStatesHazards(t *testing.T) {
+	dir := compiled(t, "qwen3_5")
+	var jobs []Job
+	var want [][]int32
+	for _, c := range []struct {
+		hazards string
+		stepped bool
+	}{{"strict", false}, {"strict,unlisted", false}, {"strict,state-padding", true}, {"strict,state-cold", false}} {
+		t.Run(c.hazards, func(t *testing.T) {
+			open, _ := onSim(t, "hazards="+c.hazards)
+			_, b := load(t, dir, open, OpenOptions{Parallel: 4, CardOptions: still})
+			if want := (Proven{Chunk: true, Scatter: true, Kept: true, Stepped: c.stepped}); b.m.proven != want {
+				t.Errorf("%+v, want %+v", b.m.proven, want)
+			}
+			if jobs == nil {
+				jobs, want = edits(6, 12, axmodeltest.Vocab, 95, truthOn(t, b))
+			}
+			sameEverywhere(t, b, jobs, want, 3)
+		})
+	}
+}

@@ -173,10 +173,29 @@ func TestVendorLoop(t *testing.T) {
 		for past := 7; past < 12; past++ {
 			check(rowPass(m.Shape(), past))
 		}
+		spec = write(t, axcltest.DefaultStates())
+		spec.Slots = 2
+		if placed, err = d.Load(context.Background(), spec); err != nil {
+			t.Fatal(err)
+		}
+		spec.NoInPlace = true
+		if m, err = d.Load(context.Background(), spec); err != nil {
+			t.Fatal(err)
+		}
+		for past := range 4 {
+			p := rowPass(m.Shape(), past)
+			p.From, p.To = uint32(min(past, 1)), 1
+			check(p)
+		}
 		for call := 0; ; call++ {
 			configure(t, sim, fmt.Sprintf("fault=*:%d:0x80300706", call))
-			err := m.(axcl.LoopRunner).RunVendorLoop(rowPass(m.Shape(), 3))
+			p := rowPass(m.Shape(), 4)
+			p.From, p.To = 1, 1
+			err := m.(axcl.LoopRunner).RunVendorLoop(p)
 			configure(t, sim, "")
+			if call > 1000 {
+				t.Fatal(err)
+			}
 			if err == nil {
 				if call < 15 {
 					t.Errorf("a pass of only %d calls", call)

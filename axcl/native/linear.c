@@ -35,6 +35,7 @@ static uint32_t most_rows(const axn_states *s) {
 }
 
 uint32_t axn_unlisted(axn_card *c, axn_module *m, const char *name) {
+    if (!c->lib->provider->unlisted) return AXN_NONE; // an input is known by its place among those listed, and by nothing else
     return axn_enter(c) ? AXN_NONE : c->lib->provider->unlisted(c, m, name);
 }
 

@@ -179,6 +179,16 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestUnlisted: positions and mask of layers that keep a state, where the library does not count them among the inputs.
+func TestUnlisted(t *testing.T) {
+	configure(t, sims[AXCL], "hazards=strict,unlisted")
+	for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return Open(AXCL, 0) }}) {
+		if strings.HasPrefix(c.Name, "states") {
+			t.Run(c.Name, func(t *testing.T) { c.Run(t) })
+		}
+	}
+}
+
 // TestAbilities: a card that lacks one ability is found to lack that one, and only that.
 func TestAbilities(t *testing.T) {
 	all := axcltest.Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true}

@@ -105,11 +105,6 @@ static int describe(axn_card *c, axn_module *m, uint32_t group, uint32_t slot, b
     return AXN_OK;
 }
 
-static uint32_t unlisted(axn_card *c, axn_module *m, const char *name) {
-    (void)c, (void)m, (void)name; // an input is known by its place among those listed, and by nothing else
-    return AXN_NONE;
-}
-
 static int io_new(axn_card *c, axn_module *m, axn_io *io) {
     (void)c;
     io->ins = m->ins;
@@ -200,7 +195,7 @@ static const axn_symbol symbols[] = {AX_ENGINE_REQUIRED(REQUIRED) AX_SYS_REQUIRE
 
 static const axn_provider provider = {
     symbols, offsetof(axn_lib, engine), start, finish, list, inform, attach, detach, NULL, load, unload, forget, describe,
-    unlisted, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, copy, settle,
+    NULL, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, copy, settle,
 };
 
 const char *axn_open_engine(axn_lib *lib, const char *sys, const char *engine, bool *missing) {

@@ -245,6 +245,7 @@ export const views = {
     await two.until('its answer', `(${lastAnswer}) === 'tells'`);
     equal('asked in the other tab', await asked(two, say(['again']), 2), 'again');
     await one.until('the answer here', `(${lastAnswer}) === 'again'`);
+    await one.until('the conversation in this tab', `!!document.querySelector('.chats li [aria-label=Delete]')`); // a tab behind has a slow clock
     await one.run(`document.querySelector('.chats li [aria-label=Delete]').click()`);
     await one.click('dialog .danger');
     await two.until('that it is gone', `document.querySelectorAll('.chats li').length === 0`);
