@@ -6,25 +6,6 @@ import (
 	"testing"
 )
 
-// What differs from call to call in answers.
-var fleeting = []struct {
-	re *regexp.Regexp
-	to string
-}{
-	{regexp.MustCompile(`"created_at":"[^"]*"`), `"created_at":T`},
-	{regexp.MustCompile(`"(created|created_at|completed_at|(?:total|load|prompt_eval|eval)_duration)":\d+`), `"$1":N`},
-	{regexp.MustCompile(`,"(?:ttft_ms|decode_tps)":[0-9.]+`), ``},
-	{regexp.MustCompile(`(chatcmpl|cmpl|call|msg|resp|rs)(_|-)[0-9a-z_]+`), `$1`},
-	{regexp.MustCompile(`"context":\[[0-9,]*\]`), `"context":C`},
-}
-
-func steady(s string) string {
-	for _, f := range fleeting {
-		s = f.re.ReplaceAllString(s, f.to)
-	}
-	return s
-}
-
 // Answers as the real Ollama 0.34.4 gave them to the same requests, with a scripted backend behind it as well.
 func TestAlike(t *testing.T) {
 	r := newRig(t)
@@ -102,4 +83,23 @@ data: [DONE]
 	if n := r.loader.Backends()[0].Stats().Done - before; n != 2 {
 		t.Errorf("asked %d times", n)
 	}
+}
+
+// What differs from call to call in answers.
+var fleeting = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`"created_at":"[^"]*"`), `"created_at":T`},
+	{regexp.MustCompile(`"(created|created_at|completed_at|(?:total|load|prompt_eval|eval)_duration)":\d+`), `"$1":N`},
+	{regexp.MustCompile(`,"(?:ttft_ms|decode_tps)":[0-9.]+`), ``},
+	{regexp.MustCompile(`(chatcmpl|cmpl|call|msg|resp|rs)(_|-)[0-9a-z_]+`), `$1`},
+	{regexp.MustCompile(`"context":\[[0-9,]*\]`), `"context":C`},
+}
+
+func steady(s string) string {
+	for _, f := range fleeting {
+		s = f.re.ReplaceAllString(s, f.to)
+	}
+	return s
 }

@@ -26,22 +26,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// The two sides of TestContainer, each this program again in namespaces of its own.
-const (
-	asHost      = "host"
-	asContainer = "container"
-	bridgeAddr  = "172.17.0.1" // Docker's own addresses
-	insideAddr  = "172.17.0.2"
-)
-
-// visit is what a container asked, and what it got.
-type visit struct {
-	URL  string
-	Code int    `json:",omitempty"`
-	Body string `json:",omitempty"`
-	Err  string `json:",omitempty"`
-}
-
 // Two network namespaces and a wire between them, as Docker makes them on Linux: a program in one reaches the server in the other under
 // the names that a container has for its host, a compose file's service, and the names of home networks. A name that somebody could
 // register is refused in words that both sides see; what listens on loopback is out of reach.
@@ -86,6 +70,22 @@ func TestContainer(t *testing.T) {
 	if s := said.String(); strings.Count(s, "--allow-host llm.example") != 1 || !strings.Contains(s, insideAddr) {
 		t.Errorf("the server's log: %s", s)
 	}
+}
+
+// The two sides of TestContainer, each this program again in namespaces of its own.
+const (
+	asHost      = "host"
+	asContainer = "container"
+	bridgeAddr  = "172.17.0.1" // Docker's own addresses
+	insideAddr  = "172.17.0.2"
+)
+
+// visit is what a container asked, and what it got.
+type visit struct {
+	URL  string
+	Code int    `json:",omitempty"`
+	Body string `json:",omitempty"`
+	Err  string `json:",omitempty"`
 }
 
 const notPermitted = "not permitted here"

@@ -17,57 +17,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-const never = time.Hour // a deadline that no test meets
-
-// wait reads until the server closes, and fails where it does not.
-func wait(t testing.TB, c net.Conn) string {
-	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(patience))
-	b, err := io.ReadAll(c)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection stays, after %q", b)
-	}
-	return string(b)
-}
-
-// serve runs Serve over ln until the test's end and returns its address.
-func (r *rig) serve(ln net.Listener) string {
-	r.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.Serve(ctx, ln, time.Millisecond) }()
-	r.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			r.t.Error(err)
-		}
-	})
-	return ln.Addr().String()
-}
-
-// sent is what a server answers to a client that sends this and no more, until it closes the connection.
-func (r *rig) sent(text string) string {
-	r.t.Helper()
-	c, err := net.Dial("tcp", r.serve(listen(r.t)))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := io.WriteString(c, text); err != nil {
-		r.t.Fatal(err)
-	}
-	return wait(r.t, c)
-}
-
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
 // A client that stops sending is cut off, wherever it stops (promise T8): in a header, between requests, in a body that is read, and in one
 // that nobody reads, since net/http looks for its rest before it answers. In each case every other deadline is far away.
 func TestDeadlines(t *testing.T) {
@@ -139,6 +88,57 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+const never = time.Hour // a deadline that no test meets
+
+// wait reads until the server closes, and fails where it does not.
+func wait(t testing.TB, c net.Conn) string {
+	t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(patience))
+	b, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection stays, after %q", b)
+	}
+	return string(b)
+}
+
+// serve runs Serve over ln until the test's end and returns its address.
+func (r *rig) serve(ln net.Listener) string {
+	r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Serve(ctx, ln, time.Millisecond) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			r.t.Error(err)
+		}
+	})
+	return ln.Addr().String()
+}
+
+// sent is what a server answers to a client that sends this and no more, until it closes the connection.
+func (r *rig) sent(text string) string {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.serve(listen(r.t)))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, text); err != nil {
+		r.t.Fatal(err)
+	}
+	return wait(r.t, c)
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
 }
 
 // An answer that takes longer than a body may is not ended by the body's deadline, and the connection is good for another.

@@ -10,6 +10,63 @@ import (
 	"testing"
 )
 
+// The readers find every fault that a load could bring: a part lost, twice, in another place or of another's, an end that is missing or not
+// the end.
+func TestDialects(t *testing.T) {
+	r := newRig(t)
+	const say, want = `[[say:w1x0.| "\é|` + "\n" + `<b>&|🌈|w1x4.]]`, `w1x0. "\é` + "\n" + `<b>&🌈w1x4.`
+	for _, d := range dialects {
+		name := fmt.Sprintf("%s stream=%v", d.path, d.stream)
+		good := r.post(d.path, d.ask(say)).body
+		if text, err := d.whole(good); err != nil || text != want {
+			t.Errorf("%s: %q, %v in %s", name, text, err, good)
+			continue
+		}
+		sep := "\n"
+		if strings.HasPrefix(good, "event: ") || strings.HasPrefix(good, "data: ") {
+			sep = "\n\n"
+		}
+		parts := strings.SplitAfter(strings.TrimSuffix(good, sep), sep)
+		parts[len(parts)-1] += sep
+		at := 0 // the part with the word 🌈
+		for i := len(parts) - 1; i >= 0; i-- {
+			if strings.Contains(parts[i], "🌈") && !strings.Contains(parts[i], "w1x0") {
+				at = i
+			}
+		}
+		join := func(list ...[]string) string {
+			s := ""
+			for _, l := range list {
+				s += strings.Join(l, "")
+			}
+			return s
+		}
+		last := len(parts) - 1
+		bad := map[string]string{
+			"a foreign word": strings.Replace(good, "w1x4", "w2x4", 1), "a word twice": strings.Replace(good, "w1x4.", "w1x4.w1x4.", 1),
+			"cut off": good[:len(good)-len(parts[last])/2-2], "nothing": "",
+		}
+		if d.stream {
+			bad["no end"] = join(parts[:last])
+			bad["twice"] = good + good
+			bad["the end twice"] = good + parts[last]
+			bad["a part lost"] = join(parts[:at], parts[at+1:])
+			bad["a part twice"] = join(parts[:at+1], parts[at:])
+			bad["parts exchanged"] = join(parts[:at-1], parts[at:at+1], parts[at-1:at], parts[at+1:])
+			bad["a part after the end"] = good + parts[at]
+		}
+		for what, body := range bad {
+			if text, err := d.whole(body); err == nil && text == want {
+				t.Errorf("%s: %s is not found in %s", name, what, body)
+			}
+		}
+	}
+	if !near(vectorOf([]string{"a", "b"}, true), []float64{-0.23822266, 0.43683738, -0.38588202, 0.30736944, -0.3118922, 0.4563864,
+		-0.3301353, 0.30738834}) {
+		t.Error("a vector is not what the engine's is")
+	}
+}
+
 // dialect is one way to ask for text, and to read what comes.
 type dialect struct {
 	path, body string // %s is the prompt, quoted
@@ -271,61 +328,4 @@ func near(a, b []float64) bool {
 		}
 	}
 	return len(b) > 0
-}
-
-// The readers find every fault that a load could bring: a part lost, twice, in another place or of another's, an end that is missing or not
-// the end.
-func TestDialects(t *testing.T) {
-	r := newRig(t)
-	const say, want = `[[say:w1x0.| "\é|` + "\n" + `<b>&|🌈|w1x4.]]`, `w1x0. "\é` + "\n" + `<b>&🌈w1x4.`
-	for _, d := range dialects {
-		name := fmt.Sprintf("%s stream=%v", d.path, d.stream)
-		good := r.post(d.path, d.ask(say)).body
-		if text, err := d.whole(good); err != nil || text != want {
-			t.Errorf("%s: %q, %v in %s", name, text, err, good)
-			continue
-		}
-		sep := "\n"
-		if strings.HasPrefix(good, "event: ") || strings.HasPrefix(good, "data: ") {
-			sep = "\n\n"
-		}
-		parts := strings.SplitAfter(strings.TrimSuffix(good, sep), sep)
-		parts[len(parts)-1] += sep
-		at := 0 // the part with the word 🌈
-		for i := len(parts) - 1; i >= 0; i-- {
-			if strings.Contains(parts[i], "🌈") && !strings.Contains(parts[i], "w1x0") {
-				at = i
-			}
-		}
-		join := func(list ...[]string) string {
-			s := ""
-			for _, l := range list {
-				s += strings.Join(l, "")
-			}
-			return s
-		}
-		last := len(parts) - 1
-		bad := map[string]string{
-			"a foreign word": strings.Replace(good, "w1x4", "w2x4", 1), "a word twice": strings.Replace(good, "w1x4.", "w1x4.w1x4.", 1),
-			"cut off": good[:len(good)-len(parts[last])/2-2], "nothing": "",
-		}
-		if d.stream {
-			bad["no end"] = join(parts[:last])
-			bad["twice"] = good + good
-			bad["the end twice"] = good + parts[last]
-			bad["a part lost"] = join(parts[:at], parts[at+1:])
-			bad["a part twice"] = join(parts[:at+1], parts[at:])
-			bad["parts exchanged"] = join(parts[:at-1], parts[at:at+1], parts[at-1:at], parts[at+1:])
-			bad["a part after the end"] = good + parts[at]
-		}
-		for what, body := range bad {
-			if text, err := d.whole(body); err == nil && text == want {
-				t.Errorf("%s: %s is not found in %s", name, what, body)
-			}
-		}
-	}
-	if !near(vectorOf([]string{"a", "b"}, true), []float64{-0.23822266, 0.43683738, -0.38588202, 0.30736944, -0.3118922, 0.4563864,
-		-0.3301353, 0.30738834}) {
-		t.Error("a vector is not what the engine's is")
-	}
 }

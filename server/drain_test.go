@@ -20,6 +20,68 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// TestDrainWork (D10): whatever works when the server is told to end has the grace, and nothing new begins meanwhile.
+func TestDrainWork(t *testing.T) {
+	r, g, stop, done := ending(t, patience, false)
+	var wg sync.WaitGroup
+	for _, w := range workers {
+		wg.Go(func() {
+			if a := r.post(w.path, w.body); a.code != 200 || !strings.Contains(a.body, w.whole) {
+				t.Errorf("%s: %d %s", w.path, a.code, a.body)
+			}
+		})
+	}
+	blob, sent := "half and half", make(chan struct{})
+	pr, pw := io.Pipe()
+	wg.Go(func() {
+		_, _ = io.WriteString(pw, blob[:4])
+		close(sent)
+		<-g.gate
+		_, _ = io.WriteString(pw, blob[4:])
+		_ = pw.Close()
+	})
+	wg.Go(func() {
+		resp, err := http.Post(fmt.Sprintf("%s/api/blobs/sha256:%x", r.url, sha256.Sum256([]byte(blob))), "", pr)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != 201 {
+			t.Errorf("the blob: %d", resp.StatusCode)
+		}
+	})
+	<-sent
+	r.active(len(workers) + 1)
+	stop()
+	r.draining()
+	for _, tt := range []struct{ method, path, body string }{
+		{"POST", "/api/generate", `{"error":"the server is shutting down"}`},
+		{"POST", "/api/chat", ""}, {"POST", "/api/embed", ""}, {"POST", "/api/embeddings", ""}, {"POST", "/api/create", ""},
+		{"POST", "/api/copy", ""},
+		{"POST", "/api/pull", ""}, {"POST", "/api/push", ""}, {"DELETE", "/api/delete", ""},
+		{"POST", "/api/blobs/sha256:" + strings.Repeat("0", 64), ""},
+		{"POST", "/v1/chat/completions", `{"error":{"message":"the server is shutting down","type":"`}, {"POST", "/v1/completions", ""},
+		{"POST", "/v1/embeddings", ""},
+		{"POST", "/v1/responses", ""}, {"POST", "/v1/responses/compact", ""}, {"POST", "/v1/audio/transcriptions", ""},
+		{"POST", "/v1/messages", `{"type":"error","error":{"type":"`}, {"POST", "/v1/messages/count_tokens", ""},
+	} {
+		a := r.do(tt.method, tt.path, `{"model":"scripted"}`)
+		if a.code != 503 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, tt.body) ||
+			!strings.Contains(a.body, "shutting down") {
+			t.Errorf("%s, new: %d %s", tt.path, a.code, a.body)
+		}
+	}
+	if a := r.do("GET", "/api/tags", ""); a.code != 200 {
+		t.Errorf("tags: %d", a.code)
+	}
+	close(g.gate)
+	wg.Wait()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // gated holds up every load until the gate is closed.
 type gated struct {
 	*scripted.Loader
@@ -86,68 +148,6 @@ var workers = []struct{ path, body, whole string }{
 	{"/v1/embeddings", `{"model":"scripted-embed","input":"x"}`, `"embedding":[`},
 	{"/v1/messages/count_tokens", `{"model":"scripted-chat","messages":[{"role":"user","content":"x"}]}`, `"input_tokens":`},
 	{"/v1/chat/completions", `{"model":"scripted-chat","messages":[{"role":"user","content":"[[say:x]]"}]}`, `"finish_reason":"stop"`},
-}
-
-// TestDrainWork (D10): whatever works when the server is told to end has the grace, and nothing new begins meanwhile.
-func TestDrainWork(t *testing.T) {
-	r, g, stop, done := ending(t, patience, false)
-	var wg sync.WaitGroup
-	for _, w := range workers {
-		wg.Go(func() {
-			if a := r.post(w.path, w.body); a.code != 200 || !strings.Contains(a.body, w.whole) {
-				t.Errorf("%s: %d %s", w.path, a.code, a.body)
-			}
-		})
-	}
-	blob, sent := "half and half", make(chan struct{})
-	pr, pw := io.Pipe()
-	wg.Go(func() {
-		_, _ = io.WriteString(pw, blob[:4])
-		close(sent)
-		<-g.gate
-		_, _ = io.WriteString(pw, blob[4:])
-		_ = pw.Close()
-	})
-	wg.Go(func() {
-		resp, err := http.Post(fmt.Sprintf("%s/api/blobs/sha256:%x", r.url, sha256.Sum256([]byte(blob))), "", pr)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != 201 {
-			t.Errorf("the blob: %d", resp.StatusCode)
-		}
-	})
-	<-sent
-	r.active(len(workers) + 1)
-	stop()
-	r.draining()
-	for _, tt := range []struct{ method, path, body string }{
-		{"POST", "/api/generate", `{"error":"the server is shutting down"}`},
-		{"POST", "/api/chat", ""}, {"POST", "/api/embed", ""}, {"POST", "/api/embeddings", ""}, {"POST", "/api/create", ""},
-		{"POST", "/api/copy", ""},
-		{"POST", "/api/pull", ""}, {"POST", "/api/push", ""}, {"DELETE", "/api/delete", ""},
-		{"POST", "/api/blobs/sha256:" + strings.Repeat("0", 64), ""},
-		{"POST", "/v1/chat/completions", `{"error":{"message":"the server is shutting down","type":"`}, {"POST", "/v1/completions", ""},
-		{"POST", "/v1/embeddings", ""},
-		{"POST", "/v1/responses", ""}, {"POST", "/v1/responses/compact", ""}, {"POST", "/v1/audio/transcriptions", ""},
-		{"POST", "/v1/messages", `{"type":"error","error":{"type":"`}, {"POST", "/v1/messages/count_tokens", ""},
-	} {
-		a := r.do(tt.method, tt.path, `{"model":"scripted"}`)
-		if a.code != 503 || a.header.Get("Retry-After") == "" || !strings.HasPrefix(a.body, tt.body) ||
-			!strings.Contains(a.body, "shutting down") {
-			t.Errorf("%s, new: %d %s", tt.path, a.code, a.body)
-		}
-	}
-	if a := r.do("GET", "/api/tags", ""); a.code != 200 {
-		t.Errorf("tags: %d", a.code)
-	}
-	close(g.gate)
-	wg.Wait()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }
 
 // TestDrainWorkLong: what has not ended when the grace is over is told why, also who still sends.

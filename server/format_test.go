@@ -13,6 +13,36 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema
+// gives one.
+func TestFormatDialects(t *testing.T) {
+	r := newRig(t)
+	for _, f := range formatted {
+		for name, say := range map[string]string{
+			"prose":            "Sure! Here it is.",
+			"no thinking":      `{"a": 7}`,
+			"thinking":         "<think>\nhm\n</think>\n\n{\"a\": 7}",
+			"endless thinking": "<think>\n" + strings.Repeat("hm, ", 3000),
+		} {
+			res := r.post(f.path, fmt.Sprintf(f.body, formatSchema, quote("[[say:"+say+"]]")))
+			code, body := res.code, res.body
+			var v any
+			if code != 200 || json.Unmarshal([]byte(body), &v) != nil {
+				t.Errorf("%s, %s: %d %s", f.name, name, code, body)
+				continue
+			}
+			said, _ := saidIn(v)
+			var a struct{ A *int }
+			if json.Unmarshal([]byte(said), &a) != nil || a.A == nil {
+				t.Errorf("%s, %s: %.400s", f.name, name, body)
+			}
+			if strings.HasPrefix(f.name, "chat") && strings.HasSuffix(name, "thinking") && name != "endless thinking" && *a.A != 7 {
+				t.Errorf("%s, %s: %s", f.name, name, body)
+			}
+		}
+	}
+}
+
 const formatSchema = `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`
 
 // formatted are the ways to ask for an answer of a schema; %[1]s is the schema, %[2]s the prompt.
@@ -66,36 +96,6 @@ func saidIn(v any) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// TestFormatDialects: on a model that may think and does not, or thinks without end, every dialect's way to ask for an answer of a schema
-// gives one.
-func TestFormatDialects(t *testing.T) {
-	r := newRig(t)
-	for _, f := range formatted {
-		for name, say := range map[string]string{
-			"prose":            "Sure! Here it is.",
-			"no thinking":      `{"a": 7}`,
-			"thinking":         "<think>\nhm\n</think>\n\n{\"a\": 7}",
-			"endless thinking": "<think>\n" + strings.Repeat("hm, ", 3000),
-		} {
-			res := r.post(f.path, fmt.Sprintf(f.body, formatSchema, quote("[[say:"+say+"]]")))
-			code, body := res.code, res.body
-			var v any
-			if code != 200 || json.Unmarshal([]byte(body), &v) != nil {
-				t.Errorf("%s, %s: %d %s", f.name, name, code, body)
-				continue
-			}
-			said, _ := saidIn(v)
-			var a struct{ A *int }
-			if json.Unmarshal([]byte(said), &a) != nil || a.A == nil {
-				t.Errorf("%s, %s: %.400s", f.name, name, body)
-			}
-			if strings.HasPrefix(f.name, "chat") && strings.HasSuffix(name, "thinking") && name != "endless thinking" && *a.A != 7 {
-				t.Errorf("%s, %s: %s", f.name, name, body)
-			}
-		}
-	}
 }
 
 // TestFormatNotes: what of a schema is not enforced is told in a header before the answer, in every dialect, and in the log by keyword and

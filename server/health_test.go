@@ -13,19 +13,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// failing is a loader whose device is not there.
-type failing struct {
-	scripted.Loader
-	why atomic.Pointer[error]
-}
-
-func (f *failing) Failed() error {
-	if p := f.why.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
 // TestNoDevice (D1): a server whose device is not there says so to supervisors, with the sentence that helps, until it is there. Who has
 // no key of a server with keys hears that it cannot answer, and nothing of this machine's files.
 func TestNoDevice(t *testing.T) {
@@ -69,4 +56,17 @@ func TestNoDevice(t *testing.T) {
 	look("with one", 200, "ok", false)
 	s.SetLost(why)
 	look("lost", 503, "lost", true)
+}
+
+// failing is a loader whose device is not there.
+type failing struct {
+	scripted.Loader
+	why atomic.Pointer[error]
+}
+
+func (f *failing) Failed() error {
+	if p := f.why.Load(); p != nil {
+		return *p
+	}
+	return nil
 }

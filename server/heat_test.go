@@ -21,6 +21,41 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// TestWarm (D14): /health says each card's temperature though no model is loaded, and warns from 85 °C on. The log says it once, and once
+// that it has cooled down, whatever several cards have.
+func TestWarm(t *testing.T) {
+	r, l, log := cardRig(t)
+	if a := r.do("GET", "/health", ""); !strings.Contains(a.body, `"cards":[]`) {
+		t.Errorf("no card is open: %s", a.body)
+	}
+	told := 0
+	for _, tt := range []struct {
+		first, second float64
+		warned        int // cards
+		told          int // lines
+	}{{84.9, 40, 0, 0}, {85, 40, 1, 1}, {88, 40, 1, 0}, {80, 40, 0, 0}, {86, math.NaN(), 1, 0}, {79.9, 40, 0, 1}, {40, 85, 1, 1},
+		{85, 85, 2, 1}} {
+		l.cards = []loaded.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
+		for range 3 {
+			a := r.do("GET", "/health", "")
+			if a.code != 200 || !strings.Contains(a.body, fmt.Sprintf(`"device":"axcl:0","state":"ready","temperature_celsius":%v,`,
+				tt.first)) ||
+				strings.Count(a.body, `"warning":"the card is hot`) != tt.warned {
+				t.Errorf("at %v and %v °C: %d %s", tt.first, tt.second, a.code, a.body)
+			}
+		}
+		told += tt.told
+		if got := log.FilterField(zap.String("device", "axcl:0")).Len() + log.FilterField(zap.String("device", "axcl:1")).Len(); got !=
+			told {
+			t.Errorf("at %v and %v °C: %d lines in the log, want %d", tt.first, tt.second, got, told)
+		}
+	}
+	l.cards[0].Err = axcl.ErrLost
+	if a := r.do("GET", "/health", ""); !strings.Contains(a.body, `"device":"axcl:0","state":"lost","temperature_celsius":null`) {
+		t.Errorf("a lost card's last temperature: %s", a.body)
+	}
+}
+
 // carded is a loader with cards.
 type carded struct {
 	scripted.Loader
@@ -57,41 +92,6 @@ func cardRig(t *testing.T, cards ...loaded.Card) (*rig, *carded, *observer.Obser
 		}
 	})
 	return &rig{s, t, ts.URL, &l.Loader, old.store}, l, log
-}
-
-// TestWarm (D14): /health says each card's temperature though no model is loaded, and warns from 85 °C on. The log says it once, and once
-// that it has cooled down, whatever several cards have.
-func TestWarm(t *testing.T) {
-	r, l, log := cardRig(t)
-	if a := r.do("GET", "/health", ""); !strings.Contains(a.body, `"cards":[]`) {
-		t.Errorf("no card is open: %s", a.body)
-	}
-	told := 0
-	for _, tt := range []struct {
-		first, second float64
-		warned        int // cards
-		told          int // lines
-	}{{84.9, 40, 0, 0}, {85, 40, 1, 1}, {88, 40, 1, 0}, {80, 40, 0, 0}, {86, math.NaN(), 1, 0}, {79.9, 40, 0, 1}, {40, 85, 1, 1},
-		{85, 85, 2, 1}} {
-		l.cards = []loaded.Card{card("axcl:0", tt.first), card("axcl:1", tt.second)}
-		for range 3 {
-			a := r.do("GET", "/health", "")
-			if a.code != 200 || !strings.Contains(a.body, fmt.Sprintf(`"device":"axcl:0","state":"ready","temperature_celsius":%v,`,
-				tt.first)) ||
-				strings.Count(a.body, `"warning":"the card is hot`) != tt.warned {
-				t.Errorf("at %v and %v °C: %d %s", tt.first, tt.second, a.code, a.body)
-			}
-		}
-		told += tt.told
-		if got := log.FilterField(zap.String("device", "axcl:0")).Len() + log.FilterField(zap.String("device", "axcl:1")).Len(); got !=
-			told {
-			t.Errorf("at %v and %v °C: %d lines in the log, want %d", tt.first, tt.second, got, told)
-		}
-	}
-	l.cards[0].Err = axcl.ErrLost
-	if a := r.do("GET", "/health", ""); !strings.Contains(a.body, `"device":"axcl:0","state":"lost","temperature_celsius":null`) {
-		t.Errorf("a lost card's last temperature: %s", a.body)
-	}
 }
 
 // TestLostOfSeveral: a load that says a card is lost ends the process only where no other card works.

@@ -18,24 +18,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// lockedBuffer is a log that a test reads.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // Whatever clients send, each line of the log is one event that parses, and neither prompts nor keys are in it (promise T14).
 func TestLog(t *testing.T) {
 	var out lockedBuffer
@@ -117,6 +99,24 @@ func TestLog(t *testing.T) {
 	if !strings.Contains(out.String(), canary) {
 		t.Error("prompts were asked for and are not in the log")
 	}
+}
+
+// lockedBuffer is a log that a test reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func TestMetricsAndHealth(t *testing.T) {

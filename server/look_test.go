@@ -14,6 +14,51 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the answer says so; nobody else does, and
+// nobody else sees more of it than numbers.
+func TestEndOwn(t *testing.T) {
+	r := newRig(t)
+	rest := r.streaming("Axle-Session", session)
+	var mine, others, nobodys state
+	r.looked("state", &mine, "Axle-Session", session)
+	r.looked("state", &others, "Axle-Session", stranger)
+	r.looked("state", &nobodys)
+	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
+		mine.Streams[0].Model != "scripted-chat:latest" ||
+		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 {
+		t.Fatalf("%+v", mine.Streams)
+	}
+	if len(others.Streams) != 1 || others.Streams[0].Own || nobodys.Streams[0].Own {
+		t.Errorf("others see %+v and %+v", others.Streams, nobodys.Streams)
+	}
+	id := mine.Streams[0].ID
+	if b := r.do("GET", "/api/axle/state", "", "Axle-Session", stranger).body; strings.Contains(b, "secretword") ||
+		strings.Contains(b, session) {
+		t.Errorf("others are told %s", b)
+	}
+	for _, c := range []struct {
+		id   string
+		code int
+		with []string
+	}{{id, 403, []string{"Axle-Session", stranger}}, {id, 403, nil}, {"999", 404, []string{"Axle-Session", session}},
+		{"x", 404, []string{"Axle-Session", session}},
+		{id, 400, []string{"Axle-Session", "short"}}, {id, 204, []string{"Axle-Session", session}}} {
+		if a := r.do("DELETE", "/api/axle/streams/"+c.id, "", c.with...); a.code != c.code {
+			t.Errorf("ending %s with %q: %d %s, want %d", c.id, c.with, a.code, a.body, c.code)
+		}
+	}
+	if got := <-rest; !strings.HasSuffix(got, "{\"error\":\"the answer was ended by its owner\"}\n") {
+		t.Errorf("the answer ends with %q", got[max(0, len(got)-200):])
+	}
+	if a := r.do("DELETE", "/api/axle/streams/"+id, "", "Axle-Session", session); a.code != 404 {
+		t.Errorf("ended twice: %d", a.code)
+	}
+	if a := r.post("/api/chat", chatBody("scripted-chat", "hello", ""), "Axle-Session", "white space!"); a.code != 400 ||
+		!strings.Contains(a.body, "Axle-Session") {
+		t.Errorf("a session of another form: %d %s", a.code, a.body)
+	}
+}
+
 const session, stranger = "0123456789abcdef", "fedcba9876543210"
 
 // looked gets one of the routes under /api/axle into v.
@@ -113,51 +158,6 @@ func (r *rig) streaming(header ...string) (rest <-chan string) {
 		out <- string(b)
 	}()
 	return out
-}
-
-// An answer is one's own by the session it was asked in. Who asked ends it from elsewhere, and the answer says so; nobody else does, and
-// nobody else sees more of it than numbers.
-func TestEndOwn(t *testing.T) {
-	r := newRig(t)
-	rest := r.streaming("Axle-Session", session)
-	var mine, others, nobodys state
-	r.looked("state", &mine, "Axle-Session", session)
-	r.looked("state", &others, "Axle-Session", stranger)
-	r.looked("state", &nobodys)
-	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
-		mine.Streams[0].Model != "scripted-chat:latest" ||
-		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 {
-		t.Fatalf("%+v", mine.Streams)
-	}
-	if len(others.Streams) != 1 || others.Streams[0].Own || nobodys.Streams[0].Own {
-		t.Errorf("others see %+v and %+v", others.Streams, nobodys.Streams)
-	}
-	id := mine.Streams[0].ID
-	if b := r.do("GET", "/api/axle/state", "", "Axle-Session", stranger).body; strings.Contains(b, "secretword") ||
-		strings.Contains(b, session) {
-		t.Errorf("others are told %s", b)
-	}
-	for _, c := range []struct {
-		id   string
-		code int
-		with []string
-	}{{id, 403, []string{"Axle-Session", stranger}}, {id, 403, nil}, {"999", 404, []string{"Axle-Session", session}},
-		{"x", 404, []string{"Axle-Session", session}},
-		{id, 400, []string{"Axle-Session", "short"}}, {id, 204, []string{"Axle-Session", session}}} {
-		if a := r.do("DELETE", "/api/axle/streams/"+c.id, "", c.with...); a.code != c.code {
-			t.Errorf("ending %s with %q: %d %s, want %d", c.id, c.with, a.code, a.body, c.code)
-		}
-	}
-	if got := <-rest; !strings.HasSuffix(got, "{\"error\":\"the answer was ended by its owner\"}\n") {
-		t.Errorf("the answer ends with %q", got[max(0, len(got)-200):])
-	}
-	if a := r.do("DELETE", "/api/axle/streams/"+id, "", "Axle-Session", session); a.code != 404 {
-		t.Errorf("ended twice: %d", a.code)
-	}
-	if a := r.post("/api/chat", chatBody("scripted-chat", "hello", ""), "Axle-Session", "white space!"); a.code != 400 ||
-		!strings.Contains(a.body, "Axle-Session") {
-		t.Errorf("a session of another form: %d %s", a.code, a.body)
-	}
 }
 
 // Where there are keys, an answer is its key's, whatever session somebody names; without a key nothing is told.

@@ -25,54 +25,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-const childEnv = "AXLE_TEST_SERVER"
-
-// child is a server in a process of its own: it says where it listens and ends when its standard input does.
-func child() error {
-	dir, err := os.MkdirTemp("", "axle")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	st, err := store.Open(store.Options{Dir: dir, Builtin: scripted.Builtin()})
-	if err != nil {
-		return err
-	}
-	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
-		Delay: time.Microsecond, Info: engine.Info{Hidden: 1024}}}, nil,
-		server.Options{Loopback: true, KeepAlive: loaded.Forever})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println(ln.Addr())
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	return s.Serve(ctx, ln, time.Millisecond)
-}
-
-// piece is a part of a body that comes so many times.
-type piece struct {
-	text  string
-	times int
-}
-
-func times(text string, bytes int) piece { return piece{text, bytes / len(text)} }
-
-func write(w io.Writer, ps []piece) (err error) {
-	for _, p := range ps {
-		k := 1<<16/len(p.text) + 1
-		block := bytes.Repeat([]byte(p.text), min(k, p.times))
-		for n := p.times; n > 0 && err == nil; n -= k {
-			_, err = w.Write(block[:min(k, n)*len(p.text)])
-		}
-	}
-	return err
-}
-
 // Whatever clients send, sixty-four at once, the server's memory stays within bounds (promise T7), and it still answers.
 func TestMemoryBounded(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil || testing.Short() || raceEnabled {
@@ -222,4 +174,52 @@ func TestMemoryBounded(t *testing.T) {
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+const childEnv = "AXLE_TEST_SERVER"
+
+// child is a server in a process of its own: it says where it listens and ends when its standard input does.
+func child() error {
+	dir, err := os.MkdirTemp("", "axle")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	st, err := store.Open(store.Options{Dir: dir, Builtin: scripted.Builtin()})
+	if err != nil {
+		return err
+	}
+	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
+		Delay: time.Microsecond, Info: engine.Info{Hidden: 1024}}}, nil,
+		server.Options{Loopback: true, KeepAlive: loaded.Forever})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(ln.Addr())
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return s.Serve(ctx, ln, time.Millisecond)
+}
+
+// piece is a part of a body that comes so many times.
+type piece struct {
+	text  string
+	times int
+}
+
+func times(text string, bytes int) piece { return piece{text, bytes / len(text)} }
+
+func write(w io.Writer, ps []piece) (err error) {
+	for _, p := range ps {
+		k := 1<<16/len(p.text) + 1
+		block := bytes.Repeat([]byte(p.text), min(k, p.times))
+		for n := p.times; n > 0 && err == nil; n -= k {
+			_, err = w.Write(block[:min(k, n)*len(p.text)])
+		}
+	}
+	return err
 }

@@ -15,6 +15,35 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
+// is ours. docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's
+// buffers; the rest is spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
+func BenchmarkOverhead(b *testing.B) {
+	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
+	addr := strings.TrimPrefix(r.url, "http://")
+	words := strings.TrimSuffix(strings.Repeat("word|", 64), "|")
+	for _, tt := range []struct{ name, path, body string }{
+		{"one", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`)},
+		{"one-openai", "/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``)},
+		{"stream", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:"+words+"]]", ``)},
+	} {
+		ours := newAsker(b, addr, tt.path, tt.body)
+		parts := []string{ours.ask()}
+		if tt.name == "stream" {
+			parts = strings.SplitAfter(strings.TrimSuffix(parts[0], "\n"), "\n")
+		}
+		b.Run(tt.name+"/trivial", func(b *testing.B) {
+			a := newAsker(b, trivial(b, parts), tt.path, tt.body)
+			b.ReportAllocs()
+			processor(b, func() { a.ask() })
+		})
+		b.Run(tt.name+"/axle", func(b *testing.B) {
+			b.ReportAllocs()
+			processor(b, func() { ours.ask() })
+		})
+	}
+}
+
 // trivial is the least that a server of answers can be: it reads the request and writes what it was given.
 func trivial(tb testing.TB, parts []string) string {
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,33 +110,4 @@ func processor(b *testing.B, f func()) {
 		f()
 	}
 	b.ReportMetric(float64(used()-before)/float64(b.N)/1000, "cpu-µs/op")
-}
-
-// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
-// is ours. docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's
-// buffers; the rest is spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
-func BenchmarkOverhead(b *testing.B) {
-	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
-	addr := strings.TrimPrefix(r.url, "http://")
-	words := strings.TrimSuffix(strings.Repeat("word|", 64), "|")
-	for _, tt := range []struct{ name, path, body string }{
-		{"one", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`)},
-		{"one-openai", "/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``)},
-		{"stream", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:"+words+"]]", ``)},
-	} {
-		ours := newAsker(b, addr, tt.path, tt.body)
-		parts := []string{ours.ask()}
-		if tt.name == "stream" {
-			parts = strings.SplitAfter(strings.TrimSuffix(parts[0], "\n"), "\n")
-		}
-		b.Run(tt.name+"/trivial", func(b *testing.B) {
-			a := newAsker(b, trivial(b, parts), tt.path, tt.body)
-			b.ReportAllocs()
-			processor(b, func() { a.ask() })
-		})
-		b.Run(tt.name+"/axle", func(b *testing.B) {
-			b.ReportAllocs()
-			processor(b, func() { ours.ask() })
-		})
-	}
 }

@@ -18,26 +18,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// chatty reports far more than a connection holds, from several goroutines, and says when it is through.
-type chatty struct{ through chan struct{} }
-
-func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {
-	const each = 20_000
-	status(api.ProgressResponse{Status: "pulling manifest"})
-	var wg sync.WaitGroup
-	for i := range 3 {
-		wg.Go(func() {
-			for n := range each {
-				status(api.ProgressResponse{Status: "pulling", Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
-			}
-		})
-	}
-	wg.Wait()
-	status(api.ProgressResponse{Status: "success"})
-	close(p.through)
-	return nil
-}
-
 // A client that takes nothing does not hold up the work that it is told of, and in the end has it all: how far each file is, in order.
 func TestProgressWaitsForNobody(t *testing.T) {
 	r := newRig(t)
@@ -84,4 +64,24 @@ func TestProgressWaitsForNobody(t *testing.T) {
 		done["d0"] != 20_000 || done["d1"] != 20_000 || done["d2"] != 20_000 {
 		t.Errorf("%d lines, %v, %v: %.500s", len(lines), done, err, body)
 	}
+}
+
+// chatty reports far more than a connection holds, from several goroutines, and says when it is through.
+type chatty struct{ through chan struct{} }
+
+func (p *chatty) Pull(_ context.Context, _ string, status func(api.ProgressResponse)) error {
+	const each = 20_000
+	status(api.ProgressResponse{Status: "pulling manifest"})
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			for n := range each {
+				status(api.ProgressResponse{Status: "pulling", Digest: fmt.Sprint("d", i), Total: each, Completed: int64(n + 1)})
+			}
+		})
+	}
+	wg.Wait()
+	status(api.ProgressResponse{Status: "success"})
+	close(p.through)
+	return nil
 }

@@ -14,33 +14,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// serving runs Serve on a listener of its own.
-func (r *rig) serving(grace time.Duration) (url string, stop func(), done chan error) {
-	r.t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done = make(chan error, 1)
-	go func() { done <- r.Serve(ctx, ln, grace) }()
-	return "http://" + ln.Addr().String(), cancel, done
-}
-
-func (r *rig) begin(url, content string) *bufio.Reader {
-	r.t.Helper()
-	resp, err := http.Post(url+"/api/chat", "", strings.NewReader(chatBody("scripted-chat", content, "")))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = resp.Body.Close() })
-	br := bufio.NewReader(resp.Body)
-	if _, err := br.ReadString('\n'); err != nil {
-		r.t.Fatal(err)
-	}
-	return br
-}
-
 // Told to end, the server refuses new answers, says so in /health, and lets what runs finish (promise D10).
 func TestDrain(t *testing.T) {
 	r := newRig(t)
@@ -76,6 +49,33 @@ func TestDrain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// serving runs Serve on a listener of its own.
+func (r *rig) serving(grace time.Duration) (url string, stop func(), done chan error) {
+	r.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done = make(chan error, 1)
+	go func() { done <- r.Serve(ctx, ln, grace) }()
+	return "http://" + ln.Addr().String(), cancel, done
+}
+
+func (r *rig) begin(url, content string) *bufio.Reader {
+	r.t.Helper()
+	resp, err := http.Post(url+"/api/chat", "", strings.NewReader(chatBody("scripted-chat", content, "")))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = resp.Body.Close() })
+	br := bufio.NewReader(resp.Body)
+	if _, err := br.ReadString('\n'); err != nil {
+		r.t.Fatal(err)
+	}
+	return br
 }
 
 // The door stays open for a moment when the last answer has ended: whoever asks anew then would find the connection cut.

@@ -24,6 +24,49 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// The shape of a stream: one object a line, deltas, counts and reason in the last.
+func TestChatStream(t *testing.T) {
+	r := newRig(t)
+	a := r.post("/api/chat", chatBody("scripted-chat", "[[say:Hello| there|!]]", ""))
+	if a.header.Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("content type %q", a.header.Get("Content-Type"))
+	}
+	lines := a.lines(t)
+	if len(lines) != 4 {
+		t.Fatalf("%d lines, want 4: %s", len(lines), a.body)
+	}
+	text := ""
+	for i, l := range lines {
+		msg, _ := l["message"].(map[string]any)
+		if msg["role"] != "assistant" || l["model"] != "scripted-chat" || l["done"] != (i == 3) {
+			t.Errorf("line %d: %v", i, l)
+		}
+		if _, ok := msg["content"]; !ok {
+			t.Errorf("line %d has no content", i)
+		}
+		text += msg["content"].(string)
+	}
+	end := lines[3]
+	if text != "Hello there!" || end["done_reason"] != "stop" || end["eval_count"] != 3.0 || end["prompt_eval_cached_count"] != 0.0 ||
+		end["prompt_eval_count"] == nil || end["context"] != nil {
+		t.Errorf("%q, last line %v", text, end)
+	}
+	for _, tt := range []struct{ body, content, thinking, reason string }{
+		{chatBody("scripted-chat", "[[say:a| b| c| d]]", `,"stream":false,"options":{"num_predict":2}`), "a b", "", "length"},
+		{chatBody("scripted-chat", "[[say:a| b|STOP| c]]", `,"stream":false,"options":{"stop":["STOP"]}`), "a b", "", "stop"},
+		{chatBody("scripted-chat", "[[say:<think>\n|why|\n</think>\n\n|so]]", `,"stream":false`), "so", "why", "stop"},
+		{chatBody("scripted-chat", "[[say:<think>\n|why| not]]", `,"stream":false,"options":{"num_predict":2}`), "", "why", "length"},
+		{chatBody("scripted-chat", "[[say:<think>|x|</think>|y]]", `,"stream":false,"think":false`), "<think>x</think>y", "", "stop"},
+	} {
+		m := r.post("/api/chat", tt.body).object(t)
+		msg := m["message"].(map[string]any)
+		thinking, _ := msg["thinking"].(string)
+		if msg["content"] != tt.content || thinking != tt.thinking || m["done_reason"] != tt.reason {
+			t.Errorf("%s\n→ %v", tt.body, m)
+		}
+	}
+}
+
 // chatBody is a chat with one user message.
 func chatBody(model, content, more string) string {
 	return `{"model":` + quote(model) + `,"messages":[{"role":"user","content":` + quote(content) + `}]` + more + `}`
@@ -91,49 +134,6 @@ func TestStrict(t *testing.T) {
 		show.System != "s" || len(show.Messages) != 1 || show.License != "free" || show.ModelInfo["general.architecture"] != "scripted" ||
 		show.ModelInfo["scripted.context_length"] != 4096.0 || len(show.Capabilities) != 4 {
 		t.Errorf("show: %+v", show)
-	}
-}
-
-// The shape of a stream: one object a line, deltas, counts and reason in the last.
-func TestChatStream(t *testing.T) {
-	r := newRig(t)
-	a := r.post("/api/chat", chatBody("scripted-chat", "[[say:Hello| there|!]]", ""))
-	if a.header.Get("Content-Type") != "application/x-ndjson" {
-		t.Errorf("content type %q", a.header.Get("Content-Type"))
-	}
-	lines := a.lines(t)
-	if len(lines) != 4 {
-		t.Fatalf("%d lines, want 4: %s", len(lines), a.body)
-	}
-	text := ""
-	for i, l := range lines {
-		msg, _ := l["message"].(map[string]any)
-		if msg["role"] != "assistant" || l["model"] != "scripted-chat" || l["done"] != (i == 3) {
-			t.Errorf("line %d: %v", i, l)
-		}
-		if _, ok := msg["content"]; !ok {
-			t.Errorf("line %d has no content", i)
-		}
-		text += msg["content"].(string)
-	}
-	end := lines[3]
-	if text != "Hello there!" || end["done_reason"] != "stop" || end["eval_count"] != 3.0 || end["prompt_eval_cached_count"] != 0.0 ||
-		end["prompt_eval_count"] == nil || end["context"] != nil {
-		t.Errorf("%q, last line %v", text, end)
-	}
-	for _, tt := range []struct{ body, content, thinking, reason string }{
-		{chatBody("scripted-chat", "[[say:a| b| c| d]]", `,"stream":false,"options":{"num_predict":2}`), "a b", "", "length"},
-		{chatBody("scripted-chat", "[[say:a| b|STOP| c]]", `,"stream":false,"options":{"stop":["STOP"]}`), "a b", "", "stop"},
-		{chatBody("scripted-chat", "[[say:<think>\n|why|\n</think>\n\n|so]]", `,"stream":false`), "so", "why", "stop"},
-		{chatBody("scripted-chat", "[[say:<think>\n|why| not]]", `,"stream":false,"options":{"num_predict":2}`), "", "why", "length"},
-		{chatBody("scripted-chat", "[[say:<think>|x|</think>|y]]", `,"stream":false,"think":false`), "<think>x</think>y", "", "stop"},
-	} {
-		m := r.post("/api/chat", tt.body).object(t)
-		msg := m["message"].(map[string]any)
-		thinking, _ := msg["thinking"].(string)
-		if msg["content"] != tt.content || thinking != tt.thinking || m["done_reason"] != tt.reason {
-			t.Errorf("%s\n→ %v", tt.body, m)
-		}
 	}
 }
 

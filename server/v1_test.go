@@ -9,42 +9,6 @@ import (
 	"testing"
 )
 
-// events splits a stream of server-sent events into names and data.
-func (a answer) events(t *testing.T) (names []string, data []map[string]any, done bool) {
-	t.Helper()
-	if ct := a.header.Get("Content-Type"); ct != "text/event-stream" {
-		t.Errorf("content type %q: %s", ct, a.body)
-	}
-	for ev := range strings.SplitSeq(strings.TrimSuffix(a.body, "\n\n"), "\n\n") {
-		name := ""
-		for line := range strings.SplitSeq(ev, "\n") {
-			if n, ok := strings.CutPrefix(line, "event: "); ok {
-				name = n
-				continue
-			}
-			d, ok := strings.CutPrefix(line, "data: ")
-			if !ok {
-				t.Fatalf("line %q", line)
-			}
-			if d == "[DONE]" {
-				done = true
-				continue
-			}
-			var m map[string]any
-			if err := json.Unmarshal([]byte(d), &m); err != nil {
-				t.Fatalf("%v in %q", err, d)
-			}
-			names, data = append(names, name), append(data, m)
-		}
-	}
-	return names, data, done
-}
-
-const weather = `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}},{"type":"function","function":{"name":"other"}}]`
-
-const callWeather = "[[say:Sure.|<tool_call>{\"name\":\"get_weather\",\"arguments\":{\"city\":\"Paris\"}}</tool_call>|<tool_call>" +
-	"{\"name\":\"other\",\"arguments\":{}}</tool_call>]]"
-
 // The role comes once, thinking in delta.reasoning, a call whole, the reason on a chunk of its own, usage only when asked, then [DONE].
 func TestOpenAIStream(t *testing.T) {
 	r := newRig(t)
@@ -105,6 +69,42 @@ func TestOpenAIStream(t *testing.T) {
 		t.Errorf("empty: %v", data)
 	}
 }
+
+// events splits a stream of server-sent events into names and data.
+func (a answer) events(t *testing.T) (names []string, data []map[string]any, done bool) {
+	t.Helper()
+	if ct := a.header.Get("Content-Type"); ct != "text/event-stream" {
+		t.Errorf("content type %q: %s", ct, a.body)
+	}
+	for ev := range strings.SplitSeq(strings.TrimSuffix(a.body, "\n\n"), "\n\n") {
+		name := ""
+		for line := range strings.SplitSeq(ev, "\n") {
+			if n, ok := strings.CutPrefix(line, "event: "); ok {
+				name = n
+				continue
+			}
+			d, ok := strings.CutPrefix(line, "data: ")
+			if !ok {
+				t.Fatalf("line %q", line)
+			}
+			if d == "[DONE]" {
+				done = true
+				continue
+			}
+			var m map[string]any
+			if err := json.Unmarshal([]byte(d), &m); err != nil {
+				t.Fatalf("%v in %q", err, d)
+			}
+			names, data = append(names, name), append(data, m)
+		}
+	}
+	return names, data, done
+}
+
+const weather = `,"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}},{"type":"function","function":{"name":"other"}}]`
+
+const callWeather = "[[say:Sure.|<tool_call>{\"name\":\"get_weather\",\"arguments\":{\"city\":\"Paris\"}}</tool_call>|<tool_call>" +
+	"{\"name\":\"other\",\"arguments\":{}}</tool_call>]]"
 
 func asList(v any) []any { l, _ := v.([]any); return l }
 

@@ -20,6 +20,31 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// Many requests for more models than fit, that come, go, give up, unload, find packages changed and loads broken, in any order, and in the
+// end the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and
+// nothing is left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
+func TestHostHammer(t *testing.T) {
+	rounds := 24
+	if testing.Short() {
+		rounds = 8
+	}
+	if s, err := strconv.Atoi(os.Getenv("AXLE_HAMMER")); err == nil {
+		rounds = s
+	}
+	total := map[string]int{}
+	for round := range rounds {
+		hammer(t, round, total)
+		if t.Failed() {
+			t.Fatalf("in round %d", round)
+		}
+	}
+	t.Log(total)
+	if rounds >= 24 && (total["leased"] == 0 || total["gave up"] == 0 || total["broken"] == 0 || total["queue full"] == 0 ||
+		total["closed"] == 0) {
+		t.Errorf("something never happened: %v", total)
+	}
+}
+
 // shaky is a loader over a card that holds few models, and on which loads fail now and then.
 type shaky struct {
 	t  testing.TB
@@ -122,31 +147,6 @@ func (u *users) add(key string, m *engine.Model, n int) (models int) {
 		delete(u.of[key], m)
 	}
 	return len(u.of[key])
-}
-
-// Many requests for more models than fit, that come, go, give up, unload, find packages changed and loads broken, in any order, and in the
-// end the host is closed under them: every one is answered, none has a model that is closed, no two have different copies of one, and
-// nothing is left loaded, waiting or held. AXLE_HAMMER sets how many rounds.
-func TestHostHammer(t *testing.T) {
-	rounds := 24
-	if testing.Short() {
-		rounds = 8
-	}
-	if s, err := strconv.Atoi(os.Getenv("AXLE_HAMMER")); err == nil {
-		rounds = s
-	}
-	total := map[string]int{}
-	for round := range rounds {
-		hammer(t, round, total)
-		if t.Failed() {
-			t.Fatalf("in round %d", round)
-		}
-	}
-	t.Log(total)
-	if rounds >= 24 && (total["leased"] == 0 || total["gave up"] == 0 || total["broken"] == 0 || total["queue full"] == 0 ||
-		total["closed"] == 0) {
-		t.Errorf("something never happened: %v", total)
-	}
 }
 
 func hammer(t *testing.T, round int, total map[string]int) {

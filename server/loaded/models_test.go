@@ -16,85 +16,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// cards is a loader whose models take time and card memory.
-type cards struct {
-	mu    sync.Mutex
-	took  time.Duration
-	free  int
-	loads map[string]int
-	tries int
-	err   error
-	deaf  bool // it does not notice that a load is broken off
-}
-
-type cardModel struct {
-	*scripted.Backend
-	c *cards
-}
-
-func (m *cardModel) Close() error {
-	m.c.mu.Lock()
-	m.c.free++
-	m.c.mu.Unlock()
-	return m.Backend.Close()
-}
-
-func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
-	if c.took > 0 {
-		select {
-		case <-time.After(c.took):
-		case <-ctx.Done():
-			if !c.deaf {
-				return nil, ctx.Err()
-			}
-			time.Sleep(time.Second)
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.tries++; c.err != nil {
-		return nil, c.err
-	}
-	if c.free == 0 {
-		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}
-	}
-	c.free--
-	c.loads[e.Key]++
-	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c},
-		engine.Options{}), nil
-}
-
-func entryOf(t *testing.T, name, digest string) *catalog.Entry {
-	t.Helper()
-	n, err := models.ParseName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &catalog.Entry{Name: n, Key: name + digest, Place: name, Digest: digest}
-}
-
-func newHost(t *testing.T, c *cards, o loaded.Options) *loaded.Models {
-	t.Helper()
-	if c.loads == nil {
-		c.loads = map[string]int{}
-	}
-	h := loaded.New(c, o)
-	t.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
-}
-
-func names(h *loaded.Models) string {
-	s := ""
-	for _, r := range h.Loaded() {
-		s += r.Entry.Name.Model() + " "
-	}
-	return s
-}
-
 func TestHost(t *testing.T) {
 	t.Run("one load for many", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -471,4 +392,83 @@ func TestHost(t *testing.T) {
 			}
 		})
 	})
+}
+
+// cards is a loader whose models take time and card memory.
+type cards struct {
+	mu    sync.Mutex
+	took  time.Duration
+	free  int
+	loads map[string]int
+	tries int
+	err   error
+	deaf  bool // it does not notice that a load is broken off
+}
+
+type cardModel struct {
+	*scripted.Backend
+	c *cards
+}
+
+func (m *cardModel) Close() error {
+	m.c.mu.Lock()
+	m.c.free++
+	m.c.mu.Unlock()
+	return m.Backend.Close()
+}
+
+func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+	if c.took > 0 {
+		select {
+		case <-time.After(c.took):
+		case <-ctx.Done():
+			if !c.deaf {
+				return nil, ctx.Err()
+			}
+			time.Sleep(time.Second)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tries++; c.err != nil {
+		return nil, c.err
+	}
+	if c.free == 0 {
+		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}
+	}
+	c.free--
+	c.loads[e.Key]++
+	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c},
+		engine.Options{}), nil
+}
+
+func entryOf(t *testing.T, name, digest string) *catalog.Entry {
+	t.Helper()
+	n, err := models.ParseName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &catalog.Entry{Name: n, Key: name + digest, Place: name, Digest: digest}
+}
+
+func newHost(t *testing.T, c *cards, o loaded.Options) *loaded.Models {
+	t.Helper()
+	if c.loads == nil {
+		c.loads = map[string]int{}
+	}
+	h := loaded.New(c, o)
+	t.Cleanup(func() {
+		if err := h.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func names(h *loaded.Models) string {
+	s := ""
+	for _, r := range h.Loaded() {
+		s += r.Entry.Name.Model() + " "
+	}
+	return s
 }

@@ -12,6 +12,22 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+// Each format's header tells its size.
+func TestImageSize(t *testing.T) {
+	for name, b := range pictures(t) {
+		if w, h := imageSize(b); w != 7 || h != 5 {
+			t.Errorf("%s: %d×%d", name, w, h)
+		}
+		for n := range b { // cut off anywhere
+			imageSize(b[:n])
+		}
+	}
+	if w, h := imageSize([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\xff")); w != 1<<24 ||
+		h != 1<<24 {
+		t.Errorf("the largest: %d×%d", w, h)
+	}
+}
+
 // pictures are images of 7×5 in each format: three whole ones, and WebP's three kinds of header.
 func pictures(t testing.TB) map[string][]byte {
 	img := image.NewPaletted(image.Rect(0, 0, 7, 5), color.Palette{color.Black, color.White})
@@ -31,22 +47,6 @@ func pictures(t testing.TB) map[string][]byte {
 	out["lossless"] = []byte("RIFF\x16\x00\x00\x00WEBPVP8L\x0a\x00\x00\x00\x2f\x06\x00\x01\x00\x00\x00\x00\x00\x00")
 	out["extended"] = []byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\x06\x00\x00\x04\x00\x00")
 	return out
-}
-
-// Each format's header tells its size.
-func TestImageSize(t *testing.T) {
-	for name, b := range pictures(t) {
-		if w, h := imageSize(b); w != 7 || h != 5 {
-			t.Errorf("%s: %d×%d", name, w, h)
-		}
-		for n := range b { // cut off anywhere
-			imageSize(b[:n])
-		}
-	}
-	if w, h := imageSize([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x10\x00\x00\x00\xff\xff\xff\xff\xff\xff")); w != 1<<24 ||
-		h != 1<<24 {
-		t.Errorf("the largest: %d×%d", w, h)
-	}
 }
 
 // No bytes make the reader of images' sizes panic or take long, and no size is out of what a header can say.

@@ -9,18 +9,6 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// sameLine wants of v what encoding/json makes of it.
-func sameLine[R any](t *testing.T, v R) {
-	t.Helper()
-	want, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Line(v); err != nil || string(got) != string(want)+"\n" {
-		t.Errorf("%v\n got %s\nwant %s", err, got, want)
-	}
-}
-
 // TestLine: a line is what encoding/json makes of it, whichever field is set, those too that Ollama adds one day.
 func TestLine(t *testing.T) {
 	at := time.Date(2026, 11, 23, 1, 2, 3, 4000, time.UTC)
@@ -31,6 +19,18 @@ func TestLine(t *testing.T) {
 	}
 	if b := textPart(&api.GenerateResponse{Response: "x"}); b == nil {
 		t.Error("a piece of text goes through encoding/json")
+	}
+}
+
+// sameLine wants of v what encoding/json makes of it.
+func sameLine[R any](t *testing.T, v R) {
+	t.Helper()
+	want, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Line(v); err != nil || string(got) != string(want)+"\n" {
+		t.Errorf("%v\n got %s\nwant %s", err, got, want)
 	}
 }
 

@@ -16,23 +16,6 @@ import (
 	"testing"
 )
 
-// each calls f with every file of the page that we wrote.
-func each(t *testing.T, f func(name, src string)) {
-	t.Helper()
-	for _, dir := range []string{"app", "style"} {
-		err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				b, _ := files.ReadFile(name)
-				f(name, string(b))
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // The page names its files below one hash, all of them are there, and nothing in it could run or be fetched from elsewhere.
 func TestPage(t *testing.T) {
 	p := string(Page().Plain)
@@ -67,6 +50,23 @@ func TestPage(t *testing.T) {
 	for _, name := range []string{"", "app/main.js", "index.html", "vendor/SUMS", "../ui.go"} {
 		if Find(name) != nil {
 			t.Errorf("%q is served", name)
+		}
+	}
+}
+
+// each calls f with every file of the page that we wrote.
+func each(t *testing.T, f func(name, src string)) {
+	t.Helper()
+	for _, dir := range []string{"app", "style"} {
+		err := fs.WalkDir(files, dir, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				b, _ := files.ReadFile(name)
+				f(name, string(b))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }

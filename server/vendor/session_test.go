@@ -7,19 +7,6 @@ import (
 	"testing"
 )
 
-func begin(t *testing.T, s *Session, prompt string) []string {
-	t.Helper()
-	_, req, err := s.Begin(context.Background(), &Request{Prompt: &prompt}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, m := range req.Messages {
-		out = append(out, m.Role+" "+m.Content)
-	}
-	return out
-}
-
 // What failed, was undone or said nothing is not part of the conversation.
 func TestFailedTurns(t *testing.T) {
 	var s Session
@@ -35,6 +22,19 @@ func TestFailedTurns(t *testing.T) {
 		t.Errorf("asked with %s", got)
 	}
 	s.End("", nil)
+}
+
+func begin(t *testing.T, s *Session, prompt string) []string {
+	t.Helper()
+	_, req, err := s.Begin(context.Background(), &Request{Prompt: &prompt}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range req.Messages {
+		out = append(out, m.Role+" "+m.Content)
+	}
+	return out
 }
 
 // A conversation is bounded in turns and in text: the oldest go, and it begins with a question.
