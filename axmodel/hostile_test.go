@@ -19,6 +19,33 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+// A file that is no model gives one typed error, and costs little memory whatever it claims.
+func TestHostileFiles(t *testing.T) {
+	files := hostileFiles(t)
+	if len(files) < 60 {
+		t.Fatalf("only %d files", len(files))
+	}
+	for _, f := range files {
+		t.Run(f.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "m.axmodel")
+			if err := os.WriteFile(path, f.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			m, err := axmodel.ReadFile(path)
+			runtime.ReadMemStats(&after)
+			var e *axmodel.Error
+			if !errors.As(err, &e) || !errors.Is(err, axcl.ErrModel) || e.Path != path || !strings.Contains(err.Error(), f.want) {
+				t.Errorf("%+v, %v; want an error that says %q", m, err, f.want)
+			}
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > 8<<20 {
+				t.Errorf("%d bytes of memory for a file of %d", spent, len(f.file))
+			}
+		})
+	}
+}
+
 // softLayer is a small, whole layer of the software card.
 func softLayer(tb testing.TB) []byte {
 	tb.Helper()
@@ -213,33 +240,6 @@ func hostileFiles(tb testing.TB) []hostile {
 				12, axmodeltest.ValueInfo(ok))), "twice"},
 		{"vendor: a million fields", bytes.Repeat([]byte{0x08, 7}, 1<<20+10), "more than"},
 	}...)
-}
-
-// A file that is no model gives one typed error, and costs little memory whatever it claims.
-func TestHostileFiles(t *testing.T) {
-	files := hostileFiles(t)
-	if len(files) < 60 {
-		t.Fatalf("only %d files", len(files))
-	}
-	for _, f := range files {
-		t.Run(f.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "m.axmodel")
-			if err := os.WriteFile(path, f.file, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			m, err := axmodel.ReadFile(path)
-			runtime.ReadMemStats(&after)
-			var e *axmodel.Error
-			if !errors.As(err, &e) || !errors.Is(err, axcl.ErrModel) || e.Path != path || !strings.Contains(err.Error(), f.want) {
-				t.Errorf("%+v, %v; want an error that says %q", m, err, f.want)
-			}
-			if spent := after.TotalAlloc - before.TotalAlloc; spent > 8<<20 {
-				t.Errorf("%d bytes of memory for a file of %d", spent, len(f.file))
-			}
-		})
-	}
 }
 
 func TestReadFileErrors(t *testing.T) {

@@ -12,29 +12,6 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// linearHeader is a small linear layer: 4 value heads of 6 over 2 key heads of 8.
-func linearHeader() axmodel.Header {
-	return axmodel.Header{Kind: axmodel.Linear, Flags: axmodel.FlagNormOne, Hidden: 16, Heads: 4, KVHeads: 2, HeadDim: 8, ValueDim: 6,
-		Conv: 4, State: axmodel.StateFP16, Intermediate: 24, Eps: 1e-6, Pos: 1, Index: 3, Tool: "test"}
-}
-
-func linearFile(tb testing.TB, h axmodel.Header, groups []axmodel.SoftGroup) []byte {
-	tb.Helper()
-	var ts []axmodel.Tensor
-	for _, e := range h.Wants() {
-		t := axmodel.BF16
-		if e.Type != 0 {
-			t = e.Type
-		}
-		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: t, Rows: e.Rows, Cols: e.Cols, Row: func([]float32, int) error { return nil }})
-	}
-	var b bytes.Buffer
-	if err := axmodel.Write(&b, h, groups, ts); err != nil {
-		tb.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 // A linear layer's file tells its two states, in every group alike.
 func TestLinear(t *testing.T) {
 	h := linearHeader()
@@ -70,6 +47,29 @@ func TestLinear(t *testing.T) {
 	if _, ok, err := m.Linear(); ok || err != nil {
 		t.Errorf("a layer with a cache passes for one with a state: %v, %v", ok, err)
 	}
+}
+
+// linearHeader is a small linear layer: 4 value heads of 6 over 2 key heads of 8.
+func linearHeader() axmodel.Header {
+	return axmodel.Header{Kind: axmodel.Linear, Flags: axmodel.FlagNormOne, Hidden: 16, Heads: 4, KVHeads: 2, HeadDim: 8, ValueDim: 6,
+		Conv: 4, State: axmodel.StateFP16, Intermediate: 24, Eps: 1e-6, Pos: 1, Index: 3, Tool: "test"}
+}
+
+func linearFile(tb testing.TB, h axmodel.Header, groups []axmodel.SoftGroup) []byte {
+	tb.Helper()
+	var ts []axmodel.Tensor
+	for _, e := range h.Wants() {
+		t := axmodel.BF16
+		if e.Type != 0 {
+			t = e.Type
+		}
+		ts = append(ts, axmodel.Tensor{Name: e.Name, Type: t, Rows: e.Rows, Cols: e.Cols, Row: func([]float32, int) error { return nil }})
+	}
+	var b bytes.Buffer
+	if err := axmodel.Write(&b, h, groups, ts); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // Whatever of a linear layer's header does not fit is refused.

@@ -2,16 +2,6 @@ package sampler
 
 import "testing"
 
-const realVocab = 151936
-
-// heavy is the setting the speed promise is about.
-func heavy() Params {
-	p := Defaults()
-	p.Seed, p.MinP = 1, 0.05
-	p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty = 1.1, 0.2, 0.1
-	return p
-}
-
 func TestNoAllocations(t *testing.T) {
 	logits := row(1, realVocab, 0, 2.5)
 	mask := allow{5: true, 9: true, 70000: true}
@@ -53,6 +43,16 @@ func TestNoAllocations(t *testing.T) {
 			t.Errorf("%s: %v allocations a token", c.name, n)
 		}
 	}
+}
+
+const realVocab = 151936
+
+// heavy is the setting the speed promise is about.
+func heavy() Params {
+	p := Defaults()
+	p.Seed, p.MinP = 1, 0.05
+	p.RepeatPenalty, p.PresencePenalty, p.FrequencyPenalty = 1.1, 0.2, 0.1
+	return p
 }
 
 func BenchmarkSample(b *testing.B) {

@@ -7,21 +7,6 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// bf16 is a row of logits as a card gives it.
-func bf16(values ...float32) []uint16 {
-	row := make([]uint16, len(values))
-	for i, v := range values {
-		row[i] = uint16(math.Float32bits(v) >> 16)
-	}
-	return row
-}
-
-// only allows one token: the simplest of masks. Package grammar has others.
-type only int32
-
-func (o only) Allowed(id int32) bool { return id == int32(o) }
-func (o only) Fill(bits []uint64)    { clear(bits); bits[o/64] = 1 << (o % 64) }
-
 // The loop of a request: a row of logits in, a token out, and the token told to the sampler, whose penalties look back on it.
 func Example() {
 	p := sampler.Defaults()
@@ -52,3 +37,19 @@ func Example() {
 	// 3 <nil>
 	// sampler: top_p: parameter out of range: 1.5 is not between 0 and 1
 }
+
+// bf16 is a row of logits as a card gives it.
+func bf16(values ...float32) []uint16 {
+	row := make([]uint16, len(values))
+	for i, v := range values {
+		row[i] = uint16(math.Float32bits(v) >> 16)
+	}
+	return row
+}
+
+// only allows one token: the simplest of masks. Package grammar has others.
+type only int32
+
+func (o only) Allowed(id int32) bool { return id == int32(o) }
+
+func (o only) Fill(bits []uint64)    { clear(bits); bits[o/64] = 1 << (o % 64) }

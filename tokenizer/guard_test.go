@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-func openJSON(t testing.TB, src string) *Tokenizer {
-	t.Helper()
-	tok, err := OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(src)}}, ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tok
-}
-
 // TestSlowPattern: a pattern that only some texts make slow ends with an error, for one long word as for many short ones.
 func TestSlowPattern(t *testing.T) {
 	if raceOn {
@@ -46,6 +37,15 @@ func TestSlowPattern(t *testing.T) {
 			t.Errorf("afterwards: %v", ids)
 		}
 	}
+}
+
+func openJSON(t testing.TB, src string) *Tokenizer {
+	t.Helper()
+	tok, err := OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(src)}}, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tok
 }
 
 // TestAddedSpaces: Gemma's runs of spaces are added tokens, and come out as spaces; a control token's name stays what it is.

@@ -8,6 +8,35 @@ import (
 	"testing/fstest"
 )
 
+// TestSmall compares every part of the format with the Rust library: see testdata/tokenizer/small.mjs.
+func TestSmall(t *testing.T) {
+	var all []variant
+	readGolden(t, "small.json.gz", &all)
+	list := fewer(hardStrings(t))
+	for _, v := range all {
+		t.Run(v.Name, func(t *testing.T) {
+			tok := openBytes(t, "tokenizer.json", v.file(t, all), Config{})
+			bad, got := 0, []int32(nil)
+			for i, s := range list {
+				got = tok.Encode(got[:0], s, true)
+				if h := hashIDs(got)[:8]; h != v.IDs[8*i:8*i+8] {
+					t.Errorf("string %d %q: ids %v differ: %q", i, s, got, pieces(tok, got))
+					bad++
+				} else if text := tok.Decode(got, true); hashIDs([]byte(text))[:8] != v.Text[8*i:8*i+8] {
+					t.Errorf("string %d %q: %q decodes to %q", i, s, pieces(tok, got), text)
+					bad++
+				}
+				if bad > 6 {
+					t.Fatal("too many differences")
+				}
+			}
+			if both := slices.Concat(tok.Prefix(), tok.Suffix()); !slices.Equal(both, v.Prefix) {
+				t.Errorf("around an empty text: %v, want %v", both, v.Prefix)
+			}
+		})
+	}
+}
+
 // variant is a small tokenizer: one of the cut-down real ones with parts replaced, and what the Rust library says about it.
 type variant struct {
 	Name, Base, ModelOf string
@@ -65,35 +94,6 @@ func openBytes(t testing.TB, name string, b []byte, c Config) *Tokenizer {
 		t.Fatal(err)
 	}
 	return tok
-}
-
-// TestSmall compares every part of the format with the Rust library: see testdata/tokenizer/small.mjs.
-func TestSmall(t *testing.T) {
-	var all []variant
-	readGolden(t, "small.json.gz", &all)
-	list := fewer(hardStrings(t))
-	for _, v := range all {
-		t.Run(v.Name, func(t *testing.T) {
-			tok := openBytes(t, "tokenizer.json", v.file(t, all), Config{})
-			bad, got := 0, []int32(nil)
-			for i, s := range list {
-				got = tok.Encode(got[:0], s, true)
-				if h := hashIDs(got)[:8]; h != v.IDs[8*i:8*i+8] {
-					t.Errorf("string %d %q: ids %v differ: %q", i, s, got, pieces(tok, got))
-					bad++
-				} else if text := tok.Decode(got, true); hashIDs([]byte(text))[:8] != v.Text[8*i:8*i+8] {
-					t.Errorf("string %d %q: %q decodes to %q", i, s, pieces(tok, got), text)
-					bad++
-				}
-				if bad > 6 {
-					t.Fatal("too many differences")
-				}
-			}
-			if both := slices.Concat(tok.Prefix(), tok.Suffix()); !slices.Equal(both, v.Prefix) {
-				t.Errorf("around an empty text: %v, want %v", both, v.Prefix)
-			}
-		})
-	}
 }
 
 func pieces(tok *Tokenizer, ids []int32) (out []string) {

@@ -14,6 +14,58 @@ import (
 	"testing"
 )
 
+// TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
+func TestTruth(t *testing.T) {
+	var want map[string]realGolden
+	readGolden(t, "real.json.gz", &want)
+	list := hardStrings(t)
+	if len(list) < 1400 || len(want) < 6 {
+		t.Fatalf("goldens hold %d strings of %d families", len(list), len(want))
+	}
+	for family, g := range want {
+		t.Run(family, func(t *testing.T) {
+			p := realFile(t, family)
+			raw, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != g.SHA256 {
+				t.Fatalf("%s is not the file the goldens were made with", p)
+			}
+			tok, err := Open(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad := 0
+			for i, s := range list {
+				ids := tok.Encode(nil, s, true)
+				if hashIDs(ids) != g.IDs[i] {
+					t.Errorf("string %d %q: ids %v differ", i, s, ids)
+					bad++
+				} else if text := tok.Decode(ids, true); hashIDs([]byte(text)) != g.Text[i] {
+					t.Errorf("string %d %q: decodes to %q", i, s, text)
+					bad++
+				}
+				if bad > 20 {
+					t.Fatal("too many differences")
+				}
+			}
+			if !slices.Equal(tok.Prefix(), g.Prefix) {
+				t.Errorf("prefix %v, want %v", tok.Prefix(), g.Prefix)
+			}
+			for name, l := range g.Long {
+				text, err := os.ReadFile(filepath.Join("../build/tokenizers", name+".txt"))
+				if err != nil {
+					t.Skipf("no %s.txt: run make tokenizer-truth", name)
+				}
+				if ids := tok.Encode(nil, string(text), true); len(ids) != l.N || hashIDs(ids) != l.IDs {
+					t.Errorf("%s: %d ids, want %d, or they differ", name, len(ids), l.N)
+				}
+			}
+		})
+	}
+}
+
 const goldens = "../testdata/tokenizer/"
 
 func readGolden(t testing.TB, name string, v any) {
@@ -76,58 +128,6 @@ func realFile(t testing.TB, family string) string {
 		t.Skipf("no real tokenizer of %s: run make tokenizer-truth to fetch it", family)
 	}
 	return p
-}
-
-// TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
-func TestTruth(t *testing.T) {
-	var want map[string]realGolden
-	readGolden(t, "real.json.gz", &want)
-	list := hardStrings(t)
-	if len(list) < 1400 || len(want) < 6 {
-		t.Fatalf("goldens hold %d strings of %d families", len(list), len(want))
-	}
-	for family, g := range want {
-		t.Run(family, func(t *testing.T) {
-			p := realFile(t, family)
-			raw, err := os.ReadFile(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if sum := sha256.Sum256(raw); hex.EncodeToString(sum[:]) != g.SHA256 {
-				t.Fatalf("%s is not the file the goldens were made with", p)
-			}
-			tok, err := Open(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			bad := 0
-			for i, s := range list {
-				ids := tok.Encode(nil, s, true)
-				if hashIDs(ids) != g.IDs[i] {
-					t.Errorf("string %d %q: ids %v differ", i, s, ids)
-					bad++
-				} else if text := tok.Decode(ids, true); hashIDs([]byte(text)) != g.Text[i] {
-					t.Errorf("string %d %q: decodes to %q", i, s, text)
-					bad++
-				}
-				if bad > 20 {
-					t.Fatal("too many differences")
-				}
-			}
-			if !slices.Equal(tok.Prefix(), g.Prefix) {
-				t.Errorf("prefix %v, want %v", tok.Prefix(), g.Prefix)
-			}
-			for name, l := range g.Long {
-				text, err := os.ReadFile(filepath.Join("../build/tokenizers", name+".txt"))
-				if err != nil {
-					t.Skipf("no %s.txt: run make tokenizer-truth", name)
-				}
-				if ids := tok.Encode(nil, string(text), true); len(ids) != l.N || hashIDs(ids) != l.IDs {
-					t.Errorf("%s: %d ids, want %d, or they differ", name, len(ids), l.N)
-				}
-			}
-		})
-	}
 }
 
 func gunzip(t testing.TB, name string) []byte {

@@ -11,36 +11,6 @@ import (
 	"testing"
 )
 
-type golden struct {
-	W, H int
-	RGB  []byte
-}
-
-// goldens are what Pillow made: testdata/make.py.
-func goldens(t *testing.T) (g struct {
-	Pictures map[string]golden
-	Sizes    []struct {
-		golden
-		ToW, ToH int
-		Want     []byte
-	}
-}) {
-	t.Helper()
-	f, err := os.Open("testdata/goldens.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&g); err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
 // TestGoldenPictures: every picture has Pillow's pixels, a jpeg's within three levels, the others' exactly.
 func TestGoldenPictures(t *testing.T) {
 	g := goldens(t)
@@ -99,6 +69,36 @@ func TestGoldenPictures(t *testing.T) {
 	if ran == len(files) && len(turned) != 8 {
 		t.Errorf("of the orientations these were seen: %v", turned)
 	}
+}
+
+type golden struct {
+	W, H int
+	RGB  []byte
+}
+
+// goldens are what Pillow made: testdata/make.py.
+func goldens(t *testing.T) (g struct {
+	Pictures map[string]golden
+	Sizes    []struct {
+		golden
+		ToW, ToH int
+		Want     []byte
+	}
+}) {
+	t.Helper()
+	f, err := os.Open("testdata/goldens.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewDecoder(z).Decode(&g); err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 // TestGoldenSizes: resizing gives Pillow's bytes.

@@ -17,34 +17,6 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
-func read(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile("testdata/pictures/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// pngClaim is a png of n bytes that claims a size.
-func pngClaim(w, h uint32, depth, kind byte, n int) []byte {
-	chunk := func(b []byte, name string, body []byte) []byte {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
-		sum := crc32.ChecksumIEEE(append([]byte(name), body...))
-		return binary.BigEndian.AppendUint32(append(append(b, name...), body...), sum)
-	}
-	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
-	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR", append(head, depth, kind, 0, 0, 0))
-	return chunk(b, "IDAT", append([]byte{0x78, 0x9c}, make([]byte, max(0, n-len(b)-14))...))
-}
-
-// alter gives b with the bytes at at replaced.
-func alter(b []byte, at int, with string) []byte {
-	b = bytes.Clone(b)
-	copy(b[at:], with)
-	return b
-}
-
 // TestHostilePictures: each is refused with an error of its kind, or answered, in bounded memory and time.
 func TestHostilePictures(t *testing.T) {
 	frame := bytes.Index(read(t, "420.jpg"), []byte{0xff, 0xc0})
@@ -107,6 +79,34 @@ func TestHostilePictures(t *testing.T) {
 			}
 		})
 	}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/pictures/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pngClaim is a png of n bytes that claims a size.
+func pngClaim(w, h uint32, depth, kind byte, n int) []byte {
+	chunk := func(b []byte, name string, body []byte) []byte {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
+		sum := crc32.ChecksumIEEE(append([]byte(name), body...))
+		return binary.BigEndian.AppendUint32(append(append(b, name...), body...), sum)
+	}
+	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
+	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR", append(head, depth, kind, 0, 0, 0))
+	return chunk(b, "IDAT", append([]byte{0x78, 0x9c}, make([]byte, max(0, n-len(b)-14))...))
+}
+
+// alter gives b with the bytes at at replaced.
+func alter(b []byte, at int, with string) []byte {
+	b = bytes.Clone(b)
+	copy(b[at:], with)
+	return b
 }
 
 // TestPictureLimits: each limit is kept to the last byte, and what is under it decodes.

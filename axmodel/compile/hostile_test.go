@@ -16,6 +16,33 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+func TestHostileSafetensors(t *testing.T) {
+	for _, c := range hostileSafetensors {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), c.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			root, err := os.OpenRoot(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer root.Close()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = openCheckpoint(root)
+			runtime.ReadMemStats(&after)
+			var e *Error
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(e.Path, "model.safetensors") {
+				t.Errorf("%v, want an error that says %q", err, c.want)
+			}
+			if spent := after.TotalAlloc - before.TotalAlloc; spent > 8<<20 {
+				t.Errorf("%d bytes of memory for a file of %d", spent, len(c.file))
+			}
+		})
+	}
+}
+
 func header(json string, data int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(json)))
 	return append(append(b, json...), make([]byte, data)...)
@@ -52,33 +79,6 @@ var hostileSafetensors = []struct {
 	{"shape wraps to zero", header(`{"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 8), "does not fit"},
 	{"nine dimensions", header(`{"x":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, 8), "9 dimensions"},
 	{"shape of fractions", header(`{"x":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}}`, 8), `"x"`},
-}
-
-func TestHostileSafetensors(t *testing.T) {
-	for _, c := range hostileSafetensors {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), c.file, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			root, err := os.OpenRoot(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer root.Close()
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			_, err = openCheckpoint(root)
-			runtime.ReadMemStats(&after)
-			var e *Error
-			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.HasSuffix(e.Path, "model.safetensors") {
-				t.Errorf("%v, want an error that says %q", err, c.want)
-			}
-			if spent := after.TotalAlloc - before.TotalAlloc; spent > 8<<20 {
-				t.Errorf("%d bytes of memory for a file of %d", spent, len(c.file))
-			}
-		})
-	}
 }
 
 func TestHostileCheckpoints(t *testing.T) {

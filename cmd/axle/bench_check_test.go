@@ -15,22 +15,6 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// fastest is the shortest of many runs of f, and of g between them: what else runs on the machine slows both.
-func fastest(f, g func()) (a, b time.Duration) {
-	a, b = math.MaxInt64, math.MaxInt64
-	for range 40 {
-		for _, x := range []struct {
-			run func()
-			to  *time.Duration
-		}{{f, &a}, {g, &b}} {
-			at := time.Now()
-			x.run()
-			*x.to = min(*x.to, time.Since(at))
-		}
-	}
-	return a, b
-}
-
 // TestBenchCheck holds the host's share of a token to multiples of plain loops on the same machine. The goals are 150 us for the sampler
 // and 10 MB/s for the tokenizer on a Raspberry Pi 5, whose cores take about 100 us for the one loop and 1.7 ns a byte for the other. `make
 // bench-check` runs it, with the engine's own ratios.
@@ -106,4 +90,20 @@ func TestBenchCheck(t *testing.T) {
 			t.Errorf("the tokenizer takes %.1f times the plain loop, at most 60 are allowed", float64(ours)/float64(plain))
 		}
 	})
+}
+
+// fastest is the shortest of many runs of f, and of g between them: what else runs on the machine slows both.
+func fastest(f, g func()) (a, b time.Duration) {
+	a, b = math.MaxInt64, math.MaxInt64
+	for range 40 {
+		for _, x := range []struct {
+			run func()
+			to  *time.Duration
+		}{{f, &a}, {g, &b}} {
+			at := time.Now()
+			x.run()
+			*x.to = min(*x.to, time.Since(at))
+		}
+	}
+	return a, b
 }

@@ -12,18 +12,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// axleCompile runs a command line and gives what it printed.
-func axleCompile(t *testing.T, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	var out, errs bytes.Buffer
-	root := newRootCmd()
-	root.SetArgs(args)
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	err = root.ExecuteContext(t.Context())
-	return out.String(), errs.String(), err
-}
-
 func TestCompileAndInspect(t *testing.T) {
 	from, out := t.TempDir(), filepath.Join(t.TempDir(), "tiny")
 	if _, err := axmodeltest.RandomCheckpoint(from, "qwen3", 1); err != nil {
@@ -92,6 +80,18 @@ func TestCompileAndInspect(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(stdout), &g) != nil || g.Kind != "linear layer" || g.State == nil || g.State.V.Bytes != 512 {
 		t.Errorf("%v, %+v", err, g)
 	}
+}
+
+// axleCompile runs a command line and gives what it printed.
+func axleCompile(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := newRootCmd()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), errs.String(), err
 }
 
 func TestCompileUsage(t *testing.T) {

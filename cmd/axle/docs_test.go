@@ -11,6 +11,35 @@ import (
 	"testing"
 )
 
+// TestDocs: every command in the documents is one that we have, with flags that it has, and what is marked to be run works.
+func TestDocs(t *testing.T) {
+	unraced(t)
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	t.Setenv("AXLE_HOST", "127.0.0.1:1")
+	t.Setenv("AXLE_DEVICE", "soft")
+	for _, l := range docLines(t) {
+		t.Run(l.where, func(t *testing.T) {
+			root := newRootCmd()
+			c, rest, err := root.Find(l.args)
+			if err != nil || c == root && len(l.args) > 0 && !strings.HasPrefix(l.args[0], "-") {
+				t.Fatalf("axle %s: no such command (%v)", strings.Join(l.args, " "), err)
+			}
+			if err := c.ParseFlags(rest); err != nil {
+				t.Fatalf("axle %s: %v", strings.Join(l.args, " "), err)
+			}
+			if !l.run {
+				return
+			}
+			root = newRootCmd()
+			root.SetArgs(l.args)
+			root.SetOut(io.Discard)
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Errorf("axle %s: %v", strings.Join(l.args, " "), err)
+			}
+		})
+	}
+}
+
 // docLine is a command in a document.
 type docLine struct {
 	where string
@@ -88,33 +117,4 @@ func shellWords(t *testing.T, line string) (out []string) {
 		out = append(out, w.String())
 	}
 	return out
-}
-
-// TestDocs: every command in the documents is one that we have, with flags that it has, and what is marked to be run works.
-func TestDocs(t *testing.T) {
-	unraced(t)
-	t.Setenv("AXLE_MODELS", t.TempDir())
-	t.Setenv("AXLE_HOST", "127.0.0.1:1")
-	t.Setenv("AXLE_DEVICE", "soft")
-	for _, l := range docLines(t) {
-		t.Run(l.where, func(t *testing.T) {
-			root := newRootCmd()
-			c, rest, err := root.Find(l.args)
-			if err != nil || c == root && len(l.args) > 0 && !strings.HasPrefix(l.args[0], "-") {
-				t.Fatalf("axle %s: no such command (%v)", strings.Join(l.args, " "), err)
-			}
-			if err := c.ParseFlags(rest); err != nil {
-				t.Fatalf("axle %s: %v", strings.Join(l.args, " "), err)
-			}
-			if !l.run {
-				return
-			}
-			root = newRootCmd()
-			root.SetArgs(l.args)
-			root.SetOut(io.Discard)
-			if err := root.ExecuteContext(t.Context()); err != nil {
-				t.Errorf("axle %s: %v", strings.Join(l.args, " "), err)
-			}
-		})
-	}
 }

@@ -23,75 +23,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// burst is what sixty-four clients send at once.
-type burst struct {
-	name, path string
-	head       string
-	unit       string // comes so often that the body has about so many bytes
-	bytes      int
-	tail       string
-	codes      string // what may be answered
-	within     time.Duration
-	once       bool // what meets it is the same whatever computes
-}
-
-// send sends the burst's body and gives the status; empty where the connection ended, or the time was over.
-func (b burst) send(addr string) string {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return ""
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(b.within))
-	n := 0
-	if b.unit != "" {
-		n = b.bytes / len(b.unit)
-	}
-	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", b.path,
-		len(b.head)+n*len(b.unit)+len(b.tail), b.head)
-	const most = 1000
-	block := strings.Repeat(b.unit, most)
-	for err = nil; n > 0 && err == nil; n -= most {
-		_, err = io.WriteString(c, block[:min(n, most)*len(b.unit)])
-	}
-	_, _ = io.WriteString(c, b.tail) // who is refused may find the connection closed
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err != nil {
-		return ""
-	}
-	_, _ = io.CopyN(io.Discard, c, 1<<20)
-	return strings.Fields(line + " ?")[1]
-}
-
-// hostileHub is one whose repositories are too much: scripts without an end, a listing that never ends.
-func hostileHub(t *testing.T) string {
-	h := modelstest.NewHub()
-	t.Cleanup(h.Close)
-	scripts := map[string]modelstest.Content{}
-	for i := range 400 {
-		scripts[fmt.Sprintf("run_%d_axcl_aarch64.sh", i)] = modelstest.Noise{Seed: uint64(i), N: 1 << 20}
-	}
-	h.Add("x/scripts", scripts)
-	long := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(r.URL.Path, "x/listing") {
-			http.Redirect(w, r, h.URL+r.URL.Path+"?"+r.URL.RawQuery, http.StatusFound)
-			return
-		}
-		if strings.Contains(r.URL.Path, "/revision/") {
-			_, _ = io.WriteString(w, "{}")
-			return
-		}
-		_, _ = io.WriteString(w, "[")
-		for range 1 << 20 {
-			if _, err := io.WriteString(w, `{"path":"a","lfs":{"oid":"a"}},`); err != nil {
-				return
-			}
-		}
-	}))
-	t.Cleanup(long.Close)
-	return long.URL
-}
-
 // TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed in software and on the simulated card:
 // sixty-four of each attack at once leave the process below 1 GiB (T7), and it still answers.
 func TestMemoryOfAttacks(t *testing.T) {
@@ -189,6 +120,75 @@ func TestMemoryOfAttacks(t *testing.T) {
 		})
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// burst is what sixty-four clients send at once.
+type burst struct {
+	name, path string
+	head       string
+	unit       string // comes so often that the body has about so many bytes
+	bytes      int
+	tail       string
+	codes      string // what may be answered
+	within     time.Duration
+	once       bool // what meets it is the same whatever computes
+}
+
+// send sends the burst's body and gives the status; empty where the connection ended, or the time was over.
+func (b burst) send(addr string) string {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(b.within))
+	n := 0
+	if b.unit != "" {
+		n = b.bytes / len(b.unit)
+	}
+	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", b.path,
+		len(b.head)+n*len(b.unit)+len(b.tail), b.head)
+	const most = 1000
+	block := strings.Repeat(b.unit, most)
+	for err = nil; n > 0 && err == nil; n -= most {
+		_, err = io.WriteString(c, block[:min(n, most)*len(b.unit)])
+	}
+	_, _ = io.WriteString(c, b.tail) // who is refused may find the connection closed
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		return ""
+	}
+	_, _ = io.CopyN(io.Discard, c, 1<<20)
+	return strings.Fields(line + " ?")[1]
+}
+
+// hostileHub is one whose repositories are too much: scripts without an end, a listing that never ends.
+func hostileHub(t *testing.T) string {
+	h := modelstest.NewHub()
+	t.Cleanup(h.Close)
+	scripts := map[string]modelstest.Content{}
+	for i := range 400 {
+		scripts[fmt.Sprintf("run_%d_axcl_aarch64.sh", i)] = modelstest.Noise{Seed: uint64(i), N: 1 << 20}
+	}
+	h.Add("x/scripts", scripts)
+	long := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "x/listing") {
+			http.Redirect(w, r, h.URL+r.URL.Path+"?"+r.URL.RawQuery, http.StatusFound)
+			return
+		}
+		if strings.Contains(r.URL.Path, "/revision/") {
+			_, _ = io.WriteString(w, "{}")
+			return
+		}
+		_, _ = io.WriteString(w, "[")
+		for range 1 << 20 {
+			if _, err := io.WriteString(w, `{"path":"a","lfs":{"oid":"a"}},`); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(long.Close)
+	return long.URL
 }
 
 var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+)`)

@@ -23,6 +23,67 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
+// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one of several ways. Every stream ends with
+// an error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
+// serves right answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often (promise: 100).
+func TestCardLostRestarts(t *testing.T) {
+	n := 9 // every way once
+	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_RESTARTS")); err == nil {
+		n = s
+	} else if testing.Short() || racing {
+		n = 3
+	}
+	u := newUnit(t)
+	u.remember()
+	p := u.start()
+	right := goldens(t, p)
+	if c := p.stop(); c != 0 {
+		t.Errorf("an orderly end: exit code %d", c)
+	}
+	// Executes fail sticky where one failure alone would be survived.
+	ways := []string{"lost", "0x8030070a", "0x80300709", "0x80300708", "0xdeadbeef", "0x8030070c:sticky", "lost:late", "nan:sticky",
+		"flat:sticky"}
+	rng := rand.New(rand.NewPCG(uint64(n), 10))
+	var told, left time.Duration // the worst of all lives
+	for i := range n {
+		way := ways[i%len(ways)]
+		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 1500+rng.IntN(2500), way))
+		path, body := question(i, prompts[0])
+		// The service serves again, whatever ended its last life.
+		if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole || o.text != right[prompts[0]] {
+			t.Fatalf("life %d: the first answer: %+v", i, o)
+		}
+		allowed := late(p.gone)
+		health := p.watch()
+		all := streams(p, right, nil)
+		code := p.code()
+		if code != 75 {
+			t.Errorf("life %d, %s: exit code %d, want %d", i, way, code, 75)
+		}
+		lost := u.faulted(p)
+		_, last, broken := times(all)
+		if broken == 0 {
+			t.Errorf("life %d, %s: no stream was told", i, way)
+			continue
+		}
+		if d := last.Sub(lost); d > allowed(time.Second) {
+			t.Errorf("life %d, %s: the last stream ended %v after the loss", i, way, d)
+		}
+		(<-health).told(t, lost, allowed)
+		if d := p.ended.Sub(lost); d > allowed(5*time.Second) {
+			t.Errorf("life %d, %s: the process ended %v after the loss", i, way, d)
+		}
+		p.quiet()
+		if said := p.said(); !strings.Contains(said, "the card was lost; the process must be restarted") {
+			t.Errorf("life %d, %s: the log does not say so:\n%s", i, way, said)
+		}
+		told, left = max(told, last.Sub(lost)), max(left, p.ended.Sub(lost))
+		t.Logf("life %d, %s: %d answers; after the loss %d streams were told within %v, exit %v", i, way, len(all), broken, last.Sub(lost),
+			p.ended.Sub(lost))
+	}
+	t.Logf("%d lives: all streams were told within %v of the loss, exit at most %v after it; health said 503 each time", n, told, left)
+}
+
 // prompts are asked again and again; answers are known from a card that nothing is wrong with.
 var prompts = []string{"hello there", "what is the sky", "tell me a story", "who are you", "count to ten", "why do cats sleep"}
 
@@ -141,67 +202,6 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 		}
 	}()
 	return func(limit time.Duration) time.Duration { return limit + 10*time.Duration(worst.Load()) }
-}
-
-// TestCardLostRestarts (G10, D4, D5, D8): while sixteen mixed streams run the card is lost in one of several ways. Every stream ends with
-// an error event within a second, /health says so within one, the process leaves with 75 within five, and started again by a supervisor it
-// serves right answers, from a card that has what the dead ones left. AXLE_TEST_RESTARTS sets how often (promise: 100).
-func TestCardLostRestarts(t *testing.T) {
-	n := 9 // every way once
-	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_RESTARTS")); err == nil {
-		n = s
-	} else if testing.Short() || racing {
-		n = 3
-	}
-	u := newUnit(t)
-	u.remember()
-	p := u.start()
-	right := goldens(t, p)
-	if c := p.stop(); c != 0 {
-		t.Errorf("an orderly end: exit code %d", c)
-	}
-	// Executes fail sticky where one failure alone would be survived.
-	ways := []string{"lost", "0x8030070a", "0x80300709", "0x80300708", "0xdeadbeef", "0x8030070c:sticky", "lost:late", "nan:sticky",
-		"flat:sticky"}
-	rng := rand.New(rand.NewPCG(uint64(n), 10))
-	var told, left time.Duration // the worst of all lives
-	for i := range n {
-		way := ways[i%len(ways)]
-		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 1500+rng.IntN(2500), way))
-		path, body := question(i, prompts[0])
-		// The service serves again, whatever ended its last life.
-		if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole || o.text != right[prompts[0]] {
-			t.Fatalf("life %d: the first answer: %+v", i, o)
-		}
-		allowed := late(p.gone)
-		health := p.watch()
-		all := streams(p, right, nil)
-		code := p.code()
-		if code != 75 {
-			t.Errorf("life %d, %s: exit code %d, want %d", i, way, code, 75)
-		}
-		lost := u.faulted(p)
-		_, last, broken := times(all)
-		if broken == 0 {
-			t.Errorf("life %d, %s: no stream was told", i, way)
-			continue
-		}
-		if d := last.Sub(lost); d > allowed(time.Second) {
-			t.Errorf("life %d, %s: the last stream ended %v after the loss", i, way, d)
-		}
-		(<-health).told(t, lost, allowed)
-		if d := p.ended.Sub(lost); d > allowed(5*time.Second) {
-			t.Errorf("life %d, %s: the process ended %v after the loss", i, way, d)
-		}
-		p.quiet()
-		if said := p.said(); !strings.Contains(said, "the card was lost; the process must be restarted") {
-			t.Errorf("life %d, %s: the log does not say so:\n%s", i, way, said)
-		}
-		told, left = max(told, last.Sub(lost)), max(left, p.ended.Sub(lost))
-		t.Logf("life %d, %s: %d answers; after the loss %d streams were told within %v, exit %v", i, way, len(all), broken, last.Sub(lost),
-			p.ended.Sub(lost))
-	}
-	t.Logf("%d lives: all streams were told within %v of the loss, exit at most %v after it; health said 503 each time", n, told, left)
 }
 
 // TestOneExecuteFails (D4): streams of one pass end with an error or start over; the others and the server go on.

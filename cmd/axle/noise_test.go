@@ -17,40 +17,6 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 )
 
-// noisyLib is the simulated card behind a library that writes to standard output whenever it likes.
-func noisyLib(t *testing.T) string {
-	t.Helper()
-	sim := simcardtest.Lib(t)
-	dir := t.TempDir()
-	lib := filepath.Join(dir, "libnoisy.so")
-	if err := os.Symlink(sim, filepath.Join(dir, filepath.Base(sim))); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", lib, "testdata/noisy.c", sim,
-		"-lpthread").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, b)
-	}
-	return lib
-}
-
-// axleAlone runs a command line in a process of its own, as a program that reads its output does.
-func axleAlone(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AXLE_MODELS=" + t.TempDir(), "AXLE_TEST_MAIN=1"}, env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
-	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
-}
-
 // TestJSONUnderNoise: what --json prints is JSON and nothing else, whatever a vendor's library writes meanwhile and whenever: one that
 // keeps to what it is told, with and without a driver, and one that nothing keeps quiet.
 func TestJSONUnderNoise(t *testing.T) {
@@ -113,4 +79,38 @@ func TestJSONUnderNoise(t *testing.T) {
 	if code := server.stop(); code != 0 || server.out.Len() > 0 {
 		t.Errorf("the server ended with %d, and printed %.200q", code, server.out.String())
 	}
+}
+
+// noisyLib is the simulated card behind a library that writes to standard output whenever it likes.
+func noisyLib(t *testing.T) string {
+	t.Helper()
+	sim := simcardtest.Lib(t)
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "libnoisy.so")
+	if err := os.Symlink(sim, filepath.Join(dir, filepath.Base(sim))); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command("gcc", "-std=gnu11", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", lib, "testdata/noisy.c", sim,
+		"-lpthread").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	return lib
+}
+
+// axleAlone runs a command line in a process of its own, as a program that reads its output does.
+func axleAlone(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AXLE_MODELS=" + t.TempDir(), "AXLE_TEST_MAIN=1"}, env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }

@@ -19,22 +19,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// get is what a path answers.
-func get(t *testing.T, url string) (code int, body string) {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	http.DefaultClient.CloseIdleConnections()
-	return resp.StatusCode, string(b)
-}
-
 // A device that is not there is looked for until it is, with nobody asking.
 func TestLookAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -57,6 +41,22 @@ func TestLookAgain(t *testing.T) {
 			t.Errorf("a server that ends: %v", err)
 		}
 	})
+}
+
+// get is what a path answers.
+func get(t *testing.T, url string) (code int, body string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	return resp.StatusCode, string(b)
 }
 
 // at is a listener that only has an address.

@@ -18,6 +18,20 @@ import (
 	"time"
 )
 
+// TestGrowth: a leak is seen through noise that is larger than itself, and noise alone is none.
+func TestGrowth(t *testing.T) {
+	for _, leak := range []float64{0, 10, -10} {
+		var all []holding
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range 101 {
+			all = append(all, holding{at: time.Unix(int64(i), 0), fds: 50 + leak*float64(i)/100 + 20*rng.Float64()})
+		}
+		if got := growth(all, func(s holding) float64 { return s.fds }); math.Abs(got-leak) > 5 {
+			t.Errorf("%v over the time: %v seen", leak, got)
+		}
+	}
+}
+
 // holding is what a running server holds at a moment.
 type holding struct {
 	at                                         time.Time
@@ -55,20 +69,6 @@ func growth(samples []holding, of func(holding) float64) float64 {
 		t, v, tt, tv = t+x, v+y, tt+x*x, tv+x*y
 	}
 	return (n*tv - t*v) / (n*tt - t*t) * samples[len(samples)-1].at.Sub(samples[0].at).Seconds()
-}
-
-// TestGrowth: a leak is seen through noise that is larger than itself, and noise alone is none.
-func TestGrowth(t *testing.T) {
-	for _, leak := range []float64{0, 10, -10} {
-		var all []holding
-		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range 101 {
-			all = append(all, holding{at: time.Unix(int64(i), 0), fds: 50 + leak*float64(i)/100 + 20*rng.Float64()})
-		}
-		if got := growth(all, func(s holding) float64 { return s.fds }); math.Abs(got-leak) > 5 {
-			t.Errorf("%v over the time: %v seen", leak, got)
-		}
-	}
 }
 
 // embeds asks pocket for a vector, which is the same each time.

@@ -13,6 +13,48 @@ import (
 	"testing"
 )
 
+// TestTroubleshooting: every text that an error of the program, its server and its library is made with is found in
+// docs/troubleshooting.md: a heading there has it in quotes, or a pattern whose … stands for what differs.
+func TestTroubleshooting(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(doc)) {
+		if strings.HasPrefix(line, "### ") {
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				patterns = append(patterns, strings.ToLower(m[1]))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer",
+		"sampler", "axmodel",
+		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/manage", "server/ollama", "server/openai",
+		"server/anthropic", "server/vendor", "server/local", "internal/benchmark", "internal/diagnosis",
+		"internal/transcript", "internal/tune", "cmd/axle"} {
+		for _, r := range texts(t, dir) {
+			seen[r.text] = true
+			// Quotes are the headings' own, and the package's prefix is left out in them.
+			text := strings.ToLower(prefix.ReplaceAllString(strings.ReplaceAll(r.text, `"`, `'`), ""))
+			known := plainErrors[r.text] != ""
+			known = known || slices.ContainsFunc(patterns, func(p string) bool { return matches(text, p) })
+			if !known {
+				t.Errorf("%s: docs/troubleshooting.md does not know %q", r.where, r.text)
+			}
+		}
+	}
+	if len(seen) < 200 {
+		t.Errorf("only %d texts found", len(seen))
+	}
+	for text, why := range plainErrors {
+		if !seen[text] {
+			t.Errorf("%q (%s) is no error any more", text, why)
+		}
+	}
+}
+
 // Why a text needs no place in docs/troubleshooting.md.
 const (
 	misuse   = "a fault in a caller's code, neither a machine's nor a user's"
@@ -139,48 +181,6 @@ var (
 	quoted = regexp.MustCompile(`"([^"]+)"`)
 	prefix = regexp.MustCompile(`^[a-z/]+: `)
 )
-
-// TestTroubleshooting: every text that an error of the program, its server and its library is made with is found in
-// docs/troubleshooting.md: a heading there has it in quotes, or a pattern whose … stands for what differs.
-func TestTroubleshooting(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var patterns []string
-	for line := range strings.Lines(string(doc)) {
-		if strings.HasPrefix(line, "### ") {
-			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
-				patterns = append(patterns, strings.ToLower(m[1]))
-			}
-		}
-	}
-	seen := map[string]bool{}
-	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer",
-		"sampler", "axmodel",
-		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/manage", "server/ollama", "server/openai",
-		"server/anthropic", "server/vendor", "server/local", "internal/benchmark", "internal/diagnosis",
-		"internal/transcript", "internal/tune", "cmd/axle"} {
-		for _, r := range texts(t, dir) {
-			seen[r.text] = true
-			// Quotes are the headings' own, and the package's prefix is left out in them.
-			text := strings.ToLower(prefix.ReplaceAllString(strings.ReplaceAll(r.text, `"`, `'`), ""))
-			known := plainErrors[r.text] != ""
-			known = known || slices.ContainsFunc(patterns, func(p string) bool { return matches(text, p) })
-			if !known {
-				t.Errorf("%s: docs/troubleshooting.md does not know %q", r.where, r.text)
-			}
-		}
-	}
-	if len(seen) < 200 {
-		t.Errorf("only %d texts found", len(seen))
-	}
-	for text, why := range plainErrors {
-		if !seen[text] {
-			t.Errorf("%q (%s) is no error any more", text, why)
-		}
-	}
-}
 
 // matches says whether the pieces of a pattern stand in text, in order.
 func matches(text, pattern string) bool {

@@ -7,20 +7,6 @@ import (
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 )
 
-// conversing is a conversation in a terminal, at its first prompt, with a model that answers a.
-func conversing(t *testing.T) (*listener, *Talk, *terminaltest.Screen, <-chan error) {
-	t.Helper()
-	l, talk, _ := listening(t)
-	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
-	s := terminaltest.Open(t)
-	talk.Out, talk.Errw, talk.tty = s.TTY, s.TTY, true
-	done := make(chan error, 1)
-	go func() { done <- talk.converse(t.Context(), s.TTY) }()
-	s.Wait(terminal.PasteOn)
-	s.Wait(">>> ")
-	return l, talk, s, done
-}
-
 // A paste is one message, whatever its lines begin with, and is sent when Enter is typed after it.
 func TestPaste(t *testing.T) {
 	for _, tt := range []struct{ name, keys, want string }{
@@ -61,4 +47,18 @@ func TestPaste(t *testing.T) {
 			}
 		})
 	}
+}
+
+// conversing is a conversation in a terminal, at its first prompt, with a model that answers a.
+func conversing(t *testing.T) (*listener, *Talk, *terminaltest.Screen, <-chan error) {
+	t.Helper()
+	l, talk, _ := listening(t)
+	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
+	s := terminaltest.Open(t)
+	talk.Out, talk.Errw, talk.tty = s.TTY, s.TTY, true
+	done := make(chan error, 1)
+	go func() { done <- talk.converse(t.Context(), s.TTY) }()
+	s.Wait(terminal.PasteOn)
+	s.Wait(">>> ")
+	return l, talk, s, done
 }

@@ -10,20 +10,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// said keeps the first failure and goes on, as a test would not.
-type said struct{ first string }
-
-func (s *said) Helper() {}
-func (s *said) Fatalf(format string, args ...any) {
-	if s.first == "" {
-		s.first = fmt.Sprintf(format, args...)
-	}
-}
-
-var kept []byte
-
 func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		name, want string
@@ -74,3 +60,18 @@ func TestCheck(t *testing.T) {
 		t.Errorf("waiting takes the processor's time: %q", s.first)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// said keeps the first failure and goes on, as a test would not.
+type said struct{ first string }
+
+func (s *said) Helper() {}
+
+func (s *said) Fatalf(format string, args ...any) {
+	if s.first == "" {
+		s.first = fmt.Sprintf(format, args...)
+	}
+}
+
+var kept []byte

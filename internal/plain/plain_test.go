@@ -7,6 +7,17 @@ import (
 	"unicode/utf8"
 )
 
+func TestText(t *testing.T) {
+	for in, want := range cases {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := Line("a\nb\tc\x1b"); got != `a\nb c\u001b` {
+		t.Errorf("got %q", got)
+	}
+}
+
 var cases = map[string]string{
 	"":                           "",
 	"qwen3:0.6b":                 "qwen3:0.6b",
@@ -23,17 +34,6 @@ var cases = map[string]string{
 	"\xff\xe2\x82":               `\xff\xe2\x82`,
 	"�":                          "�",
 	strings.Repeat("\x1b", 3000): strings.Repeat(`\u001b`, 3000),
-}
-
-func TestText(t *testing.T) {
-	for in, want := range cases {
-		if got := Text(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-	if got := Line("a\nb\tc\x1b"); got != `a\nb c\u001b` {
-		t.Errorf("got %q", got)
-	}
 }
 
 // However text is cut into parts, the writer quotes the same.

@@ -5,15 +5,6 @@ import (
 	"testing/fstest"
 )
 
-// system is a machine of so many MiB, with further files.
-func system(total, free string, more map[string]string) fstest.MapFS {
-	m := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + total + " kB\nMemFree: 1 kB\nMemAvailable: " + free + " kB\n")}}
-	for name, text := range more {
-		m[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return m
-}
-
 // TestHostMemory: what may be taken is what the kernel calls available, or what the tightest control group above the process leaves.
 func TestHostMemory(t *testing.T) {
 	const mib = 1 << 20
@@ -46,4 +37,13 @@ func TestHostMemory(t *testing.T) {
 			t.Errorf("%s: %d of %d, want %d of %d", name, free, total, tt.free, tt.total)
 		}
 	}
+}
+
+// system is a machine of so many MiB, with further files.
+func system(total, free string, more map[string]string) fstest.MapFS {
+	m := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + total + " kB\nMemFree: 1 kB\nMemAvailable: " + free + " kB\n")}}
+	for name, text := range more {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
 }

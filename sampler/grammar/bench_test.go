@@ -10,6 +10,34 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
+// BenchmarkFill is the mask of every token of the sample, caches warm as in a server that has seen the schema before.
+// The first/… metrics are those of the very first pass, caches cold.
+func BenchmarkFill(b *testing.B) {
+	_, name := bigVocab()
+	t := bigTrie()
+	bits := make([]uint64, (t.vocab+63)/64)
+	for _, s := range sample {
+		b.Run(name+"/"+strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
+			g, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ids := cut(t, s.text)
+			m := g.Matcher(t)
+			start := time.Now()
+			n := follow(b, m, ids, func() { m.Fill(bits) })
+			first := time.Since(start)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Reset()
+				follow(b, m, ids, func() { m.Fill(bits) })
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/token")
+			b.ReportMetric(float64(first.Nanoseconds())/float64(n), "first-ns/token")
+		})
+	}
+}
+
 // bigVocab is Qwen3's where `make tokenizers` has fetched it, and otherwise one as large: the same mix of words with and without
 // a blank before them, capitals, numbers, punctuation that crosses JSON's joints, and foreign scripts.
 var bigVocab = sync.OnceValues(func() (Vocabulary, string) {
@@ -125,34 +153,6 @@ func follow(b testing.TB, m *Matcher, ids []int32, fill func()) int {
 		b.Fatal("the text is not complete")
 	}
 	return len(ids)
-}
-
-// BenchmarkFill is the mask of every token of the sample, caches warm as in a server that has seen the schema before.
-// The first/… metrics are those of the very first pass, caches cold.
-func BenchmarkFill(b *testing.B) {
-	_, name := bigVocab()
-	t := bigTrie()
-	bits := make([]uint64, (t.vocab+63)/64)
-	for _, s := range sample {
-		b.Run(name+"/"+strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
-			g, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true})
-			if err != nil {
-				b.Fatal(err)
-			}
-			ids := cut(t, s.text)
-			m := g.Matcher(t)
-			start := time.Now()
-			n := follow(b, m, ids, func() { m.Fill(bits) })
-			first := time.Since(start)
-			b.ReportAllocs()
-			for b.Loop() {
-				m.Reset()
-				follow(b, m, ids, func() { m.Fill(bits) })
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/token")
-			b.ReportMetric(float64(first.Nanoseconds())/float64(n), "first-ns/token")
-		})
-	}
 }
 
 func BenchmarkAllowed(b *testing.B) {

@@ -16,6 +16,83 @@ import (
 	judge "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+func TestSuite(t *testing.T) {
+	raw, err := os.ReadFile("testdata/suite.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files map[string][]suiteGroup
+	if err := json.Unmarshal(raw, &files); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	groups, refused, taken, drawn := 0, map[string]int{}, 0, 0
+	for _, file := range names {
+		for _, g := range files[file] {
+			groups++
+			suiteLoosely(t, file+": "+g.Description, g)
+			gr, err := Schema(g.Schema)
+			if err != nil {
+				var own *Error
+				if !errors.As(err, &own) {
+					t.Errorf("%s: %s: %T", file, g.Description, err)
+				} else if own.Keyword == "" {
+					if slices.ContainsFunc(g.Tests, func(c struct {
+						Description string
+						Data        json.RawMessage
+						Valid       bool
+					}) bool {
+						return c.Valid
+					}) {
+						t.Errorf("%s: %s: refused: %v", file, g.Description, err)
+					}
+				} else if !refusable[own.Keyword] {
+					t.Errorf("%s: %s: refused: %v", file, g.Description, err)
+				} else {
+					refused[own.Keyword]++
+				}
+				continue
+			}
+			for _, c := range g.Tests {
+				v, err := parseJSON(c.Data)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last := ""
+				got := spellings(v, func(s string) bool { last = s; return accepts(gr, s) })
+				if got != c.Valid {
+					t.Errorf("%s: %s: %s: %s\n  schema %s: accepted %v, valid %v", file, g.Description, c.Description, last, g.Schema, got,
+						c.Valid)
+				}
+				taken++
+			}
+			s := compileJudge(t, g.Schema)
+			if s == nil || bytes.Contains(g.Schema, []byte(`"contains"`)) {
+				continue // an array that must hold a certain item is left by nobody who draws at random
+			}
+			for seed := range uint64(6) {
+				text := generate(t, gr, rand.New(rand.NewPCG(seed, 1)), int(seed)*10)
+				if err := judged(t, s, text); err != nil {
+					t.Errorf("%s: %s: generated %s\n  schema %s: %v", file, g.Description, text, g.Schema, err)
+				}
+				drawn++
+			}
+		}
+	}
+	n := 0
+	for _, c := range refused {
+		n += c
+	}
+	t.Logf("%d groups: %d instances decided, %d texts drawn and validated, %d groups refused by %v", groups, taken, drawn, n, refused)
+	if n > 15 {
+		t.Errorf("%d groups are refused", n)
+	}
+}
+
 // words is a vocabulary made for tests: every byte, what JSON is made of, pieces that cross its joints, and control tokens.
 type words struct {
 	list []string
@@ -23,8 +100,11 @@ type words struct {
 }
 
 func (w words) Vocab() int            { return len(w.list) }
+
 func (w words) Bytes(id int32) []byte { return []byte(w.list[id]) }
+
 func (w words) Control(id int32) bool { return w.ctl[w.list[id]] }
+
 func (w words) EOS() []int32          { return []int32{256} }
 
 var testWords = func() words {
@@ -254,82 +334,5 @@ func suiteLoosely(t *testing.T, name string, g suiteGroup) {
 		if spellings(v, func(s string) bool { return accepts(gr, s) }) && !c.Valid {
 			t.Errorf("%s: %s is accepted", name, c.Description)
 		}
-	}
-}
-
-func TestSuite(t *testing.T) {
-	raw, err := os.ReadFile("testdata/suite.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var files map[string][]suiteGroup
-	if err := json.Unmarshal(raw, &files); err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for name := range files {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	groups, refused, taken, drawn := 0, map[string]int{}, 0, 0
-	for _, file := range names {
-		for _, g := range files[file] {
-			groups++
-			suiteLoosely(t, file+": "+g.Description, g)
-			gr, err := Schema(g.Schema)
-			if err != nil {
-				var own *Error
-				if !errors.As(err, &own) {
-					t.Errorf("%s: %s: %T", file, g.Description, err)
-				} else if own.Keyword == "" {
-					if slices.ContainsFunc(g.Tests, func(c struct {
-						Description string
-						Data        json.RawMessage
-						Valid       bool
-					}) bool {
-						return c.Valid
-					}) {
-						t.Errorf("%s: %s: refused: %v", file, g.Description, err)
-					}
-				} else if !refusable[own.Keyword] {
-					t.Errorf("%s: %s: refused: %v", file, g.Description, err)
-				} else {
-					refused[own.Keyword]++
-				}
-				continue
-			}
-			for _, c := range g.Tests {
-				v, err := parseJSON(c.Data)
-				if err != nil {
-					t.Fatal(err)
-				}
-				last := ""
-				got := spellings(v, func(s string) bool { last = s; return accepts(gr, s) })
-				if got != c.Valid {
-					t.Errorf("%s: %s: %s: %s\n  schema %s: accepted %v, valid %v", file, g.Description, c.Description, last, g.Schema, got,
-						c.Valid)
-				}
-				taken++
-			}
-			s := compileJudge(t, g.Schema)
-			if s == nil || bytes.Contains(g.Schema, []byte(`"contains"`)) {
-				continue // an array that must hold a certain item is left by nobody who draws at random
-			}
-			for seed := range uint64(6) {
-				text := generate(t, gr, rand.New(rand.NewPCG(seed, 1)), int(seed)*10)
-				if err := judged(t, s, text); err != nil {
-					t.Errorf("%s: %s: generated %s\n  schema %s: %v", file, g.Description, text, g.Schema, err)
-				}
-				drawn++
-			}
-		}
-	}
-	n := 0
-	for _, c := range refused {
-		n += c
-	}
-	t.Logf("%d groups: %d instances decided, %d texts drawn and validated, %d groups refused by %v", groups, taken, drawn, n, refused)
-	if n > 15 {
-		t.Errorf("%d groups are refused", n)
 	}
 }

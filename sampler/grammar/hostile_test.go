@@ -11,6 +11,25 @@ import (
 	"time"
 )
 
+// Schemas that are large, or small and mean: each compiles or is refused, and soon.
+func TestHostileSchemas(t *testing.T) {
+	for name, c := range hostile {
+		start := time.Now()
+		_, err := Schema([]byte(c.schema))
+		if d := time.Since(start); d > 20*time.Second {
+			// most take a millisecond, none alone on a machine half a second; what this guards against took minutes
+			t.Errorf("%s: took %v", name, d)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: %v", name, time.Since(start))
+		}
+		var own *Error
+		if (err == nil) != c.good || err != nil && !errors.As(err, &own) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 type hostileSchema struct {
 	schema string
 	good   bool
@@ -61,25 +80,6 @@ var hostile = func() map[string]hostileSchema {
 			true},
 	}
 }()
-
-// Schemas that are large, or small and mean: each compiles or is refused, and soon.
-func TestHostileSchemas(t *testing.T) {
-	for name, c := range hostile {
-		start := time.Now()
-		_, err := Schema([]byte(c.schema))
-		if d := time.Since(start); d > 20*time.Second {
-			// most take a millisecond, none alone on a machine half a second; what this guards against took minutes
-			t.Errorf("%s: took %v", name, d)
-		}
-		if testing.Verbose() {
-			t.Logf("%s: %v", name, time.Since(start))
-		}
-		var own *Error
-		if (err == nil) != c.good || err != nil && !errors.As(err, &own) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
 
 // A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of
 // a test that fails here is in its name.

@@ -19,6 +19,70 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
+// TestTruth compares random templates with Python, and every template at hand over conversations of all kinds.
+func TestTruth(t *testing.T) {
+	n := 2000
+	if s := os.Getenv("AXLE_TEMPLATE_TRUTH"); s != "" {
+		var err error
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	} else if testing.Short() {
+		n = 200
+	}
+	j := newJudge(t)
+	var same, errs, excusedN, different int
+	compare := func(source string, data []json.RawMessage) {
+		told := false
+		for i, want := range j.ask(t, source, data) {
+			got, err := renderJSON(source, data[i])
+			switch {
+			case want.Out == nil && err != nil:
+				errs++
+				if os.Getenv("AXLE_TEMPLATE_ERRORS") != "" {
+					t.Log(want.Error, "/", err)
+				}
+			case want.Out != nil && err == nil && got == *want.Out:
+				same++
+			case excuse(err), want.Out != nil && strings.Contains(*want.Out, " object at 0x"): // where Python keeps it is nobody's business
+				excusedN++
+			default:
+				if different++; different <= 300 && !told {
+					told = true
+					w := want.Error
+					if want.Out != nil {
+						w = fmt.Sprintf("%q", *want.Out)
+					}
+					t.Errorf("%q\n  with %s\n  ours   %q %v\n  Python %s", source, data[i], got, err, w)
+				}
+			}
+		}
+	}
+	for source, data := range realCases(t) {
+		compare(source, data)
+	}
+	real := same + errs
+	const perTemplate = 12
+	seed := uint64(1)
+	if s := os.Getenv("AXLE_TEMPLATE_SEED"); s != "" {
+		seed, _ = strconv.ParseUint(s, 10, 64)
+	}
+	for k := range n / perTemplate {
+		g := &generator{r: rand.New(rand.NewPCG(seed, uint64(k)))}
+		source := g.template()
+		data := make([]json.RawMessage, perTemplate)
+		for i := range data {
+			data[i] = g.data()
+		}
+		compare(source, data)
+	}
+	t.Logf("%d renderings: %d the same, %d errors in both, %d excused, %d different; %d of them with real templates", same+errs+excusedN+
+		different, same, errs, excusedN, different, real)
+	if errs > (same+errs)/2 {
+		t.Errorf("too many errors to say much")
+	}
+}
+
 var truthNow = time.Date(2026, 11, 5, 9, 7, 3, 0, time.UTC)
 
 // judge is Python's jinja2, set up as transformers does.
@@ -121,70 +185,6 @@ func excuse(err error) bool {
 	return false
 }
 
-// TestTruth compares random templates with Python, and every template at hand over conversations of all kinds.
-func TestTruth(t *testing.T) {
-	n := 2000
-	if s := os.Getenv("AXLE_TEMPLATE_TRUTH"); s != "" {
-		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
-		}
-	} else if testing.Short() {
-		n = 200
-	}
-	j := newJudge(t)
-	var same, errs, excusedN, different int
-	compare := func(source string, data []json.RawMessage) {
-		told := false
-		for i, want := range j.ask(t, source, data) {
-			got, err := renderJSON(source, data[i])
-			switch {
-			case want.Out == nil && err != nil:
-				errs++
-				if os.Getenv("AXLE_TEMPLATE_ERRORS") != "" {
-					t.Log(want.Error, "/", err)
-				}
-			case want.Out != nil && err == nil && got == *want.Out:
-				same++
-			case excuse(err), want.Out != nil && strings.Contains(*want.Out, " object at 0x"): // where Python keeps it is nobody's business
-				excusedN++
-			default:
-				if different++; different <= 300 && !told {
-					told = true
-					w := want.Error
-					if want.Out != nil {
-						w = fmt.Sprintf("%q", *want.Out)
-					}
-					t.Errorf("%q\n  with %s\n  ours   %q %v\n  Python %s", source, data[i], got, err, w)
-				}
-			}
-		}
-	}
-	for source, data := range realCases(t) {
-		compare(source, data)
-	}
-	real := same + errs
-	const perTemplate = 12
-	seed := uint64(1)
-	if s := os.Getenv("AXLE_TEMPLATE_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	for k := range n / perTemplate {
-		g := &generator{r: rand.New(rand.NewPCG(seed, uint64(k)))}
-		source := g.template()
-		data := make([]json.RawMessage, perTemplate)
-		for i := range data {
-			data[i] = g.data()
-		}
-		compare(source, data)
-	}
-	t.Logf("%d renderings: %d the same, %d errors in both, %d excused, %d different; %d of them with real templates", same+errs+excusedN+
-		different, same, errs, excusedN, different, real)
-	if errs > (same+errs)/2 {
-		t.Errorf("too many errors to say much")
-	}
-}
-
 // realCases are the templates of the goldens over their conversations and some more: without a new turn, and with parts in a message.
 func realCases(t *testing.T) map[string][]json.RawMessage {
 	t.Helper()
@@ -258,6 +258,7 @@ type generator struct {
 }
 
 func (g *generator) one(list ...string) string { return list[g.r.IntN(len(list))] }
+
 func (g *generator) often(percent int) bool    { return g.r.IntN(100) < percent }
 
 // pick calls one of the functions.
