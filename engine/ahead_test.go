@@ -15,23 +15,6 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// ordered is a device that takes the head first and a second for each file, and then refuses the model.
-type ordered struct{ *fake }
-
-func (o *ordered) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	n := len(spec.Layers) + 1
-	order := []int{n - 1}
-	for i := range n - 1 {
-		order = append(order, i)
-	}
-	spec.Order(order)
-	for done, file := range order {
-		time.Sleep(time.Second)
-		spec.Progress(file, done+1, n)
-	}
-	return nil, axcl.ErrModel
-}
-
 // TestReadAhead: a load's files are read while the card is at those before, in its order, and how quick both are is told with each.
 func TestReadAhead(t *testing.T) {
 	dir := t.TempDir()
@@ -80,4 +63,21 @@ func TestReadAhead(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// ordered is a device that takes the head first and a second for each file, and then refuses the model.
+type ordered struct{ *fake }
+
+func (o *ordered) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	n := len(spec.Layers) + 1
+	order := []int{n - 1}
+	for i := range n - 1 {
+		order = append(order, i)
+	}
+	spec.Order(order)
+	for done, file := range order {
+		time.Sleep(time.Second)
+		spec.Progress(file, done+1, n)
+	}
+	return nil, axcl.ErrModel
 }

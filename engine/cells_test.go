@@ -6,6 +6,25 @@ import (
 	"testing"
 )
 
+func TestCellsTakeLowestRun(t *testing.T) {
+	c := newCells(200)
+	a, _ := c.take(nil, 3, 0, false)
+	b, _ := c.take(nil, 70, 0, false)
+	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
+		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
+	}
+	c.give(1)
+	if d, _ := c.take(nil, 2, 0, false); d[0] != 73 || d[1] != 74 {
+		t.Errorf("two rows: %v, want the lowest run 73 74", d)
+	}
+	if d, _ := c.take(nil, 1, 0, false); d[0] != 1 {
+		t.Errorf("one row: %v, want 1", d)
+	}
+	if _, ok := c.take(nil, 200, 0, false); ok {
+		t.Error("took more than there is")
+	}
+}
+
 // check verifies everything that must hold of a cells at rest, and returns the number of nodes.
 func (c *cells) check(t *testing.T) int {
 	t.Helper()
@@ -44,25 +63,6 @@ func (c *cells) check(t *testing.T) int {
 		t.Fatalf("%d rows free, account says %d", free, c.nfree)
 	}
 	return nodes
-}
-
-func TestCellsTakeLowestRun(t *testing.T) {
-	c := newCells(200)
-	a, _ := c.take(nil, 3, 0, false)
-	b, _ := c.take(nil, 70, 0, false)
-	if !slices.Equal(a, []int32{0, 1, 2}) || b[0] != 3 || b[69] != 72 {
-		t.Fatalf("took %v and %d…%d", a, b[0], b[69])
-	}
-	c.give(1)
-	if d, _ := c.take(nil, 2, 0, false); d[0] != 73 || d[1] != 74 {
-		t.Errorf("two rows: %v, want the lowest run 73 74", d)
-	}
-	if d, _ := c.take(nil, 1, 0, false); d[0] != 1 {
-		t.Errorf("one row: %v, want 1", d)
-	}
-	if _, ok := c.take(nil, 200, 0, false); ok {
-		t.Error("took more than there is")
-	}
 }
 
 // TestCellsRandom runs sequences over few texts and few rows, and holds the account against the sequences' own view after every step.

@@ -15,6 +15,62 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
+// to serve them one after another; and among equals who came first has its first token first.
+func TestNeverWorse(t *testing.T) {
+	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
+	loads := 48
+	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_LOADS")); err == nil {
+		loads = n
+	}
+	worst, sum, n := 0.0, 0.0, 0
+	for seed := range uint64(loads) {
+		rng := rand.New(rand.NewPCG(seed, 16))
+		s, p := axmodel.Qwen3Small(), small
+		if rng.IntN(3) == 0 {
+			s, p = axmodel.Qwen3Large(), large
+		}
+		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
+		// what takes full chunks only saves more or less by where a beginning ends
+		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk)
+		memory := int64(0)
+		if rng.IntN(2) == 0 {
+			memory = int64(rng.IntN(1 << 20))
+		}
+		o.CacheRAM = NewMemory(memory)
+		all, took := onPaced(t, s, p, o).crowd(t, load)
+		o.Parallel, o.CacheRAM = 1, NewMemory(memory)
+		turns, one := onPaced(t, s, p, o).crowd(t, load)
+		// Which beginnings are still there when somebody comes depends on who was served in between, and keys change the order.
+		luck := 0
+		for i := range load {
+			luck += turns[i].usage.Cached - all[i].usage.Cached
+		}
+		price := p.pass(s.History[len(s.History)-1], 0) / float64(s.Chunk)
+		if o.Proven != nil && !o.Proven.Chunk {
+			price = p.alone() - p.head
+		}
+		one += time.Duration(float64(max(luck, 0)) * price * float64(time.Millisecond))
+		ratio := took.Seconds() / one.Seconds()
+		worst, sum, n = max(worst, ratio), sum+ratio, n+1
+		if ratio > 1.05 {
+			t.Errorf("seed %d, %d layers, %+v: %d clients in %.1f s together, %.1f s one after another: %.3f", seed, p.layers, o.Proven,
+				len(load), took.Seconds(), one.Seconds(), ratio)
+		}
+		for i := range load {
+			for j := range load {
+				a, b := load[i], load[j]
+				equal := a.job.Key == b.job.Key && len(a.job.IDs) == len(b.job.IDs) && a.slow+b.slow == 0 && a.job.IDs[0] != b.job.IDs[0]
+				if equal && (a.at < b.at || a.at == b.at && i < j) && all[i].first > all[j].first && all[j].first > 0 && all[i].first > 0 {
+					t.Errorf("seed %d: client %d came before %d and had its first token after it: %v, %v", seed, i, j, all[i].first,
+						all[j].first)
+				}
+			}
+		}
+	}
+	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
+}
+
 // pi5 is the profile's arithmetic for a model: what its passes take, in milliseconds.
 type pi5 struct {
 	layers         int
@@ -36,6 +92,7 @@ var (
 func (p pi5) bound(cells, n int) float64 {
 	return float64(p.layers)*(p.wide+p.perCell*float64(cells)) + float64(n)*p.head
 }
+
 func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
 
 // pass is the whole of it. The copies run beside the head.
@@ -272,62 +329,6 @@ func anyLoad(rng *rand.Rand, cells int, shared bool) (vs []visit) {
 	}
 	slices.SortStableFunc(vs, func(a, b visit) int { return cmp.Compare(a.at, b.at) })
 	return vs
-}
-
-// TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
-// to serve them one after another; and among equals who came first has its first token first.
-func TestNeverWorse(t *testing.T) {
-	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
-	loads := 48
-	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_LOADS")); err == nil {
-		loads = n
-	}
-	worst, sum, n := 0.0, 0.0, 0
-	for seed := range uint64(loads) {
-		rng := rand.New(rand.NewPCG(seed, 16))
-		s, p := axmodel.Qwen3Small(), small
-		if rng.IntN(3) == 0 {
-			s, p = axmodel.Qwen3Large(), large
-		}
-		o := OpenOptions{Proven: proven[rng.IntN(len(proven))]}
-		// what takes full chunks only saves more or less by where a beginning ends
-		load := anyLoad(rng, s.Context, o.Proven == nil || o.Proven.Chunk)
-		memory := int64(0)
-		if rng.IntN(2) == 0 {
-			memory = int64(rng.IntN(1 << 20))
-		}
-		o.CacheRAM = NewMemory(memory)
-		all, took := onPaced(t, s, p, o).crowd(t, load)
-		o.Parallel, o.CacheRAM = 1, NewMemory(memory)
-		turns, one := onPaced(t, s, p, o).crowd(t, load)
-		// Which beginnings are still there when somebody comes depends on who was served in between, and keys change the order.
-		luck := 0
-		for i := range load {
-			luck += turns[i].usage.Cached - all[i].usage.Cached
-		}
-		price := p.pass(s.History[len(s.History)-1], 0) / float64(s.Chunk)
-		if o.Proven != nil && !o.Proven.Chunk {
-			price = p.alone() - p.head
-		}
-		one += time.Duration(float64(max(luck, 0)) * price * float64(time.Millisecond))
-		ratio := took.Seconds() / one.Seconds()
-		worst, sum, n = max(worst, ratio), sum+ratio, n+1
-		if ratio > 1.05 {
-			t.Errorf("seed %d, %d layers, %+v: %d clients in %.1f s together, %.1f s one after another: %.3f", seed, p.layers, o.Proven,
-				len(load), took.Seconds(), one.Seconds(), ratio)
-		}
-		for i := range load {
-			for j := range load {
-				a, b := load[i], load[j]
-				equal := a.job.Key == b.job.Key && len(a.job.IDs) == len(b.job.IDs) && a.slow+b.slow == 0 && a.job.IDs[0] != b.job.IDs[0]
-				if equal && (a.at < b.at || a.at == b.at && i < j) && all[i].first > all[j].first && all[j].first > 0 && all[i].first > 0 {
-					t.Errorf("seed %d: client %d came before %d and had its first token after it: %v, %v", seed, i, j, all[i].first,
-						all[j].first)
-				}
-			}
-		}
-	}
-	t.Logf("%d loads: the worst took %.3f of the time one after another, the mean %.3f", n, worst, sum/float64(n))
 }
 
 // least is what the NPU alone takes for n prompts and answers, however they are put together: each prompt's rows in full chunks with no

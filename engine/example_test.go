@@ -13,23 +13,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// babble makes a package with random weights: what it says means nothing, and is always the same.
-func babble(embedding bool) (dir string, remove func()) {
-	tmp, err := os.MkdirTemp("", "babble")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := axmodeltest.RandomCheckpoint(tmp, "qwen3", 1); err != nil {
-		log.Fatal(err)
-	}
-	r, err := compile.Run(context.Background(), compile.Options{From: tmp, Out: filepath.Join(tmp, "package"), Context: 127, Chunk: 16,
-		History: []int{0, 64}, Embedding: embedding})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return r.Dir, func() { os.RemoveAll(tmp) }
-}
-
 // A conversation: open a package, ask, read the answer as it comes.
 func Example() {
 	dir, remove := babble(false)
@@ -52,6 +35,23 @@ func Example() {
 		}
 	}
 	// Output: 22 tokens of prompt, 8 of answer, ended by length
+}
+
+// babble makes a package with random weights: what it says means nothing, and is always the same.
+func babble(embedding bool) (dir string, remove func()) {
+	tmp, err := os.MkdirTemp("", "babble")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := axmodeltest.RandomCheckpoint(tmp, "qwen3", 1); err != nil {
+		log.Fatal(err)
+	}
+	r, err := compile.Run(context.Background(), compile.Options{From: tmp, Out: filepath.Join(tmp, "package"), Context: 127, Chunk: 16,
+		History: []int{0, 64}, Embedding: embedding})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return r.Dir, func() { os.RemoveAll(tmp) }
 }
 
 // The second turn of a conversation evaluates only what is new.

@@ -18,124 +18,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// talker is a model that wants to say something, token for token, and does not know how to go on where that is forbidden: noise then, in
-// which what closes a text is a little likelier.
-type talker struct {
-	parrot
-	list []string // what the tokens are; the first 128 are letters, the last ends a text
-	ctl  map[string]bool
-	want string
-	seed uint64
-}
-
-func newTalker(tags []string, control bool) *talker {
-	w := &talker{ctl: map[string]bool{}}
-	for b := range 128 {
-		w.list = append(w.list, string([]byte{byte(b)}))
-	}
-	for _, tag := range tags {
-		i := strings.LastIndexByte(tag, '>') + 1
-		w.list = append(w.list, tag[:i])
-		w.ctl[tag[:i]] = control
-	}
-	w.list = append(w.list, "<eos>")
-	w.ctl["<eos>"] = true
-	return w
-}
-
-func (w *talker) Vocab() int            { return len(w.list) }
-func (w *talker) Bytes(id int32) []byte { return []byte(w.list[id]) }
-func (w *talker) Control(id int32) bool { return w.ctl[w.list[id]] }
-func (w *talker) EOS() []int32          { return []int32{int32(len(w.list) - 1)} }
-func (w *talker) Info() Info            { return Info{Name: "talker", Context: 400} }
-
-// next is the longest token that begins text.
-func (w *talker) next(text string) (best int32) {
-	best = int32(len(w.list) - 1)
-	for id, s := range w.list[:len(w.list)-1] {
-		if strings.HasPrefix(text, s) && (best == int32(len(w.list)-1) || len(s) > len(w.list[best])) {
-			best = int32(id)
-		}
-	}
-	return best
-}
-
-func (w *talker) Complete(_ context.Context, job Job) iter.Seq2[Token, error] {
-	return func(yield func(Token, error) bool) {
-		w.job = job
-		draw, err := sampler.New(job.Sampling, len(w.list))
-		if err != nil {
-			yield(Token{}, err)
-			return
-		}
-		r := rand.New(rand.NewPCG(w.seed, 1))
-		logits, rest, lost := make([]uint16, len(w.list)), w.want, false
-		for n := 0; ; n++ {
-			u := Usage{Prompt: len(job.IDs), Output: n}
-			if n == job.Limit || !job.Shift && len(job.IDs)+n >= job.NumCtx {
-				yield(Token{Final: ReasonLength, Usage: u}, nil)
-				return
-			}
-			for id, s := range w.list {
-				x := r.Float32() * 4
-				if s == "}" || s == "]" || s == `"` || s == "<eos>" {
-					x += 3
-				}
-				logits[id] = bf16(x)
-			}
-			if !lost {
-				logits[w.next(rest)] = bf16(30)
-			}
-			var m sampler.Mask
-			if job.Mask != nil {
-				m = job.Mask
-			}
-			c, err := draw.Sample(logits, m)
-			if err == nil && job.Mask != nil {
-				err = job.Mask.Accept(c.ID)
-			}
-			if err != nil {
-				yield(Token{}, err)
-				return
-			}
-			if c.ID == w.EOS()[0] {
-				yield(Token{Final: ReasonStop, Usage: u}, nil)
-				return
-			}
-			if lost = lost || c.ID != w.next(rest); !lost {
-				rest = rest[len(w.list[c.ID]):]
-			}
-			draw.Accept(c.ID)
-			u.Output++
-			if !yield(Token{ID: c.ID, Text: w.list[c.ID], Usage: u}, nil) {
-				return
-			}
-		}
-	}
-}
-
-// answered is an answer, added up.
-type answered struct {
-	text, thinking string
-	calls          []chat.ToolCall
-	done           *Result
-}
-
-func hear(seq iter.Seq2[Event, error]) (a answered, err error) {
-	for e, err := range seq {
-		if err != nil {
-			return a, err
-		}
-		a.text += e.Text
-		a.thinking += e.Thinking
-		if e.ToolCall != nil {
-			a.calls = append(a.calls, *e.ToolCall)
-		}
-		a.done = e.Done
-	}
-	return a, nil
-}
-
 // TestFormatHolds: whatever a model wants to say, thinking or not, in every family, an answer under a format is of that format or ends with
 // "length", and never has more tokens than a context. Bias against the tags makes no difference to that.
 func TestFormatHolds(t *testing.T) {
@@ -262,6 +144,128 @@ func TestFormatHolds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// talker is a model that wants to say something, token for token, and does not know how to go on where that is forbidden: noise then, in
+// which what closes a text is a little likelier.
+type talker struct {
+	parrot
+	list []string // what the tokens are; the first 128 are letters, the last ends a text
+	ctl  map[string]bool
+	want string
+	seed uint64
+}
+
+func newTalker(tags []string, control bool) *talker {
+	w := &talker{ctl: map[string]bool{}}
+	for b := range 128 {
+		w.list = append(w.list, string([]byte{byte(b)}))
+	}
+	for _, tag := range tags {
+		i := strings.LastIndexByte(tag, '>') + 1
+		w.list = append(w.list, tag[:i])
+		w.ctl[tag[:i]] = control
+	}
+	w.list = append(w.list, "<eos>")
+	w.ctl["<eos>"] = true
+	return w
+}
+
+func (w *talker) Vocab() int { return len(w.list) }
+
+func (w *talker) Bytes(id int32) []byte { return []byte(w.list[id]) }
+
+func (w *talker) Control(id int32) bool { return w.ctl[w.list[id]] }
+
+func (w *talker) EOS() []int32 { return []int32{int32(len(w.list) - 1)} }
+
+func (w *talker) Info() Info { return Info{Name: "talker", Context: 400} }
+
+// next is the longest token that begins text.
+func (w *talker) next(text string) (best int32) {
+	best = int32(len(w.list) - 1)
+	for id, s := range w.list[:len(w.list)-1] {
+		if strings.HasPrefix(text, s) && (best == int32(len(w.list)-1) || len(s) > len(w.list[best])) {
+			best = int32(id)
+		}
+	}
+	return best
+}
+
+func (w *talker) Complete(_ context.Context, job Job) iter.Seq2[Token, error] {
+	return func(yield func(Token, error) bool) {
+		w.job = job
+		draw, err := sampler.New(job.Sampling, len(w.list))
+		if err != nil {
+			yield(Token{}, err)
+			return
+		}
+		r := rand.New(rand.NewPCG(w.seed, 1))
+		logits, rest, lost := make([]uint16, len(w.list)), w.want, false
+		for n := 0; ; n++ {
+			u := Usage{Prompt: len(job.IDs), Output: n}
+			if n == job.Limit || !job.Shift && len(job.IDs)+n >= job.NumCtx {
+				yield(Token{Final: ReasonLength, Usage: u}, nil)
+				return
+			}
+			for id, s := range w.list {
+				x := r.Float32() * 4
+				if s == "}" || s == "]" || s == `"` || s == "<eos>" {
+					x += 3
+				}
+				logits[id] = bf16(x)
+			}
+			if !lost {
+				logits[w.next(rest)] = bf16(30)
+			}
+			var m sampler.Mask
+			if job.Mask != nil {
+				m = job.Mask
+			}
+			c, err := draw.Sample(logits, m)
+			if err == nil && job.Mask != nil {
+				err = job.Mask.Accept(c.ID)
+			}
+			if err != nil {
+				yield(Token{}, err)
+				return
+			}
+			if c.ID == w.EOS()[0] {
+				yield(Token{Final: ReasonStop, Usage: u}, nil)
+				return
+			}
+			if lost = lost || c.ID != w.next(rest); !lost {
+				rest = rest[len(w.list[c.ID]):]
+			}
+			draw.Accept(c.ID)
+			u.Output++
+			if !yield(Token{ID: c.ID, Text: w.list[c.ID], Usage: u}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// answered is an answer, added up.
+type answered struct {
+	text, thinking string
+	calls          []chat.ToolCall
+	done           *Result
+}
+
+func hear(seq iter.Seq2[Event, error]) (a answered, err error) {
+	for e, err := range seq {
+		if err != nil {
+			return a, err
+		}
+		a.text += e.Text
+		a.thinking += e.Thinking
+		if e.ToolCall != nil {
+			a.calls = append(a.calls, *e.ToolCall)
+		}
+		a.done = e.Done
+	}
+	return a, nil
 }
 
 func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }

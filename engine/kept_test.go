@@ -17,46 +17,6 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-func openRows(t testing.TB, o rows.Options) *rows.Disk {
-	t.Helper()
-	if o.Size == 0 {
-		o.Size = 1 << 30
-	}
-	if o.Block == 0 {
-		o.Block = 8
-	}
-	d, err := rows.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
-
-// onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock, and moving rows none.
-func onKept(t testing.TB, f *fake, d *rows.Disk) *cardBackend {
-	t.Helper()
-	var now atomic.Int64
-	f.run = func(int) error { now.Add(int64(10 * time.Millisecond)); return nil }
-	o := OpenOptions{CardOptions: still, Rows: d}
-	o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
-	return onFake(t, f, o)
-}
-
-// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far.
-func kept(t testing.TB, b *cardBackend) int64 {
-	t.Helper()
-	for done := false; !done; runtime.Gosched() {
-		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			done = b.m.kept.save == nil && len(b.m.kept.texts) == 0 && len(b.m.kept.fetching) == 0
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.m.kept.back.Load()
-}
-
 // TestKeptAcrossRestarts: what one engine evaluated the next one has from disk, as cached tokens, for the same key only; and says the same.
 func TestKeptAcrossRestarts(t *testing.T) {
 	jobs := jobsFor(5, 1, fakeVocab, 60)
@@ -133,6 +93,46 @@ func TestKeptAcrossRestarts(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+func openRows(t testing.TB, o rows.Options) *rows.Disk {
+	t.Helper()
+	if o.Size == 0 {
+		o.Size = 1 << 30
+	}
+	if o.Block == 0 {
+		o.Block = 8
+	}
+	d, err := rows.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+// onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock, and moving rows none.
+func onKept(t testing.TB, f *fake, d *rows.Disk) *cardBackend {
+	t.Helper()
+	var now atomic.Int64
+	f.run = func(int) error { now.Add(int64(10 * time.Millisecond)); return nil }
+	o := OpenOptions{CardOptions: still, Rows: d}
+	o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
+	return onFake(t, f, o)
+}
+
+// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far.
+func kept(t testing.TB, b *cardBackend) int64 {
+	t.Helper()
+	for done := false; !done; runtime.Gosched() {
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			done = b.m.kept.save == nil && len(b.m.kept.texts) == 0 && len(b.m.kept.fetching) == 0
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.m.kept.back.Load()
 }
 
 // dear is a device whose passes take a tenth of a second each by now, and everything else nothing.

@@ -17,6 +17,10 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+func TestSoftMemory(t *testing.T) {
+	testMemory(t, func(string) func() (axcl.Device, string, error) { return openSoft })
+}
+
 // testMemory loads a model beside another, in each way that goes wrong.
 func testMemory(t *testing.T, device func(config string) func() (axcl.Device, string, error)) {
 	dir := compiled(t, "qwen3")
@@ -84,10 +88,6 @@ func testMemory(t *testing.T, device func(config string) func() (axcl.Device, st
 	if out, _, err := run(first.b, greedy([]int32{1, 2, 3}, 4)); err != nil || len(out) == 0 {
 		t.Errorf("the model beside it: %v %v", out, err)
 	}
-}
-
-func TestSoftMemory(t *testing.T) {
-	testMemory(t, func(string) func() (axcl.Device, string, error) { return openSoft })
 }
 
 // TestProgress: each file of a load is told of, with the time the rest will take by the bytes that are left.

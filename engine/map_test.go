@@ -6,57 +6,6 @@ import (
 	"time"
 )
 
-// checkChart holds a map against the rows one by one: each is in the run of what it holds, shared where several branches go through it, and
-// each branch has its tokens.
-func checkChart(t *testing.T, c *cells, s *sheet) {
-	t.Helper()
-	m := c.chart(s)
-	through := make([]int, c.size())
-	ids := map[int]bool{}
-	for i, st := range c.state {
-		if st == cellNode && (c.child[i] == none || c.refs[i] > 0) {
-			for k := int32(i); k >= 0; k = c.parent[k] {
-				through[k]++
-			}
-		}
-	}
-	for _, b := range m.Branches {
-		if ids[b.ID] || b.ID < 1 {
-			t.Fatalf("branch %d is told twice, or has no name", b.ID)
-		}
-		ids[b.ID] = true
-	}
-	i, sum := 0, map[int]int{}
-	for _, r := range m.Runs {
-		for range r.Cells {
-			want := r.What
-			switch {
-			case c.state[i] == cellFree:
-				want = HoldsNothing
-			case c.state[i] == cellTaken:
-				want = HoldsPass
-			case through[i] > 1:
-				want = HoldsShared
-			case !ids[r.What]:
-				t.Fatalf("row %d is of branch %d, which is not told", i, r.What)
-			}
-			if r.What != want {
-				t.Fatalf("row %d is told as %d, want %d", i, r.What, want)
-			}
-			sum[r.What]++
-			i++
-		}
-	}
-	if i != c.size() || m.Free != sum[HoldsNothing] || m.Used != c.size()-m.Free || m.Shared != sum[HoldsShared] {
-		t.Fatalf("%d rows told of %d; %d free, %d used", i, c.size(), m.Free, m.Used)
-	}
-	for b, br := range m.Branches {
-		if own := br.Tokens - br.Shared; own != sum[br.ID] {
-			t.Fatalf("branch %d of %d: %d tokens, %d shared, and %d rows", b, len(m.Branches), br.Tokens, br.Shared, sum[br.ID])
-		}
-	}
-}
-
 // A branch keeps its name while it grows, when another begins like it, and when that one is forgotten; rows that are free forget theirs.
 func TestChartNames(t *testing.T) {
 	c := newCells(64)
@@ -105,6 +54,57 @@ func TestChartNames(t *testing.T) {
 	c.prune(b, 64)
 	if n := name(grow(root, 1)); n == first || n == second {
 		t.Errorf("a new text in old rows is called %d", n)
+	}
+}
+
+// checkChart holds a map against the rows one by one: each is in the run of what it holds, shared where several branches go through it, and
+// each branch has its tokens.
+func checkChart(t *testing.T, c *cells, s *sheet) {
+	t.Helper()
+	m := c.chart(s)
+	through := make([]int, c.size())
+	ids := map[int]bool{}
+	for i, st := range c.state {
+		if st == cellNode && (c.child[i] == none || c.refs[i] > 0) {
+			for k := int32(i); k >= 0; k = c.parent[k] {
+				through[k]++
+			}
+		}
+	}
+	for _, b := range m.Branches {
+		if ids[b.ID] || b.ID < 1 {
+			t.Fatalf("branch %d is told twice, or has no name", b.ID)
+		}
+		ids[b.ID] = true
+	}
+	i, sum := 0, map[int]int{}
+	for _, r := range m.Runs {
+		for range r.Cells {
+			want := r.What
+			switch {
+			case c.state[i] == cellFree:
+				want = HoldsNothing
+			case c.state[i] == cellTaken:
+				want = HoldsPass
+			case through[i] > 1:
+				want = HoldsShared
+			case !ids[r.What]:
+				t.Fatalf("row %d is of branch %d, which is not told", i, r.What)
+			}
+			if r.What != want {
+				t.Fatalf("row %d is told as %d, want %d", i, r.What, want)
+			}
+			sum[r.What]++
+			i++
+		}
+	}
+	if i != c.size() || m.Free != sum[HoldsNothing] || m.Used != c.size()-m.Free || m.Shared != sum[HoldsShared] {
+		t.Fatalf("%d rows told of %d; %d free, %d used", i, c.size(), m.Free, m.Used)
+	}
+	for b, br := range m.Branches {
+		if own := br.Tokens - br.Shared; own != sum[br.ID] {
+			t.Fatalf("branch %d of %d: %d tokens, %d shared, and %d rows", b, len(m.Branches), br.Tokens, br.Shared, sum[br.ID])
+		}
 	}
 }
 

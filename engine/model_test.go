@@ -11,6 +11,43 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
+func TestTruncate(t *testing.T) {
+	msg := func(role, text string) chat.Message { return chat.Message{Role: role, Content: text} }
+	long := strings.Repeat("x", 70)
+	for _, c := range []struct {
+		name            string
+		messages        []chat.Message
+		keep            int
+		truncate, shift bool
+		want            string // the prompt; empty: a ContextError
+		have            int
+	}{
+		{name: "fits", messages: []chat.Message{msg("user", "hi")}, want: "hi\n"},
+		{name: "oldest first", messages: []chat.Message{msg("user", strings.Repeat("a", 30)), msg("assistant", strings.Repeat("b", 30)),
+			msg("user", "last")}, truncate: true, want: strings.Repeat("b", 30) + "\nlast\n"},
+		{name: "system stays", messages: []chat.Message{msg("system", "sys"), msg("user", strings.Repeat("a", 60)), msg("user", "last")},
+			truncate: true, want: "sys\nlast\n"},
+		{name: "the last stays and is cut", messages: []chat.Message{msg("user", "first"), msg("user", "head"+long)}, keep: 4,
+			truncate: true, shift: true, want: "head" + strings.Repeat("x", 29) + "\n"},
+		{name: "no shift", messages: []chat.Message{msg("user", long)}, truncate: true, have: 71},
+		{name: "no truncation", messages: []chat.Message{msg("user", long), msg("user", "last")}, shift: true, have: 76},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &parrot{say: "ok"}
+			m := New(p, Options{})
+			_, _, err := collect(m.Chat(context.Background(), Request{Messages: c.messages, Sampling: m.Sampling(), Truncate: c.truncate,
+				Shift: c.shift, NumKeep: c.keep}))
+			var ce *ContextError
+			switch {
+			case c.want == "" && (!errors.As(err, &ce) || ce.Have != c.have || ce.Max != 64):
+				t.Errorf("%v, want a ContextError of %d and 64", err, c.have)
+			case c.want != "" && (err != nil || p.Text(p.got) != c.want):
+				t.Errorf("%q %v, want %q", p.Text(p.got), err, c.want)
+			}
+		})
+	}
+}
+
 // parrot is a backend whose tokens are bytes and whose answer is given, three bytes a token.
 type parrot struct {
 	say string
@@ -57,10 +94,14 @@ func (p *parrot) Complete(_ context.Context, job Job) iter.Seq2[Token, error] {
 func (p *parrot) Embed(context.Context, [][]int32, string) ([][]float32, error) {
 	return nil, ErrUnsupported
 }
-func (p *parrot) Info() Info               { return Info{Name: "parrot", Context: 64} }
+
+func (p *parrot) Info() Info { return Info{Name: "parrot", Context: 64} }
+
 func (p *parrot) Sampling() sampler.Params { return sampler.Defaults() }
-func (p *parrot) Stats() Stats             { return Stats{} }
-func (p *parrot) Close() error             { return nil }
+
+func (p *parrot) Stats() Stats { return Stats{} }
+
+func (p *parrot) Close() error { return nil }
 
 func collect(seq iter.Seq2[Event, error]) (text string, done *Result, err error) {
 	for e, err := range seq {
@@ -73,43 +114,6 @@ func collect(seq iter.Seq2[Event, error]) (text string, done *Result, err error)
 		}
 	}
 	return text, done, nil
-}
-
-func TestTruncate(t *testing.T) {
-	msg := func(role, text string) chat.Message { return chat.Message{Role: role, Content: text} }
-	long := strings.Repeat("x", 70)
-	for _, c := range []struct {
-		name            string
-		messages        []chat.Message
-		keep            int
-		truncate, shift bool
-		want            string // the prompt; empty: a ContextError
-		have            int
-	}{
-		{name: "fits", messages: []chat.Message{msg("user", "hi")}, want: "hi\n"},
-		{name: "oldest first", messages: []chat.Message{msg("user", strings.Repeat("a", 30)), msg("assistant", strings.Repeat("b", 30)),
-			msg("user", "last")}, truncate: true, want: strings.Repeat("b", 30) + "\nlast\n"},
-		{name: "system stays", messages: []chat.Message{msg("system", "sys"), msg("user", strings.Repeat("a", 60)), msg("user", "last")},
-			truncate: true, want: "sys\nlast\n"},
-		{name: "the last stays and is cut", messages: []chat.Message{msg("user", "first"), msg("user", "head"+long)}, keep: 4,
-			truncate: true, shift: true, want: "head" + strings.Repeat("x", 29) + "\n"},
-		{name: "no shift", messages: []chat.Message{msg("user", long)}, truncate: true, have: 71},
-		{name: "no truncation", messages: []chat.Message{msg("user", long), msg("user", "last")}, shift: true, have: 76},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := &parrot{say: "ok"}
-			m := New(p, Options{})
-			_, _, err := collect(m.Chat(context.Background(), Request{Messages: c.messages, Sampling: m.Sampling(), Truncate: c.truncate,
-				Shift: c.shift, NumKeep: c.keep}))
-			var ce *ContextError
-			switch {
-			case c.want == "" && (!errors.As(err, &ce) || ce.Have != c.have || ce.Max != 64):
-				t.Errorf("%v, want a ContextError of %d and 64", err, c.have)
-			case c.want != "" && (err != nil || p.Text(p.got) != c.want):
-				t.Errorf("%q %v, want %q", p.Text(p.got), err, c.want)
-			}
-		})
-	}
 }
 
 func TestAnswer(t *testing.T) {

@@ -7,6 +7,15 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
+// BenchmarkPass is the scheduler's own work for a pass with 32 answers: planning, masks, drawing, mailboxes.
+func BenchmarkPass(b *testing.B) {
+	_, pass := steady(b, 32, 2048)
+	b.ReportAllocs()
+	for b.Loop() {
+		pass()
+	}
+}
+
 // steady opens the engine on a fake with n endless sequences running, and gives what runs one more pass of them all.
 func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 	f := newFake()
@@ -47,15 +56,6 @@ func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 		pass()
 	}
 	return b, pass
-}
-
-// BenchmarkPass is the scheduler's own work for a pass with 32 answers: planning, masks, drawing, mailboxes.
-func BenchmarkPass(b *testing.B) {
-	_, pass := steady(b, 32, 2048)
-	b.ReportAllocs()
-	for b.Loop() {
-		pass()
-	}
 }
 
 // TestOverhead: a pass with 32 sequences allocates nothing that grows with the context.

@@ -12,33 +12,6 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// slow is a device whose loads take so long for each file, and then for room, and that hangs in one of them.
-type slow struct {
-	*fake
-	takes []time.Duration // one a file, the last for what comes after them; the last but one again for the files between
-	hang  int             // in which of them; -1: none
-	free  chan struct{}
-}
-
-func (s *slow) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	n := len(spec.Layers) + 1
-	for i := range n + 1 {
-		took := s.takes[min(i, len(s.takes)-2)]
-		if i == n {
-			took = s.takes[len(s.takes)-1]
-		}
-		if i == s.hang {
-			<-s.free
-			return nil, axcl.ErrLost
-		}
-		<-time.After(took)
-		if i < n {
-			spec.Progress(i, i+1, n)
-		}
-	}
-	return nil, axcl.ErrModel // as far as it needs to go
-}
-
 // TestLoadHangs (D7): a load that hangs, in its first file, a later one or in making room, loses the card after as long as the largest file
 // would take at a tenth of the measured rate; one that is ten times as slow as it was is none. A process that is told to end waits three
 // times what the file should take.
@@ -100,4 +73,31 @@ func TestLoadHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow is a device whose loads take so long for each file, and then for room, and that hangs in one of them.
+type slow struct {
+	*fake
+	takes []time.Duration // one a file, the last for what comes after them; the last but one again for the files between
+	hang  int             // in which of them; -1: none
+	free  chan struct{}
+}
+
+func (s *slow) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	n := len(spec.Layers) + 1
+	for i := range n + 1 {
+		took := s.takes[min(i, len(s.takes)-2)]
+		if i == n {
+			took = s.takes[len(s.takes)-1]
+		}
+		if i == s.hang {
+			<-s.free
+			return nil, axcl.ErrLost
+		}
+		<-time.After(took)
+		if i < n {
+			spec.Progress(i, i+1, n)
+		}
+	}
+	return nil, axcl.ErrModel // as far as it needs to go
 }

@@ -9,23 +9,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// stubborn is a template that fails as it is told, or with its context.
-type stubborn struct{ err error }
-
-func (s stubborn) Render(ctx context.Context, _ chat.Conversation) ([]chat.Piece, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return nil, fmt.Errorf("chat: %w", s.err)
-}
-
-func (s stubborn) Generate(ctx context.Context, _, _, _ string, _ chat.Think) ([]chat.Piece, error) {
-	return s.Render(ctx, chat.Conversation{})
-}
-func (stubborn) Capabilities() chat.Capabilities { return chat.Capabilities{} }
-func (stubborn) Source() string                  { return "" }
-func (stubborn) Family() string                  { return "plain" }
-
 // TestRenderFails: a template without an end is the request's fault, one that found no room is told to come again, and both end with their
 // request.
 func TestRenderFails(t *testing.T) {
@@ -42,3 +25,23 @@ func TestRenderFails(t *testing.T) {
 		}
 	}
 }
+
+// stubborn is a template that fails as it is told, or with its context.
+type stubborn struct{ err error }
+
+func (s stubborn) Render(ctx context.Context, _ chat.Conversation) ([]chat.Piece, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("chat: %w", s.err)
+}
+
+func (s stubborn) Generate(ctx context.Context, _, _, _ string, _ chat.Think) ([]chat.Piece, error) {
+	return s.Render(ctx, chat.Conversation{})
+}
+
+func (stubborn) Capabilities() chat.Capabilities { return chat.Capabilities{} }
+
+func (stubborn) Source() string { return "" }
+
+func (stubborn) Family() string { return "plain" }

@@ -19,6 +19,13 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
+// TestRerank: a model that writes scores documents by its logits of yes and no after the prompt that Qwen3's rerankers know; what
+// all documents have in common is computed once; one that is too long loses its end and no more.
+func TestRerank(t *testing.T) {
+	dir, ck := rerankPackage(t)
+	testRerank(t, dir, ck, openSoft)
+}
+
 // The tokens that the package of TestRerank has beside the small tokenizer's: the answer's words, and what merges to them.
 const (
 	idYe  = 300
@@ -67,13 +74,6 @@ func rerankPackage(t *testing.T) (string, *axmodeltest.Checkpoint) {
 		}
 	}
 	return r.Dir, ck
-}
-
-// TestRerank: a model that writes scores documents by its logits of yes and no after the prompt that Qwen3's rerankers know; what
-// all documents have in common is computed once; one that is too long loses its end and no more.
-func TestRerank(t *testing.T) {
-	dir, ck := rerankPackage(t)
-	testRerank(t, dir, ck, openSoft)
 }
 
 func testRerank(t *testing.T, dir string, ck *axmodeltest.Checkpoint, open func() (axcl.Device, string, error)) {

@@ -19,6 +19,31 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
+// TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache reuse, batching and speculation on and off,
+// over conversations as chat programs edit them.
+func TestSameTokens(t *testing.T) {
+	for _, arch := range []string{"qwen3", "qwen2", "gemma3"} {
+		t.Run(arch, func(t *testing.T) {
+			dir := compiled(t, arch)
+			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
+			n := 60
+			if arch == "qwen3" && !racing {
+				n = 250
+			}
+			jobs, want := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
+			for name, w := range ways(jobs) {
+				t.Run(name, func(t *testing.T) {
+					_, b := load(t, dir, openSoft, w.o)
+					sameEverywhere(t, b, w.jobs, want, 3)
+					if w.o.CacheRAM != nil {
+						t.Logf("%+v", b.Stats().Memory)
+					}
+				})
+			}
+		})
+	}
+}
+
 // compiled makes a package of a random checkpoint of the architecture, once a test binary.
 var compiled = func() func(t testing.TB, arch string) string {
 	var mu sync.Mutex
@@ -190,31 +215,6 @@ func truthOn(t testing.TB, b *cardBackend) func(Job) []int32 {
 			t.Fatal(err)
 		}
 		return out
-	}
-}
-
-// TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache reuse, batching and speculation on and off,
-// over conversations as chat programs edit them.
-func TestSameTokens(t *testing.T) {
-	for _, arch := range []string{"qwen3", "qwen2", "gemma3"} {
-		t.Run(arch, func(t *testing.T) {
-			dir := compiled(t, arch)
-			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
-			n := 60
-			if arch == "qwen3" && !racing {
-				n = 250
-			}
-			jobs, want := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))
-			for name, w := range ways(jobs) {
-				t.Run(name, func(t *testing.T) {
-					_, b := load(t, dir, openSoft, w.o)
-					sameEverywhere(t, b, w.jobs, want, 3)
-					if w.o.CacheRAM != nil {
-						t.Logf("%+v", b.Stats().Memory)
-					}
-				})
-			}
-		})
 	}
 }
 

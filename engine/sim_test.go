@@ -22,6 +22,13 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
+// TestRerankNative is TestRerank through the vendor's ABI.
+func TestRerankNative(t *testing.T) {
+	dir, ck := rerankPackage(t)
+	open, _ := onSim(t, "hazards=strict")
+	testRerank(t, dir, ck, open)
+}
+
 // onSim configures the simulated card for one test, and gives what opens it.
 func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error), sim *simhook.Sim) {
 	t.Helper()
@@ -32,13 +39,6 @@ func onSim(t testing.TB, config string) (open func() (axcl.Device, string, error
 // clockOf is the simulated card's clock.
 func clockOf(sim *simhook.Sim) func() time.Duration {
 	return func() time.Duration { return time.Duration(sim.Clock()) }
-}
-
-// TestRerankNative is TestRerank through the vendor's ABI.
-func TestRerankNative(t *testing.T) {
-	dir, ck := rerankPackage(t)
-	open, _ := onSim(t, "hazards=strict")
-	testRerank(t, dir, ck, open)
 }
 
 // TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.

@@ -10,23 +10,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// said is an answer with its logprobs, which tell bits apart that the tokens do not.
-func said(t testing.TB, b Backend, job Job) string {
-	t.Helper()
-	job.Sampling.Logprobs = true
-	out := ""
-	for tok, err := range b.Complete(context.Background(), job) {
-		if err != nil {
-			t.Error(err)
-			return ""
-		}
-		if tok.Final == "" {
-			out += fmt.Sprintf("%d:%x ", tok.ID, tok.Logprob.Logprob)
-		}
-	}
-	return out
-}
-
 // TestRepeatable: on a card whose sums depend on the cells' order, or on the cells themselves, a repeatable request gives bit for bit what
 // it gives as the first on a fresh card, whatever ran before and waits beside it; an ordinary one does not.
 func TestRepeatable(t *testing.T) {
@@ -81,6 +64,23 @@ func TestRepeatable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said is an answer with its logprobs, which tell bits apart that the tokens do not.
+func said(t testing.TB, b Backend, job Job) string {
+	t.Helper()
+	job.Sampling.Logprobs = true
+	out := ""
+	for tok, err := range b.Complete(context.Background(), job) {
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		if tok.Final == "" {
+			out += fmt.Sprintf("%d:%x ", tok.ID, tok.Logprob.Logprob)
+		}
+	}
+	return out
 }
 
 // TestRepeatableStandsAside: a repeatable answer whose reader does not read keeps nobody out, and goes on as it would have.

@@ -14,33 +14,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
 
-// poor is a draft model of which every so many-th guess is another.
-func poor(errs uint64) *fake {
-	f := newFake()
-	f.errs = errs
-	return f
-}
-
-// withDraft puts a draft model beside b's.
-func withDraft(t testing.TB, b *cardBackend, f *fake) {
-	t.Helper()
-	if err := b.card.Do(context.Background(), func(axcl.Device) error {
-		d := newLM(b.card, f, f, nil, nil, OpenOptions{})
-		if err := d.measure(context.Background()); err != nil {
-			return err
-		}
-		d.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
-		for i := range d.costs.group {
-			d.costs.group[i] = 1e-9 // small beside the model it drafts for
-		}
-		d.costs.head = 1e-9
-		b.m.drafter = &drafter{d}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestDraft: with any draft model, good, bad, always wrong or failing, tokens are those without; a good one's guesses are mostly right, and
 // one that is no use is soon left alone.
 func TestDraft(t *testing.T) {
@@ -114,6 +87,33 @@ func TestDraft(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// poor is a draft model of which every so many-th guess is another.
+func poor(errs uint64) *fake {
+	f := newFake()
+	f.errs = errs
+	return f
+}
+
+// withDraft puts a draft model beside b's.
+func withDraft(t testing.TB, b *cardBackend, f *fake) {
+	t.Helper()
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		d := newLM(b.card, f, f, nil, nil, OpenOptions{})
+		if err := d.measure(context.Background()); err != nil {
+			return err
+		}
+		d.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
+		for i := range d.costs.group {
+			d.costs.group[i] = 1e-9 // small beside the model it drafts for
+		}
+		d.costs.head = 1e-9
+		b.m.drafter = &drafter{d}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -15,46 +15,6 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
-func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
-	t.Helper()
-	return hollowOn(t, "pi5", s, o)
-}
-
-// hollowOn is hollow on a card of another profile.
-func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
-	t.Helper()
-	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
-	o.CardOptions.Clock = clockOf(sim)
-	card, err := OpenCard(open, o.CardOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := OpenHollow(context.Background(), card, t.TempDir(), s, o)
-	if err != nil {
-		_ = card.Close()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = b.Close()
-		_ = card.Close()
-	})
-	return b.(*cardBackend), clockOf(sim)
-}
-
-// measured is measure on an empty cache.
-func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) figures {
-	t.Helper()
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.forget(); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	f, err := measure(context.Background(), b, clock, w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // TestThroughput holds clients' aggregate against one client's, and against the bound, beside the vendor's way: one sequence, no sharing.
 func TestThroughput(t *testing.T) {
 	off := false
@@ -111,6 +71,46 @@ func TestThroughput(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hollow opens a hollow model on the simulated card, a Raspberry Pi 5's, with its clock. Nothing here depends on how fast this machine is.
+func hollow(t testing.TB, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+	t.Helper()
+	return hollowOn(t, "pi5", s, o)
+}
+
+// hollowOn is hollow on a card of another profile.
+func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions) (*cardBackend, func() time.Duration) {
+	t.Helper()
+	open, sim := onSim(t, "clock=virtual\nprofile="+profile)
+	o.CardOptions.Clock = clockOf(sim)
+	card, err := OpenCard(open, o.CardOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := OpenHollow(context.Background(), card, t.TempDir(), s, o)
+	if err != nil {
+		_ = card.Close()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = b.Close()
+		_ = card.Close()
+	})
+	return b.(*cardBackend), clockOf(sim)
+}
+
+// measured is measure on an empty cache.
+func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) figures {
+	t.Helper()
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.forget(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := measure(context.Background(), b, clock, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however

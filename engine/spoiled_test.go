@@ -13,18 +13,6 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
-// spoil makes everything a pass gives one value.
-func spoil(p *axcl.Pass, v uint16) {
-	for _, out := range [][]uint16{p.Logits, p.HiddenOut} {
-		for i := range out {
-			out[i] = v
-		}
-	}
-	for i := range p.Argmax {
-		p.Argmax[i] = 0
-	}
-}
-
 // TestSpoiledStrikes (D6): results that are no numbers clear all cells and are a strike, three within a minute lose the card; results that
 // are all alike end the one text that gave them, however often it is sent.
 func TestSpoiledStrikes(t *testing.T) {
@@ -83,6 +71,18 @@ func TestSpoiledStrikes(t *testing.T) {
 	}
 }
 
+// spoil makes everything a pass gives one value.
+func spoil(p *axcl.Pass, v uint16) {
+	for _, out := range [][]uint16{p.Logits, p.HiddenOut} {
+		for i := range out {
+			out[i] = v
+		}
+	}
+	for i := range p.Argmax {
+		p.Argmax[i] = 0
+	}
+}
+
 // TestSpoiledOthers (D6): when a row gives no numbers, the sequences beside it go on from what they have said, on cleared cells.
 func TestSpoiledOthers(t *testing.T) {
 	f := newFake()
@@ -132,10 +132,13 @@ func TestSpoiledOthers(t *testing.T) {
 // anything is a format that allows everything.
 type anything struct{}
 
-func (anything) Allowed(int32) bool    { return true }
-func (anything) Fill(dst []uint64)     { fill(dst) }
+func (anything) Allowed(int32) bool { return true }
+
+func (anything) Fill(dst []uint64) { fill(dst) }
+
 func (anything) Accept(id int32) error { return nil }
-func (anything) Done() bool            { return false }
+
+func (anything) Done() bool { return false }
 
 func fill(dst []uint64) {
 	for i := range dst {

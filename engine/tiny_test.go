@@ -17,6 +17,13 @@ import (
 	"github.com/axle-llm/axle/sampler"
 )
 
+func TestProbeSoft(t *testing.T) {
+	b := newTiny(t, tinyGroups).open(t, OpenOptions{})
+	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
+		t.Errorf("the soft card was proven %+v, want %+v", b.m.proven, want)
+	}
+}
+
 // tiny is a random two-layer model with a ladder of prefill groups, small enough that a pass takes microseconds.
 type tiny struct {
 	spec   axcl.LoadSpec
@@ -176,13 +183,6 @@ func alone(t testing.TB, m *tiny, jobs []Job) [][]int32 {
 		out = append(out, ids)
 	}
 	return out
-}
-
-func TestProbeSoft(t *testing.T) {
-	b := newTiny(t, tinyGroups).open(t, OpenOptions{})
-	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
-		t.Errorf("the soft card was proven %+v, want %+v", b.m.proven, want)
-	}
 }
 
 // TestTogetherAsAlone: random conversations that share prefixes, all at once, with reuse, batching and guessing, give what each gives

@@ -12,6 +12,11 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
+// TestWindow: local layers see the window and no more, whatever the way rows go through the card; without it the text is another.
+func TestWindow(t *testing.T) {
+	testWindow(t, openSoft)
+}
+
 // windowed is a small Gemma whose local layers see twelve rows, with a cache of 95.
 func windowed(t testing.TB) (*axmodeltest.Checkpoint, string) {
 	t.Helper()
@@ -57,11 +62,6 @@ func againstOracle(t *testing.T, ck *axmodeltest.Checkpoint, b *cardBackend) (wr
 		}
 	}
 	return wrong, all
-}
-
-// TestWindow: local layers see the window and no more, whatever the way rows go through the card; without it the text is another.
-func TestWindow(t *testing.T) {
-	testWindow(t, openSoft)
 }
 
 func testWindow(t *testing.T, open func() (axcl.Device, string, error)) {

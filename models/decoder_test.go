@@ -13,19 +13,6 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// whole writes a package that is a whole decoder: hidden 8, three layers of 4 values, 31 cache rows, 20 tokens.
-func (b bench) whole(files map[string]axmodeltest.ONNX) {
-	b.Helper()
-	for name, o := range files {
-		b.write(name, o.Marshal())
-	}
-	b.write("model.embed_tokens.weight.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (20, 8), }", make([]byte, 20*8*4)))
-	b.write("config.json", []byte(`{"model_type": "qwen3", "vocab_size": 20, "hidden_size": 8, "num_attention_heads": 4,
-		"num_key_value_heads": 2, "head_dim": 2, "intermediate_size": 16, "num_hidden_layers": 3, "eos_token_id": 2}`))
-	b.write("tokenizer/tokenizer.json", []byte(`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
-		"added_tokens": [{"id": 2, "content": "<|im_end|>", "special": true, "normalized": false}]}`))
-}
-
 // A folder with a whole decoder, in one file or in one for tokens and one for prompts, is recognised and read by its tensors.
 func TestWholeDecoder(t *testing.T) {
 	decode, prefill := axmodeltest.VendorDecoder(8, 3, 4, 31, 20, true, 1), axmodeltest.VendorDecoder(8, 3, 4, 31, 20, false, 8)
@@ -71,6 +58,19 @@ func TestWholeDecoder(t *testing.T) {
 			t.Errorf("%s: a hub would fetch %v of %v, %v", name, got, p.Files(), err)
 		}
 	}
+}
+
+// whole writes a package that is a whole decoder: hidden 8, three layers of 4 values, 31 cache rows, 20 tokens.
+func (b bench) whole(files map[string]axmodeltest.ONNX) {
+	b.Helper()
+	for name, o := range files {
+		b.write(name, o.Marshal())
+	}
+	b.write("model.embed_tokens.weight.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (20, 8), }", make([]byte, 20*8*4)))
+	b.write("config.json", []byte(`{"model_type": "qwen3", "vocab_size": 20, "hidden_size": 8, "num_attention_heads": 4,
+		"num_key_value_heads": 2, "head_dim": 2, "intermediate_size": 16, "num_hidden_layers": 3, "eos_token_id": 2}`))
+	b.write("tokenizer/tokenizer.json", []byte(`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []},
+		"added_tokens": [{"id": 2, "content": "<|im_end|>", "special": true, "normalized": false}]}`))
 }
 
 // What is no whole decoder, or not of one piece, is refused with one error that names the file.

@@ -16,6 +16,40 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
+// Each is refused with a typed error that names the file, before anything native could see it; none panics.
+func TestMalformed(t *testing.T) {
+	if len(malformed) < 40 {
+		t.Fatalf("%d malformed packages", len(malformed))
+	}
+	for _, m := range malformed {
+		t.Run(m.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "package")
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := modelstest.Write(dir, "A"); err != nil {
+				t.Fatal(err)
+			}
+			m.spoil(bench{t, dir})
+			p, err := models.Open(dir)
+			if err == nil {
+				p.Close()
+				t.Fatal("opened")
+			}
+			var e *models.Error
+			if !errors.As(err, &e) {
+				t.Fatalf("%T is no *models.Error: %v", err, err)
+			}
+			if !errors.Is(err, m.is) || !strings.Contains(err.Error(), m.text) {
+				t.Errorf("%v: want %v and %q", err, m.is, m.text)
+			}
+			if !strings.HasPrefix(err.Error(), "models: ") || e.What == "" {
+				t.Errorf("an error without prefix or text: %v", err)
+			}
+		})
+	}
+}
+
 const (
 	layer0 = "qwen3_p16_l0_together.axmodel"
 	layer1 = "qwen3_p16_l1_together.axmodel"
@@ -51,8 +85,10 @@ func (b bench) read(name string) []byte {
 	return data
 }
 
-func (b bench) remove(name string)            { b.Helper(); b.must(os.Remove(b.path(name))) }
-func (b bench) rename(from, to string)        { b.Helper(); b.must(os.Rename(b.path(from), b.path(to))) }
+func (b bench) remove(name string) { b.Helper(); b.must(os.Remove(b.path(name))) }
+
+func (b bench) rename(from, to string) { b.Helper(); b.must(os.Rename(b.path(from), b.path(to))) }
+
 func (b bench) truncate(name string, n int64) { b.Helper(); b.must(os.Truncate(b.path(name), n)) }
 
 func (b bench) link(target, name string) {
@@ -250,40 +286,6 @@ var malformed = []struct {
 		"post_config.json"},
 	{"generation_config is not JSON", func(b bench) { b.write("generation_config.json", []byte("]")) }, models.ErrMalformed,
 		"generation_config.json"},
-}
-
-// Each is refused with a typed error that names the file, before anything native could see it; none panics.
-func TestMalformed(t *testing.T) {
-	if len(malformed) < 40 {
-		t.Fatalf("%d malformed packages", len(malformed))
-	}
-	for _, m := range malformed {
-		t.Run(m.name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "package")
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := modelstest.Write(dir, "A"); err != nil {
-				t.Fatal(err)
-			}
-			m.spoil(bench{t, dir})
-			p, err := models.Open(dir)
-			if err == nil {
-				p.Close()
-				t.Fatal("opened")
-			}
-			var e *models.Error
-			if !errors.As(err, &e) {
-				t.Fatalf("%T is no *models.Error: %v", err, err)
-			}
-			if !errors.Is(err, m.is) || !strings.Contains(err.Error(), m.text) {
-				t.Errorf("%v: want %v and %q", err, m.is, m.text)
-			}
-			if !strings.HasPrefix(err.Error(), "models: ") || e.What == "" {
-				t.Errorf("an error without prefix or text: %v", err)
-			}
-		})
-	}
 }
 
 // A package cut off at any byte of any file, or with any byte of a small file changed, opens or is refused, and never panics.

@@ -28,38 +28,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4, vocabulary 20, cache 31, chunks of 8.
-func (b bench) vendor(dir, layers string, n int, headName string) {
-	b.Helper()
-	for i := range n {
-		b.vendorLayer(fmt.Sprintf(dir+layers, i), 8, 4, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8}, axcl.Group{Rows: 8, Cells: 8})
-	}
-	b.write(dir+headName, axmodeltest.VendorHead(8, 20, 8, axcl.BF16, true).Marshal())
-	b.write(dir+table, make([]byte, 20*8*2))
-}
-
-func newBench(t *testing.T) bench {
-	dir := filepath.Join(t.TempDir(), "Model")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return bench{t, dir}
-}
-
-func (b bench) open() *models.Package {
-	b.Helper()
-	p, err := models.Open(b.dir)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = p.Close() })
-	return p
-}
-
-func noted(p *models.Package, text string) bool {
-	return slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, text) })
-}
-
 // The repository of Qwen3-0.6B as people cloned it in 2025: an empty config.json, scripts for four machines, weights for two chips, the
 // tokenizer folder of another model beside its own.
 func TestLegacyRepository(t *testing.T) {
@@ -121,6 +89,38 @@ func TestLegacyRepository(t *testing.T) {
 	if !noted(p, "config.json is empty") || !noted(p, "was a service") {
 		t.Errorf("notes %q", p.Notes)
 	}
+}
+
+// vendor writes layers, head and embeddings as the vendor's compiler does: hidden 8, K and V of 4, vocabulary 20, cache 31, chunks of 8.
+func (b bench) vendor(dir, layers string, n int, headName string) {
+	b.Helper()
+	for i := range n {
+		b.vendorLayer(fmt.Sprintf(dir+layers, i), 8, 4, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8}, axcl.Group{Rows: 8, Cells: 8})
+	}
+	b.write(dir+headName, axmodeltest.VendorHead(8, 20, 8, axcl.BF16, true).Marshal())
+	b.write(dir+table, make([]byte, 20*8*2))
+}
+
+func newBench(t *testing.T) bench {
+	dir := filepath.Join(t.TempDir(), "Model")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return bench{t, dir}
+}
+
+func (b bench) open() *models.Package {
+	b.Helper()
+	p, err := models.Open(b.dir)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func noted(p *models.Package, text string) bool {
+	return slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, text) })
 }
 
 // Repositories with two builds, whose layers bear the name of an architecture and whose folders that of the model.

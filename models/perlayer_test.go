@@ -14,6 +14,40 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
+// Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row made of the token and its embedding.
+func TestGemma4(t *testing.T) {
+	b := newBench(t)
+	b.gemma4(nil, nil)
+	p := b.open()
+	if p.Family != "gemma4" || p.Shape.Added != 4 || p.PerLayer == nil || p.PerLayer.Layers != 6 || p.PerLayer.Width != 4 {
+		t.Fatalf("family %s, shape %+v, %+v", p.Family, p.Shape, p.PerLayer)
+	}
+	if f := p.Facts; !f[4].Shares || f[4].Source != 2 || f[5].Source != 3 || f[2].Shape.KV != 8 || f[3].Shape.KV != 4 || f[3].Shares {
+		t.Errorf("%+v", f)
+	}
+	if m := p.Memory(); m.Cache != 2*2*31*(4+4+8+4) || m.Host != int64(20*8*2+20*24*2+4*(6*4*8+4)) {
+		t.Errorf("%+v", m)
+	}
+	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2; the table adds the token's number.
+	embed := make([]uint16, 8)
+	for i := range embed {
+		embed[i] = 0x3f80
+	}
+	row := make([]uint16, 24)
+	if err := p.PerLayer.Row(row, 3, embed); err != nil {
+		t.Fatal(err)
+	}
+	for i, got := range row {
+		want := (2*float64(i%4+1)/math.Sqrt(7.5) + 3) / math.Sqrt2
+		if x := float64(math.Float32frombits(uint32(got) << 16)); math.Abs(x-want) > 0.01*want {
+			t.Errorf("value %d is %v, want %v", i, x, want)
+		}
+	}
+	if p.PerLayer.Row(row, 20, embed) == nil || p.PerLayer.Row(row[:4], 3, embed) == nil {
+		t.Error("a row of no token, or of another length, is made")
+	}
+}
+
 const gemma4Layers = "gemma4_text_p128_l%d_together.axmodel"
 
 // gemma4 writes a small package with the keys of Gemma-4: six layers, each third of full attention with K and V twice as wide; the last two
@@ -70,40 +104,6 @@ func (b bench) gemma4(config map[string]any, change func(i int, o *axmodeltest.O
 	data, err := json.Marshal(all)
 	b.must(err)
 	b.write("config.json", data)
-}
-
-// Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row made of the token and its embedding.
-func TestGemma4(t *testing.T) {
-	b := newBench(t)
-	b.gemma4(nil, nil)
-	p := b.open()
-	if p.Family != "gemma4" || p.Shape.Added != 4 || p.PerLayer == nil || p.PerLayer.Layers != 6 || p.PerLayer.Width != 4 {
-		t.Fatalf("family %s, shape %+v, %+v", p.Family, p.Shape, p.PerLayer)
-	}
-	if f := p.Facts; !f[4].Shares || f[4].Source != 2 || f[5].Source != 3 || f[2].Shape.KV != 8 || f[3].Shape.KV != 4 || f[3].Shares {
-		t.Errorf("%+v", f)
-	}
-	if m := p.Memory(); m.Cache != 2*2*31*(4+4+8+4) || m.Host != int64(20*8*2+20*24*2+4*(6*4*8+4)) {
-		t.Errorf("%+v", m)
-	}
-	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2; the table adds the token's number.
-	embed := make([]uint16, 8)
-	for i := range embed {
-		embed[i] = 0x3f80
-	}
-	row := make([]uint16, 24)
-	if err := p.PerLayer.Row(row, 3, embed); err != nil {
-		t.Fatal(err)
-	}
-	for i, got := range row {
-		want := (2*float64(i%4+1)/math.Sqrt(7.5) + 3) / math.Sqrt2
-		if x := float64(math.Float32frombits(uint32(got) << 16)); math.Abs(x-want) > 0.01*want {
-			t.Errorf("value %d is %v, want %v", i, x, want)
-		}
-	}
-	if p.PerLayer.Row(row, 20, embed) == nil || p.PerLayer.Row(row[:4], 3, embed) == nil {
-		t.Error("a row of no token, or of another length, is made")
-	}
 }
 
 // A Gemma-4 package that does not add up is refused with one error that names the file.

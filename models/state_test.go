@@ -13,32 +13,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-const mixedLayers = "qwen3_5_text_p128_l%d_together.axmodel"
-
-// stated is a layer with a state beside those of [bench.vendor]: bf16 and fp32, in a decode group and prefill groups of 8 rows.
-func stated(hidden bool, rows ...int) axmodeltest.ONNX {
-	return axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
-		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, hidden, rows...)
-}
-
-// mixed writes a package of n layers, each fourth of which is attention.
-func (b bench) mixed(n int, config map[string]any) {
-	b.Helper()
-	b.vendor("", mixedLayers, n, "qwen3_5_text_post.axmodel")
-	for i := range n {
-		if i%4 != 3 {
-			b.write(fmt.Sprintf(mixedLayers, i), stated(false, 1, 8, 8).Marshal())
-		}
-	}
-	all := map[string]any{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": mixedLayers, "axmodel_num": n}
-	for k, v := range config {
-		all[k] = v
-	}
-	data, err := json.Marshal(all)
-	b.must(err)
-	b.write("config.json", data)
-}
-
 // A package whose layers with a state cannot be what they claim is refused with one error that names the file, before anything native could
 // see it, and before anything is made as large as it says.
 func TestHostileStates(t *testing.T) {
@@ -146,6 +120,32 @@ func TestHostileStates(t *testing.T) {
 	if p := b.open(); p.StateBytes() != 6*(36+200) {
 		t.Errorf("six layers have states of %d bytes", p.StateBytes())
 	}
+}
+
+const mixedLayers = "qwen3_5_text_p128_l%d_together.axmodel"
+
+// stated is a layer with a state beside those of [bench.vendor]: bf16 and fp32, in a decode group and prefill groups of 8 rows.
+func stated(hidden bool, rows ...int) axmodeltest.ONNX {
+	return axmodeltest.VendorState(8, 64, axcl.Tensor{Type: axcl.BF16, Shape: []int{1, 6, 3}},
+		axcl.Tensor{Type: axcl.FP32, Shape: []int{1, 2, 5, 5}}, hidden, rows...)
+}
+
+// mixed writes a package of n layers, each fourth of which is attention.
+func (b bench) mixed(n int, config map[string]any) {
+	b.Helper()
+	b.vendor("", mixedLayers, n, "qwen3_5_text_post.axmodel")
+	for i := range n {
+		if i%4 != 3 {
+			b.write(fmt.Sprintf(mixedLayers, i), stated(false, 1, 8, 8).Marshal())
+		}
+	}
+	all := map[string]any{"tokenizer_type": "Qwen3_5", "template_filename_axmodel": mixedLayers, "axmodel_num": n}
+	for k, v := range config {
+		all[k] = v
+	}
+	data, err := json.Marshal(all)
+	b.must(err)
+	b.write("config.json", data)
 }
 
 // What states take is counted, and said: slots for sequences and snapshots of them, of all layers that have one.

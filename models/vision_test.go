@@ -15,53 +15,6 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
-// seeing makes a package whose rows are hidden long, whose layers take pos positions a row and keep 1300 of them.
-func (b bench) seeing(prefix string, hidden, pos int, encoder string, o axmodeltest.ONNX, tokens ...string) {
-	b.Helper()
-	name := prefix + "_p128_l%d_together.axmodel"
-	for i := range 3 {
-		b.write(fmt.Sprintf(name, i), axmodeltest.VendorLayer(hidden, 4, pos, 64, axcl.Group{Rows: 1, Cells: 1300}, axcl.Group{Rows: 128},
-			axcl.Group{Rows: 128, Cells: 1024}).Marshal())
-	}
-	b.write(prefix+"_post.axmodel", axmodeltest.VendorHead(hidden, 400, 8, axcl.BF16, true).Marshal())
-	b.write(table, make([]byte, 400*hidden*2))
-	if encoder != "" {
-		b.write(encoder, o.Marshal())
-	}
-	b.words(tokens...)
-}
-
-// words makes a tokenizer of bytes and of such tokens.
-func (b bench) words(tokens ...string) {
-	b.Helper()
-	vocab := map[string]int{"Ċ": 0, "Ġ": 1, "a": 2, "ĊĊ": 3}
-	var added []map[string]any
-	for i, s := range tokens {
-		added = append(added, map[string]any{"id": 300 + i, "content": s, "special": true, "normalized": false})
-	}
-	data, err := json.Marshal(map[string]any{"version": "1.0", "added_tokens": added,
-		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false}, "decoder": map[string]any{"type": "ByteLevel"},
-		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{"Ċ Ċ"}}})
-	b.must(err)
-	b.write("tokenizer.json", data)
-}
-
-func encoder(typ axcl.Type, shape []int, out axcl.Type, rows ...axcl.Tensor) axmodeltest.ONNX {
-	for i := range rows {
-		rows[i].Type = out
-	}
-	return axmodeltest.ONNX{Weights: 5000, Groups: []axmodeltest.ONNXGroup{{
-		Inputs: []axcl.Tensor{{Name: "image", Type: typ, Shape: shape}}, Outputs: rows}}}
-}
-
-func rows(name string, shape ...int) axcl.Tensor { return axcl.Tensor{Name: name, Shape: shape} }
-
-var (
-	qwenWords = []string{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"}
-	smolWords = []string{"<image>", "<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_2_col_1>",
-		"<row_2_col_2>"}
-)
-
 // TestVision: what packages as they are shipped say of their encoders, by their tensors, and of how their family writes a picture.
 func TestVision(t *testing.T) {
 	const u8, f32, bf16 = axcl.Uint8, axcl.FP32, axcl.BF16
@@ -184,6 +137,53 @@ func TestVision(t *testing.T) {
 		})
 	}
 }
+
+// seeing makes a package whose rows are hidden long, whose layers take pos positions a row and keep 1300 of them.
+func (b bench) seeing(prefix string, hidden, pos int, encoder string, o axmodeltest.ONNX, tokens ...string) {
+	b.Helper()
+	name := prefix + "_p128_l%d_together.axmodel"
+	for i := range 3 {
+		b.write(fmt.Sprintf(name, i), axmodeltest.VendorLayer(hidden, 4, pos, 64, axcl.Group{Rows: 1, Cells: 1300}, axcl.Group{Rows: 128},
+			axcl.Group{Rows: 128, Cells: 1024}).Marshal())
+	}
+	b.write(prefix+"_post.axmodel", axmodeltest.VendorHead(hidden, 400, 8, axcl.BF16, true).Marshal())
+	b.write(table, make([]byte, 400*hidden*2))
+	if encoder != "" {
+		b.write(encoder, o.Marshal())
+	}
+	b.words(tokens...)
+}
+
+// words makes a tokenizer of bytes and of such tokens.
+func (b bench) words(tokens ...string) {
+	b.Helper()
+	vocab := map[string]int{"Ċ": 0, "Ġ": 1, "a": 2, "ĊĊ": 3}
+	var added []map[string]any
+	for i, s := range tokens {
+		added = append(added, map[string]any{"id": 300 + i, "content": s, "special": true, "normalized": false})
+	}
+	data, err := json.Marshal(map[string]any{"version": "1.0", "added_tokens": added,
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false}, "decoder": map[string]any{"type": "ByteLevel"},
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{"Ċ Ċ"}}})
+	b.must(err)
+	b.write("tokenizer.json", data)
+}
+
+func encoder(typ axcl.Type, shape []int, out axcl.Type, rows ...axcl.Tensor) axmodeltest.ONNX {
+	for i := range rows {
+		rows[i].Type = out
+	}
+	return axmodeltest.ONNX{Weights: 5000, Groups: []axmodeltest.ONNXGroup{{
+		Inputs: []axcl.Tensor{{Name: "image", Type: typ, Shape: shape}}, Outputs: rows}}}
+}
+
+func rows(name string, shape ...int) axcl.Tensor { return axcl.Tensor{Name: name, Shape: shape} }
+
+var (
+	qwenWords = []string{"<|vision_start|>", "<|image_pad|>", "<|vision_end|>"}
+	smolWords = []string{"<image>", "<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_2_col_1>",
+		"<row_2_col_2>"}
+)
 
 // TestVisionRefused: a package whose pictures cannot be read says why in one line, and its text can be read all the same.
 func TestVisionRefused(t *testing.T) {

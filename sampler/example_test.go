@@ -52,4 +52,4 @@ type only int32
 
 func (o only) Allowed(id int32) bool { return id == int32(o) }
 
-func (o only) Fill(bits []uint64)    { clear(bits); bits[o/64] = 1 << (o % 64) }
+func (o only) Fill(bits []uint64) { clear(bits); bits[o/64] = 1 << (o % 64) }

@@ -12,51 +12,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-
-// machine is a Raspberry Pi with a card in its slot.
-func machine(more map[string]string, without ...string) fstest.MapFS {
-	m := fstest.MapFS{
-		"proc/sys/kernel/osrelease": file("6.12.25+rpt-rpi-2712\n"),
-		"proc/meminfo": file("MemTotal:        8256000 kB\nCmaTotal:          65536 kB\nCmaFree: " +
-			"          51200 kB\n"),
-		"sys/bus/pci/devices/0001:01:00.0/vendor":              file("0x1f4b\n"),
-		"sys/bus/pci/devices/0001:01:00.0/config":              file("\x4b\x1f\x50\x06"),
-		"sys/bus/pci/devices/0001:01:00.0/current_link_width":  file("1\n"),
-		"sys/bus/pci/devices/0001:01:00.0/current_link_speed":  file("5.0 GT/s PCIe\n"),
-		"sys/bus/pci/devices/0001:01:00.0/max_link_width":      file("2\n"),
-		"sys/bus/pci/devices/0001:01:00.0/max_link_speed":      file("5.0 GT/s PCIe\n"),
-		"sys/bus/pci/devices/0002:01:00.0/vendor":              file("0x1de4\n"), // the Pi's own chip
-		"sys/module/axcl_host/version":                         file("1\n"),
-		"lib/modules/6.12.25+rpt-rpi-2712/build/Makefile":      file(""),
-		"lib/modules/6.12.25+rpt-rpi-2712/extra/axcl_host.ko":  file(""),
-		"lib/modules/6.12.25+rpt-rpi-2712/kernel/fs/ext4/a.ko": file(""),
-		"dev/axcl_host":   node(0o666, 0),
-		"dev/msg_userdev": node(0o666, 0),
-		"dev/ax_mmb_dev":  node(0o666, 0),
-	}
-	for name, text := range more {
-		m[name] = file(text)
-	}
-	for name := range m {
-		for _, w := range without {
-			if strings.HasPrefix(name, w) {
-				delete(m, name)
-			}
-		}
-	}
-	return m
-}
-
-func card() axcl.Info {
-	return axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Temperature: 51, TotalCMM: 7040 << 20,
-		FreeCMM: 7022 << 20, TotalMem: 945 << 20, FreeMem: 700 << 20, NPULoad: 0, CPULoad: 3, Firmware: "V3.6.5"}
-}
-
-func working() Library {
-	return Library{Kind: "axcl", Path: "/usr/lib/axcl/libaxcl_rt.so", Version: "V3.6.5", Devices: []axcl.Info{card()}}
-}
-
 func TestExamine(t *testing.T) {
 	none := fmt.Errorf("axcl: %w: the AXCL runtime is not installed", axcl.ErrNoDevice)
 	noBoard := Library{Kind: "axengine", Err: fmt.Errorf("axcl: %w: no on-board engine library", axcl.ErrNoDevice)}
@@ -150,6 +105,51 @@ func TestExamine(t *testing.T) {
 			}
 		})
 	}
+}
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+// machine is a Raspberry Pi with a card in its slot.
+func machine(more map[string]string, without ...string) fstest.MapFS {
+	m := fstest.MapFS{
+		"proc/sys/kernel/osrelease": file("6.12.25+rpt-rpi-2712\n"),
+		"proc/meminfo": file("MemTotal:        8256000 kB\nCmaTotal:          65536 kB\nCmaFree: " +
+			"          51200 kB\n"),
+		"sys/bus/pci/devices/0001:01:00.0/vendor":              file("0x1f4b\n"),
+		"sys/bus/pci/devices/0001:01:00.0/config":              file("\x4b\x1f\x50\x06"),
+		"sys/bus/pci/devices/0001:01:00.0/current_link_width":  file("1\n"),
+		"sys/bus/pci/devices/0001:01:00.0/current_link_speed":  file("5.0 GT/s PCIe\n"),
+		"sys/bus/pci/devices/0001:01:00.0/max_link_width":      file("2\n"),
+		"sys/bus/pci/devices/0001:01:00.0/max_link_speed":      file("5.0 GT/s PCIe\n"),
+		"sys/bus/pci/devices/0002:01:00.0/vendor":              file("0x1de4\n"), // the Pi's own chip
+		"sys/module/axcl_host/version":                         file("1\n"),
+		"lib/modules/6.12.25+rpt-rpi-2712/build/Makefile":      file(""),
+		"lib/modules/6.12.25+rpt-rpi-2712/extra/axcl_host.ko":  file(""),
+		"lib/modules/6.12.25+rpt-rpi-2712/kernel/fs/ext4/a.ko": file(""),
+		"dev/axcl_host":   node(0o666, 0),
+		"dev/msg_userdev": node(0o666, 0),
+		"dev/ax_mmb_dev":  node(0o666, 0),
+	}
+	for name, text := range more {
+		m[name] = file(text)
+	}
+	for name := range m {
+		for _, w := range without {
+			if strings.HasPrefix(name, w) {
+				delete(m, name)
+			}
+		}
+	}
+	return m
+}
+
+func card() axcl.Info {
+	return axcl.Info{Kind: "axcl", Name: "AX650N", ID: "axcl:0", Bus: "0001:01:00.0", Temperature: 51, TotalCMM: 7040 << 20,
+		FreeCMM: 7022 << 20, TotalMem: 945 << 20, FreeMem: 700 << 20, NPULoad: 0, CPULoad: 3, Firmware: "V3.6.5"}
+}
+
+func working() Library {
+	return Library{Kind: "axcl", Path: "/usr/lib/axcl/libaxcl_rt.so", Version: "V3.6.5", Devices: []axcl.Info{card()}}
 }
 
 func count(r Report, s State) (n int) {

@@ -18,6 +18,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestOwnStdout: whatever writes to descriptor 1 is not on standard output, and nothing of ours is lost between.
+func TestOwnStdout(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "CARDS_TEST_STDOUT=lines")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	next := map[string]int{}
+	for line := range strings.Lines(stdout.String()) {
+		var who string
+		var n int
+		if _, err := fmt.Sscanf(line, "ours %s %d\n", &who, &n); err != nil || n != next[who] {
+			t.Fatalf("%q where line %d of %s was to come", line, next[who], who)
+		}
+		next[who]++
+	}
+	for who, n := range next {
+		if n != 500 {
+			t.Errorf("%d lines of %s", n, who)
+		}
+	}
+	if n := strings.Count(stderr.String(), "noise of a library\n"); len(next) != 4 || n != 2000 {
+		t.Errorf("%d writers, %d lines of noise on standard error", len(next), n)
+	}
+}
+
 // The test binary is a program whose main has called OwnStdout, where a test starts it again.
 func init() {
 	what := os.Getenv("CARDS_TEST_STDOUT")
@@ -50,34 +78,6 @@ func init() {
 	}
 	wg.Wait()
 	os.Exit(0)
-}
-
-// TestOwnStdout: whatever writes to descriptor 1 is not on standard output, and nothing of ours is lost between.
-func TestOwnStdout(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "CARDS_TEST_STDOUT=lines")
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, stderr.String())
-	}
-	next := map[string]int{}
-	for line := range strings.Lines(stdout.String()) {
-		var who string
-		var n int
-		if _, err := fmt.Sscanf(line, "ours %s %d\n", &who, &n); err != nil || n != next[who] {
-			t.Fatalf("%q where line %d of %s was to come", line, next[who], who)
-		}
-		next[who]++
-	}
-	for who, n := range next {
-		if n != 500 {
-			t.Errorf("%d lines of %s", n, who)
-		}
-	}
-	if n := strings.Count(stderr.String(), "noise of a library\n"); len(next) != 4 || n != 2000 {
-		t.Errorf("%d writers, %d lines of noise on standard error", len(next), n)
-	}
 }
 
 // TestOwnStdoutPipe: a reader that has enough ends the program as it ends any other.

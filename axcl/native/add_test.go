@@ -18,16 +18,6 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// withAdd gives a pass something to add: after layer 0 to rows from and to, after layer 2 to row from.
-func withAdd(s axcl.Shape, p *axcl.Pass, from, to uint32) *axcl.Pass {
-	p.Add = []axcl.Addition{{Layer: 0, Row: from}, {Layer: 0, Row: to}, {Layer: 2, Row: from}}
-	if from == to {
-		p.Add = []axcl.Addition{{Layer: 0, Row: from}, {Layer: 2, Row: from}}
-	}
-	p.Added = axcltest.Rows(9, len(p.Add), s.Hidden)
-	return p
-}
-
 // TestAddCalls: a pass that adds nothing between layers makes the calls written down here, which are those of a card that has never heard
 // of additions; one that does makes three more after each of its layers, on board as many as its copies take, and nothing else changes.
 // Both are one call into C, which allocates nothing.
@@ -118,6 +108,16 @@ func TestAddCalls(t *testing.T) {
 			closeAll(t, d)
 		})
 	}
+}
+
+// withAdd gives a pass something to add: after layer 0 to rows from and to, after layer 2 to row from.
+func withAdd(s axcl.Shape, p *axcl.Pass, from, to uint32) *axcl.Pass {
+	p.Add = []axcl.Addition{{Layer: 0, Row: from}, {Layer: 0, Row: to}, {Layer: 2, Row: from}}
+	if from == to {
+		p.Add = []axcl.Addition{{Layer: 0, Row: from}, {Layer: 2, Row: from}}
+	}
+	p.Added = axcltest.Rows(9, len(p.Add), s.Hidden)
+	return p
 }
 
 // traceNames are the calls in a trace, without what their names begin with.

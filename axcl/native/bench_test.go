@@ -17,6 +17,23 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
+// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
+// machine's time for our code and the simulator's.
+func BenchmarkDecode(b *testing.B) {
+	for _, size := range sizes {
+		for _, loop := range []string{"one pass", "vendor's loop"} {
+			b.Run(size.name+"/"+loop, func(b *testing.B) {
+				r := measure(b, AXCL, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
+				b.ReportMetric(r.ms, "modelled_ms/token")
+				b.ReportMetric(r.calls, "calls/token")
+				b.ReportMetric(r.crossings, "pcie/token")
+				b.ReportMetric(100*r.busy, "npu_%")
+				b.ReportMetric(100*r.host, "host_%")
+			})
+		}
+	}
+}
+
 // timed is what passes cost on the simulated card's clock.
 type timed struct {
 	ms               float64 // a pass
@@ -88,23 +105,6 @@ var sizes = []struct {
 	name string
 	tiny func() axcltest.Tiny
 }{{"Qwen3-0.6B", axcltest.Qwen3Small}, {"Qwen3-4B", axcltest.Qwen3Medium}}
-
-// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
-// machine's time for our code and the simulator's.
-func BenchmarkDecode(b *testing.B) {
-	for _, size := range sizes {
-		for _, loop := range []string{"one pass", "vendor's loop"} {
-			b.Run(size.name+"/"+loop, func(b *testing.B) {
-				r := measure(b, AXCL, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
-				b.ReportMetric(r.ms, "modelled_ms/token")
-				b.ReportMetric(r.calls, "calls/token")
-				b.ReportMetric(r.crossings, "pcie/token")
-				b.ReportMetric(100*r.busy, "npu_%")
-				b.ReportMetric(100*r.host, "host_%")
-			})
-		}
-	}
-}
 
 // TestHostShare holds the benchmark's goals: a token's time is the card's, but for 3 %.
 func TestHostShare(t *testing.T) {

@@ -24,6 +24,25 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+func TestConformance(t *testing.T) {
+	for _, hazards := range []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"} {
+		t.Run(hazards, func(t *testing.T) {
+			for _, k := range kinds {
+				configure(t, sims[k], "hazards="+hazards)
+				for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return Open(k, 0) }}) {
+					t.Run(string(k)+"/"+c.Name, func(t *testing.T) { c.Run(t) })
+				}
+				if left := sims[k].Left(); left != (simhook.Counts{}) {
+					t.Errorf("%s: the library had to clear up %+v", k, left)
+				}
+				if err := sims[k].Reset(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 // simLibs are the simulated card's libraries, built once for all tests.
 var simLibs simcard.Libs
 
@@ -158,25 +177,6 @@ func widePass(s axcl.Shape, n int, want ...int) *axcl.Pass {
 		}
 	}
 	return p
-}
-
-func TestConformance(t *testing.T) {
-	for _, hazards := range []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"} {
-		t.Run(hazards, func(t *testing.T) {
-			for _, k := range kinds {
-				configure(t, sims[k], "hazards="+hazards)
-				for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return Open(k, 0) }}) {
-					t.Run(string(k)+"/"+c.Name, func(t *testing.T) { c.Run(t) })
-				}
-				if left := sims[k].Left(); left != (simhook.Counts{}) {
-					t.Errorf("%s: the library had to clear up %+v", k, left)
-				}
-				if err := sims[k].Reset(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
 }
 
 // TestUnlisted: positions and mask of layers that keep a state, where the library does not count them among the inputs.

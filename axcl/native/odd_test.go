@@ -20,28 +20,6 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// oddLibraries builds testdata/odd.c under the vendor's names.
-func oddLibraries(t *testing.T) {
-	t.Helper()
-	dir := t.TempDir()
-	lib := filepath.Join(dir, "libaxcl_rt.so")
-	if b, err := exec.Command(compiler(), "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c",
-		"testdata/odd_stubs.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, b)
-	}
-	b, err := os.ReadFile(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"libax_sys.so", "libax_engine.so"} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv(EnvAXCL, lib)
-	t.Setenv(EnvEngine, dir)
-}
-
 // TestOddLibrary: what a library says of a model is not believed where it cannot be, and never leads to a pass.
 func TestOddLibrary(t *testing.T) {
 	oddLibraries(t)
@@ -117,6 +95,28 @@ func TestOddLibrary(t *testing.T) {
 			})
 		}
 	}
+}
+
+// oddLibraries builds testdata/odd.c under the vendor's names.
+func oddLibraries(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "libaxcl_rt.so")
+	if b, err := exec.Command(compiler(), "-std=c11", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-o", lib, "testdata/odd.c",
+		"testdata/odd_stubs.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	b, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libax_sys.so", "libax_engine.so"} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(EnvAXCL, lib)
+	t.Setenv(EnvEngine, dir)
 }
 
 // TestOddNet: a general model's tensors may be of types unknown here, and padded; what the library says is how many bytes move.

@@ -21,6 +21,58 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+// TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
+// layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
+func TestSweep(t *testing.T) {
+	spec := sweepModel(t)
+	for _, k := range kinds {
+		t.Run(string(k), func(t *testing.T) {
+			t.Parallel() // the two libraries share nothing
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			sim := sims[k]
+			defer func() {
+				if err := sim.Reset(); err != nil {
+					t.Error(err)
+				}
+				revive(k)
+			}()
+			calls := clean(t, k, sim, spec)
+			if len(calls) < 300 || !slices.ContainsFunc(calls, func(c traced) bool { return c.layer == 27 }) {
+				t.Fatalf("only %d calls in a life", len(calls))
+			}
+			bad := 0
+			for i, c := range calls {
+				for n, how := range []string{"", ":sticky"} {
+					code := sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
+					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
+					err := life(k, spec)
+					why := judge(k, sim, c, i, code, how != "", err)
+					if axcl.Fatal(err) {
+						if e := sim.Reset(); e != nil {
+							t.Fatal(e)
+						}
+						revive(k)
+					}
+					if why != "" {
+						t.Errorf("call %d, %s, layer %d, code 0x%08x%s: %s; the error: %v", i, c.name, c.layer, code, how, why, err)
+						if bad++; bad > 20 {
+							t.Fatal("and so on")
+						}
+					}
+				}
+				if i%64 == 0 || i == len(calls)-1 {
+					configure(t, sim, "")
+					if err := life(k, spec); err != nil {
+						t.Fatalf("after a fault in call %d (%s): %v", i, c.name, err)
+					}
+				}
+			}
+			t.Logf("%d calls, each failed twice", len(calls))
+		})
+	}
+}
+
 // sweepModel is as deep as a real model and otherwise as small as one can be.
 func sweepModel(t testing.TB) axcl.LoadSpec {
 	y := axcltest.Tiny{Seed: 3, Layers: 1, Hidden: 32, Heads: 2, KVHeads: 1, HD: 4, Intermediate: 4, Vocab: 40, Hollow: true,
@@ -239,58 +291,6 @@ func clean(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) []traced 
 		calls = append(calls, traced{name, at})
 	}
 	return calls
-}
-
-// TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
-// layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
-func TestSweep(t *testing.T) {
-	spec := sweepModel(t)
-	for _, k := range kinds {
-		t.Run(string(k), func(t *testing.T) {
-			t.Parallel() // the two libraries share nothing
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			sim := sims[k]
-			defer func() {
-				if err := sim.Reset(); err != nil {
-					t.Error(err)
-				}
-				revive(k)
-			}()
-			calls := clean(t, k, sim, spec)
-			if len(calls) < 300 || !slices.ContainsFunc(calls, func(c traced) bool { return c.layer == 27 }) {
-				t.Fatalf("only %d calls in a life", len(calls))
-			}
-			bad := 0
-			for i, c := range calls {
-				for n, how := range []string{"", ":sticky"} {
-					code := sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
-					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
-					err := life(k, spec)
-					why := judge(k, sim, c, i, code, how != "", err)
-					if axcl.Fatal(err) {
-						if e := sim.Reset(); e != nil {
-							t.Fatal(e)
-						}
-						revive(k)
-					}
-					if why != "" {
-						t.Errorf("call %d, %s, layer %d, code 0x%08x%s: %s; the error: %v", i, c.name, c.layer, code, how, why, err)
-						if bad++; bad > 20 {
-							t.Fatal("and so on")
-						}
-					}
-				}
-				if i%64 == 0 || i == len(calls)-1 {
-					configure(t, sim, "")
-					if err := life(k, spec); err != nil {
-						t.Fatalf("after a fault in call %d (%s): %v", i, c.name, err)
-					}
-				}
-			}
-			t.Logf("%d calls, each failed twice", len(calls))
-		})
-	}
 }
 
 // judge says what is wrong with how a fault was handled; empty when nothing is.

@@ -15,35 +15,6 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// axisModel is one layer that turns nothing but by its first frequencies, each by another of three positions: what comes out says which.
-func axisModel(t *testing.T, dir string, axis []float32) string {
-	t.Helper()
-	const h = 16
-	h3 := axmodel.Header{Kind: axmodel.Layer, Hidden: h, Heads: 1, KVHeads: 1, HeadDim: h, Intermediate: 4, Eps: 1e-6, Scale: 0.25,
-		Rotary: h, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 3, Theta: 10000, Tool: "test"}
-	same := func(name string) axmodel.Tensor {
-		v := make([]float32, h*h)
-		for i := range h {
-			v[i*h+i] = 1
-		}
-		return axmodel.Matrix(name, axmodel.F32, h, h, v)
-	}
-	ones := slices.Repeat([]float32{1}, h)
-	freq := []float32{1, 0.5, 0.25, 0.125, 0, 0, 0, 0}
-	none := func(name string, rows, cols int) axmodel.Tensor {
-		return axmodel.Matrix(name, axmodel.F32, rows, cols, make([]float32, rows*cols))
-	}
-	path := filepath.Join(dir, "layer.axmodel")
-	_ = os.Remove(path)
-	if err := axmodel.WriteFile(path, h3, []axmodel.SoftGroup{{Rows: 1, Cells: 8, Cache: 8}}, []axmodel.Tensor{
-		axmodel.Vector("input_norm", axmodel.F32, ones), same("q"), same("k"), same("v"), same("o"),
-		axmodel.Vector("post_norm", axmodel.F32, ones), none("gate", 4, h), none("up", 4, h), none("down", h, 4),
-		axmodel.Vector("inv_freq", axmodel.F32, freq), axmodel.Vector("rope_axis", axmodel.F32, axis)}); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // TestAxis: of three positions each frequency turns by the one that the file says, worked out here from K as it is kept.
 func TestAxis(t *testing.T) {
 	dir := t.TempDir()
@@ -89,6 +60,35 @@ func TestAxis(t *testing.T) {
 			}
 		}
 	}
+}
+
+// axisModel is one layer that turns nothing but by its first frequencies, each by another of three positions: what comes out says which.
+func axisModel(t *testing.T, dir string, axis []float32) string {
+	t.Helper()
+	const h = 16
+	h3 := axmodel.Header{Kind: axmodel.Layer, Hidden: h, Heads: 1, KVHeads: 1, HeadDim: h, Intermediate: 4, Eps: 1e-6, Scale: 0.25,
+		Rotary: h, Magnitude: 1, Rope: axmodel.RopeDefault, Pos: 3, Theta: 10000, Tool: "test"}
+	same := func(name string) axmodel.Tensor {
+		v := make([]float32, h*h)
+		for i := range h {
+			v[i*h+i] = 1
+		}
+		return axmodel.Matrix(name, axmodel.F32, h, h, v)
+	}
+	ones := slices.Repeat([]float32{1}, h)
+	freq := []float32{1, 0.5, 0.25, 0.125, 0, 0, 0, 0}
+	none := func(name string, rows, cols int) axmodel.Tensor {
+		return axmodel.Matrix(name, axmodel.F32, rows, cols, make([]float32, rows*cols))
+	}
+	path := filepath.Join(dir, "layer.axmodel")
+	_ = os.Remove(path)
+	if err := axmodel.WriteFile(path, h3, []axmodel.SoftGroup{{Rows: 1, Cells: 8, Cache: 8}}, []axmodel.Tensor{
+		axmodel.Vector("input_norm", axmodel.F32, ones), same("q"), same("k"), same("v"), same("o"),
+		axmodel.Vector("post_norm", axmodel.F32, ones), none("gate", 4, h), none("up", 4, h), none("down", h, 4),
+		axmodel.Vector("inv_freq", axmodel.F32, freq), axmodel.Vector("rope_axis", axmodel.F32, axis)}); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestBadAxis: a frequency that takes a fourth position, or half of one, is refused with the file's name.

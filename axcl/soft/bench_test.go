@@ -12,6 +12,36 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+func BenchmarkPass(b *testing.B) {
+	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8} {
+		spec := tenth(b, q)
+		d, err := Open(Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		m, err := d.Load(context.Background(), spec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range []struct {
+			name        string
+			rows, cells int
+		}{{"decode", 1, 0}, {"decode at 1024", 1, 1024}, {"4 rows", 4, 64}, {"prefill 128", 128, 0}, {"prefill 128 at 512", 128, 512}} {
+			b.Run(q.String()+"/"+c.name, func(b *testing.B) {
+				p := pass(m.Shape(), c.rows, c.cells)
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := m.Run(p); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(c.rows)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+			})
+		}
+		d.Close()
+	}
+}
+
 // tenth writes a model of 0.13 billion parameters (SmolLM2-135M's shape), and gives its files.
 func tenth(tb testing.TB, quant axmodel.DType) axcl.LoadSpec {
 	tb.Helper()
@@ -72,36 +102,6 @@ func pass(s axcl.Shape, n, cells int) *axcl.Pass {
 		}
 	}
 	return p
-}
-
-func BenchmarkPass(b *testing.B) {
-	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8} {
-		spec := tenth(b, q)
-		d, err := Open(Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		m, err := d.Load(context.Background(), spec)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, c := range []struct {
-			name        string
-			rows, cells int
-		}{{"decode", 1, 0}, {"decode at 1024", 1, 1024}, {"4 rows", 4, 64}, {"prefill 128", 128, 0}, {"prefill 128 at 512", 128, 512}} {
-			b.Run(q.String()+"/"+c.name, func(b *testing.B) {
-				p := pass(m.Shape(), c.rows, c.cells)
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := m.Run(p); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(c.rows)*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
-			})
-		}
-		d.Close()
-	}
 }
 
 // BenchmarkMatVec beside a copy of the same bytes by as many goroutines: how much of the memory's bandwidth a product with one row reaches.

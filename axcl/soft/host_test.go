@@ -11,15 +11,6 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
-// system is a machine of so many MiB, with further files.
-func system(total, free string, more map[string]string) fstest.MapFS {
-	m := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + total + " kB\nMemFree: 1 kB\nMemAvailable: " + free + " kB\n")}}
-	for name, text := range more {
-		m[name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return m
-}
-
 // TestMoreThanTheHost: a model of headers that claims more than the machine has is refused before anything is allocated; a Go runtime that
 // is refused memory would end the process.
 func TestMoreThanTheHost(t *testing.T) {
@@ -63,4 +54,13 @@ func TestMoreThanTheHost(t *testing.T) {
 	if now := heap.Load(); now != before {
 		t.Errorf("%d bytes are counted as taken after the close", now-before)
 	}
+}
+
+// system is a machine of so many MiB, with further files.
+func system(total, free string, more map[string]string) fstest.MapFS {
+	m := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: " + total + " kB\nMemFree: 1 kB\nMemAvailable: " + free + " kB\n")}}
+	for name, text := range more {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return m
 }

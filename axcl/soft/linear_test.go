@@ -13,38 +13,6 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
-// linearNet is the first layer of a random model, which keeps a state, as a net of chunks of 16.
-func linearNet(t *testing.T, d axcl.Device, o compile.Options) axcl.Net {
-	t.Helper()
-	a, _ := axmodeltest.Find("qwen3_5-grouped")
-	dir := t.TempDir()
-	if _, err := axmodeltest.WriteCheckpoint(dir, a, 1); err != nil {
-		t.Fatal(err)
-	}
-	o.From, o.Out, o.Context, o.Chunk, o.History, o.Name = dir, filepath.Join(dir, "p"), 95, 16, []int{0, 64}, "m"
-	if _, err := compile.Run(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	n, err := d.LoadNet(filepath.Join(dir, "p", "m_p16_l0_together.axmodel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.Close() })
-	return n
-}
-
-// buffers are a layer's inputs and outputs, by its tensors' names.
-func buffers(n axcl.Net, group int) (in, out map[string][]byte) {
-	in, out = map[string][]byte{}, map[string][]byte{}
-	for _, t := range n.Inputs(group) {
-		in[t.Name] = make([]byte, t.Size)
-	}
-	for _, t := range n.Outputs(group) {
-		out[t.Name] = make([]byte, t.Size)
-	}
-	return in, out
-}
-
 // A float32 state is the same to the last bit, whether its rows came one by one or in a chunk, and rows of padding leave no trace in it,
 // whatever they hold; a state may replace the one it was made of in the same memory.
 func TestLinearChunk(t *testing.T) {
@@ -95,4 +63,36 @@ func TestLinearChunk(t *testing.T) {
 	if !bytes.Equal(chunk["K_cache"], whole["K_cache_out"]) || !bytes.Equal(chunk["V_cache"], whole["V_cache_out"]) {
 		t.Error("rows of padding alone changed a state")
 	}
+}
+
+// linearNet is the first layer of a random model, which keeps a state, as a net of chunks of 16.
+func linearNet(t *testing.T, d axcl.Device, o compile.Options) axcl.Net {
+	t.Helper()
+	a, _ := axmodeltest.Find("qwen3_5-grouped")
+	dir := t.TempDir()
+	if _, err := axmodeltest.WriteCheckpoint(dir, a, 1); err != nil {
+		t.Fatal(err)
+	}
+	o.From, o.Out, o.Context, o.Chunk, o.History, o.Name = dir, filepath.Join(dir, "p"), 95, 16, []int{0, 64}, "m"
+	if _, err := compile.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	n, err := d.LoadNet(filepath.Join(dir, "p", "m_p16_l0_together.axmodel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// buffers are a layer's inputs and outputs, by its tensors' names.
+func buffers(n axcl.Net, group int) (in, out map[string][]byte) {
+	in, out = map[string][]byte{}, map[string][]byte{}
+	for _, t := range n.Inputs(group) {
+		in[t.Name] = make([]byte, t.Size)
+	}
+	for _, t := range n.Outputs(group) {
+		out[t.Name] = make([]byte, t.Size)
+	}
+	return in, out
 }

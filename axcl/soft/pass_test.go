@@ -18,6 +18,33 @@ import (
 	"github.com/axle-llm/axle/axmodel/compile"
 )
 
+// Rows of one pass give bit for bit what they give one at a time, on any number of threads.
+func TestTogetherAsAlone(t *testing.T) {
+	for _, quant := range []string{"bf16", "int8", "int4"} {
+		spec, c := compiled(t, "qwen3", compile.Options{Quant: quant})
+		tokens := []int{3, 141, 59, 26, 53, 58, 97, 93, 238, 46, 264}
+		m := load(t, open(t, soft.Options{Threads: 3}), spec)
+		s := m.Shape()
+		wide := rows(s, c, tokens, 0, nil, 0)
+		if err := m.Run(wide); err != nil {
+			t.Fatal(err)
+		}
+		one := load(t, open(t, soft.Options{Threads: 1}), spec)
+		var seen []int
+		for i, tok := range tokens {
+			p := rows(s, c, []int{tok}, i, seen, 40+i)
+			if err := one.Run(p); err != nil {
+				t.Fatal(err)
+			}
+			seen = append(seen, 40+i)
+			if !slices.Equal(p.Logits, wide.Logits[i*s.Out:(i+1)*s.Out]) ||
+				!slices.Equal(p.HiddenOut, wide.HiddenOut[i*s.Hidden:(i+1)*s.Hidden]) {
+				t.Errorf("%s: row %d differs", quant, i)
+			}
+		}
+	}
+}
+
 // compiled makes a package of a random checkpoint and gives its files.
 func compiled(t *testing.T, arch string, o compile.Options) (axcl.LoadSpec, *axmodeltest.Checkpoint) {
 	t.Helper()
@@ -58,33 +85,6 @@ func load(t *testing.T, d *soft.Device, spec axcl.LoadSpec) axcl.Model {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// Rows of one pass give bit for bit what they give one at a time, on any number of threads.
-func TestTogetherAsAlone(t *testing.T) {
-	for _, quant := range []string{"bf16", "int8", "int4"} {
-		spec, c := compiled(t, "qwen3", compile.Options{Quant: quant})
-		tokens := []int{3, 141, 59, 26, 53, 58, 97, 93, 238, 46, 264}
-		m := load(t, open(t, soft.Options{Threads: 3}), spec)
-		s := m.Shape()
-		wide := rows(s, c, tokens, 0, nil, 0)
-		if err := m.Run(wide); err != nil {
-			t.Fatal(err)
-		}
-		one := load(t, open(t, soft.Options{Threads: 1}), spec)
-		var seen []int
-		for i, tok := range tokens {
-			p := rows(s, c, []int{tok}, i, seen, 40+i)
-			if err := one.Run(p); err != nil {
-				t.Fatal(err)
-			}
-			seen = append(seen, 40+i)
-			if !slices.Equal(p.Logits, wide.Logits[i*s.Out:(i+1)*s.Out]) ||
-				!slices.Equal(p.HiddenOut, wide.HiddenOut[i*s.Hidden:(i+1)*s.Hidden]) {
-				t.Errorf("%s: row %d differs", quant, i)
-			}
-		}
-	}
 }
 
 // A layer called by tensor name gives what the same layer gives in a pass: mask, positions, new rows and untouched cache.

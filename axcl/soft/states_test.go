@@ -13,6 +13,24 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 )
 
+func TestStatesShape(t *testing.T) {
+	m, err := loadStates(t, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := axcltest.DefaultStates()
+	channels := 2*y.KVHeads*y.HD + y.ValueHeads*y.ValueDim
+	state := 2 * 4 * (channels*3 + y.ValueHeads*y.HD*y.ValueDim)
+	s := m.Shape()
+	if s.Layers != 4 || s.Linear != 2 || s.State != state || s.Slots != axcl.DefaultSlots || s.RowBytes() != 2*y.KVHeads*y.HD*4 {
+		t.Errorf("%+v, a state is %d bytes", s, state)
+	}
+	more, err := loadStates(t, nil, func(s *axcl.LoadSpec) { s.Slots = 5 })
+	if err != nil || more.Shape().Slots != 5 || more.Shape().Bytes-s.Bytes != int64(3*state) {
+		t.Errorf("%+v, %v", more.Shape(), err)
+	}
+}
+
 func loadStates(t *testing.T, change func(y *axcltest.Tiny), spec func(s *axcl.LoadSpec)) (axcl.Model, error) {
 	t.Helper()
 	y := axcltest.DefaultStates()
@@ -33,24 +51,6 @@ func loadStates(t *testing.T, change func(y *axcltest.Tiny), spec func(s *axcl.L
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d.Load(context.Background(), s)
-}
-
-func TestStatesShape(t *testing.T) {
-	m, err := loadStates(t, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := axcltest.DefaultStates()
-	channels := 2*y.KVHeads*y.HD + y.ValueHeads*y.ValueDim
-	state := 2 * 4 * (channels*3 + y.ValueHeads*y.HD*y.ValueDim)
-	s := m.Shape()
-	if s.Layers != 4 || s.Linear != 2 || s.State != state || s.Slots != axcl.DefaultSlots || s.RowBytes() != 2*y.KVHeads*y.HD*4 {
-		t.Errorf("%+v, a state is %d bytes", s, state)
-	}
-	more, err := loadStates(t, nil, func(s *axcl.LoadSpec) { s.Slots = 5 })
-	if err != nil || more.Shape().Slots != 5 || more.Shape().Bytes-s.Bytes != int64(3*state) {
-		t.Errorf("%+v, %v", more.Shape(), err)
-	}
 }
 
 // A part of a model of which every layer keeps a state takes cells and groups from the layers beside it.

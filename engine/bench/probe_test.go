@@ -10,60 +10,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// ticking is a card on which each execute takes a millisecond and what it reads; only time passes.
-type ticking struct {
-	now         time.Duration
-	rate        float64
-	layer, head float64 // bytes
-	loads       int
-	full        bool
-	argmax      bool
-}
-
-func (d *ticking) Info() (axcl.Info, error)              { return axcl.Info{}, nil }
-func (d *ticking) Close() error                          { return nil }
-func (d *ticking) LoadNet(path string) (axcl.Net, error) { return nil, axcl.ErrModel }
-func (d *ticking) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	if d.loads++; d.full && d.loads > 1 {
-		return nil, axcl.ErrMemory
-	}
-	s := axcl.Shape{Layers: len(spec.Layers), Hidden: 4, KV: 2, Cells: 8, Groups: []axcl.Group{{Rows: 1, Cells: 8}}, Argmax: d.argmax}
-	if spec.Head != "" {
-		s.Out = 10
-	}
-	return &tickingModel{d, s}, nil
-}
-
-type tickingModel struct {
-	d *ticking
-	s axcl.Shape
-}
-
-func (m *tickingModel) Shape() axcl.Shape  { return m.s }
-func (m *tickingModel) Close() error       { return nil }
-func (*tickingModel) Clear([]uint32) error { return nil }
-
-func (m *tickingModel) Save(cells []uint32, to []byte) error { return m.s.CheckRows(cells, len(to)) }
-func (m *tickingModel) Restore(cells []uint32, b []byte) error {
-	return m.s.CheckRows(cells, len(b))
-}
-func (m *tickingModel) SaveState(slot uint32, at int, to []byte) error {
-	return m.s.CheckState(slot, at, len(to))
-}
-func (m *tickingModel) RestoreState(slot uint32, at int, b []byte) error {
-	return m.s.CheckState(slot, at, len(b))
-}
-func (m *tickingModel) CopyState(to, from uint32) error { return m.s.CheckStateCopy(to, from) }
-func (m *tickingModel) Copy(to, from []uint32) error    { return m.s.CheckCopy(to, from) }
-func (m *tickingModel) Run(p *axcl.Pass) error {
-	if err := p.Check(m.s); err != nil {
-		return err
-	}
-	took := float64(m.s.Layers)*(1e6+m.d.layer/m.d.rate*1e9) + float64(len(p.Want))*(1e6+m.d.head/m.d.rate*1e9)
-	m.d.now += 70*time.Microsecond + time.Duration(took)
-	return nil
-}
-
 func TestReadProbe(t *testing.T) {
 	spec := func(layers int) axcl.LoadSpec { return axcl.LoadSpec{Layers: make([]string, layers), Head: "head"} }
 	for _, argmax := range []bool{true, false} {
@@ -100,4 +46,69 @@ func TestReadProbe(t *testing.T) {
 	if _, err := ReadProbe(ctx, d, spec(4), 15e6, 0, 155e6, clock); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// ticking is a card on which each execute takes a millisecond and what it reads; only time passes.
+type ticking struct {
+	now         time.Duration
+	rate        float64
+	layer, head float64 // bytes
+	loads       int
+	full        bool
+	argmax      bool
+}
+
+func (d *ticking) Info() (axcl.Info, error) { return axcl.Info{}, nil }
+
+func (d *ticking) Close() error { return nil }
+
+func (d *ticking) LoadNet(path string) (axcl.Net, error) { return nil, axcl.ErrModel }
+
+func (d *ticking) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	if d.loads++; d.full && d.loads > 1 {
+		return nil, axcl.ErrMemory
+	}
+	s := axcl.Shape{Layers: len(spec.Layers), Hidden: 4, KV: 2, Cells: 8, Groups: []axcl.Group{{Rows: 1, Cells: 8}}, Argmax: d.argmax}
+	if spec.Head != "" {
+		s.Out = 10
+	}
+	return &tickingModel{d, s}, nil
+}
+
+type tickingModel struct {
+	d *ticking
+	s axcl.Shape
+}
+
+func (m *tickingModel) Shape() axcl.Shape { return m.s }
+
+func (m *tickingModel) Close() error { return nil }
+
+func (*tickingModel) Clear([]uint32) error { return nil }
+
+func (m *tickingModel) Save(cells []uint32, to []byte) error { return m.s.CheckRows(cells, len(to)) }
+
+func (m *tickingModel) Restore(cells []uint32, b []byte) error {
+	return m.s.CheckRows(cells, len(b))
+}
+
+func (m *tickingModel) SaveState(slot uint32, at int, to []byte) error {
+	return m.s.CheckState(slot, at, len(to))
+}
+
+func (m *tickingModel) RestoreState(slot uint32, at int, b []byte) error {
+	return m.s.CheckState(slot, at, len(b))
+}
+
+func (m *tickingModel) CopyState(to, from uint32) error { return m.s.CheckStateCopy(to, from) }
+
+func (m *tickingModel) Copy(to, from []uint32) error { return m.s.CheckCopy(to, from) }
+
+func (m *tickingModel) Run(p *axcl.Pass) error {
+	if err := p.Check(m.s); err != nil {
+		return err
+	}
+	took := float64(m.s.Layers)*(1e6+m.d.layer/m.d.rate*1e9) + float64(len(p.Want))*(1e6+m.d.head/m.d.rate*1e9)
+	m.d.now += 70*time.Microsecond + time.Duration(took)
+	return nil
 }

@@ -16,6 +16,59 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
+// TestEncode: a picture goes through the encoder in as many calls as its family wants, in that order, and comes back as rows of bf16.
+func TestEncode(t *testing.T) {
+	data := drawn(t, 20, 12, 3)
+	p, err := vision.Decode(data, vision.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := func(typ axcl.Type, names ...string) (all []axcl.Tensor) {
+		for _, n := range names {
+			all = append(all, axcl.Tensor{Name: n, Type: typ, Shape: []int{4, hidden}, Size: 4 * hidden * size(typ)})
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(v *models.Vision)
+		looks  []*vision.Picture
+	}{
+		{"whole", nil, []*vision.Picture{p.Resize(8, 8)}},
+		{"in parts", func(v *models.Vision) { v.Tiles, v.Rows = 2, 20 }, p.Tiles(2, 2, 8, 8)},
+		{"with rows to add", func(v *models.Vision) { v.Deep = deep(axcl.FP32, "d0", "d1") }, []*vision.Picture{p.Resize(8, 8)}},
+		{"in bf16", func(v *models.Vision) {
+			v.Output.Type, v.Output.Size = axcl.BF16, 2*4*hidden
+			v.Deep = deep(axcl.BF16, "d0")
+		}, []*vision.Picture{p.Resize(8, 8)}},
+		{"normed by the host", func(v *models.Vision) {
+			v.Layout.Kind, v.Layout.Type, v.Norm = vision.Planes, vision.F32, vision.Unit
+		}, []*vision.Picture{p.Resize(8, 8)}},
+	} {
+		e, n := encoder(t, tt.change)
+		r := encode(t, e, data)
+		if len(n.calls) != len(tt.looks) || r.N != e.sees.Rows || len(r.Hidden) != r.N*hidden || len(r.Deep) != len(e.sees.Deep) {
+			t.Fatalf("%s: %d calls, %d rows of %d values", tt.name, len(n.calls), r.N, len(r.Hidden))
+		}
+		for c, look := range tt.looks {
+			in, err := e.sees.Layout.Append(nil, look, e.sees.Norm)
+			if err != nil || !bytes.Equal(n.calls[c], in) {
+				t.Errorf("%s: call %d was given something else (%v)", tt.name, c, err)
+			}
+			for o, all := range append([][]uint16{r.Hidden}, r.Deep...) {
+				for i, got := range all[c*4*hidden : (c+1)*4*hidden] {
+					if want := axcl.BFloat16(value(in, o, i)); got != want {
+						t.Fatalf("%s: output %d of call %d is %04x at %d, not %04x", tt.name, o, c, got, i, want)
+					}
+				}
+			}
+		}
+		if r.Bytes() != int64(2*hidden*r.N*(1+len(r.Deep))) || r.ID != e.Name(data) {
+			t.Errorf("%s: %d bytes", tt.name, r.Bytes())
+		}
+	}
+}
+
 const hidden = 4
 
 // net is an encoder that gives, for each row, sums of what it was given, so that another order or norm gives other rows.
@@ -27,10 +80,13 @@ type net struct {
 	nan   bool
 }
 
-func (n *net) Groups() int               { return 1 }
-func (n *net) Inputs(int) []axcl.Tensor  { return []axcl.Tensor{n.in} }
+func (n *net) Groups() int { return 1 }
+
+func (n *net) Inputs(int) []axcl.Tensor { return []axcl.Tensor{n.in} }
+
 func (n *net) Outputs(int) []axcl.Tensor { return n.outs }
-func (n *net) Close() error              { return nil }
+
+func (n *net) Close() error { return nil }
 
 // value is what is given in output o at i for such an input.
 func value(in []byte, o, i int) float32 {
@@ -129,59 +185,6 @@ func encode(t *testing.T, e *Encoder, data []byte) *Rows {
 		t.Errorf("a step too many: %v", err)
 	}
 	return p.Rows()
-}
-
-// TestEncode: a picture goes through the encoder in as many calls as its family wants, in that order, and comes back as rows of bf16.
-func TestEncode(t *testing.T) {
-	data := drawn(t, 20, 12, 3)
-	p, err := vision.Decode(data, vision.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	deep := func(typ axcl.Type, names ...string) (all []axcl.Tensor) {
-		for _, n := range names {
-			all = append(all, axcl.Tensor{Name: n, Type: typ, Shape: []int{4, hidden}, Size: 4 * hidden * size(typ)})
-		}
-		return all
-	}
-	for _, tt := range []struct {
-		name   string
-		change func(v *models.Vision)
-		looks  []*vision.Picture
-	}{
-		{"whole", nil, []*vision.Picture{p.Resize(8, 8)}},
-		{"in parts", func(v *models.Vision) { v.Tiles, v.Rows = 2, 20 }, p.Tiles(2, 2, 8, 8)},
-		{"with rows to add", func(v *models.Vision) { v.Deep = deep(axcl.FP32, "d0", "d1") }, []*vision.Picture{p.Resize(8, 8)}},
-		{"in bf16", func(v *models.Vision) {
-			v.Output.Type, v.Output.Size = axcl.BF16, 2*4*hidden
-			v.Deep = deep(axcl.BF16, "d0")
-		}, []*vision.Picture{p.Resize(8, 8)}},
-		{"normed by the host", func(v *models.Vision) {
-			v.Layout.Kind, v.Layout.Type, v.Norm = vision.Planes, vision.F32, vision.Unit
-		}, []*vision.Picture{p.Resize(8, 8)}},
-	} {
-		e, n := encoder(t, tt.change)
-		r := encode(t, e, data)
-		if len(n.calls) != len(tt.looks) || r.N != e.sees.Rows || len(r.Hidden) != r.N*hidden || len(r.Deep) != len(e.sees.Deep) {
-			t.Fatalf("%s: %d calls, %d rows of %d values", tt.name, len(n.calls), r.N, len(r.Hidden))
-		}
-		for c, look := range tt.looks {
-			in, err := e.sees.Layout.Append(nil, look, e.sees.Norm)
-			if err != nil || !bytes.Equal(n.calls[c], in) {
-				t.Errorf("%s: call %d was given something else (%v)", tt.name, c, err)
-			}
-			for o, all := range append([][]uint16{r.Hidden}, r.Deep...) {
-				for i, got := range all[c*4*hidden : (c+1)*4*hidden] {
-					if want := axcl.BFloat16(value(in, o, i)); got != want {
-						t.Fatalf("%s: output %d of call %d is %04x at %d, not %04x", tt.name, o, c, got, i, want)
-					}
-				}
-			}
-		}
-		if r.Bytes() != int64(2*hidden*r.N*(1+len(r.Deep))) || r.ID != e.Name(data) {
-			t.Errorf("%s: %d bytes", tt.name, r.Bytes())
-		}
-	}
 }
 
 // TestSquare: a picture on a black square keeps its proportions, and a strip takes no square of its longer side.

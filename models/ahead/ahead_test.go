@@ -14,6 +14,39 @@ import (
 	"go.uber.org/goleak"
 )
 
+// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file
+// on, and the rates and what holds the load back are told.
+func TestBothAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		layers      int
+		head, layer int64
+	}{{"Qwen3-0.6B", 28, 155_600_000, 15_750_000}, {"Qwen3-4B", 36, 389_000_000, 101_000_000}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				paths, sizes := qwen(c.layers, c.head, c.layer)
+				before, _ := newMachine(disk, sizes).load(paths, link, nil)
+				m := newMachine(disk, sizes)
+				r := Start(paths, Options{Open: m.open})
+				now, rates := m.load(paths, link, r)
+				r.Stop()
+				if ratio := before.Seconds() / now.Seconds(); ratio < 1.7 {
+					t.Errorf("%v in turns, %v with reading ahead: %.2f times as fast", before, now, ratio)
+				} else {
+					t.Logf("%v in turns, %v with reading ahead: %.2f times as fast", before, now, ratio)
+				}
+				last := rates[len(rates)-1]
+				if last.Held != "card" || last.Card < 0.95*link || last.Card > 1.01*link || last.Disk > 1.01*disk || last.Disk < 0.5*disk {
+					t.Errorf("told %+v", last)
+				}
+				if again, _ := m.load(paths, link, nil); again.Seconds() > 1.01*now.Seconds() {
+					t.Errorf("loaded again in %v: it is not in memory any more", again)
+				}
+			})
+		})
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
@@ -122,39 +155,6 @@ func qwen(layers int, head, layer int64) (paths []string, sizes map[string]int64
 		sizes[p] = layer
 	}
 	return paths, sizes
-}
-
-// TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file
-// on, and the rates and what holds the load back are told.
-func TestBothAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		layers      int
-		head, layer int64
-	}{{"Qwen3-0.6B", 28, 155_600_000, 15_750_000}, {"Qwen3-4B", 36, 389_000_000, 101_000_000}} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				paths, sizes := qwen(c.layers, c.head, c.layer)
-				before, _ := newMachine(disk, sizes).load(paths, link, nil)
-				m := newMachine(disk, sizes)
-				r := Start(paths, Options{Open: m.open})
-				now, rates := m.load(paths, link, r)
-				r.Stop()
-				if ratio := before.Seconds() / now.Seconds(); ratio < 1.7 {
-					t.Errorf("%v in turns, %v with reading ahead: %.2f times as fast", before, now, ratio)
-				} else {
-					t.Logf("%v in turns, %v with reading ahead: %.2f times as fast", before, now, ratio)
-				}
-				last := rates[len(rates)-1]
-				if last.Held != "card" || last.Card < 0.95*link || last.Card > 1.01*link || last.Disk > 1.01*disk || last.Disk < 0.5*disk {
-					t.Errorf("told %+v", last)
-				}
-				if again, _ := m.load(paths, link, nil); again.Seconds() > 1.01*now.Seconds() {
-					t.Errorf("loaded again in %v: it is not in memory any more", again)
-				}
-			})
-		})
-	}
 }
 
 // TestSlowDisk: where the disk is the slower one, that is told, and each byte is read once.

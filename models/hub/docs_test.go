@@ -11,22 +11,6 @@ import (
 	"github.com/axle-llm/axle/models/hub"
 )
 
-var update = flag.Bool("update", false, "write the catalogue into docs/models.md")
-
-// notes is what the table says of a model in words.
-func notes(e hub.Entry) string {
-	var all []string
-	if e.Sees != "" {
-		all = append(all, "answers text only yet; pictures: "+e.Sees)
-	}
-	for _, s := range []string{e.SpeedNote, e.NotYet} {
-		if s != "" {
-			all = append(all, s)
-		}
-	}
-	return strings.Join(all, "; ")
-}
-
 // The catalogue in docs/models.md is the one in the code.
 func TestDocs(t *testing.T) {
 	const file, begin, end = "../../docs/models.md", "-update -->\n", "<!-- end -->"
@@ -71,4 +55,20 @@ func TestDocs(t *testing.T) {
 	if want != string(data) {
 		t.Error("docs/models.md is not the catalogue's: go test ./models/hub -run TestDocs -update")
 	}
+}
+
+var update = flag.Bool("update", false, "write the catalogue into docs/models.md")
+
+// notes is what the table says of a model in words.
+func notes(e hub.Entry) string {
+	var all []string
+	if e.Sees != "" {
+		all = append(all, "answers text only yet; pictures: "+e.Sees)
+	}
+	for _, s := range []string{e.SpeedNote, e.NotYet} {
+		if s != "" {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, "; ")
 }

@@ -16,6 +16,28 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
+// A listing is refused or names files inside the package, whatever the hub says; no other host is asked.
+func FuzzListing(f *testing.F) {
+	const (
+		sha   = "0123456789abcdef0123456789abcdef01234567"
+		model = `{"sha":"` + sha + `","siblings":[{"rfilename":"config.json","size":9,"blobId":"` + sha +
+			`"},{"rfilename":"a/x.axmodel","lfs":{"sha256":"` + sha + sha + `","size":5}}]}`
+		tree = `[{"type":"directory","oid":"` + sha + `","size":0,"path":"a"},{"type":"file","oid":"` + sha +
+			`","size":200,"path":"config.json"},` +
+			`{"type":"file","oid":"` + sha + `","size":7000,"path":"a/x.axmodel","lfs":{"oid":"` + sha + sha +
+			`","size":7000,"pointerSize":134}}]`
+	)
+	f.Add(model, tree, `<https://hub.example/api/models/o/m/tree/main?recursive=true&cursor=5>; rel="next"`)
+	f.Add(model, `{"error":"no such call"}`, "")
+	f.Add(`{"sha":"../..","siblings":[{"rfilename":"../x","size":-1}]}`,
+		`[{"path":"../../etc/passwd","size":-5},{"path":"a\\b"},{"path":"/x"},{"path":"ok","lfs":{"oid":"sha256:zz","size":-9}}]`,
+		`</elsewhere>; rel="next", <//evil.example>; rel="next"`)
+	f.Add("null", "[null,{}]", `<>; rel="next"`)
+	f.Fuzz(func(t *testing.T, model, tree, link string) {
+		fuzzguard.Check(t, len(model)+len(tree), func() { listed(t, &says{model: model, tree: tree, link: link}) })
+	})
+}
+
 // says answers every request, for the first three pages of a listing with its link to a next one.
 type says struct {
 	model, tree, link, tag, size, length string
@@ -76,28 +98,6 @@ func listed(t *testing.T, h *says) {
 			t.Fatalf("%q is served at %v, %v", f.Path, u, err)
 		}
 	}
-}
-
-// A listing is refused or names files inside the package, whatever the hub says; no other host is asked.
-func FuzzListing(f *testing.F) {
-	const (
-		sha   = "0123456789abcdef0123456789abcdef01234567"
-		model = `{"sha":"` + sha + `","siblings":[{"rfilename":"config.json","size":9,"blobId":"` + sha +
-			`"},{"rfilename":"a/x.axmodel","lfs":{"sha256":"` + sha + sha + `","size":5}}]}`
-		tree = `[{"type":"directory","oid":"` + sha + `","size":0,"path":"a"},{"type":"file","oid":"` + sha +
-			`","size":200,"path":"config.json"},` +
-			`{"type":"file","oid":"` + sha + `","size":7000,"path":"a/x.axmodel","lfs":{"oid":"` + sha + sha +
-			`","size":7000,"pointerSize":134}}]`
-	)
-	f.Add(model, tree, `<https://hub.example/api/models/o/m/tree/main?recursive=true&cursor=5>; rel="next"`)
-	f.Add(model, `{"error":"no such call"}`, "")
-	f.Add(`{"sha":"../..","siblings":[{"rfilename":"../x","size":-1}]}`,
-		`[{"path":"../../etc/passwd","size":-5},{"path":"a\\b"},{"path":"/x"},{"path":"ok","lfs":{"oid":"sha256:zz","size":-9}}]`,
-		`</elsewhere>; rel="next", <//evil.example>; rel="next"`)
-	f.Add("null", "[null,{}]", `<>; rel="next"`)
-	f.Fuzz(func(t *testing.T, model, tree, link string) {
-		fuzzguard.Check(t, len(model)+len(tree), func() { listed(t, &says{model: model, tree: tree, link: link}) })
-	})
 }
 
 // The next page of a listing is on the host that was asked, by the same scheme.

@@ -21,33 +21,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// wires answers for any host and notes who was sent a token.
-type wires struct {
-	mu    sync.Mutex
-	sent  map[string]string // URL to Authorization
-	moves map[string]string // URL to where it redirects
-	code  int
-}
-
-func (w *wires) RoundTrip(r *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	url := r.URL.String()
-	w.sent[url] = r.Header.Get("Authorization")
-	rec := httptest.NewRecorder()
-	if to, ok := w.moves[url]; ok {
-		rec.Header().Set("Location", to)
-		rec.WriteHeader(w.code)
-	} else {
-		fmt.Fprint(rec, "content")
-	}
-	resp := rec.Result()
-	resp.Request = r
-	return resp, nil
-}
-
 // T11: the token goes to the endpoint's own scheme, host and port, whoever redirects where; five redirects are followed and no more.
 func TestToken(t *testing.T) {
 	const home = "https://hub.example"
@@ -119,6 +92,33 @@ func TestToken(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wires answers for any host and notes who was sent a token.
+type wires struct {
+	mu    sync.Mutex
+	sent  map[string]string // URL to Authorization
+	moves map[string]string // URL to where it redirects
+	code  int
+}
+
+func (w *wires) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	url := r.URL.String()
+	w.sent[url] = r.Header.Get("Authorization")
+	rec := httptest.NewRecorder()
+	if to, ok := w.moves[url]; ok {
+		rec.Header().Set("Location", to)
+		rec.WriteHeader(w.code)
+	} else {
+		fmt.Fprint(rec, "content")
+	}
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
 }
 
 // A mirror serves when the hub does not, and never sees the token.

@@ -13,24 +13,6 @@ import (
 	"time"
 )
 
-// answers is a hub of canned answers by path; what is missing is not found.
-type answers map[string]string
-
-func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
-	rec := httptest.NewRecorder()
-	if body, ok := a[r.URL.Path]; !ok {
-		rec.WriteHeader(http.StatusNotFound)
-	} else if to, ok := strings.CutPrefix(body, "-> "); ok {
-		rec.Header().Set("Location", to)
-		rec.WriteHeader(http.StatusFound)
-	} else {
-		_, _ = rec.WriteString(body)
-	}
-	resp := rec.Result()
-	resp.Request = r
-	return resp, nil
-}
-
 // A listing that no repository has is refused at once, whatever is wrong with it, and takes no more memory than what is kept of one.
 func TestListingLimits(t *testing.T) {
 	entry := func(i int) string { return fmt.Sprintf(`{"type":"file","path":"f%d","size":1},`, i) }
@@ -84,6 +66,24 @@ func TestListingLimits(t *testing.T) {
 	if s, err := c.Snapshot(context.Background(), "o/m", ""); err != nil || len(s.Files) != 1 {
 		t.Errorf("siblings: %+v, %v", s, err)
 	}
+}
+
+// answers is a hub of canned answers by path; what is missing is not found.
+type answers map[string]string
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	if body, ok := a[r.URL.Path]; !ok {
+		rec.WriteHeader(http.StatusNotFound)
+	} else if to, ok := strings.CutPrefix(body, "-> "); ok {
+		rec.Header().Set("Location", to)
+		rec.WriteHeader(http.StatusFound)
+	} else {
+		_, _ = rec.WriteString(body)
+	}
+	resp := rec.Result()
+	resp.Request = r
+	return resp, nil
 }
 
 // A redirect leads to an address of this machine or network only where the hub is there itself.

@@ -15,46 +15,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// heldOut is a line of testdata/pocket/heldout.jsonl: a question that training never saw, and what its answer must hold.
-type heldOut struct {
-	Category, Question, System, Call string
-	Must                             []string
-	JSON                             bool
-	History                          [][2]string
-	Tools                            []struct {
-		Function struct {
-			Name, Description string
-			Parameters        json.RawMessage
-		}
-	}
-	Results []string
-}
-
-func open(t *testing.T) *engine.Model {
-	t.Helper()
-	dir, err := models.Materialize(pocket.FS(), filepath.Join(t.TempDir(), pocket.Name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := engine.Open(t.Context(), dir, engine.OpenOptions{Device: "soft"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
-}
-
-// least is the share of the held-out questions that the weights in the tree answer rightly, less a little for other processors' rounding.
-// It rises when better weights are put in; testdata/pocket/README.md has the figures.
-const least = 0.90
-
-// spaced writes JSON as the key expects it, with spaces.
-var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)
-
 // TestJudged asks pocket every held-out question, through the whole engine, and judges the greedy answers by the key.
 func TestJudged(t *testing.T) {
 	m := open(t)
@@ -134,3 +94,43 @@ func TestJudged(t *testing.T) {
 		t.Errorf("%d of %d held-out questions answered rightly, want %.0f %%", right, all, 100*least)
 	}
 }
+
+// heldOut is a line of testdata/pocket/heldout.jsonl: a question that training never saw, and what its answer must hold.
+type heldOut struct {
+	Category, Question, System, Call string
+	Must                             []string
+	JSON                             bool
+	History                          [][2]string
+	Tools                            []struct {
+		Function struct {
+			Name, Description string
+			Parameters        json.RawMessage
+		}
+	}
+	Results []string
+}
+
+func open(t *testing.T) *engine.Model {
+	t.Helper()
+	dir, err := models.Materialize(pocket.FS(), filepath.Join(t.TempDir(), pocket.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := engine.Open(t.Context(), dir, engine.OpenOptions{Device: "soft"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// least is the share of the held-out questions that the weights in the tree answer rightly, less a little for other processors' rounding.
+// It rises when better weights are put in; testdata/pocket/README.md has the figures.
+const least = 0.90
+
+// spaced writes JSON as the key expects it, with spaces.
+var spaced = strings.NewReplacer(`":`, `": `, `,"`, `, "`)

@@ -20,6 +20,44 @@ import (
 	"go.uber.org/goleak"
 )
 
+// TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only for the same package, card, key and row.
+func TestRowsRestart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rows")
+	d := open(t, Options{Dir: dir, Size: 1 << 20})
+	ids := text(1, 3*Block+5)
+	keep(t, d.Space(owner("a")), ids)
+	if err := errors.Join(d.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, Options{Dir: dir, Size: 1 << 20})
+	if n := found(t, d.Space(owner("a")), ids); n != 3 {
+		t.Errorf("%d blocks of 3 are found again", n)
+	}
+	fork := append([]int32(nil), ids...)
+	fork[Block+3]++
+	if n := found(t, d.Space(owner("a")), fork); n != 1 {
+		t.Errorf("of a text that differs in the second block %d blocks are found", n)
+	}
+	if n := found(t, d.Space(owner("a")), append([]int32{1}, ids...)); n != 0 {
+		t.Errorf("of a text that begins elsewhere %d blocks are found", n)
+	}
+	for name, change := range map[string]func(o *Owner){"package": func(o *Owner) { o.Package += "4" },
+		"card": func(o *Owner) { o.Card = "axengine" }, "key": func(o *Owner) { o.Key = "" },
+		"row": func(o *Owner) { o.Row-- }, "a border that moved": func(o *Owner) { o.Card, o.Key = "axcla", "" }} {
+		o := owner("a")
+		change(&o)
+		if s := d.Space(o); s.Find(s.Keys(ids)) != 0 {
+			t.Errorf("another %s finds it", name)
+		}
+	}
+	if got := d.Stats(); got.Hits != 4 || got.Misses < 5 || got.Read != 4*Block*rowBytes || got.Off {
+		t.Errorf("%+v", got)
+	}
+	if s := d.Space(owner("a")); s.Load(s.Keys(ids)[0], make([]byte, 5)) || s.Save(s.Keys(ids)[0], make([]byte, 5)) == nil {
+		t.Error("a block of another size")
+	}
+}
+
 // TestMain: the test binary keeps rows for ever when a test starts it again: something to kill.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AXLE_TEST_ROWS"); dir != "" {
@@ -122,44 +160,6 @@ func files(t testing.TB, dir string) (all []string) {
 		t.Fatal(err)
 	}
 	return m
-}
-
-// TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only for the same package, card, key and row.
-func TestRowsRestart(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "rows")
-	d := open(t, Options{Dir: dir, Size: 1 << 20})
-	ids := text(1, 3*Block+5)
-	keep(t, d.Space(owner("a")), ids)
-	if err := errors.Join(d.Close(), d.Close()); err != nil {
-		t.Fatal(err)
-	}
-	d = open(t, Options{Dir: dir, Size: 1 << 20})
-	if n := found(t, d.Space(owner("a")), ids); n != 3 {
-		t.Errorf("%d blocks of 3 are found again", n)
-	}
-	fork := append([]int32(nil), ids...)
-	fork[Block+3]++
-	if n := found(t, d.Space(owner("a")), fork); n != 1 {
-		t.Errorf("of a text that differs in the second block %d blocks are found", n)
-	}
-	if n := found(t, d.Space(owner("a")), append([]int32{1}, ids...)); n != 0 {
-		t.Errorf("of a text that begins elsewhere %d blocks are found", n)
-	}
-	for name, change := range map[string]func(o *Owner){"package": func(o *Owner) { o.Package += "4" },
-		"card": func(o *Owner) { o.Card = "axengine" }, "key": func(o *Owner) { o.Key = "" },
-		"row": func(o *Owner) { o.Row-- }, "a border that moved": func(o *Owner) { o.Card, o.Key = "axcla", "" }} {
-		o := owner("a")
-		change(&o)
-		if s := d.Space(o); s.Find(s.Keys(ids)) != 0 {
-			t.Errorf("another %s finds it", name)
-		}
-	}
-	if got := d.Stats(); got.Hits != 4 || got.Misses < 5 || got.Read != 4*Block*rowBytes || got.Off {
-		t.Errorf("%+v", got)
-	}
-	if s := d.Space(owner("a")); s.Load(s.Keys(ids)[0], make([]byte, 5)) || s.Save(s.Keys(ids)[0], make([]byte, 5)) == nil {
-		t.Error("a block of another size")
-	}
 }
 
 // TestKeysOnDisk (T17): of 1,000 keys that say the same, none finds what another one said; names tell nothing without the folder's secret.

@@ -20,6 +20,71 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
+// G9: whatever a power cut leaves, at 1,000 random points of a store's life, manifests name only whole blobs.
+func TestCrashImages(t *testing.T) {
+	_, c := testHub(t)
+	d := newMemDisk()
+	d.keep = true
+	s, err := Open(Options{Disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := life(s, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := whole(d); err != nil {
+		t.Fatal("before any crash: ", err)
+	}
+	seen, images := 0, uint64(1000)
+	if raceEnabled {
+		images = 100
+	}
+	for i := range images {
+		r := rand.New(rand.NewPCG(i, 1))
+		img := d.crash(r.IntN(len(d.log)+1), anyLuck(r))
+		if err := whole(img); err != nil {
+			t.Fatalf("image %d: %v", i, err)
+		}
+		s, err := Open(Options{Disk: img})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.List(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list {
+			p, err := m.Open()
+			if err != nil {
+				t.Fatalf("image %d: %s is listed and does not open: %v", i, m.Name, err)
+			}
+			p.Close()
+			seen++
+		}
+	}
+	if seen < int(images)/2 {
+		t.Errorf("only %d models in %d images: they are too empty to show anything", seen, images)
+	}
+	// The other way round: without the syncs the images must be bad, else this test could not fail.
+	bad := 0
+	log := d.log
+	d.log = nil
+	for _, e := range log {
+		if e.kind != 's' && e.kind != 'D' {
+			d.log = append(d.log, e)
+		}
+	}
+	for i := range uint64(200) {
+		r := rand.New(rand.NewPCG(i, 2))
+		if whole(d.crash(r.IntN(len(d.log)+1), anyLuck(r))) != nil {
+			bad++
+		}
+	}
+	if bad == 0 {
+		t.Error("images without any sync are whole too")
+	}
+}
+
 // whole fails if a manifest on the disk does not parse, or names a blob that is missing, short or not what its name says (promises D13,
 // G9).
 func whole(d *memDisk) error {
@@ -134,71 +199,6 @@ func testHub(t testing.TB) (*modelstest.Hub, *hub.Client) {
 		}
 	}
 	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Part: 8 << 10, Transport: h.Transport()}
-}
-
-// G9: whatever a power cut leaves, at 1,000 random points of a store's life, manifests name only whole blobs.
-func TestCrashImages(t *testing.T) {
-	_, c := testHub(t)
-	d := newMemDisk()
-	d.keep = true
-	s, err := Open(Options{Disk: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := life(s, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := whole(d); err != nil {
-		t.Fatal("before any crash: ", err)
-	}
-	seen, images := 0, uint64(1000)
-	if raceEnabled {
-		images = 100
-	}
-	for i := range images {
-		r := rand.New(rand.NewPCG(i, 1))
-		img := d.crash(r.IntN(len(d.log)+1), anyLuck(r))
-		if err := whole(img); err != nil {
-			t.Fatalf("image %d: %v", i, err)
-		}
-		s, err := Open(Options{Disk: img})
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := s.List(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range list {
-			p, err := m.Open()
-			if err != nil {
-				t.Fatalf("image %d: %s is listed and does not open: %v", i, m.Name, err)
-			}
-			p.Close()
-			seen++
-		}
-	}
-	if seen < int(images)/2 {
-		t.Errorf("only %d models in %d images: they are too empty to show anything", seen, images)
-	}
-	// The other way round: without the syncs the images must be bad, else this test could not fail.
-	bad := 0
-	log := d.log
-	d.log = nil
-	for _, e := range log {
-		if e.kind != 's' && e.kind != 'D' {
-			d.log = append(d.log, e)
-		}
-	}
-	for i := range uint64(200) {
-		r := rand.New(rand.NewPCG(i, 2))
-		if whole(d.crash(r.IntN(len(d.log)+1), anyLuck(r))) != nil {
-			bad++
-		}
-	}
-	if bad == 0 {
-		t.Error("images without any sync are whole too")
-	}
 }
 
 // lasting fails if some image of a power cut now is not whole, or lists other models than these; with none named it asks only for

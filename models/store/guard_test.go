@@ -15,46 +15,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// watched is what a guard told.
-type watched struct {
-	unclean bool
-	rotten  map[string]error
-	models  int
-	bytes   int64
-	done    chan struct{}
-}
-
-// guard is a server's life on a store: what it was told when all was hashed, or at once where nothing had to be.
-func guard(t *testing.T, s *Store) (*watched, func() error) {
-	t.Helper()
-	w := &watched{rotten: map[string]error{}, done: make(chan struct{})}
-	leave, err := s.Guard(GuardOptions{Unclean: func() { w.unclean = true },
-		Rotten:  func(model string, err error) { w.rotten[model] = err },
-		Checked: func(models int, bytes int64) { w.models, w.bytes = models, bytes; close(w.done) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w, leave
-}
-
-// killed is the disk as it is after the power went: locks are gone, files are as they were.
-func killed(d *memDisk) *memDisk { out := d.clone(); out.log, out.keep = nil, true; return out }
-
-// pulled is a store on a disk in memory that has axle/one.
-func pulled(t *testing.T) (*Store, *memDisk) {
-	t.Helper()
-	_, c := testHub(t)
-	d := newMemDisk()
-	s, err := Open(Options{Disk: d})
-	if err == nil {
-		err = s.Pull(context.Background(), "axle/one", c, nil)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, d
-}
-
 // TestGuard (D12): after a server that did not end in order every model is hashed; a rotten file is named, and its models are refused until
 // they are pulled again. After an orderly end, and beside a server that lives, nothing is hashed.
 func TestGuard(t *testing.T) {
@@ -157,6 +117,46 @@ func TestGuard(t *testing.T) {
 	if err := errors.Join(s.Verify(ctx, "twin", nil), leave()); err != nil {
 		t.Error(err)
 	}
+}
+
+// watched is what a guard told.
+type watched struct {
+	unclean bool
+	rotten  map[string]error
+	models  int
+	bytes   int64
+	done    chan struct{}
+}
+
+// guard is a server's life on a store: what it was told when all was hashed, or at once where nothing had to be.
+func guard(t *testing.T, s *Store) (*watched, func() error) {
+	t.Helper()
+	w := &watched{rotten: map[string]error{}, done: make(chan struct{})}
+	leave, err := s.Guard(GuardOptions{Unclean: func() { w.unclean = true },
+		Rotten:  func(model string, err error) { w.rotten[model] = err },
+		Checked: func(models int, bytes int64) { w.models, w.bytes = models, bytes; close(w.done) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, leave
+}
+
+// killed is the disk as it is after the power went: locks are gone, files are as they were.
+func killed(d *memDisk) *memDisk { out := d.clone(); out.log, out.keep = nil, true; return out }
+
+// pulled is a store on a disk in memory that has axle/one.
+func pulled(t *testing.T) (*Store, *memDisk) {
+	t.Helper()
+	_, c := testHub(t)
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err == nil {
+		err = s.Pull(context.Background(), "axle/one", c, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, d
 }
 
 func digestOf(t *testing.T, blob string) models.Digest {

@@ -11,49 +11,6 @@ import (
 	"time"
 )
 
-// lifeOf is a server's life on a disk: what it tells, until use is done.
-func lifeOf(t *testing.T, d Disk, use func(s *Store, checked <-chan struct{})) (told []string) {
-	t.Helper()
-	s, err := Open(Options{Disk: d})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, checked := make(chan string, 100), make(chan struct{})
-	leave, err := s.Guard(GuardOptions{
-		Unclean:  func() { lines <- "unclean" },
-		Unhashed: func(model string) { lines <- "unhashed " + model },
-		Rotten:   func(model string, err error) { lines <- "rotten " + model },
-		Unread:   func(model string, err error) { lines <- "unread " + model },
-		Checked:  func(int, int64) { close(checked) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	use(s, checked)
-	if err := leave(); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		select {
-		case l := <-lines:
-			told = append(told, l)
-		default:
-			return told
-		}
-	}
-}
-
-// table is a large blob of a model.
-func table(t *testing.T, s *Store, model string) string {
-	t.Helper()
-	for _, f := range get(t, s, model).Files {
-		if strings.HasSuffix(f.Name, ".bfloat16.bin") {
-			return "blobs/" + f.Digest.File()
-		}
-	}
-	t.Fatal("no table")
-	return ""
-}
-
 // TestTouched (D12): a blob with another time than when it was last hashed is hashed, once: when a server starts, and when the model is
 // opened. A rotten one is named, and named again by the next server. What nobody touched is hashed by no server.
 func TestTouched(t *testing.T) {
@@ -143,6 +100,49 @@ func TestTouched(t *testing.T) {
 			t.Errorf("the next server: %s", got)
 		}
 	}
+}
+
+// lifeOf is a server's life on a disk: what it tells, until use is done.
+func lifeOf(t *testing.T, d Disk, use func(s *Store, checked <-chan struct{})) (told []string) {
+	t.Helper()
+	s, err := Open(Options{Disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, checked := make(chan string, 100), make(chan struct{})
+	leave, err := s.Guard(GuardOptions{
+		Unclean:  func() { lines <- "unclean" },
+		Unhashed: func(model string) { lines <- "unhashed " + model },
+		Rotten:   func(model string, err error) { lines <- "rotten " + model },
+		Unread:   func(model string, err error) { lines <- "unread " + model },
+		Checked:  func(int, int64) { close(checked) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(s, checked)
+	if err := leave(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case l := <-lines:
+			told = append(told, l)
+		default:
+			return told
+		}
+	}
+}
+
+// table is a large blob of a model.
+func table(t *testing.T, s *Store, model string) string {
+	t.Helper()
+	for _, f := range get(t, s, model).Files {
+		if strings.HasSuffix(f.Name, ".bfloat16.bin") {
+			return "blobs/" + f.Digest.File()
+		}
+	}
+	t.Fatal("no table")
+	return ""
 }
 
 // unreadable is a disk with a file that cannot be read.

@@ -23,44 +23,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// The test binary pulls when a test starts it again: something to kill.
-func TestMain(m *testing.M) {
-	if url := os.Getenv("AXLE_TEST_PULL"); url != "" {
-		s, err := Open(Options{Dir: os.Getenv("AXLE_TEST_STORE")})
-		if err == nil {
-			c := &hub.Client{Endpoints: []string{url}, Backoff: time.Millisecond}
-			c.Part, _ = strconv.ParseInt(os.Getenv("AXLE_TEST_PART"), 10, 64)
-			err = s.Pull(context.Background(), os.Getenv("AXLE_TEST_NAME"), c, nil)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		if data, err := os.ReadFile("/proc/self/status"); err == nil { // for the test of memory
-			for line := range strings.SplitSeq(string(data), "\n") {
-				if strings.HasPrefix(line, "VmHWM:") || strings.HasPrefix(line, "RssAnon:") {
-					fmt.Println(line)
-				}
-			}
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// pullChild starts this binary again to pull.
-func pullChild(t *testing.T, url, dir, name string, part int) *exec.Cmd {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), "AXLE_TEST_PULL="+url, "AXLE_TEST_STORE="+dir, "AXLE_TEST_NAME="+name, "AXLE_TEST_PART="+
-		strconv.Itoa(part))
-	return cmd
-}
-
 // G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered with: nothing corrupt is ever visible, and
 // a last pull converges.
 func TestKill(t *testing.T) {
@@ -157,6 +119,44 @@ func TestKill(t *testing.T) {
 	if finished == trials {
 		t.Error("no kill came in time")
 	}
+}
+
+// The test binary pulls when a test starts it again: something to kill.
+func TestMain(m *testing.M) {
+	if url := os.Getenv("AXLE_TEST_PULL"); url != "" {
+		s, err := Open(Options{Dir: os.Getenv("AXLE_TEST_STORE")})
+		if err == nil {
+			c := &hub.Client{Endpoints: []string{url}, Backoff: time.Millisecond}
+			c.Part, _ = strconv.ParseInt(os.Getenv("AXLE_TEST_PART"), 10, 64)
+			err = s.Pull(context.Background(), os.Getenv("AXLE_TEST_NAME"), c, nil)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if data, err := os.ReadFile("/proc/self/status"); err == nil { // for the test of memory
+			for line := range strings.SplitSeq(string(data), "\n") {
+				if strings.HasPrefix(line, "VmHWM:") || strings.HasPrefix(line, "RssAnon:") {
+					fmt.Println(line)
+				}
+			}
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// pullChild starts this binary again to pull.
+func pullChild(t *testing.T, url, dir, name string, part int) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), "AXLE_TEST_PULL="+url, "AXLE_TEST_STORE="+dir, "AXLE_TEST_NAME="+name, "AXLE_TEST_PART="+
+		strconv.Itoa(part))
+	return cmd
 }
 
 // tamper damages what is unfinished: bytes of partial files, states of downloads, lengths.

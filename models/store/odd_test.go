@@ -16,44 +16,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// odd is a package of a layout below a folder of packages, with something that is no file in place of one of its files.
-func odd(t *testing.T, layout, file, kind string) (paths string) {
-	t.Helper()
-	paths = t.TempDir()
-	dir := filepath.Join(paths, "Odd")
-	err := os.Mkdir(dir, 0o755)
-	if err == nil {
-		err = modelstest.Write(dir, layout)
-	}
-	name := filepath.Join(dir, filepath.FromSlash(file))
-	if err == nil {
-		err = os.Remove(name)
-	}
-	if err == nil {
-		err = modelstest.Odd()[kind](name)
-	}
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("this user may make no devices")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-// soon fails the test when f does not come back.
-func soon(t *testing.T, what string, f func() error) (err error) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err = <-done:
-	case <-time.After(time.Minute):
-		t.Fatalf("%s waits", what)
-	}
-	return err
-}
-
 // TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever
 // a store reads it; a package that needs the file fails with an error that names it.
 func TestOddFiles(t *testing.T) {
@@ -108,6 +70,44 @@ func TestOddFiles(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// odd is a package of a layout below a folder of packages, with something that is no file in place of one of its files.
+func odd(t *testing.T, layout, file, kind string) (paths string) {
+	t.Helper()
+	paths = t.TempDir()
+	dir := filepath.Join(paths, "Odd")
+	err := os.Mkdir(dir, 0o755)
+	if err == nil {
+		err = modelstest.Write(dir, layout)
+	}
+	name := filepath.Join(dir, filepath.FromSlash(file))
+	if err == nil {
+		err = os.Remove(name)
+	}
+	if err == nil {
+		err = modelstest.Odd()[kind](name)
+	}
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("this user may make no devices")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// soon fails the test when f does not come back.
+func soon(t *testing.T, what string, f func() error) (err error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err = <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s waits", what)
+	}
+	return err
 }
 
 // TestOddSwap: what is swapped for a pipe once the package was looked through keeps nobody waiting either.

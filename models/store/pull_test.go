@@ -19,25 +19,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-func openStore(t testing.TB) *Store {
-	t.Helper()
-	s, err := Open(Options{Dir: filepath.Join(t.TempDir(), "store")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
-	t.Helper()
-	h := modelstest.NewHub()
-	t.Cleanup(h.Close)
-	h.Add("axle/big", modelstest.Big(layers, weights, 1))
-	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Retries: 12,
-		Part: 256 << 10}
-}
-
 func TestPull(t *testing.T) {
 	h, c := testHub(t)
 	h.Page = 3
@@ -111,6 +92,25 @@ func TestPull(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(s.Dir(), "blobs")); err != nil || len(left) > 0 {
 		t.Errorf("left after delete: %v, %v", left, err)
 	}
+}
+
+func openStore(t testing.TB) *Store {
+	t.Helper()
+	s, err := Open(Options{Dir: filepath.Join(t.TempDir(), "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func bigHub(t testing.TB, layers, weights int) (*modelstest.Hub, *hub.Client) {
+	t.Helper()
+	h := modelstest.NewHub()
+	t.Cleanup(h.Close)
+	h.Add("axle/big", modelstest.Big(layers, weights, 1))
+	return h, &hub.Client{Endpoints: []string{h.URL}, Backoff: time.Millisecond, Stall: 250 * time.Millisecond, Retries: 12,
+		Part: 256 << 10}
 }
 
 // Only what this machine needs is fetched.

@@ -8,20 +8,6 @@ import (
 	"time"
 )
 
-// named tells when a manifest has got its name.
-type named struct {
-	*memDisk
-	got chan string
-}
-
-func (d *named) Rename(old, new string) error {
-	err := d.memDisk.Rename(old, new)
-	if err == nil && strings.HasPrefix(new, "manifests/") {
-		d.got <- new
-	}
-	return err
-}
-
 // Whoever listens to a pull may be slow, and stop for good: the pull goes on, and whoever else waits for it has its model. What is told
 // then is in order and short.
 func TestSlowListener(t *testing.T) {
@@ -69,6 +55,20 @@ func TestSlowListener(t *testing.T) {
 	if told[0].Status != "pulling manifest" || told[len(told)-1].Status != "success" {
 		t.Errorf("in the order of %+v", told)
 	}
+}
+
+// named tells when a manifest has got its name.
+type named struct {
+	*memDisk
+	got chan string
+}
+
+func (d *named) Rename(old, new string) error {
+	err := d.memDisk.Rename(old, new)
+	if err == nil && strings.HasPrefix(new, "manifests/") {
+		d.got <- new
+	}
+	return err
 }
 
 // A listener that ends its goroutine, as a test or a handler does, ends the pull.

@@ -10,18 +10,6 @@ import (
 	"testing"
 )
 
-// filling is an upload that takes the disk's room as it comes, and what it was read of.
-type filling struct {
-	d    *memDisk
-	read int64
-}
-
-func (f *filling) Read(p []byte) (int, error) {
-	f.d.free -= int64(len(p))
-	f.read += int64(len(p))
-	return len(p), nil
-}
-
 // An upload ends before the disk is full of it, and leaves nothing.
 func TestBlobSpace(t *testing.T) {
 	d := newMemDisk()
@@ -56,6 +44,18 @@ func TestBlobSpace(t *testing.T) {
 	}
 }
 
+// filling is an upload that takes the disk's room as it comes, and what it was read of.
+type filling struct {
+	d    *memDisk
+	read int64
+}
+
+func (f *filling) Read(p []byte) (int, error) {
+	f.d.free -= int64(len(p))
+	f.read += int64(len(p))
+	return len(p), nil
+}
+
 // announced is an upload of so many bytes that stops after its first.
 type announced struct {
 	size int64
@@ -64,6 +64,7 @@ type announced struct {
 }
 
 func (a *announced) Announced() int64 { return a.size }
+
 func (a *announced) Read(p []byte) (int, error) {
 	if a.sent != nil {
 		close(a.sent)

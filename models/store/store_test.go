@@ -26,58 +26,6 @@ import (
 	"github.com/axle-llm/axle/models/pocket"
 )
 
-// withFiles makes a store that has a package of uploaded blobs, called base.
-func withFiles(t *testing.T) (*Store, map[string]models.Digest) {
-	t.Helper()
-	s := openStore(t)
-	dir := t.TempDir()
-	if err := modelstest.Write(dir, "A"); err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]models.Digest{}
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range list {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := sum(data)
-		if created, err := s.PutBlob(context.Background(), d, bytes.NewReader(data)); err != nil || !created {
-			t.Fatal(created, err)
-		}
-		files[e.Name()] = d
-	}
-	if err := s.Create(context.Background(), CreateRequest{Name: "base", Files: files}, nil); err != nil {
-		t.Fatal(err)
-	}
-	return s, files
-}
-
-func blobs(t *testing.T, s *Store) []string {
-	t.Helper()
-	list, err := os.ReadDir(filepath.Join(s.Dir(), "blobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []string
-	for _, e := range list {
-		out = append(out, e.Name())
-	}
-	return out
-}
-
-func get(t *testing.T, s *Store, name string) *Model {
-	t.Helper()
-	m, err := s.Get(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 func TestCreate(t *testing.T) {
 	s, _ := withFiles(t)
 	ctx := context.Background()
@@ -159,6 +107,58 @@ func TestCreate(t *testing.T) {
 	if list, err := os.ReadDir(filepath.Join(s.Dir(), "manifests")); err != nil || len(list) > 0 {
 		t.Errorf("left: %v, %v", list, err)
 	}
+}
+
+// withFiles makes a store that has a package of uploaded blobs, called base.
+func withFiles(t *testing.T) (*Store, map[string]models.Digest) {
+	t.Helper()
+	s := openStore(t)
+	dir := t.TempDir()
+	if err := modelstest.Write(dir, "A"); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]models.Digest{}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := sum(data)
+		if created, err := s.PutBlob(context.Background(), d, bytes.NewReader(data)); err != nil || !created {
+			t.Fatal(created, err)
+		}
+		files[e.Name()] = d
+	}
+	if err := s.Create(context.Background(), CreateRequest{Name: "base", Files: files}, nil); err != nil {
+		t.Fatal(err)
+	}
+	return s, files
+}
+
+func blobs(t *testing.T, s *Store) []string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(s.Dir(), "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range list {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func get(t *testing.T, s *Store, name string) *Model {
+	t.Helper()
+	m, err := s.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestCreateErrors(t *testing.T) {

@@ -12,24 +12,6 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
-// age gives all below dir times of an hour ago, as what nobody touches has.
-func age(t testing.TB, dir string) {
-	t.Helper()
-	past := time.Now().Add(-time.Hour)
-	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if err = os.Chtimes(name, past, past); errors.Is(err, os.ErrNotExist) { // a link to nothing
-			err = nil
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestWalk: folders of packages are looked through once, and again when something in them changed; each change is seen at the next request.
 func TestWalk(t *testing.T) {
 	dir, away := t.TempDir(), t.TempDir()
@@ -112,6 +94,24 @@ func TestWalk(t *testing.T) {
 	do(os.Chtimes(filepath.Join(dir, "qwen3_post.axmodel"), now, now))
 	if again, err := s.Get(filepath.Base(dir)); err != nil || again.Digest == m.Digest {
 		t.Errorf("the same digest after a change, %v", err)
+	}
+}
+
+// age gives all below dir times of an hour ago, as what nobody touches has.
+func age(t testing.TB, dir string) {
+	t.Helper()
+	past := time.Now().Add(-time.Hour)
+	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err = os.Chtimes(name, past, past); errors.Is(err, os.ErrNotExist) { // a link to nothing
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

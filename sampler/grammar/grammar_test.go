@@ -99,13 +99,13 @@ type words struct {
 	ctl  map[string]bool
 }
 
-func (w words) Vocab() int            { return len(w.list) }
+func (w words) Vocab() int { return len(w.list) }
 
 func (w words) Bytes(id int32) []byte { return []byte(w.list[id]) }
 
 func (w words) Control(id int32) bool { return w.ctl[w.list[id]] }
 
-func (w words) EOS() []int32          { return []int32{256} }
+func (w words) EOS() []int32 { return []int32{256} }
 
 var testWords = func() words {
 	w := words{ctl: map[string]bool{"<eos>": true, "</think>": true, "<tool_call>": true, "</tool_call>": true}}

@@ -259,7 +259,7 @@ type generator struct {
 
 func (g *generator) one(list ...string) string { return list[g.r.IntN(len(list))] }
 
-func (g *generator) often(percent int) bool    { return g.r.IntN(100) < percent }
+func (g *generator) often(percent int) bool { return g.r.IntN(100) < percent }
 
 // pick calls one of the functions.
 func (g *generator) pick(list ...func() string) string {

@@ -11,6 +11,17 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
+func TestMul(t *testing.T) {
+	for _, kind := range kinds {
+		for i, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 35} {
+			for _, cols := range []int{1, 5, 8, 31, 32, 100, 192, 320} {
+				checkMul(t, kind, 1+(i*7+cols)%41, cols, n, uint64(cols+n))
+			}
+		}
+		checkMul(t, kind, 9, 2*depth+40, 140, 3)
+	}
+}
+
 // random makes weights of a kind, their values as float64, and rows of input.
 func random(r *rand.Rand, kind string, rows, cols, n int) (w *Weights, exact []float64, in Input) {
 	w, exact = &Weights{Rows: rows, Cols: cols}, make([]float64, rows*cols)
@@ -137,17 +148,6 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 		if !slices.Equal(dst, again) {
 			t.Fatalf("%v: %s %d×%d: %d rows give other bits than each alone", s, kind, rows, cols, n)
 		}
-	}
-}
-
-func TestMul(t *testing.T) {
-	for _, kind := range kinds {
-		for i, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 17, 35} {
-			for _, cols := range []int{1, 5, 8, 31, 32, 100, 192, 320} {
-				checkMul(t, kind, 1+(i*7+cols)%41, cols, n, uint64(cols+n))
-			}
-		}
-		checkMul(t, kind, 9, 2*depth+40, 140, 3)
 	}
 }
 
