@@ -34,6 +34,7 @@ type keeper struct {
 	up    float64      // seconds a row takes to the card, measured at load
 	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
 	back  atomic.Int64 // rows that came back; any goroutine's
+	out   atomic.Int64 // bytes that went there; any goroutine's
 	saved atomic.Int64 // nanoseconds that evaluating them would have taken longer; any goroutine's
 	tasks sync.WaitGroup
 
@@ -368,6 +369,7 @@ func (m *lm) keep() (bool, error) {
 			if senselessRows(v.block) || v.space.Save(key, v.block) != nil {
 				return -1
 			}
+			k.out.Add(int64(len(v.block)))
 			return next
 		})
 	}
@@ -394,13 +396,14 @@ func (m *lm) beside(v *saving, work func() int) {
 	})
 }
 
-// stats is what came back so far.
+// stats is what went and came back so far.
 func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
 	rows := uint64(k.back.Load())
-	return DiskTier{On: !k.disk.Stats().Off, Hits: rows, In: rows * uint64(k.owner.Row), Saved: time.Duration(k.saved.Load())}
+	return DiskTier{On: !k.disk.Stats().Off, Hits: rows, Out: uint64(k.out.Load()), In: rows * uint64(k.owner.Row),
+		Saved: time.Duration(k.saved.Load())}
 }
 
 // close waits for what reads and writes. The worker must have let go of the model.

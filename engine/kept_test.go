@@ -89,6 +89,9 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		if i == 0 && d.Stats().Saved != 7 {
 			t.Errorf("%+v", d.Stats())
 		}
+		if n := b.Stats().Disk.Out; i == 0 && n != uint64(7*d.Block()*b.m.shape.RowBytes()) || i == 1 && n != 0 {
+			t.Errorf("%s: %d bytes went to the disk", c.name, n)
+		}
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}

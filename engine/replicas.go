@@ -306,7 +306,8 @@ func (r *replicas) Stats() Stats {
 			{&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
 			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
 			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected},
-			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In}} {
+			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In},
+			{&sum.Disk.Hits, &st.Disk.Hits}, {&sum.Disk.Out, &st.Disk.Out}, {&sum.Disk.In, &st.Disk.In}} {
 			*f.to += *f.from
 		}
 		for k, n := range st.Passes {
@@ -320,7 +321,7 @@ func (r *replicas) Stats() Stats {
 		sum.Memory.UsedBytes += st.Memory.UsedBytes
 		sum.Memory.Saved += st.Memory.Saved
 		sum.Disk.On = sum.Disk.On || st.Disk.On
-		sum.Disk.Hits, sum.Disk.In, sum.Disk.Saved = sum.Disk.Hits+st.Disk.Hits, sum.Disk.In+st.Disk.In, sum.Disk.Saved+st.Disk.Saved
+		sum.Disk.Saved += st.Disk.Saved
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
 		// What a lost card said last is not what it is now.

@@ -261,11 +261,12 @@ type Stats struct {
 	Disk                              DiskTier   // and on disk
 }
 
-// DiskTier is what came back of a model's cache rows from disk since it was loaded. The zero value says that nothing did.
+// DiskTier is what went of a model's cache rows to disk since it was loaded, and came back. The zero value says that nothing did.
 type DiskTier struct {
 	On    bool          // rows of this model are kept on disk
 	Hits  uint64        // rows that came back
-	In    uint64        // bytes of them, copied onto the card
+	Out   uint64        // bytes of rows that were copied off the card to be kept there
+	In    uint64        // bytes of the rows that came back, copied onto the card
 	Saved time.Duration // what evaluating them would have taken longer than copying them
 }
 

@@ -82,6 +82,8 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 		func(r loaded.Running) any { return r.Stats.Memory.Saved.Seconds() })
 	each("axle_disk_reused_tokens_total", "counter", "Prompt tokens whose rows came back from disk.",
 		func(r loaded.Running) any { return r.Stats.Disk.Hits })
+	each("axle_disk_out_bytes_total", "counter", "Bytes of rows copied off the card to be kept on disk.",
+		func(r loaded.Running) any { return r.Stats.Disk.Out })
 	each("axle_disk_in_bytes_total", "counter", "Bytes of rows that came from disk onto the card.",
 		func(r loaded.Running) any { return r.Stats.Disk.In })
 	each("axle_disk_saved_seconds_total", "counter", "What evaluating those rows would have taken longer than copying them.",

@@ -236,9 +236,8 @@ func makeLine(was, now sample) topLine {
 			m.Tiers = append(m.Tiers, topTier{"memory", rows, v("axle_memory_rows_used"), v("axle_memory_reused_tokens_total"),
 				v("axle_memory_in_bytes_total") + v("axle_memory_out_bytes_total"), v("axle_memory_saved_seconds_total")})
 		}
-		if hits := v("axle_disk_reused_tokens_total"); hits > 0 {
-			m.Tiers = append(m.Tiers, topTier{Name: "disk", Hits: hits, Moved: v("axle_disk_in_bytes_total"),
-				Saved: v("axle_disk_saved_seconds_total")})
+		if hits, moved := v("axle_disk_reused_tokens_total"), v("axle_disk_in_bytes_total")+v("axle_disk_out_bytes_total"); moved > 0 {
+			m.Tiers = append(m.Tiers, topTier{Name: "disk", Hits: hits, Moved: moved, Saved: v("axle_disk_saved_seconds_total")})
 		}
 		if total := v("axle_card_memory_bytes"); total > 0 {
 			m.Memory, m.MemoryFree = &total, finite(v("axle_card_memory_free_bytes"))
@@ -361,7 +360,11 @@ func (l topLine) write(out io.Writer, columns int) {
 			fmt.Fprintf(w, "\nrows of %s\n", m.Name)
 		}
 		for _, t := range m.Tiers {
-			fmt.Fprintf(w, "  in %s\n", t)
+			where := "in"
+			if t.Name == "disk" {
+				where = "on"
+			}
+			fmt.Fprintf(w, "  %s %s\n", where, t)
 		}
 	}
 }

@@ -47,6 +47,7 @@ axle_memory_in_bytes_total{model="a{b}"} 1000
 axle_memory_saved_seconds_total{model="a{b}"} 1.5
 axle_disk_reused_tokens_total{model="a{b}"} 3
 axle_disk_in_bytes_total{model="a{b}"} 5000
+axle_disk_out_bytes_total{model="a{b}"} 4000
 axle_disk_saved_seconds_total{model="a{b}"} 0.25
 nonsense
 `)
@@ -66,7 +67,7 @@ nonsense
 	l.write(&sb, 80)
 	for _, want := range []string{"up 1m1s", "0 requests in flight", "7.5 tokens/s", "a{b}", "75%",
 		"card 0001:01:00.0: link 5.0 GT/s PCIe x1", "0002:01:00.0: gone", "1 lost of several cards",
-		"in memory: 20 of 300 rows, 7 came back, 3 KB moved, 1.5 s saved", "in disk: 3 came back, 5 KB moved, 0.2 s saved"} {
+		"in memory: 20 of 300 rows, 7 came back, 3 KB moved, 1.5 s saved", "on disk: 3 came back, 9 KB moved, 0.2 s saved"} {
 		if !strings.Contains(sb.String(), want) {
 			t.Errorf("%q is not in\n%s", want, sb.String())
 		}

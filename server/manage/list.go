@@ -58,7 +58,7 @@ type Tier struct {
 	Used  int     `json:"used,omitempty"`
 	Hits  uint64  `json:"hits"`      // prompt rows found there
 	In    uint64  `json:"in_bytes"`  // onto the card
-	Out   uint64  `json:"out_bytes"` // off it; for the disk see axle cache
+	Out   uint64  `json:"out_bytes"` // off it
 	Saved float64 `json:"saved_seconds"`
 }
 
@@ -69,8 +69,8 @@ func tiers(st engine.Stats) []Tier {
 	if m.Rows > 0 {
 		all = append(all, Tier{Name: "memory", Rows: m.Rows, Used: m.Used, Hits: m.Hits, In: m.In, Out: m.Out, Saved: m.Saved.Seconds()})
 	}
-	if d.On || d.Hits > 0 {
-		all = append(all, Tier{Name: "disk", Hits: d.Hits, In: d.In, Saved: d.Saved.Seconds()})
+	if d.On || d.Hits > 0 || d.Out > 0 {
+		all = append(all, Tier{Name: "disk", Hits: d.Hits, In: d.In, Out: d.Out, Saved: d.Saved.Seconds()})
 	}
 	return all
 }
