@@ -10,6 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/inspection"
 )
 
 func TestCompileAndInspect(t *testing.T) {
@@ -43,7 +44,7 @@ func TestCompileAndInspect(t *testing.T) {
 	}
 
 	layer := filepath.Join(out, "q_p16_l0_together.axmodel")
-	var f fileReport
+	var f inspection.File
 	stdout, _, err = axleCompile(t, "inspect", layer, "--json")
 	if err != nil || json.Unmarshal([]byte(stdout), &f) != nil || f.Kind != "layer" || f.Format != "soft" || f.Layer == nil ||
 		len(f.Layer.Groups) != 4 || f.Groups[3].Inputs[2].Raw != "mask_3" {
@@ -75,7 +76,7 @@ func TestCompileAndInspect(t *testing.T) {
 		"hidden 64, bf16 [1 48 3] and fp32 [1 2 8 8], 800 B; groups of 1 16 rows, indices or mask not listed") {
 		t.Errorf("%v\n%s", err, stdout)
 	}
-	var g fileReport
+	var g inspection.File
 	stdout, _, err = axleCompile(t, "inspect", vendor, "--json")
 	if err != nil || json.Unmarshal([]byte(stdout), &g) != nil || g.Kind != "linear layer" || g.State == nil || g.State.V.Bytes != 512 {
 		t.Errorf("%v, %+v", err, g)
