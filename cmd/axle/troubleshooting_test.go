@@ -33,7 +33,7 @@ func TestTroubleshooting(t *testing.T) {
 		"sampler", "axmodel",
 		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/manage", "server/ollama", "server/openai",
 		"server/anthropic", "server/vendor", "server/local", "internal/benchmark", "internal/diagnosis",
-		"internal/inspection", "internal/transcript", "internal/tune", "cmd/axle"} {
+		"internal/inspection", "internal/transcript", "internal/tune", "internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.

@@ -1,4 +1,4 @@
-package main
+package watch
 
 import (
 	"context"
@@ -10,24 +10,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/axle-llm/axle/internal/client"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 )
 
-// This file is what `axle top` draws below its figures on a terminal: what came before, and what the cache holds.
+// This file is what is drawn below the figures on a terminal: what came before, and what the cache holds.
 
 // keptTurns is how many turns the plots remember: two a column of a wide terminal.
 const keptTurns = 1024
 
-// topPage is a page that is drawn anew each turn.
-type topPage struct {
+// page is a page that is drawn anew each turn.
+type page struct {
 	colour     bool
 	rate, warm []float64
-	cells      *topCells // nil: the server tells of none
+	cells      *cellMap // nil: the server tells of none
 }
 
-// topCells is what /api/axle/cells says, as far as it is drawn.
-type topCells struct {
+// cellMap is what /api/axle/cells says, as far as it is drawn.
+type cellMap struct {
 	Model  string `json:"model"`
 	Copies []struct {
 		Device   string   `json:"device"`
@@ -49,25 +50,25 @@ func coloured(getenv func(string) string) bool {
 }
 
 // readCells asks for the map. A server that has none, or an older one, is no error: there is nothing to draw then.
-func readCells(ctx context.Context, conn *connection) *topCells {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, conn.URL.JoinPath("/api/axle/cells").String(), nil)
+func readCells(ctx context.Context, c *client.Client) *cellMap {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/axle/cells").String(), nil)
 	if err != nil {
 		return nil
 	}
-	resp, err := conn.HTTP.Do(req)
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil
 	}
 	defer resp.Body.Close()
-	var c topCells
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&c) != nil || len(c.Copies) == 0 {
+	var m cellMap
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&m) != nil || len(m.Copies) == 0 {
 		return nil
 	}
-	return &c
+	return &m
 }
 
 // take adds a turn to the plots.
-func (p *topPage) take(l topLine) {
+func (p *page) take(l turn) {
 	warm := math.NaN()
 	for _, m := range l.Models {
 		if m.Temperature != nil && !(warm >= *m.Temperature) {
@@ -85,7 +86,7 @@ func (p *topPage) take(l topLine) {
 
 // draw gives the plots and the map in at most so many columns and lines; what there is no room for is left out, the map first. The lines
 // hold numbers, names that are made printable, and colours of our own.
-func (p *topPage) draw(columns, lines int) string {
+func (p *page) draw(columns, lines int) string {
 	var sb strings.Builder
 	most := 1.0
 	for _, v := range p.rate {
