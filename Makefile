@@ -26,7 +26,7 @@ test: ## all tests that a fresh machine can run
 
 # CI's lanes, the longest first after what fails soonest: two at a time, each of which does one thing at a time (testdata/lanes.sh).
 LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
-ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),3s,$(FUZZTIME))
+ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 
@@ -58,7 +58,7 @@ SINGLE := $(subst $(space),|,axcl axcl/simcard axcl/simcard/profiles axmodel int
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
 	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|\
-	TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|TestRerankNative|TestTierLimit|TestTierGap
+	TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|TestRerankNative|TestTierLimit|TestTierGap
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 

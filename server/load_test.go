@@ -42,11 +42,12 @@ func TestSlowClients(t *testing.T) {
 	}
 	var read atomic.Int64
 	var readers sync.WaitGroup
+	const words = 300
 	slow, hurry := make(chan struct{}), make(chan struct{})
 	tick := time.NewTicker(time.Millisecond) // all of them together: a byte a millisecond, fifteen bytes a second for each
 	defer tick.Stop()
 	for range 64 {
-		body := chatBody("scripted-chat", "[[delay:0]][[say:"+strings.Repeat("word |", 1000)+"end]]", "")
+		body := chatBody("scripted-chat", "[[delay:0]][[say:"+strings.Repeat("word |", words)+"end]]", "")
 		c := r.dial(fmt.Sprintf("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
 			len(body), body))
 		conns = append(conns, c)
@@ -58,7 +59,7 @@ func TestSlowClients(t *testing.T) {
 				case <-tick.C:
 				case <-hurry:
 					if _, err := io.Copy(&text, c); err != nil || !strings.Contains(text.String(), `"done":true`) ||
-						strings.Count(text.String(), `"word "`) != 1000 {
+						strings.Count(text.String(), `"word "`) != words {
 						t.Errorf("a slow reader got %d bytes, %v", text.Len(), err)
 					}
 					return

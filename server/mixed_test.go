@@ -34,6 +34,8 @@ func TestLoad(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
 		n = 1000
+	} else if raceEnabled {
+		n = 2000
 	}
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {
 		n = s
