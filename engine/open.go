@@ -47,8 +47,8 @@ type OpenOptions struct {
 	Context int
 	// Timeout bounds one pass in the library; 0 or less means 60 s.
 	Timeout time.Duration
-	// Progress is called after each file is loaded, from the card's goroutine, which waits for it. A draft's files come after the model's
-	// own.
+	// Progress is called when a load begins, with nothing done, and after each file is loaded, from the card's goroutine, which waits for
+	// it. A draft's files come after the model's own.
 	Progress func(Progress)
 	// Room is asked once when the card has not enough memory: it may unload a model that nobody uses, and reports whether it did.
 	// It is not called from the card's goroutine, so closing a model of the same card is fine.
@@ -76,6 +76,8 @@ type Progress struct {
 	Bytes, Of   int64  // the same in bytes of weights
 	Elapsed     time.Duration
 	Left        time.Duration // how long the rest will take, if it goes on as it went so far
+
+	Needs, Free int64 // memory: what the load takes at the most, and what was free when it began; Free is 0 where that is not known
 
 	Rates ahead.Rates // how quick the disk and the card are, side by side, and which of them holds the load back
 }
@@ -512,6 +514,14 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		at.Of += n
 		largest = max(largest, n)
 	}
+	info := c.Info()
+	at.Needs, at.Free = p.Memory().Load, info.FreeCMM
+	if info.TotalCMM == 0 && info.Host {
+		at.Free = info.FreeMem
+	}
+	if o.Progress != nil {
+		o.Progress(at)
+	}
 	start := c.now()
 	pace := c.pace(largest)
 	var reader *ahead.Reader
@@ -525,7 +535,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	defer func() { reader.Stop() }()
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
-		Slots: slotsFor(p, c.Info()),
+		Slots: slotsFor(p, info),
 		Progress: func(file, done, _ int) {
 			name, n := weight(file)
 			pace.done(n)

@@ -127,8 +127,15 @@ func pace(bytes float64) string {
 func logProgress(log *zap.Logger) func(engine.Progress) {
 	var told atomic.Int64 // several cards may load at once
 	return func(p engine.Progress) {
-		if p.Done == 1 {
+		if p.Done == 0 {
 			told.Store(0)
+			free := unknown
+			if p.Free > 0 {
+				free = models.HumanBytes(p.Free)
+			}
+			log.Info("a load begins", zap.String("model", p.Model), zap.String("memory_needed", models.HumanBytes(p.Needs)),
+				zap.String("memory_free", free))
+			return
 		}
 		say, last := log.Debug, time.Duration(told.Load())
 		if p.Elapsed-last >= progressEvery || last > 0 && p.Done == p.Total {

@@ -13,7 +13,7 @@ type Loads struct {
 	far map[string]engine.Progress
 }
 
-// Progress takes note of a file that is loaded. The card's goroutine waits for it.
+// Progress takes note of a load that begins, and of each file that is loaded. The card's goroutine waits for it.
 func (l *Loads) Progress(p engine.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,6 +35,8 @@ type Load struct {
 	Rate    float64  `json:"bytes_per_second"`
 	Elapsed float64  `json:"elapsed_seconds"`
 	Left    *float64 `json:"left_seconds"`
+	Needs   int64    `json:"memory_needed"` // at the most, while it is loaded
+	Free    int64    `json:"memory_free"`   // when the load began; 0 where that is not known
 }
 
 // Of tells of the models that are being loaded: pending gives each one's name, since when, and whether it waits for room. What is known of
@@ -53,8 +55,11 @@ func (l *Loads) Of(pending []Pending) []Load {
 			if s := p.Elapsed.Seconds(); s > 0 {
 				o.Rate = float64(p.Bytes) / s
 			}
-			left := p.Left.Seconds()
-			o.Left = &left
+			o.Needs, o.Free = p.Needs, p.Free
+			if p.Done > 0 {
+				left := p.Left.Seconds()
+				o.Left = &left
+			}
 		}
 		switch {
 		case w.Waiting:

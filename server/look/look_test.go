@@ -64,6 +64,10 @@ func TestSame(t *testing.T) {
 func TestLoads(t *testing.T) {
 	var l Loads
 	wait := []Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
+	l.Progress(engine.Progress{Model: "a", Total: 4, Of: 400, Needs: 500, Free: 900})
+	if got := l.Of(wait)[0]; got.State != "loading" || got.Left != nil || got.Needs != 500 || got.Free != 900 {
+		t.Errorf("at the beginning %+v", got)
+	}
 	l.Progress(engine.Progress{Model: "a", File: "l0", Done: 1, Total: 4, Bytes: 100, Of: 400, Elapsed: 2 * time.Second,
 		Left: 6 * time.Second})
 	l.Progress(engine.Progress{Model: "draft", Done: 1, Total: 1})
