@@ -52,8 +52,8 @@ lint: ## formatting, vet, shell syntax
 
 # Packages in which no goroutine is started and nothing is shared, in their tests neither: laws_test.go holds them to it. What is C (simcard's
 # tests have a lane under TSan of their own) or a model's arithmetic (pocket) is none of the detector's business.
-SINGLE := $(subst $(space),|,axcl axcl/simcard axcl/simcard/profiles axmodel internal/plain internal/regular models/pocket \
-	sampler server/anthropic server/ollama server/openai server/vendor tokenizer/gotmpl tokenizer/jinja vision)
+SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/profiles axmodel internal/plain internal/regular \
+	models/pocket sampler server/anthropic server/ollama server/openai server/vendor tokenizer/gotmpl tokenizer/jinja vision)
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
