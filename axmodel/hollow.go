@@ -39,12 +39,32 @@ type HollowLinear struct {
 // linear says whether layer i of the shape has a state.
 func (s *HollowShape) linear(i int) bool { return s.Linear != nil && (i+1)%s.Linear.Interval != 0 }
 
+// StateBytes is how much layer i of the shape keeps instead of rows; 0 where it keeps rows.
+func (s *HollowShape) StateBytes(i int) int64 {
+	if !s.linear(i) {
+		return 0
+	}
+	l, each := s.Linear, int64(2)
+	if l.State == StateFP32 {
+		each = 4
+	}
+	channels := 2*l.KeyHeads*l.KeyDim + l.ValueHeads*l.ValueDim
+	return each * int64(channels*(l.Conv-1)+l.ValueHeads*l.KeyDim*l.ValueDim)
+}
+
 // Qwen35Small is the shape of Qwen3.5-0.8B in 8-bit weights, with states in bf16, as the vendor ships it.
 func Qwen35Small() HollowShape {
 	return HollowShape{Name: "qwen3_5_text", Layers: 24, Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584,
 		Vocab: 248320, Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 22_000_000,
 		HeadBytes: 265_000_000, Linear: &HollowLinear{Interval: 4, KeyHeads: 16, ValueHeads: 16, KeyDim: 128, ValueDim: 128, Conv: 4,
 			Bytes: 29_000_000}}
+}
+
+// Qwen35SmallInt4 is the shape of Qwen3.5-0.8B in 4-bit weights, the head in 8.
+func Qwen35SmallInt4() HollowShape {
+	s := Qwen35Small()
+	s.LayerBytes, s.Linear.Bytes, s.HeadBytes = 9_460_000, 11_100_000, 248320*1024
+	return s
 }
 
 // Qwen3Small is the shape of Qwen3-0.6B in 8-bit weights, context 2047, chunk 128.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -17,10 +18,14 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 		return nil, err
 	}
 	layers, head := axmodel.Files(dir, s.Name, s.Chunk, s.Layers)
+	state := int64(0)
+	for i := range s.Layers {
+		state += s.StateBytes(i)
+	}
 	b := &cardBackend{card: card, sampling: sampler.Defaults(), info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
 		Hidden: s.Hidden, Layers: s.Layers}}
 	err := card.Do(ctx, func(dev axcl.Device) error {
-		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout})
+		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout, Slots: models.SlotsFor(state)})
 		if err != nil {
 			return err
 		}
@@ -29,7 +34,7 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
 		} else {
-			b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
+			b.m.proven = Proven{Chunk: true, Mixed: state == 0, Scatter: true, Kept: state > 0}
 		}
 		if err := b.m.measure(ctx); err != nil {
 			_ = card.unload(model)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/sampler"
 )
@@ -342,5 +343,48 @@ func TestTogetherNative(t *testing.T) {
 	t.Logf("12 clients, 512 in, 24 out: %.1f s together, %.1f s one after another", took[1].Seconds(), took[0].Seconds())
 	if took[1] > took[0]*105/100 {
 		t.Errorf("%v together, %v one after another", took[1], took[0])
+	}
+}
+
+// TestStatesTime: of Qwen3.5-0.8B int4, answers take what the profile's lines add up to, alone and in turn, and so do prompts; a second
+// turn takes no more than a chunk.
+func TestStatesTime(t *testing.T) {
+	b, clock := hollow(t, axmodel.Qwen35SmallInt4(), OpenOptions{})
+	const token, head = 18*0.97 + 6*1.04 + 12.62, 12.62
+	for _, n := range []int{1, 4} {
+		f := measured(t, b, clock, work{Clients: n, Prompt: 2, Output: 24, First: 1000})
+		t.Logf("%d clients: %.2f tokens/s, %.1f %% of the arithmetic", n, f.Rate, f.Rate*token/10)
+		if f.Rate < 0.97*1000/token {
+			t.Errorf("%d clients: %.2f tokens/s of %.2f", n, f.Rate, 1000/token)
+		}
+	}
+	first := measured(t, b, clock, work{Clients: 1, Prompt: 900, Output: 16, First: 1000})
+	p, err := profiles.Load("pi5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := profiles.Layer{Hidden: 1024, Heads: 8, KVHeads: 2, HeadDim: 256, Intermediate: 3584, Weights: 9_460_000}
+	chunk := func(h int) float64 {
+		wide, _ := p.LayerTime(full, 128, h)
+		return 18*13.9 + 6*float64(wide)/1e6
+	}
+	want := head
+	for h := 0; h < 900; h += 128 {
+		want += chunk(h)
+	}
+	got := float64(first.First) / 1e6
+	t.Logf("a prompt of 900 tokens: %.0f ms, %.0f by arithmetic", got, want)
+	if got < 0.97*want || got > 1.15*want { // a snapshot before its end may cost a chunk of its own
+		t.Errorf("a prompt of 900 tokens takes %.0f ms, %.0f by arithmetic", got, want)
+	}
+	f, err := measure(context.Background(), b, clock, work{Clients: 1, Prompt: 1000, Output: 1, First: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A chunk, and the rows between the snapshot before its end and the end, one by one.
+	least := chunk(1024) + beforeEnd*(token-head) + head
+	t.Logf("the second turn's first token after %.0f ms, %.0f by arithmetic", float64(f.First)/1e6, least)
+	if float64(f.First)/1e6 > 1.05*least {
+		t.Errorf("the second turn's first token after %v, %.0f ms by arithmetic", f.First, least)
 	}
 }

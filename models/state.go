@@ -51,11 +51,15 @@ const (
 
 // Slots is how many slots for states a load of the package takes unless it is told otherwise; 0 without layers that have one.
 func (p *Package) Slots() int {
-	n := p.StateBytes()
-	if n == 0 {
+	return SlotsFor(p.StateBytes())
+}
+
+// SlotsFor is Slots of a model whose states take so many bytes.
+func SlotsFor(state int64) int {
+	if state == 0 {
 		return 0
 	}
-	return int(min(max(stateRoom/n, minSlots), maxSlots))
+	return int(min(max(stateRoom/state, minSlots), maxSlots))
 }
 
 func describeState(s axmodel.LinearShape) string {

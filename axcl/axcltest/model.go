@@ -1,6 +1,7 @@
 package axcltest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -22,11 +23,14 @@ type Tiny struct {
 	Hollow                     bool   // shapes without weights
 	Weights, HeadWeights       uint64 // what a hollow model's layer and head are to take on a card
 
-	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and their length are KVHeads and HD.
+	// Of layers that keep a state: all but each Interval-th; 0: no layer does. The key heads and their length are KVHeads and HD, but of a
+	// hollow model those that are given.
 	Interval             int
+	KeyHeads, KeyDim     int
 	ValueHeads, ValueDim int
 	State                axmodel.State       // type of both states
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
+	LinearWeights        uint64              // what a hollow one is to take on a card
 }
 
 // DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep rows.
@@ -179,6 +183,9 @@ func (y Tiny) linearHeader(h axmodel.Header) axmodel.Header {
 	h.Kind, h.Heads, h.ValueDim, h.Conv, h.State = axmodel.Linear, y.ValueHeads, y.ValueDim, 4, y.State
 	h.Flags &= axmodel.FlagHollow | axmodel.FlagSuffix | axmodel.FlagNormOne
 	h.Rotary, h.Rope, h.Theta = 0, axmodel.RopeNone, 0
+	if y.Hollow {
+		h.Weights, h.KVHeads, h.HeadDim = y.LinearWeights, cmp.Or(y.KeyHeads, h.KVHeads), cmp.Or(y.KeyDim, h.HeadDim)
+	}
 	return h
 }
 

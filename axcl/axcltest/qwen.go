@@ -24,3 +24,13 @@ func Qwen3Medium() Tiny {
 	}
 	return y
 }
+
+// Qwen35Small is one with the shape and the weight bytes of Qwen3.5-0.8B (int4, its head in 8 bits, 2047), of which three layers in four
+// keep a state.
+func Qwen35Small() Tiny {
+	y := Qwen3Small()
+	y.Layers, y.Heads, y.KVHeads, y.HD, y.Intermediate, y.Vocab, y.Weights = 24, 8, 2, 256, 3584, 248320, 9460000
+	y.HeadWeights, y.LinearWeights = 248320*1024, 11100000
+	y.Interval, y.KeyHeads, y.KeyDim, y.ValueHeads, y.ValueDim = 4, 16, 128, 16, 128
+	return y
+}

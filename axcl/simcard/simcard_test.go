@@ -19,7 +19,8 @@ func TestForeign(t *testing.T) {
 		flags []string
 		cases []string
 	}{
-		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops"})}, // wrap takes 80 GiB in turn: minutes under a sanitizer
+		// wrap takes 80 GiB in turn: minutes under a sanitizer
+		{"plain", nil, slices.Concat(cases, []string{"wrap", "loops", "state-loops"})},
 		{"asan", []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"}, cases},
 		{"tsan", []string{"-g", "-fsanitize=thread"}, []string{"contexts", "streams", "lanes", "crowd", "faults", "hang", "clock",
 			"worker"}},

@@ -24,8 +24,8 @@ func newPlanCmd() *cobra.Command {
 		Use:   "plan MODEL",
 		Short: "Say what a model would do on a card one does not have",
 		Long: `Say what a model would do on a card one does not have, from its shapes and what that card is known to cost.
-MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b and qwen3-4b. Every number is modelled, not measured:
-'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.`,
+MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b, qwen3-4b and qwen3.5-0.8b. Every number is modelled, not
+measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.`,
 		Example: "axle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ func planShape(name string) (plan.Model, error) {
 		if m, ok := plan.Shape(strings.ReplaceAll(name, ":", "-")); ok {
 			return m, nil
 		}
-		return plan.Model{}, fmt.Errorf("%w; qwen3-0.6b and qwen3-4b are shapes that need no files", err)
+		return plan.Model{}, fmt.Errorf("%w; qwen3-0.6b, qwen3-4b and qwen3.5-0.8b are shapes that need no files", err)
 	}
 	defer p.Close()
 	return plan.Package(p), nil

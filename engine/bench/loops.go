@@ -144,6 +144,9 @@ func row(s axcl.Shape) (*axcl.Pass, error) {
 	past := s.Cells / 2
 	p := &axcl.Pass{Hidden: make([]uint16, s.Hidden), Pos: make([]uint32, max(s.Pos, 1)), Cell: []uint32{uint32(past)},
 		SeeCells: make([]uint64, axcl.Words(s.Cells)), SeeRows: make([]uint64, 1)}
+	if s.State > 0 {
+		p.From, p.To = 1, 1
+	}
 	if s.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, s.Out)
 	}
@@ -216,8 +219,8 @@ func (n *naive) run() error {
 			if bare(name) == "output" {
 				hidden = b
 			}
-			// The new rows of K and V go into the host's cache, where the next token will send them from.
-			if cache, ok := n.in[i][strings.Replace(name, "_out", "", 1)]; ok && len(cache) >= 2*len(b) {
+			// The new rows of K and V go into the host's cache, where the next token will send them from; a new state replaces the old.
+			if cache, ok := n.in[i][strings.Replace(name, "_out", "", 1)]; ok && len(cache) >= len(b) {
 				copy(cache[len(cache)/2/len(b)*len(b):], b)
 			}
 		}

@@ -275,7 +275,9 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 	for _, l := range p.Layers {
 		layer = max(layer, l.Weights)
 		weights += l.Weights
-		cache += 4 * int64(cells) * int64(l.KVHeads*l.HeadDim)
+		if cache += 2 * l.State; l.State == 0 {
+			cache += 4 * int64(cells) * int64(l.KVHeads*l.HeadDim)
+		}
 	}
 	var probes []bench.Probe
 	if r.facts.Kind == "soft" { // whose memory is this machine's

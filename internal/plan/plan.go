@@ -17,13 +17,13 @@ import (
 )
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
-var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-4b": axmodel.Qwen3Large}
+var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-4b": axmodel.Qwen3Large,
+	"qwen3.5-0.8b": axmodel.Qwen35SmallInt4}
 
 // Model is what a plan needs to know of a model.
 type Model struct {
 	Name      string
 	Layers    []profiles.Layer
-	States    []int64 // bytes that each layer keeps instead of rows; 0 for attention. Nil: all are attention
 	HeadBytes int64
 	Groups    []axcl.Group
 	Context   int
@@ -47,17 +47,33 @@ func Shape(name string) (Model, bool) {
 	}
 	s := shape()
 	m := Model{Name: strings.ToLower(name), HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
-	for range s.Layers {
-		m.Layers = append(m.Layers, profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim,
-			Intermediate: s.Intermediate, Weights: s.LayerBytes})
+	m.Files = s.HeadBytes
+	most := int64(0) // of a layer
+	for i := range s.Layers {
+		l := profiles.Layer{Hidden: s.Hidden, Heads: s.Heads, KVHeads: s.KVHeads, HeadDim: s.HeadDim, Intermediate: s.Intermediate,
+			Weights: s.LayerBytes}
+		state := s.StateBytes(i)
+		if state > 0 {
+			l.Heads, l.KVHeads, l.HeadDim, l.Weights = s.Linear.ValueHeads, s.Linear.KeyHeads, s.Linear.KeyDim, s.Linear.Bytes
+		} else {
+			m.Card += int64(s.Context) * int64(s.KVHeads*s.HeadDim) * 4
+		}
+		l.State = state
+		m.State += state
+		m.Layers = append(m.Layers, l)
+		m.Files += l.Weights
+		most = max(most, l.Weights)
+	}
+	if m.State > 0 {
+		m.Slots = models.SlotsFor(m.State)
+		m.Slotted = int64(m.Slots+1) * m.State
 	}
 	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}
-	m.Files = int64(s.Layers)*s.LayerBytes + s.HeadBytes
-	m.Card = m.Files + int64(s.Layers)*int64(s.Context)*int64(s.KVHeads*s.HeadDim)*4
+	m.Card += m.Files + m.Slotted
 	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is.
-	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+s.LayerBytes)
+	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+most)
 	return m, true
 }
 
@@ -77,22 +93,11 @@ func Package(p *models.Package) Model {
 		l.Intermediate = 3 * p.Hidden
 	}
 	for _, f := range p.Facts {
-		l.Weights = f.Weights
+		l.Weights, l.State = f.Weights, f.State.Bytes()
 		m.Layers = append(m.Layers, l)
-		if i.StateBytes > 0 {
-			m.States = append(m.States, f.State.Bytes())
-		}
 	}
 	m.State, m.Slots, m.Slotted = i.StateBytes, i.Slots, mem.States
 	return m
-}
-
-// state is what layer i keeps instead of rows.
-func (m *Model) state(i int) int64 {
-	if i < len(m.States) {
-		return m.States[i]
-	}
-	return 0
 }
 
 // Report is what `axle plan` says; the field names are its JSON.
@@ -138,16 +143,9 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
 		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted}
 	layers := func(rows, cells int) (t time.Duration) {
-		for i, l := range m.Layers {
-			look := cells
-			state := m.state(i)
-			if state > 0 {
-				look = 0 // its state is as large at any length
-			}
-			d, measured := p.LayerTime(l, rows, look)
-			if t += d; state > 0 && !measured && p.Memory > 0 {
-				t += time.Duration(2 * float64(state) / p.Memory * 1e9) // read, and written
-			}
+		for _, l := range m.Layers {
+			d, measured := p.LayerTime(l, rows, cells)
+			t += d
 			r.Measured = r.Measured && measured
 		}
 		return t
@@ -183,8 +181,8 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
 	}
 	var bytes float64
-	for i, l := range m.Layers {
-		if bytes += float64(l.Weights) + 2*float64(m.state(i)); m.state(i) == 0 {
+	for _, l := range m.Layers {
+		if bytes += float64(l.Weights) + 2*float64(l.State); l.State == 0 {
 			bytes += float64(4 * d.Cells * l.KVHeads * l.HeadDim)
 		}
 	}

@@ -64,12 +64,15 @@ func TestPlanStates(t *testing.T) {
 	before := Make(m, p, 1<<40, 256)
 	m.State, m.Slots, m.Slotted = 27<<20, 18, 18*27<<20
 	for i := range m.Layers {
-		m.States = append(m.States, 0)
 		if i != len(m.Layers)-1 {
-			m.States[i] = 1 << 20
+			m.Layers[i].State = 1 << 20
 		}
 	}
 	r := Make(m, p, 1<<40, 256)
+	shape, _ := Shape("qwen3.5-0.8b")
+	if known := Make(shape, p, 1<<40, 256); known.Alone < 26.9 || known.Alone > 27.1 || known.State != 10100736 {
+		t.Errorf("Qwen3.5-0.8B int4: %+v", known)
+	}
 	for _, c := range r.Clients {
 		if c.Wide {
 			t.Errorf("%d clients go together: %+v", c.Clients, c)

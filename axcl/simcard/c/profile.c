@@ -68,10 +68,11 @@ static bool call_cost(profile *p, const char *name, uint64_t ns) {
 	return any;
 }
 
-// layer hidden=1024 rows=1 cells=2047 weights=15.7MB time=1.50ms
+// layer hidden=1024 rows=1 cells=2047 weights=15.7MB time=1.50ms, or, of one that keeps a state, linear hidden=1024 rows=1 weights=11MB
+// time=1ms
 static bool layer_line(profile *p, char **w, int n) {
-	table_line l = {0};
-	if (p->nlayers == MAX_TABLE || n != 6) return false;
+	table_line l = {.linear = *w[0] == 'l' && w[0][1] == 'i'};
+	if (p->nlayers == MAX_TABLE || n != (l.linear ? 5 : 6)) return false;
 	for (int i = 1; i < n; i++) {
 		char *v = strchr(w[i], '=');
 		double x;
@@ -88,7 +89,7 @@ static bool layer_line(profile *p, char **w, int n) {
 			l.hidden = (uint32_t)x;
 		else if (!strcmp(w[i], "rows"))
 			l.rows = (uint32_t)x;
-		else if (!strcmp(w[i], "cells"))
+		else if (!strcmp(w[i], "cells") && !l.linear)
 			l.cells = (uint32_t)x;
 		else if (!strcmp(w[i], "weights"))
 			l.weights = x;
@@ -114,7 +115,7 @@ static bool line(profile *p, char **w, int n, int depth) {
 	}
 	if (!strcmp(w[0], "enqueue") && n == 2) return time_word(w[1], &p->enqueue);
 	if (!strcmp(w[0], "execute") && n == 2) return time_word(w[1], &p->execute);
-	if (!strcmp(w[0], "layer")) return layer_line(p, w, n);
+	if (!strcmp(w[0], "layer") || !strcmp(w[0], "linear")) return layer_line(p, w, n);
 	if (!strcmp(w[0], "table") && n == 2 && !strcmp(w[1], "clear")) {
 		p->nlayers = 0;
 		return true;
@@ -204,6 +205,14 @@ static double attention_ns(const profile *p, const axm *m, double n, double h) {
 	return over(2 * h * kv * 2, p->memory) + over(4 * n * (h + n) * q, p->attn);
 }
 
+// A layer that keeps a state reads it and leaves another, as large at any length.
+static double linear_formula(const profile *p, const axm *m, const axm_group *g) {
+	double keys = (double)m->kv_heads * m->head_dim, values = (double)m->heads * m->value_dim, n = g->rows;
+	double params = (double)m->hidden * (2 * keys + 3 * values + 3.0 * m->intermediate);
+	double states = (double)(g->in[IN_K].size + g->in[IN_V].size);
+	return (double)p->execute + over((double)m->weight_bytes + 2 * states, p->memory) + over(n > 1 ? 2 * n * params : 0, p->matrix);
+}
+
 static double formula(const profile *p, const axm *m, double n, double h) {
 	double kv = (double)m->kv_heads * m->head_dim, q = (double)m->heads * m->head_dim;
 	double params = (double)m->hidden * (2 * q + 2 * kv + 3.0 * m->intermediate);
@@ -211,17 +220,26 @@ static double formula(const profile *p, const axm *m, double n, double h) {
 		n, h);
 }
 
-// A line of the table fits a layer of the same width and rows whose weights take about as much; between two lines' cells the time is
-// drawn straight, beyond them the formula's attention carries on.
+// How far a line's weights are from the layer's; none where the line is of another kind, width or number of rows.
+static double off(const table_line *l, const axm *m, const axm_group *g) {
+	if (l->linear != (m->kind == AXM_LINEAR) || l->hidden != m->hidden || l->rows != g->rows) return INFINITY;
+	return fabs((double)m->weight_bytes / l->weights - 1);
+}
+
+// A line of the table fits a layer of the same width and rows whose weights take about as much, and no other line's are nearer; between two
+// lines' cells the time is drawn straight, beyond them the formula's attention carries on.
 static double layer_ns(const profile *p, const axm *m, const axm_group *g) {
 	const table_line *below = NULL, *above = NULL;
+	double nearest = 0.15;
+	for (int i = 0; i < p->nlayers; i++) nearest = fmin(nearest, off(&p->layers[i], m, g));
 	for (int i = 0; i < p->nlayers; i++) {
 		const table_line *l = &p->layers[i];
-		if (l->hidden != m->hidden || l->rows != g->rows || fabs((double)m->weight_bytes / l->weights - 1) > 0.15) continue;
+		if (off(l, m, g) > nearest) continue;
 		if (l->cells <= g->cells && (!below || l->cells > below->cells)) below = l;
 		if (l->cells >= g->cells && (!above || l->cells < above->cells)) above = l;
 	}
 	double n = g->rows, h = g->cells;
+	if (m->kind == AXM_LINEAR) return below ? below->ns : linear_formula(p, m, g);
 	if (below && above && above->cells > below->cells)
 		return below->ns + (above->ns - below->ns) * (h - below->cells) / (above->cells - below->cells);
 	if (below || above) {

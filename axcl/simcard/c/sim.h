@@ -89,6 +89,7 @@ enum { COPY_H2D_PINNED, COPY_H2D_PAGEABLE, COPY_D2H_PINNED, COPY_D2H_PAGEABLE, C
 
 typedef struct {
 	uint32_t hidden, rows, cells;
+	bool linear; // of a layer that keeps a state
 	double weights, ns;
 } table_line;
 

@@ -22,10 +22,10 @@ call axclrtSynchronizeStream 30us
 call axclrtSynchronizeStreamWithTimeout 30us
 
 copy h2d-pinned 30us 500MB/s        # measured: tens of us; the link's 500 MB/s
-copy h2d-pageable 370us 500MB/s     # assumption: about 1 ms is told, but at that the vendor's copying loop makes 8.0 tokens/s of Qwen3-0.6B where
-                                    # 10.2-12.9 are measured. At this, 11.2
+copy h2d-pageable 320us 500MB/s     # from two loops: about 1 ms is told, but at that the vendor's copying loop makes 8.0 tokens/s of
+                                    # Qwen3-0.6B where 10.2-12.9 are measured. At this, 11.6; and 13.0 of Qwen3.5-0.8B int4, as measured
 copy d2h-pinned 30us 820MB/s        # measured: 304 KB of logits in 0.3-0.5 ms
-copy d2h-pageable 370us 820MB/s
+copy d2h-pageable 320us 820MB/s
 copy d2d 200us 10GB/s               # not published: the round-trip floor
 copy set 200us 10GB/s               # as d2d
 copy compare 200us 10GB/s
@@ -54,3 +54,16 @@ layer hidden=1024 rows=64 cells=1024 weights=8.3MB time=3.03ms
 layer hidden=2560 rows=1 cells=2559 weights=101MB time=6.0ms
 layer hidden=2560 rows=128 cells=0 weights=101MB time=30.5ms
 layer hidden=2560 rows=128 cells=2048 weights=101MB time=39.7ms
+
+# Qwen3.5-0.8B int4: 18 layers with a state, 6 with attention, a head of 248320 x 1024 int8 (12.6 ms by `head`). Weights: the parameters at
+# 4.125 bits. The fastest known loop makes 27.0 tokens/s, 37.0 ms each: measured. A layer with attention takes 1.04 ms by the formula (half
+# the cache of Qwen3-0.6B's), the loop's own work and its logits' way home 0.7 ms, so 0.97 ms are left for each layer with a state. The
+# formula gives 0.457 + 11.1 MB and twice the state (bf16) at 25 GB/s = 0.95 ms.
+layer hidden=1024 rows=1 cells=2047 weights=9.46MB time=1.04ms
+linear hidden=1024 rows=1 weights=11.1MB time=0.97ms
+
+# Prompts: the vendor's runner takes 332 ms to the first token behind 20 tokens, and 690 ms behind 168, a chunk more: measured, w8. Of the
+# 332 its head takes 13, its copies 35, six layers with attention 21 by the formula: 14.6 ms for each layer with a state. int4 reads 18 MB
+# less.
+linear hidden=1024 rows=128 weights=29MB time=14.6ms
+linear hidden=1024 rows=128 weights=11.1MB time=13.9ms

@@ -46,6 +46,7 @@ type Copy struct {
 func (c Copy) Time(n int64) time.Duration { return c.Fixed + over(float64(n), c.Rate) }
 
 type line struct {
+	linear              bool // of a layer that keeps a state
 	hidden, rows, cells int
 	weights             float64
 	time                time.Duration
@@ -55,6 +56,7 @@ type line struct {
 type Layer struct {
 	Hidden, Heads, KVHeads, HeadDim, Intermediate int
 	Weights                                       int64
+	State                                         int64 // bytes of the states that it keeps; 0: it keeps rows
 }
 
 // Load reads a profile: a name of Names, or a file's path. Errors name the file and the line.
@@ -132,8 +134,8 @@ func (p *Profile) line(w []string, depth int) (err error) {
 		for i := range p.layers {
 			p.layers[i].time = max(p.layers[i].time+d, 0)
 		}
-	case w[0] == "layer" && len(w) == 6:
-		return p.layer(w[1:])
+	case w[0] == "layer" && len(w) == 6, w[0] == "linear" && len(w) == 5:
+		return p.layer(w[0] == "linear", w[1:])
 	case len(w) == 2 && rates[w[0]] != nil:
 		*rates[w[0]], err = rate(w[1])
 		return err
@@ -146,8 +148,8 @@ func (p *Profile) line(w []string, depth int) (err error) {
 	return nil
 }
 
-func (p *Profile) layer(words []string) error {
-	var l line
+func (p *Profile) layer(linear bool, words []string) error {
+	l := line{linear: linear}
 	for _, w := range words {
 		k, v, _ := strings.Cut(w, "=")
 		if k == "time" {
@@ -162,14 +164,14 @@ func (p *Profile) layer(words []string) error {
 		if err != nil {
 			return err
 		}
-		switch k {
-		case "hidden":
+		switch {
+		case k == "hidden":
 			l.hidden = int(x)
-		case "rows":
+		case k == "rows":
 			l.rows = int(x)
-		case "cells":
+		case k == "cells" && !linear:
 			l.cells = int(x)
-		case "weights":
+		case k == "weights":
 			l.weights = x
 		default:
 			return fmt.Errorf("a layer has no %q", k)
@@ -213,10 +215,23 @@ func (p *Profile) attention(l Layer, n, h float64) time.Duration {
 // LayerTime is what one execute of a layer takes with a group of rows rows that sees cells cells. measured says that a line of the table
 // fits, rather than the formula alone.
 func (p *Profile) LayerTime(l Layer, rows, cells int) (t time.Duration, measured bool) {
+	if l.State > 0 {
+		cells = 0 // a state is as large at any length
+	}
+	off := func(x *line) float64 { // how far a line's weights are from the layer's
+		if x.linear != (l.State > 0) || x.hidden != l.Hidden || x.rows != rows {
+			return math.Inf(1)
+		}
+		return math.Abs(float64(l.Weights)/x.weights - 1)
+	}
+	nearest := 0.15
+	for i := range p.layers {
+		nearest = min(nearest, off(&p.layers[i]))
+	}
 	var below, above *line
 	for i := range p.layers {
 		x := &p.layers[i]
-		if x.hidden != l.Hidden || x.rows != rows || math.Abs(float64(l.Weights)/x.weights-1) > 0.15 {
+		if off(x) > nearest {
 			continue
 		}
 		if x.cells <= cells && (below == nil || x.cells > below.cells) {
@@ -239,7 +254,10 @@ func (p *Profile) LayerTime(l Layer, rows, cells int) (t time.Duration, measured
 	}
 	q, kv := float64(l.Heads*l.HeadDim), float64(l.KVHeads*l.HeadDim)
 	params := float64(l.Hidden) * (2*q + 2*kv + 3*float64(l.Intermediate))
-	t = p.Execute + over(float64(l.Weights), p.Memory) + p.attention(l, n, h)
+	t = p.Execute + over(float64(l.Weights+2*l.State), p.Memory) // the state is read, and written
+	if l.State == 0 {
+		t += p.attention(l, n, h)
+	}
 	if rows > 1 {
 		t += over(2*n*params, p.Matrix)
 	}

@@ -36,6 +36,20 @@ func TestMeasured(t *testing.T) {
 	if rate := 1 / (28*got + board.HeadTime(151936*1024)).Seconds(); rate < 15.7 || rate > 20 {
 		t.Errorf("Qwen3-0.6B on the board: %.1f tokens/s, 15.7 to 20 are measured", rate)
 	}
+	// Layers that keep a state have lines of their own, or what the formula says; how far they look back is nothing to them.
+	state := Layer{Hidden: 1024, Heads: 16, KVHeads: 16, HeadDim: 128, Intermediate: 3584, Weights: 11_100_000, State: 2 * (18432 + 262144)}
+	for _, c := range []struct {
+		hidden, rows int
+		want         time.Duration
+		measured     bool
+	}{{1024, 1, 970 * time.Microsecond, true}, {1024, 128, 13900 * time.Microsecond, true}, {1025, 1, 946 * time.Microsecond, false}} {
+		state.Hidden = c.hidden
+		got, measured := p.LayerTime(state, c.rows, 1024)
+		near(t, "layer with a state", got, c.want)
+		if measured != c.measured {
+			t.Errorf("%+v: taken from the table: %v", c, measured)
+		}
+	}
 	if _, measured := p.LayerTime(Layer{Hidden: 999, Heads: 9, KVHeads: 3, HeadDim: 111, Intermediate: 3000, Weights: 9e6}, 1,
 		100); measured {
 		t.Error("a layer nobody measured is called measured")
@@ -56,7 +70,8 @@ func near(t *testing.T, what string, got, want time.Duration) {
 
 func TestBadProfiles(t *testing.T) {
 	for name, text := range map[string]string{"word": "nonsense 1", "table": "table most 1ms", "time": "execute soon",
-		"rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
+		"rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms",
+		"linear": "linear hidden=1 rows=1 cells=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
 		f := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(f, []byte("# fine\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

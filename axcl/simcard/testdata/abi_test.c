@@ -1414,7 +1414,7 @@ int main(int argc, char **argv) {
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
 	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
-	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging}, {"firmware", case_firmware}, {"loops", case_loops},
+	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging}, {"firmware", case_firmware}, {"loops", case_loops}, {"state-loops", case_state_loops},
 	};
 	if (argc != 3) return 2;
 	dir = argv[2];

@@ -76,7 +76,7 @@ typedef struct {
 } group_def;
 
 typedef struct {
-	uint32_t kind, flags, activation, hidden, heads, kv, hd, inter, out, rotary, period;
+	uint32_t kind, flags, activation, hidden, heads, kv, hd, inter, out, rotary, period, value_dim, conv, state;
 	float eps, scale, magnitude;
 	uint64_t weights;
 } model_def;
@@ -95,7 +95,8 @@ static inline void write_model(const char *path, const model_def *m, const group
 	putf(&b, 84, m->magnitude);
 	put32(&b, 104, m->period);
 	put(&b, 112, "foreign 1.0", 11);
-	put32(&b, 188, 0);
+	const uint32_t states[] = {m->value_dim, m->conv, m->state, 0};
+	put(&b, 176, states, sizeof states);
 	for (uint32_t i = 0; i < ng; i++) {
 		const uint32_t words[4] = {g[i].rows, g[i].cells, g[i].cache, 0};
 		put(&b, 192 + 16 * (size_t)i, words, 16);
