@@ -30,12 +30,13 @@ const (
 	Head
 	EmbeddingHead
 	Affine
-	Linear // a decoder layer with a state: gated delta-net
+	Linear  // a decoder layer with a state: gated delta-net
+	Encoder // of pictures
 )
 
 func (k Kind) String() string {
-	if k >= Layer && k <= Linear {
-		return [...]string{"layer", "head", "embedding head", "affine", "linear layer"}[k-1]
+	if k >= Layer && k <= Encoder {
+		return [...]string{"layer", "head", "embedding head", "affine", "linear layer", "encoder"}[k-1]
 	}
 	return fmt.Sprintf("kind %d", uint32(k))
 }
@@ -51,6 +52,7 @@ const (
 	FlagHollow
 	FlagSuffix // names carry the group
 	FlagGate   // q gives, head after head, the query and then a gate for the head's output
+	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one
 	flagsKnown = 1<<iota - 1
 )
 
@@ -115,6 +117,15 @@ type Header struct {
 	ValueDim int // length of a value head
 	Conv     int // rows that the convolution sees, the newest among them
 	State    State
+
+	// Of encoders.
+	Patch  int // pixels a side
+	Merge  int // a row is made of Merge × Merge patches
+	Order  Order
+	Blocks int // of the tower
+	Down   int // patches of a picture; its group has them
+	Across int
+	Deep   int // further outputs: rows to add after decoder layers
 }
 
 // Channels is how many values of a row a linear layer's convolution takes: queries, keys and values.
@@ -253,6 +264,10 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		Theta: math.Float64frombits(le.Uint64(b[96:])), Period: int(u(104)), Index: int(u(108)), Tool: padded(b[112:176]),
 		ValueDim: int(u(176)), Conv: int(u(180)), State: State(u(184)),
 	}}
+	if h := &s.Header; h.Kind == Encoder {
+		h.Patch, h.Merge, h.Order, h.Blocks, h.Deep = h.ValueDim, h.Conv, Order(h.State), int(min(u(188), maxOut)), h.Period
+		h.ValueDim, h.Conv, h.State, h.Period = 0, 0, 0, 0
+	}
 	if s.Weights > maxBytes {
 		return nil, errorf("claims %d weight bytes", s.Weights)
 	}
@@ -271,6 +286,9 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 			return nil, errorf("group %d has %d rows, %d cells and %d cache rows", i, n, h, c)
 		}
 		s.Groups = append(s.Groups, SoftGroup{int(n), int(h), int(c)})
+	}
+	if s.Kind == Encoder {
+		s.Down, s.Across = s.Groups[0].Cells, s.Groups[0].Cache
 	}
 	for i := range int(nt) {
 		t := b[int(ng)*groupBytes+i*entryBytes:]
@@ -324,7 +342,7 @@ func padded(b []byte) string {
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
 	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	if s.Kind < Layer || s.Kind > Linear {
+	if s.Kind < Layer || s.Kind > Encoder {
 		return errorf("is of an unknown kind, %d", uint32(s.Kind))
 	}
 	if s.Flags&^flagsKnown != 0 {
@@ -339,6 +357,10 @@ func (s *Soft) check() error {
 	switch s.Kind {
 	case Linear:
 		if err := s.checkLinear(); err != nil {
+			return err
+		}
+	case Encoder:
+		if err := s.checkEncoder(); err != nil {
 			return err
 		}
 	case Layer:
@@ -374,6 +396,9 @@ func (s *Soft) check() error {
 	if s.Flags&FlagGate != 0 && s.Kind != Layer {
 		return errorf("is a %v, and claims a gate", s.Kind)
 	}
+	if s.Flags&FlagMerger != 0 && s.Kind != Encoder {
+		return errorf("is a %v, and claims a merger", s.Kind)
+	}
 	want := s.Wants()
 	if len(want) != len(s.Tensors) {
 		for _, e := range s.Tensors {
@@ -391,6 +416,8 @@ func (s *Soft) check() error {
 			return errorf("tensor %q is %d × %d, the header asks for %d × %d", e.Name, e.Rows, e.Cols, w.Rows, w.Cols)
 		case w.Type != 0 && e.Type != w.Type:
 			return errorf("tensor %q is %v, not %v", e.Name, e.Type, w.Type)
+		case s.Kind == Encoder && e.Type != F32 && e.Type != BF16:
+			return errorf("tensor %q is %v: an encoder's are f32 or bf16", e.Name, e.Type)
 		}
 	}
 	return nil
@@ -421,6 +448,9 @@ func (h *Header) Wants() []Entry {
 	}
 	if h.Kind == Linear {
 		return h.wantsLinear()
+	}
+	if h.Kind == Encoder {
+		return h.wantsEncoder()
 	}
 	q, kv := h.Heads*h.HeadDim, h.KVHeads*h.HeadDim
 	queries := q
@@ -501,6 +531,8 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 		case EmbeddingHead:
 			in("input", axcl.BF16, 1, 1, s.Hidden)
 			res("output", axcl.BF16, 1, 1, s.Hidden)
+		case Encoder:
+			s.pictures(g, in, res)
 		case Affine:
 			in("x", axcl.FP32, g.Rows, s.Hidden)
 			res("y", axcl.FP32, g.Rows, s.Out)

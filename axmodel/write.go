@@ -95,13 +95,16 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if h.Kind == Encoder { // in the places of what it has not
+		h.ValueDim, h.Conv, h.State, h.Period = h.Patch, h.Merge, State(h.Order), h.Deep
+	}
 	le := binary.LittleEndian
 	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(len(ts))*entryBytes))
 	copy(b, Magic)
 	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation),
 		48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
 		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index,
-		176: h.ValueDim, 180: h.Conv, 184: int(h.State)} {
+		176: h.ValueDim, 180: h.Conv, 184: int(h.State), 188: h.Blocks} {
 		le.PutUint32(b[off:], uint32(v))
 	}
 	le.PutUint64(b[24:], uint64(size))

@@ -28,6 +28,7 @@ type net struct {
 	layer  *layer
 	head   *head
 	engine *engine
+	sight  *encoder       // of an encoder of pictures
 	weight kernel.Weights // of an affine model
 	bias   []float32      // of an affine model
 	taken  int64
@@ -54,6 +55,12 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		}
 		n.heap = need.bytes(d.pool.n)
 	case axmodel.Affine:
+	case axmodel.Encoder:
+		if n.sight, err = newEncoder(f, d.pool, d.set); err != nil {
+			f.unmap()
+			return nil, fmt.Errorf("axcl: software card: %w", err)
+		}
+		n.heap = n.sight.bytes()
 	default:
 		n.head = newHead(f, d.pool, d.set)
 		n.heap = n.head.bytes()
@@ -67,6 +74,8 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		n.engine = newEngine(d.pool, d.set, need)
 	case axmodel.Affine:
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
+	case axmodel.Encoder:
+		n.sight.room()
 	}
 	d.open = append(d.open, n)
 	return n, nil
@@ -134,6 +143,12 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 		n.runLayer(n.file.Groups[group], in, out)
 	case n.head != nil:
 		n.runHead(in, out)
+	case n.sight != nil:
+		var to [][]byte
+		for _, t := range g.Outputs {
+			to = append(to, out[t.Name])
+		}
+		n.sight.run(in[g.Inputs[0].Name], to)
 	default:
 		n.runAffine(n.file.Groups[group].Rows, in["x"], out["y"])
 	}

@@ -84,3 +84,23 @@ func TestOracleSlots(t *testing.T) {
 		})
 	}
 }
+
+// Pictures: the encoder's rows, and those that are added after layers, are what the formulas give, and so is what the layers make of them.
+func TestOraclePictures(t *testing.T) {
+	for _, a := range axmodeltest.SightArchs() {
+		t.Run(a.Name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(2) {
+				eyes, r, err := axmodeltest.AgainstPicture(open(t, soft.Options{Threads: 1 + int(seed)}), t.TempDir(), a, seed,
+					compile.Options{Float32: seed == 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("the encoder's lowest cosine is %.7f; %v", eyes, r)
+				if eyes < 0.9999 || r.Cosine < 0.999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Errorf("seed %d: the encoder's lowest cosine is %v; %v", seed, eyes, r)
+				}
+			}
+		})
+	}
+}

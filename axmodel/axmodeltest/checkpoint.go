@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/x448/float16"
 
@@ -36,6 +37,10 @@ type Arch struct {
 	ByType                                 bool
 	KeyHeads, ValueHeads, KeyDim, ValueDim int
 	Partial                                float64 // part of a head that is rotated; 0: all
+
+	// Of models that see.
+	Section []int // frequencies that take each of three positions; nil: there is one
+	Sight   *Sight
 }
 
 // Archs lists every supported architecture, and every form of checkpoint and of RoPE scaling, small.
@@ -75,9 +80,9 @@ func Archs() []Arch {
 	}
 }
 
-// Find is the architecture of Archs or StateArchs with that name.
+// Find is the architecture of Archs, StateArchs or SightArchs with that name.
 func Find(name string) (Arch, bool) {
-	all := append(Archs(), StateArchs()...)
+	all := slices.Concat(Archs(), StateArchs(), SightArchs())
 	i := slices.IndexFunc(all, func(a Arch) bool { return a.Name == name })
 	if i < 0 {
 		return Arch{}, false
@@ -155,7 +160,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 			add(l+"self_attn.k_proj.bias", 0, 0.5, kv)
 			add(l+"self_attn.v_proj.bias", 0, 0.5, kv)
 		}
-		if a.Type == "qwen3" || gemma || a.Interval > 0 && !a.Linear(i) {
+		if strings.HasPrefix(a.Type, "qwen3") && a.Interval == 0 || gemma || a.Interval > 0 && !a.Linear(i) {
 			add(l+"self_attn.q_norm.weight", one, 0.2, a.HeadDim)
 			add(l+"self_attn.k_norm.weight", one, 0.2, a.HeadDim)
 		}
@@ -177,12 +182,19 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		add("model.visual.patch_embed.proj.weight", 0, 1, 4, 3, 2, 2, 2)
 		add("mtp.fc.weight", 0, 1, a.Hidden, 2*a.Hidden)
 	}
+	if a.Sight != nil {
+		c.addSight(add)
+	}
 	if err := c.writeWeights(shapes); err != nil {
 		return nil, err
 	}
+	words := tokenizerJSON()
+	if a.Sight != nil {
+		words = c.sightVocabulary(words)
+	}
 	for name, v := range map[string]any{"config.json": c.config(), "generation_config.json": map[string]any{"do_sample": true,
 		"temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_id": []int{IDEnd, IDStop}},
-		"tokenizer.json": tokenizerJSON(), "tokenizer_config.json": map[string]any{"eos_token": "<|im_end|>",
+		"tokenizer.json": words, "tokenizer_config.json": map[string]any{"eos_token": "<|im_end|>",
 			"chat_template": chatTemplate}} {
 		b, err := json.MarshalIndent(v, "", " ")
 		if err != nil {
@@ -196,6 +208,13 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) prefix() string {
+	switch {
+	case c.Sight == nil:
+	case c.Sight.Qwen:
+		return "model.language_model."
+	default:
+		return "model.text_model."
+	}
 	if c.Nested && c.Interval > 0 {
 		return "model.language_model."
 	}
@@ -223,6 +242,9 @@ func (c *Checkpoint) config() map[string]any {
 	}
 	if c.Interval > 0 {
 		return c.configLinear(m)
+	}
+	if c.Sight != nil {
+		return c.configSight(m)
 	}
 	if c.Nested {
 		return map[string]any{"model_type": "gemma3", "text_config": m, "eos_token_id": []int{IDEnd, IDStop},

@@ -9,6 +9,8 @@ import (
 type Row struct {
 	Token, Pos int
 	See        []int
+	At         []int // three positions in place of Pos; nil: there is one, or they are alike
+	Seen       *Seen // a picture's row, in place of Token
 }
 
 // Causal is the rows of one text: each sees all before it.
@@ -56,6 +58,10 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 	x := make([][]float64, len(rows))
 	for i, r := range rows {
 		x[i] = make([]float64, c.Hidden)
+		if r.Seen != nil {
+			copy(x[i], r.Seen.Row)
+			continue
+		}
 		for j := range x[i] {
 			x[i][j] = float64(embed[r.Token*c.Hidden+j])
 			if gemma {
@@ -69,6 +75,11 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 			continue
 		}
 		c.layer(l, x, rows, gemma)
+		for i, r := range rows {
+			if r.Seen != nil && l < len(r.Seen.Deep) {
+				plus(x[i], r.Seen.Deep[l])
+			}
+		}
 	}
 	return x
 }
@@ -103,7 +114,7 @@ func (c *Checkpoint) layer(l int, x [][]float64, rows []Row, gemma bool) {
 				if w("self_attn."+t.norm+".weight") != nil {
 					copy(head, c.norm(p+"self_attn."+t.norm+".weight", head, normOne))
 				}
-				turn(head, freq, float64(rows[i].Pos), magnitude)
+				turn(head, freq, c.positions(rows[i], len(freq)), magnitude)
 			}
 		}
 	}
@@ -209,10 +220,10 @@ func (c *Checkpoint) norm(name string, x []float64, gemma bool) []float64 {
 	return out
 }
 
-func turn(x, freq []float64, pos, magnitude float64) {
+func turn(x, freq, pos []float64, magnitude float64) {
 	half := len(freq)
 	for i, f := range freq {
-		s, c := math.Sincos(pos * f)
+		s, c := math.Sincos(pos[i] * f)
 		a, b := x[i], x[i+half]
 		x[i], x[i+half] = magnitude*(a*c-b*s), magnitude*(b*c+a*s)
 	}

@@ -223,7 +223,16 @@ func (w *walk) pass(first int, cells []uint32) error {
 	for i := range n {
 		row := w.rows[first+i]
 		w.c.Embed(p.Hidden[i*s.Hidden:(i+1)*s.Hidden], row.Token)
-		p.Pos = append(p.Pos, uint32(row.Pos))
+		for k := range max(s.Pos, 1) {
+			pos := row.Pos
+			if row.At != nil {
+				pos = row.At[k]
+			}
+			p.Pos = append(p.Pos, uint32(pos))
+		}
+		if row.Seen != nil {
+			copy(p.Hidden[i*s.Hidden:], row.Seen.Given)
+		}
 		for _, e := range row.See {
 			near := s.Local && w.rows[e].Pos > row.Pos-w.c.Window
 			if e >= first {
@@ -239,6 +248,13 @@ func (w *walk) pass(first int, cells []uint32) error {
 			}
 		}
 		p.Want = append(p.Want, i)
+	}
+	for l := range s.Layers {
+		for i := range n {
+			if seen := w.rows[first+i].Seen; seen != nil && l < len(seen.Added) {
+				p.Add, p.Added = append(p.Add, axcl.Addition{Layer: uint32(l), Row: uint32(i)}), append(p.Added, seen.Added[l]...)
+			}
+		}
 	}
 	if err := w.m.Run(p); err != nil {
 		return fmt.Errorf("rows %d to %d: %w", first, len(w.rows), err)

@@ -52,6 +52,9 @@ type Options struct {
 	NoArgmax  bool   // the head does not give the largest logit's index
 	Plain     bool   // tensor names do not carry the group
 	State     string // type of the states of layers that have them: "fp32" (the default), "fp16" or "bf16"
+	Width     int    // pixels of the encoder's pictures, of models that see; 0, both, means 384 × 384, or what the checkpoint was made for
+	Height    int
+	TextOnly  bool   // leaves the encoder of pictures out
 	Warm      int    // prefill groups of layers with a state; 0 means as many as other layers have
 	Tool      string // recorded in the files; empty means "axle compile"
 
@@ -142,8 +145,14 @@ func (j *job) settle() error {
 	def(&j.Chunk, 128)
 	def(&j.Quant, "bf16")
 	def(&j.Tool, "axle compile")
+	if j.TextOnly {
+		a.tower = nil
+	}
 	if j.Name == "" {
 		j.Name = a.ModelType
+		if a.tower != nil && !a.tower.qwen {
+			j.Name = "smolvlm2"
+		}
 	}
 	if j.Context < 1 || j.Context > 1<<20 {
 		return fmt.Errorf("compile: context is %d, 1 to %d are possible", j.Context, 1<<20)
@@ -218,7 +227,7 @@ func (j *job) find(name string, rows, cols int) (*weight, error) {
 // plan lists every file with every tensor, so that what is missing or too large is found before anything is written.
 func (j *job) plan() error {
 	a := j.a
-	for _, p := range []string{"model.", "model.language_model.", "language_model.model.", ""} {
+	for _, p := range []string{"model.", "model.language_model.", "language_model.model.", "model.text_model.", ""} {
 		if j.c.weights[p+"embed_tokens.weight"] != nil {
 			j.prefix = p
 			break
@@ -257,6 +266,14 @@ func (j *job) plan() error {
 			return err
 		}
 		f.name, f.groups = name, groups
+		j.files = append(j.files, f)
+	}
+	if a.tower != nil {
+		f, err := j.encoder()
+		if err != nil {
+			return err
+		}
+		f.name = j.encoderName()
 		j.files = append(j.files, f)
 	}
 	f, err := j.head(flags &^ axmodel.FlagSuffix)
@@ -318,6 +335,9 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		Intermediate: a.Intermediate,
 		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude),
 		Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
+	if rope.axis != nil {
+		f.header.Pos = 3
+	}
 	if a.gemma {
 		f.header.Activation = axmodel.GELU
 	}
@@ -344,6 +364,9 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		return f, err
 	}
 	f.tensors = append(f.tensors, axmodel.Vector("inv_freq", axmodel.F32, rope.freq))
+	if rope.axis != nil {
+		f.tensors = append(f.tensors, axmodel.Vector("rope_axis", axmodel.F32, rope.axis))
+	}
 	return f, nil
 }
 

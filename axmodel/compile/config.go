@@ -26,12 +26,16 @@ type ropeConfig struct {
 	MScaleAllDim float64  `json:"mscale_all_dim"`
 	Truncate     *bool    `json:"truncate"`
 	Partial      *float64 `json:"partial_rotary_factor"`
+	Section      []int    `json:"mrope_section"`
+	InTurns      *bool    `json:"mrope_interleaved"`
 }
 
 // hfConfig is what of a checkpoint's config.json decides on the computation.
 type hfConfig struct {
 	ModelType     string          `json:"model_type"`
 	Text          json.RawMessage `json:"text_config"`
+	Vision        json.RawMessage `json:"vision_config"`
+	ScaleFactor   int             `json:"scale_factor"`
 	Architectures []string        `json:"architectures"`
 
 	Hidden       int             `json:"hidden_size"`
@@ -86,6 +90,7 @@ type architecture struct {
 	ropes    [2]rotation
 	context  int
 	bos, eos []int
+	tower    *tower // of models that see; nil for others
 }
 
 // rotation is a layer's rotary embedding: global layers use the first, Gemma's local ones the second.
@@ -94,6 +99,7 @@ type rotation struct {
 	magnitude float64
 	theta     float64
 	kind      uint32
+	axis      []float32 // which of three positions each frequency takes; nil: there is one
 }
 
 func parseConfig(b []byte) (*architecture, error) {
@@ -109,13 +115,17 @@ func parseConfig(b []byte) (*architecture, error) {
 		if err := json.Unmarshal(a.Text, &a.hfConfig); err != nil {
 			return nil, bad("text_config: %v", err)
 		}
-		if a.ModelType == outer && (outer == "gemma3" || outer == "qwen3_5") {
+		if a.ModelType == outer && (outer == "gemma3" || outer == "qwen3_5" || outer == "qwen3_vl") {
 			a.ModelType += "_text"
 		}
 	}
 	switch a.ModelType {
 	case "qwen2", "qwen3", "llama":
 		a.family = a.ModelType
+	case "qwen3_vl_text":
+		a.family = "qwen3"
+		def(&a.HeadDim, 128)
+		def(&a.Theta, 5_000_000)
 	case "gemma3", "gemma3_text":
 		a.family, a.gemma, a.normOne = "gemma3", true, true
 	case "qwen3_5", "qwen3_5_text":
@@ -128,7 +138,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.Convolution, 4)
 		def(&a.Theta, 10_000_000)
 	default:
-		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, llama and gemma3 can", a.ModelType)
+		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, qwen3_vl, llama, smolvlm and gemma3 can", a.ModelType)
 	}
 	if a.gemma { // what Hugging Face's Gemma3TextConfig assumes where the file is silent
 		def(&a.HeadDim, 256)
@@ -206,6 +216,9 @@ func parseConfig(b []byte) (*architecture, error) {
 		return nil, bad("%v", err)
 	}
 	if err := a.rotations(); err != nil {
+		return nil, bad("%v", err)
+	}
+	if err := a.sees(outer); err != nil {
 		return nil, bad("%v", err)
 	}
 	return a, nil
@@ -435,6 +448,15 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 		}
 		r.freq = append(r.freq, float32(f))
 	}
+	if a.ModelType == "qwen3_vl_text" {
+		if len(c.Section) == 0 {
+			c.Section = []int{24, 20, 20}
+		}
+		var err error
+		if r.axis, err = axes(len(out), c.Section, c.InTurns == nil || *c.InTurns); err != nil {
+			return r, err
+		}
+	}
 	if math.IsNaN(r.magnitude) || math.IsInf(r.magnitude, 0) {
 		return r, fmt.Errorf("rope scaling %q has magnitude %v", kind, r.magnitude)
 	}
@@ -444,6 +466,9 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 // tokenizerType is the vendor's name for the family's tokenizer.
 func (a *architecture) tokenizerType(name string) string {
 	n := strings.ToLower(name)
+	if a.tower != nil {
+		return map[bool]string{true: "Qwen3VL", false: "SmolVLM2"}[a.tower.qwen]
+	}
 	switch {
 	case strings.Contains(n, "smollm3"):
 		return "SmolLM3"

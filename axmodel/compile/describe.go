@@ -43,6 +43,7 @@ func (j *job) describe(dir string) error {
 		// In bf16, as the models were trained with it. The table is kept as the checkpoint has it, since the head is often tied to it.
 		config["tokens_embed_scale"] = axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(a.Hidden)))))
 	}
+	j.describeVision(config)
 	if j.Embedding {
 		config["is_embedding"] = true
 	}

@@ -20,13 +20,13 @@ func init() { register(newCompileCmd) }
 
 func newCompileCmd() *cobra.Command {
 	var o compile.Options
-	var history string
+	var history, picture string
 	cmd := &cobra.Command{
 		Use:   "compile HF_DIR DIR",
 		Short: "Make a package for the software card from a Hugging Face checkpoint",
 		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a
-Qwen2, Qwen3, Qwen3.5, Llama or Gemma-3 model. The package has the vendor's layout, so that everything but the card itself works as with the
-vendor's models; the NPU does not run it. The size is told before anything is written, and the time that is left while it is; the folder
+Qwen2, Qwen3, Qwen3.5, Llama or Gemma-3 model, or of Qwen3-VL or SmolVLM2 with the encoder of pictures. The package has the vendor's layout,
+so that everything but the card itself works as with the vendor's models; the NPU does not run it. The size is told before anything is written, and the time that is left while it is; the folder
 has its name only when it is whole.`,
 		Example: "  axle compile ~/Qwen3-0.6B ~/models/qwen3-0.6b --quant int8\n  axle serve --model-path ~/models",
 		Args:    cobra.MaximumNArgs(2),
@@ -60,6 +60,15 @@ has its name only when it is whole.`,
 					o.History = append(o.History, n)
 				}
 			}
+			if picture != "" {
+				w, h, ok := strings.Cut(picture, "x")
+				var bad [2]error
+				o.Width, bad[0] = strconv.Atoi(w)
+				o.Height, bad[1] = strconv.Atoi(h)
+				if !ok || bad != [2]error{} || o.Width < 1 || o.Height < 1 {
+					return usageError("--picture: %q is not a size such as 384x384", picture)
+				}
+			}
 			o.Tool = "axle compile " + version
 			if len(o.Tool) > 64 {
 				o.Tool = o.Tool[:64]
@@ -91,6 +100,8 @@ has its name only when it is whole.`,
 	f.StringVar(&o.Quant, "quant", "bf16", "how weights are kept: bf16, int8 or int4")
 	f.IntVar(&o.Group, "group", 32, "values of a row that share a scale, for int8 and int4: 32 or 128")
 	f.StringVar(&o.State, "state", "fp32", "how layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
+	f.StringVar(&picture, "picture", "", "pixels of the encoder's pictures (Qwen3-VL), e.g. 448x448 (default 384x384)")
+	f.BoolVar(&o.TextOnly, "text-only", false, "leave the encoder of pictures out")
 	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
 	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
 	return cmd

@@ -105,6 +105,8 @@ func TestCompileUsage(t *testing.T) {
 		{[]string{"compile", "x", "y", "--out", "z"}, "y is given twice"},
 		{[]string{"compile", "--from", "x", "--out", "y", "--history", "0,many"}, `"many"`},
 		{[]string{"compile", "--from", "x", "--out", "y", "--context", "0"}, "--context"},
+		{[]string{"compile", "--from", "x", "--out", "y", "--picture", "384"}, `"384" is not a size`},
+		{[]string{"compile", "--from", "x", "--out", "y", "--picture", "384x-1"}, `"384x-1" is not a size`},
 		{[]string{"compile", "--from", "x", "--out", "y", "--chunk", "0"}, "--chunk"},
 		{[]string{"compile", "--from", filepath.Join(t.TempDir(), "x"), "--out", "y"}, "cannot be opened"},
 		{[]string{"inspect"}, "arg"},
