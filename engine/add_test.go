@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -54,6 +55,29 @@ func TestSplitAdd(t *testing.T) {
 			t.Fatal(err)
 		}
 		return p.Logits
+	}
+	path := filepath.Join(t.TempDir(), "affine.axmodel")
+	if _, _, err := axcltest.WriteAffine(path, 1, 3, 2); err != nil {
+		t.Fatal(err)
+	}
+	var outs [][]byte
+	for _, d := range []axcl.Device{one, both} {
+		n, err := d.LoadNet(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out := make([]byte, n.Inputs(0)[0].Size), make([]byte, n.Outputs(0)[0].Size)
+		in[3] = 0x40
+		if err := n.Run(0, map[string][]byte{n.Inputs(0)[0].Name: in}, map[string][]byte{n.Outputs(0)[0].Name: out}); err != nil {
+			t.Error(err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		outs = append(outs, out)
+	}
+	if !slices.Equal(outs[0], outs[1]) {
+		t.Error("a single model gives something else on one of two cards")
 	}
 	plain := run(one, nil)
 	for _, add := range [][]axcl.Addition{

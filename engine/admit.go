@@ -33,7 +33,7 @@ func (m *lm) admit() {
 		if s == nil {
 			return
 		}
-		if s.solo && live > 0 {
+		if (s.solo || s.low) && live > 0 {
 			m.requeue(s) // it has the card when those that run have ended
 			return
 		}
@@ -172,8 +172,8 @@ func (m *lm) worth(s *seq, path []int32) []int32 {
 	if m.wide == 0 {
 		return path
 	}
-	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && m.chunks(rest) &&
-		m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size()) {
+	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && (s.shown() > len(path) ||
+		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size())) {
 		path = path[:low]
 	}
 	if !m.proven.Chunk {

@@ -52,11 +52,13 @@ func (b *cardBackend) Text(ids []int32) string { return b.words.Decode(ids, true
 
 func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		var s *seq
-		err := fmt.Errorf("%w: %s takes no images", ErrUnsupported, b.info.Name)
-		if len(job.Images) == 0 {
-			s, err = b.m.submit(ctx, job, nil)
+		ps, let, err := b.look(ctx, &job)
+		if err != nil {
+			yield(Token{}, err)
+			return
 		}
+		defer let()
+		s, err := b.m.submit(ctx, job, nil, ps...)
 		if err != nil {
 			yield(Token{}, err)
 			return
@@ -88,6 +90,21 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 			}
 		}
 	}
+}
+
+// look reads a job's pictures; they are the sequence's until let is called.
+func (b *cardBackend) look(ctx context.Context, job *Job) (ps []*picture, let func(), err error) {
+	switch n := len(job.Images); {
+	case n == 0:
+		return nil, func() {}, nil
+	case b.m.gallery == nil && b.m.blind != nil:
+		return nil, nil, fmt.Errorf("%w: %s cannot see: %w", ErrUnsupported, b.info.Name, b.m.blind)
+	case b.m.gallery == nil:
+		return nil, nil, fmt.Errorf("%w: %s takes no images", ErrUnsupported, b.info.Name)
+	case n > b.m.shape.Cells/b.m.gallery.sees.Rows:
+		return nil, nil, &ContextError{Have: n * b.m.gallery.sees.Rows, Max: b.m.shape.Cells}
+	}
+	return b.m.gallery.hold(ctx, job.Key, job.Images)
 }
 
 // forgetCaller tells the worker that nobody waits for s any more.
@@ -243,7 +260,7 @@ func (b *cardBackend) Close() error {
 			b.card.detach(b.m)
 			b.m.fail(ErrClosed)
 			b.m.tier.close()
-			err := b.card.unload(b.m.model)
+			err := errors.Join(b.card.watched(b.m.gallery.close), b.card.unload(b.m.model))
 			if b.draft != nil {
 				err = errors.Join(err, b.card.unload(b.draft.model))
 			}

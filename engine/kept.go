@@ -110,7 +110,7 @@ func (k *keeper) ask(s *seq) {
 		return
 	}
 	space := k.space(s.job.Key)
-	s.kept = space.Find(space.Keys(s.ids[:len(s.ids)-1]))
+	s.kept = space.Find(space.Keys(spelled(s.ids[:len(s.ids)-1])))
 }
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
@@ -300,10 +300,13 @@ func (m *lm) travel(into []uint32, call func() error) error {
 
 // note remembers that a sequence which ends has rows that are worth keeping.
 func (k *keeper) note(s *seq) {
-	if k == nil || s.embed != nil || len(s.path) < k.disk.Block() {
+	if k == nil || s.embed != nil {
 		return
 	}
-	ids := slices.Clone(s.ids[:len(s.path)])
+	ids := slices.Clone(spelled(s.ids[:len(s.path)]))
+	if len(ids) < k.disk.Block() {
+		return
+	}
 	k.texts = slices.DeleteFunc(k.texts, func(t text) bool {
 		return t.key == s.job.Key && len(t.ids) <= len(ids) && slices.Equal(t.ids, ids[:len(t.ids)])
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
@@ -72,6 +73,9 @@ type lm struct {
 	argmax []int32
 	hidden []uint16
 
+	gallery *gallery // nil: it cannot see
+	blind   error    // why, where its package says that it does
+	placed  []pictures.Placed
 	kept    *keeper          // nil: nothing is kept on disk
 	drawn   drawn            // the map of the cells: see map.go
 	trace   *tracer          // nil: nobody looks
@@ -169,7 +173,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 }
 
 // submit queues a sequence.
-func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
+func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) (*seq, error) {
 	vocab := m.vocab()
 	for _, id := range job.IDs {
 		if id < 0 || int(id) >= vocab {
@@ -195,6 +199,9 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding) (*seq, error) {
 	m.eyes(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
+	if err := m.show(s, ps); err != nil {
+		return nil, err
+	}
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
 		off: s.solo || m.slots != nil || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
@@ -363,6 +370,9 @@ func (m *lm) requeue(s *seq) {
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
 func (m *lm) start(s *seq) {
 	root := m.cells.root(s.job.Key)
+	if s.low {
+		m.cells.forget()
+	}
 	switch {
 	case m.slots != nil:
 		m.leave(s)
@@ -410,6 +420,12 @@ func (m *lm) inOrder(s *seq, root int32) {
 func (m *lm) step() (bool, error) {
 	tr := m.begin()
 	m.reap()
+	if m.gallery.ranOut() {
+		for _, s := range m.running {
+			m.leave(s)
+		}
+		m.distrust()
+	}
 	grafted, err := m.graft()
 	if err != nil {
 		return true, err
@@ -419,8 +435,12 @@ func (m *lm) step() (bool, error) {
 	if err != nil {
 		return true, err
 	}
+	encoded, err := m.encode()
+	if err != nil {
+		return true, err
+	}
 	if m.plan() == nil {
-		if grafted || came {
+		if grafted || came || encoded {
 			return true, nil
 		}
 		return m.keep()
@@ -463,7 +483,9 @@ func (m *lm) step() (bool, error) {
 		m.row.cell = none
 		return true, m.failed(err)
 	}
-	m.costs.observe(g, len(m.pass.Want), took)
+	if len(m.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
+		m.costs.observe(g, len(m.pass.Want), took)
+	}
 	m.row.worked += took.Seconds()
 	m.looked = looked{}
 	if err := m.rode(); err != nil {

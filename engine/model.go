@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -25,6 +26,7 @@ type Options struct {
 	Template   chat.Template      // nil: messages are joined plainly and nothing is parsed
 	Vocabulary grammar.Vocabulary // what formats are compiled against; nil: formats are checked, and not enforced
 	Stop       []string           // stop strings of every request, besides its own
+	Sees       *models.Vision     // how pictures stand in a prompt; nil: the backend is given them as they are
 }
 
 // Model answers requests: conversations in, events out. It comes from [Open], [OpenPackage] or [New]; the zero Model is of no use.
@@ -45,6 +47,7 @@ func New(b Backend, o Options) *Model {
 	if o.Template != nil {
 		m.info.Capabilities = o.Template.Capabilities()
 	}
+	m.info.Capabilities.Vision = m.info.Capabilities.Vision || o.Sees != nil
 	m.trie = sync.OnceValue(func() *grammar.Trie {
 		if o.Vocabulary == nil {
 			return nil
@@ -129,27 +132,35 @@ func (m *Model) pieces(ctx context.Context, r *Request, isChat bool) func() ([]c
 				err = fmt.Errorf("%w: %w", ErrBusy, err)
 			}
 		}()
-		t := m.template(r)
-		switch {
-		case !isChat && r.Raw:
-			return []chat.Piece{{Text: r.Prompt, Control: true}}, nil
-		case t == nil && isChat:
-			for _, msg := range r.Messages {
-				ps = append(ps, chat.Piece{Text: msg.Content + "\n"})
-			}
-			return ps, nil
-		case t == nil:
-			return []chat.Piece{{Text: r.System}, {Text: r.Prompt}}, nil
-		case !isChat:
-			return t.Generate(ctx, r.System, r.Prompt, r.Suffix, m.think(r))
+		if n := len(pictured(r, isChat)); n > 0 && m.o.Sees != nil {
+			return m.signed(ctx, r, isChat, n)
 		}
-		tools := r.Tools
-		if r.ToolChoice == "none" {
-			tools = nil
-		}
-		return t.Render(ctx, chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue,
-			Kwargs: r.Kwargs})
+		return m.rendered(ctx, r, isChat)
 	}
+}
+
+// rendered is what the template makes of the request.
+func (m *Model) rendered(ctx context.Context, r *Request, isChat bool) (ps []chat.Piece, err error) {
+	t := m.template(r)
+	switch {
+	case !isChat && r.Raw:
+		return []chat.Piece{{Text: r.Prompt, Control: true}}, nil
+	case t == nil && isChat:
+		for _, msg := range r.Messages {
+			ps = append(ps, chat.Piece{Text: msg.Content + "\n"})
+		}
+		return ps, nil
+	case t == nil:
+		return []chat.Piece{{Text: r.System}, {Text: r.Prompt}}, nil
+	case !isChat:
+		return t.Generate(ctx, r.System, r.Prompt, r.Suffix, m.think(r))
+	}
+	tools := r.Tools
+	if r.ToolChoice == "none" {
+		tools = nil
+	}
+	return t.Render(ctx, chat.Conversation{Messages: r.Messages, Tools: tools, Think: m.think(r), Continue: r.Continue,
+		Kwargs: r.Kwargs})
 }
 
 // think is the request's switch, with the model's habit for the zero value: what its package or its makers say, else on where it can.
@@ -181,8 +192,10 @@ func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
-// stay; what is still too long loses its middle. Of what was cut r.Cut is told.
-func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, err error) {
+// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of what was cut r.Cut is told. images
+// are the pictures of what stayed.
+func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, images [][]byte, err error) {
+	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0
 	defer func() {
 		if err == nil && len(ids) < had && r.Cut != nil {
@@ -190,17 +203,18 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 		}
 	}()
 	if ids, pieces, err = m.encode(ctx, r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most {
-		return ids, pieces, err
+		return ids, pieces, images, err
 	}
 	had = len(ids)
 	if !r.Truncate {
-		return nil, nil, &ContextError{Have: had, Max: most}
+		return nil, nil, nil, &ContextError{Have: had, Max: most}
 	}
 	if isChat && len(r.Messages) > 1 {
 		all := r.Messages
 		short := *r
 		var cut []int32
 		var cutPieces []chat.Piece
+		var cutImages [][]byte
 		// The first number of dropped messages that fits: rendering is monotone enough to search by halves.
 		sort.Search(len(all)-1, func(i int) bool {
 			short.Messages = dropOldest(all, i+1)
@@ -210,27 +224,28 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 				return false
 			}
 			ids, pieces = tryIDs, tryPieces
-			if len(tryIDs) < most {
-				cut, cutPieces = tryIDs, tryPieces
+			if images = pictured(&short, true); len(tryIDs) < most {
+				cut, cutPieces, cutImages = tryIDs, tryPieces, images
 				return true
 			}
 			return false
 		})
 		if cut != nil {
-			return cut, cutPieces, nil
+			return cut, cutPieces, cutImages, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
 		if ids, pieces, err = m.encode(ctx, &short, m.pieces(ctx, &short, true)); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
+		images = pictured(&short, true)
 	}
-	if !r.Shift {
-		return nil, nil, &ContextError{Have: len(ids), Max: most}
+	if !r.Shift || len(images) > 0 && m.o.Sees != nil {
+		return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 	}
 	if cut := cutMiddle(ids, most, r.NumKeep); len(cut) > 0 {
-		return cut, pieces, nil
+		return cut, pieces, images, nil
 	}
-	return nil, nil, &ContextError{Have: len(ids), Max: most}
+	return nil, nil, nil, &ContextError{Have: len(ids), Max: most}
 }
 
 // dropOldest leaves out the first n messages that are not system messages' business: system messages among them stay.
@@ -271,17 +286,11 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
 			r.NumCtx = m.info.Context
 		}
-		images := slices.Clip(r.Images)
-		if isChat {
-			if len(r.Messages) == 0 {
-				yield(Event{}, fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest))
-				return
-			}
-			for _, msg := range r.Messages {
-				images = append(images, msg.Images...)
-			}
+		if isChat && len(r.Messages) == 0 {
+			yield(Event{}, fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest))
+			return
 		}
-		ids, pieces, err := m.prompt(ctx, r, isChat)
+		ids, pieces, images, err := m.prompt(ctx, r, isChat)
 		if err != nil {
 			yield(Event{}, err)
 			return
@@ -333,7 +342,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 				return
 			}
 			if !isChat && !r.Raw {
-				res.Context = out.ids
+				res.Context = m.unseen(out.ids)
 			}
 			res.Usage.Prompt = len(ids)
 			res.Usage.Total = time.Since(start)

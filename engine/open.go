@@ -229,7 +229,11 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if o.Context > 0 {
 		b.info.Context = min(b.info.Context, o.Context)
 	}
-	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}}), nil
+	var sees *models.Vision
+	if b.m.gallery != nil {
+		sees = b.m.gallery.sees
+	}
+	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}, Sees: sees}), nil
 }
 
 // vocabulary is a tokenizer's, with all ids that end an answer.
@@ -563,6 +567,9 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	if err == nil && !draft {
 		err = m.openTier(o.CacheRAM)
+	}
+	if err == nil && !draft {
+		err = m.openEyes(dev, p)
 	}
 	if err != nil {
 		_ = c.unload(model)

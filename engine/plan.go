@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/pictures"
 )
 
 // This file decides what the next pass carries: whose rows, how many, with which guesses, and in which cells.
@@ -35,8 +36,8 @@ func (m *lm) plan() []share {
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
-			if s.bring > len(s.path) {
-				continue // its rows come piece by piece
+			if s.bring > len(s.path) || s.unseen() != nil {
+				continue // its rows come piece by piece, or from the encoder
 			}
 			ready = append(ready, s)
 		}
@@ -49,7 +50,12 @@ func (m *lm) plan() []share {
 	slices.SortStableFunc(ready, func(a, b *seq) int {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
-	if ready = m.apart(ready); m.slots != nil {
+	ready = m.apart(ready)
+	if s := ready[0]; s.reach() > m.wideReach && s.pictureNext() {
+		m.sink(s)
+		return m.plan()
+	}
+	if m.slots != nil {
 		return m.inOwnTurn(ready[0])
 	} else if ready[0].solo {
 		return m.inTurn(ready[0])
@@ -83,9 +89,14 @@ func (m *lm) lone(reach int) float64 {
 	return m.costs.group[m.decode]
 }
 
-// alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does.
+// alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does. A picture's row
+// goes through no decode group: there it takes what follows with it.
 func (m *lm) alone(s *seq) []share {
-	m.shares = append(m.shares, share{s: s, from: len(s.path), n: 1})
+	n := 1
+	if s.pictureNext() {
+		n = min(s.pending(), m.widest(s.reach()))
+	}
+	m.shares = append(m.shares, share{s: s, from: len(s.path), n: n})
 	return m.shares
 }
 
@@ -96,7 +107,7 @@ func (m *lm) adopt(s *seq) {
 	}
 	for s.pending() > 1 {
 		n := m.cells.find(s.tip(m.cells), s.ids[len(s.path)])
-		if n == none {
+		if n == none || int(n) >= m.wideReach && s.shown() > len(s.path)+1 {
 			return
 		}
 		if int(n) >= m.wideReach && s.reach() <= m.wideReach || !m.proven.Chunk {
@@ -239,7 +250,7 @@ func (m *lm) build() error {
 		p.LocalCells, p.LocalRows = grow(p.LocalCells, rows*cw), grow(p.LocalRows, rows*rw)
 		clear(p.LocalRows)
 	}
-	p.Want = p.Want[:0]
+	p.Want, m.placed = p.Want[:0], m.placed[:0]
 	greedy, logits, hidden := false, false, false
 	for i := range m.shares {
 		h := &m.shares[i]
@@ -253,16 +264,21 @@ func (m *lm) build() error {
 			} else {
 				id = h.draft[j-h.n]
 			}
-			at := m.trace.clock()
-			err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id)
-			m.trace.since(embedTime, at)
-			if err != nil {
-				m.giveBack()
-				m.lostState(true)
-				return &rowError{i, err}
+			if id < 0 {
+				of, n := s.pictured(h.from + j)
+				m.placed = append(m.placed, pictures.Placed{Row: r, From: of.rows, N: n})
+			} else {
+				at := m.trace.clock()
+				err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id)
+				m.trace.since(embedTime, at)
+				if err != nil {
+					m.giveBack()
+					m.lostState(true)
+					return &rowError{i, err}
+				}
 			}
 			for k := range m.shape.Pos {
-				p.Pos[r*m.shape.Pos+k] = uint32(h.from + j)
+				p.Pos[r*m.shape.Pos+k] = s.position(h.from+j, k, m.shape.Pos)
 			}
 			p.Cell[r] = uint32(m.taken[r])
 			copy(p.SeeCells[r*cw:(r+1)*cw], s.see)
@@ -270,7 +286,7 @@ func (m *lm) build() error {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
 			if m.shape.Local {
-				// Position and place in the text are one: the window begins so many rows back, in the cells or in this pass.
+				// A window counts rows, not positions: it begins so many rows back, in the cells or in this pass.
 				from := h.from + j - m.window + 1
 				s.look(from)
 				copy(p.LocalCells[r*cw:(r+1)*cw], s.near)
@@ -296,6 +312,9 @@ func (m *lm) build() error {
 		if h.want >= 0 {
 			greedy, logits = greedy || s.greedy, logits || !s.unchecked()
 		}
+	}
+	if m.gallery != nil {
+		pictures.Place(p, m.shape.Hidden, m.placed)
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
 	if hidden || len(p.Want) == 0 {

@@ -38,6 +38,11 @@ type seq struct {
 	spec    speculator
 	shadow  *seq // in the draft model, where there is one
 
+	looks []look   // where its prompt's rows are pictures', ascending: see gallery.go
+	pos   []uint32 // the positions of its prompt's rows, where those are not their places in the text
+	lag   int      // by how much the positions of what follows lie behind their places
+	low   bool     // it begins on an empty card: its pictures found no cells that wide passes see
+
 	served  uint64 // the pass that last carried a row of it
 	state   uint32 // the slot with the state after path: see slots.go
 	own     bool   // which the next pass may replace

@@ -214,7 +214,7 @@ func (m *lm) turns(ids []int32) (turn, answer int) {
 	}
 	seen := map[int32]int{}
 	for i, id := range ids {
-		if m.words.Control(id) {
+		if id >= 0 && m.words.Control(id) {
 			if before, ok := seen[id]; ok {
 				turn, answer = before, i
 			}
@@ -236,7 +236,7 @@ func (m *lm) inOwnTurn(s *seq) []share {
 	from, n := len(s.path), s.pending()
 	if !s.whole() {
 		for _, at := range s.stops {
-			if at > from {
+			if at > from && (at > from+1 || !s.pictureNext()) {
 				n = min(n, at-from)
 				break
 			}
@@ -246,7 +246,7 @@ func (m *lm) inOwnTurn(s *seq) []share {
 	n = min(n, m.widest(reach))
 	g := m.shape.GroupFor(max(n, 2), reach)
 	if n < 2 || g < 0 || reach > m.wideReach || !m.proven.Chunk ||
-		m.costs.group[g] >= float64(n)*m.lone(reach) {
+		m.costs.group[g] >= float64(n)*m.lone(reach) && !s.pictureNext() {
 		n = 1
 	}
 	m.shares = append(m.shares, share{s: s, from: from, n: n})

@@ -14,9 +14,10 @@ import "slices"
 // soloLeast is how many rows of a prompt are worth a wide pass: a number, not a measurement, so that the cut is the same on every day.
 const soloLeast = 4
 
-// soloing reports whether a repeatable sequence runs, or waits to run again: nobody is admitted beside it.
+// soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: nobody is
+// admitted beside it.
 func (m *lm) soloing() bool {
-	return slices.ContainsFunc(m.running, func(s *seq) bool { return s.solo && !s.box.full() })
+	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.path)) && !s.box.full() })
 }
 
 // apart leaves of those that are ready who may share a pass: all that are not repeatable, else one that is, which has begun before others.
@@ -37,7 +38,7 @@ func (m *lm) apart(ready []*seq) []*seq {
 func (m *lm) inTurn(s *seq) []share {
 	from := len(s.path)
 	rows := 1
-	if n := min(s.prompt-from, m.widest(from)); n >= soloLeast && from <= m.wideReach {
+	if n := min(s.prompt-from, m.widest(from)); (n >= soloLeast || s.pictureNext()) && from <= m.wideReach {
 		if g := m.shape.GroupFor(n, from); g >= 0 && (m.proven.Chunk || m.shape.Groups[g].Rows == n) {
 			rows = n
 		}

@@ -146,9 +146,46 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	return m, nil
 }
 
-// LoadNet loads on the first card.
-func (j *joined) LoadNet(string) (axcl.Net, error) {
-	return nil, fmt.Errorf("%w: a single model is loaded on one card, not on several", ErrUnsupported)
+// LoadNet loads on the first card: a single model is not split.
+func (j *joined) LoadNet(path string) (axcl.Net, error) {
+	if j.closed {
+		return nil, axcl.ErrClosed
+	}
+	n := &elsewhere{c: j.cards[0]}
+	if err := n.do(fileLimit, func(d axcl.Device) (err error) {
+		n.Net, err = d.LoadNet(path)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// elsewhere is a net on one of the cards, used from the joined device's worker.
+type elsewhere struct {
+	axcl.Net
+	c *Card
+}
+
+// do runs f on the card's worker, under its watchdog's eye.
+func (n *elsewhere) do(limit time.Duration, f func(d axcl.Device) error) error {
+	err := n.c.Do(context.Background(), func(d axcl.Device) error {
+		n.c.enter(limit)
+		defer n.c.exit()
+		return f(d)
+	})
+	if axcl.Fatal(err) {
+		n.c.lose(err)
+	}
+	return err
+}
+
+func (n *elsewhere) Run(group int, in, out map[string][]byte) error {
+	return n.do(fileLimit, func(axcl.Device) error { return n.Net.Run(group, in, out) })
+}
+
+func (n *elsewhere) Close() error {
+	return n.do(n.c.o.Watch, func(axcl.Device) error { return n.Net.Close() })
 }
 
 func (j *joined) Close() error {

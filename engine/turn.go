@@ -179,8 +179,12 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
+	if len(s.looks) > 0 {
+		keep, cut = m.turnsOut(s, keep, cut)
+	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
 	s.prompt, s.high = len(s.ids), 0
+	_ = m.lay(s) // what could be laid before can be without some of its turns
 	s.spec.reset()
 	m.leave(s)
 	m.start(s)

@@ -248,6 +248,8 @@ type Stats struct {
 	// by kind: "decode" (one row), "batch" (answers), "prefill", "mixed" (both), "verify" (with guesses)
 	Passes                            map[string]uint64
 	Rows                              uint64
+	Encoded                           uint64        // calls of the encoder of pictures
+	Encoding                          time.Duration // time inside them
 	PromptTokens, CachedTokens        uint64
 	OutputTokens                      uint64
 	Drafted, Accepted                 uint64

@@ -44,6 +44,7 @@ type Vision struct {
 	Across, Down int
 
 	Placeholder int32  // the token that stands for a row
+	Word        string // the same as the tokenizer has it: what a chat template prints once for a picture
 	Last        bool   // a turn's pictures stand behind its text
 	Inner       string // what a picture's rows are written as: takes the place of a chat template's single placeholder
 
@@ -51,9 +52,12 @@ type Vision struct {
 }
 
 // Mark is how the i-th of a turn's n pictures is written, counted from 0, where the chat template says nothing of pictures: all control
-// tokens in it are meant as such.
+// tokens in it are meant as such. A Vision that is no package's has no family, and writes Inner alone.
 func (v *Vision) Mark(i, n int) string {
 	s, text := v.seer, ""
+	if s == nil {
+		return v.Inner
+	}
 	if s.before != "" && (n > 1 || s.always) {
 		text = fmt.Sprintf(s.before, i+s.first)
 	}
@@ -123,7 +127,7 @@ func (pkg *Package) readEncoder(name string) error {
 	if v.seer == nil {
 		return bad("say it as vlm_type in config.json", "of which family this encoder is, nothing tells")
 	}
-	v.Family, v.Last, v.Square, v.Tiles = v.seer.name, v.seer.last, v.seer.square, v.seer.tiles
+	v.Family, v.Word, v.Last, v.Square, v.Tiles = v.seer.name, v.seer.row, v.seer.last, v.seer.square, v.seer.tiles
 	if err := v.readTensors(m, pkg.Hidden); err != nil {
 		return bad(whole, "%v", err)
 	}

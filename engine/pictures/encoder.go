@@ -1,6 +1,7 @@
 package pictures
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -143,6 +144,17 @@ func (e *Encoder) Prepare(data []byte, limits vision.Limits) (*Picture, error) {
 	}
 	made.rows.ID = made.id
 	return made, nil
+}
+
+// Blank is a grey picture on its way, of one call: what the encoder takes is tried on it.
+func (e *Encoder) Blank() (*Picture, error) {
+	l := e.sees.Layout
+	grey := &vision.Picture{Width: l.Width, Height: l.Height, Pix: bytes.Repeat([]byte{128}, 3*l.Width*l.Height)}
+	in, err := l.Append(nil, grey, e.sees.Norm)
+	if err != nil {
+		return nil, err
+	}
+	return &Picture{inputs: [][]byte{in}, rows: &Rows{N: e.sees.PerCall, Deep: make([][]uint16, len(e.sees.Deep))}}, nil
 }
 
 // onBlack makes a picture as large as fits into the middle of a black one: what padding to a square first gives, but for the edges, without

@@ -23,6 +23,7 @@ type (
 	Replicas   struct{} // engine: which card has what
 	Card       struct{} // engine: a card's work and state
 	Memory     struct{} // engine: rows in this machine's memory
+	Pictures   struct{} // engine: what is known of pictures
 	Model      struct{} // engine: a model's queue
 	Mailbox    struct{} // engine: a sequence's tokens
 
@@ -50,18 +51,19 @@ func (StoreSound) place() (int, string) { return 6, "store's soundness" }
 func (Replicas) place() (int, string)   { return 7, "replicas" }
 func (Card) place() (int, string)       { return 8, "card" }
 func (Memory) place() (int, string)     { return 9, "rows in memory" }
-func (Model) place() (int, string)      { return 10, "model" }
-func (Mailbox) place() (int, string)    { return 11, "mailbox" }
+func (Pictures) place() (int, string)   { return 10, "pictures" }
+func (Model) place() (int, string)      { return 11, "model" }
+func (Mailbox) place() (int, string)    { return 12, "mailbox" }
 
-func (PullPlan) place() (int, string)    { return 12, "pull's plan" }
-func (PullFile) place() (int, string)    { return 13, "pull's file" }
-func (PullParts) place() (int, string)   { return 14, "pull's parts" }
-func (PullReports) place() (int, string) { return 15, "pull's reports" }
+func (PullPlan) place() (int, string)    { return 13, "pull's plan" }
+func (PullFile) place() (int, string)    { return 14, "pull's file" }
+func (PullParts) place() (int, string)   { return 15, "pull's parts" }
+func (PullReports) place() (int, string) { return 16, "pull's reports" }
 
-func (Progress) place() (int, string) { return 16, "progress" }
-func (Session) place() (int, string)  { return 17, "conversation" }
-func (Conns) place() (int, string)    { return 18, "connections" }
-func (Items) place() (int, string)    { return 19, "answers' items" }
-func (Told) place() (int, string)     { return 20, "log's memory" }
-func (Metrics) place() (int, string)  { return 21, "metrics" }
-func (Look) place() (int, string)     { return 22, "view" }
+func (Progress) place() (int, string) { return 17, "progress" }
+func (Session) place() (int, string)  { return 18, "conversation" }
+func (Conns) place() (int, string)    { return 19, "connections" }
+func (Items) place() (int, string)    { return 20, "answers' items" }
+func (Told) place() (int, string)     { return 21, "log's memory" }
+func (Metrics) place() (int, string)  { return 22, "metrics" }
+func (Look) place() (int, string)     { return 23, "view" }

@@ -1,0 +1,473 @@
+package engine
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/pictures"
+	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/vision"
+)
+
+// This file is how a model sees. Whoever asks about pictures reads them and makes what the encoder takes, on a goroutine of their own; the
+// worker calls the encoder between passes, and what it gives is kept in this machine's memory.
+//
+// A row of a picture has a number of its own where a token has its id, below −1: a picture's first row one that no row had before, and
+// those after it the next ones below. Everything that compares texts by their ids (the tree of cells, what lies in memory, who brings
+// whose rows) then tells pictures apart and finds them again without knowing of them. A number never stands for two rows: where numbers
+// run out, all that is kept goes first. Numbers mean nothing outside this process, so no text is kept on disk beyond its first picture.
+
+const (
+	// picturesKept is how many bytes of pictures' rows a model keeps, and picturesHeld how many may be on their way, with what is made for
+	// the encoder; who comes with more waits.
+	picturesKept, picturesHeld = 128 << 20, 256 << 20
+	// picturesNamed is of how many pictures it is known by which numbers their rows go.
+	picturesNamed = 1 << 14
+	// readers is how many pictures are decoded at once: each may take the memory that vision's limits allow.
+	readers = 2
+)
+
+// PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
+type PictureError struct {
+	Index int
+	Err   error
+}
+
+func (e *PictureError) Error() string {
+	return fmt.Sprintf("engine: picture %d: %v", e.Index+1, e.Err)
+}
+
+func (e *PictureError) Unwrap() []error { return []error{ErrRequest, e.Err} }
+
+// gallery is a model's encoder and what is known of pictures.
+type gallery struct {
+	sees    *models.Vision
+	enc     *pictures.Encoder // Step and Close are the worker's
+	took    time.Duration     // the worker's: what a call took at load
+	room    *semaphore.Weighted
+	each    int64 // what one picture takes on its way
+	readers chan struct{}
+
+	mu    ranked.Mutex[ranked.Pictures] // guards what follows
+	kept  *pictures.Kept
+	held  map[pictures.ID]*picture      // those that requests are about
+	named map[pictures.ID]*list.Element // of numbered
+	order list.List                     // of *numbered, the last asked for first
+	last  int32                         // the number that was given last
+	full  bool                          // numbers ran out: the worker is to forget what is kept
+}
+
+// numbered is by which numbers a picture's rows go.
+type numbered struct {
+	id    pictures.ID
+	first int32
+}
+
+// picture is one that requests are about.
+type picture struct {
+	id    pictures.ID
+	first int32             // row n goes by the number first − n
+	made  *pictures.Picture // the worker's, once a sequence has it; as rows, which it becomes
+	rows  *pictures.Rows    // nil: it goes through the encoder first
+	users int
+}
+
+// look says that the rows of a sequence from at on, n of them, are a picture's rows from number from on.
+type look struct {
+	at, n, from int
+	nth         int // of the prompt's pictures
+	of          *picture
+}
+
+// openEyes makes the model see, where its package has an encoder. What is wrong with the encoder is said to who asks about pictures: text
+// needs none. The error is one that the load does not survive.
+func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
+	sees, err := p.Vision()
+	if err == nil && sees != nil {
+		m.gallery, err = m.openGallery(dev, sees, p.Digest())
+	}
+	if axcl.Fatal(err) || errors.Is(err, axcl.ErrMemory) {
+		return err
+	}
+	m.blind = err
+	return nil
+}
+
+// openGallery loads the encoder and makes a first call of it: what it needs besides is taken now or never, and how long it holds the card
+// is known. It runs on the worker.
+func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
+	if !m.proven.Chunk {
+		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not full",
+			ErrUnsupported)
+	}
+	m.card.enter(fileLimit)
+	defer m.card.exit()
+	enc, err := pictures.Open(dev, sees, digest)
+	if err != nil {
+		return nil, err
+	}
+	g := &gallery{sees: sees, enc: enc, readers: make(chan struct{}, readers), kept: pictures.Keep(picturesKept),
+		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
+	g.each = int64(sees.Layout.Bytes())*int64(sees.Tiles*sees.Tiles+1) + 2*int64(sees.Rows)*int64(m.shape.Hidden)*int64(1+len(sees.Deep))
+	g.room = semaphore.NewWeighted(max(picturesHeld, g.each))
+	grey, err := enc.Blank()
+	if err == nil {
+		t0 := m.card.now()
+		err = enc.Step(grey)
+		g.took = m.card.now() - t0
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), enc.Close())
+	}
+	return g, nil
+}
+
+// hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
+// of a picture is known within a key, as all that is kept.
+func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
+	room := min(int64(len(data))*g.each, max(picturesHeld, g.each))
+	if err := g.room.Acquire(ctx, room); err != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	let = func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for _, p := range ps {
+			if p.users--; p.users == 0 {
+				delete(g.held, p.id)
+			}
+		}
+		g.room.Release(room)
+	}
+	for i, d := range data {
+		p, err := g.one(ctx, g.id(key, d), d)
+		if err != nil {
+			let()
+			if ctx.Err() == nil {
+				err = &PictureError{Index: i, Err: err}
+			}
+			return nil, nil, err
+		}
+		ps = append(ps, p)
+	}
+	return ps, let, nil
+}
+
+// one is hold for a picture.
+func (g *gallery) one(ctx context.Context, id pictures.ID, data []byte) (*picture, error) {
+	if p := g.find(id, nil); p != nil {
+		return p, nil
+	}
+	select {
+	case g.readers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	made, err := g.enc.Prepare(data, vision.Limits{})
+	<-g.readers
+	if err != nil {
+		return nil, err
+	}
+	return g.find(id, made), nil
+}
+
+// id is what a picture of a request with such a key is known by.
+func (g *gallery) id(key string, data []byte) pictures.ID {
+	h, name := sha256.New(), g.enc.Name(data)
+	h.Write(name[:])
+	h.Write([]byte(key))
+	return pictures.ID(h.Sum(nil))
+}
+
+// find is what is known of a picture, or what is made of it now; nil where it is neither.
+func (g *gallery) find(id pictures.ID, made *pictures.Picture) *picture {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.held[id]
+	if p == nil {
+		rows := g.kept.Get(id)
+		if rows == nil && made == nil {
+			return nil
+		}
+		p = &picture{id: id, first: g.number(id), rows: rows}
+		if rows == nil {
+			p.made = made
+		}
+		g.held[id] = p
+	}
+	p.users++
+	return p
+}
+
+// number is the number of a picture's first row; g.mu is held.
+func (g *gallery) number(id pictures.ID) int32 {
+	if e := g.named[id]; e != nil {
+		g.order.MoveToFront(e)
+		return e.Value.(*numbered).first
+	}
+	if int64(g.last)-int64(g.sees.Rows) < math.MinInt32 {
+		g.last, g.full = none, true
+		clear(g.named)
+		g.order.Init()
+	}
+	if g.order.Len() == picturesNamed {
+		delete(g.named, g.order.Remove(g.order.Back()).(*numbered).id)
+	}
+	n := &numbered{id, g.last - 1}
+	g.last -= int32(g.sees.Rows)
+	g.named[id] = g.order.PushFront(n)
+	return n.first
+}
+
+// done keeps what a picture has become.
+func (g *gallery) done(p *picture, rows *pictures.Rows) {
+	p.rows, p.made = rows, nil
+	kept := *rows
+	kept.ID = p.id
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kept.Put(&kept)
+}
+
+// ranOut reports, once, that numbers are given anew.
+func (g *gallery) ranOut() bool {
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	full := g.full
+	g.full = false
+	return full
+}
+
+// show puts a job's pictures where its ids have places for their rows: the rows' numbers in place of the placeholder.
+func (m *lm) show(s *seq, ps []*picture) error {
+	if len(ps) == 0 {
+		return nil
+	}
+	v := m.gallery.sees
+	places := 0
+	for i, id := range s.ids {
+		if id != v.Placeholder {
+			continue
+		}
+		if at := places / v.Rows; at < len(ps) {
+			p, n := ps[at], places%v.Rows
+			if last := len(s.looks) - 1; n > 0 && s.looks[last].at+s.looks[last].n == i {
+				s.looks[last].n++
+			} else {
+				s.looks = append(s.looks, look{at: i, n: 1, from: n, nth: at, of: p})
+			}
+			s.ids[i] = p.first - int32(n)
+		}
+		places++
+	}
+	if places != len(ps)*v.Rows {
+		return fmt.Errorf("%w: the prompt has places for %d rows of pictures, and its %d pictures have %d rows each", ErrRequest, places,
+			len(ps), v.Rows)
+	}
+	last := s.looks[len(s.looks)-1]
+	if s.shown() == len(s.ids) {
+		return fmt.Errorf("%w: the prompt ends with a picture; put text behind it", ErrRequest)
+	}
+	// Wide passes go on from what they see, which ends where the farthest group does.
+	for at := 0; at < last.at+last.n; at += m.widest(at) {
+		if at > m.wideReach {
+			return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about fewer "+
+				"pictures, or about them earlier", ErrRequest, last.at+last.n, at)
+		}
+	}
+	return m.lay(s)
+}
+
+// lay gives the rows of a prompt with pictures their positions: a row's place in the text is not its position, where pictures' rows lie
+// on a grid.
+func (m *lm) lay(s *seq) (err error) {
+	s.pos, s.lag = s.pos[:0], 0
+	if len(s.looks) == 0 || !m.gallery.sees.MRope {
+		return nil
+	}
+	v := m.gallery.sees
+	var spans []pictures.Span
+	for _, l := range s.looks {
+		spans = append(spans, pictures.Span{At: l.at, Rows: &pictures.Rows{N: v.Rows, Across: v.Across, Down: v.Down}})
+	}
+	var next uint32
+	if s.pos, next, err = pictures.Positions(len(s.ids), 0, spans, m.shape.Pos); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	s.lag = len(s.ids) - int(next)
+	return nil
+}
+
+// shown is how many rows of the prompt reach from its beginning to the end of its last picture.
+func (s *seq) shown() int {
+	if n := len(s.looks); n > 0 {
+		return s.looks[n-1].at + s.looks[n-1].n
+	}
+	return 0
+}
+
+// pictured is the picture that row i of the sequence is of, nil for none, and which row of it.
+func (s *seq) pictured(i int) (*picture, int) {
+	for _, l := range s.looks {
+		if i >= l.at && i < l.at+l.n {
+			return l.of, l.from + i - l.at
+		}
+	}
+	return nil, 0
+}
+
+// pictureNext reports whether the next row of the sequence is a picture's, which goes through a prefill group.
+func (s *seq) pictureNext() bool {
+	p, _ := s.pictured(len(s.path))
+	return p != nil
+}
+
+// unseen is the first picture that the sequence needs rows of and that has not been through the encoder; nil for none.
+func (s *seq) unseen() *picture {
+	for _, l := range s.looks {
+		if l.of.rows == nil && l.at+l.n > len(s.path) {
+			return l.of
+		}
+	}
+	return nil
+}
+
+// position is component k of the position of row i.
+func (s *seq) position(i, k, of int) uint32 {
+	if at := i*of + k; at < len(s.pos) {
+		return s.pos[at]
+	}
+	return uint32(i - s.lag)
+}
+
+// encode makes one call of the encoder, for the sequence that has been here longest of those that need one, and reports whether it did.
+// Between two calls there is a pass, where anybody has rows for one: who decodes waits for one call at most. The error is one that the
+// card does not survive.
+func (m *lm) encode() (bool, error) {
+	var first *seq
+	for _, s := range m.running {
+		if s.unseen() == nil || s.box.full() || s.bring > len(s.path) {
+			continue
+		}
+		if m.adopt(s); s.unseen() != nil && (first == nil || s.admit < first.admit) {
+			first = s
+		}
+	}
+	if first == nil {
+		return false, nil
+	}
+	g, p := m.gallery, first.unseen()
+	m.card.owned()
+	m.card.enter(max(m.card.o.Watch, 20*g.took))
+	t0 := m.card.now()
+	err := g.enc.Step(p.made)
+	took := m.card.now() - t0
+	m.card.exit()
+	if m.card.Err() != nil && err == nil {
+		err = axcl.ErrLost
+	}
+	if axcl.Fatal(err) {
+		return true, err
+	}
+	m.count(func(st *Stats) { st.Encoded++; st.Encoding += took })
+	if err != nil {
+		if err := m.card.strike(err); err != nil {
+			return true, err
+		}
+		for _, s := range slices.Clone(m.running) {
+			if s.unseen() != p {
+				continue
+			}
+			if s.retried {
+				m.end(s, err)
+			}
+			s.retried = true
+		}
+		return true, nil
+	}
+	if rows := p.made.Rows(); rows != nil {
+		g.done(p, rows)
+	}
+	return true, nil
+}
+
+// sink sends a sequence back to the queue that stands on cells beyond what wide passes see, and has a picture to come: it begins anew when
+// those that run have ended, and finds the lowest cells then.
+func (m *lm) sink(s *seq) {
+	m.mark(s, false)
+	m.leave(s)
+	m.remove(s)
+	s.low = true
+	m.requeue(s)
+}
+
+// turnsOut makes a cut of [keep, keep+cut) of a sequence with pictures one of whole turns, as far as the text says where turns begin; and
+// never one of half a picture. What of the pictures is left is said anew.
+func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
+	from, end := keep, keep+cut
+	if _, answer := m.turns(s.ids); answer > 0 {
+		opens := s.ids[answer]
+		if i := slices.Index(s.ids[end:], opens); i >= 0 {
+			end += i
+			for i := from; i >= 0; i-- {
+				if s.ids[i] == opens {
+					from = i
+					break
+				}
+			}
+		}
+	}
+	for i := 0; i < len(s.looks); {
+		first, last := s.looks[i], s.looks[i] // of one picture, which may have its rows in several places
+		for i++; i < len(s.looks) && s.looks[i].nth == first.nth; i++ {
+			last = s.looks[i]
+		}
+		if first.at < end && last.at+last.n > end {
+			end = last.at + last.n
+		}
+		if first.at < from && last.at+last.n > from {
+			from = first.at
+		}
+	}
+	var left []look
+	for _, l := range s.looks {
+		switch {
+		case l.at >= end:
+			l.at -= end - from
+			left = append(left, l)
+		case l.at < from:
+			left = append(left, l)
+		}
+	}
+	s.looks = left
+	return from, end - from
+}
+
+// spelled is how many of ids stand for themselves anywhere: those before the first picture's row, whose number is of this process.
+func spelled(ids []int32) []int32 {
+	if i := slices.IndexFunc(ids, func(id int32) bool { return id < 0 }); i >= 0 {
+		return ids[:i]
+	}
+	return ids
+}
+
+// close unloads the encoder.
+func (g *gallery) close() error {
+	if g == nil {
+		return nil
+	}
+	return g.enc.Close()
+}

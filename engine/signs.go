@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// This file is how pictures stand in a prompt: a place for each of a picture's rows. A template that knows of pictures prints one token for
+// each; where it does not, or leaves some out, they are written as the model's family does. Only what a template or a family wrote counts:
+// a token that a user spelled is text.
+
+// pictured are a request's pictures in the order of its messages.
+func pictured(r *Request, isChat bool) (all [][]byte) {
+	if !isChat {
+		return r.Images
+	}
+	for _, msg := range r.Messages {
+		all = append(all, msg.Images...)
+	}
+	return all
+}
+
+// signed renders a request with pictures.
+func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures int) ([]chat.Piece, error) {
+	v := m.o.Sees
+	ps, err := m.rendered(ctx, r, isChat)
+	if err != nil {
+		return nil, err
+	}
+	if found, ps := places(ps, v); found == pictures {
+		return ps, nil
+	}
+	// Pieces that stand where the marks are to be: nobody else can have written them.
+	nonce, marks := rand.Text(), []string(nil)
+	sign := func(i, n int) string {
+		marks = append(marks, v.Mark(i, n))
+		return fmt.Sprintf("\uf8f0%s %d\uf8f1", nonce, len(marks)-1)
+	}
+	own := *r
+	own.Images, own.Messages = nil, slices.Clone(r.Messages)
+	if !isChat {
+		var front strings.Builder
+		for i := range r.Images {
+			front.WriteString(sign(i, len(r.Images)))
+		}
+		if own.Prompt = front.String() + r.Prompt; v.Last {
+			own.Prompt = r.Prompt + front.String()
+		}
+	}
+	for i := range own.Messages {
+		if msg := &own.Messages[i]; isChat && len(msg.Images) > 0 {
+			msg.Content, msg.Images, msg.Parts = content(msg, v.Last, sign), nil, nil
+		}
+	}
+	if ps, err = m.rendered(ctx, &own, isChat); err != nil {
+		return nil, err
+	}
+	var out []chat.Piece
+	put := 0
+	for _, p := range ps {
+		for rest := p.Text; ; {
+			at := strings.Index(rest, "\uf8f0"+nonce+" ")
+			if at < 0 {
+				if rest != "" {
+					out = append(out, chat.Piece{Text: rest, Control: p.Control})
+				}
+				break
+			}
+			before, after := rest[:at], rest[at+len("\uf8f0"+nonce+" "):]
+			number, after, _ := strings.Cut(after, "\uf8f1")
+			var i int
+			if _, err := fmt.Sscanf(number, "%d", &i); err != nil || i != put || i >= len(marks) {
+				return nil, fmt.Errorf("%w: the chat template tells the pictures' places in another order", ErrRequest)
+			}
+			if before != "" {
+				out = append(out, chat.Piece{Text: before, Control: p.Control})
+			}
+			out = append(out, chat.Piece{Text: marks[i], Control: true})
+			put, rest = put+1, after
+		}
+	}
+	if put != pictures {
+		return nil, fmt.Errorf("%w: the chat template leaves out %d of %d pictures: put them into messages of the user", ErrRequest,
+			pictures-put, pictures)
+	}
+	return out, nil
+}
+
+// content is a message's content with a sign in the place of each picture.
+func content(msg *chat.Message, last bool, sign func(i, n int) string) string {
+	parts := msg.Parts
+	if parts == nil {
+		parts = append(slices.Repeat([]chat.Part{{Image: true}}, len(msg.Images)), chat.Part{Text: msg.Content})
+		if last {
+			slices.Reverse(parts)
+		}
+	}
+	var sb strings.Builder
+	n := 0
+	for _, p := range parts {
+		if p.Image {
+			sb.WriteString(sign(n, len(msg.Images)))
+			n++
+		} else {
+			sb.WriteString(p.Text)
+		}
+	}
+	return sb.String()
+}
+
+// places finds the tokens that a template printed for pictures and puts what stands for all of a picture's rows there.
+func places(ps []chat.Piece, v *models.Vision) (n int, out []chat.Piece) {
+	for _, p := range ps {
+		if p.Control {
+			n += strings.Count(p.Text, v.Word)
+			p.Text = strings.ReplaceAll(p.Text, v.Word, v.Inner)
+		}
+		out = append(out, p)
+	}
+	return n, out
+}
+
+// unseen is a text without the places of pictures: whoever goes on from ids alone brings no pictures.
+func (m *Model) unseen(ids []int32) []int32 {
+	if m.o.Sees == nil {
+		return ids
+	}
+	return slices.DeleteFunc(ids, func(id int32) bool { return id == m.o.Sees.Placeholder })
+}

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/tokenizer/chat"
+)
+
+// TestSigns: where pictures stand in a prompt: as a template prints them, or as the family writes them; in the order of a message's parts;
+// and never where a user spelled the token.
+func TestSigns(t *testing.T) {
+	jinja := func(src string) chat.Template {
+		tmpl, err := chat.NewJinja(src, "test", chat.JinjaOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tmpl
+	}
+	knows := jinja(`{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}` +
+		`{% if p.type == 'image' %}<s><|pic|><e>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}|{% endfor %}`)
+	plain := jinja(`{% for m in messages %}{{ m.content | trim }}|{% endfor %}`)
+	leaves := jinja(`{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}|{% endif %}{% endfor %}`)
+	sees := &models.Vision{Word: "<|pic|>", Inner: "<|pic|><|pic|>"}
+	pics := [][]byte{{1}, {2}}
+	parts := []chat.Part{{Text: "a "}, {Image: true}, {Text: " b "}, {Image: true}}
+	one := []chat.Message{{Role: "user", Content: "what <|pic|>?", Images: pics[:1]}}
+	for _, tt := range []struct {
+		name string
+		tmpl chat.Template
+		r    Request
+		want string // control text in brackets
+	}{
+		{"printed", knows, Request{Messages: one}, "[<s><|pic|><|pic|><e>]what <|pic|>?[|]"},
+		{"in order", knows, Request{Messages: []chat.Message{{Role: "user", Content: "a  b ", Images: pics, Parts: parts}}},
+			"[]a [<s><|pic|><|pic|><e>] b [<s><|pic|><|pic|><e>|]"},
+		{"written", plain, Request{Messages: one}, "[<|pic|><|pic|>]what <|pic|>?[|]"},
+		{"written in order", plain, Request{Messages: []chat.Message{{Role: "user", Images: pics, Parts: parts}}},
+			"a [<|pic|><|pic|>] b [<|pic|><|pic|>|]"},
+		{"no picture", plain, Request{Messages: []chat.Message{{Role: "user", Content: "<|pic|>"}}}, "<|pic|>[|]"},
+		{"no template", nil, Request{Messages: one}, "[<|pic|><|pic|>]what <|pic|>?\n"},
+		{"a bare prompt", nil, Request{Prompt: "p", Images: pics}, "[<|pic|><|pic|><|pic|><|pic|>]p"},
+		{"raw, with a place", plain, Request{Prompt: "x<|pic|>y", Raw: true, Images: pics[:1]}, "[x<|pic|><|pic|>y]"},
+		{"raw, without", plain, Request{Prompt: "xy", Raw: true, Images: pics[:1]}, "[<|pic|><|pic|>xy]"},
+	} {
+		ps, err := New(&parrot{}, Options{Template: tt.tmpl, Sees: sees}).pieces(context.Background(), &tt.r, len(tt.r.Messages) > 0)()
+		var got strings.Builder
+		for i, p := range ps {
+			if i == 0 && p.Control || i > 0 && p.Control && !ps[i-1].Control {
+				got.WriteByte('[')
+			} else if i > 0 && !p.Control && ps[i-1].Control {
+				got.WriteByte(']')
+			}
+			got.WriteString(p.Text)
+		}
+		if len(ps) > 0 && ps[len(ps)-1].Control {
+			got.WriteByte(']')
+		}
+		if want := strings.ReplaceAll(tt.want, "[]", ""); err != nil || got.String() != want {
+			t.Errorf("%s: %s, want %s (%v)", tt.name, got.String(), want, err)
+		}
+	}
+	last := *sees
+	last.Last = true
+	m := New(&parrot{}, Options{Template: plain, Sees: &last})
+	if text, err := m.Render(context.Background(), Request{Messages: one}); err != nil || text != "what <|pic|>?<|pic|><|pic|>|" {
+		t.Errorf("behind the text: %q, %v", text, err)
+	}
+	if _, err := New(&parrot{}, Options{Template: leaves, Sees: sees}).Render(context.Background(), Request{Messages: []chat.Message{
+		{Role: "tool", Content: "t", Images: pics}}}); !errors.Is(err, ErrRequest) {
+		t.Errorf("a template that leaves out pictures: %v", err)
+	}
+	if !m.Info().Capabilities.Vision {
+		t.Error("a model that sees does not say so")
+	}
+}
+
+// TestPicturesCut: the oldest turns go with their pictures, and no picture is cut.
+func TestPicturesCut(t *testing.T) {
+	p := &parrot{say: "x"}
+	m := New(p, Options{Sees: &models.Vision{Word: "#", Inner: "########", Placeholder: '#'}})
+	msg := func(text string, pic byte) chat.Message {
+		return chat.Message{Role: "user", Content: text, Images: [][]byte{{pic}}}
+	}
+	r := Request{Messages: []chat.Message{msg("old", 1), msg("newer", 2), msg("new", 3)}, NumCtx: 32, Truncate: true, Shift: true}
+	var cut Cut
+	r.Cut = func(c Cut) { cut = c }
+	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.EqualFunc(p.job.Images, [][]byte{{2}, {3}}, slices.Equal) || len(p.job.IDs) != 26 || cut.Kept != 26 {
+		t.Errorf("pictures %v, %d ids, %+v", p.job.Images, len(p.job.IDs), cut)
+	}
+	r.Messages, r.NumCtx = []chat.Message{msg(strings.Repeat("long ", 20), 1)}, 32
+	var ce *ContextError
+	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.As(err, &ce) {
+		t.Errorf("a turn that does not fit: %v", err)
+	}
+	_, done, err := collect(m.Generate(context.Background(), Request{Prompt: "p", Images: [][]byte{{1}}}))
+	if err != nil || slices.Contains(done.Context, '#') || !slices.Contains(done.Context, 'p') {
+		t.Errorf("context %v, %v", done, err)
+	}
+}
