@@ -40,6 +40,7 @@ const (
 // PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
 type PictureError struct {
 	Index int
+	WebP  bool // it says that it is a webp
 	Err   error
 }
 
@@ -89,14 +90,23 @@ type look struct {
 	of          *picture
 }
 
-// openEyes makes the model see, where its package has an encoder. What is wrong with the encoder is said to who asks about pictures: text
-// needs none. The error is one that the load does not survive.
+// openEyes makes the model see, where its package has an encoder and the card has room for it. What is wrong with the encoder is said to who
+// asks about pictures: text needs none. The error is one that the load does not survive.
 func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
-		m.gallery, err = m.openGallery(dev, sees, p.Digest())
+		if err := m.card.refresh(); err != nil {
+			return err
+		}
+		// The library holds the file beside what it loads of it.
+		info, need := m.card.Info(), p.Memory().Encoder+sees.Size
+		if free := info.FreeCMM; info.TotalCMM > 0 && need > free {
+			err = &MemoryError{Name: "the encoder " + sees.File, Need: need, Free: free}
+		} else {
+			m.gallery, err = m.openGallery(dev, sees, p.Digest())
+		}
 	}
-	if axcl.Fatal(err) || errors.Is(err, axcl.ErrMemory) {
+	if axcl.Fatal(err) {
 		return err
 	}
 	m.blind = err
@@ -154,7 +164,7 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 		if err != nil {
 			let()
 			if ctx.Err() == nil {
-				err = &PictureError{Index: i, Err: err}
+				err = &PictureError{Index: i, WebP: len(d) >= 12 && string(d[:4]) == "RIFF" && string(d[8:12]) == "WEBP", Err: err}
 			}
 			return nil, nil, err
 		}

@@ -232,6 +232,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	var sees *models.Vision
 	if b.m.gallery != nil {
 		sees = b.m.gallery.sees
+		b.info.CardBytes += b.info.Memory.Encoder
 	}
 	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}, Sees: sees}), nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then tools, insert, thinking.
-// Vision is not among them: the engine does not read pictures, whatever encoder a package has.
+// Capabilities lists what the model can do, in Ollama's words: completion or embedding, then vision, tools, insert, thinking. A model whose
+// pictures cannot be read ([Package.Vision] says why) has no vision.
 func (p *Package) Capabilities() []string {
 	if p.Embedding {
 		return []string{"embedding"}
@@ -21,6 +21,9 @@ func (p *Package) Capabilities() []string {
 	var c chat.Capabilities
 	if tpl, err := p.Template(); err == nil {
 		c = tpl.Capabilities()
+	}
+	if v, err := p.Vision(); v != nil && err == nil {
+		out = append(out, "vision")
 	}
 	if c.Tools {
 		out = append(out, "tools")

@@ -123,7 +123,7 @@ func TestVision(t *testing.T) {
 			if n != v.Rows {
 				t.Errorf("%d of the ids are a row's, %d rows", n, v.Rows)
 			}
-			if !slices.Contains(p.Files(), tt.file) || slices.Contains(p.Capabilities(), "vision") {
+			if !slices.Contains(p.Files(), tt.file) || !slices.Contains(p.Capabilities(), "vision") {
 				t.Errorf("files %q, capabilities %q", p.Files(), p.Capabilities())
 			}
 			m, i := p.Memory(), p.Info()

@@ -24,7 +24,7 @@ type Entry struct {
 	Speed      float64 // tokens a second on a Raspberry Pi 5 with the vendor's runtime, one request
 	SpeedNote  string
 	Kind       string // empty: text; "embedding"
-	Sees       string // of a model that reads pictures: what is published of its encoder, which axle does not use yet; empty for others
+	Sees       string // of a model that reads pictures: what is published of its encoder; empty for others
 	NotYet     string // why axle does not run it yet; empty where it does
 
 	shape shape

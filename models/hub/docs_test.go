@@ -63,7 +63,7 @@ var update = flag.Bool("update", false, "write the catalogue into docs/models.md
 func notes(e hub.Entry) string {
 	var all []string
 	if e.Sees != "" {
-		all = append(all, "answers text only yet; pictures: "+e.Sees)
+		all = append(all, "pictures: "+e.Sees)
 	}
 	for _, s := range []string{e.SpeedNote, e.NotYet} {
 		if s != "" {

@@ -36,6 +36,7 @@ func Status(err error) (code int, text string) {
 	var ce *engine.ContextError
 	var me *models.Error
 	var he *httpError
+	var pe *engine.PictureError
 	switch {
 	case errors.As(err, &he):
 		return he.code, he.text
@@ -56,6 +57,10 @@ func Status(err error) (code int, text string) {
 		return http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, axcl.ErrLost):
 		return http.StatusServiceUnavailable, "the card was lost: " + err.Error()
+	case errors.As(err, &pe) && pe.WebP: // as Ollama, which makes another format of those itself
+		return http.StatusInternalServerError, "decode WebP image: " + pe.Err.Error()
+	case errors.As(err, &pe):
+		return http.StatusBadRequest, fmt.Sprintf("Failed to load image or audio file: picture %d: %v", pe.Index+1, pe.Err)
 	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrUnsupported):
 		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), "engine: ")
 	case errors.Is(err, models.ErrName):
