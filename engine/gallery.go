@@ -90,8 +90,8 @@ type look struct {
 	of          *picture
 }
 
-// openEyes makes the model see, where its package has an encoder and the card has room for it. What is wrong with the encoder is said to who
-// asks about pictures: text needs none. The error is one that the load does not survive.
+// openEyes makes the model see, where its package has an encoder and the card has room for it. What is wrong with the encoder is said to
+// who asks about pictures: text needs none. The error is one that the load does not survive.
 func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
@@ -117,8 +117,8 @@ func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 // is known. It runs on the worker.
 func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
 	if !m.proven.Chunk {
-		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not full",
-			ErrUnsupported)
+		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not "+
+			"full", ErrUnsupported)
 	}
 	m.card.enter(fileLimit)
 	defer m.card.exit()
@@ -294,8 +294,8 @@ func (m *lm) show(s *seq, ps []*picture) error {
 	// Wide passes go on from what they see, which ends where the farthest group does.
 	for at := 0; at < last.at+last.n; at += m.widest(at) {
 		if at > m.wideReach {
-			return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about fewer "+
-				"pictures, or about them earlier", ErrRequest, last.at+last.n, at)
+			return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about "+
+				"fewer pictures, or about them earlier", ErrRequest, last.at+last.n, at)
 		}
 	}
 	return m.lay(s)

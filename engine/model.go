@@ -192,8 +192,8 @@ func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
-// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of what was cut r.Cut is told. images
-// are the pictures of what stayed.
+// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of what was cut r.Cut is told.
+// images are the pictures of what stayed.
 func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, images [][]byte, err error) {
 	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0

@@ -313,7 +313,8 @@ func TestEightTurns(t *testing.T) {
 				t.Fatalf("turn %d: %v, want %v (%v)", turn, got, want, err)
 			}
 			if last.Usage.Cached < seen {
-				t.Errorf("turn %d: %d of %d prompt tokens were cached, the turns before had %d", turn, last.Usage.Cached, len(job.IDs), seen)
+				t.Errorf("turn %d: %d of %d prompt tokens were cached, the turns before had %d", turn, last.Usage.Cached, len(job.IDs),
+					seen)
 			}
 			seen = len(job.IDs) + len(got) - 1
 			parts = append(parts, got, 10+turn)
@@ -476,8 +477,8 @@ func TestPicturesGo(t *testing.T) {
 	wg.Wait()
 }
 
-// TestNumbers: rows' numbers are never given twice while what they stand for may be kept.
-func TestNumbers(t *testing.T) {
+// TestPictureNumbers: rows' numbers are never given twice while what they stand for may be kept.
+func TestPictureNumbers(t *testing.T) {
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{Parallel: 1})
 	for i := range 3 {
