@@ -9,7 +9,6 @@ package answer
 import (
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
@@ -34,22 +33,3 @@ type Answers struct {
 
 // New makes Answers.
 func New(o Options) *Answers { return &Answers{o: o, log: o.Shared.Log} }
-
-// logPrompt writes a request's text to the log, which happens only when asked.
-func (a *Answers) logPrompt(path string, er engine.Request) {
-	if !a.o.Shared.LogPrompts {
-		return
-	}
-	a.log.Info("prompt", zap.String("path", path), zap.String("prompt", er.Prompt), zap.Any("messages", er.Messages))
-}
-
-// logIgnored tells the debug log of options that are not known. Their names are a client's words.
-func (a *Answers) logIgnored(names []string) {
-	switch {
-	case len(names) == 0:
-	case a.o.Shared.LogPrompts:
-		a.log.Debug("options ignored", zap.Strings("options", names))
-	default:
-		a.log.Debug("options ignored", zap.Int("options", len(names)))
-	}
-}

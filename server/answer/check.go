@@ -1,5 +1,8 @@
 package answer
 
+// This file is the one way down of every prompt, whatever its dialect: from what a body was decoded to, to an engine request that nothing
+// is wrong with. run.go takes the way back.
+
 import (
 	"context"
 	"errors"
@@ -7,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ollama/ollama/api"
+	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
@@ -14,7 +18,59 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/server/openai"
 )
+
+// chat answers a conversation in any dialect.
+func (a *Answers) chat(x *exchange.Exchange, req *ollama.ChatRequest, enc exchange.Encoder[api.ChatResponse]) {
+	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, chatKind) })
+}
+
+// generate answers a bare prompt in any dialect.
+func (a *Answers) generate(x *exchange.Exchange, req *ollama.GenerateRequest, enc exchange.Encoder[api.GenerateResponse]) {
+	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, generateKind) })
+}
+
+// compact answers a compaction, asking once more when the model's first summary is none.
+func (a *Answers) compact(x *exchange.Exchange, req *openai.Compaction) {
+	exchange.Answer(x, req, func(r *exchange.Reply) error {
+		err := respond(a, x, r, req.Native, req, chatKind)
+		if errors.Is(err, openai.ErrSummary) {
+			if err = req.Again(err); err == nil {
+				err = respond(a, x, r, req.Native, req, chatKind)
+			}
+		}
+		if errors.Is(err, openai.ErrSummary) {
+			a.log.Debug("no summary", zap.String("error", a.o.Shared.Told(err)))
+			return exchange.Error(http.StatusInternalServerError, openai.ErrSummary.Error())
+		}
+		return err
+	})
+}
+
+// respond checks a prompt and answers it.
+func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollama.Prompt, enc exchange.Encoder[R], k kind[R]) error {
+	start, ctx := time.Now(), x.Asked()
+	q, err := a.check(ctx, x, p)
+	if err != nil {
+		return err
+	}
+	defer q.release()
+	if q.only != "" {
+		return only(r, enc, k.done(q.asked.Model, q.only))
+	}
+	q.engine.Cut = a.cut(x)
+	if q.asked.RenderOnly {
+		text, err := q.lease.Render(ctx, q.engine)
+		if err != nil {
+			return unrendered(err)
+		}
+		r.JSON(http.StatusOK, k.debug(q.asked.Model, &api.DebugInfo{RenderedTemplate: text, ImageCount: len(q.asked.Images)}))
+		return nil
+	}
+	a.logPrompt(x.Request.URL.Path, q.engine)
+	return run(a, x, r, enc, k, q, start)
+}
 
 // checked is a request that nothing is wrong with: its model is loaded, its options are sound. Release it.
 type checked struct {
@@ -124,20 +180,29 @@ func (a *Answers) numCtx(m ollama.Model, opts map[string]any) int {
 	return a.o.ContextLength
 }
 
-// noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a full context may not be shifted. Without
-// truncation the backend's own text is passed on, which tells both numbers.
-func noShift(err error, er engine.Request) error {
-	var ce *engine.ContextError
-	if er.Truncate && !er.Shift && errors.As(err, &ce) {
-		return exchange.Error(http.StatusBadRequest, exchange.TooLong)
-	}
-	return err
-}
-
 // unrendered is a prompt that could not be rendered: the request's fault where the engine says so, the template's otherwise.
 func unrendered(err error) error {
 	if errors.Is(err, engine.ErrRequest) {
 		return err
 	}
 	return exchange.Because(http.StatusInternalServerError, err)
+}
+
+// logPrompt writes a request's text to the log, which happens only when asked.
+func (a *Answers) logPrompt(path string, er engine.Request) {
+	if !a.o.Shared.LogPrompts {
+		return
+	}
+	a.log.Info("prompt", zap.String("path", path), zap.String("prompt", er.Prompt), zap.Any("messages", er.Messages))
+}
+
+// logIgnored tells the debug log of options that are not known. Their names are a client's words.
+func (a *Answers) logIgnored(names []string) {
+	switch {
+	case len(names) == 0:
+	case a.o.Shared.LogPrompts:
+		a.log.Debug("options ignored", zap.Strings("options", names))
+	default:
+		a.log.Debug("options ignored", zap.Int("options", len(names)))
+	}
 }

@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/ollama/ollama/api"
-	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
-	"github.com/axle-llm/axle/server/openai"
 )
 
 // kind is what chats and bare prompts do not share: the object that an answer, or a part of one, is made of.
@@ -51,57 +49,6 @@ var generateKind = kind[api.GenerateResponse]{
 		t := new(ollama.GenerateTotal)
 		return t.Add, t.Whole
 	},
-}
-
-// chat answers a conversation in any dialect.
-func (a *Answers) chat(x *exchange.Exchange, req *ollama.ChatRequest, enc exchange.Encoder[api.ChatResponse]) {
-	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, chatKind) })
-}
-
-// generate answers a bare prompt in any dialect.
-func (a *Answers) generate(x *exchange.Exchange, req *ollama.GenerateRequest, enc exchange.Encoder[api.GenerateResponse]) {
-	exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req, enc, generateKind) })
-}
-
-// compact answers a compaction, asking once more when the model's first summary is none.
-func (a *Answers) compact(x *exchange.Exchange, req *openai.Compaction) {
-	exchange.Answer(x, req, func(r *exchange.Reply) error {
-		err := respond(a, x, r, req.Native, req, chatKind)
-		if errors.Is(err, openai.ErrSummary) {
-			if err = req.Again(err); err == nil {
-				err = respond(a, x, r, req.Native, req, chatKind)
-			}
-		}
-		if errors.Is(err, openai.ErrSummary) {
-			a.log.Debug("no summary", zap.String("error", a.o.Shared.Told(err)))
-			return exchange.Error(http.StatusInternalServerError, openai.ErrSummary.Error())
-		}
-		return err
-	})
-}
-
-// respond checks a prompt and answers it.
-func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollama.Prompt, enc exchange.Encoder[R], k kind[R]) error {
-	start, ctx := time.Now(), x.Asked()
-	q, err := a.check(ctx, x, p)
-	if err != nil {
-		return err
-	}
-	defer q.release()
-	if q.only != "" {
-		return only(r, enc, k.done(q.asked.Model, q.only))
-	}
-	q.engine.Cut = a.cut(x)
-	if q.asked.RenderOnly {
-		text, err := q.lease.Render(ctx, q.engine)
-		if err != nil {
-			return unrendered(err)
-		}
-		r.JSON(http.StatusOK, k.debug(q.asked.Model, &api.DebugInfo{RenderedTemplate: text, ImageCount: len(q.asked.Images)}))
-		return nil
-	}
-	a.logPrompt(x.Request.URL.Path, q.engine)
-	return run(a, x, r, enc, k, q, start)
 }
 
 // only answers a request that wanted no text: one that loads or unloads a model. In the native dialect that is one object, never a stream.
@@ -195,4 +142,14 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 	}
 	r.Whole(http.StatusOK, enc.WholeType(), b)
 	return nil
+}
+
+// noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a full context may not be shifted. Without
+// truncation the backend's own text is passed on, which tells both numbers.
+func noShift(err error, er engine.Request) error {
+	var ce *engine.ContextError
+	if er.Truncate && !er.Shift && errors.As(err, &ce) {
+		return exchange.Error(http.StatusBadRequest, exchange.TooLong)
+	}
+	return err
 }

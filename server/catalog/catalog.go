@@ -66,10 +66,12 @@ func (e *Entry) AskedAs(name string) ollama.Model {
 		Params: e.Params, System: e.System, Messages: e.Messages, Template: e.Custom}
 }
 
+var errName = ollama.Fail(400, "invalid model name")
+
 // Find resolves the model that a request asks for. A name in Ollama's cloud, one that is no name, and one that is not here answer as Ollama
 // does; unnamed is the error where there is no name at all, missing the text where there is no such model.
 func Find(st Store, asked string, unnamed error, missing string) (*Entry, error) {
-	ref, err := ollama.ParseRef(asked, unnamed, ollama.Fail(400, "invalid model name"))
+	ref, err := ollama.ParseRef(asked, unnamed, errName)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -71,6 +72,57 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 	}
 	x.held.text, x.held.coded = w.Text, !noImages && w.Coded > 0
 	return x.room(w.Cost())
+}
+
+// held is what a request holds of the room that all have together, what it needs, and how many bytes of text that was weighed with.
+type held struct {
+	room, need int64
+	text       int
+	coded      bool // more of it may turn out to be text
+}
+
+// room makes the request hold n bytes of the room that all have together, until End gives them back. What any request
+// may cost is free. Who needs more than there is now is told to come again, and who needs more than there ever is, that.
+func (x *Exchange) room(n int64) error {
+	h := &x.held
+	h.need = n
+	if n <= freeCost && h.room == 0 {
+		return nil
+	}
+	if n > maxLarge {
+		return ollama.Fail(http.StatusRequestEntityTooLarge,
+			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, maxLarge>>20)
+	}
+	if x.shared.large.Add(n-h.room) > maxLarge && n > h.room {
+		x.shared.large.Add(h.room - n)
+		return Error(http.StatusServiceUnavailable, loaded.ErrQueueFull.Error())
+	}
+	h.room = n
+	return nil
+}
+
+// more makes the request hold n bytes besides.
+func (x *Exchange) more(n int64) error { return x.room(x.held.need + n) }
+
+// weighDecoded takes room for what a request holds beyond what its body was weighed with: text that might have been an image's, and the
+// automaton that a format becomes, which package grammar keeps below 64 MiB. More text than any context holds is refused.
+func (x *Exchange) weighDecoded(p ollama.Prompt) error {
+	if h := &x.held; h.coded {
+		text := p.Text()
+		if text > ollama.MaxText {
+			return ollama.TextTooLong()
+		}
+		if extra := text - h.text; extra > 0 {
+			h.text = text
+			if err := x.more(int64(extra) * ollama.TextCost); err != nil {
+				return err
+			}
+		}
+	}
+	if n := min(1024*int64(len(p.Common().Format)), 64<<20); n > freeCost {
+		return x.more(n)
+	}
+	return nil
 }
 
 // Drain reads what is left of a refused body, if that is little and comes soon, and no later than end: most clients send all before they
