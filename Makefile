@@ -58,7 +58,7 @@ SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/pro
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
 	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|\
-	TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|TestRerankNative|TestTierLimit|TestTierGap
+	TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 

@@ -36,22 +36,35 @@ func (m *Memory) used() (n int64) {
 // held is what the tier's rows take. Memory's lock is held.
 func (t *tier) held() int64 { return int64(t.c.size()-t.c.nfree) * int64(t.stride) }
 
+// strideOf is from one row of so many bytes to the next.
+func strideOf(bytes int) int {
+	if bytes >= pageSize { // what goes is given back to the machine by the page
+		return (bytes + pageSize - 1) / pageSize * pageSize
+	}
+	return bytes
+}
+
+// RowsIn is how many rows of so many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
+// travel at once; and how many then do.
+func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
+	stride := strideOf(bytes)
+	n := int(min(limit/int64(stride), mostKept))
+	piece = min(piece, max(n/8, 1))
+	waits := (piece*bytes + stride - 1) / stride // where a piece waits on its way counts too
+	return max(n-waits, 0), piece
+}
+
 // open makes a tier for rows of so many bytes, of which at most piece travel at once; nil where there is no room for as much as a row.
 func (m *Memory) open(bytes, piece, cells int) *tier {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := &tier{memory: m, bytes: bytes, stride: bytes}
-	if bytes >= pageSize { // what goes is given back to the machine by the page
-		t.stride = (bytes + pageSize - 1) / pageSize * pageSize
-	}
+	t := &tier{memory: m, bytes: bytes, stride: strideOf(bytes)}
 	left := m.limit
 	for _, o := range m.tiers {
 		left -= int64(len(o.buf))
 	}
-	n := int(min(left/int64(t.stride), mostKept))
-	t.piece = min(piece, max(n/8, 1))
-	waits := (t.piece*bytes + t.stride - 1) / t.stride // where a piece waits on its way counts too
-	if n -= waits; n <= 0 {
+	var n int
+	if n, t.piece = RowsIn(left, bytes, piece); n == 0 {
 		return nil
 	}
 	for m.used()+int64(t.piece*bytes) > m.limit {

@@ -149,6 +149,38 @@ func Forget(ctx context.Context, b Backend) error {
 	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.forget(); return nil })
 }
 
+// Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere, in this machine's memory and on disk, as
+// it does while nobody asks. It is for measuring what comes back from there. On a backend without a card of its own it does nothing.
+// Errors: as Card.Do, ctx's, and what the card met.
+func Settle(ctx context.Context, b Backend) error {
+	c, ok := b.(*cardBackend)
+	if !ok {
+		return nil
+	}
+	for {
+		left := false
+		if err := c.card.Do(ctx, func(axcl.Device) error {
+			for did := true; did; {
+				var err error
+				if did, err = c.m.idle(); err != nil {
+					return err
+				}
+			}
+			if k := c.m.kept; k != nil && !k.disk.Stats().Off {
+				left = k.save != nil || len(k.texts) > 0
+			}
+			return nil
+		}); err != nil || !left {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond): // the disk's part is not the worker's
+		}
+	}
+}
+
 // ShapeOf is the shape that a card's backend runs; the zero Shape for others.
 func ShapeOf(b Backend) axcl.Shape {
 	if c, ok := b.(*cardBackend); ok {

@@ -32,6 +32,8 @@ type benchFlags struct {
 	profile, loop           string
 	against, model          string
 	draft                   string
+	talks, turns            int
+	cacheRAM, cacheDisk     string
 	layers                  bool
 	asJSON, asCSV, compare  bool
 	html, trace             string
@@ -51,14 +53,22 @@ sizes and no weights and need the simulated card (--device axcl with AXLE_AXCL_L
 
 With --compare, two files that --json wrote are compared. With --against ollama or openai, the last argument is the URL of another server,
 which gets the same load in turn with the model here. With --loop naive or vendor, a token in one pass is measured beside the loop over
-layers that other programs run. With --layers each layer is waited for by itself: slower, and it says what each layer and the head take.`,
+layers that other programs run. With --layers each layer is waited for by itself: slower, and it says what each layer and the head take.
+
+With --conversations N, N conversations that do not fit on the card together take turns, with the card alone and with this machine's
+memory besides, as serve's --cache-ram; with --cache-disk also after the model is loaded anew. It says how soon each turn's first token
+comes, and where prompts' rows came from: the card, memory, the disk, or nowhere, so that they were evaluated.`,
 		Example: `axle bench Qwen3-1.7B -p 128,512 -n 64 -c 1,8 --html bench.html
 axle bench qwen3-0.6b --device axcl --loop vendor
 axle bench Qwen3-1.7B --json > after.json
 axle bench --compare before.json after.json
-axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
+axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434
+axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
 		RunE: func(c *cobra.Command, args []string) error {
 			f.options.Asked = c.Flags().Changed("n-prompt") || c.Flags().Changed("n-gen")
+			if err := f.checkTalks(c.Flags().Changed); err != nil {
+				return err
+			}
 			args, err := f.check(args)
 			if err != nil {
 				return err
@@ -96,6 +106,12 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 	fl.StringVar(&f.loop, "loop", "", "measure a `loop` over layers beside one pass: naive or vendor")
 	fl.BoolVar(&f.layers, "layers", false, "run layer by layer, each waited for, and say what each takes: passes are slower so")
 	fl.StringVar(&f.draft, "draft", "", "a smaller package's `FOLDER` with the same vocabulary, to guess with as serve's --draft does")
+	fl.IntVar(&f.talks, "conversations", 0, "measure so many `conversations` that take turns, each beginning with -p tokens (900)")
+	fl.IntVar(&f.turns, "turns", 0, "of each conversation after its first, with 32 new tokens and -n (32) of answer; 0: ten, or what fits")
+	fl.StringVar(&f.cacheRAM, "cache-ram", "", "memory of this machine for conversations' rows, as serve's; 0: measure the card alone\n"+
+		"(default as serve's)")
+	fl.StringVar(&f.cacheDisk, "cache-disk", "",
+		"measure conversations after the model is loaded anew too, with rows on disk up to this size (2GB), in the store's folder")
 	fl.StringVar(&f.against, "against", "", "measure another server in turn: `ollama or openai`, its URL the last argument")
 	fl.StringVar(&f.model, "against-model", "", "the model's `name` there, where it is another")
 	fl.BoolVar(&f.compare, "compare", false, "compare two files of --json")
@@ -104,6 +120,53 @@ axle bench Qwen3-1.7B --against ollama http://127.0.0.1:11434`,
 	fl.StringVar(&f.html, "html", "", "write a page with plots to `FILE`")
 	fl.StringVar(&f.trace, "trace", "", "write every pass to `FILE`, for Perfetto or chrome://tracing")
 	return c
+}
+
+// checkTalks reads what belongs to conversations, with their own defaults; changed says which flags were given.
+func (f *benchFlags) checkTalks(changed func(string) bool) (err error) {
+	if !changed("conversations") {
+		for _, name := range []string{"turns", "cache-ram", "cache-disk"} {
+			if changed(name) {
+				return usageError("--%s is for --conversations, which says how many there are", name)
+			}
+		}
+		return nil
+	}
+	for _, name := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "loop", "layers", "draft", "against",
+		"compare", "trace"} {
+		if changed(name) {
+			return usageError("--conversations and --%s cannot be had together: conversations take turns, and nothing is guessed", name)
+		}
+	}
+	if f.talks < 1 || f.talks > benchmark.MaxTalks {
+		return usageError("--conversations must be between 1 and %d, got %d", benchmark.MaxTalks, f.talks)
+	}
+	if f.turns < 0 || f.turns > benchmark.MaxTurns {
+		return usageError("--turns must be between 0 and %d, got %d", benchmark.MaxTurns, f.turns)
+	}
+	if !changed("n-prompt") {
+		f.prompt = "900"
+	}
+	if !changed("n-gen") {
+		f.output = "32"
+	}
+	if strings.Contains(f.output, ",") {
+		return usageError("--conversations takes one length of answers, got -n %s", f.output)
+	}
+	o := &f.options.Talks
+	o.Conversations, o.Turns = f.talks, f.turns
+	if o.Memory, err = ramSize(f.cacheRAM, os.Getenv, os.DirFS("/")); err != nil {
+		return err
+	}
+	if f.cacheDisk != "" {
+		if o.Disk, err = parseSize(f.cacheDisk); err != nil {
+			return usageError("--cache-disk: %w", err)
+		}
+		if st, err := os.Stat(storeOptions().Dir); err == nil && st.IsDir() {
+			o.Dir = storeOptions().Dir
+		}
+	}
+	return nil
 }
 
 // maxBenchList is how many numbers a flag may list.

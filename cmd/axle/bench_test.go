@@ -150,6 +150,64 @@ func pocketDir(t *testing.T) string {
 	return dir
 }
 
+// TestBenchTalks: conversations that take turns are measured in one run with each place where rows can be kept, and shown in every form.
+func TestBenchTalks(t *testing.T) {
+	dir, tmp := pocketDir(t), t.TempDir()
+	page := filepath.Join(tmp, "b.html")
+	text, err := benchRun(t, dir, "--device", "soft", "--conversations", "3", "-p", "320", "-n", "2", "--turns", "1", "--cache-ram", "64MB",
+		"--cache-disk", "64MB", "--json", "--html", page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report.Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Models) != 1 || len(r.Models[0].Talks) != 1 || len(r.Models[0].Cases) != 0 {
+		t.Fatalf("%+v", r)
+	}
+	c := r.Models[0].Talks[0]
+	if want := (bench.Talk{Conversations: 3, Prompt: 320, Turns: 1, New: 32, Output: 2}); c.Talk != want || len(c.Ways) != 4 {
+		t.Fatalf("%+v, want %+v and four ways", c, want)
+	}
+	for i, kept := range []string{bench.KeptCard, bench.KeptMemory, bench.KeptNoDisk, bench.KeptDisk} {
+		w := &c.Ways[i]
+		asked := uint64(3 * (320 + 2 + 32))
+		if i >= 2 {
+			asked = 3 * (320 + 2*(2+32))
+		}
+		if w.Kept != kept || len(w.First.Values) != 3 || w.First.Low <= 0 || w.Asked != asked || w.Card+w.Memory+w.Disk+w.Evaluated() != asked ||
+			(w.Room > 0) != (kept == bench.KeptMemory) {
+			t.Errorf("%s: %+v", kept, w)
+		}
+		t.Logf("%s: first token %v ms, of %d tokens %d on the card, %d in memory, %d on disk", kept, w.First, asked, w.Card, w.Memory, w.Disk)
+	}
+	b, err := os.ReadFile(page)
+	if err != nil || strings.Count(string(b), "<svg") < 3 || !strings.Contains(string(b), "3 conversations of 320 tokens take turns") ||
+		!strings.Contains(string(b), "Where rows came from") || strings.Contains(string(b), "%!") || strings.Contains(string(b), "NaN") {
+		t.Errorf("the page: %v\n%s", err, b)
+	}
+	before := filepath.Join(tmp, "a.json")
+	if err := os.WriteFile(before, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = benchRun(t, "--compare", before, before); err != nil || !strings.Contains(text, "pocket, and memory: 3 of p320") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	var out strings.Builder
+	if err := r.Text(&out); err != nil || !strings.Contains(out.String(), "3 conversations of 320 tokens take turns") ||
+		!strings.Contains(out.String(), "the same, with disk") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	out.Reset()
+	if err := r.CSV(&out); err != nil || strings.Count(out.String(), "\n") != 5 || !strings.HasPrefix(out.String(), "model,conversations,") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if left, err := filepath.Glob(filepath.Join(os.Getenv("AXLE_MODELS"), "*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 func TestBenchUsage(t *testing.T) {
 	t.Setenv("AXLE_MODELS", t.TempDir())
 	for _, tt := range []struct{ args, want string }{
@@ -181,6 +239,20 @@ func TestBenchUsage(t *testing.T) {
 		{"m --against ollama", "needs the server's URL"},
 		{"m --against ollama ftp://h", "needs the server's URL"},
 		{"--against ollama http://h", "which model?"},
+		{"m --turns 3", "--turns is for --conversations"},
+		{"m --cache-ram 1GB", "--cache-ram is for --conversations"},
+		{"m --cache-disk 1GB", "--cache-disk is for --conversations"},
+		{"m --conversations 0", "--conversations must be between 1 and 64, got 0"},
+		{"m --conversations 65", "--conversations must be"},
+		{"m --conversations 2 --turns -1", "--turns must be between 0 and 1000, got -1"},
+		{"m --conversations 2 --turns 1001", "--turns must be"},
+		{"m --conversations 2 -c 4", "--conversations and --clients cannot be had together"},
+		{"m --conversations 2 --layers", "cannot be had together"},
+		{"m --conversations 2 -n 8,16", "one length of answers"},
+		{"m --conversations 2 --cache-ram much", "is no size"},
+		{"m --conversations 2 --cache-disk much", "is no size"},
+		{"qwen3-0.6b --device soft --conversations 2 -p 2000", "reach 2096, the model's context is 2047"},
+		{"qwen3-0.6b --device soft --conversations 2 -p 900 --turns 40", "the model's context is 2047"},
 		{"--compare a.json", "--compare takes two files"},
 		{"qwen3-0.6b --device soft --html /nowhere/at/all.html", "there is no folder"},
 		{"qwen3-0.6b --device soft -p 2000 -n 500", "do not fit the model's context of 2047"},

@@ -18,16 +18,21 @@ func init() { register(newPlanCmd) }
 func newPlanCmd() *cobra.Command {
 	var profile string
 	var memory int64
-	var used int
+	var used, tokens int
 	var asJSON bool
+	var ram, cacheRAM, cacheDisk string
 	c := &cobra.Command{
 		Use:   "plan MODEL",
 		Short: "Say what a model would do on a card one does not have",
 		Long: `Say what a model would do on a card one does not have, from its shapes and what that card is known to cost.
 MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b, qwen3-4b and qwen3.5-0.8b. Every number is modelled, not
-measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.`,
-		Example: "axle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024",
-		Args:    cobra.ExactArgs(1),
+measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.
+
+The last table says how many conversations stay: on the card, in memory of a machine with --ram (as 'axle serve' takes it, or as much as
+--cache-ram says), on a disk with --cache-disk; and how long one takes until it is back on the card, instead of being evaluated again.`,
+		Example: "axle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024\n" +
+			"axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := profiles.Load(profile)
 			if err != nil {
@@ -43,7 +48,18 @@ measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in
 			if used < 0 || used > m.Context {
 				return usageError("--clients-context must be between 0 and the model's %d, got %d", m.Context, used)
 			}
-			r := plan.Make(m, p, memory<<20, used)
+			if tokens < 1 || tokens >= m.Context {
+				if c.Flags().Changed("conversation") {
+					return usageError("--conversation must be between 1 and %d, got %d", m.Context-1, tokens)
+				}
+				tokens = 0
+			}
+			keep, err := keptOn(ram, cacheRAM, cacheDisk)
+			if err != nil {
+				return err
+			}
+			keep.Tokens = tokens
+			r := plan.Make(m, p, memory<<20, used, keep)
 			if asJSON {
 				e := json.NewEncoder(c.OutOrStdout())
 				e.SetIndent("", "  ")
@@ -55,8 +71,31 @@ measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in
 	c.Flags().StringVar(&profile, "profile", "pi5", "the host and card to plan for")
 	c.Flags().Int64Var(&memory, "memory", 7040, "card memory that models may take, in `MiB`")
 	c.Flags().IntVar(&used, "clients-context", 256, "how many `tokens` the clients' sequences hold together")
+	c.Flags().StringVar(&ram, "ram", "8GiB", "the machine's `memory`, of which rows take an eighth, 4 GiB at most")
+	c.Flags().StringVar(&cacheRAM, "cache-ram", "", "memory of the machine that rows take, as serve's; 0: none")
+	c.Flags().StringVar(&cacheDisk, "cache-disk", "", "room on disk that rows take, as serve's (20GB); without it none")
+	c.Flags().IntVar(&tokens, "conversation", 1024, "how many `tokens` a conversation has, for what is kept")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// keptOn is where a server on a machine with so much memory keeps rows.
+func keptOn(ram, cacheRAM, cacheDisk string) (k plan.Keep, err error) {
+	total, err := parseSize(ram)
+	if err != nil {
+		return k, usageError("--ram: %w", err)
+	}
+	if k.Memory = ramShare(total); cacheRAM != "" {
+		if k.Memory, err = parseSize(cacheRAM); err != nil {
+			return k, usageError("--cache-ram: %w", err)
+		}
+	}
+	if cacheDisk != "" {
+		if k.Disk, err = parseSize(cacheDisk); err != nil {
+			return k, usageError("--cache-disk: %w", err)
+		}
+	}
+	return k, nil
 }
 
 // planShape describes one of the shapes, or a package. A name in Ollama's form, qwen3:0.6b, is a model in the store before it is a shape.

@@ -44,5 +44,8 @@ func ramSize(flag string, getenv func(string) string, root fs.FS) (int64, error)
 		return n, nil
 	}
 	total, _ := ram.Of(root)
-	return min(total/8, mostRAM), nil
+	return ramShare(total), nil
 }
+
+// ramShare is what rows take of a machine's memory where nobody says how much.
+func ramShare(total int64) int64 { return min(total/8, mostRAM) }

@@ -43,6 +43,7 @@ type Options struct {
 	Draft   string            // the folder of a smaller package that guesses; empty: none
 	Against Server            // the zero Server: the model here alone
 	Trace   bool              // keep every pass, for Result.Trace
+	Talks   Talks             // the zero Talks: the loads of Prompts, Outputs, Clients and Guesses
 
 	// OpenPackage opens a model by the name the user gave. The benchmark closes it.
 	OpenPackage func(name string) (*models.Package, error)

@@ -139,7 +139,8 @@ type opened struct {
 	close   func() error
 }
 
-func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *opened, err error) {
+// open opens a model; keep says where its rows are kept besides the card.
+func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep engine.OpenOptions) (o *opened, err error) {
 	o = &opened{}
 	parallel := 1
 	for _, c := range f.Clients {
@@ -148,7 +149,8 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *op
 	if f.Parallel > 0 {
 		parallel = f.Parallel
 	}
-	oo := engine.OpenOptions{Card: r.card, Parallel: parallel, Draft: f.Draft}
+	oo := keep
+	oo.Card, oo.Parallel, oo.Draft = r.card, parallel, f.Draft
 	if shape, ok := plan.Shapes[strings.ToLower(name)]; ok {
 		if f.Draft != "" {
 			return nil, asked("--draft: %s has no words, so nothing can guess them", name)
@@ -201,6 +203,9 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string) (o *op
 func (r *measuredCard) measure(ctx context.Context, f *Options, name string, progress io.Writer,
 	runs *[]bench.Run) (m report.Model, err error) {
 	var loads []bench.Load
+	if f.Talks.Conversations > 0 {
+		return r.converse(ctx, f, name, progress)
+	}
 	if f.Against.Kind != "" && r.virtual {
 		return m, asked("--against needs a real clock: AXSIM_CLOCK is virtual")
 	}
@@ -210,7 +215,7 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 			return m, err
 		}
 	}
-	o, err := r.open(ctx, f, name)
+	o, err := r.open(ctx, f, name, engine.OpenOptions{})
 	if err != nil {
 		return m, err
 	}

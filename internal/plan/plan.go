@@ -37,6 +37,8 @@ type Model struct {
 	Slots     int   // of those, for which a load takes room
 	Slotted   int64 // bytes on the card that they take
 	Guessed   bool  // head counts are not known and were assumed
+	Row       int   // bytes of a token's row of K and V, all layers'
+	Cached    int   // layers that keep rows
 }
 
 // Shape describes one of Shapes.
@@ -57,6 +59,7 @@ func Shape(name string) (Model, bool) {
 			l.Heads, l.KVHeads, l.HeadDim, l.Weights = s.Linear.ValueHeads, s.Linear.KeyHeads, s.Linear.KeyDim, s.Linear.Bytes
 		} else {
 			m.Card += int64(s.Context) * int64(s.KVHeads*s.HeadDim) * 4
+			m.Row, m.Cached = m.Row+s.KVHeads*s.HeadDim*4, m.Cached+1
 		}
 		l.State = state
 		m.State += state
@@ -95,6 +98,9 @@ func Package(p *models.Package) Model {
 	for _, f := range p.Facts {
 		l.Weights, l.State = f.Weights, f.State.Bytes()
 		m.Layers = append(m.Layers, l)
+		if f.Kind != models.LinearAttention && !f.Shares {
+			m.Row, m.Cached = m.Row+4*f.Shape.KV, m.Cached+1
+		}
 	}
 	m.State, m.Slots, m.Slotted = i.StateBytes, i.Slots, mem.States
 	return m
@@ -122,6 +128,11 @@ type Report struct {
 	Roofline float64       `json:"roofline_tokens_per_second"`
 	Clients  []Clients     `json:"clients"`
 	Prompts  []Prompt      `json:"prompts"`
+
+	Row          int           `json:"row_bytes"`           // of a token's K and V
+	Conversation int           `json:"conversation_tokens"` // that Kept is told for
+	Evaluate     time.Duration `json:"conversation_ns"`     // evaluating as many
+	Kept         []Kept        `json:"kept"`
 }
 
 // Clients is what so many clients at once would get.
@@ -138,8 +149,9 @@ type Prompt struct {
 	First  time.Duration `json:"first_token_ns"`
 }
 
-// Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together.
-func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
+// Make plans m on a card of profile p, of whose memory models may take limit bytes, while the clients' sequences hold used tokens together,
+// with rows kept as keep says.
+func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
 		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted}
 	layers := func(rows, cells int) (t time.Duration) {
@@ -205,11 +217,7 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 		c.Each = c.Total / float64(n)
 		r.Clients = append(r.Clients, c)
 	}
-	for _, n := range []int{16, 128, 512, 1024, 2048} {
-		if n >= m.Context {
-			break
-		}
-		var t time.Duration
+	first := func(n int) (t time.Duration) {
 		for done := 0; done < n; {
 			g := shape.GroupFor(min(2, n-done), done)
 			one, _, _ := lone(done)
@@ -226,8 +234,14 @@ func Make(m Model, p *profiles.Profile, limit int64, used int) Report {
 			}
 			done += rows
 		}
-		r.Prompts = append(r.Prompts, Prompt{Tokens: n, First: t + head + logits})
+		return t + head + logits
 	}
+	for _, n := range []int{16, 128, 512, 1024, 2048} {
+		if n < m.Context {
+			r.Prompts = append(r.Prompts, Prompt{Tokens: n, First: first(n)})
+		}
+	}
+	r.keep(m, p, keep, first)
 	return r
 }
 
@@ -278,6 +292,7 @@ func (r Report) Text(w io.Writer) error {
 	for _, p := range r.Prompts {
 		fmt.Fprintf(t, "%d\t%v\t\n", p.Tokens, p.First.Round(time.Millisecond))
 	}
+	r.writeKept(t)
 	if !r.Measured {
 		fmt.Fprintln(t, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
 	}

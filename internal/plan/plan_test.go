@@ -17,7 +17,7 @@ func TestPlanLoading(t *testing.T) {
 	}
 	m.Most = m.Card + 100<<20 // a shape with long caches needs no more for loading; this one is to
 	for limit, fits := range map[int64]bool{m.Card: false, m.Most - 1: false, m.Most: true} {
-		r := Make(m, mustProfile(t), limit, 256)
+		r := Make(m, mustProfile(t), limit, 256, Keep{})
 		var b strings.Builder
 		if err := r.Text(&b); err != nil || r.Fits != fits || strings.Contains(b.String(), "DOES NOT FIT") == fits ||
 			!strings.Contains(b.String(), "while it is loaded") {
@@ -36,6 +36,40 @@ func TestPlanLoading(t *testing.T) {
 	}
 }
 
+// TestPlanKept: what stays on the card, in memory and on disk is counted by the row, and told with what it saves.
+func TestPlanKept(t *testing.T) {
+	m, _ := Shape("qwen3-4b")
+	p := mustProfile(t)
+	r := Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9, Tokens: 1500})
+	if len(r.Kept) != 3 || r.Row != 36*8*128*4 || r.Conversation != 1500 {
+		t.Fatalf("%+v", r)
+	}
+	card, memory, disk := r.Kept[0], r.Kept[1], r.Kept[2]
+	// A piece that is on its way takes memory too.
+	if most := int64(1<<30) / int64(r.Row); memory.Rows >= most || memory.Rows < most*9/10 || memory.Conversations != memory.Rows/1500 {
+		t.Errorf("memory: %+v of at most %d rows", memory, most)
+	}
+	if most := int64(20e9) / int64(r.Row); disk.Rows >= most || disk.Rows < most*9/10 || disk.Rows%64 != 0 {
+		t.Errorf("disk: %+v of at most %d rows", disk, most)
+	}
+	if card.Rows != int64(m.Context) || card.Conversations != 1 || card.Back != 0 || memory.Back <= 0 || 10*memory.Back > r.Evaluate ||
+		disk.Back <= memory.Back || disk.Back >= r.Evaluate {
+		t.Errorf("%+v %+v %+v, evaluating takes %v", card, memory, disk, r.Evaluate)
+	}
+	var b strings.Builder
+	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "conversations of 1500") || !strings.Contains(b.String(), "40 MB/s") ||
+		!strings.Contains(b.String(), " instead of ") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if none := Make(m, p, 1<<40, 256, Keep{}); len(none.Kept) != 1 || none.Conversation != 1024 {
+		t.Errorf("nothing besides the card: %+v", none.Kept)
+	}
+	m.State, m.Slots, m.Cached, m.Row = 1<<20, 1, 9, m.Row/4
+	if r := Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9}); len(r.Kept) != 1 || r.Kept[0].Conversations != 1 {
+		t.Errorf("layers with a state: %+v", r.Kept)
+	}
+}
+
 func mustProfile(t *testing.T) *profiles.Profile {
 	t.Helper()
 	p, err := profiles.Load("pi5")
@@ -49,9 +83,9 @@ func mustProfile(t *testing.T) *profiles.Profile {
 func TestPlanGroups(t *testing.T) {
 	m, _ := Shape("qwen3-0.6b")
 	p := mustProfile(t)
-	whole := Make(m, p, 1<<40, 256).Token
+	whole := Make(m, p, 1<<40, 256, Keep{}).Token
 	m.Groups = append([]axcl.Group{{Rows: 1, Cells: 512}}, m.Groups...)
-	near, far := Make(m, p, 1<<40, 256).Token, Make(m, p, 1<<40, 1024).Token
+	near, far := Make(m, p, 1<<40, 256, Keep{}).Token, Make(m, p, 1<<40, 1024, Keep{}).Token
 	if near >= whole || far != whole {
 		t.Errorf("a token takes %v near, %v far; %v with the larger group alone", near, far, whole)
 	}
@@ -61,16 +95,16 @@ func TestPlanGroups(t *testing.T) {
 func TestPlanStates(t *testing.T) {
 	m, _ := Shape("qwen3-0.6b")
 	p := mustProfile(t)
-	before := Make(m, p, 1<<40, 256)
+	before := Make(m, p, 1<<40, 256, Keep{})
 	m.State, m.Slots, m.Slotted = 27<<20, 18, 18*27<<20
 	for i := range m.Layers {
 		if i != len(m.Layers)-1 {
 			m.Layers[i].State = 1 << 20
 		}
 	}
-	r := Make(m, p, 1<<40, 256)
+	r := Make(m, p, 1<<40, 256, Keep{})
 	shape, _ := Shape("qwen3.5-0.8b")
-	if known := Make(shape, p, 1<<40, 256); known.Alone < 26.9 || known.Alone > 27.1 || known.State != 10100736 {
+	if known := Make(shape, p, 1<<40, 256, Keep{}); known.Alone < 26.9 || known.Alone > 27.1 || known.State != 10100736 {
 		t.Errorf("Qwen3.5-0.8B int4: %+v", known)
 	}
 	for _, c := range r.Clients {

@@ -128,6 +128,9 @@ func (d *Disk) Close() error {
 	return d.disk.Close()
 }
 
+// Fit is how many tokens' rows of so many bytes a folder of so many bytes holds, in files of [Block].
+func Fit(size int64, row int) int64 { return size / int64(overhead+Block*row) * Block }
+
 // Block is how many tokens' rows a block holds.
 func (d *Disk) Block() int { return d.o.Block }
 

@@ -110,6 +110,10 @@ func Compare(w io.Writer, before, after string) error {
 			fmt.Fprintln(t)
 		}
 	}
+	if n := compareTalks(t, a, b, before, after); n > 0 {
+		pairs += n
+		fmt.Fprintln(t)
+	}
 	if pairs == 0 {
 		return fmt.Errorf("%s and %s have no case in common", before, after)
 	}
@@ -118,6 +122,34 @@ func Compare(w io.Writer, before, after string) error {
 		fmt.Fprintln(t, "Fewer than four repeats on a side tell no difference: use -r 5 or more.")
 	}
 	return t.Flush()
+}
+
+// compareTalks writes conversations side by side, and says how many there were.
+func compareTalks(w io.Writer, a, b *Report, before, after string) (pairs int) {
+	for _, x := range a.Models {
+		for _, y := range b.Models {
+			for _, c := range x.Talks {
+				for _, d := range y.Talks {
+					if x.Name != y.Name || c.Talk != d.Talk {
+						continue
+					}
+					for i := range c.Ways {
+						for j := range d.Ways {
+							s, u := &c.Ways[i].First, &d.Ways[j].First
+							if c.Ways[i].Kept != d.Ways[j].Kept || s.Median <= 0 || u.Median <= 0 {
+								continue
+							}
+							if pairs++; pairs == 1 {
+								fmt.Fprintf(w, "first token ms\t%s\t%s\tchange\t\n", before, after)
+							}
+							fmt.Fprintf(w, "%s, %s: %s\t%s\t%s\t%s\n", x.Name, keptWords[c.Ways[i].Kept], c.Talk, s, u, change(s, u))
+						}
+					}
+				}
+			}
+		}
+	}
+	return pairs
 }
 
 // change is the ratio of two samples, with the smallest and the largest that their ends allow; ~ when chance explains it.

@@ -18,6 +18,8 @@ import (
 var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"figure": func(s bench.Sample) string { return s.String() }, "optional": optional, "bytes": models.HumanBytes,
 	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot, "best": best,
+	"turns": turnsPlot, "rows": rowsPlot, "kept": func(w bench.TalkWay) string { return keptWords[w.Kept] },
+	"sooner": func(c bench.TalkCase, i int) string { return sooner(&c, i) }, "moved": func(w bench.TalkWay) string { return moved(&w) },
 	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
@@ -42,6 +44,11 @@ var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 {{end}}
 {{if .Loops}}<section class="panel"><div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
 {{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div></section>{{end}}
+{{range $c := .Talks}}<section class="panel"><h3>{{$c.Conversations}} conversations of {{$c.Prompt}} tokens take turns</h3><div class="wide"><table><tr><th>kept on</th><th>first token ms</th><th>sooner</th><th>card</th><th>memory</th><th>disk</th><th>evaluated</th><th>moved</th><th>saved s</th></tr>
+{{range $i, $w := $c.Ways}}<tr><td>{{kept $w}}</td><td>{{figure $w.First}}</td><td>{{sooner $c $i}}</td><td>{{$w.Card}}</td><td>{{$w.Memory}}</td><td>{{$w.Disk}}</td><td>{{$w.Evaluated}}</td><td>{{moved $w}}</td><td>{{printf "%.1f" $w.Saved}}</td></tr>
+{{end}}</table></div>
+<p class="facts">{{$c.Turns}} turns each of {{$c.New}} new tokens and {{$c.Output}} of answer; medians. Of all prompt tokens: on the card still, brought back from memory, brought from disk, or evaluated.</p></section>
+<div class="plots"><section class="panel"><h3>First token, turn by turn</h3>{{turns $c}}</section><section class="panel"><h3>Where rows came from</h3>{{rows $c}}</section></div>{{end}}
 {{with .Against}}<section class="panel"><h3>Against {{.Kind}} at {{.URL}}</h3><div class="wide"><table><tr><th>load</th><th>first token here</th><th>there</th><th>decode here</th><th>there</th></tr>
 {{range .Cases}}<tr><td>{{.Load}}</td><td>{{figure .Here.First}}</td><td>{{figure .There.First}}</td><td>{{figure .Here.Decode}}</td><td>{{figure .There.Decode}}</td></tr>{{end}}</table></div></section>{{end}}
 {{end}}</body></html>

@@ -32,6 +32,8 @@ type Model struct {
 	Draft    string          `json:"draft_model,omitempty"`
 	Loops    []bench.Loop    `json:"loops,omitempty"`
 	Against  *Against        `json:"against,omitempty"`
+
+	Talks []bench.TalkCase `json:"conversations,omitempty"`
 }
 
 // Machine is the machine that was measured.

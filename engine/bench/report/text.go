@@ -48,6 +48,8 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 	switch {
 	case len(m.Loops) > 0:
 		return m.writeLoops(w)
+	case len(m.Talks) > 0:
+		return m.writeTalks(w)
 	case m.Against != nil:
 		return m.Against.writeText(w)
 	}
@@ -162,7 +164,7 @@ func (m *Model) writeLoops(w io.Writer) error {
 	return nil
 }
 
-// CSV writes a line a case, a line a loop, and what was measured of another server.
+// CSV writes a line a case, a line a loop, what was measured of another server, and a line for each place where conversations were kept.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"model", "prompt", "output", "clients", "speculate", "repeats", "first_token_ms", "prefill_tps", "decode_tps",
@@ -225,6 +227,15 @@ func (r *Report) CSV(w io.Writer) error {
 			if err := a.writeCSV(c, m.Name); err != nil {
 				return err
 			}
+		}
+	}
+	talks := true
+	for i := range r.Models {
+		if m := &r.Models[i]; len(m.Talks) > 0 {
+			if err := m.writeTalksCSV(c, talks); err != nil {
+				return err
+			}
+			talks = false
 		}
 	}
 	c.Flush()
