@@ -132,8 +132,8 @@ func (f *benchFlags) checkTalks(changed func(string) bool) (err error) {
 		}
 		return nil
 	}
-	for _, name := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "loop", "layers", "draft", "against",
-		"compare", "trace"} {
+	for _, name := range []string{"clients", "repetitions", "parallel", "speculate", "profile", "period", "loop", "layers", "draft",
+		"against", "compare", "trace"} {
 		if changed(name) {
 			return usageError("--conversations and --%s cannot be had together: conversations take turns, and nothing is guessed", name)
 		}

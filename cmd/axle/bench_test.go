@@ -176,11 +176,12 @@ func TestBenchTalks(t *testing.T) {
 		if i >= 2 {
 			asked = 3 * (320 + 2*(2+32))
 		}
-		if w.Kept != kept || len(w.First.Values) != 3 || w.First.Low <= 0 || w.Asked != asked || w.Card+w.Memory+w.Disk+w.Evaluated() != asked ||
-			(w.Room > 0) != (kept == bench.KeptMemory) {
+		if w.Kept != kept || len(w.First.Values) != 3 || w.First.Low <= 0 || w.Asked != asked ||
+			w.Card+w.Memory+w.Disk+w.Evaluated() != asked || (w.Room > 0) != (kept == bench.KeptMemory) {
 			t.Errorf("%s: %+v", kept, w)
 		}
-		t.Logf("%s: first token %v ms, of %d tokens %d on the card, %d in memory, %d on disk", kept, w.First, asked, w.Card, w.Memory, w.Disk)
+		t.Logf("%s: first token %v ms, of %d tokens %d on the card, %d in memory, %d on disk", kept, w.First, asked, w.Card, w.Memory,
+			w.Disk)
 	}
 	b, err := os.ReadFile(page)
 	if err != nil || strings.Count(string(b), "<svg") < 3 || !strings.Contains(string(b), "3 conversations of 320 tokens take turns") ||
@@ -200,7 +201,8 @@ func TestBenchTalks(t *testing.T) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	out.Reset()
-	if err := r.CSV(&out); err != nil || strings.Count(out.String(), "\n") != 5 || !strings.HasPrefix(out.String(), "model,conversations,") {
+	if err := r.CSV(&out); err != nil || strings.Count(out.String(), "\n") != 5 ||
+		!strings.HasPrefix(out.String(), "model,conversations,") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	if left, err := filepath.Glob(filepath.Join(os.Getenv("AXLE_MODELS"), "*")); err != nil || len(left) > 0 {

@@ -129,8 +129,8 @@ func (r *Meter) Rounds(ctx context.Context, g *Talking, n int, w *TalkWay) error
 				return one.err
 			}
 			if len(one.out) < g.Output {
-				return fmt.Errorf("bench: conversation %d has %d tokens and got %d more, %d are wanted: its context is full", c, len(one.ids),
-					len(one.out), g.Output)
+				return fmt.Errorf("bench: conversation %d has %d tokens and got %d more, %d are wanted: its context is full", c,
+					len(one.ids), len(one.out), g.Output)
 			}
 			firsts = append(firsts, ms(one.First-one.Begin))
 			// Words of another prompt stand for what is said next.

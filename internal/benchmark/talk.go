@@ -56,8 +56,8 @@ func (f *Options) talk(prompt, context int) (bench.Talk, error) {
 		fewer()
 	}
 	if longest() > context || t.Prompt < 1 || t.Output < 1 {
-		return t, asked("conversations that begin with %d tokens and have %d turns of %d new tokens and %d of output reach %d, the model's "+
-			"context is %d: a smaller -p, -n or --turns would fit", t.Prompt, t.Turns, t.New, t.Output, longest(), context)
+		return t, asked("conversations that begin with %d tokens and have %d turns of %d new tokens and %d of output reach %d, the "+
+			"model's context is %d: a smaller -p, -n or --turns would fit", t.Prompt, t.Turns, t.New, t.Output, longest(), context)
 	}
 	return t, nil
 }

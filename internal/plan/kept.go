@@ -89,7 +89,8 @@ func (r *Report) writeKept(w io.Writer) {
 		case k.Place != "card":
 			back = fmt.Sprintf("%v instead of %v", k.Back.Round(time.Millisecond), r.Evaluate.Round(time.Millisecond))
 			if k.Back >= r.Evaluate {
-				back = fmt.Sprintf("%v: evaluating takes %v, and is done", k.Back.Round(time.Millisecond), r.Evaluate.Round(time.Millisecond))
+				back = fmt.Sprintf("%v: evaluating takes %v, and is done", k.Back.Round(time.Millisecond),
+					r.Evaluate.Round(time.Millisecond))
 			}
 		}
 		fmt.Fprintf(w, "%s, %s\t%d\t%d\t%s\t\n", k.Place, models.HumanBytes(k.Bytes), k.Rows, k.Conversations, back)

@@ -57,8 +57,8 @@ func TestPlanKept(t *testing.T) {
 		t.Errorf("%+v %+v %+v, evaluating takes %v", card, memory, disk, r.Evaluate)
 	}
 	var b strings.Builder
-	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "conversations of 1500") || !strings.Contains(b.String(), "40 MB/s") ||
-		!strings.Contains(b.String(), " instead of ") {
+	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "conversations of 1500") ||
+		!strings.Contains(b.String(), "40 MB/s") || !strings.Contains(b.String(), " instead of ") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if none := Make(m, p, 1<<40, 256, Keep{}); len(none.Kept) != 1 || none.Conversation != 1024 {

@@ -70,8 +70,8 @@ func (m *Model) writeTalks(w io.Writer) error {
 
 func (m *Model) writeTalksCSV(w *csv.Writer, head bool) error {
 	if head {
-		if err := w.Write(strings.Split("model,conversations,prompt,turns,new,output,kept,first_token_ms,asked_tokens,card_rows,memory_rows,"+
-			"disk_rows,in_bytes,out_bytes,saved_seconds", ",")); err != nil {
+		if err := w.Write(strings.Split("model,conversations,prompt,turns,new,output,kept,first_token_ms,asked_tokens,card_rows,"+
+			"memory_rows,disk_rows,in_bytes,out_bytes,saved_seconds", ",")); err != nil {
 			return err
 		}
 	}
