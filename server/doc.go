@@ -10,6 +10,16 @@
 //   - local: the models of this machine as a catalog, and the cards that load them;
 //   - ollama, openai, anthropic, vendor: the dialects, pure functions over wire types.
 //
+// The door itself is, file by file:
+//
+//   - server.go makes, serves and closes it, env.go reads its settings, drain.go ends it in order;
+//   - listener.go limits connections; guard.go refuses what has the wrong host, origin or key, and hostnames.go and keys.go say which
+//     are right;
+//   - routes.go leads each path to its room, requestlog.go begins and ends each request and writes its line;
+//   - constant.go, health.go, metrics.go, page.go and look.go answer what needs no model: the same to everyone, the state, figures, the
+//     page, and what the page asks for; cards.go watches the cards' heat and loss for them;
+//   - vendor.go is the older API, with a door of its own.
+//
 // The card never waits for a socket: the engine keeps what a slow reader has not taken, and a reader that takes nothing for a write's
 // deadline is cut off. A [Server] may be used from any goroutine. Whoever makes it closes it; Close unloads every model. It imports neither
 // axcl/native nor anything that unpacks archives or shows profiles.
