@@ -81,6 +81,8 @@ func init() {
 		{"T8", "server/guard.go", "if r.ContentLength != 0 {", "if false {", "./server", "TestDeadlines"},
 		{"T14", "cmd/axle/main.go", "return printable(c, given, work)", "return work(c, given)", "./cmd/axle", "TestPrintable"},
 		{"T14", "server/exchange/errorlog.go", "return f.Plain()", "return f.Error()", "./server", "TestLogWords"},
+		{"T17", "engine/snap.go", "under, first, had := t.c.root(m.cells.names[^root]), 0, 0",
+			"under, first, had := t.c.root(\"\"), 0, 0", "./engine", "TestStatesInMemoryKeys"},
 		{"T17", "engine/tier.go", "under, first := t.c.root(m.cells.names[^at]), 0", "under, first := t.c.root(\"\"), 0", "./engine",
 			"TestTierKeys"},
 		{"T17", "server/answer/items.go", "now.Sub(front(of).at) >= keepItems {", "false {", "./server/answer", "TestItems"},

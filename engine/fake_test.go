@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -64,7 +65,7 @@ func newFake() *fake {
 // withStates makes the model one that keeps a state besides, with so many slots.
 func withStates(slots int) *fake {
 	f := newFake()
-	f.shape.Linear, f.shape.State, f.shape.Slots = 1, 8, slots
+	f.shape.Layers, f.shape.Linear, f.shape.State, f.shape.Slots = 2, 1, 8, slots
 	f.states = make([]uint64, slots+1)
 	return f
 }
@@ -174,11 +175,30 @@ func (f *fake) Copy(to, from []uint32) error {
 }
 
 func (f *fake) SaveState(slot uint32, at int, to []byte) error {
-	return f.shape.CheckState(slot, at, len(to))
+	clear(to)
+	f.bytes(at, len(to), func(i, shift int) { to[i] = byte(f.states[slot] >> shift) })
+	return errors.Join(f.shape.CheckState(slot, at, len(to)), f.moved(false))
 }
 func (f *fake) RestoreState(slot uint32, at int, from []byte) error {
-	return f.shape.CheckState(slot, at, len(from))
+	f.bytes(at, len(from), func(i, shift int) {
+		f.states[slot] = f.states[slot]&^(0xff<<shift) | uint64(from[i])<<shift
+	})
+	return errors.Join(f.shape.CheckState(slot, at, len(from)), f.moved(true))
 }
+
+// bytes does something with each of the bytes from at on that have some of a state: the first four of a slot's have, and the last four.
+func (f *fake) bytes(at, n int, do func(i, shift int)) {
+	for k := range 8 {
+		i := k - at
+		if k >= 4 {
+			i += f.shape.State - 8
+		}
+		if i >= 0 && i < n {
+			do(i, 8*k)
+		}
+	}
+}
+
 func (f *fake) CopyState(to, from uint32) error { return f.shape.CheckStateCopy(to, from) }
 
 func (f *fake) Shape() axcl.Shape                  { return f.shape }

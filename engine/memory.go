@@ -33,8 +33,8 @@ func (m *Memory) used() (n int64) {
 	return n
 }
 
-// held is what the tier's rows take. Memory's lock is held.
-func (t *tier) held() int64 { return int64(t.c.size()-t.c.nfree) * int64(t.stride) }
+// held is what the tier's rows take, and its snapshots. Memory's lock is held.
+func (t *tier) held() int64 { return int64(t.c.size()-t.c.nfree)*int64(t.stride) + t.shelf.held() }
 
 // strideOf is from one row of so many bytes to the next.
 func strideOf(bytes int) int {
@@ -88,6 +88,7 @@ func (m *Memory) open(bytes, piece, cells int) *tier {
 	}
 	t.c.dropped = func(h int32) {
 		t.back[h] = none
+		delete(t.shelf.states, h)
 		if t.stride%pageSize == 0 {
 			giveMemory(t.row(h)[:t.stride])
 		}
@@ -139,5 +140,5 @@ func (t *tier) close() {
 		}
 	}
 	t.free()
-	t.rows, t.free, t.off = nil, nil, true
+	t.rows, t.free, t.off, t.shelf.states, t.shelf.half = nil, nil, true, nil, nil
 }

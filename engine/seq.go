@@ -46,6 +46,7 @@ type seq struct {
 	served  uint64 // the pass that last carried a row of it
 	state   uint32 // the slot with the state after path: see slots.go
 	own     bool   // which the next pass may replace
+	coming  int    // so many bytes of it came from memory: see snap.go
 	stops   []int  // lengths of the prompt at which its state is to be kept
 	admit   uint64 // order of admission: the youngest is preempted first
 	begun   bool

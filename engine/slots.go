@@ -27,6 +27,7 @@ type slots struct {
 	at   []uint32 // of each cell: the slot with the state after its row; 0: none is kept
 	node []int32  // of each slot: the node that it hangs on, or none
 	less []bool   // of each slot: a snapshot on the way
+	use  []uint64 // of each slot: how often it was taken
 }
 
 // beforeEnd is how far from a prompt's end a snapshot is left where its last turn cannot be told: more than what templates put there.
@@ -36,7 +37,7 @@ func newSlots(n int, c *cells) *slots {
 	if n == 0 {
 		return nil
 	}
-	p := &slots{c: c, at: make([]uint32, c.size()), node: make([]int32, n+1), less: make([]bool, n+1)}
+	p := &slots{c: c, at: make([]uint32, c.size()), node: make([]int32, n+1), less: make([]bool, n+1), use: make([]uint64, n+1)}
 	for i := n; i >= 1; i-- {
 		p.free, p.node[i] = append(p.free, uint32(i)), none
 	}
@@ -76,6 +77,7 @@ func (p *slots) take(cheap bool) uint32 {
 	}
 	slot := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
+	p.use[slot]++
 	return slot
 }
 
@@ -147,20 +149,27 @@ func (m *lm) letGo(s *seq) {
 	if m.slots != nil && s.own {
 		m.slots.give(s.state)
 	}
-	s.state, s.own = 0, false
+	if s.state, s.own = 0, false; m.slots != nil {
+		s.bring, s.coming = 0, 0
+	}
 }
 
 // mark leaves a sequence's state at the node that it stands on, for others; on the way says that a better one is to come. The sequence goes
 // on from it.
 func (m *lm) mark(s *seq, way bool) {
 	p := m.slots
-	if p == nil || !s.own || len(s.path) == 0 || s.solo {
+	if p == nil || !s.own || len(s.path) == 0 || s.solo || s.bring > 0 {
 		return
 	}
 	n := s.path[len(s.path)-1]
 	if p.at[n] == 0 {
 		p.at[n], p.node[s.state], p.less[s.state] = s.state, n, way
 		s.own = false
+		for _, r := range m.running { // what waits for its state on these rows has found it
+			if r.bring > 0 && !r.own && r.tip(m.cells) == n {
+				r.state = s.state
+			}
+		}
 		return
 	}
 	p.less[p.at[n]] = p.less[p.at[n]] && way
@@ -184,6 +193,7 @@ func (m *lm) into(s *seq) uint32 {
 	}
 	n := s.path[len(s.path)-1]
 	p.at[n], p.node[s.state] = 0, none
+	p.use[s.state]++
 	s.own = true
 	return s.state
 }
@@ -193,7 +203,7 @@ func (m *lm) into(s *seq) uint32 {
 func (m *lm) stops(s *seq) (at []int) {
 	end := s.prompt
 	turn, answer := m.turns(s.ids[:end])
-	if answer < end-4*beforeEnd || answer >= end {
+	if answer == 0 || answer < end-4*beforeEnd || answer >= end {
 		answer = end - beforeEnd
 	}
 	// One that saves less than a few rows is not worth a pass.

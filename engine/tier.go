@@ -31,6 +31,7 @@ type tier struct {
 	back   []int32 // of each row: the cell, if that says so too; or none
 	out    travel
 	in     travel
+	shelf  shelf
 	off    bool // it failed: nothing goes in or out any more
 
 	hits     struct{ rows, bytes uint64 } // brought back
@@ -56,15 +57,24 @@ func (t *travel) observe(rows, runs int, took float64) {
 // openTier gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be in order,
 // there is none: m.tier stays nil. It must run before anything is on the card.
 func (m *lm) openTier(memory *Memory) error {
-	if memory == nil || m.slots != nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
+	if memory == nil || m.slots != nil && !m.proven.Kept || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
 		return nil
 	}
 	if m.tier = memory.open(m.shape.RowBytes(), m.shape.Piece, m.cells.size()); m.tier == nil {
 		return nil
 	}
 	t := m.tier
-	m.cells.dropped = func(n int32) { t.kept[n] = none }
-	if err := m.priceTier(); err != nil {
+	dropped := m.cells.dropped
+	m.cells.dropped = func(n int32) {
+		if t.kept[n] = none; dropped != nil {
+			dropped(n)
+		}
+	}
+	err := m.priceTier()
+	if err == nil {
+		err = m.openShelf()
+	}
+	if err != nil {
 		t.close()
 		m.tier = nil
 		return err
@@ -146,6 +156,7 @@ func (t *tier) forget() {
 	t.memory.mu.Lock()
 	defer t.memory.mu.Unlock()
 	t.c.forget()
+	t.shelf.half = nil
 }
 
 // distrust forgets what nobody uses, on the card and in memory.
@@ -173,6 +184,9 @@ func (m *lm) inMemory(s *seq) int {
 	t := m.tier
 	if t == nil || t.off || s.whole() || s.solo {
 		return 0
+	}
+	if m.slots != nil {
+		return m.stateInMemory(s)
 	}
 	t.memory.mu.Lock()
 	defer t.memory.mu.Unlock()
@@ -202,7 +216,13 @@ func (m *lm) bring() (bool, error) {
 		return false, nil
 	}
 	for _, s := range m.running {
-		if s.bring > len(s.path) && !s.box.full() {
+		if s.box.full() {
+			continue
+		}
+		if m.slots != nil && s.bring > 0 {
+			return true, m.statePiece(s)
+		}
+		if s.bring > len(s.path) {
 			return true, m.piece(s)
 		}
 		s.bring = 0
@@ -335,7 +355,8 @@ func (t travel) most(cells []uint32, piece int) (n int) {
 // survive.
 func (m *lm) stash(busy bool) (bool, error) {
 	t := m.tier
-	if t == nil || t.off || busy && 2*m.cells.nfree > m.cells.size() && 2*m.cells.freeBelow(m.wideReach) > m.wideReach {
+	if t == nil || t.off || busy && m.slots == nil && 2*m.cells.nfree > m.cells.size() && 2*m.cells.freeBelow(m.wideReach) > m.wideReach ||
+		busy && m.slots != nil && len(m.slots.free) > 0 {
 		return false, nil
 	}
 	if busy {
@@ -345,10 +366,19 @@ func (m *lm) stash(busy bool) (bool, error) {
 			}
 		}
 	}
+	if m.slots != nil {
+		return m.stashState()
+	}
 	cells, to, again := m.choose()
 	if len(to) == 0 {
 		return again, nil
 	}
+	return m.stashRows(cells, to)
+}
+
+// stashRows copies the rows of cells to the rows to[1:] in memory, behind to[0], which is held until then.
+func (m *lm) stashRows(cells []uint32, to []int32) (bool, error) {
+	t := m.tier
 	n := len(cells)
 	t0 := m.card.now()
 	err := m.card.travel(func() error { return m.model.Save(cells, t.buf[:n*t.bytes]) })
@@ -456,12 +486,12 @@ func (m *lm) idle() (bool, error) {
 // tierStats publishes what the tier holds and did.
 func (m *lm) tierStats(took float64) {
 	t := m.tier
-	used := 0
-	t.locked(func() { used = t.c.size() - t.c.nfree })
+	used, states := 0, int64(0)
+	t.locked(func() { used, states = t.c.size()-t.c.nfree, t.shelf.held() })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.Busy += time.Duration(took * float64(time.Second))
 	m.stats.Memory = MemoryTier{Rows: t.c.size(), Used: used, Bytes: int64(len(t.rows) + len(t.buf)),
-		UsedBytes: int64(used) * int64(t.stride), Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
+		UsedBytes: int64(used)*int64(t.stride) + states, Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
 		Saved: time.Duration(t.saved * float64(time.Second))}
 }
