@@ -16,7 +16,7 @@ var simcardLayers = []struct {
 	files string
 }{
 	{"words, files and arithmetic: they know nothing of a card", "parse.c log.c model.c arithmetic.c"},
-	{"layers that keep a state", "linear.c"},
+	{"layers that keep a state, and encoders of pictures", "linear.c encoder.c"},
 	{"what any model computes", "compute.c"},
 	{"parts of the options", "fault.c profile.c"},
 	{"the options as a whole", "config.c"},

@@ -19,4 +19,7 @@ void axm_add(float *x, const float *y, size_t n);
 // linear.c
 int axm_linear(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks);
 
+// encoder.c
+int axm_encoder(const axm *m, const void *picture, void *const *out);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,47 @@ static void wants(const axm *m, want w[W_COUNT]) {
 		w[W_DOWN] = (want){"down", h, i, false};
 		break;
 	}
+	case AXM_ENCODER: {
+		uint32_t b = m->blocks, o = m->out, k = m->deep, wide = h * m->merge * m->merge;
+		uint32_t pixels = m->patch * m->patch * (m->order ? 3 : 6);
+		w[W_PATCH] = (want){"patch", h, pixels, false};
+		w[W_PATCH_BIAS] = (want){"patch_bias", 1, h, false};
+		w[W_POS] = (want){"pos", m->down * m->across, h, true};
+		w[W_NORM1] = (want){"norm1", b, h, false};
+		w[W_NORM1_BIAS] = (want){"norm1_bias", b, h, false};
+		w[W_QKV] = (want){"qkv", b * 3 * h, h, false};
+		w[W_QKV_BIAS] = (want){"qkv_bias", b, 3 * h, false};
+		w[W_O] = (want){"o", b * h, h, false};
+		w[W_O_BIAS] = (want){"o_bias", b, h, false};
+		w[W_NORM2] = (want){"norm2", b, h, false};
+		w[W_NORM2_BIAS] = (want){"norm2_bias", b, h, false};
+		w[W_FC1] = (want){"fc1", b * i, h, false};
+		w[W_FC1_BIAS] = (want){"fc1_bias", b, i, false};
+		w[W_FC2] = (want){"fc2", b * h, i, false};
+		w[W_FC2_BIAS] = (want){"fc2_bias", b, h, false};
+		w[W_MERGE_NORM] = (want){"merge_norm", 1, h, false};
+		w[W_MERGE_NORM_BIAS] = (want){"merge_norm_bias", 1, h, false};
+		w[W_MERGE_FC2] = (want){"merge_fc2", o, wide, false};
+		if (m->flags & AXM_MERGER) {
+			w[W_MERGE_FC1] = (want){"merge_fc1", wide, wide, false};
+			w[W_MERGE_FC1_BIAS] = (want){"merge_fc1_bias", 1, wide, false};
+			w[W_MERGE_FC2_BIAS] = (want){"merge_fc2_bias", 1, o, false};
+		}
+		if (m->rotary) {
+			w[W_INV_FREQ] = (want){"inv_freq", 1, m->rotary / 2, true};
+			w[W_ROPE_AXIS] = (want){"rope_axis", 1, m->rotary / 2, true};
+		}
+		if (k) {
+			w[W_DEEP_AT] = (want){"deep_at", 1, k, true};
+			w[W_DEEP_NORM] = (want){"deep_norm", k, wide, false};
+			w[W_DEEP_NORM_BIAS] = (want){"deep_norm_bias", k, wide, false};
+			w[W_DEEP_FC1] = (want){"deep_fc1", k * wide, wide, false};
+			w[W_DEEP_FC1_BIAS] = (want){"deep_fc1_bias", k, wide, false};
+			w[W_DEEP_FC2] = (want){"deep_fc2", k * o, wide, false};
+			w[W_DEEP_FC2_BIAS] = (want){"deep_fc2_bias", k, o, false};
+		}
+		break;
+	}
 	case AXM_HEAD:
 		w[W_NORM] = (want){"norm", 1, h, false};
 		w[W_WEIGHT] = (want){"weight", m->out, h, false};
@@ -106,6 +148,30 @@ static void wants(const axm *m, want w[W_COUNT]) {
 }
 
 static bool in_range(uint32_t v, uint32_t lo, uint32_t hi) { return v >= lo && v <= hi; }
+
+// An encoder's own numbers lie where others have theirs.
+static bool encoder_header(axm *m, const uint8_t *p) {
+	m->patch = u32(p + 176);
+	m->merge = u32(p + 180);
+	m->order = u32(p + 184);
+	m->blocks = u32(p + 188);
+	m->deep = u32(p + 104);
+	m->value_dim = m->conv = m->state = m->period = 0;
+	if (m->ngroups != 1 || m->activation != 1 || (m->flags & ~(uint32_t)(AXM_HOLLOW | AXM_MERGER)) || m->order > 1) return false;
+	if (!in_range(m->patch, 1, 256) || !in_range(m->merge, 1, 8) || !in_range(m->blocks, 1, 256)) return false;
+	if (m->deep > 8 || m->deep > m->blocks || !in_range(m->out, m->flags & AXM_HOLLOW ? 24 : 1, MAX_DIM)) return false;
+	if (!in_range(m->heads, 1, 4096) || !in_range(m->head_dim, 1, MAX_DIM) || !in_range(m->intermediate, 1, MAX_DIM << 2)) return false;
+	if ((uint64_t)m->heads * m->head_dim != m->hidden || m->rotary % 2 || m->rotary > m->head_dim) return false;
+	uint64_t wide = (uint64_t)m->hidden * m->merge * m->merge, most = 3 * (uint64_t)m->hidden;
+	if (m->intermediate > most) most = m->intermediate;
+	if (wide > MAX_DIM << 2 || m->blocks * most > MAX_OUT || m->deep * (wide > m->out ? wide : m->out) > MAX_OUT) return false;
+	const uint8_t *group = p + HEADER;
+	m->down = u32(group + 4);
+	m->across = u32(group + 8);
+	if (!in_range(m->down, 1, 1 << 16) || !in_range(m->across, 1, 1 << 16) || (uint64_t)m->down * m->across > 1 << 16) return false;
+	if (m->down % m->merge || m->across % m->merge) return false;
+	return u32(group) == m->down * m->across / m->merge / m->merge;
+}
 
 static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	if (u32(p + 8) != 1 || u64(p + 24) != size) return false;
@@ -132,11 +198,12 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->conv = u32(p + 180);
 	m->state = u32(p + 184);
 	memcpy(m->tool, p + 112, 64);
-	if (!in_range(m->kind, AXM_LAYER, AXM_LINEAR) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
+	if (!in_range(m->kind, AXM_LAYER, AXM_ENCODER) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	if (m->weight_bytes > (uint64_t)1 << 40) return false;
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
 	bool hollow = m->flags & AXM_HOLLOW;
+	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_LAYER) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
@@ -177,6 +244,9 @@ static void lead(axm_tensor *t) {
 	t->ndims++;
 }
 
+static const char *const deep_names[OUT_MAX - 1] = {"deepstack_feature_0", "deepstack_feature_1", "deepstack_feature_2",
+	"deepstack_feature_3", "deepstack_feature_4", "deepstack_feature_5", "deepstack_feature_6", "deepstack_feature_7"};
+
 static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	axm_group *s = &m->groups[g];
 	s->rows = u32(p);
@@ -196,7 +266,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		tensor(m, &s->out[OUT_V], g, "V_cache_out", TYPE_BF16, 2, 1, n, d);
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
 		m->nin = IN_MAX;
-		m->nout = OUT_MAX;
+		m->nout = OUT_LAYER;
 		return true;
 	case AXM_LINEAR: {
 		if (s->cells || s->cache) return false;
@@ -213,9 +283,23 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		lead(&s->out[OUT_V]);
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
 		m->nin = IN_MAX;
-		m->nout = OUT_MAX;
+		m->nout = OUT_LAYER;
 		return true;
 	}
+	case AXM_ENCODER:
+		if (m->order)
+			tensor(m, &s->in[0], g, "pixel_values", TYPE_U8, 1, m->down * m->patch, m->across * m->patch, 3);
+		else
+			tensor(m, &s->in[0], g, "hidden_states", TYPE_U8, 1, m->down * m->across, 2 * m->patch * m->patch, 3);
+		lead(&s->in[0]);
+		for (uint32_t k = 0; k <= m->deep; k++) {
+			const char *rows = m->order ? "output" : "hidden_states_out";
+			tensor(m, &s->out[k], g, k ? deep_names[k - 1] : rows, TYPE_F32, 4, n, m->out, 0);
+			if (m->order) lead(&s->out[k]);
+		}
+		m->nin = 1;
+		m->nout = 1 + m->deep;
+		return true;
 	case AXM_HEAD: {
 		bool wide = m->flags & AXM_F32_LOGITS;
 		if (n != 1 || m->ngroups != 1) return false;
@@ -249,7 +333,7 @@ static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uin
 		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
 		uint64_t values = u64(p + 40), scales = u64(p + 48);
 		if (m->w[i].type || type < 1 || type > 5 || rows != w[i].rows || cols != w[i].cols) return false;
-		if (w[i].f32_only && type != 1) return false;
+		if ((w[i].f32_only && type != 1) || (m->kind == AXM_ENCODER && type > 2)) return false;
 		uint64_t blocks = ((uint64_t)cols + 31) / 32; // of rows in groups
 		const uint64_t row[6] = {0, (uint64_t)cols * 4, (uint64_t)cols * 2, cols, blocks * 32, blocks * 16};
 		if (!fits(values, rows * row[type], m->file_bytes)) return false;
@@ -275,7 +359,10 @@ static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weight
 		if (w[i].name && !m->w[i].type) return false;
 	const float *axis = m->w[W_ROPE_AXIS].data;
 	for (uint32_t i = 0; axis && i < m->rotary / 2; i++)
-		if (!(axis[i] == 0 || axis[i] == 1 || axis[i] == 2)) return false;
+		if (!((axis[i] == 0 && m->kind != AXM_ENCODER) || axis[i] == 1 || axis[i] == 2)) return false;
+	const float *at = m->w[W_DEEP_AT].data;
+	for (uint32_t i = 0; at && i < m->deep; i++) // whole numbers that ascend
+		if (!(at[i] >= 0 && at[i] < (float)m->blocks && at[i] == truncf(at[i])) || (i && at[i] <= at[i - 1])) return false;
 	return true;
 }
 

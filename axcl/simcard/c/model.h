@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5 };
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6 };
 
 enum {
 	AXM_QKV_BIAS = 1,
@@ -20,15 +20,16 @@ enum {
 	AXM_HOLLOW = 64,
 	AXM_SUFFIX = 128,
 	AXM_GATE = 256,
-	AXM_FLAGS = 511,
+	AXM_MERGER = 512,
+	AXM_FLAGS = 1023,
 };
 
 // Where a layer's tensors stand among its inputs and outputs.
 enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_MAX };
-enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_MAX };
+enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 9 }; // an encoder may have more than a layer
 
 // AXCL's numbers for element types.
-enum { TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
+enum { TYPE_U8 = 4, TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
 
 typedef struct {
 	char name[32]; // with the group's suffix where the model has them
@@ -53,6 +54,9 @@ typedef struct {
 enum {
 	W_INPUT_NORM, W_Q, W_K, W_V, W_O, W_POST_NORM, W_GATE, W_UP, W_DOWN, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_Q_NORM, W_K_NORM,
 	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_ROPE_AXIS, W_NORM, W_WEIGHT, W_BIAS, W_QKV, W_Z, W_B, W_A, W_CONV, W_DT_BIAS, W_A_LOG,
+	W_PATCH, W_PATCH_BIAS, W_POS, W_NORM1, W_NORM1_BIAS, W_QKV_BIAS, W_O_BIAS, W_NORM2, W_NORM2_BIAS, W_FC1, W_FC1_BIAS, W_FC2,
+	W_FC2_BIAS, W_MERGE_NORM, W_MERGE_NORM_BIAS, W_MERGE_FC1, W_MERGE_FC1_BIAS, W_MERGE_FC2, W_MERGE_FC2_BIAS, W_DEEP_AT, W_DEEP_NORM,
+	W_DEEP_NORM_BIAS, W_DEEP_FC1, W_DEEP_FC1_BIAS, W_DEEP_FC2, W_DEEP_FC2_BIAS,
 	W_COUNT,
 };
 
@@ -61,6 +65,7 @@ typedef struct {
 	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
 	uint32_t rotary, period, pos;
 	uint32_t value_dim, conv, state; // of a layer that keeps a state: heads are its value heads, kv_heads its key heads
+	uint32_t patch, merge, order, blocks, deep, down, across; // of an encoder
 	float eps, scale, rope_magnitude;
 	uint32_t ngroups, nin, nout;
 	uint32_t listed;     // inputs that a description lists; the others are there all the same

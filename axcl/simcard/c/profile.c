@@ -249,12 +249,23 @@ static double layer_ns(const profile *p, const axm *m, const axm_group *g) {
 	return formula(p, m, n, h);
 }
 
+// An encoder of pictures: every patch sees every other.
+static double encoder_formula(const profile *p, const axm *m) {
+	double n = (double)m->down * m->across, rows = m->groups[0].rows, d = m->hidden, wide = d * m->merge * m->merge;
+	double mergers = rows * (m->deep + 1.0) * wide * ((m->flags & AXM_MERGER ? wide : 0) + m->out);
+	double products = n * m->blocks * d * (4 * d + 2.0 * m->intermediate) + mergers;
+	return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(2 * products, p->matrix) +
+		over(4 * n * n * d * m->blocks, p->attn);
+}
+
 double profile_execute(const profile *p, const axm *m, uint32_t group) {
 	const axm_group *g = &m->groups[group];
 	switch (m->kind) {
 	case AXM_LAYER:
 	case AXM_LINEAR:
 		return layer_ns(p, m, g);
+	case AXM_ENCODER:
+		return encoder_formula(p, m);
 	case AXM_HEAD:
 		return (double)p->execute + over((double)m->weight_bytes, p->head);
 	default:
