@@ -3,7 +3,10 @@ package ollama
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +84,27 @@ func TestPrecedence(t *testing.T) {
 	if er, _, err = r.Engine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null ||
 		er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
 		t.Errorf("%+v %v", er, err)
+	}
+}
+
+// TestOwnOptions: an option that Ollama has not is named in docs/api.md, where nobody else could.
+func TestOwnOptions(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := map[string]bool{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[api.Options]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		theirs[name] = true
+	}
+	if !theirs["top_k"] || !theirs["num_batch"] {
+		t.Fatalf("Ollama's options are %v", theirs)
+	}
+	for _, name := range append(slices.Collect(maps.Keys(intLimits)), "speculate", "repeatable") {
+		if !theirs[name] && !strings.Contains(string(doc), "`options."+name+"`") {
+			t.Errorf("docs/api.md does not name options.%s", name)
+		}
 	}
 }
 
