@@ -37,8 +37,10 @@ type Device interface {
 
 // LoadSpec names the files of a language model.
 type LoadSpec struct {
-	Layers []string // one .axmodel a layer, in order; at least one
-	Head   string   // the post model; empty for a part of a model split over cards
+	// Layers are one .axmodel a layer, in order, at least one; or the files of a whole decoder (Shape.Whole): one, or one for tokens and
+	// one for prompts. Which they are is read from them.
+	Layers []string
+	Head   string // the post model; empty for a part of a model split over cards, and for a whole decoder
 
 	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their
 	// total. The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
@@ -166,6 +168,7 @@ type Shape struct {
 	Argmax bool    // the head finds the largest logit on the card
 	Place  bool    // new rows are bound on their cells: no copies
 	Local  bool    // some layers see Pass.LocalCells and LocalRows
+	Whole  bool    // one call takes rows through all layers and gives logits: nothing is added between layers, no hidden row comes out
 	Linear int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
 	State  int     // bytes that a slot takes: the states of those layers; 0 where there are none
 	Slots  int     // slots that passes may use, numbered from 1; 0 where State is

@@ -66,7 +66,7 @@ type Pass struct {
 	Logits []uint16
 	Argmax []int32
 
-	// HiddenOut, when not nil, receives every row's output of the last layer, rows × Shape.Hidden, bf16.
+	// HiddenOut, when not nil, receives every row's output of the last layer, rows × Shape.Hidden, bf16. A whole decoder has none to give.
 	HiddenOut []uint16
 
 	// Timing, when not nil, is filled with where the time went.
@@ -176,6 +176,8 @@ func (p *Pass) Check(s Shape) error {
 		return bad("room for %d largest, %d wanted", len(p.Argmax), len(p.Want))
 	case len(p.Want) > 0 && p.Logits == nil && p.Argmax == nil:
 		return bad("rows wanted, and no room for their logits or their largest")
+	case s.Whole && (p.HiddenOut != nil || len(p.Add) > 0):
+		return bad("the model is a whole decoder in one file: hidden rows neither come out of it nor are added to between layers")
 	case p.HiddenOut != nil && len(p.HiddenOut) != n*s.Hidden:
 		return bad("room for %d output values, %d rows of %d", len(p.HiddenOut), n, s.Hidden)
 	}

@@ -55,6 +55,11 @@ func TestPassCheck(t *testing.T) {
 			}
 		})
 	}
+	whole := s
+	whole.Whole = true
+	if err := testPass(s).Check(whole); !errors.Is(err, ErrPass) || !strings.Contains(err.Error(), "whole decoder") {
+		t.Errorf("hidden rows from a whole decoder: %v", err)
+	}
 	headless := s
 	headless.Out = 0
 	p := testPass(s)

@@ -2,6 +2,7 @@ package axmodel
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -24,6 +25,78 @@ type DecoderGroup struct {
 	Wanted      int    // rows of logits: one, or one for each row
 	Whole       bool   // the caches that come out replace those that went in; else they are the rows of this call alone
 	Pos, Mask   string // inputs that say where rows stand and what they see; empty where the file was compiled without one
+	File, At    int    // which of the model's files it is in, and its number there
+	Why         string // what keeps axle from running it; empty where nothing does
+}
+
+// Add takes in the groups of another file of the same model: one for prompts beside one for tokens. The error is that of Fits.
+func (d *DecoderShape) Add(o DecoderShape) error {
+	if err := d.Fits(o); err != nil {
+		return err
+	}
+	file := 0
+	for _, g := range d.Groups {
+		file = max(file, g.File+1)
+	}
+	for _, g := range o.Groups {
+		g.File = file
+		d.Groups = append(d.Groups, g)
+	}
+	return nil
+}
+
+// Plan is the shape of the model that the groups make which can be run, and which of Groups those are: K and V of all layers are one tensor
+// in a call, so that groups share a cache only where they look back on as many cells. Logits' type, Argmax, Place and Bytes are the
+// caller's. The error, an *Error without a path, says why no row can be decoded.
+func (d DecoderShape) Plan() (s axcl.Shape, run []int, err error) {
+	for _, g := range d.Groups {
+		if g.Why == "" {
+			s.Cells = max(s.Cells, g.Cells)
+		}
+	}
+	one, why := false, ""
+	for i, g := range d.Groups {
+		switch {
+		case g.Why != "":
+			if why == "" {
+				why = ": group " + fmt.Sprint(i) + " " + g.Why
+			}
+		case g.Cells == s.Cells:
+			s.Groups, run = append(s.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells}), append(run, i)
+			one = one || g.Rows == 1
+		}
+	}
+	if !one {
+		return s, nil, errorf("a whole decoder that axle cannot run: no group takes one row and all cells%s", why)
+	}
+	s.Layers, s.Hidden, s.KV, s.Out, s.Pos, s.Whole = d.Layers, d.Hidden, d.KV, d.Out, 1, true
+	s.Piece = axcl.PieceCells(s)
+	return s, run, nil
+}
+
+// runs says what keeps axle from running the group: what it would have to guess.
+func (one DecoderGroup) runs(g *GroupMeta) string {
+	in, k, out := g.Input("input_embeds"), g.Input("k_caches"), g.Output("logits")
+	pos, mask := g.Input(one.Pos), g.Input(one.Mask)
+	n := int64(one.Rows)
+	switch {
+	case in.Type != axcl.BF16 || k.Type != axcl.BF16:
+		return fmt.Sprintf("takes rows of %v and caches of %v, not bf16", in.Type, k.Type)
+	case out.Type == axcl.FP16:
+		return "gives logits in fp16, not bf16 or fp32"
+	case one.Pos == "" || one.Mask == "":
+		return "lists no positions or no mask, so that how much of its cache counts is not known"
+	case one.Whole:
+		return "gives its caches whole, and not which of their rows are new"
+	case pos.Type != axcl.Uint32 && pos.Type != axcl.Int32 || count(pos) != n:
+		return fmt.Sprintf("takes positions %q of %v %v, not a 32-bit integer for each of its %d rows", one.Pos, pos.Type, pos.Shape, n)
+	case mask.Type != axcl.BF16 || count(mask) != n*(int64(one.Cells)+n):
+		return fmt.Sprintf("takes a mask %q of %v %v, not of bf16 for %d rows by %d cells and the rows themselves", one.Mask, mask.Type,
+			mask.Shape, n, one.Cells)
+	case len(g.Inputs) != 5 || len(g.Outputs) != 3:
+		return fmt.Sprintf("has %d inputs and %d outputs, of which 5 and 3 are known", len(g.Inputs), len(g.Outputs))
+	}
+	return ""
 }
 
 // Fits says what keeps two files, one for prompts and one for tokens, from being one model, as an *Error without a path.
@@ -99,6 +172,8 @@ func (m *Meta) Decoder() (DecoderShape, error) {
 				one.Mask = name
 			}
 		}
+		one.At = i
+		one.Why = one.runs(g)
 		d.Groups = append(d.Groups, one)
 	}
 	if len(d.Groups) == 0 {

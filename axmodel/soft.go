@@ -32,11 +32,12 @@ const (
 	Affine
 	Linear  // a decoder layer with a state: gated delta-net
 	Encoder // of pictures
+	Decoder // all layers and the head in one file, which is called as one
 )
 
 func (k Kind) String() string {
-	if k >= Layer && k <= Encoder {
-		return [...]string{"layer", "head", "embedding head", "affine", "linear layer", "encoder"}[k-1]
+	if k >= Layer && k <= Decoder {
+		return [...]string{"layer", "head", "embedding head", "affine", "linear layer", "encoder", "whole decoder"}[k-1]
 	}
 	return fmt.Sprintf("kind %d", uint32(k))
 }
@@ -53,6 +54,7 @@ const (
 	FlagSuffix // names carry the group
 	FlagGate   // q gives, head after head, the query and then a gate for the head's output
 	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one
+	FlagLast   // a whole decoder gives the logits of a call's last row alone
 	flagsKnown = 1<<iota - 1
 )
 
@@ -195,6 +197,13 @@ type Soft struct {
 	Header
 	Groups  []SoftGroup
 	Tensors []Entry
+	Parts   []Part // of a whole decoder, which has no tensors of its own: its layers in order, and its head
+}
+
+// Part is a model within a whole decoder's file, from Offset on.
+type Part struct {
+	*Meta
+	Offset int64
 }
 
 // Entry finds a tensor; ok is false when the model has none of that name.
@@ -290,6 +299,12 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 	if s.Kind == Encoder {
 		s.Down, s.Across = s.Groups[0].Cells, s.Groups[0].Cache
 	}
+	if s.Kind == Decoder {
+		if err := s.readParts(r, size, headerBytes+table, b[int(ng)*groupBytes:]); err != nil {
+			return nil, err
+		}
+		nt = 0
+	}
 	for i := range int(nt) {
 		t := b[int(ng)*groupBytes+i*entryBytes:]
 		e := Entry{Name: padded(t[:24]), Type: DType(le.Uint32(t[24:]))}
@@ -342,7 +357,7 @@ func padded(b []byte) string {
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
 	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	if s.Kind < Layer || s.Kind > Encoder {
+	if s.Kind < Layer || s.Kind > Decoder {
 		return errorf("is of an unknown kind, %d", uint32(s.Kind))
 	}
 	if s.Flags&^flagsKnown != 0 {
@@ -389,6 +404,8 @@ func (s *Soft) check() error {
 		if s.Out < 1 {
 			return errorf("out is 0")
 		}
+	case Decoder:
+		return s.checkParts()
 	}
 	if (s.Kind == Head || s.Kind == EmbeddingHead) && (len(s.Groups) != 1 || s.Groups[0].Rows != 1) {
 		return errorf("a head has one group of one row")
@@ -398,6 +415,9 @@ func (s *Soft) check() error {
 	}
 	if s.Flags&FlagMerger != 0 && s.Kind != Encoder {
 		return errorf("is a %v, and claims a merger", s.Kind)
+	}
+	if s.Flags&FlagLast != 0 {
+		return errorf("is a %v, and claims to be a whole decoder", s.Kind)
 	}
 	want := s.Wants()
 	if len(want) != len(s.Tensors) {
@@ -533,6 +553,19 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 			res("output", axcl.BF16, 1, 1, s.Hidden)
 		case Encoder:
 			s.pictures(g, in, res)
+		case Decoder:
+			d, layers, wanted := s.KVHeads*s.HeadDim, len(s.Parts)-1, g.Rows
+			if s.Flags&FlagLast != 0 {
+				wanted = 1
+			}
+			in("input_embeds", axcl.BF16, 1, g.Rows, s.Hidden)
+			in("indices", axcl.Uint32, s.Pos, g.Rows)
+			in("mask", axcl.BF16, 1, g.Rows, g.Cells+g.Rows)
+			in("k_caches", axcl.BF16, 1, layers, g.Cache, d)
+			in("v_caches", axcl.BF16, 1, layers, g.Cache, d)
+			res("k_cache", axcl.BF16, 1, layers, g.Rows, d)
+			res("v_cache", axcl.BF16, 1, layers, g.Rows, d)
+			res("logits", logits, 1, wanted, s.Out)
 		case Affine:
 			in("x", axcl.FP32, g.Rows, s.Hidden)
 			res("y", axcl.FP32, g.Rows, s.Out)

@@ -95,31 +95,8 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if h.Kind == Encoder { // in the places of what it has not
-		h.ValueDim, h.Conv, h.State, h.Period = h.Patch, h.Merge, State(h.Order), h.Deep
-	}
+	b := encode(h, groups, len(ts), size)
 	le := binary.LittleEndian
-	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(len(ts))*entryBytes))
-	copy(b, Magic)
-	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: len(ts), 40: int(h.Flags), 44: int(h.Activation),
-		48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
-		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index,
-		176: h.ValueDim, 180: h.Conv, 184: int(h.State), 188: h.Blocks} {
-		le.PutUint32(b[off:], uint32(v))
-	}
-	le.PutUint64(b[24:], uint64(size))
-	le.PutUint64(b[32:], h.Weights)
-	le.PutUint32(b[72:], math.Float32bits(h.Eps))
-	le.PutUint32(b[76:], math.Float32bits(h.Scale))
-	le.PutUint32(b[84:], math.Float32bits(h.Magnitude))
-	le.PutUint64(b[96:], math.Float64bits(h.Theta))
-	copy(b[112:176], h.Tool)
-	for i, g := range groups {
-		p := b[headerBytes+i*groupBytes:]
-		le.PutUint32(p, uint32(g.Rows))
-		le.PutUint32(p[4:], uint32(g.Cells))
-		le.PutUint32(p[8:], uint32(g.Cache))
-	}
 	for i, e := range entries {
 		p := b[headerBytes+len(groups)*groupBytes+i*entryBytes:]
 		copy(p[:24], e.Name)
@@ -142,6 +119,36 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 		return out.err
 	}
 	return out.w.Flush()
+}
+
+// encode makes a file's header and groups, and leaves room for so many entries.
+func encode(h Header, groups []SoftGroup, entries int, size int64) []byte {
+	if h.Kind == Encoder { // in the places of what it has not
+		h.ValueDim, h.Conv, h.State, h.Period = h.Patch, h.Merge, State(h.Order), h.Deep
+	}
+	le := binary.LittleEndian
+	b := make([]byte, up(headerBytes+int64(len(groups))*groupBytes+int64(entries)*entryBytes))
+	copy(b, Magic)
+	for off, v := range map[int]int{8: version, 12: int(h.Kind), 16: len(groups), 20: entries, 40: int(h.Flags), 44: int(h.Activation),
+		48: h.Hidden, 52: h.Heads, 56: h.KVHeads,
+		60: h.HeadDim, 64: h.Intermediate, 68: h.Out, 80: h.Rotary, 88: int(h.Rope), 92: h.Pos, 104: h.Period, 108: h.Index,
+		176: h.ValueDim, 180: h.Conv, 184: int(h.State), 188: h.Blocks} {
+		le.PutUint32(b[off:], uint32(v))
+	}
+	le.PutUint64(b[24:], uint64(size))
+	le.PutUint64(b[32:], h.Weights)
+	le.PutUint32(b[72:], math.Float32bits(h.Eps))
+	le.PutUint32(b[76:], math.Float32bits(h.Scale))
+	le.PutUint32(b[84:], math.Float32bits(h.Magnitude))
+	le.PutUint64(b[96:], math.Float64bits(h.Theta))
+	copy(b[112:176], h.Tool)
+	for i, g := range groups {
+		p := b[headerBytes+i*groupBytes:]
+		le.PutUint32(p, uint32(g.Rows))
+		le.PutUint32(p[4:], uint32(g.Cells))
+		le.PutUint32(p[8:], uint32(g.Cache))
+	}
+	return b
 }
 
 func writeTensor(out *counter, t Tensor, e Entry) error {

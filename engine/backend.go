@@ -125,6 +125,10 @@ const embedAhead = 64
 func (b *cardBackend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]float32, error) {
 	// A head that gives logits gives no vector: then a vector is what the last layer gives, before the norm, which is the head's.
 	hidden := !b.info.Embedding || b.m.shape.Out != b.m.shape.Hidden
+	if b.m.shape.Whole {
+		return nil, fmt.Errorf("%w: %s gives logits and no vectors: it is a whole decoder in one file; take an embedding model",
+			ErrUnsupported, b.info.Name)
+	}
 	out := make([][]float32, len(inputs))
 	_, err := b.collectAll(ctx, out, func(i int) ([]int32, error) { return inputs[i], nil }, key, func() *embedding {
 		return &embedding{pooling: b.pooling, hidden: hidden, sum: make([]float64, b.m.shape.Hidden)}

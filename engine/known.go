@@ -58,8 +58,10 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 	}
 	defer back()
 	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(cells[0])},
-		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), HiddenOut: make([]uint16, m.shape.Hidden),
-		To: slot}
+		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), To: slot}
+	if !m.shape.Whole {
+		p.HiddenOut = make([]uint16, m.shape.Hidden)
+	}
 	if m.shape.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
 	}
@@ -68,6 +70,9 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 	}
 	if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
 		return nil, nil, err
+	}
+	if m.shape.Whole {
+		return p.Logits, p.Logits, nil
 	}
 	return p.HiddenOut, p.Logits, nil
 }
@@ -113,8 +118,10 @@ func (m *lm) slip() {
 	if m.shape.Local {
 		p.LocalCells, p.LocalRows = append(p.LocalCells, make([]uint64, cw)...), append(p.LocalRows, make([]uint64, rw)...)
 	}
-	m.hidden = grow(m.hidden, (n+1)*m.shape.Hidden)
-	p.HiddenOut = m.hidden
+	if !m.shape.Whole {
+		m.hidden = grow(m.hidden, (n+1)*m.shape.Hidden)
+		p.HiddenOut = m.hidden
+	}
 	if m.shape.Out == 0 {
 		return
 	}
@@ -139,7 +146,10 @@ func (m *lm) rode() error {
 	if m.shape.Out > 0 {
 		logits = m.pass.Logits[m.row.want*m.shape.Out : (m.row.want+1)*m.shape.Out]
 	}
-	hidden := m.pass.HiddenOut[n*m.shape.Hidden : (n+1)*m.shape.Hidden]
+	hidden := logits
+	if !m.shape.Whole {
+		hidden = m.pass.HiddenOut[n*m.shape.Hidden : (n+1)*m.shape.Hidden]
+	}
 	switch err := senseless(hidden); {
 	case err != nil:
 		_ = m.look(hidden, err) // no numbers are a fault of another kind

@@ -123,8 +123,9 @@ func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
 // OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
 	if p.Whole != nil {
-		return nil, fmt.Errorf("%w: %s is a whole decoder in one file, which axle reads (axle inspect) and does not run yet: take a "+
-			"package of one file a layer", ErrUnsupported, p.Name)
+		if _, _, err := p.Whole.Plan(); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w: take a package of one file a layer", ErrUnsupported, p.Name, err)
+		}
 	}
 	if p.PerLayer != nil || slices.ContainsFunc(p.Facts, func(l models.Layer) bool { return l.Shares }) {
 		return nil, fmt.Errorf("%w: layers of %s are given rows besides the hidden state, and share the K and V of others (Gemma-4): no "+
@@ -185,7 +186,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends,
 		release: p.Close}
-	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: len(p.Layers),
+	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
 		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
 	if o.Name != "" {
@@ -503,7 +504,10 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 			local[i], window = true, f.Window
 		}
 	}
-	at := Progress{Model: p.Name, Total: len(p.Layers) + 1}
+	at := Progress{Model: p.Name, Total: len(p.Layers)}
+	if p.Head != "" {
+		at.Total++
+	}
 	if o.Name != "" && !draft {
 		at.Model = o.Name
 	}

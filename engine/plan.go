@@ -317,7 +317,7 @@ func (m *lm) build() error {
 		pictures.Place(p, m.shape.Hidden, m.placed)
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
-	if hidden || len(p.Want) == 0 {
+	if (hidden || len(p.Want) == 0) && !m.shape.Whole {
 		m.hidden = grow(m.hidden, rows*m.shape.Hidden)
 		p.HiddenOut = m.hidden
 	}

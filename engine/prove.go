@@ -197,12 +197,20 @@ type trial struct {
 	from, to uint32 // of the first row: the states of a model that keeps them
 }
 
-// try sends the rows in one pass and gives each row's output of the last layer.
+// try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's logits, as nothing else comes out of it.
 func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	n, h := len(rows), m.shape.Hidden
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
 	p := &axcl.Pass{Hidden: make([]uint16, n*h), Pos: make([]uint32, n*m.shape.Pos), Cell: make([]uint32, n),
-		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw), HiddenOut: make([]uint16, n*h)}
+		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw)}
+	results, width := &p.HiddenOut, m.telling()
+	if m.shape.Whole {
+		results = &p.Logits
+		for r := range n {
+			p.Want = append(p.Want, r)
+		}
+	}
+	*results = make([]uint16, n*width)
 	for r, t := range rows {
 		if err := m.embed.Row(p.Hidden[r*h:(r+1)*h], t.id); err != nil {
 			return nil, err
@@ -224,9 +232,17 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	}
 	out := make([][]uint16, n)
 	for r := range out {
-		out[r] = p.HiddenOut[r*h : (r+1)*h]
+		out[r] = (*results)[r*width : (r+1)*width]
 	}
 	return out, nil
+}
+
+// telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.
+func (m *lm) telling() int {
+	if m.shape.Whole {
+		return m.shape.Out
+	}
+	return m.shape.Hidden
 }
 
 // same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
@@ -266,12 +282,12 @@ func (m *lm) probe(ctx context.Context) error {
 			errs = ctx.Err()
 		}
 		if errs != nil {
-			return make([]uint16, m.shape.Hidden)
+			return make([]uint16, m.telling())
 		}
 		out, err := m.try(t)
 		if err != nil {
 			errs = err
-			return make([]uint16, m.shape.Hidden)
+			return make([]uint16, m.telling())
 		}
 		return out[0]
 	}

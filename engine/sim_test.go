@@ -293,3 +293,11 @@ func TestStatesHazards(t *testing.T) {
 		})
 	}
 }
+
+// TestWholeNative is TestWhole through the vendor's ABI.
+func TestWholeNative(t *testing.T) {
+	testWhole(t, func(t *testing.T) func() (axcl.Device, string, error) {
+		open, _ := onSim(t, "hazards=strict")
+		return open
+	})
+}

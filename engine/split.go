@@ -214,6 +214,10 @@ type split struct {
 }
 
 func (m *split) add(s axcl.Shape) error {
+	if s.Whole {
+		return fmt.Errorf("%w: a whole decoder in one file cannot be split over cards: take one card, or a package of one file a layer",
+			axcl.ErrModel)
+	}
 	if len(m.parts) == 1 {
 		m.shape = s
 		return nil

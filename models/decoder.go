@@ -1,6 +1,8 @@
 package models
 
 import (
+	"cmp"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -11,9 +13,9 @@ import (
 
 // Files of a package that is a whole decoder: one for tokens beside one for prompts, or one for both.
 const (
-	decodeFile  = "model_decode.axmodel"
-	prefillFile = "model_prefill.axmodel"
-	wholeFile   = "model.axmodel"
+	decodeFile  = axmodel.DecodeFile
+	prefillFile = axmodel.PrefillFile
+	wholeFile   = axmodel.WholeFile
 )
 
 // findDecoder looks for a whole decoder, in the folder nearest to the package's own. A lone model.axmodel is one only where a table of
@@ -80,11 +82,10 @@ func (pkg *Package) readDecoder() error {
 		if i == 0 {
 			pkg.Whole = &d
 		} else {
-			if err := pkg.Whole.Fits(d); err != nil {
+			if err := pkg.Whole.Add(d); err != nil {
 				return &Error{Path: p.t.where(name), What: "does not belong with " + path.Base(p.layers[0]) + ": " + what(err),
 					Fix: "take both files from one build", Err: ErrMismatch}
 			}
-			pkg.Whole.Groups = append(pkg.Whole.Groups, d.Groups...)
 		}
 		pkg.Facts, pkg.Layers = append(pkg.Facts, l), append(pkg.Layers, full)
 	}
@@ -93,16 +94,29 @@ func (pkg *Package) readDecoder() error {
 		return &Error{Path: p.t.where(p.layers[0]), What: "no group of one row: nothing to decode with", Err: ErrMismatch}
 	}
 	pkg.Shape = axmodel.LayerShape{Hidden: d.Hidden, KV: d.KV, Pos: 1, Cells: d.Cells}
-	blind := false
 	for _, g := range d.Groups {
 		pkg.Shape.Groups = append(pkg.Shape.Groups, axmodel.LayerGroup{Group: axcl.Group{Rows: g.Rows, Cells: g.Cells}, Cache: g.Cells})
-		blind = blind || g.Mask == ""
 	}
-	if blind {
-		p.note("no mask among the inputs: which cache rows are looked at is settled inside the file, and one sequence at a time can run")
+	if s, run, err := d.Plan(); err != nil {
+		p.note("%s", what(err))
+	} else {
+		for i, g := range d.Groups {
+			if !slices.Contains(run, i) {
+				p.note("group %d of %s is not used: it %s", g.At, path.Base(p.layers[g.File]), cmp.Or(g.Why,
+					fmt.Sprintf("looks back on %d cells, others on %d", g.Cells, s.Cells)))
+			}
+		}
 	}
 	pkg.Hidden, pkg.Out = d.Hidden, d.Out
 	return nil
+}
+
+// Depth is how many layers the model has: files of them, but for a whole decoder.
+func (p *Package) Depth() int {
+	if p.Whole != nil {
+		return p.Whole.Layers
+	}
+	return len(p.Layers)
 }
 
 // decoderMemory is Memory for a whole decoder: each group has K and V of all layers as inputs of its own, and as outputs.

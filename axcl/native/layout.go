@@ -26,6 +26,8 @@ type files struct {
 	shape   axcl.Shape // of the layers
 	weights int64
 	layers  int
+	whole   *axmodel.DecoderShape // of a whole decoder: all that its files have, and which groups of it are run
+	run     []int
 	sizes   []int64 // of each layer's file, and of the head's; a hollow one's is what it stands for
 }
 
@@ -51,10 +53,13 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
 	}
 	f.layers = len(spec.Layers)
-	for _, path := range spec.Layers {
+	for i, path := range spec.Layers {
 		meta, err := axmodel.ReadFile(path)
 		if err != nil {
 			return f, err
+		}
+		if i == 0 && meta.IsDecoder() {
+			return readWhole(spec)
 		}
 		if err := f.all.Add(meta); err != nil {
 			return f, named(err, path)
@@ -206,7 +211,7 @@ func (m *model) layOut(f *files) {
 		}
 	}
 	c.group = array[C.axn_group](m, int(c.masks))
-	c.io = ios(m, layers*groups, 8)
+	c.io = ios(m, max(layers, f.layers)*groups, 8)
 	for i, lg := range l.Groups {
 		g := &unsafe.Slice(c.group, groups)[i]
 		g.rows, g.cells = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells)

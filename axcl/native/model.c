@@ -140,8 +140,9 @@ int axn_bind(axn_model *m) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     int rc = axn_enter(c);
+    bool one = m->decoder.files > 0;
     size_t cache = (size_t)m->kv_rows * m->kv * 2, hidden = (size_t)m->rows * m->hidden * 2, kv = (size_t)m->rows * m->kv * 2;
-    for (uint32_t i = 0; !rc && i < m->whole; i++) {
+    for (uint32_t i = 0; !rc && !one && i < m->whole; i++) {
         uint32_t l = m->full[i];
         c->layer = (int32_t)l;
         rc = p->alloc(c, &m->k[l], cache);
@@ -167,6 +168,7 @@ int axn_bind(axn_model *m) {
         m->group[g].bound = AXN_UNBOUND;
         m->group[g].stale = true;
     }
+    if (one) return axn_whole_bind(m);
     for (uint32_t i = 0; !rc && i < m->whole; i++) {
         c->layer = (int32_t)m->full[i];
         rc = bind_layer(m, m->full[i]);
@@ -227,7 +229,7 @@ int axn_probe(axn_model *m) {
     uint32_t group = 0;
     while (group < m->groups && (m->group[group].rows != 1 || m->group[group].cells < 4)) group++;
     m->place = false;
-    if (group == m->groups || m->whole == 0) return AXN_OK;
+    if (group == m->groups || m->whole == 0 || m->decoder.files) return AXN_OK;
     axn_group *g = &m->group[group];
     uint32_t first = m->full[0];
     c->layer = (int32_t)first;
@@ -255,7 +257,8 @@ int axn_close(axn_model *m) {
     const axn_provider *p = c->lib->provider;
     int rc = axn_enter(c);
     if (rc) return rc;
-    for (uint32_t l = 0; l < m->layers; l++) {
+    uint32_t modules = m->layers > m->decoder.files ? m->layers : m->decoder.files;
+    for (uint32_t l = 0; l < modules; l++) {
         c->layer = (int32_t)l;
         axn_also(&rc, p->unload(c, &m->layer[l]));
     }
@@ -263,10 +266,11 @@ int axn_close(axn_model *m) {
     axn_also(&rc, p->unload(c, &m->head_module));
     for (int i = 0; i < 2; i++) axn_also(&rc, p->io_free(c, &m->head_io[i]));
     axn_also(&rc, p->forget(c, &m->head_module));
-    for (uint32_t l = 0; l < m->layers; l++) {
+    for (uint32_t l = 0; l < modules; l++) {
         c->layer = (int32_t)l;
         for (uint32_t g = 0; g < m->groups; g++) axn_also(&rc, p->io_free(c, &m->io[l * m->groups + g]));
         axn_also(&rc, p->forget(c, &m->layer[l]));
+        if (m->decoder.files) continue; // they are parts of one
         axn_also(&rc, p->free(c, &m->k[l]));
         axn_also(&rc, p->free(c, &m->v[l]));
         axn_also(&rc, p->free(c, &m->k_new[l]));
@@ -274,6 +278,7 @@ int axn_close(axn_model *m) {
     }
     c->layer = AXN_NO_LAYER;
     axn_also(&rc, axn_state_close(m));
+    axn_also(&rc, axn_whole_close(m));
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));
     for (uint32_t g = 0; g < m->masks; g++) axn_also(&rc, p->free(c, &m->group[g].mask_dev));

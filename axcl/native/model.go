@@ -31,6 +31,8 @@ type model struct {
 	c      *C.axn_model
 	shape  axcl.Shape
 	memory []unsafe.Pointer // what the C structs live in
+	alone  *axcl.Pass       // of a whole decoder that gives the logits of a call's last row alone: see runWhole
+	last   []bool           // of a whole decoder, which groups do
 	closed bool
 }
 
@@ -68,19 +70,23 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	m.c = array[C.axn_model](m, 1)
 	c := m.c
 	c.card = d.c
-	c.layers = C.uint32_t(len(spec.Layers))
-	c.layer = array[C.axn_module](m, len(spec.Layers))
-	c.k = array[C.axn_mem](m, len(spec.Layers))
-	c.v = array[C.axn_mem](m, len(spec.Layers))
+	layers := max(f.shape.Layers, len(spec.Layers)) // a whole decoder has fewer files than layers, or one more than one
+	c.layers = C.uint32_t(f.shape.Layers)
+	c.layer = array[C.axn_module](m, layers)
+	c.k = array[C.axn_mem](m, layers)
+	c.v = array[C.axn_mem](m, layers)
 	m.shape = f.shape
 	if slices.Contains(spec.Local, true) {
 		m.shape.Local, c.local = true, array[C.bool](m, len(spec.Layers))
 		copy(unsafe.Slice((*bool)(c.local), len(spec.Layers)), spec.Local)
 	}
-	c.k_new = array[C.axn_mem](m, len(spec.Layers))
-	c.v_new = array[C.axn_mem](m, len(spec.Layers))
+	c.k_new = array[C.axn_mem](m, layers)
+	c.v_new = array[C.axn_mem](m, layers)
 	c.head_argmax = -1
 	m.layOut(&f)
+	if f.whole != nil {
+		m.layOutWhole(&f, len(spec.Layers))
+	}
 	c.timeout_ms = milliseconds(spec.Timeout)
 	born(m, d.lib.kind)
 	d.open = append(d.open, m)
@@ -109,6 +115,8 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 			return nil, err
 		}
 		switch {
+		case f.whole != nil:
+			err = m.loadWhole(i, spec.Layers[i], f)
 		case i == len(spec.Layers):
 			err = m.loadHead(spec.Head, f)
 		default:
@@ -137,7 +145,9 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	return m, nil
 }
 
-func (m *model) module(i int) *C.axn_module { return &unsafe.Slice(m.c.layer, m.c.layers)[i] }
+func (m *model) module(i int) *C.axn_module {
+	return &unsafe.Slice(m.c.layer, max(m.c.layers, m.c.decoder.files))[i]
+}
 
 // leader is the layer of a kind that was loaded first, which the others are held against.
 type leader struct {
@@ -238,7 +248,11 @@ func (m *model) loadLike(i, one int, first []C.axn_tensor, layers []string) erro
 func (m *model) buffers() int64 {
 	c := m.c
 	n := int64(0)
-	add := func(b C.axn_mem) { n += int64(b.size) }
+	add := func(b C.axn_mem) {
+		if b.at != nil {
+			n += int64(b.size)
+		}
+	}
 	for i := range unsafe.Slice(c.k, c.layers) {
 		add(unsafe.Slice(c.k, c.layers)[i])
 		add(unsafe.Slice(c.v, c.layers)[i])
@@ -256,7 +270,8 @@ func (m *model) buffers() int64 {
 	for _, b := range []C.axn_mem{s.zero_k, s.zero_v, s.indices, s.mask, s.row_in, s.row_out, s.row_pos} {
 		add(b)
 	}
-	for _, b := range []C.axn_mem{c.turn[0], c.turn[1], c.indices, c.k_out, c.v_out, c.head_in, c.logits, c.argmax} {
+	for _, b := range []C.axn_mem{c.turn[0], c.turn[1], c.indices, c.k_out, c.v_out, c.head_in, c.logits, c.argmax, c.decoder.k_new,
+		c.decoder.v_new, c.decoder.out} {
 		add(b)
 	}
 	return n
@@ -285,12 +300,17 @@ func (d *device) noteMemory(err error, free int64) error {
 func (m *model) Shape() axcl.Shape { return m.shape }
 
 // Run implements axcl.Model by axn_run: one call into C, nothing allocated.
-func (m *model) Run(p *axcl.Pass) error { return m.run(p, false) }
+func (m *model) Run(p *axcl.Pass) error {
+	if m.alone != nil {
+		return m.runWhole(p)
+	}
+	return m.run(p, false)
+}
 
 // RunVendorLoop implements axcl.LoopRunner.
 func (m *model) RunVendorLoop(p *axcl.Pass) error {
-	if m.shape.Place {
-		return fmt.Errorf("%w: the vendor's loop needs a model loaded with NoInPlace", axcl.ErrPass)
+	if m.shape.Place || m.shape.Whole {
+		return fmt.Errorf("%w: the vendor's loop needs a model of a file a layer, loaded with NoInPlace", axcl.ErrPass)
 	}
 	return m.run(p, true)
 }

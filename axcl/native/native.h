@@ -1,8 +1,8 @@
 // native.h: what Go sees of the C side. Two nouns, a card and a model, and one verb, axn_run.
 //
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
-// releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state; rows.c moves rows and
-// states; net.c is a single model called by tensor.
+// releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state, whole.c for a whole
+// decoder in one file; rows.c moves rows and states; net.c is a single model called by tensor.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
 // in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
@@ -185,6 +185,14 @@ typedef struct {
     bool bind;
 } axn_way;
 
+// A whole decoder: all layers and the head are one call, K and V of all layers one buffer each. The model's k and v are parts of those.
+typedef struct {
+    uint32_t files; // modules, the first of the model's layer; 0: the model is a file a layer
+    uint32_t *file, *at; // of each of the model's groups: its module, and its number there
+    uint32_t *logits;    // slot
+    axn_mem k, v, k_new, v_new, out; // k_new, v_new: layers × a call's rows
+} axn_whole;
+
 typedef struct {
     axn_card *card;
     uint32_t layers, groups, hidden, kv, pos, rows, kv_rows; // rows: the most a group takes; kv_rows: of the cache buffers
@@ -217,6 +225,7 @@ typedef struct {
     uint32_t *full; // the layers that keep rows
     uint32_t whole; // how many
     axn_states state; // of the others
+    axn_whole decoder;
 
     axn_timing time;
 } axn_model;
@@ -285,6 +294,12 @@ int axn_state_run(axn_model *, uint32_t l, axn_way *); // l counts all layers
 int axn_state_again(axn_model *, const axn_way *);
 void axn_state_queued(axn_model *, const axn_way *);
 void axn_state_done(axn_model *, const axn_way *);
+
+// whole.c
+int axn_whole_bind(axn_model *);
+int axn_whole_close(axn_model *);
+int axn_whole_run(axn_model *, uint32_t group, uint32_t rows, const uint32_t *cell);
+int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
 int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,

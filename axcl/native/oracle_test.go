@@ -114,3 +114,34 @@ func TestOracleStates(t *testing.T) {
 		})
 	}
 }
+
+// TestOracleWhole: a whole decoder, in one file and in two, gives the same on the simulated card, token for token what the software card
+// gives.
+func TestOracleWhole(t *testing.T) {
+	for i, whole := range []string{"one", "two"} {
+		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+			d := open(t, k)
+			defer closeAll(t, d)
+			o := hf.Options{Whole: whole, Float32: i == 1, Plain: i == 0}
+			r, err := axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				t.Errorf("%s: %v", whole, r)
+			}
+			s, err := soft.Open(soft.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(t, s)
+			other, err := axmodeltest.Against(s, t.TempDir(), "qwen3", 0, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
+				t.Errorf("%s: the software card gives %d other tokens of %d, lowest cosine %v", whole, n, r.Rows, cos)
+			}
+		})
+	}
+}

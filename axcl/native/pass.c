@@ -162,6 +162,7 @@ static bool keeps_state(const axn_model *m, uint32_t l) { return m->state.layers
 
 static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, const axn_add *add, uint32_t adds,
     const uint16_t *added, axn_way *way) {
+    if (m->decoder.files) return axn_whole_run(m, group, rows, cell);
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
@@ -247,6 +248,7 @@ static int run_head(axn_model *m, const int64_t *want, uint32_t n, bool logits, 
     const axn_provider *p = c->lib->provider;
     size_t row = (size_t)m->hidden * 2;
     bool device = argmax && m->head_argmax >= 0;
+    if (m->decoder.files) return axn_whole_logits(m, want, n);
     c->layer = AXN_HEAD;
     for (uint32_t i = 0; i < n; i++) {
         int rc = AXN_OK;

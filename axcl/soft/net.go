@@ -45,6 +45,11 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("axcl: software card: %w", err)
 	}
+	if f.Kind == axmodel.Decoder {
+		f.unmap()
+		return nil, fmt.Errorf("axcl: software card: %w",
+			&axmodel.Error{Path: path, What: "is a whole decoder: it is loaded as a language model"})
+	}
 	n := &net{device: d, file: f, taken: f.meta.WeightBytes}
 	var need size
 	switch f.Kind {

@@ -104,3 +104,20 @@ func TestOraclePictures(t *testing.T) {
 		})
 	}
 }
+
+// A whole decoder in one file, or in one for tokens and one for prompts, gives what the same checkpoint gives a file a layer.
+func TestOracleWhole(t *testing.T) {
+	for i, whole := range []string{"one", "two"} {
+		for k, arch := range []string{"qwen3", "qwen2"} {
+			r, err := axmodeltest.Against(open(t, soft.Options{}), t.TempDir(), arch, uint64(k),
+				compile.Options{Whole: whole, Float32: i == k, Plain: i == 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r)
+			if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				t.Errorf("%s files of %s: %v", whole, arch, r)
+			}
+		}
+	}
+}

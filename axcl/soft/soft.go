@@ -150,6 +150,8 @@ type Model struct {
 	timeout time.Duration
 	shape   axcl.Shape
 	layers  []*layer
+	more    []*stack      // of a whole decoder's other files than the first, whose layers and head are the model's
+	places  []int         // of a whole decoder, which file each group is in
 	caches  [][2][]uint16 // K and V of each layer that keeps rows, cells × KV
 	states  states
 	head    *head
@@ -182,15 +184,26 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		spec.Order(order)
 	}
 	var all axmodel.Layers
-	var need size
 	var weights int64
+	first, err := open(spec.Layers[0])
+	if err != nil {
+		return fmt.Errorf("axcl: software card, layer 0: %w", err)
+	}
+	if first.meta.IsDecoder() {
+		return m.loadWhole(ctx, spec, first)
+	}
 	for i, path := range spec.Layers {
+		f := first
 		if err := ctx.Err(); err != nil {
+			if i == 0 {
+				first.unmap()
+			}
 			return err
 		}
-		f, err := open(path)
-		if err != nil {
-			return fmt.Errorf("axcl: software card, layer %d: %w", i, err)
+		if i > 0 {
+			if f, err = open(path); err != nil {
+				return fmt.Errorf("axcl: software card, layer %d: %w", i, err)
+			}
 		}
 		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
 		if err := all.Add(f.meta); err != nil {
@@ -204,15 +217,8 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 			spec.Progress(i, i+1, total)
 		}
 	}
-	var err error
 	if m.shape, err = shapeOf(&all, spec); err != nil {
 		return err
-	}
-	for _, l := range m.layers {
-		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
-		if l.Kind == axmodel.Layer {
-			m.together = together(l)
-		}
 	}
 	if spec.Head != "" {
 		if err := ctx.Err(); err != nil {
@@ -239,6 +245,24 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		}
 		m.shape.Local, m.local = true, slices.Clone(spec.Local)
 	}
+	if err := m.takeRoom(weights, all.State.K.Size); err != nil {
+		return err
+	}
+	if spec.Progress != nil && spec.Head != "" {
+		spec.Progress(total-1, total, total)
+	}
+	return nil
+}
+
+// takeRoom accounts for what was read, and makes caches, states and room to compute in. k is what a layer's first state takes.
+func (m *Model) takeRoom(weights int64, k int) error {
+	var need size
+	for _, l := range m.layers {
+		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
+		if l.Kind == axmodel.Layer {
+			m.together = together(l)
+		}
+	}
 	cache := int64(m.shape.Cells)*int64(m.shape.RowBytes()) + m.states.bytes(m.shape)
 	m.shape.Bytes = weights + cache
 	allocate := cache + need.bytes(m.device.pool.n) + 4*int64(need.rows)*int64(m.shape.Hidden)
@@ -250,7 +274,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	m.taken, m.heap = m.shape.Bytes, allocate
 	m.states.make(m.shape)
-	m.states.k = all.State.K.Size
+	m.states.k = k
 	for range m.shape.Layers - m.shape.Linear {
 		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
 	}
@@ -259,9 +283,6 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		m.hidden[i] = make([]uint16, need.rows*m.shape.Hidden)
 	}
 	m.wanted = func(r int) []uint16 { return m.hidden[m.at][m.want[r]*m.shape.Hidden:][:m.shape.Hidden] }
-	if spec.Progress != nil && spec.Head != "" {
-		spec.Progress(total-1, total, total)
-	}
 	return nil
 }
 
@@ -297,7 +318,10 @@ func (m *Model) release() {
 	if m.head != nil {
 		m.head.unmap()
 	}
-	m.layers, m.head, m.caches, m.engine, m.states = nil, nil, nil, nil, states{}
+	for _, s := range m.more {
+		s.head.unmap()
+	}
+	m.more, m.layers, m.head, m.caches, m.engine, m.states = nil, nil, nil, nil, nil, states{}
 }
 
 // Run implements axcl.Model.
@@ -324,7 +348,8 @@ func (m *Model) Run(p *axcl.Pass) error {
 	upload := time.Now()
 	from, to := m.states.begin(p)
 	caches := m.caches
-	for i, l := range m.layers {
+	stack, head := m.stack(p)
+	for i, l := range stack {
 		if time.Since(start) > m.timeout {
 			m.device.lost = true
 			return &axcl.Error{Op: "soft.Run", Layer: i, Code: 0x80300383, Kind: axcl.ErrTimeout}
@@ -361,10 +386,10 @@ func (m *Model) Run(p *axcl.Pass) error {
 	}
 	for i := 0; i < len(p.Want); i += headRows {
 		m.want = p.Want[i:min(i+headRows, len(p.Want))]
-		m.head.run(len(m.want), m.wanted)
+		head.run(len(m.want), m.wanted)
 		out := m.shape.Out
 		for r := range m.want {
-			y := m.head.y[r*out : (r+1)*out]
+			y := head.y[r*out : (r+1)*out]
 			if p.Logits != nil {
 				m.device.set.Narrow(p.Logits[(i+r)*out:][:out], y)
 			}

@@ -54,9 +54,13 @@ type Options struct {
 	State     string // type of the states of layers that have them: "fp32" (the default), "fp16" or "bf16"
 	Width     int    // pixels of the encoder's pictures, of models that see; 0, both, means 384 × 384, or what the checkpoint was made for
 	Height    int
-	TextOnly  bool   // leaves the encoder of pictures out
-	Warm      int    // prefill groups of layers with a state; 0 means as many as other layers have
-	Tool      string // recorded in the files; empty means "axle compile"
+	TextOnly  bool // leaves the encoder of pictures out
+	Warm      int  // prefill groups of layers with a state; 0 means as many as other layers have
+	// Whole makes a whole decoder instead of one file a layer: "one" file with a group for tokens and one for prompts, or "two", of which
+	// that for prompts gives the logits of a call's last row alone. Both look back on all cells: History is not looked at. Layers with a
+	// state or a window, and embedding models, cannot be in one.
+	Whole string
+	Tool  string // recorded in the files; empty means "axle compile"
 
 	Progress func(Progress) // called now and then, from the goroutine that called Run
 }
@@ -132,6 +136,21 @@ type file struct {
 	header  axmodel.Header
 	groups  []axmodel.SoftGroup
 	tensors []axmodel.Tensor
+	parts   []axmodel.SoftPart // of a whole decoder, in place of tensors
+}
+
+func (f *file) size() int64 {
+	if f.parts != nil {
+		return axmodel.DecoderSize(f.groups, f.parts)
+	}
+	return axmodel.Size(f.groups, f.tensors)
+}
+
+func (f *file) write(w io.Writer) error {
+	if f.parts != nil {
+		return axmodel.WriteDecoder(w, f.header, f.groups, f.parts)
+	}
+	return axmodel.Write(w, f.header, f.groups, f.tensors)
 }
 
 // settle fills in defaults and checks the options.
@@ -198,7 +217,7 @@ func (j *job) settle() error {
 		j.Embedding = true
 	}
 	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
-	return nil
+	return j.settleWhole()
 }
 
 func exists(root *os.Root, name string) bool {
@@ -282,10 +301,13 @@ func (j *job) plan() error {
 	}
 	f.name, f.groups = head, []axmodel.SoftGroup{{Rows: 1}}
 	j.files = append(j.files, f)
-	for _, f := range j.files {
-		j.total += axmodel.Size(f.groups, f.tensors)
+	if j.Whole != "" {
+		j.files = j.wholeFiles()
 	}
-	j.total += int64(j.vocab) * int64(a.Hidden) * 2
+	for _, f := range j.files {
+		j.total += f.size()
+	}
+	j.total += int64(j.vocab) * int64(a.Hidden) * j.embedWidth()
 	return nil
 }
 
@@ -485,21 +507,22 @@ func syncFile(name string) error {
 
 func (j *job) fill(ctx context.Context, dir string) error {
 	for _, f := range j.files {
-		for i := range f.tensors {
-			row := f.tensors[i].Row
-			f.tensors[i].Row = func(dst []float32, r int) error {
-				if r%256 == 0 && ctx.Err() != nil {
-					return ctx.Err()
-				}
-				return row(dst, r)
-			}
+		interruptible(ctx, f.tensors)
+		for _, p := range f.parts {
+			interruptible(ctx, p.Tensors)
 		}
-		if err := j.create(dir, f.name, func(w io.Writer) error { return axmodel.Write(w, f.header, f.groups, f.tensors) }); err != nil {
+		if err := j.create(dir, f.name, f.write); err != nil {
 			return err
 		}
 	}
 	name := j.prefix + "embed_tokens.weight"
 	row := j.c.weights[name].reader(name)
+	if j.Whole != "" {
+		if err := j.create(dir, axmodel.WholeEmbed, func(w io.Writer) error { return j.table(ctx, w, row) }); err != nil {
+			return err
+		}
+		return j.describeWhole(dir)
+	}
 	if err := j.create(dir, axmodel.EmbedFile, func(w io.Writer) error {
 		buf := bufio.NewWriterSize(w, 1<<16)
 		v, b := make([]float32, j.a.Hidden), make([]byte, 0, j.a.Hidden*2)
@@ -523,6 +546,19 @@ func (j *job) fill(ctx context.Context, dir string) error {
 		return err
 	}
 	return j.describe(dir)
+}
+
+// interruptible makes tensors end with ctx's error once that is over.
+func interruptible(ctx context.Context, ts []axmodel.Tensor) {
+	for i := range ts {
+		row := ts[i].Row
+		ts[i].Row = func(dst []float32, r int) error {
+			if r%256 == 0 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return row(dst, r)
+		}
+	}
 }
 
 // create writes one file, counting its bytes for Progress.

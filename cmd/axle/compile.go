@@ -102,6 +102,7 @@ has its name only when it is whole.`,
 	f.StringVar(&o.State, "state", "fp32", "how layers with a state (Qwen3.5) keep it: bf16, fp16 or fp32")
 	f.StringVar(&picture, "picture", "", "pixels of the encoder's pictures (Qwen3-VL), e.g. 448x448 (default 384x384)")
 	f.BoolVar(&o.TextOnly, "text-only", false, "leave the encoder of pictures out")
+	f.StringVar(&o.Whole, "whole", "", "all layers and the head in one file, or in two, of which one is for prompts: one or two")
 	f.StringVar(&o.Name, "name", "", "prefix of the files (default: the checkpoint's model_type)")
 	f.BoolVar(&o.Embedding, "embedding", false, "an embedding model: the head gives the normalised row instead of logits")
 	return cmd

@@ -72,6 +72,9 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		}
 		m.parts = append(m.parts, p)
 		s := p.Shape()
+		if s.Whole {
+			return nil, fmt.Errorf("bench: %w: %s is a whole decoder, whose layers cannot be timed apart", axcl.ErrModel, path)
+		}
 		if i == 0 {
 			m.shape = s
 		}

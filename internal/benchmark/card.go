@@ -181,7 +181,7 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 		return nil, err
 	}
 	o.plan = plan.Package(p)
-	o.Model = report.Model{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: len(p.Layers), Bytes: o.plan.Card}
+	o.Model = report.Model{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: p.Depth(), Bytes: o.plan.Card}
 	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head}
 	if f.Loop != "" {
 		o.close = p.Close

@@ -320,6 +320,31 @@ static int affine(const axm *m, const axm_group *g, const void *const *in, void 
 	return AXM_OK;
 }
 
+// All layers, a row of buffers turn about between them, and the head for each row, or for the last.
+static int decoder(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks) {
+	const axm_group *g = &m->groups[group];
+	size_t n = g->rows, h = m->hidden, kv = (size_t)m->kv_heads * m->head_dim, elem = m->flags & AXM_F32_LOGITS ? 4 : 2;
+	uint16_t *x = calloc(2 * n * h, sizeof *x);
+	if (!x) return AXM_E_MEMORY;
+	memcpy(x, in[IN_INPUT], n * h * sizeof *x);
+	int code = AXM_OK;
+	uint32_t layers = m->parts - 1;
+	for (uint32_t l = 0; !code && l < layers; l++) {
+		const void *to[IN_MAX] = {[IN_INPUT] = x + (l % 2) * n * h, [IN_INDICES] = in[IN_INDICES], [IN_MASK] = in[IN_MASK],
+			[IN_K] = (const uint16_t *)in[IN_K] + l * g->cells * kv, [IN_V] = (const uint16_t *)in[IN_V] + l * g->cells * kv};
+		void *from[OUT_MAX] = {[OUT_K] = out[OUT_K] ? (uint16_t *)out[OUT_K] + l * n * kv : NULL,
+			[OUT_V] = out[OUT_V] ? (uint16_t *)out[OUT_V] + l * n * kv : NULL, [OUT_OUTPUT] = x + (1 - l % 2) * n * h};
+		code = axm_run(&m->part[l], group, to, from, quirks);
+	}
+	for (size_t r = m->flags & AXM_LAST ? n - 1 : 0, i = 0; !code && out[OUT_OUTPUT] && r < n; r++, i++) {
+		const void *row[] = {x + (layers % 2) * n * h + r * h};
+		void *logits[OUT_MAX] = {(uint8_t *)out[OUT_OUTPUT] + i * m->out * elem};
+		code = head(&m->part[layers], row, logits);
+	}
+	free(x);
+	return code;
+}
+
 int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *out, const axm_quirks *quirks) {
 	const axm_group *g = &m->groups[group];
 	switch (m->kind) {
@@ -331,8 +356,13 @@ int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *ou
 		return affine(m, g, in, out);
 	case AXM_LINEAR:
 		return axm_linear(m, group, in, out, quirks);
+<<<<<<< HEAD
 	case AXM_ENCODER:
 		return axm_encoder(m, in[0], out);
+=======
+	case AXM_DECODER:
+		return decoder(m, group, in, out, quirks);
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 	}
 	if (m->flags & AXM_HOLLOW) {
 		if (out[OUT_K]) memset(out[OUT_K], 0, g->out[OUT_K].size);

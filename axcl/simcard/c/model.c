@@ -198,13 +198,28 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->conv = u32(p + 180);
 	m->state = u32(p + 184);
 	memcpy(m->tool, p + 112, 64);
+<<<<<<< HEAD
 	if (!in_range(m->kind, AXM_LAYER, AXM_ENCODER) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
+=======
+	bool known = in_range(m->kind, AXM_LAYER, AXM_LINEAR) || m->kind == AXM_DECODER;
+	if (!known || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	if (m->weight_bytes > (uint64_t)1 << 40) return false;
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
 	bool hollow = m->flags & AXM_HOLLOW;
+<<<<<<< HEAD
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_LAYER) {
+=======
+	if (m->kind == AXM_DECODER) {
+		if ((m->flags & ~(uint32_t)(AXM_F32_LOGITS | AXM_SUFFIX | AXM_LAST)) || m->pos != 1) return false;
+		if (!in_range(*tensors, 2, MAX_TENSORS)) return false;
+		if (!in_range(m->kv_heads, 1, 4096) || !in_range(m->head_dim, 1, 4096) || !in_range(m->out, 1, MAX_OUT)) return false;
+	} else if (m->flags & AXM_LAST) {
+		return false;
+	} else if (m->kind == AXM_LAYER) {
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
@@ -286,6 +301,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		m->nout = OUT_LAYER;
 		return true;
 	}
+<<<<<<< HEAD
 	case AXM_ENCODER:
 		if (m->order)
 			tensor(m, &s->in[0], g, "pixel_values", TYPE_U8, 1, m->down * m->patch, m->across * m->patch, 3);
@@ -300,6 +316,26 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		m->nin = 1;
 		m->nout = 1 + m->deep;
 		return true;
+=======
+	case AXM_DECODER: {
+		bool wide = m->flags & AXM_F32_LOGITS;
+		if (s->cache != s->cells || s->cells < 1) return false;
+		uint32_t layers = m->parts - 1;
+		tensor(m, &s->in[IN_INPUT], g, "input_embeds", TYPE_BF16, 2, 1, n, h);
+		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, 1, n, 0);
+		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
+		tensor(m, &s->in[IN_K], g, "k_caches", TYPE_BF16, 2, layers, s->cache, d);
+		tensor(m, &s->in[IN_V], g, "v_caches", TYPE_BF16, 2, layers, s->cache, d);
+		tensor(m, &s->out[OUT_K], g, "k_cache", TYPE_BF16, 2, layers, n, d);
+		tensor(m, &s->out[OUT_V], g, "v_cache", TYPE_BF16, 2, layers, n, d);
+		tensor(m, &s->out[OUT_OUTPUT], g, "logits", wide ? TYPE_F32 : TYPE_BF16, wide ? 4 : 2, 1, m->flags & AXM_LAST ? 1 : n, m->out);
+		axm_tensor *four[] = {&s->in[IN_K], &s->in[IN_V], &s->out[OUT_K], &s->out[OUT_V]};
+		for (size_t i = 0; i < sizeof four / sizeof *four; i++) lead(four[i]);
+		m->nin = IN_MAX;
+		m->nout = OUT_MAX;
+		return true;
+	}
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 	case AXM_HEAD: {
 		bool wide = m->flags & AXM_F32_LOGITS;
 		if (n != 1 || m->ngroups != 1) return false;
@@ -370,6 +406,35 @@ static bool directory(axm *m, const uint8_t *base, uint32_t tensors, bool weight
 // 18).
 static bool vendor(const uint8_t *p, uint64_t size) { return size > 4 && p[0] == 0x08 && p[1] < 0x20 && p[2] == 0x12; }
 
+static int parse(axm *m, bool weights);
+
+static bool belongs(const axm *m, const axm *p, bool last) {
+	if (p->hidden != m->hidden || (p->flags & AXM_HOLLOW)) return false;
+	if (last) return p->kind == AXM_HEAD && p->out == m->out && !((p->flags ^ m->flags) & AXM_F32_LOGITS);
+	if (p->kind != AXM_LAYER || p->kv_heads != m->kv_heads || p->head_dim != m->head_dim || p->pos != 1 || p->ngroups != m->ngroups)
+		return false;
+	for (uint32_t g = 0; g < m->ngroups; g++)
+		if (p->groups[g].rows != m->groups[g].rows || p->groups[g].cells != m->groups[g].cells) return false;
+	return true;
+}
+
+// The models within a whole decoder: complete files, each at a multiple of 64. None of them has parts.
+static int parts(axm *m, const uint8_t *base, bool weights) {
+	const uint8_t *p = base + HEADER + (size_t)m->ngroups * GROUP;
+	for (uint32_t i = 0; i < m->parts; i++) {
+		axm *part = &m->part[i];
+		uint64_t at = u64(p + (size_t)i * ENTRY + 40), size = u64(p + (size_t)i * ENTRY + 48);
+		if (!fits(at, size, m->file_bytes) || size < HEADER || u32(base + at + 12) == AXM_DECODER) return AXM_E_BAD;
+		part->data = (void *)(uintptr_t)(base + at);
+		part->data_size = (size_t)size;
+		int code = parse(part, weights);
+		part->data = NULL; // the whole's
+		if (code != AXM_OK) return code;
+		if (!belongs(m, part, i + 1 == m->parts)) return AXM_E_BAD;
+	}
+	return AXM_OK;
+}
+
 static int parse(axm *m, bool weights) {
 	const uint8_t *p = m->data;
 	uint64_t size = m->data_size;
@@ -379,10 +444,16 @@ static int parse(axm *m, bool weights) {
 	if (!header(m, p, size, &tensors)) return AXM_E_BAD;
 	m->groups = calloc(m->ngroups, sizeof *m->groups);
 	if (!m->groups) return AXM_E_MEMORY;
+	if (m->kind == AXM_DECODER) {
+		m->part = calloc(tensors, sizeof *m->part);
+		if (!m->part) return AXM_E_MEMORY;
+		m->parts = tensors;
+	}
 	for (uint32_t g = 0; g < m->ngroups; g++)
 		if (!group(m, g, p + HEADER + (size_t)g * GROUP)) return AXM_E_BAD;
 	m->listed = m->nin;
 	for (uint32_t i = 0; i < IN_MAX; i++) m->at[i] = i;
+	if (m->kind == AXM_DECODER) return parts(m, p, weights);
 	return directory(m, p, tensors, weights) ? AXM_OK : AXM_E_BAD;
 }
 
@@ -397,6 +468,8 @@ static void drop_data(axm *m) {
 void axm_free(axm *m) {
 	if (!m) return;
 	drop_data(m);
+	for (uint32_t i = 0; i < m->parts; i++) free(m->part[i].groups);
+	free(m->part);
 	free(m->groups);
 	free(m);
 }

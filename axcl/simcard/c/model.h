@@ -8,7 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+<<<<<<< HEAD
 enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6 };
+=======
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_DECODER = 7 };
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 
 enum {
 	AXM_QKV_BIAS = 1,
@@ -20,11 +24,16 @@ enum {
 	AXM_HOLLOW = 64,
 	AXM_SUFFIX = 128,
 	AXM_GATE = 256,
+<<<<<<< HEAD
 	AXM_MERGER = 512,
 	AXM_FLAGS = 1023,
+=======
+	AXM_LAST = 1024,
+	AXM_FLAGS = 511 | AXM_LAST,
+>>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 };
 
-// Where a layer's tensors stand among its inputs and outputs.
+// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits.
 enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_MAX };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 9 }; // an encoder may have more than a layer
 
@@ -60,7 +69,7 @@ enum {
 	W_COUNT,
 };
 
-typedef struct {
+typedef struct axm {
 	uint32_t kind, flags, activation;
 	uint32_t hidden, heads, kv_heads, head_dim, intermediate, out;
 	uint32_t rotary, period, pos;
@@ -71,6 +80,8 @@ typedef struct {
 	uint32_t listed;     // inputs that a description lists; the others are there all the same
 	uint32_t at[IN_MAX]; // where a layer's inputs stand among them
 	axm_group *groups;
+	struct axm *part; // of a whole decoder: its layers and its head, which point into its bytes
+	uint32_t parts;
 	axm_matrix w[W_COUNT];
 	uint64_t weight_bytes, file_bytes;
 	char tool[65];

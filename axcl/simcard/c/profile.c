@@ -268,6 +268,12 @@ double profile_execute(const profile *p, const axm *m, uint32_t group) {
 		return encoder_formula(p, m);
 	case AXM_HEAD:
 		return (double)p->execute + over((double)m->weight_bytes, p->head);
+	case AXM_DECODER: { // its parts, but one call
+		double ns = 0, heads = m->flags & AXM_LAST ? 1 : g->rows;
+		for (uint32_t i = 0; i < m->parts; i++)
+			ns += (profile_execute(p, &m->part[i], i + 1 < m->parts ? group : 0) - (double)p->execute) * (i + 1 < m->parts ? 1 : heads);
+		return (double)p->execute + ns;
+	}
 	default:
 		return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(2.0 * g->rows * m->hidden * m->out, p->matrix);
 	}

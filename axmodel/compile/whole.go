@@ -1,0 +1,133 @@
+package compile
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// settleWhole checks Options.Whole against the checkpoint.
+func (j *job) settleWhole() error {
+	switch {
+	case j.Whole == "":
+		return nil
+	case j.Whole != "one" && j.Whole != "two":
+		return fmt.Errorf("compile: whole is %q, one and two (files) are possible", j.Whole)
+	case j.a.linear != nil:
+		return &Error{Path: j.From, What: "layers that keep a state cannot be in a whole decoder: compile it a file a layer"}
+	case j.a.tower != nil:
+		return &Error{Path: j.From, What: "a whole decoder takes no pictures: compile it a file a layer, or the text model alone"}
+	case j.a.gemma || j.a.window() > 0:
+		return &Error{Path: j.From, What: "a whole decoder has one mask for all layers, and some of these see a window: compile it a " +
+			"file a layer"}
+	case j.Embedding:
+		return &Error{Path: j.From, What: "a whole decoder gives logits: compile an embedding model a file a layer"}
+	case j.a.Layers+1 > axmodel.MaxParts:
+		return &Error{Path: j.From, What: fmt.Sprintf("%d layers: a whole decoder has at most %d", j.a.Layers, axmodel.MaxParts-1)}
+	}
+	j.History = []int{j.Context}
+	j.groups = axmodel.Ladder(j.Context, j.Chunk, j.History)
+	return nil
+}
+
+// wholeFiles puts the files of layers and head into one, or two.
+func (j *job) wholeFiles() []file {
+	a := j.a
+	head := j.files[len(j.files)-1]
+	pack := func(name string, groups []axmodel.SoftGroup, flags uint32) file {
+		f := file{name: name, groups: groups, header: axmodel.Header{Kind: axmodel.Decoder,
+			Flags:  flags | head.header.Flags&axmodel.FlagF32,
+			Hidden: a.Hidden, KVHeads: a.KVHeads, HeadDim: a.HeadDim, Out: j.vocab, Pos: 1, Tool: j.Tool}}
+		if !j.Plain {
+			f.header.Flags |= axmodel.FlagSuffix
+		}
+		for _, p := range j.files {
+			part := axmodel.SoftPart{Header: p.header, Groups: groups, Tensors: append([]axmodel.Tensor(nil), p.tensors...)}
+			if p.header.Kind == axmodel.Head {
+				part.Groups = p.groups
+			}
+			f.parts = append(f.parts, part)
+		}
+		return f
+	}
+	switch {
+	case j.Whole == "one":
+		return []file{pack(axmodel.WholeFile, j.groups, 0)}
+	case len(j.groups) == 1:
+		return []file{pack(axmodel.DecodeFile, j.groups, 0)}
+	}
+	return []file{pack(axmodel.DecodeFile, j.groups[:1], 0), pack(axmodel.PrefillFile, j.groups[1:], axmodel.FlagLast)}
+}
+
+// embedWidth is how many bytes a value of the embedding table takes: numpy knows no bf16.
+func (j *job) embedWidth() int64 {
+	if j.Whole != "" {
+		return 4
+	}
+	return 2
+}
+
+// table writes the embeddings as numpy does.
+func (j *job) table(ctx context.Context, w io.Writer, row func([]float32, int) error) error {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", j.vocab, j.a.Hidden)
+	const before = 10 // magic, version and the header's length
+	head += strings.Repeat(" ", 63-(before+len(head))%64) + "\n"
+	buf.WriteString("\x93NUMPY\x01\x00")
+	_ = binary.Write(buf, binary.LittleEndian, uint16(len(head)))
+	buf.WriteString(head)
+	v, b := make([]float32, j.a.Hidden), make([]byte, 0, j.a.Hidden*4)
+	for r := range j.vocab {
+		if r%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := row(v, r); err != nil {
+			return err
+		}
+		b = b[:0]
+		for _, x := range v {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+		if _, err := buf.Write(b); err != nil {
+			return err
+		}
+	}
+	return buf.Flush()
+}
+
+// describeWhole copies the checkpoint's config.json, which is the package's own, and the tokenizer beside it.
+func (j *job) describeWhole(dir string) error {
+	copied := false
+	for _, name := range tokenizerFiles {
+		b, err := readLarge(j.root, name)
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, "tokenizer", name)
+		if name == "config.json" {
+			to = filepath.Join(dir, name)
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, b, 0o644); err != nil {
+			return err
+		}
+		copied = copied || name == "tokenizer.json" || name == "tokenizer.model"
+	}
+	if !copied {
+		j.notes = append(j.notes, "the checkpoint has no tokenizer.json or tokenizer.model: put one into tokenizer")
+	}
+	return nil
+}
