@@ -56,9 +56,12 @@ SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/pro
 	models/pocket sampler server/anthropic server/ollama server/openai server/vendor tokenizer/gotmpl tokenizer/jinja vision)
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
-ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|TestGoBudget|TestJinjaBudget|\
-	TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|\
-	TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks
+ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|\
+	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|\
+	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
+	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
+	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestUnlisted|TestOptional|TestForms|TestSmall|\
+	TestEncodeEnds|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
