@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/tokenizer/chat"
+	"github.com/axle-llm/axle/vision"
+)
+
+// TestSightPackage: packages compiled of random checkpoints that see answer about pictures as their weights say, computed in float64 from
+// the pixels on.
+func TestSightPackage(t *testing.T) { testSightPackage(t, openSoft) }
+
+func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
+	for _, a := range axmodeltest.SightArchs() {
+		t.Run(a.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			c, err := axmodeltest.WriteCheckpoint(dir, a, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 127, Chunk: 16, History: []int{0, 16, 64, 111},
+				Name: "m"}
+			if a.Sight.Qwen {
+				o.Width, o.Height = c.PictureSize()
+			}
+			p, err := compile.Run(context.Background(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, b := load(t, p.Dir, open, OpenOptions{})
+			if !m.Info().Capabilities.Vision {
+				t.Fatalf("it does not see: %v", b.m.blind)
+			}
+			random := rand.New(rand.NewPCG(7, 7))
+			var looks [][]byte
+			photo := func() []byte {
+				p := axmodeltest.RandomPicture(c, random)
+				each := []*vision.Picture{p}
+				if n := m.o.Sees.Tiles; n > 0 {
+					each = p.Tiles(n, n, p.Width, p.Height)
+				}
+				for _, l := range each {
+					looks = append(looks, l.Pix)
+				}
+				to := image.NewNRGBA(image.Rect(0, 0, p.Width, p.Height))
+				for i := range p.Width * p.Height {
+					copy(to.Pix[4*i:], append(slices.Clone(p.Pix[3*i:3*i+3]), 255))
+				}
+				var file bytes.Buffer
+				if err := png.Encode(&file, to); err != nil {
+					t.Fatal(err)
+				}
+				return file.Bytes()
+			}
+			msg := chat.Message{Role: "user", Content: "is it", Images: [][]byte{photo()}}
+			if a.Sight.Qwen {
+				msg.Images = append(msg.Images, photo())
+				msg.Parts = []chat.Part{{Text: "is "}, {Image: true}, {Text: "like "}, {Image: true}, {Text: "it"}}
+			}
+			r := Request{Messages: []chat.Message{msg}, Sampling: m.Sampling(), NumCtx: m.Info().Context, Limit: 5}
+			r.Sampling.Temperature = 0
+			ids, _, images, err := m.prompt(context.Background(), &r, true)
+			if err != nil || len(images) != len(msg.Images) {
+				t.Fatal(len(images), err)
+			}
+			job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Limit: 5, IgnoreStop: true}
+			got, last, err := run(b, job)
+			if err != nil || last.Usage.Prompt != len(ids) {
+				t.Fatal(last.Usage.Prompt, len(ids), err)
+			}
+			if want := int(b.Stats().Encoded); want != len(looks) {
+				t.Errorf("%d calls of the encoder, want %d", want, len(looks))
+			}
+			judged(t, c, ids, m.o.Sees.Placeholder, looks, got)
+			// The same question again costs its last token, and no call.
+			if again, last, err := run(b, job); err != nil || !slices.Equal(again, got) || last.Usage.Cached != len(ids)-1 ||
+				int(b.Stats().Encoded) != len(looks) {
+				t.Errorf("again: %v, %d cached of %d, %d calls (%v)", again, last.Usage.Cached, len(ids), b.Stats().Encoded, err)
+			}
+			if text, done, err := collect(m.Chat(context.Background(), r)); err != nil || done.Usage.Prompt != len(ids) {
+				t.Errorf("%q, %+v, %v", text, done, err)
+			}
+		})
+	}
+}
+
+// judged holds tokens against the oracle's: each is the likeliest of what the weights make of the rows before it, or as good as that.
+func judged(t *testing.T, c *axmodeltest.Checkpoint, ids []int32, place int32, looks [][]byte, got []int32) {
+	t.Helper()
+	var seen []*axmodeltest.Seen
+	for _, l := range looks {
+		rows, deep := c.Look(l)
+		for i, row := range rows {
+			s := &axmodeltest.Seen{Row: row}
+			for k := range deep {
+				s.Deep = append(s.Deep, deep[k][i])
+			}
+			seen = append(seen, s)
+		}
+	}
+	var rows []axmodeltest.Row
+	next, put := 0, 0
+	add := func(r axmodeltest.Row) {
+		for j := range rows {
+			r.See = append(r.See, j)
+		}
+		rows = append(rows, r)
+	}
+	across, down := c.Sight.Across/c.Sight.Merge, c.Sight.Down/c.Sight.Merge
+	for _, id := range append(slices.Clone(ids), got...) {
+		if id != place || put == len(seen) {
+			add(axmodeltest.Row{Token: int(id), Pos: next})
+			next++
+			continue
+		}
+		r := axmodeltest.Row{Pos: next, Seen: seen[put]}
+		if k := put % (across * down); c.Section != nil {
+			r.At = []int{next, next + k/across, next + k%across}
+			if k == across*down-1 {
+				next += max(across, down)
+			}
+		} else {
+			next++
+		}
+		add(r)
+		put++
+	}
+	if put != len(seen) {
+		t.Fatalf("%d places for %d rows", put, len(seen))
+	}
+	logits := c.Oracle(rows)
+	for i, id := range got {
+		at := logits[len(ids)+i-1]
+		if best := slices.Max(at); best-at[id] > 0.05*best-0.05*slices.Min(at) {
+			t.Errorf("token %d is %d, with %s; the oracle's best has %.3f", i, id, fmt.Sprintf("%.3f", at[id]), best)
+		}
+	}
+}
