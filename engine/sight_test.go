@@ -477,6 +477,22 @@ func TestPicturesGo(t *testing.T) {
 	wg.Wait()
 }
 
+// TestPictureKeys: what is known of a picture is known within a request's key only.
+func TestPictureKeys(t *testing.T) {
+	s := newSight(t)
+	b, e := s.open(t, OpenOptions{})
+	for i, key := range []string{"a", "b", "a"} {
+		job := asks(3, 5, shot(1), 6)
+		job.Key = key
+		if _, last, err := run(b, job); err != nil || (last.Usage.Cached > 0) != (i == 2) {
+			t.Errorf("%d: %d cached, %v", i, last.Usage.Cached, err)
+		}
+	}
+	if n := e.calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
 // TestPictureNumbers: rows' numbers are never given twice while what they stand for may be kept.
 func TestPictureNumbers(t *testing.T) {
 	s := newSight(t)
