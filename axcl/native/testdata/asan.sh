@@ -8,4 +8,4 @@ export CGO_CFLAGS="-g -O1 -fsanitize=undefined -fno-sanitize-recover=all" CGO_LD
 export AXLE_SIM_CFLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
 # The oracle is arithmetic of the software models, slow here; -short leaves out what measures time.
-exec go test -asan -short -skip Oracle "$@" .
+exec go test -asan -short -timeout 20m -skip Oracle "$@" .
