@@ -77,7 +77,6 @@ func New(c Config) *Backend {
 
 // directives of a prompt.
 var (
-	sayRE   = regexp.MustCompile(`(?s)\[\[say:(.*?)\]\]`)
 	delayRE = regexp.MustCompile(`\[\[delay:(\d{1,6})\]\]`)
 	burstRE = regexp.MustCompile(`\[\[burst:(\d{1,3})\]\]`)
 	errRE   = regexp.MustCompile(`(?s)\[\[err:(\d{3}):(.*?)\]\]`)
@@ -95,6 +94,19 @@ func last(re *regexp.Regexp, begins, s string) []string {
 		return nil
 	}
 	return all[len(all)-1]
+}
+
+// saying is what the last [[say:…]] of a prompt has it say. Most prompts of tests and measurements have one, so that it is found without an
+// expression.
+func saying(s string) (said string, ok bool) {
+	for {
+		_, rest, found := strings.Cut(s, "[[say:")
+		text, rest, closed := strings.Cut(rest, "]]")
+		if !found || !closed {
+			return said, ok
+		}
+		said, ok, s = text, true, rest
+	}
 }
 
 // script is what a prompt asks for.
@@ -120,11 +132,16 @@ func (b *Backend) read(prompt string) script {
 		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
 	}
 	thinks := b.c.Info.Capabilities.Thinking && strings.HasSuffix(prompt, assistantOpen)
-	call := last(callRE, "", prompt)
-	switch m := last(sayRE, "[[say:", prompt); {
-	case m != nil:
-		s.tokens = strings.Split(m[1], "|")
-	case call != nil && strings.Contains(prompt, toolsOpen) && strings.Contains(prompt, strconv.Quote(call[1])):
+	if said, ok := saying(prompt); ok {
+		s.tokens = strings.Split(said, "|")
+		return s
+	}
+	var call []string
+	if strings.Contains(prompt, toolsOpen) {
+		call = last(callRE, "", prompt)
+	}
+	switch {
+	case call != nil && strings.Contains(prompt, strconv.Quote(call[1])):
 		args, _ := json.Marshal(map[string]string{call[2]: strings.TrimSpace(call[3])})
 		s.tokens = cut(fmt.Sprintf("<tool_call>\n{\"name\": %q, \"arguments\": %s}\n</tool_call>", call[1], args))
 	case thinks:
