@@ -1,10 +1,6 @@
 package exchange
 
-import (
-	"encoding/json"
-
-	"github.com/axle-llm/axle/server/ollama"
-)
+import "github.com/axle-llm/axle/server/ollama"
 
 // Encoder turns one answer's responses into bytes, in a dialect. R is what the dialect's answers are made of. It belongs to one answer.
 type Encoder[R any] interface {
@@ -28,7 +24,7 @@ type Native[R any] struct{ Stream bool }
 func (n Native[R]) Streams() bool                    { return n.Stream }
 func (n Native[R]) Type() string                     { return Lines }
 func (n Native[R]) Chunk(r R) ([]byte, error)        { return ollama.Line(r) }
-func (n Native[R]) Whole(r R) ([]byte, error)        { return json.Marshal(r) }
+func (n Native[R]) Whole(r R) ([]byte, error)        { return ollama.Object(r) }
 func (n Native[R]) WholeType() string                { return JSON }
 func (n Native[R]) Failed(_ int, text string) []byte { return ollama.ErrorBody(text) }
 func (n Native[R]) Broken(_ int, text string) []byte { return append(ollama.ErrorBody(text), '\n') }

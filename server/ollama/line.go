@@ -2,68 +2,102 @@ package ollama
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
 	"github.com/ollama/ollama/api"
 )
 
-// Line is v as one line of a native stream. What most lines of an answer are, a piece of text and nothing else, is written without
-// reflection, which would take more of the processor than all else that a token costs here; anything with more in it goes through
-// encoding/json.
+// Line is v as one line of a native stream.
 func Line[R any](v R) ([]byte, error) {
-	if b := textPart(any(&v)); b != nil {
-		return append(b, '\n'), nil
-	}
-	b, err := json.Marshal(v)
+	b, err := Object(v)
 	return append(b, '\n'), err
 }
 
-// textPart is a response that has only text, as encoding/json writes it; nil for any other.
+// Object is v as JSON. What most answers and their parts are, text and at the end the figures, is written without reflection, which would
+// take more of the processor than all else that a token costs here; anything with more in it goes through encoding/json.
+func Object[R any](v R) ([]byte, error) {
+	if b := textPart(any(&v)); b != nil {
+		return b, nil
+	}
+	return json.Marshal(v)
+}
+
+// textPart is a response that has only text and figures, as encoding/json writes it; nil for any other.
 func textPart(v any) []byte {
 	switch r := v.(type) {
 	case *api.ChatResponse:
 		m := &r.Message
-		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo,
-			len(r.Logprobs)+len(m.Images)+len(m.ToolCalls)+len(m.ToolName)+len(m.ToolCallID), &r.Metrics) {
+		if !textOnly(r.RemoteModel, r.RemoteHost, r.DebugInfo,
+			len(r.Logprobs)+len(m.Images)+len(m.ToolCalls)+len(m.ToolName)+len(m.ToolCallID)) {
 			return nil
 		}
-		b := begin(r.Model, r.CreatedAt, len(m.Content)+len(m.Thinking))
-		b = appendText(append(b, `,"message":{"role":`...), m.Role)
-		b = appendText(append(b, `,"content":`...), m.Content)
+		b := begin(r.Model, r.CreatedAt, len(m.Content)+len(m.Thinking), r.Done)
+		b = AppendText(append(b, `,"message":{"role":`...), m.Role)
+		b = AppendText(append(b, `,"content":`...), m.Content)
 		if m.Thinking != "" {
-			b = appendText(append(b, `,"thinking":`...), m.Thinking)
+			b = AppendText(append(b, `,"thinking":`...), m.Thinking)
 		}
-		return append(b, `},"done":false}`...)
+		return end(append(b, '}'), r.Done, r.DoneReason, &r.Metrics)
 	case *api.GenerateResponse:
-		if !textOnly(r.Done, r.DoneReason, r.RemoteModel, r.RemoteHost, r.DebugInfo, len(r.Logprobs)+len(r.ToolCalls)+len(r.Context),
-			&r.Metrics) {
+		if !textOnly(r.RemoteModel, r.RemoteHost, r.DebugInfo, len(r.Logprobs)+len(r.ToolCalls)+len(r.Context)) {
 			return nil
 		}
-		b := begin(r.Model, r.CreatedAt, len(r.Response)+len(r.Thinking))
-		b = appendText(append(b, `,"response":`...), r.Response)
+		b := begin(r.Model, r.CreatedAt, len(r.Response)+len(r.Thinking), r.Done)
+		b = AppendText(append(b, `,"response":`...), r.Response)
 		if r.Thinking != "" {
-			b = appendText(append(b, `,"thinking":`...), r.Thinking)
+			b = AppendText(append(b, `,"thinking":`...), r.Thinking)
 		}
-		return append(b, `,"done":false}`...)
+		return end(b, r.Done, r.DoneReason, &r.Metrics)
 	}
 	return nil
 }
 
-// textOnly: nothing is set that a piece of text has not; lists is the length of all that must be empty.
-func textOnly(done bool, reason, remoteModel, remoteHost string, info *api.DebugInfo, lists int, m *api.Metrics) bool {
-	return !done && reason == "" && remoteModel == "" && remoteHost == "" && info == nil && lists == 0 && *m == (api.Metrics{})
+// textOnly: nothing is set that text and figures are not; lists is the length of all that must be empty.
+func textOnly(remoteModel, remoteHost string, info *api.DebugInfo, lists int) bool {
+	return remoteModel == "" && remoteHost == "" && info == nil && lists == 0
 }
 
-func begin(model string, at time.Time, text int) []byte {
-	b := make([]byte, 0, 160+len(model)+text)
-	b = appendText(append(b, `{"model":`...), model)
+func begin(model string, at time.Time, text int, last bool) []byte {
+	n := 160 + len(model) + text
+	if last {
+		n += 240 // the figures
+	}
+	b := make([]byte, 0, n)
+	b = AppendText(append(b, `{"model":`...), model)
 	b = append(b, `,"created_at":"`...)
 	return append(at.AppendFormat(b, time.RFC3339Nano), '"')
 }
 
-// appendText adds a string as encoding/json writes it, which is asked for those that it does not write as they are.
-func appendText(b []byte, s string) []byte {
+// end adds what stands behind the text: whether the answer is done, why, and what it took.
+func end(b []byte, done bool, reason string, m *api.Metrics) []byte {
+	b = strconv.AppendBool(append(b, `,"done":`...), done)
+	if reason != "" {
+		b = AppendText(append(b, `,"done_reason":`...), reason)
+	}
+	b = figure(b, `,"total_duration":`, int64(m.TotalDuration))
+	b = figure(b, `,"load_duration":`, int64(m.LoadDuration))
+	b = figure(b, `,"prompt_eval_count":`, int64(m.PromptEvalCount))
+	if n := m.PromptEvalCachedCount; n != nil { // which is told where it is 0 too
+		b = strconv.AppendInt(append(b, `,"prompt_eval_cached_count":`...), int64(*n), 10)
+	}
+	b = figure(b, `,"prompt_eval_duration":`, int64(m.PromptEvalDuration))
+	b = figure(b, `,"eval_count":`, int64(m.EvalCount))
+	b = figure(b, `,"eval_duration":`, int64(m.EvalDuration))
+	return append(b, '}')
+}
+
+// figure adds one that is not 0.
+func figure(b []byte, name string, n int64) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// AppendText adds a string as encoding/json writes it, which is asked for those that it does not write as they are.
+func AppendText(b []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		switch c := s[i]; {
 		case c < ' ', c == '"', c == '\\', c == '<', c == '>', c == '&', c == 0x7f:

@@ -20,6 +20,13 @@ func TestLine(t *testing.T) {
 	if b := textPart(&api.GenerateResponse{Response: "x"}); b == nil {
 		t.Error("a piece of text goes through encoding/json")
 	}
+	figures := api.Metrics{TotalDuration: 1, LoadDuration: 2, PromptEvalCount: 3, PromptEvalCachedCount: new(int), PromptEvalDuration: 4,
+		EvalCount: 5, EvalDuration: 6}
+	each(t, api.ChatResponse{Done: true, DoneReason: "stop", Metrics: figures})
+	each(t, api.GenerateResponse{Done: true, DoneReason: "length", Metrics: figures})
+	if textPart(&api.ChatResponse{Done: true, Metrics: figures}) == nil || textPart(&api.GenerateResponse{Done: true, Metrics: figures}) == nil {
+		t.Error("the figures of an answer go through encoding/json")
+	}
 }
 
 // sameLine wants of v what encoding/json makes of it.
