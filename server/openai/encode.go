@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/ollama/ollama/api"
@@ -49,7 +50,7 @@ type ChatEncoder struct {
 
 // NewChatEncoder makes an encoder for the answer to c.
 func NewChatEncoder(c *Chat) *ChatEncoder {
-	return &ChatEncoder{id: fmt.Sprintf("chatcmpl-%d", rand.IntN(999)), stream: c.Stream,
+	return &ChatEncoder{id: "chatcmpl-" + strconv.Itoa(rand.IntN(999)), stream: c.Stream,
 		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
 }
 
@@ -107,10 +108,18 @@ func (e *ChatEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 
 // Whole is the body of an answer in one piece.
 func (e *ChatEncoder) Whole(r api.ChatResponse) ([]byte, error) {
+	u := usageOf(r, e.first())
+	if b := textAnswer(e.id, &r, u); b != nil {
+		return b, nil
+	}
+	return wholeAnswer(e.id, r, u)
+}
+
+func wholeAnswer(id string, r api.ChatResponse, u usage) ([]byte, error) {
 	return line(struct {
 		wire.ChatCompletion
 		Usage usage `json:"usage"`
-	}{wire.ToChatCompletion(e.id, r), usageOf(r, e.first())})
+	}{wire.ToChatCompletion(id, r), u})
 }
 
 // line is v as Ollama's v1 routes write it.
