@@ -18,6 +18,11 @@ func Decode(body []byte, v any) error {
 	if err := Check(body); err != nil {
 		return err
 	}
+	return decodeWeighed(body, v)
+}
+
+// decodeWeighed is Decode of a body that has been checked.
+func decodeWeighed(body []byte, v any) error {
 	err := json.Unmarshal(body, v) // needs none of a Decoder's buffers, and touches nothing where the body is not one whole value
 	if errors.As(err, new(*json.SyntaxError)) {
 		err = json.NewDecoder(bytes.NewReader(body)).Decode(v) // as in Ollama: what follows the first value is not read

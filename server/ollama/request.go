@@ -3,6 +3,7 @@ package ollama
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/ollama/ollama/api"
 
@@ -126,19 +127,57 @@ func decodeThink(raw json.RawMessage, to **api.ThinkValue) error {
 
 // DecodeChat reads the body of /api/chat.
 func DecodeChat(b []byte) (*ChatRequest, error) {
+	if err := Check(b); err != nil {
+		return nil, err
+	}
+	r := plainChat(b)
+	if r == nil {
+		var err error
+		if r, err = decodeChat(b); err != nil {
+			return nil, err
+		}
+	}
+	r.Remember(b)
+	return r, checkTop(r.TopLogprobs)
+}
+
+func decodeChat(b []byte) (*ChatRequest, error) {
 	r := new(ChatRequest)
 	body := struct {
 		*api.ChatRequest
 		Think json.RawMessage `json:"think"`
 	}{ChatRequest: &r.ChatRequest}
-	if err := Decode(b, &body); err != nil {
+	if err := decodeWeighed(b, &body); err != nil {
 		return nil, err
 	}
-	if err := decodeThink(body.Think, &r.Think); err != nil {
-		return nil, err
+	return r, decodeThink(body.Think, &r.Think)
+}
+
+// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is wrong.
+func plainChat(b []byte) *ChatRequest {
+	p, ok := TakeApart(b)
+	if !ok {
+		return nil
 	}
-	r.Remember(b)
-	return r, checkTop(r.TopLogprobs)
+	r := new(ChatRequest)
+	if p.Rest != nil {
+		var err error
+		if r, err = decodeChat(p.Rest); err != nil {
+			return nil
+		}
+	}
+	r.Model, r.Stream = p.Model, p.Stream
+	if p.Messages != nil {
+		r.Messages = make([]api.Message, len(p.Messages))
+	}
+	for i, m := range p.Messages {
+		if m.Object == nil {
+			r.Messages[i] = api.Message{Role: strings.ToLower(m.Role), Content: m.Content}
+		} else if json.Unmarshal(m.Object, &r.Messages[i]) != nil {
+			return nil
+		}
+	}
+	return r
 }
 
 // Remember keeps of a body what api.ChatRequest loses: which contents were null, and the tools' schemas whole. The body has been decoded

@@ -70,17 +70,15 @@ type Chat struct {
 
 // DecodeChat reads the body of /v1/chat/completions.
 func DecodeChat(b []byte) (*Chat, error) {
-	c := new(Chat)
-	if err := decode(b, &c.ChatCompletionRequest); err != nil {
+	if err := ollama.Check(b); err != nil {
 		return nil, err
 	}
-	if len(c.Messages) == 0 {
-		return nil, ollama.Fail(400, "[] is too short - 'messages'")
-	}
-	c.Messages = present(c.Messages)
-	var x extra
-	if err := decode(b, &x); err != nil {
-		return nil, err
+	c, x := plainChat(b)
+	if c == nil {
+		var err error
+		if c, x, err = decodeChat(b); err != nil {
+			return nil, err
+		}
 	}
 	native, err := wire.FromChatRequest(c.ChatCompletionRequest)
 	if err != nil {
@@ -91,6 +89,41 @@ func DecodeChat(b []byte) (*Chat, error) {
 	c.Native.Ordered(lists(c.Messages), "\n")
 	c.Native.Remember(b)
 	return c, bad(x.apply(c.Native))
+}
+
+func decodeChat(b []byte) (*Chat, *extra, error) {
+	c, x := new(Chat), new(extra)
+	if err := decode(b, &c.ChatCompletionRequest); err != nil {
+		return nil, nil, err
+	}
+	if len(c.Messages) == 0 {
+		return nil, nil, ollama.Fail(400, "[] is too short - 'messages'")
+	}
+	c.Messages = present(c.Messages)
+	return c, x, decode(b, x)
+}
+
+// plainChat is decodeChat of a body that can be taken apart; nil for any other, and for one that is wrong.
+func plainChat(b []byte) (*Chat, *extra) {
+	p, ok := ollama.TakeApart(b)
+	if !ok || len(p.Messages) == 0 {
+		return nil, nil
+	}
+	c, x := new(Chat), new(extra)
+	if p.Rest != nil && (json.Unmarshal(p.Rest, &c.ChatCompletionRequest) != nil || json.Unmarshal(p.Rest, x) != nil) {
+		return nil, nil
+	}
+	c.Model, c.Stream = p.Model, p.Stream != nil && *p.Stream
+	c.Messages = make([]wire.Message, len(p.Messages))
+	for i, m := range p.Messages {
+		if m.Object == nil {
+			c.Messages[i] = wire.Message{Role: m.Role, Content: m.Content}
+		} else if json.Unmarshal(m.Object, &c.Messages[i]) != nil {
+			return nil, nil
+		}
+	}
+	c.Messages = present(c.Messages)
+	return c, x
 }
 
 // present leaves out messages of no parts, as Ollama does. Those that mean something all the same, tools' results and calls, have an empty
