@@ -77,10 +77,8 @@ func New(c Config) *Backend {
 
 // directives of a prompt.
 var (
-	delayRE = regexp.MustCompile(`\[\[delay:(\d{1,6})\]\]`)
-	burstRE = regexp.MustCompile(`\[\[burst:(\d{1,3})\]\]`)
-	errRE   = regexp.MustCompile(`(?s)\[\[err:(\d{3}):(.*?)\]\]`)
-	callRE  = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
+	errRE  = regexp.MustCompile(`(?s)\[\[err:(\d{3}):(.*?)\]\]`)
+	callRE = regexp.MustCompile(`(?i)call (\w+) with (\w+) (?:set to|exactly) ([^.\n<]+)`)
 )
 
 // last is what the last directive in s says; most prompts have few, and to look for their beginnings is cheap. begins is how one begins, ""
@@ -96,8 +94,23 @@ func last(re *regexp.Regexp, begins, s string) []string {
 	return all[len(all)-1]
 }
 
-// saying is what the last [[say:…]] of a prompt has it say. Most prompts of tests and measurements have one, so that it is found without an
-// expression.
+// number is that of the last directive that begins so and has at most so many digits.
+func number(begins string, most int, s string) (n int, ok bool) {
+	for {
+		_, rest, found := strings.Cut(s, begins)
+		if !found {
+			return n, ok
+		}
+		s = rest
+		if digits, _, closed := strings.Cut(rest, "]]"); closed && digits != "" && len(digits) <= most && strings.Trim(digits, "0123456789") == "" {
+			n, _ = strconv.Atoi(digits)
+			ok = true
+		}
+	}
+}
+
+// saying is what the last [[say:…]] of a prompt has it say. Most prompts of tests and measurements have one, so that it is found without
+// an expression, as numbers are.
 func saying(s string) (said string, ok bool) {
 	for {
 		_, rest, found := strings.Cut(s, "[[say:")
@@ -120,13 +133,10 @@ type script struct {
 
 func (b *Backend) read(prompt string) script {
 	s := script{delay: b.c.Delay, crash: strings.Contains(prompt, "[[crash]]")}
-	if m := last(delayRE, "[[delay:", prompt); m != nil {
-		ms, _ := strconv.Atoi(m[1])
+	if ms, ok := number("[[delay:", 6, prompt); ok {
 		s.delay = time.Duration(ms) * time.Millisecond
 	}
-	if m := last(burstRE, "[[burst:", prompt); m != nil {
-		s.burst, _ = strconv.Atoi(m[1])
-	}
+	s.burst, _ = number("[[burst:", 3, prompt)
 	if m := last(errRE, "[[err:", prompt); m != nil {
 		code, _ := strconv.Atoi(m[1])
 		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
