@@ -49,18 +49,22 @@ var unregistrable = []string{".local", ".internal", ".lan", ".home.arpa"}
 
 // host says what a Host header is to us, and which name it has, without its port and in lower case.
 func (g *guard) host(h string) (standing, string) {
-	if name, port, err := net.SplitHostPort(h); err == nil {
-		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return foreign, ""
+	if strings.Contains(h, ":") { // else there is no port, and no error need be made to say so
+		if name, port, err := net.SplitHostPort(h); err == nil {
+			if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
+				return foreign, ""
+			}
+			h = name
 		}
-		h = name
 	}
 	h = strings.ToLower(h)
-	if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
-		if a.Zone() != "" {
-			return foreign, ""
+	if strings.ContainsAny(h, ".:") { // every address has one
+		if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
+			if a.Zone() != "" {
+				return foreign, ""
+			}
+			return address, h
 		}
-		return address, h
 	}
 	switch {
 	case h == "", h == "localhost", slices.Contains(g.hosts, h),

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -18,17 +19,23 @@ import (
 type metrics struct {
 	inFlight atomic.Int64
 	mu       ranked.Mutex[ranked.Metrics]
-	by       map[[2]string]uint64 // route and status
+	by       map[answered]uint64
 }
 
-func newMetrics() *metrics { return &metrics{by: map[[2]string]uint64{}} }
+// answered is what requests are counted by.
+type answered struct {
+	route string
+	code  int
+}
+
+func newMetrics() *metrics { return &metrics{by: map[answered]uint64{}} }
 
 func (m *metrics) request(route string, code int) {
 	if route == "" {
 		route = "other"
 	}
 	m.mu.Lock()
-	m.by[[2]string{route, fmt.Sprint(code)}]++
+	m.by[answered{route, code}]++
 	m.mu.Unlock()
 }
 
@@ -46,9 +53,11 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	one("axle_cards_lost", "gauge", "Cards that were lost while others go on.", len(*s.fewer.Load()))
 	family("axle_requests_total", "counter", "Requests by route and status.")
 	m.mu.Lock()
-	keys := slices.SortedFunc(maps.Keys(m.by), func(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) })
+	keys := slices.SortedFunc(maps.Keys(m.by), func(a, b answered) int {
+		return cmp.Or(strings.Compare(a.route, b.route), cmp.Compare(a.code, b.code))
+	})
 	for _, k := range keys {
-		fmt.Fprintf(w, "axle_requests_total{route=%q,status=%q} %d\n", k[0], k[1], m.by[k])
+		fmt.Fprintf(w, "axle_requests_total{route=%q,status=\"%d\"} %d\n", k.route, k.code, m.by[k])
 	}
 	m.mu.Unlock()
 	s.answers.Figures.Write(w)

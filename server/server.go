@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,16 +122,29 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	return s
 }
 
-// guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does.
+// guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does, and is passed by where there is
+// nothing to clean.
 func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, mux)
+	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clean(r) {
+			h.ServeHTTP(w, r)
+		} else {
+			mux.ServeHTTP(w, r)
+		}
+	}))
 	if e, ok := h.(*gin.Engine); ok {
 		g.allow = methods(e.Routes())
 	}
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
+}
+
+// clean: the multiplexer would pass a request on as it is.
+func clean(r *http.Request) bool {
+	p := r.URL.Path
+	return r.Method != http.MethodConnect && strings.HasPrefix(p, "/") && !strings.Contains(p, "//") && !strings.Contains(p, "/.")
 }
 
 // Handler is the API of the main port.
