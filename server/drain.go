@@ -3,7 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
-	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -15,23 +15,23 @@ import (
 // work frames each request that does work (promise D10): it is refused while the server ends, and else counted, so that the end waits for
 // it. When the grace is over, nothing more of its body is waited for either.
 func (s *Server) work(c *gin.Context) {
+	x := exchange.Of(c)
 	if !s.enter() {
-		x := exchange.Of(c)
 		x.Drain(time.Now().Add(exchange.DrainTime))
 		x.Fail(cmp.Or(s.Lost(), engine.ErrDraining))
 		c.Abort()
 		return
 	}
 	defer s.active.Add(-1)
-	rc := http.NewResponseController(c.Writer)
-	cut := make(chan struct{})
+	var cut sync.WaitGroup
+	cut.Add(1)
 	stop := context.AfterFunc(c.Request.Context(), func() {
-		defer close(cut)
-		_ = rc.SetReadDeadline(time.Now())
+		defer cut.Done()
+		x.Cut()
 	})
 	defer func() {
 		if !stop() {
-			<-cut // the next request has this writer
+			cut.Wait() // the next request has this writer
 		}
 	}()
 	c.Next()

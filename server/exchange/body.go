@@ -174,6 +174,7 @@ func (x *Exchange) read(from io.Reader, n, limit int64) ([]byte, error) {
 		case err == io.EOF && int64(len(b)) > limit:
 			return nil, TooLarge(limit)
 		case err == io.EOF: //nolint:errorlint // as io.ReadAll has it
+			_ = x.Request.Body.Close() // so that net/http need not look whether more comes
 			return b, nil
 		case err != nil:
 			return nil, Error(http.StatusBadRequest, err.Error())

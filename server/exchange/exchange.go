@@ -47,7 +47,18 @@ type Exchange struct {
 	form     Form
 	held     held
 	response *http.ResponseController
+	writer   writer
+	armed    time.Time // when the write deadline was set last
 }
+
+// writer is the router's, which knows its exchange: cheaper than the map that a gin.Context keeps values in.
+type writer struct {
+	gin.ResponseWriter
+	x *Exchange
+}
+
+// Unwrap is for http.ResponseController.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Line is what the log line of a request says of it beyond the request itself.
 type Line struct {
@@ -62,20 +73,21 @@ type Form struct {
 	Body func(status int, text string) []byte
 }
 
-const inContext = "exchange"
-
-// Begin makes the exchange of a request. A form without a body is the one of the request's path. Call Exchange.End when it is answered.
+// Begin makes the exchange of a request, whose write deadline has just been set. A form without a body is the one of the request's path.
+// Call Exchange.End when it is answered.
 func (s *Shared) Begin(c *gin.Context, form Form) *Exchange {
 	if form.Body == nil {
 		form = FormOf(c.Request.URL.Path)
 	}
-	x := &Exchange{Context: c, shared: s, form: form, response: http.NewResponseController(c.Writer)}
-	c.Set(inContext, x)
+	x := &Exchange{Context: c, shared: s, form: form, armed: time.Now()}
+	x.writer = writer{c.Writer, x}
+	c.Writer = &x.writer
+	x.response = http.NewResponseController(c.Writer)
 	return x
 }
 
 // Of is the exchange that Begin made.
-func Of(c *gin.Context) *Exchange { return c.MustGet(inContext).(*Exchange) }
+func Of(c *gin.Context) *Exchange { return c.Writer.(*writer).x }
 
 // Handler is f as the router calls it.
 func Handler(f func(*Exchange)) gin.HandlerFunc { return func(c *gin.Context) { f(Of(c)) } }
@@ -85,6 +97,9 @@ func (x *Exchange) End() {
 	x.shared.large.Add(-x.held.room)
 	x.held.room = 0
 }
+
+// Cut ends the reading of the body now.
+func (x *Exchange) Cut() { _ = x.response.SetReadDeadline(time.Now()) }
 
 // FormOf is the form of errors on a path: Anthropic's, OpenAI's or Ollama's.
 func FormOf(path string) Form {

@@ -23,20 +23,27 @@ const (
 
 // Reply writes one answer. It knows whether anything was sent, so that errors take the form that is still possible.
 type Reply struct {
+	x       *Exchange
 	c       *gin.Context
 	rc      *http.ResponseController
-	timeout time.Duration
 	started bool
 	holds   bool // something was written that was not sent
 }
 
 // Reply begins the answer.
 func (x *Exchange) Reply() *Reply {
-	return &Reply{c: x.Context, rc: x.response, timeout: x.shared.WriteTimeout}
+	return &Reply{x: x, c: x.Context, rc: x.response}
 }
 
-// deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off.
-func (r *Reply) deadline() { _ = r.rc.SetWriteDeadline(time.Now().Add(r.timeout)) }
+// deadline lets the next write take so long and no longer: a reader that takes nothing for that time is cut off. One that was set a moment
+// ago, a thirty-second of that time at most, serves again: to move it for each token would cost as much as the token's JSON.
+func (r *Reply) deadline() {
+	now, most := time.Now(), r.x.shared.WriteTimeout
+	if now.Sub(r.x.armed) > most/32 {
+		r.x.armed = now
+		_ = r.rc.SetWriteDeadline(now.Add(most))
+	}
+}
 
 // Part sends the next part of a stream at once, and what Hold kept before it.
 func (r *Reply) Part(kind string, b []byte) error {
