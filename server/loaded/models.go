@@ -51,7 +51,7 @@ type Models struct {
 	loading int              // models being loaded, those that wait for room left out
 	waiting int              // requests that wait for a load
 	closed  bool
-	changed chan struct{} // closed and replaced when something is released, unloaded or loaded
+	changed chan struct{} // closed when something is released, unloaded or loaded; nil: nobody waits for that
 	loads   sync.WaitGroup
 }
 
@@ -69,6 +69,7 @@ type slot struct {
 	used    time.Time
 	expires time.Time
 	timer   *time.Timer
+	rings   time.Time // when the timer is to look whether the model expired, at the latest when it does; zero: it is not set
 	retired bool      // unload as soon as nothing uses it
 	since   time.Time // when its load was asked for
 	waits   bool      // its load waits for room
@@ -79,7 +80,7 @@ func New(loader Loader, o Options) *Models {
 	if o.LoadTimeout <= 0 {
 		o.LoadTimeout = 5 * time.Minute
 	}
-	return &Models{o: o, loader: loader, slots: map[string]*slot{}, leaving: map[*slot]bool{}, changed: make(chan struct{})}
+	return &Models{o: o, loader: loader, slots: map[string]*slot{}, leaving: map[*slot]bool{}}
 }
 
 // Lease is a loaded model in use. Release it once.
@@ -135,7 +136,7 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 			if ms.o.MaxLoaded > 0 && len(ms.slots) >= ms.o.MaxLoaded {
 				if v := ms.idle(); v != nil {
 					ms.unload(v)
-				} else if err := wait(ms.changed); err != nil {
+				} else if err := wait(ms.changing()); err != nil {
 					return nil, err
 				}
 				continue
@@ -185,9 +186,6 @@ func (ms *Models) take(s *slot, e *catalog.Entry, keep *time.Duration, numCtx in
 	s.entry = e
 	if keep != nil { // who does not say leaves it as it is, as in Ollama
 		s.keep = *keep
-	}
-	if s.timer != nil {
-		s.timer.Stop()
 	}
 	most := s.model.Info().Context
 	if s.numCtx = numCtx; numCtx <= 0 || numCtx > most {
@@ -242,7 +240,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 		if ms.closed {
 			return nil, engine.ErrDraining
 		}
-		changed := ms.changed // from before the trial: what changes during it makes another one worth while
+		changed := ms.changing() // from before the trial: what changes during it makes another one worth while
 		ms.loading++
 		ms.mu.Unlock()
 		m, err := ms.loader.Load(ctx, e)
@@ -316,16 +314,34 @@ func (ms *Models) arm(s *slot) {
 		ms.unload(s)
 	case s.keep < Forever:
 		s.expires = expiry(s.used, s.keep)
-		s.timer = time.AfterFunc(s.keep, func() {
-			ms.mu.Lock()
-			defer ms.mu.Unlock()
-			if s.refs == 0 && s.want == 0 && !time.Now().Before(s.expires) {
-				ms.unload(s)
-			}
-		})
+		if s.rings.IsZero() || s.expires.Before(s.rings) {
+			ms.ring(s)
+		}
 	default:
 		s.expires = expiry(s.used, s.keep)
 	}
+}
+
+// ring sets the timer for when s expires. A request that uses the model meanwhile leaves the timer alone, which would cost each one more
+// than to look again.
+func (ms *Models) ring(s *slot) {
+	s.rings = s.expires
+	if s.timer != nil {
+		s.timer.Reset(time.Until(s.rings))
+		return
+	}
+	s.timer = time.AfterFunc(time.Until(s.rings), func() {
+		ms.mu.Lock()
+		defer ms.mu.Unlock()
+		s.rings = time.Time{}
+		switch {
+		case s.model == nil || s.refs > 0 || s.want > 0: // gone, or the last who uses it sets it again
+		case !time.Now().Before(s.expires):
+			ms.unload(s)
+		case s.keep < Forever:
+			ms.ring(s)
+		}
+	})
 }
 
 // retire unloads s as soon as nothing uses it.
@@ -373,9 +389,20 @@ func (ms *Models) unload(s *slot) {
 	}()
 }
 
+// change wakes those that wait for changing.
 func (ms *Models) change() {
-	close(ms.changed)
-	ms.changed = make(chan struct{})
+	if ms.changed != nil {
+		close(ms.changed)
+		ms.changed = nil
+	}
+}
+
+// changing is closed at the next change.
+func (ms *Models) changing() <-chan struct{} {
+	if ms.changed == nil {
+		ms.changed = make(chan struct{})
+	}
+	return ms.changed
 }
 
 // Unload lets a model go, and what was loaded from its place before: now if it is idle, else when its last request is done. It waits for an
@@ -390,7 +417,7 @@ func (ms *Models) Unload(ctx context.Context, e *catalog.Entry) {
 		}
 	}
 	for idle && ms.dying > 0 && ctx.Err() == nil {
-		ch := ms.changed
+		ch := ms.changing()
 		ms.mu.Unlock()
 		select {
 		case <-ch:
