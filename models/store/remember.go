@@ -46,20 +46,26 @@ func (d *rootDisk) stamp(name string) (stamp, error) {
 type known struct {
 	model *Model
 	began time.Time
-	seen  map[string]stamp
+	seen  []seen
+}
+
+// seen is what was at a path.
+type seen struct {
+	name string
+	stamp
 }
 
 // look notes what is at a path; false where that cannot be told, or changed so lately that the next change might look the same.
 func (k *known) look(on stamper, name string) bool {
 	s, err := on.stamp(name)
-	k.seen[name] = s
+	k.seen = append(k.seen, seen{name, s})
 	return err == nil && k.began.Sub(s.mtime) >= settled && k.began.Sub(s.ctime) >= settled
 }
 
 // holds says whether all is as it was.
 func (k *known) holds(on stamper) bool {
-	for name, was := range k.seen {
-		if now, err := on.stamp(name); err != nil || now != was {
+	for _, was := range k.seen {
+		if now, err := on.stamp(was.name); err != nil || now != was.stamp {
 			return false
 		}
 	}
@@ -88,7 +94,7 @@ func (s *Store) remember(n models.Name, m *Model, began time.Time) {
 	if !ok || m.Folder != "" { // what is in folders of others is looked at each time
 		return
 	}
-	k := &known{m, began, map[string]stamp{}}
+	k := &known{model: m, began: began}
 	switch exact := "manifests/" + n.Path(); {
 	case m.path == exact:
 		ok = k.look(on, exact)

@@ -196,6 +196,11 @@ func (s *Store) Get(name string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.Named(n)
+}
+
+// Named is [Store.Get] of a name that was read before.
+func (s *Store) Named(n models.Name) (*Model, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if m := s.recall(n); m != nil {

@@ -77,7 +77,7 @@ func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
 
 // Get implements catalog.Store.
 func (s *Models) Get(name models.Name) (*catalog.Entry, error) {
-	m, err := s.s.Get(name.Full())
+	m, err := s.s.Named(name)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/ollama/ollama/api"
 
@@ -26,9 +27,12 @@ type Options struct {
 
 // DefaultOptions start from a model's own sampling defaults.
 func DefaultOptions(base sampler.Params) Options {
-	d := api.DefaultOptions()
+	d := ollamas()
 	return Options{Sampling: base, NumPredict: d.NumPredict, NumKeep: d.NumKeep}
 }
+
+// ollamas are Ollama's own, which looks for some of them in the environment.
+var ollamas = sync.OnceValue(api.DefaultOptions)
 
 // CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is loaded for them.
 func CheckOptions(params, opts map[string]any) error {
@@ -61,6 +65,9 @@ var intLimits = map[string][2]float64{
 // Set applies options in Ollama's way: null is skipped, what Ollama no longer knows is ignored, a wrong type is Ollama's own error
 // (status 500, as there), a number out of range is status 400 and names the option. Unknown names are returned for the log.
 func (o *Options) Set(m map[string]any) (unknown []string, err error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
 	if m["typical_p"] != nil {
 		return nil, Fail(400, "typical_p is no longer supported")
 	}
