@@ -276,7 +276,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name))
 			return
 		}
-		if reflect.ValueOf(r.Sampling).IsZero() {
+		if reflect.ValueOf(&r.Sampling).Elem().IsZero() {
 			r.Sampling = m.Sampling()
 		}
 		if err := r.Sampling.Check(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"time"
 
@@ -79,16 +80,18 @@ func gone(err error) error {
 func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R],
 	q *checked, start time.Time,
 ) error {
-	events := q.lease.Generate
+	var events iter.Seq2[engine.Event, error]
 	if q.isChat {
-		events = q.lease.Chat
+		events = q.lease.Chat(x.Asked(), q.engine)
+	} else {
+		events = q.lease.Generate(x.Asked(), q.engine)
 	}
 	answer := &ollama.Answer{Model: q.asked.Model, Start: start, Load: q.load}
 	add, whole := k.total()
 	tr := a.Figures.begin()
 	defer tr.end(answer)
 	done := false
-	for e, err := range events(x.Asked(), q.engine) {
+	for e, err := range events {
 		if err != nil {
 			return noShift(err, q.engine)
 		}
