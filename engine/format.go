@@ -18,24 +18,42 @@ type thoughts struct {
 }
 
 // thoughts looks at the prompt's end: templates begin the thinking, or end it there, or leave it to the model.
-func (m *Model) thoughts(r *Request, prompt string) thoughts {
+func (m *Model) thoughts(r *Request, prompt []chat.Piece) thoughts {
 	t := m.template(r)
 	if r.Raw || t == nil {
 		return thoughts{}
 	}
-	prompt = strings.TrimRight(prompt, " \n")
+	tags := chat.ThinkTags(t.Family())
+	longest := 0
+	for _, tag := range tags {
+		longest = max(longest, len(tag.Open), len(tag.Close))
+	}
+	ends := ending(prompt, longest)
 	h := thoughts{may: t.Capabilities().Thinking && m.think(r) != chat.ThinkOff}
 	past := r.Continue
-	for _, tag := range chat.ThinkTags(t.Family()) {
-		if strings.HasSuffix(prompt, strings.TrimSpace(tag.Open)) {
+	for _, tag := range tags {
+		if strings.HasSuffix(ends, strings.TrimSpace(tag.Open)) {
 			h.open = tag.Open
 		}
-		past = past || strings.HasSuffix(prompt, tag.Close)
+		past = past || strings.HasSuffix(ends, tag.Close)
 	}
 	if past && h.open == "" {
 		h.may = false // whatever was asked for
 	}
 	return h
+}
+
+// ending is what a prompt ends with, n bytes of it if there are so many, white space behind it left out.
+func ending(prompt []chat.Piece, n int) string {
+	end := ""
+	for i := len(prompt) - 1; i >= 0 && len(end) < n; i-- {
+		text := prompt[i].Text
+		if end == "" {
+			text = strings.TrimRight(text, " \n")
+		}
+		end = text[max(0, len(text)+len(end)-n):] + end
+	}
+	return end
 }
 
 // ways are the ways to think that the parser of the answer reads. Where tools are offered, no call is within: that would be one.

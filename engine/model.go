@@ -300,7 +300,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			return
 		}
 		tmpl := m.template(r)
-		think := m.thoughts(r, join(pieces))
+		think := m.thoughts(r, pieces)
 		limit, mask, notes, err := m.bound(r, isChat, think, len(ids))
 		if err != nil {
 			yield(Event{}, err)

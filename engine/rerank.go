@@ -162,7 +162,7 @@ func (m *Model) judge(ctx context.Context, r RerankRequest, document string) ([]
 	ids, _, err := m.encode(ctx, &ask, func() ([]chat.Piece, error) {
 		pieces, err := m.pieces(ctx, &ask, true)()
 		if t := m.o.Template; err == nil && t != nil {
-			if open := m.thoughts(&ask, join(pieces)).open; open != "" {
+			if open := m.thoughts(&ask, pieces).open; open != "" {
 				for _, tag := range chat.ThinkTags(t.Family()) {
 					if tag.Open == open {
 						pieces = append(pieces, chat.Piece{Text: "\n" + strings.TrimSpace(tag.Close) + "\n\n", Control: true})

@@ -53,7 +53,12 @@ func (n Name) String() string {
 }
 
 // Full is the whole name with host and namespace.
-func (n Name) Full() string { return n.n.String() }
+func (n Name) Full() string {
+	if n.IsZero() {
+		return ""
+	}
+	return n.n.Host + "/" + n.n.Namespace + "/" + n.n.Model + ":" + n.n.Tag
+}
 
 // Path is the name as a relative path of four parts, with slashes.
 func (n Name) Path() string {

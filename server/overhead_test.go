@@ -44,6 +44,30 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
+// TestAllocations: what a whole answer of one token allocates, the client's part and net/http's with it, does not grow unseen. A request was
+// decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room for.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("SKIPPED, not tested: the race detector allocates too")
+	}
+	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
+	for _, tt := range []struct {
+		path, body string
+		most       float64
+	}{
+		{"/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`), 120},
+		{"/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``), 135},
+	} {
+		a := newAsker(t, strings.TrimPrefix(r.url, "http://"), tt.path, tt.body)
+		a.ask() // which loads the model
+		if n := testing.AllocsPerRun(50, func() { a.ask() }); n > tt.most {
+			t.Errorf("%s: %v allocations, more than %v", tt.path, n, tt.most)
+		} else {
+			t.Logf("%s: %v allocations", tt.path, n)
+		}
+	}
+}
+
 // trivial is the least that a server of answers can be: it reads the request and writes what it was given.
 func trivial(tb testing.TB, parts []string) string {
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,11 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		events = q.lease.Generate(x.Asked(), q.engine)
 	}
 	answer := &ollama.Answer{Model: q.asked.Model, Start: start, Load: q.load}
-	add, whole := k.total()
+	var add func(R)
+	var whole func() R
+	if !enc.Streams() {
+		add, whole = k.total()
+	}
 	tr := a.Figures.begin()
 	defer tr.end(answer)
 	done := false
@@ -112,7 +116,7 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		}
 		part := k.part(answer, e, now)
 		done = done || e.Done != nil
-		if !enc.Streams() {
+		if add != nil {
 			add(part)
 			continue
 		}
@@ -136,7 +140,7 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		}
 		return exchange.ErrNoEnd
 	}
-	if enc.Streams() {
+	if whole == nil {
 		return nil
 	}
 	b, err := enc.Whole(whole())

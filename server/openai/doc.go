@@ -35,8 +35,7 @@ func decode(b []byte, v any) error {
 }
 
 func bad(err error) error {
-	var se api.StatusError
-	if err == nil || errors.As(err, &se) {
+	if err == nil || errors.As(err, new(api.StatusError)) {
 		return err
 	}
 	return ollama.Fail(400, "%s", err)

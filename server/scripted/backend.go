@@ -164,7 +164,7 @@ func (b *Backend) read(prompt string) script {
 
 // cut divides text into words, each with the white space before it, the last with that after it too.
 func cut(text string) []string {
-	var out []string
+	out := make([]string, 0, 1+len(text)/8)
 	start, inWord := 0, false
 	for i, r := range text {
 		if space := unicode.IsSpace(r); space && inWord {
@@ -187,6 +187,11 @@ func cut(text string) []string {
 // Encode implements engine.Backend.
 func (b *Backend) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, error) {
 	var sb strings.Builder
+	n := 0
+	for _, p := range pieces {
+		n += len(p.Text)
+	}
+	sb.Grow(n)
 	for _, p := range pieces {
 		sb.WriteString(p.Text)
 	}
@@ -199,6 +204,7 @@ func (b *Backend) Encode(dst []int32, pieces []chat.Piece, _ bool) ([]int32, err
 // Text implements engine.Backend.
 func (b *Backend) Text(ids []int32) string {
 	var sb strings.Builder
+	sb.Grow(8 * len(ids))
 	for _, id := range ids {
 		sb.WriteString(b.words.text(id))
 	}

@@ -48,14 +48,17 @@ var (
 	parseThink    = parseTag{"<think>", "</think>"}
 	parseToolCall = parseOpener{open: "<tool_call>", close: "</tool_call>"}
 	parseFunction = parseOpener{open: "<function=", close: "</function>", body: parseBareFunction}
+	parseThinks   = []parseTag{parseThink}
+	parseCalls    = []parseOpener{parseToolCall}
 	parseFence    = parseOpener{open: "```json", close: "```", loose: true}
 )
 
+// parseFormatOf is a family's format, whose lists are not to be changed.
 func parseFormatOf(family string) parseFormat {
-	f := parseFormat{think: []parseTag{parseThink}}
+	f := parseFormat{think: parseThinks}
 	switch family {
 	case "qwen3", "hermes":
-		f.calls = []parseOpener{parseToolCall}
+		f.calls = parseCalls
 	case "qwen3-coder":
 		f.calls = []parseOpener{parseToolCall, parseFunction}
 	case "llama3":

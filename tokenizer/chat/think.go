@@ -7,9 +7,10 @@ type ThinkTag struct{ Open, Close string }
 
 // ThinkTags are the pairs that the family's [Parser] reads, the one that all families know first.
 func ThinkTags(family string) []ThinkTag {
-	var out []ThinkTag
-	for _, t := range parseFormatOf(family).think {
-		out = append(out, ThinkTag{Open: t.open, Close: t.close})
+	tags := parseFormatOf(family).think
+	out := make([]ThinkTag, len(tags))
+	for i, t := range tags {
+		out[i] = ThinkTag{Open: t.open, Close: t.close}
 	}
 	return out
 }
