@@ -16,8 +16,8 @@ import (
 )
 
 // BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
-// is ours. docs/performance.md has the figures. What was large is gone: finding the model, encoding each part by reflection, a Decoder's
-// buffers; the rest is spread thin. On a busy machine single runs differ by a third: compare medians of runs by turns.
+// is ours. docs/performance.md has the figures, and where the time goes. On a busy machine single runs differ by a third: compare medians
+// of runs by turns.
 func BenchmarkOverhead(b *testing.B) {
 	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
 	addr := strings.TrimPrefix(r.url, "http://")
