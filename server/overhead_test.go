@@ -44,8 +44,9 @@ func BenchmarkOverhead(b *testing.B) {
 	}
 }
 
-// TestAllocations: what a whole answer of one token allocates, the client's part and net/http's with it, does not grow unseen. A request was
-// decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room for.
+// TestAllocations: what a whole answer of one token allocates, the client's part and net/http's with it, does not grow unseen. A request
+// was decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room
+// for.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("SKIPPED, not tested: the race detector allocates too")

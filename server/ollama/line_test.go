@@ -24,7 +24,8 @@ func TestLine(t *testing.T) {
 		EvalCount: 5, EvalDuration: 6}
 	each(t, api.ChatResponse{Done: true, DoneReason: "stop", Metrics: figures})
 	each(t, api.GenerateResponse{Done: true, DoneReason: "length", Metrics: figures})
-	if textPart(&api.ChatResponse{Done: true, Metrics: figures}) == nil || textPart(&api.GenerateResponse{Done: true, Metrics: figures}) == nil {
+	if textPart(&api.ChatResponse{Done: true, Metrics: figures}) == nil ||
+		textPart(&api.GenerateResponse{Done: true, Metrics: figures}) == nil {
 		t.Error("the figures of an answer go through encoding/json")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/ollama/ollama/api"
 
@@ -27,12 +26,12 @@ type Options struct {
 
 // DefaultOptions start from a model's own sampling defaults.
 func DefaultOptions(base sampler.Params) Options {
-	d := ollamas()
+	d := ollamas
 	return Options{Sampling: base, NumPredict: d.NumPredict, NumKeep: d.NumKeep}
 }
 
 // ollamas are Ollama's own, which looks for some of them in the environment.
-var ollamas = sync.OnceValue(api.DefaultOptions)
+var ollamas = api.DefaultOptions()
 
 // CheckOptions finds what is wrong with a Modelfile's and a request's options before a model is loaded for them.
 func CheckOptions(params, opts map[string]any) error {

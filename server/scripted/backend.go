@@ -102,7 +102,8 @@ func number(begins string, most int, s string) (n int, ok bool) {
 			return n, ok
 		}
 		s = rest
-		if digits, _, closed := strings.Cut(rest, "]]"); closed && digits != "" && len(digits) <= most && strings.Trim(digits, "0123456789") == "" {
+		digits, _, closed := strings.Cut(rest, "]]")
+		if closed && digits != "" && len(digits) <= most && strings.Trim(digits, "0123456789") == "" {
 			n, _ = strconv.Atoi(digits)
 			ok = true
 		}
