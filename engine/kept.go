@@ -122,12 +122,13 @@ func (m *lm) fetch(s *seq) bool {
 	}
 	size := k.disk.Block()
 	have, end := len(s.path), s.kept*size
-	if end-have < size/2 {
+	near := max(have, m.inMemory(s)) // what memory has comes from there: no disk is quicker
+	if end-near < size/2 {
 		return false
 	}
 	from := have / size
 	bytes := float64((s.kept-from)*size) * float64(m.shape.RowBytes())
-	if bytes/float64(k.rate.Load())+float64(end-have)*k.up >= m.redo(have, end) {
+	if bytes/float64(k.rate.Load())+float64(end-have)*k.up >= m.redo(near, end) {
 		return false
 	}
 	f := &fetch{s: s, next: from, to: s.kept, last: m.card.now(), got: make(chan []byte, 1), ended: make(chan struct{})}
@@ -404,9 +405,9 @@ func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
-	rows := uint64(k.back.Load())
-	return DiskTier{On: !k.disk.Stats().Off, Hits: rows, Out: uint64(k.out.Load()), In: rows * uint64(k.owner.Row),
-		Saved: time.Duration(k.saved.Load())}
+	back := uint64(k.back.Load())
+	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(), Hits: back,
+		Out: uint64(k.out.Load()), In: back * uint64(k.owner.Row), Saved: time.Duration(k.saved.Load())}
 }
 
 // close waits for what reads and writes. The worker must have let go of the model.

@@ -47,7 +47,7 @@ const (
 // Tier is a place where cache rows lie. The first is the card's own memory.
 type Tier struct {
 	Name        string
-	Cells, Used int
+	Cells, Used int // a disk is not looked through for how many it has: its Used is 0
 	Bytes       int64
 }
 
@@ -80,8 +80,12 @@ func (b *cardBackend) Maps(ctx context.Context) []CellMap {
 				m := b.m.cells.chart(&d.sheet)
 				m.At, m.Device = time.Now(), b.info.Device
 				m.Tiers = []Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.info.Memory.Cache}}
-				if t := b.Stats().Memory; t.Rows > 0 {
+				st := b.Stats()
+				if t := st.Memory; t.Rows > 0 {
 					m.Tiers = append(m.Tiers, Tier{Name: "memory", Cells: t.Rows, Used: t.Used, Bytes: t.Bytes})
+				}
+				if t := st.Disk; t.On {
+					m.Tiers = append(m.Tiers, Tier{Name: "disk", Cells: t.Rows, Bytes: t.Bytes})
 				}
 				d.last.Store(m)
 				return nil

@@ -322,6 +322,7 @@ func (r *replicas) Stats() Stats {
 		sum.Memory.Saved += st.Memory.Saved
 		sum.Disk.On = sum.Disk.On || st.Disk.On
 		sum.Disk.Saved += st.Disk.Saved
+		sum.Disk.Rows, sum.Disk.Bytes = max(sum.Disk.Rows, st.Disk.Rows), max(sum.Disk.Bytes, st.Disk.Bytes) // one limit
 		sum.CardFree += st.CardFree
 		sum.CardTotal += st.CardTotal
 		// What a lost card said last is not what it is now.

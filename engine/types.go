@@ -266,6 +266,8 @@ type Stats struct {
 // DiskTier is what went of a model's cache rows to disk since it was loaded, and came back. The zero value says that nothing did.
 type DiskTier struct {
 	On    bool          // rows of this model are kept on disk
+	Rows  int           // that fit where no other model has any
+	Bytes int64         // that all models' may take
 	Hits  uint64        // rows that came back
 	Out   uint64        // bytes of rows that were copied off the card to be kept there
 	In    uint64        // bytes of the rows that came back, copied onto the card

@@ -127,7 +127,7 @@ func TestMetricsAndHealth(t *testing.T) {
 	for _, want := range []string{
 		`axle_requests_total{route="/api/chat",status="200"} 1`, `axle_requests_total{route="/api/chat",status="404"} 1`,
 		"axle_output_tokens_total 3",
-		"axle_first_token_seconds_count 1", "axle_token_seconds_count 2", `axle_first_token_seconds_bucket{le="+Inf"} 1`,
+		"axle_first_token_seconds_count 1", "axle_queue_seconds_count 1", "axle_token_seconds_count 2", `axle_first_token_seconds_bucket{le="+Inf"} 1`,
 		`axle_cells{model="scripted-chat:latest"} 4096`,
 		`axle_model_card_bytes{model="scripted-chat:latest"}`, `axle_card_temperature_celsius{model="scripted-chat:latest"} 41.5`,
 		`axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,

@@ -18,6 +18,7 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -100,6 +101,10 @@ type lookedModel struct {
 	Shared  int               `json:"cells_shared"`
 	Running int               `json:"running"`
 	Queued  int               `json:"queued"`
+	Slots   int               `json:"slots"`
+	InSlots int               `json:"slots_used"`
+	Kept    int               `json:"slots_kept"`
+	Tiers   []manage.Tier     `json:"tiers"`
 }
 
 type lookedWarning struct {
@@ -152,7 +157,8 @@ func lookModel(r loaded.Running) lookedModel {
 	m := lookedModel{Name: r.Entry.Name.String(), Device: r.Device, State: r.Stats.State, Context: r.NumCtx, InUse: r.InUse,
 		Expires: r.Expires.UTC(),
 		Busy:    r.Stats.Busy.Seconds(), Passes: r.Stats.Passes, Cells: r.Stats.Cells, Used: r.Stats.CellsUsed, Cached: r.Stats.CellsCached,
-		Shared: r.Stats.CellsShared, Running: r.Stats.Running, Queued: r.Stats.Queued}
+		Shared: r.Stats.CellsShared, Running: r.Stats.Running, Queued: r.Stats.Queued,
+		Slots: r.Stats.Slots, InSlots: r.Stats.SlotsUsed, Kept: r.Stats.SlotsKept, Tiers: manage.Tiers(r.Stats)}
 	mem := r.Memory
 	m.Memory = lookedMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, States: mem.States, Buffers: mem.IO, Draft: r.Draft,
 		Total: r.Bytes + r.Draft}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
@@ -25,7 +26,7 @@ func TestEndOwn(t *testing.T) {
 	r.looked("state", &nobodys)
 	if len(mine.Streams) != 1 || !mine.Streams[0].Own || mine.Streams[0].State != "answering" ||
 		mine.Streams[0].Model != "scripted-chat:latest" ||
-		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 {
+		mine.Streams[0].Route != "/api/chat" || mine.Streams[0].Prompt == 0 || mine.Streams[0].Load <= 0 || mine.Streams[0].Queue == nil {
 		t.Fatalf("%+v", mine.Streams)
 	}
 	if len(others.Streams) != 1 || others.Streams[0].Own || nobodys.Streams[0].Own {
@@ -106,6 +107,10 @@ type state struct {
 		Cached              int `json:"cells_cached"`
 		Shared              int `json:"cells_shared"`
 		Running, Queued     int
+		Slots               int
+		InSlots             int           `json:"slots_used"`
+		Kept                int           `json:"slots_kept"`
+		Tiers               []manage.Tier `json:"tiers"`
 	} `json:"models"`
 	Loads []struct {
 		Model, State, File string
@@ -121,11 +126,13 @@ type state struct {
 	Streams []struct {
 		ID, Model, Route, State string
 		Own                     bool
-		Age                     float64 `json:"age_seconds"`
-		Prompt                  int     `json:"prompt_tokens"`
-		Cached                  int     `json:"cached_tokens"`
-		Tokens                  int     `json:"tokens"`
-		Rate                    float64 `json:"tokens_per_second"`
+		Age                     float64  `json:"age_seconds"`
+		Prompt                  int      `json:"prompt_tokens"`
+		Cached                  int      `json:"cached_tokens"`
+		Tokens                  int      `json:"tokens"`
+		Rate                    float64  `json:"tokens_per_second"`
+		Load                    float64  `json:"load_seconds"`
+		Queue                   *float64 `json:"queue_seconds"`
 	} `json:"streams"`
 	Bench struct {
 		Allowed, Running bool

@@ -134,6 +134,9 @@ func Fit(size int64, row int) int64 { return size / int64(overhead+Block*row) * 
 // Block is how many tokens' rows a block holds.
 func (d *Disk) Block() int { return d.o.Block }
 
+// Size is how many bytes all files of the folder may take.
+func (d *Disk) Size() int64 { return d.o.Size }
+
 // Stats tells what happened so far.
 func (d *Disk) Stats() Stats {
 	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load()}

@@ -52,10 +52,10 @@ func (h *histogram) write(w io.Writer, name, help string) {
 
 // Figures are what /metrics tells of answers. The zero value is ready.
 type Figures struct {
-	prompt, cached, output   atomic.Uint64
-	cuts, cutTokens          atomic.Uint64
-	load, firstToken, perTok histogram
-	recent                   rate
+	prompt, cached, output          atomic.Uint64
+	cuts, cutTokens                 atomic.Uint64
+	load, queue, firstToken, perTok histogram
+	recent                          rate
 }
 
 // PerSecond is how many parts of answers were sent a second, over the last three.
@@ -75,6 +75,7 @@ func (f *Figures) Write(w io.Writer) {
 	f.firstToken.write(w, "axle_first_token_seconds", "Time to the first token of an answer.")
 	f.perTok.write(w, "axle_token_seconds", "Time between tokens of an answer.")
 	f.load.write(w, "axle_acquire_seconds", "Time a request waited for its model to be loaded.")
+	f.queue.write(w, "axle_queue_seconds", "Time an answer waited for the card, its model loaded.")
 }
 
 // trace follows one answer.
@@ -100,6 +101,7 @@ func (t *trace) event(now time.Time, e engine.Event) {
 }
 
 func (t *trace) end(a *ollama.Answer) {
+	t.f.queue.observe(a.Usage.Queue)
 	t.f.prompt.Add(uint64(a.Usage.Prompt))
 	t.f.cached.Add(uint64(a.Usage.Cached))
 	t.f.output.Add(uint64(a.Usage.Output))

@@ -83,7 +83,8 @@ type Stream struct {
 	cancel context.CancelCauseFunc
 
 	model  atomic.Pointer[string]
-	loaded atomic.Bool
+	loaded atomic.Int64 // when its model was on the card, as began
+	queue  atomic.Int64 // how long it then waited for the card, in ns; known with its first token
 	began  atomic.Int64 // when its first token came, in ns since since; 0: not yet
 	usage  [3]atomic.Int64
 }
@@ -129,7 +130,7 @@ func (st *Stream) Named(model string) {
 // Loaded notes that the model is on the card.
 func (st *Stream) Loaded() {
 	if st != nil {
-		st.loaded.Store(true)
+		st.loaded.Store(max(int64(time.Since(st.since)), 1))
 	}
 }
 
@@ -139,6 +140,7 @@ func (st *Stream) Usage(u engine.Usage) {
 		return
 	}
 	if u.Output > 0 && st.began.Load() == 0 {
+		st.queue.Store(int64(u.Queue))
 		st.began.Store(max(int64(time.Since(st.since)), 1))
 		st.s.first.Store(int64(u.FirstToken))
 	}
@@ -159,6 +161,9 @@ type Answer struct {
 	Cached int64   `json:"cached_tokens"`
 	Tokens int64   `json:"tokens"`
 	Rate   float64 `json:"tokens_per_second"`
+
+	Load  float64  `json:"load_seconds"`  // until its model was on the card; so far, where it is not
+	Queue *float64 `json:"queue_seconds"` // waiting for the card then; nil until the first token
 }
 
 // List tells of all answers, the oldest first, to owner.
@@ -178,14 +183,19 @@ func (s *Streams) List(owner Owner) []Answer {
 		if m := st.model.Load(); m != nil {
 			a.Model = *m
 		}
-		began := time.Duration(st.began.Load())
+		began, loaded := time.Duration(st.began.Load()), time.Duration(st.loaded.Load())
+		if a.Load = age.Seconds(); loaded > 0 {
+			a.Load = loaded.Seconds()
+		}
 		switch {
 		case began > 0:
 			a.State = "answering"
+			queue := time.Duration(st.queue.Load()).Seconds()
+			a.Queue = &queue
 			if d := (age - began).Seconds(); d > 0 && a.Tokens > 1 {
 				a.Rate = float64(a.Tokens-1) / d
 			}
-		case st.loaded.Load():
+		case loaded > 0:
 			a.State = "waiting"
 		}
 		out = append(out, a)

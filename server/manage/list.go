@@ -62,15 +62,15 @@ type Tier struct {
 	Saved float64 `json:"saved_seconds"`
 }
 
-// tiers are those that a model has.
-func tiers(st engine.Stats) []Tier {
+// Tiers are those that a model has.
+func Tiers(st engine.Stats) []Tier {
 	m, d := st.Memory, st.Disk
 	all := []Tier{{Name: "card", Rows: st.Cells, Used: st.CellsUsed, Hits: st.CachedTokens - min(st.CachedTokens, m.Hits+d.Hits)}}
 	if m.Rows > 0 {
 		all = append(all, Tier{Name: "memory", Rows: m.Rows, Used: m.Used, Hits: m.Hits, In: m.In, Out: m.Out, Saved: m.Saved.Seconds()})
 	}
 	if d.On || d.Hits > 0 || d.Out > 0 {
-		all = append(all, Tier{Name: "disk", Hits: d.Hits, In: d.In, Out: d.Out, Saved: d.Saved.Seconds()})
+		all = append(all, Tier{Name: "disk", Rows: d.Rows, Hits: d.Hits, In: d.In, Out: d.Out, Saved: d.Saved.Seconds()})
 	}
 	return all
 }
@@ -82,7 +82,7 @@ func (m *Manager) Running(x *exchange.Exchange) {
 		name := r.Entry.Name.String()
 		out.Models = append(out.Models, LoadedModel{api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes,
 			Digest:  r.Entry.Digest,
-			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx}, tiers(r.Stats)})
+			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx}, Tiers(r.Stats)})
 	}
 	x.Reply().JSON(http.StatusOK, out)
 }

@@ -69,7 +69,7 @@ func New(c Config) *Backend {
 	b.stats.Temperature = 41.5
 	b.stats.Memory = engine.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
 		Saved: 1500 * time.Millisecond}
-	b.stats.Disk = engine.DiskTier{On: true, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
+	b.stats.Disk = engine.DiskTier{On: true, Rows: 640, Bytes: 640 << 11, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
 	b.stats.CardTotal = 8 << 30
 	b.stats.CardFree = 8<<30 - c.Info.CardBytes
 	return b

@@ -82,7 +82,7 @@ const (
 
 // Loader loads scripted models. The zero Loader is ready.
 type Loader struct {
-	Config Config // Parallel, MaxQueue and Delay of every model, and Info.Hidden: 8
+	Config Config // Parallel, MaxQueue and Delay of every model, Info.Memory, and Info.Hidden: 8
 
 	mu     sync.Mutex
 	Loaded []*Backend // in the order they were loaded
@@ -100,6 +100,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	k := kinds[name.Model()]
 	c := l.Config
 	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden),
+		Memory: l.Config.Info.Memory,
 		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}
 	b := New(c)

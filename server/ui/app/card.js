@@ -34,6 +34,20 @@ function Memory({ card, list }) {
       <tbody>${mine.map((m) => html`<tr key=${m.name}><th scope="row">${short(m.name)}</th>${parts.map((p) => html`<td key=${p} class="num">${m.memory?.[p] ? bytes(m.memory[p]) : '–'}</td>`)}<td class="num">${bytes(m.memory?.total)}</td></tr>`)}</tbody></table></div>`}</section>`;
 }
 
+// Where each model's rows are kept, and what that has saved so far.
+function Tiers({ list }) {
+  const all = list.filter((m) => m.tiers?.length);
+  if (!all.length) return null;
+  const rows = (x) => (x.name === 'disk' ? t('tier.room', { n: number(x.rows ?? 0) }) : `${number(x.used ?? 0)} / ${number(x.rows ?? 0)}`);
+  return html`<section class="panel"><h2>${t('tiers')}</h2><div class="table" tabindex="0"><table><thead><tr><th>${t('model')}</th><th>${t('tier.place')}</th><th>${t('tier.rows')}</th><th>${t('tier.hits')}</th><th>${t('tier.moved')}</th>
+    <th>${t('tier.saved')}</th></tr></thead><tbody>${all.map((m) => m.tiers.map((x) => html`<tr key=${m.name + x.name}><th scope="row">${short(m.name)}</th><td>${t('tier.' + x.name)}</td><td class="num">${rows(x)}</td><td class="num">${number(x.hits)}</td>
+    <td class="num">${x.in_bytes + x.out_bytes ? bytes(x.in_bytes + x.out_bytes) : '–'}</td><td class="num">${x.saved_seconds > 0 ? span(x.saved_seconds) : '–'}</td></tr>`))}</tbody></table></div>
+    ${all.filter((m) => m.slots).map((m) => html`<p key=${m.name} class="dim small">${short(m.name)}: ${t('mem.slots', { used: number(m.slots_used), n: number(m.slots), kept: number(m.slots_kept) })}</p>`)}</section>`;
+}
+
+// What an answer waited for, where that was long enough to ask about.
+const waited = (s) => (s.load_seconds >= 1 || s.queue_seconds >= 1) && t('stream.waits', { load: span(s.load_seconds), queue: s.queue_seconds == null ? '–' : span(s.queue_seconds) });
+
 function Streams({ list }) {
   const end = async (s) => {
     try {
@@ -44,7 +58,7 @@ function Streams({ list }) {
     hurry();
   };
   return html`<section class="panel"><h2>${t('streams')}</h2>${list.length ? html`<div class="table" tabindex="0"><table><thead><tr><th>${t('model')}</th><th>${t('stream.state')}</th><th>${t('stream.age')}</th><th>${t('stream.prompt.n')}</th><th>${t('stream.tokens')}</th>
-    <th>${t('stream.rate')}</th><th><span class="offscreen">${t('stream.end')}</span></th></tr></thead><tbody>${list.map((s) => html`<tr key=${s.id}><th scope="row">${short(s.model)}${s.own ? html` <em class="tag on">${t('own.yes')}</em>` : ''}</th><td>${t('stream.' + s.state)}</td><td class="num">${span(s.age_seconds)}</td>
+    <th>${t('stream.rate')}</th><th><span class="offscreen">${t('stream.end')}</span></th></tr></thead><tbody>${list.map((s) => html`<tr key=${s.id}><th scope="row">${short(s.model)}${s.own ? html` <em class="tag on">${t('own.yes')}</em>` : ''}</th><td>${t('stream.' + s.state)}${waited(s) && html` <small class="dim">${waited(s)}</small>`}</td><td class="num">${span(s.age_seconds)}</td>
     <td class="num">${s.prompt_tokens ? number(s.prompt_tokens) + (s.cached_tokens ? ` (${t('stream.cached', { n: number(s.cached_tokens) })})` : '') : '–'}</td><td class="num">${number(s.tokens)}</td><td class="num">${s.tokens_per_second ? number(s.tokens_per_second, 1) : '–'}</td>
     <td>${s.own && html`<button type="button" onClick=${() => end(s)}>${t('stream.end')}</button>`}</td></tr>`)}</tbody></table></div>` : html`<p class="dim">${t('streams.none')}</p>`}</section>`;
 }
@@ -91,6 +105,6 @@ export function Card({ menu }) {
       <${Tile} word=${t('tile.running')} value=${number(running)} more=${queued ? t('tile.queued', { n: number(queued) }) : ''} /><${Tile} word=${t('tile.up')} value=${span(s.uptime_seconds)} /></dl>
     ${(s.loads ?? []).map((l) => html`<section class="panel" key=${l.model}><${Progress} done=${l.bytes_done} total=${l.bytes} rate=${l.bytes_per_second} left=${l.left_seconds}
       text=${t('load.' + l.state, { model: short(l.model) })} />${l.files > 0 && html`<p class="dim small num">${t('load.files', { n: number(l.files_done), all: number(l.files) })} ${l.file}</p>`}</section>`)}
-    <${Plots} s=${s} />${cards.map((c) => html`<${Memory} key=${c.device} card=${c} list=${loaded} />`)}<${Cells} names=${loaded.filter((m) => m.cells).map((m) => m.name)} />
+    <${Plots} s=${s} />${cards.map((c) => html`<${Memory} key=${c.device} card=${c} list=${loaded} />`)}<${Tiers} list=${loaded} /><${Cells} names=${loaded.filter((m) => m.cells).map((m) => m.name)} />
     <${Streams} list=${s.streams ?? []} /><${Bench} models=${talk} /></div>`;
 }

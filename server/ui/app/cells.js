@@ -51,7 +51,7 @@ function Copy({ copy }) {
   return html`<div><div class="map"><canvas ref=${canvas} role="img" aria-label=${t('cells.says', { used: number(copy.used), cells: number(copy.cells), cached: number(copy.cached), free: number(copy.free) })}></canvas></div>
     <ul class="legend">${key('shared', t('cells.shared', { n: number(copy.shared) }))}${key('free', t('cells.free', { n: number(copy.free) }))}${(copy.map ?? []).some(([, id]) => id === -2) && key('now', t('cells.now'))}
       ${list.map((b) => html`<li key=${b.id}><i class="cell" data-cell=${'b' + (b.id % ways)}></i>${t(b.state === 'running' ? 'cells.running' : 'cells.cached', { n: number(b.tokens) })}${b.own ? ' · ' + t('own.yes') : ''}</li>`)}</ul>
-    ${(copy.tiers ?? []).length > 0 && html`<p class="dim small">${copy.tiers.map((x) => `${x.name}: ${t('cells.tier', { used: number(x.used), cells: number(x.cells), size: bytes(x.bytes) })}`).join(' · ')}</p>`}</div>`;
+    ${(copy.tiers ?? []).length > 0 && html`<p class="dim small">${copy.tiers.map((x) => `${t('tier.' + x.name)}: ${t(x.name === 'disk' ? 'cells.room' : 'cells.tier', { used: number(x.used), cells: number(x.cells), size: bytes(x.bytes) })}`).join(' · ')}</p>`}</div>`;
 }
 
 export function Cells({ names }) {
