@@ -173,7 +173,7 @@ func (m *lm) worth(s *seq, path []int32) []int32 {
 		return path
 	}
 	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && (s.shown() > len(path) ||
-		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size())) {
+		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size()) && !m.lowers(s, path)) {
 		path = path[:low]
 	}
 	if !m.proven.Chunk {
@@ -230,7 +230,18 @@ func (m *lm) beyond(s *seq) float64 {
 		}
 		rows += max(need-fit, 0)
 	}
-	return float64(rows) * (m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide))
+	alone := float64(rows) * (m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide))
+	if m.moves() && need > 0 && rows > 0 {
+		// Unless there are cells below once those go up that only answer.
+		lack := rows
+		if prompts == 0 {
+			lack = min(rows, (need-1)/m.wide*m.wide-have)
+		}
+		if up, cost := m.answering(s, lack); lack > 0 && len(up) == lack {
+			return min(alone, cost)
+		}
+	}
+	return alone
 }
 
 // enter puts a share's rows into the account: what they would have taken in turn, and what was lost on them.

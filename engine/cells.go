@@ -7,7 +7,8 @@ import (
 
 // cells keeps account of a model's cache rows. A row that holds a token's K and V is a node of a tree: its parent is the row of the token
 // before it, so a path from a root spells a text, and sequences that begin alike share the path. Node and row have the same number, so
-// the tree is a handful of arrays and nothing is allocated after newCells.
+// the tree is a handful of arrays and nothing is allocated after newCells. A node whose row is moved on the card changes its number (shift,
+// in move.go).
 //
 // A row is free, taken (given to a pass that has not come back), or a node. Nodes without children that no sequence stands on are what is
 // evicted, the longest unused first: a prefix that another sequence uses has children or a sequence on it, and stays.
@@ -435,13 +436,14 @@ func (c *cells) lower(n, below int, may func(drop, length int) bool) bool {
 		at, free := c.run(n, 0), c.freeBelow(below)
 		return free >= n && (at >= 0 && at+n <= below || free >= n+128)
 	}
+	c.markBusy()
 	for !enough() {
 		oldest := none
 		for i := range c.state {
 			if c.state[i] != cellNode || c.child[i] != none || c.refs[i] != 0 || oldest != none && c.used[i] >= c.used[oldest] {
 				continue
 			}
-			// How far up until a row in [0, below) comes free?
+			// How far up until a row in [0, below) comes free, or one that other branches hang on would?
 			drop, length, low := 0, 0, false
 			alone := true // nothing else hangs on the branch so far
 			for k := int32(i); k >= 0; k = c.parent[k] {
@@ -449,8 +451,8 @@ func (c *cells) lower(n, below int, may func(drop, length int) bool) bool {
 				alone = alone && c.refs[k] == 0 && (c.child[k] == none || c.next[c.child[k]] == none)
 				if alone && !low {
 					drop++
-					low = int(k) < below
 				}
+				low = low || int(k) < below && !c.busy[k]
 			}
 			if low && may(drop, length) {
 				oldest = int32(i)

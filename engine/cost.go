@@ -3,10 +3,11 @@ package engine
 import "time"
 
 // costs is what passes take on this card, measured at load and corrected while running: a fixed time for each shape group and one for each
-// row that goes through the head.
+// row that goes through the head. What rows on their way cost is beside it: see travel.
 type costs struct {
 	group []float64 // seconds; 0 is unknown
 	head  float64
+	move  travel // from cells to cells; the zero travel: rows stay where they are
 }
 
 // settle is how much a single pass moves an estimate.

@@ -143,6 +143,12 @@ func (d *paced) Restore(cells []uint32, from []byte) error {
 	return d.fake.Restore(cells, from)
 }
 
+// Copy takes what copies on the card take: the profile's round trip for each of two a layer and run.
+func (d *paced) Copy(to, from []uint32) error {
+	d.now += time.Duration(float64(2*d.p.layers*axcl.Runs(to, from))*200e3 + float64(len(to)*d.p.rowBytes)/10e9*1e9)
+	return d.fake.Copy(to, from)
+}
+
 // onPaced opens the engine on a paced card. The worker is the test's: crowd runs the passes.
 func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
 	t.Helper()

@@ -62,7 +62,8 @@ type lm struct {
 	highUntil uint64
 	admitted  uint64
 	ledger    ledger
-	tier      *tier // nil: rows are on the card or nowhere
+	carried   uint64 // rows that were moved to other cells
+	tier      *tier  // nil: rows are on the card or nowhere
 
 	pass   axcl.Pass
 	shares []share
@@ -400,6 +401,7 @@ func (m *lm) start(s *seq) {
 		m.inOrder(s, root)
 	default:
 		s.stand(m.cells, m.worth(s, m.cells.match(nil, root, s.ids, len(s.ids)-1)))
+		s.down = m.wide > 0 && s.reach() > m.wideReach
 	}
 }
 
@@ -431,7 +433,10 @@ func (m *lm) step() (bool, error) {
 		return true, err
 	}
 	m.admit()
-	came, err := m.bring()
+	came, err := m.way()
+	if err == nil && !came {
+		came, err = m.bring()
+	}
 	if err != nil {
 		return true, err
 	}

@@ -36,8 +36,8 @@ func (m *lm) plan() []share {
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
-			if s.bring > len(s.path) || m.slots != nil && s.bring > 0 || s.unseen() != nil {
-				continue // its rows come piece by piece, or from the encoder
+			if s.way || s.bring > len(s.path) || m.slots != nil && s.bring > 0 || s.unseen() != nil {
+				continue // its rows come piece by piece, or its cells are made ready so, or they come from the encoder
 			}
 			ready = append(ready, s)
 		}

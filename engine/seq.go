@@ -29,6 +29,8 @@ type seq struct {
 	greedy  bool // the largest logit is all that is needed
 	solo    bool // repeatable: see solo.go
 	prompt  int  // so many of ids were given: they go in chunks
+	down    bool // it stood from the start on rows that were to be moved down
+	way     bool // cells are being made ready for its prompt: see move.go
 	bring   int  // its rows up to here come back from memory, piece by piece
 	high    int  // so many of ids have been through the card before
 	doubt   bool // the next token's logits are to be looked at

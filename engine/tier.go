@@ -54,9 +54,12 @@ func (t *travel) observe(rows, runs int, took float64) {
 	}
 }
 
-// openTier gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a sequence's cells must be in order,
-// there is none: m.tier stays nil. It must run before anything is on the card.
+// openTier measures what moving rows costs, gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a
+// sequence's cells must be in order, there is none: m.tier stays nil. It must run before anything is on the card.
 func (m *lm) openTier(memory *Memory) error {
+	if err := m.priceMoves(); err != nil {
+		return err
+	}
 	if memory == nil || m.slots != nil && !m.proven.Kept || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
 		return nil
 	}

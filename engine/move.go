@@ -1,0 +1,516 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see the low cells only. A sequence that has
+// nothing to do but answer goes row by row wherever it lies, and what nobody uses may lie anywhere; the rows of a prompt whose next ones
+// are to go in wide passes must lie low. So rows go up where a prompt lacks near cells, and down where a text that goes on lies too high
+// for its further rows to go together, each where the cost table says that this is cheaper than what would be done without it: waiting,
+// evaluating again, and feeding row by row.
+//
+// Rows move between passes, one piece at a time as they do between card and memory, so that nobody's gap grows by more; a sequence whose
+// cells are being made ready takes part in no pass meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it
+// takes. It moves rows for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it saves, since a row
+// goes home by a copy as it goes elsewhere.
+
+// priceMoves measures what moving costs, with one row and with a piece, on cells that nobody uses yet. Where rows cannot lie anywhere, or
+// a row is not what it was after it was moved, the price stays zero and nothing is moved.
+func (m *lm) priceMoves() error {
+	m.costs.move = travel{}
+	n := min(m.shape.Piece, m.shape.Cells/2)
+	if n <= 0 || m.wide == 0 || m.slots != nil || m.shape.RowBytes() <= 0 || !m.proven.Scatter || !m.proven.Chunk {
+		return nil
+	}
+	from, to := make([]uint32, n), make([]uint32, n)
+	for i := range n {
+		from[i], to[i] = uint32(i), uint32(m.shape.Cells-n+i)
+	}
+	var took [2]float64
+	for i, rows := range []int{1, n} {
+		t0 := m.card.now()
+		if err := m.card.travel(func() error { return m.model.Copy(to[:rows], from[:rows]) }); err != nil {
+			return err
+		}
+		took[i] = (m.card.now() - t0).Seconds()
+	}
+	row := make([]byte, 2*m.shape.RowBytes())
+	for i, cells := range [][]uint32{from[n-1:], to[n-1:]} {
+		half := row[i*len(row)/2:][:len(row)/2]
+		if err := m.card.travel(func() error { return m.model.Save(cells, half) }); err != nil {
+			return err
+		}
+	}
+	if !slices.Equal(row[:len(row)/2], row[len(row)/2:]) {
+		return nil
+	}
+	var p travel
+	if n > 1 {
+		p.row = max((took[1]-took[0])/float64(n-1), 0)
+	}
+	p.run = max(took[0]-p.row, 1e-7)
+	m.costs.move = p
+	return nil
+}
+
+// moves reports whether rows can be moved.
+func (m *lm) moves() bool { return m.costs.move.run > 0 }
+
+// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece rows.
+func (m *lm) priceOf(rows []int32) float64 {
+	if len(rows) == 0 {
+		return 0
+	}
+	runs := 1 + (len(rows)-1)/max(m.shape.Piece, 1)
+	for i := 1; i < len(rows); i++ {
+		if rows[i] != rows[i-1]+1 {
+			runs++
+		}
+	}
+	return float64(runs)*m.costs.move.run + float64(len(rows))*m.costs.move.row
+}
+
+// way makes cells ready for the prompts that run, one piece a call, and reports whether there was one. The error is one that the card does
+// not survive.
+func (m *lm) way() (bool, error) {
+	for _, s := range m.running {
+		s.way = false
+	}
+	if !m.moves() || m.soloing() {
+		return false, nil
+	}
+	for _, s := range m.running {
+		if s.solo || s.box.full() || s.pending() < 2 || s.bring > len(s.path) && s.reach() <= m.wideReach {
+			continue
+		}
+		var did bool
+		var err error
+		if s.reach() > m.wideReach {
+			did, err = m.lower(s)
+		} else {
+			did, err = m.raise(s)
+		}
+		if did && err == nil {
+			m.wait(s)
+		}
+		if did || err != nil {
+			return did, err
+		}
+	}
+	return false, nil
+}
+
+// wait keeps s, whose cells are being made ready, out of passes, and the prompts that would take those cells.
+func (m *lm) wait(s *seq) {
+	s.way = true
+	for _, r := range m.running {
+		r.way = r.way || r.pending() > 1 && r.reach() <= m.wideReach && m.cells.freeBelow(m.wideReach) < min(r.pending(), m.wide)
+	}
+}
+
+// high gives the rows of path that wide passes do not see, ascending.
+func (m *lm) high(path []int32) (rows []int32) {
+	for _, n := range path {
+		if int(n) >= m.wideReach {
+			rows = append(rows, n)
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// lowers reports whether it is cheapest to move the rows of path that lie too high, so that the rest of s goes in wide passes.
+func (m *lm) lowers(s *seq, path []int32) bool {
+	rest := len(s.ids) - len(path)
+	if !m.moves() || s.solo || s.whole() || !m.chunks(rest) || len(path) > m.wideReach {
+		return false
+	}
+	rows := m.high(path)
+	if len(rows) == 0 {
+		return false
+	}
+	own := 0
+	m.cells.markBusy()
+	for _, n := range path {
+		if int(n) < m.wideReach && !m.cells.busy[n] {
+			own++
+		}
+	}
+	cost := m.priceOf(rows) + m.redo(len(path), len(s.ids))
+	if lack := len(rows) - m.cells.availableBelow(m.wideReach) + own; lack > 0 {
+		up, more := m.answering(s, lack)
+		if len(up) < lack {
+			return false
+		}
+		cost += more
+	}
+	low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach })
+	other := min(float64(rest)*m.lone(m.cells.size()), m.redo(low, len(s.ids)))
+	if t := m.tier; t != nil && !t.off {
+		copied := 0
+		t.locked(func() {
+			for _, n := range path[low:] {
+				if t.copied(n) {
+					copied++
+				}
+			}
+		})
+		if copied == len(path)-low {
+			other = min(other, t.in.cost(copied, t.piece)+m.redo(len(path), len(s.ids)))
+		}
+	}
+	return cost < other
+}
+
+// lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies too high is evaluated again if that is
+// the cheaper way.
+func (m *lm) lower(s *seq) (bool, error) {
+	if !m.lowers(s, s.path) {
+		if s.down {
+			s.down = false
+			if path := m.worth(s, s.path); len(path) < len(s.path) {
+				s.stand(m.cells, slices.Clone(path))
+			}
+		}
+		return false, nil
+	}
+	from := m.high(s.path)
+	from = from[:min(len(from), m.shape.Piece)]
+	if m.cells.freeBelow(m.wideReach) < len(from) {
+		if did, err := m.raiseCached(len(from)); did || err != nil {
+			return did, err
+		}
+		m.cells.lower(len(from), m.wideReach, func(int, int) bool { return true })
+		if lack := len(from) - m.cells.freeBelow(m.wideReach); lack > 0 {
+			up, _ := m.answering(s, lack)
+			return m.up(up)
+		}
+	}
+	from = from[:min(len(from), m.cells.freeBelow(m.wideReach))]
+	return m.move(from, m.cells.takeIn(nil, len(from), 0, m.wideReach))
+}
+
+// lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last pass's must lie there.
+func (m *lm) lacks(s *seq, below int) int {
+	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.path)) - below
+}
+
+// raise moves a piece up of what lies low and need not, where s lacks near cells.
+func (m *lm) raise(s *seq) (bool, error) {
+	n := m.wide
+	if s.pending() <= n || m.cells.freeBelow(m.wideReach) >= n {
+		return false, nil
+	}
+	if did, err := m.raiseCached(n); did || err != nil {
+		return did, err
+	}
+	below := m.cells.availableBelow(m.wideReach)
+	if below >= n {
+		return false, nil // what nobody uses goes
+	}
+	lack := m.lacks(s, below)
+	rows, cost := m.answering(nil, lack)
+	together := len(rows) // so many more rows of the prompt go in wide passes
+	if together == lack {
+		together += m.wide
+	}
+	if len(rows) == 0 || cost >= float64(together)*m.dear() {
+		return false, nil
+	}
+	return m.up(rows)
+}
+
+// up moves a piece of rows up, where what was used longest ago makes room.
+func (m *lm) up(rows []int32) (bool, error) {
+	rows = rows[:min(len(rows), m.shape.Piece)]
+	m.upper(len(rows))
+	rows = rows[:min(len(rows), m.cells.nfree-m.cells.freeBelow(m.wideReach))]
+	return m.move(rows, m.cells.takeIn(nil, len(rows), m.wideReach, m.cells.size()))
+}
+
+// dear is how much more a row of a prompt takes that goes alone, than in a wide pass.
+func (m *lm) dear() float64 {
+	g := m.shape.GroupFor(m.minWide, m.wideReach)
+	if g < 0 {
+		return 0
+	}
+	return m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide)
+}
+
+// answering gives up to n low rows, ascending, that only sequences stand on which have nothing to do but answer, and what moving them
+// costs: the copies, and what those sequences save no more by sharing passes. It is empty where there is no room for them higher up. s,
+// which may not run yet, keeps what it stands on.
+func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
+	if n <= 0 {
+		return nil, 0
+	}
+	pinned := make([]bool, m.wideReach)
+	pin := func(s *seq) {
+		for _, n := range s.path {
+			if int(n) < m.wideReach {
+				pinned[n] = true
+			}
+		}
+	}
+	if s != nil {
+		pin(s)
+	}
+	var answers []*seq
+	for _, r := range m.running {
+		// Guesses ride in wide passes: who has right ones stays low.
+		if r.pending() > 1 || r.solo || r.embed != nil || 4*r.usage.Accepted > r.usage.Output {
+			pin(r)
+		} else if !r.box.full() {
+			answers = append(answers, r)
+		}
+	}
+	mine := func(r *seq) (k int) {
+		for _, n := range r.path {
+			if int(n) < m.wideReach && !pinned[n] {
+				k++
+			}
+		}
+		return k
+	}
+	slices.SortStableFunc(answers, func(a, b *seq) int { return cmp.Compare(mine(b), mine(a)) })
+	low, moved, rounds, top := 0, 0, 0, 0
+	for _, r := range answers {
+		if k := r.reach(); k <= m.wideReach {
+			low, top = low+1, max(top, k)
+		}
+	}
+	for _, r := range answers {
+		if len(rows) >= n {
+			break
+		}
+		if r.reach() <= m.wideReach {
+			moved, rounds = moved+1, max(rounds, min(r.room(), 256))
+		}
+		from := len(rows)
+		for _, c := range r.path {
+			if int(c) < m.wideReach && !pinned[c] {
+				pinned[c] = true
+				rows = append(rows, c)
+			}
+		}
+		slices.Sort(rows[from:])
+	}
+	rows = rows[:min(len(rows), n)]
+	slices.Sort(rows)
+	if m.cells.available()-m.cells.availableBelow(m.wideReach) < len(rows) {
+		return nil, 0
+	}
+	one, wide := m.lone(top), m.costs.group[max(m.shape.GroupFor(m.minWide, top), 0)]
+	round := func(n int) float64 { return min(float64(n)*one, wide) }
+	lost := float64(rounds) * max(round(low-moved)+float64(moved)*one-round(low), 0)
+	return rows, m.priceOf(rows) + lost
+}
+
+// raiseCached moves a piece up of the low rows of what was used longest ago and nobody stands on, until n rows are free below, where that
+// takes less than half of what evaluating them again or bringing them back would, times the chance that anybody asks for them.
+func (m *lm) raiseCached(n int) (bool, error) {
+	const chance = 0.5
+	free := m.cells.nfree - m.cells.freeBelow(m.wideReach) - 16*len(m.running)
+	lack := n - m.cells.freeBelow(m.wideReach)
+	if free <= 0 || lack <= 0 {
+		return false, nil
+	}
+	oldest := m.cells.oldestBelow(m.wideReach)
+	if oldest == none {
+		return false, nil
+	}
+	length := 0
+	var rows []int32
+	for k := oldest; k >= 0; k = m.cells.parent[k] {
+		if length++; int(k) < m.wideReach && !m.cells.busy[k] {
+			rows = append(rows, k)
+		}
+	}
+	if len(rows) == 0 || length > m.wideReach {
+		return false, nil // it would not come down again
+	}
+	slices.Sort(rows)
+	rows = rows[:min(len(rows), free, max(lack, m.shape.Piece))]
+	again := m.redo(length-len(rows), length)
+	if t := m.tier; t != nil && !t.off {
+		t.locked(func() {
+			if t.copied(oldest) {
+				again = min(again, t.in.cost(len(rows), t.piece))
+			}
+		})
+	}
+	// There, and back if somebody asks.
+	if m.priceOf(rows)*(1+chance) >= chance/2*again || m.ledger.lost > tithe/2*m.ledger.done {
+		return false, nil
+	}
+	rows = rows[:min(len(rows), m.shape.Piece)]
+	return m.move(rows, m.cells.takeIn(nil, len(rows), m.wideReach, m.cells.size()))
+}
+
+// upper drops what was used longest ago of what ends above the wide passes' reach, until n rows are free there.
+func (m *lm) upper(n int) {
+	for m.cells.nfree-m.cells.freeBelow(m.wideReach) < n {
+		oldest := none
+		for i := m.wideReach; i < m.cells.size(); i++ {
+			if m.cells.state[i] == cellNode && m.cells.child[i] == none && m.cells.refs[i] == 0 &&
+				(oldest == none || m.cells.used[i] < m.cells.used[oldest]) {
+				oldest = int32(i)
+			}
+		}
+		if oldest == none {
+			return
+		}
+		m.cells.prune(oldest, n)
+	}
+}
+
+// move makes the rows of from, ascending, those of the cells of to, which are taken: as many as travel in the time of a piece that is one
+// run. It reports whether there were any. The error is one that the card does not survive.
+func (m *lm) move(from, to []int32) (bool, error) {
+	slices.Sort(to)
+	pair := func(rows []int32) (cells []uint32) {
+		for _, n := range rows {
+			cells = append(cells, uint32(n))
+		}
+		return cells
+	}
+	a, b := pair(from), pair(to)
+	p, n, took := m.costs.move, 0, 0.0
+	for budget := p.cost(m.shape.Piece, m.shape.Piece) * 1.001; n < min(len(a), len(b), m.shape.Piece); n++ {
+		took += p.row
+		if n == 0 || a[n] != a[n-1]+1 || b[n] != b[n-1]+1 {
+			took += p.run
+		}
+		if took > budget && n > 0 {
+			break
+		}
+	}
+	back := to[n:]
+	defer func() {
+		for _, c := range back {
+			m.cells.give(c)
+		}
+	}()
+	if n == 0 {
+		return false, nil
+	}
+	a, b = a[:n], b[:n]
+	t0 := m.card.now()
+	if err := m.travel(b, func() error { return m.model.Copy(b, a) }); err != nil {
+		back, m.costs.move = to, travel{} // those of from are as they were
+		return true, fatal(err)
+	}
+	sec := (m.card.now() - t0).Seconds()
+	m.costs.move.observe(n, axcl.Runs(b, a), sec)
+	m.ledger.lost += sec
+	m.carried += uint64(n)
+	now := make(map[int32]int32, n)
+	for i := range n {
+		now[from[i]] = to[i]
+		m.cells.shift(from[i], to[i])
+		m.tier.shift(from[i], to[i])
+	}
+	for _, s := range m.running {
+		s.shift(now)
+	}
+	return true, nil
+}
+
+// shift puts a sequence where its rows are now.
+func (s *seq) shift(now map[int32]int32) {
+	any := false
+	for i, n := range s.path {
+		to, ok := now[n]
+		if !ok {
+			continue
+		}
+		any = true
+		s.path[i] = to
+		s.see[n/64] &^= 1 << (n % 64)
+		if s.near != nil {
+			s.near[n/64] &^= 1 << (n % 64)
+		}
+	}
+	if !any {
+		return
+	}
+	for i, n := range s.path {
+		s.see[n/64] |= 1 << (n % 64)
+		if s.near != nil && i >= s.far {
+			s.near[n/64] |= 1 << (n % 64)
+		}
+	}
+}
+
+// shift says that what cell n held is in cell to.
+func (t *tier) shift(n, to int32) {
+	if t == nil {
+		return
+	}
+	t.locked(func() {
+		if t.copied(n) {
+			t.link(to, t.kept[n])
+		}
+		t.kept[n] = none
+	})
+}
+
+// shift makes row to, which is taken, the node that n was; n is free.
+func (c *cells) shift(n, to int32) {
+	c.state[to], c.token[to], c.parent[to] = cellNode, c.token[n], c.parent[n]
+	c.child[to], c.next[to], c.prev[to] = c.child[n], c.next[n], c.prev[n]
+	c.refs[to], c.used[to], c.left[to], c.label[to] = c.refs[n], c.used[n], c.left[n], c.label[n]
+	if c.prev[to] != none {
+		c.next[c.prev[to]] = to
+	} else {
+		c.setFirst(c.parent[to], to)
+	}
+	if c.next[to] != none {
+		c.prev[c.next[to]] = to
+	}
+	for k := c.child[to]; k != none; k = c.next[k] {
+		c.parent[k] = to
+	}
+	c.refs[n] = 0
+	c.give(n)
+}
+
+// takeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest. There must be n free ones.
+func (c *cells) takeIn(out []int32, n, from, to int) []int32 {
+	if at := c.run(n, from); at >= 0 && at+n <= to {
+		for i := range n {
+			out = append(out, c.grab(at+i))
+		}
+		return out
+	}
+	for i := from; i < to && n > 0; i++ {
+		if c.state[i] == cellFree {
+			out = append(out, c.grab(i))
+			n--
+		}
+	}
+	return out
+}
+
+// oldestBelow is the longest unused leaf that nobody stands on and whose text has a row in [0, below) that nobody needs, or none. It marks
+// what is busy.
+func (c *cells) oldestBelow(below int) int32 {
+	c.markBusy()
+	oldest := none
+	for i := range c.state {
+		if c.state[i] != cellNode || c.child[i] != none || c.refs[i] != 0 || oldest != none && c.used[i] >= c.used[oldest] {
+			continue
+		}
+		for k := int32(i); k >= 0 && !c.busy[k]; k = c.parent[k] {
+			if int(k) < below {
+				oldest = int32(i)
+				break
+			}
+		}
+	}
+	return oldest
+}
