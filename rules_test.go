@@ -102,6 +102,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 		"TestRepeatableIsNotPassed"},
 	{"G14", "engine/cells.go", "from := c.run(n, above)", "from := c.run(n, 0)", "./engine", "TestRowsAscend"},
 	{"G14", "engine/alike.go", "m.alike.Ordered = m.alike.Ordered && equal", "_ = equal", "./engine", "TestAlikeElsewhere"},
+	{"G17", "engine/slots.go", " || s.solo || s.bring > 0 {", " || s.solo {", "./engine", "TestStatesLeft"},
 	{"G17", "engine/snap.go", "if s.coming += n; s.coming < len(state) {", "if s.coming += n; false {", "./engine", "TestStatesInMemory$"},
 	{"G17", "engine/tier.go", "n = t.out.most(cells, t.piece)", "n = len(cells)", "./engine", "TestTierGap"},
 	{"G17", "engine/admit.go", "s.bring = m.inMemory(s)", "_ = m.inMemory", "./engine", "TestTurns"},

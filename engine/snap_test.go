@@ -170,3 +170,39 @@ func TestStatesInMemoryKeys(t *testing.T) {
 		away(t, b)
 	}
 }
+
+// TestStatesLeft: who leaves while its state is on the way leaves nothing half behind for others.
+func TestStatesLeft(t *testing.T) {
+	f := withStates(3)
+	f.shape.State = axcl.PieceBytes + 8
+	b := remembers(t, f, OpenOptions{}, 50<<20)
+	job := greedy([]int32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, 3)
+	job.IDs = append(job.IDs, job.IDs...) // so long that a snapshot is worth its way
+	want, _, err := run(b, job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	away(t, b)
+	ctx, cancel := context.WithCancel(context.Background())
+	ways := 0
+	f.travel = func(in bool) error {
+		if in {
+			if ways++; ways == 2 { // the rows came, and of the state a piece
+				cancel()
+			}
+		}
+		return nil
+	}
+	for _, err := range b.Complete(ctx, job) {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if f.travel = nil; ways != 2 {
+		t.Fatalf("%d calls brought something back", ways)
+	}
+	if out, _, err := run(b, job); err != nil || !slices.Equal(out, want) {
+		t.Errorf("%v %v, want %v", out, err, want)
+	}
+	clean(t, b)
+}

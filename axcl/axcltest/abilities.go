@@ -14,6 +14,10 @@ type Abilities struct {
 	Scatter bool // a sequence's cells may be any, in any order
 	Place   bool // a decode row's K and V are stored in place, without copies
 
+	// Of layers that keep a state, where the model has them: what passes went on from is as it was; a chunk is right only where such layers
+	// take its rows one by one. Chunk is what they do with a chunk at once.
+	States, Kept, Stepped bool
+
 	// What Alike finds, in CheckPackage only: the same rows give the same bits in other cells, in the same order and in any.
 	Ordered, Anywhere bool
 }
@@ -51,7 +55,67 @@ func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []
 			a.Chunk, a.Mixed = false, false
 		}
 	}
-	return a, lacks, nil
+	if a.States = m.Shape().State > 0; !a.States {
+		return a, lacks, nil
+	}
+	a.Mixed = false // a pass carries rows of one sequence
+	if a.Kept, err = keeps(m, embed); err == nil && !a.Kept {
+		lacks = append(lacks, "snapshots: a pass changes the state that it goes on from")
+	}
+	if err == nil && !a.Chunk {
+		a.Stepped, err = stepped(m, "chunk", embed)
+	}
+	if err == nil && !a.Chunk && !a.Scatter { // it may be the chunks that are wrong, not where they lie
+		a.Scatter, err = stepped(m, "scatter", embed)
+	}
+	return a, lacks, err
+}
+
+// stepped says whether the scripts of an ability are right where the layers that keep a state take a chunk's rows one by one.
+func stepped(m axcl.Model, ability string, embed func(token uint64) []uint16) (bool, error) {
+	for _, sc := range scripts(m.Shape()) {
+		if sc.ability != ability {
+			continue
+		}
+		alone := sc
+		if ability == "scatter" {
+			alone = inOrder(sc)
+		}
+		want, err := playOn(m, alone, true, true, embed)
+		if err != nil {
+			return false, err
+		}
+		got, err := playOn(m, sc, false, true, embed)
+		if err != nil || differ(got, want) != "" {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// keeps says whether a state that a pass went on from is as it was: what comes of it is the same again.
+func keeps(m axcl.Model, embed func(token uint64) []uint16) (bool, error) {
+	s := m.Shape()
+	n := min(5, s.Cells-1)
+	row := func(i int, to uint32) (result, error) {
+		p := build(s, prompt(1500, i, 1, 1, func(i int) uint32 { return uint32(i) })[0], embed)
+		p.From, p.To = uint32(min(i, 1)), to
+		err := m.Run(p)
+		return result{hidden: p.HiddenOut, logits: p.Logits, argmax: append(p.Argmax, -1)[0]}, err
+	}
+	for i := range n {
+		if _, err := row(i, 1); err != nil {
+			return false, err
+		}
+	}
+	var said [3]result
+	for i := range said {
+		var err error
+		if said[i], err = row(n, 2); err != nil {
+			return false, err
+		}
+	}
+	return differ([][]result{said[1:]}, [][]result{{said[0], said[0]}}) == "", nil
 }
 
 // inOrder is the script with its cells renumbered in the order they are written.

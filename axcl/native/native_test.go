@@ -218,7 +218,28 @@ func TestAbilities(t *testing.T) {
 	}
 }
 
-// TestOneCall: a pass is one call into C, and allocates at most once.
+// TestStateAbilities: what a card does with layers that keep a state is found, and what follows where it gets a chunk wrong.
+func TestStateAbilities(t *testing.T) {
+	right := axcltest.Abilities{Chunk: true, Scatter: true, Place: true, States: true, Kept: true}
+	wrong := right
+	wrong.Chunk, wrong.Stepped = false, true
+	for hazard, want := range map[string]axcltest.Abilities{"strict": right, "state-padding": wrong} {
+		onCard(t, "hazards=strict,"+hazard, func(t *testing.T, k Kind, _ *simhook.Sim) {
+			d := open(t, k)
+			defer closeAll(t, d)
+			m, err := d.Load(context.Background(), write(t, axcltest.DefaultStates()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, lacks, err := axcltest.Try(m, func(token uint64) []uint16 { return axcltest.Rows(token, 1, m.Shape().Hidden) })
+			if err != nil || got != want {
+				t.Errorf("%s: %+v, want %+v (%v, %v)", hazard, got, want, lacks, err)
+			}
+		})
+	}
+}
+
+// TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, too.
 func TestOneCall(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
@@ -227,7 +248,29 @@ func TestOneCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, p := range map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)} {
+		passes := map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)}
+		spec := write(t, axcltest.DefaultStates())
+		spec.Slots = 2
+		states, err := d.Load(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := map[*axcl.Pass]axcl.Model{}
+		for name, slots := range map[string][2]uint32{"states in place": {1, 1}, "from slot to slot": {1, 2}} {
+			p := rowPass(states.Shape(), 5)
+			p.From, p.To = slots[0], slots[1]
+			passes[name], of[p] = p, states
+		}
+		for name, single := range map[string]bool{"states, a chunk": false, "states, a chunk one by one": true} {
+			p := widePass(states.Shape(), 13, 3, 12)
+			p.To, p.Single = 1, single
+			passes[name], of[p] = p, states
+		}
+		for name, p := range passes {
+			m := m
+			if of[p] != nil {
+				m = states
+			}
 			p.Argmax, p.HiddenOut, p.Timing = make([]int32, len(p.Want)), make([]uint16, len(p.Hidden)), &axcl.Timing{}
 			before := runtime.NumCgoCall()
 			const runs = 20

@@ -47,7 +47,7 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)
 		},
-		Progress: logProgress(o.log)}
+		Progress: logProgress(o.log), Loaded: logStates(o.log)}
 	if say := lo.Progress; o.loading != nil {
 		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
 	}
@@ -146,6 +146,29 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)),
 			zap.String("disk", pace(p.Rates.Disk)), zap.String("card", pace(p.Rates.Card)),
 			zap.String("held_by", cmp.Or(p.Rates.Held, unknown)))
+	}
+}
+
+// logStates tells, of a model of which layers keep a state, what the card was proven to do with them and what follows from it. What makes
+// such a model slower than it could be is a warning.
+func logStates(log *zap.Logger) func(model string, st engine.Stats) {
+	return func(model string, st engine.Stats) {
+		kept, has := st.Proven["kept"]
+		if !has {
+			return
+		}
+		say, prompts, turns := log.Info, "in chunks", "go on from snapshots"
+		switch {
+		case !st.Proven["chunk"]:
+			say, prompts = log.Warn, "row by row: this card gets chunks wrong"
+		case st.Proven["stepped"]:
+			say, prompts = log.Warn, "in chunks, but row by row in layers that keep a state: this card gets those wrong"
+		}
+		if !kept {
+			say, turns = log.Warn, "are evaluated from the beginning: this card changes states that others go on from"
+		}
+		say("layers keep a state", zap.String("model", model), zap.String("prompts_go", prompts), zap.String("turns", turns),
+			zap.Int("states_on_the_card", st.Slots))
 	}
 }
 

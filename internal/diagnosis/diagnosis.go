@@ -80,8 +80,15 @@ type Abilities struct {
 	Scatter bool `json:"scattered_cells"`
 	Place   bool `json:"rows_in_place"`
 	// The same rows give the same bits in other cells, in the same order and in any.
-	Ordered  bool `json:"alike_ordered"`
-	Anywhere bool `json:"alike_anywhere"`
+	Ordered  bool    `json:"alike_ordered"`
+	Anywhere bool    `json:"alike_anywhere"`
+	States   *States `json:"states,omitempty"` // of layers that keep a state; nil: the model has none
+}
+
+// States are what a card was proven to do with layers that keep a state.
+type States struct {
+	Kept    bool `json:"kept"`    // what passes went on from is as it was: snapshots can be taken
+	Stepped bool `json:"stepped"` // chunks are right only where such layers take the rows one by one
 }
 
 func known(f float64) *float64 {
@@ -243,7 +250,10 @@ func (d *Diagnosis) Conform(device, model string) {
 			}
 			return row
 		})
-		d.Abilities = &Abilities{a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere}
+		d.Abilities = &Abilities{a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere, nil}
+		if a.States {
+			d.Abilities.States = &States{a.Kept, a.Stepped}
+		}
 	})
 }
 
@@ -284,6 +294,23 @@ func (d *Diagnosis) Print(w io.Writer) {
 	}
 	if a := d.Abilities; a != nil {
 		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
+		if st := a.States; st != nil {
+			text := "layers that keep a state: "
+			switch {
+			case a.Chunk:
+				text += "a prompt's rows go through them in chunks"
+			case st.Stepped:
+				text += "they get a chunk wrong and take a prompt's rows one by one, which is slower, and right"
+			default:
+				text += "chunks come out wrong, and prompts are evaluated row by row"
+			}
+			if st.Kept {
+				text += "; states are kept, and the next turn of a conversation goes on from one"
+			} else {
+				text += "; a pass changes the state that it goes on from, so each turn is evaluated from its beginning"
+			}
+			say("        ", "%s", text)
+		}
 		switch {
 		case a.Anywhere:
 			say("        ", "the same rows give the same bits in any cells")

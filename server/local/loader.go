@@ -32,6 +32,8 @@ type LoaderOptions struct {
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
 	Progress func(engine.Progress)
+	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.
+	Loaded func(model string, st engine.Stats)
 }
 
 // Loader loads entries of a [Models] on the device's cards, which it opens when the first model is loaded.
@@ -123,6 +125,9 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	m, err := engine.OpenPackage(ctx, p, o)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
+	}
+	if l.o.Loaded != nil {
+		l.o.Loaded(o.Name, m.Stats())
 	}
 	return m, nil
 }

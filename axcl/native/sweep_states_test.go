@@ -1,0 +1,148 @@
+//go:build cgo && !fake && linux
+
+package native
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/native/simhook"
+)
+
+// TestSweepStates fails every call of a life with layers that keep a state, once and for good, as TestSweep does.
+func TestSweepStates(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	y := axcltest.DefaultStates()
+	y.Hollow = true
+	spec := write(t, y)
+	spec.Slots = 3
+	for _, k := range kinds {
+		t.Run(string(k), func(t *testing.T) {
+			t.Parallel() // the two libraries share nothing
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			sim := sims[k]
+			defer func() {
+				if err := sim.Reset(); err != nil {
+					t.Error(err)
+				}
+				revive(k)
+			}()
+			calls := stateCalls(t, k, sim, spec)
+			if len(calls) < 200 {
+				t.Fatalf("only %d calls in a life", len(calls))
+			}
+			for i := 0; i < len(calls); i += step {
+				for n, how := range []string{"", ":sticky"} {
+					c, code := calls[i], sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
+					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
+					err := stateLife(k, spec)
+					why := judge(k, sim, c, i, code, how != "", err)
+					if axcl.Fatal(err) {
+						if e := sim.Reset(); e != nil {
+							t.Fatal(e)
+						}
+						revive(k)
+					}
+					if why != "" {
+						t.Fatalf("call %d, %s, code 0x%08x%s: %s; the error: %v", i, c.name, code, how, why, err)
+					}
+				}
+				if i%64 == 0 {
+					configure(t, sim, "")
+					if err := stateLife(k, spec); err != nil {
+						t.Fatalf("after a fault in call %d: %v", i, err)
+					}
+				}
+			}
+			t.Logf("%d calls, each failed twice", len(calls))
+		})
+	}
+}
+
+// stateCalls lists the calls of a life without a fault.
+func stateCalls(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) (calls []traced) {
+	t.Helper()
+	trace := filepath.Join(t.TempDir(), "trace")
+	configure(t, sim, "trace="+trace)
+	if err := stateLife(k, spec); err != nil {
+		t.Fatal(err)
+	}
+	configure(t, sim, "")
+	b, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.SplitN(line, " ", 4); len(f) == 4 && !strings.HasPrefix(line, "#") && strings.Contains(f[3], "(") {
+			name, _, _ := strings.Cut(f[3], "(")
+			calls = append(calls, traced{name, anyLayer})
+		}
+	}
+	return calls
+}
+
+// stateLife is a device from open to close: a chunk into a slot, at once and row by row, rows from slot to slot and in place, states that
+// travel. It returns the first error, and goes on to close what is open. A pass that failed has left what it went on from as it was.
+func stateLife(k Kind, spec axcl.LoadSpec) (err error) {
+	d, err := Open(k, 0)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := d.Close(); err == nil {
+			err = e
+		}
+	}()
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		return err
+	}
+	s := m.Shape()
+	sent, got := make([]byte, s.State), make([]byte, s.State)
+	for i := range sent {
+		sent[i] = byte(i*7) &^ 0x40
+	}
+	if err := m.RestoreState(1, 0, sent); err != nil {
+		return err
+	}
+	for _, single := range []bool{false, true} {
+		p := widePass(s, 5, 4)
+		p.To, p.Single = 2, single
+		if err := m.Run(p); err != nil {
+			return err
+		}
+	}
+	for _, slots := range [][2]uint32{{2, 3}, {2, 2}, {2, 2}} {
+		p := rowPass(s, 5)
+		p.From, p.To = slots[0], slots[1]
+		if err := m.Run(p); err != nil {
+			if !axcl.Fatal(err) && m.SaveState(1, 0, got) == nil && !bytes.Equal(got, sent) {
+				return errors.New("a slot that nobody named is another")
+			}
+			return err
+		}
+	}
+	if err := m.CopyState(3, 1); err != nil {
+		return err
+	}
+	if err := m.SaveState(3, 0, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return errors.New("a state came home as another")
+	}
+	return nil
+}
