@@ -26,6 +26,39 @@ import (
 	"github.com/axle-llm/axle/vision"
 )
 
+// TestSight: a model that sees gives the tokens of the same rows, positions and additions put in by hand; another picture, or another
+// order, gives other tokens.
+func TestSight(t *testing.T) {
+	s := newSight(t)
+	b, e := s.open(t, OpenOptions{})
+	a, c := shot(1), shot(2)
+	said := map[string]bool{}
+	for i, job := range []Job{
+		asks(12, 5, 6, a, 7, 8), asks(12, 5, 6, c, 7, 8), asks(12, a, 7), asks(12, 5, a, 9, c, 7), asks(12, 5, c, 9, a, 7),
+		asks(12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, a, 11), // across a chunk's border
+		asks(12, a, 1, a, 2, c, 3), asks(12, 5, 6, 7, 8), asks(30, 5, 6, a, 7, 8),
+	} {
+		want := s.byHand(t, job)
+		got, last, err := run(b, job)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d: %v, want %v (%v)", i, got, want, err)
+		}
+		if last.Usage.Prompt != len(job.IDs) {
+			t.Errorf("%d: %d prompt tokens, want %d", i, last.Usage.Prompt, len(job.IDs))
+		}
+		if said[fmt.Sprint(want)] {
+			t.Errorf("%d: another prompt had the same answer", i)
+		}
+		said[fmt.Sprint(want)] = true
+	}
+	if n := e.calls.Load(); n != 2 {
+		t.Errorf("two pictures took %d calls", n)
+	}
+	if st := b.Stats(); st.Encoded != 2 {
+		t.Errorf("%d calls were counted", st.Encoded)
+	}
+}
+
 // A model that sees: random layers with positions in three components, and an encoder that is a function of every byte it is given.
 const (
 	sightHidden, sightVocab, sightPlace = 64, 131, 130
@@ -40,10 +73,14 @@ type eye struct {
 	fail  func(call int32) error
 }
 
-func (e *eye) Groups() int               { return 1 }
-func (e *eye) Inputs(int) []axcl.Tensor  { return []axcl.Tensor{e.v.Input} }
+func (e *eye) Groups() int { return 1 }
+
+func (e *eye) Inputs(int) []axcl.Tensor { return []axcl.Tensor{e.v.Input} }
+
 func (e *eye) Outputs(int) []axcl.Tensor { return append([]axcl.Tensor{e.v.Output}, e.v.Deep...) }
-func (e *eye) Close() error              { return nil }
+
+func (e *eye) Close() error { return nil }
+
 func (e *eye) Run(_ int, in, out map[string][]byte) error {
 	if n := e.calls.Add(1); e.fail != nil {
 		if err := e.fail(n); err != nil {
@@ -262,39 +299,6 @@ func (s *sight) byHand(t testing.TB, job Job) (out []int32) {
 		}
 	}
 	return out
-}
-
-// TestSight: a model that sees gives the tokens of the same rows, positions and additions put in by hand; another picture, or another
-// order, gives other tokens.
-func TestSight(t *testing.T) {
-	s := newSight(t)
-	b, e := s.open(t, OpenOptions{})
-	a, c := shot(1), shot(2)
-	said := map[string]bool{}
-	for i, job := range []Job{
-		asks(12, 5, 6, a, 7, 8), asks(12, 5, 6, c, 7, 8), asks(12, a, 7), asks(12, 5, a, 9, c, 7), asks(12, 5, c, 9, a, 7),
-		asks(12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, a, 11), // across a chunk's border
-		asks(12, a, 1, a, 2, c, 3), asks(12, 5, 6, 7, 8), asks(30, 5, 6, a, 7, 8),
-	} {
-		want := s.byHand(t, job)
-		got, last, err := run(b, job)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%d: %v, want %v (%v)", i, got, want, err)
-		}
-		if last.Usage.Prompt != len(job.IDs) {
-			t.Errorf("%d: %d prompt tokens, want %d", i, last.Usage.Prompt, len(job.IDs))
-		}
-		if said[fmt.Sprint(want)] {
-			t.Errorf("%d: another prompt had the same answer", i)
-		}
-		said[fmt.Sprint(want)] = true
-	}
-	if n := e.calls.Load(); n != 2 {
-		t.Errorf("two pictures took %d calls", n)
-	}
-	if st := b.Stats(); st.Encoded != 2 {
-		t.Errorf("%d calls were counted", st.Encoded)
-	}
 }
 
 // TestEightTurns: a conversation about two pictures calls the encoder twice, and each turn costs its own tokens only; so it does again

@@ -21,57 +21,6 @@ import (
 	hf "github.com/axle-llm/axle/axmodel/compile"
 )
 
-// wholeModel compiles a whole decoder of two layers, 31 cells and 4 rows a prefill call.
-func wholeModel(t testing.TB, whole string) axcl.LoadSpec {
-	t.Helper()
-	a, _ := axmodeltest.Find("qwen3")
-	a.Layers = 2
-	dir := t.TempDir()
-	if _, err := axmodeltest.WriteCheckpoint(dir, a, 1); err != nil {
-		t.Fatal(err)
-	}
-	o := hf.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 31, Chunk: 4, Whole: whole, Float32: whole == "two"}
-	if _, err := hf.Run(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
-	return axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, whole, o.Chunk)}
-}
-
-// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows that travel, and cells that are cleared.
-// It gives what the logits were.
-func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
-	d, err := Open(k, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if e := d.Close(); err == nil {
-			err = e
-		}
-	}()
-	m, err := d.Load(context.Background(), spec)
-	if err != nil {
-		return nil, err
-	}
-	s := m.Shape()
-	wide := widePass(s, 3, 1, 2)
-	wide.Argmax, wide.Timing = make([]int32, 2), &axcl.Timing{}
-	if err := m.Run(wide); err != nil {
-		return nil, err
-	}
-	if wide.Timing.Calls < 4*s.Layers {
-		return nil, fmt.Errorf("a prompt took %d calls", wide.Timing.Calls)
-	}
-	one := rowPass(s, 3)
-	if err := m.Run(one); err != nil {
-		return nil, err
-	}
-	if err := m.Clear([]uint32{2, 3}); err != nil {
-		return nil, err
-	}
-	return append(wide.Logits, one.Logits...), travel(m)
-}
-
 // TestWhole fails every call of a whole decoder's life, once and for good: each fault comes back with the call's own name and code, and
 // nothing is left on the card.
 func TestWhole(t *testing.T) {
@@ -129,6 +78,57 @@ func TestWhole(t *testing.T) {
 			}
 		})
 	}
+}
+
+// wholeModel compiles a whole decoder of two layers, 31 cells and 4 rows a prefill call.
+func wholeModel(t testing.TB, whole string) axcl.LoadSpec {
+	t.Helper()
+	a, _ := axmodeltest.Find("qwen3")
+	a.Layers = 2
+	dir := t.TempDir()
+	if _, err := axmodeltest.WriteCheckpoint(dir, a, 1); err != nil {
+		t.Fatal(err)
+	}
+	o := hf.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 31, Chunk: 4, Whole: whole, Float32: whole == "two"}
+	if _, err := hf.Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	return axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, whole, o.Chunk)}
+}
+
+// wholeLife is a device from open to close with a whole decoder: a load, a prompt, a token, rows that travel, and cells that are cleared.
+// It gives what the logits were.
+func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
+	d, err := Open(k, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := d.Close(); err == nil {
+			err = e
+		}
+	}()
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		return nil, err
+	}
+	s := m.Shape()
+	wide := widePass(s, 3, 1, 2)
+	wide.Argmax, wide.Timing = make([]int32, 2), &axcl.Timing{}
+	if err := m.Run(wide); err != nil {
+		return nil, err
+	}
+	if wide.Timing.Calls < 4*s.Layers {
+		return nil, fmt.Errorf("a prompt took %d calls", wide.Timing.Calls)
+	}
+	one := rowPass(s, 3)
+	if err := m.Run(one); err != nil {
+		return nil, err
+	}
+	if err := m.Clear([]uint32{2, 3}); err != nil {
+		return nil, err
+	}
+	return append(wide.Logits, one.Logits...), travel(m)
 }
 
 // A whole decoder of one layer in two files has more files than layers; what none of its calls gives is refused before the card is asked.

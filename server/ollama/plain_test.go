@@ -7,6 +7,22 @@ import (
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
+// TestTakeApart: what is taken apart means what encoding/json finds in it, and what it might read in another way is left to it.
+func TestTakeApart(t *testing.T) {
+	for _, body := range apart {
+		if _, ok := TakeApart([]byte(body)); !ok {
+			t.Errorf("is left to encoding/json: %s", body)
+		}
+		sameChat(t, []byte(body))
+	}
+	for _, body := range whole {
+		if plainChat([]byte(body)) != nil {
+			t.Errorf("is taken apart: %s", body)
+		}
+		sameChat(t, []byte(body))
+	}
+}
+
 // apart are bodies that are taken apart, and whole those that are left to encoding/json.
 var apart, whole = []string{
 	`{"model":"m","messages":[{"role":"User","content":"hello"}],"stream":false}`,
@@ -27,22 +43,6 @@ var apart, whole = []string{
 	`{"model":"\x"}`, `{"\u006dodel":"m"}`, `{"a":}`, `{"a":1 2}`, `{"a":1"b":2}`, `{"a":01}`, `{"a":[1,]}`, `{"model"`, `{"model":"`,
 	`{"messages":[{"role":"user","content":5}]}`, `{"messages":[{]}]}`, `{"options":5}`, `{"keep_alive":"x"}`,
 	`{"think":"x y","model":5}`,
-}
-
-// TestTakeApart: what is taken apart means what encoding/json finds in it, and what it might read in another way is left to it.
-func TestTakeApart(t *testing.T) {
-	for _, body := range apart {
-		if _, ok := TakeApart([]byte(body)); !ok {
-			t.Errorf("is left to encoding/json: %s", body)
-		}
-		sameChat(t, []byte(body))
-	}
-	for _, body := range whole {
-		if plainChat([]byte(body)) != nil {
-			t.Errorf("is taken apart: %s", body)
-		}
-		sameChat(t, []byte(body))
-	}
 }
 
 // sameChat wants a body that can be taken apart to be what encoding/json makes of it.
