@@ -356,13 +356,10 @@ int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *ou
 		return affine(m, g, in, out);
 	case AXM_LINEAR:
 		return axm_linear(m, group, in, out, quirks);
-<<<<<<< HEAD
 	case AXM_ENCODER:
 		return axm_encoder(m, in[0], out);
-=======
 	case AXM_DECODER:
 		return decoder(m, group, in, out, quirks);
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 	}
 	if (m->flags & AXM_HOLLOW) {
 		if (out[OUT_K]) memset(out[OUT_K], 0, g->out[OUT_K].size);

@@ -198,20 +198,12 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->conv = u32(p + 180);
 	m->state = u32(p + 184);
 	memcpy(m->tool, p + 112, 64);
-<<<<<<< HEAD
-	if (!in_range(m->kind, AXM_LAYER, AXM_ENCODER) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
-=======
-	bool known = in_range(m->kind, AXM_LAYER, AXM_LINEAR) || m->kind == AXM_DECODER;
-	if (!known || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
+	if (!in_range(m->kind, AXM_LAYER, AXM_DECODER) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
 	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	if (m->weight_bytes > (uint64_t)1 << 40) return false;
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
 	bool hollow = m->flags & AXM_HOLLOW;
-<<<<<<< HEAD
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
-	if (m->kind == AXM_LAYER) {
-=======
 	if (m->kind == AXM_DECODER) {
 		if ((m->flags & ~(uint32_t)(AXM_F32_LOGITS | AXM_SUFFIX | AXM_LAST)) || m->pos != 1) return false;
 		if (!in_range(*tensors, 2, MAX_TENSORS)) return false;
@@ -219,7 +211,6 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	} else if (m->flags & AXM_LAST) {
 		return false;
 	} else if (m->kind == AXM_LAYER) {
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
@@ -301,7 +292,6 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		m->nout = OUT_LAYER;
 		return true;
 	}
-<<<<<<< HEAD
 	case AXM_ENCODER:
 		if (m->order)
 			tensor(m, &s->in[0], g, "pixel_values", TYPE_U8, 1, m->down * m->patch, m->across * m->patch, 3);
@@ -316,7 +306,6 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		m->nin = 1;
 		m->nout = 1 + m->deep;
 		return true;
-=======
 	case AXM_DECODER: {
 		bool wide = m->flags & AXM_F32_LOGITS;
 		if (s->cache != s->cells || s->cells < 1) return false;
@@ -332,10 +321,9 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		axm_tensor *four[] = {&s->in[IN_K], &s->in[IN_V], &s->out[OUT_K], &s->out[OUT_V]};
 		for (size_t i = 0; i < sizeof four / sizeof *four; i++) lead(four[i]);
 		m->nin = IN_MAX;
-		m->nout = OUT_MAX;
+		m->nout = OUT_LAYER;
 		return true;
 	}
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
 	case AXM_HEAD: {
 		bool wide = m->flags & AXM_F32_LOGITS;
 		if (n != 1 || m->ngroups != 1) return false;

@@ -8,11 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-<<<<<<< HEAD
-enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6 };
-=======
-enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_DECODER = 7 };
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6, AXM_DECODER = 7 };
 
 enum {
 	AXM_QKV_BIAS = 1,
@@ -24,13 +20,9 @@ enum {
 	AXM_HOLLOW = 64,
 	AXM_SUFFIX = 128,
 	AXM_GATE = 256,
-<<<<<<< HEAD
 	AXM_MERGER = 512,
-	AXM_FLAGS = 1023,
-=======
 	AXM_LAST = 1024,
-	AXM_FLAGS = 511 | AXM_LAST,
->>>>>>> ac448a0 (axmodel/compile, axcl, engine: a whole decoder in one file runs)
+	AXM_FLAGS = 2047,
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits.
