@@ -301,3 +301,9 @@ func TestWholeNative(t *testing.T) {
 		return open
 	})
 }
+
+// TestSightNative is TestSightPackage through the vendor's ABI.
+func TestSightNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	testSightPackage(t, open)
+}
