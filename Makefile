@@ -61,7 +61,8 @@ ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHost
 	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\
-	TestEncodeEnds|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestSight|TestSightPackage|TestSightNative|TestEightTurns
+	TestEncodeEnds|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
+	TestLongContext|TestWholeNative
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
@@ -106,7 +107,7 @@ arm64: ## cross-build, and run native's suite under qemu-user (installs Debian's
 
 bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5's
 	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine
-	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn' -v ./engine
+	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestPassTime|TestSpeculation|TestSecondTurn|TestLongContext' -v ./engine
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestForeign/plain/loops' -v ./axcl/simcard
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestOnBoard$$' -v ./axcl/native
 

@@ -19,6 +19,7 @@ type HollowShape struct {
 	Context                                 int           // cache rows of the decode group
 	Chunk                                   int           // rows of the prefill groups; 0: none
 	History                                 []int         // cells of the prefill groups
+	Steps                                   []int         // cells of further decode groups, for rows that see less than Context
 	LayerBytes, HeadBytes                   int64         // what a layer and the head take on a card
 	Period                                  int           // text repeats after so many tokens; 0: it counts up
 	F32, Argmax, Suffix                     bool          // the head gives float32; gives the largest's index; names carry the group
@@ -81,6 +82,17 @@ func Qwen3Large() HollowShape {
 		History: []int{0, 256, 512, 1024, 1536, 2048}, LayerBytes: 100_925_440, HeadBytes: 388_956_160}
 }
 
+// Qwen3Long is Qwen3Small as it is built for long texts, C256-P14336-CTX17408: prompts of 14336 in calls of 256 rows, and decode groups of
+// 2k, 4k and 8k beside that of all cells.
+func Qwen3Long() HollowShape {
+	s := Qwen3Small()
+	s.Context, s.Chunk, s.Steps, s.History = 17407, 256, []int{2047, 4095, 8191}, nil
+	for h := 0; h < 14336; h += s.Chunk {
+		s.History = append(s.History, h)
+	}
+	return s
+}
+
 // Files names a package's files as the vendor does: layers in order, and the head.
 func Files(dir, name string, chunk, layers int) (paths []string, head string) {
 	for i := range layers {
@@ -117,6 +129,9 @@ func WriteHollow(dir string, s HollowShape) error {
 	for i, path := range layers {
 		h.Index = i
 		h, groups := h, Ladder(s.Context, s.Chunk, s.History)
+		for _, cells := range s.Steps {
+			groups = append(groups, SoftGroup{Rows: 1, Cells: cells, Cache: cells})
+		}
 		if s.linear(i) {
 			l := s.Linear
 			h.Kind, h.Weights, h.Heads, h.KVHeads, h.HeadDim, h.Scale, h.Magnitude = Linear, uint64(l.Bytes), l.ValueHeads, l.KeyHeads,

@@ -179,6 +179,44 @@ func TestPassTime(t *testing.T) {
 	}
 }
 
+// TestLongContext: of several decode groups a row runs on the smallest that holds all it sees, so that a token costs what its reach does,
+// within 5 % of the arithmetic, also where the next group begins; prompts go in chunks all the way.
+func TestLongContext(t *testing.T) {
+	off := false
+	s := axmodel.Qwen3Long()
+	s.Layers, s.KVHeads, s.Vocab, s.HeadBytes = 6, 2, 20000, 8_000_000 // 17 MB of cache a layer, and layers are what is timed
+	s.History = nil
+	for h := 0; h < 14336; h += 2048 {
+		s.History = append(s.History, h)
+	}
+	s.History = append(s.History, 14336-256)
+	b, clock := hollow(t, s, OpenOptions{})
+	// As the profile has it: a measured row of 2047 cells, and memory and attention for what there is more.
+	row := func(cells int) float64 {
+		more := float64(cells - 2047)
+		return 1.5 + more*2*256*2/25e9*1e3 + 4*more*2048/0.48e12*1e3
+	}
+	const head, home = 0.457 + 8_000_000/20.9e9*1e3, 0.28 // the head, and its logits' way
+	for _, c := range []struct{ prompt, cells int }{{1000, 2047}, {3900, 4095}, {4095, 8191}, {12000, 17407}, {14335, 17407}} {
+		f := measured(t, b, clock, work{Clients: 1, Prompt: c.prompt, Output: 5, Speculate: &off, First: 1000})
+		got, want := 1e3/f.Rate, float64(s.Layers)*row(c.cells)+head+home
+		t.Logf("at %d: %.2f ms a token, %.2f by arithmetic; %d passes", c.prompt, got, want, f.Passes)
+		if got < 0.95*want || got > 1.05*want {
+			t.Errorf("at %d: %.2f ms a token, more than 5 %% off %.2f", c.prompt, got, want)
+		}
+		if chunks := uint64((c.prompt + 255) / 256); f.Passes != chunks+4 {
+			t.Errorf("a prompt of %d and five tokens took %d passes, not %d and 4", c.prompt, f.Passes, chunks)
+		}
+	}
+	for reach, cells := range map[int]int{1: 2047, 2047: 2047, 2048: 4095, 8191: 8191, 8192: 17407, 17407: 17407} {
+		g := b.m.shape.GroupFor(1, reach)
+		if b.m.shape.Groups[g].Cells != cells || b.m.lone(reach) != b.m.costs.group[g] {
+			t.Errorf("a row that sees %d cells runs on a group of %d, at the price of another: %v", reach, b.m.shape.Groups[g].Cells,
+				b.m.lone(reach))
+		}
+	}
+}
+
 // TestSpeculationPays on text that copies itself, and costs nothing on text that does not.
 func TestSpeculationPays(t *testing.T) {
 	off := false
