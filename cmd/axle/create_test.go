@@ -67,7 +67,7 @@ func TestModelfileAgain(t *testing.T) {
 		"pocket": {},
 		"mine": {System: "be\nbrief", License: []string{"MIT", "and \"more\"\nof it"},
 			Parameters: map[string]any{"temperature": 0.5, "seed": 123456789, "stop": []string{"<END>", "x y"}, "speculate": false,
-				"use_mmap": true}},
+				"use_mmap": true, "repeatable": true}},
 		"quotes": {System: `"quoted"`, Template: "{{ range .Messages }}\"{{ .Role }}\": {{ .Content }}\n{{ end }}",
 			Parameters: map[string]any{"stop": []string{`"`, `""`, "\t", "\r", " a ", `"""`, "#", "FROM x"}, "num_ctx": 1048576.0}},
 		"talks": {Messages: []api.Message{{Role: "user", Content: "say \"hi\"\n"}, {Role: "assistant", Content: " hi: there "}}},

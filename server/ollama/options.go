@@ -146,7 +146,7 @@ func (o *Options) set(key string, val any) (known bool, err error) {
 }
 
 // own are the options that Ollama has not. All are switches.
-var own = []string{"speculate"}
+var own = []string{"speculate", "repeatable"}
 
 // Param reads an option as a Modelfile has it, a text for each PARAMETER line of its name, into what a request would hold. Errors: a name
 // that is none, a value that is not of the option's type.
