@@ -19,6 +19,7 @@ type LayerShape struct {
 type LayerGroup struct {
 	axcl.Group
 	Cache int // rows of the K_cache and V_cache inputs: Cells, or a dummy's (usually 1) where Cells is 0
+	Pos   int // positions a row has here: LayerShape.Pos (0 stands for it), or 1 of three in a decode group, whose row is text
 }
 
 // Shape fills the layers' part of an axcl.Shape; Layers, Out, Argmax, Place and Bytes are the caller's.
@@ -119,13 +120,17 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 			return l, errorf("group %d: %d positions a row", i, pos)
 		case i > 0 && added != l.Added:
 			return l, errorf("group %d: %d values a row of \"per_layer_input\", in group 0 %d", i, added, l.Added)
-		case i > 0 && (hidden != l.Hidden || kv != l.KV || pos != l.Pos):
-			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d, positions %d and %d", i, hidden,
-				l.Hidden, kv, l.KV, pos, l.Pos)
+		case i > 0 && (hidden != l.Hidden || kv != l.KV):
+			return l, errorf("group %d disagrees with group 0: hidden %d and %d, K and V %d and %d", i, hidden, l.Hidden, kv, l.KV)
 		}
-		l.Hidden, l.KV, l.Pos, l.Added = hidden, kv, pos, added
+		l.Hidden, l.KV, l.Pos, l.Added = hidden, kv, max(l.Pos, pos), added
 		l.Cells = max(l.Cells, h)
-		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache})
+		l.Groups = append(l.Groups, LayerGroup{axcl.Group{Rows: n, Cells: h}, cache, pos})
+	}
+	for i, g := range l.Groups { // models that see: text, which is all that a decode group is given, has three positions that are alike
+		if g.Pos != l.Pos && g.Rows > 1 {
+			return l, errorf("group %d disagrees with others: a row has %d positions, and %d there", i, g.Pos, l.Pos)
+		}
 	}
 	if len(l.Groups) == 0 {
 		return l, errorf("has no shape group")

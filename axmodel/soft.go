@@ -55,6 +55,7 @@ const (
 	FlagGate   // q gives, head after head, the query and then a gate for the head's output
 	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one
 	FlagLast   // a whole decoder gives the logits of a call's last row alone
+	FlagOnePos // the decode groups of a layer with three position rows take one
 	flagsKnown = 1<<iota - 1
 )
 
@@ -419,6 +420,9 @@ func (s *Soft) check() error {
 	if s.Flags&FlagLast != 0 {
 		return errorf("is a %v, and claims to be a whole decoder", s.Kind)
 	}
+	if s.Flags&FlagOnePos != 0 && (s.Kind != Layer || s.Pos != 3) {
+		return errorf("is a %v of %d position rows, and claims one in place of three", s.Kind, s.Pos)
+	}
 	want := s.Wants()
 	if len(want) != len(s.Tensors) {
 		for _, e := range s.Tensors {
@@ -525,7 +529,11 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 		case Layer:
 			d := s.KVHeads * s.HeadDim
 			in("input", axcl.BF16, 1, g.Rows, s.Hidden)
-			in("indices", axcl.Uint32, s.Pos, g.Rows)
+			pos := s.Pos
+			if s.Flags&FlagOnePos != 0 && g.Rows == 1 {
+				pos = 1
+			}
+			in("indices", axcl.Uint32, pos, g.Rows)
 			in("mask", axcl.BF16, 1, g.Rows, g.Cells+g.Rows)
 			in("K_cache", axcl.BF16, 1, g.Cache, d)
 			in("V_cache", axcl.BF16, 1, g.Cache, d)

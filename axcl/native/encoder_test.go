@@ -25,7 +25,7 @@ func TestOraclePictures(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if eyes < 0.9999 || r.Cosine < 0.999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				if eyes < 0.9999 || r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
 					t.Errorf("the encoder's lowest cosine is %v; %v", eyes, r)
 				}
 				c, err := axmodeltest.WriteCheckpoint(t.TempDir(), a, 0)

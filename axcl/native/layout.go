@@ -214,12 +214,13 @@ func (m *model) layOut(f *files) {
 	c.io = ios(m, max(layers, f.layers)*groups, 8)
 	for i, lg := range l.Groups {
 		g := &unsafe.Slice(c.group, groups)[i]
-		g.rows, g.cells = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells)
+		g.rows, g.cells, g.pos = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells), C.uint32_t(cmp.Or(lg.Pos, l.Pos))
+		m.narrow = m.narrow || int(g.pos) < l.Pos
 		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
 		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
 		if m.shape.Local {
 			near := &unsafe.Slice(c.group, c.masks)[groups+i]
-			near.rows, near.cells = g.rows, g.cells
+			near.rows, near.cells, near.pos = g.rows, g.cells, g.pos
 			near.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
 		}
 		c.kv_rows = max(c.kv_rows, C.uint32_t(max(lg.Cache, lg.Cells)))

@@ -104,7 +104,7 @@ static int bind_layer(axn_model *m, uint32_t l) {
         assert(g->k_bytes <= m->k[l].size && kv <= (g->rows > 1 ? m->k_new[l] : m->k_out).size && hidden <= m->turn[0].size);
         struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
             {g->input, &m->turn[l % 2], hidden},
-            {g->indices, &m->indices, (size_t)g->rows * m->pos * 4},
+            {g->indices, &m->indices, (size_t)g->rows * g->pos * 4},
             {g->mask, &m->group[m->local && m->local[l] ? m->groups + i : i].mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
             {g->k, &m->k[l], g->k_bytes},
             {g->v, &m->v[l], g->k_bytes},

@@ -34,6 +34,7 @@ type model struct {
 	alone  *axcl.Pass       // of a whole decoder that gives the logits of a call's last row alone: see runWhole
 	last   []bool           // of a whole decoder, which groups do
 	closed bool
+	narrow bool // decode groups take one of three positions
 }
 
 // array gives the model n elements of C memory.
@@ -315,6 +316,20 @@ func (m *model) RunVendorLoop(p *axcl.Pass) error {
 	return m.run(p, true)
 }
 
+// groupFor is the group that a pass runs on. A picture's row has three positions, of which a decode group may take one: it goes through a
+// prefill group, though it comes alone.
+func (m *model) groupFor(p *axcl.Pass) (int, error) {
+	rows, reach := p.Rows(), p.Reach(m.shape)
+	if m.narrow && rows == 1 && (p.Pos[1] != p.Pos[0] || p.Pos[2] != p.Pos[0]) {
+		g := m.shape.GroupFor(2, reach)
+		if g < 0 {
+			return g, fmt.Errorf("%w: a row with positions %v needs a prefill group, and none sees %d cells", axcl.ErrPass, p.Pos, reach)
+		}
+		return g, nil
+	}
+	return m.shape.GroupFor(rows, reach), nil
+}
+
 func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if m.closed {
 		return axcl.ErrClosed
@@ -329,6 +344,10 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 		return fmt.Errorf("%w: the vendor's loop adds nothing to rows between layers", axcl.ErrPass)
 	}
 	rows := p.Rows()
+	group, err := m.groupFor(p)
+	if err != nil {
+		return err
+	}
 	localCells, localRows := p.LocalCells, p.LocalRows
 	if localCells == nil {
 		localCells, localRows = p.SeeCells, p.SeeRows
@@ -337,7 +356,7 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	if m.shape.State == 0 {
 		from, to = 0, 0
 	}
-	rc := C.axn_run(m.c, C.uint32_t(m.shape.GroupFor(rows, p.Reach(m.shape))), C.uint32_t(rows),
+	rc := C.axn_run(m.c, C.uint32_t(group), C.uint32_t(rows),
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
 		(*C.uint64_t)(unsafe.SliceData(localCells)), (*C.uint64_t)(unsafe.SliceData(localRows)),

@@ -119,7 +119,7 @@ struct axn_provider {
 
 // One shape group of a layer. Slots say which tensor plays which part; they are the same in every layer.
 typedef struct {
-    uint32_t rows, cells;
+    uint32_t rows, cells, pos; // pos: positions a row has in indices
     uint32_t input, indices, mask, k, v, k_out, v_out, output;
     size_t k_bytes; // of the K_cache input, as of V_cache
     axn_mem mask_dev;

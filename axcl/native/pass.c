@@ -64,7 +64,7 @@ static void stage_rows(axn_model *m, axn_group *g, uint32_t rows, const uint16_t
     else for (uint32_t r = rows; r < g->rows; r++)
         memcpy(m->hidden_host + (size_t)r * m->hidden, hidden + (size_t)(rows - 1) * m->hidden, row);
     for (uint32_t r = 0; r < g->rows; r++)
-        for (uint32_t k = 0; k < m->pos; k++)
+        for (uint32_t k = 0; k < g->pos; k++)
             m->indices_host[(size_t)k * g->rows + r] = pos[(size_t)(r < rows ? r : rows - 1) * m->pos + k];
 }
 
@@ -77,7 +77,7 @@ static int upload(axn_model *m, axn_group *g, uint32_t rows, const uint16_t *hid
     if (g->stale) s = (span){0, (size_t)g->rows * (g->cells + g->rows)};
     g->stale = true; // until the sync has said that it is there
     int rc = p->up(c, &m->turn[0], 0, m->hidden_host, (size_t)g->rows * m->hidden * 2);
-    if (!rc) rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * m->pos * 4);
+    if (!rc) rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * g->pos * 4);
     if (!rc && s.to > s.from) rc = p->up(c, &g->mask_dev, s.from * 2, g->mask_host + s.from, (s.to - s.from) * 2);
     return rc;
 }
@@ -201,7 +201,7 @@ static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const 
     size_t hidden = (size_t)g->rows * m->hidden * 2;
     for (uint32_t l = 0; l < m->layers; l++) {
         c->layer = (int32_t)l;
-        int rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * m->pos * 4);
+        int rc = p->up(c, &m->indices, 0, m->indices_host, (size_t)g->rows * g->pos * 4);
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size);
         if (!rc) rc = p->sync(c, m->timeout_ms);

@@ -198,7 +198,11 @@ func (n *net) runLayer(g axmodel.SoftGroup, in, out map[string][]byte) {
 	of := n.layer.Pos
 	pos := make([]uint32, of*g.Rows)
 	for i := range pos { // the tensor has a line for each component, the engine wants a row's together
-		pos[i%g.Rows*of+i/g.Rows] = binary.LittleEndian.Uint32(in["indices"][4*i:])
+		at := i * 4
+		if at >= len(in["indices"]) { // one stands for three
+			at = 0
+		}
+		pos[i%g.Rows*of+i/g.Rows] = binary.LittleEndian.Uint32(in["indices"][at:])
 	}
 	var see sight
 	see.reset()

@@ -97,7 +97,7 @@ func TestOraclePictures(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Logf("the encoder's lowest cosine is %.7f; %v", eyes, r)
-				if eyes < 0.9999 || r.Cosine < 0.999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				if eyes < 0.9999 || r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
 					t.Errorf("seed %d: the encoder's lowest cosine is %v; %v", seed, eyes, r)
 				}
 			}

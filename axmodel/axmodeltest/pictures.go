@@ -68,8 +68,9 @@ func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Op
 	cells := w.cells()
 	all := c.rowsAround(seen, random)
 	for at := 0; at < len(all); {
-		n := min(11, len(all)-at) // a border within the picture
-		if at > 11+len(seen) {
+		n := min(10, len(all)-at) // a border within the picture
+		// A row of the picture alone, whose column is far from where the picture begins; and text row by row.
+		if at == 10 || at > 10+len(seen) {
 			n = 1
 		}
 		for _, row := range all[at : at+n] {

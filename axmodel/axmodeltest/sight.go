@@ -20,7 +20,8 @@ type Sight struct {
 func SightArchs() []Arch {
 	base := Arch{Hidden: 64, Layers: 3, Heads: 4, KV: 2, HeadDim: 16, Inter: 96, Vocab: Vocab, Eps: 1e-6, Theta: 1e6}
 	qwen, smol := base, base
-	qwen.Name, qwen.Type, qwen.Section, qwen.Tied = "qwen3_vl", "qwen3_vl_text", []int{4, 2, 2}, true
+	qwen.Name, qwen.Type, qwen.Section, qwen.Tied = "qwen3_vl", "qwen3_vl_text", []int{2, 3, 3}, true
+	qwen.Theta = 30 // so that a position shows, though it is one of three and near to the others
 	qwen.Sight = &Sight{Qwen: true, Width: 32, Blocks: 3, Heads: 2, Inter: 48, Patch: 4, Merge: 2, Side: 5, Deep: []int{0, 2}, Down: 4,
 		Across: 6}
 	smol.Name, smol.Type, smol.Theta, smol.DType = "smolvlm2", "llama", 1e5, "F32"

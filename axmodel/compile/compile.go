@@ -359,6 +359,9 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if rope.axis != nil {
 		f.header.Pos = 3
+		if j.Chunk > 1 { // as the vendor's: a decode group is given text, whose three positions are alike
+			f.header.Flags |= axmodel.FlagOnePos
+		}
 	}
 	if a.gemma {
 		f.header.Activation = axmodel.GELU

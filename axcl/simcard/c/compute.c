@@ -186,7 +186,8 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	uint32_t n = g->rows;
 	size_t h = m->hidden, kv = (size_t)m->kv_heads * m->head_dim, inter = m->intermediate;
 	const axm_matrix *w = m->w;
-	memcpy(s->pos, in[IN_INDICES], n * m->pos * sizeof *s->pos);
+	memcpy(s->pos, in[IN_INDICES], g->in[IN_INDICES].size);
+	if (m->flags & AXM_ONE_POS && n == 1) s->pos[1] = s->pos[2] = s->pos[0]; // one stands for three
 	memcpy(s->mask, in[IN_MASK], (size_t)n * (g->cells + n) * sizeof *s->mask);
 	bool write = n == 1 || !quirks->short_chunks || enough_rows(g, s);
 	distort(g, s, m->pos, quirks);

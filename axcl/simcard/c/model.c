@@ -214,6 +214,7 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
+		if (m->flags & AXM_ONE_POS && m->pos != 3) return false;
 		if (m->rotary > m->head_dim || m->rotary % 2) return false;
 	} else if (m->kind == AXM_LINEAR) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
@@ -264,7 +265,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	case AXM_LAYER:
 		if (s->cache != s->cells && !(s->cells == 0 && s->cache == 1)) return false;
 		tensor(m, &s->in[IN_INPUT], g, "input", TYPE_BF16, 2, 1, n, h);
-		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, m->pos, n, 0);
+		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, m->flags & AXM_ONE_POS && n == 1 ? 1 : m->pos, n, 0);
 		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
 		tensor(m, &s->in[IN_K], g, "K_cache", TYPE_BF16, 2, 1, s->cache, d);
 		tensor(m, &s->in[IN_V], g, "V_cache", TYPE_BF16, 2, 1, s->cache, d);

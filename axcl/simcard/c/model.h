@@ -22,7 +22,8 @@ enum {
 	AXM_GATE = 256,
 	AXM_MERGER = 512,
 	AXM_LAST = 1024,
-	AXM_FLAGS = 2047,
+	AXM_ONE_POS = 2048,
+	AXM_FLAGS = 4095,
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits.
