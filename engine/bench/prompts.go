@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -17,11 +18,12 @@ const Story = "the quick brown fox jumps over a lazy dog while seven small boats
 const mostWords = 64 << 20
 
 // Words makes prompts of a real model's words through its template and tokenizer, cut to exactly n tokens, no two clients' alike from the
-// first word on; for [Meter].Prompt.
+// first word on, nor those of an earlier call of Words, which memory or disk may still have; for [Meter].Prompt.
 func Words(m *engine.Model) func(n, client, turn int) (Prompt, error) {
+	first := rand.IntN(1 << 30)
 	return func(n, client, turn int) (p Prompt, err error) {
 		for size := n*4 + 64; ; size *= 2 {
-			text := fmt.Sprintf("Story %d of client %d: ", turn, client) + strings.Repeat(Story, size/len(Story)+1)
+			text := fmt.Sprintf("Story %d of client %d: ", first+turn, client) + strings.Repeat(Story, size/len(Story)+1)
 			at := time.Now()
 			rendered, err := m.Render(context.Background(), engine.Request{Messages: []chat.Message{{Role: "user", Content: text}}})
 			if err != nil {
