@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -202,15 +203,18 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	}
 	draft, err := openDraft(o.Draft, words)
 	if err == nil {
-		err = card.load(ctx, p, draft, b, o)
+		err = card.load(ctx, p, draft, b, o, p.Slots())
 	}
 	if me := (&MemoryError{}); errors.Is(err, axcl.ErrMemory) && o.Room != nil {
 		if !errors.As(err, &me) {
 			me.Need, me.Free = needs(p, draft), card.Info().FreeCMM
 		}
 		if o.Room(me.Need, me.Free) {
-			err = card.load(ctx, p, draft, b, o)
+			err = card.load(ctx, p, draft, b, o, p.Slots())
 		}
+	}
+	if errors.Is(err, axcl.ErrMemory) && p.Slots() > axcl.DefaultSlots { // few snapshots are better than no model
+		err = card.load(ctx, p, draft, b, o, axcl.DefaultSlots)
 	}
 	if err != nil {
 		if b.own {
@@ -434,12 +438,20 @@ func slotsFor(p *models.Package, card axcl.Info) int {
 	if n == 0 {
 		return 0
 	}
-	if card.TotalCMM > 0 {
-		// The prediction has the states of all of them, and of the spare one that a card keeps.
-		m := p.Memory()
-		n = min(n, int((card.FreeCMM-m.Load+m.States)/p.StateBytes())-1)
+	free := int64(math.MaxInt64)
+	switch {
+	case card.TotalCMM > 0:
+		free = card.FreeCMM
+	case card.Host && card.TotalMem > 0:
+		free = card.FreeMem
 	}
-	return max(n, axcl.DefaultSlots)
+	return int(max(min(int64(n), (free-withSlots(p, 0))/p.StateBytes()), axcl.DefaultSlots))
+}
+
+// withSlots is what loading a package takes at the most when it gets so many slots. The prediction has the states of p.Slots of them, and
+// of the spare one that a card keeps.
+func withSlots(p *models.Package, slots int) int64 {
+	return p.Memory().Load - int64(p.Slots()-slots)*p.StateBytes()
 }
 
 // needs is the card memory that loading a package takes at the most, and a draft's after it; draft may be nil.
@@ -451,8 +463,9 @@ func needs(p, draft *models.Package) int64 {
 	return max(m.Load, m.Card+draft.Memory().Load)
 }
 
-// load puts the package on the card: memory first, then the layers, then what the card is measured and proven to do.
-func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions) error {
+// load puts the package on the card: memory first, which must do for so many slots, then the layers, then what the card is measured and
+// proven to do.
+func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions, slots int) error {
 	stop, err := p.StopIDs()
 	if err != nil {
 		return err
@@ -463,6 +476,9 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		}
 		info := c.Info()
 		need := needs(p, draft)
+		if p.Slots() > 0 { // which has no draft
+			need = withSlots(p, slots)
+		}
 		if info.TotalCMM > 0 && need > info.FreeCMM {
 			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
 			if c.foreign > foreignLeast {

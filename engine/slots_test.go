@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/models"
 )
 
 // TestStatesSameTokens (G12): a model of which layers keep a state says the same alone and among others, with snapshots and without, with
@@ -229,6 +231,54 @@ func TestStatesShift(t *testing.T) {
 	}
 	if said[0] != said[1] {
 		t.Errorf("%v, with more slots %v", said[0], said[1])
+	}
+}
+
+// TestStatesLittleRoom: where a card has no room for all the states that a model would like, and nothing can be unloaded, it gets fewer;
+// with less than two it is refused.
+func TestStatesLittleRoom(t *testing.T) {
+	dir := compiled(t, "qwen3_5")
+	p, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, one, load := p.Slots(), p.StateBytes(), p.Memory().Load
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, slots := range []int{all, all - 3, axcl.DefaultSlots, axcl.DefaultSlots - 1} {
+		asked := 0
+		card, err := OpenCard(func() (axcl.Device, string, error) {
+			d, err := soft.Open(soft.Options{Threads: 1, CMM: load - int64(all-slots)*one})
+			return d, "", err
+		}, still)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(t.Context(), dir, OpenOptions{Card: card, Room: func(need, free int64) bool {
+			if asked++; need != load {
+				t.Errorf("%d slots: asked for %d, not for %d", slots, need, load)
+			}
+			return false
+		}})
+		switch {
+		case slots < axcl.DefaultSlots:
+			if me := (&MemoryError{}); !errors.As(err, &me) || me.Need != load-int64(all-axcl.DefaultSlots)*one {
+				t.Errorf("%d slots: %v", slots, err)
+			}
+		case err != nil:
+			t.Errorf("%d slots: %v", slots, err)
+		default:
+			if b := m.Backend().(*cardBackend); b.m.slots.size() != slots || (asked > 0) != (slots < all) {
+				t.Errorf("%d slots, want %d; asked %d times", b.m.slots.size(), slots, asked)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := card.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
