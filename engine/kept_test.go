@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -162,46 +163,54 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 // TestKeptSameTokens (G12): with a disk that keeps rows the tokens are those without, over 500 edits of conversations, many at a time,
 // several restarts, and a disk too small for all.
 func TestKeptSameTokens(t *testing.T) {
-	dir := compiled(t, "qwen3")
-	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
 	n := 500
 	if testing.Short() || racing {
 		n = 100
 	}
-	jobs, want := edits(9, n, axmodeltest.Vocab, 95, truthOn(t, alone))
+	sameOnDisk(t, openSoft, editsOr(n))
+}
+
+// sameOnDisk is TestKeptSameTokens on a device.
+func sameOnDisk(t *testing.T, open func() (axcl.Device, string, error), n int) {
+	dir := compiled(t, "qwen3")
+	var jobs []Job
+	var want [][]int32
+	t.Run("alone", func(t *testing.T) {
+		_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
+		jobs, want = edits(9, n, axmodeltest.Vocab, 95, truthOn(t, alone))
+	})
 	at := t.TempDir()
 	back := int64(0)
 	for i := 0; i < len(jobs); i += 100 {
-		size := int64(1 << 30)
-		if i >= 200 {
-			size = 64 << 10
-		}
-		var now atomic.Int64
-		o := OpenOptions{CardOptions: still, Rows: openRows(t, rows.Options{Dir: at, Size: size})}
-		o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
-		m, b := load(t, dir, func() (axcl.Device, string, error) {
-			d, why, err := openSoft()
-			return &dear{d, &now}, why, err
-		}, o)
-		for w := i; w < i+100; w += 5 { // a few at a time, which then go from the card as if others had come
-			var wg sync.WaitGroup
-			for j := w; j < w+5; j++ {
-				wg.Go(func() {
-					if out, _, err := run(b, jobs[j]); err != nil || !slices.Equal(out, want[j]) {
-						t.Errorf("job %d, prompt %v: %v %v, alone %v", j, jobs[j].IDs, out, err, want[j])
-					}
-				})
+		t.Run(fmt.Sprint("from ", i), func(t *testing.T) {
+			size := int64(1 << 30)
+			if i >= 200 {
+				size = 64 << 10
 			}
-			wg.Wait()
-			kept(t, b)
-			if w%10 == 0 {
-				clean(t, b)
+			var now atomic.Int64
+			o := OpenOptions{CardOptions: still, Rows: openRows(t, rows.Options{Dir: at, Size: size})}
+			o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
+			_, b := load(t, dir, func() (axcl.Device, string, error) {
+				d, why, err := open()
+				return &dear{d, &now}, why, err
+			}, o)
+			for w := i; w < min(i+100, n); w += 5 { // a few at a time, which then go from the card as if others had come
+				var wg sync.WaitGroup
+				for j := w; j < min(w+5, n); j++ {
+					wg.Go(func() {
+						if out, _, err := run(b, jobs[j]); err != nil || !slices.Equal(out, want[j]) {
+							t.Errorf("job %d, prompt %v: %v %v, alone %v", j, jobs[j].IDs, out, err, want[j])
+						}
+					})
+				}
+				wg.Wait()
+				kept(t, b)
+				if w%10 == 0 {
+					clean(t, b)
+				}
 			}
-		}
-		back += kept(t, b)
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
+			back += kept(t, b)
+		})
 	}
 	if back < int64(n)/2 {
 		t.Errorf("%d rows came back from disk", back)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -97,10 +95,7 @@ func onNarrow(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 // TestMovesSameTokens (G18): whatever moves, every answer is the one that is given alone, beginnings that several share included, and with
 // memory behind the card.
 func TestMovesSameTokens(t *testing.T) {
-	n := 120
-	if !testing.Short() && os.Getenv("AXLE_TEST_EDITS") != "" {
-		n, _ = strconv.Atoi(os.Getenv("AXLE_TEST_EDITS"))
-	}
+	n := editsOr(120)
 	jobs, want := edits(21, n, fakeVocab, 90, truthOn(t, onFake(t, narrow(), OpenOptions{CardOptions: still, Parallel: 1})))
 	for _, memory := range []int64{0, 16 << 10} {
 		b := onNarrow(t, narrow(), OpenOptions{CacheRAM: NewMemory(memory)})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -110,6 +111,14 @@ func load(t testing.TB, dir string, open func() (axcl.Device, string, error), o 
 		_ = card.Close()
 	})
 	return m, m.b.(*cardBackend)
+}
+
+// editsOr is how many edits AXLE_TEST_EDITS asks for, or n.
+func editsOr(n int) int {
+	if more, err := strconv.Atoi(os.Getenv("AXLE_TEST_EDITS")); err == nil {
+		return more
+	}
+	return n
 }
 
 // edits are n requests as chat programs make them: a further turn, an answer asked for again, an earlier turn changed, a branch, a new

@@ -49,7 +49,7 @@ func TestSameTokensNative(t *testing.T) {
 	t.Run("alone", func(t *testing.T) {
 		open, _ := onSim(t, "hazards=strict")
 		_, alone := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})
-		jobs, want = edits(77, 150, axmodeltest.Vocab, 95, truthOn(t, alone))
+		jobs, want = edits(77, editsOr(150), axmodeltest.Vocab, 95, truthOn(t, alone))
 	})
 	for name, w := range ways(jobs) {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +74,12 @@ func TestSameTokensNative(t *testing.T) {
 			sameEverywhere(t, b, jobs[:60], want[:60], 5)
 		})
 	}
+}
+
+// TestKeptNative is TestKeptSameTokens through the vendor's ABI.
+func TestKeptNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	sameOnDisk(t, open, editsOr(40))
 }
 
 // TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a model beside it running.
