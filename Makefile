@@ -24,7 +24,7 @@ run: build ## start the server on the best device there is, with the model that 
 test: ## all tests that a fresh machine can run
 	$(GO) test -tags '$(TAGS)' -timeout 30m ./...
 
-# CI's lanes, the longest first after what fails soonest: two at a time, each of which does one thing at a time (testdata/lanes.sh).
+# CI's lanes, the longest first after what fails soonest: three at a time, each of which does one thing at a time (testdata/lanes.sh).
 LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
 ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs lanes of the Makefile side by side, so that one works while another waits: lanes.sh LANE...
 # Each one's output goes to build/ci/LANE.log; here is a line for each that has ended, what it passed over, and all that one said that failed.
-# After a failure no other lane is begun. AXLE_LANES is how many there are at once (2); within each, one thing at a time.
+# After a failure no other lane is begun. AXLE_LANES is how many there are at once (3); within each, one thing at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/ci
@@ -20,7 +20,7 @@ lane() {
 export -f lane
 export MAKE=${MAKE:-make} AXLE_JOBS=1 GOFLAGS="${GOFLAGS:+$GOFLAGS }-p=1"
 SECONDS=0
-if ! printf '%s\n' "$@" | xargs -P"${AXLE_LANES:-2}" -I{} bash -c 'lane "$1" || exit 255' lane {}; then
+if ! printf '%s\n' "$@" | xargs -P"${AXLE_LANES:-3}" -I{} bash -c 'lane "$1" || exit 255' lane {}; then
 	echo "ci: failed after $SECONDS s"
 	exit 1
 fi
