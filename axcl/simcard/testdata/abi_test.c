@@ -893,7 +893,7 @@ static void case_faults(void) {
 	OK(axclrtDestroyStreamForce(s));
 	OK(axclrtFree(p));
 	down(id);
-	// executes by the plan of the example: sticky from the 18th
+	// executes by a plan of two: sticky from the 18th
 	id = card("fault=Execute:17:0x8030070c:sticky");
 	affine a = affine_up(1);
 	for (int i = 0; i < 17; i++) OK(axclrtEngineExecute(a.id, a.ctx, 0, a.io));
