@@ -1,5 +1,5 @@
-// Package server is the front door of what answers HTTP: Ollama's native API, OpenAI's and Anthropic's, the vendor's older one on a port of
-// its own, health, metrics and one page for people. The door is the guard (host, origin, key), the limits of connections, the routes, the
+// Package server answers HTTP: Ollama's native API, OpenAI's and Anthropic's, the vendor's older one on a port of its own, health, metrics
+// and one page for people. The package itself is the front door: the guard (host, origin, key), the limits of connections, the routes, the
 // log line and the orderly end. Behind it are rooms:
 //
 //   - exchange: one request and its answer: body, limits, weight, deadlines, errors and their statuses;

@@ -1,6 +1,5 @@
-// Package fuzzguard finds input for which a parser takes too long or too much memory (promise G5: no input takes over a second, or over 64
-// MiB for a mebibyte of input). Only tests import it. [Check] may run in one goroutine at a time: it counts what the whole process
-// allocates.
+// Package fuzzguard finds input for which a parser takes too long or too much memory (promise G5: a mebibyte of input takes at most a
+// second and 64 MiB). Only tests import it. [Check] may run in one goroutine at a time: it counts what the whole process allocates.
 package fuzzguard
 
 import (

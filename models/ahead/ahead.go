@@ -1,7 +1,6 @@
-// Package ahead reads the files of a model before a card asks for them. A card's library takes a file from its mapping while it sends it,
-// so that a slow disk and the link would take turns: here the disk goes on to the next file while the link is at work on this one. What is
-// read lands in the system's page cache and nowhere else; nothing ever drops it from there, so that a model that is loaded again finds
-// what memory has kept of it.
+// Package ahead reads the files of a model before a card asks for them. A card's library reads a file through its mapping while it sends
+// it, so a slow disk and the link would take turns. With this package the disk goes on to the next file while the link sends this one. What
+// is read lands in the system's page cache and nowhere else. Nothing drops it from there, so a model that is loaded again finds it.
 //
 // A Reader belongs to the goroutine that loads, which calls all its methods; Stop ends the goroutine that reads. A nil Reader does nothing.
 package ahead

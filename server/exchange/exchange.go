@@ -1,6 +1,5 @@
-// Package exchange is one request and its answer, whatever the answer is about: it reads the body within the limits and weighs it, writes
-// the answer with deadlines, and ends it with an error in the form that is still possible. It is the one place where errors become
-// statuses.
+// Package exchange is one request and its answer, whatever they are about. It reads the body within its limits and weighs it, writes the
+// answer with deadlines, and reports a failure in whatever form is still possible. It is the one place where errors become statuses.
 //
 // An [Exchange] belongs to the goroutine that handles its request, and to nobody once the handler has returned. [Shared] is used from any
 // goroutine; nothing has to be closed.

@@ -1,6 +1,6 @@
 // Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native
 // one (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's
-// own (github.com/ollama/ollama/openai), so that answers have its shape to the byte; what Ollama ignores and we honour is here:
+// own (github.com/ollama/ollama/openai), so answers look like Ollama's to the byte. What Ollama ignores and axle honours is here:
 // max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, and the vendor's enable_thinking, thinking_mode,
 // chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
 //
