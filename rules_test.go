@@ -14,7 +14,7 @@ import (
 // be there.
 var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D1", "axcl/cards/cards.go", `d, err := openSoft("")`, `err := cardErr`, "./cmd/axle", "TestNoCard"},
-	{"D1", "server/health.go", "\tcase none != nil:", "\tcase false:", "./server", "TestNoDevice"},
+	{"D1", "server/server.go", "\tcase none != nil:", "\tcase false:", "./server", "TestNoDevice"},
 	{"D1", "axcl/cards/nodes.go", "if !me.opens(o) {", "if false {", "./axcl/cards", "TestNodes"},
 	{"D1", "axcl/cards/nodes.go", "if installed && !s.allows(node) {", "if false {", "./axcl/cards", "TestNodes"},
 	{"D1", "axcl/cards/doctor.go", "r.Findings[i].State = Note", "_ = i", "./cmd/axle", "TestDoctorOneProblem"},

@@ -112,7 +112,7 @@ func init() {
 			"./engine", "TestFairKeys"},
 		{"T19", "server/look/streams.go", "case !owner.Same(st.owner):", "case false:", "./server", "TestEndOwn"},
 		{"T19", "server/look/streams.go", "if o.keyed || other.keyed {", "if false {", "./server", "TestEndOwnByKey"},
-		{"T19", "server/look.go", "if s.o.Bench || s.o.Loopback {", "if true {", "./server", "TestBenchAllowed"},
+		{"T19", "server/look/measure.go", "if v.o.Bench || v.o.Loopback {", "if true {", "./server", "TestBenchAllowed"},
 		{"T20", "server/page.go", "h.Set(\"Content-Security-Policy\", ui.Policy)", "", "./server", "TestPageFiles"},
 		{"T20", "server/keys.go", ` && !strings.Contains(path, "..")`, "", "./server", "TestPageFiles"},
 		{"T20", "server/ui/ui.go", "require-trusted-types-for 'script'; ", "", "./server/ui", "TestPage"},

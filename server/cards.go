@@ -9,12 +9,8 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/look"
 )
-
-// hot is where a card's temperature becomes a warning (promise D14).
-const hot = 85
-
-const hotWarning = "the card is hot: check its heat sink and fan"
 
 // lookHeat says once in the log that a card has become hot, and once that it is well again. Where the loader does not tell of cards, the
 // models do; of those on one card the highest counts.
@@ -39,10 +35,10 @@ func (s *Server) lookHeat(models []loaded.Running) {
 	for device, t := range highest {
 		v, _ := s.warm.LoadOrStore(device, new(atomic.Bool))
 		switch warm := v.(*atomic.Bool); {
-		case t >= hot && !warm.Swap(true):
-			s.log.Warn(hotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device),
+		case t >= look.Hot && !warm.Swap(true):
+			s.log.Warn(look.HotWarning+"; from 100 °C on nothing new is taken until it is at 90", zap.String("device", device),
 				zap.Float64("celsius", t))
-		case t < hot-5 && warm.Swap(false):
+		case t < look.Hot-5 && warm.Swap(false):
 			s.log.Info("the card has cooled down", zap.String("device", device), zap.Float64("celsius", t))
 		}
 	}
@@ -79,8 +75,8 @@ func healthCards(cards []loaded.Card) []healthCard {
 	for _, c := range cards {
 		h := healthCard{Device: c.ID, State: "lost"}
 		if c.Err == nil {
-			h = healthCard{Device: c.ID, State: "ready", Temperature: known(c.Temperature), Warning: warning(c.Temperature),
-				Load: known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
+			h = healthCard{Device: c.ID, State: "ready", Temperature: look.Known(c.Temperature), Warning: warning(c.Temperature),
+				Load: look.Known(c.NPULoad), Free: c.FreeCMM, Total: c.TotalCMM}
 		}
 		out = append(out, h)
 	}
@@ -88,8 +84,8 @@ func healthCards(cards []loaded.Card) []healthCard {
 }
 
 func warning(celsius float64) string {
-	if celsius >= hot {
-		return hotWarning
+	if celsius >= look.Hot {
+		return look.HotWarning
 	}
 	return ""
 }

@@ -6,7 +6,7 @@
 //   - answer: conversations, bare prompts and vectors, all on one way to the engine;
 //   - manage: the models on this machine: list, show, create, copy, delete, pull, uploads;
 //   - catalog and loaded: what a model is before it is loaded, and the loaded ones, which come on demand and go by keep_alive and memory;
-//   - look: what people see of it while it runs;
+//   - look: what people see of it while it runs, under /api/axle;
 //   - local: the models of this machine as a catalog, and the cards that load them;
 //   - ollama, openai, anthropic, vendor: the dialects, pure functions over wire types.
 //
@@ -16,8 +16,8 @@
 //   - listener.go limits connections; guard.go refuses what has the wrong host, origin or key, and hostnames.go and keys.go say which
 //     are right;
 //   - routes.go leads each path to its room, requestlog.go begins and ends each request and writes its line;
-//   - constant.go, health.go, metrics.go, page.go and look.go answer what needs no model: the same to everyone, the state, figures, the
-//     page, and what the page asks for; cards.go watches the cards' heat and loss for them;
+//   - constant.go, health.go, metrics.go and page.go answer what needs no model: the same to everyone, the state, figures, the page;
+//     cards.go watches the cards' heat and loss for them;
 //   - vendor.go is the older API, with a door of its own.
 //
 // The card never waits for a socket: the engine keeps what a slow reader has not taken, and a reader that takes nothing for a write's

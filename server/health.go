@@ -2,12 +2,12 @@ package server
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/look"
 )
 
 // health is the state of the server for supervisors and for people.
@@ -38,16 +38,8 @@ type healthModel struct {
 	CardTotal   int64    `json:"card_total_bytes"`
 }
 
-// known is v, or nil where it is NaN, which JSON cannot say.
-func known(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
-}
-
 func (s *Server) health(x *exchange.Exchange) {
-	h := health{Status: "ok", Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(),
+	h := health{Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(),
 		Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	models, cards := s.models.Loaded(), s.models.Cards()
@@ -60,18 +52,13 @@ func (s *Server) health(x *exchange.Exchange) {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
 			Queued: r.Stats.Queued,
 			Cells:  r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: known(r.Stats.NPULoad),
+			Temperature: look.Known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: look.Known(r.Stats.NPULoad),
 			CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}
-	err := s.Lost()
-	switch none := s.models.Failed(); {
-	case err != nil:
-		h.Status, code = "lost", http.StatusServiceUnavailable
-	case s.draining.Load():
-		h.Status, code = "draining", http.StatusServiceUnavailable
-	case none != nil:
-		h.Status, err, code = "no device", none, http.StatusServiceUnavailable
+	var err error
+	if h.Status, err = s.state(); h.Status != "ok" {
+		code = http.StatusServiceUnavailable
 	}
 	// What went wrong names files and folders of this machine: that is for who has a key.
 	if err != nil && !stranger {

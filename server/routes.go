@@ -16,8 +16,8 @@ func (s *Server) routes() http.Handler {
 	r.HandleMethodNotAllowed = true
 	r.Use(s.logged(exchange.Form{}), s.recovered)
 	work := r.Group("", s.work)
-	ask := work.Group("", s.seen)
-	h, models, answers := exchange.Handler, s.manager, s.answers
+	ask := work.Group("", s.looks.Seen)
+	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
 
 	r.HEAD("/", h(s.root))
 	r.GET("/", h(s.root))
@@ -61,13 +61,13 @@ func (s *Server) routes() http.Handler {
 	ask.POST("/v1/messages", h(answers.AnthropicMessages))
 	work.POST("/v1/messages/count_tokens", h(answers.AnthropicCount))
 
-	r.GET("/api/axle/state", h(s.lookState))
-	r.GET("/api/axle/cells", h(s.lookCells))
-	r.DELETE("/api/axle/streams/:id", h(s.lookStop))
-	r.GET("/api/axle/catalogue", h(s.lookCatalogue))
-	r.GET("/api/axle/bench", h(s.lookBench))
-	work.POST("/api/axle/bench", h(s.lookStart))
-	r.DELETE("/api/axle/bench", h(s.lookEnd))
+	r.GET("/api/axle/state", h(looks.State))
+	r.GET("/api/axle/cells", h(looks.Cells))
+	r.DELETE("/api/axle/streams/:id", h(looks.Stop))
+	r.GET("/api/axle/catalogue", h(looks.Catalogue))
+	r.GET("/api/axle/bench", h(looks.Bench))
+	work.POST("/api/axle/bench", h(looks.Start))
+	r.DELETE("/api/axle/bench", h(looks.End))
 
 	r.GET("/health", h(s.health))
 	r.HEAD("/health", h(s.health))

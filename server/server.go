@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
@@ -68,11 +69,7 @@ type Server struct {
 	lostOnce sync.Once
 	fewer    atomic.Pointer[[]string] // with which errors cards were lost while others go on
 
-	store   catalog.Store
-	canPull bool
-	streams look.Streams // what people look at: see look.go
-	loads   look.Loads
-	bench   *look.Bench
+	looks *look.Views
 }
 
 // New makes a server over a store and a loader. puller may be nil: then nothing can be pulled.
@@ -117,7 +114,9 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	if dir := st.Dir(); dir != "" {
 		kept = filepath.Join(dir, "bench")
 	}
-	s.store, s.canPull, s.bench = st, puller != nil && !o.NoPull, look.NewBench(kept)
+	s.looks = look.New(look.Options{Store: st, Loaded: s.models, Keys: o.Keys != nil, Loopback: o.Loopback, Bench: o.Bench,
+		CanPull: puller != nil && !o.NoPull, Results: kept,
+		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	s.handler = s.guarded(o.Loopback, s.routes())
 	return s
 }
@@ -149,6 +148,9 @@ func clean(r *http.Request) bool {
 
 // Handler is the API of the main port.
 func (s *Server) Handler() http.Handler { return s.handler }
+
+// Loading takes note of how far a model is on its way to the card.
+func (s *Server) Loading(p engine.Progress) { s.looks.Loading(p) }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
 func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }
@@ -223,7 +225,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
 	s.draining.Store(true)
-	s.bench.Close()
+	s.looks.Close()
 	return s.models.Close(ctx)
 }
 
@@ -243,6 +245,20 @@ func (s *Server) Lost() error {
 		return *p
 	}
 	return nil
+}
+
+// state is how the server is: ok, draining, lost or no device, and with which error.
+func (s *Server) state() (string, error) {
+	err, none := s.Lost(), s.models.Failed()
+	switch {
+	case err != nil:
+		return "lost", err
+	case s.draining.Load():
+		return "draining", nil
+	case none != nil:
+		return "no device", none
+	}
+	return "ok", nil
 }
 
 // SetLost notes that the card is gone: health says so, and Serve ends.

@@ -19,7 +19,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/anthropic"
-	"github.com/axle-llm/axle/server/look"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
 )
@@ -156,13 +155,16 @@ func (s *Shared) Caught(f func() error) (err error) {
 	return f()
 }
 
-// ErrDrained is why what still runs is ended when the server's grace is over.
-var ErrDrained = errors.New("the server is shutting down")
+// Why an answer was ended that its client still waits for.
+var (
+	ErrDrained = errors.New("the server is shutting down")       // the grace is over
+	ErrEnded   = errors.New("the answer was ended by its owner") // from elsewhere
+)
 
 // Ended is what to tell of err: that we ended the work, or its owner did from elsewhere, where it was not the client.
 func Ended(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), look.ErrEnded) && !errors.Is(err, axcl.ErrLost) {
-		return Error(http.StatusConflict, look.ErrEnded.Error())
+	if errors.Is(context.Cause(ctx), ErrEnded) && !errors.Is(err, axcl.ErrLost) {
+		return Error(http.StatusConflict, ErrEnded.Error())
 	}
 	if errors.Is(context.Cause(ctx), ErrDrained) && !errors.Is(err, axcl.ErrLost) {
 		return engine.ErrDraining

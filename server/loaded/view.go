@@ -3,24 +3,24 @@ package loaded
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
-	"github.com/axle-llm/axle/server/look"
 )
 
 // Loading lists the models that are on their way to the card, the first that was asked for first, and says how many requests wait for one.
-func (ms *Models) Loading() (out []look.Pending, waiting int) {
+func (ms *Models) Loading() (out []Pending, waiting int) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for _, s := range ms.slots {
 		select {
 		case <-s.ready:
 		default:
-			out = append(out, look.Pending{Model: s.entry.Name.String(), Since: s.since, Waiting: s.waits})
+			out = append(out, Pending{Model: s.entry.Name.String(), Since: s.since, Waiting: s.waits})
 		}
 	}
-	slices.SortFunc(out, func(a, b look.Pending) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(out, func(a, b Pending) int { return a.Since.Compare(b.Since) })
 	return out, ms.waiting
 }
 
@@ -54,4 +54,11 @@ func (ms *Models) Maps(ctx context.Context, name string) (string, []engine.CellM
 		return name, nil, nil
 	}
 	return name, m.Maps(ctx), nil
+}
+
+// Pending is a model that is on its way to the card, or waits for room there.
+type Pending struct {
+	Model   string
+	Since   time.Time
+	Waiting bool
 }

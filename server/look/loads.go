@@ -5,6 +5,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/loaded"
 )
 
 // Loads are how far models are on their way to a card. The zero Loads is ready.
@@ -41,7 +42,7 @@ type Load struct {
 
 // Of tells of the models that are being loaded: pending gives each one's name, since when, and whether it waits for room. What is known of
 // others is forgotten: they are loaded, or failed.
-func (l *Loads) Of(pending []Pending) []Load {
+func (l *Loads) Of(pending []loaded.Pending) []Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	far := map[string]engine.Progress{}
@@ -84,11 +85,4 @@ func Fits(need, free, total int64) string {
 		return "alone"
 	}
 	return "no"
-}
-
-// Pending is a model that is on its way to the card, or waits for room there.
-type Pending struct {
-	Model   string
-	Since   time.Time
-	Waiting bool
 }

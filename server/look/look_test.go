@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/loaded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,7 +64,7 @@ func TestSame(t *testing.T) {
 // A load is told with its file, its rate and what is left, is measured when all files are there, and is forgotten when nobody waits for it.
 func TestLoads(t *testing.T) {
 	var l Loads
-	wait := []Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
+	wait := []loaded.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
 	l.Progress(engine.Progress{Model: "a", Total: 4, Of: 400, Needs: 500, Free: 900})
 	if got := l.Of(wait)[0]; got.State != "loading" || got.Left != nil || got.Needs != 500 || got.Free != 900 {
 		t.Errorf("at the beginning %+v", got)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/exchange"
 )
 
 // Header is the header in which a client says whose its requests are.
@@ -25,8 +26,6 @@ var (
 	ErrOver    = errors.New("this answer is over, or there was none")
 	ErrOthers  = errors.New("this answer was asked for by somebody else: only one's own can be ended, with the same key or the same " +
 		Header)
-	// ErrEnded is why an answer ended that its owner has ended from elsewhere.
-	ErrEnded = errors.New("the answer was ended by its owner")
 )
 
 // Owner is who asks: a key's name where there are keys, else a session. The zero Owner owns nothing.
@@ -225,7 +224,7 @@ func (s *Streams) Stop(id string, owner Owner) error {
 	case !owner.Same(st.owner):
 		return ErrOthers
 	}
-	st.cancel(ErrEnded)
+	st.cancel(exchange.ErrEnded)
 	return nil
 }
 

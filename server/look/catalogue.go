@@ -1,0 +1,83 @@
+package look
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/loaded"
+)
+
+type viewHere struct {
+	Name   string `json:"name"`
+	Card   int64  `json:"card_bytes"`
+	Most   int64  `json:"load_bytes"`
+	Fits   string `json:"fits"`
+	Loaded bool   `json:"loaded"`
+}
+
+type viewEntry struct {
+	Name       string  `json:"name"`
+	Repo       string  `json:"repository"`
+	Parameters string  `json:"parameters"`
+	Quant      string  `json:"quantization"`
+	Kind       string  `json:"kind"`
+	Size       int64   `json:"size_bytes"`
+	Estimated  bool    `json:"size_estimated"`
+	Speed      float64 `json:"tokens_per_second"`
+	Note       string  `json:"note"`
+	NotYet     string  `json:"not_yet"`
+	Here       bool    `json:"here"`
+	Fits       string  `json:"fits"`
+}
+
+type viewCatalogue struct {
+	Memory    int64       `json:"memory_bytes"`
+	Free      int64       `json:"memory_free_bytes"`
+	CanPull   bool        `json:"can_pull"`
+	Here      []viewHere  `json:"here"`
+	Catalogue []viewEntry `json:"catalogue"`
+}
+
+// Catalogue answers GET /api/axle/catalogue.
+func (v *Views) Catalogue(x *exchange.Exchange) {
+	list, err := v.o.Store.List(x.Asked())
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	slices.SortFunc(list, func(a, b *catalog.Entry) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
+	running := v.o.Loaded.Loaded()
+	out := viewCatalogue{CanPull: v.o.CanPull, Here: []viewHere{}, Catalogue: []viewEntry{}}
+	for _, card := range v.cards(running) { // a model goes on one card: the best there is for it
+		if card.State == "ready" {
+			out.Memory, out.Free = max(out.Memory, card.Memory), max(out.Free, card.Free)
+		}
+	}
+	fits := func(need int64) string { return Fits(need, out.Free, out.Memory) }
+	here := map[string]bool{}
+	for _, e := range list {
+		h := viewHere{Name: e.Name.String(), Card: e.Info.Memory.Card, Most: e.Info.Memory.Load}
+		h.Loaded = slices.ContainsFunc(running, func(r loaded.Running) bool { return r.Entry.Key == e.Key })
+		if h.Fits = fits(h.Most); h.Loaded {
+			h.Fits = "now"
+		}
+		here[e.Name.Full()] = true
+		out.Here = append(out.Here, h)
+	}
+	for _, e := range hub.Catalogue {
+		size, told := e.Size()
+		l := viewEntry{Name: e.Name, Repo: e.Repo, Parameters: e.Parameters, Quant: e.Quant, Kind: cmp.Or(e.Kind, "text"), Size: size,
+			Estimated: !told,
+			Speed:     e.Speed, Note: e.SpeedNote, NotYet: e.NotYet, Fits: fits(size)}
+		if n, err := models.ParseName(e.Name); err == nil {
+			l.Here = here[n.Full()]
+		}
+		out.Catalogue = append(out.Catalogue, l)
+	}
+	x.Reply().JSON(http.StatusOK, out)
+}

@@ -1,0 +1,98 @@
+package look
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/catalog"
+	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/loaded"
+)
+
+// Options are what [Views] look at. All but Results are set before [New].
+type Options struct {
+	Store    catalog.Store
+	Loaded   *loaded.Models
+	Keys     bool   // the server has keys: who asks is told apart by them
+	Loopback bool   // only this machine can ask
+	Bench    bool   // benchmarks may be started though others can ask
+	CanPull  bool   // models can be pulled
+	Results  string // the folder where results of benchmarks are kept; "": in memory only
+
+	State func() (status string, err error) // ok, draining, lost or no device, and with which error
+	Fewer func() []string                   // with which errors cards were lost while others go on
+	Rate  func() float64                    // tokens a second that all answers together make now
+}
+
+// Views answers the requests under /api/axle. Nothing in it waits for the card, but a benchmark.
+type Views struct {
+	o       Options
+	started time.Time
+	streams Streams
+	loads   Loads
+	bench   *Bench
+}
+
+// New makes the views. Close ends a benchmark that runs.
+func New(o Options) *Views { return &Views{o: o, started: time.Now(), bench: NewBench(o.Results)} }
+
+// Close ends a benchmark that runs and waits for it.
+func (v *Views) Close() { v.bench.Close() }
+
+// Loading takes note of how far a model is on its way to the card.
+func (v *Views) Loading(p engine.Progress) { v.loads.Progress(p) }
+
+// owner is who asks.
+func (v *Views) owner(x *exchange.Exchange) (Owner, error) {
+	o, err := OwnerOf(x.Key(), v.o.Keys, x.Request.Header)
+	if err != nil {
+		err = exchange.Error(http.StatusBadRequest, err.Error())
+	}
+	return o, err
+}
+
+// Seen frames each request that a model answers: it is listed, and its owner can end it.
+func (v *Views) Seen(c *gin.Context) {
+	x := exchange.Of(c)
+	owner, err := v.owner(x)
+	if err != nil {
+		x.Fail(err)
+		c.Abort()
+		return
+	}
+	ctx, stream := v.streams.Begin(x.Asked(), owner, c.FullPath())
+	defer stream.End()
+	c.Request = c.Request.WithContext(ctx)
+	c.Next()
+}
+
+// Stop answers DELETE /api/axle/streams/:id.
+func (v *Views) Stop(x *exchange.Exchange) {
+	owner, err := v.owner(x)
+	if err == nil {
+		switch err = v.streams.Stop(x.Param("id"), owner); {
+		case errors.Is(err, ErrOthers):
+			err = exchange.Error(http.StatusForbidden, err.Error())
+		case errors.Is(err, ErrOver):
+			err = exchange.Error(http.StatusNotFound, ErrOver.Error())
+		}
+	}
+	if err != nil {
+		x.Fail(err)
+		return
+	}
+	x.Reply().Whole(http.StatusNoContent, "", nil)
+}
+
+// Known is v, or nil where it is NaN, which JSON cannot say.
+func Known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
