@@ -90,7 +90,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G9", "models/store/change.go", "s.walk(s.disk.SyncDir)", "s.manifests()", "./models/store", "TestDiskErrors"},
 	{"G9", "models/store/change.go", `for dir := path.Dir(p); dir != "."; {`, `for dir := path.Dir(p); dir == "?"; {`, "./models/store",
 		"TestDiskErrors"},
-	{"G10", "cmd/axle/serve.go", "code: exitLost", "code: 1", "./cmd/axle", "TestHotCard"},
+	{"G10", "cmd/axle/service.go", "code: exitLost", "code: 1", "./cmd/axle", "TestHotCard"},
 	{"G11", "engine/card.go", "max(c.o.Watch, 20*expect)", "c.o.Watch", "./engine", "TestJitter"},
 	{"G12", "axcl/soft/kernel/kernel_amd64.go", "mode |= resume", "mode |= 0", "./axcl/soft/kernel", "TestMul$"},
 	{"G12", "engine/seq.go", "	s.see[n/64] |= 1 << (n % 64)\n	if s.near", "	if s.near", "./engine", "TestSameTokens$"},

@@ -4,34 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"os"
-	"os/signal"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/server"
 )
 
 func init() { register(newServeCmd) }
-
-// exitLost is the exit code that tells a supervisor to start us again: the card was lost.
-const exitLost = 75
-
-// graceTime is how long running answers may take once we are told to end.
-const graceTime = 30 * time.Second
 
 // serveFlags are the flags of serve, which win over the environment.
 type serveFlags struct {
@@ -151,184 +136,19 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 	if err != nil {
 		return err
 	}
-	log := newLog(os.Stderr, e.Debug)
-	var keys *server.Keys
+	o := serviceOptions{env: e, vendor: f.vendor, logPrompts: f.logPrompts, hello: f.hello, log: newLog(os.Stderr, e.Debug),
+		runsOn: machineOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue,
+			prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts}}
 	if e.KeysFile != "" {
-		if keys, err = server.LoadKeys(e.KeysFile); err != nil {
+		if o.keys, err = server.LoadKeys(e.KeysFile); err != nil {
 			return err
 		}
 	}
-	cacheDisk, err := parseSize(cmp.Or(f.cacheDisk, "0"))
-	if err != nil {
+	if o.runsOn.cacheDisk, err = parseSize(cmp.Or(f.cacheDisk, "0")); err != nil {
 		return usageError("--cache-disk: %w", err)
 	}
-	cacheRAM, err := ramSize(f.cacheRAM, os.Getenv, os.DirFS("/"))
-	if err != nil {
+	if o.runsOn.cacheRAM, err = ramSize(f.cacheRAM, os.Getenv, os.DirFS("/")); err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", e.Host)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("serve: %w: another server is running there; --host or AXLE_HOST chooses another address", err)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("serve: %w: ports below 1024 are the system's; --host or AXLE_HOST chooses another address", err)
-	case err != nil:
-		return fmt.Errorf("serve: %w; --host or AXLE_HOST chooses another address", err)
-	}
-	var vendorLn net.Listener
-	if f.vendor != "" {
-		addr := f.vendor
-		if strings.HasPrefix(addr, ":") {
-			addr = "127.0.0.1" + addr
-		}
-		if vendorLn, err = net.Listen("tcp", addr); err != nil {
-			return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), ln.Close())
-		}
-	}
-	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
-	lost := make(chan error, 1)
-	var s *server.Server // made before anything opens a card
-	r, err := newMachine(machineOptions{cacheDisk: cacheDisk, cacheRAM: cacheRAM,
-		ending: ctx.Done(), device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel,
-		maxQueue: e.MaxQueue, log: log, prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts,
-		lost: func(err error) {
-			select {
-			case lost <- err:
-			default:
-			}
-		},
-		fewer:   func(err error) { s.SetFewer(err) },
-		loading: func(p engine.Progress) { s.Loading(p) }})
-	if err != nil {
-		return errors.Join(err, ln.Close())
-	}
-	loopback := isLoopback(ln.Addr())
-	if keys == nil {
-		warnOpen(log, ln, vendorLn)
-	}
-	s = server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts, Origins: e.Origins,
-		Loopback: loopback, Keys: keys,
-		NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench, KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue,
-		LoadTimeout:   e.LoadTimeout,
-		ContextLength: e.ContextLength, LogPrompts: f.logPrompts, Log: log})
-	log.Info("listening", zap.String("address", ln.Addr().String()), zap.String("version", version), zap.String("models", r.store.Dir()))
-	run, stop := context.WithCancel(ctx)
-	defer stop()
-	// The card is opened now, not with the first request: what is wrong with it is said at the start (promise D1).
-	go func() {
-		line, err := r.hello()
-		if err != nil {
-			log.Error("no device to run on", zap.Error(err))
-		}
-		if errors.Is(err, axcl.ErrLost) {
-			s.SetLost(err) // no request will find it any better
-		}
-		if f.hello {
-			hello(os.Stdout, os.Args[0], line, err, server.ClientURL(ln.Addr().String()))
-		}
-		if err != nil {
-			err = lookAgain(run, func() error { _, err := r.hello(); return err })
-			if errors.Is(err, axcl.ErrLost) {
-				s.SetLost(err)
-			}
-		}
-	}()
-	go func() {
-		select {
-		case err := <-lost:
-			s.SetLost(err)
-		case <-run.Done():
-			again := make(chan os.Signal, 1)
-			signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-			log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime))
-			<-again
-			os.Exit(1)
-		}
-	}()
-	vendorDone := make(chan error, 1)
-	if vendorLn != nil {
-		log.Info("listening", zap.String("address", vendorLn.Addr().String()), zap.String("api", "vendor"))
-		go func() { vendorDone <- s.ServeVendor(run, vendorLn, graceTime) }()
-	} else {
-		vendorDone <- nil
-	}
-	err = s.Serve(run, ln, graceTime)
-	stop()
-	if s.Lost() != nil {
-		// The disk is not the card: what is on it was left in order.
-		if left := make(chan error, 1); r.leave != nil {
-			go func() { left <- r.leave() }()
-			select {
-			case <-left:
-			case <-time.After(time.Second):
-			}
-		}
-		return &exitError{code: exitLost, err: err} // nothing is closed: the library may never answer
-	}
-	<-vendorDone
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
-	defer cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- errors.Join(s.Close(end), r.close()) }()
-	var cerr error
-	select {
-	case cerr = <-closed:
-	case <-end.Done():
-		cerr = errors.New("serve: the card did not let go in time")
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		err = nil
-	}
-	log.Info("ended")
-	return errors.Join(err, cerr)
-}
-
-// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started,
-// and while health says that there is no device a supervisor sends no request that would look for it.
-const lookEvery = 15 * time.Second
-
-// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of it.
-func lookAgain(ctx context.Context, open func() error) error {
-	t := time.NewTicker(lookEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-		}
-		if err := open(); err == nil || errors.Is(err, axcl.ErrLost) || errors.Is(err, engine.ErrClosed) {
-			return err
-		}
-	}
-}
-
-func isLoopback(a net.Addr) bool {
-	host, _, _ := net.SplitHostPort(a.String())
-	return net.ParseIP(host).IsLoopback()
-}
-
-// warnOpen says of each listener that others than this machine reach it, where nobody is asked for a key.
-func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
-	if !isLoopback(ln.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see "+
-			"--keys-file, --no-pull, --no-delete",
-			zap.String("address", ln.Addr().String()))
-	}
-	if vendor != nil && !isLoopback(vendor.Addr()) {
-		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one "+
-			"conversation there is; see --keys-file",
-			zap.String("address", vendor.Addr().String()), zap.String("api", "vendor"))
-	}
-}
-
-// hello says how to talk to the server; program is how it was started.
-func hello(w io.Writer, program, line string, err error, url string) {
-	if err == nil {
-		fmt.Fprintf(w, "\nDevice: %s.\n", line)
-	} else {
-		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
-	}
-	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d "+
-		"'{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   %s run pocket\n\n", url, url, program)
+	return runService(ctx, o)
 }

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server"
+)
+
+// This file is a server's process, from its listeners to its orderly end. What it runs on is in machine.go.
+
+// exitLost is the exit code that tells a supervisor to start us again: the card was lost.
+const exitLost = 75
+
+// graceTime is how long running answers may take once we are told to end.
+const graceTime = 30 * time.Second
+
+// serviceOptions are the settings of a server's process.
+type serviceOptions struct {
+	env        server.Env
+	keys       *server.Keys   // nil: everyone may ask
+	vendor     string         // where the vendor's API is answered; "": nowhere
+	runsOn     machineOptions // but for what it tells the service
+	logPrompts bool
+	hello      bool // say how to talk to it
+	log        *zap.Logger
+}
+
+// service is a server's process.
+type service struct {
+	serviceOptions
+	main, old net.Listener // old is the vendor's API's; nil: none
+	lost      chan error   // the card is lost
+	machine   *machine
+	server    *server.Server
+}
+
+// runService serves until ctx ends or the card is lost.
+func runService(ctx context.Context, o serviceOptions) error {
+	s := &service{serviceOptions: o, lost: make(chan error, 1)}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	if err := s.build(ctx); err != nil {
+		return errors.Join(err, s.main.Close())
+	}
+	s.log.Info("listening", zap.String("address", s.main.Addr().String()), zap.String("version", version),
+		zap.String("models", s.machine.store.Dir()))
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.open(run)
+	go s.watch(run)
+	oldDone := make(chan error, 1)
+	if s.old != nil {
+		s.log.Info("listening", zap.String("address", s.old.Addr().String()), zap.String("api", "vendor"))
+		go func() { oldDone <- s.server.ServeVendor(run, s.old, graceTime) }()
+	} else {
+		oldDone <- nil
+	}
+	err := s.server.Serve(run, s.main, graceTime)
+	stop()
+	if s.server.Lost() != nil {
+		return s.abandon(err)
+	}
+	<-oldDone
+	cerr := s.close(ctx)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, cerr)
+}
+
+// listen opens the listeners, before anything else is: an address in use is found at once.
+func (s *service) listen() (err error) {
+	s.main, err = net.Listen("tcp", s.env.Host)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("serve: %w: another server is running there; --host or AXLE_HOST chooses another address", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("serve: %w: ports below 1024 are the system's; --host or AXLE_HOST chooses another address", err)
+	case err != nil:
+		return fmt.Errorf("serve: %w; --host or AXLE_HOST chooses another address", err)
+	}
+	if s.vendor == "" {
+		return nil
+	}
+	addr := s.vendor
+	if strings.HasPrefix(addr, ":") {
+		addr = "127.0.0.1" + addr
+	}
+	if s.old, err = net.Listen("tcp", addr); err != nil {
+		return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), s.main.Close())
+	}
+	return nil
+}
+
+// build makes the machine, and the server on it. It opens no card.
+func (s *service) build(ctx context.Context) (err error) {
+	o := s.runsOn
+	o.ending, o.log = ctx.Done(), s.log
+	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
+	o.lost = func(err error) {
+		select {
+		case s.lost <- err:
+		default:
+		}
+	}
+	o.fewer = func(err error) { s.server.SetFewer(err) }
+	o.loading = func(p engine.Progress) { s.server.Loading(p) }
+	if s.machine, err = newMachine(o); err != nil {
+		return err
+	}
+	if s.keys == nil {
+		warnOpen(s.log, s.main, s.old)
+	}
+	e := s.env
+	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts,
+		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench,
+		KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength,
+		LogPrompts: s.logPrompts, Log: s.log})
+	return nil
+}
+
+// open opens the card now, not with the first request: what is wrong with it is said at the start (promise D1).
+func (s *service) open(run context.Context) {
+	line, err := s.machine.hello()
+	if err != nil {
+		s.log.Error("no device to run on", zap.Error(err))
+	}
+	if errors.Is(err, axcl.ErrLost) {
+		s.server.SetLost(err) // no request will find it any better
+	}
+	if s.hello {
+		hello(os.Stdout, os.Args[0], line, err, server.ClientURL(s.main.Addr().String()))
+	}
+	if err != nil {
+		err = lookAgain(run, func() error { _, err := s.machine.hello(); return err })
+		if errors.Is(err, axcl.ErrLost) {
+			s.server.SetLost(err)
+		}
+	}
+}
+
+// watch waits for the card's loss, or for the end: then a second signal ends the process at once.
+func (s *service) watch(run context.Context) {
+	select {
+	case err := <-s.lost:
+		s.server.SetLost(err)
+	case <-run.Done():
+		again := make(chan os.Signal, 1)
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		s.log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime))
+		<-again
+		os.Exit(1)
+	}
+}
+
+// abandon ends without closing anything of the card's: the library may never answer. The disk is not the card: what is on it was left in
+// order.
+func (s *service) abandon(err error) error {
+	if left := make(chan error, 1); s.machine.leave != nil {
+		go func() { left <- s.machine.leave() }()
+		select {
+		case <-left:
+		case <-time.After(time.Second):
+		}
+	}
+	return &exitError{code: exitLost, err: err}
+}
+
+// close unloads the models and closes the card, as long as graceTime allows.
+func (s *service) close(ctx context.Context) (err error) {
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- errors.Join(s.server.Close(end), s.machine.close()) }()
+	select {
+	case err = <-closed:
+	case <-end.Done():
+		err = errors.New("serve: the card did not let go in time")
+	}
+	s.log.Info("ended")
+	return err
+}
+
+// lookEvery is how often a device that is not there is looked for. A module can be loaded and a library installed after we have started,
+// and while health says that there is no device a supervisor sends no request that would look for it.
+const lookEvery = 15 * time.Second
+
+// lookAgain opens the device until that succeeds, it was lost, or ctx ends. Who opens it tells of it.
+func lookAgain(ctx context.Context, open func() error) error {
+	t := time.NewTicker(lookEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+		if err := open(); err == nil || errors.Is(err, axcl.ErrLost) || errors.Is(err, engine.ErrClosed) {
+			return err
+		}
+	}
+}
+
+func isLoopback(a net.Addr) bool {
+	host, _, _ := net.SplitHostPort(a.String())
+	return net.ParseIP(host).IsLoopback()
+}
+
+// warnOpen says of each listener that others than this machine reach it, where nobody is asked for a key.
+func warnOpen(log *zap.Logger, ln, vendor net.Listener) {
+	if !isLoopback(ln.Addr()) {
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use, pull and delete models; see "+
+			"--keys-file, --no-pull, --no-delete",
+			zap.String("address", ln.Addr().String()))
+	}
+	if vendor != nil && !isLoopback(vendor.Addr()) {
+		log.Warn("listening beyond this machine without keys: whoever reaches this port may use models, and read and end the one "+
+			"conversation there is; see --keys-file",
+			zap.String("address", vendor.Addr().String()), zap.String("api", "vendor"))
+	}
+}
+
+// hello says how to talk to the server; program is how it was started.
+func hello(w io.Writer, program, line string, err error, url string) {
+	if err == nil {
+		fmt.Fprintf(w, "\nDevice: %s.\n", line)
+	} else {
+		fmt.Fprintf(w, "\nDevice: none: %v\n", err)
+	}
+	fmt.Fprintf(w, "\nThree ways to talk to it:\n\n  open   %s/ui\n  curl   curl %s/api/chat -d "+
+		"'{\"model\":\"pocket\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n  chat   %s run pocket\n\n", url, url, program)
+}
