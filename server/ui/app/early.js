@@ -1,4 +1,6 @@
 // Runs before anything is painted: the theme and the language that were chosen, so that nothing flashes. Not a module, since modules wait.
+// The rest of the page stands in a template and is asked for when the empty frame has been painted: a browser that loads everything at once
+// shows nothing until it has. A page that nobody looks at paints no frame, and gets it at once.
 'use strict';
 (() => {
   const root = document.documentElement;
@@ -9,4 +11,8 @@
     const lang = set.lang || navigator.language || 'en';
     root.lang = /^zh/i.test(lang) ? 'zh' : /^de/i.test(lang) ? 'de' : 'en';
   } catch { /* storage may be off: the defaults stand */ }
+  addEventListener('DOMContentLoaded', () => {
+    const rest = () => document.body.append(document.getElementById('rest').content);
+    document.hidden ? rest() : requestAnimationFrame(() => setTimeout(rest));
+  });
 })();

@@ -47,7 +47,9 @@ function App() {
     </main><${Keys} /><${Above} /></div>`;
 }
 
-await speak();
+// Styles that a script has put there do not hold scripts back.
+const styled = [...document.querySelectorAll('link[rel="stylesheet"]')].map((l) => l.sheet || new Promise((ok) => { l.onload = l.onerror = ok; }));
+await Promise.all([speak(), ...styled]);
 const app = document.getElementById('app');
 app.replaceChildren();
 render(html`<${App} />`, app);

@@ -76,6 +76,8 @@ function cut(header) {
   return Object.fromEntries(header.split(',').map((p) => p.trim().split('=')).map(([k, v]) => [k, Number(v)]));
 }
 
+const quickest = 40, slowest = 200; // ms from one drawing to the next
+
 // Run is one answer under way.
 class Run {
   constructor(turn) {
@@ -83,6 +85,8 @@ class Run {
     this.abort = new AbortController();
     this.followers = new Set();
     this.due = false;
+    this.drawn = 0; // when it was last told
+    this.pace = quickest;
   }
 
   follow(f) {
@@ -90,16 +94,18 @@ class Run {
     return () => this.followers.delete(f);
   }
 
-  // changed tells who looks, once a frame.
+  // changed tells who looks, with a frame, and less often where a frame is dear: a word sooner helps nobody read, and each costs a layout.
   changed() {
     if (this.due) return;
     this.due = true;
     const go = () => {
       this.due = false;
+      this.drawn = performance.now();
       for (const f of [...this.followers]) f();
+      if (!document.hidden) requestAnimationFrame((now) => { this.pace = Math.min(slowest, quickest + 4 * Math.max(0, now - this.drawn - 17)); });
     };
     if (document.hidden) setTimeout(go, 200);
-    else requestAnimationFrame(go);
+    else setTimeout(() => requestAnimationFrame(go), Math.max(0, this.drawn + this.pace - performance.now()));
   }
 
   stop() { this.abort.abort(); }
