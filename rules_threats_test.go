@@ -93,6 +93,7 @@ func init() {
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults",
 			"./models/store", "TestHostileNames"},
 		{"T17", "models/rows/rows.go", "o.Package, o.Card, o.Key} {", "o.Package, o.Card} {", "./models/rows", "TestKeysOnDisk"},
+		{"T17", "models/rows/states.go", "	_, _ = h.Write(before[:])\n", "	_ = before\n", "./models/rows", "TestStatesOnDisk$"},
 		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},
 		{"T11", "models/hub/client.go", `if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {`,
 			`if c.Token != "" && home.Host != "" {`, "./models/hub", "TestToken"},

@@ -93,6 +93,15 @@ func Qwen3Long() HollowShape {
 	return s
 }
 
+// Groups lists the shape groups of the shape's layers: those of its ladder, and the further decode groups.
+func (s *HollowShape) Groups() []SoftGroup {
+	groups := Ladder(s.Context, s.Chunk, s.History)
+	for _, cells := range s.Steps {
+		groups = append(groups, SoftGroup{Rows: 1, Cells: cells, Cache: cells})
+	}
+	return groups
+}
+
 // Files names a package's files as the vendor does: layers in order, and the head.
 func Files(dir, name string, chunk, layers int) (paths []string, head string) {
 	for i := range layers {
@@ -128,10 +137,7 @@ func WriteHollow(dir string, s HollowShape) error {
 	}
 	for i, path := range layers {
 		h.Index = i
-		h, groups := h, Ladder(s.Context, s.Chunk, s.History)
-		for _, cells := range s.Steps {
-			groups = append(groups, SoftGroup{Rows: 1, Cells: cells, Cache: cells})
-		}
+		h, groups := h, s.Groups()
 		if s.linear(i) {
 			l := s.Linear
 			h.Kind, h.Weights, h.Heads, h.KVHeads, h.HeadDim, h.Scale, h.Magnitude = Linear, uint64(l.Bytes), l.ValueHeads, l.KeyHeads,

@@ -26,7 +26,7 @@ const leastAhead = 16
 func (m *lm) admit() {
 	for !m.card.hot {
 		live := m.live()
-		if live >= m.parallel || m.slots != nil && live >= m.slots.size() || !m.proven.Scatter && live > 0 || m.soloing() {
+		if live >= m.parallel || m.slots != nil && live+m.kept.waiting() >= m.slots.size() || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
 		s := m.dequeue()

@@ -48,7 +48,8 @@
 //
 // Layers may keep a state instead of rows (Qwen3.5). Then a sequence has a slot, a pass carries rows of one sequence, turn about, and what
 // a text may go on from is a snapshot: a slot that is left as it is, at the node of the tree where it was made (slots.go). Such models
-// guess nothing, and nothing of theirs is kept beyond the card's memory.
+// guess nothing. A snapshot goes to memory and to disk with the rows that it is after, and comes back with them or not at all (snap.go,
+// keptstate.go).
 //
 // A model with an encoder of pictures sees: a picture is read by who asks, the encoder is called between passes, one call at a time, and
 // its rows take the place of embeddings and of what is added between layers. A row of a picture is a node of the tree like a token, told

@@ -59,7 +59,7 @@ func (m *lm) verify() {
 	if err := m.cells.verify(stand); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
-	if err := m.slots.verify(m.running); err != nil {
+	if err := m.slots.verify(m.running, m.kept.slots()); err != nil {
 		panic("engine: invariant: " + err.Error())
 	}
 	if err := m.tier.verify(m.cells); err != nil {
@@ -145,13 +145,16 @@ func (t *tier) verify(c *cells) error {
 	return nil
 }
 
-// verify reports a slot that is not exactly one of free, a snapshot, or a sequence's own.
-func (p *slots) verify(running []*seq) error {
+// verify reports a slot that is not exactly one of free, a snapshot, a sequence's own, or what a state comes to from disk.
+func (p *slots) verify(running []*seq, coming []uint32) error {
 	if p == nil {
 		return nil
 	}
 	has := make([]int, len(p.node))
 	for _, slot := range p.free {
+		has[slot]++
+	}
+	for _, slot := range coming {
 		has[slot]++
 	}
 	for slot, n := range p.node {

@@ -32,8 +32,10 @@ type keeper struct {
 	disk  *rows.Disk
 	owner rows.Owner
 	up    float64      // seconds a row takes to the card, measured at load
+	state float64      // seconds a state takes there; 0: the model has none
 	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
 	back  atomic.Int64 // rows that came back; any goroutine's
+	in    atomic.Int64 // bytes that did, states too; any goroutine's
 	out   atomic.Int64 // bytes that went there; any goroutine's
 	saved atomic.Int64 // nanoseconds that evaluating them would have taken longer; any goroutine's
 	tasks sync.WaitGroup
@@ -52,15 +54,23 @@ type text struct {
 	ids []int32
 }
 
-// fetch is a sequence that waits for blocks of its prompt.
+// fetch is a sequence that waits for the beginning of its prompt.
 type fetch struct {
 	s     *seq
-	next  int // the block that comes next
-	to    int // and the one before which it ends
+	to    int // so many rows of it come
+	done  bool
+	part  *part  // that is being grafted
+	slot  uint32 // that the state comes to, and how many bytes of it are there
+	at    int
 	last  time.Duration
-	rows  []byte // of the block that is being grafted
-	got   chan []byte
+	got   chan *part
 	ended chan struct{}
+}
+
+// part is what a file has: rows [from, to) of a text and, where it is a state's, the state after them.
+type part struct {
+	from, to    int
+	rows, state []byte
 }
 
 // saving is a text on its way to the disk. One goroutine at a time works for it; what it sends is the block that is next, or −1 for none.
@@ -73,12 +83,18 @@ type saving struct {
 	filled int // rows of it
 	away   bool
 	back   chan int
+
+	stops []int  // lengths of the text after which states are to go, ascending: see keptstate.go
+	state []byte // the next of them, as far as it is here: at bytes
+	at    int
+	slot  uint32 // that it is in
+	use   uint64 // of the slot: another means that it holds something else by now
 }
 
-// newKeeper measures what a row costs to the card, on cells that nobody uses yet. Without a disk, or where rows cannot travel or lie
-// anywhere, it gives nil, which keeps nothing.
+// newKeeper measures what a row costs to the card, on cells that nobody uses yet, and a state. Without a disk, or where rows cannot travel
+// or lie anywhere, it gives nil, which keeps nothing.
 func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
-	if d == nil || m.slots != nil || m.shape.Piece == 0 || !m.proven.Scatter {
+	if d == nil || m.slots != nil && !m.proven.Kept || m.shape.Piece == 0 || !m.proven.Scatter {
 		return nil, nil
 	}
 	info := m.card.Info()
@@ -95,6 +111,9 @@ func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
 		return nil, err
 	}
 	k.up = (m.card.now() - t0).Seconds() / float64(len(cells))
+	if err := m.keepsStates(k); err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
@@ -109,8 +128,13 @@ func (k *keeper) ask(s *seq) {
 	if k == nil || s.solo || s.whole() {
 		return
 	}
-	space := k.space(s.job.Key)
-	s.kept = space.Find(space.Keys(spelled(s.ids[:len(s.ids)-1])))
+	space, ids := k.space(s.job.Key), spelled(s.ids[:len(s.ids)-1])
+	keys := space.Keys(ids)
+	if k.owner.State == 0 {
+		s.kept = space.Find(keys) * k.disk.Block()
+	} else if key, ok := space.FindState(ids, keys); ok {
+		s.kept = space.Length(key)
+	}
 }
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
@@ -120,47 +144,76 @@ func (m *lm) fetch(s *seq) bool {
 	if k == nil || s.kept == 0 || len(k.fetching) >= keptFetches {
 		return false
 	}
-	size := k.disk.Block()
-	have, end := len(s.path), s.kept*size
+	size, end := k.disk.Block(), s.kept
+	have, least := len(s.path), size/2
 	near := max(have, m.inMemory(s)) // what memory has comes from there: no disk is quicker
-	if end-near < size/2 {
+	if k.owner.State > 0 {
+		if m.live()+k.waiting() >= m.slots.size() {
+			return false // no slot is sure for its state
+		}
+		have, least = len(m.cells.peek(m.cells.root(s.job.Key), s.ids[:end])), 1
+	}
+	if end-near < least {
 		return false
 	}
 	from := have / size
-	bytes := float64((s.kept-from)*size) * float64(m.shape.RowBytes())
-	if bytes/float64(k.rate.Load())+float64(end-have)*k.up >= m.redo(near, end) {
+	bytes := float64(end-from*size)*float64(m.shape.RowBytes()) + float64(k.owner.State)
+	if bytes/float64(k.rate.Load())+float64(end-have)*k.up+k.state >= m.redo(near, end) {
 		return false
 	}
-	f := &fetch{s: s, next: from, to: s.kept, last: m.card.now(), got: make(chan []byte, 1), ended: make(chan struct{})}
+	f := &fetch{s: s, to: end, last: m.card.now(), got: make(chan *part, 1), ended: make(chan struct{})}
 	s.kept = 0 // it is asked for once
 	m.leave(s)
 	k.fetching = append(k.fetching, f)
 	space, ids, wake := k.space(s.job.Key), slices.Clone(s.ids[:end]), m.card.wakeUp
-	k.tasks.Go(func() { k.read(f, space, space.Keys(ids), from, wake) })
+	k.tasks.Go(func() { k.read(f, space, ids, from, wake) })
 	return true
 }
 
-// read brings a fetch's blocks, and closes got after the last that is there.
-func (k *keeper) read(f *fetch, space *rows.Space, keys []rows.Key, from int, wake func()) {
+// read brings a fetch's blocks, from one on, and closes got after the last that is there. Where they lead to a state, that is read first:
+// without it they are of no use.
+func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, wake func()) {
 	defer wake()
 	defer close(f.got)
-	for _, key := range keys[from:] {
-		block := make([]byte, k.disk.Block()*k.owner.Row)
+	size, keys := k.disk.Block(), space.Keys(ids)
+	give := func(p *part) bool {
+		select {
+		case f.got <- p:
+			wake()
+			return true
+		case <-f.ended:
+		case <-k.closed:
+		}
+		return false
+	}
+	timed := func(p *part, load func() bool) bool {
 		begun := time.Now()
-		if !space.Load(key, block) {
-			return
+		if !load() {
+			return false
 		}
 		if took := time.Since(begun).Seconds(); took > 0 {
-			k.rate.Store(int64(0.5*float64(k.rate.Load()) + 0.5*math.Min(float64(len(block))/took, 1e10)))
+			rate := math.Min(float64(len(p.rows)+len(p.state))/took, 1e10)
+			k.rate.Store(int64(0.5*float64(k.rate.Load()) + 0.5*rate))
 		}
-		select {
-		case f.got <- block:
-			wake()
-		case <-f.ended:
-			return
-		case <-k.closed:
+		return true
+	}
+	var last *part
+	if k.owner.State > 0 {
+		key := space.StateKey(ids, keys)
+		last = &part{from: len(keys) * size, to: len(ids), state: make([]byte, k.owner.State)}
+		last.rows = make([]byte, (last.to-last.from)*k.owner.Row)
+		if !timed(last, func() bool { return space.LoadState(key, last.rows, last.state) }) {
 			return
 		}
+	}
+	for i := from; i < len(keys); i++ {
+		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*k.owner.Row)}
+		if !timed(p, func() bool { return space.Load(keys[i], p.rows) }) || !give(p) {
+			return
+		}
+	}
+	if last != nil {
+		give(last)
 	}
 }
 
@@ -172,10 +225,10 @@ func (m *lm) graft() (bool, error) {
 	}
 	for i, f := range k.fetching {
 		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Stats().Off
-		if !over && f.rows == nil {
+		if !over && f.part == nil {
 			select {
-			case b, ok := <-f.got:
-				f.rows, over, f.last = b, !ok, m.card.now()
+			case p, ok := <-f.got:
+				f.part, over, f.last = p, !ok, m.card.now()
 			default:
 				over = m.card.now()-f.last > keptWait
 				if !over {
@@ -189,7 +242,8 @@ func (m *lm) graft() (bool, error) {
 				return true, err
 			}
 		}
-		if over || f.next == f.to {
+		if over || f.done {
+			m.slots.give(f.slot)
 			close(f.ended)
 			k.fetching = slices.Delete(k.fetching, i, i+1)
 			m.requeue(f.s)
@@ -199,27 +253,29 @@ func (m *lm) graft() (bool, error) {
 	return false, nil
 }
 
-// plant gives the card a piece of the block that a fetch has, behind what is there of its text already. It reports whether there is no use
+// plant gives the card a piece of the part that a fetch has, behind what is there of its text already. It reports whether there is no use
 // in going on: then the rest is evaluated.
 func (m *lm) plant(f *fetch) (over bool, err error) {
-	block := m.kept.disk.Block()
-	root, end := m.cells.root(f.s.job.Key), (f.next+1)*block
-	path := m.cells.match(nil, root, f.s.ids[:end], end)
-	n := min(end-len(path), m.shape.Piece)
+	p, root := f.part, m.cells.root(f.s.job.Key)
+	path := m.cells.match(nil, root, f.s.ids[:p.to], p.to)
+	n := min(p.to-len(path), m.shape.Piece)
+	if n == 0 && p.state != nil {
+		return m.plantState(f, path[p.to-1])
+	}
 	if n > 0 {
-		if len(path) < f.next*block {
+		if len(path) < p.from {
 			return true, nil // what it would hang on has gone
 		}
-		taken, ok := m.ground(root, path, n, end)
+		taken, ok := m.ground(root, path, n, p.to)
 		if !ok {
 			return true, nil
 		}
-		at, size := len(path)-f.next*block, m.shape.RowBytes()
+		at, size := len(path)-p.from, m.shape.RowBytes()
 		cells := make([]uint32, n)
 		for i, c := range taken {
 			cells[i] = uint32(c)
 		}
-		if err := m.travel(cells, func() error { return m.model.Restore(cells, f.rows[at*size:(at+n)*size]) }); err != nil {
+		if err := m.travel(cells, func() error { return m.model.Restore(cells, p.rows[at*size:(at+n)*size]) }); err != nil {
 			for _, c := range taken {
 				m.cells.give(c)
 			}
@@ -234,10 +290,11 @@ func (m *lm) plant(f *fetch) (over bool, err error) {
 			parent = c
 		}
 		m.kept.back.Add(int64(n))
+		m.kept.in.Add(int64(n * size))
 		m.kept.saved.Add(int64((m.redo(len(path), len(path)+n) - float64(n)*m.kept.up) * 1e9))
 	}
-	if len(path)+n == end {
-		f.rows, f.next = nil, f.next+1
+	if len(path)+n == p.to && p.state == nil {
+		f.part, f.done = nil, p.to == f.to && m.kept.owner.State == 0
 	}
 	return false, nil
 }
@@ -305,7 +362,7 @@ func (k *keeper) note(s *seq) {
 		return
 	}
 	ids := slices.Clone(spelled(s.ids[:len(s.path)]))
-	if len(ids) < k.disk.Block() {
+	if len(ids) == 0 || len(ids) < k.disk.Block() && k.owner.State == 0 {
 		return
 	}
 	k.texts = slices.DeleteFunc(k.texts, func(t text) bool {
@@ -333,7 +390,12 @@ func (m *lm) keep() (bool, error) {
 		v = &saving{text: k.texts[n], away: true, back: make(chan int, 1)}
 		v.space, k.texts, k.save = k.space(v.key), k.texts[:n], v
 		v.keys = v.space.Keys(v.ids)
-		m.beside(v, func() int { return v.space.Find(v.keys) })
+		v.block = make([]byte, k.disk.Block()*m.shape.RowBytes())
+		v.stops = m.leaves(v.text)
+		m.beside(v, func() int {
+			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.space.HasState(v.space.StateKey(v.ids[:n], v.keys)) })
+			return v.space.Find(v.keys)
+		})
 		return false, nil
 	}
 	if v.away {
@@ -344,30 +406,27 @@ func (m *lm) keep() (bool, error) {
 			return false, nil
 		}
 	}
+	if v.next >= 0 && m.slots != nil {
+		return m.keepState(v)
+	}
 	if v.next < 0 || v.next == len(v.keys) {
 		k.save = nil
 		return true, nil
 	}
-	block := k.disk.Block()
-	end := (v.next + 1) * block
+	end := (v.next + 1) * k.disk.Block()
 	path := m.cells.peek(m.cells.root(v.key), v.ids[:end])
 	if len(path) < end {
 		k.save = nil // gone before it could be kept
 		return true, nil
 	}
-	if v.block == nil {
-		v.block = make([]byte, block*m.shape.RowBytes())
-	}
-	from, n, size := end-block+v.filled, min(block-v.filled, m.shape.Piece), m.shape.RowBytes()
-	cells := make([]uint32, n)
-	for i, c := range path[from : from+n] {
-		cells[i] = uint32(c)
-	}
-	if err := m.travel(nil, func() error { return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size]) }); err != nil {
-		k.save = nil
-		return true, fatal(err)
-	}
-	if v.filled += n; v.filled == block {
+	return true, m.keepBlock(v, path)
+}
+
+// keepBlock takes a piece of a text's next block off the card, and has the block written when it is whole.
+func (m *lm) keepBlock(v *saving, path []int32) error {
+	from, k := v.next*m.kept.disk.Block(), m.kept
+	full, err := m.gather(v, path[from:from+k.disk.Block()])
+	if full {
 		key, next := v.keys[v.next], v.next+1
 		m.beside(v, func() int {
 			if senselessRows(v.block) || v.space.Save(key, v.block) != nil {
@@ -377,7 +436,24 @@ func (m *lm) keep() (bool, error) {
 			return next
 		})
 	}
-	return true, nil
+	return err
+}
+
+// gather takes a piece of the rows off the card that v's block is to hold, and reports whether all are there.
+func (m *lm) gather(v *saving, rows []int32) (full bool, err error) {
+	n, size := min(len(rows)-v.filled, m.shape.Piece), m.shape.RowBytes()
+	if n > 0 {
+		cells := make([]uint32, n)
+		for i, c := range rows[v.filled : v.filled+n] {
+			cells[i] = uint32(c)
+		}
+		if err := m.travel(nil, func() error { return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size]) }); err != nil {
+			m.kept.save = nil
+			return false, fatal(err)
+		}
+		v.filled += n
+	}
+	return v.filled == len(rows), nil
 }
 
 // senselessRows reports a value that is no number: a card's trouble is not kept for later.
@@ -405,9 +481,8 @@ func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
-	back := uint64(k.back.Load())
-	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(), Hits: back,
-		Out: uint64(k.out.Load()), In: back * uint64(k.owner.Row), Saved: time.Duration(k.saved.Load())}
+	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
+		Hits: uint64(k.back.Load()), Out: uint64(k.out.Load()), In: uint64(k.in.Load()), Saved: time.Duration(k.saved.Load())}
 }
 
 // close waits for what reads and writes. The worker must have let go of the model.

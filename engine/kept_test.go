@@ -118,8 +118,14 @@ func openRows(t testing.TB, o rows.Options) *rows.Disk {
 // onKept opens the engine on a fake whose passes take ten milliseconds each by the card's clock, and moving rows none.
 func onKept(t testing.TB, f *fake, d *rows.Disk) *cardBackend {
 	t.Helper()
+	return onDisk(t, f, d, 10*time.Millisecond)
+}
+
+// onDisk is onKept with passes that take so long.
+func onDisk(t testing.TB, f *fake, d *rows.Disk, pass time.Duration) *cardBackend {
+	t.Helper()
 	var now atomic.Int64
-	f.run = func(int) error { now.Add(int64(10 * time.Millisecond)); return nil }
+	f.run = func(int) error { now.Add(int64(pass)); return nil }
 	o := OpenOptions{CardOptions: still, Rows: d}
 	o.CardOptions.Clock = func() time.Duration { return time.Duration(now.Load()) }
 	return onFake(t, f, o)

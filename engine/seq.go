@@ -34,7 +34,7 @@ type seq struct {
 	bring   int  // its rows up to here come back from memory, piece by piece
 	high    int  // so many of ids have been through the card before
 	doubt   bool // the next token's logits are to be looked at
-	kept    int  // blocks of the prompt that a disk has: see kept.go; asked for once
+	kept    int  // rows of the prompt that a disk has: see kept.go; asked for once
 	sure    int  // the token, counted from 0, whose logits were the last to be looked at
 	embed   *embedding
 	spec    speculator

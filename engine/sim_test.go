@@ -82,6 +82,12 @@ func TestKeptNative(t *testing.T) {
 	sameOnDisk(t, open, editsOr(40))
 }
 
+// TestStatesOnDiskNative is TestStatesPackageOnDisk through the vendor's ABI.
+func TestStatesOnDiskNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	statesOnDisk(t, open, editsOr(6))
+}
+
 // TestCardMemory (D2): a load that fails or is cancelled leaves the card's memory as it was, and a model beside it running.
 func TestCardMemory(t *testing.T) {
 	runtime.LockOSThread()

@@ -98,12 +98,23 @@ func (p *slots) kept() (n int) {
 	return n
 }
 
-// deepest is the longest prefix of ids below root whose state is kept, at most limit of them, and its slot. Rows that were evaluated again
-// lie beside those that they are alike to: all of them are looked at.
+// deepest is the longest prefix of ids below root whose state is kept, at most limit of them, and its slot, used now.
 func (p *slots) deepest(root int32, ids []int32, limit int) (path []int32, slot uint32) {
+	if path, slot = p.peek(root, ids[:min(limit, len(ids))]); slot != 0 {
+		p.c.touch()
+		for _, n := range path {
+			p.c.used[n] = p.c.tick
+		}
+	}
+	return path, slot
+}
+
+// peek is deepest that marks nothing used. Rows that were evaluated again lie beside those that they are alike to: all of them are looked
+// at.
+func (p *slots) peek(root int32, ids []int32) (path []int32, slot uint32) {
 	best := none
 	here, next := []int32{root}, []int32(nil)
-	for _, id := range ids[:min(limit, len(ids))] {
+	for _, id := range ids {
 		next = next[:0]
 		for _, parent := range here {
 			for n := p.c.first(parent); n != none; n = p.c.next[n] {
@@ -121,9 +132,7 @@ func (p *slots) deepest(root int32, ids []int32, limit int) (path []int32, slot 
 	if best == none {
 		return nil, 0
 	}
-	p.c.touch()
 	for n := best; n >= 0; n = p.c.parent[n] {
-		p.c.used[n] = p.c.tick
 		path = append(path, n)
 	}
 	slices.Reverse(path)
@@ -163,18 +172,24 @@ func (m *lm) mark(s *seq, way bool) {
 	}
 	n := s.path[len(s.path)-1]
 	if p.at[n] == 0 {
-		p.at[n], p.node[s.state], p.less[s.state] = s.state, n, way
+		m.hang(s.state, n, way)
 		s.own = false
-		for _, r := range m.running { // what waits for its state on these rows has found it
-			if r.bring > 0 && !r.own && r.tip(m.cells) == n {
-				r.state = s.state
-			}
-		}
 		return
 	}
 	p.less[p.at[n]] = p.less[p.at[n]] && way
 	m.letGo(s) // there is one already
 	s.state = p.at[n]
+}
+
+// hang makes a slot the snapshot at node n, which has none.
+func (m *lm) hang(slot uint32, n int32, way bool) {
+	p := m.slots
+	p.at[n], p.node[slot], p.less[slot] = slot, n, way
+	for _, r := range m.running { // what waits for its state on these rows has found it
+		if r.bring > 0 && !r.own && r.tip(m.cells) == n {
+			r.state = slot
+		}
+	}
 }
 
 // into is the slot that the next pass of s leaves its state in; 0 where there is none to be had. Where no other is free, what the sequence

@@ -107,49 +107,63 @@ func TestStatesForgottenReset(t *testing.T) {
 // history, and where one growing prompt is sent.
 func TestStatesTurns(t *testing.T) {
 	for _, thinks := range []bool{true, false} {
-		f := withStates(8)
-		f.shape.Cells, f.shape.Groups = 1600, []axcl.Group{{Rows: 1, Cells: 1600}}
-		for h := 0; h <= 1536; h += 64 {
-			f.shape.Groups = append(f.shape.Groups, axcl.Group{Rows: 64, Cells: h})
-		}
-		f.kept = make([]uint64, f.shape.Cells)
-		b := onFake(t, f, OpenOptions{CardOptions: still})
-		rng := rand.New(rand.NewPCG(3, 4))
-		text := func(n int) (ids []int32) {
-			for range n {
-				ids = append(ids, int32(rng.IntN(fakeVocab)))
-			}
-			return ids
-		}
-		history := text(70)
-		for turn := range 12 {
-			user := append(text(5+rng.IntN(40)), 2, 3, 4) // and what begins an answer
-			prompt := append(slices.Clone(history), user...)
-			if thinks {
-				prompt = append(prompt, 5, 6)
-			}
-			out, last, err := run(b, greedy(prompt, 30))
+		b := onFake(t, longStates(8), OpenOptions{CardOptions: still})
+		turns(t, thinks, func(job Job) ([]int32, Token) {
+			out, last, err := run(b, job)
 			if err != nil {
 				t.Fatal(err)
 			}
-			did := last.Usage.Prompt - last.Usage.Cached
-			fresh := len(user) + 2
-			if turn > 0 {
-				fresh += 30 // the last answer, as the history has it
-			}
-			if t.Logf("turn %d: %d of %d rows are evaluated, %d are new", turn, did, last.Usage.Prompt, fresh); turn > 0 && did > 64+fresh {
-				t.Errorf("turn %d: %d of %d rows are evaluated, %d are new", turn, did, last.Usage.Prompt, fresh)
-			}
-			history = append(history, user...)
-			if thinks {
-				out = out[len(out)/2:] // the rest was thought
-			}
-			history = append(history, out...)
-		}
+			return out, last
+		})
 		if st := b.Stats(); st.Slots != 8 || st.SlotsKept == 0 || st.SlotsUsed > 8 {
 			t.Errorf("%d slots, %d used, %d snapshots", st.Slots, st.SlotsUsed, st.SlotsKept)
 		}
 		clean(t, b)
+	}
+}
+
+// longStates is a model that keeps states, with a long context and chunks of 64 rows.
+func longStates(slots int) *fake {
+	f := withStates(slots)
+	f.shape.Cells, f.shape.Groups = 1600, []axcl.Group{{Rows: 1, Cells: 1600}}
+	for h := 0; h <= 1536; h += 64 {
+		f.shape.Groups = append(f.shape.Groups, axcl.Group{Rows: 64, Cells: h})
+	}
+	f.kept = make([]uint64, f.shape.Cells)
+	return f
+}
+
+// turns has a chat of twelve turns with a model of longStates, and looks how much of each turn's prompt is evaluated.
+func turns(t *testing.T, thinks bool, say func(Job) ([]int32, Token)) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(3, 4))
+	text := func(n int) (ids []int32) {
+		for range n {
+			ids = append(ids, int32(rng.IntN(fakeVocab)))
+		}
+		return ids
+	}
+	history := text(70)
+	for turn := range 12 {
+		user := append(text(5+rng.IntN(40)), 2, 3, 4) // and what begins an answer
+		prompt := append(slices.Clone(history), user...)
+		if thinks {
+			prompt = append(prompt, 5, 6)
+		}
+		out, last := say(greedy(prompt, 30))
+		did := last.Usage.Prompt - last.Usage.Cached
+		fresh := len(user) + 2
+		if turn > 0 {
+			fresh += 30 // the last answer, as the history has it
+		}
+		if t.Logf("turn %d: %d of %d rows are evaluated, %d are new", turn, did, last.Usage.Prompt, fresh); turn > 0 && did > 64+fresh {
+			t.Errorf("turn %d: %d of %d rows are evaluated, %d are new", turn, did, last.Usage.Prompt, fresh)
+		}
+		history = append(history, user...)
+		if thinks {
+			out = out[len(out)/2:] // the rest was thought
+		}
+		history = append(history, out...)
 	}
 }
 

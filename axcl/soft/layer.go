@@ -139,7 +139,7 @@ type workroom struct {
 	*kernel.Scratch
 	q, score []float32
 	sum      []float64
-	s, d     []float32 // a head's state, and what is added to it
+	s        []float32 // a head's state
 }
 
 // heads is how many rows' heads one task of attention takes at the most, but for those of one row, which are never parted.
@@ -202,7 +202,7 @@ func newEngine(p *pool, set kernel.Set, s size) *engine {
 		h := s.heads()
 		e.work = append(e.work, workroom{Scratch: kernel.NewScratch(s.rows, h, s.hd), q: make([]float32, h*s.hd),
 			score: make([]float32, h*s.seen), sum: make([]float64, h*s.hd),
-			s: make([]float32, s.state), d: make([]float32, s.valueDim)})
+			s: make([]float32, s.state)})
 	}
 	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive,
 		e.doFinish, e.doBlock, e.doRound

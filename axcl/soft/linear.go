@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/x448/float16"
 
@@ -36,18 +37,18 @@ type held struct{ k, v []byte }
 
 // linearSize is what an engine must hold for layers with a state.
 type linearSize struct {
-	channels, values, writers, columns, state, valueDim int
+	channels, values, writers, columns, state int
 }
 
 func (s *linearSize) growLinear(l *layer) {
 	channels := l.Channels()
 	s.channels, s.values, s.writers = max(s.channels, channels), max(s.values, l.Heads*l.ValueDim), max(s.writers, l.Heads)
-	s.columns, s.state, s.valueDim = max(s.columns, channels*(l.Conv-1)), max(s.state, l.HeadDim*l.ValueDim), max(s.valueDim, l.ValueDim)
+	s.columns, s.state = max(s.columns, channels*(l.Conv-1)), max(s.state, l.HeadDim*l.ValueDim)
 }
 
 // linearBytes is what newMixing and the workers' rooms take.
 func (s *linearSize) linearBytes(rows int64, threads int) int64 {
-	return 4 * (rows*int64(2*s.channels+2*s.values+2*s.writers) + int64(s.columns+s.channels) + int64(threads)*int64(s.state+s.valueDim))
+	return 4 * (rows*int64(2*s.channels+2*s.values+2*s.writers) + int64(s.columns+s.channels) + int64(threads)*int64(s.state))
 }
 
 // mixing is the memory in which layers with a state are computed.
@@ -84,7 +85,7 @@ func (e *engine) runLinear(l *layer, n int, out, in []uint16, from, to held) {
 		return
 	}
 	channels, past := l.Channels(), l.Conv-1
-	load(m.columns[:channels*past], from.k, l.State)
+	e.load(m.columns[:channels*past], from.k, l.State)
 	if n > 0 {
 		e.pool.each(n, 2*h, e.begin)
 		e.multiply(e.a, product{w: &x.qkv, dst: m.u}, product{w: &x.z, dst: m.z}, product{w: &x.b, dst: m.beta},
@@ -163,7 +164,7 @@ func (e *engine) keepColumns(n int) {
 			}
 		}
 	}
-	store(m.to.k, m.columns[:channels*past], l.State)
+	e.store(m.to.k, m.columns[:channels*past], l.State)
 }
 
 // doRecall takes one value head through all rows: it forgets, writes what the key does not recall rightly yet, and is asked the query.
@@ -172,37 +173,19 @@ func (e *engine) doRecall(worker, head int) {
 	dk, dv, channels := l.HeadDim, l.ValueDim, l.Channels()
 	key := head / (l.Heads / l.KVHeads) * dk
 	keys := l.KVHeads * dk
-	s, d := room.s[:dk*dv], room.d[:dv]
+	s := room.s[:dk*dv]
 	at := head * dk * dv
-	load(s, part(m.from.v, at, dk*dv, l.State), l.State)
+	e.load(s, part(m.from.v, at, dk*dv, l.State), l.State)
 	for r := range e.n {
 		c := e.row(m.c, r, channels)
 		q, k, v := c[key:key+dk], c[keys+key:keys+key+dk], c[2*keys+head*dv:][:dv]
 		keep, beta := m.keep[r*l.Heads+head], m.beta[r*l.Heads+head]
 		z, o := e.row(m.z, r, l.Heads*dv)[head*dv:][:dv], e.row(m.y, r, l.Heads*dv)[head*dv:][:dv]
-		clear(d)
-		for i, f := range k {
-			row := s[i*dv:][:len(d)]
-			for j, old := range row {
-				d[j] += f * old
-			}
-		}
-		for j := range d {
-			d[j] = beta * (v[j] - keep*d[j])
-		}
-		clear(o)
-		for i, f := range k {
-			row, g := s[i*dv:][:len(d)], q[i]
-			for j, w := range d {
-				now := keep*row[j] + f*w
-				row[j] = now
-				o[j] += g * now
-			}
-		}
+		e.set.Delta(o, s, q, k, v, keep, beta)
 		e.set.RMSNorm(o, o, l.linear.norm, l.Eps)
 		e.set.SiLU(z, o)
 	}
-	store(part(m.to.v, at, dk*dv, l.State), s, l.State)
+	e.store(part(m.to.v, at, dk*dv, l.State), s, l.State)
 }
 
 // part is n values of a state from the at-th on; nil of none.
@@ -218,46 +201,57 @@ func part(b []byte, at, n int, t axmodel.State) []byte {
 }
 
 // load reads a state, or zeros where there is none.
-func load(dst []float32, b []byte, t axmodel.State) {
-	if b == nil {
+func (e *engine) load(dst []float32, b []byte, t axmodel.State) {
+	if b == nil || len(dst) == 0 {
 		clear(dst)
 		return
 	}
 	le := binary.LittleEndian
-	switch t {
-	case axmodel.StateBF16:
+	switch {
+	case t == axmodel.StateFP32 && aligned(b, 4):
+		copy(dst, view[float32](b, 0, len(dst)))
+	case t == axmodel.StateFP32:
 		for i := range dst {
-			dst[i] = axcl.Float32(le.Uint16(b[2*i:]))
+			dst[i] = math.Float32frombits(le.Uint32(b[4*i:]))
 		}
-	case axmodel.StateFP16:
+	case t == axmodel.StateFP16:
 		for i := range dst {
 			dst[i] = float16.Frombits(le.Uint16(b[2*i:])).Float32()
 		}
+	case aligned(b, 2):
+		e.set.Widen(dst, view[uint16](b, 0, len(dst)))
 	default:
 		for i := range dst {
-			dst[i] = math.Float32frombits(le.Uint32(b[4*i:]))
+			dst[i] = axcl.Float32(le.Uint16(b[2*i:]))
 		}
 	}
 }
 
+// aligned says whether values of so many bytes may be read and written where they lie: files and slots lie so, a caller's bytes may not.
+func aligned(b []byte, width uintptr) bool { return uintptr(unsafe.Pointer(&b[0]))%width == 0 }
+
 // store writes a state, rounded to its type; nowhere is nothing to do.
-func store(b []byte, src []float32, t axmodel.State) {
-	if b == nil {
+func (e *engine) store(b []byte, src []float32, t axmodel.State) {
+	if b == nil || len(src) == 0 {
 		return
 	}
 	le := binary.LittleEndian
-	switch t {
-	case axmodel.StateBF16:
+	switch {
+	case t == axmodel.StateFP32 && aligned(b, 4):
+		copy(view[float32](b, 0, len(src)), src)
+	case t == axmodel.StateFP32:
 		for i, v := range src {
-			le.PutUint16(b[2*i:], axcl.BFloat16(v))
+			le.PutUint32(b[4*i:], math.Float32bits(v))
 		}
-	case axmodel.StateFP16:
+	case t == axmodel.StateFP16:
 		for i, v := range src {
 			le.PutUint16(b[2*i:], float16.Fromfloat32(v).Bits())
 		}
+	case aligned(b, 2):
+		e.set.Narrow(view[uint16](b, 0, len(src)), src)
 	default:
 		for i, v := range src {
-			le.PutUint32(b[4*i:], math.Float32bits(v))
+			le.PutUint16(b[2*i:], axcl.BFloat16(v))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/benchmark"
 	"github.com/axle-llm/axle/internal/plain"
+	"github.com/axle-llm/axle/internal/plan"
 )
 
 func init() { register(newBenchCmd) }
@@ -48,8 +49,9 @@ func newBenchCmd() *cobra.Command {
 		Short: "Measure how fast a model is, and where the time goes",
 		Long: `Measure how fast a model is, and where the time goes: first token, prefill and decode rates, tokens' latencies, the next turn's
 first token, for each combination of prompt length, output length, clients and speculation; the stages of a token, and the card's limit.
-MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b, qwen3-4b and qwen3.5-0.8b, which have a real model's
-sizes and no weights and need the simulated card (--device axcl with AXLE_AXCL_LIB) or patience.
+MODEL is a name in the store, a package's folder, or one of the shapes
+` + plan.Names + `, which have a real model's sizes and no weights and need the
+simulated card (--device axcl with AXLE_AXCL_LIB) or patience.
 
 With --compare, two files that --json wrote are compared. With --against ollama or openai, the last argument is the URL of another server,
 which gets the same load in turn with the model here. With --loop naive or vendor, a token in one pass is measured beside the loop over
@@ -200,8 +202,7 @@ func (f *benchFlags) check(args []string) (models []string, err error) {
 		o.Against = benchmark.Server{Kind: f.against, URL: u.String(), Model: f.model}
 	}
 	if len(args) == 0 {
-		return nil, usageError("which model? 'axle list' shows what there is; qwen3-0.6b, qwen3-4b and qwen3.5-0.8b are shapes " +
-			"without weights")
+		return nil, usageError("which model? 'axle list' shows what there is; " + plan.Names + " are shapes without weights")
 	}
 	if o.Prompts, err = benchList("-p", f.prompt, benchmark.MaxTokens); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,9 @@ has its name only when it is whole.`,
 					}
 					o.History = append(o.History, n)
 				}
+			}
+			if !slices.Contains([]string{"bf16", "fp16", "fp32"}, o.State) {
+				return usageError("--state is bf16, fp16 or fp32, got %q", o.State)
 			}
 			if picture != "" {
 				w, h, ok := strings.Cut(picture, "x")

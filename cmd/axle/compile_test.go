@@ -83,6 +83,36 @@ func TestCompileAndInspect(t *testing.T) {
 	}
 }
 
+// TestCompileState: --state is the type of what layers keep instead of rows: fp32 unless another is asked for. Layers with rows have none.
+func TestCompileState(t *testing.T) {
+	from := t.TempDir()
+	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.StateArchs()[0], 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args  []string
+		kind  string
+		width int
+	}{{nil, "fp32", 4}, {[]string{"--state", "fp32"}, "fp32", 4}, {[]string{"--state", "fp16"}, "fp16", 2},
+		{[]string{"--state=bf16"}, "bf16", 2}} {
+		out := filepath.Join(t.TempDir(), "tiny")
+		args := append([]string{"compile", from, out, "--context", "63", "--chunk", "16", "--history", "0"}, c.args...)
+		if _, _, err := axleCompile(t, args...); err != nil {
+			t.Fatal(err)
+		}
+		for layer, linear := range map[string]bool{"0": true, "3": false} {
+			var f inspection.File
+			stdout, _, err := axleCompile(t, "inspect", "--json", filepath.Join(out, "qwen3_5_text_p16_l"+layer+"_together.axmodel"))
+			if err != nil || json.Unmarshal([]byte(stdout), &f) != nil || (f.State != nil) != linear {
+				t.Fatalf("layer %s: %v\n%s", layer, err, stdout)
+			}
+			if linear && (f.State.K.Type != c.kind || f.State.V.Type != c.kind || f.State.V.Bytes != 4*32*32*c.width) {
+				t.Errorf("%q: %+v", c.args, f.State)
+			}
+		}
+	}
+}
+
 // axleCompile runs a command line and gives what it printed.
 func axleCompile(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
@@ -107,6 +137,8 @@ func TestCompileUsage(t *testing.T) {
 		{[]string{"compile", "--from", "x", "--out", "y", "--context", "0"}, "--context"},
 		{[]string{"compile", "--from", "x", "--out", "y", "--picture", "384"}, `"384" is not a size`},
 		{[]string{"compile", "--from", "x", "--out", "y", "--picture", "384x-1"}, `"384x-1" is not a size`},
+		{[]string{"compile", "--from", "x", "--out", "y", "--state", "int8"}, `--state is bf16, fp16 or fp32, got "int8"`},
+		{[]string{"compile", "--from", "x", "--out", "y", "--state", ""}, `--state is bf16, fp16 or fp32, got ""`},
 		{[]string{"compile", "--from", "x", "--out", "y", "--chunk", "0"}, "--chunk"},
 		{[]string{"compile", "--from", filepath.Join(t.TempDir(), "x"), "--out", "y"}, "cannot be opened"},
 		{[]string{"inspect"}, "arg"},

@@ -25,8 +25,9 @@ func newPlanCmd() *cobra.Command {
 		Use:   "plan MODEL",
 		Short: "Say what a model would do on a card one does not have",
 		Long: `Say what a model would do on a card one does not have, from its shapes and what that card is known to cost.
-MODEL is a name in the store, a package's folder, or one of the shapes qwen3-0.6b, qwen3-4b and qwen3.5-0.8b. Every number is modelled, not
-measured: 'axle bench' measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.
+MODEL is a name in the store, a package's folder, or one of the shapes
+` + plan.Names + `. Every number is modelled, not measured: 'axle bench'
+measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.
 
 The last table says how many conversations stay: on the card, in memory of a machine with --ram (as 'axle serve' takes it, or as much as
 --cache-ram says), on a disk with --cache-disk; and how long one takes until it is back on the card, instead of being evaluated again.`,
@@ -108,7 +109,7 @@ func planShape(name string) (plan.Model, error) {
 		if m, ok := plan.Shape(strings.ReplaceAll(name, ":", "-")); ok {
 			return m, nil
 		}
-		return plan.Model{}, fmt.Errorf("%w; qwen3-0.6b, qwen3-4b and qwen3.5-0.8b are shapes that need no files", err)
+		return plan.Model{}, fmt.Errorf("%w; %s are shapes that need no files", err, plan.Names)
 	}
 	defer p.Close()
 	return plan.Package(p), nil

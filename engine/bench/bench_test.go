@@ -48,7 +48,7 @@ func TestVirtual(t *testing.T) {
 	if len(run.Passes) < 6 || len(run.Requests) != 1 || run.Requests[0].Tokens != 6 {
 		t.Errorf("%d passes, requests %+v", len(run.Passes), run.Requests)
 	}
-	roof := NewRoofline(100e6, 0, p.Memory, "pi5", 7, []Case{a})
+	roof := NewRoofline(100e6, 0, 0, p.Memory, "pi5", 7, []Case{a})
 	if roof.Reached != a.Decode.Median || roof.Text == "" || roof.Limit != p.Memory/100e6 {
 		t.Errorf("%+v", roof)
 	}

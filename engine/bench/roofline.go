@@ -3,12 +3,15 @@ package bench
 import (
 	"fmt"
 	"strings"
+
+	"github.com/axle-llm/axle/models"
 )
 
 // Roofline is the most a card could do for one token at a time, were memory its only limit, and how near a measured case comes.
 type Roofline struct {
-	Weights   int64   `json:"weight_bytes_per_token"` // layers and head, read once a token
-	Cache     int64   `json:"cache_bytes_per_token"`  // K and V of every cell that the decode group reads
+	Weights   int64   `json:"weight_bytes_per_token"`          // layers and head, read once a token
+	Cache     int64   `json:"cache_bytes_per_token"`           // K and V of every cell that the decode group reads
+	States    int64   `json:"state_bytes_per_token,omitempty"` // read and written, of layers that keep them; 0: there are none
 	Bandwidth float64 `json:"bandwidth_bytes_per_second"`
 	Source    string  `json:"bandwidth_source"`
 	Probes    []Probe `json:"probes,omitempty"` // everything that was learnt of the bandwidth
@@ -24,22 +27,23 @@ type Roofline struct {
 	Points []RooflinePoint `json:"points"`
 }
 
-// RooflinePoint is the limit and what was measured for so many clients: weights are read once for all, the cache for each.
+// RooflinePoint is the limit and what was measured for so many clients: weights are read once for all, the cache for each; all of it for
+// each where layers keep states, since a pass then carries rows of one sequence.
 type RooflinePoint struct {
 	Clients int     `json:"clients"`
 	Limit   float64 `json:"limit_tps"`
 	Reached float64 `json:"reached_tps"`
 }
 
-// NewRoofline judges cases by what a token reads. calls is how many executes a token takes.
-func NewRoofline(weights, cache int64, bandwidth float64, source string, calls int, cases []Case) Roofline {
-	r := Roofline{Weights: weights, Cache: cache, Bandwidth: bandwidth, Source: source}
-	if bandwidth <= 0 || weights+cache <= 0 {
+// NewRoofline judges cases by what a token reads: weights, cache, and states where layers keep them. calls is how many executes a token
+// takes.
+func NewRoofline(weights, cache, states int64, bandwidth float64, source string, calls int, cases []Case) Roofline {
+	r := Roofline{Weights: weights, Cache: cache, States: states, Bandwidth: bandwidth, Source: source}
+	if bandwidth <= 0 || weights+cache+states <= 0 {
 		r.Text = "The card's bandwidth is not known: give --profile."
 		return r
 	}
-	limit := func(n int) float64 { return float64(n) * bandwidth / (float64(weights) + float64(n)*float64(cache)) }
-	r.Limit = limit(1)
+	r.Limit = r.LimitOf(1)
 	r.Memory = 1e3 / r.Limit
 	var one *Case
 	best := map[int]int{}
@@ -55,7 +59,7 @@ func NewRoofline(weights, cache int64, bandwidth float64, source string, calls i
 		if !seen {
 			at = len(r.Points)
 			best[c.Clients] = at
-			r.Points = append(r.Points, RooflinePoint{Clients: c.Clients, Limit: limit(c.Clients)})
+			r.Points = append(r.Points, RooflinePoint{Clients: c.Clients, Limit: r.LimitOf(float64(c.Clients))})
 		}
 		r.Points[at].Reached = max(r.Points[at].Reached, c.Decode.Median)
 	}
@@ -74,6 +78,24 @@ func NewRoofline(weights, cache int64, bandwidth float64, source string, calls i
 	return r
 }
 
+// LimitOf is the most tokens a second that so many clients could get together.
+func (r *Roofline) LimitOf(clients float64) float64 {
+	if r.States > 0 {
+		clients = 1
+	}
+	return clients * r.Bandwidth / (float64(r.Weights) + clients*float64(r.Cache+r.States))
+}
+
+// Reads says what a token reads: "595 MB of weights and 234 MB of cache".
+func (r *Roofline) Reads() string {
+	parts := models.HumanBytes(r.Weights) + " of weights"
+	if r.States > 0 {
+		return fmt.Sprintf("%s, %s of cache and %s of states, which are written too,", parts, models.HumanBytes(r.Cache),
+			models.HumanBytes(r.States/2))
+	}
+	return fmt.Sprintf("%s and %s of cache", parts, models.HumanBytes(r.Cache))
+}
+
 func (r *Roofline) judge(calls int) string {
 	all := 1e3 / r.Reached
 	share := func(v float64) float64 { return 100 * v / all }
@@ -81,9 +103,16 @@ func (r *Roofline) judge(calls int) string {
 	case r.Share > 105:
 		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.",
 			r.Source)
+	case r.States > 0 && r.Memory >= max(r.Fixed, r.Link, r.Host):
+		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights, cache and states. A smaller quantization would help; "+
+			"more clients at once would not, since layers that keep a state take rows of one sequence a call.", share(r.Memory))
 	case r.Memory >= max(r.Fixed, r.Link, r.Host):
 		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights and cache. A smaller quantization or a shorter "+
 			"context would help, and more clients at once share the weights.", share(r.Memory))
+	case r.States > 0 && r.Fixed >= max(r.Link, r.Host):
+		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading "+
+			"takes. Layers that keep a state take rows of one sequence a call, so more clients at once do not help; fewer, larger layers would.",
+			share(r.Fixed), calls)
 	case r.Fixed >= max(r.Link, r.Host):
 		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading "+
 			"takes. Guesses and more clients at once put more rows into each call; fewer, larger layers would help a compiler do the same.",

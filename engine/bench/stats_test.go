@@ -52,28 +52,33 @@ func TestSample(t *testing.T) {
 func TestRooflineSays(t *testing.T) {
 	base := Case{Load: Load{Prompt: 1, Output: 9, Clients: 1}, Decode: NewSample([]float64{100})} // 10 ms
 	for _, tt := range []struct {
-		name  string
-		bytes int64 // at 1 GB/s: a million is a millisecond
-		token Parts
-		want  string
+		name   string
+		bytes  int64 // at 1 GB/s: a million is a millisecond
+		states int64 // likewise
+		token  Parts
+		want   string
 	}{
-		{"memory", 8e6, Parts{Layers: 9e6}, "Memory holds it back: 80 %"},
-		{"fixed", 2e6, Parts{Layers: 8e6, Head: 1e6}, "fixed cost holds it back: 70 %"},
-		{"link", 1e6, Parts{Layers: 2e6, Upload: 3e6, Down: 4e6}, "The link holds it back: 70 %"},
-		{"host", 1e6, Parts{Layers: 2e6, Upload: 1e6}, "The host holds it back: 70 %"},
-		{"too fast", 20e6, Parts{Layers: 9e6}, "faster than the bandwidth allows"},
+		{"memory", 8e6, 0, Parts{Layers: 9e6}, "Memory holds it back: 80 %"},
+		{"fixed", 2e6, 0, Parts{Layers: 8e6, Head: 1e6}, "fixed cost holds it back: 70 %"},
+		{"link", 1e6, 0, Parts{Layers: 2e6, Upload: 3e6, Down: 4e6}, "The link holds it back: 70 %"},
+		{"host", 1e6, 0, Parts{Layers: 2e6, Upload: 1e6}, "The host holds it back: 70 %"},
+		{"too fast", 20e6, 0, Parts{Layers: 9e6}, "faster than the bandwidth allows"},
+		{"memory, with states", 6e6, 2e6, Parts{Layers: 9e6},
+			"80 % of a token is reading weights, cache and states. A smaller quantization would help; more clients at once would not"},
+		{"fixed, with states", 1e6, 1e6, Parts{Layers: 8e6, Head: 1e6},
+			"70 % of a token goes to the card's 7 calls beyond what reading takes. Layers that keep a state"},
 	} {
 		c := base
 		c.Token = tt.token
-		r := NewRoofline(tt.bytes, 0, 1e9, "test", 7, []Case{c})
+		r := NewRoofline(tt.bytes, 0, tt.states, 1e9, "test", 7, []Case{c})
 		if !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%s: %s", tt.name, r.Text)
 		}
 	}
-	if r := NewRoofline(1, 1, 0, "", 1, nil); !strings.Contains(r.Text, "--profile") {
+	if r := NewRoofline(1, 1, 0, 0, "", 1, nil); !strings.Contains(r.Text, "--profile") {
 		t.Error(r.Text)
 	}
-	if r := NewRoofline(1, 1, 1, "", 1, nil); !strings.Contains(r.Text, "No case") {
+	if r := NewRoofline(1, 1, 0, 1, "", 1, nil); !strings.Contains(r.Text, "No case") {
 		t.Error(r.Text)
 	}
 	if read, copied := Memory(0); read <= 0 || copied <= 0 {

@@ -271,7 +271,7 @@ func (r *measuredCard) measure(ctx context.Context, f *Options, name string, pro
 // by the profile of a card of its kind.
 func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, cases []bench.Case) (*bench.Roofline, error) {
 	p := &o.plan
-	weights, layer, cache := p.HeadBytes, int64(0), int64(0)
+	weights, layer, cache, states := p.HeadBytes, int64(0), int64(0), int64(0)
 	cells := p.Context
 	shape := axcl.Shape{Groups: p.Groups, Cells: p.Context}
 	if g := shape.GroupFor(1, 0); g >= 0 {
@@ -280,7 +280,7 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 	for _, l := range p.Layers {
 		layer = max(layer, l.Weights)
 		weights += l.Weights
-		if cache += 2 * l.State; l.State == 0 {
+		if states += 2 * l.State; l.State == 0 {
 			cache += 4 * int64(cells) * int64(l.KVHeads*l.HeadDim)
 		}
 	}
@@ -294,7 +294,7 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 		if a := r.recorder.Apart; a != nil {
 			dev = a.Device
 		}
-		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, cache/int64(max(len(p.Layers), 1)), p.HeadBytes, r.counters.Clock)
+		probe, err := bench.ReadProbe(ctx, dev, o.spec, layer, (cache+states)/int64(max(len(p.Layers), 1)), p.HeadBytes, r.counters.Clock)
 		if err == nil {
 			probes = append(probes, probe)
 		} else if axcl.Fatal(err) || ctx.Err() != nil {
@@ -318,7 +318,7 @@ func (r *measuredCard) roofline(ctx context.Context, f *Options, o *opened, case
 			best = q
 		}
 	}
-	roof := bench.NewRoofline(weights, cache, best.Rate, best.Name, len(p.Layers)+1, cases)
+	roof := bench.NewRoofline(weights, cache, states, best.Rate, best.Name, len(p.Layers)+1, cases)
 	roof.Probes = probes
 	return &roof, nil
 }

@@ -52,18 +52,25 @@ func (r *Report) keep(m Model, p *profiles.Profile, keep Keep, first func(n int)
 	}
 	add("card", int64(m.Context)*int64(m.Row), int64(m.Context), 0)
 	if m.State > 0 {
-		// A state stands for all rows before it and stays on the card: rows without it are of no use elsewhere.
+		// A conversation is of use with the state after it only, and takes both.
 		r.Kept[0].Conversations = min(r.Kept[0].Conversations, int64(m.Slots))
-		return
+	}
+	each := int64(tokens)*int64(m.Row) + m.State
+	there := p.Copies["h2d-pinned"].Time(m.State)
+	whole := func(rows, bytes int64) int64 {
+		if m.State > 0 {
+			rows = bytes / each * int64(tokens)
+		}
+		return rows
 	}
 	piece := axcl.PieceCells(axcl.Shape{Layers: m.Cached, KV: m.Row / 4 / m.Cached, Cells: m.Context})
 	if keep.Memory > 0 {
 		rows, piece := engine.RowsIn(keep.Memory, m.Row, piece)
-		add("memory", keep.Memory, int64(rows), overLink(m, p, tokens, piece))
+		add("memory", keep.Memory, whole(int64(rows), keep.Memory), there+overLink(m, p, tokens, piece))
 	}
 	if keep.Disk > 0 {
-		read := time.Duration(float64(tokens) * float64(m.Row) / diskRate * 1e9)
-		add("disk", keep.Disk, rows.Fit(keep.Disk, m.Row), max(read, overLink(m, p, tokens, piece)))
+		read := time.Duration(float64(each) / diskRate * 1e9)
+		add("disk", keep.Disk, whole(rows.Fit(keep.Disk, m.Row), keep.Disk), max(read, there+overLink(m, p, tokens, piece)))
 	}
 }
 
@@ -96,7 +103,8 @@ func (r *Report) writeKept(w io.Writer) {
 		fmt.Fprintf(w, "%s, %s\t%d\t%d\t%s\t\n", k.Place, models.HumanBytes(k.Bytes), k.Rows, k.Conversations, back)
 	}
 	if r.State > 0 {
-		fmt.Fprintf(w, "Layers with a state: what is kept stays on the card, with room for %d sequences and snapshots.\n", r.Slots)
+		fmt.Fprintf(w, "Layers with a state: each takes %s more for it; the card has room for %d sequences and snapshots.\n",
+			models.HumanBytes(r.State), r.Slots)
 	}
 	if r.Kept[len(r.Kept)-1].Place == "disk" {
 		fmt.Fprintf(w, "A disk is taken to read %.0f MB/s.\n", diskRate/1e6)

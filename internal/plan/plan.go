@@ -17,8 +17,11 @@ import (
 )
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
-var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-4b": axmodel.Qwen3Large,
-	"qwen3.5-0.8b": axmodel.Qwen35SmallInt4}
+var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-0.6b-long": axmodel.Qwen3Long,
+	"qwen3-4b": axmodel.Qwen3Large, "qwen3.5-0.8b": axmodel.Qwen35SmallInt4}
+
+// Names are those of Shapes, as a sentence has them.
+const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-4b and qwen3.5-0.8b"
 
 // Model is what a plan needs to know of a model.
 type Model struct {
@@ -71,7 +74,7 @@ func Shape(name string) (Model, bool) {
 		m.Slots = models.SlotsFor(m.State)
 		m.Slotted = int64(m.Slots+1) * m.State
 	}
-	for _, g := range axmodel.Ladder(s.Context, s.Chunk, s.History) {
+	for _, g := range s.Groups() {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}
 	m.Card += m.Files + m.Slotted
@@ -236,7 +239,7 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 		}
 		return t + head + logits
 	}
-	for _, n := range []int{16, 128, 512, 1024, 2048} {
+	for _, n := range []int{16, 128, 512, 1024, 2048, 4096, 8192, 14336} {
 		if n < m.Context {
 			r.Prompts = append(r.Prompts, Prompt{Tokens: n, First: first(n)})
 		}

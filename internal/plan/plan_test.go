@@ -65,7 +65,10 @@ func TestPlanKept(t *testing.T) {
 		t.Errorf("nothing besides the card: %+v", none.Kept)
 	}
 	m.State, m.Slots, m.Cached, m.Row = 1<<20, 1, 9, m.Row/4
-	if r := Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9}); len(r.Kept) != 1 || r.Kept[0].Conversations != 1 {
+	r = Make(m, p, 1<<40, 256, Keep{Memory: 1 << 30, Disk: 20e9})
+	each := int64(1024*m.Row) + m.State // a state goes with its rows
+	if len(r.Kept) != 3 || r.Kept[0].Conversations != 1 || r.Kept[1].Conversations != (1<<30)/each ||
+		r.Kept[2].Conversations != 20e9/each || r.Kept[1].Back <= 0 || r.Kept[2].Back <= r.Kept[1].Back {
 		t.Errorf("layers with a state: %+v", r.Kept)
 	}
 }
@@ -77,6 +80,33 @@ func mustProfile(t *testing.T) *profiles.Profile {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestPlanNames: what help and errors name are the shapes there are; of one with several decode groups a token is priced by what it sees.
+func TestPlanNames(t *testing.T) {
+	named := strings.Split(strings.ReplaceAll(Names, " and ", ", "), ", ")
+	if len(named) != len(Shapes) {
+		t.Errorf("%d shapes, %q are named", len(Shapes), named)
+	}
+	for _, name := range named {
+		if Shapes[name] == nil {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	m, _ := Shape("qwen3-0.6b-long")
+	small, _ := Shape("qwen3-0.6b")
+	p := mustProfile(t)
+	last := Make(small, p, 1<<40, 256, Keep{}).Token
+	if near := Make(m, p, 1<<40, 256, Keep{}); near.Token != last || len(near.Prompts) != 8 || near.Prompts[7].Tokens != 14336 {
+		t.Errorf("near, a token takes %v, %v in the small shape; %+v", near.Token, last, near.Prompts)
+	}
+	for _, used := range []int{2048, 4096, 8192} {
+		token := Make(m, p, 1<<40, used, Keep{}).Token
+		if token <= last {
+			t.Errorf("at %d a token takes %v, nearer %v", used, token, last)
+		}
+		last = token
+	}
 }
 
 // TestPlanGroups: a token is priced by the smallest decode group that reaches what it sees.

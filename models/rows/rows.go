@@ -6,6 +6,7 @@
 //	<32 hex>/                  a package, by its digest
 //	<32 hex>/name              what the package is called, for people
 //	<32 hex>/<64 hex>          a block: the rows of Block tokens, by everything that they depend on
+//	<32 hex>/<64 hex>.state    a state, where layers keep one, and the rows between the last block and it (states.go)
 //
 // A block's name is a chain: the package, the card, the API key, the row's size and all tokens up to the block's last one. So what one key
 // has said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its rows and a keyed
@@ -158,6 +159,7 @@ type Owner struct {
 	Card    string // its kind, and whatever else rows differ by
 	Key     string // the API key of who asked; empty where no keys are set
 	Row     int    // bytes of a row
+	State   int    // bytes of a state; 0: no layer keeps one
 }
 
 // Space is one owner's part of a disk.
@@ -233,11 +235,19 @@ func (s *Space) Find(keys []Key) int {
 // Load reads a block's rows, Block × Owner.Row bytes, and reports whether they are there, whole and sound. Where it gives false, to holds
 // nothing that may be used.
 func (s *Space) Load(k Key, to []byte) bool {
-	d := s.d
-	if d.off.Load() || len(to) != s.d.o.Block*s.o.Row {
+	if len(to) != s.d.o.Block*s.o.Row {
 		return false
 	}
-	name := s.file(k)
+	head := s.header(k, len(to))
+	return s.load(s.file(k), k, head[:], to)
+}
+
+// load reads a file into parts.
+func (s *Space) load(name string, k Key, head []byte, parts ...[]byte) bool {
+	d := s.d
+	if d.off.Load() {
+		return false
+	}
 	f, err := d.disk.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		d.misses.Add(1)
@@ -247,7 +257,7 @@ func (s *Space) Load(k Key, to []byte) bool {
 		_ = d.fail("reading "+name, err)
 		return false
 	}
-	sound, at, err := s.read(f, k, to)
+	sound, at, err := s.read(f, head, parts)
 	_ = f.Close()
 	switch {
 	case d.closed.Load():
@@ -261,23 +271,31 @@ func (s *Space) Load(k Key, to []byte) bool {
 		return false
 	}
 	d.hits.Add(1)
-	d.read.Add(int64(len(to)))
+	d.read.Add(size(parts))
 	d.touch(name, k, at)
 	return true
 }
 
-// read fills to, and says whether the file is what was written.
-func (s *Space) read(f file, k Key, to []byte) (sound bool, at time.Time, err error) {
+// size is how many bytes the parts are.
+func size(parts [][]byte) (n int64) {
+	for _, p := range parts {
+		n += int64(len(p))
+	}
+	return n
+}
+
+// read fills parts, and says whether the file is what was written.
+func (s *Space) read(f file, head []byte, parts [][]byte) (sound bool, at time.Time, err error) {
 	st, err := f.Stat()
 	if err != nil {
 		return false, at, err
 	}
-	if st.Size() != int64(overhead+len(to)) {
+	if st.Size() != int64(overhead)+size(parts) {
 		return false, at, nil
 	}
-	var head [headerSize]byte
+	var got [headerSize]byte
 	var sum [sha256.Size]byte
-	for _, part := range [][]byte{head[:], to, sum[:]} {
+	for _, part := range slices.Concat([][]byte{got[:]}, parts, [][]byte{sum[:]}) {
 		switch _, err := io.ReadFull(f, part); {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // cut while it was read
 			return false, at, nil
@@ -285,7 +303,7 @@ func (s *Space) read(f file, k Key, to []byte) (sound bool, at time.Time, err er
 			return false, at, err
 		}
 	}
-	return head == s.header(k, len(to)) && hmac.Equal(sum[:], s.sum(head[:], to)), st.ModTime(), nil
+	return string(got[:]) == string(head) && hmac.Equal(sum[:], s.sum(head, parts)), st.ModTime(), nil
 }
 
 func (s *Space) header(k Key, size int) (h [headerSize]byte) {
@@ -296,10 +314,12 @@ func (s *Space) header(k Key, size int) (h [headerSize]byte) {
 	return h
 }
 
-func (s *Space) sum(head, rows []byte) []byte {
+func (s *Space) sum(head []byte, parts [][]byte) []byte {
 	h := hmac.New(sha256.New, s.d.secret)
 	_, _ = h.Write(head)
-	_, _ = h.Write(rows)
+	for _, p := range parts {
+		_, _ = h.Write(p)
+	}
 	return h.Sum(nil)
 }
 
@@ -318,15 +338,20 @@ func used(now time.Time, k Key) time.Time { return now.Add(-time.Duration(k.dept
 // is there already is not written again; one that is larger than the limit is not kept. Errors: ErrOff, or why the disk is switched off by
 // this very call; nothing need be done about either.
 func (s *Space) Save(k Key, rows []byte) error {
-	d := s.d
-	if d.off.Load() {
+	if s.d.off.Load() {
 		return ErrOff
 	}
 	if len(rows) != s.d.o.Block*s.o.Row || len(rows) > maxBytes || len(rows) == 0 {
 		return fmt.Errorf("rows: a block of %d bytes, of rows of %d", len(rows), s.o.Row)
 	}
-	need := int64(overhead + len(rows))
-	name := s.file(k)
+	head := s.header(k, len(rows))
+	return s.save(s.file(k), k, head[:], rows)
+}
+
+// save makes a file of parts.
+func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
+	d := s.d
+	need := int64(overhead) + size(parts)
 	err := locked(d.disk, func() error {
 		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
 			d.touch(name, k, st.ModTime())
@@ -349,8 +374,7 @@ func (s *Space) Save(k Key, rows []byte) error {
 		if err := s.folder(label > 0); err != nil {
 			return err
 		}
-		head := s.header(k, len(rows))
-		if err := write(d.disk, s.dir, name, head[:], rows, s.sum(head[:], rows)); err != nil {
+		if err := write(d.disk, s.dir, name, slices.Concat([][]byte{head}, parts, [][]byte{s.sum(head, parts)})...); err != nil {
 			return err
 		}
 		d.saved.Add(1)

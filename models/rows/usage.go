@@ -12,10 +12,11 @@ import (
 
 // Usage is what one package has in a folder.
 type Usage struct {
-	Model  string    // as it was called when rows were kept first; empty when nobody knows
-	Blocks int       // files
+	Model  string // as it was called when rows were kept first; empty when nobody knows
+	Blocks int    // of rows
+	States int
 	Bytes  int64     // all its files
-	Used   time.Time // when a block was used last
+	Used   time.Time // when one of either was used last
 	dir    string
 }
 
@@ -50,7 +51,11 @@ func look(d disk) ([]Usage, error) {
 		case e.label():
 			u.Model = label(d, e.name)
 		case !e.unfinished():
-			u.Blocks++
+			if isState(e.name) {
+				u.States++
+			} else {
+				u.Blocks++
+			}
 			if e.at.After(u.Used) {
 				u.Used = e.at
 			}

@@ -396,3 +396,8 @@ func squaresAsm(x *float32, n int) float64
 //
 //go:noescape
 func normaliseAsm(dst *float32, x *float32, w *float32, n int, f float32)
+
+// delta32 is Delta for 32 columns of a state of n rows, which are stride bytes apart.
+//
+//go:noescape
+func delta32(dst *float32, state *float32, stride uintptr, q *float32, k *float32, v *float32, n int, keep float32, beta float32)

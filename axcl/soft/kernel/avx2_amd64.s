@@ -7900,3 +7900,99 @@ loop:
 	JNE     loop
 	VZEROUPPER
 	RET
+
+// func delta32(dst *float32, state *float32, stride uintptr, q *float32, k *float32, v *float32, n int, keep float32, beta float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·delta32(SB), NOSPLIT, $0-64
+	MOVQ         stride+16(FP), AX
+	MOVSS        keep+56(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         state+8(FP), CX
+	MOVQ         k+32(FP), DX
+	MOVQ         n+48(FP), BX
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+
+recall:
+	VBROADCASTSS (DX), Y5
+	VMULPS       (CX), Y5, Y6
+	VADDPS       Y6, Y1, Y1
+	VMULPS       32(CX), Y5, Y6
+	VADDPS       Y6, Y2, Y2
+	VMULPS       64(CX), Y5, Y6
+	VADDPS       Y6, Y3, Y3
+	VMULPS       96(CX), Y5, Y6
+	VADDPS       Y6, Y4, Y4
+	ADDQ         AX, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNE          recall
+	MOVQ         v+40(FP), CX
+	MOVSS        beta+60(FP), X5
+	VBROADCASTSS X5, Y5
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      (CX), Y6
+	VSUBPS       Y1, Y6, Y6
+	VMULPS       Y6, Y5, Y1
+	VMULPS       Y0, Y2, Y2
+	VMOVUPS      32(CX), Y6
+	VSUBPS       Y2, Y6, Y6
+	VMULPS       Y6, Y5, Y2
+	VMULPS       Y0, Y3, Y3
+	VMOVUPS      64(CX), Y6
+	VSUBPS       Y3, Y6, Y6
+	VMULPS       Y6, Y5, Y3
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      96(CX), Y6
+	VSUBPS       Y4, Y6, Y6
+	VMULPS       Y6, Y5, Y4
+	MOVQ         state+8(FP), CX
+	MOVQ         k+32(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         q+24(FP), SI
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	VXORPS       Y12, Y12, Y12
+
+write:
+	VBROADCASTSS (DX), Y5
+	VBROADCASTSS (SI), Y7
+	VMULPS       (CX), Y0, Y6
+	VMULPS       Y1, Y5, Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, (CX)
+	VMULPS       Y6, Y7, Y6
+	VADDPS       Y6, Y9, Y9
+	VMULPS       32(CX), Y0, Y6
+	VMULPS       Y2, Y5, Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, 32(CX)
+	VMULPS       Y6, Y7, Y6
+	VADDPS       Y6, Y10, Y10
+	VMULPS       64(CX), Y0, Y6
+	VMULPS       Y3, Y5, Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, 64(CX)
+	VMULPS       Y6, Y7, Y6
+	VADDPS       Y6, Y11, Y11
+	VMULPS       96(CX), Y0, Y6
+	VMULPS       Y4, Y5, Y8
+	VADDPS       Y8, Y6, Y6
+	VMOVUPS      Y6, 96(CX)
+	VMULPS       Y6, Y7, Y6
+	VADDPS       Y6, Y12, Y12
+	ADDQ         AX, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, SI
+	DECQ         BX
+	JNE          write
+	MOVQ         dst+0(FP), AX
+	VMOVUPS      Y9, (AX)
+	VMOVUPS      Y10, 32(AX)
+	VMOVUPS      Y11, 64(AX)
+	VMOVUPS      Y12, 96(AX)
+	VZEROUPPER
+	RET

@@ -40,7 +40,7 @@ var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 {{if .Apart}}<section class="panel"><h3>Layer by layer</h3>{{layers .Cases}}</section>{{end}}
 <section class="panel"><h3>Throughput against clients</h3>{{clients .Cases}}</section>
 {{with .Roofline}}<section class="panel"><h3>Roofline</h3>{{roof .}}
-<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{bytes .Weights}} of weights and {{bytes .Cache}} of cache a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}</section>{{end}}</div>
+<p>{{.Text}}</p>{{if .Limit}}<p class="facts">{{.Reads}} a token at {{gb .Bandwidth}} ({{.Source}}): at most {{printf "%.1f" .Limit}} tokens/s for one client{{if .Reached}}; reached {{printf "%.1f, %.0f %%" .Reached .Share}}{{end}}.<br>Bandwidth: {{.Bandwidths}}.</p>{{end}}</section>{{end}}</div>
 {{end}}
 {{if .Loops}}<section class="panel"><div class="wide"><table><tr><th>a token</th><th>ms</th><th>tokens/s</th><th>entries</th><th>library calls</th><th>link copies</th><th>NPU busy</th></tr>
 {{range .Loops}}<tr><td>{{.Name}}</td><td>{{figure .Token}}</td><td>{{printf "%.2f" .Rate}}</td><td>{{.Runs}}</td><td>{{printf "%.0f" .Calls}}</td><td>{{printf "%.0f" .Cross}}</td><td>{{printf "%.0f%%" .Busy}}</td></tr>{{end}}</table></div></section>{{end}}
@@ -326,12 +326,16 @@ func rooflinePlot(r *bench.Roofline) template.HTML {
 		clients = append(clients, float64(q.Clients))
 		most, low, high = max(most, float64(q.Clients)), min(low, q.Reached), max(high, q.Limit, q.Reached)
 	}
+	shared := "clients that share a reading of the weights"
+	if r.States > 0 {
+		shared = "clients that take turns"
+	}
 	p := newPlot(2, 1, most, low*0.7, high*1.4, true, true)
-	p.axes("clients that share a reading of the weights", "tokens/s", clients)
+	p.axes(shared, "tokens/s", clients)
 	var xs, ys, mx, my []float64
 	for n := 1.0; n < most*1.001; n *= math.Pow(most, 1.0/32) {
 		xs = append(xs, n)
-		ys = append(ys, n*r.Bandwidth/(float64(r.Weights)+n*float64(r.Cache)))
+		ys = append(ys, r.LimitOf(n))
 	}
 	for _, q := range r.Points {
 		mx, my = append(mx, float64(q.Clients)), append(my, q.Reached)

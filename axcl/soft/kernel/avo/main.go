@@ -40,6 +40,7 @@ func main() {
 	gelu()
 	squares()
 	normalise()
+	delta()
 	Generate()
 }
 

@@ -1,0 +1,143 @@
+package engine
+
+import "slices"
+
+// This file keeps snapshots of states (slots.go) on disk, with the rows that they are after: blocks as kept.go has them, and in one file
+// the rows behind the last block and the state. They come back together or not at all: a text's rows are grafted first and its state is
+// left at the last of them when its last byte is there; what does not come whole is evaluated.
+//
+// Of a text that has ended those snapshots go that were left for others to go on from, each where evaluating it from the one before takes
+// longer than reading it will. The slot that a state comes to is kept free of sequences: as many fewer run meanwhile.
+
+// keepsStates says how large a model's states are, and measures what one costs to the card, in a slot that nobody uses.
+func (m *lm) keepsStates(k *keeper) error {
+	if m.slots == nil {
+		return nil
+	}
+	slot := m.slots.take(false)
+	defer m.slots.give(slot)
+	piece := make([]byte, m.shape.StatePiece())
+	t0 := m.card.now()
+	if err := m.card.watched(func() error { return m.model.RestoreState(slot, 0, piece) }); err != nil {
+		return err
+	}
+	k.owner.State = m.shape.State
+	k.state = (m.card.now() - t0).Seconds() * float64((m.shape.State+len(piece)-1)/len(piece))
+	return nil
+}
+
+// slots are those that states are coming to.
+func (k *keeper) slots() (all []uint32) {
+	if k != nil {
+		for _, f := range k.fetching {
+			if f.slot != 0 {
+				all = append(all, f.slot)
+			}
+		}
+	}
+	return all
+}
+
+// waiting is how many sequences wait for a disk, of which each needs a slot when its state has come.
+func (k *keeper) waiting() int {
+	if k == nil {
+		return 0
+	}
+	return len(k.fetching)
+}
+
+// plantState gives the card a piece of the state that a fetch has, which belongs after node n, and leaves it there for the sequence to find
+// when all of it has come. It reports whether there is no use in going on.
+func (m *lm) plantState(f *fetch, n int32) (over bool, err error) {
+	if f.done = m.slots.at[n] != 0; f.done {
+		return false, nil // somebody was quicker
+	}
+	if f.slot == 0 {
+		if f.slot = m.slots.take(false); f.slot == 0 {
+			return true, nil
+		}
+	}
+	state := f.part.state
+	piece := state[f.at:min(f.at+m.shape.StatePiece(), len(state))]
+	if err := m.travel(nil, func() error { return m.model.RestoreState(f.slot, f.at, piece) }); err != nil {
+		return true, fatal(err)
+	}
+	m.kept.in.Add(int64(len(piece)))
+	if f.at += len(piece); f.at < len(state) {
+		return false, nil
+	}
+	m.kept.saved.Add(-int64(m.kept.state * 1e9))
+	m.hang(f.slot, n, false)
+	f.slot, f.done = 0, true
+	return false, nil
+}
+
+// leaves are the lengths of a text after which snapshots lie that are worth keeping on disk, ascending.
+func (m *lm) leaves(t text) (at []int) {
+	if m.slots == nil {
+		return nil
+	}
+	root := m.cells.root(t.key)
+	for end := len(t.ids); end > 0; {
+		path, slot := m.slots.peek(root, t.ids[:end])
+		if end = len(path) - 1; slot != 0 && !m.slots.less[slot] {
+			at = append(at, len(path))
+		}
+	}
+	slices.Reverse(at)
+	before, rate := 0, float64(m.kept.rate.Load())
+	return slices.DeleteFunc(at, func(n int) bool {
+		bytes := float64(m.kept.owner.State) + float64(n-before)*float64(m.kept.owner.Row)
+		if m.redo(before, n) <= bytes/rate+m.kept.state {
+			return true
+		}
+		before = n
+		return false
+	})
+}
+
+// keepState is keep for a model with states: a piece of the rows before the next state that is to go, or of the state.
+func (m *lm) keepState(v *saving) (bool, error) {
+	k := m.kept
+	if len(v.stops) == 0 {
+		k.save = nil
+		return true, nil
+	}
+	end, size := v.stops[0], k.disk.Block()
+	path, slot := m.slots.peek(m.cells.root(v.key), v.ids[:end])
+	if len(path) < end {
+		v.stops, v.filled, v.at = v.stops[1:], 0, 0 // gone before it could be kept
+		return true, nil
+	}
+	if v.next < end/size {
+		return true, m.keepBlock(v, path)
+	}
+	full, err := m.gather(v, path[end-end%size:])
+	if err != nil || !full {
+		return true, err
+	}
+	if v.state == nil {
+		v.state = make([]byte, m.shape.State)
+	}
+	if use := m.slots.use[slot]; v.at == 0 || v.slot != slot || v.use != use {
+		v.at, v.slot, v.use = 0, slot, use
+	}
+	piece := v.state[v.at:min(v.at+m.shape.StatePiece(), len(v.state))]
+	if err := m.travel(nil, func() error { return m.model.SaveState(slot, v.at, piece) }); err != nil {
+		k.save = nil
+		return true, fatal(err)
+	}
+	if v.at += len(piece); v.at < len(v.state) {
+		return true, nil
+	}
+	key, next, tail := v.space.StateKey(v.ids[:end], v.keys), v.next, v.block[:end%size*m.shape.RowBytes()]
+	v.stops, v.at = v.stops[1:], 0
+	m.beside(v, func() int {
+		if senselessRows(tail) || v.space.SaveState(key, tail, v.state) != nil {
+			return -1
+		}
+		k.out.Add(int64(len(tail) + len(v.state)))
+		return next
+	})
+	return true, nil
+}
