@@ -39,7 +39,8 @@ takes from there instead of evaluating them again. Each API key finds its own on
 			}
 			out := [][]string{{"NAME", "SIZE", "BLOCKS", "STATES", "LAST USED"}}
 			for _, u := range all {
-				out = append(out, []string{cmp.Or(u.Model, "unknown"), models.HumanBytes(u.Bytes), strconv.Itoa(u.Blocks), strconv.Itoa(u.States),
+				out = append(out, []string{cmp.Or(u.Model, "unknown"), models.HumanBytes(u.Bytes), strconv.Itoa(u.Blocks),
+					strconv.Itoa(u.States),
 					format.HumanTime(u.Used, "Never")})
 			}
 			return terminal.Rows(c.OutOrStdout(), "", out)

@@ -104,14 +104,15 @@ func (r *Roofline) judge(calls int) string {
 		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.",
 			r.Source)
 	case r.States > 0 && r.Memory >= max(r.Fixed, r.Link, r.Host):
-		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights, cache and states. A smaller quantization would help; "+
-			"more clients at once would not, since layers that keep a state take rows of one sequence a call.", share(r.Memory))
+		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights, cache and states. A smaller quantization would "+
+			"help; more clients at once would not, since layers that keep a state take rows of one sequence a call.", share(r.Memory))
 	case r.Memory >= max(r.Fixed, r.Link, r.Host):
 		return fmt.Sprintf("Memory holds it back: %.0f %% of a token is reading weights and cache. A smaller quantization or a shorter "+
 			"context would help, and more clients at once share the weights.", share(r.Memory))
 	case r.States > 0 && r.Fixed >= max(r.Link, r.Host):
 		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading "+
-			"takes. Layers that keep a state take rows of one sequence a call, so more clients at once do not help; fewer, larger layers would.",
+			"takes. Layers that keep a state take rows of one sequence a call, so more clients at once do not help; fewer, larger layers "+
+			"would.",
 			share(r.Fixed), calls)
 	case r.Fixed >= max(r.Link, r.Host):
 		return fmt.Sprintf("The engine's fixed cost holds it back: %.0f %% of a token goes to the card's %d calls beyond what reading "+

@@ -89,7 +89,8 @@ func (s *Space) SaveState(k StateKey, rows, state []byte) error {
 		return ErrOff
 	}
 	if !s.fits(k, rows, state) {
-		return fmt.Errorf("rows: a state of %d bytes and rows of %d, wanted are %d and %d", len(state), len(rows), s.o.State, k.tail*s.o.Row)
+		return fmt.Errorf("rows: a state of %d bytes and rows of %d, wanted are %d and %d", len(state), len(rows),
+			s.o.State, k.tail*s.o.Row)
 	}
 	return s.save(s.stateFile(k), k.Key, s.stateHeader(k), rows, state)
 }

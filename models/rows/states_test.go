@@ -162,8 +162,8 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-// TestStatesPowerCut: whichever operation fails, or whenever the power is cut, what is found afterwards is right, and states are kept again;
-// what SaveState has said is kept lasts.
+// TestStatesPowerCut: whichever operation fails, or whenever the power is cut, what is found afterwards is right, and states are kept
+// again; what SaveState has said is kept lasts.
 func TestStatesPowerCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	size := 4*fileSize + 4*int64(overhead+stateBytes+9*rowBytes)
