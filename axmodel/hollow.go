@@ -25,7 +25,29 @@ type HollowShape struct {
 	F32, Argmax, Suffix                     bool          // the head gives float32; gives the largest's index; names carry the group
 	NoEmbeddings                            bool          // WriteHollow leaves out the embedding table and the tokenizer
 	Linear                                  *HollowLinear // of layers with a state; nil: there are none
+	Sight                                   *HollowSight  // of an encoder of pictures; nil: there is none
 }
+
+// HollowSight is what a hollow model's encoder of pictures is like, which takes pixels as Qwen's do. Rows of such a model have positions in
+// three components.
+type HollowSight struct {
+	Width, Blocks, Heads, Intermediate int // of the tower
+	Patch, Merge, Down, Across         int // pixels a side of a patch, patches a side of what becomes a row, and of the picture
+	Deep                               int // after so many layers there are rows to add
+	Bytes                              int64
+}
+
+// Rows is how many rows a picture becomes.
+func (v *HollowSight) Rows() int { return v.Down * v.Across / max(v.Merge*v.Merge, 1) }
+
+// EncoderFile is the name of the encoder's file.
+func (s *HollowShape) EncoderFile() string { return s.Name + "_vision.axmodel" }
+
+// sightWords are the tokens by which a hollow model's pictures are written; they have the ids before the last.
+var sightWords = []string{"<|vision_start|>", "<|vision_end|>", "<|image_pad|>"}
+
+// Placeholder is the id that stands for a row of a picture.
+func (s *HollowShape) Placeholder() int32 { return int32(s.Vocab - 2) }
 
 // HollowLinear is what a hollow model's layers with a state are like.
 type HollowLinear struct {
@@ -102,6 +124,15 @@ func (s *HollowShape) Groups() []SoftGroup {
 	return groups
 }
 
+// Qwen3VLSmall is the shape of Qwen3-VL-2B in 8-bit weights with its encoder for pictures of 384 × 384 pixels, as the vendor ships it. The
+// encoder's bytes are its parameters at 8 bits: the file's size is not published.
+func Qwen3VLSmall() HollowShape {
+	return HollowShape{Name: "qwen3_vl", Layers: 28, Hidden: 2048, Heads: 16, KVHeads: 8, HeadDim: 128, Intermediate: 6144, Vocab: 151936,
+		Context: 2047, Chunk: 128, History: []int{0, 128, 256, 384, 512, 640, 768, 896, 1024}, LayerBytes: 50_331_648,
+		HeadBytes: 311_164_928, Sight: &HollowSight{Width: 1024, Blocks: 24, Heads: 16, Intermediate: 4096, Patch: 16, Merge: 2, Down: 24,
+			Across: 24, Deep: 3, Bytes: 406_000_000}}
+}
+
 // Files names a package's files as the vendor does: layers in order, and the head.
 func Files(dir, name string, chunk, layers int) (paths []string, head string) {
 	for i := range layers {
@@ -134,6 +165,12 @@ func WriteHollow(dir string, s HollowShape) error {
 		Scale: 1, Magnitude: 1, Pos: 1, Tool: "axle hollow"}
 	if s.Suffix {
 		h.Flags |= FlagSuffix
+	}
+	if s.Sight != nil {
+		h.Pos = 3
+		if err := s.writeEncoder(dir); err != nil {
+			return err
+		}
 	}
 	for i, path := range layers {
 		h.Index = i
@@ -170,6 +207,9 @@ func WriteHollow(dir string, s HollowShape) error {
 	if s.Linear != nil {
 		about["full_attention_interval"] = s.Linear.Interval
 	}
+	if s.Sight != nil {
+		about["vlm_type"], about["filename_image_encoder_axmodel"] = "Qwen3VL", s.EncoderFile()
+	}
 	config, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
@@ -192,18 +232,37 @@ func WriteHollow(dir string, s HollowShape) error {
 	}
 	// A tokenizer of bytes, then words that say their number; the last id ends a text.
 	return writeWith(filepath.Join(dir, "hollow_tokenizer.txt"), func(w *bufio.Writer) {
-		fmt.Fprintf(w, "430 1\n1 1 0\n%d %d\n%d\n", s.Vocab-1, s.Vocab-1, s.Vocab)
+		first, special := s.Vocab, "" // of the words for pictures
+		if s.Sight != nil {
+			first = s.Vocab - 1 - len(sightWords)
+			for i := range sightWords {
+				special += fmt.Sprintf("%d ", first+i)
+			}
+		}
+		fmt.Fprintf(w, "430 1\n%d 1 0\n%s%d %d\n%d\n", s.Vocab-min(first, s.Vocab-1), special, s.Vocab-1, s.Vocab-1, s.Vocab)
 		for id := range s.Vocab {
 			text := []byte{byte(id)}
 			switch {
 			case id == s.Vocab-1:
 				text = []byte("<|endoftext|>")
+			case id >= first:
+				text = []byte(sightWords[id-first])
 			case id > 255:
 				text = fmt.Appendf(nil, " w%d", id)
 			}
 			fmt.Fprintln(w, base64.StdEncoding.EncodeToString(text))
 		}
 	})
+}
+
+// writeEncoder writes the encoder of pictures.
+func (s *HollowShape) writeEncoder(dir string) error {
+	v := s.Sight
+	h := Header{Kind: Encoder, Flags: FlagHollow | FlagMerger, Weights: uint64(v.Bytes), Activation: GELU, Hidden: v.Width, Heads: v.Heads,
+		HeadDim: v.Width / max(v.Heads, 1), Intermediate: v.Intermediate, Out: s.Hidden, Patch: v.Patch, Merge: v.Merge, Order: InBlocks,
+		Blocks: v.Blocks, Deep: v.Deep, Down: v.Down, Across: v.Across, Scale: 1, Pos: 1,
+		Tool: "axle hollow"}
+	return WriteFile(filepath.Join(dir, s.EncoderFile()), h, []SoftGroup{h.EncoderGroup()}, nil)
 }
 
 // EmbedFile is the vendor's name of the embedding table.

@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/vision"
 )
 
 // OpenHollow puts a model that has a real one's shapes and none of its weights on a card: what it says means nothing, what it costs is what
@@ -48,6 +50,16 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 			_ = card.unload(model)
 			return err
 		}
+		if s.Sight != nil {
+			sees, err := hollowSight(dir, s)
+			if err == nil {
+				b.m.gallery, err = b.m.openGallery(dev, sees, "hollow "+s.Name)
+			}
+			if err != nil {
+				_ = card.unload(model)
+				return err
+			}
+		}
 		card.attach(b.m)
 		return nil
 	})
@@ -55,6 +67,21 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 		return nil, err
 	}
 	return b, nil
+}
+
+// hollowSight is how a hollow model sees: as its encoder's file says.
+func hollowSight(dir string, s axmodel.HollowShape) (*models.Vision, error) {
+	path := filepath.Join(dir, s.EncoderFile())
+	m, err := axmodel.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	g, rows := &m.Groups[0], s.Sight.Rows()
+	v := &models.Vision{Family: "hollow", File: s.EncoderFile(), Path: path, Weights: s.Sight.Bytes, Input: g.Inputs[0],
+		Output: g.Outputs[0], Deep: g.Outputs[1:], PerCall: rows, Rows: rows, MRope: true, Across: s.Sight.Across / s.Sight.Merge,
+		Down: s.Sight.Down / s.Sight.Merge, Placeholder: s.Placeholder()}
+	v.Layout, err = vision.ReadLayout(v.Input.Shape, vision.U8, vision.Hints{Rows: rows})
+	return v, err
 }
 
 type hollowRows struct{}

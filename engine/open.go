@@ -160,6 +160,9 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	card := o.Card
 	if card == nil && len(o.Cards) > 0 {
 		if card = Place(o.Cards, p.Memory().Load); card == nil {
+			card = Place(o.Cards, p.TextMemory().Load)
+		}
+		if card == nil {
 			card = o.Cards[0] // for the error, or for Room
 		}
 		o.Card = card
@@ -189,7 +192,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
-		CardBytes: p.Memory().Card, Memory: p.Memory(), Device: card.Info().ID}
+		Device: card.Info().ID}
 	if o.Name != "" {
 		b.info.Name = o.Name
 	}
@@ -227,7 +230,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		return nil, err
 	}
 	if draft != nil {
-		b.info.Draft, b.info.DraftBytes = draft.Name, draft.Memory().Card
+		b.info.Draft, b.info.DraftBytes = draft.Name, draft.TextMemory().Card
 		b.release = func() error { return errors.Join(p.Close(), draft.Close()) }
 	}
 	b.info.Context = min(b.info.Context, b.m.shape.Cells)
@@ -235,11 +238,14 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		b.info.Context = min(b.info.Context, o.Context)
 	}
 	var sees *models.Vision
+	b.info.Memory = p.TextMemory()
 	if b.m.gallery != nil {
-		sees = b.m.gallery.sees
-		b.info.CardBytes += b.info.Memory.Encoder
+		sees, b.info.Memory = b.m.gallery.sees, p.Memory()
 	}
-	return New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}, Sees: sees}), nil
+	b.info.CardBytes = b.info.Memory.Card
+	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}, Sees: sees})
+	m.info.Capabilities.Vision = sees != nil // whatever its template knows to write
+	return m, nil
 }
 
 // vocabulary is a tokenizer's, with all ids that end an answer.
@@ -460,7 +466,17 @@ func needs(p, draft *models.Package) int64 {
 	if draft == nil {
 		return m.Load
 	}
-	return max(m.Load, m.Card+draft.Memory().Load)
+	return max(m.Load, m.Card+draft.TextMemory().Load) // a draft model is not shown pictures
+}
+
+// blinded says why a package that sees has to be loaded without its encoder: it needs more than the card has even where no other model is
+// on it, and text alone fits. Where the card may have room once another model has gone, that one goes first, as for any model.
+func (c *Card) blinded(p *models.Package, need int64) error {
+	info, more := c.Info(), p.Memory().Load-p.TextMemory().Load
+	if more == 0 || info.TotalCMM == 0 || need <= info.TotalCMM-c.foreign || need-more > info.FreeCMM {
+		return nil
+	}
+	return &MemoryError{Name: "with its encoder " + p.Name, Need: need, Free: info.TotalCMM - c.foreign}
 }
 
 // load puts the package on the card: memory first, which must do for so many slots, then the layers, then what the card is measured and
@@ -479,6 +495,10 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if p.Slots() > 0 { // which has no draft
 			need = withSlots(p, slots)
 		}
+		blind := c.blinded(p, need)
+		if blind != nil {
+			need -= p.Memory().Load - p.TextMemory().Load
+		}
 		if info.TotalCMM > 0 && need > info.FreeCMM {
 			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
 			if c.foreign > foreignLeast {
@@ -489,11 +509,11 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true}
 		}
-		if b.m, err = c.place(ctx, dev, p, false, b.words, stop, o); err != nil {
+		if b.m, err = c.place(ctx, dev, p, false, blind, b.words, stop, o); err != nil {
 			return err
 		}
 		if draft != nil {
-			if b.draft, err = c.place(ctx, dev, draft, true, b.words, stop, o); err != nil {
+			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.words, stop, o); err != nil {
 				_ = c.unload(b.m.model)
 				return err
 			}
@@ -506,9 +526,9 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 	})
 }
 
-// place loads a package's files, measures and proves it. It runs on the worker.
-func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, words *tokenizer.Tokenizer, stop []int32,
-	o OpenOptions) (*lm, error) {
+// place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker.
+func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, words *tokenizer.Tokenizer,
+	stop []int32, o OpenOptions) (*lm, error) {
 	// Layers that hide what is older than a window matter only where the cache holds more than that.
 	var local []bool
 	window := 0
@@ -540,7 +560,9 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		largest = max(largest, n)
 	}
 	info := c.Info()
-	at.Needs, at.Free = p.Memory().Load, info.FreeCMM
+	if at.Needs, at.Free = p.Memory().Load, info.FreeCMM; draft || blind != nil {
+		at.Needs = p.TextMemory().Load
+	}
 	if info.TotalCMM == 0 && info.Host {
 		at.Free = info.FreeMem
 	}
@@ -589,7 +611,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if err == nil && !draft {
 		err = m.openTier(o.CacheRAM)
 	}
-	if err == nil && !draft {
+	if m.blind = blind; err == nil && !draft && blind == nil {
 		err = m.openEyes(dev, p)
 	}
 	if err != nil {

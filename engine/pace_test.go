@@ -60,7 +60,7 @@ func TestLoadHangs(t *testing.T) {
 					time.AfterFunc(c.ending, func() { close(ending) })
 				}
 				err = card.Do(context.Background(), func(dev axcl.Device) error {
-					_, err := card.place(context.Background(), dev, p, false, nil, nil, OpenOptions{})
+					_, err := card.place(context.Background(), dev, p, false, nil, nil, nil, OpenOptions{})
 					return err
 				})
 				took := time.Since(start)

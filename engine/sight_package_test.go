@@ -25,21 +25,8 @@ func TestSightPackage(t *testing.T) { testSightPackage(t, openSoft) }
 func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {
-			dir := t.TempDir()
-			c, err := axmodeltest.WriteCheckpoint(dir, a, 5)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 127, Chunk: 16, History: []int{0, 16, 64, 111},
-				Name: "m"}
-			if a.Sight.Qwen {
-				o.Width, o.Height = c.PictureSize()
-			}
-			p, err := compile.Run(context.Background(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m, b := load(t, p.Dir, open, OpenOptions{})
+			dir, c := sightPackage(t, a)
+			m, b := load(t, dir, open, OpenOptions{})
 			if !m.Info().Capabilities.Vision {
 				t.Fatalf("it does not see: %v", b.m.blind)
 			}
@@ -94,6 +81,25 @@ func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 			}
 		})
 	}
+}
+
+// sightPackage compiles a random checkpoint that sees.
+func sightPackage(t *testing.T, a axmodeltest.Arch) (string, *axmodeltest.Checkpoint) {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := axmodeltest.WriteCheckpoint(dir, a, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 255, Chunk: 16, History: []int{0, 16, 64, 239}, Name: "m"}
+	if a.Sight.Qwen {
+		o.Width, o.Height = c.PictureSize()
+	}
+	p, err := compile.Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Dir, c
 }
 
 // judged holds tokens against the oracle's: each is the likeliest of what the weights make of the rows before it, or as good as that.

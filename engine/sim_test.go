@@ -156,7 +156,8 @@ func TestPrediction(t *testing.T) {
 	if err := axmodel.WriteHollow(dir, shape); err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{dir, compiled(t, "qwen3")} {
+	sees, _ := sightPackage(t, axmodeltest.SightArchs()[0])
+	for _, dir := range []string{dir, compiled(t, "qwen3"), sees} {
 		p, err := models.Open(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -172,6 +173,15 @@ func TestPrediction(t *testing.T) {
 				return err
 			}
 			defer m.Close()
+			if v, err := p.Vision(); err != nil || (v != nil) != (dir == sees) {
+				return fmt.Errorf("%s: it sees: %v, %w", dir, v, err)
+			} else if v != nil {
+				n, err := d.LoadNet(v.Path)
+				if err != nil {
+					return err
+				}
+				defer n.Close()
+			}
 			after, err := d.Info()
 			want, took := p.Memory(), before.FreeCMM-after.FreeCMM
 			if spare := want.Card - took; spare < 0 || spare > took/100 && spare > 16*4096 {
@@ -318,4 +328,10 @@ func TestWholeNative(t *testing.T) {
 func TestSightNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")
 	testSightPackage(t, open)
+}
+
+// TestProbesNative is TestProbes through the vendor's ABI.
+func TestProbesNative(t *testing.T) {
+	open, _ := onSim(t, "hazards=strict")
+	testProbes(t, open)
 }

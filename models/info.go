@@ -25,12 +25,13 @@ type Memory struct {
 	Cache  int64 // K and V rows of all layers
 	States int64 // slots for what layers with a state keep: sequences, and snapshots of them
 	IO     int64 // buffers for inputs and outputs
-	Card   int64 // the sum of the above
-	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first; at least Card
-	Load int64
-	// the encoder of pictures, which Card and Load do not count: it is loaded where pictures are read, and what it takes is needed besides
+	// the encoder of pictures with its buffers: 0 where there is none that can be used
 	Encoder int64
-	Host    int64 // the embedding table, mapped: kept in memory only as far as it is used
+	Card    int64 // the sum of the above
+	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first and the encoder
+	// last; at least Card
+	Load int64
+	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
 }
 
 // page is what a card's memory is handed out in.
@@ -38,6 +39,27 @@ const page = 4096
 
 // Memory predicts what the package takes when it is loaded: what axcl/native asks the card for, in whole pages.
 func (p *Package) Memory() Memory {
+	m := p.TextMemory()
+	v, err := p.Vision()
+	if err != nil || v == nil {
+		return m
+	}
+	for _, n := range []int64{v.Weights, int64(v.Input.Size), int64(v.Output.Size)} {
+		m.Encoder += pages(n)
+	}
+	for _, t := range v.Deep {
+		m.Encoder += pages(int64(t.Size))
+	}
+	m.Card += m.Encoder
+	m.Load = max(m.Load, m.Card+pages(max(v.Size, v.Weights)))
+	return m
+}
+
+// pages is n bytes in whole pages.
+func pages(n int64) int64 { return (n + page - 1) &^ (page - 1) }
+
+// TextMemory is Memory without the encoder of pictures: what the package takes on a card that has no room for both.
+func (p *Package) TextMemory() Memory {
 	var m Memory
 	take := func(what *int64, n int64) {
 		*what += n
@@ -95,13 +117,6 @@ func (p *Package) Memory() Memory {
 	}
 	m.Card = m.Layers + m.Head + m.Cache + m.States + m.IO
 	m.Load = max(m.Card, p.loading())
-	if v := p.vision; v != nil {
-		take := func(n int64) { m.Encoder += (n + page - 1) &^ (page - 1) }
-		take(v.Weights)
-		for _, t := range append([]axcl.Tensor{v.Input, v.Output}, v.Deep...) {
-			take(int64(t.Size))
-		}
-	}
 	m.Host = p.Embed.Bytes() + p.PerLayer.Bytes()
 	return m
 }
@@ -115,7 +130,6 @@ func (p *Package) loading() (most int64) {
 		parts = append(parts, part{max(l.Size, l.Weights), l.Weights})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.file, a.file) })
-	pages := func(n int64) int64 { return (n + page - 1) &^ (page - 1) }
 	sum := int64(0)
 	for _, f := range parts {
 		sum += pages(f.weights)
@@ -339,13 +353,13 @@ func (i Info) Write(w io.Writer) error {
 	if m.States > 0 {
 		states = ", states " + HumanBytes(m.States)
 	}
+	if m.Encoder > 0 {
+		states += ", encoder " + HumanBytes(m.Encoder)
+	}
 	row("card memory", fmt.Sprintf("%s (layers %s, head %s, cache %s%s, buffers %s)", HumanBytes(m.Card), HumanBytes(m.Layers),
 		HumanBytes(m.Head), HumanBytes(m.Cache), states, HumanBytes(m.IO)))
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
-	}
-	if m.Encoder > 0 {
-		row("encoder's memory", HumanBytes(m.Encoder)+" of card memory besides, where pictures are read")
 	}
 	row("host memory", HumanBytes(m.Host)+" mapped")
 	row("digest", i.Digest)

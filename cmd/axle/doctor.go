@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/internal/diagnosis"
+	"github.com/axle-llm/axle/models"
 )
 
 func init() { register(newDoctorCmd) }
 
 func newDoctorCmd() *cobra.Command {
 	var asJSON, conformance bool
-	var device, model string
+	var device, model, vision string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for cards, say what is wrong and what to do about it",
@@ -24,11 +25,25 @@ func newDoctorCmd() *cobra.Command {
 			if model != "" && !conformance {
 				return usageError("--model is what --conformance runs with: give both")
 			}
+			var sees *models.Package
+			if vision != "" {
+				p, err := openPackage(vision)
+				if err != nil {
+					return err
+				}
+				sees = p
+			}
 			runtime.LockOSThread() // a device belongs to the thread that opened it
 			defer runtime.UnlockOSThread()
 			d := diagnosis.Examine(device)
 			if conformance && d.OK {
 				d.Conform(device, model)
+			}
+			switch {
+			case sees != nil && d.OK:
+				d.See(cmd.Context(), device, sees)
+			case sees != nil:
+				_ = sees.Close() // nothing is written
 			}
 			d.Close()
 			out := cmd.OutOrStdout()
@@ -52,5 +67,6 @@ func newDoctorCmd() *cobra.Command {
 	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
 	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
 	f.StringVar(&model, "model", "", "with --conformance: a model folder to run it with (a vendor's card needs a vendor's model)")
+	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes on a real card)")
 	return c
 }

@@ -12,6 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/axcl/axcltest"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
 	"github.com/axle-llm/axle/internal/diagnosis"
 )
 
@@ -120,6 +123,44 @@ func TestDoctorModel(t *testing.T) {
 	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 ||
 		!strings.Contains(out, "PROBLEM conformance") {
 		t.Errorf("an empty folder: exit %d:\n%s", code, out)
+	}
+}
+
+// TestDoctorVision: the nine probes of a model that sees; one of random weights names no colour, and one that is not there is an error.
+func TestDoctorVision(t *testing.T) {
+	dir := t.TempDir()
+	a := axmodeltest.SightArchs()[0]
+	c, err := axmodeltest.WriteCheckpoint(dir, a, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := compile.Options{From: dir, Out: filepath.Join(dir, "sees"), Context: 255, Chunk: 16, History: []int{0, 16, 64, 239}, Name: "sees"}
+	o.Width, o.Height = c.PictureSize()
+	p, err := compile.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, code := doctor(t, "--device", "soft", "--json", "--vision", p.Dir)
+	var d diagnosis.Diagnosis
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 1 || d.OK || len(d.Vision) != 9 {
+		t.Fatalf("exit %d, %v:\n%s", code, err, out)
+	}
+	for i, p := range d.Vision {
+		if (p.State == cards.Problem) != (i == 1 || i == 2) {
+			t.Errorf("%d: %+v", i+1, p)
+		}
+	}
+	var text bytes.Buffer
+	d.Print(&text)
+	narrow(t, text.String())
+	if !strings.Contains(text.String(), "does not see what it is shown") {
+		t.Errorf("%s", text.String())
+	}
+	cmd := newDoctorCmd()
+	cmd.SetArgs([]string{"--device", "soft", "--vision", filepath.Join(dir, "none")})
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true
+	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "no such folder") {
+		t.Errorf("a folder that is not there: %v", err)
 	}
 }
 

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
@@ -24,4 +27,9 @@ func newMachine(o machineOptions) (*machine, error) {
 	return &machine{store: local.New(st, local.Options{Describe: scripted.Describe}), loader: l,
 		hello: func() (string, error) { return "the scripted engine, which is no model at all", nil },
 		close: st.Close}, nil
+}
+
+// openPackage is doctor's; scripted models have no package.
+func openPackage(string) (*models.Package, error) {
+	return nil, errors.New("this build has scripted models only: no package can be opened")
 }

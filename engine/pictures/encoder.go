@@ -91,6 +91,18 @@ func size(t axcl.Type) int {
 // Close unloads the encoder. A second Close gives ErrClosed.
 func (e *Encoder) Close() error { return e.net.Close() }
 
+// Tensors are what the card says of the encoder's inputs and outputs.
+func (e *Encoder) Tensors() (in, out []axcl.Tensor) { return e.net.Inputs(0), e.net.Outputs(0) }
+
+// Reopen loads a closed encoder once more. It fails as [Open] does, and leaves the encoder closed then.
+func (e *Encoder) Reopen(d axcl.Device) error {
+	again, err := Open(d, e.sees, e.digest)
+	if err == nil {
+		e.net = again.net
+	}
+	return err
+}
+
 // Name is the id of a picture's rows.
 func (e *Encoder) Name(data []byte) ID {
 	h := sha256.New()

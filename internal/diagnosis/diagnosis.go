@@ -1,10 +1,12 @@
 // Package diagnosis finds out whether a card can be used, and if not, what is wrong and what to do about it: the vendor's libraries, the
-// driver, the cards, and the suite that every device must pass.
+// driver, the cards, the suite that every device must pass, and whether a model sees what it is shown.
 //
 // A Diagnosis holds an open device from Examine to Close, so it belongs to one goroutine, which holds its OS thread in between.
 package diagnosis
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,6 +19,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 )
@@ -35,6 +38,7 @@ type Diagnosis struct {
 	Findings    []cards.Finding `json:"findings"`
 	Conformance []Check         `json:"conformance,omitempty"`
 	Abilities   *Abilities      `json:"abilities,omitempty"`
+	Vision      []engine.Probe  `json:"vision,omitempty"`
 
 	dev axcl.Device // open while it is of use
 }
@@ -257,6 +261,25 @@ func (d *Diagnosis) Conform(device, model string) {
 	})
 }
 
+// See loads a package that sees and makes the nine probes of how it does. The engine opens the device for itself. The package is closed.
+func (d *Diagnosis) See(ctx context.Context, device string, p *models.Package) {
+	d.Close()
+	m, err := engine.OpenPackage(ctx, p, engine.OpenOptions{Device: device})
+	if err != nil {
+		err = errors.Join(err, p.Close())
+	} else {
+		err = errors.Join(m.ProbeSight(ctx, func(probe engine.Probe) {
+			d.Vision = append(d.Vision, probe)
+			d.OK = d.OK && probe.State != cards.Problem
+		}), m.Close())
+	}
+	if err != nil {
+		d.OK = false
+		d.Vision = append(d.Vision, engine.Probe{Name: "model " + p.Name, State: cards.Problem, Gave: err.Error(),
+			Means: "the probes could not be made, or not all: what is wrong has to be mended first"})
+	}
+}
+
 // computesOurs: the opened device is the software card or the simulated one.
 func (d *Diagnosis) computesOurs() bool {
 	for _, l := range d.Libraries {
@@ -292,6 +315,10 @@ func (d *Diagnosis) Print(w io.Writer) {
 			say("        ", "%s", l)
 		}
 	}
+	for _, p := range d.Vision {
+		say(marks[p.State]+" ", "vision: %s: %s", p.Name, p.Gave)
+		say("        -> ", "%s", p.Means)
+	}
 	if a := d.Abilities; a != nil {
 		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
 		if st := a.States; st != nil {
@@ -325,8 +352,10 @@ func (d *Diagnosis) Print(w io.Writer) {
 	switch {
 	case d.OK:
 		say("", "%s can be used: %s.", d.Device, d.Why)
-	case len(d.Conformance) > 0:
+	case slices.ContainsFunc(d.Conformance, func(c Check) bool { return !c.OK }):
 		say("", "%s does not do what it must.", d.Device)
+	case len(d.Vision) > 0:
+		say("", "%s can be used, and this model does not see what it is shown.", d.Device)
 	case d.Device == "soft":
 		say("", "No card can be used; axle runs on the software card (--device soft).")
 	default:

@@ -18,10 +18,10 @@ import (
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
 var Shapes = map[string]func() axmodel.HollowShape{"qwen3-0.6b": axmodel.Qwen3Small, "qwen3-0.6b-long": axmodel.Qwen3Long,
-	"qwen3-4b": axmodel.Qwen3Large, "qwen3.5-0.8b": axmodel.Qwen35SmallInt4}
+	"qwen3-4b": axmodel.Qwen3Large, "qwen3.5-0.8b": axmodel.Qwen35SmallInt4, "qwen3-vl-2b": axmodel.Qwen3VLSmall}
 
 // Names are those of Shapes, as a sentence has them.
-const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-4b and qwen3.5-0.8b"
+const Names = "qwen3-0.6b, qwen3-0.6b-long, qwen3-4b, qwen3.5-0.8b and qwen3-vl-2b"
 
 // Model is what a plan needs to know of a model.
 type Model struct {
@@ -35,7 +35,11 @@ type Model struct {
 	Card      int64 // bytes on the card
 	Most      int64 // bytes on the card while it is loaded
 	Files     int64 // bytes to load
-	Encoder   int64 // bytes that the encoder of pictures takes besides, where it is loaded
+	Encoder   int64 // bytes on the card that the encoder of pictures takes
+	Text      int64 // Most without it
+	Patches   int   // of a picture; 0 where the encoder's input does not tell
+	Rows      int   // of a picture, and in how many calls of the encoder
+	Calls     int
 	State     int64 // bytes of the states of a sequence, or of a snapshot
 	Slots     int   // of those, for which a load takes room
 	Slotted   int64 // bytes on the card that they take
@@ -78,8 +82,16 @@ func Shape(name string) (Model, bool) {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}
 	m.Card += m.Files + m.Slotted
-	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is.
+	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is; the encoder comes last.
 	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+most)
+	m.Text = m.Most
+	if v := s.Sight; v != nil {
+		m.Rows, m.Calls, m.Patches = v.Rows(), 1, v.Down*v.Across
+		m.Encoder = v.Bytes + int64(m.Patches*2*v.Patch*v.Patch*3) + int64(4*m.Rows*s.Hidden*(1+v.Deep))
+		m.Card += m.Encoder
+		m.Files += v.Bytes
+		m.Most = max(m.Most, m.Card+v.Bytes)
+	}
 	return m, true
 }
 
@@ -87,7 +99,12 @@ func Shape(name string) (Model, bool) {
 func Package(p *models.Package) Model {
 	i, mem := p.Info(), p.Memory()
 	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
-		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Groups: p.Shape.Shape().Groups}
+		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Text: p.TextMemory().Load, Groups: p.Shape.Shape().Groups}
+	if v, err := p.Vision(); err == nil && v != nil {
+		across, down := v.Layout.Grid()
+		m.Rows, m.Calls, m.Patches = v.Rows, v.Tiles*v.Tiles+1, across*down
+		m.Files += v.Weights
+	}
 	l := profiles.Layer{Hidden: p.Hidden, Heads: i.Heads, KVHeads: i.KVHeads, HeadDim: i.HeadDim, Intermediate: i.FeedForward}
 	if l.Heads == 0 || l.HeadDim == 0 || l.KVHeads == 0 {
 		// The tensors tell only the width of K: 128 a head and as many query values as hidden ones is what most models have.
@@ -118,9 +135,12 @@ type Report struct {
 	Guessed  bool          `json:"head_counts_assumed"`
 	Memory   int64         `json:"card_memory_bytes"`
 	Most     int64         `json:"card_memory_loading_bytes"`
-	Encoder  int64         `json:"card_memory_encoder_bytes,omitempty"`
+	Encoder  int64         `json:"card_memory_encoder_bytes,omitempty"` // of these
 	Limit    int64         `json:"card_memory_limit_bytes"`
 	Fits     bool          `json:"fits"`
+	TextFits bool          `json:"text_fits,omitempty"` // it does not fit with its encoder of pictures, and does without
+	Picture  int           `json:"picture_rows,omitempty"`
+	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: nobody has published what such an encoder takes
 	Context  int           `json:"context"`
 	State    int64         `json:"state_bytes,omitempty"`  // what a sequence keeps, and a snapshot
 	Slots    int           `json:"slots,omitempty"`        // room for so many of those
@@ -156,7 +176,11 @@ type Prompt struct {
 // with rows kept as keep says.
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted}
+		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted,
+		TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit, Picture: m.Rows}
+	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
+		r.Encoding = time.Duration(m.Calls) * t
+	}
 	layers := func(rows, cells int) (t time.Duration) {
 		for _, l := range m.Layers {
 			d, measured := p.LayerTime(l, rows, cells)
@@ -262,11 +286,16 @@ func (r Report) Text(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
 	if r.Encoder > 0 {
-		fits := "fits too"
-		if r.Most+r.Encoder > r.Limit {
-			fits = "DOES NOT FIT besides"
+		text := ""
+		if r.TextFits {
+			text = "; text alone fits, and pictures are refused then"
 		}
-		fmt.Fprintf(t, "encoder\t%s more, where pictures are read: %s\n", models.HumanBytes(r.Encoder), fits)
+		fmt.Fprintf(t, "encoder\t%s of that%s\n", models.HumanBytes(r.Encoder), text)
+		took := "a time nobody has published"
+		if r.Encoding > 0 {
+			took = r.Encoding.Round(time.Millisecond).String()
+		}
+		fmt.Fprintf(t, "a picture\t%d rows of the prompt, and the encoder before them: %s\n", r.Picture, took)
 	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	if r.State > 0 {

@@ -46,6 +46,7 @@ type viewMemory struct {
 	Head    int64 `json:"head"`
 	Cache   int64 `json:"cache"`
 	States  int64 `json:"states"`
+	Encoder int64 `json:"encoder"`
 	Buffers int64 `json:"buffers"`
 	Draft   int64 `json:"draft"`
 	Total   int64 `json:"total"`
@@ -127,8 +128,8 @@ func modelOf(r loaded.Running) viewModel {
 		Shared: r.Stats.CellsShared, Running: r.Stats.Running, Queued: r.Stats.Queued,
 		Slots: r.Stats.Slots, InSlots: r.Stats.SlotsUsed, Kept: r.Stats.SlotsKept, Tiers: manage.Tiers(r.Stats)}
 	mem := r.Memory
-	m.Memory = viewMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, States: mem.States, Buffers: mem.IO, Draft: r.Draft,
-		Total: r.Bytes + r.Draft}
+	m.Memory = viewMemory{Layers: mem.Layers, Head: mem.Head, Cache: mem.Cache, States: mem.States, Encoder: mem.Encoder, Buffers: mem.IO,
+		Draft: r.Draft, Total: r.Bytes + r.Draft}
 	return m
 }
 

@@ -100,6 +100,33 @@ static bool layer_line(profile *p, char **w, int n) {
 	return true;
 }
 
+// encoder patches=576 out=2048 time=192ms
+static bool encoder_line_read(profile *p, char **w, int n) {
+	encoder_line l = {0};
+	double x;
+	uint64_t ns;
+	if (p->nencoders == MAX_ENCODERS || n != 4) return false;
+	for (int i = 1; i < n; i++) {
+		char *v = strchr(w[i], '=');
+		if (!v) return false;
+		*v++ = 0;
+		if (!strcmp(w[i], "time")) {
+			if (!time_word(v, &ns)) return false;
+			l.ns = (double)ns;
+		} else if (!rate(v, &x) || x > 1e6) {
+			return false;
+		} else if (!strcmp(w[i], "patches")) {
+			l.patches = (uint32_t)x;
+		} else if (!strcmp(w[i], "out")) {
+			l.out = (uint32_t)x;
+		} else {
+			return false;
+		}
+	}
+	p->encoders[p->nencoders++] = l;
+	return true;
+}
+
 static bool line(profile *p, char **w, int n, int depth) {
 	uint64_t ns;
 	double v;
@@ -116,14 +143,16 @@ static bool line(profile *p, char **w, int n, int depth) {
 	if (!strcmp(w[0], "enqueue") && n == 2) return time_word(w[1], &p->enqueue);
 	if (!strcmp(w[0], "execute") && n == 2) return time_word(w[1], &p->execute);
 	if (!strcmp(w[0], "layer") || !strcmp(w[0], "linear")) return layer_line(p, w, n);
+	if (!strcmp(w[0], "encoder")) return encoder_line_read(p, w, n);
 	if (!strcmp(w[0], "table") && n == 2 && !strcmp(w[1], "clear")) {
-		p->nlayers = 0;
+		p->nlayers = p->nencoders = 0;
 		return true;
 	}
 	if (!strcmp(w[0], "table") && n == 3 && (!strcmp(w[1], "less") || !strcmp(w[1], "more"))) { // the same chip on another host
 		if (!time_word(w[2], &ns)) return false;
 		double by = *w[1] == 'l' ? -(double)ns : (double)ns;
 		for (int i = 0; i < p->nlayers; i++) p->layers[i].ns = fmax(p->layers[i].ns + by, 0);
+		for (int i = 0; i < p->nencoders; i++) p->encoders[i].ns = fmax(p->encoders[i].ns + by, 0);
 		return true;
 	}
 	if (n != 2 || !rate(w[1], &v)) return false;
@@ -265,6 +294,8 @@ double profile_execute(const profile *p, const axm *m, uint32_t group) {
 	case AXM_LINEAR:
 		return layer_ns(p, m, g);
 	case AXM_ENCODER:
+		for (int i = 0; i < p->nencoders; i++)
+			if (p->encoders[i].patches == m->down * m->across && p->encoders[i].out == m->out) return p->encoders[i].ns;
 		return encoder_formula(p, m);
 	case AXM_HEAD:
 		return (double)p->execute + over((double)m->weight_bytes, p->head);

@@ -78,7 +78,7 @@ typedef struct {
 	int64_t seen; // matching calls so far
 } fault;
 
-enum { MAX_STREAMS = 1024, MAX_FAULTS = 64, MAX_HEAT = 64, MAX_TABLE = 128, MAX_DEVICES = 32 };
+enum { MAX_STREAMS = 1024, MAX_FAULTS = 64, MAX_HEAT = 64, MAX_TABLE = 128, MAX_ENCODERS = 32, MAX_DEVICES = 32 };
 
 typedef struct {
 	double degrees;
@@ -94,6 +94,11 @@ typedef struct {
 } table_line;
 
 typedef struct {
+	uint32_t patches, out; // of a picture; values of a row
+	double ns;
+} encoder_line;
+
+typedef struct {
 	char name[64];
 	uint64_t call[CALLS]; // fixed cost of each call on the host
 	struct {
@@ -106,6 +111,8 @@ typedef struct {
 	double load;                       // bytes/s
 	table_line layers[MAX_TABLE];
 	int nlayers;
+	encoder_line encoders[MAX_ENCODERS];
+	int nencoders;
 } profile;
 
 typedef struct {

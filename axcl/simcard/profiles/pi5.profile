@@ -67,3 +67,9 @@ linear hidden=1024 rows=1 weights=11.1MB time=0.97ms
 # less.
 linear hidden=1024 rows=128 weights=29MB time=14.6ms
 linear hidden=1024 rows=128 weights=11.1MB time=13.9ms
+
+# Encoders of pictures: measured calls, of Qwen3-VL-2B, 4B and 8B (384 x 384 pixels) and of Qwen2.5-VL-3B (448 x 448).
+encoder patches=576 out=2048 time=192ms
+encoder patches=576 out=2560 time=196ms
+encoder patches=576 out=4096 time=400ms
+encoder patches=1024 out=2048 time=774ms

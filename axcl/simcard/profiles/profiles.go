@@ -34,6 +34,7 @@ type Profile struct {
 	Matrix    float64         // operations a second
 	Attention float64
 	layers    []line
+	encoders  []encoder
 }
 
 // Copy is the cost of one copy: a fixed part and a rate.
@@ -50,6 +51,12 @@ type line struct {
 	hidden, rows, cells int
 	weights             float64
 	time                time.Duration
+}
+
+// encoder is a measured encoder of pictures.
+type encoder struct {
+	patches, out int
+	time         time.Duration
 }
 
 // Layer is what of a decoder layer decides on its cost.
@@ -122,7 +129,7 @@ func (p *Profile) line(w []string, depth int) (err error) {
 		}
 		p.Copies[w[1]] = c
 	case w[0] == "table" && len(w) == 2 && w[1] == "clear":
-		p.layers = nil
+		p.layers, p.encoders = nil, nil
 	case w[0] == "table" && len(w) == 3 && (w[1] == "less" || w[1] == "more"):
 		d, err := time.ParseDuration(w[2])
 		if err != nil {
@@ -134,8 +141,13 @@ func (p *Profile) line(w []string, depth int) (err error) {
 		for i := range p.layers {
 			p.layers[i].time = max(p.layers[i].time+d, 0)
 		}
+		for i := range p.encoders {
+			p.encoders[i].time = max(p.encoders[i].time+d, 0)
+		}
 	case w[0] == "layer" && len(w) == 6, w[0] == "linear" && len(w) == 5:
 		return p.layer(w[0] == "linear", w[1:])
+	case w[0] == "encoder" && len(w) == 4:
+		return p.encoder(w[1:])
 	case len(w) == 2 && rates[w[0]] != nil:
 		*rates[w[0]], err = rate(w[1])
 		return err
@@ -179,6 +191,40 @@ func (p *Profile) layer(linear bool, words []string) error {
 	}
 	p.layers = append(p.layers, l)
 	return nil
+}
+
+func (p *Profile) encoder(words []string) error {
+	var e encoder
+	for _, w := range words {
+		k, v, _ := strings.Cut(w, "=")
+		var err error
+		switch k {
+		case "time":
+			e.time, err = time.ParseDuration(v)
+		case "patches":
+			e.patches, err = strconv.Atoi(v)
+		case "out":
+			e.out, err = strconv.Atoi(v)
+		default:
+			err = fmt.Errorf("an encoder has no %q", k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.encoders = append(p.encoders, e)
+	return nil
+}
+
+// EncoderTime is what a call of an encoder of pictures takes that makes rows of out values of so many patches; ok says that somebody has
+// measured one.
+func (p *Profile) EncoderTime(patches, out int) (t time.Duration, ok bool) {
+	for _, e := range p.encoders {
+		if e.patches == patches && e.out == out {
+			return e.time, true
+		}
+	}
+	return 0, false
 }
 
 // rate reads "25GB/s", "2.5TOPS", "31.5MB", "1024".

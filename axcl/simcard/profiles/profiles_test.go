@@ -54,6 +54,16 @@ func TestMeasured(t *testing.T) {
 		100); measured {
 		t.Error("a layer nobody measured is called measured")
 	}
+	for _, c := range []struct {
+		p            *Profile
+		patches, out int
+		want         time.Duration
+	}{{p, 576, 2048, 192 * time.Millisecond}, {p, 1024, 2048, 774 * time.Millisecond}, {board, 576, 2048, 192040 * time.Microsecond},
+		{p, 576, 2049, 0}} {
+		if got, ok := c.p.EncoderTime(c.patches, c.out); got != c.want || ok != (c.want > 0) {
+			t.Errorf("an encoder of %d patches and rows of %d on %s: %v, measured %v; want %v", c.patches, c.out, c.p.Name, got, ok, c.want)
+		}
+	}
 	for _, n := range Names {
 		if _, err := Load(n); err != nil {
 			t.Errorf("%s: %v", n, err)
@@ -71,7 +81,8 @@ func near(t *testing.T, what string, got, want time.Duration) {
 func TestBadProfiles(t *testing.T) {
 	for name, text := range map[string]string{"word": "nonsense 1", "table": "table most 1ms", "time": "execute soon",
 		"rate": "memory fast", "layer": "layer hidden=1 rows=1 cells=x weights=1 time=1ms",
-		"linear": "linear hidden=1 rows=1 cells=1 time=1ms", "like": "like nobody", "copy": "copy h2d 1us"} {
+		"linear": "linear hidden=1 rows=1 cells=1 time=1ms", "like": "like nobody",
+		"encoder": "encoder patches=1 rows=1 time=1ms", "encoder's time": "encoder patches=1 out=1 time=soon", "copy": "copy h2d 1us"} {
 		f := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(f, []byte("# fine\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import { Status } from './status.js';
 import { bytes, number, short, span, t } from './words.js';
 
 const minutes = 600;
-const parts = ['layers', 'head', 'cache', 'states', 'buffers', 'draft'];
+const parts = ['layers', 'head', 'cache', 'states', 'encoder', 'buffers', 'draft'];
 
 function Tile({ word, value, unit, more, bad }) {
   return html`<div class=${bad ? 'tile bad' : 'tile'}><dt>${word}</dt><dd><b class="num">${value}</b>${unit && html`<span> ${unit}</span>`}${more && html`<small>${more}</small>`}</dd></div>`;

@@ -161,6 +161,7 @@ export default {
   'm.until': 'wird in {time} entladen',
   'm.vocab': 'Wortschatz',
   'm.width': 'Breite',
+  'mem.encoder': 'Encoder',
   'mem.buffers': 'Puffer',
   'mem.cache': 'Cache',
   'mem.draft': 'Entwurf',

@@ -161,6 +161,7 @@ export default {
   'm.until': 'unloads in {time}',
   'm.vocab': 'Vocabulary',
   'm.width': 'Width',
+  'mem.encoder': 'Encoder',
   'mem.buffers': 'Buffers',
   'mem.cache': 'Cache',
   'mem.draft': 'Draft',

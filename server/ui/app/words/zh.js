@@ -161,6 +161,7 @@ export default {
   'm.until': '{time} 后卸载',
   'm.vocab': '词表',
   'm.width': '宽度',
+  'mem.encoder': '编码器',
   'mem.buffers': '缓冲',
   'mem.cache': '缓存',
   'mem.draft': '草稿模型',
