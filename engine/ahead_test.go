@@ -36,7 +36,8 @@ func TestReadAhead(t *testing.T) {
 		}
 		var told []Progress
 		err = card.Do(t.Context(), func(dev axcl.Device) error {
-			_, err := card.place(t.Context(), dev, p, false, nil, nil, nil, OpenOptions{Progress: func(p Progress) { told = append(told, p) }})
+			_, err := card.place(t.Context(), dev, p, false, nil, nil, nil,
+				OpenOptions{Progress: func(p Progress) { told = append(told, p) }})
 			return err
 		})
 		if !errors.Is(err, axcl.ErrModel) || len(told) != 6 { // before the first file, and after each

@@ -16,10 +16,8 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
-	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
-	"github.com/axle-llm/axle/vision"
 )
 
 // This file looks whether a model on this card sees what it is shown. Wrong answers about pictures read as well as right ones, so each
@@ -176,182 +174,6 @@ func (e *eyesight) logits(ctx context.Context, msgs []chat.Message, key string, 
 	}
 }
 
-// shown is a prompt that goes through the card by hand.
-type shown struct {
-	ids  []int32
-	rows []*pictures.Rows
-	cuts []int // where its passes end
-}
-
-// shown reads a prompt's pictures, with an encoder call each, whatever is known of them. first is how many rows its first pass has, 0 for
-// as many as the others: the narrowest wide group's.
-func (e *eyesight) shown(ctx context.Context, msgs []chat.Message, first int) (s shown, err error) {
-	ids, images, err := e.prompt(ctx, msgs)
-	if err != nil {
-		return s, err
-	}
-	s.ids = ids
-	for _, data := range images {
-		made, err := e.l.gallery.enc.Prepare(data, vision.Limits{})
-		if err != nil {
-			return s, err
-		}
-		err = e.l.card.Do(ctx, func(axcl.Device) error {
-			for made.Rows() == nil {
-				if err := e.l.card.watched(func() error { return e.l.gallery.enc.Step(made) }); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return s, err
-		}
-		s.rows = append(s.rows, made.Rows())
-	}
-	step := max(e.l.minWide, 1)
-	if first %= step; first > 0 {
-		s.cuts = append(s.cuts, min(first, len(ids)))
-	}
-	for at := first; at < len(ids); {
-		n := min(step, len(ids)-at)
-		if e.l.shape.GroupFor(n, at) < 0 {
-			n = 1 // beyond what wide passes see
-		}
-		at += n
-		s.cuts = append(s.cuts, at)
-	}
-	return s, nil
-}
-
-// blind is the same with nothing added between layers.
-func (s shown) blind() shown {
-	s.rows = slices.Clone(s.rows)
-	for i, r := range s.rows {
-		bare := *r
-		bare.Deep = nil
-		s.rows[i] = &bare
-	}
-	return s
-}
-
-// byHand puts prompts through the card, the n-th passes of all in one, and gives what the head gives behind each.
-func (e *eyesight) byHand(ctx context.Context, each ...shown) (out [][]float32, err error) {
-	err = e.l.card.Do(ctx, func(axcl.Device) error {
-		e.l.reap()
-		if len(e.l.running) > 0 {
-			return fmt.Errorf("%w: the model is probed and asked at once", ErrBusy)
-		}
-		e.l.distrust()
-		out, err = e.l.byHand(e.v, each)
-		return err
-	})
-	return out, err
-}
-
-func (m *lm) byHand(v *models.Vision, each []shown) ([][]float32, error) {
-	slot, back, ok := m.scratch()
-	if !ok {
-		return nil, errNoCells
-	}
-	defer back()
-	pos, cells := make([][]uint32, len(each)), make([][]int32, len(each))
-	passes := 0
-	for i, s := range each {
-		var err error
-		if pos[i], err = placed(v, m.shape.Pos, s); err != nil {
-			return nil, err
-		}
-		if cells[i], ok = m.cells.take(nil, len(s.ids), 0, false); !ok {
-			return nil, &ContextError{Have: len(s.ids), Max: m.shape.Cells}
-		}
-		defer func() {
-			for _, c := range cells[i] {
-				m.cells.give(c)
-			}
-		}()
-		passes = max(passes, len(s.cuts))
-	}
-	out, put := make([][]float32, len(each)), make([]int, len(each))
-	for n := range passes {
-		p := &axcl.Pass{}
-		var rows []pictures.Placed
-		var ends []int // whose last row is the pass's Want of that number
-		type span struct{ from, n, row int }
-		spans := make([]span, len(each))
-		total := 0
-		for i, s := range each {
-			if n < len(s.cuts) {
-				from := 0
-				if n > 0 {
-					from = s.cuts[n-1]
-				}
-				spans[i] = span{from, s.cuts[n] - from, total}
-				total += spans[i].n
-			}
-		}
-		cw, rw := axcl.Words(m.shape.Cells), axcl.Words(total)
-		p.Hidden, p.SeeCells = make([]uint16, total*m.shape.Hidden), make([]uint64, total*cw)
-		p.SeeRows = make([]uint64, total*rw)
-		for i, s := range each {
-			for k := range spans[i].n {
-				r, at := spans[i].row+k, spans[i].from+k
-				if s.ids[at] == v.Placeholder && len(s.rows) > 0 {
-					rows = append(rows, pictures.Placed{Row: r, From: s.rows[put[i]/v.Rows], N: put[i] % v.Rows})
-					put[i]++
-				} else if err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], s.ids[at]); err != nil {
-					return nil, err
-				}
-				p.Pos = append(p.Pos, pos[i][at*m.shape.Pos:(at+1)*m.shape.Pos]...)
-				p.Cell = append(p.Cell, uint32(cells[i][at]))
-				for _, c := range cells[i][:spans[i].from] {
-					p.SeeCells[r*cw+int(c)/64] |= 1 << (c % 64)
-				}
-				for e := spans[i].row; e < r; e++ {
-					p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
-				}
-				if at == len(s.ids)-1 {
-					p.Want, ends = append(p.Want, r), append(ends, i)
-				}
-			}
-		}
-		pictures.Place(p, m.shape.Hidden, rows)
-		if m.sequent(p, slot, slot); n == 0 {
-			p.From = 0
-		}
-		if p.Logits = make([]uint16, len(p.Want)*m.shape.Out); len(p.Want) == 0 {
-			p.Logits, p.HiddenOut = nil, make([]uint16, total*m.shape.Hidden)
-		}
-		if err := m.card.run(m.model, p, time.Minute); err != nil {
-			return nil, err
-		}
-		for k, i := range ends {
-			for _, l := range p.Logits[k*m.shape.Out : (k+1)*m.shape.Out] {
-				out[i] = append(out[i], axcl.Float32(l))
-			}
-		}
-	}
-	return out, nil
-}
-
-// placed are the positions of a prompt's rows.
-func placed(v *models.Vision, of int, s shown) ([]uint32, error) {
-	var spans []pictures.Span
-	if v.MRope {
-		n := 0
-		for i, id := range s.ids {
-			if id == v.Placeholder && len(s.rows) > 0 {
-				if n%v.Rows == 0 {
-					spans = append(spans, pictures.Span{At: i, Rows: s.rows[n/v.Rows]})
-				}
-				n++
-			}
-		}
-	}
-	pos, _, err := pictures.Positions(len(s.ids), 0, spans, of)
-	return pos, err
-}
-
 // off is how far b is from a, relative to a.
 func off(a, b []float32) float64 {
 	var d, n float64
@@ -397,8 +219,8 @@ func (e *eyesight) tensors(ctx context.Context) (p Probe, err error) {
 		gave += fmt.Sprintf("; a call took %v", e.l.gallery.took.Round(time.Microsecond))
 		return nil
 	})
-	return Probe{"the encoder's tensors", cards.OK, gave, fmt.Sprintf("the card and the file agree; a picture becomes %d rows of the prompt",
-		e.v.Rows)}, err
+	means := fmt.Sprintf("the card and the file agree; a picture becomes %d rows of the prompt", e.v.Rows)
+	return Probe{"the encoder's tensors", cards.OK, gave, means}, err
 }
 
 // colours asks for the colour of a plain picture.
@@ -461,8 +283,8 @@ func judgeQuarters(said []string) Probe {
 		p.Gave += fmt.Sprintf("%s %s is said to be %.40q", []string{"", ","}[min(i, 1)], corners[i], s)
 	}
 	p.Gave = strings.TrimSpace(p.Gave)
-	for what, order := range map[string][]int{"left and right": {1, 0, 3, 2}, "top and bottom": {2, 3, 0, 1}, "rows and columns": {0, 2, 1, 3},
-		"both sides": {3, 2, 1, 0}} {
+	for what, order := range map[string][]int{"left and right": {1, 0, 3, 2}, "top and bottom": {2, 3, 0, 1},
+		"rows and columns": {0, 2, 1, 3}, "both sides": {3, 2, 1, 0}} {
 		if turned := []string{painted[order[0]], painted[order[1]], painted[order[2]], painted[order[3]]}; slices.Equal(got, turned) {
 			p.Means = what + " are exchanged: patches, or their positions, lie in another order than this encoder wants"
 			return p
@@ -474,7 +296,8 @@ func judgeQuarters(said []string) Probe {
 	case right == len(said)-1:
 		p.State, p.Means = cards.Note, "one of four is wrong: small models err so; patches in a wrong order err more"
 	default:
-		p.Means = fmt.Sprintf("%d of 4 are right: patches lie in another order than this encoder wants, or the model is not up to it", right)
+		p.Means = fmt.Sprintf("%d of 4 are right: patches lie in another order than this encoder wants, or the model is not up to it",
+			right)
 	}
 	return p
 }

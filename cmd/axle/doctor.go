@@ -67,6 +67,6 @@ func newDoctorCmd() *cobra.Command {
 	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
 	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
 	f.StringVar(&model, "model", "", "with --conformance: a model folder to run it with (a vendor's card needs a vendor's model)")
-	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes on a real card)")
+	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes)")
 	return c
 }
