@@ -206,6 +206,8 @@ func (m *lm) beyond(s *seq) float64 {
 		others++
 		if r.pending() > 1 && r.reach() <= m.wideReach {
 			prompts += r.pending()
+		} else if r.pending() > 1 && r.down {
+			prompts += r.pending() + len(m.high(r.path)) // which come down
 		}
 	}
 	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room.
@@ -215,8 +217,12 @@ func (m *lm) beyond(s *seq) float64 {
 		chunk = max(m.wide-others, 1)
 	}
 	need := min(s.pending(), m.wideReach+m.wide)
-	if s.reach() > m.wideReach || float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
+	if float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
 		need = 0 // it goes row by row wherever they lie
+	} else if s.reach() > m.wideReach {
+		if need = 0; s.down && m.lowers(s, s.path) {
+			need = min(s.pending()+len(m.high(s.path)), m.wideReach+m.wide)
+		}
 	}
 	have := m.cells.availableBelow(m.wideReach) - prompts - others*(need+prompts+chunk)/chunk
 	rows := 0

@@ -16,15 +16,25 @@ import (
 )
 
 // TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
-// to serve them one after another; and among equals who came first has its first token first.
+// to serve them one after another; and among equals who came first has its first token first. AXLE_TEST_LOADS is how many loads there
+// are, AXLE_TEST_SEED a single one.
 func TestNeverWorse(t *testing.T) {
 	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
-	loads := 48
+	loads := 40
 	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_LOADS")); err == nil {
 		loads = n
 	}
+	var seeds []uint64
+	for i := range uint64(loads) {
+		seeds = append(seeds, i)
+	}
+	// Each of these was once beyond what is promised, by another rule that was not there.
+	seeds = append(seeds, 66, 186, 316, 787, 863, 883, 939)
+	if n, err := strconv.ParseUint(os.Getenv("AXLE_TEST_SEED"), 10, 64); err == nil {
+		seeds = []uint64{n}
+	}
 	worst, sum, n := 0.0, 0.0, 0
-	for seed := range uint64(loads) {
+	for _, seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 16))
 		s, p := axmodel.Qwen3Small(), small
 		if rng.IntN(3) == 0 {

@@ -84,7 +84,7 @@ func (m *lm) way() (bool, error) {
 		return false, nil
 	}
 	for _, s := range m.running {
-		if s.solo || s.box.full() || s.pending() < 2 || s.bring > len(s.path) && s.reach() <= m.wideReach {
+		if s.solo || s.box.full() || s.pending() < 2 {
 			continue
 		}
 		var did bool
@@ -202,6 +202,9 @@ func (m *lm) lacks(s *seq, below int) int {
 // raise moves a piece up of what lies low and need not, where s lacks near cells.
 func (m *lm) raise(s *seq) (bool, error) {
 	n := m.wide
+	if s.bring > len(s.path) {
+		n = max(n, min(s.bring-len(s.path), m.tier.piece)) // what comes back from memory must lie low as well
+	}
 	if s.pending() <= n || m.cells.freeBelow(m.wideReach) >= n {
 		return false, nil
 	}

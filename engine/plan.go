@@ -179,12 +179,21 @@ func (m *lm) fill(ready []*seq) bool {
 			m.shares = append(m.shares, h)
 		}
 	}
-	begun := false
+	begun, low := false, m.cells.availableBelow(m.wideReach)
 	for _, s := range ready {
 		if s.reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
 			continue
 		}
 		n := min(s.pending(), room)
+		if n < s.pending() {
+			// What a later pass has to see lies low, or the rest of it would go row by row.
+			if low > 0 {
+				n = min(n, low)
+				low -= n
+			} else if begun {
+				continue // the next pass has more room for it
+			}
+		}
 		room -= n
 		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n, rest: begun && n < s.pending()})
 		begun = true
@@ -340,6 +349,10 @@ func (m *lm) room(rows int) (ok bool) {
 		if above = max(above, h.s.reach()); h.s.pending() > h.n && h.s.reach() <= m.wideReach {
 			seen += h.n
 		}
+	}
+	if len(m.shares) == 1 && m.wide > 0 && above > m.wideReach && m.cells.nfree-m.cells.freeBelow(m.wideReach) >= rows {
+		m.taken = m.cells.takeFrom(m.taken[:0], rows, m.wideReach) // it has no use for near cells, others have
+		return true
 	}
 	if seen == 0 || seen == rows || m.cells.freeBelow(m.wideReach) >= rows {
 		m.taken, ok = m.cells.take(m.taken[:0], rows, above, len(m.shares) == 1)

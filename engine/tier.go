@@ -226,7 +226,9 @@ func (m *lm) bring() (bool, error) {
 			return true, m.statePiece(s)
 		}
 		if s.bring > len(s.path) {
-			return true, m.piece(s)
+			err := m.piece(s)
+			s.way = m.moves() // first it is seen whether the cells for the rest of it lie well
+			return true, err
 		}
 		s.bring = 0
 	}
@@ -268,11 +270,15 @@ func (m *lm) piece(s *seq) error {
 		return nil
 	}
 	n := len(from)
-	if m.wide > 0 && s.reach() <= m.wideReach && len(s.path)+n <= m.wideReach {
+	low, ok := m.wide > 0 && s.reach() <= m.wideReach && len(s.path)+n <= m.wideReach, true
+	if low {
 		m.cells.lower(n, m.wideReach, func(int, int) bool { return true })
 	}
-	taken, ok := m.cells.take(nil, n, s.reach(), true)
-	if !ok {
+	var taken []int32
+	if low && m.cells.freeBelow(m.wideReach) >= n {
+		// A run higher up would travel faster, and keep the rest of the prompt out of wide passes.
+		taken = m.cells.takeIn(nil, n, 0, m.wideReach)
+	} else if taken, ok = m.cells.take(nil, n, s.reach(), true); !ok {
 		s.bring = 0
 		return nil
 	}
@@ -363,6 +369,9 @@ func (m *lm) stash(busy bool) (bool, error) {
 		return false, nil
 	}
 	if busy {
+		if m.ledger.lost > tithe*m.ledger.done {
+			return false, nil // memory that is too small for all that comes by would be filled over and over
+		}
 		for _, s := range m.running {
 			if !s.box.full() && s.pending() > 1 {
 				return false, nil
@@ -376,6 +385,8 @@ func (m *lm) stash(busy bool) (bool, error) {
 	if len(to) == 0 {
 		return again, nil
 	}
+	t0 := m.card.now()
+	defer func() { m.ledger.lost += (m.card.now() - t0).Seconds() }()
 	return m.stashRows(cells, to)
 }
 
