@@ -59,6 +59,9 @@ type LoadSpec struct {
 	// Beside names other layers of the same model where Layers are a part of it; they are read and not loaded. Where every one of Layers
 	// keeps a state, the cells and groups that the whole goes by are those of the first of Beside that keeps rows.
 	Beside []string
+	// Source says of each of Layers whose K and V it uses: its own number, or that of one before it, which keeps its own; its files have room
+	// for the rows of a call behind those of the cache. Nil: every layer keeps its own.
+	Source []int
 	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding them in place works.
 	NoInPlace bool
 }
@@ -159,7 +162,8 @@ type Group struct {
 type Shape struct {
 	Layers int
 	Hidden int     // length of a hidden row
-	KV     int     // length of a row of K, or of V
+	KV     int     // length of a row of K, or of V; of the longest where layers differ
+	Kept   int     // values of K that all layers keep of a row, and as many of V; 0 where that is Layers − Linear times KV
 	Cells  int     // cache rows, the same for every layer: the most that any group sees
 	Out    int     // length of a row the head gives: the vocabulary, or Hidden for an embedding head; 0 without a head
 	Groups []Group // in the model's own order
@@ -170,6 +174,8 @@ type Shape struct {
 	Local  bool    // some layers see Pass.LocalCells and LocalRows
 	Whole  bool    // one call takes rows through all layers and gives logits: nothing is added between layers, no hidden row comes out
 	Linear int     // of Layers, how many keep a state in a slot instead of rows of K and V in cells: see Pass.From
+	Shared int     // of Layers, how many use the K and V of one before them, and keep none
+	Given  int     // values of a row that each layer is given besides the hidden state: see Pass.Given; 0 for none
 	State  int     // bytes that a slot takes: the states of those layers; 0 where there are none
 	Slots  int     // slots that passes may use, numbered from 1; 0 where State is
 	Bytes  int64   // card memory the model holds, as far as known

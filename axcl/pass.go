@@ -23,6 +23,9 @@ type Pass struct {
 	Hidden []uint16 // rows × Shape.Hidden, bf16: the rows' embeddings
 	Pos    []uint32 // rows × Shape.Pos: RoPE positions, row by row
 	Cell   []uint32 // the cache row that will keep each row's K and V; no two alike
+	// Given is what the layers are given besides the hidden state: rows × Shape.Layers × Shape.Given, bf16, row by row, of each row layer by
+	// layer. Nil where Shape.Given is 0.
+	Given []uint16
 
 	// SeeCells is rows × Words(Shape.Cells): bit c of row r's part: row r sees cell c. SeeRows is rows × Words(rows): bit e of row
 	// r's part: row r sees row e of this pass, e < r. Bits at or past Shape.Cells, or r, must be zero.
@@ -160,6 +163,8 @@ func (p *Pass) Check(s Shape) error {
 		return bad("%d hidden values for %d rows of %d", len(p.Hidden), n, s.Hidden)
 	case len(p.Pos) != n*max(s.Pos, 1):
 		return bad("%d positions for %d rows of %d", len(p.Pos), n, max(s.Pos, 1))
+	case len(p.Given) != n*s.Layers*s.Given:
+		return bad("%d values that layers are given besides, for %d rows of %d × %d", len(p.Given), n, s.Layers, s.Given)
 	case len(p.SeeCells) != n*Words(s.Cells):
 		return bad("%d words of visible cells for %d rows of %d", len(p.SeeCells), n, Words(s.Cells))
 	case len(p.SeeRows) != n*Words(n):

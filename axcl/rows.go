@@ -1,6 +1,9 @@
 package axcl
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // PieceBytes bounds what one Save or Restore moves, where a row is not larger: on a link of 500 MB/s that is 17 ms, a third of what a small
 // model takes for a token. It is also how much pinned memory a model's staging takes for it.
@@ -10,7 +13,7 @@ const PieceBytes = 8 << 20
 const pieceCells = 128
 
 // RowBytes is how much of a cell travels: the K and V of every layer that keeps rows.
-func (s Shape) RowBytes() int { return (s.Layers - s.Linear) * s.KV * 4 }
+func (s Shape) RowBytes() int { return 4 * cmp.Or(s.Kept, (s.Layers-s.Linear)*s.KV) }
 
 // PieceCells is what a Device makes Shape.Piece: as many cells as fit in PieceBytes, one at least, and no more than 128.
 func PieceCells(s Shape) int {

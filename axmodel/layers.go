@@ -14,12 +14,15 @@ type Layers struct {
 	Full   LayerShape  // of those that keep rows, or of one beside them: Cells is 0 while there is neither
 	State  LinearShape // of those that keep a state: Hidden is 0 while there is none
 	Linear []bool      // of each layer: it keeps a state
+	Widths []int       // of each layer: how long a row is of the K that it keeps, or uses; 0 where it keeps a state
+	Source []int       // of each layer: the one whose K and V it uses, itself but for those of AddSharing
 
 	whole int // of Linear, how many keep rows
 }
 
 // Add reads the next layer. The error, an *Error without a path, says why it is none, or none of this model.
 func (d *Layers) Add(m *Meta) error {
+	width := 0
 	linear := m.HasState()
 	if linear {
 		l, err := m.State()
@@ -35,15 +38,63 @@ func (d *Layers) Add(m *Meta) error {
 		if err != nil {
 			return err
 		}
-		if d.whole > 0 && !l.Equal(d.Full) {
-			return errorf("does not belong with the layers before it: %v, not %v", l, d.Full)
+		if err := d.belongs(l, l.Equal); err != nil {
+			return err
 		}
-		d.Full = l
+		width = l.KV
 		d.whole++
 	}
-	d.Linear = append(d.Linear, linear)
+	d.next(linear, width, len(d.Linear))
 	return nil
 }
+
+func (d *Layers) next(linear bool, width, source int) {
+	d.Linear, d.Widths, d.Source = append(d.Linear, linear), append(d.Widths, width), append(d.Source, source)
+}
+
+// belongs takes in the shape of a layer that keeps rows, or shares those of another. Where layers are given a row besides, as Gemma-4's
+// are, the length of a row of K goes by the layer, and Full has the longest.
+func (d *Layers) belongs(l LayerShape, as func(LayerShape) bool) error {
+	want := d.Full
+	if l.Added > 0 {
+		want.KV = l.KV
+	}
+	switch {
+	case d.whole == 0:
+		d.Full = l
+	case !as(want):
+		return errorf("does not belong with the layers before it: %v, not %v", l, d.Full)
+	}
+	d.Full.KV = max(d.Full.KV, l.KV)
+	return nil
+}
+
+// AddSharing reads the next layer, which uses the K and V of layer source. The error is as Add's.
+func (d *Layers) AddSharing(m *Meta, source int) error {
+	switch i := len(d.Linear); {
+	case source < 0 || source >= i:
+		return errorf("is to use the K and V of layer %d, and is layer %d: only a layer before it has some to share", source, i)
+	case d.Linear[source]:
+		return errorf("is to use the K and V of layer %d, which keeps a state", source)
+	case d.Source[source] != source:
+		return errorf("is to use the K and V of layer %d, which has none of its own", source)
+	}
+	l, err := m.SharingLayer()
+	if err != nil {
+		return err
+	}
+	if l.KV != d.Widths[source] {
+		return errorf("takes K and V of %d values, layer %d, whose they are, has %d", l.KV, source, d.Widths[source])
+	}
+	if err := d.belongs(l, l.alike); err != nil {
+		return err
+	}
+	d.next(false, l.KV, source)
+	return nil
+}
+
+// Shares says whether layer i uses the K and V of another.
+func (d *Layers) Shares(i int) bool { return d.Source[i] != i }
 
 // Beside reads a layer of the same model that is not among these; it counts where none of these keeps rows. The error is as Add's.
 func (d *Layers) Beside(m *Meta) error {
@@ -70,7 +121,17 @@ func (d *Layers) Shape(slots int) (axcl.Shape, error) {
 		}
 	}
 	s.Layers = len(d.Linear)
-	s.Linear = s.Layers - d.whole
+	for i, width := range d.Widths {
+		if d.Shares(i) {
+			s.Shared++
+		} else {
+			s.Kept += width
+		}
+	}
+	s.Linear, s.Given = s.Layers-d.whole-s.Shared, d.Full.Added
+	if s.Kept == (s.Layers-s.Linear)*s.KV {
+		s.Kept = 0
+	}
 	if s.Linear > 0 {
 		if slots = cmp.Or(slots, axcl.DefaultSlots); slots < 0 || slots > maxSlots {
 			return s, errorf("%d slots for states, 1 to %d are possible", slots, maxSlots)
@@ -111,4 +172,12 @@ func (d *Layers) StateGroups() []int {
 		}
 	}
 	return out
+}
+
+// AddOf is Add, or AddSharing where source, which says of each layer whose K and V it uses as axcl.LoadSpec.Source does, names another.
+func (d *Layers) AddOf(m *Meta, source []int) error {
+	if i := len(d.Linear); i < len(source) && source[i] != i {
+		return d.AddSharing(m, source[i])
+	}
+	return d.Add(m)
 }

@@ -45,6 +45,20 @@ func (l LayerShape) Equal(o LayerShape) bool {
 	return true
 }
 
+// alike is Equal but for how many rows the caches have: those of a layer that shares another's K and V have a call's own rows besides.
+func (l LayerShape) alike(o LayerShape) bool {
+	if len(l.Groups) != len(o.Groups) {
+		return false
+	}
+	for i := range l.Groups {
+		if l.Groups[i].Group != o.Groups[i].Group || l.Groups[i].Pos != o.Groups[i].Pos {
+			return false
+		}
+	}
+	l.Groups = o.Groups
+	return l.Equal(o)
+}
+
 // Layer reads the shape of a decoder layer. The error, an *Error without a path, says which tensor is missing or does not fit.
 func (m *Meta) Layer() (LayerShape, error) { return m.layer(false) }
 
@@ -114,7 +128,7 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 		switch {
 		case h < 0:
 			return l, errorf("group %d: a mask of %d columns is narrower than the call's %d rows", i, last(mask, 0), n)
-		case h > 0 && cache != want:
+		case (h > 0 || shares) && cache != want:
 			return l, errorf("group %d: the mask looks back on %d cells, the cache has %d where %d belong", i, h, cache, want)
 		case pos != 1 && pos != 3:
 			return l, errorf("group %d: %d positions a row", i, pos)

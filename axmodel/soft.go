@@ -56,6 +56,8 @@ const (
 	FlagMerger // an encoder's rows are made by two matrices with GELU between them, not by one
 	FlagLast   // a whole decoder gives the logits of a call's last row alone
 	FlagOnePos // the decode groups of a layer with three position rows take one
+	FlagGemma4 // layers: values are normalised too, and what is given of a row besides is added after the MLP
+	FlagShares // layers: K and V are another layer's; this call's rows of them come in behind those of the cache
 	flagsKnown = 1<<iota - 1
 )
 
@@ -93,7 +95,8 @@ func (s State) Type() axcl.Type {
 }
 
 // Header is the fixed part of a software model; docs/axmodel-format.md gives each field's meaning. In a linear layer Heads are the value
-// heads, KVHeads the key heads and HeadDim is the length of a key head.
+// heads, KVHeads the key heads and HeadDim is the length of a key head. In a layer Out is how much is given of a row besides,
+// in a head Scale is where logits are capped; 0, both, where nothing is.
 type Header struct {
 	Kind         Kind
 	Weights      uint64 // what the model takes on a card; 0 means the file's length
@@ -395,8 +398,19 @@ func (s *Soft) check() error {
 			return errorf("rotary dim %d of head dim %d", s.Rotary, s.HeadDim)
 		case s.Pos != 1 && s.Pos != 3:
 			return errorf("%d position rows", s.Pos)
+		case s.Flags&FlagGemma4 != 0 && (s.Flags&FlagGemma == 0 || s.Out < 1 || s.Out > maxHidden):
+			return errorf("is given %d values of a row besides the hidden state, with flags 0x%x", s.Out, s.Flags)
+		case s.Flags&FlagShares != 0 && s.Flags&(FlagQKVBias|FlagGate) != 0:
+			return errorf("shares the K and V of another layer, and has flags 0x%x", s.Flags)
 		}
 		for i, g := range s.Groups {
+			if s.Flags&FlagShares != 0 {
+				if g.Cache != g.Cells+g.Rows {
+					return errorf("group %d looks back on %d cells and takes %d rows, which another layer keeps, its cache has %d", i, g.Cells,
+						g.Rows, g.Cache)
+				}
+				continue
+			}
 			if g.Cache != g.Cells && !(g.Cells == 0 && g.Cache == 1) || g.Cache < 1 {
 				return errorf("group %d looks back on %d cells, its cache has %d rows", i, g.Cells, g.Cache)
 			}
@@ -404,6 +418,9 @@ func (s *Soft) check() error {
 	case Head, Affine:
 		if s.Out < 1 {
 			return errorf("out is 0")
+		}
+		if s.Kind == Head && (!finite(s.Scale) || s.Scale < 0) {
+			return errorf("logits are capped at %v", s.Scale)
 		}
 	case Decoder:
 		return s.checkParts()
@@ -413,6 +430,9 @@ func (s *Soft) check() error {
 	}
 	if s.Flags&FlagGate != 0 && s.Kind != Layer {
 		return errorf("is a %v, and claims a gate", s.Kind)
+	}
+	if s.Flags&(FlagGemma4|FlagShares) != 0 && s.Kind != Layer {
+		return errorf("is a %v, and claims to be a layer that is given rows besides, or shares K and V", s.Kind)
 	}
 	if s.Flags&FlagMerger != 0 && s.Kind != Encoder {
 		return errorf("is a %v, and claims a merger", s.Kind)
@@ -481,17 +501,25 @@ func (h *Header) Wants() []Entry {
 	if h.Flags&FlagGate != 0 {
 		queries *= 2
 	}
-	out := []Entry{e("input_norm", 1, h.Hidden), e("q", queries, h.Hidden), e("k", kv, h.Hidden), e("v", kv, h.Hidden), e("o", h.Hidden, q),
-		e("post_norm", 1, h.Hidden),
-		e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate)}
+	shares := h.Flags&FlagShares != 0
+	out := []Entry{e("input_norm", 1, h.Hidden), e("q", queries, h.Hidden)}
+	if !shares {
+		out = append(out, e("k", kv, h.Hidden), e("v", kv, h.Hidden))
+	}
+	out = append(out, e("o", h.Hidden, q), e("post_norm", 1, h.Hidden), e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate))
 	if h.Flags&FlagQKVBias != 0 {
 		out = append(out, e("q_bias", 1, q), e("k_bias", 1, kv), e("v_bias", 1, kv))
 	}
 	if h.Flags&FlagQKNorm != 0 {
-		out = append(out, e("q_norm", 1, h.HeadDim), e("k_norm", 1, h.HeadDim))
+		if out = append(out, e("q_norm", 1, h.HeadDim)); !shares {
+			out = append(out, e("k_norm", 1, h.HeadDim))
+		}
 	}
 	if h.Flags&FlagGemma != 0 {
 		out = append(out, e("pre_mlp_norm", 1, h.Hidden), e("post_mlp_norm", 1, h.Hidden))
+	}
+	if h.Flags&FlagGemma4 != 0 {
+		out = append(out, e("per_gate", h.Out, h.Hidden), e("per_proj", h.Hidden, h.Out), e("per_norm", 1, h.Hidden), e("scalar", 1, 1))
 	}
 	if h.Rotary > 0 {
 		out = append(out, Entry{Name: "inv_freq", Type: F32, Rows: 1, Cols: h.Rotary / 2})
@@ -537,6 +565,9 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 			in("mask", axcl.BF16, 1, g.Rows, g.Cells+g.Rows)
 			in("K_cache", axcl.BF16, 1, g.Cache, d)
 			in("V_cache", axcl.BF16, 1, g.Cache, d)
+			if s.Flags&FlagGemma4 != 0 {
+				in("per_layer_input", axcl.BF16, 1, g.Rows, s.Out)
+			}
 			res("K_cache_out", axcl.BF16, 1, g.Rows, d)
 			res("V_cache_out", axcl.BF16, 1, g.Rows, d)
 			res("output", axcl.BF16, 1, g.Rows, s.Hidden)

@@ -57,15 +57,15 @@ func (m *lm) runKnown() (hidden, logits []uint16, err error) {
 		return nil, nil, errNoCells
 	}
 	defer back()
-	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(cells[0])},
-		SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), To: slot}
+	p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides()), Pos: make([]uint32, m.shape.Pos),
+		Cell: []uint32{uint32(cells[0])}, SeeCells: make([]uint64, axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, 1), To: slot}
 	if !m.shape.Whole {
 		p.HiddenOut = make([]uint16, m.shape.Hidden)
 	}
 	if m.shape.Out > 0 {
 		p.Want, p.Logits = []int{0}, make([]uint16, m.shape.Out)
 	}
-	if err := m.embed.Row(p.Hidden, int32(knownID%m.vocab())); err != nil {
+	if err := m.tokenRow(p, 0, int32(knownID%m.vocab())); err != nil {
 		return nil, nil, err
 	}
 	if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, 0), 1)); err != nil {
@@ -102,8 +102,8 @@ func (m *lm) slip() {
 	if g := m.shape.GroupFor(n, reach); g < 0 || m.shape.Groups[g].Rows == 1 || g != m.shape.GroupFor(n+1, reach) {
 		return
 	}
-	hidden := make([]uint16, m.shape.Hidden)
-	if m.embed.Row(hidden, int32(knownID%m.vocab())) != nil {
+	row := axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides())}
+	if m.tokenRow(&row, 0, int32(knownID%m.vocab())) != nil {
 		return
 	}
 	cells, ok := m.cells.take(nil, 1, 0, false)
@@ -113,7 +113,8 @@ func (m *lm) slip() {
 	m.row.cell, m.row.want = cells[0], len(p.Want)
 	m.taken = append(m.taken, cells[0])
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
-	p.Hidden, p.Pos, p.Cell = append(p.Hidden, hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...), append(p.Cell, uint32(cells[0]))
+	p.Hidden, p.Pos, p.Cell = append(p.Hidden, row.Hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...), append(p.Cell, uint32(cells[0]))
+	p.Given = append(p.Given, row.Given...)
 	p.SeeCells, p.SeeRows = append(p.SeeCells, make([]uint64, cw)...), append(p.SeeRows, make([]uint64, rw)...)
 	if m.shape.Local {
 		p.LocalCells, p.LocalRows = append(p.LocalCells, make([]uint64, cw)...), append(p.LocalRows, make([]uint64, rw)...)

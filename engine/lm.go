@@ -39,6 +39,7 @@ type lm struct {
 	model  axcl.Model
 	shape  axcl.Shape
 	embed  rowSource
+	given  *givenRows // nil: layers are given nothing besides
 	words  *tokenizer.Tokenizer
 	stop   map[int32]bool // ids that end an answer
 	cells  *cells

@@ -128,13 +128,8 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			return nil, fmt.Errorf("%w: %s: %w: take a package of one file a layer", ErrUnsupported, p.Name, err)
 		}
 	}
-	if p.PerLayer != nil || slices.ContainsFunc(p.Facts, func(l models.Layer) bool { return l.Shares }) {
-		return nil, fmt.Errorf("%w: layers of %s are given rows besides the hidden state, and share the K and V of others (Gemma-4): no "+
-			"check proves on a card yet that a layer which shares reads the rows of its source, nor what it makes of the rows it is given",
-			ErrUnsupported, p.Name)
-	}
 	for i, f := range p.Facts {
-		if f.Shares {
+		if f.Shares && p.Family != "gemma4" {
 			return nil, fmt.Errorf("%w: layer %d of %s shares its cache with another (%s), which axle does not run yet", ErrUnsupported, i,
 				p.Name, f.Kind)
 		}
@@ -582,7 +577,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	defer func() { reader.Stop() }()
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
-		Slots: slotsFor(p, info),
+		Slots: slotsFor(p, info), Source: sources(p),
 		Progress: func(file, done, _ int) {
 			name, n := weight(file)
 			pace.done(n)
@@ -601,6 +596,9 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	m := newLM(c, model, p.Embed, words, stop, o)
 	m.window = window
+	if p.PerLayer != nil {
+		m.given = &givenRows{from: p.PerLayer}
+	}
 	err = m.prove(ctx, p, o)
 	if err == nil && !draft {
 		m.kept, err = m.newKeeper(o.Rows, p.Digest(), at.Model)

@@ -250,6 +250,7 @@ func (m *lm) build() error {
 	}
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(rows)
 	p.Hidden = grow(p.Hidden, rows*m.shape.Hidden)
+	p.Given = grow(p.Given, rows*m.besides())
 	p.Pos = grow(p.Pos, rows*m.shape.Pos)
 	p.Cell = grow(p.Cell, rows)
 	p.SeeCells = grow(p.SeeCells, rows*cw)
@@ -278,7 +279,7 @@ func (m *lm) build() error {
 				m.placed = append(m.placed, pictures.Placed{Row: r, From: of.rows, N: n})
 			} else {
 				at := m.trace.clock()
-				err := m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], id)
+				err := m.tokenRow(p, r, id)
 				m.trace.since(embedTime, at)
 				if err != nil {
 					m.giveBack()
@@ -324,6 +325,13 @@ func (m *lm) build() error {
 	}
 	if m.gallery != nil {
 		pictures.Place(p, m.shape.Hidden, m.placed)
+		for _, at := range m.placed {
+			if err := m.picturedRow(p, at.Row); err != nil {
+				m.giveBack()
+				m.lostState(true)
+				return err
+			}
+		}
 	}
 	p.Logits, p.Argmax, p.HiddenOut = nil, nil, nil
 	if (hidden || len(p.Want) == 0) && !m.shape.Whole {

@@ -144,10 +144,11 @@ func (m *lm) say() ([]int32, error) {
 	see := make([]uint64, cw)
 	for i := range out {
 		id := int32((i*131 + 7) % m.vocab())
-		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Pos: make([]uint32, m.shape.Pos), Cell: []uint32{uint32(rows[i])},
+		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides()), Pos: make([]uint32, m.shape.Pos),
+			Cell:     []uint32{uint32(rows[i])},
 			SeeCells: see, SeeRows: make([]uint64, 1),
 			Want: []int{0}, Logits: make([]uint16, m.shape.Out), Argmax: out[i : i+1]}
-		if err := m.embed.Row(p.Hidden, id); err != nil {
+		if err := m.tokenRow(p, 0, id); err != nil {
 			return nil, err
 		}
 		for k := range p.Pos {
@@ -201,7 +202,8 @@ type trial struct {
 func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	n, h := len(rows), m.shape.Hidden
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
-	p := &axcl.Pass{Hidden: make([]uint16, n*h), Pos: make([]uint32, n*m.shape.Pos), Cell: make([]uint32, n),
+	p := &axcl.Pass{Hidden: make([]uint16, n*h), Given: make([]uint16, n*m.besides()), Pos: make([]uint32, n*m.shape.Pos),
+		Cell:     make([]uint32, n),
 		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw)}
 	results, width := &p.HiddenOut, m.telling()
 	if m.shape.Whole {
@@ -212,7 +214,7 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	}
 	*results = make([]uint16, n*width)
 	for r, t := range rows {
-		if err := m.embed.Row(p.Hidden[r*h:(r+1)*h], t.id); err != nil {
+		if err := m.tokenRow(p, r, t.id); err != nil {
 			return nil, err
 		}
 		for k := range m.shape.Pos {
@@ -462,7 +464,8 @@ func (m *lm) guess(g int) float64 {
 
 // blank is a pass of rows that see as far as the group reaches, without meaning.
 func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
-	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
+	p := &axcl.Pass{Hidden: make([]uint16, rows*m.shape.Hidden), Given: make([]uint16, rows*m.besides()),
+		Pos: make([]uint32, rows*m.shape.Pos), Cell: make([]uint32, rows),
 		SeeCells: make([]uint64, rows*axcl.Words(m.shape.Cells)), SeeRows: make([]uint64, rows*axcl.Words(rows))}
 	// One visible cell chooses the group; the rows go elsewhere.
 	top, first := min(g.Cells, m.shape.Cells)-1, 0
@@ -471,7 +474,7 @@ func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
 	}
 	for r := range rows {
 		p.Cell[r] = uint32(first + r)
-		_ = m.embed.Row(p.Hidden[r*m.shape.Hidden:(r+1)*m.shape.Hidden], int32(r%2))
+		_ = m.tokenRow(p, r, int32(r%2))
 		if top >= 0 && (first > top || top >= rows) {
 			p.SeeCells[r*axcl.Words(m.shape.Cells)+top/64] |= 1 << (top % 64)
 		}

@@ -88,6 +88,10 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if j.closed {
 		return nil, axcl.ErrClosed
 	}
+	if spec.Source != nil {
+		return nil, fmt.Errorf("%w: a model whose layers share K and V cannot be split over cards: take one card, or several with a copy each",
+			axcl.ErrModel)
+	}
 	shares, err := j.shares(len(spec.Layers))
 	if err != nil {
 		return nil, err
@@ -217,6 +221,10 @@ func (m *split) add(s axcl.Shape) error {
 	if s.Whole {
 		return fmt.Errorf("%w: a whole decoder in one file cannot be split over cards: take one card, or a package of one file a layer",
 			axcl.ErrModel)
+	}
+	if s.Given > 0 {
+		return fmt.Errorf("%w: a model whose layers are given rows besides the hidden state cannot be split over cards: take one card, or "+
+			"several with a copy each", axcl.ErrModel)
 	}
 	if len(m.parts) == 1 {
 		m.shape = s

@@ -9,6 +9,8 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime"
+	"sync"
 )
 
 // PerLayer makes the rows that every layer of Gemma-4 is given beside the hidden state: from a table by token, gigabytes that are mapped
@@ -99,7 +101,7 @@ func (pkg *Package) openPerLayer() (*PerLayer, error) {
 	if l.table, err = openEmbeddings(p.t, p.perLayer[0], pkg.Embed.Rows, all); err != nil {
 		return nil, err
 	}
-	l.table.Scale = gemmaPerLayer
+	l.table.Scale = gemmaScale(width) // 16 in those that are known
 	if l.project, err = pkg.floats(p.perLayer[1], int64(all), int64(pkg.Hidden)); err == nil {
 		l.norm, err = pkg.floats(p.perLayer[2], 1, int64(width))
 	}
@@ -151,15 +153,13 @@ func (pkg *Package) floats(name string, rows, cols int64) ([]float32, error) {
 	return out, nil
 }
 
-// What a row of the table is multiplied by, and the epsilon of the norm.
-const (
-	gemmaPerLayer = 16
-	gemmaEps      = 1e-6
-)
+// gemmaEps is the epsilon of the norm.
+const gemmaEps = 1e-6
 
 // Row writes to dst what the layers are given for token id, whose embedding, scaled as [Embeddings.Row] gives it, is embed: Width values
-// for each of Layers. For layer after layer that is (norm(P·embed/√hidden) + 16·E)/√2. It costs Layers × Width × hidden multiplications:
-// callers keep what they will need again. It fails as Embeddings.Row does, and for slices of other lengths.
+// for each of Layers. For layer after layer that is (norm(P·embed/√hidden) + √Width·E)/√2. It costs Layers × Width × hidden
+// multiplications, which the processors share where they are many: callers keep what they will need again. It fails as Embeddings.Row does,
+// and for slices of other lengths.
 func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
 	if len(dst) != l.Layers*l.Width || len(embed) != l.hidden {
 		return fmt.Errorf("models: room for %d values from an embedding of %d, want %d from %d", len(dst), len(embed), l.Layers*l.Width,
@@ -172,15 +172,26 @@ func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
 	for i, v := range embed {
 		e[i] = fromBF16(v) / sqrt32(l.hidden)
 	}
+	workers := min(runtime.GOMAXPROCS(0), l.Layers, 1+len(l.project)>>21)
+	var all sync.WaitGroup
+	for w := range workers {
+		if w == workers-1 {
+			l.layers(dst, e, w*l.Layers/workers, l.Layers)
+			continue
+		}
+		all.Go(func() { l.layers(dst, e, w*l.Layers/workers, (w+1)*l.Layers/workers) })
+	}
+	all.Wait()
+	return nil
+}
+
+// layers makes the part of layers [from, to) of a row, whose table's part is in dst.
+func (l *PerLayer) layers(dst []uint16, e []float32, from, to int) {
 	one := make([]float32, l.Width)
-	for layer := range l.Layers {
+	for layer := from; layer < to; layer++ {
 		var sum float64
 		for i := range one {
-			row := l.project[(layer*l.Width+i)*l.hidden:][:l.hidden]
-			var v float32
-			for j, x := range e {
-				v += row[j] * x
-			}
+			v := dot(l.project[(layer*l.Width+i)*l.hidden:][:l.hidden], e)
 			one[i] = v
 			sum += float64(v) * float64(v)
 		}
@@ -190,7 +201,23 @@ func (l *PerLayer) Row(dst []uint16, id int32, embed []uint16) error {
 			out[i] = toBF16((v*scale*l.norm[i] + fromBF16(out[i])) * math.Sqrt2 / 2)
 		}
 	}
-	return nil
+}
+
+// dot is a product in four sums, which do not wait for each other.
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b = b[:len(a)]
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += a[i] * b[i]
+		s1 += a[i+1] * b[i+1]
+		s2 += a[i+2] * b[i+2]
+		s3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + (s2 + s3)
 }
 
 // Bytes is the size of the table on disk and of what is kept in memory.

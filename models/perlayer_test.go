@@ -88,7 +88,7 @@ func (b bench) gemma4(config map[string]any, change func(i int, o *axmodeltest.O
 	}
 	rows := make([]byte, 20*24*2)
 	for i := range 20 * 24 {
-		binary.LittleEndian.PutUint16(rows[2*i:], uint16(math.Float32bits(float32(i/24)/16)>>16))
+		binary.LittleEndian.PutUint16(rows[2*i:], uint16(math.Float32bits(float32(i/24)/2)>>16))
 	}
 	b.write("per_layer.bin", rows)
 	floats("project.npy", "(6, 4, 8)", 6*4*8, func(i int) float32 { return float32(i/8%4) + 1 }) // value v of a layer: v+1 times the sum

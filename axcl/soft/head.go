@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"math"
 	"slices"
 
 	"github.com/axle-llm/axle/axcl"
@@ -86,6 +87,11 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {
 		h.pool.each((h.Out+h.step-1)/h.step, h.step*h.Hidden*n, h.product)
+	}
+	if h.Kind == axmodel.Head && h.Scale > 0 && h.Flags&axmodel.FlagHollow == 0 {
+		for i, v := range h.y[:n*h.Out] {
+			h.y[i] = h.Scale * float32(math.Tanh(float64(v/h.Scale)))
+		}
 	}
 	if h.Flags&axmodel.FlagF32 == 0 { // bf16 at the border, before the largest is looked for
 		y := h.y[:n*h.out()]

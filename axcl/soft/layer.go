@@ -17,7 +17,8 @@ type layer struct {
 	q, k, v, o                kernel.Weights
 	gate, up, down            kernel.Weights
 	rope                      *rope
-	linear                    *linear // of a layer with a state, which has none of q, k, v, their norms and biases
+	linear                    *linear   // of a layer with a state, which has none of q, k, v, their norms and biases
+	per                       *perLayer // of one that is given a row besides
 }
 
 // rope is a table of rotations, shared by the layers that turn alike; filled once a pass.
@@ -48,11 +49,17 @@ func newLayer(f *file) *layer {
 	if f.Kind == axmodel.Linear {
 		l.linear = newLinear(f)
 	}
+	if f.Kind == axmodel.Layer && f.Flags&axmodel.FlagGemma4 != 0 {
+		l.per = newPerLayer(f)
+	}
 	return l
 }
 
 // gated says whether q is twice as wide, and half of it a gate.
 func (l *layer) gated() bool { return l.Flags&axmodel.FlagGate != 0 }
+
+// shares says whether the layer uses another's K and V.
+func (l *layer) shares() bool { return l.Flags&axmodel.FlagShares != 0 }
 
 // sight is what the rows of a call see: for row r the cache rows Cells[CellAt[r]:CellAt[r+1]] and, of this call, Rows[RowAt[r]:RowAt[r+1]],
 // itself among them. The scores' addends lie beside them, or are nil where all are zero. Rows of a run see the same cells, and of this
@@ -124,6 +131,7 @@ type engine struct {
 	qg                           []float32 // queries and gates, as they are multiplied
 	kb, vb                       []uint16  // the call's K and V
 	lin                          mixing    // the same of layers with a state
+	per, given                   []float32 // of layers that are given rows besides: what is made of them, and they
 	work                         []workroom
 	products                     []product
 	in                           kernel.Input
@@ -131,7 +139,7 @@ type engine struct {
 	cols                         int    // of the input
 	together, parts              int    // rows of a task, and tasks for all rows
 
-	begin, rows, attend, residual, active, finish, blocks, round, convolve, recall func(worker, i int)
+	begin, rows, attend, residual, active, finish, blocks, round, convolve, recall, besides, end func(worker, i int)
 }
 
 // workroom is what a worker computes attention in.
@@ -158,6 +166,7 @@ type size struct {
 	rows, hidden, q, kv, inter, seen, rep, hd int
 	quantised                                 int // columns of the widest quantised matrix
 	gated                                     int // queries and gates of a row
+	given                                     int // of a row that a layer is given besides
 	linearSize
 }
 
@@ -172,6 +181,10 @@ func (s *size) grow(l *layer, rows, cells int) {
 		s.seen, s.rep, s.hd = max(s.seen, cells+rows), max(s.rep, l.Heads/l.KVHeads), max(s.hd, l.HeadDim)
 		if l.gated() {
 			s.gated = max(s.gated, 2*l.Heads*l.HeadDim)
+		}
+		if l.per != nil {
+			s.given = max(s.given, l.Out)
+			weights = append(weights, &l.per.gate, &l.per.proj)
 		}
 	}
 	for _, w := range weights {
@@ -188,14 +201,14 @@ func (s *size) heads() int { return max(heads, s.rep) }
 func (s *size) bytes(threads int) int64 {
 	rows, h := int64(s.rows), int64(s.heads())
 	return rows*int64(kernel.QuantisedBytes(s.quantised)) +
-		4*rows*int64(2*s.hidden+s.q+s.gated+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
+		4*rows*int64(2*s.hidden+s.q+s.gated+2*s.given+3*s.kv+max(s.q, s.hidden)+2*s.inter) + s.linearBytes(rows, threads) +
 		int64(threads)*(h*int64(4*s.seen+12*s.hd)+kernel.ScratchBytes(s.rows, int(h), s.hd))
 }
 
 func newEngine(p *pool, set kernel.Set, s size) *engine {
 	f := func(n int) []float32 { return make([]float32, s.rows*n) }
 	e := &engine{pool: p, set: set, x: f(s.hidden), a: f(s.hidden), q: f(s.q), k: f(s.kv), v: f(s.kv), att: f(max(s.q, s.hidden)),
-		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s),
+		gate: f(s.inter), up: f(s.inter), qg: f(s.gated), lin: newMixing(s), per: f(s.given), given: f(s.given),
 		kb: make([]uint16, s.rows*s.kv), vb: make([]uint16, s.rows*s.kv), products: make([]product, 0, 4),
 		q8: make([]byte, s.rows*kernel.QuantisedBytes(s.quantised))}
 	for range p.n {
@@ -206,7 +219,7 @@ func newEngine(p *pool, set kernel.Set, s size) *engine {
 	}
 	e.begin, e.rows, e.attend, e.residual, e.active, e.finish, e.blocks, e.round = e.doBegin, e.doRow, e.doAttend, e.doResidual, e.doActive,
 		e.doFinish, e.doBlock, e.doRound
-	e.convolve, e.recall = e.doConvolve, e.doRecall
+	e.convolve, e.recall, e.besides, e.end = e.doConvolve, e.doRecall, e.doBesides, e.doEnd
 	return e
 }
 
@@ -262,7 +275,7 @@ func (e *engine) doRound(_, r int) {
 }
 
 // run computes one layer for n rows: in and out are n × hidden, kc and vc the cache, whose rows see names. The call's own K and V are left
-// in e.kb and e.vb.
+// in e.kb and e.vb; where the layer shares another's they are there already. What it is given besides is in e.given.
 func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []uint16, see *sight) {
 	e.l, e.n, e.pos, e.kc, e.vc, e.see, e.out, e.raw = l, n, pos, kc, vc, see, out, in
 	h, d, r := l.Hidden, l.KVHeads*l.HeadDim, l.rope
@@ -290,7 +303,11 @@ func (e *engine) run(l *layer, n int, out, in []uint16, pos []uint32, kc, vc []u
 	if l.gated() {
 		queries = e.qg
 	}
-	e.multiply(e.a, product{w: &l.q, dst: queries}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
+	if l.shares() {
+		e.multiply(e.a, product{w: &l.q, dst: queries})
+	} else {
+		e.multiply(e.a, product{w: &l.q, dst: queries}, product{w: &l.k, dst: e.k}, product{w: &l.v, dst: e.v})
+	}
 	e.pool.each(n, 4*l.Heads*l.HeadDim, e.rows)
 	e.pool.each(len(see.runs)*l.KVHeads, l.Heads/l.KVHeads*l.HeadDim*(1+(len(see.cells)+len(see.rows))/len(see.runs)), e.attend)
 	e.multiply(e.att, product{w: &l.o, dst: e.a})
@@ -305,6 +322,9 @@ func (e *engine) mlp() {
 	e.pool.each(n, l.Intermediate*4, e.active)
 	e.multiply(e.gate, product{w: &l.down, dst: e.a})
 	e.pool.each(n, 2*h, e.finish)
+	if l.per != nil {
+		e.addGiven()
+	}
 }
 
 func (e *engine) row(x []float32, r, n int) []float32 { return x[r*n : (r+1)*n] }
@@ -328,13 +348,21 @@ func (e *engine) doRow(_, r int) {
 		}
 	}
 	add(q, l.qBias)
-	add(k, l.kBias)
-	add(v, l.vBias)
 	for i := 0; i < len(q); i += hd {
 		e.turn(q[i:i+hd], l.qNorm, r)
 	}
+	if l.shares() {
+		return
+	}
+	add(k, l.kBias)
+	add(v, l.vBias)
 	for i := 0; i < len(k); i += hd {
 		e.turn(k[i:i+hd], l.kNorm, r)
+	}
+	if l.per != nil {
+		for i := 0; i < len(v); i += hd {
+			e.set.RMSNorm(v[i:i+hd], v[i:i+hd], l.per.ones, l.Eps)
+		}
 	}
 	e.set.Narrow(e.kb[r*d:(r+1)*d], k)
 	e.set.Narrow(e.vb[r*d:(r+1)*d], v)
@@ -435,5 +463,7 @@ func (e *engine) doFinish(_, r int) {
 		e.set.RMSNorm(a, a, l.postMLP, l.Eps)
 	}
 	add(x, a)
-	e.set.Narrow(e.out[r*h:(r+1)*h], x)
+	if l.per == nil {
+		e.set.Narrow(e.out[r*h:(r+1)*h], x)
+	}
 }

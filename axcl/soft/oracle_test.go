@@ -121,3 +121,30 @@ func TestOracleWhole(t *testing.T) {
 		}
 	}
 }
+
+// Layers that are given rows besides, and share K and V, give what the formulas give: in passes that cross chunks and mix sequences, with
+// cells out of order, and called by tensor name; with a window and without, quantised and not.
+func TestOracleGiven(t *testing.T) {
+	for i, a := range axmodeltest.GivenArchs() {
+		for _, window := range []int{512, 20} {
+			a.Window = window
+			r, err := axmodeltest.AgainstArch(open(t, soft.Options{Threads: 1 + i}), t.TempDir(), a, uint64(i),
+				compile.Options{Float32: i == 1, Plain: i == 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s, window %d: %v", a.Name, window, r)
+			if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+				t.Errorf("%s, window %d: %v", a.Name, window, r)
+			}
+		}
+		a.Window = 512
+		n, err := axmodeltest.AgainstNets(open(t, soft.Options{}), t.TempDir(), a, uint64(i), compile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Cosine < 0.9999 || n.Wrong > 0 || n.Decided < n.Rows/2 {
+			t.Errorf("%s, layer by layer: %v", a.Name, n)
+		}
+	}
+}

@@ -17,8 +17,8 @@ func (m *Model) ready() error {
 
 // row visits the parts of a cell's row in the order in which they travel: K and V of each layer.
 func (m *Model) row(cell uint32, bytes []byte, each func(part []uint16, bytes []byte)) {
-	kv := m.shape.KV
 	for _, cache := range m.caches {
+		kv := len(cache[0]) / m.shape.Cells
 		for _, c := range cache {
 			each(c[int(cell)*kv:][:kv], bytes[:2*kv])
 			bytes = bytes[2*kv:]
@@ -70,8 +70,8 @@ func (m *Model) Copy(to, from []uint32) error {
 	if err := m.shape.CheckCopy(to, from); err != nil {
 		return err
 	}
-	kv := m.shape.KV
 	for _, cache := range m.caches {
+		kv := len(cache[0]) / m.shape.Cells
 		for _, c := range cache {
 			for i := range to {
 				copy(c[int(to[i])*kv:][:kv], c[int(from[i])*kv:][:kv])

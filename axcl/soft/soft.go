@@ -152,7 +152,9 @@ type Model struct {
 	layers  []*layer
 	more    []*stack      // of a whole decoder's other files than the first, whose layers and head are the model's
 	places  []int         // of a whole decoder, which file each group is in
-	caches  [][2][]uint16 // K and V of each layer that keeps rows, cells × KV
+	caches  [][2][]uint16 // K and V of each layer that keeps rows, cells × its KV
+	keeps   []int         // of each layer, which of caches it writes, or reads
+	source  []int         // of each layer, whose K and V it uses; nil: its own
 	states  states
 	head    *head
 	ropes   []*rope
@@ -184,6 +186,10 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		spec.Order(order)
 	}
 	var all axmodel.Layers
+	if spec.Source != nil && len(spec.Source) != len(spec.Layers) {
+		return fmt.Errorf("axcl: software card: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel, len(spec.Layers),
+			len(spec.Source))
+	}
 	var weights int64
 	first, err := open(spec.Layers[0])
 	if err != nil {
@@ -206,7 +212,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 			}
 		}
 		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
-		if err := all.Add(f.meta); err != nil {
+		if err := all.AddOf(f.meta, spec.Source); err != nil {
 			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
 		}
 		weights += f.meta.WeightBytes
@@ -237,6 +243,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 		m.shape.Out, m.shape.Argmax = m.head.out(), f.Kind == axmodel.Head
 		weights += f.meta.WeightBytes
 	}
+	m.source = spec.Source
 	m.shape.Place = true
 	if slices.Contains(spec.Local, true) {
 		if len(spec.Local) != len(spec.Layers) {
@@ -259,8 +266,10 @@ func (m *Model) takeRoom(weights int64, k int) error {
 	var need size
 	for _, l := range m.layers {
 		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
-		if l.Kind == axmodel.Layer {
-			m.together = together(l)
+		if l.Kind == axmodel.Layer { // the same in all of them, or the least
+			if n := together(l); m.together == 0 || n < m.together {
+				m.together = n
+			}
 		}
 	}
 	cache := int64(m.shape.Cells)*int64(m.shape.RowBytes()) + m.states.bytes(m.shape)
@@ -275,8 +284,16 @@ func (m *Model) takeRoom(weights int64, k int) error {
 	m.taken, m.heap = m.shape.Bytes, allocate
 	m.states.make(m.shape)
 	m.states.k = k
-	for range m.shape.Layers - m.shape.Linear {
-		m.caches = append(m.caches, [2][]uint16{make([]uint16, m.shape.Cells*m.shape.KV), make([]uint16, m.shape.Cells*m.shape.KV)})
+	for i, l := range m.layers {
+		switch n := m.shape.Cells * l.KVHeads * l.HeadDim; {
+		case l.Kind == axmodel.Linear:
+			m.keeps = append(m.keeps, -1)
+		case l.shares():
+			m.keeps = append(m.keeps, m.keeps[m.source[i]])
+		default:
+			m.keeps = append(m.keeps, len(m.caches))
+			m.caches = append(m.caches, [2][]uint16{make([]uint16, n), make([]uint16, n)})
+		}
 	}
 	m.engine = newEngine(m.device.pool, m.device.set, need)
 	for i := range m.hidden {
@@ -333,7 +350,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 		return err
 	}
 	start := time.Now()
-	n, hidden, kv := p.Rows(), m.shape.Hidden, m.shape.KV
+	n, hidden := p.Rows(), m.shape.Hidden
 	most := m.together
 	look(&m.see, n, most, p.SeeCells, p.SeeRows)
 	if m.shape.Local && p.LocalCells != nil {
@@ -347,7 +364,6 @@ func (m *Model) Run(p *axcl.Pass) error {
 	added := 0
 	upload := time.Now()
 	from, to := m.states.begin(p)
-	caches := m.caches
 	stack, head := m.stack(p)
 	for i, l := range stack {
 		if time.Since(start) > m.timeout {
@@ -363,13 +379,20 @@ func (m *Model) Run(p *axcl.Pass) error {
 			if p.LocalCells != nil && m.local != nil && m.local[i] {
 				see = &m.near
 			}
-			cache := caches[0]
-			caches = caches[1:]
+			cache, kv := m.caches[m.keeps[i]], l.KVHeads*l.HeadDim
+			kb, vb := m.engine.kb, m.engine.vb
+			if l.shares() { // the rows are where their own layer has kept them
+				for r, c := range p.Cell {
+					copy(kb[r*kv:][:kv], cache[0][int(c)*kv:])
+					copy(vb[r*kv:][:kv], cache[1][int(c)*kv:])
+				}
+			}
+			m.engine.give(p.Given, n, i, m.shape)
 			m.engine.run(l, n, m.hidden[1-m.at], m.hidden[m.at], p.Pos, cache[0], cache[1], see)
 			m.at = 1 - m.at
 			for r, c := range p.Cell {
-				copy(cache[0][int(c)*kv:][:kv], m.engine.kb[r*kv:])
-				copy(cache[1][int(c)*kv:][:kv], m.engine.vb[r*kv:])
+				copy(cache[0][int(c)*kv:][:kv], kb[r*kv:])
+				copy(cache[1][int(c)*kv:][:kv], vb[r*kv:])
 			}
 		}
 		for ; added < len(p.Add) && int(p.Add[added].Layer) == i; added++ {
@@ -413,8 +436,8 @@ func (m *Model) Clear(cells []uint32) error {
 	if err := m.shape.CheckCells(cells); err != nil {
 		return err
 	}
-	kv := m.shape.KV
 	for _, cache := range m.caches {
+		kv := len(cache[0]) / m.shape.Cells
 		for _, c := range cells {
 			clear(cache[0][int(c)*kv:][:kv])
 			clear(cache[1][int(c)*kv:][:kv])

@@ -38,6 +38,8 @@ type Arch struct {
 	KeyHeads, ValueHeads, KeyDim, ValueDim int
 	Partial                                float64 // part of a head that is rotated; 0: all
 
+	Given *Given // of Gemma-4; nil for others
+
 	// Of models that see.
 	Section []int // frequencies that take each of three positions; nil: there is one
 	Sight   *Sight
@@ -80,9 +82,9 @@ func Archs() []Arch {
 	}
 }
 
-// Find is the architecture of Archs, StateArchs or SightArchs with that name.
+// Find is the architecture of Archs, StateArchs, GivenArchs or SightArchs with that name.
 func Find(name string) (Arch, bool) {
-	all := slices.Concat(Archs(), StateArchs(), SightArchs())
+	all := slices.Concat(Archs(), StateArchs(), GivenArchs(), SightArchs())
 	i := slices.IndexFunc(all, func(a Arch) bool { return a.Name == name })
 	if i < 0 {
 		return Arch{}, false
@@ -128,7 +130,7 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 		}
 		c.weights[name], shapes[name] = v, shape
 	}
-	gemma := a.Type == "gemma3_text"
+	gemma := a.Type == "gemma3_text" || a.Given != nil
 	one := 1.0 // what a norm's weight is about
 	if c.normOne() {
 		one = 0
@@ -137,7 +139,8 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	p := c.prefix()
 	for i := range a.Layers {
 		l := fmt.Sprintf("%slayers.%d.", p, i)
-		q, kv := a.Heads*a.HeadDim, a.KV*a.HeadDim
+		q, kv, inner := a.Heads*a.dim(i), a.KV*a.dim(i), a.inner(i)
+		shares := a.Given != nil && i >= a.Layers-a.Given.Shared
 		add(l+"input_layernorm.weight", one, 0.2, a.Hidden)
 		add(l+"post_attention_layernorm.weight", one, 0.2, a.Hidden)
 		if a.Linear(i) {
@@ -148,25 +151,36 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 				queries *= 2 // and as many of a gate
 			}
 			matrix(l+"self_attn.q_proj.weight", queries, a.Hidden)
-			matrix(l+"self_attn.k_proj.weight", kv, a.Hidden)
-			matrix(l+"self_attn.v_proj.weight", kv, a.Hidden)
+			if !shares {
+				matrix(l+"self_attn.k_proj.weight", kv, a.Hidden)
+				matrix(l+"self_attn.v_proj.weight", kv, a.Hidden)
+			}
 			matrix(l+"self_attn.o_proj.weight", a.Hidden, q)
 		}
-		matrix(l+"mlp.gate_proj.weight", a.Inter, a.Hidden)
-		matrix(l+"mlp.up_proj.weight", a.Inter, a.Hidden)
-		matrix(l+"mlp.down_proj.weight", a.Hidden, a.Inter)
+		matrix(l+"mlp.gate_proj.weight", inner, a.Hidden)
+		matrix(l+"mlp.up_proj.weight", inner, a.Hidden)
+		matrix(l+"mlp.down_proj.weight", a.Hidden, inner)
 		if a.Type == "qwen2" {
 			add(l+"self_attn.q_proj.bias", 0, 0.5, q)
 			add(l+"self_attn.k_proj.bias", 0, 0.5, kv)
 			add(l+"self_attn.v_proj.bias", 0, 0.5, kv)
 		}
 		if strings.HasPrefix(a.Type, "qwen3") && a.Interval == 0 || gemma || a.Interval > 0 && !a.Linear(i) {
-			add(l+"self_attn.q_norm.weight", one, 0.2, a.HeadDim)
-			add(l+"self_attn.k_norm.weight", one, 0.2, a.HeadDim)
+			size, spread := one, 0.2
+			if a.Given != nil { // whose scores are not scaled
+				size, spread = 0.1, 0.03
+			}
+			add(l+"self_attn.q_norm.weight", size, spread, a.dim(i))
+			if !shares {
+				add(l+"self_attn.k_norm.weight", one, 0.2, a.dim(i))
+			}
 		}
 		if gemma {
 			add(l+"pre_feedforward_layernorm.weight", one, 0.2, a.Hidden)
 			add(l+"post_feedforward_layernorm.weight", one, 0.2, a.Hidden)
+		}
+		if a.Given != nil {
+			c.addGiven(l, add)
 		}
 	}
 	spread := 1.0
@@ -181,6 +195,9 @@ func WriteCheckpoint(dir string, a Arch, seed uint64) (*Checkpoint, error) {
 	if a.Interval > 0 && a.Nested { // what a text model has no use for
 		add("model.visual.patch_embed.proj.weight", 0, 1, 4, 3, 2, 2, 2)
 		add("mtp.fc.weight", 0, 1, a.Hidden, 2*a.Hidden)
+	}
+	if a.Given != nil {
+		c.addTable(p, add)
 	}
 	if a.Sight != nil {
 		c.addSight(add)
@@ -215,7 +232,7 @@ func (c *Checkpoint) prefix() string {
 	default:
 		return "model.text_model."
 	}
-	if c.Nested && c.Interval > 0 {
+	if c.Nested && (c.Interval > 0 || c.Given != nil) {
 		return "model.language_model."
 	}
 	if c.Nested {
@@ -239,6 +256,9 @@ func (c *Checkpoint) config() map[string]any {
 			"hidden_activation": "gelu_pytorch_tanh"})
 	} else {
 		m["hidden_act"] = "silu"
+	}
+	if c.Given != nil {
+		return c.configGiven(m)
 	}
 	if c.Interval > 0 {
 		return c.configLinear(m)

@@ -43,7 +43,11 @@ func AgainstNets(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 		if err != nil {
 			return rep, err
 		}
-		w.layers = append(w.layers, netLayer{net: n, state: state})
+		l := netLayer{net: n, state: state, source: len(w.layers)}
+		if src := a.Sources(); src != nil && l.source < len(src) {
+			l.source = src[l.source]
+		}
+		w.layers = append(w.layers, l)
 	}
 	w.head, w.layers = w.layers[r.Layers].net, w.layers[:r.Layers]
 	for i := range w.layers {
@@ -76,9 +80,11 @@ func AgainstNets(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 
 // netLayer is a layer called by tensor name, with the cache or the states that a runtime would keep for it.
 type netLayer struct {
-	net   axcl.Net
-	state bool
-	k, v  []byte
+	net        axcl.Net
+	state      bool
+	k, v       []byte
+	source     int    // the layer whose K and V it uses
+	newK, newV []byte // of the last call
 }
 
 type netWalk struct {
@@ -143,7 +149,12 @@ func (w *netWalk) run(rows []Row) error {
 		} else {
 			cells := columns - full
 			kb, _ := size(l.net.Inputs(group), "K_cache")
-			in["K_cache"], in["V_cache"] = l.k[:kb], l.v[:kb]
+			if from := w.layers[l.source]; l.source == i {
+				in["K_cache"], in["V_cache"] = l.k[:kb], l.v[:kb]
+			} else { // the rows of this call behind those of the cache
+				at := len(from.newK) / full * cells
+				in["K_cache"], in["V_cache"] = slices.Concat(from.k[:at], from.newK), slices.Concat(from.v[:at], from.newV)
+			}
 			for r := range full {
 				for j := range columns {
 					if j < min(w.past, cells) || j >= cells && j-cells <= r {
@@ -153,8 +164,21 @@ func (w *netWalk) run(rows []Row) error {
 				}
 			}
 		}
+		if bytes, _ := size(l.net.Inputs(group), "per_layer_input"); bytes > 0 {
+			given, width := make([]byte, bytes), w.c.Given.Width
+			for r, row := range rows {
+				for k, v := range w.c.Besides(row.Token)[i*width:][:width] {
+					binary.LittleEndian.PutUint16(given[2*(r*width+k):], axcl.BFloat16(float32(v)))
+				}
+			}
+			in["per_layer_input"] = given
+		}
 		if err := l.net.Run(group, in, out); err != nil {
 			return fmt.Errorf("layer %d: %w", i, err)
+		}
+		l.newK, l.newV = out["K_cache_out"], out["V_cache_out"]
+		if l.source != i && !(slices.Equal(l.newK, w.layers[l.source].newK) && slices.Equal(l.newV, w.layers[l.source].newV)) {
+			return fmt.Errorf("layer %d gives other K and V than it was given", i)
 		}
 		if l.state {
 			copy(l.k, out["K_cache_out"])

@@ -37,6 +37,11 @@ func (c *Checkpoint) Oracle(rows []Row) [][]float64 {
 	out := c.Hiddens(rows)
 	for i, h := range out {
 		out[i] = times(c.weights[name], h)
+		if c.Given != nil && c.Given.Cap > 0 {
+			for j, v := range out[i] {
+				out[i][j] = c.Given.Cap * math.Tanh(v/c.Given.Cap)
+			}
+		}
 	}
 	return out
 }
@@ -52,7 +57,7 @@ func (c *Checkpoint) Hiddens(rows []Row) [][]float64 {
 
 // LastLayer is Hiddens before the final norm: what a card's last layer gives.
 func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
-	gemma := c.Type == "gemma3_text"
+	gemma := c.Type == "gemma3_text" || c.Given != nil
 	p := c.prefix()
 	embed := c.weights[p+"embed_tokens.weight"]
 	x := make([][]float64, len(rows))
@@ -69,7 +74,16 @@ func (c *Checkpoint) LastLayer(rows []Row) [][]float64 {
 			}
 		}
 	}
+	var kept []past
+	var besides [][]float64
+	for i := 0; c.Given != nil && i < len(rows); i++ {
+		besides = append(besides, c.Besides(rows[i].Token))
+	}
 	for l := range c.Layers {
+		if c.Given != nil {
+			kept = append(kept, c.layerGiven(l, x, rows, besides, kept))
+			continue
+		}
 		if c.Linear(l) {
 			c.layerLinear(l, x, rows)
 			continue

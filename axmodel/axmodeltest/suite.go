@@ -79,9 +79,10 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 	}
 	for l := range a.Layers {
 		if a.Window > 0 {
-			spec.Local = append(spec.Local, (l+1)%a.Pattern != 0)
+			spec.Local = append(spec.Local, a.Local(l))
 		}
 	}
+	spec.Source = a.Sources()
 	m, err := d.Load(context.Background(), spec)
 	if err != nil {
 		return rep, err
@@ -226,6 +227,11 @@ func (w *walk) pass(first int, cells []uint32) error {
 	for i := range n {
 		row := w.rows[first+i]
 		w.c.Embed(p.Hidden[i*s.Hidden:(i+1)*s.Hidden], row.Token)
+		if s.Given > 0 {
+			for _, v := range w.c.Besides(row.Token) {
+				p.Given = append(p.Given, axcl.BFloat16(float32(v)))
+			}
+		}
 		for k := range max(s.Pos, 1) {
 			pos := row.Pos
 			if row.At != nil {
@@ -277,7 +283,7 @@ func (w *walk) pass(first int, cells []uint32) error {
 // Embed gives a token's embedding as a card is given it: bf16, scaled where the architecture scales.
 func (c *Checkpoint) Embed(dst []uint16, token int) {
 	scale := float32(1)
-	if c.Type == "gemma3_text" {
+	if c.Type == "gemma3_text" || c.Given != nil {
 		scale = float32(math.Sqrt(float64(c.Hidden)))
 	}
 	for i, v := range c.weights[c.prefix()+"embed_tokens.weight"][token*c.Hidden : (token+1)*c.Hidden] {

@@ -5,9 +5,7 @@
 package compile
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/regular"
 )
@@ -284,6 +281,9 @@ func (j *job) plan() error {
 		if err != nil {
 			return err
 		}
+		if f.header.Flags&axmodel.FlagShares != 0 {
+			groups = sharing(groups)
+		}
 		f.name, f.groups = name, groups
 		j.files = append(j.files, f)
 	}
@@ -308,6 +308,9 @@ func (j *job) plan() error {
 		j.total += f.size()
 	}
 	j.total += int64(j.vocab) * int64(a.Hidden) * j.embedWidth()
+	if a.Given > 0 {
+		return j.given()
+	}
 	return nil
 }
 
@@ -324,7 +327,8 @@ func (j *job) tensor(to *[]axmodel.Tensor, as, name string, t axmodel.DType, row
 func (j *job) layer(i int, flags uint32) (f file, err error) {
 	a := j.a
 	p := fmt.Sprintf("%slayers.%d.", j.prefix, i)
-	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
+	heads, dim, shares := a.heads(i)
+	q, kv, inner := a.Heads*dim, heads*dim, a.inner(i)
 	has := func(name string) bool { return j.c.weights[p+name] != nil }
 	for _, name := range []string{"self_attn.o_proj.bias", "mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias"} {
 		if has(name) {
@@ -340,6 +344,12 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	if a.gemma {
 		flags |= axmodel.FlagGemma
 	}
+	if a.family == "gemma4" {
+		flags |= axmodel.FlagGemma4
+	}
+	if shares {
+		flags |= axmodel.FlagShares
+	}
 	queries := q
 	if a.gate {
 		flags |= axmodel.FlagGate
@@ -349,13 +359,13 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 	if a.local[i] {
 		rope = a.ropes[1]
 	}
-	scale := 1 / math.Sqrt(float64(a.HeadDim))
+	scale := 1 / math.Sqrt(float64(dim))
 	if a.gemma {
 		scale = 1 / math.Sqrt(a.QueryScalar)
 	}
-	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
-		Intermediate: a.Intermediate,
-		Eps:          float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude),
+	f.header = axmodel.Header{Kind: axmodel.Layer, Flags: flags, Hidden: a.Hidden, Heads: a.Heads, KVHeads: heads, HeadDim: dim,
+		Intermediate: inner, Out: a.Given,
+		Eps: float32(*a.Eps), Scale: float32(scale), Rotary: 2 * len(rope.freq), Magnitude: float32(rope.magnitude),
 		Rope: rope.kind, Pos: 1, Theta: rope.theta, Index: i, Tool: j.Tool}
 	if rope.axis != nil {
 		f.header.Pos = 3
@@ -367,23 +377,33 @@ func (j *job) layer(i int, flags uint32) (f file, err error) {
 		f.header.Activation = axmodel.GELU
 	}
 	parts := []part{{"input_norm", "input_layernorm.weight", axmodel.F32, 1, a.Hidden},
-		{"q", "self_attn.q_proj.weight", j.dtype, queries, a.Hidden}, {"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden},
-		{"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden},
-		{"o", "self_attn.o_proj.weight", j.dtype, a.Hidden, q}, {"post_norm", "post_attention_layernorm.weight", axmodel.F32, 1, a.Hidden},
-		{"gate", "mlp.gate_proj.weight", j.dtype, a.Intermediate, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, a.Intermediate,
-			a.Hidden},
-		{"down", "mlp.down_proj.weight", j.dtype, a.Hidden, a.Intermediate}}
+		{"q", "self_attn.q_proj.weight", j.dtype, queries, a.Hidden}}
+	if !shares {
+		parts = append(parts, part{"k", "self_attn.k_proj.weight", j.dtype, kv, a.Hidden},
+			part{"v", "self_attn.v_proj.weight", j.dtype, kv, a.Hidden})
+	}
+	parts = append(parts, []part{{"o", "self_attn.o_proj.weight", j.dtype, a.Hidden, q},
+		{"post_norm", "post_attention_layernorm.weight", axmodel.F32, 1, a.Hidden},
+		{"gate", "mlp.gate_proj.weight", j.dtype, inner, a.Hidden}, {"up", "mlp.up_proj.weight", j.dtype, inner, a.Hidden},
+		{"down", "mlp.down_proj.weight", j.dtype, a.Hidden, inner}}...)
 	if flags&axmodel.FlagQKVBias != 0 {
 		parts = append(parts, part{"q_bias", "self_attn.q_proj.bias", axmodel.F32, 1, q},
 			part{"k_bias", "self_attn.k_proj.bias", axmodel.F32, 1, kv}, part{"v_bias", "self_attn.v_proj.bias", axmodel.F32, 1, kv})
 	}
 	if flags&axmodel.FlagQKNorm != 0 {
-		parts = append(parts, part{"q_norm", "self_attn.q_norm.weight", axmodel.F32, 1, a.HeadDim},
-			part{"k_norm", "self_attn.k_norm.weight", axmodel.F32, 1, a.HeadDim})
+		if parts = append(parts, part{"q_norm", "self_attn.q_norm.weight", axmodel.F32, 1, dim}); !shares {
+			parts = append(parts, part{"k_norm", "self_attn.k_norm.weight", axmodel.F32, 1, dim})
+		}
 	}
 	if a.gemma {
 		parts = append(parts, part{"pre_mlp_norm", "pre_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden},
 			part{"post_mlp_norm", "post_feedforward_layernorm.weight", axmodel.F32, 1, a.Hidden})
+	}
+	if a.Given > 0 {
+		parts = append(parts, j.givenParts()...)
+		if err := j.scalar(&f, p+"layer_scalar"); err != nil {
+			return f, err
+		}
 	}
 	if err := j.parts(&f.tensors, p, parts); err != nil {
 		return f, err
@@ -418,6 +438,9 @@ func (j *job) head(flags uint32) (f file, err error) {
 		return f, err
 	}
 	f.header.Kind, f.header.Out = axmodel.Head, j.vocab
+	if a.FinalCap != nil {
+		f.header.Scale = float32(*a.FinalCap)
+	}
 	if j.Float32 {
 		f.header.Flags |= axmodel.FlagF32
 	}
@@ -527,28 +550,11 @@ func (j *job) fill(ctx context.Context, dir string) error {
 		return j.describeWhole(dir)
 	}
 	if err := j.create(dir, axmodel.EmbedFile, func(w io.Writer) error {
-		buf := bufio.NewWriterSize(w, 1<<16)
-		v, b := make([]float32, j.a.Hidden), make([]byte, 0, j.a.Hidden*2)
-		for r := range j.vocab {
-			if r%256 == 0 && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if err := row(v, r); err != nil {
-				return err
-			}
-			b = b[:0]
-			for _, x := range v {
-				b = binary.LittleEndian.AppendUint16(b, axcl.BFloat16(x))
-			}
-			if _, err := buf.Write(b); err != nil {
-				return err
-			}
-		}
-		return buf.Flush()
+		return j.rows(ctx, w, j.vocab, j.a.Hidden, false, row)
 	}); err != nil {
 		return err
 	}
-	return j.describe(dir)
+	return j.describe(ctx, dir)
 }
 
 // interruptible makes tensors end with ctx's error once that is over.

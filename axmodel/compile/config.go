@@ -75,12 +75,22 @@ type hfConfig struct {
 	KeyDim      int   `json:"linear_key_head_dim"`
 	ValueDim    int   `json:"linear_value_head_dim"`
 	Convolution int   `json:"linear_conv_kernel_dim"`
+
+	// Of Gemma-4.
+	Given      int  `json:"hidden_size_per_layer_input"`
+	GivenVocab int  `json:"vocab_size_per_layer_input"`
+	Shared     int  `json:"num_kv_shared_layers"`
+	GlobalDim  int  `json:"global_head_dim"`
+	GlobalKV   int  `json:"num_global_key_value_heads"`
+	Double     bool `json:"use_double_wide_mlp"`
+	KIsV       bool `json:"attention_k_eq_v"`
+	Experts    bool `json:"enable_moe_block"`
 }
 
 // architecture is what the checkpoint is, checked.
 type architecture struct {
 	hfConfig
-	family   string // qwen2, qwen3, qwen3_5, llama, gemma3
+	family   string // qwen2, qwen3, qwen3_5, llama, gemma3, gemma4
 	gemma    bool
 	normOne  bool // norms multiply by 1 + weight
 	gate     bool // the attention's output is multiplied by a gate
@@ -115,7 +125,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		if err := json.Unmarshal(a.Text, &a.hfConfig); err != nil {
 			return nil, bad("text_config: %v", err)
 		}
-		if a.ModelType == outer && (outer == "gemma3" || outer == "qwen3_5" || outer == "qwen3_vl") {
+		if a.ModelType == outer && (outer == "gemma3" || outer == "gemma4" || outer == "qwen3_5" || outer == "qwen3_vl") {
 			a.ModelType += "_text"
 		}
 	}
@@ -128,6 +138,11 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.Theta, 5_000_000)
 	case "gemma3", "gemma3_text":
 		a.family, a.gemma, a.normOne = "gemma3", true, true
+	case "gemma4", "gemma4_text":
+		a.family, a.gemma = "gemma4", true
+		if err := a.fourth(); err != nil {
+			return nil, bad("%v", err)
+		}
 	case "qwen3_5", "qwen3_5_text":
 		a.family, a.normOne = "qwen3_5", true
 		a.gate = a.OutputGate == nil || *a.OutputGate
@@ -138,7 +153,8 @@ func parseConfig(b []byte) (*architecture, error) {
 		def(&a.Convolution, 4)
 		def(&a.Theta, 10_000_000)
 	default:
-		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, qwen3_vl, llama, smolvlm and gemma3 can", a.ModelType)
+		return nil, bad("model_type %q cannot be compiled: qwen2, qwen3, qwen3_5, qwen3_vl, llama, smolvlm, gemma3 and gemma4 can",
+			a.ModelType)
 	}
 	if a.gemma { // what Hugging Face's Gemma3TextConfig assumes where the file is silent
 		def(&a.HeadDim, 256)
@@ -156,6 +172,9 @@ func parseConfig(b []byte) (*architecture, error) {
 			w := 4096
 			a.Window = &w
 		}
+	}
+	if a.family != "gemma4" { // whatever their config.json says
+		a.Given, a.Shared, a.Double = 0, 0, false
 	}
 	def(&a.Theta, 10_000)
 	def(&a.KVHeads, a.Heads)
@@ -176,7 +195,7 @@ func parseConfig(b []byte) (*architecture, error) {
 		return nil, bad("%d heads cannot share %d kv heads", a.Heads, a.KVHeads)
 	case a.HeadDim < 2 || a.HeadDim > 1<<12 || a.HeadDim%2 != 0:
 		return nil, bad("head_dim is %d", a.HeadDim)
-	case a.FinalCap != nil || a.AttnCap != nil:
+	case a.FinalCap != nil && a.family != "gemma4" || a.AttnCap != nil:
 		return nil, bad("soft-capped logits cannot be compiled")
 	case a.MaxPositions < 0 || a.MaxPositions > 1<<30:
 		return nil, bad("max_position_embeddings is %v", a.MaxPositions)
@@ -210,6 +229,9 @@ func parseConfig(b []byte) (*architecture, error) {
 		return nil, bad("bos_token_id or eos_token_id: %v", err)
 	}
 	if err := a.windows(); err != nil {
+		return nil, bad("%v", err)
+	}
+	if err := a.sources(); err != nil {
 		return nil, bad("%v", err)
 	}
 	if err := a.states(); err != nil {
@@ -330,20 +352,24 @@ func (a *architecture) rotations() (err error) {
 		}
 	}
 	def(&global.Theta, a.Theta)
-	if a.ropes[0], err = a.rotation(global); err != nil {
+	dim := a.HeadDim
+	if a.family == "gemma4" {
+		dim = a.GlobalDim
+		def(&global.Type, "proportional")
+	}
+	if a.ropes[0], err = a.rotation(global, dim); err != nil {
 		return err
 	}
 	a.ropes[1] = a.ropes[0]
 	if a.gemma {
 		def(&local.Theta, 10_000)
-		a.ropes[1], err = a.rotation(local)
+		a.ropes[1], err = a.rotation(local, a.HeadDim)
 	}
 	return err
 }
 
 // rotation computes the inverse frequencies and the magnitude as Hugging Face's modeling_rope_utils does.
-func (a *architecture) rotation(c ropeConfig) (rotation, error) {
-	dim := a.HeadDim
+func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 	partial := a.Partial
 	if c.Partial != nil {
 		partial = c.Partial
@@ -359,7 +385,7 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 		if dim = int(float64(dim) * *partial); dim < 2 || dim%2 != 0 {
 			return rotation{}, fmt.Errorf("partial_rotary_factor %v of heads of %d turns %d values", *partial, a.HeadDim, dim)
 		}
-	} else if partial != nil && *partial != 1 {
+	} else if partial != nil && *partial != 1 && c.Type != "proportional" {
 		return rotation{}, fmt.Errorf("partial_rotary_factor %v cannot be compiled", *partial)
 	}
 	if !(c.Theta >= 1 && c.Theta < 1e15) {
@@ -368,6 +394,9 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 	kind := c.Type
 	def(&kind, c.OldType)
 	def(&kind, "default")
+	if kind == "proportional" {
+		def(&c.Factor, 1)
+	}
 	if kind != "default" && !(c.Factor >= 1 && c.Factor < 1e6) {
 		return rotation{}, fmt.Errorf("rope scaling %q has factor %v", kind, c.Factor)
 	}
@@ -384,6 +413,17 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 		r.kind = axmodel.RopeLinear
 		for i := range out {
 			out[i] /= c.Factor
+		}
+	case "proportional": // pairs as far apart as of a head that turns whole, the first of them turned
+		r.kind = axmodel.RopeDefault
+		turned, err := proportion(partial, dim)
+		if err != nil {
+			return r, err
+		}
+		for i := range out {
+			if out[i] /= c.Factor; i >= turned {
+				out[i] = 0
+			}
 		}
 	case "llama3":
 		r.kind = axmodel.RopeLlama3
@@ -440,7 +480,7 @@ func (a *architecture) rotation(c ropeConfig) (rotation, error) {
 			r.magnitude = mscale(1)
 		}
 	default:
-		return r, fmt.Errorf("rope scaling %q cannot be compiled: linear, llama3 and yarn can", kind)
+		return r, fmt.Errorf("rope scaling %q cannot be compiled: linear, llama3, yarn and proportional can", kind)
 	}
 	for _, f := range out {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
@@ -478,5 +518,5 @@ func (a *architecture) tokenizerType(name string) string {
 		return "MiniCPM4"
 	}
 	return map[string]string{"qwen2": "Qwen2_5", "qwen3": "Qwen3", "qwen3_5": "Qwen3_5", "llama": "LLaMa3",
-		"gemma3": "Gemma3"}[a.family]
+		"gemma3": "Gemma3", "gemma4": "Gemma4"}[a.family]
 }

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"os"
@@ -17,7 +18,7 @@ var tokenizerFiles = []string{"config.json", "generation_config.json", "tokenize
 	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "modules.json", "1_Pooling/config.json"}
 
 // describe writes config.json, post_config.json and the tokenizer's folder.
-func (j *job) describe(dir string) error {
+func (j *job) describe(ctx context.Context, dir string) error {
 	a := j.a
 	folder := j.Name + "_tokenizer"
 	config := map[string]any{
@@ -42,6 +43,12 @@ func (j *job) describe(dir string) error {
 	if a.gemma {
 		// In bf16, as the models were trained with it. The table is kept as the checkpoint has it, since the head is often tied to it.
 		config["tokens_embed_scale"] = axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(a.Hidden)))))
+	}
+	if a.Given > 0 {
+		config["num_kv_shared_layers"] = a.Shared
+		if err := j.writeGiven(ctx, dir, config); err != nil {
+			return err
+		}
 	}
 	j.describeVision(config)
 	if j.Embedding {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,30 +76,17 @@ func (j *job) embedWidth() int64 {
 
 // table writes the embeddings as numpy does.
 func (j *job) table(ctx context.Context, w io.Writer, row func([]float32, int) error) error {
-	buf := bufio.NewWriterSize(w, 1<<16)
-	head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", j.vocab, j.a.Hidden)
+	return j.rows(ctx, w, j.vocab, j.a.Hidden, true, row)
+}
+
+// npyHeader begins a matrix of float32.
+func npyHeader(buf *bufio.Writer, rows, cols int) {
+	head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }", rows, cols)
 	const before = 10 // magic, version and the header's length
 	head += strings.Repeat(" ", 63-(before+len(head))%64) + "\n"
 	buf.WriteString("\x93NUMPY\x01\x00")
 	_ = binary.Write(buf, binary.LittleEndian, uint16(len(head)))
 	buf.WriteString(head)
-	v, b := make([]float32, j.a.Hidden), make([]byte, 0, j.a.Hidden*4)
-	for r := range j.vocab {
-		if r%256 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := row(v, r); err != nil {
-			return err
-		}
-		b = b[:0]
-		for _, x := range v {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-		}
-		if _, err := buf.Write(b); err != nil {
-			return err
-		}
-	}
-	return buf.Flush()
 }
 
 // describeWhole copies the checkpoint's config.json, which is the package's own, and the tokenizer beside it.

@@ -26,7 +26,7 @@ func newCompileCmd() *cobra.Command {
 		Use:   "compile HF_DIR DIR",
 		Short: "Make a package for the software card from a Hugging Face checkpoint",
 		Long: `Make a package for the software card from a Hugging Face checkpoint: a folder with config.json and *.safetensors of a
-Qwen2, Qwen3, Qwen3.5, Llama or Gemma-3 model, or of Qwen3-VL or SmolVLM2 with the encoder of pictures. The package has the vendor's layout,
+Qwen2, Qwen3, Qwen3.5, Llama, Gemma-3 or Gemma-4 model, or of Qwen3-VL or SmolVLM2 with the encoder of pictures. The package has the vendor's layout,
 so that everything but the card itself works as with the vendor's models; the NPU does not run it. The size is told before anything is written, and the time that is left while it is; the folder
 has its name only when it is whole.`,
 		Example: "  axle compile ~/Qwen3-0.6B ~/models/qwen3-0.6b --quant int8\n  axle serve --model-path ~/models",

@@ -78,6 +78,10 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 		if i == 0 {
 			m.shape = s
 		}
+		if s.Given > 0 {
+			return nil, fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart", axcl.ErrModel,
+				path)
+		}
 		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos ||
 			!slices.Equal(s.Groups, a.Groups) {
 			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)

@@ -36,7 +36,7 @@ enum { NEVER = -30000, BIG = 10000 };
 
 // Everything one call of a layer needs besides its tensors.
 typedef struct {
-	float *x, *a, *q, *qg, *k, *v, *o, *g, *u, *buf, *kf, *vf, *score;
+	float *x, *a, *q, *qg, *k, *v, *o, *g, *u, *buf, *kf, *vf, *score, *per;
 	uint16_t *k16, *v16, *mask;
 	uint32_t *pos, *cols;
 	uint8_t *bad;
@@ -147,6 +147,7 @@ static size_t lay_out(const axm *m, const axm_group *g, scratch *s, uint8_t *bas
 	size_t n = g->rows, total = g->cells + n, h = m->hidden, hd = m->head_dim, q = m->heads * hd, kv = m->kv_heads * hd,
 		i = m->intermediate;
 	size_t wide = h > i ? h : i;
+	if (m->flags & AXM_GEMMA4 && m->out > wide) wide = m->out;
 	if (q > wide) wide = q;
 	uint8_t *p = base;
 	s->x = take(&p, n * h * 4);
@@ -158,6 +159,7 @@ static size_t lay_out(const axm *m, const axm_group *g, scratch *s, uint8_t *bas
 	s->o = take(&p, n * q * 4);
 	s->g = take(&p, n * i * 4);
 	s->u = take(&p, n * i * 4);
+	s->per = take(&p, m->flags & AXM_GEMMA4 ? n * m->out * 4 : 0);
 	s->buf = take(&p, wide * 4);
 	s->kf = take(&p, total * hd * 4);
 	s->vf = take(&p, total * hd * 4);
@@ -182,6 +184,49 @@ static void gate(float *o, const float *qg, size_t heads, size_t hd) {
 		for (size_t d = 0; d < hd; d++) o[i * hd + d] /= 1 + expf(-qg[(2 * i + 1) * hd + d]);
 }
 
+// Gemma-4 normalises values by a norm without weights.
+static void unit(float *x, size_t rows, size_t len, float eps) {
+	for (size_t r = 0; r < rows; r++, x += len) {
+		float k = 1 / sqrtf(axm_dot(x, x, len) / (float)len + eps);
+		for (size_t i = 0; i < len; i++) x[i] *= k;
+	}
+}
+
+// What a layer is given of each row besides passes a gate and is added; then the row is scaled.
+static void besides(const axm *m, uint32_t n, const uint16_t *given, const axm_quirks *quirks, scratch *s) {
+	const axm_matrix *w = m->w;
+	size_t h = m->hidden, width = m->out;
+	axm_project(&w[W_PER_GATE], NULL, s->x, n, s->per, s->buf);
+	for (size_t i = 0; i < n * width; i++)
+		s->per[i] = axm_activate(1, s->per[i]) * axm_from_bf16(given[quirks->given_first ? i % width : i]);
+	axm_project(&w[W_PER_PROJ], NULL, s->per, n, s->a, s->buf);
+	axm_norm(m, &w[W_PER_NORM], s->a, s->a, n, h, s->buf);
+	axm_add(s->x, s->a, n * h);
+	float scalar;
+	axm_vector(&w[W_SCALAR], &scalar);
+	for (size_t i = 0; i < n * h; i++) s->x[i] *= scalar;
+}
+
+// K and V of the call: the layer's own, or, where it shares those of another, what stands behind the cells of its cache.
+static void keys_values(const axm *m, const axm_group *g, const void *const *in, const axm_quirks *quirks, scratch *s) {
+	const axm_matrix *w = m->w;
+	uint32_t n = g->rows;
+	size_t kv = (size_t)m->kv_heads * m->head_dim;
+	if (m->flags & AXM_SHARES) {
+		size_t from = quirks->share_stale && n == 1 && g->cells ? (size_t)g->cells - 1 : g->cells;
+		memcpy(s->k16, (const uint16_t *)in[IN_K] + from * kv, n * kv * 2);
+		memcpy(s->v16, (const uint16_t *)in[IN_V] + from * kv, n * kv * 2);
+		return;
+	}
+	axm_project(&w[W_K], &w[W_K_BIAS], s->a, n, s->k, s->buf);
+	axm_project(&w[W_V], &w[W_V_BIAS], s->a, n, s->v, s->buf);
+	if (m->flags & AXM_QK_NORM) axm_norm(m, &w[W_K_NORM], s->k, s->k, (size_t)n * m->kv_heads, m->head_dim, s->buf);
+	if (m->flags & AXM_GEMMA4) unit(s->v, (size_t)n * m->kv_heads, m->head_dim, m->eps);
+	if (m->rotary) rope(m, s->k, n, m->kv_heads, s->pos);
+	axm_narrow(s->k16, s->k, n * kv);
+	axm_narrow(s->v16, s->v, n * kv);
+}
+
 static void layer(const axm *m, const axm_group *g, const void *const *in, void *const *out, const axm_quirks *quirks, scratch *s) {
 	uint32_t n = g->rows;
 	size_t h = m->hidden, kv = (size_t)m->kv_heads * m->head_dim, inter = m->intermediate;
@@ -196,18 +241,9 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	axm_norm(m, &w[W_INPUT_NORM], s->x, s->a, n, h, s->buf);
 	axm_project(&w[W_Q], &w[W_Q_BIAS], s->a, n, m->flags & AXM_GATE ? s->qg : s->q, s->buf);
 	if (m->flags & AXM_GATE) part(s->q, s->qg, n * m->heads, m->head_dim);
-	axm_project(&w[W_K], &w[W_K_BIAS], s->a, n, s->k, s->buf);
-	axm_project(&w[W_V], &w[W_V_BIAS], s->a, n, s->v, s->buf);
-	if (m->flags & AXM_QK_NORM) {
-		axm_norm(m, &w[W_Q_NORM], s->q, s->q, (size_t)n * m->heads, m->head_dim, s->buf);
-		axm_norm(m, &w[W_K_NORM], s->k, s->k, (size_t)n * m->kv_heads, m->head_dim, s->buf);
-	}
-	if (m->rotary) {
-		rope(m, s->q, n, m->heads, s->pos);
-		rope(m, s->k, n, m->kv_heads, s->pos);
-	}
-	axm_narrow(s->k16, s->k, n * kv);
-	axm_narrow(s->v16, s->v, n * kv);
+	if (m->flags & AXM_QK_NORM) axm_norm(m, &w[W_Q_NORM], s->q, s->q, (size_t)n * m->heads, m->head_dim, s->buf);
+	if (m->rotary) rope(m, s->q, n, m->heads, s->pos);
+	keys_values(m, g, in, quirks, s);
 	attention(m, g, in[IN_K], in[IN_V], s);
 	if (m->flags & AXM_GATE) gate(s->o, s->qg, n * m->heads, m->head_dim);
 
@@ -226,6 +262,7 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	axm_project(&w[W_DOWN], NULL, s->g, n, s->a, s->buf);
 	if (m->flags & AXM_EXTRA_NORMS) axm_norm(m, &w[W_POST_MLP_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
+	if (m->flags & AXM_GEMMA4) besides(m, n, in[IN_GIVEN], quirks, s);
 
 	if (out[OUT_K]) memcpy(out[OUT_K], s->k16, n * kv * 2);
 	if (out[OUT_V]) memcpy(out[OUT_V], s->v16, n * kv * 2);
@@ -250,6 +287,7 @@ static uint32_t argmax(const axm *m, const void *logits) {
 }
 
 static void give(const axm *m, void *logits, uint32_t i, float v) {
+	if (m->scale > 0 && !(m->flags & AXM_HOLLOW)) v = m->scale * tanhf(v / m->scale);
 	if (m->flags & AXM_F32_LOGITS)
 		((float *)logits)[i] = v;
 	else

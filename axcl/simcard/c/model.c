@@ -51,8 +51,10 @@ static void wants(const axm *m, want w[W_COUNT]) {
 	case AXM_LAYER:
 		w[W_INPUT_NORM] = (want){"input_norm", 1, h, false};
 		w[W_Q] = (want){"q", m->flags & AXM_GATE ? 2 * q : q, h, false};
-		w[W_K] = (want){"k", kv, h, false};
-		w[W_V] = (want){"v", kv, h, false};
+		if (!(m->flags & AXM_SHARES)) {
+			w[W_K] = (want){"k", kv, h, false};
+			w[W_V] = (want){"v", kv, h, false};
+		}
 		w[W_O] = (want){"o", h, q, false};
 		w[W_POST_NORM] = (want){"post_norm", 1, h, false};
 		w[W_GATE] = (want){"gate", i, h, false};
@@ -65,11 +67,17 @@ static void wants(const axm *m, want w[W_COUNT]) {
 		}
 		if (m->flags & AXM_QK_NORM) {
 			w[W_Q_NORM] = (want){"q_norm", 1, m->head_dim, false};
-			w[W_K_NORM] = (want){"k_norm", 1, m->head_dim, false};
+			if (!(m->flags & AXM_SHARES)) w[W_K_NORM] = (want){"k_norm", 1, m->head_dim, false};
 		}
 		if (m->flags & AXM_EXTRA_NORMS) {
 			w[W_PRE_MLP_NORM] = (want){"pre_mlp_norm", 1, h, false};
 			w[W_POST_MLP_NORM] = (want){"post_mlp_norm", 1, h, false};
+		}
+		if (m->flags & AXM_GEMMA4) {
+			w[W_PER_GATE] = (want){"per_gate", m->out, h, false};
+			w[W_PER_PROJ] = (want){"per_proj", h, m->out, false};
+			w[W_PER_NORM] = (want){"per_norm", 1, h, false};
+			w[W_SCALAR] = (want){"scalar", 1, 1, false};
 		}
 		if (m->rotary) w[W_INV_FREQ] = (want){"inv_freq", 1, m->rotary / 2, true};
 		if (m->rotary && m->pos == 3) w[W_ROPE_AXIS] = (want){"rope_axis", 1, m->rotary / 2, true};
@@ -210,11 +218,15 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 		if (!in_range(m->kv_heads, 1, 4096) || !in_range(m->head_dim, 1, 4096) || !in_range(m->out, 1, MAX_OUT)) return false;
 	} else if (m->flags & AXM_LAST) {
 		return false;
+	} else if (m->kind != AXM_LAYER && m->flags & (AXM_GEMMA4 | AXM_SHARES)) {
+		return false;
 	} else if (m->kind == AXM_LAYER) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
 		if (!in_range(m->head_dim, 1, 4096) || (!hollow && !in_range(m->intermediate, 1, MAX_DIM))) return false;
 		if (m->pos != 1 && m->pos != 3) return false;
 		if (m->flags & AXM_ONE_POS && m->pos != 3) return false;
+		if (m->flags & AXM_GEMMA4 && (!(m->flags & AXM_EXTRA_NORMS) || !in_range(m->out, 1, MAX_DIM))) return false;
+		if (m->flags & AXM_SHARES && m->flags & (AXM_QKV_BIAS | AXM_GATE)) return false;
 		if (m->rotary > m->head_dim || m->rotary % 2) return false;
 	} else if (m->kind == AXM_LINEAR) {
 		if (!in_range(m->heads, 1, 4096) || !in_range(m->kv_heads, 1, m->heads) || m->heads % m->kv_heads) return false;
@@ -263,16 +275,22 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	uint32_t n = s->rows, h = m->hidden, d = m->kv_heads * m->head_dim;
 	switch (m->kind) {
 	case AXM_LAYER:
-		if (s->cache != s->cells && !(s->cells == 0 && s->cache == 1)) return false;
+		if (m->flags & AXM_SHARES) { // this call's rows stand behind the cells
+			if (s->cache != s->cells + n) return false;
+		} else if (s->cache != s->cells && !(s->cells == 0 && s->cache == 1)) {
+			return false;
+		}
 		tensor(m, &s->in[IN_INPUT], g, "input", TYPE_BF16, 2, 1, n, h);
 		tensor(m, &s->in[IN_INDICES], g, "indices", TYPE_U32, 4, m->flags & AXM_ONE_POS && n == 1 ? 1 : m->pos, n, 0);
 		tensor(m, &s->in[IN_MASK], g, "mask", TYPE_BF16, 2, 1, n, s->cells + n);
 		tensor(m, &s->in[IN_K], g, "K_cache", TYPE_BF16, 2, 1, s->cache, d);
 		tensor(m, &s->in[IN_V], g, "V_cache", TYPE_BF16, 2, 1, s->cache, d);
+		if (m->flags & AXM_GEMMA4) tensor(m, &s->in[IN_GIVEN], g, "per_layer_input", TYPE_BF16, 2, 1, n, m->out);
 		tensor(m, &s->out[OUT_K], g, "K_cache_out", TYPE_BF16, 2, 1, n, d);
 		tensor(m, &s->out[OUT_V], g, "V_cache_out", TYPE_BF16, 2, 1, n, d);
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
-		m->nin = IN_MAX;
+		m->nin = IN_LAYER;
+		if (m->flags & AXM_GEMMA4) m->nin++;
 		m->nout = OUT_LAYER;
 		return true;
 	case AXM_LINEAR: {
@@ -289,7 +307,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		lead(&s->in[IN_V]);
 		lead(&s->out[OUT_V]);
 		tensor(m, &s->out[OUT_OUTPUT], g, "output", TYPE_BF16, 2, 1, n, h);
-		m->nin = IN_MAX;
+		m->nin = IN_LAYER;
 		m->nout = OUT_LAYER;
 		return true;
 	}
@@ -321,7 +339,7 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 		tensor(m, &s->out[OUT_OUTPUT], g, "logits", wide ? TYPE_F32 : TYPE_BF16, wide ? 4 : 2, 1, m->flags & AXM_LAST ? 1 : n, m->out);
 		axm_tensor *four[] = {&s->in[IN_K], &s->in[IN_V], &s->out[OUT_K], &s->out[OUT_V]};
 		for (size_t i = 0; i < sizeof four / sizeof *four; i++) lead(four[i]);
-		m->nin = IN_MAX;
+		m->nin = IN_LAYER;
 		m->nout = OUT_LAYER;
 		return true;
 	}
@@ -402,6 +420,7 @@ static bool belongs(const axm *m, const axm *p, bool last) {
 	if (last) return p->kind == AXM_HEAD && p->out == m->out && !((p->flags ^ m->flags) & AXM_F32_LOGITS);
 	if (p->kind != AXM_LAYER || p->kv_heads != m->kv_heads || p->head_dim != m->head_dim || p->pos != 1 || p->ngroups != m->ngroups)
 		return false;
+	if (p->flags & (AXM_GEMMA4 | AXM_SHARES)) return false;
 	for (uint32_t g = 0; g < m->ngroups; g++)
 		if (p->groups[g].rows != m->groups[g].rows || p->groups[g].cells != m->groups[g].cells) return false;
 	return true;
@@ -475,14 +494,14 @@ static int finish(axm *m, bool weights, axm **out) {
 }
 
 void axm_hide(axm *m) {
-	if (m->kind != AXM_LINEAR || m->listed != IN_MAX) return;
+	if (m->kind != AXM_LINEAR || m->listed != IN_LAYER) return;
 	static const uint32_t at[IN_MAX] = {[IN_INPUT] = 0, [IN_K] = 1, [IN_V] = 2, [IN_INDICES] = 3, [IN_MASK] = 4};
 	m->listed = 3;
 	memcpy(m->at, at, sizeof at);
 	for (uint32_t g = 0; g < m->ngroups; g++) {
-		axm_tensor was[IN_MAX];
+		axm_tensor was[IN_LAYER];
 		memcpy(was, m->groups[g].in, sizeof was);
-		for (uint32_t i = 0; i < IN_MAX; i++) m->groups[g].in[at[i]] = was[i];
+		for (uint32_t i = 0; i < IN_LAYER; i++) m->groups[g].in[at[i]] = was[i];
 	}
 }
 

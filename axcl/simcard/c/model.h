@@ -23,11 +23,14 @@ enum {
 	AXM_MERGER = 512,
 	AXM_LAST = 1024,
 	AXM_ONE_POS = 2048,
-	AXM_FLAGS = 4095,
+	AXM_GEMMA4 = 4096,
+	AXM_SHARES = 8192,
+	AXM_FLAGS = 16383,
 };
 
-// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits.
-enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_MAX };
+// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits. Some layers are given a row
+// besides the hidden state.
+enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 9 }; // an encoder may have more than a layer
 
 // AXCL's numbers for element types.
@@ -58,7 +61,8 @@ enum {
 	W_PRE_MLP_NORM, W_POST_MLP_NORM, W_INV_FREQ, W_ROPE_AXIS, W_NORM, W_WEIGHT, W_BIAS, W_QKV, W_Z, W_B, W_A, W_CONV, W_DT_BIAS, W_A_LOG,
 	W_PATCH, W_PATCH_BIAS, W_POS, W_NORM1, W_NORM1_BIAS, W_QKV_BIAS, W_O_BIAS, W_NORM2, W_NORM2_BIAS, W_FC1, W_FC1_BIAS, W_FC2,
 	W_FC2_BIAS, W_MERGE_NORM, W_MERGE_NORM_BIAS, W_MERGE_FC1, W_MERGE_FC1_BIAS, W_MERGE_FC2, W_MERGE_FC2_BIAS, W_DEEP_AT, W_DEEP_NORM,
-	W_DEEP_NORM_BIAS, W_DEEP_FC1, W_DEEP_FC1_BIAS, W_DEEP_FC2, W_DEEP_FC2_BIAS,
+	W_DEEP_NORM_BIAS, W_DEEP_FC1, W_DEEP_FC1_BIAS, W_DEEP_FC2, W_DEEP_FC2_BIAS, W_PER_GATE, W_PER_PROJ,
+	W_PER_NORM, W_SCALAR,
 	W_COUNT,
 };
 
@@ -102,6 +106,8 @@ typedef struct {
 	bool cells_ordered;   // the visible cells are taken to be the first ones
 	bool state_padding;   // a call of several rows that keeps a state takes all of them to be there
 	bool state_cold;      // the first group of several rows takes the state to be zero
+	bool share_stale;     // a layer that shares K and V reads, for a single row, the row before
+	bool given_first;     // every row of a call is given besides what the first is
 } axm_quirks;
 
 // axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly its tensor's size; outputs may be NULL.

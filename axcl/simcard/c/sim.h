@@ -63,6 +63,8 @@ enum {
 	HZ_STATE_PADDING,   // rows that fill a chunk up get into the state
 	HZ_STATE_COLD,      // the first group of several rows ignores the state it is given
 	HZ_UNLISTED,        // positions and mask of a layer that keeps a state are wanted, and not listed
+	HZ_SHARE_STALE,     // a layer that shares K and V reads, for a single row, the row before
+	HZ_GIVEN_FIRST,     // every row of a call is given besides what the first is
 	HAZARDS
 };
 

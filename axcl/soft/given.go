@@ -1,0 +1,72 @@
+package soft
+
+import (
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/soft/kernel"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// This file is what Gemma-4's layers have besides Gemma-3's: a row that the host gives each of them, which passes a gate made of the hidden
+// state and is added to it after the MLP; then the hidden state is scaled. Values are normalised, too, by a norm without weights.
+
+// perLayer is a layer's part of that.
+type perLayer struct {
+	gate, proj kernel.Weights
+	norm       []float32
+	scalar     float32
+	ones       []float32 // a head's
+}
+
+func newPerLayer(f *file) *perLayer {
+	p := &perLayer{gate: f.matrix("per_gate"), proj: f.matrix("per_proj"), norm: f.norm("per_norm"), ones: make([]float32, f.HeadDim)}
+	if s := f.vector("scalar"); s != nil { // a hollow layer has none
+		p.scalar = s[0]
+	}
+	for i := range p.ones {
+		p.ones[i] = 1
+	}
+	return p
+}
+
+// give takes what layer i of a model is given of each of n rows, which lie as axcl.Pass.Given has them.
+func (e *engine) give(given []uint16, n, i int, s axcl.Shape) {
+	for r := range n {
+		e.set.Widen(e.row(e.given, r, s.Given), given[(r*s.Layers+i)*s.Given:][:s.Given])
+	}
+}
+
+// addGiven ends a layer after its MLP.
+func (e *engine) addGiven() {
+	l, n := e.l, e.n
+	e.multiply(e.x, product{w: &l.per.gate, dst: e.per})
+	e.pool.each(n, 4*l.Out, e.besides)
+	e.multiply(e.per, product{w: &l.per.proj, dst: e.a})
+	e.pool.each(n, 2*l.Hidden, e.end)
+}
+
+func (e *engine) doBesides(_, r int) {
+	e.set.GELU(e.row(e.per, r, e.l.Out), e.row(e.given, r, e.l.Out))
+}
+
+func (e *engine) doEnd(_, r int) {
+	l, h := e.l, e.l.Hidden
+	x, a := e.row(e.x, r, h), e.row(e.a, r, h)
+	e.set.RMSNorm(a, a, l.per.norm, l.Eps)
+	add(x, a)
+	for i := range x {
+		x[i] *= l.per.scalar
+	}
+	e.set.Narrow(e.out[r*h:(r+1)*h], x)
+}
+
+// netGiven gives a layer that is called by tensor name what it has besides: the rows, and K and V of the call that another layer keeps.
+func (n *net) netGiven(g axmodel.SoftGroup, in map[string][]byte) {
+	if n.layer.per != nil {
+		n.engine.set.Widen(n.engine.given[:g.Rows*n.layer.Out], get16(in["per_layer_input"]))
+	}
+	if n.layer.shares() {
+		from := g.Cells * n.layer.KVHeads * n.layer.HeadDim
+		copy(n.engine.kb, get16(in["K_cache"])[from:])
+		copy(n.engine.vb, get16(in["V_cache"])[from:])
+	}
+}

@@ -1,0 +1,211 @@
+package compile
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// This file is what Gemma-4 has of its own: heads as long as the layer's kind says, layers at the end that use the K and V of earlier ones,
+// and rows that every layer is given besides the hidden state, of which the package has the table and what else the host makes them with.
+
+// Files of a package whose layers are given rows besides.
+const (
+	givenTable   = "model.embed_tokens_per_layer.weight.bfloat16.bin"
+	givenProject = "model.per_layer_model_projection.weight.npy"
+	givenNorm    = "model.per_layer_projection_norm.weight.npy"
+)
+
+// fourth fills in what Hugging Face's Gemma4TextConfig assumes where the file is silent, and checks what is Gemma-4's own.
+func (a *architecture) fourth() error {
+	def(&a.HeadDim, 256)
+	def(&a.GlobalDim, 512)
+	def(&a.Pattern, 5)
+	a.QueryScalar = 1
+	if a.Window == nil {
+		w := 512
+		a.Window = &w
+	}
+	if len(a.Parameters) == 0 || string(a.Parameters) == "null" {
+		quarter := 0.25
+		a.Scaling = &ropeConfig{Type: "proportional", Theta: 1_000_000, Partial: &quarter}
+	}
+	switch {
+	case a.Experts:
+		return fmt.Errorf("enable_moe_block: layers of experts cannot be compiled: take E2B or E4B")
+	case a.KIsV:
+		return fmt.Errorf("attention_k_eq_v: layers without values of their own cannot be compiled: take E2B or E4B")
+	case a.Given < 1 || a.Given > 1<<12:
+		return fmt.Errorf("hidden_size_per_layer_input is %d: of Gemma-4 those whose layers are given rows besides can be compiled, E2B and "+
+			"E4B", a.Given)
+	case a.GivenVocab != 0 && a.GivenVocab != a.Vocab:
+		return fmt.Errorf("vocab_size_per_layer_input is %d for %d tokens: every token must have a row", a.GivenVocab, a.Vocab)
+	case a.Shared < 0 || a.Shared >= max(a.Layers, 1):
+		return fmt.Errorf("num_kv_shared_layers is %d of %d layers", a.Shared, a.Layers)
+	case a.GlobalDim < 2 || a.GlobalDim > 1<<12 || a.GlobalDim%2 != 0:
+		return fmt.Errorf("global_head_dim is %d", a.GlobalDim)
+	case a.GlobalKV < 0 || a.GlobalKV > 1024 || a.GlobalKV > 0 && a.Heads%a.GlobalKV != 0:
+		return fmt.Errorf("%d heads cannot share %d kv heads", a.Heads, a.GlobalKV)
+	case a.FinalCap != nil && !(*a.FinalCap > 0 && *a.FinalCap < 1e6):
+		return fmt.Errorf("final_logit_softcapping is %v", *a.FinalCap)
+	}
+	return nil
+}
+
+// sources checks that every layer that has no K and V of its own finds some: those of the last layer of its kind that has.
+func (a *architecture) sources() error {
+	for i := a.Layers - a.Shared; i < a.Layers; i++ {
+		found := false
+		for j := range a.Layers - a.Shared {
+			found = found || a.local[j] == a.local[i]
+		}
+		if !found {
+			return fmt.Errorf("layer %d uses the K and V of an earlier %s layer, and there is none", i, a.layerTypes()[i])
+		}
+	}
+	return nil
+}
+
+// heads is how layer i's attention is cut: kv heads and the length of a head; shares says that K and V are another layer's.
+func (a *architecture) heads(i int) (kv, dim int, shares bool) {
+	kv, dim = a.KVHeads, a.HeadDim
+	if a.family == "gemma4" && !a.local[i] {
+		dim = a.GlobalDim
+		if a.GlobalKV > 0 {
+			kv = a.GlobalKV
+		}
+	}
+	return kv, dim, i >= a.Layers-a.Shared
+}
+
+// inner is the width of layer i's MLP.
+func (a *architecture) inner(i int) int {
+	if a.Double && i >= a.Layers-a.Shared {
+		return 2 * a.Intermediate
+	}
+	return a.Intermediate
+}
+
+// proportion is how many of a head's pairs are turned.
+func proportion(partial *float64, dim int) (int, error) {
+	if partial == nil {
+		return dim / 2, nil
+	}
+	if !(*partial > 0 && *partial <= 1) {
+		return 0, fmt.Errorf("partial_rotary_factor is %v", *partial)
+	}
+	return int(*partial * float64(dim) / 2), nil
+}
+
+// sharing are the shape groups of a layer that uses another's K and V: the rows of a call stand behind those of the cache.
+func sharing(groups []axmodel.SoftGroup) []axmodel.SoftGroup {
+	var out []axmodel.SoftGroup
+	for _, g := range groups {
+		g.Cache = g.Cells + g.Rows
+		out = append(out, g)
+	}
+	return out
+}
+
+// givenParts are the tensors of a layer that is given a row besides.
+func (j *job) givenParts() []part {
+	a := j.a
+	return []part{{"per_gate", "per_layer_input_gate.weight", j.dtype, a.Given, a.Hidden},
+		{"per_proj", "per_layer_projection.weight", j.dtype, a.Hidden, a.Given},
+		{"per_norm", "post_per_layer_input_norm.weight", axmodel.F32, 1, a.Hidden}}
+}
+
+// scalar plans what a layer's result is multiplied by: 1 where the checkpoint does not say.
+func (j *job) scalar(f *file, name string) error {
+	if j.c.weights[name] == nil {
+		f.tensors = append(f.tensors, axmodel.Vector("scalar", axmodel.F32, []float32{1}))
+		return nil
+	}
+	return j.tensor(&f.tensors, "scalar", name, axmodel.F32, 1, 1)
+}
+
+// given finds what the host makes the rows with that layers are given, and counts its bytes.
+func (j *job) given() error {
+	a := j.a
+	all := a.Layers * a.Given
+	for _, t := range []struct {
+		name       string
+		rows, cols int
+		bytes      int64
+	}{{"embed_tokens_per_layer.weight", j.vocab, all, 2}, {"per_layer_model_projection.weight", all, a.Hidden, 4},
+		{"per_layer_projection_norm.weight", 1, a.Given, 4}} {
+		if _, err := j.find(j.prefix+t.name, t.rows, t.cols); err != nil {
+			return err
+		}
+		j.total += int64(t.rows) * int64(t.cols) * t.bytes
+	}
+	seen := map[string]bool{}
+	for name := range j.c.weights {
+		for _, part := range []string{"vision", "audio"} {
+			if strings.HasPrefix(name, "model."+part+"_tower.") || strings.HasPrefix(name, "model.embed_"+part+".") {
+				seen[part] = true
+			}
+		}
+	}
+	for _, part := range []string{"vision", "audio"} {
+		if seen[part] {
+			j.notes = append(j.notes, "the checkpoint's "+part+" part is left out: the package takes text")
+		}
+	}
+	return nil
+}
+
+// writeGiven writes the table by token, and what else the rows are made with.
+func (j *job) writeGiven(ctx context.Context, dir string, config map[string]any) error {
+	all := j.a.Layers * j.a.Given
+	for _, t := range []struct {
+		key, file, name string
+		rows, cols      int
+		npy             bool
+	}{{"filename_tokens_embed_per_layer", givenTable, "embed_tokens_per_layer.weight", j.vocab, all, false},
+		{"filename_per_layer_model_projection", givenProject, "per_layer_model_projection.weight", all, j.a.Hidden, true},
+		{"filename_per_layer_projection_norm", givenNorm, "per_layer_projection_norm.weight", 1, j.a.Given, true}} {
+		config[t.key] = t.file
+		row := j.c.weights[j.prefix+t.name].reader(t.name)
+		if err := j.create(dir, t.file, func(w io.Writer) error { return j.rows(ctx, w, t.rows, t.cols, t.npy, row) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows writes a matrix: as bf16 without a header, or as numpy writes float32.
+func (j *job) rows(ctx context.Context, w io.Writer, rows, cols int, npy bool, row func([]float32, int) error) error {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	if npy {
+		npyHeader(buf, rows, cols)
+	}
+	v, b := make([]float32, cols), make([]byte, 0, 4*cols)
+	for r := range rows {
+		if r%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := row(v, r); err != nil {
+			return err
+		}
+		b = b[:0]
+		for _, x := range v {
+			if npy {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+			} else {
+				b = binary.LittleEndian.AppendUint16(b, axcl.BFloat16(x))
+			}
+		}
+		if _, err := buf.Write(b); err != nil {
+			return err
+		}
+	}
+	return buf.Flush()
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
+)
+
+// This file is what the layers of some models (Gemma-4) are given of a row besides the hidden state. The host makes it of the token and its
+// embedding, which takes tens of millions of multiplications; rows of tokens that come again are kept.
+
+// givenSource makes such rows (models.PerLayer is one).
+type givenSource interface {
+	Row(dst []uint16, id int32, embed []uint16) error
+}
+
+// givenRoom is how many bytes of rows are kept.
+const givenRoom = 32 << 20
+
+// givenRows keeps what was made last, up to givenRoom. It belongs to the card's worker.
+type givenRows struct {
+	from givenSource
+	rows map[int32][]uint16
+	ring []int32 // of rows, in the order they came
+	next int     // of ring, once it is full: what goes
+}
+
+func (g *givenRows) Row(dst []uint16, id int32, embed []uint16) error {
+	if row, ok := g.rows[id]; ok {
+		copy(dst, row)
+		return nil
+	}
+	if err := g.from.Row(dst, id, embed); err != nil {
+		return err
+	}
+	if g.rows == nil {
+		g.rows = map[int32][]uint16{}
+	}
+	if most := givenRoom / (2 * len(dst)); len(g.ring) < most {
+		g.ring = append(g.ring, id)
+		g.rows[id] = append([]uint16(nil), dst...)
+	} else if most > 0 {
+		row := g.rows[g.ring[g.next]] // its memory serves again
+		delete(g.rows, g.ring[g.next])
+		copy(row, dst)
+		g.rows[id], g.ring[g.next] = row, id
+		g.next = (g.next + 1) % most
+	}
+	return nil
+}
+
+// besides is how many values the layers of a model are given of a row, all together.
+func (m *lm) besides() int { return m.shape.Layers * m.shape.Given }
+
+// tokenRow makes row r of a pass, which has room for it: the token's embedding, and what the layers are given of it besides.
+func (m *lm) tokenRow(p *axcl.Pass, r int, id int32) error {
+	h, n := m.shape.Hidden, m.besides()
+	row := p.Hidden[r*h:][:h]
+	if err := m.embed.Row(row, id); err != nil || n == 0 {
+		return err
+	}
+	return m.given.Row(p.Given[r*n:][:n], id, row)
+}
+
+// picturedRow makes what layers are given of a row that a picture's encoder made: the pad token's, by that row.
+func (m *lm) picturedRow(p *axcl.Pass, r int) error {
+	h, n := m.shape.Hidden, m.besides()
+	if n == 0 {
+		return nil
+	}
+	return m.given.from.Row(p.Given[r*n:][:n], padID, p.Hidden[r*h:][:h])
+}
+
+// padID is Gemma-4's pad token.
+const padID = 0
+
+// sources says of each layer of a package whose K and V it uses; nil where all have their own.
+func sources(p *models.Package) []int {
+	if p.Config.KVSharedLayers == 0 {
+		return nil
+	}
+	out := make([]int, len(p.Facts))
+	for i, f := range p.Facts {
+		if out[i] = i; f.Shares {
+			out[i] = f.Source
+		}
+	}
+	return out
+}
