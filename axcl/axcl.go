@@ -59,8 +59,8 @@ type LoadSpec struct {
 	// Beside names other layers of the same model where Layers are a part of it; they are read and not loaded. Where every one of Layers
 	// keeps a state, the cells and groups that the whole goes by are those of the first of Beside that keeps rows.
 	Beside []string
-	// Source says of each of Layers whose K and V it uses: its own number, or that of one before it, which keeps its own; its files have room
-	// for the rows of a call behind those of the cache. Nil: every layer keeps its own.
+	// Source says of each of Layers whose K and V it uses: its own number, or that of one before it, which keeps its own; its files have
+	// room for the rows of a call behind those of the cache. Nil: every layer keeps its own.
 	Source []int
 	// NoInPlace makes the model store new rows by copies, even where a probe shows that binding them in place works.
 	NoInPlace bool

@@ -70,8 +70,8 @@ func TestSharingLayers(t *testing.T) {
 
 // A software layer that is given rows, or shares, and does not add up is refused.
 func TestSoftGiven(t *testing.T) {
-	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagHollow | axmodel.FlagGemma | axmodel.FlagGemma4 | axmodel.FlagShares, Hidden: 8,
-		Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 8, Out: 6, Pos: 1}
+	h := axmodel.Header{Kind: axmodel.Layer, Flags: axmodel.FlagHollow | axmodel.FlagGemma | axmodel.FlagGemma4 | axmodel.FlagShares,
+		Hidden: 8, Heads: 2, KVHeads: 1, HeadDim: 4, Intermediate: 8, Out: 6, Pos: 1}
 	groups := []axmodel.SoftGroup{{Rows: 1, Cells: 32, Cache: 33}, {Rows: 4, Cells: 0, Cache: 4}}
 	for name, c := range map[string]struct {
 		change func(h *axmodel.Header, g []axmodel.SoftGroup)

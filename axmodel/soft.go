@@ -406,8 +406,8 @@ func (s *Soft) check() error {
 		for i, g := range s.Groups {
 			if s.Flags&FlagShares != 0 {
 				if g.Cache != g.Cells+g.Rows {
-					return errorf("group %d looks back on %d cells and takes %d rows, which another layer keeps, its cache has %d", i, g.Cells,
-						g.Rows, g.Cache)
+					return errorf("group %d looks back on %d cells and takes %d rows, which another layer keeps, its cache has %d",
+						i, g.Cells, g.Rows, g.Cache)
 				}
 				continue
 			}
@@ -506,7 +506,8 @@ func (h *Header) Wants() []Entry {
 	if !shares {
 		out = append(out, e("k", kv, h.Hidden), e("v", kv, h.Hidden))
 	}
-	out = append(out, e("o", h.Hidden, q), e("post_norm", 1, h.Hidden), e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate))
+	out = append(out, e("o", h.Hidden, q), e("post_norm", 1, h.Hidden),
+		e("gate", h.Intermediate, h.Hidden), e("up", h.Intermediate, h.Hidden), e("down", h.Hidden, h.Intermediate))
 	if h.Flags&FlagQKVBias != 0 {
 		out = append(out, e("q_bias", 1, q), e("k_bias", 1, kv), e("v_bias", 1, kv))
 	}

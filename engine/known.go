@@ -113,7 +113,8 @@ func (m *lm) slip() {
 	m.row.cell, m.row.want = cells[0], len(p.Want)
 	m.taken = append(m.taken, cells[0])
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
-	p.Hidden, p.Pos, p.Cell = append(p.Hidden, row.Hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...), append(p.Cell, uint32(cells[0]))
+	p.Hidden, p.Pos, p.Cell = append(p.Hidden, row.Hidden...), append(p.Pos, make([]uint32, m.shape.Pos)...),
+		append(p.Cell, uint32(cells[0]))
 	p.Given = append(p.Given, row.Given...)
 	p.SeeCells, p.SeeRows = append(p.SeeCells, make([]uint64, cw)...), append(p.SeeRows, make([]uint64, rw)...)
 	if m.shape.Local {

@@ -89,8 +89,8 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		return nil, axcl.ErrClosed
 	}
 	if spec.Source != nil {
-		return nil, fmt.Errorf("%w: a model whose layers share K and V cannot be split over cards: take one card, or several with a copy each",
-			axcl.ErrModel)
+		return nil, fmt.Errorf("%w: a model whose layers share K and V cannot be split over cards: take one card, or "+
+			"several with a copy each", axcl.ErrModel)
 	}
 	shares, err := j.shares(len(spec.Layers))
 	if err != nil {

@@ -53,8 +53,8 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		return f, fmt.Errorf("axcl: %w: no layers", axcl.ErrModel)
 	}
 	if spec.Source != nil && len(spec.Source) != len(spec.Layers) {
-		return f, fmt.Errorf("axcl: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel, len(spec.Layers),
-			len(spec.Source))
+		return f, fmt.Errorf("axcl: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel,
+			len(spec.Layers), len(spec.Source))
 	}
 	f.layers = len(spec.Layers)
 	for i, path := range spec.Layers {
@@ -87,8 +87,8 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 		return f, named(err, spec.Layers[0])
 	}
 	if f.shape.Given > 0 || f.shape.Shared > 0 {
-		return f, fmt.Errorf("axcl: %w: layers of %s are given rows besides the hidden state, or share K and V, which only the software card "+
-			"computes yet: use --device soft", axcl.ErrModel, spec.Layers[0])
+		return f, fmt.Errorf("axcl: %w: layers of %s are given rows besides the hidden state, or share K and V, which only the software "+
+			"card computes yet: use --device soft", axcl.ErrModel, spec.Layers[0])
 	}
 	if spec.Head == "" {
 		return f, nil

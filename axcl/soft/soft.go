@@ -187,8 +187,8 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 	}
 	var all axmodel.Layers
 	if spec.Source != nil && len(spec.Source) != len(spec.Layers) {
-		return fmt.Errorf("axcl: software card: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel, len(spec.Layers),
-			len(spec.Source))
+		return fmt.Errorf("axcl: software card: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel,
+			len(spec.Layers), len(spec.Source))
 	}
 	var weights int64
 	first, err := open(spec.Layers[0])

@@ -79,8 +79,8 @@ func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err
 			m.shape = s
 		}
 		if s.Given > 0 {
-			return nil, fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart", axcl.ErrModel,
-				path)
+			return nil, fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart",
+				axcl.ErrModel, path)
 		}
 		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos ||
 			!slices.Equal(s.Groups, a.Groups) {

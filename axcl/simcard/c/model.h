@@ -28,8 +28,8 @@ enum {
 	AXM_FLAGS = 16383,
 };
 
-// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits. Some layers are given a row
-// besides the hidden state.
+// Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits. Some layers are
+// given a row besides the hidden state.
 enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX };
 enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 9 }; // an encoder may have more than a layer
 
