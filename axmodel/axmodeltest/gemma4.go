@@ -73,7 +73,7 @@ func (c *Checkpoint) configGiven(m map[string]any) map[string]any {
 	g := c.Given
 	maps.Copy(m, map[string]any{"hidden_activation": "gelu_pytorch_tanh", "sliding_window": c.Window,
 		"hidden_size_per_layer_input": g.Width,
-		"vocab_size_per_layer_input": c.Vocab, "num_kv_shared_layers": g.Shared, "global_head_dim": g.Dim, "use_double_wide_mlp": g.Double,
+		"vocab_size_per_layer_input":  c.Vocab, "num_kv_shared_layers": g.Shared, "global_head_dim": g.Dim, "use_double_wide_mlp": g.Double,
 		"rope_parameters": map[string]any{
 			"full_attention":    map[string]any{"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": c.Theta},
 			"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": c.LocalTheta}}})
