@@ -66,6 +66,8 @@ func init() {
 		{"T7", "vision/decode.go", "case h.Width > l.Side || h.Height > l.Side:", "case false:", "./vision", "TestHostilePictures"},
 		{"T7", "vision/decode.go", "case int64(len(data)) < h.least:", "case false:", "./vision", "TestHostilePictures"},
 		{"T7", "vision/decode.go", "case h.Memory > l.Memory:", "case false:", "./vision", "TestPictureLimits"},
+		{"T7", "engine/gallery.go", "takes := min(max(h.Memory, g.most/16), g.most)", "takes := min(0*h.Memory, g.most)", "./engine",
+			"TestPicturesRead"},
 		{"T7", "vision/jpeg.go", "if bytes.Count(data[first:], []byte{0xff, 0xda}) > maxScans {", "if false {", "./vision",
 			"TestHostilePictures"},
 		{"T7", "models/store/pull.go", "if left -= int64(len(data)); left < 0 {", "if false {", "./models/store", "TestPullPlans"},

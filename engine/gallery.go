@@ -33,8 +33,9 @@ const (
 	picturesKept, picturesHeld = 128 << 20, 256 << 20
 	// picturesNamed is of how many pictures it is known by which numbers their rows go.
 	picturesNamed = 1 << 14
-	// readers is how many pictures are decoded at once: each may take the memory that vision's limits allow.
-	readers = 2
+	// picturesRead is how many bytes all pictures may take that are decoded at the moment, by what their headers say: one of the most that
+	// vision's limits allow, or several smaller ones, each of which is taken for a sixteenth at least.
+	picturesRead = 512 << 20
 )
 
 // PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
@@ -56,8 +57,9 @@ type gallery struct {
 	enc     *pictures.Encoder // Step and Close are the worker's
 	took    time.Duration     // the worker's: what a call took at load
 	room    *semaphore.Weighted
-	each    int64 // what one picture takes on its way
-	readers chan struct{}
+	each    int64               // what one picture takes on its way
+	reading *semaphore.Weighted // of most bytes
+	most    int64
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
 	kept  *pictures.Kept
@@ -126,10 +128,7 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 	if err != nil {
 		return nil, err
 	}
-	g := &gallery{sees: sees, enc: enc, readers: make(chan struct{}, readers), kept: pictures.Keep(picturesKept),
-		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
-	g.each = int64(sees.Layout.Bytes())*int64(sees.Tiles*sees.Tiles+1) + 2*int64(sees.Rows)*int64(m.shape.Hidden)*int64(1+len(sees.Deep))
-	g.room = semaphore.NewWeighted(max(picturesHeld, g.each))
+	g := newGallery(sees, enc, m.shape.Hidden, picturesRead)
 	grey, err := enc.Blank()
 	if err == nil {
 		t0 := m.card.now()
@@ -140,6 +139,14 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), enc.Close())
 	}
 	return g, nil
+}
+
+func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, most int64) *gallery {
+	g := &gallery{sees: sees, enc: enc, reading: semaphore.NewWeighted(most), most: most, kept: pictures.Keep(picturesKept),
+		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
+	g.each = int64(sees.Layout.Bytes())*int64(sees.Tiles*sees.Tiles+1) + 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep))
+	g.room = semaphore.NewWeighted(max(picturesHeld, g.each))
+	return g
 }
 
 // hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
@@ -178,13 +185,20 @@ func (g *gallery) one(ctx context.Context, id pictures.ID, data []byte) (*pictur
 	if p := g.find(id, nil); p != nil {
 		return p, nil
 	}
-	select {
-	case g.readers <- struct{}{}:
-	case <-ctx.Done():
+	limits := vision.Limits{Memory: g.most}
+	h, err := vision.Look(data, limits)
+	if err != nil {
+		return nil, err
+	}
+	takes := min(max(h.Memory, g.most/16), g.most)
+	if err := g.reading.Acquire(ctx, takes); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	made, err := g.enc.Prepare(data, vision.Limits{})
-	<-g.readers
+	defer g.reading.Release(takes)
+	if p := g.find(id, nil); p != nil { // who waited beside this one has read it
+		return p, nil
+	}
+	made, err := g.enc.Prepare(data, limits)
 	if err != nil {
 		return nil, err
 	}

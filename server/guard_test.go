@@ -336,8 +336,20 @@ func TestLimits(t *testing.T) {
 			400, nil},
 		{"eight images", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":[` + strings.Repeat(`"AAAA",`, 7) + `"AAAA"]}`,
 			200, nil},
-		{"25 megapixels", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":["` +
-			base64.StdEncoding.EncodeToString([]byte("GIF89a\x88\x13\x88\x13\x00\x00\x00;")) + `"]}`, 400, nil},
+		{"300 images", "/api/chat", `{"model":"scripted-vision","messages":[{"role":"user","content":"x","images":[` +
+			strings.Repeat(`"AAAA",`, 299) + `"AAAA"]}]}`, 400, nil},
+		{"300 images, one in a message", "/api/chat", `{"model":"scripted-vision","messages":[` +
+			strings.Repeat(`{"role":"user","content":"x","images":["AAAA"]},`, 299) + `{"role":"user","content":"x"}]}`, 400, nil},
+		{"300 images of the other dialect", "/v1/chat/completions", `{"model":"scripted-vision","messages":[{"role":"user","content":[` +
+			strings.Repeat(`{"type":"image_url","image_url":"data:image/png;base64,AAAA"},`, 299) + `{"type":"text","text":"x"}]}]}`, 400, nil},
+		{"300 input images", "/v1/responses", `{"model":"scripted-vision","input":[{"role":"user","content":[` +
+			strings.Repeat(`{"type":"input_image","image_url":"data:image/png;base64,AAAA"},`, 299) +
+			`{"type":"input_text","text":"x"}]}]}`, 400, nil},
+		{"300 image blocks", "/v1/messages", `{"model":"scripted-vision","max_tokens":9,"messages":[{"role":"user","content":[` +
+			strings.Repeat(`{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},`, 299) +
+			`{"type":"text","text":"x"}]}]}`, 400, nil},
+		{"42 megapixels", "/api/generate", `{"model":"scripted-vision","prompt":"x","images":["` +
+			base64.StdEncoding.EncodeToString([]byte("GIF89a\x64\x19\x64\x19\x00\x00\x00;")) + `"]}`, 400, nil},
 	} {
 		if a := r.post(tt.path, tt.body, tt.header...); a.code != tt.code {
 			t.Errorf("%s: got %d %.200s, want %d", tt.name, a.code, a.body, tt.code)

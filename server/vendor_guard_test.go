@@ -108,7 +108,7 @@ func TestTextEverywhere(t *testing.T) {
 	main := newRig(t)
 	vendor := newVendorRig(t)
 	long := strings.Repeat("abcd", 5<<20/4)
-	image := `"R0lGODdhiBOIEwAAADs="` // 5000×5000 pixels
+	image := `"R0lGODdhZBlkGQAAADs="` // 6500×6500 pixels
 	user := func(fields string) string { return `"messages":[{"role":"user",` + fields + `}]` }
 	for _, tt := range []struct {
 		r                      *rig

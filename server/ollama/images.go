@@ -14,7 +14,7 @@ import (
 // Limits of pictures (promise T7).
 const (
 	maxImages = 8
-	maxPixels = 20_000_000
+	maxPixels = 40_000_000 // vision's
 )
 
 // checkImages checks a request's images before anything decodes them.

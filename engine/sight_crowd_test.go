@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/axle-llm/axle/engine/pictures"
+	"github.com/axle-llm/axle/internal/fuzzguard"
+)
+
+// TestCrowdSees: thirty-two clients ask about eight pictures in the same words, at once: each gets what its own picture gives alone, and
+// each picture is encoded once.
+func TestCrowdSees(t *testing.T) {
+	s := newSight(t)
+	b, e := s.open(t, OpenOptions{Parallel: 8})
+	var jobs []Job
+	var want [][]int32
+	given := map[string]int{}
+	for i := range 8 {
+		job := asks(8, 5, 6, shot(uint64(20+i)), 7, 8)
+		jobs, want = append(jobs, job), append(want, s.byHand(t, job))
+		said := fmt.Sprint(want[i])
+		if k, ok := given[said]; ok {
+			t.Fatalf("pictures %d and %d give one answer: a mix-up would not show", k, i)
+		}
+		given[said] = i
+	}
+	var wg sync.WaitGroup
+	for i := range 32 {
+		wg.Go(func() {
+			k := i % len(jobs)
+			if got, _, err := run(b, jobs[k]); err != nil || !slices.Equal(got, want[k]) {
+				t.Errorf("client %d: %v, want %v (%v)", i, got, want[k], err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := e.calls.Load(); n != 8 {
+		t.Errorf("eight pictures took %d calls of the encoder", n)
+	}
+}
+
+// TestPicturesRead (T7): however many come at once, pictures are decoded only as far as the memory goes that all may take together.
+func TestPicturesRead(t *testing.T) {
+	const most = 32 << 20
+	s := newSight(t)
+	enc, err := pictures.Open(&eyed{nil, &eye{v: s.v}}, s.v, "digest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGallery(s.v, enc, sightHidden, most)
+	var file bytes.Buffer
+	pen := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := pen.Encode(&file, image.NewNRGBA64(image.Rect(0, 0, 1300, 1000))); err != nil { // 24 MiB to decode
+		t.Fatal(err)
+	}
+	got := make([]error, 6)
+	peak := fuzzguard.Peak(func() {
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				_, let, err := g.hold(context.Background(), fmt.Sprint("key ", i), [][]byte{file.Bytes()}) // none knows another's
+				if got[i] = err; err == nil {
+					let()
+				}
+			})
+		}
+		wg.Wait()
+	})
+	if err := errors.Join(got...); err != nil {
+		t.Error(err)
+	}
+	t.Logf("six pictures took %d MiB", peak>>20)
+	if peak > most+8<<20 {
+		t.Errorf("six pictures at once took %d MiB, all may take %d", peak>>20, most>>20)
+	}
+
+	// Whoever leaves while it waits is gone, and takes nothing.
+	if !g.reading.TryAcquire(most) {
+		t.Fatal("something is still being read")
+	}
+	ctx, leave := context.WithCancel(context.Background())
+	leave()
+	if _, _, err := g.hold(ctx, "", [][]byte{shot(1)}); !errors.Is(err, context.Canceled) {
+		t.Errorf("who left: %v", err)
+	}
+	g.reading.Release(most)
+	if _, let, err := g.hold(context.Background(), "", [][]byte{shot(1)}); err != nil {
+		t.Error(err)
+	} else {
+		let()
+	}
+	if len(g.held) != 0 || !g.room.TryAcquire(picturesHeld) {
+		t.Error("pictures are held that nobody asks about")
+	}
+}
