@@ -46,7 +46,7 @@ lint: ## formatting, vet, shell syntax
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
 	$(GO) vet -tags '$(TAGS) scripted' ./cmd/axle ./server/...
-	@for arch in arm64 riscv64; do GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... || exit 1; done
+	@for arch in arm64 riscv64; do GOARCH=$$arch CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' ./axcl/soft/... && GOARCH=$$arch CGO_ENABLED=0 $(GO) build ./axcl/soft/kernel || exit 1; done
 	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
 	@if command -v staticcheck >/dev/null; then staticcheck -checks inherit,-SA1019 -tags '$(TAGS)' ./...; else echo "lint: staticcheck SKIPPED, it is not installed"; fi
 

@@ -15,7 +15,7 @@ import (
 
 func BenchmarkPass(b *testing.B) {
 	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8} {
-		spec := tenth(b, q)
+		spec := made(b, q, large)
 		d, err := Open(Options{})
 		if err != nil {
 			b.Fatal(err)
@@ -51,10 +51,18 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// tenth writes a model of 0.13 billion parameters (SmolLM2-135M's shape), and gives its files.
-func tenth(tb testing.TB, quant axmodel.DType) axcl.LoadSpec {
+// dims is how large a made-up model is; heads have 64 values.
+type dims struct{ layers, hidden, heads, kv, inter, vocab int }
+
+var (
+	large = dims{30, 576, 9, 3, 1536, 49152} // SmolLM2-135M's: 0.13 billion parameters
+	small = dims{2, 128, 2, 1, 192, 500}
+)
+
+// made writes a model with weights of the type, and gives its files.
+func made(tb testing.TB, quant axmodel.DType, size dims) axcl.LoadSpec {
 	tb.Helper()
-	const layers, hidden, heads, kv, hd, inter, vocab = 30, 576, 9, 3, 64, 1536, 49152
+	const hd = 64
 	dir := tb.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
 	random := make([]float32, 1<<16)
@@ -78,15 +86,15 @@ func tenth(tb testing.TB, quant axmodel.DType) axcl.LoadSpec {
 			return ts
 		}
 	}(quant)
-	paths, head := axmodel.Files(dir, "t", 128, layers)
-	h := axmodel.Header{Kind: axmodel.Layer, Hidden: hidden, Heads: heads, KVHeads: kv, HeadDim: hd, Intermediate: inter, Eps: 1e-5,
-		Scale: 0.125, Rotary: hd, Magnitude: 1, Pos: 1}
+	paths, head := axmodel.Files(dir, "t", 128, size.layers)
+	h := axmodel.Header{Kind: axmodel.Layer, Hidden: size.hidden, Heads: size.heads, KVHeads: size.kv, HeadDim: hd,
+		Intermediate: size.inter, Eps: 1e-5, Scale: 0.125, Rotary: hd, Magnitude: 1, Pos: 1}
 	for _, p := range paths {
 		if err := axmodel.WriteFile(p, h, axmodel.Ladder(2047, 128, []int{0, 512, 1024}), fill(h)); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	h = axmodel.Header{Kind: axmodel.Head, Hidden: hidden, Out: vocab, Eps: 1e-5, Pos: 1, Flags: axmodel.FlagArgmax}
+	h = axmodel.Header{Kind: axmodel.Head, Hidden: size.hidden, Out: size.vocab, Eps: 1e-5, Pos: 1, Flags: axmodel.FlagArgmax}
 	if err := axmodel.WriteFile(head, h, []axmodel.SoftGroup{{Rows: 1}}, fill(h)); err != nil {
 		tb.Fatal(err)
 	}

@@ -22,6 +22,7 @@ type head struct {
 	x, y    []float32 // rows × hidden, rows × out
 	half    []uint16  // y as bf16
 	q8      []byte    // x for weights that are quantised
+	parts   []uint16  // x for weights that are split
 	product func(worker, i int)
 	step    int
 }
@@ -38,7 +39,7 @@ func newHead(f *file, p *pool, set kernel.Set) *head {
 		h.step = step(&h.weight)
 	}
 	h.product = func(worker, i int) {
-		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
+		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, P: h.parts, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
 	}
 	return h
 }
@@ -53,7 +54,11 @@ func (h *head) out() int {
 
 // bytes is what the head allocates at the most.
 func (h *head) bytes() int64 {
-	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden))+6*int64(h.out())) +
+	parts := 0
+	if h.set.Splits(&h.weight) {
+		parts = 2 * kernel.SplitLen(h.Hidden)
+	}
+	return headRows*(4*int64(h.Hidden)+int64(kernel.QuantisedBytes(h.Hidden)+parts)+6*int64(h.out())) +
 		int64(h.pool.n)*kernel.ScratchBytes(headRows, 0, 0)
 }
 
@@ -67,6 +72,9 @@ func (h *head) run(n int, in func(r int) []uint16) {
 	}
 	if need := n * kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() && len(h.q8) < need {
 		h.q8 = make([]byte, need)
+	}
+	if need := n * kernel.SplitLen(h.Hidden); h.set.Splits(&h.weight) && len(h.parts) < need {
+		h.parts = make([]uint16, need)
 	}
 	h.n = n
 	for r := range n {
@@ -82,6 +90,9 @@ func (h *head) run(n int, in func(r int) []uint16) {
 			h.set.RMSNorm(x, x, h.norm, h.Eps)
 			if q := kernel.QuantisedBytes(h.Hidden); h.weight.Quantised() {
 				h.set.Quantise(h.q8[r*q:(r+1)*q], x)
+			}
+			if p := kernel.SplitLen(h.Hidden); h.set.Splits(&h.weight) {
+				h.set.Split(h.parts[r*p:(r+1)*p], x)
 			}
 		}
 	}

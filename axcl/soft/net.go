@@ -56,7 +56,7 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 	case axmodel.Layer, axmodel.Linear:
 		n.layer = newLayer(f)
 		for _, g := range f.Groups {
-			need.grow(n.layer, g.Rows, g.Cells)
+			need.grow(d.set, n.layer, g.Rows, g.Cells)
 		}
 		n.heap = need.bytes(d.pool.n)
 	case axmodel.Affine:
@@ -263,6 +263,13 @@ func (n *net) runAffine(rows int, in, out []byte) {
 			in.Q = make([]byte, rows*size)
 			for r := range rows {
 				n.device.set.Quantise(in.Q[r*size:(r+1)*size], x[r*n.file.Hidden:(r+1)*n.file.Hidden])
+			}
+		}
+		if n.device.set.Splits(&n.weight) {
+			size := kernel.SplitLen(n.file.Hidden)
+			in.P = make([]uint16, rows*size)
+			for r := range rows {
+				n.device.set.Split(in.P[r*size:(r+1)*size], x[r*n.file.Hidden:(r+1)*n.file.Hidden])
 			}
 		}
 		n.device.set.Mul(y, &n.weight, in, rows, 0, n.file.Out, kernel.NewScratch(1, 0, 0))

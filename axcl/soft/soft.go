@@ -265,7 +265,7 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 func (m *Model) takeRoom(weights int64, k int) error {
 	var need size
 	for _, l := range m.layers {
-		need.grow(l, m.shape.MaxRows(), m.shape.Cells)
+		need.grow(m.device.set, l, m.shape.MaxRows(), m.shape.Cells)
 		if l.Kind == axmodel.Layer { // the same in all of them, or the least
 			if n := together(l); m.together == 0 || n < m.together {
 				m.together = n

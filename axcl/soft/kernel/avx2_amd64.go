@@ -401,3 +401,13 @@ func normaliseAsm(dst *float32, x *float32, w *float32, n int, f float32)
 //
 //go:noescape
 func delta32(dst *float32, state *float32, stride uintptr, q *float32, k *float32, v *float32, n int, keep float32, beta float32)
+
+// spinFMA computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.
+//
+//go:noescape
+func spinFMA(rounds int)
+
+// readAsm loads n bytes, a multiple of 256, and keeps nothing.
+//
+//go:noescape
+func readAsm(p *byte, n int)

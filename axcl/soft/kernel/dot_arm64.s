@@ -84,7 +84,7 @@
 #define ADDONE \
 	WORD $0x6e21d400 /* faddp v0.4s, v0.4s, v1.4s */; \
 	WORD $0x6e20d400 /* faddp v0.4s, v0.4s, v0.4s */; \
-	WORD $0x6e20d400
+	WORD $0x6e20d400 /* faddp v0.4s, v0.4s, v0.4s */
 
 #define ADDFOUR \
 	WORD $0x6e21d400 /* faddp v0.4s, v0.4s, v1.4s */; \

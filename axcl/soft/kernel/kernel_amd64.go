@@ -15,8 +15,8 @@ func available() []Set {
 	return nil
 }
 
-func (s Set) mulFloat(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
-	steps := w.Cols / 8
+func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
+	x, steps := in.F, w.Cols/8
 	switch {
 	case s == Go || steps == 0:
 		mulFloatGo(dst, w, x, n, from, to)
@@ -159,7 +159,8 @@ func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) 
 	}
 }
 
-func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
+func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int, in Input, n, hd int) {
+	q := in.F
 	if s == Go || hd < 8 {
 		keysGo(dst, stride, keys, keyStride, count, q, n, hd)
 		return
@@ -193,6 +194,8 @@ func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 		}
 	}
 }
+
+func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
 
 func (s Set) quantise(dst []byte, x []float32, blocks int) {
 	if blocks == 0 {
@@ -309,3 +312,10 @@ func (s Set) normalise(dst, x, w []float32, f float32) int {
 	}
 	return n
 }
+
+func (s Set) spin(rounds int) int {
+	spinFMA(rounds)
+	return 96
+}
+
+func (s Set) read(p *byte, n int) { readAsm(p, n) }

@@ -103,6 +103,15 @@ func quantised(s Set, x []float32) (q []byte, values []float64) {
 	return q, values
 }
 
+// precision is how far a product may lie from the exact one, as a part of the sum of its terms' sizes: float32's own, and what is lost
+// where an input is split.
+func precision(s Set, w *Weights) float64 {
+	if s.Splits(w) {
+		return 1e-6 + 1.0/(1<<17)
+	}
+	return 1e-6
+}
+
 // checkMul holds every set against float64, and one row at a time and other blocks against all at once, bit for bit.
 func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 	t.Helper()
@@ -113,6 +122,10 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 			row := in.F[r*cols : (r+1)*cols]
 			q, values := quantised(s, row)
 			in.Q = append(in.Q[:r*QuantisedBytes(cols)], q...)
+			if p := SplitLen(cols); s.Splits(w) {
+				in.P = append(in.P[:r*p], make([]uint16, p)...)
+				s.Split(in.P[r*p:], row)
+			}
 			if w.Quantised() {
 				x = append(x, values...)
 			} else {
@@ -121,7 +134,7 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 				}
 			}
 		}
-		scratch := NewScratch(n, 1, 1)
+		scratch, bound := NewScratch(n, 1, 1), precision(s, w)
 		dst := make([]float32, n*rows)
 		s.Mul(dst, w, in, n, 0, rows, scratch)
 		for r := range n {
@@ -131,9 +144,9 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 					p := exact[o*cols+i] * x[r*cols+i]
 					want, slack = want+p, slack+math.Abs(p)
 				}
-				if got := float64(dst[r*rows+o]); math.Abs(got-want) > 1e-6*slack {
+				if got := float64(dst[r*rows+o]); math.Abs(got-want) > bound*slack {
 					t.Fatalf("%v: %s %d×%d, %d rows: row %d, output %d is %v, want %v ± %v", s, kind, rows, cols, n, r, o, got, want,
-						1e-6*slack)
+						bound*slack)
 				}
 			}
 		}
@@ -141,7 +154,7 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 		for r := range n {
 			for o := 0; o < rows; {
 				to := min(o+1+int(seed+uint64(o))%7, rows)
-				s.Mul(again[r*rows:], w, Input{F: in.F[r*cols:], Q: in.Q[r*QuantisedBytes(cols):]}, 1, o, to, small)
+				s.Mul(again[r*rows:], w, in.From(r, cols), 1, o, to, small)
 				o = to
 			}
 		}
@@ -200,6 +213,37 @@ func TestQuantise(t *testing.T) {
 				if s.Mul(y, w, Input{Q: q}, 1, 0, 1, nil); !math.IsNaN(float64(y[0])) && !math.IsInf(float64(y[0]), 0) {
 					t.Errorf("%v: %v at %d gives %v", s, bad, at, y)
 				}
+			}
+		}
+	}
+}
+
+// A row that is split is the same in every set, within 2⁻¹⁷ of what it was; what is no number stays none.
+func TestSplit(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for n := range 70 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64() * math.Exp(4*r.NormFloat64()))
+		}
+		if n%5 == 4 {
+			x[n/2] = []float32{float32(math.Inf(1)), float32(math.NaN()), 0, 1e-40}[n/5%4]
+		}
+		want := make([]uint16, SplitLen(n))
+		splitGo(want, x)
+		for i := range n &^ 7 {
+			a, b := wide(want[i&^3*2+i&3]), wide(want[i&^3*2+i&3+4])
+			if back := float64(a) + float64(b); math.Abs(back-float64(x[i])) > math.Abs(float64(x[i]))/(1<<17) && x[i] > 1e-30 {
+				t.Fatalf("%v became %v and %v", x[i], a, b)
+			} else if (math.IsInf(float64(x[i]), 0) || x[i] != x[i]) && back == back {
+				t.Fatalf("%v became %v and %v", x[i], a, b)
+			}
+		}
+		for _, s := range Available() {
+			got := make([]uint16, SplitLen(n))
+			s.Split(got, x)
+			if !slices.EqualFunc(got, want, func(a, b uint16) bool { return a == b || wide(a) != wide(a) && wide(b) != wide(b) }) {
+				t.Fatalf("%v splits %v into % x, plain Go into % x", s, x, got, want)
 			}
 		}
 	}
@@ -281,7 +325,7 @@ func TestAttention(t *testing.T) {
 			}
 			for _, s := range Available() {
 				scratch := NewScratch(n, n, hd)
-				got := make([]float32, n*len(list))
+				got, bound := make([]float32, n*len(list)), precision(s, &Weights{BF16: k})
 				s.Scores(got, len(list), k, kv*hd, hd, list, q, n, hd, scratch)
 				clear(sum)
 				s.Values(sum, p, len(list), k, kv*hd, hd, list, lengths, per, n, hd, scratch)
@@ -296,7 +340,7 @@ func TestAttention(t *testing.T) {
 								want[m] += float64(p[i*len(list)+j]) * v
 							}
 						}
-						if math.Abs(float64(got[i*len(list)+j])-dot) > 1e-6*slack {
+						if math.Abs(float64(got[i*len(list)+j])-dot) > bound*slack {
 							t.Fatalf("%v: head dim %d: score %d, %d is %v, want %v", s, hd, i, j, got[i*len(list)+j], dot)
 						}
 					}

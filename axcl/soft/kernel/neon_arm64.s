@@ -50,7 +50,7 @@ loop:
 	BNE   loop
 	WORD  $0x4e21d400        // fadd v0.4s, v0.4s, v1.4s
 	WORD  $0x6e20d400        // faddp v0.4s, v0.4s, v0.4s
-	WORD  $0x6e20d400
+	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	FMOVS F0, ret+24(FP)
 	RET
 
@@ -89,10 +89,10 @@ loop:
 	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
 	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
-	WORD  $0x6e20d400
-	WORD  $0x6e22d442
-	WORD  $0x6e24d484
-	WORD  $0x6e26d4c6
+	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
+	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
+	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
+	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
 	FMOVS F0, (R7)
 	FMOVS F2, 4(R7)
 	FMOVS F4, 8(R7)
@@ -114,7 +114,7 @@ loop:
 	BNE   loop
 	WORD  $0x4e21d400        // fadd v0.4s, v0.4s, v1.4s
 	WORD  $0x6e20d400        // faddp v0.4s, v0.4s, v0.4s
-	WORD  $0x6e20d400
+	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
 	FMOVS F0, ret+24(FP)
 	RET
 
@@ -153,10 +153,10 @@ loop:
 	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
 	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
 	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
-	WORD  $0x6e20d400
-	WORD  $0x6e22d442
-	WORD  $0x6e24d484
-	WORD  $0x6e26d4c6
+	WORD  $0x6e20d400 // faddp v0.4s, v0.4s, v0.4s
+	WORD  $0x6e22d442 // faddp v2.4s, v2.4s, v2.4s
+	WORD  $0x6e24d484 // faddp v4.4s, v4.4s, v4.4s
+	WORD  $0x6e26d4c6 // faddp v6.4s, v6.4s, v6.4s
 	FMOVS F0, (R7)
 	FMOVS F2, 4(R7)
 	FMOVS F4, 8(R7)

@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 // The plain kernels: the reference for all others, and what runs where there are none. A product that must not be fused with the sum it is
@@ -130,6 +132,15 @@ func quantiseGo(dst []byte, x []float32) {
 		dst[i] = byte(int8(max(-128, min(127, y))))
 	}
 	binary.LittleEndian.PutUint32(dst[block:], math.Float32bits(top/127))
+}
+
+// splitGo takes eight values at a time apart; of each four the roundings lie before the rests.
+func splitGo(dst []uint16, x []float32) {
+	for i := range len(x) &^ 7 {
+		at := i&^3*2 + i&3
+		dst[at] = axcl.BFloat16(x[i])
+		dst[at+4] = axcl.BFloat16(x[i] - wide(dst[at]))
+	}
 }
 
 func keysGo(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {

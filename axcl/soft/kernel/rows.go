@@ -19,6 +19,14 @@ func (s Set) Quantise(dst []byte, x []float32) {
 	}
 }
 
+// Split makes an input's row, x, ready for weights that the set splits: dst has SplitLen(len(x)).
+func (s Set) Split(dst []uint16, x []float32) {
+	dst, x = dst[:SplitLen(len(x))], x[:len(x)&^7]
+	if len(x) > 0 {
+		s.split(dst, x)
+	}
+}
+
 // Widen converts bf16 to float32.
 func (s Set) Widen(dst []float32, src []uint16) {
 	dst = dst[:len(src)]

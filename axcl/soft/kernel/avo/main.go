@@ -41,6 +41,8 @@ func main() {
 	squares()
 	normalise()
 	delta()
+	spin()
+	read()
 	Generate()
 }
 
