@@ -39,7 +39,8 @@ func newHead(f *file, p *pool, set kernel.Set) *head {
 		h.step = step(&h.weight)
 	}
 	h.product = func(worker, i int) {
-		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, P: h.parts, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows), h.work[worker])
+		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, P: h.parts, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows),
+			h.work[worker])
 	}
 	return h
 }

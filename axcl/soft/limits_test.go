@@ -13,7 +13,7 @@ import (
 )
 
 // The limits can be measured: a small model's are numbers that mean something, whatever they are on the machine of the moment.
-func TestLimits(t *testing.T) {
+func TestMachineLimits(t *testing.T) {
 	for _, s := range kernel.Available() {
 		l := newLimits(t, made(t, axmodel.BF16, small), Options{Threads: 2, Kernels: s.String()})
 		l.once(t, 1<<6)
@@ -23,8 +23,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// BenchmarkLimits sets the card beside what the machine can do at most, in turn: a token beside a plain read of the weights that it reads, on
-// as many threads, and a prompt of 128 rows beside a loop of its instruction on registers alone. Shares are medians of pairs, in percent.
+// BenchmarkLimits sets the card beside what the machine can do at most, in turn: a token beside a plain read of the weights that it
+// reads, on as many threads, and a prompt of 128 rows beside a loop of its instruction on registers alone. Shares are medians of pairs,
+// in percent.
 func BenchmarkLimits(b *testing.B) {
 	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(b, q, large)

@@ -119,8 +119,8 @@ func (in Input) From(r, cols int) Input {
 	return Input{F: in.F[r*cols:], P: in.P[min(r*SplitLen(cols), len(in.P)):], Q: in.Q[min(r*QuantisedBytes(cols), len(in.Q)):]}
 }
 
-// Splits says whether the set multiplies w with rows that Split has made ready: its instructions multiply bf16 with bf16, so each value of a
-// row becomes two, which are added: one rounded to bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
+// Splits says whether the set multiplies w with rows that Split has made ready: its instructions multiply bf16 with bf16, so each value
+// of a row becomes two, which are added: one rounded to bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
 func (s Set) Splits(w *Weights) bool { return w.BF16 != nil && s.bf16() }
 
 // SplitLen is what a row of an input takes once it is split; columns after the last eight are not.
