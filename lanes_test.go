@@ -14,26 +14,6 @@ import (
 	"testing"
 )
 
-// makefile is the Makefile, with lines that go on joined.
-func makefile(t *testing.T) string {
-	t.Helper()
-	b, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.ReplaceAll(string(b), "\\\n", " ")
-}
-
-// listed are the words of a variable of the Makefile.
-func listed(t *testing.T, name string) []string {
-	t.Helper()
-	m := regexp.MustCompile(`(?m)^` + name + `\s*:= (?:\$\(subst \$\(space\),\|,)?(.*?)\)?$`).FindStringSubmatch(makefile(t))
-	if m == nil {
-		t.Fatalf("the Makefile has no %s", name)
-	}
-	return strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == '|' || r == '\t' })
-}
-
 // TestRaceLane: in a package that the race lane leaves out nothing is shared by goroutines: none is started, and nothing is guarded.
 func TestRaceLane(t *testing.T) {
 	allowed := map[string]string{"axcl/simcard t.Parallel": "what runs at once are processes of C programs"}
@@ -130,4 +110,24 @@ func TestMutantsApply(t *testing.T) {
 			t.Errorf("%s: make it anew against the C as it is: %s", p, out)
 		}
 	}
+}
+
+// makefile is the Makefile, with lines that go on joined.
+func makefile(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(b), "\\\n", " ")
+}
+
+// listed are the words of a variable of the Makefile.
+func listed(t *testing.T, name string) []string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + name + `\s*:= (?:\$\(subst \$\(space\),\|,)?(.*?)\)?$`).FindStringSubmatch(makefile(t))
+	if m == nil {
+		t.Fatalf("the Makefile has no %s", name)
+	}
+	return strings.FieldsFunc(m[1], func(r rune) bool { return r == ' ' || r == '|' || r == '\t' })
 }

@@ -39,6 +39,51 @@ var (
 	cName    = regexp.MustCompile(`(?:(?:\.|->)\s*)?[A-Za-z_]\w*`)
 )
 
+// TestSimcardLayers: the simulated card's files call downward only.
+func TestSimcardLayers(t *testing.T) {
+	layer, files := map[string]int{}, map[string]string{}
+	for i, l := range simcardLayers {
+		for _, f := range strings.Fields(l.files) {
+			layer[f] = i
+		}
+	}
+	names, err := filepath.Glob("axcl/simcard/c/*.[ch]")
+	if err != nil || len(names) < 20 {
+		t.Fatal(len(names), err)
+	}
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Base(name)
+		files[base] = string(src)
+		if _, ok := layer[base]; !ok && strings.HasSuffix(base, ".c") {
+			t.Errorf("%s lies in no layer: say in simcardLayers what it knows of the others", name)
+		}
+	}
+	for base, i := range layer {
+		if files[base] == "" {
+			t.Errorf("%s, of the layer for %s, is not there", base, simcardLayers[i].why)
+		}
+	}
+	for _, b := range simcardCalls(files, layer) {
+		t.Errorf("axcl/simcard/c: %s, which does not lie below it", b)
+	}
+
+	// The scanner sees what it is there to see: a call upward, one through a macro, one by a function's name alone.
+	up := map[string]string{
+		"sim.h": "#define ENTER(x) \\\n\tcall_enter(x)\n",
+		"low.c": "int low(int n) { return n; }\nint up(void) { ENTER(1); return s->low + high(1); } // other()\n",
+		"top.c": "static int other(void) { return 0; }\nint high(int x)\n{\n\treturn low(x);\n}\nvoid call_enter(int x) { (void)x; run " +
+			"= \"up\"; }\n",
+	}
+	want := []string{"low.c calls call_enter of top.c", "low.c calls high of top.c"}
+	if got := simcardCalls(up, map[string]int{"low.c": 0, "top.c": 1}); !slices.Equal(got, want) {
+		t.Errorf("the scanner sees %q, want %q", got, want)
+	}
+}
+
 // cFile is what a C file defines for others, and the names it uses. Fields of structs are no names.
 func cFile(src string) (defines, uses []string) {
 	src = cComment.ReplaceAllString(src, " ")
@@ -83,49 +128,4 @@ func simcardCalls(files map[string]string, layer map[string]int) (bad []string) 
 	}
 	slices.Sort(bad)
 	return slices.Compact(bad)
-}
-
-// TestSimcardLayers: the simulated card's files call downward only.
-func TestSimcardLayers(t *testing.T) {
-	layer, files := map[string]int{}, map[string]string{}
-	for i, l := range simcardLayers {
-		for _, f := range strings.Fields(l.files) {
-			layer[f] = i
-		}
-	}
-	names, err := filepath.Glob("axcl/simcard/c/*.[ch]")
-	if err != nil || len(names) < 20 {
-		t.Fatal(len(names), err)
-	}
-	for _, name := range names {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		base := filepath.Base(name)
-		files[base] = string(src)
-		if _, ok := layer[base]; !ok && strings.HasSuffix(base, ".c") {
-			t.Errorf("%s lies in no layer: say in simcardLayers what it knows of the others", name)
-		}
-	}
-	for base, i := range layer {
-		if files[base] == "" {
-			t.Errorf("%s, of the layer for %s, is not there", base, simcardLayers[i].why)
-		}
-	}
-	for _, b := range simcardCalls(files, layer) {
-		t.Errorf("axcl/simcard/c: %s, which does not lie below it", b)
-	}
-
-	// The scanner sees what it is there to see: a call upward, one through a macro, one by a function's name alone.
-	up := map[string]string{
-		"sim.h": "#define ENTER(x) \\\n\tcall_enter(x)\n",
-		"low.c": "int low(int n) { return n; }\nint up(void) { ENTER(1); return s->low + high(1); } // other()\n",
-		"top.c": "static int other(void) { return 0; }\nint high(int x)\n{\n\treturn low(x);\n}\nvoid call_enter(int x) { (void)x; run " +
-			"= \"up\"; }\n",
-	}
-	want := []string{"low.c calls call_enter of top.c", "low.c calls high of top.c"}
-	if got := simcardCalls(up, map[string]int{"low.c": 0, "top.c": 1}); !slices.Equal(got, want) {
-		t.Errorf("the scanner sees %q, want %q", got, want)
-	}
 }

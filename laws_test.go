@@ -97,64 +97,6 @@ var parsed []struct {
 	src  []byte
 }
 
-// goFiles calls f with every Go file of the module, parsed.
-func goFiles(t *testing.T, f func(name string, file *ast.File, src []byte)) {
-	t.Helper()
-	if parsed == nil {
-		parse(t)
-	}
-	for _, p := range parsed {
-		f(p.name, p.file, p.src)
-	}
-}
-
-func parse(t *testing.T) {
-	t.Helper()
-	fset := token.NewFileSet()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			base := d.Name()
-			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "build" ||
-				base == "dist" || base == "bin") {
-				return fs.SkipDir
-			}
-			if name != "." {
-				if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
-					return fs.SkipDir // a nested module has its own laws
-				}
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") {
-			return nil
-		}
-		src, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		file, err := parser.ParseFile(fset, name, src, parser.ParseComments)
-		if err != nil {
-			return err
-		}
-		parsed = append(parsed, struct {
-			name string
-			file *ast.File
-			src  []byte
-		}{filepath.ToSlash(name), file, src})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func within(dir, prefix string) bool {
-	return prefix == "" || dir == prefix || strings.HasPrefix(dir, prefix+"/")
-}
-
 func TestImports(t *testing.T) {
 	goFiles(t, func(name string, file *ast.File, _ []byte) {
 		if strings.HasSuffix(name, "_test.go") {
@@ -397,4 +339,94 @@ func rawLines(src []byte) map[int]bool {
 			}
 		}
 	}
+}
+
+// TestTestsFirst: a test file shows first how a thing is used: its first function is an example or a test, and what tests are made with
+// (helpers, doubles, benchmarks) comes after it.
+func TestTestsFirst(t *testing.T) {
+	kind := regexp.MustCompile(`^(Test|Example|Fuzz)([^a-z]|$)`)
+	files := 0
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		if !strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		first, shows := "", false
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Recv == nil && (fn.Name.Name == "TestMain" || fn.Name.Name == "init") {
+				continue
+			}
+			if first == "" {
+				first = fn.Name.Name
+			}
+			shows = shows || fn.Recv == nil && kind.MatchString(fn.Name.Name)
+		}
+		if !shows {
+			return
+		}
+		if files++; !kind.MatchString(first) {
+			t.Errorf("%s begins with %s: tests and examples come first", name, first)
+		}
+	})
+	if files < 200 {
+		t.Errorf("%d files were looked at", files)
+	}
+}
+
+// goFiles calls f with every Go file of the module, parsed.
+func goFiles(t *testing.T, f func(name string, file *ast.File, src []byte)) {
+	t.Helper()
+	if parsed == nil {
+		parse(t)
+	}
+	for _, p := range parsed {
+		f(p.name, p.file, p.src)
+	}
+}
+
+func parse(t *testing.T) {
+	t.Helper()
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			base := d.Name()
+			if name != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "node_modules" || base == "build" ||
+				base == "dist" || base == "bin") {
+				return fs.SkipDir
+			}
+			if name != "." {
+				if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+					return fs.SkipDir // a nested module has its own laws
+				}
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(fset, name, src, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		parsed = append(parsed, struct {
+			name string
+			file *ast.File
+			src  []byte
+		}{filepath.ToSlash(name), file, src})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func within(dir, prefix string) bool {
+	return prefix == "" || dir == prefix || strings.HasPrefix(dir, prefix+"/")
 }

@@ -6,13 +6,6 @@ import (
 	"testing"
 )
 
-// stateShape is testShape with layers that keep a state, and testPass made fit for it: one sequence, which goes on from slot 1.
-func stateShape() Shape {
-	s := testShape()
-	s.Linear, s.State, s.Slots = 1, 100, 3
-	return s
-}
-
 func TestPassCheckStates(t *testing.T) {
 	s := stateShape()
 	for _, tt := range []struct {
@@ -110,4 +103,11 @@ func TestRowBytes(t *testing.T) {
 	if s := stateShape(); s.RowBytes() != 8 || testShape().RowBytes() != 16 {
 		t.Errorf("rows of %d and %d bytes", s.RowBytes(), testShape().RowBytes())
 	}
+}
+
+// stateShape is testShape with layers that keep a state, and testPass made fit for it: one sequence, which goes on from slot 1.
+func stateShape() Shape {
+	s := testShape()
+	s.Linear, s.State, s.Slots = 1, 100, 3
+	return s
 }

@@ -7,6 +7,20 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
+// TestOverhead: a pass with 32 sequences allocates nothing that grows with the context.
+func TestOverhead(t *testing.T) {
+	e, pass := steady(t, 32, 2048)
+	near := testing.AllocsPerRun(20, pass)
+	for len(e.m.running[0].ids) < 50 {
+		pass()
+	}
+	far := testing.AllocsPerRun(8, pass)
+	t.Logf("%.0f allocations a pass at first, %.0f with longer contexts", near, far)
+	if far > near+8 || far > 40 {
+		t.Errorf("%.0f allocations a pass with longer contexts, %.0f at first", far, near)
+	}
+}
+
 // BenchmarkPass is the scheduler's own work for a pass with 32 answers: planning, masks, drawing, mailboxes.
 func BenchmarkPass(b *testing.B) {
 	_, pass := steady(b, 32, 2048)
@@ -56,18 +70,4 @@ func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 		pass()
 	}
 	return b, pass
-}
-
-// TestOverhead: a pass with 32 sequences allocates nothing that grows with the context.
-func TestOverhead(t *testing.T) {
-	e, pass := steady(t, 32, 2048)
-	near := testing.AllocsPerRun(20, pass)
-	for len(e.m.running[0].ids) < 50 {
-		pass()
-	}
-	far := testing.AllocsPerRun(8, pass)
-	t.Logf("%.0f allocations a pass at first, %.0f with longer contexts", near, far)
-	if far > near+8 || far > 40 {
-		t.Errorf("%.0f allocations a pass with longer contexts, %.0f at first", far, near)
-	}
 }

@@ -16,58 +16,6 @@ import (
 // asleep is a paced card that takes its time by sleeping, in a bubble where that costs none.
 type asleep struct{ *paced }
 
-func (d asleep) slept(call func() error) error {
-	before := d.now
-	err := call()
-	time.Sleep(d.now - before)
-	return err
-}
-
-func (d asleep) Run(p *axcl.Pass) error { return d.slept(func() error { return d.paced.Run(p) }) }
-func (d asleep) Copy(to, from []uint32) error {
-	return d.slept(func() error { return d.paced.Copy(to, from) })
-}
-func (d asleep) Save(c []uint32, to []byte) error {
-	return d.slept(func() error { return d.paced.Save(c, to) })
-}
-func (d asleep) Restore(c []uint32, from []byte) error {
-	return d.slept(func() error { return d.paced.Restore(c, from) })
-}
-
-// onAsleep opens a model on a paced card behind a disk that reads so many bytes a second, 0 for none. It must run in a bubble.
-func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float64) *cardBackend {
-	t.Helper()
-	d := asleep{newPaced(s, p)}
-	start := time.Now()
-	card, err := OpenCard(func() (axcl.Device, string, error) { return d, "test", nil },
-		CardOptions{Clock: func() time.Duration { return time.Since(start) }, Check: -1, CheckWork: -1, Watch: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &cardBackend{card: card, own: true, info: Info{Name: "paced"}}
-	var disk *rows.Disk
-	if rate > 0 {
-		// A block's time is taken once it was read, when the disk looks what time it is: to the reader that is the same.
-		block := time.Duration(float64(rows.Block*p.rowBytes) / rate * 1e9)
-		disk = openRows(t, rows.Options{Dir: dir, Block: rows.Block, Now: func() time.Time { time.Sleep(block); return time.Now() }})
-	}
-	if err := card.Do(context.Background(), func(axcl.Device) (err error) {
-		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
-		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
-		if err = b.m.measure(context.Background()); err == nil {
-			b.m.kept, err = b.m.newKeeper(disk, "a digest", "paced")
-		}
-		if err == nil {
-			err = b.m.openTier(nil)
-		}
-		card.attach(b.m)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // TestRestartSoon (G20): after a restart the first token of a conversation of 1,500 tokens that a disk of 90 MB/s has comes in at most 0.35
 // of the time that evaluating it takes, on the 4B model's shape.
 func TestRestartSoon(t *testing.T) {
@@ -104,4 +52,59 @@ func TestRestartSoon(t *testing.T) {
 			t.Errorf("after a restart the first token takes %.2f of what evaluating takes, 0.35 is promised", share)
 		}
 	})
+}
+
+func (d asleep) slept(call func() error) error {
+	before := d.now
+	err := call()
+	time.Sleep(d.now - before)
+	return err
+}
+
+func (d asleep) Run(p *axcl.Pass) error { return d.slept(func() error { return d.paced.Run(p) }) }
+
+func (d asleep) Copy(to, from []uint32) error {
+	return d.slept(func() error { return d.paced.Copy(to, from) })
+}
+
+func (d asleep) Save(c []uint32, to []byte) error {
+	return d.slept(func() error { return d.paced.Save(c, to) })
+}
+
+func (d asleep) Restore(c []uint32, from []byte) error {
+	return d.slept(func() error { return d.paced.Restore(c, from) })
+}
+
+// onAsleep opens a model on a paced card behind a disk that reads so many bytes a second, 0 for none. It must run in a bubble.
+func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float64) *cardBackend {
+	t.Helper()
+	d := asleep{newPaced(s, p)}
+	start := time.Now()
+	card, err := OpenCard(func() (axcl.Device, string, error) { return d, "test", nil },
+		CardOptions{Clock: func() time.Duration { return time.Since(start) }, Check: -1, CheckWork: -1, Watch: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &cardBackend{card: card, own: true, info: Info{Name: "paced"}}
+	var disk *rows.Disk
+	if rate > 0 {
+		// A block's time is taken once it was read, when the disk looks what time it is: to the reader that is the same.
+		block := time.Duration(float64(rows.Block*p.rowBytes) / rate * 1e9)
+		disk = openRows(t, rows.Options{Dir: dir, Block: rows.Block, Now: func() time.Time { time.Sleep(block); return time.Now() }})
+	}
+	if err := card.Do(context.Background(), func(axcl.Device) (err error) {
+		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
+		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
+		if err = b.m.measure(context.Background()); err == nil {
+			b.m.kept, err = b.m.newKeeper(disk, "a digest", "paced")
+		}
+		if err == nil {
+			err = b.m.openTier(nil)
+		}
+		card.attach(b.m)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -9,43 +9,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// remembers is onFake with so much memory, on a card where evaluating costs much and rows and states travel for nothing.
-func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
-	t.Helper()
-	o.CardOptions, o.CacheRAM = still, NewMemory(limit)
-	b := onFake(t, f, o)
-	if err := b.card.Do(context.Background(), func(axcl.Device) error {
-		for i := range b.m.costs.group {
-			b.m.costs.group[i] = 1
-		}
-		if tier := b.m.tier; tier != nil {
-			tier.in, tier.out, tier.shelf.in, tier.shelf.out = travel{row: 1e-6}, travel{row: 1e-6}, 1e-6, 1e-6
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// away sends what the card has to memory, and off the card.
-func away(t *testing.T, b *cardBackend) {
-	t.Helper()
-	if err := b.card.Do(context.Background(), func(axcl.Device) error {
-		for did := true; did; {
-			var err error
-			if did, err = b.m.idle(); err != nil {
-				return err
-			}
-			b.m.verify()
-		}
-		b.m.cells.forget()
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestStatesInMemory (G12): conversations that are edited at random say the same with snapshots in memory and without, whatever room there
 // is for them, and some of what left the card comes back.
 func TestStatesInMemory(t *testing.T) {
@@ -205,4 +168,41 @@ func TestStatesLeft(t *testing.T) {
 		t.Errorf("%v %v, want %v", out, err, want)
 	}
 	clean(t, b)
+}
+
+// remembers is onFake with so much memory, on a card where evaluating costs much and rows and states travel for nothing.
+func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
+	t.Helper()
+	o.CardOptions, o.CacheRAM = still, NewMemory(limit)
+	b := onFake(t, f, o)
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		for i := range b.m.costs.group {
+			b.m.costs.group[i] = 1
+		}
+		if tier := b.m.tier; tier != nil {
+			tier.in, tier.out, tier.shelf.in, tier.shelf.out = travel{row: 1e-6}, travel{row: 1e-6}, 1e-6, 1e-6
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// away sends what the card has to memory, and off the card.
+func away(t *testing.T, b *cardBackend) {
+	t.Helper()
+	if err := b.card.Do(context.Background(), func(axcl.Device) error {
+		for did := true; did; {
+			var err error
+			if did, err = b.m.idle(); err != nil {
+				return err
+			}
+			b.m.verify()
+		}
+		b.m.cells.forget()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,35 +15,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
-// is ours. docs/performance.md has the figures, and where the time goes. On a busy machine single runs differ by a third: compare medians
-// of runs by turns.
-func BenchmarkOverhead(b *testing.B) {
-	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
-	addr := strings.TrimPrefix(r.url, "http://")
-	words := strings.TrimSuffix(strings.Repeat("word|", 64), "|")
-	for _, tt := range []struct{ name, path, body string }{
-		{"one", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`)},
-		{"one-openai", "/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``)},
-		{"stream", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:"+words+"]]", ``)},
-	} {
-		ours := newAsker(b, addr, tt.path, tt.body)
-		parts := []string{ours.ask()}
-		if tt.name == "stream" {
-			parts = strings.SplitAfter(strings.TrimSuffix(parts[0], "\n"), "\n")
-		}
-		b.Run(tt.name+"/trivial", func(b *testing.B) {
-			a := newAsker(b, trivial(b, parts), tt.path, tt.body)
-			b.ReportAllocs()
-			processor(b, func() { a.ask() })
-		})
-		b.Run(tt.name+"/axle", func(b *testing.B) {
-			b.ReportAllocs()
-			processor(b, func() { ours.ask() })
-		})
-	}
-}
-
 // TestAllocations: what a whole answer of one token allocates, the client's part and net/http's with it, does not grow unseen. A request
 // was decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room
 // for.
@@ -135,4 +106,33 @@ func processor(b *testing.B, f func()) {
 		f()
 	}
 	b.ReportMetric(float64(used()-before)/float64(b.N)/1000, "cpu-µs/op")
+}
+
+// BenchmarkOverhead sets an answer beside the same bytes from a trivial server of net/http, turn by turn on the same machine: what is more
+// is ours. docs/performance.md has the figures, and where the time goes. On a busy machine single runs differ by a third: compare medians
+// of runs by turns.
+func BenchmarkOverhead(b *testing.B) {
+	r := newRig(b, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })
+	addr := strings.TrimPrefix(r.url, "http://")
+	words := strings.TrimSuffix(strings.Repeat("word|", 64), "|")
+	for _, tt := range []struct{ name, path, body string }{
+		{"one", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:x]]", `,"stream":false`)},
+		{"one-openai", "/v1/chat/completions", chatBody("scripted-chat", "[[delay:0]][[say:x]]", ``)},
+		{"stream", "/api/chat", chatBody("scripted-chat", "[[delay:0]][[say:"+words+"]]", ``)},
+	} {
+		ours := newAsker(b, addr, tt.path, tt.body)
+		parts := []string{ours.ask()}
+		if tt.name == "stream" {
+			parts = strings.SplitAfter(strings.TrimSuffix(parts[0], "\n"), "\n")
+		}
+		b.Run(tt.name+"/trivial", func(b *testing.B) {
+			a := newAsker(b, trivial(b, parts), tt.path, tt.body)
+			b.ReportAllocs()
+			processor(b, func() { a.ask() })
+		})
+		b.Run(tt.name+"/axle", func(b *testing.B) {
+			b.ReportAllocs()
+			processor(b, func() { ours.ask() })
+		})
+	}
 }

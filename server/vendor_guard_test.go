@@ -10,14 +10,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-func newVendorRig(t *testing.T, change ...func(*server.Options, *scripted.Config)) *rig {
-	t.Helper()
-	r := newRig(t, change...)
-	ts := httptest.NewServer(r.VendorHandler(t.Context(), true))
-	t.Cleanup(ts.Close)
-	return &rig{r.Server, t, ts.URL, r.loader, r.store}
-}
-
 // The vendor's GETs change something, so that a browser needs a proof of where it comes from, metadata or not (promise T5).
 func TestVendorOrigin(t *testing.T) {
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) { o.Origins = []string{"http://trusted.example"} })
@@ -138,4 +130,12 @@ func TestTextEverywhere(t *testing.T) {
 			t.Errorf("%s: %d %.300s", tt.name, a.code, a.body)
 		}
 	}
+}
+
+func newVendorRig(t *testing.T, change ...func(*server.Options, *scripted.Config)) *rig {
+	t.Helper()
+	r := newRig(t, change...)
+	ts := httptest.NewServer(r.VendorHandler(t.Context(), true))
+	t.Cleanup(ts.Close)
+	return &rig{r.Server, t, ts.URL, r.loader, r.store}
 }

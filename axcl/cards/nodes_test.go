@@ -12,11 +12,6 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// node is a file of /dev that belongs to root and a group.
-func node(perm fs.FileMode, gid uint32) *fstest.MapFile {
-	return &fstest.MapFile{Mode: fs.ModeDevice | fs.ModeCharDevice | perm, Sys: &syscall.Stat_t{Uid: 0, Gid: gid}}
-}
-
 const axleUnit = "[Service]\nUser=axle\nDevicePolicy=closed\nDeviceAllow=/dev/axcl_host rw\n"
 
 // TestNodes: each node is looked at for this user and for the service's, and what is missing is named with the rule that gives it.
@@ -120,4 +115,9 @@ func TestNodes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// node is a file of /dev that belongs to root and a group.
+func node(perm fs.FileMode, gid uint32) *fstest.MapFile {
+	return &fstest.MapFile{Mode: fs.ModeDevice | fs.ModeCharDevice | perm, Sys: &syscall.Stat_t{Uid: 0, Gid: gid}}
 }

@@ -17,23 +17,6 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 )
 
-// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
-// machine's time for our code and the simulator's.
-func BenchmarkDecode(b *testing.B) {
-	for _, size := range sizes {
-		for _, loop := range []string{"one pass", "vendor's loop"} {
-			b.Run(size.name+"/"+loop, func(b *testing.B) {
-				r := measure(b, AXCL, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
-				b.ReportMetric(r.ms, "modelled_ms/token")
-				b.ReportMetric(r.calls, "calls/token")
-				b.ReportMetric(r.crossings, "pcie/token")
-				b.ReportMetric(100*r.busy, "npu_%")
-				b.ReportMetric(100*r.host, "host_%")
-			})
-		}
-	}
-}
-
 // timed is what passes cost on the simulated card's clock.
 type timed struct {
 	ms               float64 // a pass
@@ -41,69 +24,6 @@ type timed struct {
 	busy             float64 // share of the time that the NPU works
 	// share that is the host's: what the NPU does not work, and our own code's processor time on this machine on top
 	host float64
-}
-
-// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5, or on the board itself of
-// onboard.
-func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) timed {
-	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	sim := sims[k]
-	configure(t, sim, map[Kind]string{AXCL: "profile=pi5,load 0", Engine: "profile=onboard,load 0"}[k]+"\nclock=virtual")
-	defer func() {
-		if err := sim.Reset(); err != nil {
-			t.Error(err)
-		}
-	}()
-	d := open(t, k)
-	defer closeAll(t, d)
-	spec := write(t, y)
-	spec.NoInPlace, spec.Slots = vendor, axcl.DefaultSlots
-	m, err := d.Load(context.Background(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := m.Run
-	if vendor {
-		run = m.(axcl.LoopRunner).RunVendorLoop
-	}
-	past := m.Shape().Cells - passes - 2
-	p := rowPass(m.Shape(), past)
-	pass := func() {
-		p.Pos[0], p.Cell[0] = uint32(past), uint32(past)
-		if m.Shape().State > 0 {
-			p.From, p.To = 1, 1
-		}
-		if err := run(p); err != nil {
-			t.Fatal(err)
-		}
-		p.SeeCells[past/64] |= 1 << (past % 64)
-		past++
-	}
-	pass() // the first sends the whole mask
-	clock, busy, calls, crossings := sim.Clock(), sim.Busy(), sim.Calls(""), sim.Crossings()
-	each := make([]int64, passes)
-	for i := range each {
-		start := threadTime(t)
-		pass()
-		each[i] = threadTime(t) - start
-	}
-	n := float64(passes)
-	own := float64(slices.Min(each)) * n // what other programs do to this machine's caches only adds to it
-	total := float64(sim.Clock()-clock) + own
-	return timed{ms: float64(sim.Clock()-clock) / n / 1e6, calls: float64(sim.Calls("")-calls) / n,
-		crossings: float64(sim.Crossings()-crossings) / n,
-		busy:      float64(sim.Busy()-busy) / total, host: 1 - float64(sim.Busy()-busy)/total}
-}
-
-// threadTime is the processor time of this thread: what our code took, and the simulator's calls with it, whatever else runs here.
-func threadTime(t testing.TB) int64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		t.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 var sizes = []struct {
@@ -213,4 +133,84 @@ func TestVendorLoop(t *testing.T) {
 			}
 		}
 	})
+}
+
+// BenchmarkDecode is a token in one pass, and as the vendor's loop makes it, on the simulated card's clock (modelled_ms). ns/op is this
+// machine's time for our code and the simulator's.
+func BenchmarkDecode(b *testing.B) {
+	for _, size := range sizes {
+		for _, loop := range []string{"one pass", "vendor's loop"} {
+			b.Run(size.name+"/"+loop, func(b *testing.B) {
+				r := measure(b, AXCL, size.tiny(), loop != "one pass", min(max(b.N, 4), 1000))
+				b.ReportMetric(r.ms, "modelled_ms/token")
+				b.ReportMetric(r.calls, "calls/token")
+				b.ReportMetric(r.crossings, "pcie/token")
+				b.ReportMetric(100*r.busy, "npu_%")
+				b.ReportMetric(100*r.host, "host_%")
+			})
+		}
+	}
+}
+
+// measure runs decode passes of a hollow model at the end of its cache, on the virtual clock of profile pi5, or on the board itself of
+// onboard.
+func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) timed {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	sim := sims[k]
+	configure(t, sim, map[Kind]string{AXCL: "profile=pi5,load 0", Engine: "profile=onboard,load 0"}[k]+"\nclock=virtual")
+	defer func() {
+		if err := sim.Reset(); err != nil {
+			t.Error(err)
+		}
+	}()
+	d := open(t, k)
+	defer closeAll(t, d)
+	spec := write(t, y)
+	spec.NoInPlace, spec.Slots = vendor, axcl.DefaultSlots
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := m.Run
+	if vendor {
+		run = m.(axcl.LoopRunner).RunVendorLoop
+	}
+	past := m.Shape().Cells - passes - 2
+	p := rowPass(m.Shape(), past)
+	pass := func() {
+		p.Pos[0], p.Cell[0] = uint32(past), uint32(past)
+		if m.Shape().State > 0 {
+			p.From, p.To = 1, 1
+		}
+		if err := run(p); err != nil {
+			t.Fatal(err)
+		}
+		p.SeeCells[past/64] |= 1 << (past % 64)
+		past++
+	}
+	pass() // the first sends the whole mask
+	clock, busy, calls, crossings := sim.Clock(), sim.Busy(), sim.Calls(""), sim.Crossings()
+	each := make([]int64, passes)
+	for i := range each {
+		start := threadTime(t)
+		pass()
+		each[i] = threadTime(t) - start
+	}
+	n := float64(passes)
+	own := float64(slices.Min(each)) * n // what other programs do to this machine's caches only adds to it
+	total := float64(sim.Clock()-clock) + own
+	return timed{ms: float64(sim.Clock()-clock) / n / 1e6, calls: float64(sim.Calls("")-calls) / n,
+		crossings: float64(sim.Crossings()-crossings) / n,
+		busy:      float64(sim.Busy()-busy) / total, host: 1 - float64(sim.Busy()-busy)/total}
+}
+
+// threadTime is the processor time of this thread: what our code took, and the simulator's calls with it, whatever else runs here.
+func threadTime(t testing.TB) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -9,11 +9,6 @@ import (
 // letters is a vocabulary of single bytes and an end of text.
 type letters struct{}
 
-func (letters) Vocab() int            { return 257 }
-func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
-func (letters) Control(id int32) bool { return id == 256 }
-func (letters) EOS() []int32          { return []int32{256} }
-
 func ExampleSchema() {
 	g, err := grammar.Schema(
 		[]byte(`{"type": "object", "properties": {"n": {"type": "integer", "maximum": 12}}, "required": ["n"], "additionalProperties": false}`))
@@ -32,3 +27,11 @@ func ExampleSchema() {
 	// true true
 	// grammar: #/properties/tags: uniqueItems: cannot be enforced while a text is being generated, but over a few values in an enum
 }
+
+func (letters) Vocab() int { return 257 }
+
+func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
+
+func (letters) Control(id int32) bool { return id == 256 }
+
+func (letters) EOS() []int32 { return []int32{256} }

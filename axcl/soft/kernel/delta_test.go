@@ -14,23 +14,6 @@ type head struct {
 	keep, beta          float32
 }
 
-func newHead(r *rand.Rand, dk, dv int) head {
-	f := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(r.NormFloat64())
-		}
-		return x
-	}
-	return head{f(dv), f(dk * dv), f(dk), f(dk), f(dv), float32(r.Float64()), float32(r.Float64())}
-}
-
-func (h head) on(s Set) head {
-	c := head{slices.Clone(h.dst), slices.Clone(h.state), h.q, h.k, h.v, h.keep, h.beta}
-	s.Delta(c.dst, c.state, c.q, c.k, c.v, c.keep, c.beta)
-	return c
-}
-
 // Every set takes a head on as plain Go does, bit for bit, whatever its shape, and plain Go as float64 does; nothing is allocated.
 func TestDelta(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
@@ -86,4 +69,21 @@ func BenchmarkDelta(b *testing.B) {
 			}
 		})
 	}
+}
+
+func newHead(r *rand.Rand, dk, dv int) head {
+	f := func(n int) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		return x
+	}
+	return head{f(dv), f(dk * dv), f(dk), f(dk), f(dv), float32(r.Float64()), float32(r.Float64())}
+}
+
+func (h head) on(s Set) head {
+	c := head{slices.Clone(h.dst), slices.Clone(h.state), h.q, h.k, h.v, h.keep, h.beta}
+	s.Delta(c.dst, c.state, c.q, c.k, c.v, c.keep, c.beta)
+	return c
 }
