@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
@@ -99,5 +100,30 @@ func TestPicturesRead(t *testing.T) {
 	}
 	if len(g.held) != 0 || !g.room.TryAcquire(picturesHeld) {
 		t.Error("pictures are held that nobody asks about")
+	}
+}
+
+// TestPictureCosts: what a pass costs is not learned from one that stops between layers to add a picture's rows.
+func TestPictureCosts(t *testing.T) {
+	s := newSight(t)
+	b, _ := s.open(t, OpenOptions{Parallel: 1})
+	learned := func() (said string) {
+		if err := b.card.Do(t.Context(), func(axcl.Device) error { said = fmt.Sprintf("%+v", b.m.costs); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return said
+	}
+	before := learned()
+	if _, _, err := run(b, asks(1, 5, shot(1), 6)); err != nil { // one pass, which adds
+		t.Fatal(err)
+	}
+	if now := learned(); now != before {
+		t.Errorf("a picture's pass was learned from: %s, before %s", now, before)
+	}
+	if _, _, err := run(b, asks(1, 9, 8, 7)); err != nil {
+		t.Fatal(err)
+	}
+	if learned() == before {
+		t.Error("nothing is learned from a pass of text")
 	}
 }
