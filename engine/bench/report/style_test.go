@@ -10,7 +10,7 @@ import (
 // The report has the page's colours, in light and in dark.
 func TestSameLook(t *testing.T) {
 	css := ""
-	for _, name := range []string{"base.css", "views.css"} {
+	for _, name := range []string{"first.css", "base.css", "views.css"} {
 		b, err := os.ReadFile("../../../server/ui/style/" + name)
 		if err != nil {
 			t.Fatal(err)
