@@ -71,7 +71,7 @@ PURE := ./axcl/... ./engine/... ./internal/benchmark ./cmd/axle
 nocgo: ## the pure-Go build, and the tests of what is built differently without cgo
 	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
 	CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' $(PURE)
-	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' ./axcl/cards ./axcl/native ./axcl/simcard/simcardtest ./axcl/soft ./internal/benchmark
+	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' ./axcl/cards ./axcl/native ./axcl/simcard/simcardtest ./internal/benchmark
 	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' -run 'TestCommands|TestDoctor|TestLookAgain|TestNoCard|TestGoldens$$|TestTerminal|TestSettings' ./cmd/axle
 	$(GO) vet -tags '$(TAGS) fake' $(PURE)
 

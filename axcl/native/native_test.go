@@ -25,7 +25,11 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, hazards := range []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"} {
+	kindsOfCard := []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"}
+	if raceEnabled {
+		kindsOfCard = kindsOfCard[:1] // what a card gets wrong changes numbers, not which goroutine touches what
+	}
+	for _, hazards := range kindsOfCard {
 		t.Run(hazards, func(t *testing.T) {
 			for _, k := range kinds {
 				configure(t, sims[k], "hazards="+hazards)
