@@ -19,9 +19,6 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
-// slowPuller is a puller that says when it was asked and waits until it is told.
-type slowPuller struct{ asked, goOn chan struct{} }
-
 // Where deleting is switched off nothing that is here can be replaced either: by no copy, create or pull, whatever the letters' case, and
 // by no second one that begins while the first runs (promise T6).
 func TestNoReplace(t *testing.T) {
@@ -196,6 +193,9 @@ func TestSlowBlob(t *testing.T) {
 		})
 	}
 }
+
+// slowPuller is a puller that says when it was asked and waits until it is told.
+type slowPuller struct{ asked, goOn chan struct{} }
 
 func (p slowPuller) Pull(context.Context, string, func(api.ProgressResponse)) error {
 	p.asked <- struct{}{}

@@ -6,9 +6,6 @@ import (
 	"github.com/axle-llm/axle/sampler/grammar"
 )
 
-// letters is a vocabulary of single bytes and an end of text.
-type letters struct{}
-
 func ExampleSchema() {
 	g, err := grammar.Schema(
 		[]byte(`{"type": "object", "properties": {"n": {"type": "integer", "maximum": 12}}, "required": ["n"], "additionalProperties": false}`))
@@ -27,6 +24,9 @@ func ExampleSchema() {
 	// true true
 	// grammar: #/properties/tags: uniqueItems: cannot be enforced while a text is being generated, but over a few values in an enum
 }
+
+// letters is a vocabulary of single bytes and an end of text.
+type letters struct{}
 
 func (letters) Vocab() int { return 257 }
 
