@@ -67,7 +67,7 @@ race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
 # Where files are chosen by cgo, or by the tag fake, and what has them compiled in.
-PURE := ./axcl/... ./engine/... ./internal/benchmark ./cmd/axle
+PURE := ./axcl/... ./engine/... ./internal/benchmark ./cmd/axle ./models/pocket
 nocgo: ## the pure-Go build, and the tests of what is built differently without cgo
 	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
 	CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' $(PURE)
@@ -174,11 +174,15 @@ tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (need
 sugarme: ## compare our tokenizer with the one the owner named
 	cd third_party/sugarme && $(GO) run .
 
-pocket: build ## train the model that ships inside anew: 75 minutes, needs Debian's python3-torch
-	@python3 -c 'import torch' 2>/dev/null || /usr/bin/python3 -c 'import torch' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex"; exit 1; }
+SIGHT := OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train_sight.py
+pocket: build ## train the model that ships inside anew: under three hours, needs Debian's python3-torch and python3-pil
+	@/usr/bin/python3 -c 'import torch, PIL' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex python3-pil"; exit 1; }
 	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 75
+	$(SIGHT) eye --out $(BUILD)/pocket --minutes 36
+	$(SIGHT) words --out $(BUILD)/pocket --minutes 38
+	$(SIGHT) words --out $(BUILD)/pocket --minutes 10 --resume --lr 6e-4 --every 1 --text 3
 	rm -rf models/pocket/pocket
-	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --name pocket
+	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --picture 96x96 --name pocket
 	$(MAKE) pocket-goldens
 
 pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)

@@ -39,7 +39,7 @@ func TestLayerFails(t *testing.T) {
 }
 
 // pocketFiles is how many files a load of pocket, or of a model that keep stored, asks the card to load.
-const pocketFiles = 7
+const pocketFiles = 8
 
 // underStreams runs f while sixteen mixed streams run on pocket, all of which must end whole and right.
 func (p *process) underStreams(right map[string]string, f func()) {

@@ -10,9 +10,11 @@ import json
 import regex
 
 PATTERN = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
-# As with Qwen3, only the first three are "special"; the tags stay visible in the output for the parser to find.
-HIDDEN = 3
+# The tokens of pictures come first: they were added later, and take the places of the three rarest words.
+SIGHT = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
+SPECIALS = SIGHT + ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"]
+# As with Qwen3, only these are "special"; the tags stay visible in the output for the parser to find.
+HIDDEN = 6
 
 
 def byte_alphabet():
@@ -100,6 +102,22 @@ def write(path, vocab, merges):
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": False, "byte_fallback": False,
                   "ignore_merges": False, "vocab": vocab, "merges": [" ".join(m) for m in merges]},
     }
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(doc, f, ensure_ascii=False, indent=0, separators=(",", ":"))
+        f.write("\n")
+
+
+def make_room(old, path):
+    """Writes the tokenizer at old with the tokens of pictures in the places of its last words, which its last merges make; all others keep their numbers."""
+    doc = json.load(open(old, encoding="utf-8"))
+    if not any(t["content"] in SIGHT for t in doc["added_tokens"]):
+        m = doc["model"]
+        first = len(m["vocab"]) - len(SIGHT)
+        gone = {t for t, i in m["vocab"].items() if i >= first}
+        m["vocab"] = {t: i for t, i in m["vocab"].items() if t not in gone}
+        m["merges"] = [p for p in m["merges"] if p.replace(" ", "") not in gone]
+        doc["added_tokens"] = [{"id": first + i, "content": s, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+                               for i, s in enumerate(SIGHT)] + doc["added_tokens"]
     with open(path, "w", encoding="utf-8") as f:
         json.dump(doc, f, ensure_ascii=False, indent=0, separators=(",", ":"))
         f.write("\n")
