@@ -59,6 +59,11 @@ echo "== ollama CLI 0.34.4"
 export GOBIN=$PWD/build/clients
 [ -x "$GOBIN/ollama" ] || go install github.com/ollama/ollama@v0.34.4
 OLLAMA_HOST=127.0.0.1:$port testdata/clients/cli.sh "$GOBIN/ollama"
+if [ -n "${AXLE_TEST_SOFT_URL:-}" ]; then
+	said=$(HOME=$work OLLAMA_HOST=127.0.0.1:$soft "$GOBIN/ollama" run pocket --think=false "What is in ./testdata/pocket/shapes.png" </dev/null 2>/dev/null)
+	[[ $said == *'A red circle, a blue square and a yellow star.'* ]] || { echo "FAILED: ollama run with a picture says: $said" >&2; exit 1; }
+	echo "ok run with a picture"
+fi
 
 echo "== Ollama's integration suite"
 

@@ -1,5 +1,6 @@
 // npm ollama and openai against a running scripted server (AXLE_TEST_URL).
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Ollama } from 'ollama';
 import OpenAI from 'openai';
@@ -73,4 +74,19 @@ test('openai', async () => {
   assert.equal(kinds.at(-1), 'response.completed');
   await assert.rejects(c.chat.completions.create({ model: 'nope', messages: say('x') }), (err) => err.status === 404 && err.type === 'not_found_error');
   await assert.rejects(async () => { for await (const _ of await c.chat.completions.create({ model: 'scripted-chat', messages: say('a|b|c]][[crash'), stream: true })); }, /unexpected EOF/);
+});
+
+const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
+const seen = 'A red circle, a blue square and a yellow star.';
+
+test('a picture', { skip: !soft && 'bin/axle is not built' }, async () => {
+  const picture = readFileSync('../../pocket/shapes.png').toString('base64');
+  const question = 'What is in this picture?';
+  const c = new Ollama({ host: soft });
+  assert.equal((await c.chat({ model: 'pocket', options: { temperature: 0 }, think: false, messages: [{ role: 'user', content: question, images: [picture] }] })).message.content, seen);
+  assert.equal((await c.generate({ model: 'pocket', options: { temperature: 0 }, think: false, prompt: question, images: [picture] })).response, seen);
+  const image_url = { url: `data:image/png;base64,${picture}` };
+  const o = new OpenAI({ baseURL: soft + '/v1', apiKey: 'x', maxRetries: 0 });
+  const r = await o.chat.completions.create({ model: 'pocket', temperature: 0, reasoning_effort: 'none', messages: [{ role: 'user', content: [{ type: 'image_url', image_url }, { type: 'text', text: question }] }] });
+  assert.equal(r.choices[0].message.content, seen);
 });

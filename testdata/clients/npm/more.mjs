@@ -1,5 +1,6 @@
 // The rest of the npm clients, against a running scripted server (AXLE_TEST_URL).
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import { ChatOllama, OllamaEmbeddings } from '@langchain/ollama';
@@ -55,4 +56,18 @@ test('ai with ollama-ai-provider-v2', async () => {
     tools: { get_weather: aiTool({ description: 'weather', inputSchema: z.object({ city: z.string() }), execute: async (a) => { city = a.city; return 'sunny'; } }) },
   });
   assert.equal(city, 'Paris');
+});
+
+const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
+const seen = 'A red circle, a blue square and a yellow star.';
+
+test('a picture', { skip: !soft && 'bin/axle is not built' }, async () => {
+  const data = readFileSync('../../pocket/shapes.png').toString('base64');
+  const text = 'What is in this picture?';
+  const m = await new Anthropic({ baseURL: soft, apiKey: 'x', maxRetries: 0 }).messages.create({ model: 'pocket', max_tokens: 40, temperature: 0,
+    messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data } }, { type: 'text', text }] }] });
+  assert.equal(m.content.at(-1).text, seen); // a thought may come first
+  const llm = new ChatOllama({ baseUrl: soft, model: 'pocket', temperature: 0, think: false });
+  const said = await llm.invoke([{ role: 'user', content: [{ type: 'text', text }, { type: 'image_url', image_url: `data:image/png;base64,${data}` }] }]);
+  assert.equal(said.content, seen);
 });
