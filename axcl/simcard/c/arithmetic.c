@@ -65,13 +65,21 @@ float axm_dot(const float *a, const float *b, size_t n) {
 
 // Row r of a matrix whose values lie in blocks of 32, of eight bits or four, and have a scale for each group of a row.
 static void grouped(const axm_matrix *w, uint32_t r, float *buf) {
-	size_t blocks = ((size_t)w->cols + 31) / 32, groups = ((size_t)w->cols + w->group - 1) / w->group;
+	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group;
 	const uint8_t *p = (const uint8_t *)w->data + r * blocks * (w->type == 4 ? 32 : 16);
 	const uint16_t *scales = (const uint16_t *)w->scales + r * groups;
-	for (size_t i = 0; i < w->cols; i++) {
-		size_t block = i / 32, in = i % 32;
-		int v = w->type == 4 ? (int8_t)p[i] : (int)(p[block * 16 + in % 16] >> (in / 16 * 4) & 15) - 8;
-		buf[i] = (float)v * axm_from_bf16(scales[i / w->group]);
+	for (size_t g = 0; g < groups; g++) {
+		size_t from = g * w->group, to = from + w->group < n ? from + w->group : n;
+		float scale = axm_from_bf16(scales[g]);
+		if (w->type == 4) {
+			for (size_t i = from; i < to; i++) buf[i] = (float)(int8_t)p[i] * scale;
+			continue;
+		}
+		for (size_t i = from; i < to; i += 32) { // a block's first half lies in the low bits
+			const uint8_t *block = p + i / 32 * 16;
+			for (size_t j = 0; j < 16 && i + j < to; j++) buf[i + j] = (float)((block[j] & 15) - 8) * scale;
+			for (size_t j = 0; j < 16 && i + 16 + j < to; j++) buf[i + 16 + j] = (float)((block[j] >> 4) - 8) * scale;
+		}
 	}
 }
 
