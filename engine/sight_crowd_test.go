@@ -79,7 +79,7 @@ func TestPicturesRead(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("six pictures took %d MiB", peak>>20)
-	if peak > most+8<<20 {
+	if peak > most+24<<20 { // one that was let go may still lie there; six at once take over 80 MiB
 		t.Errorf("six pictures at once took %d MiB, all may take %d", peak>>20, most>>20)
 	}
 
