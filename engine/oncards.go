@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/models"
+)
+
+// deviceNames cuts a list of devices. Only a list of one may leave the choice to us: several times "the best there is" is the same card.
+func deviceNames(list, sep string) ([]string, error) {
+	names := strings.Split(list, sep)
+	if len(names) > 1 && slices.Contains(names, "") {
+		return nil, fmt.Errorf("%w: the device %q has an empty place beside %q", ErrRequest, list, sep)
+	}
+	return names, nil
+}
+
+// openCards opens what o.Device names: a card, or several as one.
+func openCards(o OpenOptions) (card *Card, under []*Card, err error) {
+	names, err := deviceNames(o.Device, "+")
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(names) == 1 {
+		card, err = OpenCard(func() (axcl.Device, string, error) { return cards.Open(o.Device) }, o.CardOptions)
+		return card, nil, err
+	}
+	for _, name := range names {
+		c, err := OpenCard(func() (axcl.Device, string, error) { return cards.Open(name) }, CardOptions{Watch: o.CardOptions.Watch})
+		if err != nil {
+			closeCards(under)
+			return nil, nil, err
+		}
+		under = append(under, c)
+	}
+	card, err = OpenCard(func() (axcl.Device, string, error) {
+		d, err := Join(under...)
+		return d, "several cards were asked for", err
+	}, o.CardOptions)
+	if err != nil {
+		closeCards(under)
+		return nil, nil, err
+	}
+	return card, under, nil
+}
+
+func closeCards(cs []*Card) {
+	for _, c := range cs {
+		_ = c.Close()
+	}
+}
+
+// Cards are open cards that belong together: what a device's name stands for. Close them after the models that use them.
+type Cards struct {
+	Copies []*Card // each is to hold a copy of a model, as OpenOptions.Copies; one where the name has no comma
+	under  []*Card // those that joined ones are made of
+}
+
+// OpenCards opens all that OpenOptions.Device names, to be used for one model after another. Errors: OpenCard's, ErrRequest for a name with
+// an empty place.
+func OpenCards(device string, o CardOptions) (*Cards, error) {
+	names, err := deviceNames(device, ",")
+	if err != nil {
+		return nil, err
+	}
+	all := &Cards{}
+	var left atomic.Int64
+	left.Store(int64(len(names)))
+	for _, name := range names {
+		one := o
+		one.Lost = func(err error) {
+			told := o.Fewer
+			if left.Add(-1) == 0 {
+				told = o.Lost
+			}
+			if told != nil {
+				told(err)
+			}
+		}
+		card, under, err := openCards(OpenOptions{Device: name, CardOptions: one})
+		if err != nil {
+			if errors.Is(err, axcl.ErrLost) {
+				go all.Close() // it may wait for a library that does not answer
+			} else {
+				_ = all.Close()
+			}
+			return nil, err
+		}
+		all.Copies, all.under = append(all.Copies, card), append(all.under, under...)
+	}
+	return all, nil
+}
+
+// Close closes every card; a second Close returns ErrClosed.
+func (c *Cards) Close() error {
+	var errs []error
+	for _, card := range slices.Concat(c.Copies, c.under) {
+		errs = append(errs, card.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openReplicas puts the package on each of the cards of o.Copies that works; closed is called after the last is closed.
+func openReplicas(ctx context.Context, p *models.Package, o OpenOptions, closed func() error) (*Model, error) {
+	live := slices.DeleteFunc(slices.Clone(o.Copies), func(c *Card) bool { return c.Err() != nil })
+	if len(live) == 0 {
+		return nil, o.Copies[0].Err()
+	}
+	var bs []Backend
+	var first *Model
+	for i, card := range live {
+		one := o
+		one.Copies, one.Card = nil, card
+		var m *Model
+		var err error
+		if first == nil {
+			m, err = OpenPackage(ctx, p, one)
+		} else {
+			m, err = openCopy(ctx, p, one)
+		}
+		if errors.Is(err, axcl.ErrLost) && (first != nil || i < len(live)-1) {
+			continue // the others go on
+		}
+		if err != nil {
+			for i, b := range bs {
+				if i == 0 {
+					b.(*cardBackend).release = nil // p is still the caller's
+				}
+				_ = b.Close()
+			}
+			return nil, err
+		}
+		bs = append(bs, m.b)
+		if first == nil {
+			first = m
+		}
+	}
+	all := Replicate(bs...).(*replicas)
+	all.closed = closed
+	return New(all, first.o), nil
+}
+
+// openCopy opens the package that p is once more.
+func openCopy(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {
+	if p.Dir != "" {
+		return Open(ctx, p.Dir, o)
+	}
+	again, err := models.OpenFS(p.FS(), ".") // one of the store's
+	if err != nil {
+		return nil, err
+	}
+	again.Name = p.Name
+	m, err := OpenPackage(ctx, again, o)
+	if err != nil {
+		_ = again.Close()
+	}
+	return m, err
+}
