@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path"
@@ -260,6 +261,68 @@ func TestRankedLocks(t *testing.T) {
 	})
 	if files < 60 {
 		t.Errorf("%d files were looked at", files)
+	}
+}
+
+// asleep are the tests' functions that sleep, and are not themselves the body of a synctest bubble, each with its reason.
+var asleep = map[string]string{
+	"engine/ahead_test.go ordered.Load":              inBubble,
+	"engine/restart_test.go asleep.slept":            inBubble,
+	"engine/restart_test.go onAsleep":                inBubble,
+	"models/ahead/ahead_test.go machine.fault":       inBubble,
+	"models/ahead/ahead_test.go machine.load":        inBubble,
+	"models/store/guard_test.go slowly.Read":         inBubble,
+	"models/store/guard_test.go idleFile.Read":       inBubble,
+	"server/loaded/models_test.go cards.Load":        inBubble,
+	"engine/corners_test.go TestNoEmbedding":         polls,
+	"engine/corners_test.go TestInOrder":             polls,
+	"models/store/hashed_test.go TestTouched":        polls,
+	"internal/fuzzguard/fuzzguard_test.go TestCheck": "what it tests measures real time, and passes however long the sleep takes",
+}
+
+const (
+	inBubble = "only tests in a bubble call it, and there the clock is the test's own"
+	polls    = "asks again until it is so, however long that takes"
+)
+
+// TestSleep: a test that sleeps for something to happen waits too long on a fast machine and too short on a slow one. In a synctest bubble
+// a sleep takes no time, and ends when all else waits.
+func TestSleep(t *testing.T) {
+	used := map[string]bool{}
+	goFiles(t, func(name string, file *ast.File, _ []byte) {
+		if !strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			where := name + " " + fn.Name.Name
+			if fn.Recv != nil {
+				where = name + " " + strings.TrimPrefix(types.ExprString(fn.Recv.List[0].Type), "*") + "." + fn.Name.Name
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				switch types.ExprString(call.Fun) {
+				case "synctest.Test":
+					return false
+				case "time.Sleep":
+					if used[where] = true; asleep[where] == "" {
+						t.Errorf("%s sleeps outside of a bubble: wait for what it waits for, or say why in asleep", where)
+					}
+				}
+				return true
+			})
+		}
+	})
+	for where := range asleep {
+		if !used[where] {
+			t.Errorf("%s sleeps no more", where)
+		}
 	}
 }
 
