@@ -1,6 +1,6 @@
 // Package benchmark is the work of 'axle bench': it opens a card and, one after the other, the models; package bench measures them there;
-// the result is a report. It can also give the same load to another server, by turns. The command line is read, and the report written, by
-// the caller. Run may be called by one goroutine at a time; it closes all that it opens before it returns.
+// the result is a report. It can also give the same load to another server, by turns. An [Ask] reads the command line; the caller writes
+// the report. Run may be called by one goroutine at a time; it closes all that it opens before it returns.
 package benchmark
 
 import (
@@ -16,13 +16,6 @@ import (
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/models"
-)
-
-// The bounds of what can be asked for.
-const (
-	MaxTokens  = 1 << 20 // of a prompt, and of an answer
-	MaxClients = 256
-	MaxRepeats = 1000
 )
 
 // Options say what is measured, and on what.

@@ -17,18 +17,15 @@ import (
 	"github.com/axle-llm/axle/models/rows"
 )
 
-// The bounds of conversations that take turns, and what they are where nobody says.
 const (
-	MaxTalks  = 64
-	MaxTurns  = 1000
-	TalkTurns = 10
+	talkTurns = 10 // where nobody says how many
 	talkNew   = 32 // tokens that a turn adds, as "next turn" of the other loads
 )
 
 // Talks are conversations that take turns, measured with each place where rows can be kept.
 type Talks struct {
 	Conversations int    // 0: none are measured
-	Turns         int    // of each after its first; 0: TalkTurns, or as many as fit
+	Turns         int    // of each after its first; 0: ten, or as many as fit
 	Memory        int64  // bytes of this machine's memory that rows may take; 0: this is not measured
 	Disk          int64  // bytes on disk; 0: this is not measured
 	Dir           string // where the disk's are kept while it is measured; empty: where temporary files are
@@ -38,7 +35,7 @@ type Talks struct {
 func (f *Options) talk(prompt, context int) (bench.Talk, error) {
 	t := bench.Talk{Conversations: f.Talks.Conversations, Prompt: prompt, Turns: f.Talks.Turns, New: talkNew, Output: f.Outputs[0]}
 	if t.Turns == 0 {
-		t.Turns = TalkTurns
+		t.Turns = talkTurns
 	}
 	longest := func() int {
 		if f.Talks.Disk > 0 { // the turn after the restart
