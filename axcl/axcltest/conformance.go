@@ -67,10 +67,16 @@ func Checks(o Options) []Check {
 		add("states/"+m.name, func(t TB, d axcl.Device) { checkStates(t, d, m.tiny) })
 	}
 	add("no head", checkHeadless)
-	add("rows copied instead of placed", checkCopies)
+	add("rows copied instead of placed", func(t TB, d axcl.Device) { checkCopies(t, d, DefaultTiny()) })
 	add("two models", checkTwo)
-	add("cleared cells", checkClear)
-	add("rows that travel", checkRows)
+	add("cleared cells", func(t TB, d axcl.Device) { checkClear(t, d, models()) })
+	add("rows that travel", func(t TB, d axcl.Device) { checkRows(t, d, models()) })
+	for _, m := range givenModels() {
+		add("model/"+m.name, func(t TB, d axcl.Device) { checkModel(t, d, m.tiny) })
+		add("rows copied instead of placed/"+m.name, func(t TB, d axcl.Device) { checkCopies(t, d, m.tiny) })
+		add("cleared cells/"+m.name, func(t TB, d axcl.Device) { checkClear(t, d, []named{m}) })
+		add("rows that travel/"+m.name, func(t TB, d axcl.Device) { checkRows(t, d, []named{m}) })
+	}
 	add("rows that are added to", checkAdd)
 	add("bad passes", checkBadPasses)
 	add("bad models", checkBadModels)
@@ -167,9 +173,12 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 	spec.Progress, spec.Order = nil, nil
 	y = y.withDefaults()
 	s := m.Shape()
-	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*y.HD || s.Out != y.Vocab || s.Pos != y.Pos ||
+	if s.Layers != y.Layers || s.Hidden != y.Hidden || s.KV != y.KVHeads*max(y.HD, y.Far) || s.Out != y.Vocab || s.Pos != y.Pos ||
 		len(s.Groups) != len(y.Groups) || s.Bytes <= 0 {
 		t.Errorf("shape %+v", s)
+	}
+	if s.Given != y.Given || s.Shared != y.Shared {
+		t.Errorf("shape %+v, of %d layers %d share and each is given %d values", s, y.Layers, y.Shared, y.Given)
 	}
 	if linear := y.linears(); s.Linear != linear || (linear > 0) != (s.State > 0) || linear > 0 && s.Slots < 1 {
 		t.Errorf("shape %+v, %d layers keep a state", s, linear)
@@ -301,8 +310,8 @@ func checkHeadless(t TB, d axcl.Device) {
 	}
 }
 
-func checkCopies(t TB, d axcl.Device) {
-	spec := write(t, DefaultTiny())
+func checkCopies(t TB, d axcl.Device, y Tiny) {
+	spec := write(t, y)
 	ref, stop := reference(t, spec)
 	defer stop()
 	spec.NoInPlace = true
@@ -361,8 +370,8 @@ func checkTwo(t TB, d axcl.Device) {
 }
 
 // checkClear: cleared cells are zeros in every layer, whatever was there, and the others are as before.
-func checkClear(t TB, d axcl.Device) {
-	for _, y := range models() {
+func checkClear(t TB, d axcl.Device, all []named) {
+	for _, y := range all {
 		spec := write(t, y.tiny)
 		m := load(t, d, spec)
 		ref, stop := reference(t, spec)

@@ -31,6 +31,10 @@ type Tiny struct {
 	State                axmodel.State       // type of both states
 	Linear               []axmodel.SoftGroup // their shape groups; nil: as many as Groups has
 	LinearWeights        uint64              // what a hollow one is to take on a card
+
+	// Of layers that are given a row besides the hidden state: how many values it has; 0: they are given none. The heads of each Pattern-th
+	// are Far long, and the last Shared use the K and V of the last layer before those whose heads are as long.
+	Given, Pattern, Far, Shared int
 }
 
 // DefaultStates is DefaultTiny with layers that keep a state: of four the second and the last keep rows.
@@ -120,27 +124,37 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		return axmodel.Vector(name, axmodel.F32, v)
 	}
 	var spec axcl.LoadSpec
-	q, kv, h := y.Heads*y.HD, y.KVHeads*y.HD, y.Hidden
+	h := y.Hidden
+	spec.Source = y.sources()
 	for l := range y.Layers {
+		q, kv := y.Heads*y.dim(l), y.KVHeads*y.dim(l)
 		head.Index = l
 		weight := func(name string, rows, cols int) axmodel.Tensor {
 			return matrix(name, rows, cols, 1/math.Sqrt(float64(cols)))
 		}
-		ts := []axmodel.Tensor{norm("input_norm", h), weight("q", q, h), weight("k", kv, h), weight("v", kv, h), weight("o", h, q),
-			norm("post_norm", h),
-			weight("gate", y.Intermediate, h), weight("up", y.Intermediate, h), weight("down", h, y.Intermediate)}
+		ts := []axmodel.Tensor{norm("input_norm", h), weight("q", q, h)}
+		if !y.shares(l) {
+			ts = append(ts, weight("k", kv, h), weight("v", kv, h))
+		}
+		ts = append(ts, weight("o", h, q), norm("post_norm", h), weight("gate", y.Intermediate, h), weight("up", y.Intermediate, h),
+			weight("down", h, y.Intermediate))
 		if y.Flags&axmodel.FlagQKVBias != 0 {
 			ts = append(ts, matrix("q_bias", 1, q, 0.1), matrix("k_bias", 1, kv, 0.1), matrix("v_bias", 1, kv, 0.1))
 		}
 		if y.Flags&axmodel.FlagQKNorm != 0 {
-			ts = append(ts, norm("q_norm", y.HD), norm("k_norm", y.HD))
+			if ts = append(ts, norm("q_norm", y.dim(l))); !y.shares(l) {
+				ts = append(ts, norm("k_norm", y.dim(l)))
+			}
 		}
 		if y.Flags&axmodel.FlagGemma != 0 {
 			ts = append(ts, norm("pre_mlp_norm", h), norm("post_mlp_norm", h))
 		}
-		freq := make([]float32, y.HD/2)
+		if y.Given > 0 {
+			ts = append(ts, y.givenTensors(rng, norm, weight)...)
+		}
+		freq := make([]float32, y.dim(l)/2)
 		for i := range freq {
-			freq[i] = float32(math.Pow(10000, -2*float64(i)/float64(y.HD)))
+			freq[i] = float32(math.Pow(10000, -2*float64(i)/float64(y.dim(l))))
 		}
 		ts = append(ts, axmodel.Vector("inv_freq", axmodel.F32, freq))
 		if y.Pos == 3 {
@@ -155,6 +169,9 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		}
 		path := filepath.Join(dir, fmt.Sprintf("%s_p%d_l%d_together.axmodel", name, y.Groups[len(y.Groups)-1].Rows, l))
 		head, groups := head, y.Groups
+		if y.Given > 0 {
+			head, groups = y.givenHeader(head, l), y.givenGroups(l)
+		}
 		if y.linear(l) {
 			head, groups = y.linearHeader(head), y.linearGroups()
 			if ts = y.linearTensors(head, rng, norm, weight); y.Hollow {

@@ -1,0 +1,105 @@
+package axcltest
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel"
+)
+
+// DefaultGiven is DefaultTiny with layers as Gemma-4's: of six every third has heads twice as long, the last three use the K and V of the
+// last layer of their length before them, and each is given a row besides the hidden state.
+func DefaultGiven() Tiny {
+	d := DefaultTiny()
+	d.Layers, d.KVHeads, d.Far, d.Pattern, d.Shared, d.Given = 6, 1, 32, 3, 3, 24
+	d.Flags |= axmodel.FlagGemma | axmodel.FlagGemma4
+	return d
+}
+
+// givenModels are models of that form: one whose chunks see fewer cells than there are, and one with calls of each number of rows that see
+// all cells, and fewer.
+func givenModels() []named {
+	d := DefaultGiven()
+	wide := d
+	wide.Flags |= axmodel.FlagSuffix
+	wide.Seed, wide.Far, wide.HeadFlags = 6, 8, axmodel.FlagF32
+	wide.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 40, Cache: 40}, {Rows: 1, Cells: 200, Cache: 200}, {Rows: 24, Cells: 0, Cache: 1},
+		{Rows: 24, Cells: 130, Cache: 130}, {Rows: 70, Cells: 200, Cache: 200}}
+	return []named{{"K and V that are lent", d}, {"K and V that are lent, to calls that see all and fewer", wide}}
+}
+
+// dim is how long layer l's heads are.
+func (y Tiny) dim(l int) int {
+	if y.far(l) {
+		return y.Far
+	}
+	return y.HD
+}
+
+func (y Tiny) far(l int) bool { return y.Given > 0 && (l+1)%y.Pattern == 0 }
+
+// shares says whether layer l uses the K and V of another.
+func (y Tiny) shares(l int) bool { return l >= y.Layers-y.Shared }
+
+// sources says of each layer whose K and V it uses; nil where all use their own.
+func (y Tiny) sources() (out []int) {
+	for l := range y.Layers {
+		out = append(out, l)
+		for j := range y.Layers - y.Shared {
+			if y.shares(l) && y.far(j) == y.far(l) {
+				out[l] = j
+			}
+		}
+	}
+	if y.Shared == 0 {
+		return nil
+	}
+	return out
+}
+
+// kept is how many values of K all layers keep of a row.
+func (y Tiny) kept() (n int) {
+	for l := range y.Layers - y.Shared {
+		if !y.linear(l) {
+			n += y.KVHeads * y.dim(l)
+		}
+	}
+	return n
+}
+
+// givenHeader makes of a layer's header that of layer l.
+func (y Tiny) givenHeader(h axmodel.Header, l int) axmodel.Header {
+	h.HeadDim, h.Rotary, h.Out, h.Activation = y.dim(l), y.dim(l), y.Given, axmodel.GELU
+	h.Scale = float32(1 / math.Sqrt(float64(h.HeadDim)))
+	if y.shares(l) {
+		h.Flags |= axmodel.FlagShares
+	}
+	return h
+}
+
+// givenGroups are layer l's shape groups: where it uses another's K and V, a call's own rows come in behind those of the cache.
+func (y Tiny) givenGroups(l int) (out []axmodel.SoftGroup) {
+	for _, g := range y.Groups {
+		if y.shares(l) {
+			g.Cache = g.Cells + g.Rows
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// givenTensors are what such a layer has besides.
+func (y Tiny) givenTensors(rng *rand.Rand, norm func(string, int) axmodel.Tensor,
+	weight func(string, int, int) axmodel.Tensor) []axmodel.Tensor {
+	return []axmodel.Tensor{weight("per_gate", y.Given, y.Hidden), weight("per_proj", y.Hidden, y.Given), norm("per_norm", y.Hidden),
+		axmodel.Vector("scalar", axmodel.F32, []float32{float32(0.7 + 0.2*rng.Float64())})}
+}
+
+// besides is what a model's layers are given of a token besides the hidden state.
+func besides(s axcl.Shape, token uint64) []uint16 {
+	if s.Given == 0 {
+		return nil
+	}
+	return Rows(token+1<<32, s.Layers, s.Given)
+}
