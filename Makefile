@@ -62,7 +62,7 @@ ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHost
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\
 	TestEncodeEnds|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestKeptNative|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
-	TestLongContext|TestWholeNative
+	TestLongContext|TestWholeNative|TestGivenNative
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 

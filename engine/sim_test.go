@@ -324,6 +324,14 @@ func TestWholeNative(t *testing.T) {
 	})
 }
 
+// TestGivenNative is TestGiven through the vendor's ABI.
+func TestGivenNative(t *testing.T) {
+	testGiven(t, axmodeltest.GivenArchs()[0], []int{24}, 12, func(t *testing.T) func() (axcl.Device, string, error) {
+		open, _ := onSim(t, "hazards=strict")
+		return open
+	})
+}
+
 // TestSightNative is TestSightPackage through the vendor's ABI.
 func TestSightNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")

@@ -86,10 +86,6 @@ func readFiles(spec axcl.LoadSpec) (f files, err error) {
 	if f.shape, err = f.all.Shape(spec.Slots); err != nil {
 		return f, named(err, spec.Layers[0])
 	}
-	if f.shape.Given > 0 || f.shape.Shared > 0 {
-		return f, fmt.Errorf("axcl: %w: layers of %s are given rows besides the hidden state, or share K and V, which only the software "+
-			"card computes yet: use --device soft", axcl.ErrModel, spec.Layers[0])
-	}
 	if spec.Head == "" {
 		return f, nil
 	}
@@ -210,21 +206,24 @@ func (m *model) layOut(f *files) {
 	if m.shape.Local {
 		c.masks *= 2
 	}
-	c.full = array[C.uint32_t](m, layers)
-	full := unsafe.Slice(c.full, layers)
+	c.full, c.row_at, c.width = array[C.uint32_t](m, layers), array[C.size_t](m, layers), array[C.uint32_t](m, layers)
+	full, at := unsafe.Slice(c.full, layers), unsafe.Slice(c.row_at, layers)
 	for i, linear := range f.all.Linear {
-		if !linear {
-			full[c.whole] = C.uint32_t(i)
+		unsafe.Slice(c.width, layers)[i] = C.uint32_t(f.all.Widths[i])
+		if !linear && !f.all.Shares(i) {
+			full[c.whole], at[c.whole] = C.uint32_t(i), c.row_bytes
+			c.row_bytes += C.size_t(4 * f.all.Widths[i])
 			c.whole++
 		}
 	}
 	c.group = array[C.axn_group](m, int(c.masks))
-	c.io = ios(m, max(layers, f.layers)*groups, 8)
+	c.parts = array[C.axn_parts](m, layers*groups)
+	c.io = ios(m, max(layers, f.layers)*groups, 9)
 	for i, lg := range l.Groups {
 		g := &unsafe.Slice(c.group, groups)[i]
 		g.rows, g.cells, g.pos = C.uint32_t(lg.Rows), C.uint32_t(lg.Cells), C.uint32_t(cmp.Or(lg.Pos, l.Pos))
 		m.narrow = m.narrow || int(g.pos) < l.Pos
-		g.k_bytes = C.size_t(lg.Cache * l.KV * 2)
+		g.cache = C.uint32_t(lg.Cache)
 		g.seen = array[C.uint64_t](m, lg.Rows*(axcl.Words(lg.Cells)+axcl.Words(lg.Rows)))
 		if m.shape.Local {
 			near := &unsafe.Slice(c.group, c.masks)[groups+i]
@@ -236,6 +235,7 @@ func (m *model) layOut(f *files) {
 	if m.shape.State > 0 {
 		m.layOutStates(f)
 	}
+	m.layOutLent(f)
 }
 
 // ios makes n of them, each with room for so many buffers.
@@ -248,29 +248,46 @@ func ios(m *model, n, each int) *C.axn_io {
 	return p
 }
 
-// lay decides, from the first layer that keeps rows as the card describes it, which tensor plays which part.
-func (m *model) lay(mod *C.axn_module, ts []C.axn_tensor, f files, path string) error {
+// lay decides, from layer i as the card describes it, which tensor plays which part in it, and in the layers like it.
+func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path string) ([]C.axn_parts, error) {
 	md, err := meta(mod, ts)
 	if err != nil {
-		return fmt.Errorf("%w, in %s", err, path)
+		return nil, fmt.Errorf("%w, in %s", err, path)
 	}
-	l, err := md.Layer()
+	read, want := md.Layer, f.all.Full
+	want.KV, want.Groups = f.all.Widths[i], slices.Clone(want.Groups)
+	if f.all.Shares(i) {
+		read = md.SharingLayer
+		for k := range want.Groups {
+			want.Groups[k].Cache = want.Groups[k].Cells + want.Groups[k].Rows
+		}
+	}
+	l, err := read()
 	if err != nil {
-		return named(err, path)
+		return nil, named(err, path)
 	}
-	if !l.Equal(f.all.Full) {
-		return fmt.Errorf("axcl: %w: %s: the card sees %v, the file says %v", axcl.ErrModel, path, l, f.all.Full)
+	if !l.Equal(want) {
+		return nil, fmt.Errorf("axcl: %w: %s: the card sees %v, the file says %v", axcl.ErrModel, path, l, want)
 	}
-	if mod.ins != 5 || mod.outs != 3 {
-		return fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, a decoder layer has 5 and 3", axcl.ErrModel, path, mod.ins, mod.outs)
+	ins := 5
+	if l.Added > 0 {
+		ins++
 	}
+	if int(mod.ins) != ins || mod.outs != 3 {
+		return nil, fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, a decoder layer like it has %d and 3", axcl.ErrModel, path,
+			mod.ins, mod.outs, ins)
+	}
+	parts := make([]C.axn_parts, len(l.Groups))
 	for i := range l.Groups {
-		g, names := &unsafe.Slice(m.c.group, len(l.Groups))[i], &md.Groups[i]
-		g.input, g.indices, g.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
-		g.k, g.v = slot(names, "K_cache"), slot(names, "V_cache")
-		g.k_out, g.v_out, g.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
+		p, names := &parts[i], &md.Groups[i]
+		p.input, p.indices, p.mask = slot(names, "input"), slot(names, "indices"), slot(names, "mask")
+		p.k, p.v = slot(names, "K_cache"), slot(names, "V_cache")
+		p.k_out, p.v_out, p.output = slot(names, "K_cache_out"), slot(names, "V_cache_out"), slot(names, "output")
+		if p.given = C.AXN_NONE; l.Added > 0 {
+			p.given = slot(names, "per_layer_input")
+		}
 	}
-	return nil
+	return parts, nil
 }
 
 func (m *model) loadHead(path string, f files) error {

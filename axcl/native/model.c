@@ -66,8 +66,9 @@ static size_t carve(axn_model *m, uint8_t *at) {
     PART(m->probe_host, (size_t)m->kv * 14 * 2);
     for (uint32_t g = 0; g < m->masks; g++)
         PART(m->group[g].mask_host, (size_t)m->group[g].rows * (m->group[g].cells + m->group[g].rows) * 2);
-    size_t rows = (size_t)m->piece * m->whole * m->kv * 4;
+    size_t rows = m->piece * m->row_bytes;
     PART(m->rows_host, rows > m->state_piece ? rows : m->state_piece);
+    PART(m->given.host, (size_t)m->layers * m->rows * m->given.width * 2);
     if (m->state.layers) {
         PART(m->state.indices_host, (size_t)m->rows * 3 * 4);
         PART(m->state.mask_host, (size_t)m->rows * 2);
@@ -97,23 +98,33 @@ static int bind_layer(axn_model *m, uint32_t l) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
     axn_module *mod = &m->layer[l];
+    bool shares = axn_shares(m, l);
     for (uint32_t i = 0; i < m->groups; i++) {
         axn_group *g = &m->group[i];
+        const axn_parts *t = &m->parts[l * m->groups + i];
         axn_io *io = &m->io[l * m->groups + i];
-        size_t hidden = (size_t)g->rows * m->hidden * 2, kv = (size_t)g->rows * m->kv * 2;
-        assert(g->k_bytes <= m->k[l].size && kv <= (g->rows > 1 ? m->k_new[l] : m->k_out).size && hidden <= m->turn[0].size);
+        size_t hidden = (size_t)g->rows * m->hidden * 2, kv = g->rows * axn_row(m, l);
+        size_t cache = (shares ? g->cells + g->rows : g->cache) * axn_row(m, l);
+        const axn_mem *k = &m->k[l], *v = &m->v[l], *k_out = &m->k_out, *v_out = &m->v_out; // as news in pass.c takes them
+        if (g->rows > 1) k_out = &m->k_new[l], v_out = &m->v_new[l];
+        if (shares) {
+            k = axn_lent_cache(m, g, m->lent.source[l], false), v = axn_lent_cache(m, g, m->lent.source[l], true);
+            k_out = &m->lent.k_out, v_out = &m->lent.v_out;
+        }
+        assert(cache <= k->size && kv <= k_out->size && hidden <= m->turn[0].size);
         struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
-            {g->input, &m->turn[l % 2], hidden},
-            {g->indices, &m->indices, (size_t)g->rows * g->pos * 4},
-            {g->mask, &m->group[m->local && m->local[l] ? m->groups + i : i].mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
-            {g->k, &m->k[l], g->k_bytes},
-            {g->v, &m->v[l], g->k_bytes},
-            {g->k_out, g->rows > 1 ? &m->k_new[l] : &m->k_out, kv}, // as keep_layer takes them
-            {g->v_out, g->rows > 1 ? &m->v_new[l] : &m->v_out, kv},
-            {g->output, &m->turn[(l + 1) % 2], hidden},
+            {t->input, &m->turn[l % 2], hidden},
+            {t->indices, &m->indices, (size_t)g->rows * g->pos * 4},
+            {t->mask, &m->group[m->local && m->local[l] ? m->groups + i : i].mask_dev, (size_t)g->rows * (g->cells + g->rows) * 2},
+            {t->k, k, cache},
+            {t->v, v, cache},
+            {t->k_out, k_out, kv},
+            {t->v_out, v_out, kv},
+            {t->output, &m->turn[(l + 1) % 2], hidden},
         };
         int rc = p->io_new(c, mod, io);
         for (size_t n = 0; !rc && n < sizeof parts / sizeof *parts; n++) rc = p->bind(c, io, parts[n].slot, parts[n].mem, 0, parts[n].size);
+        if (!rc && m->given.width) rc = p->bind(c, io, t->given, &m->given.dev[l], 0, (size_t)g->rows * m->given.width * 2);
         if (rc) return rc;
     }
     return AXN_OK;
@@ -141,9 +152,11 @@ int axn_bind(axn_model *m) {
     const axn_provider *p = c->lib->provider;
     int rc = axn_enter(c);
     bool one = m->decoder.files > 0;
-    size_t cache = (size_t)m->kv_rows * m->kv * 2, hidden = (size_t)m->rows * m->hidden * 2, kv = (size_t)m->rows * m->kv * 2;
+    size_t hidden = (size_t)m->rows * m->hidden * 2;
     for (uint32_t i = 0; !rc && !one && i < m->whole; i++) {
         uint32_t l = m->full[i];
+        size_t kv = m->rows * axn_row(m, l), cache = m->kv_rows * axn_row(m, l);
+        if (m->lent.source && m->lent.of[l]) cache += m->lent.behind * axn_row(m, l);
         c->layer = (int32_t)l;
         rc = p->alloc(c, &m->k[l], cache);
         if (!rc) rc = p->alloc(c, &m->v[l], cache);
@@ -151,6 +164,7 @@ int axn_bind(axn_model *m) {
         if (!rc && m->rows > 1) rc = p->alloc(c, &m->v_new[l], kv);
     }
     if (!rc) rc = axn_state_alloc(m);
+    if (!rc) rc = axn_lent_alloc(m);
     c->layer = AXN_NO_LAYER;
     if (!rc) rc = p->alloc(c, &m->turn[0], hidden);
     if (!rc) rc = p->alloc(c, &m->turn[1], hidden);
@@ -169,9 +183,10 @@ int axn_bind(axn_model *m) {
         m->group[g].stale = true;
     }
     if (one) return axn_whole_bind(m);
-    for (uint32_t i = 0; !rc && i < m->whole; i++) {
-        c->layer = (int32_t)m->full[i];
-        rc = bind_layer(m, m->full[i]);
+    for (uint32_t l = 0; !rc && l < m->layers; l++) {
+        if (axn_keeps_state(m, l)) continue;
+        c->layer = (int32_t)l;
+        rc = bind_layer(m, l);
     }
     if (!rc) rc = axn_state_bind(m);
     c->layer = AXN_HEAD;
@@ -184,6 +199,7 @@ int axn_bind(axn_model *m) {
 enum { SENTINEL = 0x4049 };
 
 static axn_io *first_io(axn_model *m, uint32_t group) { return &m->io[m->full[0] * m->groups + group]; }
+static const axn_parts *first_parts(axn_model *m, uint32_t group) { return &m->parts[m->full[0] * m->groups + group]; }
 
 static int run_first(axn_model *m, uint32_t group) {
     axn_card *c = m->card;
@@ -194,30 +210,30 @@ static int run_first(axn_model *m, uint32_t group) {
 static int probe_cell(axn_model *m, uint32_t group, uint32_t cell, bool *honoured) {
     axn_card *c = m->card;
     const axn_provider *p = c->lib->provider;
-    axn_group *g = &m->group[group];
+    const axn_parts *t = first_parts(m, group);
     axn_io *io = first_io(m, group);
     const axn_mem *kc = &m->k[m->full[0]], *vc = &m->v[m->full[0]];
-    size_t row = (size_t)m->kv * 2, at = (cell - 1) * row;
+    size_t kv = m->width[m->full[0]], row = kv * 2, at = (cell - 1) * row;
     // alone: the row of K and of V that the card gives; got: three rows of each around the cell, want: what they should be.
-    uint16_t *alone = m->probe_host, *got = alone + 2 * m->kv, *want = got + 6 * m->kv;
-    for (size_t i = 0; i < 6 * (size_t)m->kv; i++) got[i] = want[i] = SENTINEL;
-    memcpy(want + m->kv, alone, row);
-    memcpy(want + 4 * m->kv, alone + m->kv, row);
+    uint16_t *alone = m->probe_host, *got = alone + 2 * kv, *want = got + 6 * kv;
+    for (size_t i = 0; i < 6 * kv; i++) got[i] = want[i] = SENTINEL;
+    memcpy(want + kv, alone, row);
+    memcpy(want + 4 * kv, alone + kv, row);
     int rc = p->up(c, kc, at, got, 3 * row);
-    if (!rc) rc = p->up(c, vc, at, got + 3 * m->kv, 3 * row);
-    if (!rc) rc = p->bind(c, io, g->k_out, kc, cell * row, row);
-    if (!rc) rc = p->bind(c, io, g->v_out, vc, cell * row, row);
+    if (!rc) rc = p->up(c, vc, at, got + 3 * kv, 3 * row);
+    if (!rc) rc = p->bind(c, io, t->k_out, kc, cell * row, row);
+    if (!rc) rc = p->bind(c, io, t->v_out, vc, cell * row, row);
     if (!rc) rc = run_first(m, group);
     if (!rc) rc = p->down(c, got, kc, at, 3 * row);
-    if (!rc) rc = p->down(c, got + 3 * m->kv, vc, at, 3 * row);
+    if (!rc) rc = p->down(c, got + 3 * kv, vc, at, 3 * row);
     if (!rc) rc = p->sync(c, m->timeout_ms);
     if (rc) return rc;
     if (memcmp(got, want, 6 * row)) *honoured = false;
     memset(got, 0, 3 * row);
     rc = p->up(c, kc, at, got, 3 * row);
     if (!rc) rc = p->up(c, vc, at, got, 3 * row);
-    if (!rc) rc = p->bind(c, io, g->k_out, &m->k_out, 0, row);
-    if (!rc) rc = p->bind(c, io, g->v_out, &m->v_out, 0, row);
+    if (!rc) rc = p->bind(c, io, t->k_out, &m->k_out, 0, row);
+    if (!rc) rc = p->bind(c, io, t->v_out, &m->v_out, 0, row);
     return rc ? rc : p->sync(c, m->timeout_ms);
 }
 
@@ -233,7 +249,7 @@ int axn_probe(axn_model *m) {
     axn_group *g = &m->group[group];
     uint32_t first = m->full[0];
     c->layer = (int32_t)first;
-    size_t row = (size_t)m->kv * 2;
+    size_t row = axn_row(m, first);
     for (uint32_t i = 0; i < m->hidden; i++) m->hidden_host[i] = (uint16_t)(0x3f00 + (i * 37) % 128 + (i % 3 ? 0 : 0x8000));
     if ((rc = p->up(c, &m->turn[first % 2], 0, m->hidden_host, (size_t)m->hidden * 2))) return rc;
     if (m->local && m->local[first]) g += m->groups; // the mask that it is bound to; the rest is the same
@@ -241,13 +257,13 @@ int axn_probe(axn_model *m) {
     g = &m->group[group];
     if ((rc = run_first(m, group))) return rc;
     if ((rc = p->down(c, m->probe_host, &m->k_out, 0, row))) return rc;
-    if ((rc = p->down(c, m->probe_host + m->kv, &m->v_out, 0, row))) return rc;
+    if ((rc = p->down(c, m->probe_host + m->width[first], &m->v_out, 0, row))) return rc;
     if ((rc = p->sync(c, m->timeout_ms))) return rc;
     bool honoured = true;
     if ((rc = probe_cell(m, group, 1, &honoured))) return rc;
     if ((rc = probe_cell(m, group, g->cells - 2, &honoured))) return rc;
     m->place = honoured;
-    return AXN_OK;
+    return axn_lend_placed(m);
 }
 
 // Unloads every model, destroys ios and infos, frees memory, in that order, from whatever state the model is in. Goes on past errors, the
@@ -278,6 +294,7 @@ int axn_close(axn_model *m) {
     }
     c->layer = AXN_NO_LAYER;
     axn_also(&rc, axn_state_close(m));
+    axn_also(&rc, axn_lent_close(m));
     axn_also(&rc, axn_whole_close(m));
     axn_mem *rest[] = {&m->turn[0], &m->turn[1], &m->indices, &m->k_out, &m->v_out, &m->head_in, &m->logits, &m->argmax};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) axn_also(&rc, p->free(c, rest[i]));

@@ -106,7 +106,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if spec.Head != "" {
 		total++
 	}
-	var first [2]leader // of either kind of layer, that keep rows and that keep a state
+	var kinds []leader
 	order := f.order()
 	if spec.Order != nil {
 		spec.Order(order)
@@ -121,7 +121,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		case i == len(spec.Layers):
 			err = m.loadHead(spec.Head, f)
 		default:
-			err = m.loadLayer(i, f.all.Linear[i], &first, spec.Layers, f)
+			err = m.loadLayer(i, &kinds, spec.Layers, f)
 		}
 		if err != nil {
 			return nil, err
@@ -150,39 +150,53 @@ func (m *model) module(i int) *C.axn_module {
 	return &unsafe.Slice(m.c.layer, max(m.c.layers, m.c.decoder.files))[i]
 }
 
-// leader is the layer of a kind that was loaded first, which the others are held against.
-type leader struct {
-	layer   int
-	tensors []C.axn_tensor
+// kind is what layers have in common whose tensors are alike: that they keep a state, or how long their rows of K are and whether these
+// are another layer's.
+type kind struct {
+	linear, shares bool
+	width          int
 }
 
-func (m *model) loadLayer(i int, linear bool, first *[2]leader, layers []string, f files) (err error) {
-	l := &first[0]
-	if linear {
-		l = &first[1]
+// leader is the layer of a kind that was loaded first, which the others are held against.
+type leader struct {
+	kind
+	layer   int
+	tensors []C.axn_tensor
+	parts   []C.axn_parts // of one that keeps no state
+}
+
+func (m *model) loadLayer(i int, kinds *[]leader, layers []string, f files) error {
+	k := kind{f.all.Linear[i], f.all.Shares(i), f.all.Widths[i]}
+	at := slices.IndexFunc(*kinds, func(l leader) bool { return l.kind == k })
+	if at < 0 {
+		l, err := m.loadFirst(i, k, layers[i], f)
+		if err != nil {
+			return err
+		}
+		at, *kinds = len(*kinds), append(*kinds, l)
+	} else if err := m.loadLike(i, (*kinds)[at].layer, (*kinds)[at].tensors, layers); err != nil {
+		return err
 	}
-	if l.tensors != nil {
-		return m.loadLike(i, l.layer, l.tensors, layers)
-	}
-	l.layer = i
-	l.tensors, err = m.loadFirst(i, layers[i], linear, f)
-	return err
+	groups := int(m.c.groups)
+	copy(unsafe.Slice(m.c.parts, int(m.c.layers)*groups)[i*groups:], (*kinds)[at].parts)
+	return nil
 }
 
 // loadFirst loads layer i, which says where the tensors of its kind are.
-func (m *model) loadFirst(i int, path string, linear bool, f files) ([]C.axn_tensor, error) {
-	mod := m.module(i)
-	if err := m.d.loadFile(mod, i, path); err != nil {
-		return nil, err
+func (m *model) loadFirst(i int, k kind, path string, f files) (leader, error) {
+	l, mod := leader{kind: k, layer: i}, m.module(i)
+	err := m.d.loadFile(mod, i, path)
+	if err == nil {
+		l.tensors, err = m.d.describe(mod, i, path)
 	}
-	ts, err := m.d.describe(mod, i, path)
-	if err != nil {
-		return nil, err
+	switch {
+	case err != nil:
+	case k.linear:
+		err = m.layState(mod, l.tensors, f, path)
+	default:
+		l.parts, err = m.lay(i, mod, l.tensors, f, path)
 	}
-	if linear {
-		return ts, m.layState(mod, ts, f, path)
-	}
-	return ts, m.lay(mod, ts, f, path)
+	return l, err
 }
 
 // loadFile loads one file; on board the library wants its bytes.
@@ -262,6 +276,9 @@ func (m *model) buffers() int64 {
 	}
 	for _, g := range unsafe.Slice(c.group, c.masks) {
 		add(g.mask_dev)
+	}
+	for _, b := range m.lentMems() {
+		add(b)
 	}
 	s := &c.state
 	for i := range unsafe.Slice(s.k, s.layers*s.slots) {
@@ -358,6 +375,7 @@ func (m *model) run(p *axcl.Pass, vendor bool) error {
 	}
 	rc := C.axn_run(m.c, C.uint32_t(group), C.uint32_t(rows),
 		(*C.uint16_t)(unsafe.SliceData(p.Hidden)), (*C.uint32_t)(unsafe.SliceData(p.Pos)), (*C.uint32_t)(unsafe.SliceData(p.Cell)),
+		(*C.uint16_t)(unsafe.SliceData(p.Given)),
 		(*C.uint64_t)(unsafe.SliceData(p.SeeCells)), C.uint32_t(axcl.Words(m.shape.Cells)), (*C.uint64_t)(unsafe.SliceData(p.SeeRows)),
 		(*C.uint64_t)(unsafe.SliceData(localCells)), (*C.uint64_t)(unsafe.SliceData(localRows)),
 		(*C.axn_add)(unsafe.Pointer(unsafe.SliceData(p.Add))), C.uint32_t(len(p.Add)), (*C.uint16_t)(unsafe.SliceData(p.Added)),

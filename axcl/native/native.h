@@ -2,7 +2,8 @@
 //
 // Data flow: table_axcl.c and table_axengine.c give one set of operations (axn_provider) over either library; model.c loads, binds and
 // releases with them; pass.c sends a pass through what was bound; linear.c does so for layers that keep a state, whole.c for a whole
-// decoder in one file; rows.c moves rows and states; net.c is a single model called by tensor.
+// decoder in one file; lent.c is what some layers read besides: K and V of another, rows that the host made; rows.c moves rows and states;
+// net.c is a single model called by tensor.
 //
 // C keeps no Go pointer, has no globals, starts no thread, calls nothing back, logs nothing and never allocates: every struct below lives
 // in memory that Go gives and frees. Sizes are checked in Go (layout.go) and asserted here. A function returns AXN_OK or the kind of
@@ -117,11 +118,13 @@ struct axn_provider {
     int (*sync)(axn_card *, int32_t ms);
 };
 
-// One shape group of a layer. Slots say which tensor plays which part; they are the same in every layer.
+// Which tensor of a layer that keeps no state plays which part in a shape group, as slots. given is AXN_NONE where there is no such input.
+typedef struct { uint32_t input, indices, mask, k, v, k_out, v_out, output, given; } axn_parts;
+
+// One shape group of the layers.
 typedef struct {
     uint32_t rows, cells, pos; // pos: positions a row has in indices
-    uint32_t input, indices, mask, k, v, k_out, v_out, output;
-    size_t k_bytes; // of the K_cache input, as of V_cache
+    uint32_t cache;            // rows of the K_cache input, as of V_cache, of a layer that keeps its own
     axn_mem mask_dev;
     uint16_t *mask_host; // what the card's mask is to be
     uint64_t *seen;      // the same as bits: rows × (Words(cells) + Words(rows))
@@ -193,9 +196,26 @@ typedef struct {
     axn_mem k, v, k_new, v_new, out; // k_new, v_new: layers × a call's rows
 } axn_whole;
 
+// Layers that use the K and V of an earlier one, which is lent: see lent.c.
+typedef struct {
+    uint32_t *source; // of each layer, whose K and V it uses: its own, or those of one before it. NULL: each its own
+    bool *of;         // which layers are lent
+    uint32_t behind;  // rows behind the cache of one, for those of a call that sees all of its cells
+    uint32_t apart;   // rows of the caches that calls are given which see fewer; 0: there are no such calls
+    axn_mem *k, *v;   // those, of each layer that is lent
+    axn_mem k_out, v_out; // what a layer gives out that uses another's: nobody reads it
+} axn_lent;
+
+// What layers are given besides the hidden state: each has a buffer of its own for it.
+typedef struct {
+    uint32_t width; // values of a row; 0: they are given nothing
+    axn_mem *dev;   // of each layer
+    uint16_t *host; // layers × rows × width
+} axn_given;
+
 typedef struct {
     axn_card *card;
-    uint32_t layers, groups, hidden, kv, pos, rows, kv_rows; // rows: the most a group takes; kv_rows: of the cache buffers
+    uint32_t layers, groups, hidden, kv, pos, rows, kv_rows; // rows: the most a group takes; kv_rows: of the caches; kv: see width
     uint32_t out;
     int32_t head_argmax, head_output; // slots; head_argmax -1: none
     bool head, head_f32, place;
@@ -203,6 +223,8 @@ typedef struct {
 
     axn_module *layer, head_module;
     axn_group *group;
+    axn_parts *parts; // layers × groups
+    uint32_t *width;  // of each layer, values of a row of the K that it keeps, or uses, and as many of V: kv at most
     axn_io *io, head_io[2]; // io: layers × groups; head_io: reads the last hidden buffer, or a row of its own
     axn_mem *k, *v;
     uint32_t masks; // groups, or twice as many: local layers' masks are those of group[groups + g], of which nothing else is used
@@ -218,13 +240,17 @@ typedef struct {
     uint8_t *logits_host;
     int32_t *argmax_host;
     uint64_t *see; // a row's bits being made: plain memory
-    uint8_t *rows_host; // rows that travel, piece × 2 × whole × kv, or bytes of a slot
+    uint8_t *rows_host; // rows that travel, piece × row_bytes, or bytes of a slot
     uint32_t piece;     // cells that travel at once
     size_t state_piece; // bytes of a slot that travel at once
 
-    uint32_t *full; // the layers that keep rows
-    uint32_t whole; // how many
-    axn_states state; // of the others
+    uint32_t *full;    // the layers that keep rows
+    size_t *row_at;    // where each one's K begins in a row that travels; its V follows
+    size_t row_bytes;  // of a row that travels
+    uint32_t whole;    // how many layers keep rows
+    axn_states state;  // of those that keep a state
+    axn_lent lent;
+    axn_given given;
     axn_whole decoder;
 
     axn_timing time;
@@ -269,6 +295,9 @@ int axn_inform(axn_card *, int32_t device, axn_info *);
 
 void axn_text(char *to, size_t size, const char *from); // copies what fits; NULL is empty
 static inline uint32_t axn_words(uint32_t bits) { return (bits + 63) / 64; }
+static inline size_t axn_row(const axn_model *m, uint32_t l) { return (size_t)m->width[l] * 2; } // bytes of a row of K
+static inline bool axn_keeps_state(const axn_model *m, uint32_t l) { return m->state.layers && m->state.of[l]; }
+static inline bool axn_shares(const axn_model *m, uint32_t l) { return m->lent.source && m->lent.source[l] != l; }
 static inline void axn_also(int *rc, int next) { *rc = *rc ? *rc : next; } // keeps the first failure
 
 // model.c
@@ -295,6 +324,16 @@ int axn_state_again(axn_model *, const axn_way *);
 void axn_state_queued(axn_model *, const axn_way *);
 void axn_state_done(axn_model *, const axn_way *);
 
+// lent.c. A layer's new rows of a pass lie in k and v, from byte at on.
+typedef struct { const axn_mem *k, *v; size_t at; } axn_news;
+int axn_lent_alloc(axn_model *);
+int axn_lent_close(axn_model *);
+const axn_mem *axn_lent_cache(axn_model *, const axn_group *, uint32_t l, bool v); // what a layer is given that uses l's
+bool axn_behind(const axn_model *, const axn_group *, uint32_t l);
+int axn_lend(axn_model *, const axn_group *, uint32_t l, axn_news);
+int axn_lend_placed(axn_model *);
+int axn_given_upload(axn_model *, const axn_group *, uint32_t rows, const uint16_t *given);
+
 // whole.c
 int axn_whole_bind(axn_model *);
 int axn_whole_close(axn_model *);
@@ -303,9 +342,9 @@ int axn_whole_logits(axn_model *, const int64_t *want, uint32_t n);
 
 // pass.c
 int axn_run(axn_model *, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
-    const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
-    const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, axn_slots, bool vendor);
+    const uint16_t *given, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells,
+    const uint64_t *local_rows, const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted,
+    uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, axn_slots, bool vendor);
 int axn_clear(axn_model *, const uint32_t *cell, uint32_t cells); // ascending
 int axn_drain(axn_card *, int32_t ms);
 

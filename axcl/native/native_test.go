@@ -103,7 +103,7 @@ func TestStateAbilities(t *testing.T) {
 	}
 }
 
-// TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, too.
+// TestOneCall: a pass is one call into C, and allocates at most once, where layers keep a state, or use the K and V of others, too.
 func TestOneCall(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
@@ -113,6 +113,10 @@ func TestOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		passes := map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)}
+		lent, err := d.Load(context.Background(), write(t, axcltest.DefaultGiven()))
+		if err != nil {
+			t.Fatal(err)
+		}
 		spec := write(t, axcltest.DefaultStates())
 		spec.Slots = 2
 		states, err := d.Load(context.Background(), spec)
@@ -120,6 +124,10 @@ func TestOneCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := map[*axcl.Pass]axcl.Model{}
+		for name, p := range map[string]*axcl.Pass{"K and V lent": rowPass(lent.Shape(), 5),
+			"K and V lent, a chunk": widePass(lent.Shape(), 13, 3)} {
+			passes[name], of[p] = p, lent
+		}
 		for name, slots := range map[string][2]uint32{"states in place": {1, 1}, "from slot to slot": {1, 2}} {
 			p := rowPass(states.Shape(), 5)
 			p.From, p.To = slots[0], slots[1]
@@ -133,7 +141,7 @@ func TestOneCall(t *testing.T) {
 		for name, p := range passes {
 			m := m
 			if of[p] != nil {
-				m = states
+				m = of[p]
 			}
 			p.Argmax, p.HiddenOut, p.Timing = make([]int32, len(p.Want)), make([]uint16, len(p.Hidden)), &axcl.Timing{}
 			before := runtime.NumCgoCall()

@@ -145,3 +145,40 @@ func TestOracleWhole(t *testing.T) {
 		})
 	}
 }
+
+// TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the formulas' results on the simulated card too,
+// in passes that cross chunks and mix sequences, and token for token what the software card gives.
+func TestOracleGiven(t *testing.T) {
+	for i, a := range axmodeltest.GivenArchs() {
+		if a.Window = 512; i == 0 {
+			a.Window = 20
+		}
+		t.Run(a.Name, func(t *testing.T) {
+			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+				d := open(t, k)
+				defer closeAll(t, d)
+				o := hf.Options{Float32: i == 1, Plain: i == 1}
+				r, err := axmodeltest.AgainstArch(d, t.TempDir(), a, uint64(i), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+					t.Error(r)
+				}
+				s, err := soft.Open(soft.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeAll(t, s)
+				other, err := axmodeltest.AgainstArch(s, t.TempDir(), a, uint64(i), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Log(r, other)
+				if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
+					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
+				}
+			})
+		})
+	}
+}

@@ -3,9 +3,10 @@
 // pass.c: one pass, in one call from Go.
 //
 //   stage    rows, positions and mask into pinned memory; what changed of the mask
-//   upload   three transfers at most
+//   upload   three transfers at most; and one a layer, where layers are given something besides
 //   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
-//            where rows get something added after a layer, they come down, are awaited, and go up again
+//            where rows get something added after a layer, they come down, are awaited, and go up again; what a layer lends to others is
+//            copied to where they read it
 //   keep     many rows' new K and V are copied to their cells, on a stream of its own beside the head
 //   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
 //   sync     one, with a time-out, and then the caller's memory is filled
@@ -95,16 +96,22 @@ static int upload_local(axn_model *m, uint32_t group, uint32_t rows, const uint6
 
 typedef int copier(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
 
+// Where the layer leaves its new rows: in its own buffers, or, one row, in the buffer that all layers have for one, or in the cache.
+static axn_news news(const axn_model *m, const axn_group *g, uint32_t l, bool placed, uint32_t cell) {
+    if (g->rows > 1) return (axn_news){&m->k_new[l], &m->v_new[l], 0};
+    if (!placed) return (axn_news){&m->k_out, &m->v_out, 0};
+    return (axn_news){&m->k[l], &m->v[l], (axn_behind(m, g, l) ? g->cells : cell) * axn_row(m, l)};
+}
+
 // Copies a layer's new rows to their cells. Runs of rows that go to consecutive cells are one copy of K and one of V.
-static int keep_layer(axn_model *m, const axn_group *g, uint32_t l, uint32_t rows, const uint32_t *cell, copier *copy) {
-    const axn_mem *k = g->rows > 1 ? &m->k_new[l] : &m->k_out, *v = g->rows > 1 ? &m->v_new[l] : &m->v_out;
-    size_t row = (size_t)m->kv * 2;
+static int keep_layer(axn_model *m, uint32_t l, axn_news from, uint32_t rows, const uint32_t *cell, copier *copy) {
+    size_t row = axn_row(m, l);
     int rc = AXN_OK;
     m->card->layer = (int32_t)l;
     for (uint32_t r = 0, n; !rc && r < rows; r += n) {
         for (n = 1; r + n < rows && cell[r + n] == cell[r] + n;) n++;
-        rc = copy(m->card, &m->k[l], cell[r] * row, k, r * row, n * row);
-        if (!rc) rc = copy(m->card, &m->v[l], cell[r] * row, v, r * row, n * row);
+        rc = copy(m->card, &m->k[l], cell[r] * row, from.k, from.at + r * row, n * row);
+        if (!rc) rc = copy(m->card, &m->v[l], cell[r] * row, from.v, from.at + r * row, n * row);
     }
     return rc;
 }
@@ -113,7 +120,7 @@ static int keep_layer(axn_model *m, const axn_group *g, uint32_t l, uint32_t row
 static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell) {
     const axn_provider *p = m->card->lib->provider;
     int rc = p->fork(m->card);
-    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, g, m->full[i], rows, cell, p->keep);
+    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, m->full[i], news(m, g, m->full[i], false, 0), rows, cell, p->keep);
     return rc;
 }
 
@@ -158,29 +165,37 @@ static int add_rows(axn_model *m, uint32_t l, const axn_add *add, uint32_t n, co
     return p->up(c, out, first * row, m->hidden_host, size);
 }
 
-static bool keeps_state(const axn_model *m, uint32_t l) { return m->state.layers && m->state.of[l]; }
+// One layer that keeps no state, and what becomes of its one new row: a layer that is lent passes it on, and where it did not leave the row
+// on its cell, the row is copied there.
+static int run_layer(axn_model *m, uint32_t group, uint32_t l, const uint32_t *cell, bool place, bool rebind) {
+    axn_card *c = m->card;
+    const axn_provider *p = c->lib->provider;
+    axn_group *g = &m->group[group];
+    axn_io *io = &m->io[l * m->groups + group];
+    size_t row = axn_row(m, l);
+    bool shares = axn_shares(m, l), on_cell = place && !axn_behind(m, g, l);
+    int rc = AXN_OK;
+    c->layer = (int32_t)l;
+    if (rebind && on_cell && !shares) {
+        const axn_parts *t = &m->parts[l * m->groups + group];
+        rc = p->bind(c, io, t->k_out, &m->k[l], cell[0] * row, row);
+        if (!rc) rc = p->bind(c, io, t->v_out, &m->v[l], cell[0] * row, row);
+    }
+    if (!rc) rc = p->run(c, &m->layer[l], group, io);
+    if (rc || shares) return rc;
+    axn_news from = news(m, g, l, place, cell[0]);
+    rc = axn_lend(m, g, l, from);
+    return rc || g->rows > 1 || on_cell ? rc : keep_layer(m, l, from, 1, cell, p->copy);
+}
 
 static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_t *cell, const axn_add *add, uint32_t adds,
     const uint16_t *added, axn_way *way) {
     if (m->decoder.files) return axn_whole_run(m, group, rows, cell);
-    axn_card *c = m->card;
-    const axn_provider *p = c->lib->provider;
     axn_group *g = &m->group[group];
-    size_t row = (size_t)m->kv * 2;
     bool place = m->place && g->rows == 1, rebind = place && g->bound != cell[0];
     g->bound = AXN_UNBOUND; // until every layer is
     for (uint32_t l = 0; l < m->layers; l++) {
-        axn_io *io = &m->io[l * m->groups + group];
-        int rc = AXN_OK;
-        if (keeps_state(m, l)) {
-            rc = axn_state_run(m, l, way);
-        } else {
-            c->layer = (int32_t)l;
-            if (rebind) rc = p->bind(c, io, g->k_out, &m->k[l], cell[0] * row, row);
-            if (!rc && rebind) rc = p->bind(c, io, g->v_out, &m->v[l], cell[0] * row, row);
-            if (!rc) rc = p->run(c, &m->layer[l], group, io);
-            if (!rc && g->rows == 1 && !place) rc = keep_layer(m, g, l, 1, cell, p->copy);
-        }
+        int rc = axn_keeps_state(m, l) ? axn_state_run(m, l, way) : run_layer(m, group, l, cell, place, rebind);
         uint32_t n = 0;
         while (n < adds && add[n].layer == l) n++;
         if (!rc && n) rc = add_rows(m, l, add, n, added);
@@ -205,14 +220,15 @@ static int run_layers_vendor(axn_model *m, uint32_t group, uint32_t rows, const 
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->up(c, &g->mask_dev, 0, g->mask_host, g->mask_dev.size);
         if (!rc) rc = p->sync(c, m->timeout_ms);
-        if (!rc && keeps_state(m, l)) {
+        if (!rc && axn_keeps_state(m, l)) {
             rc = axn_state_run(m, l, way);
             if (!rc) rc = p->sync(c, m->timeout_ms);
             if (!rc) rc = axn_state_again(m, way);
         } else if (!rc) {
             rc = p->run(c, &m->layer[l], group, &m->io[l * m->groups + group]);
             if (!rc) rc = p->sync(c, m->timeout_ms);
-            if (!rc) rc = keep_layer(m, g, l, rows, cell, p->copy);
+            if (!rc && !axn_shares(m, l)) rc = axn_lend(m, g, l, news(m, g, l, false, 0));
+            if (!rc && !axn_shares(m, l)) rc = keep_layer(m, l, news(m, g, l, false, 0), rows, cell, p->copy);
         }
         if (!rc) rc = p->sync(c, m->timeout_ms);
         if (!rc) rc = p->copy(c, &m->turn[l % 2], 0, &m->turn[(l + 1) % 2], 0, hidden);
@@ -286,10 +302,11 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
     axn_card *c = m->card;
     int rc = axn_enter(c);
     if (rc) return rc;
-    size_t row = (size_t)m->kv * 2, most = (size_t)m->rows * m->hidden * 2;
+    size_t most = (size_t)m->rows * m->hidden * 2;
     memset(m->hidden_host, 0, most);
     for (uint32_t w = 0; !rc && w < m->whole; w++) {
         uint32_t l = m->full[w];
+        size_t row = axn_row(m, l);
         c->layer = (int32_t)l;
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             for (n = 1; i + n < cells && cell[i + n] == cell[i] + n;) n++;
@@ -302,9 +319,9 @@ int axn_clear(axn_model *m, const uint32_t *cell, uint32_t cells) {
 }
 
 int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden, const uint32_t *pos, const uint32_t *cell,
-    const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells, const uint64_t *local_rows,
-    const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted, uint16_t *logits, int32_t *argmax,
-    uint16_t *hidden_out, axn_slots slots, bool vendor) {
+    const uint16_t *given, const uint64_t *see_cells, uint32_t cell_words, const uint64_t *see_rows, const uint64_t *local_cells,
+    const uint64_t *local_rows, const axn_add *add, uint32_t adds, const uint16_t *added, const int64_t *want, uint32_t wanted,
+    uint16_t *logits, int32_t *argmax, uint16_t *hidden_out, axn_slots slots, bool vendor) {
     axn_card *c = m->card;
     axn_group *g = &m->group[group];
     int rc = axn_enter(c);
@@ -316,6 +333,7 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
     rc = upload(m, g, rows, hidden, pos, see_cells, cell_words, see_rows);
     if (!rc) rc = upload_local(m, group, rows, local_cells, cell_words, local_rows);
     if (!rc) rc = axn_state_upload(m, group, rows, pos, slots);
+    if (!rc) rc = axn_given_upload(m, g, rows, given);
     int64_t t1 = now();
     m->time.upload = t1 - t0;
     axn_way way;

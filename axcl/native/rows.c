@@ -4,10 +4,9 @@
 //
 //   caller's memory, row by row  ─ memcpy ─  staging, pinned, part by part  ─ a copy a run ─  the caches
 //
-// A part is what one buffer keeps of a row: of the nth layer that keeps rows part 2n is its K, part 2n+1 its V. On the host a row's parts
-// lie one after another;
-// in staging the same part of all rows does, so that a run of consecutive cells is one copy. Everything is queued on the stream of the
-// passes, with one synchronisation at the end; Go has checked cells and sizes.
+// A part is what one buffer keeps of a row: of the nth layer that keeps rows part 2n is its K, part 2n+1 its V, as long as that layer's
+// rows are. On the host a row's parts lie one after another; in staging the same part of all rows does, so that a run of consecutive cells
+// is one copy. Everything is queued on the stream of the passes, with one synchronisation at the end; Go has checked cells and sizes.
 
 #define _GNU_SOURCE
 #include "native.h"
@@ -19,10 +18,13 @@ static const axn_mem *part(const axn_model *m, uint32_t p) {
     return p % 2 ? &m->v[l] : &m->k[l];
 }
 
-static size_t width(const axn_model *m) { return (size_t)m->kv * 2; }
+static size_t width(const axn_model *m, uint32_t p) { return axn_row(m, m->full[p / 2]); }
+
+// Where a part begins in a row on the host.
+static size_t place(const axn_model *m, uint32_t p) { return m->row_at[p / 2] + p % 2 * width(m, p); }
 
 static uint8_t *staged(const axn_model *m, uint32_t p, uint32_t row, uint32_t rows) {
-    return m->rows_host + ((size_t)p * rows + row) * width(m);
+    return m->rows_host + place(m, p) * rows + row * width(m, p);
 }
 
 // How many from the i-th on are consecutive.
@@ -46,9 +48,9 @@ static int finish(axn_model *m, int rc) {
 
 int axn_save(axn_model *m, const uint32_t *cell, uint32_t cells, uint8_t *to) {
     axn_card *c = m->card;
-    size_t w = width(m), row = w * 2 * m->whole;
     int rc = start(m, cells);
     for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        size_t w = width(m, p);
         c->layer = (int32_t)m->full[p / 2];
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             n = run(cell, i, cells);
@@ -57,18 +59,18 @@ int axn_save(axn_model *m, const uint32_t *cell, uint32_t cells, uint8_t *to) {
     }
     rc = finish(m, rc);
     for (uint32_t p = 0; !rc && p < 2 * m->whole; p++)
-        for (uint32_t i = 0; i < cells; i++) memcpy(to + i * row + p * w, staged(m, p, i, cells), w);
+        for (uint32_t i = 0; i < cells; i++) memcpy(to + i * m->row_bytes + place(m, p), staged(m, p, i, cells), width(m, p));
     return rc;
 }
 
 // While one part is on its way the next is staged.
 int axn_restore(axn_model *m, const uint32_t *cell, uint32_t cells, const uint8_t *from) {
     axn_card *c = m->card;
-    size_t w = width(m), row = w * 2 * m->whole;
     int rc = start(m, cells);
     for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        size_t w = width(m, p);
         c->layer = (int32_t)m->full[p / 2];
-        for (uint32_t i = 0; i < cells; i++) memcpy(staged(m, p, i, cells), from + i * row + p * w, w);
+        for (uint32_t i = 0; i < cells; i++) memcpy(staged(m, p, i, cells), from + i * m->row_bytes + place(m, p), w);
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             n = run(cell, i, cells);
             rc = c->lib->provider->up(c, part(m, p), cell[i] * w, staged(m, p, i, cells), n * w);
@@ -79,9 +81,9 @@ int axn_restore(axn_model *m, const uint32_t *cell, uint32_t cells, const uint8_
 
 int axn_copy(axn_model *m, const uint32_t *to, const uint32_t *from, uint32_t cells) {
     axn_card *c = m->card;
-    size_t w = width(m);
     int rc = start(m, cells);
     for (uint32_t p = 0; !rc && p < 2 * m->whole; p++) {
+        size_t w = width(m, p);
         c->layer = (int32_t)m->full[p / 2];
         for (uint32_t i = 0, n; !rc && i < cells; i += n) {
             uint32_t a = run(to, i, cells), b = run(from, i, cells);

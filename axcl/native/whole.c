@@ -31,19 +31,20 @@ int axn_whole_bind(axn_model *m) {
     }
     for (uint32_t i = 0; !rc && i < m->groups; i++) {
         axn_group *g = &m->group[i];
+        const axn_parts *t = &m->parts[i];
         axn_io *io = &m->io[i];
-        assert(g->k_bytes == w->k.size);
+        assert(g->cache == m->kv_rows);
         c->layer = (int32_t)w->file[i];
         size_t kv = g->rows * m->layers * row;
         const struct { uint32_t slot; const axn_mem *mem; size_t size; } parts[] = {
-            {g->input, &m->turn[0], (size_t)g->rows * m->hidden * 2},
-            {g->indices, &m->indices, (size_t)g->rows * 4},
-            {g->mask, &g->mask_dev, g->mask_dev.size},
-            {g->k, &w->k, g->k_bytes},
-            {g->v, &w->v, g->k_bytes},
-            {g->k_out, &w->k_new, kv},
-            {g->v_out, &w->v_new, kv},
-            {g->output, &w->out, w->logits[i] * m->logits.size},
+            {t->input, &m->turn[0], (size_t)g->rows * m->hidden * 2},
+            {t->indices, &m->indices, (size_t)g->rows * 4},
+            {t->mask, &g->mask_dev, g->mask_dev.size},
+            {t->k, &w->k, w->k.size},
+            {t->v, &w->v, w->v.size},
+            {t->k_out, &w->k_new, kv},
+            {t->v_out, &w->v_new, kv},
+            {t->output, &w->out, w->logits[i] * m->logits.size},
         };
         rc = p->io_new(c, &m->layer[w->file[i]], io);
         for (size_t n = 0; !rc && n < sizeof parts / sizeof *parts; n++) rc = p->bind(c, io, parts[n].slot, parts[n].mem, 0, parts[n].size);

@@ -52,6 +52,9 @@ func readWhole(spec axcl.LoadSpec) (f files, err error) {
 	// layOut goes by what a layer's file would say.
 	f.all.Full = axmodel.LayerShape{Hidden: f.shape.Hidden, KV: f.shape.KV, Pos: 1, Cells: f.shape.Cells}
 	f.all.Linear = make([]bool, f.shape.Layers)
+	for i := range f.shape.Layers {
+		f.all.Widths, f.all.Source = append(f.all.Widths, f.shape.KV), append(f.all.Source, i)
+	}
 	for _, g := range f.shape.Groups {
 		f.all.Full.Groups = append(f.all.Full.Groups, axmodel.LayerGroup{Group: g, Cache: g.Cells})
 	}
@@ -69,8 +72,6 @@ func (m *model) layOutWhole(f *files, modules int) {
 		g := f.whole.Groups[at]
 		unsafe.Slice(w.file, groups)[i], unsafe.Slice(w.at, groups)[i] = C.uint32_t(g.File), C.uint32_t(g.At)
 		unsafe.Slice(w.logits, groups)[i] = C.uint32_t(g.Wanted)
-		cg := &unsafe.Slice(c.group, groups)[i]
-		cg.k_bytes *= C.size_t(f.shape.Layers)
 		m.last = append(m.last, g.Rows > 1 && g.Wanted == 1)
 		single = single || m.last[i]
 	}
@@ -121,10 +122,10 @@ func (m *model) loadWhole(i int, path string, f files) error {
 		}
 		m.c.out = C.uint32_t(f.shape.Out)
 		m.c.logits.size = C.size_t(logits.Size / want.Wanted)
-		g := &unsafe.Slice(m.c.group, len(f.run))[n]
-		g.input, g.indices, g.mask = slot(names, "input_embeds"), slot(names, want.Pos), slot(names, want.Mask)
-		g.k, g.v, g.k_out, g.v_out = slot(names, "k_caches"), slot(names, "v_caches"), slot(names, "k_cache"), slot(names, "v_cache")
-		g.output = slot(names, "logits")
+		p := &unsafe.Slice(m.c.parts, len(f.run))[n]
+		p.input, p.indices, p.mask = slot(names, "input_embeds"), slot(names, want.Pos), slot(names, want.Mask)
+		p.k, p.v, p.k_out, p.v_out = slot(names, "k_caches"), slot(names, "v_caches"), slot(names, "k_cache"), slot(names, "v_cache")
+		p.output = slot(names, "logits")
 	}
 	return nil
 }

@@ -1,0 +1,49 @@
+//go:build cgo && !fake && linux
+
+package native
+
+/*
+#include "native.h"
+*/
+import "C"
+
+import "unsafe"
+
+// layOutLent makes room for what lent.c knows: which layers use the K and V of others, and what layers are given besides.
+func (m *model) layOutLent(f *files) {
+	c, layers := m.c, int(m.c.layers)
+	if c.given.width = C.uint32_t(m.shape.Given); m.shape.Given > 0 {
+		c.given.dev = array[C.axn_mem](m, layers)
+	}
+	if m.shape.Shared == 0 {
+		return
+	}
+	t := &c.lent
+	t.source, t.of = array[C.uint32_t](m, layers), array[C.bool](m, layers)
+	t.k, t.v = array[C.axn_mem](m, layers), array[C.axn_mem](m, layers)
+	for i, from := range f.all.Source {
+		unsafe.Slice(t.source, layers)[i] = C.uint32_t(from)
+		if from != i {
+			unsafe.Slice(t.of, layers)[from] = true
+		}
+	}
+	for _, g := range unsafe.Slice(c.group, c.groups) {
+		if g.cells == c.kv_rows {
+			t.behind = max(t.behind, g.rows)
+		} else {
+			t.apart = max(t.apart, g.cells+g.rows)
+		}
+	}
+}
+
+// lentMems are the buffers of it on the card.
+func (m *model) lentMems() (all []C.axn_mem) {
+	c := m.c
+	if c.lent.source != nil {
+		all = append(append(all, unsafe.Slice(c.lent.k, c.layers)...), unsafe.Slice(c.lent.v, c.layers)...)
+	}
+	if c.given.width > 0 {
+		all = append(all, unsafe.Slice(c.given.dev, c.layers)...)
+	}
+	return append(all, c.lent.k_out, c.lent.v_out)
+}
