@@ -31,7 +31,7 @@ func init() {
 			"	return origin.Own(f(s.String()))\n}\n\nfunc (r *run) upper", "./tokenizer/jinja", "TestMarksSurvive"},
 		{"T7", "tokenizer/origin/meter.go", "		if m.room.taken.Add(more) > m.room.Size {", "		if m.room.taken.Add(more) < 0 {",
 			"./tokenizer/origin", "TestRoom"},
-		{"T7", "tokenizer/gotmpl/funcs.go", "			r.grow(6 * t.Len()) // the most", "			// the most", "./tokenizer/chat",
+		{"T7", "tokenizer/gotmpl/funcs.go", "			r.Grow(6 * t.Len()) // the most", "			// the most", "./tokenizer/chat",
 			"TestRenderingsBounded"},
 		{"T3", "server/ollama/options.go", "if !(f >= lim[0] && f <= lim[1]) {", "if false {", "./server", "TestNumbers"},
 		{"T3", "server/ollama/options.go", "if err := o.Sampling.Check(); err != nil {",

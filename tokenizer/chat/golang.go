@@ -236,20 +236,9 @@ func goMessages(c Conversation) ([]*goMessage, error) {
 func goToolList(c Conversation) (goTools, error) {
 	var out goTools
 	for i, tool := range c.Tools {
-		raw := []byte(tool.Raw)
-		if len(raw) == 0 {
-			f := map[string]any{"name": tool.Name, "description": tool.Description}
-			if len(tool.Parameters) > 0 {
-				f["parameters"] = tool.Parameters
-			}
-			kind := tool.Type
-			if kind == "" {
-				kind = "function"
-			}
-			var err error
-			if raw, err = json.Marshal(map[string]any{"type": kind, "function": f}); err != nil {
-				return nil, fmt.Errorf("tool %d: %w", i, err)
-			}
+		raw, err := tool.json()
+		if err != nil {
+			return nil, fmt.Errorf("tool %d: %w", i, err)
 		}
 		var a api.Tool
 		if err := json.Unmarshal(raw, &a); err != nil {

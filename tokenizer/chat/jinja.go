@@ -108,7 +108,11 @@ func (t *jinjaTemplate) vars(c Conversation) (map[string]jinja.Value, error) {
 	if len(c.Tools) > 0 {
 		tools := &jinja.List{}
 		for i, tool := range c.Tools {
-			v, err := jinjaTool(tool)
+			raw, err := tool.json()
+			var v jinja.Value
+			if err == nil {
+				v, err = jinja.FromJSON(raw)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("tool %d: %w", i, err)
 			}
@@ -214,27 +218,4 @@ func jinjaParts(m Message) *jinja.List {
 		out.Items = append(out.Items, d)
 	}
 	return out
-}
-
-func jinjaTool(tool Tool) (jinja.Value, error) {
-	if len(tool.Raw) > 0 {
-		return jinja.FromJSON(tool.Raw)
-	}
-	v, f := &jinja.Dict{}, &jinja.Dict{}
-	kind := tool.Type
-	if kind == "" {
-		kind = "function"
-	}
-	v.Set("type", origin.Given(kind))
-	f.Set("name", origin.Given(tool.Name))
-	f.Set("description", origin.Given(tool.Description))
-	if len(tool.Parameters) > 0 {
-		p, err := jinja.FromJSON(tool.Parameters)
-		if err != nil {
-			return nil, err
-		}
-		f.Set("parameters", p)
-	}
-	v.Set("function", f)
-	return v, nil
 }

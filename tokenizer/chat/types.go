@@ -5,6 +5,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -47,6 +48,24 @@ type Tool struct {
 	Raw         json.RawMessage // the tool as the request gave it, for templates that print it whole; may be empty
 	Schema      json.RawMessage // what a required call's arguments are held to; empty: Parameters
 	Strict      bool            // a required call that cannot be held to all of it is refused
+}
+
+// json is the tool as the request gave it, or as one would have that has only what is known of it.
+func (t Tool) json() ([]byte, error) {
+	if len(t.Raw) > 0 {
+		return t.Raw, nil
+	}
+	var out struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name        string          `json:"name"`
+			Description string          `json:"description"`
+			Parameters  json.RawMessage `json:"parameters,omitempty"`
+		} `json:"function"`
+	}
+	out.Type = cmp.Or(t.Type, "function")
+	out.Function.Name, out.Function.Description, out.Function.Parameters = t.Name, t.Description, t.Parameters
+	return json.Marshal(out)
 }
 
 // Think says whether the model should think before it answers, and how hard where it knows levels.

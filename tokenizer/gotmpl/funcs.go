@@ -28,7 +28,7 @@ func init() {
 	escape := func(f func(string) string) func(r *run, args []any) any {
 		return func(r *run, args []any) any {
 			t := r.sprint(args)
-			r.grow(6 * t.Len()) // the most that any of them makes of a byte
+			r.Grow(6 * t.Len()) // the most that any of them makes of a byte
 			return t.Map(f)
 		}
 	}
@@ -67,7 +67,7 @@ func init() {
 		"urlquery": escape(url.QueryEscape),
 		"json": func(r *run, args []any) any {
 			r.need(args, 1, 1)
-			r.grow(6 * r.weigh(reflect.ValueOf(plain(args[0])), 0))
+			r.Grow(6 * r.weigh(reflect.ValueOf(plain(args[0])), 0))
 			b, _ := json.Marshal(plain(args[0]))
 			return origin.Given(string(b))
 		},
@@ -75,7 +75,7 @@ func init() {
 		"yesterdayDate": func(*run, []any) any { return origin.Own(time.Now().AddDate(0, 0, -1).Format(time.DateOnly)) },
 		"toTypeScriptType": func(r *run, args []any) any {
 			r.need(args, 1, 1)
-			r.grow(2 * r.weigh(reflect.ValueOf(args[0]), 0))
+			r.Grow(2 * r.weigh(reflect.ValueOf(args[0]), 0))
 			switch v := args[0].(type) {
 			case api.ToolProperty:
 				return origin.Given(v.ToTypeScriptType())
@@ -143,14 +143,14 @@ func basic(v any) (kind string, x reflect.Value) {
 func (r *run) equal(x, y any) bool {
 	xk, xv := basic(x)
 	yk, yv := basic(y)
-	r.step(1)
+	r.Step(1)
 	switch {
 	case xk == "string" && yk == "string":
 		a, b := text(x), text(y)
 		if len(a) != len(b) {
 			return false
 		}
-		r.step(len(a) / 64)
+		r.Step(len(a) / 64)
 		return a == b
 	case xk == "int" && yk == "uint":
 		return xv.Int() >= 0 && uint64(xv.Int()) == yv.Uint()
@@ -177,7 +177,7 @@ func (r *run) equal(x, y any) bool {
 func (r *run) less(x, y any) bool {
 	xk, xv := basic(x)
 	yk, yv := basic(y)
-	r.step(1)
+	r.Step(1)
 	switch {
 	case xk == "int" && yk == "uint":
 		return xv.Int() < 0 || uint64(xv.Int()) < yv.Uint()
@@ -186,7 +186,7 @@ func (r *run) less(x, y any) bool {
 	case xk != yk || xk == "" || xk == "bool":
 		r.failf("incompatible types for comparison")
 	case xk == "string":
-		r.step(min(len(text(x)), len(text(y))) / 64)
+		r.Step(min(len(text(x)), len(text(y))) / 64)
 		return text(x) < text(y)
 	case xk == "int":
 		return xv.Int() < yv.Int()
@@ -217,7 +217,7 @@ func (r *run) length(v any) int {
 }
 
 func (r *run) index(v, key any) any {
-	r.step(1)
+	r.Step(1)
 	x := indirect(reflect.ValueOf(v))
 	t, isText := v.(origin.Text)
 	switch {
@@ -291,15 +291,15 @@ func (r *run) str(v any) origin.Text {
 	if x.Kind() == reflect.Pointer && !x.IsNil() && !x.Type().Implements(stringer) {
 		v = x.Elem().Interface()
 	}
-	r.grow(8 * r.weigh(x, 0)) // what prints itself prints JSON, which makes six bytes of one
+	r.Grow(8 * r.weigh(x, 0)) // what prints itself prints JSON, which makes six bytes of one
 	return origin.Given(fmt.Sprint(v))
 }
 
 // weigh is about how many bytes a value prints as, its names included.
 func (r *run) weigh(v reflect.Value, depth int) int {
-	r.step(1)
+	r.Step(1)
 	if depth > origin.MaxDepth {
-		r.check(fmt.Errorf("%w: a value is nested more than %d deep", origin.ErrBudget, origin.MaxDepth))
+		r.End(fmt.Errorf("%w: a value is nested more than %d deep", origin.ErrBudget, origin.MaxDepth))
 	}
 	v = indirect(v)
 	sum := 8
@@ -347,12 +347,11 @@ func (r *run) sprint(args []any) origin.Text {
 			sum++
 		}
 		t := r.shown(a)
-		if sum += t.Len() + 4*t.Cuts(); sum > origin.MaxText {
-			r.grow(sum)
-		}
+		sum += t.Len() + 4*t.Cuts()
+		r.Fits(sum)
 		texts = append(texts, t)
 	}
-	r.grow(sum)
+	r.Grow(sum)
 	return origin.Join(texts, origin.Text{})
 }
 
@@ -454,6 +453,6 @@ func (r *run) anyFormat(format string, args []any) origin.Text {
 			break
 		}
 	}
-	r.grow(sum)
+	r.Grow(sum)
 	return origin.Given(fmt.Sprintf(format, list...))
 }

@@ -215,17 +215,9 @@ func keepUntil(n parse.Node, field string, cut *bool) bool {
 }
 
 // Render runs the template with data. It fails with the meter's errors, or with one that says what the template stumbled over.
-func (t *Template) Render(m *origin.Meter, out *origin.Builder, data any) (err error) {
-	r := &run{t: t, m: m, out: out, vars: []variable{{"$", data}}}
-	defer func() {
-		if p := recover(); p != nil {
-			s, ok := p.(stop)
-			if !ok {
-				panic(p)
-			}
-			err = s.err
-		}
-	}()
-	r.list(t.trees[t.name].Root, data)
-	return nil
+func (t *Template) Render(m *origin.Meter, out *origin.Builder, data any) error {
+	return origin.Render(m, out, func(o *origin.Run) {
+		r := &run{Run: o, t: t, vars: []variable{{"$", data}}}
+		r.list(t.trees[t.name].Root, data)
+	})
 }

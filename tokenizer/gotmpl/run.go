@@ -12,9 +12,8 @@ import (
 
 // run is one rendering. Its values are origin.Text for strings, and else whatever the data hold.
 type run struct {
+	*origin.Run
 	t    *Template
-	m    *origin.Meter
-	out  *origin.Builder
 	vars []variable
 }
 
@@ -23,21 +22,9 @@ type variable struct {
 	value any
 }
 
-// stop carries an error up to Render.
-type stop struct{ err error }
-
 func (r *run) failf(format string, args ...any) {
-	panic(stop{fmt.Errorf("template: "+format, args...)})
+	r.End(fmt.Errorf("template: "+format, args...))
 }
-
-func (r *run) check(err error) {
-	if err != nil {
-		panic(stop{err})
-	}
-}
-
-func (r *run) step(n int) { r.check(r.m.Step(n)) }
-func (r *run) grow(n int) { r.check(r.m.Grow(n)) }
 
 // flow is how a node ends.
 type flow uint8
@@ -61,14 +48,14 @@ func (r *run) list(l *parse.ListNode, dot any) flow {
 }
 
 func (r *run) node(n parse.Node, dot any) flow {
-	r.step(1)
+	r.Step(1)
 	switch n := n.(type) {
 	case *parse.TextNode:
-		r.print(origin.Own(string(n.Text)))
+		r.Print(origin.Own(string(n.Text)))
 	case *parse.ActionNode:
 		v := r.pipe(n.Pipe, dot)
 		if len(n.Pipe.Decl) == 0 {
-			r.print(r.str(v))
+			r.Print(r.str(v))
 		}
 	case *parse.IfNode:
 		return r.branch(&n.BranchNode, dot, false)
@@ -89,14 +76,6 @@ func (r *run) node(n parse.Node, dot any) flow {
 	return flowNext
 }
 
-func (r *run) print(t origin.Text) {
-	n := t.Len() + 4*t.Cuts()
-	if r.grow(n); r.out.Len()+n > origin.MaxText {
-		r.grow(r.out.Len() + n)
-	}
-	r.out.Add(t)
-}
-
 func (r *run) branch(b *parse.BranchNode, dot any, with bool) flow {
 	defer r.pop(len(r.vars))
 	v := r.pipe(b.Pipe, dot)
@@ -112,7 +91,7 @@ func (r *run) branch(b *parse.BranchNode, dot any, with bool) flow {
 func (r *run) pop(n int) { r.vars = r.vars[:n] }
 
 func (r *run) include(n *parse.TemplateNode, dot any) {
-	r.check(r.m.Enter())
+	defer r.Deeper()()
 	var data any
 	if n.Pipe != nil {
 		data = r.pipe(n.Pipe, dot)
@@ -121,7 +100,6 @@ func (r *run) include(n *parse.TemplateNode, dot any) {
 	r.vars = []variable{{"$", data}}
 	r.list(r.t.trees[n.Name].Root, data)
 	r.vars = vars
-	r.m.Leave()
 }
 
 // loop runs a range over a number, a list or a map.
@@ -131,7 +109,7 @@ func (r *run) loop(n *parse.RangeNode, dot any) flow {
 	over := r.pipe(n.Pipe, dot)
 	inner := len(r.vars)
 	once := func(k, v any) bool {
-		r.step(1)
+		r.Step(1)
 		decl := n.Pipe.Decl
 		set := func(d *parse.VariableNode, v any) {
 			if n.Pipe.IsAssign {
@@ -184,8 +162,8 @@ func (r *run) loop(n *parse.RangeNode, dot any) flow {
 
 // keys are a map's, sorted.
 func (r *run) keys(m reflect.Value) []reflect.Value {
-	r.step(m.Len())
-	r.grow(48 * m.Len())
+	r.Step(m.Len())
+	r.Grow(48 * m.Len())
 	keys := m.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int {
 		if a.Kind() == reflect.String && b.Kind() == reflect.String {
@@ -208,7 +186,7 @@ func (r *run) assign(name string, v any) {
 
 // pipe evaluates a pipeline, and declares its variables.
 func (r *run) pipe(p *parse.PipeNode, dot any) any {
-	r.step(1)
+	r.Step(1)
 	var v any
 	for i, c := range p.Cmds {
 		v = r.command(c, dot, v, i > 0)
@@ -216,7 +194,7 @@ func (r *run) pipe(p *parse.PipeNode, dot any) any {
 	for _, d := range p.Decl {
 		if p.IsAssign {
 			r.assign(d.Ident[0], v)
-		} else if r.step(1); true {
+		} else if r.Step(1); true {
 			r.vars = append(r.vars, variable{d.Ident[0], v})
 		}
 	}
@@ -224,7 +202,7 @@ func (r *run) pipe(p *parse.PipeNode, dot any) any {
 }
 
 func (r *run) command(c *parse.CommandNode, dot, last any, piped bool) any {
-	r.step(1)
+	r.Step(1)
 	first := c.Args[0]
 	if id, ok := first.(*parse.IdentifierNode); ok {
 		return r.function(id.Ident, c.Args[1:], dot, last, piped)
@@ -237,7 +215,7 @@ func (r *run) command(c *parse.CommandNode, dot, last any, piped bool) any {
 
 // operand evaluates a node that is no call with arguments.
 func (r *run) operand(n parse.Node, dot any) any {
-	r.step(1)
+	r.Step(1)
 	switch n := n.(type) {
 	case *parse.DotNode:
 		return dot
@@ -279,7 +257,7 @@ func (r *run) operand(n parse.Node, dot any) any {
 
 func (r *run) fields(v any, names []string) any {
 	for _, name := range names {
-		r.step(1)
+		r.Step(1)
 		v = r.field(v, name)
 	}
 	return v

@@ -66,17 +66,11 @@ type (
 		args arguments
 		line int
 	}
-	filterExpr struct {
+	builtinExpr struct { // x|name(args), x is name(args)
 		x    expr // nil in a chain that begins with a block
 		name string
+		what string   // "filter" or "test"
 		f    *builtin // nil: unknown, an error once it is reached
-		args arguments
-		line int
-	}
-	testExpr struct {
-		x    expr
-		name string
-		f    *builtin
 		args arguments
 		line int
 	}
@@ -115,7 +109,7 @@ type (
 	}
 	captureStmt struct { // {% set x %}…{% endset %} and, without a target, {% filter f %}…{% endfilter %}
 		target  *target
-		filters []*filterExpr // the first is applied first
+		filters []*builtinExpr // the first is applied first
 		body    []stmt
 		line    int
 	}

@@ -91,20 +91,29 @@ func init() {
 			if len(a.pos) == 0 {
 				r.failf("cycler needs at least one item")
 			}
-			return &helper{items: a.pos}
+			return &cycler{items: a.pos}
 		}},
 		"joiner": {name: "joiner", call: func(r *run, a *args) Value {
 			f := builtin{params: []string{"sep"}}
-			return &helper{joins: true, sep: f.bind(r, "joiner", a).or(0, own(", "))}
+			sep, used := f.bind(r, "joiner", a).or(0, own(", ")), false
+			return &function{name: "joiner", call: func(r *run, a *args) Value {
+				new(builtin).bind(r, "joiner", a)
+				if used {
+					return sep
+				}
+				used = true
+				return own("")
+			}}
 		}},
 		"raise_exception": {name: "raise_exception", call: func(r *run, a *args) Value {
 			f := builtin{params: []string{"message"}, need: 1}
-			panic(stop{&Raised{r.str(f.bind(r, "raise_exception", a)[0]).String()}})
+			r.End(&Raised{r.str(f.bind(r, "raise_exception", a)[0]).String()})
+			return nil
 		}},
 		"strftime_now": {name: "strftime_now", call: func(r *run, a *args) Value {
 			f := builtin{params: []string{"format"}, need: 1}
 			format := r.text(f.bind(r, "strftime_now", a)[0], "strftime_now")
-			r.grow(16 * format.Len())
+			r.Grow(16 * format.Len())
 			return format.Map(func(s string) string { return strftime(r.now, s) })
 		}},
 	}
@@ -117,7 +126,7 @@ func newDict(r *run, a *args) *Dict {
 	}
 	for _, v := range a.pos {
 		if from, ok := v.(*Dict); ok {
-			r.grow(2 * itemBytes * from.Len())
+			r.Grow(2 * itemBytes * from.Len())
 			for i, k := range from.keys {
 				d.set(k, from.values[i])
 			}
@@ -128,12 +137,12 @@ func newDict(r *run, a *args) *Dict {
 			if len(kv) != 2 {
 				r.failf("a dict is made of pairs")
 			}
-			r.grow(2 * itemBytes)
+			r.Grow(2 * itemBytes)
 			d.set(r.hashed(kv[0]), kv[1])
 		}
 	}
 	for i, n := range a.names {
-		r.grow(2 * itemBytes)
+		r.Grow(2 * itemBytes)
 		d.Set(n, a.named[i])
 	}
 	return d
@@ -150,7 +159,7 @@ func newRange(r *run, a *args) Value {
 	for i, v := range a.pos {
 		n[i] = r.whole(v, "range")
 		if n[i] > 1<<40 || n[i] < -1<<40 {
-			r.check(errRange)
+			r.End(errRange)
 		}
 	}
 	out := &Range{stop: n[0], step: 1}
@@ -169,35 +178,18 @@ func newRange(r *run, a *args) Value {
 		out.n = max(0, (out.start-out.stop-out.step-1)/-out.step)
 	}
 	if out.n > maxRange {
-		r.check(errRange)
+		r.End(errRange)
 	}
 	return out
 }
 
-// helper is what cycler() and joiner() return.
-type helper struct {
+// cycler is what cycler() returns.
+type cycler struct {
 	items []Value
 	at    int
-	joins bool
-	sep   Value
-	used  bool
 }
 
-func (h *helper) call(r *run, a *args) Value {
-	if !h.joins || len(a.pos)+len(a.names) > 0 {
-		r.failf("it cannot be called so")
-	}
-	if !h.used {
-		h.used = true
-		return own("")
-	}
-	return h.sep
-}
-
-func (h *helper) attr(name string) (Value, bool) {
-	if h.joins {
-		return nil, false
-	}
+func (h *cycler) attr(name string) (Value, bool) {
 	move := func(f func() Value) (Value, bool) {
 		return &function{name: name, call: func(*run, *args) Value { return f() }}, true
 	}

@@ -118,15 +118,15 @@ func hash(v Value) any {
 
 // hashed returns a key that a dict may have; it fails for lists and dicts, as Python does.
 func (r *run) hashed(v Value) Value {
-	r.step(1)
+	r.Step(1)
 	switch x := v.(type) {
 	case *List:
 		if x.Tuple {
-			defer r.deeper()()
+			defer r.Deeper()()
 			for _, item := range x.Items {
 				r.hashed(item)
 			}
-			r.grow(32 * len(x.Items))
+			r.Grow(32 * len(x.Items))
 			return v
 		}
 	case *Dict, *view:

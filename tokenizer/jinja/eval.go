@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,7 @@ func (e *Raised) Error() string { return e.Message }
 
 // run is one rendering.
 type run struct {
-	m     *origin.Meter
-	out   *origin.Builder
+	*origin.Run
 	scope *scope
 	vars  map[string]Value
 	now   time.Time
@@ -40,44 +40,23 @@ func (s *scope) set(name string, v Value) {
 	s.names, s.values = append(s.names, name), append(s.values, v)
 }
 
-// stop carries an error up to Render.
-type stop struct{ err error }
-
 func (r *run) failf(format string, args ...any) {
-	panic(stop{&Error{r.line, fmt.Sprintf(format, args...)}})
+	r.End(&Error{r.line, fmt.Sprintf(format, args...)})
 }
 
 func (r *run) undefined(u *Undefined) { r.failf("%s is undefined", u.what) }
 
-func (r *run) check(err error) {
-	if err != nil {
-		panic(stop{err})
-	}
-}
-
-func (r *run) step(n int) { r.check(r.m.Step(n)) }
-func (r *run) grow(n int) { r.check(r.m.Grow(n)) }
-
-func (r *run) deeper() func() {
-	r.check(r.m.Enter())
-	return r.m.Leave
-}
-
 // Render executes the template with variables of the caller's; the values in vars are not changed. now is what strftime_now tells. It
 // fails with a [*Raised], an [*Error], or what the meter fails with.
-func (t *Template) Render(m *origin.Meter, vars map[string]Value, now time.Time) (out origin.Text, err error) {
-	r := &run{m: m, out: &origin.Builder{}, scope: &scope{}, vars: vars, now: now}
-	defer func() {
-		if p := recover(); p != nil {
-			s, ok := p.(stop)
-			if !ok {
-				panic(p)
-			}
-			out, err = origin.Text{}, s.err
-		}
-	}()
-	r.all(t.body)
-	return r.out.Text(), nil
+func (t *Template) Render(m *origin.Meter, vars map[string]Value, now time.Time) (origin.Text, error) {
+	var out origin.Builder
+	if err := origin.Render(m, &out, func(o *origin.Run) {
+		r := &run{Run: o, scope: &scope{}, vars: vars, now: now}
+		r.all(t.body)
+	}); err != nil {
+		return origin.Text{}, err
+	}
+	return out.Text(), nil
 }
 
 func (r *run) all(body []stmt) flow {
@@ -89,25 +68,14 @@ func (r *run) all(body []stmt) flow {
 	return flowNext
 }
 
-// print writes a text to what is being made.
-func (r *run) print(t origin.Text) {
-	n := t.Len() + 4*t.Cuts()
-	r.step(1)
-	r.grow(n)
-	if r.out.Len()+n > origin.MaxText {
-		r.grow(r.out.Len() + n)
-	}
-	r.out.Add(t)
-}
-
 // capture returns what f prints.
 func (r *run) capture(f func() flow) (origin.Text, flow) {
-	defer r.deeper()()
-	outer := r.out
-	r.out = &origin.Builder{}
+	defer r.Deeper()()
+	outer := r.Out
+	r.Out = &origin.Builder{}
 	how := f()
-	text := r.out.Text()
-	r.out = outer
+	text := r.Out.Text()
+	r.Out = outer
 	return text, how
 }
 
@@ -144,7 +112,7 @@ func (r *run) assign(t target, v Value) {
 		if !ok {
 			r.failf("cannot assign the attribute %s of an object that is no namespace", t.attr)
 		}
-		r.grow(itemBytes)
+		r.Grow(itemBytes)
 		ns.attrs.Set(t.attr, v)
 	case t.name != "":
 		r.scope.set(t.name, v)
@@ -160,13 +128,13 @@ func (r *run) assign(t target, v Value) {
 }
 
 func (s *dataStmt) exec(r *run) flow {
-	r.print(s.text)
+	r.Print(s.text)
 	return flowNext
 }
 
 func (s *outputStmt) exec(r *run) flow {
 	r.line = s.line
-	r.print(r.str(s.x.eval(r)))
+	r.Print(r.str(s.x.eval(r)))
 	return flowNext
 }
 
@@ -198,7 +166,7 @@ func (s *captureStmt) exec(r *run) flow {
 		v = f.apply(r, v)
 	}
 	if s.target == nil {
-		r.print(r.str(v))
+		r.Print(r.str(v))
 	} else {
 		r.assign(*s.target, v)
 	}
@@ -253,7 +221,7 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 			sc.names, sc.values = sc.names[:0], sc.values[:0]
 			if r.assign(s.target, v); truth(s.test.eval(r)) {
 				kept = append(kept, v)
-				r.grow(16)
+				r.Grow(16)
 			}
 		}
 		items = kept
@@ -262,7 +230,7 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 	r.scope = sc
 	done := false
 	for l.at = 0; l.at < len(l.items); l.at++ {
-		r.step(1)
+		r.Step(1)
 		sc.names, sc.values = append(sc.names[:0], "loop"), append(sc.values[:0], l)
 		r.assign(s.target, l.items[l.at])
 		f := r.all(s.body)
@@ -368,12 +336,12 @@ func (s *macroStmt) function(r *run) *function {
 
 // bind gives a call's arguments to the parameters, as jinja2 does.
 func (s *macroStmt) bind(r *run, a *args) {
-	r.step(1)
+	r.Step(1)
 	given := min(len(a.pos), len(s.params))
 	for i, v := range a.pos[:given] {
 		r.scope.set(s.params[i], v)
 	}
-	caller := given == len(s.params) && s.has("caller")
+	caller := given == len(s.params) && slices.Contains(s.params, "caller")
 	missing := make([]bool, len(s.params))
 	for i := given; i < len(s.params); i++ {
 		v, ok := a.take(s.params[i])
@@ -417,21 +385,12 @@ func (s *macroStmt) bind(r *run, a *args) {
 	}
 }
 
-func (s *macroStmt) has(param string) bool {
-	for _, p := range s.params {
-		if p == param {
-			return true
-		}
-	}
-	return false
-}
-
 func (s *callStmt) exec(r *run) flow {
 	fn := s.call.fn.eval(r)
 	a := s.call.args.eval(r)
 	a.names, a.named = append(a.names, "caller"), append(a.named, s.block.function(r))
 	r.line = s.call.line
-	r.print(r.str(r.call(fn, a)))
+	r.Print(r.str(r.call(fn, a)))
 	return flowNext
 }
 

@@ -9,12 +9,12 @@ import (
 )
 
 func (x *literal) eval(r *run) Value {
-	r.step(1)
+	r.Step(1)
 	return x.v
 }
 
 func (x *nameExpr) eval(r *run) Value {
-	r.step(1)
+	r.Step(1)
 	return r.lookup(x.name)
 }
 
@@ -27,7 +27,7 @@ func (x *listExpr) eval(r *run) Value {
 }
 
 func (x *dictExpr) eval(r *run) Value {
-	r.grow(2 * itemBytes * len(x.keys))
+	r.Grow(2 * itemBytes * len(x.keys))
 	d := &Dict{}
 	for i, k := range x.keys {
 		key := r.hashed(k.eval(r))
@@ -81,7 +81,7 @@ func (x *concatExpr) eval(r *run) Value {
 		texts[i] = r.str(p.eval(r))
 		n += texts[i].Len() + 4*texts[i].Cuts()
 	}
-	r.grow(n)
+	r.Grow(n)
 	return origin.Join(texts, origin.Text{})
 }
 
@@ -125,25 +125,30 @@ func (x *mathExpr) eval(r *run) Value {
 	left := x.x.eval(r)
 	right := x.y.eval(r)
 	r.line = x.line
-	r.step(1)
-	if v, ok := r.math(x.op, left, right); ok {
+	r.Step(1)
+	return r.binary(x.op, left, right)
+}
+
+// binary is what an operator between two values makes.
+func (r *run) binary(op string, left, right Value) Value {
+	if v, ok := r.math(op, left, right); ok {
 		return v
 	}
 	switch a := left.(type) {
 	case origin.Text:
-		if b, ok := right.(origin.Text); ok && x.op == "+" {
-			r.grow(a.Len() + b.Len() + 4*(a.Cuts()+b.Cuts()))
+		if b, ok := right.(origin.Text); ok && op == "+" {
+			r.Grow(a.Len() + b.Len() + 4*(a.Cuts()+b.Cuts()))
 			return origin.Join([]origin.Text{a, b}, origin.Text{})
 		}
-		if x.op == "%" {
+		if op == "%" {
 			return r.percent(a, right)
 		}
 	case *List:
-		if b, ok := right.(*List); ok && x.op == "+" && a.Tuple == b.Tuple {
+		if b, ok := right.(*List); ok && op == "+" && a.Tuple == b.Tuple {
 			return &List{append(append(r.list(len(a.Items)+len(b.Items)), a.Items...), b.Items...), a.Tuple}
 		}
 	}
-	if x.op == "*" {
+	if op == "*" {
 		if n, ok := whole(left); ok {
 			left, right = right, n
 		}
@@ -153,17 +158,14 @@ func (x *mathExpr) eval(r *run) Value {
 			}
 		}
 	}
-	r.failf("%q does not go between %s and %s", x.op, typeName(left), typeName(right))
+	r.failf("%q does not go between %s and %s", op, typeName(left), typeName(right))
 	return nil
 }
 
 func (r *run) repeat(v Value, n int) (Value, bool) {
 	switch v := v.(type) {
 	case origin.Text:
-		if n > 0 && v.Len() > origin.MaxText/n {
-			r.grow(origin.MaxText + 1)
-		}
-		r.grow(n * (v.Len() + 4*v.Cuts()))
+		r.growBy(0, n, v.Len()+4*v.Cuts())
 		if given, ok := v.Whole(); ok {
 			var b origin.Builder
 			b.Write(strings.Repeat(v.String(), n), given)
@@ -172,7 +174,7 @@ func (r *run) repeat(v Value, n int) (Value, bool) {
 		return origin.Join(make([]origin.Text, n+1), v), true
 	case *List:
 		if n > 0 && len(v.Items) > origin.MaxText/n {
-			r.grow(origin.MaxText + 1)
+			r.Grow(origin.MaxText + 1)
 		}
 		out := r.list(n * len(v.Items))
 		for range n {
@@ -186,16 +188,21 @@ func (r *run) repeat(v Value, n int) (Value, bool) {
 func (x *attrExpr) eval(r *run) Value {
 	v := x.x.eval(r)
 	r.line = x.line
-	r.step(1)
-	if a, ok := r.attr(v, x.name); ok {
+	r.Step(1)
+	return r.attribute(v, x.name)
+}
+
+// attribute is v.name: what v has by that name, what the dict v holds under it, or undefined.
+func (r *run) attribute(v Value, name string) Value {
+	if a, ok := r.attr(v, name); ok {
 		return a
 	}
 	if d, ok := v.(*Dict); ok {
-		if a, ok := d.get(origin.Own(x.name)); ok {
+		if a, ok := d.get(origin.Own(name)); ok {
 			return a
 		}
 	}
-	return missing(v, x.name)
+	return missing(v, name)
 }
 
 func missing(v Value, name string) Value {
@@ -218,7 +225,7 @@ func (r *run) attr(v Value, name string) (Value, bool) {
 		return nil, false
 	case *loopState:
 		return v.attr(r, name)
-	case *helper:
+	case *cycler:
 		return v.attr(name)
 	case *function:
 		if name == "name" && v.macro != nil {
@@ -236,7 +243,7 @@ func (x *itemExpr) eval(r *run) Value {
 	v := x.x.eval(r)
 	key := x.key.eval(r)
 	r.line = x.line
-	r.step(1)
+	r.Step(1)
 	return r.item(v, key)
 }
 
@@ -344,7 +351,7 @@ func (r *run) slice(v Value, at [3]*int) Value {
 			start := runeAt(s, from)
 			return v.Slice(start, start+runeAt(s[start:], n))
 		}
-		r.grow(8*len(s) + n)
+		r.Grow(8*len(s) + n)
 		starts := make([]int, 0, len(s)+1)
 		for i := range s {
 			starts = append(starts, i)
@@ -466,13 +473,11 @@ func (x *callExpr) eval(r *run) Value {
 }
 
 func (r *run) call(fn Value, a *args) Value {
-	r.step(1)
+	r.Step(1)
 	switch f := fn.(type) {
 	case *function:
 		return f.call(r, a)
 	case *loopState:
-		return f.call(r, a)
-	case *helper:
 		return f.call(r, a)
 	case *Undefined:
 		r.undefined(f)
@@ -481,25 +486,14 @@ func (r *run) call(fn Value, a *args) Value {
 	return nil
 }
 
-func (x *filterExpr) eval(r *run) Value { return x.apply(r, x.x.eval(r)) }
+func (x *builtinExpr) eval(r *run) Value { return x.apply(r, x.x.eval(r)) }
 
-func (x *filterExpr) apply(r *run, v Value) Value {
+func (x *builtinExpr) apply(r *run, v Value) Value {
 	r.line = x.line
 	if x.f == nil {
-		r.failf("there is no filter %q", x.name)
+		r.failf("there is no %s %q", x.what, x.name)
 	}
 	a := x.args.eval(r)
-	r.step(1)
-	return x.f.fn(r, v, x.f.bind(r, x.name, a))
-}
-
-func (x *testExpr) eval(r *run) Value {
-	v := x.x.eval(r)
-	r.line = x.line
-	if x.f == nil {
-		r.failf("there is no test %q", x.name)
-	}
-	a := x.args.eval(r)
-	r.step(1)
+	r.Step(1)
 	return x.f.fn(r, v, x.f.bind(r, x.name, a))
 }

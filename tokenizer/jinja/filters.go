@@ -82,7 +82,7 @@ func init() {
 			var texts []Value
 			for _, x := range r.items(v) {
 				texts = append(texts, r.str(get(x)))
-				r.grow(itemBytes)
+				r.Grow(itemBytes)
 			}
 			return r.join(texts, sep)
 		}},
@@ -111,7 +111,7 @@ func init() {
 			fn: func(r *run, v Value, o opts) Value { return r.pad(r.str(v), r.whole(o.or(0, 80), "center"), " ", 'c') }},
 		"truncate": {params: []string{"length", "killwords", "end", "leeway"}, fn: truncate},
 		"wordcount": none(func(r *run, v Value) Value {
-			r.step(r.str(v).Len() / 16)
+			r.Step(r.str(v).Len() / 16)
 			n := 0
 			for range strings.FieldsFuncSeq(r.str(v).String(), func(c rune) bool {
 				return c != '_' && !unicode.IsLetter(c) &&
@@ -181,7 +181,7 @@ func init() {
 				for _, x := range r.items(v) {
 					k := r.hashed(get(x))
 					if _, ok := seen.get(k); !ok {
-						r.grow(3 * itemBytes)
+						r.Grow(3 * itemBytes)
 						seen.set(k, true)
 						out = append(out, x)
 					}
@@ -198,7 +198,8 @@ func init() {
 				r.failf("sum of strings")
 			}
 			for _, x := range r.items(v) {
-				total = (&mathExpr{op: "+", x: &literal{total}, y: &literal{get(x)}, line: r.line}).eval(r)
+				r.Step(1)
+				total = r.binary("+", total, get(x))
 			}
 			return total
 		}},
@@ -220,7 +221,7 @@ func toJSON(r *run, v Value, o opts) Value {
 		d.lines, d.indent = true, in.String()
 	default:
 		n := max(r.whole(in, "tojson"), 0)
-		r.grow(n)
+		r.Grow(n)
 		d.lines, d.indent = true, strings.Repeat(" ", n)
 	}
 	if d.lines {
@@ -244,7 +245,7 @@ func indent(r *run, v Value, o opts) Value {
 			pad = t
 		} else {
 			n := max(r.whole(w, "indent"), 0)
-			r.grow(n)
+			r.Grow(n)
 			pad = origin.Own(strings.Repeat(" ", n))
 		}
 	}
@@ -253,10 +254,8 @@ func indent(r *run, v Value, o opts) Value {
 	var b origin.Builder
 	for i, line := range lines {
 		line := line.(origin.Text)
-		r.grow(line.Len() + pad.Len() + 1)
-		if b.Len()+line.Len()+pad.Len() > origin.MaxText {
-			r.grow(origin.MaxText + 1)
-		}
+		r.Grow(line.Len() + pad.Len() + 1)
+		r.Fits(b.Len() + line.Len() + pad.Len())
 		if i > 0 {
 			b.Write("\n", false)
 		}
@@ -288,7 +287,7 @@ func truncate(r *run, v Value, o opts) Value {
 			cut = cut.Slice(0, k)
 		}
 	}
-	r.grow(cut.Len() + end.Len())
+	r.Grow(cut.Len() + end.Len())
 	return origin.Join([]origin.Text{cut, end}, origin.Text{})
 }
 
@@ -421,7 +420,7 @@ func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
 		path = []Value{r.whole(a, "an attribute")}
 	}
 	return func(v Value) Value {
-		r.step(1)
+		r.Step(1)
 		for _, p := range path {
 			v = r.item(v, p)
 			_, none := or.(absent)
@@ -496,10 +495,10 @@ func groupBy(r *run, v Value, o opts) Value {
 		if group == nil || !r.equal(k, last) {
 			group, last = &List{}, k
 			groups = append(groups, &List{[]Value{shown(x), group}, true})
-			r.grow(4 * itemBytes)
+			r.Grow(4 * itemBytes)
 		}
 		group.Items = append(group.Items, x)
-		r.grow(itemBytes)
+		r.Grow(itemBytes)
 	}
 	return newList(groups)
 }
@@ -528,7 +527,7 @@ func batch(r *run, v Value, o opts) []Value {
 		if len(row) == n {
 			out, row = append(out, newList(row)), nil
 		}
-		r.grow(2 * itemBytes)
+		r.Grow(2 * itemBytes)
 		row = append(row, x)
 	}
 	if len(row) == 0 {
@@ -592,13 +591,13 @@ func mapFilter(r *run, v Value, o opts) Value {
 				r.failf("there is no filter %q", name)
 			}
 			f = func(x Value) Value {
-				r.step(1)
+				r.Step(1)
 				return b.fn(r, x, b.bind(r, name, &args{a.pos[1:], a.names, a.named}))
 			}
 		}
 		var out []Value
 		for _, x := range r.items(v) {
-			r.grow(itemBytes)
+			r.Grow(itemBytes)
 			out = append(out, f(x))
 		}
 		return out
@@ -632,9 +631,9 @@ func picker(attr, want bool) func(r *run, v Value, o opts) Value {
 			}
 			var out []Value
 			for _, x := range r.items(v) {
-				r.step(1)
+				r.Step(1)
 				if pass(get(x)) == want {
-					r.grow(itemBytes)
+					r.Grow(itemBytes)
 					out = append(out, x)
 				}
 			}

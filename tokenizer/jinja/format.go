@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -22,9 +23,45 @@ type spec struct {
 	verb                byte
 }
 
+// formatReader reads a format from left to right.
+type formatReader struct {
+	s  string
+	at int
+}
+
+// to goes to the first byte of set, or to the end; it reports whether there is one.
+func (f *formatReader) to(set string) bool {
+	k := strings.IndexAny(f.s[f.at:], set)
+	if k < 0 {
+		f.at = len(f.s)
+		return false
+	}
+	f.at += k
+	return true
+}
+
+// one goes over a byte of set, and returns it; 0 if none is next.
+func (f *formatReader) one(set string) byte {
+	if f.at == len(f.s) || strings.IndexByte(set, f.s[f.at]) < 0 {
+		return 0
+	}
+	f.at++
+	return f.s[f.at-1]
+}
+
+// size reads a width or a precision.
+func (f *formatReader) size() int {
+	n := 0
+	for c := f.one(digits); c != 0; c = f.one(digits) {
+		n = min(10*n+int(c-'0'), origin.MaxText+1)
+	}
+	return n
+}
+
+const digits = "0123456789"
+
 // percent is Python's s % v.
 func (r *run) percent(s origin.Text, v Value) Value {
-	format := s.String()
 	list, isList := v.(*List)
 	byPlace := []Value{v}
 	if isList && list.Tuple {
@@ -40,34 +77,31 @@ func (r *run) percent(s origin.Text, v Value) Value {
 		return byPlace[used-1]
 	}
 	var b origin.Builder
-	for at := 0; at < len(format); {
-		k := strings.IndexByte(format[at:], '%')
-		if k < 0 {
-			k = len(format) - at
-		}
-		r.grow(k)
-		b.Add(s.Slice(at, at+k))
-		if at += k + 1; at > len(format) {
+	for in := (formatReader{s: s.String()}); ; {
+		from := in.at
+		more := in.to("%")
+		r.Grow(in.at - from)
+		b.Add(s.Slice(from, in.at))
+		if !more {
 			break
 		}
-		f := spec{fill: " ", align: '>', prec: -1}
-		var named Value
-		mapped := false
-		if at < len(format) && format[at] == '(' {
-			end := strings.IndexByte(format[at:], ')')
-			if end < 0 || !isDict {
+		in.at++
+		value := next
+		if in.one("(") != 0 {
+			key, _, closed := strings.Cut(in.s[in.at:], ")")
+			if !closed || !isDict {
 				r.failf("format requires a mapping")
 			}
-			key := format[at+1 : at+end]
 			x, ok := dict.Get(key)
 			if !ok {
 				r.failf("there is no key %q", key)
 			}
-			named, mapped = x, true
-			at += end + 1
+			value = func() Value { return x }
+			in.at += len(key) + 1
 		}
-		for ; at < len(format) && strings.IndexByte("-+ #0", format[at]) >= 0; at++ {
-			switch format[at] {
+		f := spec{fill: " ", align: '>', prec: -1}
+		for flag := in.one("-+ #0"); flag != 0; flag = in.one("-+ #0") {
+			switch flag {
 			case '-':
 				f.align = '<'
 			case '+':
@@ -81,37 +115,27 @@ func (r *run) percent(s origin.Text, v Value) Value {
 			}
 		}
 		size := func() int {
-			if at < len(format) && format[at] == '*' {
-				at++
+			if in.one("*") != 0 {
 				return r.whole(next(), "a width")
 			}
-			n := 0
-			for ; at < len(format) && format[at] >= '0' && format[at] <= '9'; at++ {
-				n = min(10*n+int(format[at]-'0'), origin.MaxText+1)
-			}
-			return n
+			return in.size()
 		}
 		if f.width = size(); f.width < 0 {
 			f.width, f.align = -f.width, '<'
 		}
-		if at < len(format) && format[at] == '.' {
-			at++
+		if in.one(".") != 0 {
 			f.prec = max(0, size())
 		}
-		if at >= len(format) {
+		if in.at == len(in.s) {
 			r.failf("incomplete format")
 		}
-		f.verb = format[at]
-		at++
+		f.verb = in.s[in.at]
+		in.at++
 		if f.verb == '%' {
 			b.Write("%", false)
 			continue
 		}
-		x := named
-		if !mapped {
-			x = next()
-		}
-		b.Add(r.verb(f, x))
+		b.Add(r.verb(f, value()))
 	}
 	_, isRange := v.(*Range)
 	if used < len(byPlace) && !isDict && !isRange && (!isList || list.Tuple) {
@@ -126,9 +150,7 @@ func (r *run) verb(f spec, v Value) origin.Text {
 	case 's':
 		return r.padded(f, r.str(v))
 	case 'r', 'a':
-		var b strings.Builder
-		r.repr(&b, v)
-		return r.padded(f, origin.Given(b.String()))
+		return r.padded(f, r.reprText(v))
 	case 'c':
 		if n, ok := whole(v); ok {
 			return r.padded(f, origin.Given(string(rune(n))))
@@ -146,24 +168,13 @@ func (r *run) verb(f spec, v Value) origin.Text {
 		if isFloat {
 			i = int(x)
 		}
-		return r.digits(f, strconv.Itoa(i))
+		return r.integer(f, i)
 	case 'x', 'X', 'o':
 		i, ok := whole(v)
 		if !ok {
 			r.failf("%%%c format: an integer is required, not %s", f.verb, typeName(v))
 		}
-		base, prefix := 16, "0x"
-		if f.verb == 'o' {
-			base, prefix = 8, "0o"
-		}
-		s := strconv.FormatInt(int64(i), base)
-		if f.alt {
-			s = strings.Replace(prefix+s, prefix+"-", "-"+prefix, 1)
-		}
-		if f.verb == 'X' {
-			s = strings.ToUpper(s)
-		}
-		return r.digits(f, s)
+		return r.integer(f, i)
 	case 'f', 'F', 'e', 'E', 'g', 'G':
 		_, x, _, ok := number(v)
 		if !ok {
@@ -173,6 +184,24 @@ func (r *run) verb(f spec, v Value) origin.Text {
 	}
 	r.failf("unsupported format character %q", f.verb)
 	return origin.Text{}
+}
+
+// bases are those of the verbs that write whole numbers, and what # puts before them.
+var bases = map[byte]struct {
+	base   int
+	prefix string
+}{0: {10, ""}, 'd': {10, ""}, 'i': {10, ""}, 'u': {10, ""}, 'n': {10, ""}, 'b': {2, "0b"}, 'o': {8, "0o"}, 'x': {16, "0x"}, 'X': {16, "0x"}}
+
+func (r *run) integer(f spec, i int) origin.Text {
+	b := bases[f.verb]
+	s := strconv.FormatInt(int64(i), b.base)
+	if f.alt {
+		s = strings.Replace(b.prefix+s, b.prefix+"-", "-"+b.prefix, 1)
+	}
+	if f.verb == 'X' {
+		s = strings.ToUpper(s)
+	}
+	return r.digits(f, s)
 }
 
 // maxPrec is more digits than any number has.
@@ -187,27 +216,21 @@ func (r *run) float(f spec, x float64) origin.Text {
 		r.failf("a precision of %d", prec)
 	}
 	var s string
-	switch f.verb | 0x20 {
-	case 'g':
+	if f.verb|0x20 != 'g' {
+		s = strconv.FormatFloat(x, f.verb|0x20, prec, 64)
+	} else {
 		prec = max(prec, 1)
 		s = strconv.FormatFloat(x, 'e', prec-1, 64)
-		if k := strings.IndexByte(s, 'e'); k >= 0 {
-			exp, _ := strconv.Atoi(s[k+1:])
-			if exp >= -4 && exp < prec {
-				s = strconv.FormatFloat(x, 'f', prec-1-exp, 64)
-			}
-			if !f.alt {
-				mantissa, e, _ := strings.Cut(s, "e")
-				if strings.Contains(mantissa, ".") {
-					mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
-				}
-				if s = mantissa; e != "" {
-					s += "e" + e
-				}
+		mantissa, e, hasExp := strings.Cut(s, "e")
+		if exp, _ := strconv.Atoi(e); hasExp && exp >= -4 && exp < prec {
+			s = strconv.FormatFloat(x, 'f', prec-1-exp, 64)
+			mantissa, hasExp = s, false
+		}
+		if !f.alt && strings.Contains(mantissa, ".") {
+			if s = strings.TrimRight(strings.TrimRight(mantissa, "0"), "."); hasExp {
+				s += "e" + e
 			}
 		}
-	default:
-		s = strconv.FormatFloat(x, f.verb|0x20, prec, 64)
 	}
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		s, f.zero = strings.TrimPrefix(strings.ToLower(s), "+"), false
@@ -228,7 +251,7 @@ func (r *run) digits(f spec, s string) origin.Text {
 		sign = string(f.sign)
 	}
 	if f.prec > len(s) {
-		r.fits(0, f.prec, 1)
+		r.growBy(0, f.prec, 1)
 		s = strings.Repeat("0", f.prec-len(s)) + s
 	}
 	if f.thousand {
@@ -242,7 +265,7 @@ func (r *run) digits(f spec, s string) origin.Text {
 		s = whole + rest
 	}
 	if n := f.width - len(sign) - len(s); n > 0 && (f.zero && f.align != '<' || f.align == '=') {
-		r.fits(0, n, 1)
+		r.growBy(0, n, 1)
 		fill := "0"
 		if !f.zero {
 			fill = f.fill
@@ -257,72 +280,59 @@ func (r *run) padded(f spec, s origin.Text) origin.Text {
 	if f.prec >= 0 {
 		s = r.slice(s, [3]*int{1: &f.prec}).(origin.Text)
 	}
-	r.grow(s.Len() + 4*s.Cuts())
+	r.Grow(s.Len() + 4*s.Cuts())
 	return r.pad(s, f.width, f.fill, f.align)
 }
 
 // format is Python's s.format(…).
 func (r *run) format(s origin.Text, a *args) Value {
-	defer r.deeper()()
+	defer r.Deeper()()
 	var b origin.Builder
 	auto, byHand := 0, false
-	str := s.String()
-	for at := 0; at < len(str); {
-		k := strings.IndexAny(str[at:], "{}")
-		if k < 0 {
-			k = len(str) - at
-		}
-		r.grow(k)
-		b.Add(s.Slice(at, at+k))
-		if at += k; at >= len(str) {
+	for in := (formatReader{s: s.String()}); ; {
+		from := in.at
+		more := in.to("{}")
+		r.Grow(in.at - from)
+		b.Add(s.Slice(from, in.at))
+		if !more {
 			break
 		}
-		c := str[at]
-		if at++; at < len(str) && str[at] == c { // {{ or }}
-			b.Add(s.Slice(at, at+1))
-			at++
+		brace := in.one("{}")
+		if in.one(string(brace)) != 0 { // {{ or }}
+			b.Add(s.Slice(in.at-1, in.at))
 			continue
 		}
-		if c == '}' {
+		if brace == '}' {
 			r.failf("single '}' encountered in format string")
 		}
-		depth, end := 1, at
-		for ; end < len(str); end++ {
-			if str[end] == '{' {
+		from = in.at
+		for depth := 1; depth > 0; {
+			if !in.to("{}") {
+				r.failf("expected '}' before end of string")
+			}
+			if in.one("{}") == '{' {
 				depth++
-			} else if str[end] == '}' {
-				if depth--; depth == 0 {
-					break
-				}
+			} else {
+				depth--
 			}
 		}
-		if end >= len(str) {
-			r.failf("expected '}' before end of string")
-		}
-		field := str[at:end]
-		at = end + 1
-		field, how, _ := strings.Cut(field, ":")
+		field, how, _ := strings.Cut(in.s[from:in.at-1], ":")
 		field, conv, has := strings.Cut(field, "!")
 		if strings.Contains(how, "{") {
 			how = r.format(origin.Given(how), a).(origin.Text).String()
 		}
 		v := r.field(field, a, &auto, &byHand)
-		var x Value = v
 		switch {
 		case !has:
 		case conv == "s":
-			x = r.str(v)
+			v = r.str(v)
 		case conv == "r" || conv == "a":
-			var w strings.Builder
-			r.repr(&w, v)
-			x = origin.Given(w.String())
+			v = r.reprText(v)
 		default:
 			r.failf("unknown conversion %q", conv)
 		}
-		out := r.formatted(x, how)
-		if b.Len()+out.Len() > origin.MaxText {
-			r.grow(origin.MaxText + 1)
-		}
+		out := r.formatted(v, how)
+		r.Fits(b.Len() + out.Len())
 		b.Add(out)
 	}
 	return b.Text()
@@ -355,24 +365,20 @@ func (r *run) field(field string, a *args, auto *int, byHand *bool) Value {
 		}
 		v = a.pos[n]
 	} else {
-		found := false
-		for i, have := range a.names {
-			if have == name {
-				v, found = a.named[i], true
-			}
-		}
-		if !found {
+		i := slices.Index(a.names, name)
+		if i < 0 {
 			r.failf("there is no argument %q", name)
 		}
+		v = a.named[i]
 	}
 	for rest != "" {
-		r.step(1)
+		r.Step(1)
 		if rest[0] == '.' {
 			k := strings.IndexAny(rest[1:], ".[")
 			if k < 0 {
 				k = len(rest) - 1
 			}
-			v, rest = (&attrExpr{x: &literal{v}, name: rest[1 : 1+k], line: r.line}).eval(r), rest[1+k:]
+			v, rest = r.attribute(v, rest[1:1+k]), rest[1+k:]
 			continue
 		}
 		end := strings.IndexByte(rest, ']')
@@ -399,36 +405,22 @@ func (r *run) formatted(v Value, how string) origin.Text {
 	} else if strings.IndexByte("<>^=", how[0]) >= 0 {
 		f.align, how = how[0], how[1:]
 	}
-	skip := func(set string) byte {
-		if how == "" || strings.IndexByte(set, how[0]) < 0 {
-			return 0
-		}
-		c := how[0]
-		how = how[1:]
-		return c
-	}
-	size := func() int {
-		n := 0
-		for ; how != "" && how[0] >= '0' && how[0] <= '9'; how = how[1:] {
-			n = min(10*n+int(how[0]-'0'), origin.MaxText+1)
-		}
-		return n
-	}
-	f.sign = skip("+- ")
-	f.alt = skip("#") != 0
-	if f.zero = skip("0") != 0; f.zero && f.align != 0 {
+	in := formatReader{s: how}
+	f.sign = in.one("+- ")
+	f.alt = in.one("#") != 0
+	if f.zero = in.one("0") != 0; f.zero && f.align != 0 {
 		f.zero = false
 		if f.fill == " " {
 			f.fill = "0"
 		}
 	}
-	f.width = size()
-	f.thousand = skip(",") != 0
-	if skip(".") != 0 {
-		f.prec = size()
+	f.width = in.size()
+	f.thousand = in.one(",") != 0
+	if in.one(".") != 0 {
+		f.prec = in.size()
 	}
-	f.verb = skip("bcdeEfFgGnosxX%")
-	if how != "" {
+	f.verb = in.one("bcdeEfFgGnosxX%")
+	if in.at < len(how) {
 		r.failf("invalid format specifier")
 	}
 	i, x, isFloat, isNumber := number(v)
@@ -469,16 +461,8 @@ func (r *run) formatted(v Value, how string) origin.Text {
 	case f.verb == 'c':
 		return r.padded(f, origin.Given(string(rune(i))))
 	}
-	base, ok := map[byte]int{0: 10, 'd': 10, 'n': 10, 'b': 2, 'o': 8, 'x': 16, 'X': 16}[f.verb]
-	if !ok {
+	if _, ok := bases[f.verb]; !ok {
 		r.failf("this format does not go with %s", typeName(v))
 	}
-	s := strconv.FormatInt(int64(i), base)
-	if prefix := map[byte]string{'b': "0b", 'o': "0o", 'x': "0x", 'X': "0x"}[f.verb]; f.alt && prefix != "" {
-		s = strings.Replace(prefix+s, prefix+"-", "-"+prefix, 1)
-	}
-	if f.verb == 'X' {
-		s = strings.ToUpper(s)
-	}
-	return r.digits(f, s)
+	return r.integer(f, i)
 }

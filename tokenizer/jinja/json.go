@@ -43,32 +43,31 @@ func decode(d *json.Decoder, depth int) (Value, error) {
 	}
 	switch t := t.(type) {
 	case json.Delim:
-		if t == '[' {
-			l := &List{}
-			for d.More() {
-				v, err := decode(d, depth+1)
-				if err != nil {
+		list, dict := &List{}, &Dict{}
+		for d.More() {
+			var key json.Token
+			if t == '{' {
+				if key, err = d.Token(); err != nil {
 					return nil, err
 				}
-				l.Items = append(l.Items, v)
-			}
-			_, err := d.Token()
-			return l, err
-		}
-		m := &Dict{}
-		for d.More() {
-			k, err := d.Token()
-			if err != nil {
-				return nil, err
 			}
 			v, err := decode(d, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			m.set(origin.Given(k.(string)), v)
+			if t == '[' {
+				list.Items = append(list.Items, v)
+			} else {
+				dict.set(origin.Given(key.(string)), v)
+			}
 		}
-		_, err := d.Token()
-		return m, err
+		if _, err := d.Token(); err != nil {
+			return nil, err
+		}
+		if t == '[' {
+			return list, nil
+		}
+		return dict, nil
 	case json.Number:
 		if n, err := strconv.Atoi(t.String()); err == nil {
 			return n, nil
@@ -107,7 +106,7 @@ func (d *dumper) write(s string) {
 }
 
 func (d *dumper) dump(v Value, depth int) {
-	defer d.deeper()()
+	defer d.Deeper()()
 	d.room(&d.b, 8)
 	switch v := v.(type) {
 	case nil:
@@ -121,18 +120,7 @@ func (d *dumper) dump(v Value, depth int) {
 	case origin.Text:
 		d.str(v.String())
 	case *List:
-		d.b.WriteByte('[')
-		for i, x := range v.Items {
-			if i > 0 {
-				d.write(d.item)
-			}
-			d.newline(depth + 1)
-			d.dump(x, depth+1)
-		}
-		if len(v.Items) > 0 {
-			d.newline(depth)
-		}
-		d.b.WriteByte(']')
+		d.nest("[", "]", v.Len(), depth, func(i int) { d.dump(v.Items[i], depth+1) })
 	case *Dict:
 		order := make([]int, v.Len())
 		for i := range order {
@@ -141,23 +129,30 @@ func (d *dumper) dump(v Value, depth int) {
 		if d.sorted {
 			slices.SortStableFunc(order, func(i, j int) int { return d.order("<", v.keys[i], v.keys[j]) })
 		}
-		d.b.WriteByte('{')
-		for n, i := range order {
-			if n > 0 {
-				d.write(d.item)
-			}
-			d.newline(depth + 1)
-			d.str(d.keyText(v.keys[i]))
+		d.nest("{", "}", v.Len(), depth, func(i int) {
+			d.str(d.keyText(v.keys[order[i]]))
 			d.write(d.key)
-			d.dump(v.values[i], depth+1)
-		}
-		if v.Len() > 0 {
-			d.newline(depth)
-		}
-		d.b.WriteByte('}')
+			d.dump(v.values[order[i]], depth+1)
+		})
 	default:
 		d.failf("object of type %s is not JSON serializable", typeName(v))
 	}
+}
+
+// nest writes n items between brackets.
+func (d *dumper) nest(open, end string, n, depth int, item func(i int)) {
+	d.b.WriteString(open)
+	for i := range n {
+		if i > 0 {
+			d.write(d.item)
+		}
+		d.newline(depth + 1)
+		item(i)
+	}
+	if n > 0 {
+		d.newline(depth)
+	}
+	d.b.WriteString(end)
 }
 
 func (d *dumper) keyText(k Value) string {

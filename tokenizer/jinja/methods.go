@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ func init() {
 	text := func(need int, fn func(r *run, s origin.Text, o opts) Value, params ...string) *builtin {
 		return &builtin{params: params, need: need, fn: func(r *run, v Value, o opts) Value {
 			s := v.(origin.Text)
-			r.step(1 + s.Len()/64)
+			r.Step(1 + s.Len()/64)
 			return fn(r, s, o)
 		}}
 	}
@@ -115,7 +116,7 @@ func init() {
 		"upper": text(0, func(r *run, s origin.Text, _ opts) Value { return r.upper(s) }),
 		"lower": text(0, func(r *run, s origin.Text, _ opts) Value { return r.lower(s) }),
 		"casefold": text(0, func(r *run, s origin.Text, _ opts) Value {
-			r.grow(3 * s.Len())
+			r.Grow(3 * s.Len())
 			return s.Map(func(s string) string { return strings.ReplaceAll(lower(s), "ß", "ss") })
 		}),
 		"capitalize": text(0, func(r *run, s origin.Text, _ opts) Value { return r.capitalize(s) }),
@@ -123,7 +124,7 @@ func init() {
 			return r.words(s, title, uncased)
 		}),
 		"swapcase": text(0, func(r *run, s origin.Text, _ opts) Value {
-			r.grow(3*s.Len() + 4*s.Cuts())
+			r.Grow(3*s.Len() + 4*s.Cuts())
 			return s.Map(swapcase)
 		}),
 		"strip": strip(true, true), "lstrip": strip(true, false), "rstrip": strip(false, true),
@@ -280,7 +281,7 @@ func (r *run) window(s origin.Text, o opts, i int) (part string, base int, ok bo
 
 // mapped changes each stretch of a text by itself.
 func (r *run) mapped(s origin.Text, f func(string) string) origin.Text {
-	r.grow(2*s.Len() + 4*s.Cuts())
+	r.Grow(2*s.Len() + 4*s.Cuts())
 	return s.Map(f)
 }
 
@@ -370,7 +371,7 @@ func (r *run) words(s origin.Text, capital func(string) string, between func(run
 }
 
 func (r *run) cased(s origin.Text, capital func(string) string, is func(rune) bool) origin.Text {
-	r.grow(3*s.Len() + 4*s.Cuts())
+	r.Grow(3*s.Len() + 4*s.Cuts())
 	var b origin.Builder
 	for run, given := range s.Runs() {
 		for from := 0; from < len(run); {
@@ -400,7 +401,7 @@ func (r *run) strip(s origin.Text, chars Value, left, right bool) origin.Text {
 	is := isSpace
 	if chars != nil {
 		set := r.text(chars, "strip").String()
-		r.step(1 + s.Len()*len(set)/256)
+		r.Step(1 + s.Len()*len(set)/256)
 		is = func(c rune) bool { return strings.ContainsRune(set, c) }
 	}
 	from, to := 0, s.Len()
@@ -417,12 +418,11 @@ func (r *run) join(texts []Value, sep origin.Text) origin.Text {
 	n := 0
 	for _, x := range texts {
 		t := x.(origin.Text)
-		if n += t.Len() + sep.Len() + 4*(t.Cuts()+sep.Cuts()); n > origin.MaxText {
-			r.grow(n)
-		}
+		n += t.Len() + sep.Len() + 4*(t.Cuts()+sep.Cuts())
+		r.Fits(n)
 	}
-	r.grow(n)
-	r.step(len(texts))
+	r.Grow(n)
+	r.Step(len(texts))
 	var b origin.Builder
 	for i, x := range texts {
 		if i > 0 {
@@ -444,17 +444,17 @@ func (r *run) replace(s, old, with origin.Text, n int) origin.Text {
 	if k == 0 {
 		return s
 	}
-	r.step(k)
-	r.fits(s.Len(), k, with.Len()-old.Len()+4*with.Cuts()+8)
+	r.Step(k)
+	r.growBy(s.Len(), k, with.Len()-old.Len()+4*with.Cuts()+8)
 	return s.Replace(old.String(), with, n)
 }
 
-// fits asks for a text of n bytes with k more of size each.
-func (r *run) fits(n, k, size int) {
+// growBy asks for a text of n bytes with k more of size each.
+func (r *run) growBy(n, k, size int) {
 	if size > 0 && k > 2*origin.MaxText/size {
-		r.grow(origin.MaxText + 1)
+		r.Grow(origin.MaxText + 1)
 	}
-	r.grow(max(0, n+k*max(size, 0)))
+	r.Grow(max(0, n+k*max(size, 0)))
 }
 
 // between puts with before each character, and at the end.
@@ -463,7 +463,7 @@ func (r *run) between(s, with origin.Text, n int) origin.Text {
 	if n >= 0 {
 		k = min(k, n)
 	}
-	r.fits(s.Len(), k, with.Len()+4*with.Cuts()+8)
+	r.growBy(s.Len(), k, with.Len()+4*with.Cuts()+8)
 	var b origin.Builder
 	at := 0
 	for ; k > 0; k-- {
@@ -482,7 +482,7 @@ func (r *run) pad(s origin.Text, n int, fill string, side byte) origin.Text {
 	if more <= 0 {
 		return s
 	}
-	r.fits(s.Len(), more, len(fill))
+	r.growBy(s.Len(), more, len(fill))
 	left, right := 0, more
 	switch side {
 	case '>':
@@ -503,79 +503,71 @@ func (r *run) pad(s origin.Text, n int, fill string, side byte) origin.Text {
 // split cuts s at most n times, where n is not negative, from the left or from the right.
 func (r *run) split(s origin.Text, sep Value, n int, last bool) []Value {
 	str := s.String()
-	var cuts [][2]int // what lies between the parts
-	add := func(from, to int) {
-		r.grow(2 * itemBytes)
-		cuts = append(cuts, [2]int{from, to})
-	}
 	from, to := 0, len(str)
+	var next func(s string) (from, to int) // where s is cut next; from < 0: nowhere
 	if sep == nil {
-		from = len(str) - len(strings.TrimLeftFunc(str, isSpace))
-		to = len(strings.TrimRightFunc(str, isSpace))
-		if from >= to {
+		next = func(s string) (int, int) { return spaceIn(s, last) }
+		from = to - len(strings.TrimLeftFunc(str, isSpace))
+		if to = len(strings.TrimRightFunc(str, isSpace)); from >= to {
 			return nil
 		}
-		if last {
-			for at := to; n < 0 || len(cuts) < n; {
-				k := strings.LastIndexFunc(str[from:at], isSpace)
-				if k < 0 {
-					break
-				}
-				_, size := utf8.DecodeRuneInString(str[from+k:])
-				end := from + k + size
-				at = from + len(strings.TrimRightFunc(str[from:end], isSpace))
-				add(at, end)
-			}
-			if n >= 0 && len(cuts) == n { // what is left keeps the white space before it
-				from = 0
-			}
-		} else {
-			for at := from; n < 0 || len(cuts) < n; {
-				k := strings.IndexFunc(str[at:to], isSpace)
-				if k < 0 {
-					break
-				}
-				start := at + k
-				at = to - len(strings.TrimLeftFunc(str[start:to], isSpace))
-				add(start, at)
-			}
-			if n >= 0 && len(cuts) == n {
-				to = len(str)
-			}
-		}
 	} else {
-		cut := r.text(sep, "split").String()
+		cut, index := r.text(sep, "split").String(), strings.Index
 		if cut == "" {
 			r.failf("empty separator")
 		}
-		for at, end := 0, to; n < 0 || len(cuts) < n; {
-			if last {
-				k := strings.LastIndex(str[:end], cut)
-				if k < 0 {
-					break
-				}
-				add(k, k+len(cut))
-				end = k
-				continue
+		if last {
+			index = strings.LastIndex
+		}
+		next = func(s string) (int, int) { k := index(s, cut); return k, k + len(cut) }
+	}
+	var cuts [][2]int // what lies between the parts
+	for at, end := from, to; ; {
+		if n >= 0 && len(cuts) == n {
+			if sep == nil && last { // what is left keeps the white space at its end of the text
+				from = 0
+			} else if sep == nil {
+				to = len(str)
 			}
-			k := strings.Index(str[at:], cut)
-			if k < 0 {
-				break
-			}
-			add(at+k, at+k+len(cut))
-			at += k + len(cut)
+			break
+		}
+		a, b := next(str[at:end])
+		if a < 0 {
+			break
+		}
+		r.Grow(2 * itemBytes)
+		cuts = append(cuts, [2]int{at + a, at + b})
+		if last {
+			end = at + a
+		} else {
+			at += b
 		}
 	}
+	if last {
+		slices.Reverse(cuts)
+	}
 	out := r.list(len(cuts) + 1)
-	for i := range cuts {
-		c := cuts[i]
-		if last {
-			c = cuts[len(cuts)-1-i]
-		}
+	for _, c := range cuts {
 		out = append(out, s.Slice(from, c[0]))
 		from = c[1]
 	}
 	return append(out, s.Slice(from, to))
+}
+
+// spaceIn is where the first or the last stretch of white space in s begins and ends.
+func spaceIn(s string, last bool) (from, to int) {
+	if last {
+		head := strings.TrimRightFunc(s, func(c rune) bool { return !isSpace(c) })
+		if head == "" {
+			return -1, 0
+		}
+		return len(strings.TrimRightFunc(head, isSpace)), len(head)
+	}
+	from = strings.IndexFunc(s, isSpace)
+	if from < 0 {
+		return -1, 0
+	}
+	return from, len(s) - len(strings.TrimLeftFunc(s[from:], isSpace))
 }
 
 // lines is Python's splitlines.
@@ -595,7 +587,7 @@ func (r *run) lines(s origin.Text, keep bool) []Value {
 		if keep {
 			end = next
 		}
-		r.grow(itemBytes)
+		r.Grow(itemBytes)
 		out = append(out, s.Slice(from, end))
 		from = next
 	}

@@ -246,8 +246,8 @@ func (p *parser) setStmt(line int) stmt {
 }
 
 // blockFilters reads the filters of a block; the first one has no bar before it if first is set.
-func (p *parser) blockFilters(first bool) []*filterExpr {
-	var out []*filterExpr
+func (p *parser) blockFilters(first bool) []*builtinExpr {
+	var out []*builtinExpr
 	for first || p.op("|") {
 		if !first {
 			p.next()

@@ -213,33 +213,32 @@ func (p *parser) primary() expr {
 		return x
 	case p.skipOp("["):
 		l := &listExpr{}
-		for !p.op("]") {
-			if len(l.items) > 0 {
-				if p.expectOp(","); p.op("]") {
-					break
-				}
-			}
-			l.items = append(l.items, p.expression())
-		}
-		p.next()
+		p.until("]", func() { l.items = append(l.items, p.expression()) })
 		return l
 	case p.skipOp("{"):
 		d := &dictExpr{}
-		for !p.op("}") {
-			if len(d.keys) > 0 {
-				if p.expectOp(","); p.op("}") {
-					break
-				}
-			}
+		p.until("}", func() {
 			d.keys = append(d.keys, p.expression())
 			p.expectOp(":")
 			d.values = append(d.values, p.expression())
-		}
-		p.next()
+		})
 		return d
 	}
 	p.fail("unexpected %v", t)
 	return nil
+}
+
+// until reads items with commas between, and perhaps one behind the last, and goes behind the bracket that ends them.
+func (p *parser) until(end string, item func()) {
+	for first := true; !p.op(end); first = false {
+		if !first {
+			if p.expectOp(","); p.op(end) {
+				break
+			}
+		}
+		item()
+	}
+	p.next()
 }
 
 func (p *parser) postfix(x expr) expr {
@@ -310,12 +309,7 @@ func (p *parser) call(x expr) expr {
 func (p *parser) arguments() arguments {
 	var a arguments
 	p.expectOp("(")
-	for comma := false; !p.op(")"); comma = true {
-		if comma {
-			if p.expectOp(","); p.op(")") {
-				break
-			}
-		}
+	p.until(")", func() {
 		bad := false
 		switch n := p.peek(); {
 		case p.skipOp("*"):
@@ -336,25 +330,24 @@ func (p *parser) arguments() arguments {
 		if bad {
 			p.fail("arguments are out of order")
 		}
-	}
-	p.next()
+	})
 	return a
 }
 
-// dotted reads a filter's or a test's name.
-func (p *parser) dotted(what string) string {
-	name := p.expect(tokName, what).text
+// builtin reads the name of a filter or a test, which may have points in it.
+func (p *parser) builtin(x expr, what string, known map[string]*builtin) *builtinExpr {
+	b := &builtinExpr{x: x, what: what, line: p.tok().line, name: p.expect(tokName, "a "+what+"'s name").text}
 	for p.skipOp(".") {
-		name += "." + p.expect(tokName, what).text
+		b.name += "." + p.expect(tokName, "a "+what+"'s name").text
 	}
-	return name
+	if b.f = known[b.name]; b.f == nil && p.soft == 0 {
+		p.fail("there is no %s %q", what, b.name)
+	}
+	return b
 }
 
-func (p *parser) filter(x expr) *filterExpr {
-	f := &filterExpr{x: x, line: p.tok().line, name: p.dotted("a filter's name")}
-	if f.f = filters[f.name]; f.f == nil && p.soft == 0 {
-		p.fail("there is no filter %q", f.name)
-	}
+func (p *parser) filter(x expr) *builtinExpr {
+	f := p.builtin(x, "filter", filters)
 	if p.op("(") {
 		f.args = p.arguments()
 	}
@@ -363,10 +356,7 @@ func (p *parser) filter(x expr) *filterExpr {
 
 func (p *parser) test(x expr) expr {
 	negated := p.skipWord("not")
-	t := &testExpr{x: x, line: p.tok().line, name: p.dotted("a test's name")}
-	if t.f = tests[t.name]; t.f == nil && p.soft == 0 {
-		p.fail("there is no test %q", t.name)
-	}
+	t := p.builtin(x, "test", tests)
 	switch n := p.tok(); {
 	case p.op("("):
 		t.args = p.arguments()

@@ -21,6 +21,11 @@ func (r *run) str(v Value) origin.Text {
 	case int:
 		return origin.Given(strconv.Itoa(v))
 	}
+	return r.reprText(v)
+}
+
+// reprText is Python's repr(v).
+func (r *run) reprText(v Value) origin.Text {
 	var b strings.Builder
 	r.repr(&b, v)
 	return origin.Given(b.String())
@@ -28,11 +33,9 @@ func (r *run) str(v Value) origin.Text {
 
 // room is asked before n more bytes are written to b.
 func (r *run) room(b *strings.Builder, n int) {
-	r.step(1)
-	if b.Len()+n > origin.MaxText {
-		r.grow(b.Len() + n)
-	}
-	r.grow(n)
+	r.Step(1)
+	r.Fits(b.Len() + n)
+	r.Grow(n)
 }
 
 // repr writes Python's repr(v).
@@ -95,7 +98,7 @@ func (r *run) repr(b *strings.Builder, v Value) {
 }
 
 func (r *run) reprItems(b *strings.Builder, open string, items []Value, end string) {
-	defer r.deeper()()
+	defer r.Deeper()()
 	b.WriteString(open)
 	for i, x := range items {
 		if i > 0 {
@@ -107,7 +110,7 @@ func (r *run) reprItems(b *strings.Builder, open string, items []Value, end stri
 }
 
 func (r *run) reprDict(b *strings.Builder, d *Dict) {
-	defer r.deeper()()
+	defer r.Deeper()()
 	b.WriteByte('{')
 	for i, k := range d.keys {
 		if i > 0 {

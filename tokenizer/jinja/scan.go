@@ -2,7 +2,7 @@ package jinja
 
 import (
 	"fmt"
-	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -304,53 +304,23 @@ func (s *scanner) operator(c byte) {
 	s.at += n
 }
 
-// number reads what Python's lexers take for one: digits may have underscores between them.
+// Numbers as jinja2's lexer knows them: underscores may stand between digits.
+var (
+	floatForm = regexp.MustCompile(`^(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?[eE][+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
+	intForm   = regexp.MustCompile(`^(?i:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
+)
+
 func (s *scanner) number() {
 	rest := s.src[s.at:]
-	digits := func(from int, in string) int { // behind digits that begin at from
-		i := from
-		for i < len(rest) && (strings.IndexByte(in, rest[i]|0x20) >= 0 || strings.IndexByte(in, rest[i]) >= 0 ||
-			rest[i] == '_' && i > from && rest[i-1] != '_' && i+1 < len(rest) && strings.IndexByte(in, rest[i+1]|0x20) >= 0) {
-			i++
-		}
-		return i
+	tok := token{kind: tokFloat, line: s.where()}
+	if s.at == 0 || s.src[s.at-1] != '.' { // behind a point is an item's number, and a.0.1 has two
+		tok.text = floatForm.FindString(rest)
 	}
-	const decimal = "0123456789"
-	end := digits(0, decimal)
-	float := false
-	if s.at == 0 || s.src[s.at-1] != '.' {
-		if end+1 < len(rest) && rest[end] == '.' && rest[end+1] >= '0' && rest[end+1] <= '9' {
-			end, float = digits(end+1, decimal), true
-		}
-		if end < len(rest) && rest[end]|0x20 == 'e' {
-			k := end + 1
-			if k < len(rest) && (rest[k] == '+' || rest[k] == '-') {
-				k++
-			}
-			if n := digits(k, decimal); n > k {
-				end, float = n, true
-			}
-		}
-	}
-	tok := token{kind: tokInt, line: s.where()}
-	if float {
-		tok.kind, tok.text = tokFloat, rest[:end]
-		f, err := strconv.ParseFloat(strings.ReplaceAll(tok.text, "_", ""), 64)
-		if err != nil && !math.IsInf(f, 0) {
-			s.fail("%q is no number", tok.text)
-		}
+	if tok.text != "" {
+		f, _ := strconv.ParseFloat(strings.ReplaceAll(tok.text, "_", ""), 64) // too large is infinite, as in Python
 		tok.value = f
 	} else {
-		if rest[0] == '0' {
-			if end = digits(0, "0"); end == 1 && len(rest) > 2 {
-				if in, ok := map[byte]string{'b': "01", 'o': "01234567", 'x': "0123456789abcdef"}[rest[1]|0x20]; ok {
-					if n := digits(2, in); n > 2 {
-						end = n
-					}
-				}
-			}
-		}
-		tok.text = rest[:end]
+		tok.kind, tok.text = tokInt, intForm.FindString(rest)
 		n, err := strconv.ParseInt(strings.ReplaceAll(tok.text, "_", ""), 0, 64)
 		if err != nil && strings.Trim(tok.text, "0_") != "" {
 			s.fail("the number %.40s does not fit 64 bits", tok.text)
@@ -358,7 +328,7 @@ func (s *scanner) number() {
 		tok.value = int(n)
 	}
 	s.out = append(s.out, tok)
-	s.at += end
+	s.at += len(tok.text)
 }
 
 func (s *scanner) str(quote byte) {

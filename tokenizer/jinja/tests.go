@@ -30,7 +30,7 @@ func init() {
 	cased := func(want func(string) string) func(r *run, v Value) bool {
 		return func(r *run, v Value) bool {
 			s := r.str(v).String()
-			r.grow(2 * len(s))
+			r.Grow(2 * len(s))
 			return isCased(s) && s == want(s)
 		}
 	}
@@ -61,11 +61,9 @@ func init() {
 			return false
 		}),
 		"callable": is(func(_ *run, v Value) bool {
-			switch v := v.(type) {
+			switch v.(type) {
 			case *function, *loopState, *Undefined:
 				return true
-			case *helper:
-				return v.joins
 			}
 			return false
 		}),

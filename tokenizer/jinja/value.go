@@ -22,8 +22,9 @@ import (
 //	*Range         range()
 //	*view          a dict's keys, values or items
 //	*iter          a generator: what map, select and the like return
-//	*function      a macro, a method, a function, loop
-//	*loopState, *helper
+//	*function      a macro, a method, a function
+//	*loopState     the variable loop
+//	*cycler        cycler()
 //
 // Lists and dicts never change once they are made: templates run in jinja2's immutable sandbox. So no value can hold itself, but for a
 // namespace.
@@ -81,10 +82,21 @@ func newList(items []Value) *List { return &List{Items: items} }
 // own is a string of the interpreter's that no given text went into.
 func own(s string) Value { return origin.Own(s) }
 
+// sized is a value with a length other than a string, whose length is in characters.
+type sized interface{ Len() int }
+
+// Len is the number of items.
+func (l *List) Len() int { return len(l.Items) }
+
+func (u *Undefined) Len() int { return 0 }
+func (r *Range) Len() int     { return r.n }
+func (v *view) Len() int      { return len(v.items) }
+func (l *loopState) Len() int { return len(l.items) }
+
 // truth is Python's bool(v).
 func truth(v Value) bool {
 	switch v := v.(type) {
-	case nil, *Undefined:
+	case nil:
 		return false
 	case bool:
 		return v
@@ -94,16 +106,8 @@ func truth(v Value) bool {
 		return v != 0
 	case origin.Text:
 		return v.Len() > 0
-	case *List:
-		return len(v.Items) > 0
-	case *Dict:
+	case sized:
 		return v.Len() > 0
-	case *view:
-		return len(v.items) > 0
-	case *Range:
-		return v.n > 0
-	case *loopState:
-		return len(v.items) > 0
 	}
 	return true
 }
@@ -166,7 +170,7 @@ func whole(v Value) (int, bool) {
 
 // equal is Python's ==.
 func (r *run) equal(x, y Value) bool {
-	r.step(1)
+	r.Step(1)
 	if xi, xf, xFloat, ok := number(x); ok {
 		yi, yf, yFloat, ok := number(y)
 		switch {
@@ -186,7 +190,7 @@ func (r *run) equal(x, y Value) bool {
 	case origin.Text:
 		t, ok := y.(origin.Text)
 		if ok && x.Len() == t.Len() {
-			r.step(x.Len() / 64)
+			r.Step(x.Len() / 64)
 		}
 		return ok && x.String() == t.String()
 	case *List:
@@ -194,7 +198,7 @@ func (r *run) equal(x, y Value) bool {
 		if !ok || x.Tuple != l.Tuple || len(x.Items) != len(l.Items) {
 			return false
 		}
-		defer r.deeper()()
+		defer r.Deeper()()
 		for i := range x.Items {
 			if !r.equal(x.Items[i], l.Items[i]) {
 				return false
@@ -206,7 +210,7 @@ func (r *run) equal(x, y Value) bool {
 		if !ok || x.Len() != d.Len() {
 			return false
 		}
-		defer r.deeper()()
+		defer r.Deeper()()
 		for i, k := range x.keys {
 			v, ok := d.get(k)
 			if !ok || !r.equal(x.values[i], v) {
@@ -223,7 +227,7 @@ func (r *run) equal(x, y Value) bool {
 
 // order compares as Python's < and > do; it fails where they would.
 func (r *run) order(op string, x, y Value) int {
-	r.step(1)
+	r.Step(1)
 	if xi, xf, xFloat, ok := number(x); ok {
 		if yi, yf, yFloat, ok := number(y); ok {
 			if !xFloat && !yFloat {
@@ -238,12 +242,12 @@ func (r *run) order(op string, x, y Value) int {
 	switch x := x.(type) {
 	case origin.Text:
 		if t, ok := y.(origin.Text); ok {
-			r.step(min(x.Len(), t.Len()) / 64)
+			r.Step(min(x.Len(), t.Len()) / 64)
 			return strings.Compare(x.String(), t.String())
 		}
 	case *List:
 		if l, ok := y.(*List); ok && x.Tuple == l.Tuple {
-			defer r.deeper()()
+			defer r.Deeper()()
 			for i := range min(len(x.Items), len(l.Items)) {
 				if !r.equal(x.Items[i], l.Items[i]) {
 					return r.order(op, x.Items[i], l.Items[i])
@@ -267,7 +271,7 @@ func (r *run) contains(in, x Value) bool {
 		if !ok {
 			r.failf("'in <string>' needs a string on its left, not %s", typeName(x))
 		}
-		r.step(in.Len() / 64)
+		r.Step(in.Len() / 64)
 		return strings.Contains(in.String(), t.String())
 	case *Dict:
 		_, ok := in.get(r.hashed(x))
@@ -337,8 +341,8 @@ const itemBytes = 48
 
 // list makes room for n items.
 func (r *run) list(n int) []Value {
-	r.step(n)
-	r.grow(n * itemBytes)
+	r.Step(n)
+	r.Grow(n * itemBytes)
 	return make([]Value, 0, n)
 }
 
@@ -346,20 +350,10 @@ func (r *run) list(n int) []Value {
 func (r *run) length(v Value) int {
 	switch v := v.(type) {
 	case origin.Text:
-		r.step(v.Len() / 64)
+		r.Step(v.Len() / 64)
 		return utf8.RuneCountInString(v.String())
-	case *List:
-		return len(v.Items)
-	case *Dict:
+	case sized:
 		return v.Len()
-	case *Undefined:
-		return 0
-	case *view:
-		return len(v.items)
-	case *Range:
-		return v.n
-	case *loopState:
-		return len(v.items)
 	}
 	r.failf("%s has no length", typeName(v))
 	return 0
