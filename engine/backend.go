@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -90,6 +91,20 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 			}
 		}
 	}
+}
+
+// sight is how pictures stand in a prompt; nil where the model does not see.
+func (b *cardBackend) sight() *models.Vision {
+	if b.m.gallery == nil {
+		return nil
+	}
+	return b.m.gallery.sees
+}
+
+// reached reports whether a prompt's last picture may end at row end.
+func (b *cardBackend) reached(end int) bool {
+	_, ok := b.m.reaches(end)
+	return ok
 }
 
 // look reads a job's pictures; they are the sequence's until let is called.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
@@ -67,6 +68,48 @@ func TestSplit(t *testing.T) {
 	}
 	if Place(under, 1) != under[0] || Place(under, 1<<40) != nil {
 		t.Error("a model is placed on a card that is lost, or where it does not fit")
+	}
+}
+
+// TestReplicasSee: the same words about another picture are another conversation: each finds the card that knows its picture, and neither
+// card encodes the other's.
+func TestReplicasSee(t *testing.T) {
+	s := newSight(t)
+	var bs []Backend
+	var eyes []*eye
+	for range 2 {
+		b, e := s.open(t, OpenOptions{CardOptions: still})
+		bs, eyes = append(bs, b), append(eyes, e)
+	}
+	r := Replicate(bs...)
+	words := []any{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+	about := func(picture uint64, turn int) Job {
+		parts := append([]any{shot(picture)}, words...)
+		for i := range turn {
+			parts = append(parts, 20+i)
+		}
+		return asks(2, parts...)
+	}
+	// The first picture's answer is still being read while the second is asked about, so that it goes to the other card.
+	next, stop := iter.Pull2(r.Complete(t.Context(), about(1, 0)))
+	if _, err, ok := next(); !ok || err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := run(r, about(2, 0)); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	for turn := range 3 {
+		for _, picture := range []uint64{2, 1} {
+			job := about(picture, turn+1)
+			got, last, err := run(r, job)
+			if err != nil || !slices.Equal(got, s.byHand(t, job)) || last.Usage.Cached < sightRows+len(words) {
+				t.Errorf("turn %d about picture %d: %v, %d cached (%v)", turn, picture, got, last.Usage.Cached, err)
+			}
+		}
+	}
+	if a, b := eyes[0].calls.Load(), eyes[1].calls.Load(); a != 1 || b != 1 {
+		t.Errorf("the cards encoded %d and %d pictures", a, b)
 	}
 }
 

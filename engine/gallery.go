@@ -33,8 +33,8 @@ const (
 	picturesKept, picturesHeld = 128 << 20, 256 << 20
 	// picturesNamed is of how many pictures it is known by which numbers their rows go.
 	picturesNamed = 1 << 14
-	// picturesRead is how many bytes all pictures may take that are decoded at the moment, by what their headers say: one of the most that
-	// vision's limits allow, or several smaller ones, each of which is taken for a sixteenth at least.
+	// picturesRead is how many bytes all pictures may take that are decoded at the moment, whichever model is asked, by what their headers
+	// say: one of the most that vision's limits allow, or several smaller ones, each of which is taken for a sixteenth at least.
 	picturesRead = 512 << 20
 )
 
@@ -57,9 +57,8 @@ type gallery struct {
 	enc     *pictures.Encoder // Step and Close are the worker's
 	took    time.Duration     // the worker's: what a call took at load
 	room    *semaphore.Weighted
-	each    int64               // what one picture takes on its way
-	reading *semaphore.Weighted // of most bytes
-	most    int64
+	each    int64 // what one picture takes on its way
+	reading *reading
 
 	mu    ranked.Mutex[ranked.Pictures] // guards what follows
 	kept  *pictures.Kept
@@ -128,7 +127,7 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 	if err != nil {
 		return nil, err
 	}
-	g := newGallery(sees, enc, m.shape.Hidden, picturesRead)
+	g := newGallery(sees, enc, m.shape.Hidden, decoding)
 	grey, err := enc.Blank()
 	if err == nil {
 		t0 := m.card.now()
@@ -141,12 +140,17 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 	return g, nil
 }
 
-func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, most int64) *gallery {
-	g := &gallery{sees: sees, enc: enc, reading: semaphore.NewWeighted(most), most: most, kept: pictures.Keep(picturesKept),
-		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
-	g.each = int64(sees.Layout.Bytes())*int64(sees.Tiles*sees.Tiles+1) + 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep))
+func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *gallery {
+	g := &gallery{sees: sees, enc: enc, reading: from, kept: pictures.Keep(picturesKept), held: map[pictures.ID]*picture{},
+		named: map[pictures.ID]*list.Element{}, last: none}
+	g.each = onItsWay(sees) + 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep))
 	g.room = semaphore.NewWeighted(max(picturesHeld, g.each))
 	return g
+}
+
+// onItsWay is how many bytes are made of a picture for the encoder.
+func onItsWay(sees *models.Vision) int64 {
+	return int64(sees.Layout.Bytes()) * int64(sees.Tiles*sees.Tiles+1)
 }
 
 // hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
@@ -185,16 +189,16 @@ func (g *gallery) one(ctx context.Context, id pictures.ID, data []byte) (*pictur
 	if p := g.find(id, nil); p != nil {
 		return p, nil
 	}
-	limits := vision.Limits{Memory: g.most}
+	limits := vision.Limits{Memory: g.reading.most}
 	h, err := vision.Look(data, limits)
 	if err != nil {
 		return nil, err
 	}
-	takes := min(max(h.Memory, g.most/16), g.most)
-	if err := g.reading.Acquire(ctx, takes); err != nil {
-		return nil, context.Cause(ctx)
+	done, err := g.reading.begin(ctx, h.Memory)
+	if err != nil {
+		return nil, err
 	}
-	defer g.reading.Release(takes)
+	defer done()
 	if p := g.find(id, nil); p != nil { // who waited beside this one has read it
 		return p, nil
 	}
@@ -305,14 +309,22 @@ func (m *lm) show(s *seq, ps []*picture) error {
 	if s.shown() == len(s.ids) {
 		return fmt.Errorf("%w: the prompt ends with a picture; put text behind it", ErrRequest)
 	}
-	// Wide passes go on from what they see, which ends where the farthest group does.
-	for at := 0; at < last.at+last.n; at += m.widest(at) {
-		if at > m.wideReach {
-			return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about "+
-				"fewer pictures, or about them earlier", ErrRequest, last.at+last.n, at)
-		}
+	if reach, ok := m.reaches(last.at + last.n); !ok {
+		return fmt.Errorf("%w: the prompt's last picture ends at row %d, and the model's prefill groups reach %d rows: ask about fewer "+
+			"pictures, or about them earlier", ErrRequest, last.at+last.n, reach)
 	}
 	return m.lay(s)
+}
+
+// reaches reports whether wide passes get as far as row end, and how far they do. They go on from what they see, which ends where the
+// farthest group does.
+func (m *lm) reaches(end int) (reach int, ok bool) {
+	for at := 0; at < end; at += m.widest(at) {
+		if at > m.wideReach {
+			return at, false
+		}
+	}
+	return end, true
 }
 
 // lay gives the rows of a prompt with pictures their positions: a row's place in the text is not its position, where pictures' rows lie

@@ -192,8 +192,9 @@ func encodeWith(ctx context.Context, b Backend, dst []int32, pieces []chat.Piece
 }
 
 // prompt renders and encodes the request and makes it fit, as Ollama does: oldest messages go first, system messages and the last message
-// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of what was cut r.Cut is told.
-// images are the pictures of what stayed.
+// stay; what is still too long loses its middle, unless there are pictures in it, which cannot be cut. Of a conversation about pictures
+// whole turns go, and those whose pictures cannot fit before anything is made of them. Of what was cut r.Cut is told. images are the
+// pictures of what stayed.
 func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int32, pieces []chat.Piece, images [][]byte, err error) {
 	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0
@@ -202,12 +203,21 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			r.Cut(Cut{Limit: most, Prompt: had, Kept: len(ids)})
 		}
 	}()
-	if ids, pieces, err = m.encode(ctx, r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most {
-		return ids, pieces, images, err
+	least, rows, err := m.unseeable(r, isChat, most)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	had = len(ids)
-	if !r.Truncate {
-		return nil, nil, nil, &ContextError{Have: had, Max: most}
+	if least == 0 {
+		if ids, pieces, err = m.encode(ctx, r, m.pieces(ctx, r, isChat)); err != nil || len(ids) < most && m.reached(ids) {
+			return ids, pieces, images, err
+		}
+		had = len(ids)
+		switch {
+		case had < most && !r.Truncate: // whoever reads the pictures says what is wrong
+			return ids, pieces, images, nil
+		case !r.Truncate:
+			return nil, nil, nil, &ContextError{Have: had, Max: most}
+		}
 	}
 	if isChat && len(r.Messages) > 1 {
 		all := r.Messages
@@ -215,22 +225,24 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 		var cut []int32
 		var cutPieces []chat.Piece
 		var cutImages [][]byte
-		// The first number of dropped messages that fits: rendering is monotone enough to search by halves.
-		sort.Search(len(all)-1, func(i int) bool {
-			short.Messages = dropOldest(all, i+1)
+		starts := m.starts(all, least)
+		// The first beginning that fits: rendering is monotone enough to search by halves.
+		sort.Search(len(starts), func(i int) bool {
+			short.Messages = dropOldest(all, starts[i])
 			tryIDs, tryPieces, e := m.encode(ctx, &short, m.pieces(ctx, &short, true))
 			if e != nil {
 				err = e
 				return false
 			}
 			ids, pieces = tryIDs, tryPieces
-			if images = pictured(&short, true); len(tryIDs) < most {
+			if images = pictured(&short, true); len(tryIDs) < most && m.reached(tryIDs) {
 				cut, cutPieces, cutImages = tryIDs, tryPieces, images
 				return true
 			}
 			return false
 		})
 		if cut != nil {
+			had = max(had, len(cut)+rows-len(cutImages)*m.rows())
 			return cut, cutPieces, cutImages, nil
 		}
 		short.Messages = dropOldest(all, len(all)-1)
@@ -238,6 +250,9 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 			return nil, nil, nil, err
 		}
 		images = pictured(&short, true)
+	}
+	if len(ids) < most {
+		return ids, pieces, images, nil
 	}
 	if !r.Shift || len(images) > 0 && m.o.Sees != nil {
 		return nil, nil, nil, &ContextError{Have: len(ids), Max: most}

@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"iter"
 	"maps"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -23,7 +26,8 @@ type replicas struct {
 	mu  ranked.Mutex[ranked.Replicas]
 	all []*replica
 
-	closed func() error // after the replicas; may be nil
+	sees   *models.Vision // how pictures stand in a prompt; nil where the model does not see
+	closed func() error   // after the replicas; may be nil
 }
 
 type replica struct {
@@ -43,20 +47,33 @@ const (
 // Replicate makes one backend of several that hold the same model, which it owns from then on. There must be at least one.
 func Replicate(bs ...Backend) Backend {
 	r := &replicas{}
+	if b, ok := bs[0].(interface{ sight() *models.Vision }); ok {
+		r.sees = b.sight()
+	}
 	for _, b := range bs {
 		r.all = append(r.all, &replica{Backend: b, seen: map[uint64]uint64{}})
 	}
 	return r
 }
 
-// blocks hashes the beginnings of ids, one for each whole block.
-func blocks(key string, ids []int32) (out []uint64) {
+// blocks hashes the beginnings of a prompt, one for each whole block. Where ids have places for pictures' rows it is the pictures that
+// count: the same words about another picture are another beginning.
+func (r *replicas) blocks(job *Job) (out []uint64) {
 	h := uint64(14695981039346656037)
-	for _, c := range []byte(key) {
-		h = (h ^ uint64(c)) * 1099511628211
+	mix := func(v uint64) { h = (h ^ v) * 1099511628211 }
+	for _, c := range []byte(job.Key) {
+		mix(uint64(c))
 	}
-	for i, id := range ids {
-		h = (h ^ uint64(uint32(id))) * 1099511628211
+	places := 0
+	for i, id := range job.IDs {
+		if r.sees != nil && id == r.sees.Placeholder {
+			if at := places / max(r.sees.Rows, 1); places%max(r.sees.Rows, 1) == 0 && at < len(job.Images) {
+				sum := sha256.Sum256(job.Images[at])
+				mix(binary.LittleEndian.Uint64(sum[:]))
+			}
+			places++
+		}
+		mix(uint64(uint32(id)))
 		if (i+1)%blockTokens == 0 {
 			out = append(out, h)
 		}
@@ -122,7 +139,7 @@ func (r *replicas) done(c *replica, err error) {
 
 func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		bs := blocks(job.Key, job.IDs)
+		bs := r.blocks(&job)
 		tried := map[*replica]bool{}
 		var last error
 		for {
@@ -260,6 +277,12 @@ func (r *replicas) EncodeContext(ctx context.Context, dst []int32, pieces []chat
 
 func (r *replicas) Text(ids []int32) string  { return r.all[0].Text(ids) }
 func (r *replicas) Sampling() sampler.Params { return r.all[0].Sampling() }
+
+// reached is the first replica's: see cardBackend.
+func (r *replicas) reached(end int) bool {
+	b, ok := r.all[0].Backend.(interface{ reached(end int) bool })
+	return !ok || b.reached(end)
+}
 
 // Ends is the first replica's: see cardBackend.
 func (r *replicas) Ends() []int32 {

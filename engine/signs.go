@@ -9,7 +9,12 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
+	"github.com/axle-llm/axle/vision"
 )
+
+// picturesWhole is how many pixels the pictures of one prompt have together at the most, by their headers: sixteen of the largest that are
+// read. It is what one request may make this machine decode, where the context has room for many pictures of few rows.
+const picturesWhole = 16 * 40_000_000
 
 // This file is how pictures stand in a prompt: a place for each of a picture's rows. A template that knows of pictures prints one token for
 // each; where it does not, or leaves some out, they are written as the model's family does. Only what a template or a family wrote counts:
@@ -24,6 +29,85 @@ func pictured(r *Request, isChat bool) (all [][]byte) {
 		all = append(all, msg.Images...)
 	}
 	return all
+}
+
+// rows is how many rows of a prompt a picture takes.
+func (m *Model) rows() int {
+	if m.o.Sees == nil {
+		return 0
+	}
+	return m.o.Sees.Rows
+}
+
+// reached reports whether the model can read pictures where a prompt has them.
+func (m *Model) reached(ids []int32) bool {
+	b, ok := m.b.(interface{ reached(end int) bool })
+	if !ok || m.o.Sees == nil {
+		return true
+	}
+	for i := len(ids); i > 0; i-- {
+		if ids[i-1] == m.o.Sees.Placeholder {
+			return b.reached(i)
+		}
+	}
+	return true
+}
+
+// unseeable is how many of a request's oldest messages must go because of their pictures alone, which have more rows than fit, or more
+// pixels than are read for one prompt, or more bytes than may be on their way; rows is how many rows all its pictures have. It looks at
+// nothing but headers, so that a conversation of very many pictures costs little more than its bytes. The error is that of a request which
+// may not be cut, or of a last message that brings too much.
+func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err error) {
+	if m.o.Sees == nil {
+		return 0, 0, nil
+	}
+	msgs := r.Messages
+	if !isChat {
+		msgs = []chat.Message{{Images: r.Images}}
+	}
+	pictures, fit, pixels, bytes := 0, 0, int64(0), onItsWay(m.o.Sees)
+	add := func(msg *chat.Message) bool {
+		for _, d := range msg.Images {
+			if h, err := vision.Look(d, vision.Limits{}); err == nil { // what is none is told when it is read
+				pixels += int64(h.Width) * int64(h.Height)
+			}
+		}
+		fit += len(msg.Images)
+		return len(msg.Images) == 0 || fit*m.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= picturesHeld)
+	}
+	for i := range msgs {
+		if pictures += len(msgs[i].Images); isChat && msgs[i].Role == "system" {
+			add(&msgs[i])
+		}
+	}
+	rows = pictures * m.rows()
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if isChat && msgs[i].Role == "system" || add(&msgs[i]) {
+			continue
+		}
+		switch last := i == len(msgs)-1; {
+		case r.Truncate && !last:
+			return i + 1, rows, nil
+		case fit*m.rows() >= most || !r.Truncate && rows >= most:
+			return 0, rows, &ContextError{Have: rows, Max: most}
+		default:
+			return 0, rows, fmt.Errorf("%w: a prompt's pictures may have %d megapixels together, and take %d MiB at %d KiB each: bring "+
+				"fewer, or smaller ones", ErrRequest, picturesWhole/1_000_000, picturesHeld>>20, bytes>>10)
+		}
+	}
+	return 0, rows, nil
+}
+
+// starts are the messages before which a conversation may begin anew, from least on: any but the first, as in Ollama, and where it is about
+// pictures those of a user, so that no answer stays whose picture went.
+func (m *Model) starts(all []chat.Message, least int) (at []int) {
+	about := m.o.Sees != nil && slices.ContainsFunc(all, func(msg chat.Message) bool { return len(msg.Images) > 0 })
+	for i := max(1, least); i < len(all); i++ {
+		if !about || all[i].Role == "user" || i == len(all)-1 {
+			at = append(at, i)
+		}
+	}
+	return at
 }
 
 // signed renders a request with pictures.

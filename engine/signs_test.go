@@ -105,3 +105,67 @@ func TestPicturesCut(t *testing.T) {
 		t.Errorf("context %v, %v", done, err)
 	}
 }
+
+// TestManyPictures (T7): a conversation about very many pictures goes on with the last turns that fit; what goes goes before it is rendered
+// or decoded, and with its answers. What brings too much at once, or may not be cut, is told so.
+func TestManyPictures(t *testing.T) {
+	p := &counter{parrot: parrot{say: "x"}}
+	m := New(p, Options{Sees: &models.Vision{Rows: 8, Word: "#", Inner: "########", Placeholder: '#'}})
+	var msgs []chat.Message
+	for i := range 3000 {
+		msgs = append(msgs, chat.Message{Role: "user", Content: "q", Images: [][]byte{{byte(i)}}},
+			chat.Message{Role: "assistant", Content: "a"})
+	}
+	msgs = append(msgs, chat.Message{Role: "user", Content: "so?"})
+	msgs[0] = chat.Message{Role: "system", Content: "s"}
+	var cut Cut
+	r := Request{Messages: msgs, NumCtx: 32, Truncate: true, Shift: true, Cut: func(c Cut) { cut = c }}
+	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Text(p.got); got != "s\n########q\na\n########q\na\nso?\n" || len(p.job.Images) != 2 ||
+		p.job.Images[1][0] != byte(2999%256) {
+		t.Errorf("%q about %v", got, p.job.Images)
+	}
+	if cut != (Cut{Limit: 32, Prompt: 30 + 2997*8, Kept: 30}) || p.read > 200 {
+		t.Errorf("%+v, %d tokens were looked at", cut, p.read)
+	}
+	var ce *ContextError
+	r.Truncate = false
+	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.As(err, &ce) || ce.Have != 2999*8 || ce.Max != 32 {
+		t.Errorf("uncut: %v", err)
+	}
+	r.Truncate, r.Messages = true, append(slices.Clone(msgs), chat.Message{Role: "user", Content: "q", Images: make([][]byte, 4)})
+	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.As(err, &ce) || ce.Have != 3003*8 {
+		t.Errorf("a last message of too many: %v", err)
+	}
+
+	// By their headers, ten by four thousand pixels each.
+	large := append([]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x27\x10\x00\x00\x0f\xa0\x01\x00\x00\x00\x00"),
+		make([]byte, 8000)...)
+	r = Request{NumCtx: 64, Truncate: true}
+	m = New(p, Options{Sees: &models.Vision{Rows: 1, Word: "#", Inner: "#", Placeholder: '#'}})
+	for range 17 {
+		r.Messages = append(r.Messages, chat.Message{Role: "user", Images: [][]byte{large}})
+	}
+	if _, _, err := collect(m.Chat(context.Background(), r)); err != nil || len(p.job.Images) != 16 {
+		t.Errorf("seventeen of the largest: %v, of which %d stayed", err, len(p.job.Images))
+	}
+	r.Messages = []chat.Message{{Role: "user", Images: slices.Repeat([][]byte{large}, 17)}}
+	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.Is(err, ErrRequest) ||
+		!strings.Contains(err.Error(), "640 megapixels") {
+		t.Errorf("in one message: %v", err)
+	}
+}
+
+// counter is a parrot that counts what it encodes.
+type counter struct {
+	parrot
+	read int
+}
+
+func (c *counter) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
+	out, err := c.parrot.Encode(dst, pieces, first)
+	c.read += len(out) - len(dst)
+	return out, err
+}

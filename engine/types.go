@@ -47,7 +47,7 @@ type Request struct {
 
 	NumCtx   int  // context for this request, at most the model's; 0 or less: the model's
 	NumKeep  int  // tokens kept at the front when the context overflows
-	Truncate bool // a prompt that is too long is cut, oldest messages first
+	Truncate bool // a prompt that is too long is cut, oldest messages first; where there are pictures, oldest turns
 	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks; nil: nobody is.
 	Cut func(Cut)
 	// Watch is told of the answer's account with each token, before the token's event; nil: nobody is.
@@ -61,7 +61,8 @@ type Request struct {
 	Key        string // requests share cached text only within one key
 }
 
-// Cut is a prompt, or a text to embed, that did not fit: of Prompt tokens Kept were kept, where Limit are fewer than fit.
+// Cut is a prompt, or a text to embed, that did not fit: of Prompt tokens Kept were kept, where Limit are fewer than fit. Of turns that
+// went for their pictures, before they were rendered, Prompt counts the pictures alone.
 type Cut struct {
 	Limit, Prompt, Kept int
 }

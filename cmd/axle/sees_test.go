@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,5 +54,35 @@ func TestShapes(t *testing.T) {
 		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(got), `"`+answer+`"`) {
 			t.Errorf("%s: %v, %d: %s", path, err, resp.StatusCode, got)
 		}
+	}
+
+	// A conversation goes on however many pictures it is about, with those of the last turns. (Which of so many is meant is beyond pocket.)
+	others, err := filepath.Glob("../../testdata/pocket/unseen/*.png")
+	if err != nil || len(others) == 0 {
+		t.Fatal(others, err)
+	}
+	var talk []obj
+	for i := range 60 {
+		b, err := os.ReadFile(others[i%len(others)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		talk = append(talk, obj{"role": "user", "content": "What do you see?", "images": []string{base64.StdEncoding.EncodeToString(b)}},
+			obj{"role": "assistant", "content": "A picture."})
+	}
+	talk = append(talk, obj{"role": "user", "content": question, "images": []string{data}})
+	b, err := json.Marshal(obj{"model": "pocket", "stream": false, "options": obj{"temperature": 0}, "messages": talk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Post(url+"/api/chat", "application/json", bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(got), `"done_reason":"stop"`) ||
+		resp.Header.Get("Axle-Truncated") == "" {
+		t.Errorf("about 61 pictures: %v, %d, cut %q: %s", err, resp.StatusCode, resp.Header.Get("Axle-Truncated"), got)
 	}
 }

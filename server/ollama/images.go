@@ -11,16 +11,17 @@ import (
 	"github.com/ollama/ollama/api"
 )
 
-// Limits of pictures (promise T7).
+// Limits of pictures (promise T7). A conversation may be about any number of them: the engine lets the oldest turns go, before it reads
+// them, where there are more than the context holds.
 const (
-	maxImages = 8
+	maxImages = 8          // in one message
 	maxPixels = 40_000_000 // vision's
 )
 
-// checkImages checks a request's images before anything decodes them.
-func checkImages(list []api.ImageData) error {
-	if len(list) > maxImages {
-		return Fail(400, "too many images: %d, the limit is %d", len(list), maxImages)
+// checkImages checks a request's images before anything decodes them; most is how many of them one message brings.
+func checkImages(list []api.ImageData, most int) error {
+	if most > maxImages {
+		return Fail(400, "too many images in a message: %d, the limit is %d", most, maxImages)
 	}
 	for i, img := range list {
 		w, h := imageSize(img)

@@ -83,6 +83,7 @@ type Common struct {
 	Format     json.RawMessage
 	KeepAlive  *api.Duration
 	Images     []api.ImageData
+	Crowded    int  // how many of them the message has that has most
 	Unloads    bool // nothing is asked but that the model goes
 	Loads      bool // nothing but that it is there
 	RenderOnly bool // the prompt is rendered and not answered
@@ -103,6 +104,7 @@ func (r *ChatRequest) Common() Common {
 		Loads:      len(r.Messages) == 0, Unloads: len(r.Messages) == 0 && unloads(r.KeepAlive)}
 	for _, m := range r.Messages {
 		c.Images = append(c.Images, m.Images...)
+		c.Crowded = max(c.Crowded, len(m.Images))
 	}
 	return c
 }
@@ -110,7 +112,8 @@ func (r *ChatRequest) Common() Common {
 // Common is the bare prompt's part of a [Prompt].
 func (r *GenerateRequest) Common() Common {
 	return Common{Model: r.Model, Unnamed: ErrMissing(Missing, r.Model), Options: r.Options, Format: r.Format, KeepAlive: r.KeepAlive,
-		Images: r.Images, RenderOnly: r.DebugRenderOnly, Loads: r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
+		Images: r.Images, Crowded: len(r.Images), RenderOnly: r.DebugRenderOnly,
+		Loads:   r.Prompt == "" && len(r.Images) == 0 && r.Suffix == "",
 		Unloads: r.Prompt == "" && unloads(r.KeepAlive)}
 }
 
@@ -272,7 +275,7 @@ func (r *GenerateRequest) Check(m Model) error {
 }
 
 func (c Common) check(m Model) error {
-	if err := checkImages(c.Images); err != nil {
+	if err := checkImages(c.Images, c.Crowded); err != nil {
 		return err
 	}
 	return CheckOptions(m.Params, c.Options)
