@@ -4,7 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
 import { measures } from './measure.mjs';
 import { Server, product, scripted } from './servers.mjs';
-import { pictures, pocket, views } from './views.mjs';
+import { pictures, pocket, pull, views } from './views.mjs';
 
 const [lane = 'quick', ...only] = process.argv.slice(2);
 if (!chromium) { console.log('SKIPPED: there is no Chromium here (Debian: apt-get install chromium)'); process.exit(0); }
@@ -16,7 +16,7 @@ const browser = await launch();
 const servers = {};
 const server = async (binary) => (servers[binary] ??= await new Server(binary).start());
 let failed = 0;
-const long = new Set(['turns', 'reload', 'long', 'code', 'keyboard', 'models']); // what quick leaves out: it is told at the end
+const long = new Set(['turns', 'reload', 'long', 'many', 'compare', 'code', 'keyboard', 'models']); // what quick leaves out: it is told at the end
 
 async function test(name, binary, f) {
   if (!wanted(name)) return;
@@ -45,6 +45,7 @@ try {
   if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
+    await test('pull', product, pull);
     await test('pictures', product, (t) => pictures(t, out));
   }
   for (const [name, { lanes, binary, run }] of Object.entries(measures)) if (lanes.includes(lane)) await test(name, binary === 'product' ? product : scripted, run);
@@ -52,5 +53,5 @@ try {
   await browser.close();
   for (const s of Object.values(servers)) await s.end();
 }
-if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, pictures, axe-core, what it costs`);
+if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, pull, pictures, axe-core, what it costs`);
 process.exit(failed ? 1 : 0);

@@ -103,12 +103,14 @@ export class Page {
     return r.result.value;
   }
 
-  // until waits for an expression to be true.
-  async until(what, expression) {
-    for (const end = Date.now() + patience; ;) {
-      let v;
-      try { v = await this.run(expression); } catch (e) { if (!/navigat|context|Inspected/i.test(e.message)) throw e; }
+  // until waits for an expression to be true. Where another one, grows, is given, it waits for as long as that one's value changes.
+  async until(what, expression, grows = '0') {
+    let end = Date.now() + patience, last;
+    for (;;) {
+      let v, now = last;
+      try { [v, now] = await this.run(`Promise.all([${expression}, ${grows}])`); } catch (e) { if (!/navigat|context|Inspected/i.test(e.message)) throw e; }
       if (v) return v;
+      if (now !== last) [end, last] = [Date.now() + patience, now];
       if (Date.now() > end) throw new Error(`never came: ${what}. The page shows: ${String(await this.run('document.body.innerText').catch(() => '?')).slice(0, 600)}`);
       await pause(40);
     }

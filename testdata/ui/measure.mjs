@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { pause } from './browser.mjs';
-import { ask, asked, at, choose, keepChat, lastAnswer } from './views.mjs';
+import { ask, asked, at, choose, inPage, keepChat, lastAnswer } from './views.mjs';
 
 const throttle = 6; // to about the speed of a Raspberry Pi 5
 
@@ -65,25 +65,39 @@ async function frames({ context, url }) {
 
 const used = async (page) => {
   await page.send('HeapProfiler.collectGarbage');
-  return page.run('performance.memory.usedJSHeapSize');
+  return (await page.send('Runtime.getHeapUsage')).usedSize / 1e6; // performance.memory rounds
 };
 
-// memory streams answers one after the other in one conversation that is begun anew, and looks at the heap between them.
-async function memory({ context, url }, seconds) {
+// memory streams answers one after the other, each in a conversation of its own, for so many minutes, and looks at the heap and the elements
+// of the page between them, and at the server's memory. It fails where the end has more than a little above what the marks before
+// had: what each answer leaves behind adds up, what an engine keeps for later does not. The oldest conversations are deleted, so that
+// what is kept on purpose does not grow.
+async function memory({ context, server, url }, minutes, marks) {
   const page = await context.page();
   await page.go(url + '/ui');
   await choose(page, 'scripted-chat:latest');
-  const heaps = [];
-  for (const end = Date.now() + 1000 * seconds; Date.now() < end;) {
-    await page.run(`location.hash = '#/chat'`);
-    await page.click('.new');
-    await page.until('an empty conversation', `document.querySelectorAll('.turn').length === 0`);
-    await asked(page, streamed(Math.min(20, seconds / 6), 120));
-    heaps.push(await used(page));
+  const began = Date.now();
+  const passed = () => (Date.now() - began) / 60000;
+  const seen = [];
+  let answers = 0, words = 0;
+  for (const mark of marks) {
+    do {
+      await page.run(`location.hash = '#/chat'`);
+      await page.click('.new');
+      await page.until('an empty conversation', `document.querySelectorAll('.turn').length === 0`);
+      words += (await asked(page, streamed(minutes > 10 ? 10 : 5, 120))).split(/\s+/).length; // short ones: whatever else a machine does, one of them ends soon
+      answers++;
+      await inPage(page, `const store = await use('store'); for (const c of (await store.chats()).slice(${minutes > 10 ? 20 : 2})) await store.dropChat(c.id);`);
+    } while (passed() < mark);
+    const heap = await used(page), { nodes, jsEventListeners } = await page.send('Memory.getDOMCounters');
+    seen.push({ mark, answers, heap, nodes, listeners: jsEventListeners, server: server.megabytes() });
+    if (minutes > 10) console.log('  ' + JSON.stringify(seen[seen.length - 1], (_, v) => (typeof v === 'number' ? +v.toFixed(2) : v)));
   }
-  const later = heaps.slice(Math.floor(heaps.length / 3));
-  const mb = (n) => (n / 1e6).toFixed(1);
-  return `heap after each of ${heaps.length} answers: first ${mb(heaps[0])}, from the third on ${mb(Math.min(...later))} to ${mb(Math.max(...later))}, last ${mb(heaps[heaps.length - 1])} MB, in ${seconds} s`;
+  const list = (what, digits = 0) => seen.map((s) => s[what].toFixed(digits)).join(', ');
+  const said = `after minute ${list('mark', minutes > 10 ? 0 : 1)}: heap ${list('heap', 2)} MB, ${list('nodes')} nodes, ${list('listeners')} listeners, server ${list('server', 1)} MB; ${answers} answers of ${Math.round(words / answers)} words, each in a conversation of its own; ${load()}`;
+  const last = seen[seen.length - 1], least = (what) => Math.min(...seen.slice(0, -1).map((s) => s[what]));
+  for (const [what, spare] of [['heap', 0.5], ['nodes', 200], ['listeners', 30]]) if (last[what] > 1.15 * least(what) + spare) throw new Error(`its ${what} grow: ${said}`);
+  return said;
 }
 
 // idle is what an open page costs the server while nothing happens.
@@ -151,7 +165,7 @@ export const measures = {
   axe: { lanes: ['whole'], run: axe },
   paint: { lanes: ['whole'], run: paint },
   frames: { lanes: ['whole'], run: frames },
-  memory: { lanes: ['whole'], run: (t) => memory(t, 60) },
+  memory: { lanes: ['whole'], run: (t) => memory(t, 1, [0.2, 0.4, 0.6, 0.8, 1]) },
   idle: { lanes: ['whole'], binary: 'product', run: idle },
-  'memory-hour': { lanes: ['soak'], run: (t) => memory(t, 3600) },
+  'memory-hour': { lanes: ['soak'], run: (t) => memory(t, 60, [5, 15, 30, 45, 60]) },
 };

@@ -1,6 +1,9 @@
-// Servers to drive the page against: the scripted build, and the product with the model that ships inside it on the software card.
+// Servers to drive the page against: the scripted build, and the product with the model that ships inside it on the software card. And a hub
+// to fetch that model from.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
@@ -18,8 +21,8 @@ const freePort = () => new Promise((ok) => {
 
 // Server is a process that can be killed and started again at the same address with the same models.
 export class Server {
-  constructor(binary, { keys, args = [] } = {}) {
-    Object.assign(this, { binary, args });
+  constructor(binary, { keys, args = [], env = {} } = {}) {
+    Object.assign(this, { binary, args, env });
     this.dir = mkdtempSync(join(tmpdir(), 'axle-ui-'));
     if (keys) {
       this.keys = join(this.dir, 'keys');
@@ -32,7 +35,7 @@ export class Server {
     this.url = 'http://127.0.0.1:' + this.port;
     this.log = '';
     this.process = spawn(this.binary, ['serve', ...this.args, ...(this.keys ? ['--keys-file', this.keys] : [])],
-      { env: { ...process.env, AXLE_HOST: '127.0.0.1:' + this.port, AXLE_MODELS: join(this.dir, 'models'), AXLE_DEVICE: 'soft', AXLE_KEEP_ALIVE: '-1' }, stdio: ['ignore', 'ignore', 'pipe'] });
+      { env: { ...process.env, ...this.env, AXLE_HOST: '127.0.0.1:' + this.port, AXLE_MODELS: join(this.dir, 'models'), AXLE_DEVICE: 'soft', AXLE_KEEP_ALIVE: '-1' }, stdio: ['ignore', 'ignore', 'pipe'] });
     this.process.stderr.on('data', (d) => { this.log = (this.log + d).slice(-20000); });
     for (let i = 0; i < 600; i++) {
       if (this.process.exitCode !== null) throw new Error(`${this.binary} ended: ${this.log}`);
@@ -58,5 +61,49 @@ export class Server {
   seconds() {
     const f = readFileSync(`/proc/${this.process.pid}/stat`, 'utf8').replace(/^.*\) /, '').split(' ');
     return (Number(f[11]) + Number(f[12])) / 100;
+  }
+
+  // megabytes is how much memory it has.
+  megabytes() { return memoryOf(this.process.pid); }
+}
+
+export const memoryOf = (pid) => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+)/)[1]) / 1024;
+
+// Hub serves a folder as the repository axle/shipped, in Hugging Face's way. Of a large file it sends a half, and the rest when it is let go.
+export class Hub {
+  constructor(dir) {
+    this.files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((f) => f.isFile()).map((f) => join(f.parentPath ?? f.path, f.name))
+      .map((path) => ({ name: path.slice(join(dir, '/').length), data: readFileSync(path) }));
+    this.ranges = []; // what was asked for from the middle on
+    this.free = new Promise((ok) => { this.go = ok; });
+  }
+
+  async start() {
+    const sha = createHash('sha1').update('shipped').digest('hex');
+    const list = { sha, siblings: this.files.map(({ name, data }) => ({ rfilename: name, size: data.length, lfs: { oid: createHash('sha256').update(data).digest('hex'), size: data.length } })) };
+    this.server = http.createServer(async (q, r) => {
+      const path = decodeURIComponent(new URL(q.url, 'http://hub').pathname);
+      if (path === '/api/models/axle/shipped/revision/main') return r.setHeader('Content-Type', 'application/json').end(JSON.stringify(list));
+      const file = this.files.find((f) => path === `/axle/shipped/resolve/${sha}/${f.name}`);
+      if (!file) return r.writeHead(404).end();
+      const [, from = 0, to = file.data.length - 1] = (/bytes=(\d+)-(\d+)?/.exec(q.headers.range ?? '') ?? []).map((n) => (n === undefined ? n : Number(n)));
+      if (from > 0) this.ranges.push(from);
+      const part = file.data.subarray(from, to + 1);
+      r.writeHead(q.headers.range ? 206 : 200, { 'Content-Length': part.length, 'Accept-Ranges': 'bytes', ...(q.headers.range ? { 'Content-Range': `bytes ${from}-${from + part.length - 1}/${file.data.length}` } : {}) });
+      if (q.method === 'HEAD') return r.end();
+      if (file.data.length < 1e6 || from > 0) return r.end(part);
+      r.write(part.subarray(0, part.length / 2));
+      await this.free;
+      return r.end(part.subarray(part.length / 2));
+    });
+    await new Promise((ok) => this.server.listen(0, '127.0.0.1', ok));
+    this.url = 'http://127.0.0.1:' + this.server.address().port;
+    return this;
+  }
+
+  end() {
+    this.go();
+    this.server.closeAllConnections();
+    this.server.close();
   }
 }

@@ -2,7 +2,7 @@
 // {context, server, url, page}, and throws where something is wrong.
 import { join } from 'node:path';
 import { pause } from './browser.mjs';
-import { Server, scripted } from './servers.mjs';
+import { Hub, Server, product, scripted } from './servers.mjs';
 
 export const equal = (what, got, want) => { if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`); };
 export const holds = (what, v) => { if (!v) throw new Error(what); };
@@ -14,6 +14,8 @@ export const at = {
 };
 
 export const lastAnswer = `[...document.querySelectorAll('${at.said}')].pop()?.textContent.trim() ?? ''`;
+// inSight: something is there, and between the bar and the place to write.
+const inSight = (selector) => `(() => { const e = document.querySelector('${selector}')?.getBoundingClientRect(), s = document.querySelector('.scroll').getBoundingClientRect(); return !!e && e.height > 0 && e.top >= s.top && e.bottom <= s.bottom; })()`;
 const finished = (n) => `document.querySelectorAll('${at.answers}:not(.live)').length === ${n}`;
 
 export async function choose(page, model) {
@@ -38,12 +40,12 @@ export async function ask(page, text) {
 
 export async function asked(page, text, n = 1) {
   await ask(page, text);
-  await page.until(`answer ${n}`, finished(n));
+  await page.until(`answer ${n}`, finished(n), `(${lastAnswer}).length`); // however slow this machine is: an answer that grows is one that comes
   return page.run(lastAnswer);
 }
 
 // inPage runs a function's text with the page's own modules at hand.
-const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
+export const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
 
 // keepChat puts a conversation into the page's store, and shows it.
 export async function keepChat(page, turns, title = 'kept', model = 'scripted-chat:latest') {
@@ -87,9 +89,11 @@ export const views = {
     holds(`the answer did not stream: ${part} of ${whole.length}`, whole.length > part && whole.includes('Rayleigh'));
     holds('the facts', await page.run(`/token/.test(document.querySelector('${at.answers} .facts').textContent)`));
     holds('thinking is folded, and says how long', await page.run(`!document.querySelector('.thinking').open && /\\d/.test(document.querySelector('.thinking summary').textContent)`));
-    equal('a second answer', await asked(page, say(['Second', ' answer']), 2), 'Second answer');
+    await asked(page, say(['Long\n\n', ...Array(60).fill('line\n\n')]), 2);
+    await page.until('what stands beneath a long answer', inSight(`${at.answers}:last-child .facts`));
+    equal('a third answer', await asked(page, say(['Second', ' answer']), 3), 'Second answer');
     await page.reload();
-    await page.until('the conversation after a reload', `document.querySelectorAll('${at.answers}').length === 2`);
+    await page.until('the conversation after a reload', `document.querySelectorAll('${at.answers}').length === 3`);
     equal('what was said after a reload', await page.run(lastAnswer), 'Second answer');
     await page.run(`(() => { const f = document.querySelector('#find'); f.value = 'rayleigh'; f.dispatchEvent(new Event('input', { bubbles: true })); })()`);
     await page.until('what was searched', `document.querySelectorAll('.chats li').length === 1 && /Rayleigh/i.test(document.querySelector('.chats small')?.textContent ?? '')`);
@@ -150,6 +154,49 @@ export const views = {
     await page.until('the answer to a long conversation', `(${lastAnswer}) === 'fine' && ${at.idle}`);
   },
 
+  // Many conversations: the newest are listed, older ones when asked for; what was written in one cannot be undone into another.
+  async many(t) {
+    const page = await open(t);
+    await inPage(page, `const store = await use('store'); for (let i = 0; i < 70; i++) await store.saveChat(store.newChat({ title: 'Talk ' + i, named: true }));`);
+    await page.until('the newest', `document.querySelectorAll('.chats li').length === 60`);
+    await page.click('.older');
+    await page.until('all', `document.querySelectorAll('.chats li').length === 70 && !document.querySelector('.older')`);
+    await page.run(`(() => { const f = document.querySelector('#find'); f.value = 'Talk 1'; f.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+    await page.until('what was searched', `document.querySelectorAll('.chats li').length === 11`);
+    await keepChat(page, [['user', 'x'], ['assistant', 'y']]);
+    await page.run(`document.querySelector('${at.text}').focus()`);
+    await page.type('a secret');
+    await keepChat(page, [['user', 'v'], ['assistant', 'w']], 'another');
+    await page.until('an empty field', `document.querySelector('${at.text}').value === ''`);
+    await page.run(`document.querySelector('${at.text}').focus(); document.execCommand('undo')`);
+    equal('what undoing brings back', await page.run(`document.querySelector('${at.text}').value`), '');
+    equal('conversations that asking for a new one makes, however often', await inPage(page, `
+      const it = await use('open');
+      const seen = new Set();
+      const end = it.open.follow((now) => { if (now) seen.add(now.chat.id); });
+      await Promise.all([it.go(null), it.go(null)]);
+      await it.go(null);
+      end();
+      return seen.size;`), 1);
+  },
+
+  // Two models answer one question side by side, and a conversation goes on with one of them.
+  async compare(t) {
+    const page = await open(t);
+    await page.run(`location.hash = '#/models'`);
+    await page.click('.models button', 'Compare two');
+    await page.until('the question', `document.activeElement?.closest('dialog') && document.activeElement.localName === 'textarea'`);
+    await page.type('Why? ' + say(['both', ' say', ' this']));
+    await page.key('Enter');
+    await page.until('two answers', `document.querySelectorAll('.two section[aria-busy=false]').length === 2`);
+    equal('the answers', await page.run(`[...document.querySelectorAll('.two .md')].map((e) => e.textContent.trim())`), ['both say this', 'both say this']);
+    const second = await page.run(`document.querySelectorAll('.two h3')[1].textContent`);
+    await page.run(`[...document.querySelectorAll('.two button')].pop().click()`);
+    await page.until('the conversation', `location.hash.startsWith('#/chat/') && (${lastAnswer}) === 'both say this'`);
+    equal('its model', await page.run(`document.querySelector('#model').selectedOptions[0].textContent`), second);
+    equal('going on', await asked(page, say(['on']), 2), 'on');
+  },
+
   // An answer of 100 KB in one code block is there whole, copies whole, and does not make the page wider than the screen.
   async code(t) {
     const page = await open(t);
@@ -199,6 +246,7 @@ export const views = {
       await server.kill();
       await page.until('a word about it', `[...document.querySelectorAll('[role=alert]')].some((e) => e.className.includes('banner'))`);
       holds('what was said is kept', (await page.run(lastAnswer)).includes('word5'));
+      await page.until('in sight, that the answer broke off', inSight('.turn.answer:last-child .failed'));
       await server.start();
       await page.until('that it is back', `!document.querySelector('.banner')`);
       equal('the next answer', await asked(page, say(['back']), 2), 'back');
@@ -379,6 +427,30 @@ export async function pocket(t) {
   await page.until('memory by model', `/pocket/.test(document.querySelector('.stack')?.getAttribute('aria-label') ?? '')`);
   await page.run(`location.hash = '#/models'`);
   await page.until('that it is loaded', `[...document.querySelectorAll('li.model')].some((e) => e.querySelector('h3').textContent.includes('pocket') && e.querySelector('.tag.on'))`);
+}
+
+// pull fetches a model with progress, through a reload of the page in the middle, and goes on from what had come.
+export async function pull({ context }) {
+  const hub = await new Hub('models/pocket/pocket').start();
+  const server = await new Server(product, { env: { HF_ENDPOINT: hub.url, HF_TOKEN: '' } }).start();
+  try {
+    const page = await context.page();
+    await page.go(server.url + '/ui#/models');
+    const part = `Number(document.querySelector('.pulls progress')?.getAttribute('value') ?? 0)`;
+    await page.until('where a name is written', `!!document.querySelector('.fetch input')`);
+    await page.run(`document.querySelector('.fetch input').focus()`);
+    await page.type('axle/shipped');
+    await page.key('Enter');
+    await page.until('some of it', `${part} > 0.4`);
+    await page.reload();
+    await page.until('that it goes on', `${part} > 0.4`);
+    hub.go();
+    await page.until('the model', `[...document.querySelectorAll('li.model h3')].some((e) => e.textContent.includes('shipped'))`);
+    equal('what had come was not asked for again', hub.ranges.every((n) => n > 0) && hub.ranges.length > 0, true);
+  } finally {
+    hub.end();
+    await server.end();
+  }
 }
 
 // pictures keeps a screenshot of each view in light, dark and on a phone, over the product at work: three conversations that begin alike.

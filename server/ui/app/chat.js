@@ -46,6 +46,12 @@ export function Chat({ id, menu }) {
   }, []);
   const down = () => { if (stick.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
   useLayoutEffect(down, [now?.path, count]);
+  useEffect(() => { // a banner above, or a question that grows below, takes from what is seen of the turns
+    if (!scroller.current) return undefined;
+    const watch = new ResizeObserver(down);
+    watch.observe(scroller.current);
+    return () => watch.disconnect();
+  }, [!now]);
   useEffect(() => {
     const later = setTimeout(() => setCount((n) => Math.max(n, more)), 120);
     return () => clearTimeout(later);

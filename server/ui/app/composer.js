@@ -111,9 +111,10 @@ export function Composer({ now }) {
   const think = now.chat.think;
   const next = think === null || think === undefined || think === '' ? true : think ? false : null;
   const thinkWord = think === null || think === undefined || think === '' ? t('think.auto') : think ? t('think.on') : t('think.off');
+  // Each conversation has a field of its own: what was written in another one cannot be called back by undoing, nor is it held for that.
   return html`<form class="composer" id="form" onSubmit=${send}>
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
-    <textarea id="text" ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
+    <textarea id="text" key=${id} ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
       onInput=${(e) => setText(e.target.value)}
       onPaste=${(e) => { const list = [...e.clipboardData.files]; if (list.length) { e.preventDefault(); take(list); } }}
       onKeyDown=${(e) => {

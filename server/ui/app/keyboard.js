@@ -51,5 +51,5 @@ addEventListener('keydown', (e) => {
 
 export function Keys() {
   if (!listed.use()) return null;
-  return html`<${Modal} title=${t('keys')} close=${() => listed.set(false)}><dl class="keys">${[...keys, ...more].map(([k, word]) => html`<div key=${k}><dt>${k.split(' ').map((x) => html`<kbd key=${x}>${x === 'Escape' ? 'Esc' : x}</kbd>`)}</dt><dd>${t(word)}</dd></div>`)}</dl><//>`;
+  return html`<${Modal} title=${t('keys')} close=${() => listed.set(false)} wide><dl class="keys">${[...keys, ...more].map(([k, word]) => html`<div key=${k}><dt>${k.split(' ').map((x) => html`<kbd key=${x}>${x === 'Escape' ? 'Esc' : x}</kbd>`)}</dt><dd>${t(word)}</dd></div>`)}</dl><//>`;
 }

@@ -22,18 +22,25 @@ function show(chat, turns, saved = true) {
   open.set({ chat, turns, path: store.path(turns, chat.head), saved });
 }
 
-// go opens a conversation by id; without one, a new one that is kept when something is asked.
+let going = 0;
+
+// go opens a conversation by id; without one, a new one that is kept when something is asked. One that is new stays, with what was written
+// in it; of several that are asked for at once, the last is opened.
 export async function go(id) {
+  const mine = ++going;
   const now = open.get();
-  if (now && now.saved && now.chat.id === id) return;
+  if (now && (id ? now.saved && now.chat.id === id : !now.saved)) return;
   if (!id) {
     const preset = (await store.presets()).find((p) => p.first);
+    if (mine !== going) return;
     open.set(null);
     show(store.newChat({ model: usual(), ...(preset ? fields(preset) : {}) }), [], false);
     return;
   }
   const chat = await store.chat(id);
-  if (chat) show(chat, await store.turns(id));
+  const turns = chat && await store.turns(id);
+  if (mine !== going) return;
+  if (chat) show(chat, turns);
   else location.hash = '#/chat';
 }
 
@@ -114,6 +121,17 @@ export async function results(x, list) {
   });
   await add(made, after);
   return reply(after);
+}
+
+// begun keeps a conversation of one question that was answered elsewhere, and gives its id.
+export async function begun(model, asked, answer) {
+  const chat = store.newChat({ model, title: titled(asked) });
+  const question = store.newTurn(chat.id, null, 'user', { text: asked });
+  const reply = store.newTurn(chat.id, question.id, 'assistant', { ...answer, model, state: 'done' });
+  chat.head = reply.id;
+  await store.saveTurns([question, reply]);
+  await store.saveChat(chat);
+  return chat.id;
 }
 
 export function stop() {

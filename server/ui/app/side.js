@@ -8,6 +8,7 @@ import { importFile } from './transfer.js';
 import { language, t } from './words.js';
 
 const day = 86400000;
+const first = 60, more = 200; // conversations drawn at once, and with each asking for older ones
 
 // groups puts conversations under the words one remembers them by.
 function groups(list) {
@@ -38,10 +39,10 @@ function Row({ c, on, found, shut }) {
     return html`<li><form onSubmit=${(e) => { e.preventDefault(); rename(); }}><input ref=${input} dir="auto" aria-label=${t('rename')} value=${name} onInput=${(e) => setName(e.target.value)}
       onBlur=${rename} onKeyDown=${(e) => { if (e.key === 'Escape') { e.stopPropagation(); setName(null); } }} /></form></li>`;
   }
-  return html`<li class=${on ? 'on' : ''}><a href=${'#/chat/' + c.id} dir="auto" aria-current=${on ? 'page' : null} onClick=${shut} onDblClick=${() => setName(c.title)} onKeyDown=${(e) => {
+  return html`<li class=${on ? 'on' : ''}><a href=${'#/chat/' + c.id} aria-current=${on ? 'page' : null} onClick=${shut} onDblClick=${() => setName(c.title)} onKeyDown=${(e) => {
     if (e.key === 'F2') setName(c.title);
     if (e.key === 'Delete') drop(c);
-  }}><span>${c.title}</span>${found && html`<small>${found}</small>`}</a>
+  }}><span dir="auto">${c.title}</span>${found && html`<small dir="auto">${found}</small>`}</a>
     <span class="acts"><${Button} icon="edit" label=${t('rename')} onClick=${() => setName(c.title)} /><${Button} icon="trash" label=${t('delete')} onClick=${() => drop(c)} /></span></li>`;
 }
 
@@ -55,6 +56,7 @@ export function Side({ route, opened, shut }) {
   const [list, setList] = useState([]);
   const [text, setText] = useState('');
   const [found, setFound] = useState(null);
+  const [count, setCount] = useState(first);
   const gone = store.volatile.use();
   const file = useRef();
   useEffect(() => {
@@ -75,8 +77,9 @@ export function Side({ route, opened, shut }) {
   return html`<nav class=${opened ? 'side open' : 'side'} aria-label=${t('views')}>
     <div class="brand"><${Mark} /><b>axle</b><span class="grow"></span><a class="quiet new" href="#/chat" aria-label=${t('new')} title=${t('new') + ' (n)'} onClick=${() => { it.go(null); shut(); }}><${Icon} name="plus" /></a></div>
     <label class="find"><${Icon} name="search" size="16" /><input id="find" type="search" placeholder=${t('search')} aria-label=${t('search')} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
-    <div class="chats">${groups(shown).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
+    <div class="chats">${groups(shown.slice(0, count)).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
       on=${route.view === 'chat' && route.id === c.id} shut=${shut} />`)}</ul></section>`)}
+      ${shown.length > count && html`<button type="button" class="text older" onClick=${() => setCount(count + more)}>${t('earlier.chats', { n: shown.length - count })}</button>`}
       ${!shown.length && html`<p class="none">${found ? t('search.none') : t('chats.none')}</p>`}
       ${gone && html`<p class="none warn">${t('volatile')}</p>`}
       <button type="button" class="text import" onClick=${() => file.current.click()}>${t('import')}</button>

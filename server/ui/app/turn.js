@@ -128,11 +128,13 @@ function Answer({ x, now, last, grow }) {
     });
   }, [run]);
   const live = !!run;
+  const lived = useRef(live);
   useSeconds(live);
   useLayoutEffect(() => {
     flow.current ??= new Flow(body.current);
     flow.current.set(x.text ?? '', !live);
-    if (live) grow();
+    if (live || lived.current) grow(); // and once more when it has ended, for what stands beneath it then
+    lived.current = live;
   });
   const broken = late(x);
   const s = x.stats;
