@@ -88,6 +88,7 @@ var allowed = map[string]string{
 	"axmodel/axmodeltest testing":            "it is test code for others' tests",
 	"models/modelstest testing":              "it is test code for others' tests",
 	"axcl/simcard/simcardtest testing":       "it is test code for others' tests",
+	"internal/goldentest testing":            "it is test code for others' tests",
 	"internal/terminal/terminaltest testing": "it is test code for others' tests",
 }
 

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 // TestStream checks that a stream gives whole characters, holds back at most three bytes, and says what Decode says.
@@ -98,7 +99,7 @@ func FuzzTokenizerJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	for _, name := range []string{"qwen3", "llama3", "llama2", "gemma"} {
-		f.Add(gunzip(f, goldens+"small/"+name+".json.gz"))
+		f.Add(goldentest.Read(f, goldens+"small/"+name+".json.gz"))
 	}
 	f.Add(fuzzguard.Seeds(f, 1<<20, "../models/pocket/pocket/pocket_tokenizer/tokenizer.json")[0])
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -263,7 +264,7 @@ func TestNoControl(t *testing.T) {
 // that mark (<think>, <tool_call>) are words of the vocabulary: text that spells one becomes it, as in Hugging Face's library.
 func TestControlIsSpecial(t *testing.T) {
 	var all []variant
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	words := 0
 	for _, v := range all {
 		if v.Name != "qwen3" && v.Name != "llama3" && v.Name != "llama2" && v.Name != "gemma" {

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"testing"
 	"testing/fstest"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 // TestSmall compares every part of the format with the Rust library: see testdata/tokenizer/small.mjs.
 func TestSmall(t *testing.T) {
 	var all []variant
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	list := fewer(hardStrings(t))
 	for _, v := range all {
 		t.Run(v.Name, func(t *testing.T) {
@@ -49,7 +51,7 @@ type variant struct {
 func (v variant) file(t testing.TB, all []variant) []byte {
 	t.Helper()
 	var j map[string]json.RawMessage
-	if err := json.Unmarshal(gunzip(t, goldens+"small/"+v.Base+".json.gz"), &j); err != nil {
+	if err := json.Unmarshal(goldentest.Read(t, goldens+"small/"+v.Base+".json.gz"), &j); err != nil {
 		t.Fatal(err)
 	}
 	maps.Copy(j, v.Patch)
@@ -77,7 +79,7 @@ func (v variant) file(t testing.TB, all []variant) []byte {
 func smallTokenizer(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	var all []variant
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	for _, v := range all {
 		if v.Name == name {
 			return openBytes(t, "tokenizer.json", v.file(t, all), Config{})

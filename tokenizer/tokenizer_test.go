@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/dlclark/regexp2"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 func ExampleTokenizer_Stream() {
@@ -93,7 +95,7 @@ func TestIDsAndBytes(t *testing.T) {
 
 func TestEnds(t *testing.T) {
 	all := []variant{}
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	fsys := fstest.MapFS{
 		"m/tokenizer.json":         {Data: all[0].file(t, all)},
 		"m/tokenizer_config.json":  {Data: []byte(`{"bos_token":null,"eos_token":{"content":"<|im_end|>"}}`)},
@@ -125,7 +127,7 @@ func TestEnds(t *testing.T) {
 func TestPickOrder(t *testing.T) {
 	dir := t.TempDir()
 	var all []variant
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	qwen, llama := all[0].file(t, all), all[3].file(t, all)
 	write := func(name string, b []byte) {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
@@ -177,7 +179,7 @@ func TestOpenNames(t *testing.T) {
 // TestOpenLink: a file may be a link out of its folder, as in the hub's cache; a folder's own files may not.
 func TestOpenLink(t *testing.T) {
 	var all []variant
-	readGolden(t, "small.json.gz", &all)
+	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	blob := filepath.Join(t.TempDir(), "blob")
 	if err := os.WriteFile(blob, all[0].file(t, all), 0o600); err != nil {
 		t.Fatal(err)

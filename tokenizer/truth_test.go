@@ -1,23 +1,21 @@
 package tokenizer
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 // TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
 func TestTruth(t *testing.T) {
 	var want map[string]realGolden
-	readGolden(t, "real.json.gz", &want)
+	goldentest.JSON(t, goldens+"real.json.gz", &want)
 	list := hardStrings(t)
 	if len(list) < 1400 || len(want) < 6 {
 		t.Fatalf("goldens hold %d strings of %d families", len(list), len(want))
@@ -68,24 +66,8 @@ func TestTruth(t *testing.T) {
 
 const goldens = "../testdata/tokenizer/"
 
-func readGolden(t testing.TB, name string, v any) {
-	t.Helper()
-	f, err := os.Open(goldens + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(v); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-}
-
 func hardStrings(t testing.TB) (list []string) {
-	readGolden(t, "hard.json.gz", &list)
+	goldentest.JSON(t, goldens+"hard.json.gz", &list)
 	return list
 }
 
@@ -128,21 +110,4 @@ func realFile(t testing.TB, family string) string {
 		t.Skipf("no real tokenizer of %s: run make tokenizer-truth to fetch it", family)
 	}
 	return p
-}
-
-func gunzip(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }

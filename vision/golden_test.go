@@ -2,13 +2,13 @@ package vision
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"image"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 // TestGoldenPictures: every picture has Pillow's pixels, a jpeg's within three levels, the others' exactly.
@@ -86,18 +86,7 @@ func goldens(t *testing.T) (g struct {
 	}
 }) {
 	t.Helper()
-	f, err := os.Open("testdata/goldens.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(&g); err != nil {
-		t.Fatal(err)
-	}
+	goldentest.JSON(t, "testdata/goldens.json.gz", &g)
 	return g
 }
 

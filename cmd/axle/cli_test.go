@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -174,6 +175,21 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// listening lets a server answer until the test ends, and returns its address.
+func listening(t *testing.T, s *server.Server, st *store.Store) string {
+	t.Helper()
+	ts := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		http.DefaultClient.CloseIdleConnections()
+		ts.CloseClientConnections()
+		ts.Close()
+		if err := errors.Join(s.Close(context.Background()), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return ts.URL
+}
+
 // scriptedServer makes AXLE_HOST name a server over the scripted models.
 func scriptedServer(t *testing.T) {
 	t.Helper()
@@ -183,18 +199,7 @@ func scriptedServer(t *testing.T) {
 	}
 	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{}, nil,
 		server.Options{Loopback: true, KeepAlive: time.Minute})
-	ts := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
-		ts.CloseClientConnections()
-		ts.Close()
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Setenv("AXLE_HOST", strings.TrimPrefix(ts.URL, "http://"))
+	t.Setenv("AXLE_HOST", listening(t, s, st))
 	t.Setenv("HOME", t.TempDir())
 }
 

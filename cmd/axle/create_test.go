@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
@@ -29,18 +27,8 @@ func TestModelfileAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.New(local.New(st, local.Options{}), &scripted.Loader{}, nil, server.Options{Loopback: true})
-	ts := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		ts.Close()
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Setenv("AXLE_HOST", strings.TrimPrefix(ts.URL, "http://"))
+	url := listening(t, s, st)
+	t.Setenv("AXLE_HOST", url)
 	t.Setenv("HOME", t.TempDir())
 	t.Chdir(t.TempDir()) // a FROM that names a folder here would be that folder
 	post := func(path string, body any, out any) (code int, text string) {
@@ -49,7 +37,7 @@ func TestModelfileAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.Post(ts.URL+path, "application/json", strings.NewReader(string(b)))
+		resp, err := http.Post(url+path, "application/json", strings.NewReader(string(b)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,8 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,15 +122,7 @@ func TestPullThroughServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := server.New(local.New(st, local.Options{}), &scripted.Loader{}, newPuller(st), server.Options{Loopback: true, Keys: k})
-	ts := httptest.NewServer(s.Handler())
-	defer func() {
-		ts.CloseClientConnections()
-		ts.Close()
-		if err := errors.Join(s.Close(context.Background()), st.Close()); err != nil {
-			t.Error(err)
-		}
-	}()
-	t.Setenv("AXLE_HOST", ts.URL)
+	t.Setenv("AXLE_HOST", listening(t, s, st))
 	if _, _, err := command(t, "pull", "axle/one"); err == nil || !strings.Contains(err.Error(), "set AXLE_KEY") {
 		t.Errorf("without a key: %v", err)
 	}

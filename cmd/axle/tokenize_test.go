@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 func TestTokenize(t *testing.T) {
@@ -117,19 +118,7 @@ func TestRender(t *testing.T) {
 // words writes a small tokenizer.json into a folder and returns its path.
 func words(t *testing.T) string {
 	t.Helper()
-	f, err := os.Open("../../testdata/tokenizer/small/qwen3.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := goldentest.Read(t, "../../testdata/tokenizer/small/qwen3.json.gz")
 	return wordsFile(t, t.TempDir(), "tokenizer.json", string(b))
 }
 

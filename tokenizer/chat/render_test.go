@@ -1,13 +1,9 @@
 package chat
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +12,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/goldentest"
 	"github.com/axle-llm/axle/tokenizer"
 )
 
@@ -73,17 +70,7 @@ func TestKwargs(t *testing.T) {
 
 func smallTokenizer(t testing.TB, name string) *tokenizer.Tokenizer {
 	t.Helper()
-	b, err := os.ReadFile("../../testdata/tokenizer/small/" + name + ".json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, err = io.ReadAll(z); err != nil {
-		t.Fatal(err)
-	}
+	b := goldentest.Read(t, "../../testdata/tokenizer/small/"+name+".json.gz")
 	tok, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: b}}, ".")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/goldentest"
 )
 
 // TestGoldens compares every template with Python's jinja2.
@@ -139,19 +140,8 @@ func (g goldenConversation) conversation(t testing.TB) Conversation {
 
 func loadTemplateGoldens(t testing.TB) (map[string]golden, []goldenConversation) {
 	t.Helper()
-	f, err := os.Open(templateGoldens + "goldens.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var goldens map[string]golden
-	if err := json.NewDecoder(z).Decode(&goldens); err != nil {
-		t.Fatal(err)
-	}
+	goldentest.JSON(t, templateGoldens+"goldens.json.gz", &goldens)
 	b, err := os.ReadFile(templateGoldens + "conversations.json")
 	if err != nil {
 		t.Fatal(err)
