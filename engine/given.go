@@ -73,8 +73,8 @@ func (m *lm) picturedRow(p *axcl.Pass, r int) error {
 // padID is Gemma-4's pad token.
 const padID = 0
 
-// sources says of each layer of a package whose K and V it uses; nil where all have their own.
-func sources(p *models.Package) []int {
+// Sources says of each layer of a package whose K and V it uses, as axcl.LoadSpec.Source does; nil where all have their own.
+func Sources(p *models.Package) []int {
 	if p.Config.KVSharedLayers == 0 {
 		return nil
 	}

@@ -423,8 +423,13 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		reader = ahead.Start(paths, ahead.Options{})
 	}
 	defer func() { reader.Stop() }()
+	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
+		if err := checkLent(ctx, dev, p, info); err != nil {
+			return nil, err
+		}
+	}
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
-		Slots: slotsFor(p, info), Source: sources(p),
+		Slots: slotsFor(p, info), Source: Sources(p),
 		Progress: func(file, done, _ int) {
 			name, n := weight(file)
 			pace.done(n)

@@ -31,23 +31,20 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		}
 		return m.remember(nil)
 	}
-	file := ""
-	if o.Remember != "" {
-		info := m.card.Info()
-		key := sha256.Sum256([]byte(strings.Join([]string{"2", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
-		file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
-		var kept memory
-		if b, err := regular.ReadPath(file, 4<<20); err == nil && json.Unmarshal(b, &kept) == nil && kept.fits(m) {
-			m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
-			copy(m.costs.group, kept.Groups)
-			if err := m.remember(kept.Tokens); err != nil {
-				return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and "+
-					"without %s it is taken as it is", err, p.Name, info.ID, file)
-			}
-			return nil
+	kept, file := recall(p, m.card.Info(), o)
+	if kept != nil && kept.fits(m) {
+		m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
+		copy(m.costs.group, kept.Groups)
+		if err := m.remember(kept.Tokens); err != nil {
+			return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and "+
+				"without %s it is taken as it is", err, p.Name, m.card.Info().ID, file)
 		}
+		return nil
 	}
 	if err := m.measure(ctx); err != nil {
+		return err
+	}
+	if err := m.checkGiven(ctx, p.Name); err != nil {
 		return err
 	}
 	if err := m.probe(ctx); err != nil {
@@ -67,6 +64,20 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		}
 	}
 	return nil
+}
+
+// recall is what was kept of the package on such a card, nil for nothing, and the file that it is kept in, empty for none.
+func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, file string) {
+	if o.Remember == "" {
+		return nil, ""
+	}
+	key := sha256.Sum256([]byte(strings.Join([]string{"2", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
+	file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
+	b, err := regular.ReadPath(file, 4<<20)
+	if kept = new(memory); err != nil || json.Unmarshal(b, kept) != nil {
+		return nil, file
+	}
+	return kept, file
 }
 
 // memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a
@@ -200,6 +211,22 @@ type trial struct {
 
 // try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's logits, as nothing else comes out of it.
 func (m *lm) try(rows ...trial) ([][]uint16, error) {
+	p, results, err := m.trialPass(rows...)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.card.run(m.model, p, time.Minute); err != nil {
+		return nil, err
+	}
+	out, width := make([][]uint16, len(rows)), m.telling()
+	for r := range out {
+		out[r] = (*results)[r*width : (r+1)*width]
+	}
+	return out, nil
+}
+
+// trialPass is the pass of such rows, and where it will leave what they give.
+func (m *lm) trialPass(rows ...trial) (*axcl.Pass, *[]uint16, error) {
 	n, h := len(rows), m.shape.Hidden
 	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
 	p := &axcl.Pass{Hidden: make([]uint16, n*h), Given: make([]uint16, n*m.besides()), Pos: make([]uint32, n*m.shape.Pos),
@@ -215,7 +242,7 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	*results = make([]uint16, n*width)
 	for r, t := range rows {
 		if err := m.tokenRow(p, r, t.id); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for k := range m.shape.Pos {
 			p.Pos[r*m.shape.Pos+k] = t.pos
@@ -229,14 +256,7 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 		}
 	}
 	p.From, p.To, p.Single = rows[0].from, rows[0].to, m.proven.Stepped
-	if err := m.card.run(m.model, p, time.Minute); err != nil {
-		return nil, err
-	}
-	out := make([][]uint16, n)
-	for r := range out {
-		out[r] = (*results)[r*width : (r+1)*width]
-	}
-	return out, nil
+	return p, results, nil
 }
 
 // telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.

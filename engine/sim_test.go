@@ -343,3 +343,34 @@ func TestProbesNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")
 	testProbes(t, open)
 }
+
+// TestGivenUnsound: a card that gets wrong what layers lend, or are given besides, does not run such a model: nothing of it is left there,
+// and the error names the check and the way out.
+func TestGivenUnsound(t *testing.T) {
+	a := axmodeltest.GivenArchs()[0]
+	a.Window = 24
+	dir, _ := givenPackage(t, a)
+	for hazard, want := range map[string]string{
+		"share-ignored": `"lent K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of a cell`,
+		"share-stale":   `"lent K and V": layer 4, which uses the K and V of layer 3, gives the same whatever are the values of the row`,
+		"width-first":   `the check "lent K and V": layer 5, which uses the K and V of layer 2, `,
+		"given-ignored": `the check "rows given besides": layer 0 gives the same whatever it is given`,
+		"given-first":   `the check "rows together": row 2 of 4 that share a call gives something else than alone`,
+	} {
+		t.Run(hazard, func(t *testing.T) {
+			open, sim := onSim(t, "hazards=strict,"+hazard)
+			dev, err := OpenCard(open, still)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Close()
+			_, err = Open(context.Background(), dir, OpenOptions{Card: dev})
+			if !errors.Is(err, ErrUnsound) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--device soft") {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if n := sim.Live(); n.Models+n.IOs > 0 {
+				t.Errorf("left on the card: %+v", n)
+			}
+		})
+	}
+}

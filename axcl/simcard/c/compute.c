@@ -67,18 +67,19 @@ static bool attend(const float *q, const float *kf, const float *vf, const uint1
 	return true;
 }
 
-static void attention(const axm *m, const axm_group *g, const uint16_t *kc, const uint16_t *vc, scratch *s) {
+// In the caches a row comes so many values after the one before.
+static void attention(const axm *m, const axm_group *g, const uint16_t *kc, const uint16_t *vc, size_t step, scratch *s) {
 	uint32_t n = g->rows, h = g->cells, total = h + n;
 	size_t hd = m->head_dim, kv = (size_t)m->kv_heads * hd;
 	// A hidden column weighs exactly nothing unless it holds a NaN or an infinity: those are kept, the card does not skip them.
 	for (uint32_t j = 0; j < total; j++) {
-		const uint16_t *k = j < h ? kc + (size_t)j * kv : s->k16 + (size_t)(j - h) * kv;
-		const uint16_t *v = j < h ? vc + (size_t)j * kv : s->v16 + (size_t)(j - h) * kv;
+		const uint16_t *k = j < h ? kc + (size_t)j * step : s->k16 + (size_t)(j - h) * kv;
+		const uint16_t *v = j < h ? vc + (size_t)j * step : s->v16 + (size_t)(j - h) * kv;
 		s->bad[j] = !finite_row(k, kv) || !finite_row(v, kv);
 	}
 	for (uint32_t kh = 0; kh < m->kv_heads; kh++) {
 		for (uint32_t j = 0; j < total; j++) {
-			size_t at = (size_t)(j < h ? j : j - h) * kv + kh * hd;
+			size_t at = (j < h ? (size_t)j * step : (size_t)(j - h) * kv) + kh * hd;
 			axm_widen(s->kf + (size_t)j * hd, (j < h ? kc : s->k16) + at, hd);
 			axm_widen(s->vf + (size_t)j * hd, (j < h ? vc : s->v16) + at, hd);
 		}
@@ -198,7 +199,7 @@ static void besides(const axm *m, uint32_t n, const uint16_t *given, const axm_q
 	size_t h = m->hidden, width = m->out;
 	axm_project(&w[W_PER_GATE], NULL, s->x, n, s->per, s->buf);
 	for (size_t i = 0; i < n * width; i++)
-		s->per[i] = axm_activate(1, s->per[i]) * axm_from_bf16(given[quirks->given_first ? i % width : i]);
+		s->per[i] = axm_activate(1, s->per[i]) * (quirks->given_ignored ? 0 : axm_from_bf16(given[quirks->given_first ? i % width : i]));
 	axm_project(&w[W_PER_PROJ], NULL, s->per, n, s->a, s->buf);
 	axm_norm(m, &w[W_PER_NORM], s->a, s->a, n, h, s->buf);
 	axm_add(s->x, s->a, n * h);
@@ -216,6 +217,10 @@ static void keys_values(const axm *m, const axm_group *g, const void *const *in,
 		size_t from = quirks->share_stale && n == 1 && g->cells ? (size_t)g->cells - 1 : g->cells;
 		memcpy(s->k16, (const uint16_t *)in[IN_K] + from * kv, n * kv * 2);
 		memcpy(s->v16, (const uint16_t *)in[IN_V] + from * kv, n * kv * 2);
+		if (quirks->share_ignored) {
+			memset(s->k16, 0, n * kv * 2);
+			memset(s->v16, 0, n * kv * 2);
+		}
 		return;
 	}
 	axm_project(&w[W_K], &w[W_K_BIAS], s->a, n, s->k, s->buf);
@@ -244,7 +249,12 @@ static void layer(const axm *m, const axm_group *g, const void *const *in, void 
 	if (m->flags & AXM_QK_NORM) axm_norm(m, &w[W_Q_NORM], s->q, s->q, (size_t)n * m->heads, m->head_dim, s->buf);
 	if (m->rotary) rope(m, s->q, n, m->heads, s->pos);
 	keys_values(m, g, in, quirks, s);
-	attention(m, g, in[IN_K], in[IN_V], s);
+	bool blind = quirks->share_ignored && m->flags & AXM_SHARES;
+	size_t step = quirks->width_first && quirks->width_first < kv ? quirks->width_first : kv;
+	if (blind)
+		attention(m, g, s->k16, s->v16, 0, s); // a row of zeros
+	else
+		attention(m, g, in[IN_K], in[IN_V], step, s);
 	if (m->flags & AXM_GATE) gate(s->o, s->qg, n * m->heads, m->head_dim);
 
 	axm_project(&w[W_O], NULL, s->o, n, s->a, s->buf);

@@ -103,7 +103,8 @@ static const char *const hazard_names[HAZARDS] = {
         "unbound", "one-group", "bounds", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip",
         "shortchunk", "leak", "loadfail",
         "positions-first", "mask-shared", "kv-inplace", "cells-ordered", "cache", "lazy", "lateload-strict",
-        "state-padding", "state-cold", "unlisted", "share-stale", "given-first",
+        "state-padding", "state-cold", "unlisted", "share-stale", "given-first", "share-ignored",
+        "given-ignored", "width-first",
 };
 
 static void default_hazards(config *c) {

@@ -129,12 +129,21 @@ static int32_t run_one(exec *e, uint32_t batch, int damage, const bool lost[OUT_
 	return code == AXM_OK ? 0 : CODE(SUB_ENGINE, ID_NO_MEMORY);
 }
 
+// How long rows of K are in the first layer that ran since, where a hazard has all caches read so; 0 without it.
+static uint32_t first_width(exec *e) {
+	const axm *m = e->m->m;
+	if (!hazard(HZ_WIDTH_FIRST) || m->kind != AXM_LAYER) return 0;
+	if (!e->dev->width) e->dev->width = m->kv_heads * m->head_dim;
+	return e->dev->width;
+}
+
 int32_t exec_run(exec *e) {
 	bool lost[OUT_MAX] = {0};
 	lock();
 	int damage = bend(e, lost);
 	axm_quirks quirks = {hazard(HZ_POSITIONS_FIRST), hazard(HZ_MASK_SHARED), hazard(HZ_SHORTCHUNK), hazard(HZ_CELLS_ORDERED),
-		hazard(HZ_STATE_PADDING), hazard(HZ_STATE_COLD), hazard(HZ_SHARE_STALE), hazard(HZ_GIVEN_FIRST)};
+		hazard(HZ_STATE_PADDING), hazard(HZ_STATE_COLD), hazard(HZ_SHARE_STALE), hazard(HZ_GIVEN_FIRST),
+		hazard(HZ_SHARE_IGNORED), hazard(HZ_GIVEN_IGNORED), first_width(e)};
 	unlock();
 	pthread_mutex_lock(&e->dev->npu); // one execute at a time, as on the card
 	int32_t code = 0;

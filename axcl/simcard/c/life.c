@@ -64,6 +64,7 @@ void device_release(device *d) {
 	d->context = NULL;
 	d->uses = 0;
 	d->engine = d->ran = d->loadfail = false;
+	d->width = 0;
 }
 
 void sim_reload(void) {

@@ -108,6 +108,9 @@ typedef struct {
 	bool state_cold;      // the first group of several rows takes the state to be zero
 	bool share_stale;     // a layer that shares K and V reads, for a single row, the row before
 	bool given_first;     // every row of a call is given besides what the first is
+	bool share_ignored;   // a layer that shares K and V takes the cache it is lent for zeros
+	bool given_ignored;   // what layers are given besides is taken for zeros
+	uint32_t width_first; // 0, or how long rows in caches are taken to be where they are longer
 } axm_quirks;
 
 // axm_run computes one group. Pointers follow the order of the group's tensors, each with exactly its tensor's size; outputs may be NULL.

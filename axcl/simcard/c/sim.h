@@ -65,6 +65,9 @@ enum {
 	HZ_UNLISTED,        // positions and mask of a layer that keeps a state are wanted, and not listed
 	HZ_SHARE_STALE,     // a layer that shares K and V reads, for a single row, the row before
 	HZ_GIVEN_FIRST,     // every row of a call is given besides what the first is
+	HZ_SHARE_IGNORED,   // a layer that shares K and V takes the cache it is lent for zeros
+	HZ_GIVEN_IGNORED,   // what layers are given besides is taken for zeros
+	HZ_WIDTH_FIRST,     // rows in caches are taken to be no longer than those of the first layer that runs
 	HAZARDS
 };
 
@@ -240,6 +243,7 @@ struct device {
 	block **blocks;
 	int nblocks, cap;
 	int running; // executes queued or running
+	uint32_t width; // of a row of K in the first layer that ran, for HZ_WIDTH_FIRST
 	uint64_t npu_free, link_free; // modelled time
 	uint64_t busy, busy_seen, seen_at;
 };

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/models"
+)
+
+// This file is how a card is found out that gets wrong what some models (Gemma-4) have of their own: layers that use the K and V of an
+// earlier one, and rows that layers are given besides the hidden state. The vendor calls such models garbled on its cards behind PCIe.
+// There is no other way to compute them, as there is for chunks and for rows that are mixed: a card that fails one of these checks does not
+// run the model, and the error says which it was.
+
+// The checks, as errors name them.
+const (
+	checkLentName  = "lent K and V"
+	checkOwnName   = "rows given besides"
+	checkChunkName = "rows together"
+)
+
+// ErrUnsound is a card that fails a check which a model must pass before it runs there.
+var ErrUnsound = errors.New("engine: the card gets this model wrong")
+
+// unsound says which check failed.
+func unsound(name string, info axcl.Info, check, format string, a ...any) error {
+	return fmt.Errorf("%w: %s on %s fails the check %q: %s; a newer runtime or a newer build of the package may pass it, and what axle "+
+		"compiled itself runs with --device soft", ErrUnsound, name, info.ID, check, fmt.Sprintf(format, a...))
+}
+
+// checkLent calls layers that use the K and V of others by the names of their tensors, one for each layer that is lent: what is seen must
+// matter, what is hidden must not, and the groups must agree. It is asked before the model is loaded, when there is room for a layer.
+func checkLent(ctx context.Context, dev axcl.Device, p *models.Package, info axcl.Info) error {
+	asked := map[int]bool{}
+	for i, from := range Sources(p) {
+		if from == i || asked[from] {
+			continue
+		}
+		asked[from] = true
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		why, err := lentLayer(dev, p.Layers[i])
+		if err != nil {
+			return fmt.Errorf("engine: layer %d of %s, by itself: %w", i, p.Name, err)
+		}
+		if why != "" {
+			return unsound(p.Name, info, checkLentName, "layer %d, which uses the K and V of layer %d, %s", i, from, why)
+		}
+	}
+	return nil
+}
+
+// lentLayer says what is wrong with a layer; empty when nothing is.
+func lentLayer(dev axcl.Device, path string) (why string, err error) {
+	net, err := dev.LoadNet(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if e := net.Close(); err == nil {
+			err = e
+		}
+	}()
+	var right, wrong [][]uint16
+	decoded := false
+	for g := range net.Groups() {
+		l := newLentCall(net, g)
+		if l.cells < 6 || l.rows == 1 && decoded {
+			continue
+		}
+		decoded = decoded || l.rows == 1
+		base, err := l.run()
+		if err != nil {
+			return "", err
+		}
+		again, err := l.run()
+		if err != nil {
+			return "", err
+		}
+		if d := distance(base, again); !(d <= 0.01) {
+			return fmt.Sprintf("gives something else when it is called again (group %d)", g), nil
+		}
+		least := math.Inf(1)
+		for _, c := range []struct {
+			tensor string
+			row    int
+			what   string
+		}{{"V_cache", 3, "the values of a cell that a row sees"}, {"K_cache", 1, "the keys of a cell that a row sees"},
+			{"V_cache", l.cells, "the values of the row itself"}} {
+			l.turn(c.tensor, c.row)
+			got, err := l.run()
+			l.turn(c.tensor, c.row)
+			if err != nil {
+				return "", err
+			}
+			d := distance(base, got)
+			if !(d > 0) {
+				return fmt.Sprintf("gives the same whatever are %s (group %d)", c.what, g), nil
+			}
+			least = min(least, d)
+			wrong = append(wrong, got)
+		}
+		hidden := []int{4, l.cells - 1}
+		if l.rows > 1 {
+			hidden = append(hidden, l.cells+1)
+		}
+		for _, row := range hidden {
+			l.turn("V_cache", row)
+			l.turn("K_cache", row)
+			got, err := l.run()
+			l.turn("V_cache", row)
+			l.turn("K_cache", row)
+			if err != nil {
+				return "", err
+			}
+			if d := distance(base, got); !(d < least/2) {
+				return fmt.Sprintf("takes K and V from a place that the row does not see (group %d)", g), nil
+			}
+		}
+		if right = append(right, base); !same(right[0], base, wrong...) {
+			return fmt.Sprintf("gives other results in group %d than in the first", g), nil
+		}
+	}
+	return "", nil
+}
+
+// lentCall is one shape group of such a layer, with tensors that are ready: every row the same, the first of which sees cells 0 to 3, all K
+// alike, so that what is seen weighs the same, and V of each row its own.
+type lentCall struct {
+	net                axcl.Net
+	group, rows, cells int
+	in                 map[string][]byte
+	out                map[string][]byte
+	hidden, width      int // of a row of the hidden state, of K
+}
+
+func newLentCall(net axcl.Net, group int) *lentCall {
+	l := &lentCall{net: net, group: group, in: map[string][]byte{}, out: map[string][]byte{}}
+	last := func(t axcl.Tensor) int { return t.Shape[len(t.Shape)-1] }
+	columns := 0
+	for _, t := range net.Inputs(group) {
+		l.in[t.Name] = make([]byte, t.Size)
+		switch t.Name {
+		case "indices":
+			l.rows = last(t)
+		case "mask":
+			columns = last(t)
+		case "input":
+			l.hidden = last(t)
+		case "K_cache":
+			l.width = last(t)
+		}
+	}
+	for _, t := range net.Outputs(group) {
+		if t.Name == "output" {
+			l.out[t.Name] = make([]byte, t.Size)
+		}
+	}
+	l.cells = columns - l.rows
+	for i := range len(l.in["mask"]) / 2 {
+		r, c := i/columns, i%columns
+		if c != l.cells+r && !(r == 0 && c < 4) {
+			binary.LittleEndian.PutUint16(l.in["mask"][2*i:], axcl.BFloat16(-65536))
+		}
+	}
+	for i := range len(l.in["indices"]) / 4 {
+		binary.LittleEndian.PutUint32(l.in["indices"][4*i:], 4)
+	}
+	// Numbers between −1 and 1 that repeat after so many.
+	fill := func(name string, at func(i int) int, after int) {
+		b := l.in[name]
+		for i := range len(b) / 2 {
+			binary.LittleEndian.PutUint16(b[2*i:], axcl.BFloat16(2*float32(at(i)*37%after)/float32(after-1)-1))
+		}
+	}
+	fill("input", func(i int) int { return i % l.hidden }, 17)
+	fill("K_cache", func(i int) int { return i % l.width }, 13)
+	// A cell has the same values in each group, and so has the call's first row.
+	fill("V_cache", func(i int) int {
+		row := i / l.width
+		if row >= l.cells {
+			row += 1<<20 - l.cells
+		}
+		return (row + 1) * (i%l.width + 3)
+	}, 19)
+	fill("per_layer_input", func(i int) int { return i % max(len(l.in["per_layer_input"])/2/l.rows, 1) }, 11)
+	return l
+}
+
+// turn makes a row of a cache its opposite, and back.
+func (l *lentCall) turn(tensor string, row int) {
+	for i := range l.width {
+		l.in[tensor][2*(row*l.width+i)+1] ^= 0x80
+	}
+}
+
+// run gives the first row's output.
+func (l *lentCall) run() ([]uint16, error) {
+	if err := l.net.Run(l.group, l.in, l.out); err != nil {
+		return nil, err
+	}
+	out := make([]uint16, l.hidden)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint16(l.out["output"][2*i:])
+	}
+	return out, nil
+}
+
+// checkGiven is the part that needs the model: what each layer is given of a row must matter, and rows that share a call must give what
+// they give alone.
+func (m *lm) checkGiven(ctx context.Context, name string) error {
+	const first, more = 4, 2
+	info := m.card.Info()
+	if m.besides() == 0 || m.shape.Cells < 24 {
+		return nil
+	}
+	id := func(i int) int32 { return int32((i*41 + 5) % m.vocab()) }
+	row := func(i int, cell int) (t trial) {
+		t = trial{id: id(i), pos: uint32(i), cell: uint32(cell)}
+		for c := range i {
+			t.cells = append(t.cells, uint32(c))
+		}
+		return t
+	}
+	one := func(t trial, bend func(given []uint16)) ([]uint16, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p, results, err := m.trialPass(t)
+		if err != nil {
+			return nil, err
+		}
+		if bend != nil {
+			bend(p.Given)
+		}
+		return *results, m.card.run(m.model, p, time.Minute)
+	}
+	// The right answers, row by row, and wrong ones: what the first row is given in place of the row's own.
+	p, _, err := m.trialPass(row(0, 0))
+	if err != nil {
+		return err
+	}
+	given := slices.Clone(p.Given)
+	var right, wrong [][]uint16
+	for i := range first + more {
+		out, err := one(row(i, i), nil)
+		if err != nil {
+			return err
+		}
+		right = append(right, out)
+	}
+	for i := range first + more {
+		out, err := one(row(i, 20), func(g []uint16) { copy(g, given) })
+		if err != nil {
+			return err
+		}
+		wrong = append(wrong, out)
+	}
+	w := m.shape.Given
+	for l := range m.shape.Layers {
+		out, err := one(row(first, 20), func(g []uint16) {
+			for i := range w {
+				g[l*w+i] = 0x3f80 ^ uint16(i%2)<<15 // 1 and −1 in turns
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if d := distance(right[first], out); !(d > 0) {
+			return unsound(name, info, checkOwnName, "layer %d gives the same whatever it is given", l)
+		}
+	}
+	if m.wide == 0 {
+		return nil
+	}
+	chunk := func(from, n, cell int) ([][]uint16, error) {
+		rows := make([]trial, n)
+		for i := range rows {
+			rows[i] = row(from+i, cell+i)
+			rows[i].cells = rows[0].cells
+			for e := range i {
+				rows[i].rows = append(rows[i].rows, e)
+			}
+		}
+		return m.try(rows...)
+	}
+	parts := [][3]int{{0, first, 0}}
+	if m.wideReach >= first {
+		parts = append(parts, [3]int{first, more, first})
+	}
+	for _, part := range parts {
+		out, err := chunk(part[0], part[1], part[2])
+		if err != nil {
+			return err
+		}
+		for i, got := range out {
+			at := part[0] + i
+			others := [][]uint16{wrong[at]}
+			if at > 0 {
+				others = append(others, right[at-1])
+			}
+			if at > 0 && !same(right[at], got, others...) || at == 0 && !same(right[0], got) {
+				return unsound(name, info, checkChunkName, "row %d of %d that share a call gives something else than alone", i+1, part[1])
+			}
+		}
+	}
+	// What the chunks kept must serve a later row.
+	out, err := one(row(first+more-1, 20), nil)
+	if err == nil && !same(right[first+more-1], out, wrong[first+more-1]) {
+		err = unsound(name, info, checkChunkName, "a row that sees what a call of several kept gives something else than after single rows")
+	}
+	return err
+}
