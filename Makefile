@@ -35,8 +35,9 @@ ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestRepeatableNative|\
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
 	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
-	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter
-quick: ## nearly everything, in less than a minute: formatting, vet, the laws, what is fast of every package's tests
+	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
+	TestRerankNative|TestTogetherNative|TestStatesTime|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
+quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) vet -tags '$(TAGS)' ./...
 	$(GO) test -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' -skip '^($(subst | ,|,$(SLOW)))$$' ./...
