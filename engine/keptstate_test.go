@@ -154,7 +154,7 @@ func TestStatesRestartedTurns(t *testing.T) {
 // TestStatesSameOnDisk (G12): over random edits of conversations, with restarts, on disks with room for all of it and for little, with a
 // tier in memory between and few slots, the tokens are those without.
 func TestStatesSameOnDisk(t *testing.T) {
-	n := 60
+	n := 300
 	if testing.Short() || racing {
 		n = 30
 	}
@@ -169,6 +169,7 @@ func TestStatesSameOnDisk(t *testing.T) {
 	}{{"much room", 20, 8, 1 << 30, 0}, {"few slots", 2, 8, 1 << 30, 0}, {"little room", 3, 8, 32 << 10, 0},
 		{"memory too", 3, 8, 1 << 30, 6 << 10}, {"in pieces", 3, axcl.PieceBytes + 8, 60 << 20, 0}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // one computes while another waits for its disk
 			n, step, dir, back := n, 20, t.TempDir(), int64(0)
 			if c.state > 8 {
 				n, step = min(n, 12), 6
