@@ -66,12 +66,13 @@ func (p *Package) TextMemory() Memory {
 		m.IO += -n & (page - 1) // what a page holds besides
 	}
 	s := p.Shape
-	rows, hidden, kv := int64(s.Shape().MaxRows()), int64(s.Hidden), int64(s.KV)
+	rows, hidden, kv := int64(s.Shape().MaxRows()), int64(s.Hidden), int64(p.widest())
 	masks := 1
 	if d := p.Whole; d != nil {
 		return p.decoderMemory()
 	}
-	for _, l := range p.Facts {
+	lent := p.lent()
+	for i, l := range p.Facts {
 		take(&m.Layers, l.Weights)
 		if l.Kind == LinearAttention {
 			slots := int64(p.Slots()) + 1 // a pass may leave the new state where it read the old one: the card keeps one besides
@@ -79,13 +80,24 @@ func (p *Package) TextMemory() Memory {
 			take(&m.States, slots*int64(l.State.V.Size))
 			continue
 		}
-		if !l.Shares {
-			take(&m.Cache, 2*int64(l.Shape.Cells)*int64(l.Shape.KV))
-			take(&m.Cache, 2*int64(l.Shape.Cells)*int64(l.Shape.KV))
+		row, cells := 2*int64(l.Shape.KV), int64(l.Shape.Cells)
+		if lent.of[i] {
+			cells += lent.behind
 		}
-		if rows > 1 { // a wide pass's new rows wait in buffers of each layer's own
-			take(&m.IO, 2*rows*kv)
-			take(&m.IO, 2*rows*kv)
+		for range 2 { // K and V
+			if l.Shares {
+				break // they are another's
+			}
+			take(&m.Cache, cells*row)
+			if rows > 1 { // a wide pass's new rows wait in buffers of each layer's own
+				take(&m.IO, rows*row)
+			}
+			if lent.of[i] && lent.apart > 0 {
+				take(&m.IO, lent.apart*row)
+			}
+		}
+		if s.Added > 0 { // what the layer is given of a pass's rows
+			take(&m.IO, 2*rows*int64(s.Added))
 		}
 		if l.Kind == SlidingAttention && l.Window > 0 && l.Window < s.Cells {
 			masks = 2 // what such layers see has a mask of its own
@@ -110,6 +122,10 @@ func (p *Package) TextMemory() Memory {
 	take(&m.IO, width*int64(p.head.Out))
 	if p.head.Argmax {
 		take(&m.IO, 4)
+	}
+	if len(lent.of) > 0 { // K and V that layers put out which use another's: nobody reads them
+		take(&m.IO, 2*rows*kv)
+		take(&m.IO, 2*rows*kv)
 	}
 	if m.States > 0 { // a mask and positions of their own, which is where a row counts and where it is only filled up
 		take(&m.IO, 2*rows)
@@ -169,10 +185,12 @@ type Info struct {
 	Pictures      string // what a picture costs, or why none is read
 	Size          int64
 	Memory        Memory
-	Mixed         string // kinds of layers, when they differ
-	State         string // what a layer with a state keeps, in words
-	StateBytes    int64  // what a sequence has in all of them: a slot, and a snapshot
-	Slots         int    // how many of those a load takes room for, unless it is told otherwise
+	Mixed         string      // kinds of layers, when they differ
+	Each          []LayerInfo // of layers, when they differ
+	Given         string      // what layers are given of a token besides the hidden state, in words; empty where that is nothing
+	State         string      // what a layer with a state keeps, in words
+	StateBytes    int64       // what a sequence has in all of them: a slot, and a snapshot
+	Slots         int         // how many of those a load takes room for, unless it is told otherwise
 	Notes         []string
 }
 
@@ -205,19 +223,8 @@ func (p *Package) Info() Info {
 	} else if v != nil {
 		i.Encoder, i.Pictures = v.String(), v.pictures()
 	}
-	kinds := map[string]int{}
-	for _, l := range p.Facts {
-		kinds[l.Kind]++
-	}
-	if len(kinds) > 1 {
-		var parts []string
-		for _, k := range []string{FullAttention, SlidingAttention, LinearAttention} {
-			if kinds[k] > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", kinds[k], strings.TrimSuffix(k, "_attention")))
-			}
-		}
-		i.Mixed = strings.Join(parts, ", ")
-	}
+	i.Each, i.Given = p.each(), p.PerLayer.words()
+	i.Mixed = kindsOf(i.Each)
 	if at := slices.IndexFunc(p.Facts, func(l Layer) bool { return l.Kind == LinearAttention }); at >= 0 {
 		s := p.Facts[at].State
 		i.State = fmt.Sprintf("%v %v and %v %v", s.K.Type, s.K.Shape, s.V.Type, s.V.Shape)
@@ -239,7 +246,11 @@ var quantNames = []struct{ re, name string }{
 func (p *Package) quantization() string {
 	if p.softHeader != nil {
 		// The software card keeps what the compiler was asked for; bytes a weight tell which.
-		switch per := float64(p.Facts[0].Size) / float64(max(softLayerCount(p.softHeader), 1)); {
+		size := int64(0)
+		for _, l := range p.Facts {
+			size += l.Size
+		}
+		switch per := float64(size) / float64(max(p.softCount, 1)); {
 		case per > 3:
 			return "F32"
 		case per > 1.5:
@@ -257,18 +268,31 @@ func (p *Package) quantization() string {
 	return ""
 }
 
+// softLayerCount is how many parameters a layer has.
 func softLayerCount(h *axmodel.Header) int64 {
-	d, f := int64(h.Hidden), int64(h.Intermediate)
-	q, kv := int64(h.Heads)*int64(h.HeadDim), int64(h.KVHeads)*int64(h.HeadDim)
-	return d*q*2 + d*kv*2 + 3*d*f + 2*d
+	d, q, kv, given := int64(h.Hidden), int64(h.Heads)*int64(h.HeadDim), int64(h.KVHeads)*int64(h.HeadDim), int64(0)
+	mixer := 2*q + 2*kv
+	switch {
+	case h.Kind == axmodel.Linear:
+		mixer = 2*kv + 3*q + 2*int64(h.Heads) // what the state is made of, a gate as wide as the values, decay and share, and the way out
+	case h.Flags&axmodel.FlagShares != 0:
+		mixer = 2 * q
+	case h.Flags&axmodel.FlagGate != 0:
+		mixer += q
+	}
+	if h.Flags&axmodel.FlagGemma4 != 0 {
+		given = int64(h.Out)
+	}
+	return d * (mixer + 3*int64(h.Intermediate) + 2*given + 2)
 }
 
-var sizeName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])(\d+(?:\.\d+)?)(b|m)(?:[^a-z]|$)`)
+// Gemma says E2B, for the parameters that are not in tables.
+var sizeName = regexp.MustCompile(`(?i)(?:^|[^0-9a-z.])e?(\d+(?:\.\d+)?)(b|m)(?:[^a-z]|$)`)
 
 // parameters counts where dimensions are known, else reads the size out of the name, else guesses from the bytes.
 func (p *Package) parameters(i Info) (n int64, estimated bool) {
-	if h := p.softHeader; h != nil {
-		return int64(len(p.Layers))*softLayerCount(h) + int64(p.Vocab)*int64(p.Hidden) + int64(p.Hidden), false
+	if p.softHeader != nil {
+		return p.softCount + p.PerLayer.parameters() + int64(p.Vocab)*int64(p.Hidden) + int64(p.Hidden), false
 	}
 	if i.Heads > 0 && i.FeedForward > 0 && i.HeadDim > 0 && i.Mixed == "" {
 		d, f, q, kv := int64(i.Hidden), int64(i.FeedForward), int64(i.Heads)*int64(i.HeadDim), int64(i.KV)
@@ -338,7 +362,10 @@ func (i Info) Write(w io.Writer) error {
 	row("feed forward", i.FeedForward)
 	row("vocabulary", i.Vocab)
 	row("tokenizer", i.TokenizerType)
-	row("cache", fmt.Sprintf("%d rows of %d", i.Cells, i.KV))
+	row("cache", fmt.Sprintf("%d rows of %s", i.Cells, caches(i.Each, i.KV)))
+	row("window", windows(i.Each))
+	row("shared k and v", shared(i.Each))
+	row("given besides", i.Given)
 	if i.State != "" {
 		row("states", fmt.Sprintf("%s a layer, %s a sequence or snapshot, room for %d", i.State, HumanBytes(i.StateBytes), i.Slots))
 	}

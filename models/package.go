@@ -88,7 +88,8 @@ type Package struct {
 	stamps map[string]stamp
 	closed atomic.Bool
 
-	softHeader *axmodel.Header
+	softHeader *axmodel.Header // of the first layer of attention
+	softCount  int64           // parameters of the layers
 	head       axmodel.HeadShape
 	headBytes  int64
 	headFile   int64
@@ -320,6 +321,9 @@ func (pkg *Package) readLayers() error {
 				h := s.Header
 				pkg.softHeader = &h
 			}
+		}
+		if s := m.Soft; s != nil {
+			pkg.softCount += softLayerCount(&s.Header)
 		}
 		pkg.Facts = append(pkg.Facts, l)
 		pkg.Layers = append(pkg.Layers, full)

@@ -77,6 +77,41 @@ func (pkg *Package) sources() error {
 	return nil
 }
 
+// widest is how many values the longest row of K has.
+func (pkg *Package) widest() (kv int) {
+	for _, l := range pkg.Facts {
+		kv = max(kv, l.Shape.KV)
+	}
+	return kv
+}
+
+// lending is what a card keeps for layers that use the K and V of others.
+type lending struct {
+	of map[int]bool // layers whose K and V others use; empty where none does
+	// Rows of a pass lie behind the cells that it sees: so many behind the last cell, for passes that see all of them, and for others so many
+	// cells and rows in a cache apart.
+	behind, apart int64
+}
+
+func (pkg *Package) lent() (t lending) {
+	for _, l := range pkg.Facts {
+		if l.Shares {
+			if t.of == nil {
+				t.of = map[int]bool{}
+			}
+			t.of[l.Source] = true
+		}
+	}
+	for _, g := range pkg.Shape.Groups {
+		if g.Group.Cells == pkg.Shape.Cells {
+			t.behind = max(t.behind, int64(g.Rows))
+		} else {
+			t.apart = max(t.apart, int64(g.Group.Cells+g.Rows))
+		}
+	}
+	return t
+}
+
 // openPerLayer opens what layers are given besides; nil where they take nothing.
 func (pkg *Package) openPerLayer() (*PerLayer, error) {
 	p := pkg.p

@@ -25,8 +25,24 @@ func TestGemma4(t *testing.T) {
 	if f := p.Facts; !f[4].Shares || f[4].Source != 2 || f[5].Source != 3 || f[2].Shape.KV != 8 || f[3].Shape.KV != 4 || f[3].Shares {
 		t.Errorf("%+v", f)
 	}
-	if m := p.Memory(); m.Cache != 2*2*31*(4+4+8+4) || m.Host != int64(20*8*2+20*24*2+4*(6*4*8+4)) {
+	// A cache each for the four that have their own, once; and behind those of layers 2 and 3, which others use, a row.
+	if m := p.Memory(); m.Cache != 2*2*(31*(4+4+8+4)+8+4) || m.Host != int64(20*8*2+20*24*2+4*(6*4*8+4)) {
 		t.Errorf("%+v", m)
+	}
+	var said strings.Builder
+	i := p.Info()
+	if err := i.Write(&said); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 full, 4 sliding\n", "31 rows of 4 in 3 layers and 8 in 1\n",
+		"of 16 rows, 4 layers\n", "layer 4 uses those of layer 2, layer 5 those of layer 3\n",
+		"4 values a layer and token, which the host makes of a table of 960 B and a matrix of 768 B\n"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, said.String())
+		}
+	}
+	if want := (models.LayerInfo{Kind: models.FullAttention, KV: 8, Source: 2, Shares: true}); i.Each[4] != want {
+		t.Errorf("layer 4 is told as %+v", i.Each[4])
 	}
 	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2; the table adds the token's number.
 	embed := make([]uint16, 8)

@@ -43,6 +43,9 @@ type Package struct {
 	StateBytes    int64    `json:"state_bytes,omitempty"`
 	Slots         int      `json:"slots,omitempty"`
 	Notes         []string `json:"notes"`
+
+	Each  []models.LayerInfo `json:"each_layer,omitempty"` // where layers differ
+	Given string             `json:"given_besides,omitempty"`
 }
 
 // Memory is what loading it will take.
@@ -71,7 +74,7 @@ func describePackage(p *models.Package) *Package {
 		Slots: i.Slots, Notes: append([]string{}, i.Notes...),
 		Memory: Memory{Layers: i.Memory.Layers, Head: i.Memory.Head, Cache: i.Memory.Cache, States: i.Memory.States, IO: i.Memory.IO,
 			Card: i.Memory.Card, Load: i.Memory.Load, Host: i.Memory.Host, Encoder: i.Memory.Encoder},
-		Encoder: i.Encoder, Pictures: i.Pictures}
+		Encoder: i.Encoder, Pictures: i.Pictures, Each: i.Each, Given: i.Given}
 }
 
 // Print writes it for people.

@@ -46,6 +46,8 @@ type Model struct {
 	Guessed   bool  // head counts are not known and were assumed
 	Row       int   // bytes of a token's row of K and V, all layers'
 	Cached    int   // layers that keep rows
+	Given     int   // values that all layers together are given of a row besides the hidden state, which go over the link
+	Host      int64 // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
 }
 
 // Shape describes one of Shapes.
@@ -99,7 +101,8 @@ func Shape(name string) (Model, bool) {
 func Package(p *models.Package) Model {
 	i, mem := p.Info(), p.Memory()
 	m := Model{Name: p.Name, HeadBytes: mem.Head, Context: p.Context, Hidden: p.Hidden, Out: p.Out, Card: mem.Card, Most: mem.Load,
-		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Text: p.TextMemory().Load, Groups: p.Shape.Shape().Groups}
+		Files: mem.Layers + mem.Head, Encoder: mem.Encoder, Text: p.TextMemory().Load, Groups: p.Shape.Shape().Groups,
+		Given: len(p.Facts) * p.Shape.Added, Host: mem.Host}
 	if v, err := p.Vision(); err == nil && v != nil {
 		across, down := v.Layout.Grid()
 		m.Rows, m.Calls, m.Patches = v.Rows, v.Tiles*v.Tiles+1, across*down
@@ -117,7 +120,11 @@ func Package(p *models.Package) Model {
 	}
 	for _, f := range p.Facts {
 		l.Weights, l.State = f.Weights, f.State.Bytes()
-		m.Layers = append(m.Layers, l)
+		one := l
+		if f.Shape.KV > 0 { // by the layer, in some models: a layer reads a cache though it is another's
+			one.HeadDim = f.Shape.KV / l.KVHeads
+		}
+		m.Layers = append(m.Layers, one)
 		if f.Kind != models.LinearAttention && !f.Shares {
 			m.Row, m.Cached = m.Row+4*f.Shape.KV, m.Cached+1
 		}
@@ -137,6 +144,7 @@ type Report struct {
 	Most     int64         `json:"card_memory_loading_bytes"`
 	Encoder  int64         `json:"card_memory_encoder_bytes,omitempty"` // of these
 	Limit    int64         `json:"card_memory_limit_bytes"`
+	Host     int64         `json:"host_memory_mapped_bytes,omitempty"`
 	Fits     bool          `json:"fits"`
 	TextFits bool          `json:"text_fits,omitempty"` // it does not fit with its encoder of pictures, and does without
 	Picture  int           `json:"picture_rows,omitempty"`
@@ -176,7 +184,7 @@ type Prompt struct {
 // with rows kept as keep says.
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Encoder: m.Encoder, Limit: limit, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted,
+		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context, State: m.State, Slots: m.Slots, Slotted: m.Slotted,
 		TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit, Picture: m.Rows}
 	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
 		r.Encoding = time.Duration(m.Calls) * t
@@ -194,6 +202,9 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 	link := func(rows, cells, wanted int) time.Duration {
 		up, down := p.Copies["h2d-pinned"], p.Copies["d2h-pinned"]
 		t := up.Time(int64(rows*m.Hidden*2)) + up.Time(int64(rows*4)) + up.Time(int64(cells+rows)*2) + p.Sync
+		if m.Given > 0 {
+			t += time.Duration(len(m.Layers)) * up.Time(int64(rows*m.Given/len(m.Layers))*2)
+		}
 		return t + time.Duration(wanted)*down.Time(int64(m.Out)*2)
 	}
 	head := p.HeadTime(m.HeadBytes)
@@ -296,6 +307,9 @@ func (r Report) Text(w io.Writer) error {
 			took = r.Encoding.Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(t, "a picture\t%d rows of the prompt, and the encoder before them: %s\n", r.Picture, took)
+	}
+	if r.Host > 0 {
+		fmt.Fprintf(t, "host memory\t%s mapped, of which it keeps what is used\n", models.HumanBytes(r.Host))
 	}
 	fmt.Fprintf(t, "context\t%d tokens\n", r.Context)
 	if r.State > 0 {

@@ -2,11 +2,15 @@ package plan
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/models"
 )
 
 // TestPlanLoading: whether a model fits is a matter of what loading it takes: the largest file still to come lies beside what is loaded.
@@ -148,5 +152,38 @@ func TestPlanStates(t *testing.T) {
 	var b strings.Builder
 	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "28 MB a sequence or snapshot, room for 18: 509 MB of that memory") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestPlanGiven: what layers use of each other is kept once, though each of them reads it; what they are given besides goes over the link,
+// and the table that it is made of is memory of the machine.
+func TestPlanGiven(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "package")
+	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compile.Run(t.Context(), compile.Options{From: from, Out: dir, Context: 95, Chunk: 16, History: []int{0, 16}}); err != nil {
+		t.Fatal(err)
+	}
+	pkg, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pkg.Close()
+	m := Package(pkg)
+	if m.Row != 4*(16+16+32+16) || m.Cached != 4 || len(m.Layers) != 6 || m.Layers[4].HeadDim != 16 || m.Layers[5].HeadDim != 32 ||
+		m.Given != 6*32 || m.Host != pkg.Embed.Bytes()+pkg.PerLayer.Bytes() {
+		t.Errorf("%+v", m)
+	}
+	p := mustProfile(t)
+	r := Make(m, p, 1<<40, 64, Keep{})
+	var b strings.Builder
+	if err := r.Text(&b); err != nil || !strings.Contains(b.String(), "host memory  213 KB mapped") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	without := m
+	without.Given = 0
+	if d := r.Token - Make(without, p, 1<<40, 64, Keep{}).Token; d != 6*p.Copies["h2d-pinned"].Time(64) {
+		t.Errorf("what six layers are given takes %v a token", d)
 	}
 }
