@@ -42,6 +42,7 @@ func (p *Package) Capabilities() []string {
 var familyStops = map[string][]string{
 	"qwen35": {"<|im_end|>", "<|endoftext|>"}, "qwen3": {"<|im_end|>", "<|endoftext|>"}, "qwen3vl": {"<|im_end|>", "<|endoftext|>"},
 	"qwen2": {"<|im_end|>", "<|endoftext|>"}, "minicpm5": {"<|im_end|>", "</s>"},
+	"gemma3": {"<end_of_turn>", "<eos>"}, "gemma4": {"<turn|>", "<eos>", "<|tool_response>"}, // where a tool's answer is to come
 }
 
 // StopIDs are the ids that end an answer: those of the configuration files and of the tokenizer, and those of the family.
@@ -61,7 +62,7 @@ func (p *Package) StopIDs() ([]int32, error) {
 }
 
 // quiet are the families that do not think unless they are asked to; others that can do.
-var quiet = map[string]bool{"qwen35": true, "minicpm5": true}
+var quiet = map[string]bool{"qwen35": true, "minicpm5": true, "gemma4": true}
 
 // Thinking is what a request gets that does not say whether the model is to think: what config.json says (enable_thinking, thinking_mode),
 // else what the family's makers do. [chat.ThinkDefault] leaves it to the caller.

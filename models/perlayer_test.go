@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // Gemma-4's layers differ in the width of K and V, the last use others', and each is given a row made of the token and its embedding.
@@ -174,6 +178,46 @@ func TestHostileGemma4(t *testing.T) {
 			t.Errorf("%s: opened", name)
 		} else if !errors.As(err, &e) || !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v, want %v and %q", name, err, c.is, c.text)
+		}
+	}
+}
+
+// TestGemma4Words: what Gemma-4's makers say where a package does not: how a conversation is written, all three tokens that end an answer,
+// one of them where a tool is to answer, and no thinking unless it is asked for.
+func TestGemma4Words(t *testing.T) {
+	b := newBench(t)
+	b.gemma4(map[string]any{"tokenizer_type": "Gemma4VL", "url_tokenizer_model": "tokenizer"}, nil)
+	b.must(os.RemoveAll(filepath.Join(b.dir, "gemma4_tokenizer.txt")))
+	var added []any
+	for i, s := range []string{"<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>", "<|tool_response>", "<|think|>"} {
+		added = append(added, map[string]any{"id": i, "content": s, "special": true, "normalized": false})
+	}
+	words, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": map[string]int{"a": 7}, "merges": []string{}},
+		"added_tokens": added})
+	b.must(err)
+	b.write("tokenizer/tokenizer.json", words)
+	b.write("tokenizer/tokenizer_config.json", []byte(`{"eos_token": "<eos>"}`))
+	p := b.open()
+	if ids, err := p.StopIDs(); err != nil || !slices.Equal(ids, []int32{1, 4, 5}) {
+		t.Errorf("stops at %v, %v", ids, err)
+	}
+	if p.Thinking() != chat.ThinkOff {
+		t.Errorf("thinks %q unless asked", p.Thinking())
+	}
+	tmpl, err := p.Template()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for think, want := range map[chat.Think]string{
+		chat.ThinkOff: "<bos><|turn>user\na<turn|>\n<|turn>model\n",
+		chat.ThinkOn:  "<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\na<turn|>\n<|turn>model\n"} {
+		pieces, err := tmpl.Render(t.Context(), chat.Conversation{Messages: []chat.Message{{Role: "user", Content: "a"}}, Think: think})
+		var said strings.Builder
+		for _, x := range pieces {
+			said.WriteString(x.Text)
+		}
+		if err != nil || said.String() != want {
+			t.Errorf("thinking %q: %q, %v", think, said.String(), err)
 		}
 	}
 }

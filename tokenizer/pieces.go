@@ -293,6 +293,9 @@ func piecesDecoder(strip int) []decodeStep {
 var controlTurn = map[string]bool{
 	"<start_of_turn>": true, "<end_of_turn>": true, "<start_of_image>": true, "<end_of_image>": true, "<image_soft_token>": true,
 	"<|im_start|>": true, "<|im_end|>": true, "<|endoftext|>": true, "<|turn>": true, "<turn|>": true,
+	"<|think|>": true, "<|channel>": true, "<channel|>": true, "<|tool>": true, "<tool|>": true, "<|tool_call>": true, "<tool_call|>": true,
+	"<|tool_response>": true, "<tool_response|>": true, `<|"|>`: true, "<|image>": true, "<image|>": true, "<|image|>": true,
+	"<|audio>": true, "<audio|>": true, "<|audio|>": true,
 }
 
 // guess fills in what the vendor's text form leaves out. The scores of a BPE vocabulary are 0, -1, -2 …; Gemma alone puts no space in

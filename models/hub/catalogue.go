@@ -27,7 +27,8 @@ type Entry struct {
 	Sees       string // of a model that reads pictures: what is published of its encoder; empty for others
 	NotYet     string // why axle does not run it yet; empty where it does
 
-	shape shape
+	shape  shape
+	beside int64 // bytes of tables that only some models have, which stay on the machine
 }
 
 // shape is a model's architecture, from its checkpoint's config.json, or what of it is known.
@@ -45,6 +46,13 @@ var (
 
 // untried is said of models that the software and the simulated card compute, and that nobody has told of on a real one.
 const untried = "its states are proven when it is loaded; not yet tried on a real card"
+
+// garbled is said of Gemma-4. Of E2B the table holds 256 values for each of 262,144 tokens and 35 layers, in bf16.
+const (
+	garbled = "4.7 GB of it is a table that stays on the machine's disk, mapped; the vendor's runtime garbles this model on cards over " +
+		"PCIe: what a card computes is proven when it is loaded; not yet tried on a real card"
+	e2bTable = 262_144 * 35 * 256 * 2
+)
 
 // overhead is what compiled files hold beyond the weights, for several groups of shapes: 1.2 GB of Qwen3-0.6B's repository, and the 6.3 GB
 // of card memory that Qwen3-4B takes, are 1.45 times their weights beside embeddings and cache.
@@ -66,7 +74,7 @@ func (e Entry) Size() (bytes int64, told bool) {
 	if layers == 0 {
 		layers = billions(strings.ToLower(e.Parameters))*1e9 - head
 	}
-	size := overhead*(weight*layers+head) + 2*head // the head in int8, and the embeddings in bf16
+	size := overhead*(weight*layers+head) + 2*head + float64(e.beside) // the head in int8, and the embeddings in bf16
 	return int64(math.Round(size/1e8)) * 1e8, false
 }
 
@@ -124,6 +132,10 @@ var Catalogue = []Entry{
 		shape: shape{1024, 4096, 16, 2, 64, 73448}},
 	{Name: "minicpm5:1b", Repo: "AXERA-TECH/MiniCPM5-1B", Parameters: "1B"},
 	{Name: "gemma3:1b", Repo: "AXERA-TECH/Gemma-3-1B-it-AX650", Parameters: "1B", Layers: 26, shape: shape{1152, 6912, 4, 1, 256, 262144}},
+	{Name: "gemma4:e2b", Repo: "AXERA-TECH/gemma-4-E2B-it", Parameters: "E2B", Layers: 35, SpeedNote: garbled,
+		shape: shape{hidden: 1536, vocab: 262144}, beside: e2bTable},
+	{Name: "gemma4:e2b-int4", Repo: "AXERA-TECH/gemma-4-E2B-it-GPTQ-INT4", Parameters: "E2B", Quant: "W4A16", Layers: 35,
+		SpeedNote: garbled, shape: shape{hidden: 1536, vocab: 262144}, beside: e2bTable},
 	{Name: "hunyuan-mt:1.8b", Repo: "AXERA-TECH/HY-MT1.5-1.8B_GPTQ_INT4", Parameters: "1.8B", Quant: "W4A16"},
 	{Name: "qwen2.5vl:3b", Repo: "AXERA-TECH/Qwen2.5-VL-3B-Instruct", Parameters: "3B", Quant: "W8A16", Layers: 36, Speed: 4.8,
 		SpeedNote: "6 with a newer runtime", Sees: "448×448 pixels to 256 rows in 774 ms, an encoder of 921 MB", shape: qwen2Large},
@@ -144,7 +156,7 @@ var Catalogue = []Entry{
 var aliases = map[string]string{
 	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b",
 	"smollm2": "smollm2:360m",
-	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "hunyuan-mt": "hunyuan-mt:1.8b",
+	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "gemma4": "gemma4:e2b", "hunyuan-mt": "hunyuan-mt:1.8b",
 	"qwen3-embedding": "qwen3-embedding:0.6b", "qwen2.5vl": "qwen2.5vl:3b",
 	"qwen3-vl": "qwen3-vl:2b", "internvl3": "internvl3:1b", "internvl3.5": "internvl3.5:2b", "fastvlm": "fastvlm:1.5b",
 }
@@ -200,7 +212,8 @@ func Locate(n models.Name) (Source, error) {
 	return s, nil
 }
 
-var sizeName = regexp.MustCompile(`(?:^|[^0-9a-z.])(\d+(?:\.\d+)?)([bm])(?:[^a-z]|$)`)
+// Gemma says e2b, for the parameters that are not in tables.
+var sizeName = regexp.MustCompile(`(?:^|[^0-9a-z.])e?(\d+(?:\.\d+)?)([bm])(?:[^a-z]|$)`)
 
 // billions reads the size out of a name; 0 when it says none.
 func billions(s string) float64 {

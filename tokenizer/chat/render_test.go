@@ -110,7 +110,7 @@ func TestNobodyForges(t *testing.T) {
 	for _, x := range [][2]string{{"qwen2.5", "qwen"}, {"qwen3", "qwen"}, {"qwen3vl", "qwen"}, {"qwen3.5", "qwen"}, {"minicpm", "qwen"},
 		{"minicpm5", "qwen"},
 		{"smollm2", "qwen"}, {"smollm3", "qwen"},
-		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"llama2", "llama2"}} {
+		{"internvl3", "qwen"}, {"chatml", "qwen"}, {"llama3", "llama3"}, {"gemma3", "gemma"}, {"gemma4", "gemma"}, {"llama2", "llama2"}} {
 		tmpl, ok := Builtin(x[0])
 		if !ok {
 			t.Fatalf("no built-in template %s", x[0])
@@ -285,6 +285,7 @@ func TestImages(t *testing.T) {
 	for _, x := range []struct{ typ, want, token string }{
 		{"Qwen3VL", "<|vision_start|><|image_pad|><|vision_end|><|vision_start|><|image_pad|><|vision_end|>Compare", "<|image_pad|>"},
 		{"Gemma3VL", "<start_of_image><start_of_image>Compare", "<start_of_image>"},
+		{"Gemma4VL", "<|turn>user\n<|image|><|image|>Compare<turn|>", "<|image|>"},
 		{"InternVL3_5", "<img><IMG_CONTEXT></img>\n<img><IMG_CONTEXT></img>\nCompare", "<IMG_CONTEXT>"},
 	} {
 		tmpl, ok := Builtin(x.typ)
@@ -358,7 +359,8 @@ func TestBuiltinTypes(t *testing.T) {
 		"Qwen3_5VL": "qwen3-coder", "InternVL3": "plain", "InternVL3_5": "plain",
 		"HunYuan": "plain", "SmolVLM2": "plain", "FastVLM": "plain", "MiniCPM4": "minicpm", "MiniCPMV4": "minicpm",
 		"MiniCPMO4_5": "minicpm", "MiniCPM5": "minicpm5",
-		"Gemma3": "gemma", "gemma-3-vl": "gemma", "SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain",
+		"Gemma3": "gemma", "gemma-3-vl": "gemma", "Gemma4": "gemma", "Gemma4VL": "gemma",
+		"SmolLM2": "hermes", "SmolLM3": "qwen3", "Llama3": "llama3", "Phi3": "plain",
 		"Phi4": "llama3", "0": "plain", "1": "hermes", "3": "plain",
 	} {
 		tmpl, ok := Builtin(typ)
