@@ -48,6 +48,18 @@ func TestGemma4(t *testing.T) {
 	if want := (models.LayerInfo{Kind: models.FullAttention, KV: 8, Source: 2, Shares: true}); i.Each[4] != want {
 		t.Errorf("layer 4 is told as %+v", i.Each[4])
 	}
+	sizes := map[string]int64{"README.md": 1, "per_layer_of_others.bin": 1}
+	files, err := os.ReadDir(b.dir)
+	b.must(err)
+	for _, f := range files {
+		st, err := f.Info()
+		b.must(err)
+		sizes[f.Name()] = st.Size()
+	}
+	if got, err := models.Select(sizes, os.DirFS(b.dir)); err != nil || len(got) != len(files) || !slices.Contains(got, "per_layer.bin") ||
+		!slices.Contains(got, "project.npy") || !slices.Contains(got, "norm.npy") {
+		t.Errorf("a pull fetches %v of %d files, %v", got, len(files), err)
+	}
 	// An embedding of ones: value v of the projection is (v+1)·8/√8, its norm (v+1)/√7.5, times 2; the table adds the token's number.
 	embed := make([]uint16, 8)
 	for i := range embed {
