@@ -156,7 +156,8 @@ var Catalogue = []Entry{
 var aliases = map[string]string{
 	"qwen3": "qwen3:0.6b", "qwen3.5": "qwen3.5:0.8b", "qwen2.5": "qwen2.5:1.5b", "deepseek-r1": "deepseek-r1:1.5b",
 	"smollm2": "smollm2:360m",
-	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b", "gemma4": "gemma4:e2b", "hunyuan-mt": "hunyuan-mt:1.8b",
+	"smollm3": "smollm3:3b", "minicpm4": "minicpm4:0.5b", "minicpm5": "minicpm5:1b", "gemma3": "gemma3:1b",
+	"gemma4": "gemma4:e2b", "hunyuan-mt": "hunyuan-mt:1.8b",
 	"qwen3-embedding": "qwen3-embedding:0.6b", "qwen2.5vl": "qwen2.5vl:3b",
 	"qwen3-vl": "qwen3-vl:2b", "internvl3": "internvl3:1b", "internvl3.5": "internvl3.5:2b", "fastvlm": "fastvlm:1.5b",
 }
