@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
@@ -28,7 +30,12 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 			var want [][]int32
 			t.Run("alone", func(t *testing.T) {
 				_, alone := load(t, dir, card(t), OpenOptions{Parallel: 1, Proven: &Proven{}})
-				jobs, want = edits(79, talks, axmodeltest.Vocab, 95, truthOn(t, alone))
+				truth := truthOn(t, alone)
+				jobs, want = edits(79, talks, axmodeltest.Vocab, 95, truth)
+				// One that loses its oldest half, twice: what is left is given its rows anew.
+				long := greedy(twenty, 70)
+				long.Shift, long.NumCtx, long.NumKeep, long.IgnoreStop = true, 50, 4, true
+				jobs, want = append(jobs, long), append(want, truth(long))
 				sure := 0
 				for i, job := range jobs[:8] {
 					sure += saysAs(t, ck, job.IDs, want[i])
@@ -49,6 +56,43 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 			})
 		})
 	}
+}
+
+// TestGivenKept: what was made for a token is kept up to the limit and made again behind it; a row of a picture is given what belongs to
+// the pad token and to the row itself, and that is nobody else's.
+func TestGivenKept(t *testing.T) {
+	made := &countsGiven{}
+	m := &lm{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}, given: &givenRows{from: made}}
+	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}
+	for range 2 {
+		if err := m.picturedRow(p, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"0 of [9 10]", "0 of [9 10]"}; !slices.Equal(made.asked, want) ||
+		!slices.Equal(p.Given, []uint16{0, 0, 0, 9, 9, 9}) {
+		t.Errorf("asked for %q, given %v", made.asked, p.Given)
+	}
+	g := &givenRows{from: made}
+	wide := make([]uint16, givenRoom/2/4) // four of those are kept
+	for i, c := range []struct{ id, made int32 }{{1, 1}, {2, 1}, {1, 0}, {3, 1}, {4, 1}, {5, 1}, {2, 0}, {1, 1}, {2, 1}, {5, 0}} {
+		before := len(made.asked)
+		err := g.Row(wide, c.id, []uint16{uint16(c.id)})
+		if err != nil || wide[0] != uint16(c.id) || len(made.asked)-before != int(c.made) {
+			t.Errorf("row %d: %d asked for, %d made, %v", i, c.id, len(made.asked)-before, err)
+		}
+	}
+}
+
+// countsGiven makes rows of an embedding's first value.
+type countsGiven struct{ asked []string }
+
+func (c *countsGiven) Row(dst []uint16, id int32, embed []uint16) error {
+	c.asked = append(c.asked, fmt.Sprint(id, " of ", embed))
+	for i := range dst {
+		dst[i] = embed[0]
+	}
+	return nil
 }
 
 func givenPackage(t *testing.T, a axmodeltest.Arch) (dir string, ck *axmodeltest.Checkpoint) {

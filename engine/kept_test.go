@@ -131,8 +131,8 @@ func onDisk(t testing.TB, f *fake, d *rows.Disk, pass time.Duration) *cardBacken
 	return onFake(t, f, o)
 }
 
-// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far. The worker itself waits for what the
-// disk is at: asking it again and again whether that is done cost more than everything else.
+// kept waits until all that ended sequences leave is on disk, and gives how many rows came back so far. The worker itself waits for what
+// the disk is at: asking it again and again whether that is done cost more than everything else.
 func kept(t testing.TB, b *cardBackend) int64 {
 	t.Helper()
 	for done := false; !done; runtime.Gosched() {

@@ -46,7 +46,8 @@ func (p *plan) findDecoder() bool {
 	if other := path.Join(path.Dir(best), prefillFile); path.Base(best) == decodeFile && p.t.has(other) {
 		p.layers = append(p.layers, other)
 	}
-	p.note("%s is a whole decoder, by file names", strings.Join(p.layers, " and "))
+	is := map[bool]string{false: "is", true: "are"}[len(p.layers) > 1]
+	p.note("%s %s a whole decoder, by file names", strings.Join(p.layers, " and "), is)
 	return true
 }
 

@@ -162,7 +162,8 @@ func TestPlanGiven(t *testing.T) {
 	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := compile.Run(t.Context(), compile.Options{From: from, Out: dir, Context: 95, Chunk: 16, History: []int{0, 16}}); err != nil {
+	o := compile.Options{From: from, Out: dir, Context: 95, Chunk: 16, History: []int{0, 16}}
+	if _, err := compile.Run(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	pkg, err := models.Open(dir)
