@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/models"
-)
+import "github.com/axle-llm/axle/axcl"
 
 // This file is what the layers of some models (Gemma-4) are given of a row besides the hidden state. The host makes it of the token and its
 // embedding, which takes tens of millions of multiplications; rows of tokens that come again are kept.
@@ -72,17 +69,3 @@ func (m *lm) picturedRow(p *axcl.Pass, r int) error {
 
 // padID is Gemma-4's pad token.
 const padID = 0
-
-// Sources says of each layer of a package whose K and V it uses, as axcl.LoadSpec.Source does; nil where all have their own.
-func Sources(p *models.Package) []int {
-	if p.Config.KVSharedLayers == 0 {
-		return nil
-	}
-	out := make([]int, len(p.Facts))
-	for i, f := range p.Facts {
-		if out[i] = i; f.Shares {
-			out[i] = f.Source
-		}
-	}
-	return out
-}

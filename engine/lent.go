@@ -38,7 +38,7 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 // matter, what is hidden must not, and the groups must agree. It is asked before the model is loaded, when there is room for a layer.
 func checkLent(ctx context.Context, dev axcl.Device, p *models.Package, info axcl.Info) error {
 	asked := map[int]bool{}
-	for i, from := range Sources(p) {
+	for i, from := range p.Sources() {
 		if from == i || asked[from] {
 			continue
 		}

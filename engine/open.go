@@ -429,7 +429,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		}
 	}
 	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
-		Slots: slotsFor(p, info), Source: Sources(p),
+		Slots: slotsFor(p, info), Source: p.Sources(),
 		Progress: func(file, done, _ int) {
 			name, n := weight(file)
 			pace.done(n)

@@ -157,7 +157,7 @@ func TestPrediction(t *testing.T) {
 		t.Fatal(err)
 	}
 	sees, _ := sightPackage(t, axmodeltest.SightArchs()[0])
-	for _, dir := range []string{dir, compiled(t, "qwen3"), sees} {
+	for _, dir := range []string{dir, compiled(t, "qwen3"), compiled(t, "gemma4"), compiled(t, "gemma4-plain"), sees} {
 		p, err := models.Open(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func TestPrediction(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: p.Layers, Head: p.Head})
+			m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()})
 			if err != nil {
 				return err
 			}

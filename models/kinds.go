@@ -13,17 +13,22 @@ type LayerInfo struct {
 	Kind   string `json:"kind"`
 	KV     int    `json:"kv,omitempty"`     // values of a row of K; 0 where the layer keeps a state
 	Window int    `json:"window,omitempty"` // rows that it sees back; 0: all
-	Shares bool   `json:"shares,omitempty"` // its K and V are those of layer Source
-	Source int    `json:"source,omitempty"`
+	Shares bool   `json:"shares,omitempty"` // its K and V are those of layer Source, which is itself for others
+	Source int    `json:"source"`
 }
 
 // each is Info.Each.
 func (p *Package) each() (all []LayerInfo) {
 	for _, l := range p.Facts {
-		all = append(all, LayerInfo{l.Kind, l.Shape.KV, l.Window, l.Shares, l.Source})
+		all = append(all, LayerInfo{l.Kind, l.Shape.KV, l.Window, l.Shares, 0})
 	}
 	if !slices.ContainsFunc(all, func(l LayerInfo) bool { return l != all[0] }) {
 		return nil
+	}
+	for i, l := range p.Facts {
+		if all[i].Source = i; l.Shares {
+			all[i].Source = l.Source
+		}
 	}
 	return all
 }

@@ -112,6 +112,20 @@ func (pkg *Package) lent() (t lending) {
 	return t
 }
 
+// Sources says of each layer whose K and V it uses, itself where it has its own; nil where all have. A load of the layers is to be told it.
+func (pkg *Package) Sources() []int {
+	if pkg.Config.KVSharedLayers == 0 {
+		return nil
+	}
+	out := make([]int, len(pkg.Facts))
+	for i, l := range pkg.Facts {
+		if out[i] = i; l.Shares {
+			out[i] = l.Source
+		}
+	}
+	return out
+}
+
 // openPerLayer opens what layers are given besides; nil where they take nothing.
 func (pkg *Package) openPerLayer() (*PerLayer, error) {
 	p := pkg.p

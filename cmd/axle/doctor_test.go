@@ -120,6 +120,18 @@ func TestDoctorModel(t *testing.T) {
 		!d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
+	// Layers that use the K and V of others.
+	from, gemma := t.TempDir(), filepath.Join(t.TempDir(), "gemma")
+	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {
+		t.Fatal(err)
+	}
+	o := compile.Options{From: from, Out: gemma, Context: 63, Chunk: 16, History: []int{0, 16}}
+	if _, err := compile.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", gemma); code != 0 {
+		t.Errorf("Gemma-4: exit %d:\n%s", code, out)
+	}
 	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 ||
 		!strings.Contains(out, "PROBLEM conformance") {
 		t.Errorf("an empty folder: exit %d:\n%s", code, out)

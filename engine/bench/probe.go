@@ -30,6 +30,9 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 	p := Probe{Name: "a read probe on the card"}
 	// Enough layers that one's time stands out, few enough that they fit beside the model.
 	n := min(len(spec.Layers), 8)
+	for n > 1 && n <= len(spec.Source) && spec.Source[n-1] != n-1 { // one that uses another's K and V is none alone
+		n--
+	}
 	if n < 2 || spec.Head == "" || head <= weights+cache {
 		return p, fmt.Errorf("bench: the read probe needs a head that is larger than a layer, and two layers")
 	}

@@ -182,7 +182,7 @@ func (r *measuredCard) open(ctx context.Context, f *Options, name string, keep e
 	}
 	o.plan = plan.Package(p)
 	o.Model = report.Model{Name: p.Name, Digest: p.Digest(), Context: p.Context, Layers: p.Depth(), Bytes: o.plan.Card}
-	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head}
+	o.spec = axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()}
 	if f.Loop != "" {
 		o.close = p.Close
 		return o, nil

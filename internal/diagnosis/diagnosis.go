@@ -247,7 +247,7 @@ func (d *Diagnosis) Conform(device, model string) {
 			t.Fatalf("%v", err)
 		}
 		defer p.Close()
-		spec := axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: engine.Sources(p)}
+		spec := axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()}
 		a := axcltest.CheckPackage(t, d.dev, spec, func(hidden int, token uint64) []uint16 {
 			row := make([]uint16, hidden)
 			if err := p.Embed.Row(row, int32(token%uint64(max(p.Vocab, 1)))); err != nil {
