@@ -171,6 +171,9 @@ func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Token
 	m.cells.rungs = slices.Compact(m.cells.rungs)
 	m.stats.Passes = map[string]uint64{}
 	m.stats.State = "ready"
+	if m.slots != nil {
+		m.stats.Slots = m.slots.size()
+	}
 	return m
 }
 

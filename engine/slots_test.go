@@ -72,6 +72,9 @@ func TestStatesProven(t *testing.T) {
 		if got := b.m.proven; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
+		if n := b.Stats().Slots; n != 4 {
+			t.Errorf("%s: %d states are told of before the first answer", c.name, n)
+		}
 	}
 	f := withStates(4)
 	b := onFake(t, f, OpenOptions{CardOptions: still})

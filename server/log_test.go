@@ -133,6 +133,7 @@ func TestMetricsAndHealth(t *testing.T) {
 		`axle_passes_total{model="scripted-chat:latest",kind="decode"} 3`,
 		"axle_speculation_accepted_total", "axle_cells_shared", "axle_reused_tokens_total", "axle_queued", "axle_card_load_ratio",
 		"axle_card_memory_free_bytes",
+		`axle_states{model="scripted-chat:latest"} 0`, "axle_states_used{", "axle_states_kept{",
 		`axle_memory_rows{model="scripted-chat:latest"} 300`, `axle_memory_rows_used{model="scripted-chat:latest"} 20`,
 		`axle_memory_bytes{model="scripted-chat:latest"} 614400`, `axle_memory_reused_tokens_total{model="scripted-chat:latest"} 7`,
 		`axle_memory_out_bytes_total{model="scripted-chat:latest"} 40960`, `axle_memory_in_bytes_total{model="scripted-chat:latest"} 14336`,

@@ -75,6 +75,12 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	each("axle_cells_cached", "gauge", "Cache rows that hold text of finished answers.",
 		func(r loaded.Running) any { return r.Stats.CellsCached })
 	each("axle_cells_shared", "gauge", "Cache rows that several sequences use.", func(r loaded.Running) any { return r.Stats.CellsShared })
+	each("axle_states", "gauge", "States that the card has room for, of a model of which layers keep some.",
+		func(r loaded.Running) any { return r.Stats.Slots })
+	each("axle_states_used", "gauge", "States on the card: of sequences, and snapshots.",
+		func(r loaded.Running) any { return r.Stats.SlotsUsed })
+	each("axle_states_kept", "gauge", "Snapshots on the card that a text may go on from.",
+		func(r loaded.Running) any { return r.Stats.SlotsKept })
 	each("axle_memory_rows", "gauge", "Cache rows that this machine's memory has room for.",
 		func(r loaded.Running) any { return r.Stats.Memory.Rows })
 	each("axle_memory_rows_used", "gauge", "Cache rows that are in this machine's memory.",
