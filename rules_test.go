@@ -124,6 +124,8 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G19", "engine/gallery.go", "h.Write([]byte(key))", "_ = key", "./engine", "TestPictureKeys"},
 	{"G19", "engine/replicas.go", "mix(binary.LittleEndian.Uint64(sum[:]))", "_ = binary.LittleEndian.Uint64(sum[:])", "./engine",
 		"TestReplicasSee"},
+	{"G19", "engine/gallery.go", "if _, answer := m.turns(s.ids); answer > 0 {", "if false {\n\t\tanswer := 0", "./engine",
+		"TestShiftTurns"},
 	{"G19", "engine/lm.go", "if len(m.pass.Add) == 0 {", "if true {", "./engine", "TestPictureCosts"},
 	{"G21", "vision/write.go", "+column/2)*2+row%2)*2 + column%2", "+column/2)*2+column%2)*2 + row%2", "./vision", "TestQwenOrder"},
 	{"G21", "vision/resize.go", "var r, g, b int64 = 1 << (places - 1), 1 << (places - 1), 1 << (places - 1)", "var r, g, b int64",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"math"
 	"slices"
@@ -259,11 +260,25 @@ func colourIn(text string) (name string) {
 	return name
 }
 
+// squares is a picture of four coloured squares on white, one in each quarter.
+func (e *eyesight) squares(colours ...string) []byte {
+	w, h := e.v.Layout.Width, e.v.Layout.Height
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	draw.Draw(m, m.Rect, image.White, image.Point{}, draw.Src)
+	for i, c := range colours {
+		x, y := i%2*w/2, i/2*h/2
+		draw.Draw(m, image.Rect(x+w/12, y+h/12, x+w/2-w/12, y+h/2-h/12), image.NewUniform(paints[c]), image.Point{}, draw.Src)
+	}
+	var b bytes.Buffer
+	_ = png.Encode(&b, m) // into memory
+	return b.Bytes()
+}
+
 // quarters asks for the colour of each corner.
 func (e *eyesight) quarters(ctx context.Context) (Probe, error) {
 	var said []string
 	for _, c := range corners {
-		s, err := e.says(ctx, "Which colour is "+c+"?", e.a())
+		s, err := e.says(ctx, "Which colour is the square at the "+c+"?", e.squares(painted...))
 		if err != nil {
 			return Probe{}, err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
@@ -23,6 +25,7 @@ import (
 	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/sampler"
+	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/vision"
 )
 
@@ -569,5 +572,44 @@ func TestShiftSight(t *testing.T) {
 	left := asks(8, 19, shot(2), 14, got[:n])
 	if want := s.byHand(t, left); !slices.Equal(got[n:n+8], want) {
 		t.Errorf("after the shift %v, want %v", got[n:n+8], want)
+	}
+}
+
+// TestShiftTurns: where the text says where turns begin, a full context drops whole turns, pictures and what is added to their rows
+// included, and goes on as on what is left.
+func TestShiftTurns(t *testing.T) {
+	const opens = 129
+	vocab := map[string]int{}
+	for i := range sightVocab {
+		vocab[fmt.Sprintf("<%d>", i)] = i
+	}
+	file, err := json.Marshal(map[string]any{"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}},
+		"added_tokens": []any{map[string]any{"id": opens, "content": "<129>", "special": true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: file}}, "tokenizer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSight(t)
+	b, e := s.open(t, OpenOptions{})
+	b.m.words = words
+	// The older half ends in the second turn's picture, which goes with its turn, though the third has room.
+	last := []any{opens, 15, shot(3), 16, opens, 17}
+	job := asks(40, append([]any{opens, 1, shot(1), 2, opens, 3, opens, 4, 5, shot(2), 6, opens, 7}, last...)...)
+	job.NumCtx, job.Shift = len(job.IDs)+9, true
+	got, _, err := run(b, job)
+	if err != nil || len(got) != 40 {
+		t.Fatalf("%d tokens: %v", len(got), err)
+	}
+	n := job.NumCtx - len(job.IDs)
+	kept := append([]any{opens, 7}, last...)
+	left := asks(8, append(kept, got[:n])...)
+	if want := s.byHand(t, left); !slices.Equal(got[n:n+8], want) {
+		t.Errorf("after the shift %v, want %v", got[n:n+8], want)
+	}
+	if e.calls.Load() != 3 {
+		t.Errorf("%d calls", e.calls.Load())
 	}
 }

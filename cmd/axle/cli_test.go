@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,13 +83,17 @@ func TestCommands(t *testing.T) {
 			}
 		}
 	}
-	picture := filepath.Join(t.TempDir(), "cat.png")
-	if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, errOut, err := axle(t, "", "run", "scripted-vision", "what is in", picture, "[[say:a| cat]]"); err != nil || out != "a cat\n" ||
-		!strings.Contains(errOut, "Added image '"+picture+"'") {
-		t.Errorf("an image: %q %q %v", out, errOut, err)
+	for name, as := range map[string]string{"cat.png": "%s", "my cat.png": "'%s'", "a \"cat.JPG": "'%s'", "two cats.webp": `"%s"`} {
+		picture := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(picture, []byte("\x89PNG\r\n\x1a\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{fmt.Sprintf(as, picture), regexp.MustCompile(`[ "]`).ReplaceAllString(picture, `\$0`)} {
+			out, errOut, err := axle(t, "", "run", "scripted-vision", "what's in", path, "[[say:a| cat]]")
+			if err != nil || out != "a cat\n" || !strings.Contains(errOut, "Added image '"+picture+"'") {
+				t.Errorf("an image %s: %q %q %v", path, out, errOut, err)
+			}
+		}
 	}
 	if _, errOut, _ := axle(t, "", "run", "scripted-chat", "--verbose", "[[say:a|b]]"); !strings.Contains(errOut,
 		"eval count:           2 token(s)\n") || !strings.Contains(errOut, "tokens/s") {

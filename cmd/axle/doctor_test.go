@@ -168,6 +168,17 @@ func TestDoctorVision(t *testing.T) {
 	if !strings.Contains(text.String(), "does not see what it is shown") {
 		t.Errorf("%s", text.String())
 	}
+	// The model inside sees what it is shown, the corners and colours that are asked for in words included.
+	t.Setenv("AXLE_MODELS", t.TempDir())
+	out, code = doctor(t, "--device", "soft", "--json", "--vision", "pocket")
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || !d.OK || len(d.Vision) != 9 {
+		t.Fatalf("pocket: exit %d, %v:\n%s", code, err, out)
+	}
+	for i, p := range d.Vision {
+		if p.State != cards.OK {
+			t.Errorf("pocket, %d: %+v", i+1, p)
+		}
+	}
 	cmd := newDoctorCmd()
 	cmd.SetArgs([]string{"--device", "soft", "--vision", filepath.Join(dir, "none")})
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true

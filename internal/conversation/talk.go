@@ -173,8 +173,13 @@ func (t *Talk) vector(ctx context.Context, text string) error {
 	return json.NewEncoder(t.Out).Encode(r.Embeddings[0])
 }
 
-// imagePath finds what looks like the path of an image in a prompt.
-var imagePath = regexp.MustCompile(`(?:[a-zA-Z]:)?(?:\./|/|\\)?[^\s"']*?[^\s"'/\\]\.(?i:jpg|jpeg|png|webp)\b`)
+// imagePath finds what looks like the path of an image in a prompt: in quotes, or with a backslash before what is no letter, as terminals
+// write a file that is dropped on them, or as it is.
+var imagePath = regexp.MustCompile(`'([^'\n]+\.(?i:jpg|jpeg|png|webp))'|"([^"\n]+\.(?i:jpg|jpeg|png|webp))"|` +
+	`((?:\\.|[^\s"'\\])+?\.(?i:jpg|jpeg|png|webp)\b)`)
+
+// escaped is what a backslash stands before in a path.
+var escaped = regexp.MustCompile(`\\(.)`)
 
 // images takes the images out of a prompt, where the model sees.
 func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
@@ -182,8 +187,13 @@ func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
 		return prompt, nil, nil
 	}
 	var out []api.ImageData
-	for _, path := range imagePath.FindAllString(prompt, -1) {
+	for _, found := range imagePath.FindAllStringSubmatch(prompt, -1) {
+		path := found[1] + found[2] + found[3]
 		b, err := regular.ReadPath(path, 32<<20) // no request may be larger
+		if plain := escaped.ReplaceAllString(found[3], "$1"); errors.Is(err, os.ErrNotExist) && plain != found[3] {
+			path = plain
+			b, err = regular.ReadPath(path, 32<<20)
+		}
 		if errors.Is(err, os.ErrNotExist) {
 			continue // a word, not a file
 		}
@@ -194,7 +204,7 @@ func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
 			return prompt, nil, fmt.Errorf("%s is no image that can be read (%s)", path, ct)
 		}
 		fmt.Fprintf(t.Errw, "Added image '%s'\n", path)
-		prompt = strings.Replace(prompt, path, "", 1)
+		prompt = strings.Replace(prompt, found[0], "", 1)
 		out = append(out, b)
 	}
 	return strings.TrimSpace(prompt), out, nil
