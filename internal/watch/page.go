@@ -142,9 +142,12 @@ func (p *page) draw(columns, lines int) string {
 		head := fmt.Sprintf("cache of %s on %s: a block is %d of %d cells  █ running ▒ kept ▓ shared · free", plain.Line(p.cells.Model),
 			plain.Line(c.Device), per, c.Cells)
 		if terminal.Width(head) > columns {
-			head = fmt.Sprintf("%d cells, %d a block  █ running ▒ kept ▓ shared", c.Cells, per)
+			head = cutTo(fmt.Sprintf("%d cells, %d a block", c.Cells, per), columns)
+			if len(drawn)+3 <= lines {
+				head, lines = head+"\n"+cutTo("█ running ▒ kept ▓ shared · free", columns), lines-1
+			}
 		}
-		fmt.Fprintf(&sb, "\n%s\n%s\n", cutTo(head, columns), strings.Join(drawn, "\n"))
+		fmt.Fprintf(&sb, "\n%s\n%s\n", head, strings.Join(drawn, "\n"))
 		lines -= len(drawn) + 2
 	}
 	return sb.String()

@@ -109,6 +109,9 @@ func TestPage(t *testing.T) {
 				if lines == 60 && (!strings.Contains(text, "█") || !strings.Contains(text, "▒") || !strings.Contains(text, "▓")) {
 					t.Errorf("%d by %d has no map: %s", columns, lines, text)
 				}
+				if lines == 60 && columns >= 40 && !strings.Contains(text, "shared · free") {
+					t.Errorf("%d by %d does not say what all blocks are: %s", columns, lines, text)
+				}
 			}
 		}
 	}
