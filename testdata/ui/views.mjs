@@ -209,6 +209,7 @@ export const views = {
     await asked(page, 'write much');
     holds('100 KB', body.length > 100000);
     equal('the code', await page.run(`document.querySelector('.code pre').textContent.trimEnd() === ${JSON.stringify(body)} && document.querySelector('.code').source().trimEnd().length`), body.length);
+    equal('what is between the head of the code and the code', await page.run(`Math.round(document.querySelector('.code pre').getBoundingClientRect().top - document.querySelector('.code .head').getBoundingClientRect().bottom)`), 0);
     holds('the page is as wide as the screen', await page.run('document.documentElement.scrollWidth <= innerWidth'));
   },
 
