@@ -34,7 +34,7 @@ ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 # other tests ask too, of more inputs, of a larger one, or of the simulated card.
 SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestLeftOver|TestWindowNative|TestRepeatableNative|\
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
-	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
+	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
 	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
 	TestRerankNative|TestTogetherNative|TestStatesTime|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
 quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
@@ -58,7 +58,7 @@ SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/pro
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|\
-	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestSweepStates|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|\
+	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestFormatHolds|TestSpeculationPays|TestThroughput|TestLeftOver|\
 	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\

@@ -10,24 +10,39 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axmodel"
 )
 
 // TestSweepStates fails every call of a life with layers that keep a state, once and for good, as TestSweep does.
 func TestSweepStates(t *testing.T) {
-	step := 1
-	if testing.Short() {
-		step = 5
-	}
 	y := axcltest.DefaultStates()
 	y.Hollow = true
 	spec := write(t, y)
 	spec.Slots = 3
+	sweepLife(t, spec, stateLife, 200)
+}
+
+// TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are given besides.
+func TestSweepLent(t *testing.T) {
+	y := axcltest.DefaultGiven()
+	y.Hollow, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
+	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}
+	sweepLife(t, write(t, y), lentLife, 120)
+}
+
+// sweepLife fails every call of a life, of which there are so many at least.
+func sweepLife(t *testing.T, spec axcl.LoadSpec, life func(Kind, axcl.LoadSpec) error, least int) {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel() // the two libraries share nothing
@@ -40,15 +55,15 @@ func TestSweepStates(t *testing.T) {
 				}
 				revive(k)
 			}()
-			calls := stateCalls(t, k, sim, spec)
-			if len(calls) < 200 {
+			calls := lifeCalls(t, k, sim, spec, life)
+			if len(calls) < least {
 				t.Fatalf("only %d calls in a life", len(calls))
 			}
 			for i := 0; i < len(calls); i += step {
 				for n, how := range []string{"", ":sticky"} {
 					c, code := calls[i], sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
 					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
-					err := stateLife(k, spec)
+					err := life(k, spec)
 					why := judge(k, sim, c, i, code, how != "", err)
 					if axcl.Fatal(err) {
 						if e := sim.Reset(); e != nil {
@@ -62,7 +77,7 @@ func TestSweepStates(t *testing.T) {
 				}
 				if i%64 == 0 {
 					configure(t, sim, "")
-					if err := stateLife(k, spec); err != nil {
+					if err := life(k, spec); err != nil {
 						t.Fatalf("after a fault in call %d: %v", i, err)
 					}
 				}
@@ -72,12 +87,12 @@ func TestSweepStates(t *testing.T) {
 	}
 }
 
-// stateCalls lists the calls of a life without a fault.
-func stateCalls(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec) (calls []traced) {
+// lifeCalls lists the calls of a life without a fault.
+func lifeCalls(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec, life func(Kind, axcl.LoadSpec) error) (calls []traced) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
 	configure(t, sim, "trace="+trace)
-	if err := stateLife(k, spec); err != nil {
+	if err := life(k, spec); err != nil {
 		t.Fatal(err)
 	}
 	configure(t, sim, "")
@@ -145,4 +160,41 @@ func stateLife(k Kind, spec axcl.LoadSpec) (err error) {
 		return errors.New("a state came home as another")
 	}
 	return nil
+}
+
+// lentLife is a device from open to close: chunks that see no cell and some, a row, rows that travel and cells that are cleared. It returns
+// the first error, and goes on to close what is open.
+func lentLife(k Kind, spec axcl.LoadSpec) (err error) {
+	d, err := Open(k, 0)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := d.Close(); err == nil {
+			err = e
+		}
+	}()
+	m, err := d.Load(context.Background(), spec)
+	if err != nil {
+		return err
+	}
+	s := m.Shape()
+	first, later := widePass(s, 3), widePass(s, 3, 2)
+	for r := range later.Cell {
+		later.Cell[r] += 3
+		later.SeeCells[r*axcl.Words(s.Cells)] = 1<<3 - 1
+	}
+	for _, p := range []*axcl.Pass{first, later, rowPass(s, 6)} {
+		p.HiddenOut = make([]uint16, len(p.Hidden))
+		if err := m.Run(p); err != nil {
+			return err
+		}
+		if !slices.Equal(p.HiddenOut, p.Hidden) {
+			return errors.New("a model without weights gives other rows than it was given")
+		}
+	}
+	if err := travel(m); err != nil {
+		return err
+	}
+	return m.Clear([]uint32{2, 3})
 }
