@@ -202,9 +202,6 @@ func (m *lm) lacks(s *seq, below int) int {
 // raise moves a piece up of what lies low and need not, where s lacks near cells.
 func (m *lm) raise(s *seq) (bool, error) {
 	n := m.wide
-	if s.bring > len(s.path) {
-		n = max(n, min(s.bring-len(s.path), m.tier.piece)) // what comes back from memory must lie low as well
-	}
 	if s.pending() <= n || m.cells.freeBelow(m.wideReach) >= n {
 		return false, nil
 	}

@@ -211,15 +211,27 @@ func (m *lm) widest(cells int) (rows int) {
 	return rows
 }
 
+// twinRows is how many rows another's text must save: for fewer nobody waits a pass.
+const twinRows = 8
+
 // twin reports whether a sequence already in this pass brings the very text that s would: s waits a pass and adopts its cells.
 func (m *lm) twin(s *seq) bool {
 	if !m.proven.Scatter || s.whole() {
 		return false
 	}
 	for i := range m.shares {
-		o := m.shares[i].s
-		if o.job.Key == s.job.Key && len(o.path) == len(s.path) && o.tip(m.cells) == s.tip(m.cells) &&
-			o.ids[len(o.path)] == s.ids[len(s.path)] {
+		h := &m.shares[i]
+		o := h.s
+		if o.job.Key != s.job.Key || len(o.path) != len(s.path) || o.tip(m.cells) != s.tip(m.cells) {
+			continue
+		}
+		theirs, ours := o.ids[len(o.path):], s.ids[len(s.path):]
+		n := min(h.n, len(theirs), len(ours))
+		same := 0
+		for same < n && theirs[same] == ours[same] {
+			same++
+		}
+		if same >= twinRows {
 			return true
 		}
 	}

@@ -270,15 +270,11 @@ func (m *lm) piece(s *seq) error {
 		return nil
 	}
 	n := len(from)
-	low, ok := m.wide > 0 && s.reach() <= m.wideReach && len(s.path)+n <= m.wideReach, true
-	if low {
+	if m.wide > 0 && s.reach() <= m.wideReach && len(s.path)+n <= m.wideReach {
 		m.cells.lower(n, m.wideReach, func(int, int) bool { return true })
 	}
-	var taken []int32
-	if low && m.cells.freeBelow(m.wideReach) >= n {
-		// A run higher up would travel faster, and keep the rest of the prompt out of wide passes.
-		taken = m.cells.takeIn(nil, n, 0, m.wideReach)
-	} else if taken, ok = m.cells.take(nil, n, s.reach(), true); !ok {
+	taken, ok := m.cells.take(nil, n, s.reach(), true)
+	if !ok {
 		s.bring = 0
 		return nil
 	}
