@@ -385,7 +385,7 @@ func (g *generator) number() string {
 		},
 		func() string { return g.f("(%s ** %s)", g.paren(g.num()), g.one("2", "0", "3", "-1", "0.5")) },
 		func() string { return g.f("(-%s)", g.paren(g.number())) },
-		func() string { return g.f("%s|length", g.paren(g.any())) },
+		func() string { return g.f("%s|%s", g.paren(g.any()), g.one("length", "count")) },
 		func() string { return g.f("%s|int", g.paren(g.str())) },
 		func() string { return g.f("%s|int(5)", g.paren(g.any())) },
 		func() string { return g.f("%s|float", g.paren(g.any())) },
@@ -443,7 +443,8 @@ func (g *generator) list() string {
 		func() string { return g.f("%s|unique|list", g.one("nums", "words", "l")) },
 		func() string { return g.f("%s|reverse|list", g.list()) },
 		func() string {
-			return g.f("%s|map('%s')|list", g.one("words", "nums", "l"), g.one("upper", "string", "length", "int", "tojson", "title"))
+			return g.f("%s|map('%s')|list", g.one("words", "nums", "l"),
+				g.one("upper", "string", "length", "count", "int", "tojson", "title"))
 		},
 		func() string { return g.f("words|map('replace', 'a', %s)|list", g.lit()) },
 		func() string {
@@ -498,14 +499,15 @@ func (g *generator) boolean() string {
 		func() string {
 			return g.f("%s is %s%s", g.paren(g.any()), g.one("", "not "), g.one("defined", "undefined", "none", "string", "number",
 				"mapping", "iterable", "sequence", "true", "false",
-				"boolean", "integer", "float"))
+				"boolean", "integer", "float", "callable", "escaped"))
 		},
 		func() string {
 			return g.f("%s is %s", g.paren(g.num()), g.one("odd", "even", "divisibleby 3", "divisibleby(2)", "eq 2", "gt(1)", "in nums",
+				"ne 2", "lt(3)", "le 1", "ge(2)", "lessthan 2", "greaterthan(1)",
 				"sameas 1"))
 		},
 		func() string {
-			return g.f("%s is %s", g.paren(g.str()), g.one("lower", "upper", "in words", "in(s)", "equalto('a')"))
+			return g.f("%s is %s", g.paren(g.str()), g.one("lower", "upper", "in words", "in(s)", "equalto('a')", "filter", "test"))
 		},
 		func() string { return g.f("%s.%s(%s)", g.paren(g.str()), g.one("startswith", "endswith"), g.lit()) },
 		func() string { return g.f("%s.startswith((%s, %s))", g.paren(g.str()), g.lit(), g.lit()) },
@@ -514,6 +516,9 @@ func (g *generator) boolean() string {
 				"isnumeric", "isdecimal", "isascii"))
 		},
 		func() string { return g.f("%s.get(%s) is none", g.dict(), g.lit()) },
+		func() string {
+			return g.f("(%s|attr('%s')) is defined", g.one("s", "words", "d"), g.one("upper", "keys", "nope", "__class__"))
+		},
 	)
 }
 
