@@ -299,6 +299,27 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestEachCommand: a command that no test gives a command line is one that nobody tried.
+func TestEachCommand(t *testing.T) {
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	for _, c := range newRootCmd().Commands() {
+		if !c.Hidden && !regexp.MustCompile(`"`+c.Name()+`[ "]|(?i:new`+c.Name()+`cmd\(\))`).Match(all) {
+			t.Errorf("no test calls axle %s", c.Name())
+		}
+	}
+}
+
 // What answers and is no model server is told in a line, not in its own page.
 func TestOtherServer(t *testing.T) {
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
