@@ -257,8 +257,8 @@ func (e *engine) multiply(src []float32, ps ...product) {
 	e.pool.each(total*e.turns, work*e.n/(total*e.turns)+1, e.blocks)
 }
 
-// step is how many rows of a matrix make a task: some ten kilobytes to read at least.
-func step(w *kernel.Weights) int { return min(max(1<<14/w.Cols&^3, 4), kernel.Block) }
+// step is how many rows of a matrix make a task: some ten kilobytes to read at least, and whole eights, as integers are multiplied.
+func step(w *kernel.Weights) int { return min(max(1<<14/w.Cols&^7, 8), kernel.Block) }
 
 func (e *engine) doBlock(worker, i int) {
 	r := i % e.turns * e.together

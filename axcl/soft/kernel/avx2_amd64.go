@@ -220,101 +220,29 @@ func tileInt8_1x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *
 //go:noescape
 func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
-// quant8_4x1 multiplies 4 rows of w, of 8 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
+// quant8 multiplies 8 rows of w, of 8 bits, with n rows of x, at most 16, over so many blocks of 32, and adds to acc, which has 8 values
+// for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind 16 rows acc has room for as many more.
 //
 //go:noescape
-func quant8_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+func quant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// quant8_4x2 multiplies 4 rows of w, of 8 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
+// quantRow8 is the product of a row of w, of 8 bits, with a row of x over so many blocks of 32, with the bits that quant8 gives. A scale of
+// w holds for mask+1 blocks.
 //
 //go:noescape
-func quant8_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+func quantRow8(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
 
-// quant8_2x3 multiplies 2 rows of w, of 8 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
+// quant4 multiplies 8 rows of w, of 4 bits, with n rows of x, at most 16, over so many blocks of 32, and adds to acc, which has 8 values
+// for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind 16 rows acc has room for as many more.
 //
 //go:noescape
-func quant8_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+func quant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// quant8_2x4 multiplies 2 rows of w, of 8 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
+// quantRow4 is the product of a row of w, of 4 bits, with a row of x over so many blocks of 32, with the bits that quant4 gives. A scale of
+// w holds for mask+1 blocks.
 //
 //go:noescape
-func quant8_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant8_1x1 multiplies 1 rows of w, of 8 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant8_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant8_1x2 multiplies 1 rows of w, of 8 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant8_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant8_1x3 multiplies 1 rows of w, of 8 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant8_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant8_1x4 multiplies 1 rows of w, of 8 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant8_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_4x1 multiplies 4 rows of w, of 4 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_4x2 multiplies 4 rows of w, of 4 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_2x3 multiplies 2 rows of w, of 4 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_2x4 multiplies 2 rows of w, of 4 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_1x1 multiplies 1 rows of w, of 4 bits, with 1 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_1x2 multiplies 1 rows of w, of 4 bits, with 2 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_1x3 multiplies 1 rows of w, of 4 bits, with 3 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-
-// quant4_1x4 multiplies 1 rows of w, of 4 bits, with 4 rows of x over so many blocks of 32; strides are bytes. A scale of w holds for
-// mask+1 blocks.
-//
-//go:noescape
-func quant4_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+func quantRow4(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
 
 // values1 adds p·v to 16 columns of 1 rows of sum: p has a value a cell for each row, v a row a cell; strides are bytes.
 //
@@ -331,7 +259,8 @@ func values2(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *fl
 //go:noescape
 func values3(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride uintptr, cells int)
 
-// quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, and nothing.
+// quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight times their
+// sum, and nothing.
 //
 //go:noescape
 func quantiseAsm(dst *byte, x *float32, blocks int)

@@ -5537,873 +5537,400 @@ sum:
 	VZEROUPPER
 	RET
 
-// func quant8_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+// func quant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_4x1(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	LEAQ     (CX)(CX*2), DX
-	MOVQ     scales+32(FP), BX
-	MOVQ     scaleStride+40(FP), SI
-	LEAQ     (SI)(SI*2), DI
-	MOVQ     x+48(FP), R8
-	MOVQ     blocks+64(FP), R9
-	MOVQ     mask+72(FP), R10
-	XORQ     R11, R11
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VPCMPEQW Y4, Y4, Y4
-	VPSRLW   $0x0f, Y4, Y4
-	LEAQ     (AX)(CX*4), R12
+TEXT ·quant8(SB), NOSPLIT, $0-80
+	MOVQ w+8(FP), AX
+	MOVQ wStride+16(FP), DX
+	LEAQ (DX)(DX*2), BX
+	LEAQ (DX)(DX*4), SI
+	LEAQ (BX)(DX*4), DI
+	LEAQ (AX)(DX*8), CX
+	MOVQ x+40(FP), R8
+	MOVQ xStride+48(FP), R9
+	XORQ R10, R10
+	MOVQ scales+24(FP), R11
 
 loop:
-	PREFETCHT0   (R12)
-	VMOVDQU      (AX), Y5
-	VPABSB       Y5, Y6
-	VPBROADCASTW (BX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVDQU      (R8), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(R8), Y5
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y0
-	PREFETCHT0   (R12)(CX*1)
-	VMOVDQU      (AX)(CX*1), Y5
-	VPABSB       Y5, Y6
-	VPBROADCASTW (BX)(SI*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVDQU      (R8), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(R8), Y5
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y1
-	PREFETCHT0   (R12)(CX*2)
-	VMOVDQU      (AX)(CX*2), Y5
-	VPABSB       Y5, Y6
-	VPBROADCASTW (BX)(SI*2), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVDQU      (R8), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(R8), Y5
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y2
-	PREFETCHT0   (R12)(DX*1)
-	VMOVDQU      (AX)(DX*1), Y5
-	VPABSB       Y5, Y6
-	VPBROADCASTW (BX)(DI*1), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVDQU      (R8), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(R8), Y5
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y3
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R12
-	ADDQ         $0x40, R8
-	INCQ         R11
-	XORQ         R13, R13
-	TESTQ        R10, R11
-	SETEQ        R13
-	LEAQ         (BX)(R13*2), BX
-	CMPQ         R11, R9
-	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VMOVUPS      X0, (AX)
-	VZEROUPPER
-	RET
+	PREFETCHT0  (CX)
+	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (CX)(DX*2)
+	PREFETCHT0  (CX)(BX*1)
+	PREFETCHT0  (CX)(DX*4)
+	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT0  (CX)(BX*2)
+	PREFETCHT0  (CX)(DI*1)
+	MOVQ        mask+72(FP), R12
+	TESTQ       R12, R10
+	JNE         scaled
+	MOVQ        R11, R12
+	MOVQ        scaleStride+32(FP), R13
+	VPXOR       Y0, Y0, Y0
+	VPINSRW     $0x01, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x03, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x05, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x07, (R12), X0, X0
+	ADDQ        R13, R12
+	VPXOR       Y1, Y1, Y1
+	VPINSRW     $0x01, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x03, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x05, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x07, (R12), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	ADDQ        $0x02, R11
 
-// func quant8_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_4x2(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	LEAQ     (CX)(CX*2), DX
-	MOVQ     scales+32(FP), BX
-	MOVQ     scaleStride+40(FP), SI
-	LEAQ     (SI)(SI*2), DI
-	MOVQ     x+48(FP), R8
-	MOVQ     xStride+56(FP), R9
-	MOVQ     blocks+64(FP), R10
-	MOVQ     mask+72(FP), R11
-	XORQ     R12, R12
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VXORPS   Y6, Y6, Y6
-	VXORPS   Y7, Y7, Y7
-	VPCMPEQW Y8, Y8, Y8
-	VPSRLW   $0x0f, Y8, Y8
-	LEAQ     (AX)(CX*4), R13
+scaled:
+	VBROADCASTI128 (AX), Y1
+	VINSERTI128    $0x01, (AX)(DX*4), Y1, Y1
+	VBROADCASTI128 (AX)(DX*1), Y2
+	VINSERTI128    $0x01, (AX)(SI*1), Y2, Y2
+	VBROADCASTI128 (AX)(DX*2), Y3
+	VINSERTI128    $0x01, (AX)(BX*2), Y3, Y3
+	VBROADCASTI128 (AX)(BX*1), Y4
+	VINSERTI128    $0x01, (AX)(DI*1), Y4, Y4
+	VPUNPCKLDQ     Y2, Y1, Y5
+	VPUNPCKHDQ     Y2, Y1, Y6
+	VPUNPCKLDQ     Y4, Y3, Y2
+	VPUNPCKHDQ     Y4, Y3, Y4
+	VPUNPCKLQDQ    Y2, Y5, Y1
+	VPUNPCKHQDQ    Y2, Y5, Y2
+	VPUNPCKLQDQ    Y4, Y6, Y3
+	VPUNPCKHQDQ    Y4, Y6, Y4
+	VPABSB         Y1, Y5
+	VPABSB         Y2, Y6
+	VPABSB         Y3, Y7
+	VPABSB         Y4, Y8
+	MOVQ           R8, R12
+	MOVQ           acc+0(FP), R13
+	MOVQ           n+56(FP), R14
 
-loop:
-	PREFETCHT0   (R13)
-	VMOVDQU      (AX), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (BX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (R8), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      (R8)(R9*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8)(R9*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y4
-	PREFETCHT0   (R13)(CX*1)
-	VMOVDQU      (AX)(CX*1), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (BX)(SI*1), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (R8), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      (R8)(R9*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8)(R9*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y5
-	PREFETCHT0   (R13)(CX*2)
-	VMOVDQU      (AX)(CX*2), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (BX)(SI*2), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (R8), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      (R8)(R9*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8)(R9*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y6
-	PREFETCHT0   (R13)(DX*1)
-	VMOVDQU      (AX)(DX*1), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (BX)(DI*1), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (R8), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y3
-	VMOVDQU      (R8)(R9*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(R8)(R9*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y7
-	ADDQ         $0x20, AX
+rows0:
+	VPBROADCASTD   (R12), Y9
+	VPSIGNB        Y1, Y9, Y9
+	VPMADDUBSW     Y9, Y5, Y9
+	VPMADDWD       ones<>+0(SB), Y9, Y9
+	VPBROADCASTD   4(R12), Y10
+	VPSIGNB        Y2, Y10, Y10
+	VPMADDUBSW     Y10, Y6, Y10
+	VPMADDWD       ones<>+0(SB), Y10, Y10
+	VPBROADCASTD   8(R12), Y11
+	VPSIGNB        Y3, Y11, Y11
+	VPMADDUBSW     Y11, Y7, Y11
+	VPMADDWD       ones<>+0(SB), Y11, Y11
+	VPADDD         Y11, Y9, Y9
+	VPBROADCASTD   12(R12), Y11
+	VPSIGNB        Y4, Y11, Y11
+	VPMADDUBSW     Y11, Y8, Y11
+	VPMADDWD       ones<>+0(SB), Y11, Y11
+	VPADDD         Y11, Y10, Y10
+	VPADDD         Y10, Y9, Y9
+	VMOVDQU        Y9, 512(R13)
+	ADDQ           R9, R12
+	ADDQ           $0x20, R13
+	DECQ           R14
+	JNE            rows0
+	VBROADCASTI128 16(AX), Y1
+	VINSERTI128    $0x01, 16(AX)(DX*4), Y1, Y1
+	VBROADCASTI128 16(AX)(DX*1), Y2
+	VINSERTI128    $0x01, 16(AX)(SI*1), Y2, Y2
+	VBROADCASTI128 16(AX)(DX*2), Y3
+	VINSERTI128    $0x01, 16(AX)(BX*2), Y3, Y3
+	VBROADCASTI128 16(AX)(BX*1), Y4
+	VINSERTI128    $0x01, 16(AX)(DI*1), Y4, Y4
+	VPUNPCKLDQ     Y2, Y1, Y5
+	VPUNPCKHDQ     Y2, Y1, Y6
+	VPUNPCKLDQ     Y4, Y3, Y2
+	VPUNPCKHDQ     Y4, Y3, Y4
+	VPUNPCKLQDQ    Y2, Y5, Y1
+	VPUNPCKHQDQ    Y2, Y5, Y2
+	VPUNPCKLQDQ    Y4, Y6, Y3
+	VPUNPCKHQDQ    Y4, Y6, Y4
+	VPABSB         Y1, Y5
+	VPABSB         Y2, Y6
+	VPABSB         Y3, Y7
+	VPABSB         Y4, Y8
+	MOVQ           R8, R12
+	MOVQ           acc+0(FP), R13
+	MOVQ           n+56(FP), R14
+
+rows1:
+	VPBROADCASTD 16(R12), Y9
+	VPSIGNB      Y1, Y9, Y9
+	VPMADDUBSW   Y9, Y5, Y9
+	VPMADDWD     ones<>+0(SB), Y9, Y9
+	VPBROADCASTD 20(R12), Y10
+	VPSIGNB      Y2, Y10, Y10
+	VPMADDUBSW   Y10, Y6, Y10
+	VPMADDWD     ones<>+0(SB), Y10, Y10
+	VPBROADCASTD 24(R12), Y11
+	VPSIGNB      Y3, Y11, Y11
+	VPMADDUBSW   Y11, Y7, Y11
+	VPMADDWD     ones<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y9, Y9
+	VPBROADCASTD 28(R12), Y11
+	VPSIGNB      Y4, Y11, Y11
+	VPMADDUBSW   Y11, Y8, Y11
+	VPMADDWD     ones<>+0(SB), Y11, Y11
+	VPADDD       Y11, Y10, Y10
+	VPADDD       Y10, Y9, Y9
+	VPADDD       512(R13), Y9, Y9
+	VCVTDQ2PS    Y9, Y9
+	VBROADCASTSS 32(R12), Y10
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      (R13), Y11
+	VFMADD231PS  Y10, Y9, Y11
+	VMOVUPS      Y11, (R13)
+	ADDQ         R9, R12
 	ADDQ         $0x20, R13
+	DECQ         R14
+	JNE          rows1
+	ADDQ         $0x20, AX
+	ADDQ         $0x20, CX
 	ADDQ         $0x40, R8
-	INCQ         R12
-	XORQ         R14, R14
-	TESTQ        R11, R12
-	SETEQ        R14
-	LEAQ         (BX)(R14*2), BX
-	CMPQ         R12, R10
-	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VMOVUPS      X0, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y5, Y4, Y4
-	VHADDPS      Y7, Y6, Y6
-	VHADDPS      Y6, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X6
-	VADDPS       X6, X4, X4
-	VMOVUPS      X4, (AX)
-	VZEROUPPER
-	RET
-
-// func quant8_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_2x3(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	MOVQ     scales+32(FP), DX
-	MOVQ     scaleStride+40(FP), BX
-	MOVQ     x+48(FP), SI
-	MOVQ     xStride+56(FP), DI
-	MOVQ     blocks+64(FP), R8
-	MOVQ     mask+72(FP), R9
-	XORQ     R10, R10
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VPCMPEQW Y6, Y6, Y6
-	VPSRLW   $0x0f, Y6, Y6
-	LEAQ     (AX)(CX*2), R11
-
-loop:
-	PREFETCHT0   (R11)
-	VMOVDQU      (AX), Y7
-	VPABSB       Y7, Y8
-	VPBROADCASTW (DX), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMOVDQU      (SI), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI), Y11
-	VMULPS       Y9, Y11, Y11
-	VFMADD231PS  Y11, Y10, Y0
-	VMOVDQU      (SI)(DI*1), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI)(DI*1), Y11
-	VMULPS       Y9, Y11, Y11
-	VFMADD231PS  Y11, Y10, Y2
-	VMOVDQU      (SI)(DI*2), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI)(DI*2), Y7
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  Y7, Y10, Y4
-	PREFETCHT0   (R11)(CX*1)
-	VMOVDQU      (AX)(CX*1), Y7
-	VPABSB       Y7, Y8
-	VPBROADCASTW (DX)(BX*1), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VMOVDQU      (SI), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI), Y11
-	VMULPS       Y9, Y11, Y11
-	VFMADD231PS  Y11, Y10, Y1
-	VMOVDQU      (SI)(DI*1), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI)(DI*1), Y11
-	VMULPS       Y9, Y11, Y11
-	VFMADD231PS  Y11, Y10, Y3
-	VMOVDQU      (SI)(DI*2), Y10
-	VPSIGNB      Y7, Y10, Y10
-	VPMADDUBSW   Y10, Y8, Y10
-	VPMADDWD     Y6, Y10, Y10
-	VCVTDQ2PS    Y10, Y10
-	VBROADCASTSS 32(SI)(DI*2), Y7
-	VMULPS       Y9, Y7, Y7
-	VFMADD231PS  Y7, Y10, Y5
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R11
-	ADDQ         $0x40, SI
 	INCQ         R10
-	XORQ         R12, R12
-	TESTQ        R9, R10
-	SETEQ        R12
-	LEAQ         (DX)(R12*2), DX
-	CMPQ         R10, R8
+	MOVQ         blocks+64(FP), R12
+	CMPQ         R10, R12
 	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VMOVLPS      X0, (AX)
-	VMOVHPS      X0, (AX)(CX*1)
-	LEAQ         (AX)(CX*2), AX
-	VHADDPS      Y5, Y4, Y4
-	VHADDPS      Y4, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X5
-	VADDPS       X5, X4, X4
-	VMOVLPS      X4, (AX)
 	VZEROUPPER
 	RET
 
-// func quant8_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_2x4(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	MOVQ     scales+32(FP), DX
-	MOVQ     scaleStride+40(FP), BX
-	MOVQ     x+48(FP), SI
-	MOVQ     xStride+56(FP), DI
-	LEAQ     (DI)(DI*2), R8
-	MOVQ     blocks+64(FP), R9
-	MOVQ     mask+72(FP), R10
-	XORQ     R11, R11
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VXORPS   Y6, Y6, Y6
-	VXORPS   Y7, Y7, Y7
-	VPCMPEQW Y8, Y8, Y8
-	VPSRLW   $0x0f, Y8, Y8
-	LEAQ     (AX)(CX*2), R12
+DATA ones<>+0(SB)/4, $0x00010001
+DATA ones<>+4(SB)/4, $0x00010001
+DATA ones<>+8(SB)/4, $0x00010001
+DATA ones<>+12(SB)/4, $0x00010001
+DATA ones<>+16(SB)/4, $0x00010001
+DATA ones<>+20(SB)/4, $0x00010001
+DATA ones<>+24(SB)/4, $0x00010001
+DATA ones<>+28(SB)/4, $0x00010001
+GLOBL ones<>(SB), RODATA|NOPTR, $32
+
+// func quantRow8(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·quantRow8(SB), NOSPLIT, $0-44
+	MOVQ   w+0(FP), AX
+	MOVQ   scales+8(FP), CX
+	MOVQ   x+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   mask+32(FP), SI
+	XORQ   DI, DI
+	VXORPS X0, X0, X0
 
 loop:
-	PREFETCHT0   (R12)
-	VMOVDQU      (AX), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (DX), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (SI), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y0
-	VMOVDQU      (SI)(DI*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(DI*1), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y2
-	VMOVDQU      (SI)(DI*2), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(DI*2), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y4
-	VMOVDQU      (SI)(R8*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(R8*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y6
-	PREFETCHT0   (R12)(CX*1)
-	VMOVDQU      (AX)(CX*1), Y9
-	VPABSB       Y9, Y10
-	VPBROADCASTW (DX)(BX*1), Y11
-	VPSLLD       $0x10, Y11, Y11
-	VMOVDQU      (SI), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y1
-	VMOVDQU      (SI)(DI*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(DI*1), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y3
-	VMOVDQU      (SI)(DI*2), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(DI*2), Y13
-	VMULPS       Y11, Y13, Y13
-	VFMADD231PS  Y13, Y12, Y5
-	VMOVDQU      (SI)(R8*1), Y12
-	VPSIGNB      Y9, Y12, Y12
-	VPMADDUBSW   Y12, Y10, Y12
-	VPMADDWD     Y8, Y12, Y12
-	VCVTDQ2PS    Y12, Y12
-	VBROADCASTSS 32(SI)(R8*1), Y9
-	VMULPS       Y11, Y9, Y9
-	VFMADD231PS  Y9, Y12, Y7
+	VMOVDQU      (AX), Y1
+	VPABSB       Y1, Y2
+	VMOVDQU      (DX), Y3
+	VPSIGNB      Y1, Y3, Y3
+	VPMADDUBSW   Y3, Y2, Y3
+	VPMADDWD     ones<>+0(SB), Y3, Y3
+	VEXTRACTI128 $0x01, Y3, X1
+	VPADDD       X1, X3, X3
+	VPSHUFD      $0x4e, X3, X1
+	VPADDD       X1, X3, X3
+	VPSHUFD      $0xb1, X3, X1
+	VPADDD       X1, X3, X3
+	VCVTDQ2PS    X3, X3
+	MOVWLZX      (CX), R8
+	SHLL         $0x10, R8
+	VMOVD        R8, X1
+	VMULSS       32(DX), X1, X1
+	VFMADD231SS  X1, X3, X0
 	ADDQ         $0x20, AX
-	ADDQ         $0x20, R12
-	ADDQ         $0x40, SI
-	INCQ         R11
-	XORQ         R13, R13
-	TESTQ        R10, R11
-	SETEQ        R13
-	LEAQ         (DX)(R13*2), DX
-	CMPQ         R11, R9
-	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDPS       X2, X0, X0
-	VMOVLPS      X0, (AX)
-	VMOVHPS      X0, (AX)(CX*1)
-	LEAQ         (AX)(CX*2), AX
-	VHADDPS      Y5, Y4, Y4
-	VHADDPS      Y7, Y6, Y6
-	VHADDPS      Y6, Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X6
-	VADDPS       X6, X4, X4
-	VMOVLPS      X4, (AX)
-	VMOVHPS      X4, (AX)(CX*1)
-	VZEROUPPER
-	RET
-
-// func quant8_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_1x1(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     blocks+64(FP), BX
-	MOVQ     mask+72(FP), SI
-	XORQ     DI, DI
-	VXORPS   Y0, Y0, Y0
-	VPCMPEQW Y1, Y1, Y1
-	VPSRLW   $0x0f, Y1, Y1
-	MOVQ     wStride+24(FP), R8
-	ADDQ     AX, R8
-
-loop:
-	PREFETCHT0   (R8)
-	VMOVDQU      (AX), Y2
-	VPABSB       Y2, Y3
-	VPBROADCASTW (CX), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VMOVDQU      (DX), Y5
-	VPSIGNB      Y2, Y5, Y5
-	VPMADDUBSW   Y5, Y3, Y5
-	VPMADDWD     Y1, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VBROADCASTSS 32(DX), Y2
-	VMULPS       Y4, Y2, Y2
-	VFMADD231PS  Y2, Y5, Y0
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R8
 	ADDQ         $0x40, DX
 	INCQ         DI
-	XORQ         R9, R9
+	XORQ         R8, R8
 	TESTQ        SI, DI
-	SETEQ        R9
-	LEAQ         (CX)(R9*2), CX
+	SETEQ        R8
+	LEAQ         (CX)(R8*2), CX
 	CMPQ         DI, BX
 	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y0, Y0, Y0
-	VHADDPS      Y0, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X1
-	VADDSS       X1, X0, X0
-	VMOVSS       X0, (AX)
+	MOVSS        X0, ret+40(FP)
 	VZEROUPPER
 	RET
 
-// func quant8_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
+// func quant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_1x2(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	MOVQ     blocks+64(FP), SI
-	MOVQ     mask+72(FP), DI
-	XORQ     R8, R8
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VPCMPEQW Y2, Y2, Y2
-	VPSRLW   $0x0f, Y2, Y2
-	MOVQ     wStride+24(FP), R9
-	ADDQ     AX, R9
+TEXT ·quant4(SB), NOSPLIT, $0-80
+	MOVQ w+8(FP), AX
+	MOVQ wStride+16(FP), DX
+	LEAQ (DX)(DX*2), BX
+	LEAQ (DX)(DX*4), SI
+	LEAQ (BX)(DX*4), DI
+	LEAQ (AX)(DX*8), CX
+	MOVQ x+40(FP), R8
+	MOVQ xStride+48(FP), R9
+	XORQ R10, R10
+	MOVQ scales+24(FP), R11
 
 loop:
-	PREFETCHT0   (R9)
-	VMOVDQU      (AX), Y3
-	VPABSB       Y3, Y4
-	VPBROADCASTW (CX), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VMOVDQU      (DX), Y6
-	VPSIGNB      Y3, Y6, Y6
-	VPMADDUBSW   Y6, Y4, Y6
-	VPMADDWD     Y2, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS 32(DX), Y7
-	VMULPS       Y5, Y7, Y7
-	VFMADD231PS  Y7, Y6, Y0
-	VMOVDQU      (DX)(BX*1), Y6
-	VPSIGNB      Y3, Y6, Y6
-	VPMADDUBSW   Y6, Y4, Y6
-	VPMADDWD     Y2, Y6, Y6
-	VCVTDQ2PS    Y6, Y6
-	VBROADCASTSS 32(DX)(BX*1), Y3
-	VMULPS       Y5, Y3, Y3
-	VFMADD231PS  Y3, Y6, Y1
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R9
-	ADDQ         $0x40, DX
-	INCQ         R8
-	XORQ         R10, R10
-	TESTQ        DI, R8
-	SETEQ        R10
-	LEAQ         (CX)(R10*2), CX
-	CMPQ         R8, SI
+	PREFETCHT0  (CX)
+	PREFETCHT0  (CX)(DX*1)
+	PREFETCHT0  (CX)(DX*2)
+	PREFETCHT0  (CX)(BX*1)
+	PREFETCHT0  (CX)(DX*4)
+	PREFETCHT0  (CX)(SI*1)
+	PREFETCHT0  (CX)(BX*2)
+	PREFETCHT0  (CX)(DI*1)
+	MOVQ        mask+72(FP), R12
+	TESTQ       R12, R10
+	JNE         scaled
+	MOVQ        R11, R12
+	MOVQ        scaleStride+32(FP), R13
+	VPXOR       Y0, Y0, Y0
+	VPINSRW     $0x01, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x03, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x05, (R12), X0, X0
+	ADDQ        R13, R12
+	VPINSRW     $0x07, (R12), X0, X0
+	ADDQ        R13, R12
+	VPXOR       Y1, Y1, Y1
+	VPINSRW     $0x01, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x03, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x05, (R12), X1, X1
+	ADDQ        R13, R12
+	VPINSRW     $0x07, (R12), X1, X1
+	VINSERTI128 $0x01, X1, Y0, Y0
+	ADDQ        $0x02, R11
+
+scaled:
+	VBROADCASTI128 (AX), Y1
+	VINSERTI128    $0x01, (AX)(DX*4), Y1, Y1
+	VBROADCASTI128 (AX)(DX*1), Y2
+	VINSERTI128    $0x01, (AX)(SI*1), Y2, Y2
+	VBROADCASTI128 (AX)(DX*2), Y3
+	VINSERTI128    $0x01, (AX)(BX*2), Y3, Y3
+	VBROADCASTI128 (AX)(BX*1), Y4
+	VINSERTI128    $0x01, (AX)(DI*1), Y4, Y4
+	VPUNPCKLDQ     Y2, Y1, Y5
+	VPUNPCKHDQ     Y2, Y1, Y6
+	VPUNPCKLDQ     Y4, Y3, Y2
+	VPUNPCKHDQ     Y4, Y3, Y4
+	VPUNPCKLQDQ    Y2, Y5, Y1
+	VPUNPCKHQDQ    Y2, Y5, Y2
+	VPUNPCKLQDQ    Y4, Y6, Y3
+	VPUNPCKHQDQ    Y4, Y6, Y4
+	VMOVDQU        nibbles<>+0(SB), Y5
+	VPSRLW         $0x04, Y1, Y6
+	VPAND          Y5, Y6, Y6
+	VPAND          Y5, Y1, Y1
+	VPSRLW         $0x04, Y2, Y7
+	VPAND          Y5, Y7, Y7
+	VPAND          Y5, Y2, Y2
+	VPSRLW         $0x04, Y3, Y8
+	VPAND          Y5, Y8, Y8
+	VPAND          Y5, Y3, Y3
+	VPSRLW         $0x04, Y4, Y9
+	VPAND          Y5, Y9, Y9
+	VPAND          Y5, Y4, Y4
+	MOVQ           R8, R12
+	MOVQ           acc+0(FP), R13
+	MOVQ           n+56(FP), R14
+
+rows:
+	VPBROADCASTD (R12), Y5
+	VPMADDUBSW   Y5, Y1, Y5
+	VPBROADCASTD 4(R12), Y10
+	VPMADDUBSW   Y10, Y2, Y10
+	VPBROADCASTD 8(R12), Y11
+	VPMADDUBSW   Y11, Y3, Y11
+	VPADDW       Y11, Y5, Y5
+	VPBROADCASTD 12(R12), Y11
+	VPMADDUBSW   Y11, Y4, Y11
+	VPADDW       Y11, Y10, Y10
+	VPBROADCASTD 16(R12), Y11
+	VPMADDUBSW   Y11, Y6, Y11
+	VPADDW       Y11, Y5, Y5
+	VPBROADCASTD 20(R12), Y11
+	VPMADDUBSW   Y11, Y7, Y11
+	VPADDW       Y11, Y10, Y10
+	VPBROADCASTD 24(R12), Y11
+	VPMADDUBSW   Y11, Y8, Y11
+	VPADDW       Y11, Y5, Y5
+	VPBROADCASTD 28(R12), Y11
+	VPMADDUBSW   Y11, Y9, Y11
+	VPADDW       Y11, Y10, Y10
+	VPADDW       Y10, Y5, Y5
+	VPMADDWD     ones<>+0(SB), Y5, Y5
+	VPBROADCASTD 36(R12), Y10
+	VPSUBD       Y10, Y5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VBROADCASTSS 32(R12), Y10
+	VMULPS       Y0, Y10, Y10
+	VMOVUPS      (R13), Y11
+	VFMADD231PS  Y10, Y5, Y11
+	VMOVUPS      Y11, (R13)
+	ADDQ         R9, R12
+	ADDQ         $0x20, R13
+	DECQ         R14
+	JNE          rows
+	ADDQ         $0x10, AX
+	ADDQ         $0x10, CX
+	ADDQ         $0x40, R8
+	INCQ         R10
+	MOVQ         blocks+64(FP), R12
+	CMPQ         R10, R12
 	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y0, Y0, Y0
-	VHADDPS      Y0, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X2
-	VADDSS       X2, X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y1, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
 	VZEROUPPER
 	RET
 
-// func quant8_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_1x3(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	MOVQ     blocks+64(FP), SI
-	MOVQ     mask+72(FP), DI
-	XORQ     R8, R8
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VPCMPEQW Y3, Y3, Y3
-	VPSRLW   $0x0f, Y3, Y3
-	MOVQ     wStride+24(FP), R9
-	ADDQ     AX, R9
+DATA nibbles<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA nibbles<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA nibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
+DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
+GLOBL nibbles<>(SB), RODATA|NOPTR, $32
+
+// func quantRow4(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
+// Requires: AVX, AVX2, FMA3, SSE
+TEXT ·quantRow4(SB), NOSPLIT, $0-44
+	MOVQ   w+0(FP), AX
+	MOVQ   scales+8(FP), CX
+	MOVQ   x+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   mask+32(FP), SI
+	XORQ   DI, DI
+	VXORPS X0, X0, X0
 
 loop:
-	PREFETCHT0   (R9)
-	VMOVDQU      (AX), Y4
-	VPABSB       Y4, Y5
-	VPBROADCASTW (CX), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VMOVDQU      (DX), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPMADDUBSW   Y7, Y5, Y7
-	VPMADDWD     Y3, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS 32(DX), Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y0
-	VMOVDQU      (DX)(BX*1), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPMADDUBSW   Y7, Y5, Y7
-	VPMADDWD     Y3, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS 32(DX)(BX*1), Y8
-	VMULPS       Y6, Y8, Y8
-	VFMADD231PS  Y8, Y7, Y1
-	VMOVDQU      (DX)(BX*2), Y7
-	VPSIGNB      Y4, Y7, Y7
-	VPMADDUBSW   Y7, Y5, Y7
-	VPMADDWD     Y3, Y7, Y7
-	VCVTDQ2PS    Y7, Y7
-	VBROADCASTSS 32(DX)(BX*2), Y4
-	VMULPS       Y6, Y4, Y4
-	VFMADD231PS  Y4, Y7, Y2
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R9
-	ADDQ         $0x40, DX
-	INCQ         R8
-	XORQ         R10, R10
-	TESTQ        DI, R8
-	SETEQ        R10
-	LEAQ         (CX)(R10*2), CX
-	CMPQ         R8, SI
-	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y0, Y0, Y0
-	VHADDPS      Y0, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X3
-	VADDSS       X3, X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y1, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y2, Y2, Y2
-	VHADDPS      Y2, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDSS       X0, X2, X2
-	VMOVSS       X2, (AX)
-	VZEROUPPER
-	RET
-
-// func quant8_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant8_1x4(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	LEAQ     (BX)(BX*2), SI
-	MOVQ     blocks+64(FP), DI
-	MOVQ     mask+72(FP), R8
-	XORQ     R9, R9
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VPCMPEQW Y4, Y4, Y4
-	VPSRLW   $0x0f, Y4, Y4
-	MOVQ     wStride+24(FP), R10
-	ADDQ     AX, R10
-
-loop:
-	PREFETCHT0   (R10)
-	VMOVDQU      (AX), Y5
-	VPABSB       Y5, Y6
-	VPBROADCASTW (CX), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VMOVDQU      (DX), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(DX), Y9
-	VMULPS       Y7, Y9, Y9
-	VFMADD231PS  Y9, Y8, Y0
-	VMOVDQU      (DX)(BX*1), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(DX)(BX*1), Y9
-	VMULPS       Y7, Y9, Y9
-	VFMADD231PS  Y9, Y8, Y1
-	VMOVDQU      (DX)(BX*2), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(DX)(BX*2), Y9
-	VMULPS       Y7, Y9, Y9
-	VFMADD231PS  Y9, Y8, Y2
-	VMOVDQU      (DX)(SI*1), Y8
-	VPSIGNB      Y5, Y8, Y8
-	VPMADDUBSW   Y8, Y6, Y8
-	VPMADDWD     Y4, Y8, Y8
-	VCVTDQ2PS    Y8, Y8
-	VBROADCASTSS 32(DX)(SI*1), Y5
-	VMULPS       Y7, Y5, Y5
-	VFMADD231PS  Y5, Y8, Y3
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, R10
-	ADDQ         $0x40, DX
-	INCQ         R9
-	XORQ         R11, R11
-	TESTQ        R8, R9
-	SETEQ        R11
-	LEAQ         (CX)(R11*2), CX
-	CMPQ         R9, DI
-	JLT          loop
-	MOVQ         dst+0(FP), AX
-	MOVQ         dstStride+8(FP), CX
-	VHADDPS      Y0, Y0, Y0
-	VHADDPS      Y0, Y0, Y0
-	VEXTRACTF128 $0x01, Y0, X4
-	VADDSS       X4, X0, X0
-	VMOVSS       X0, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y1, Y1, Y1
-	VHADDPS      Y1, Y1, Y1
-	VEXTRACTF128 $0x01, Y1, X0
-	VADDSS       X0, X1, X1
-	VMOVSS       X1, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y2, Y2, Y2
-	VHADDPS      Y2, Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X0
-	VADDSS       X0, X2, X2
-	VMOVSS       X2, (AX)
-	ADDQ         CX, AX
-	VHADDPS      Y3, Y3, Y3
-	VHADDPS      Y3, Y3, Y3
-	VEXTRACTF128 $0x01, Y3, X0
-	VADDSS       X0, X3, X3
-	VMOVSS       X3, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_4x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_4x1(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	LEAQ     (CX)(CX*2), DX
-	MOVQ     scales+32(FP), BX
-	MOVQ     scaleStride+40(FP), SI
-	LEAQ     (SI)(SI*2), DI
-	MOVQ     x+48(FP), R8
-	MOVQ     blocks+64(FP), R9
-	MOVQ     mask+72(FP), R10
-	XORQ     R11, R11
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VPCMPEQW Y4, Y4, Y4
-	VPSRLW   $0x0f, Y4, Y4
-	LEAQ     (AX)(CX*4), R12
-
-loop:
-	PREFETCHT0     (R12)
-	VBROADCASTI128 (AX), Y5
-	VPSRLVD        shifts<>+0(SB), Y5, Y5
-	VPAND          nibbles<>+0(SB), Y5, Y5
-	VPSUBB         eights<>+0(SB), Y5, Y5
-	VPABSB         Y5, Y6
-	VPBROADCASTW   (BX), Y7
-	VPSLLD         $0x10, Y7, Y7
-	VMOVDQU        (R8), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(R8), Y5
-	VMULPS         Y7, Y5, Y5
-	VFMADD231PS    Y5, Y8, Y0
-	PREFETCHT0     (R12)(CX*1)
-	VBROADCASTI128 (AX)(CX*1), Y5
-	VPSRLVD        shifts<>+0(SB), Y5, Y5
-	VPAND          nibbles<>+0(SB), Y5, Y5
-	VPSUBB         eights<>+0(SB), Y5, Y5
-	VPABSB         Y5, Y6
-	VPBROADCASTW   (BX)(SI*1), Y7
-	VPSLLD         $0x10, Y7, Y7
-	VMOVDQU        (R8), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(R8), Y5
-	VMULPS         Y7, Y5, Y5
-	VFMADD231PS    Y5, Y8, Y1
-	PREFETCHT0     (R12)(CX*2)
-	VBROADCASTI128 (AX)(CX*2), Y5
-	VPSRLVD        shifts<>+0(SB), Y5, Y5
-	VPAND          nibbles<>+0(SB), Y5, Y5
-	VPSUBB         eights<>+0(SB), Y5, Y5
-	VPABSB         Y5, Y6
-	VPBROADCASTW   (BX)(SI*2), Y7
-	VPSLLD         $0x10, Y7, Y7
-	VMOVDQU        (R8), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(R8), Y5
-	VMULPS         Y7, Y5, Y5
-	VFMADD231PS    Y5, Y8, Y2
-	PREFETCHT0     (R12)(DX*1)
-	VBROADCASTI128 (AX)(DX*1), Y5
-	VPSRLVD        shifts<>+0(SB), Y5, Y5
-	VPAND          nibbles<>+0(SB), Y5, Y5
-	VPSUBB         eights<>+0(SB), Y5, Y5
-	VPABSB         Y5, Y6
-	VPBROADCASTW   (BX)(DI*1), Y7
-	VPSLLD         $0x10, Y7, Y7
-	VMOVDQU        (R8), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(R8), Y5
-	VMULPS         Y7, Y5, Y5
-	VFMADD231PS    Y5, Y8, Y3
+	VBROADCASTI128 (AX), Y1
+	VPSRLVD        shifts<>+0(SB), Y1, Y1
+	VPAND          nibbles<>+0(SB), Y1, Y1
+	VPSUBB         eights<>+0(SB), Y1, Y1
+	VPABSB         Y1, Y2
+	VMOVDQU        (DX), Y3
+	VPSIGNB        Y1, Y3, Y3
+	VPMADDUBSW     Y3, Y2, Y3
+	VPMADDWD       ones<>+0(SB), Y3, Y3
+	VEXTRACTI128   $0x01, Y3, X1
+	VPADDD         X1, X3, X3
+	VPSHUFD        $0x4e, X3, X1
+	VPADDD         X1, X3, X3
+	VPSHUFD        $0xb1, X3, X1
+	VPADDD         X1, X3, X3
+	VCVTDQ2PS      X3, X3
+	MOVWLZX        (CX), R8
+	SHLL           $0x10, R8
+	VMOVD          R8, X1
+	VMULSS         32(DX), X1, X1
+	VFMADD231SS    X1, X3, X0
 	ADDQ           $0x10, AX
-	ADDQ           $0x10, R12
-	ADDQ           $0x40, R8
-	INCQ           R11
-	XORQ           R13, R13
-	TESTQ          R10, R11
-	SETEQ          R13
-	LEAQ           (BX)(R13*2), BX
-	CMPQ           R11, R9
+	ADDQ           $0x40, DX
+	INCQ           DI
+	XORQ           R8, R8
+	TESTQ          SI, DI
+	SETEQ          R8
+	LEAQ           (CX)(R8*2), CX
+	CMPQ           DI, BX
 	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X0
-	VMOVUPS        X0, (AX)
+	MOVSS          X0, ret+40(FP)
 	VZEROUPPER
 	RET
 
@@ -6417,721 +5944,11 @@ DATA shifts<>+24(SB)/4, $0x00000004
 DATA shifts<>+28(SB)/4, $0x00000004
 GLOBL shifts<>(SB), RODATA|NOPTR, $32
 
-DATA nibbles<>+0(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA nibbles<>+8(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA nibbles<>+16(SB)/8, $0x0f0f0f0f0f0f0f0f
-DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
-GLOBL nibbles<>(SB), RODATA|NOPTR, $32
-
 DATA eights<>+0(SB)/8, $0x0808080808080808
 DATA eights<>+8(SB)/8, $0x0808080808080808
 DATA eights<>+16(SB)/8, $0x0808080808080808
 DATA eights<>+24(SB)/8, $0x0808080808080808
 GLOBL eights<>(SB), RODATA|NOPTR, $32
-
-// func quant4_4x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_4x2(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	LEAQ     (CX)(CX*2), DX
-	MOVQ     scales+32(FP), BX
-	MOVQ     scaleStride+40(FP), SI
-	LEAQ     (SI)(SI*2), DI
-	MOVQ     x+48(FP), R8
-	MOVQ     xStride+56(FP), R9
-	MOVQ     blocks+64(FP), R10
-	MOVQ     mask+72(FP), R11
-	XORQ     R12, R12
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VXORPS   Y6, Y6, Y6
-	VXORPS   Y7, Y7, Y7
-	VPCMPEQW Y8, Y8, Y8
-	VPSRLW   $0x0f, Y8, Y8
-	LEAQ     (AX)(CX*4), R13
-
-loop:
-	PREFETCHT0     (R13)
-	VBROADCASTI128 (AX), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (BX), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (R8), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y0
-	VMOVDQU        (R8)(R9*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8)(R9*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y4
-	PREFETCHT0     (R13)(CX*1)
-	VBROADCASTI128 (AX)(CX*1), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (BX)(SI*1), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (R8), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y1
-	VMOVDQU        (R8)(R9*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8)(R9*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y5
-	PREFETCHT0     (R13)(CX*2)
-	VBROADCASTI128 (AX)(CX*2), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (BX)(SI*2), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (R8), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y2
-	VMOVDQU        (R8)(R9*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8)(R9*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y6
-	PREFETCHT0     (R13)(DX*1)
-	VBROADCASTI128 (AX)(DX*1), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (BX)(DI*1), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (R8), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y3
-	VMOVDQU        (R8)(R9*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(R8)(R9*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y7
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R13
-	ADDQ           $0x40, R8
-	INCQ           R12
-	XORQ           R14, R14
-	TESTQ          R11, R12
-	SETEQ          R14
-	LEAQ           (BX)(R14*2), BX
-	CMPQ           R12, R10
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X0
-	VMOVUPS        X0, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y5, Y4, Y4
-	VHADDPS        Y7, Y6, Y6
-	VHADDPS        Y6, Y4, Y4
-	VEXTRACTF128   $0x01, Y4, X6
-	VADDPS         X6, X4, X4
-	VMOVUPS        X4, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_2x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_2x3(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	MOVQ     scales+32(FP), DX
-	MOVQ     scaleStride+40(FP), BX
-	MOVQ     x+48(FP), SI
-	MOVQ     xStride+56(FP), DI
-	MOVQ     blocks+64(FP), R8
-	MOVQ     mask+72(FP), R9
-	XORQ     R10, R10
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VPCMPEQW Y6, Y6, Y6
-	VPSRLW   $0x0f, Y6, Y6
-	LEAQ     (AX)(CX*2), R11
-
-loop:
-	PREFETCHT0     (R11)
-	VBROADCASTI128 (AX), Y7
-	VPSRLVD        shifts<>+0(SB), Y7, Y7
-	VPAND          nibbles<>+0(SB), Y7, Y7
-	VPSUBB         eights<>+0(SB), Y7, Y7
-	VPABSB         Y7, Y8
-	VPBROADCASTW   (DX), Y9
-	VPSLLD         $0x10, Y9, Y9
-	VMOVDQU        (SI), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI), Y11
-	VMULPS         Y9, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y0
-	VMOVDQU        (SI)(DI*1), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI)(DI*1), Y11
-	VMULPS         Y9, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y2
-	VMOVDQU        (SI)(DI*2), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI)(DI*2), Y7
-	VMULPS         Y9, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y4
-	PREFETCHT0     (R11)(CX*1)
-	VBROADCASTI128 (AX)(CX*1), Y7
-	VPSRLVD        shifts<>+0(SB), Y7, Y7
-	VPAND          nibbles<>+0(SB), Y7, Y7
-	VPSUBB         eights<>+0(SB), Y7, Y7
-	VPABSB         Y7, Y8
-	VPBROADCASTW   (DX)(BX*1), Y9
-	VPSLLD         $0x10, Y9, Y9
-	VMOVDQU        (SI), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI), Y11
-	VMULPS         Y9, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y1
-	VMOVDQU        (SI)(DI*1), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI)(DI*1), Y11
-	VMULPS         Y9, Y11, Y11
-	VFMADD231PS    Y11, Y10, Y3
-	VMOVDQU        (SI)(DI*2), Y10
-	VPSIGNB        Y7, Y10, Y10
-	VPMADDUBSW     Y10, Y8, Y10
-	VPMADDWD       Y6, Y10, Y10
-	VCVTDQ2PS      Y10, Y10
-	VBROADCASTSS   32(SI)(DI*2), Y7
-	VMULPS         Y9, Y7, Y7
-	VFMADD231PS    Y7, Y10, Y5
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R11
-	ADDQ           $0x40, SI
-	INCQ           R10
-	XORQ           R12, R12
-	TESTQ          R9, R10
-	SETEQ          R12
-	LEAQ           (DX)(R12*2), DX
-	CMPQ           R10, R8
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X0
-	VMOVLPS        X0, (AX)
-	VMOVHPS        X0, (AX)(CX*1)
-	LEAQ           (AX)(CX*2), AX
-	VHADDPS        Y5, Y4, Y4
-	VHADDPS        Y4, Y4, Y4
-	VEXTRACTF128   $0x01, Y4, X5
-	VADDPS         X5, X4, X4
-	VMOVLPS        X4, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_2x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_2x4(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     wStride+24(FP), CX
-	MOVQ     scales+32(FP), DX
-	MOVQ     scaleStride+40(FP), BX
-	MOVQ     x+48(FP), SI
-	MOVQ     xStride+56(FP), DI
-	LEAQ     (DI)(DI*2), R8
-	MOVQ     blocks+64(FP), R9
-	MOVQ     mask+72(FP), R10
-	XORQ     R11, R11
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VXORPS   Y4, Y4, Y4
-	VXORPS   Y5, Y5, Y5
-	VXORPS   Y6, Y6, Y6
-	VXORPS   Y7, Y7, Y7
-	VPCMPEQW Y8, Y8, Y8
-	VPSRLW   $0x0f, Y8, Y8
-	LEAQ     (AX)(CX*2), R12
-
-loop:
-	PREFETCHT0     (R12)
-	VBROADCASTI128 (AX), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (DX), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (SI), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y0
-	VMOVDQU        (SI)(DI*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(DI*1), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y2
-	VMOVDQU        (SI)(DI*2), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(DI*2), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y4
-	VMOVDQU        (SI)(R8*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(R8*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y6
-	PREFETCHT0     (R12)(CX*1)
-	VBROADCASTI128 (AX)(CX*1), Y9
-	VPSRLVD        shifts<>+0(SB), Y9, Y9
-	VPAND          nibbles<>+0(SB), Y9, Y9
-	VPSUBB         eights<>+0(SB), Y9, Y9
-	VPABSB         Y9, Y10
-	VPBROADCASTW   (DX)(BX*1), Y11
-	VPSLLD         $0x10, Y11, Y11
-	VMOVDQU        (SI), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y1
-	VMOVDQU        (SI)(DI*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(DI*1), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y3
-	VMOVDQU        (SI)(DI*2), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(DI*2), Y13
-	VMULPS         Y11, Y13, Y13
-	VFMADD231PS    Y13, Y12, Y5
-	VMOVDQU        (SI)(R8*1), Y12
-	VPSIGNB        Y9, Y12, Y12
-	VPMADDUBSW     Y12, Y10, Y12
-	VPMADDWD       Y8, Y12, Y12
-	VCVTDQ2PS      Y12, Y12
-	VBROADCASTSS   32(SI)(R8*1), Y9
-	VMULPS         Y11, Y9, Y9
-	VFMADD231PS    Y9, Y12, Y7
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R12
-	ADDQ           $0x40, SI
-	INCQ           R11
-	XORQ           R13, R13
-	TESTQ          R10, R11
-	SETEQ          R13
-	LEAQ           (DX)(R13*2), DX
-	CMPQ           R11, R9
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y1, Y0, Y0
-	VHADDPS        Y3, Y2, Y2
-	VHADDPS        Y2, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDPS         X2, X0, X0
-	VMOVLPS        X0, (AX)
-	VMOVHPS        X0, (AX)(CX*1)
-	LEAQ           (AX)(CX*2), AX
-	VHADDPS        Y5, Y4, Y4
-	VHADDPS        Y7, Y6, Y6
-	VHADDPS        Y6, Y4, Y4
-	VEXTRACTF128   $0x01, Y4, X6
-	VADDPS         X6, X4, X4
-	VMOVLPS        X4, (AX)
-	VMOVHPS        X4, (AX)(CX*1)
-	VZEROUPPER
-	RET
-
-// func quant4_1x1(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_1x1(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     blocks+64(FP), BX
-	MOVQ     mask+72(FP), SI
-	XORQ     DI, DI
-	VXORPS   Y0, Y0, Y0
-	VPCMPEQW Y1, Y1, Y1
-	VPSRLW   $0x0f, Y1, Y1
-	MOVQ     wStride+24(FP), R8
-	ADDQ     AX, R8
-
-loop:
-	PREFETCHT0     (R8)
-	VBROADCASTI128 (AX), Y2
-	VPSRLVD        shifts<>+0(SB), Y2, Y2
-	VPAND          nibbles<>+0(SB), Y2, Y2
-	VPSUBB         eights<>+0(SB), Y2, Y2
-	VPABSB         Y2, Y3
-	VPBROADCASTW   (CX), Y4
-	VPSLLD         $0x10, Y4, Y4
-	VMOVDQU        (DX), Y5
-	VPSIGNB        Y2, Y5, Y5
-	VPMADDUBSW     Y5, Y3, Y5
-	VPMADDWD       Y1, Y5, Y5
-	VCVTDQ2PS      Y5, Y5
-	VBROADCASTSS   32(DX), Y2
-	VMULPS         Y4, Y2, Y2
-	VFMADD231PS    Y2, Y5, Y0
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R8
-	ADDQ           $0x40, DX
-	INCQ           DI
-	XORQ           R9, R9
-	TESTQ          SI, DI
-	SETEQ          R9
-	LEAQ           (CX)(R9*2), CX
-	CMPQ           DI, BX
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y0, Y0, Y0
-	VHADDPS        Y0, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X1
-	VADDSS         X1, X0, X0
-	VMOVSS         X0, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_1x2(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_1x2(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	MOVQ     blocks+64(FP), SI
-	MOVQ     mask+72(FP), DI
-	XORQ     R8, R8
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VPCMPEQW Y2, Y2, Y2
-	VPSRLW   $0x0f, Y2, Y2
-	MOVQ     wStride+24(FP), R9
-	ADDQ     AX, R9
-
-loop:
-	PREFETCHT0     (R9)
-	VBROADCASTI128 (AX), Y3
-	VPSRLVD        shifts<>+0(SB), Y3, Y3
-	VPAND          nibbles<>+0(SB), Y3, Y3
-	VPSUBB         eights<>+0(SB), Y3, Y3
-	VPABSB         Y3, Y4
-	VPBROADCASTW   (CX), Y5
-	VPSLLD         $0x10, Y5, Y5
-	VMOVDQU        (DX), Y6
-	VPSIGNB        Y3, Y6, Y6
-	VPMADDUBSW     Y6, Y4, Y6
-	VPMADDWD       Y2, Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   32(DX), Y7
-	VMULPS         Y5, Y7, Y7
-	VFMADD231PS    Y7, Y6, Y0
-	VMOVDQU        (DX)(BX*1), Y6
-	VPSIGNB        Y3, Y6, Y6
-	VPMADDUBSW     Y6, Y4, Y6
-	VPMADDWD       Y2, Y6, Y6
-	VCVTDQ2PS      Y6, Y6
-	VBROADCASTSS   32(DX)(BX*1), Y3
-	VMULPS         Y5, Y3, Y3
-	VFMADD231PS    Y3, Y6, Y1
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R9
-	ADDQ           $0x40, DX
-	INCQ           R8
-	XORQ           R10, R10
-	TESTQ          DI, R8
-	SETEQ          R10
-	LEAQ           (CX)(R10*2), CX
-	CMPQ           R8, SI
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y0, Y0, Y0
-	VHADDPS        Y0, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X2
-	VADDSS         X2, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y1, Y1, Y1
-	VHADDPS        Y1, Y1, Y1
-	VEXTRACTF128   $0x01, Y1, X0
-	VADDSS         X0, X1, X1
-	VMOVSS         X1, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_1x3(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_1x3(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	MOVQ     blocks+64(FP), SI
-	MOVQ     mask+72(FP), DI
-	XORQ     R8, R8
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VPCMPEQW Y3, Y3, Y3
-	VPSRLW   $0x0f, Y3, Y3
-	MOVQ     wStride+24(FP), R9
-	ADDQ     AX, R9
-
-loop:
-	PREFETCHT0     (R9)
-	VBROADCASTI128 (AX), Y4
-	VPSRLVD        shifts<>+0(SB), Y4, Y4
-	VPAND          nibbles<>+0(SB), Y4, Y4
-	VPSUBB         eights<>+0(SB), Y4, Y4
-	VPABSB         Y4, Y5
-	VPBROADCASTW   (CX), Y6
-	VPSLLD         $0x10, Y6, Y6
-	VMOVDQU        (DX), Y7
-	VPSIGNB        Y4, Y7, Y7
-	VPMADDUBSW     Y7, Y5, Y7
-	VPMADDWD       Y3, Y7, Y7
-	VCVTDQ2PS      Y7, Y7
-	VBROADCASTSS   32(DX), Y8
-	VMULPS         Y6, Y8, Y8
-	VFMADD231PS    Y8, Y7, Y0
-	VMOVDQU        (DX)(BX*1), Y7
-	VPSIGNB        Y4, Y7, Y7
-	VPMADDUBSW     Y7, Y5, Y7
-	VPMADDWD       Y3, Y7, Y7
-	VCVTDQ2PS      Y7, Y7
-	VBROADCASTSS   32(DX)(BX*1), Y8
-	VMULPS         Y6, Y8, Y8
-	VFMADD231PS    Y8, Y7, Y1
-	VMOVDQU        (DX)(BX*2), Y7
-	VPSIGNB        Y4, Y7, Y7
-	VPMADDUBSW     Y7, Y5, Y7
-	VPMADDWD       Y3, Y7, Y7
-	VCVTDQ2PS      Y7, Y7
-	VBROADCASTSS   32(DX)(BX*2), Y4
-	VMULPS         Y6, Y4, Y4
-	VFMADD231PS    Y4, Y7, Y2
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R9
-	ADDQ           $0x40, DX
-	INCQ           R8
-	XORQ           R10, R10
-	TESTQ          DI, R8
-	SETEQ          R10
-	LEAQ           (CX)(R10*2), CX
-	CMPQ           R8, SI
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y0, Y0, Y0
-	VHADDPS        Y0, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X3
-	VADDSS         X3, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y1, Y1, Y1
-	VHADDPS        Y1, Y1, Y1
-	VEXTRACTF128   $0x01, Y1, X0
-	VADDSS         X0, X1, X1
-	VMOVSS         X1, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y2, Y2, Y2
-	VHADDPS        Y2, Y2, Y2
-	VEXTRACTF128   $0x01, Y2, X0
-	VADDSS         X0, X2, X2
-	VMOVSS         X2, (AX)
-	VZEROUPPER
-	RET
-
-// func quant4_1x4(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, blocks int, mask int)
-// Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·quant4_1x4(SB), NOSPLIT, $0-80
-	MOVQ     w+16(FP), AX
-	MOVQ     scales+32(FP), CX
-	MOVQ     x+48(FP), DX
-	MOVQ     xStride+56(FP), BX
-	LEAQ     (BX)(BX*2), SI
-	MOVQ     blocks+64(FP), DI
-	MOVQ     mask+72(FP), R8
-	XORQ     R9, R9
-	VXORPS   Y0, Y0, Y0
-	VXORPS   Y1, Y1, Y1
-	VXORPS   Y2, Y2, Y2
-	VXORPS   Y3, Y3, Y3
-	VPCMPEQW Y4, Y4, Y4
-	VPSRLW   $0x0f, Y4, Y4
-	MOVQ     wStride+24(FP), R10
-	ADDQ     AX, R10
-
-loop:
-	PREFETCHT0     (R10)
-	VBROADCASTI128 (AX), Y5
-	VPSRLVD        shifts<>+0(SB), Y5, Y5
-	VPAND          nibbles<>+0(SB), Y5, Y5
-	VPSUBB         eights<>+0(SB), Y5, Y5
-	VPABSB         Y5, Y6
-	VPBROADCASTW   (CX), Y7
-	VPSLLD         $0x10, Y7, Y7
-	VMOVDQU        (DX), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(DX), Y9
-	VMULPS         Y7, Y9, Y9
-	VFMADD231PS    Y9, Y8, Y0
-	VMOVDQU        (DX)(BX*1), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(DX)(BX*1), Y9
-	VMULPS         Y7, Y9, Y9
-	VFMADD231PS    Y9, Y8, Y1
-	VMOVDQU        (DX)(BX*2), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(DX)(BX*2), Y9
-	VMULPS         Y7, Y9, Y9
-	VFMADD231PS    Y9, Y8, Y2
-	VMOVDQU        (DX)(SI*1), Y8
-	VPSIGNB        Y5, Y8, Y8
-	VPMADDUBSW     Y8, Y6, Y8
-	VPMADDWD       Y4, Y8, Y8
-	VCVTDQ2PS      Y8, Y8
-	VBROADCASTSS   32(DX)(SI*1), Y5
-	VMULPS         Y7, Y5, Y5
-	VFMADD231PS    Y5, Y8, Y3
-	ADDQ           $0x10, AX
-	ADDQ           $0x10, R10
-	ADDQ           $0x40, DX
-	INCQ           R9
-	XORQ           R11, R11
-	TESTQ          R8, R9
-	SETEQ          R11
-	LEAQ           (CX)(R11*2), CX
-	CMPQ           R9, DI
-	JLT            loop
-	MOVQ           dst+0(FP), AX
-	MOVQ           dstStride+8(FP), CX
-	VHADDPS        Y0, Y0, Y0
-	VHADDPS        Y0, Y0, Y0
-	VEXTRACTF128   $0x01, Y0, X4
-	VADDSS         X4, X0, X0
-	VMOVSS         X0, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y1, Y1, Y1
-	VHADDPS        Y1, Y1, Y1
-	VEXTRACTF128   $0x01, Y1, X0
-	VADDSS         X0, X1, X1
-	VMOVSS         X1, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y2, Y2, Y2
-	VHADDPS        Y2, Y2, Y2
-	VEXTRACTF128   $0x01, Y2, X0
-	VADDSS         X0, X2, X2
-	VMOVSS         X2, (AX)
-	ADDQ           CX, AX
-	VHADDPS        Y3, Y3, Y3
-	VHADDPS        Y3, Y3, Y3
-	VEXTRACTF128   $0x01, Y3, X0
-	VADDSS         X0, X3, X3
-	VMOVSS         X3, (AX)
-	VZEROUPPER
-	RET
 
 // func values1(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride uintptr, cells int)
 // Requires: AVX, FMA3
@@ -7336,6 +6153,16 @@ loop:
 	VPACKSSWB    Y5, Y3, Y3
 	VPERMD       Y3, Y2, Y3
 	VMOVDQU      Y3, (AX)
+	VMOVDQU      eights<>+0(SB), Y7
+	VPMADDUBSW   Y3, Y7, Y7
+	VPMADDWD     ones<>+0(SB), Y7, Y7
+	VEXTRACTI128 $0x01, Y7, X8
+	VPADDD       X8, X7, X7
+	VPSHUFD      $0x4e, X7, X8
+	VPADDD       X8, X7, X7
+	VPSHUFD      $0xb1, X7, X8
+	VPADDD       X8, X7, X7
+	VMOVD        X7, 36(AX)
 	ADDQ         $0x80, CX
 	ADDQ         $0x40, AX
 	DECQ         DX

@@ -98,7 +98,7 @@ func (w *Weights) Row(dst []float32, o int) {
 
 const (
 	block      = 32 // values of a quantised block
-	blockBytes = 64 // of a quantised block of an input: the values, a float32 scale, and nothing
+	blockBytes = 64 // of a quantised block of an input: the values, a float32 scale, what else a set wants to know, and nothing
 )
 
 func blocks(cols int) int { return (cols + block - 1) / block }
@@ -144,8 +144,14 @@ type Scratch struct {
 	tile  []float64 // cells of V
 	prob  []float64 // and what they weigh
 	keys  []uint16
-	parts []uint16 // of the queries
+	parts []uint16  // of the queries
+	lanes []float32 // results of integer products, and what they are made of
 }
+
+const (
+	quantLanes = 8  // rows of weights that are multiplied together as integers
+	quantRows  = 16 // and at most so many of input
+)
 
 // cellTile is how many cells attention takes at a time.
 const cellTile = 32
@@ -153,7 +159,7 @@ const cellTile = 32
 // NewScratch makes room for calls of at most so many rows, and for attention of so many heads at a time, of headDim values.
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
-		parts: make([]uint16, heads*SplitLen(headDim))}
+		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, 2*quantRows*quantLanes)}
 	if rows >= together {
 		s.panel, s.sums = make([]float32, Block*depth), make([]float32, height*Block*8)
 	}
@@ -162,7 +168,7 @@ func NewScratch(rows, heads, headDim int) *Scratch {
 
 // ScratchBytes is what NewScratch allocates.
 func ScratchBytes(rows, heads, headDim int) int64 {
-	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim))
+	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim)) + 4*2*quantRows*quantLanes
 	if rows >= together {
 		n += 4 * (Block*depth + height*Block*8)
 	}
@@ -183,7 +189,7 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 		} else {
 			_ = w.Q4[to*blocks(w.Cols)*block/2-1]
 		}
-		s.mulQuantised(dst, w, in.Q, n, from, to)
+		s.mulQuantised(dst, w, in.Q, n, from, to, scratch)
 		return
 	}
 	_ = in.F[n*w.Cols-1]

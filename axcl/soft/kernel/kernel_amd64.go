@@ -130,32 +130,34 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 	}
 }
 
-func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) {
+func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, scratch *Scratch) {
 	if s == Go {
 		mulQuantisedGo(dst, w, x, n, from, to)
 		return
 	}
 	nb := blocks(w.Cols)
-	values, ws, bits := w.Q8, uintptr(nb*block), 8
+	tile, row, values, ws := quant8, quantRow8, w.Q8, nb*block
 	if w.Q4 != nil {
-		values, ws, bits = w.Q4, uintptr(nb*block/2), 4
+		tile, row, values, ws = quant4, quantRow4, w.Q4, nb*block/2
 	}
 	ss := (w.Cols + w.Group - 1) / w.Group
 	mask := w.Group/block - 1
-	ds, xs := uintptr(w.Rows)*4, uintptr(nb*blockBytes)
-	for r := 0; r < n; {
-		c := cut(n-r, 4)
-		for o := from; o < to; {
-			m := 1
-			if c <= 2 && to-o >= 4 {
-				m = 4
-			} else if c > 2 && to-o >= 2 {
-				m = 2
+	xs := nb * blockBytes
+	for ; from+quantLanes <= to && scratch != nil; from += quantLanes {
+		for r := 0; r < n; r += quantRows {
+			c := min(n-r, quantRows)
+			lanes := scratch.lanes[:quantLanes*c]
+			clear(lanes)
+			tile(&lanes[0], &values[from*ws], uintptr(ws), &w.Groups[from*ss], uintptr(ss)*2, &x[r*xs], uintptr(xs), c, nb, mask)
+			for i := range c {
+				copy(dst[(r+i)*w.Rows+from:][:quantLanes], lanes[i*quantLanes:])
 			}
-			quantTile(bits, m, c, &dst[r*w.Rows+o], ds, &values[o*int(ws)], ws, &w.Groups[o*ss], uintptr(ss)*2, &x[r*int(xs)], xs, nb, mask)
-			o += m
 		}
-		r += c
+	}
+	for ; from < to; from++ {
+		for r := range n {
+			dst[r*w.Rows+from] = row(&values[from*ws], &w.Groups[from*ss], &x[r*xs], nb, mask)
+		}
 	}
 }
 

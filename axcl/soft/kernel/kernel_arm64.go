@@ -159,7 +159,7 @@ func (s Set) split(dst []uint16, x []float32) {
 	splitGo(dst, x)
 }
 
-func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) {
+func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, _ *Scratch) {
 	switch {
 	case s.i8mm():
 		mulMatrix(dst, w, x, n, from, to)

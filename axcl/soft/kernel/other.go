@@ -8,7 +8,7 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *S
 	mulFloatGo(dst, w, in.F, n, from, to)
 }
 
-func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int) {
+func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, _ *Scratch) {
 	mulQuantisedGo(dst, w, x, n, from, to)
 }
 

@@ -20,9 +20,8 @@ func main() {
 		}
 	}
 	for _, bits := range []int{8, 4} {
-		for _, s := range quantShapes {
-			quantTile(bits, s[0], s[1])
-		}
+		quantTile(bits)
+		quantRow(bits)
 	}
 	for i := 1; i <= 3; i++ {
 		values(i)

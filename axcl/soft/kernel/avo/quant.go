@@ -8,80 +8,252 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// quantShapes are those of integer products, which need more registers besides their sums.
-var quantShapes = [][2]int{{4, 1}, {4, 2}, {2, 3}, {2, 4}, {1, 1}, {1, 2}, {1, 3}, {1, 4}}
+// Integer products: weights of 8 or 4 bits in blocks of 32, and inputs of 8 bits in blocks of 64 bytes: 32 values, their scale, eight times
+// their sum, and nothing. A block's sum is exact, as an integer; times both scales it is added to the result, one fused multiply-add a
+// block, in the blocks' order. So a result has the same bits however many rows are computed together.
 
-// quantTile is tile for weights of 8 or 4 bits in blocks of 32 and inputs of 8 bits in blocks of 64 bytes: 32 values, their scale, and
-// nothing. Lane l of a block adds the products of the values 4l … 4l+3 as integers, which is exact; times both scales it is added to the
-// sum.
-func quantTile(bits, M, N int) {
-	TEXT(fmt.Sprintf("quant%d_%dx%d", bits, M, N), NOSPLIT,
-		"func(dst *float32, dstStride uintptr, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, "+
-			"blocks int, mask int)")
+// quantRows is how many rows of input a call of quantTile takes at the most.
+const quantRows = 16
+
+// rows8 addresses eight rows of a matrix.
+type rows8 struct{ one, three, five, seven reg.GPVirtual }
+
+func newRows8(stride string) rows8 {
+	r := rows8{GP64(), GP64(), GP64(), GP64()}
+	Load(Param(stride), r.one)
+	LEAQ(Mem{Base: r.one, Index: r.one, Scale: 2}, r.three)
+	LEAQ(Mem{Base: r.one, Index: r.one, Scale: 4}, r.five)
+	LEAQ(Mem{Base: r.three, Index: r.one, Scale: 4}, r.seven)
+	return r
+}
+
+func (r rows8) at(base reg.Register, row, disp int) Mem {
+	m := Mem{Base: base, Disp: disp}
+	if row > 0 {
+		m.Index = []reg.Register{nil, r.one, r.one, r.three, r.one, r.five, r.three, r.seven}[row]
+		m.Scale = []uint8{0, 1, 2, 1, 4, 1, 2, 1}[row]
+	}
+	return m
+}
+
+// turned reads 16 bytes of each of eight rows: lane l of register j holds the bytes 4j … 4j+3 of row l.
+func (r rows8) turned(base reg.Register, disp int) []reg.VecVirtual {
+	a := make([]reg.VecVirtual, 4)
+	for i := range a {
+		a[i] = YMM()
+		VBROADCASTI128(r.at(base, i, disp), a[i])
+		VINSERTI128(Imm(1), r.at(base, i+4, disp), a[i], a[i])
+	}
+	low, high := []reg.VecVirtual{YMM(), YMM()}, []reg.VecVirtual{YMM(), YMM()}
+	for i := range low {
+		VPUNPCKLDQ(a[2*i+1], a[2*i], low[i])
+		VPUNPCKHDQ(a[2*i+1], a[2*i], high[i])
+	}
+	VPUNPCKLQDQ(low[1], low[0], a[0])
+	VPUNPCKHQDQ(low[1], low[0], a[1])
+	VPUNPCKLQDQ(high[1], high[0], a[2])
+	VPUNPCKHQDQ(high[1], high[0], a[3])
+	return a
+}
+
+// quantTile is the product of eight rows of weights with n rows of input. A lane is a row of weights, so what has to be done to a block's
+// sum is done for eight at once.
+func quantTile(bits int) {
+	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
+		"x *byte, xStride uintptr, n int, blocks int, mask int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("quant%d_%dx%d multiplies %d rows of w, of %d bits, with %d rows of x over so many blocks of 32; "+
-		"strides are bytes. "+
-		"A scale of w holds for mask+1 blocks.", bits, M, N, M, bits, N))
-	w, s, x := newStrided("w", "wStride", M), newStrided("scales", "scaleStride", M), newStrided("x", "xStride", N)
-	blocks, mask, at := GP64(), GP64(), GP64()
-	Load(Param("blocks"), blocks)
-	Load(Param("mask"), mask)
+	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, of %d bits, with n rows of x, at most %d, over so many blocks of 32, and adds to "+
+		"acc, which has 8 values for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind %d rows acc has room "+
+		"for as many more.", bits, bits, quantRows, quantRows))
+	w, ahead := GP64(), GP64()
+	Load(Param("w"), w)
+	rows := newRows8("wStride")
+	LEAQ(Mem{Base: w, Index: rows.one, Scale: 8}, ahead) // the next tile's rows, see tile
+	x, stride, at := GP64(), GP64(), GP64()
+	Load(Param("x"), x)
+	Load(Param("xStride"), stride)
 	XORQ(at, at)
-	acc := make([]reg.VecVirtual, M*N)
-	for i := range acc {
-		acc[i] = YMM()
-		VXORPS(acc[i], acc[i], acc[i])
-	}
-	ones := YMM()
-	VPCMPEQW(ones, ones, ones)
-	VPSRLW(Imm(15), ones, ones)
-	size := 4 * bits
-	ahead := GP64() // the next tile's rows, see tile
-	if M == 1 {
-		Load(Param("wStride"), ahead)
-		ADDQ(w.base, ahead)
-	} else {
-		LEAQ(w.from(w.base, M, 0), ahead)
-	}
+	scales, group := YMM(), GP64()
+	Load(Param("scales"), group)
 	Label("loop")
-	for m := range M {
-		PREFETCHT0(w.from(ahead, m, 0))
-		v, abs, ws := YMM(), YMM(), YMM()
-		if bits == 8 {
-			VMOVDQU(w.at(m, 0), v)
-		} else {
-			VBROADCASTI128(w.at(m, 0), v) // byte i holds value i low and value i+16 high, each plus 8
-			VPSRLVD(shifts(), v, v)
-			VPAND(constant("nibbles", 0x0f), v, v)
-			VPSUBB(constant("eights", 8), v, v)
+	for m := range 8 {
+		PREFETCHT0(rows.at(ahead, m, 0))
+	}
+
+	t := GP64()
+	Load(Param("mask"), t)
+	TESTQ(t, at)
+	JNE(LabelRef("scaled"))
+	groupScales(scales, group)
+	ADDQ(Imm(2), group)
+	Label("scaled")
+
+	row, acc, left := GP64(), GP64(), GP64()
+	each := func(label string, body func()) { // for each row of input
+		MOVQ(x, row)
+		Load(Param("acc"), acc)
+		Load(Param("n"), left)
+		Label(label)
+		body()
+		ADDQ(stride, row)
+		ADDQ(Imm(32), acc)
+		DECQ(left)
+		JNE(LabelRef(label))
+	}
+	finish := func(sum reg.VecVirtual) {
+		f, y := YMM(), YMM()
+		VCVTDQ2PS(sum, sum)
+		VBROADCASTSS(Mem{Base: row, Disp: 32}, f)
+		VMULPS(scales, f, f)
+		VMOVUPS(Mem{Base: acc}, y)
+		VFMADD231PS(f, sum, y)
+		VMOVUPS(y, Mem{Base: acc})
+	}
+	ones := pairs()
+	if bits == 4 {
+		// Byte i holds value i low and value i+16 high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a block fit
+		// into sums of 16 bits; eight times the sum of the input's values is too much.
+		v := rows.turned(w, 0)
+		nibbles := YMM()
+		VMOVDQU(constant("nibbles", 0x0f), nibbles)
+		for j := range 4 {
+			h := YMM()
+			VPSRLW(Imm(4), v[j], h)
+			VPAND(nibbles, h, h)
+			VPAND(nibbles, v[j], v[j])
+			v = append(v, h)
 		}
-		VPABSB(v, abs)
-		VPBROADCASTW(s.at(m, 0), ws)
-		VPSLLD(Imm(16), ws, ws)
-		for n := range N {
-			p, f := YMM(), YMM()
-			VMOVDQU(x.at(n, 0), p)
-			VPSIGNB(v, p, p)
-			VPMADDUBSW(p, abs, p)
-			VPMADDWD(ones, p, p)
-			VCVTDQ2PS(p, p)
-			VBROADCASTSS(x.at(n, 32), f)
-			VMULPS(ws, f, f)
-			VFMADD231PS(f, p, acc[n*M+m])
+		each("rows", func() {
+			p := make([]reg.VecVirtual, 2)
+			for j, y := range v {
+				q := YMM()
+				VPBROADCASTD(Mem{Base: row, Disp: 4 * j}, q)
+				VPMADDUBSW(q, y, q)
+				if j < 2 {
+					p[j] = q
+				} else {
+					VPADDW(q, p[j%2], p[j%2])
+				}
+			}
+			VPADDW(p[1], p[0], p[0])
+			VPMADDWD(ones, p[0], p[0])
+			VPBROADCASTD(Mem{Base: row, Disp: 36}, p[1])
+			VPSUBD(p[1], p[0], p[0])
+			finish(p[0])
+		})
+	} else {
+		for half := range 2 {
+			v := rows.turned(w, 16*half)
+			abs := make([]reg.VecVirtual, 4)
+			for j := range abs {
+				abs[j] = YMM()
+				VPABSB(v[j], abs[j])
+			}
+			each(fmt.Sprintf("rows%d", half), func() {
+				p := make([]reg.VecVirtual, 2)
+				for j := range v {
+					q := YMM()
+					VPBROADCASTD(Mem{Base: row, Disp: 16*half + 4*j}, q)
+					VPSIGNB(v[j], q, q)
+					VPMADDUBSW(q, abs[j], q)
+					VPMADDWD(ones, q, q)
+					if j < 2 {
+						p[j] = q
+					} else {
+						VPADDD(q, p[j%2], p[j%2])
+					}
+				}
+				VPADDD(p[1], p[0], p[0])
+				if half == 0 {
+					VMOVDQU(p[0], Mem{Base: acc, Disp: 32 * quantRows})
+					return
+				}
+				VPADDD(Mem{Base: acc, Disp: 32 * quantRows}, p[0], p[0])
+				finish(p[0])
+			})
 		}
 	}
-	ADDQ(Imm(uint64(size)), w.base)
-	ADDQ(Imm(uint64(size)), ahead)
-	ADDQ(Imm(64), x.base)
+	ADDQ(Imm(uint64(4*bits)), w)
+	ADDQ(Imm(uint64(4*bits)), ahead)
+	ADDQ(Imm(64), x)
+	INCQ(at)
+	blocks := GP64()
+	Load(Param("blocks"), blocks)
+	CMPQ(at, blocks)
+	JLT(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// groupScales reads the scales of eight rows: lane l is row l's, whose bits are the upper half of a float32's.
+func groupScales(y reg.VecVirtual, scales reg.GPVirtual) {
+	from, stride := GP64(), GP64()
+	MOVQ(scales, from)
+	Load(Param("scaleStride"), stride)
+	halves := []reg.VecVirtual{YMM(), YMM()}
+	for i := range 8 {
+		h := halves[i/4].AsX()
+		if i%4 == 0 {
+			VPXOR(halves[i/4], halves[i/4], halves[i/4])
+		}
+		VPINSRW(Imm(uint64(i%4*2+1)), Mem{Base: from}, h, h)
+		if i < 7 {
+			ADDQ(stride, from)
+		}
+	}
+	VINSERTI128(Imm(1), halves[1].AsX(), halves[0], y)
+}
+
+// quantRow is quantTile for one row of each: what is left of eight.
+func quantRow(bits int) {
+	TEXT(fmt.Sprintf("quantRow%d", bits), NOSPLIT, "func(w *byte, scales *uint16, x *byte, blocks int, mask int) float32")
+	Pragma("noescape")
+	describe(fmt.Sprintf("quantRow%d is the product of a row of w, of %d bits, with a row of x over so many blocks of 32, with the bits that "+
+		"quant%d gives. A scale of w holds for mask+1 blocks.", bits, bits, bits))
+	param := func(name string) reg.GPVirtual { r := GP64(); Load(Param(name), r); return r }
+	w, s, x, blocks, mask, at := param("w"), param("scales"), param("x"), param("blocks"), param("mask"), GP64()
+	XORQ(at, at)
+	sum := XMM()
+	VXORPS(sum, sum, sum)
+	Label("loop")
+	v, abs, p := YMM(), YMM(), YMM()
+	if bits == 8 {
+		VMOVDQU(Mem{Base: w}, v)
+	} else {
+		VBROADCASTI128(Mem{Base: w}, v)
+		VPSRLVD(shifts(), v, v)
+		VPAND(constant("nibbles", 0x0f), v, v)
+		VPSUBB(constant("eights", 8), v, v)
+	}
+	VPABSB(v, abs)
+	VMOVDQU(Mem{Base: x}, p)
+	VPSIGNB(v, p, p)
+	VPMADDUBSW(p, abs, p)
+	VPMADDWD(pairs(), p, p)
+	VEXTRACTI128(Imm(1), p, v.AsX())
+	VPADDD(v.AsX(), p.AsX(), p.AsX())
+	VPSHUFD(Imm(0x4e), p.AsX(), v.AsX())
+	VPADDD(v.AsX(), p.AsX(), p.AsX())
+	VPSHUFD(Imm(0xb1), p.AsX(), v.AsX())
+	VPADDD(v.AsX(), p.AsX(), p.AsX())
+	VCVTDQ2PS(p.AsX(), p.AsX())
+	t, f := GP32(), XMM()
+	MOVWLZX(Mem{Base: s}, t)
+	SHLL(Imm(16), t)
+	VMOVD(t, f)
+	VMULSS(Mem{Base: x, Disp: 32}, f, f)
+	VFMADD231SS(f, p.AsX(), sum)
+	ADDQ(Imm(uint64(4*bits)), w)
+	ADDQ(Imm(64), x)
 	INCQ(at)
 	next := GP64()
 	XORQ(next, next)
 	TESTQ(mask, at)
 	SETEQ(next.As8())
-	LEAQ(Mem{Base: s.base, Index: next, Scale: 2}, s.base)
+	LEAQ(Mem{Base: s, Index: next, Scale: 2}, s)
 	CMPQ(at, blocks)
 	JLT(LabelRef("loop"))
-	store(acc, M, N)
+	Store(sum, ReturnIndex(0))
 	VZEROUPPER()
 	RET()
 }
@@ -109,12 +281,20 @@ func shifts() Mem {
 	return constants["shifts"]
 }
 
+// pairs adds pairs of 16 bits, as a factor of VPMADDWD.
+func pairs() Mem {
+	if _, ok := constants["ones"]; !ok {
+		constants["ones"] = words("ones", 0x10001, 0x10001, 0x10001, 0x10001, 0x10001, 0x10001, 0x10001, 0x10001)
+	}
+	return constants["ones"]
+}
+
 // quantise rounds blocks of 32 values to 8 bits with a scale each.
 func quantise() {
 	TEXT("quantiseAsm", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
 	describe("quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, " +
-		"and nothing.")
+		"eight times their sum, and nothing.")
 	dst, x, blocks := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)
 	Load(Param("x"), x)
@@ -163,6 +343,16 @@ func quantise() {
 	VPACKSSWB(v[2], v[0], v[0])
 	VPERMD(v[0], order, v[0])
 	VMOVDQU(v[0], Mem{Base: dst})
+	VMOVDQU(constant("eights", 8), a)
+	VPMADDUBSW(v[0], a, a)
+	VPMADDWD(pairs(), a, a)
+	VEXTRACTI128(Imm(1), a, b.AsX())
+	VPADDD(b.AsX(), a.AsX(), a.AsX())
+	VPSHUFD(Imm(0x4e), a.AsX(), b.AsX())
+	VPADDD(b.AsX(), a.AsX(), a.AsX())
+	VPSHUFD(Imm(0xb1), a.AsX(), b.AsX())
+	VPADDD(b.AsX(), a.AsX(), a.AsX())
+	VMOVD(a.AsX(), Mem{Base: dst, Disp: 36})
 	ADDQ(Imm(128), x)
 	ADDQ(Imm(64), dst)
 	DECQ(blocks)
