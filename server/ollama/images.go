@@ -26,7 +26,7 @@ func checkImages(list []api.ImageData, most int) error {
 	for i, img := range list {
 		w, h := imageSize(img)
 		if int64(w)*int64(h) > maxPixels {
-			return Fail(400, "image %d has %d×%d pixels, the limit is %d megapixels", i, w, h, maxPixels/1_000_000)
+			return Fail(400, "picture %d has %d×%d pixels, the limit is %d megapixels", i+1, w, h, maxPixels/1_000_000)
 		}
 	}
 	return nil
