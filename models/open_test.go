@@ -233,7 +233,7 @@ func TestMixedFamilies(t *testing.T) {
 	}
 	t.Run("windows and scale", func(t *testing.T) {
 		b := newBench(t)
-		b.vendor("", "gemma3_text_p128_l%d_together.axmodel", 2, "gemma3_text_post.axmodel")
+		b.vendor("", "gemma3_text_p128_l%d_together.axmodel", 3, "gemma3_text_post.axmodel")
 		row := make([]byte, 20*8*2)
 		for i := 0; i < len(row); i += 2 {
 			binary.LittleEndian.PutUint16(row[i:], 0x3f80)
@@ -242,16 +242,17 @@ func TestMixedFamilies(t *testing.T) {
 		// The tokenizer folder's config.json holds what the vendor's leaves out.
 		b.write("tok/tokenizer.json", []byte("{}"))
 		b.write("tok/config.json",
-			[]byte(`{"model_type": "gemma3", "text_config": {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 16, "num_kv_shared_layers": 1}}`))
+			[]byte(`{"model_type": "gemma3", "text_config": {"layer_types": ["sliding_attention", "full_attention", "full_attention"],
+				"sliding_window": 16, "num_kv_shared_layers": 1}}`))
 		p := b.open()
-		if d := cmp.Diff([]string{s, f}, kinds(p)); d != "" {
+		if d := cmp.Diff([]string{s, f, f}, kinds(p)); d != "" {
 			t.Error(d)
 		}
-		if p.Facts[0].Window != 16 || p.Facts[1].Window != 0 || p.Facts[0].Shares || !p.Facts[1].Shares {
+		if p.Facts[0].Window != 16 || p.Facts[1].Window != 0 || p.Facts[1].Shares || !p.Facts[2].Shares || p.Facts[2].Source != 1 {
 			t.Errorf("facts %+v", p.Facts)
 		}
-		if m := p.Memory(); m.Cache != 2*2*31*4 {
-			t.Errorf("a layer that shares its K and V has none of its own: %d", m.Cache)
+		if m := p.Memory(); m.Cache != 2*2*(31+31+1)*4 {
+			t.Errorf("a layer that shares its K and V has none of its own, and a token's row lies behind what it sees: %d", m.Cache)
 		}
 		first := func(p *models.Package) float32 {
 			got := make([]uint16, 8)

@@ -48,12 +48,9 @@ func (pkg *Package) besides(l Layer) bool {
 	return true
 }
 
-// sources finds whose K and V each layer of Gemma-4 uses that has none of its own.
+// sources finds whose K and V each layer uses that has none of its own.
 func (pkg *Package) sources() error {
 	p := pkg.p
-	if pkg.Family != "gemma4" {
-		return nil
-	}
 	for i := range pkg.Facts {
 		l := &pkg.Facts[i]
 		if !l.Shares {
