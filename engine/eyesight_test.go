@@ -78,15 +78,17 @@ func TestProbesFind(t *testing.T) {
 		})
 	}
 	m, b := load(t, dir, openSoft, OpenOptions{})
-	enc := b.m.gallery.enc
-	b.m.gallery.enc = nil
-	b.m.gallery, b.m.blind = nil, errors.New("no room")
-	err := m.ProbeSight(context.Background(), func(Probe) {})
+	err := b.card.Do(context.Background(), func(axcl.Device) error { // the worker reads them
+		enc := b.m.gallery.enc
+		b.m.gallery, b.m.blind = nil, errors.New("no room")
+		return enc.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.ProbeSight(context.Background(), func(Probe) {})
 	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("one that cannot see: %v", err)
-	}
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { return enc.Close() }); err != nil {
-		t.Error(err)
 	}
 }
 
