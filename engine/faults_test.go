@@ -362,7 +362,7 @@ func TestRemembered(t *testing.T) {
 	for i := range tokens {
 		tokens[i]++
 	}
-	b, _ := json.Marshal(memory{first.m.proven, first.m.alike, tokens, first.m.costs.group, first.m.costs.head})
+	b, _ := json.Marshal(memory{true, first.m.proven, first.m.alike, tokens, first.m.costs.group, first.m.costs.head})
 	if err := os.WriteFile(files[0], b, 0o644); err != nil {
 		t.Fatal(err)
 	}

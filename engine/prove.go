@@ -58,7 +58,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	}
 	if file != "" {
 		// What cannot be remembered is found out again.
-		if b, err := json.Marshal(memory{m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil &&
+		if b, err := json.Marshal(memory{true, m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil &&
 			os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
@@ -74,7 +74,7 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 	key := sha256.Sum256([]byte(strings.Join([]string{"2", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 	file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
 	b, err := regular.ReadPath(file, 4<<20)
-	if kept = new(memory); err != nil || json.Unmarshal(b, kept) != nil {
+	if kept = new(memory); err != nil || json.Unmarshal(b, kept) != nil || !kept.Sound {
 		return nil, file
 	}
 	return kept, file
@@ -83,6 +83,7 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 // memory is what is kept of a package on a card, so that the next start need not find it out: what was proven, what the card said to a
 // fixed text, and what passes cost. Costs are corrected while running anyway.
 type memory struct {
+	Sound  bool // it passed the checks of lent.go: an empty or older record does not stand for them
 	Proven Proven
 	Alike  Alike
 	Tokens []int32

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"runtime"
 	"strings"
@@ -372,5 +373,25 @@ func TestGivenUnsound(t *testing.T) {
 				t.Errorf("left on the card: %+v", n)
 			}
 		})
+	}
+}
+
+// TestOldRecord: what a card was once found to do is believed only where the record says that the model's own checks were among it.
+func TestOldRecord(t *testing.T) {
+	dir, _ := givenPackage(t, axmodeltest.GivenArchs()[0])
+	p, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	o := OpenOptions{Remember: t.TempDir()}
+	for record, believed := range map[string]bool{"{}": false, `{"Head":1,"Groups":[1]}`: false, `{"Sound":true,"Head":1,"Groups":[1]}`: true} {
+		_, file := recall(p, axcl.Info{}, o)
+		if err := os.WriteFile(file, []byte(record), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if kept, _ := recall(p, axcl.Info{}, o); (kept != nil) != believed {
+			t.Errorf("%s: believed: %v", record, kept != nil)
+		}
 	}
 }
