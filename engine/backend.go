@@ -16,18 +16,18 @@ import (
 
 // cardBackend is a language model on a card.
 type cardBackend struct {
-	card     *Card
-	own      bool    // close the card too
-	under    []*Card // the cards that card is joined of, to be closed too
-	m        *lm
-	draft    *lm // a draft model's, or nil
-	words    *tokenizer.Tokenizer
-	info     Info
-	sampling sampler.Params
-	pooling  string // of vectors: last (or empty), mean, first
-	ends     []int32
-	release  func() error
-	closing  sync.Once
+	card      *Card
+	own       bool    // close the card too
+	under     []*Card // the cards that card is joined of, to be closed too
+	m         *lm
+	draft     *lm // a draft model's, or nil
+	tokenizer *tokenizer.Tokenizer
+	info      Info
+	sampling  sampler.Params
+	pooling   string // of vectors: last (or empty), mean, first
+	ends      []int32
+	release   func() error
+	closing   sync.Once
 }
 
 func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
@@ -36,29 +36,29 @@ func (b *cardBackend) Encode(dst []int32, pieces []chat.Piece, first bool) ([]in
 
 // EncodeContext is Encode that ends with ctx: a package's rules may make much of a text.
 func (b *cardBackend) EncodeContext(ctx context.Context, dst []int32, pieces []chat.Piece, first bool) ([]int32, error) {
-	ids, err := chat.EncodeContext(ctx, b.words, pieces)
+	ids, err := chat.EncodeContext(ctx, b.tokenizer, pieces)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if prefix := b.words.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
+	if prefix := b.tokenizer.Prefix(); first && len(prefix) > 0 && (len(ids) == 0 || ids[0] != prefix[0]) {
 		dst = append(dst, prefix...)
 	}
 	return append(dst, ids...), nil
 }
 
-func (b *cardBackend) Text(ids []int32) string { return b.words.Decode(ids, true) }
+func (b *cardBackend) Text(ids []int32) string { return b.tokenizer.Decode(ids, true) }
 
 func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		ps, let, err := b.look(ctx, &job)
+		ps, release, err := b.hold(ctx, &job)
 		if err != nil {
 			yield(Token{}, err)
 			return
 		}
-		defer let()
+		defer release()
 		s, err := b.m.submit(ctx, job, nil, ps...)
 		if err != nil {
 			yield(Token{}, err)
@@ -107,8 +107,8 @@ func (b *cardBackend) reached(end int) bool {
 	return ok
 }
 
-// look reads a job's pictures; they are the sequence's until let is called.
-func (b *cardBackend) look(ctx context.Context, job *Job) (ps []*picture, let func(), err error) {
+// hold reads a job's pictures; they are the sequence's until release is called.
+func (b *cardBackend) hold(ctx context.Context, job *Job) (ps []*picture, release func(), err error) {
 	switch n := len(job.Images); {
 	case n == 0:
 		return nil, func() {}, nil

@@ -31,7 +31,7 @@ func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
 		sh = &seq{ctx: s.ctx, job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true}
-		d.m.eyes(sh)
+		d.m.newMasks(sh)
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh
 	}

@@ -137,7 +137,7 @@ func (e *eyesight) logits(ctx context.Context, msgs []chat.Message, key string, 
 		return nil, Usage{}, err
 	}
 	job := Job{IDs: ids, Images: images, Limit: 1, Sampling: e.m.Sampling(), Key: key, Repeatable: repeatable}
-	ps, let, err := e.b.look(ctx, &job)
+	ps, let, err := e.b.hold(ctx, &job)
 	if err != nil {
 		return nil, Usage{}, err
 	}

@@ -279,7 +279,7 @@ func TestEncodeEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := &cardBackend{words: words, info: Info{Context: 64, Hidden: 8}}
+	one := &cardBackend{tokenizer: words, info: Info{Context: 64, Hidden: 8}}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, b := range map[string]Backend{"one card": one, "several": &replicas{all: []*replica{{Backend: one}}}} {

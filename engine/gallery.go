@@ -84,8 +84,8 @@ type picture struct {
 	users int
 }
 
-// look says that the rows of a sequence from at on, n of them, are a picture's rows from number from on.
-type look struct {
+// pictureRows says that the rows of a sequence from at on, n of them, are a picture's rows from number from on.
+type pictureRows struct {
 	at, n, from int
 	nth         int // of the prompt's pictures
 	of          *picture
@@ -292,10 +292,10 @@ func (m *lm) show(s *seq, ps []*picture) error {
 		}
 		if at := places / v.Rows; at < len(ps) {
 			p, n := ps[at], places%v.Rows
-			if last := len(s.looks) - 1; n > 0 && s.looks[last].at+s.looks[last].n == i {
-				s.looks[last].n++
+			if last := len(s.pictures) - 1; n > 0 && s.pictures[last].at+s.pictures[last].n == i {
+				s.pictures[last].n++
 			} else {
-				s.looks = append(s.looks, look{at: i, n: 1, from: n, nth: at, of: p})
+				s.pictures = append(s.pictures, pictureRows{at: i, n: 1, from: n, nth: at, of: p})
 			}
 			s.ids[i] = p.first - int32(n)
 		}
@@ -305,7 +305,7 @@ func (m *lm) show(s *seq, ps []*picture) error {
 		return fmt.Errorf("%w: the prompt has places for %d rows of pictures, and its %d pictures have %d rows each", ErrRequest, places,
 			len(ps), v.Rows)
 	}
-	last := s.looks[len(s.looks)-1]
+	last := s.pictures[len(s.pictures)-1]
 	if s.shown() == len(s.ids) {
 		return fmt.Errorf("%w: the prompt ends with a picture; put text behind it", ErrRequest)
 	}
@@ -331,12 +331,12 @@ func (m *lm) reaches(end int) (reach int, ok bool) {
 // on a grid.
 func (m *lm) lay(s *seq) (err error) {
 	s.pos, s.lag = s.pos[:0], 0
-	if len(s.looks) == 0 || !m.gallery.sees.MRope {
+	if len(s.pictures) == 0 || !m.gallery.sees.MRope {
 		return nil
 	}
 	v := m.gallery.sees
 	var spans []pictures.Span
-	for _, l := range s.looks {
+	for _, l := range s.pictures {
 		spans = append(spans, pictures.Span{At: l.at, Rows: &pictures.Rows{N: v.Rows, Across: v.Across, Down: v.Down}})
 	}
 	var next uint32
@@ -349,15 +349,15 @@ func (m *lm) lay(s *seq) (err error) {
 
 // shown is how many rows of the prompt reach from its beginning to the end of its last picture.
 func (s *seq) shown() int {
-	if n := len(s.looks); n > 0 {
-		return s.looks[n-1].at + s.looks[n-1].n
+	if n := len(s.pictures); n > 0 {
+		return s.pictures[n-1].at + s.pictures[n-1].n
 	}
 	return 0
 }
 
 // pictured is the picture that row i of the sequence is of, nil for none, and which row of it.
 func (s *seq) pictured(i int) (*picture, int) {
-	for _, l := range s.looks {
+	for _, l := range s.pictures {
 		if i >= l.at && i < l.at+l.n {
 			return l.of, l.from + i - l.at
 		}
@@ -373,7 +373,7 @@ func (s *seq) pictureNext() bool {
 
 // unseen is the first picture that the sequence needs rows of and that has not been through the encoder; nil for none.
 func (s *seq) unseen() *picture {
-	for _, l := range s.looks {
+	for _, l := range s.pictures {
 		if l.of.rows == nil && l.at+l.n > len(s.path) {
 			return l.of
 		}
@@ -466,10 +466,10 @@ func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
 			}
 		}
 	}
-	for i := 0; i < len(s.looks); {
-		first, last := s.looks[i], s.looks[i] // of one picture, which may have its rows in several places
-		for i++; i < len(s.looks) && s.looks[i].nth == first.nth; i++ {
-			last = s.looks[i]
+	for i := 0; i < len(s.pictures); {
+		first, last := s.pictures[i], s.pictures[i] // of one picture, which may have its rows in several places
+		for i++; i < len(s.pictures) && s.pictures[i].nth == first.nth; i++ {
+			last = s.pictures[i]
 		}
 		if first.at < end && last.at+last.n > end {
 			end = last.at + last.n
@@ -478,8 +478,8 @@ func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
 			from = first.at
 		}
 	}
-	var left []look
-	for _, l := range s.looks {
+	var left []pictureRows
+	for _, l := range s.pictures {
 		switch {
 		case l.at >= end:
 			l.at -= end - from
@@ -488,7 +488,7 @@ func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
 			left = append(left, l)
 		}
 	}
-	s.looks = left
+	s.pictures = left
 	return from, end - from
 }
 

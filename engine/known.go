@@ -154,7 +154,7 @@ func (m *lm) rode() error {
 	}
 	switch err := senseless(hidden); {
 	case err != nil:
-		_ = m.look(hidden, err) // no numbers are a fault of another kind
+		_ = m.noteRow(hidden, err) // no numbers are a fault of another kind
 	case !m.row.as(hidden, logits):
 		return fmt.Errorf("%w: a known row in a pass of %d", ErrWrong, n+1)
 	}
@@ -209,7 +209,7 @@ func (m *lm) lookKnown() error {
 	m.row.worked, m.row.waited = 0, 0
 	if err := senseless(hidden); err != nil {
 		m.looked = looked{}
-		_ = m.look(hidden, err)
+		_ = m.noteRow(hidden, err)
 		return m.spoiled()
 	}
 	if !m.row.as(hidden, logits) {

@@ -35,17 +35,17 @@ type Proven struct {
 
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.
 type lm struct {
-	card   *Card
-	model  axcl.Model
-	shape  axcl.Shape
-	embed  rowSource
-	given  *givenRows // nil: layers are given nothing besides
-	words  *tokenizer.Tokenizer
-	stop   map[int32]bool // ids that end an answer
-	cells  *cells
-	slots  *slots // nil: no layer keeps a state
-	costs  costs
-	proven Proven
+	card      *Card
+	model     axcl.Model
+	shape     axcl.Shape
+	embed     rowSource
+	given     *givenRows           // nil: layers are given nothing besides
+	tokenizer *tokenizer.Tokenizer // nil: texts are ids
+	stop      map[int32]bool       // ids that end an answer
+	cells     *cells
+	slots     *slots // nil: no layer keeps a state
+	costs     costs
+	proven    Proven
 
 	decode    int // the smallest group that takes one row
 	wide      int // most rows of a wide pass; 0: there is none
@@ -130,8 +130,8 @@ func (s *seq) wants(i int) bool {
 	return i >= len(s.ids)-1
 }
 
-func newLM(card *Card, model axcl.Model, embed rowSource, words *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, words: words, stop: map[int32]bool{}, open: map[*seq]struct{}{},
+func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
+	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, tokenizer: tok, stop: map[int32]bool{}, open: map[*seq]struct{}{},
 		parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
@@ -201,7 +201,7 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	s := &seq{ctx: ctx, job: job, embed: e, sampler: sm, asked: m.card.now()}
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
-	m.eyes(s)
+	m.newMasks(s)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
 	if err := m.show(s, ps); err != nil {
@@ -211,8 +211,8 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 		off: s.solo || m.slots != nil || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
-		if m.words != nil {
-			s.text = m.words.Stream(true)
+		if m.tokenizer != nil {
+			s.text = m.tokenizer.Stream(true)
 		}
 	}
 	m.kept.ask(s)
@@ -257,8 +257,8 @@ func (m *lm) crowd(key string) bool {
 	return false
 }
 
-// eyes gives a sequence the bits of what it sees.
-func (m *lm) eyes(s *seq) {
+// newMasks makes the bits of which cells a sequence sees: none yet.
+func (m *lm) newMasks(s *seq) {
 	s.see = make([]uint64, axcl.Words(m.shape.Cells))
 	if m.shape.Local {
 		s.near = make([]uint64, len(s.see))
@@ -268,8 +268,8 @@ func (m *lm) eyes(s *seq) {
 // vocab is how many ids may be asked for: those that have an embedding, where that is known.
 func (m *lm) vocab() int {
 	n := m.shape.Out
-	if m.words != nil {
-		n = max(m.words.Vocab(), n)
+	if m.tokenizer != nil {
+		n = max(m.tokenizer.Vocab(), n)
 	}
 	if e, ok := m.embed.(*models.Embeddings); ok {
 		n = min(n, e.Rows)
@@ -526,8 +526,7 @@ func (m *lm) step() (bool, error) {
 }
 
 // shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest
-// other sequence goes back to the queue. It reports
-// false when the pass is over.
+// other sequence goes back to the queue. It reports false when the pass is over.
 func (m *lm) shrink() bool {
 	for i := range m.shares {
 		if len(m.shares[i].draft) > 0 {

@@ -132,7 +132,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 				p.Name, f.Kind)
 		}
 	}
-	words, err := p.Tokenizer()
+	tok, err := p.Tokenizer()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 			return nil, err
 		}
 	}
-	b := &cardBackend{card: card, own: o.Card == nil, under: under, words: words, sampling: sampling, pooling: p.Pooling, ends: ends,
+	b := &cardBackend{card: card, own: o.Card == nil, under: under, tokenizer: tok, sampling: sampling, pooling: p.Pooling, ends: ends,
 		release: p.Close}
 	b.info = Info{Name: p.Name, Family: p.Family, Context: p.Context, Vocab: p.Vocab, Hidden: p.Hidden, Layers: p.Depth(),
 		Embedding: p.Embedding, Think: p.Thinking(),
@@ -197,7 +197,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		return nil, fmt.Errorf("%w: %s takes no draft model: its layers keep states, which a wrong guess would spoil",
 			ErrUnsupported, p.Name)
 	}
-	draft, err := openDraft(o.Draft, words)
+	draft, err := openDraft(o.Draft, tok)
 	if err == nil {
 		err = card.load(ctx, p, draft, b, o, p.Slots())
 	}
@@ -236,7 +236,7 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 		sees, b.info.Memory = b.m.gallery.sees, p.Memory()
 	}
 	b.info.CardBytes = b.info.Memory.Card
-	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{words, b.m.stop}, Sees: sees})
+	m := New(b, Options{Name: b.info.Name, Template: tmpl, Vocabulary: vocabulary{tok, b.m.stop}, Sees: sees})
 	m.info.Capabilities.Vision = sees != nil // whatever its template knows to write
 	return m, nil
 }
@@ -250,7 +250,7 @@ type vocabulary struct {
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
 // openDraft opens a draft model's package, which must have the words of the model it drafts for.
-func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) {
+func openDraft(dir string, tok *tokenizer.Tokenizer) (*models.Package, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -260,10 +260,10 @@ func openDraft(dir string, words *tokenizer.Tokenizer) (*models.Package, error) 
 	}
 	theirs, err := p.Tokenizer()
 	if err == nil {
-		for id := range int32(max(words.Vocab(), theirs.Vocab())) {
-			if !bytes.Equal(words.Bytes(id), theirs.Bytes(id)) {
+		for id := range int32(max(tok.Vocab(), theirs.Vocab())) {
+			if !bytes.Equal(tok.Bytes(id), theirs.Bytes(id)) {
 				err = fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", p.Name, id,
-					theirs.Bytes(id), words.Bytes(id))
+					theirs.Bytes(id), tok.Bytes(id))
 				break
 			}
 		}
@@ -351,11 +351,11 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true}
 		}
-		if b.m, err = c.place(ctx, dev, p, false, blind, b.words, stop, o); err != nil {
+		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o); err != nil {
 			return err
 		}
 		if draft != nil {
-			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.words, stop, o); err != nil {
+			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.tokenizer, stop, o); err != nil {
 				_ = c.unload(b.m.model)
 				return err
 			}
@@ -369,7 +369,7 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 }
 
 // place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker.
-func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, words *tokenizer.Tokenizer,
+func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, tok *tokenizer.Tokenizer,
 	stop []int32, o OpenOptions) (*lm, error) {
 	// Layers that hide what is older than a window matter only where the cache holds more than that.
 	var local []bool
@@ -446,7 +446,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if err != nil {
 		return nil, err
 	}
-	m := newLM(c, model, p.Embed, words, stop, o)
+	m := newLM(c, model, p.Embed, tok, stop, o)
 	m.window = window
 	if p.PerLayer != nil {
 		m.given = &givenRows{from: p.PerLayer}

@@ -310,7 +310,7 @@ func (m *lm) build() error {
 			if m.shape.Local {
 				// A window counts rows, not positions: it begins so many rows back, in the cells or in this pass.
 				from := h.from + j - m.window + 1
-				s.look(from)
+				s.window(from)
 				copy(p.LocalCells[r*cw:(r+1)*cw], s.near)
 				for e := h.row + max(0, from-h.from); e < r; e++ {
 					p.LocalRows[r*rw+e/64] |= 1 << (e % 64)

@@ -40,7 +40,7 @@ func TestLonePrice(t *testing.T) {
 			for range 2 {
 				s := &seq{job: Job{Limit: 9, NumCtx: tinyCells}, ids: []int32{1, 2}, path: []int32{int32(tt.reach - 1)}}
 				s.spec.off = true
-				m.eyes(s)
+				m.newMasks(s)
 				s.see[(tt.reach-1)/64] |= 1 << ((tt.reach - 1) % 64)
 				m.running = append(m.running, s)
 			}

@@ -40,10 +40,10 @@ type seq struct {
 	spec    speculator
 	shadow  *seq // in the draft model, where there is one
 
-	looks []look   // where its prompt's rows are pictures', ascending: see gallery.go
-	pos   []uint32 // the positions of its prompt's rows, where those are not their places in the text
-	lag   int      // by how much the positions of what follows lie behind their places
-	low   bool     // it begins on an empty card: its pictures found no cells that wide passes see
+	pictures []pictureRows // where its prompt's rows are pictures', ascending: see gallery.go
+	pos      []uint32      // the positions of its prompt's rows, where those are not their places in the text
+	lag      int           // by how much the positions of what follows lie behind their places
+	low      bool          // it begins on an empty card: its pictures found no cells that wide passes see
 
 	served  uint64 // the pass that last carried a row of it
 	state   uint32 // the slot with the state after path: see slots.go
@@ -59,7 +59,7 @@ type seq struct {
 	first   time.Duration
 }
 
-// root is where the sequence's texts hang.
+// tip is the node of the sequence's last row on the card; of one without rows, the root of its client's texts.
 func (s *seq) tip(c *cells) int32 {
 	if len(s.path) == 0 {
 		return c.root(s.job.Key)
@@ -98,8 +98,8 @@ func (s *seq) stand(c *cells, path []int32) {
 	s.far = 0
 }
 
-// look moves the window of local layers so that it begins at path[from].
-func (s *seq) look(from int) {
+// window moves the window of local layers so that it begins at path[from].
+func (s *seq) window(from int) {
 	from = max(0, min(from, len(s.path)))
 	for ; s.far < from; s.far++ {
 		n := s.path[s.far]

@@ -543,11 +543,11 @@ func TestShiftSight(t *testing.T) {
 		{0, 20, [2]int{0, 20}, []int{20}}, {0, 8, [2]int{0, 14}, []int{26}}, {6, 4, [2]int{2, 12}, []int{28}},
 		{20, 21, [2]int{20, 32}, []int{2}}, {6, 40, [2]int{2, 50}, nil}, {14, 20, [2]int{14, 20}, []int{2, 20}},
 	} {
-		s := &seq{ids: make([]int32, 80), looks: []look{{at: 2, n: 12, of: p}, {at: 40, n: 5, nth: 1, of: q},
+		s := &seq{ids: make([]int32, 80), pictures: []pictureRows{{at: 2, n: 12, of: p}, {at: 40, n: 5, nth: 1, of: q},
 			{at: 47, n: 5, from: 5, nth: 1, of: q}}}
 		from, n := m.turnsOut(s, tt.keep, tt.cut)
 		var at []int
-		for _, l := range s.looks {
+		for _, l := range s.pictures {
 			if l.from == 0 {
 				at = append(at, l.at)
 			}
@@ -594,7 +594,7 @@ func TestShiftTurns(t *testing.T) {
 	}
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{})
-	b.m.words = words
+	b.m.tokenizer = words
 	// The older half ends in the second turn's picture, which goes with its turn, though the third has room.
 	last := []any{opens, 15, shot(3), 16, opens, 17}
 	job := asks(40, append([]any{opens, 1, shot(1), 2, opens, 3, opens, 4, 5, shot(2), 6, opens, 7}, last...)...)

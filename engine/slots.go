@@ -234,12 +234,12 @@ func (m *lm) stops(s *seq) (at []int) {
 // turns are where the last two turns of a prompt begin: at the last control token that occurs more than once, and where it occurs before. 0
 // where there is none.
 func (m *lm) turns(ids []int32) (turn, answer int) {
-	if m.words == nil {
+	if m.tokenizer == nil {
 		return 0, 0
 	}
 	seen := map[int32]int{}
 	for i, id := range ids {
-		if id >= 0 && m.words.Control(id) {
+		if id >= 0 && m.tokenizer.Control(id) {
 			if before, ok := seen[id]; ok {
 				turn, answer = before, i
 			}

@@ -40,8 +40,8 @@ func gramHash(ids []int32, size int) int {
 	return int((h ^ h>>29) & uint64(size-1))
 }
 
-// look finds what followed the last three tokens before, at most n tokens, as a slice of ids.
-func (sp *speculator) look(ids []int32, n, context int) []int32 {
+// lookUp finds what followed the last three tokens before, at most n tokens, as a slice of ids.
+func (sp *speculator) lookUp(ids []int32, n, context int) []int32 {
 	if sp.table == nil {
 		size := 1024
 		for size < 2*context {
@@ -129,7 +129,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 			continue
 		}
 		most := min(maxDraft, s.room()-1, max(m.wide-prompts, answers)/answers-1)
-		found := spelled(s.spec.look(s.ids, max(most, 1), m.shape.Cells))
+		found := spelled(s.spec.lookUp(s.ids, max(most, 1), m.shape.Cells))
 		more := func(source, most int, price float64) (n int) {
 			for p := s.spec.rate[source]; n < most && p*worth > price*1.1; n++ {
 				tokens += p
@@ -142,7 +142,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 			s.spec.guess, s.spec.source = found[0], fromText
 			s.spec.draft = found[:more(fromText, min(most, len(found)), head)]
 		}
-		if m.drafter == nil || len(s.looks) > 0 || len(s.spec.draft) > 0 || most < 1 {
+		if m.drafter == nil || len(s.pictures) > 0 || len(s.spec.draft) > 0 || most < 1 {
 			continue
 		}
 		s.spec.asked++

@@ -20,8 +20,8 @@ type looked struct {
 	sound bool  // another sequence's results were as they should be
 }
 
-// look notes what a look at a row of results found, and gives err.
-func (m *lm) look(row []uint16, err error) error {
+// noteRow notes what a look at a row of results found, and gives err.
+func (m *lm) noteRow(row []uint16, err error) error {
 	switch {
 	case err == nil:
 		m.looked.sound = true
@@ -60,7 +60,7 @@ func (m *lm) unasked(h *share) error {
 	}
 	last := h.row + h.rows() - 1
 	row := m.pass.HiddenOut[last*m.shape.Hidden : (last+1)*m.shape.Hidden]
-	return m.look(row, senseless(row))
+	return m.noteRow(row, senseless(row))
 }
 
 // fault ends a sequence that met an error; one whose results made no sense, and whose reader has nothing yet, begins anew, once.

@@ -84,7 +84,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 	if s.greedy {
 		id := m.pass.Argmax[w]
 		if logits != nil {
-			if _, err := s.sampler.Sample(logits, nil); m.look(logits, err) != nil {
+			if _, err := s.sampler.Sample(logits, nil); m.noteRow(logits, err) != nil {
 				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 			}
 			s.sure, s.doubt = s.usage.Output, false
@@ -92,7 +92,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 			return 0, nil, errAgain // what the largest of nonsense is, too
 		}
 		if id < 0 || int(id) >= m.shape.Out {
-			return 0, nil, m.look(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits,
+			return 0, nil, m.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits,
 				id, m.shape.Out))
 		}
 		return id, nil, nil
@@ -102,7 +102,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 		mask = s.job.Mask
 	}
 	c, err := s.sampler.Sample(logits, mask)
-	if m.look(logits, err) != nil {
+	if m.noteRow(logits, err) != nil {
 		return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 	}
 	s.sure = s.usage.Output
@@ -117,10 +117,10 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 }
 
 func (m *lm) bytes(id int32) []byte {
-	if m.words == nil {
+	if m.tokenizer == nil {
 		return nil
 	}
-	return m.words.Bytes(id)
+	return m.tokenizer.Bytes(id)
 }
 
 func (m *lm) token(id int32) string { return string(m.bytes(id)) }
@@ -179,7 +179,7 @@ func (m *lm) emit(s *seq, id int32, lp *Logprob) bool {
 func (m *lm) shift(s *seq) {
 	keep := max(0, min(s.job.NumKeep, s.job.NumCtx-2))
 	cut := max((s.job.NumCtx-keep)/2, 1)
-	if len(s.looks) > 0 {
+	if len(s.pictures) > 0 {
 		keep, cut = m.turnsOut(s, keep, cut)
 	}
 	s.ids = append(s.ids[:keep], s.ids[keep+cut:]...)
@@ -249,7 +249,7 @@ func (m *lm) collect(h *share) {
 	}
 	for i := range h.wants {
 		row := from[(first+i)*width : (first+i+1)*width]
-		if err := m.look(row, senseless(row)); err != nil {
+		if err := m.noteRow(row, senseless(row)); err != nil {
 			m.fault(s, err)
 			return
 		}

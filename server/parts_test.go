@@ -70,7 +70,7 @@ func TestParts(t *testing.T) {
 			continue
 		}
 		for _, sees := range []bool{true, false} {
-			er, _, err := native.Engine(sampler.Defaults(), ollama.Model{Caps: chat.Capabilities{Vision: sees}})
+			er, _, _, err := native.ToEngine(sampler.Defaults(), ollama.Model{Caps: chat.Capabilities{Vision: sees}})
 			if err != nil {
 				t.Fatal(err)
 			}

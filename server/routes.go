@@ -15,8 +15,8 @@ func (s *Server) routes() http.Handler {
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.Use(s.logged(exchange.Form{}), s.recovered)
-	work := r.Group("", s.work)
-	ask := work.Group("", s.looks.Seen)
+	work := r.Group("", s.work)         // what the orderly end waits for, and a server that ends refuses
+	ask := work.Group("", s.looks.Seen) // what a model answers: it is listed while it runs, and its owner can end it
 	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
 
 	r.HEAD("/", h(s.root))

@@ -104,7 +104,7 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	s := &Server{o: o, log: o.Log, metrics: newMetrics(), started: time.Now()}
 	s.fewer.Store(new([]string))
 	s.shared = &exchange.Shared{ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, LogPrompts: o.LogPrompts, Log: o.Log,
-		Failed: s.lookLost}
+		OnFailure: s.lookLost}
 	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,

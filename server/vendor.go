@@ -155,7 +155,7 @@ func (v *vendorAPI) chat(x *exchange.Exchange) {
 		return
 	}
 	session := v.session(x)
-	ctx, req, err := session.Begin(x.Asked(), r, true)
+	ctx, req, err := session.Begin(x.Ctx(), r, true)
 	if err != nil {
 		x.Fail(err)
 		return

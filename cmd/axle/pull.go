@@ -45,9 +45,9 @@ mirrors. HF_TOKEN is sent to the first of them and to no other host.`,
 			if connections < 0 || connections > 64 {
 				return usageError("--connections is %d, want 1 to 64", connections)
 			}
-			show := client.NewPullView(cmd.ErrOrStderr())
-			err := fetch(cmd.Context(), args[0], endpoint, connections, show.Update)
-			show.End()
+			view := client.NewPullView(cmd.ErrOrStderr())
+			err := fetch(cmd.Context(), args[0], endpoint, connections, view.Update)
+			view.End()
 			if cmd.Context().Err() != nil {
 				return &exitError{code: exitInterrupted,
 					err: errors.New("interrupted: what has come stays, and the same command goes on from there")}
@@ -78,13 +78,13 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 		return err
 	}
 	defer s.Close()
-	client := hub.FromEnv()
+	from := hub.FromEnv()
 	if endpoint != "" {
-		client.Endpoints = []string{strings.TrimRight(endpoint, "/")}
+		from.Endpoints = []string{strings.TrimRight(endpoint, "/")}
 	}
-	client.Connections = connections
-	client.Agent = "axle/" + version
-	return s.Pull(ctx, name, client, report)
+	from.Connections = connections
+	from.Agent = "axle/" + version
+	return s.Pull(ctx, name, from, report)
 }
 
 func listCatalogue(w io.Writer) error {

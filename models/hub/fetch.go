@@ -99,7 +99,7 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 	buf := make([]byte, 128<<10)
 	failures, denied := 0, 0
 	for try := 0; ; try++ {
-		n, err := c.some(ctx, s.fileURL(c.Endpoints[try%len(c.Endpoints)], f.Path), f, st, p, dst, buf, progress)
+		n, err := c.attempt(ctx, s.fileURL(c.Endpoints[try%len(c.Endpoints)], f.Path), f, st, p, dst, buf, progress)
 		if err == nil {
 			return nil
 		}
@@ -130,8 +130,8 @@ func (c *Client) part(ctx context.Context, s *Snapshot, f File, st *State, p *Pa
 // writeError marks a failure of the disk, which no other connection would heal.
 type writeError struct{ error }
 
-// some makes one request for what is left of a part and writes what comes. It returns how much that was.
-func (c *Client) some(ctx context.Context, target string, f File, st *State, p *Part, dst io.WriterAt, buf []byte,
+// attempt makes one request for what is left of a part and writes what comes. It returns how much that was.
+func (c *Client) attempt(ctx context.Context, target string, f File, st *State, p *Part, dst io.WriterAt, buf []byte,
 	progress func(int64)) (written int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -233,9 +233,9 @@ func (e *errGone) Error() string {
 	return fmt.Sprintf("models: blob %s is missing or short", e.d.Digest)
 }
 
-// free fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place would
+// notForeign fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place would
 // take that model's files.
-func free(n models.Name, got error) error {
+func notForeign(n models.Name, got error) error {
 	if errors.Is(got, ErrGGUF) || errors.Is(got, ErrForeign) {
 		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n,
 			ErrTaken)
@@ -253,7 +253,7 @@ func (s *Store) commit(name models.Name, m *manifest) error {
 	if p != "" {
 		_, err = s.load(p)
 	}
-	if err := free(name, err); err != nil {
+	if err := notForeign(name, err); err != nil {
 		return err
 	}
 	if p == "" {

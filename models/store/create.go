@@ -46,7 +46,7 @@ func (s *Store) Create(ctx context.Context, r CreateRequest, status func(string)
 		return err
 	}
 	_, err = s.Get(r.Name)
-	if err := free(name, err); err != nil {
+	if err := notForeign(name, err); err != nil {
 		return err
 	}
 	for range remakes {

@@ -50,7 +50,7 @@ func (s *Store) Pull(ctx context.Context, name string, c *hub.Client, report fun
 	}
 	m, err := s.Get(name)
 	here := err == nil
-	if err := free(n, err); err != nil {
+	if err := notForeign(n, err); err != nil {
 		return err
 	}
 	src, err := hub.Locate(n)
@@ -159,6 +159,7 @@ func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error
 // ErrSpace is a disk too small for what a pull still has to fetch.
 var ErrSpace = errors.New("models: not enough free disk")
 
+// pull is one pull at work: what a hub has of a model, and what is told of it.
 type pull struct {
 	s    *Store
 	c    *hub.Client
@@ -342,7 +343,7 @@ func (p *pull) fetch(ctx context.Context) (*manifest, error) {
 		} else if st := p.s.readState(p.partialName(f), f.Size); st != nil {
 			done = st.Done()
 		}
-		p.pulling(f, done)
+		p.sayFile(f, done)
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(3) // files at once; the client bounds connections
@@ -419,7 +420,7 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 			if size, ok, err := p.s.HasBlob(f.Digest); err != nil {
 				return f.Digest, 0, err
 			} else if ok && size == f.Size {
-				p.pulling(f, f.Size)
+				p.sayFile(f, f.Size)
 				return f.Digest, size, nil
 			}
 		}
@@ -441,7 +442,7 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 			p.fresh.Store(d, true)
 			if f.Digest.IsZero() {
 				f.Digest = d
-				p.pulling(f, f.Size)
+				p.sayFile(f, f.Size)
 			}
 			return d, size, nil
 		}
@@ -464,7 +465,8 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 	}
 }
 
-func (p *pull) pulling(f hub.File, done int64) {
+// sayFile tells how much of a file is there.
+func (p *pull) sayFile(f hub.File, done int64) {
 	if f.Digest.IsZero() {
 		return
 	}
@@ -483,11 +485,11 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 	}
 	st := p.s.readState(key, f.Size)
 	if st == nil {
-		st = hub.NewState(f.Size, p.part())
+		st = hub.NewState(f.Size, p.partSize())
 	}
 	if info, err := w.Stat(); err != nil || info.Size() != f.Size {
 		if err == nil {
-			st = hub.NewState(f.Size, p.part())
+			st = hub.NewState(f.Size, p.partSize())
 			err = w.Truncate(f.Size)
 		}
 		if err != nil {
@@ -498,11 +500,11 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 	var mu ranked.Mutex[ranked.PullFile]
 	saved := time.Now()
 	done := st.Done()
-	p.pulling(f, done)
+	p.sayFile(f, done)
 	ferr := p.c.Fetch(ctx, p.snap, f, st, w, func(n int64) {
 		mu.Lock()
 		if done += n; done < f.Size {
-			p.pulling(f, done)
+			p.sayFile(f, done)
 		}
 		save := time.Since(saved) > time.Second
 		if save {
@@ -528,15 +530,17 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		_ = p.s.forget(key)
 		return fmt.Errorf("models: %s could not be synced; it is fetched anew next time: %w", p.s.where(key), err)
 	}
-	p.pulling(f, f.Size)
+	p.sayFile(f, f.Size)
 	return nil
 }
 
+// unwritten is an error of the disk that a file is written to.
 func (p *pull) unwritten(key string, err error) error {
 	return fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), err)
 }
 
-func (p *pull) part() int64 {
+// partSize is how much of a file one connection fetches.
+func (p *pull) partSize() int64 {
 	if p.c.Part > 0 {
 		return p.c.Part
 	}
@@ -605,6 +609,7 @@ func (s *Store) sumBoth(ctx context.Context, name string, size int64) (d models.
 	return d, n, hex.EncodeToString(g.Sum(nil)), nil
 }
 
+// isPointer: a file is what Git LFS keeps in place of a large one.
 func (s *Store) isPointer(name string) bool {
 	f, err := s.disk.Open(name)
 	if err != nil {

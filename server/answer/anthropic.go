@@ -20,11 +20,11 @@ func (a *Answers) AnthropicCount(x *exchange.Exchange) {
 	if !ok {
 		return
 	}
-	q, err := a.check(x.Asked(), x, req.Native)
+	q, err := a.check(x.Ctx(), x, req.Native)
 	n := 0
 	if err == nil {
 		defer q.release()
-		n, err = q.lease.Count(x.Asked(), q.engine)
+		n, err = q.lease.Count(x.Ctx(), q.engine)
 	}
 	if err != nil {
 		x.Fail(err)

@@ -50,22 +50,22 @@ func (a *Answers) compact(x *exchange.Exchange, req *openai.Compaction) {
 
 // respond checks a prompt and answers it.
 func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollama.Prompt, enc exchange.Encoder[R], k kind[R]) error {
-	start, ctx := time.Now(), x.Asked()
+	start, ctx := time.Now(), x.Ctx()
 	q, err := a.check(ctx, x, p)
 	if err != nil {
 		return err
 	}
 	defer q.release()
-	if q.only != "" {
-		return only(r, enc, k.done(q.asked.Model, q.only))
+	if q.doneReason != "" {
+		return noText(r, enc, k.done(q.common.Model, q.doneReason))
 	}
 	q.engine.Cut = a.cut(x)
-	if q.asked.RenderOnly {
+	if q.common.RenderOnly {
 		text, err := q.lease.Render(ctx, q.engine)
 		if err != nil {
 			return unrendered(err)
 		}
-		r.JSON(http.StatusOK, k.debug(q.asked.Model, &api.DebugInfo{RenderedTemplate: text, ImageCount: len(q.asked.Images)}))
+		r.JSON(http.StatusOK, k.debug(q.common.Model, &api.DebugInfo{RenderedTemplate: text, ImageCount: len(q.common.Images)}))
 		return nil
 	}
 	a.logPrompt(x.Request.URL.Path, q.engine)
@@ -74,13 +74,13 @@ func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollam
 
 // checked is a request that nothing is wrong with: its model is loaded, its options are sound. Release it.
 type checked struct {
-	asked  ollama.Common
-	engine engine.Request // what it became
-	entry  *catalog.Entry
-	lease  *loaded.Lease // nil where only is set
-	load   time.Duration // how long the model took to be there
-	isChat bool
-	only   string // "load" or "unload": that was all, and is done
+	common     ollama.Common  // what chats and bare prompts have in common
+	engine     engine.Request // what it became
+	entry      *catalog.Entry
+	lease      *loaded.Lease // nil where doneReason is set
+	load       time.Duration // how long the model took to be there
+	isChat     bool
+	doneReason string // "load" or "unload": nothing else was asked for, and it is done; "": an answer is
 }
 
 func (q *checked) release() {
@@ -93,14 +93,14 @@ func (q *checked) release() {
 // the model is loaded, and the prompt becomes an engine's request. x is nil where an answer outlives the request that asked for it (the
 // vendor's API).
 func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prompt) (q *checked, err error) {
-	q = &checked{asked: p.Common()}
+	q = &checked{common: p.Common()}
 	m, err := a.find(x, q, ollama.Missing)
 	if err != nil {
 		return nil, err
 	}
-	if q.asked.Unloads {
+	if q.common.Unloads {
 		a.o.Loaded.Unload(ctx, q.entry)
-		q.only = "unload"
+		q.doneReason = "unload"
 		return q, nil
 	}
 	if err := p.Check(m); err != nil {
@@ -110,9 +110,9 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	if err != nil {
 		return nil, err
 	}
-	if q.asked.Loads {
+	if q.common.Loads {
 		q.release()
-		q.only = "load"
+		q.doneReason = "load"
 		return q, nil
 	}
 	var unknown []string
@@ -131,21 +131,21 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 
 // find resolves the model that q names.
 func (a *Answers) find(x *exchange.Exchange, q *checked, missing string) (m ollama.Model, err error) {
-	if q.entry, err = catalog.Find(a.o.Store, q.asked.Model, q.asked.Unnamed, missing); err != nil {
+	if q.entry, err = catalog.Find(a.o.Store, q.common.Model, q.common.Unnamed, missing); err != nil {
 		return m, err
 	}
 	if x != nil {
 		x.Log.Model = q.entry.Name.String()
-		look.Of(x.Asked()).Named(x.Log.Model)
+		look.Of(x.Ctx()).Named(x.Log.Model)
 	}
-	return q.entry.AskedAs(q.asked.Model), nil
+	return q.entry.AskedAs(q.common.Model), nil
 }
 
 // acquire loads q's model. numCtx is the context that its options ask for.
 func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numCtx int, err error) {
-	numCtx = a.numCtx(m, q.asked.Options)
+	numCtx = a.numCtx(m, q.common.Options)
 	start := time.Now()
-	q.lease, err = a.o.Loaded.Acquire(ctx, q.entry, keepAlive(q.asked.KeepAlive), numCtx)
+	q.lease, err = a.o.Loaded.Acquire(ctx, q.entry, keepAlive(q.common.KeepAlive), numCtx)
 	q.load = time.Since(start)
 	a.Figures.load.observe(q.load)
 	if err == nil {

@@ -27,14 +27,14 @@ func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part fun
 		return "", err
 	}
 	defer q.release()
-	if q.only != "" {
+	if q.doneReason != "" {
 		return "", nil
 	}
 	q.engine.Cut = func(k engine.Cut) { a.noteCut(k, true, "the vendor's API", q.entry.Name.String(), "") }
 	var said strings.Builder
 	for ev, err := range q.lease.Chat(ctx, q.engine) {
 		if err != nil {
-			a.o.Shared.Failed(err)
+			a.o.Shared.OnFailure(err)
 			return said.String(), err
 		}
 		said.WriteString(ev.Text)

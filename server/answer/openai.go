@@ -47,7 +47,7 @@ func (a *Answers) OpenAICompletions(x *exchange.Exchange) {
 
 // OpenAIResponses answers /v1/responses.
 func (a *Answers) OpenAIResponses(x *exchange.Exchange) {
-	req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeAsked))
+	req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeResponsesBody))
 	switch {
 	case !ok:
 	case req.Compaction != nil:

@@ -26,7 +26,7 @@ func (a *Answers) Rerank(x *exchange.Exchange) {
 
 // rank has a model score documents.
 func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking, error) {
-	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
+	q := &checked{common: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
 	m, err := a.find(x, q, ollama.MissingPull)
 	if err != nil {
 		return engine.Ranking{}, err
@@ -41,7 +41,7 @@ func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking
 	if err := x.RerankRoom(len(req.Documents), text, longest, len(req.Query)+len(req.Instruction)); err != nil {
 		return engine.Ranking{}, err
 	}
-	numCtx, err := a.acquire(x.Asked(), q, m)
+	numCtx, err := a.acquire(x.Ctx(), q, m)
 	if err != nil {
 		return engine.Ranking{}, err
 	}
@@ -53,7 +53,7 @@ func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking
 	}
 	er := req.Engine()
 	er.NumCtx, er.Key, er.Cut = numCtx, x.Key(), a.cut(x)
-	got, err := q.lease.Rerank(x.Asked(), er)
+	got, err := q.lease.Rerank(x.Ctx(), er)
 	var ce *engine.ContextError
 	if errors.As(err, &ce) {
 		return got, ollama.Fail(400, "the query with a document exceeds the context length (%d tokens, the context has %d)", ce.Have,

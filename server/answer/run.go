@@ -15,7 +15,7 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// kind is what chats and bare prompts do not share: the object that an answer, or a part of one, is made of.
+// kind is what the answers to chats and to bare prompts do not share: the object that an answer, or a part of one, is made of.
 type kind[R any] struct {
 	part  func(*ollama.Answer, engine.Event, time.Time) R
 	done  func(model, reason string) R              // of a request that only loads or unloads
@@ -52,8 +52,8 @@ var generateKind = kind[api.GenerateResponse]{
 	},
 }
 
-// only answers a request that wanted no text: one that loads or unloads a model. In the native dialect that is one object, never a stream.
-func only[R any](r *exchange.Reply, enc exchange.Encoder[R], resp R) error {
+// noText answers a request that wanted none: one that loads or unloads a model. In the native dialect that is one object, never a stream.
+func noText[R any](r *exchange.Reply, enc exchange.Encoder[R], resp R) error {
 	if _, own := enc.(exchange.Native[R]); own || !enc.Streams() {
 		b, err := enc.Whole(resp)
 		if err == nil {
@@ -82,11 +82,11 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 ) error {
 	var events iter.Seq2[engine.Event, error]
 	if q.isChat {
-		events = q.lease.Chat(x.Asked(), q.engine)
+		events = q.lease.Chat(x.Ctx(), q.engine)
 	} else {
-		events = q.lease.Generate(x.Asked(), q.engine)
+		events = q.lease.Generate(x.Ctx(), q.engine)
 	}
-	answer := &ollama.Answer{Model: q.asked.Model, Start: start, Load: q.load}
+	answer := &ollama.Answer{Model: q.common.Model, Start: start, Load: q.load}
 	var add func(R)
 	var whole func() R
 	if !enc.Streams() {
@@ -135,7 +135,7 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 		}
 	}
 	if !done {
-		if err := x.Asked().Err(); err != nil {
+		if err := x.Ctx().Err(); err != nil {
 			return err
 		}
 		return exchange.ErrNoEnd

@@ -19,7 +19,7 @@ import (
 func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []string) (api.EmbedResponse, error) {
 	start := time.Now()
 	out := api.EmbedResponse{Model: req.Model, Embeddings: [][]float32{}}
-	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrMissing(ollama.Missing, req.Model), Options: req.Options,
+	q := &checked{common: ollama.Common{Model: req.Model, Unnamed: ollama.ErrMissing(ollama.Missing, req.Model), Options: req.Options,
 		KeepAlive: req.KeepAlive}}
 	m, err := a.find(x, q, ollama.MissingPull)
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 	if req.Dimensions < 0 {
 		return out, ollama.Fail(http.StatusBadRequest, "dimensions must not be negative, got %d", req.Dimensions)
 	}
-	numCtx, err := a.acquire(x.Asked(), q, m)
+	numCtx, err := a.acquire(x.Ctx(), q, m)
 	if err != nil {
 		return out, err
 	}
@@ -46,7 +46,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 	if dims >= q.lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
 	}
-	res, err := q.lease.Embed(x.Asked(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: a.cut(x),
+	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: a.cut(x),
 		NumCtx: numCtx, Dimensions: dims, Key: x.Key()})
 	var ce *engine.ContextError
 	switch {
@@ -110,7 +110,7 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if err := x.Decode(&req); err != nil {
 		return nil, err
 	}
-	q := &checked{asked: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
+	q := &checked{common: ollama.Common{Model: req.Model, Unnamed: ollama.ErrUnnamed, Options: req.Options, KeepAlive: req.KeepAlive}}
 	m, err := a.find(x, q, ollama.MissingPull)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if err := ollama.CheckOptions(m.Params, req.Options); err != nil {
 		return nil, err
 	}
-	numCtx, err := a.acquire(x.Asked(), q, m)
+	numCtx, err := a.acquire(x.Ctx(), q, m)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if req.Prompt == "" {
 		return out, nil
 	}
-	res, err := q.lease.Embed(x.Asked(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
+	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
 		NumCtx: numCtx, Key: x.Key()})
 	if err != nil {
 		return nil, err

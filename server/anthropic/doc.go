@@ -27,8 +27,8 @@ type Request struct {
 	Native *ollama.ChatRequest
 }
 
-// Asks is the native request.
-func (r *Request) Asks() ollama.Prompt { return r.Native }
+// AsPrompt is the native request.
+func (r *Request) AsPrompt() ollama.Prompt { return r.Native }
 
 // Decode reads the body of /v1/messages.
 func Decode(b []byte) (*Request, error) {
@@ -251,10 +251,10 @@ func ErrorBody(status int, text string) []byte {
 	return b
 }
 
-func (e *Encoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *Encoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// Broken is Anthropic's own error event, which its clients raise. (Ollama only ends the stream, which reads like a cut connection.)
-func (e *Encoder) Broken(status int, text string) []byte {
+// ErrorEnd is Anthropic's own error event, which its clients raise. (Ollama only ends the stream, which reads like a cut connection.)
+func (e *Encoder) ErrorEnd(status int, text string) []byte {
 	b, _ := json.Marshal(wire.StreamErrorEvent{Type: "error", Error: wire.NewError(status, text).Error})
 	return fmt.Appendf(nil, "event: error\ndata: %s\n\n", b)
 }

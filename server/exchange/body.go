@@ -27,7 +27,7 @@ func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req 
 		req, err = decode(b)
 	}
 	if d, is := any(req).(Decoded); is && err == nil {
-		err = x.weighDecoded(d.Asks())
+		err = x.weighDecoded(d.AsPrompt())
 	}
 	if err != nil {
 		x.Fail(err)
@@ -36,7 +36,7 @@ func Read[T any](x *Exchange, limit int64, decode func([]byte) (T, error)) (req 
 }
 
 // Decoded is a request in any dialect that asks for an answer.
-type Decoded interface{ Asks() ollama.Prompt }
+type Decoded interface{ AsPrompt() ollama.Prompt }
 
 // body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few bytes could stand for gigabytes.
 func (x *Exchange) body(limit int64) ([]byte, error) {

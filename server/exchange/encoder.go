@@ -13,18 +13,18 @@ type Encoder[R any] interface {
 	Whole(R) ([]byte, error)
 	// WholeType is that body's content type.
 	WholeType() string
-	// Failed is the body of an error before the first part; Broken what a stream that fails later ends with.
-	Failed(status int, text string) []byte
-	Broken(status int, text string) []byte
+	// ErrorBody is the body of an error before the first part; ErrorEnd what a stream that fails later ends with.
+	ErrorBody(status int, text string) []byte
+	ErrorEnd(status int, text string) []byte
 }
 
 // Native encodes answers as Ollama does: lines of JSON.
 type Native[R any] struct{ Stream bool }
 
-func (n Native[R]) Streams() bool                    { return n.Stream }
-func (n Native[R]) Type() string                     { return Lines }
-func (n Native[R]) Chunk(r R) ([]byte, error)        { return ollama.Line(r) }
-func (n Native[R]) Whole(r R) ([]byte, error)        { return ollama.Object(r) }
-func (n Native[R]) WholeType() string                { return JSON }
-func (n Native[R]) Failed(_ int, text string) []byte { return ollama.ErrorBody(text) }
-func (n Native[R]) Broken(_ int, text string) []byte { return append(ollama.ErrorBody(text), '\n') }
+func (n Native[R]) Streams() bool                       { return n.Stream }
+func (n Native[R]) Type() string                        { return Lines }
+func (n Native[R]) Chunk(r R) ([]byte, error)           { return ollama.Line(r) }
+func (n Native[R]) Whole(r R) ([]byte, error)           { return ollama.Object(r) }
+func (n Native[R]) WholeType() string                   { return JSON }
+func (n Native[R]) ErrorBody(_ int, text string) []byte { return ollama.ErrorBody(text) }
+func (n Native[R]) ErrorEnd(_ int, text string) []byte  { return append(ollama.ErrorBody(text), '\n') }

@@ -29,7 +29,7 @@ type Shared struct {
 	WriteTimeout time.Duration // longest one write may take
 	LogPrompts   bool          // prompts, and errors that quote them, may be in the log
 	Log          *zap.Logger   // never nil
-	Failed       func(error)   // told why each request failed that did; never nil
+	OnFailure    func(error)   // told why each request failed that did; never nil
 
 	large atomic.Int64 // bytes of large requests held
 }
@@ -110,15 +110,15 @@ func FormOf(path string) Form {
 	return Form{JSON, func(_ int, text string) []byte { return ollama.ErrorBody(text) }}
 }
 
-// Asked is the request's context.
-func (x *Exchange) Asked() context.Context { return x.Request.Context() }
+// Ctx is the request's context: it ends with the client, the grace of an orderly end, or an owner who ends the answer from elsewhere.
+func (x *Exchange) Ctx() context.Context { return x.Request.Context() }
 
 // Key is the name of the key that the request came with; "": none.
-func (x *Exchange) Key() string { return KeyOf(x.Asked()) }
+func (x *Exchange) Key() string { return KeyOf(x.Ctx()) }
 
 // Fail ends a request that has sent nothing with an error, in the path's form.
 func (x *Exchange) Fail(err error) {
-	code, text := x.failed(err)
+	code, text := x.noteFailure(err)
 	body := x.form.Body
 	if errors.As(err, new(openai.ControlError)) {
 		body = openai.CodedBody
@@ -126,12 +126,12 @@ func (x *Exchange) Fail(err error) {
 	x.Reply().fail(code, body, body, x.form.Type, text)
 }
 
-// failed keeps why a request failed for its log line, and says what to tell the client.
-func (x *Exchange) failed(err error) (code int, text string) {
-	err = Ended(x.Asked(), err)
+// noteFailure keeps why a request failed for its log line, and says what to tell the client.
+func (x *Exchange) noteFailure(err error) (code int, text string) {
+	err = Ended(x.Ctx(), err)
 	code, text = Status(err)
 	x.Log.Error, x.Log.Status = x.shared.Told(err), code
-	x.shared.Failed(err)
+	x.shared.OnFailure(err)
 	return code, text
 }
 
@@ -139,8 +139,8 @@ func (x *Exchange) failed(err error) (code int, text string) {
 func Answer[R any](x *Exchange, enc Encoder[R], f func(*Reply) error) {
 	r := x.Reply()
 	if err := x.shared.Caught(func() error { return f(r) }); err != nil {
-		code, text := x.failed(err)
-		r.fail(code, enc.Failed, enc.Broken, enc.WholeType(), text)
+		code, text := x.noteFailure(err)
+		r.fail(code, enc.ErrorBody, enc.ErrorEnd, enc.WholeType(), text)
 	}
 }
 

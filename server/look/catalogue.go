@@ -45,7 +45,7 @@ type viewCatalogue struct {
 
 // Catalogue answers GET /api/axle/catalogue.
 func (v *Views) Catalogue(x *exchange.Exchange) {
-	list, err := v.o.Store.List(x.Asked())
+	list, err := v.o.Store.List(x.Ctx())
 	if err != nil {
 		x.Fail(err)
 		return

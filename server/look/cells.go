@@ -42,7 +42,7 @@ type viewCells struct {
 
 // Cells answers GET /api/axle/cells.
 func (v *Views) Cells(x *exchange.Exchange) {
-	name, maps, err := v.o.Loaded.Maps(x.Asked(), x.Query("model"))
+	name, maps, err := v.o.Loaded.Maps(x.Ctx(), x.Query("model"))
 	if err != nil {
 		x.Fail(err)
 		return

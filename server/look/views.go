@@ -65,7 +65,7 @@ func (v *Views) Seen(c *gin.Context) {
 		c.Abort()
 		return
 	}
-	ctx, stream := v.streams.Begin(x.Asked(), owner, c.FullPath())
+	ctx, stream := v.streams.Begin(x.Ctx(), owner, c.FullPath())
 	defer stream.End()
 	c.Request = c.Request.WithContext(ctx)
 	c.Next()

@@ -52,7 +52,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 			break
 		}
 		body := &slowBody{x: x, rc: http.NewResponseController(x.Writer), most: m.o.ReadTimeout, left: m.o.ReadTimeout}
-		created, err = m.o.Store.PutBlob(x.Asked(), d, body)
+		created, err = m.o.Store.PutBlob(x.Ctx(), d, body)
 		switch {
 		case body.err != nil:
 			err = body.err
@@ -61,7 +61,7 @@ func (m *Manager) PutBlob(x *exchange.Exchange) {
 		case errors.Is(err, store.ErrSpace):
 			err = exchange.Error(http.StatusInsufficientStorage, err.Error())
 		case err != nil:
-			err = plain(err)
+			err = ofManaging(err)
 		}
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *slowBody) Announced() int64 { return b.x.Request.ContentLength }
 func (b *slowBody) Read(p []byte) (int, error) {
 	start := time.Now()
 	_ = b.rc.SetReadDeadline(start.Add(b.left))
-	if b.err = b.x.Asked().Err(); b.err != nil { // after the deadline was set: see server.work
+	if b.err = b.x.Ctx().Err(); b.err != nil { // after the deadline was set: see server.work
 		return 0, b.err
 	}
 	n, err := b.x.Request.Body.Read(p)

@@ -74,7 +74,7 @@ func (m *Manager) Delete(x *exchange.Exchange) {
 	var req api.DeleteRequest
 	err := x.Decode(&req)
 	if err == nil {
-		err = m.deleteModel(x.Asked(), cmp.Or(req.Model, req.Name))
+		err = m.deleteModel(x.Ctx(), cmp.Or(req.Model, req.Name))
 	}
 	if err != nil {
 		x.Fail(err)

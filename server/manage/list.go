@@ -32,7 +32,7 @@ func (m *Manager) list(ctx context.Context) (api.ListResponse, error) {
 }
 
 func (m *Manager) Tags(x *exchange.Exchange) {
-	list, err := m.list(x.Asked())
+	list, err := m.list(x.Ctx())
 	if err != nil {
 		x.Fail(err)
 		return

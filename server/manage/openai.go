@@ -12,7 +12,7 @@ import (
 
 // OpenAIModels is the list as OpenAI has it.
 func (m *Manager) OpenAIModels(x *exchange.Exchange) {
-	list, err := m.list(x.Asked())
+	list, err := m.list(x.Ctx())
 	var b []byte
 	if err == nil {
 		b, err = openai.Models(list)

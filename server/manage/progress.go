@@ -20,7 +20,7 @@ import (
 func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, status func(api.ProgressResponse)) error) {
 	stream := asked == nil || *asked
 	exchange.Answer(x, exchange.Native[api.ProgressResponse]{Stream: stream}, func(r *exchange.Reply) error {
-		ctx, cancel := context.WithCancel(x.Asked())
+		ctx, cancel := context.WithCancel(x.Ctx())
 		defer cancel()
 		out, over, sent := newStatusLines(), make(chan struct{}), make(chan error, 1)
 		if stream {
@@ -40,16 +40,16 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 		} else {
 			sent <- nil
 		}
-		var told error
+		var unsent error
 		err := func() error {
 			defer func() { // also where the work panics
 				close(over)
-				told = <-sent
+				unsent = <-sent
 			}()
 			return work(ctx, out.put)
 		}()
-		if err := errors.Join(err, told); err != nil {
-			return plain(err)
+		if err := errors.Join(err, unsent); err != nil {
+			return ofManaging(err)
 		}
 		if stream {
 			return nil
@@ -64,19 +64,19 @@ func progress(x *exchange.Exchange, asked *bool, work func(ctx context.Context, 
 	})
 }
 
-// plain keeps an error of management work from being told as one of a running model.
-func plain(err error) error {
+// ofManaging keeps an error of management work from being told as one of a running model.
+func ofManaging(err error) error {
 	var se api.StatusError
 	if errors.As(err, &se) || exchange.Own(err) || errors.Is(err, context.Canceled) || errors.Is(err, models.ErrName) ||
 		errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrTaken) {
 		return err
 	}
-	return exchange.Because(managed(err), err)
+	return exchange.Because(statusOf(err), err)
 }
 
-// managed is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not
+// statusOf is the status of an error of management work: a name that nobody has, files that this chip cannot run and blobs that were not
 // uploaded are the client's mistake, and trying again would not help; anything else is ours, the hub's or the disk's.
-func managed(err error) int {
+func statusOf(err error) int {
 	switch {
 	case errors.Is(err, hub.ErrNotFound):
 		return http.StatusNotFound

@@ -13,6 +13,7 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
+// Pull answers /api/pull: the server's [catalog.Puller] fetches, and its status lines are the answer.
 func (m *Manager) Pull(x *exchange.Exchange) {
 	var req api.PullRequest
 	err := x.Decode(&req)
@@ -38,7 +39,7 @@ func (m *Manager) Pull(x *exchange.Exchange) {
 	})
 }
 
-// push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
+// Push answers as Ollama does for a model it cannot push: with a stream that ends in an error.
 func (m *Manager) Push(x *exchange.Exchange) {
 	var req api.PushRequest
 	err := x.Decode(&req)

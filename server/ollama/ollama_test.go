@@ -65,7 +65,7 @@ func TestPrecedence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	er, unknown, err := r.Engine(base, m)
+	er, _, unknown, err := r.ToEngine(base, m)
 	if err != nil || len(unknown) != 0 {
 		t.Fatal(err, unknown)
 	}
@@ -81,7 +81,7 @@ func TestPrecedence(t *testing.T) {
 	// A system message of its own keeps the model's away.
 	r, _ = DecodeChat([]byte(
 		`{"messages":[{"role":"system","content":"mine"},{"role":"assistant","content":null},{"role":"assistant","content":"go"}],"truncate":false,"shift":false}`))
-	if er, _, err = r.Engine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null ||
+	if er, _, _, err = r.ToEngine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null ||
 		er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
 		t.Errorf("%+v %v", er, err)
 	}
@@ -115,7 +115,7 @@ func TestToolsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	er, _, err := r.Engine(sampler.Defaults(), Model{})
+	er, _, _, err := r.ToEngine(sampler.Defaults(), Model{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func decoders(t *testing.T, b []byte) {
 	m := Model{Asked: "m", Full: "m", Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true, Insert: true}}
 	fuzzguard.Check(t, len(b), func() {
 		if r, err := DecodeChat(b); err == nil && r.Check(m) == nil {
-			er, _, err := r.Engine(sampler.Defaults(), m)
+			er, _, _, err := r.ToEngine(sampler.Defaults(), m)
 			if err == nil && er.Sampling.Check() != nil {
 				t.Errorf("out of range: %+v", er.Sampling)
 			}
@@ -175,7 +175,8 @@ func decoders(t *testing.T, b []byte) {
 	})
 	fuzzguard.Check(t, len(b), func() {
 		if r, err := DecodeGenerate(b); err == nil && r.Check(m) == nil {
-			if _, _, _, err := r.Engine(sampler.Defaults(), m, nil); err != nil {
+			r.Template = "" // which has a fuzzer of its own
+			if _, _, _, err := r.ToEngine(sampler.Defaults(), m); err != nil {
 				wantStatus(t, err)
 			}
 		}

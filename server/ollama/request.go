@@ -91,11 +91,11 @@ type Common struct {
 
 func unloads(d *api.Duration) bool { return d != nil && d.Duration == 0 }
 
-// Asks is the request itself, as other dialects' give theirs.
-func (r *ChatRequest) Asks() Prompt { return r }
+// AsPrompt is the request itself, as other dialects' give theirs.
+func (r *ChatRequest) AsPrompt() Prompt { return r }
 
-// Asks is the request itself.
-func (r *GenerateRequest) Asks() Prompt { return r }
+// AsPrompt is the request itself.
+func (r *GenerateRequest) AsPrompt() Prompt { return r }
 
 // Common is the chat's part of a [Prompt].
 func (r *ChatRequest) Common() Common {
@@ -347,12 +347,11 @@ func common(er *engine.Request, base sampler.Params, m Model, opts map[string]an
 
 func yes(b *bool) bool { return b == nil || *b }
 
-// Engine is the request as the engine takes it. base is the loaded model's sampling; unknown options are returned for the log.
-func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []string, error) {
-	er := engine.Request{Template: m.Template, Think: think(r.Think, m), Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
-	unknown, err := common(&er, base, m, r.Options, r.Format, r.Extra)
-	if err != nil {
-		return er, unknown, err
+// ToEngine is the chat's part of a [Prompt].
+func (r *ChatRequest) ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error) {
+	er = engine.Request{Template: m.Template, Think: think(r.Think, m), Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
+	if unknown, err = common(&er, base, m, r.Options, r.Format, r.Extra); err != nil {
+		return er, true, unknown, err
 	}
 	er.Sampling.Logprobs, er.Sampling.TopLogprobs = r.Logprobs, 0
 	if r.Logprobs {
@@ -380,13 +379,7 @@ func (r *ChatRequest) Engine(base sampler.Params, m Model) (engine.Request, []st
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == "assistant" && len(r.Messages[n-1].ToolCalls) == 0 {
 		er.Continue = true
 	}
-	return er, unknown, nil
-}
-
-// ToEngine is Engine for who does not know what it has.
-func (r *ChatRequest) ToEngine(base sampler.Params, m Model) (engine.Request, bool, []string, error) {
-	er, unknown, err := r.Engine(base, m)
-	return er, true, unknown, err
+	return er, true, unknown, nil
 }
 
 func message(msg api.Message, m Model, null bool) chat.Message {
@@ -436,15 +429,14 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 	return out
 }
 
-// Engine is the request as the engine takes it; asChat says that it must go through [engine.Model.Chat], because the Modelfile puts
-// messages before the prompt. custom is the parsed request template, nil for none.
-func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Template) (
-	er engine.Request, asChat bool, unknown []string, err error,
-) {
+// ToEngine is the bare prompt's part of a [Prompt]. It is a chat to the engine where the Modelfile puts messages before the prompt.
+func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error) {
 	er = engine.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
 		Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
-	if custom != nil {
-		er.Template = custom
+	if r.Template != "" {
+		if er.Template, err = chat.NewGo(r.Template); err != nil {
+			return er, false, nil, Fail(500, "%s", err)
+		}
 	}
 	if er.System == "" && !r.Raw && r.Suffix == "" {
 		er.System = m.System
@@ -479,18 +471,6 @@ func (r *GenerateRequest) Engine(base sampler.Params, m Model, custom chat.Templ
 		return er, true, unknown, nil
 	}
 	return er, false, unknown, nil
-}
-
-// ToEngine is Engine with the template that the request itself brought.
-func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (engine.Request, bool, []string, error) {
-	var custom chat.Template
-	if r.Template != "" {
-		var err error
-		if custom, err = chat.NewGo(r.Template); err != nil {
-			return engine.Request{}, false, nil, Fail(500, "%s", err)
-		}
-	}
-	return r.Engine(base, m, custom)
 }
 
 // RememberTools keeps the tools as another dialect's body gave them.

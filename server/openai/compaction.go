@@ -103,10 +103,10 @@ func (c *Compaction) WholeType() string {
 func (c *Compaction) Streams() bool                          { return false }
 func (c *Compaction) Type() string                           { return stream }
 func (c *Compaction) Chunk(api.ChatResponse) ([]byte, error) { return nil, nil }
-func (c *Compaction) Broken(int, string) []byte              { return nil }
+func (c *Compaction) ErrorEnd(int, string) []byte            { return nil }
 
-// Failed is the body of an error.
-func (c *Compaction) Failed(status int, text string) []byte {
+// ErrorBody is the body of an error.
+func (c *Compaction) ErrorBody(status int, text string) []byte {
 	if text != ErrSummary.Error() {
 		return ErrorBody(status, text)
 	}

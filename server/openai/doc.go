@@ -321,19 +321,19 @@ func logitBias(in map[string]float32) (map[int32]float32, error) {
 	return out, nil
 }
 
-// Asks is the native request.
-func (c *Chat) Asks() ollama.Prompt { return c.Native }
+// AsPrompt is the native request.
+func (c *Chat) AsPrompt() ollama.Prompt { return c.Native }
 
-// Asks is the native request.
-func (a *Asked) Asks() ollama.Prompt {
+// AsPrompt is the native request.
+func (a *ResponsesBody) AsPrompt() ollama.Prompt {
 	if a.Compaction != nil {
 		return a.Compaction.Native
 	}
 	return a.Responses.Native
 }
 
-// Asks is the native request.
-func (c *Compaction) Asks() ollama.Prompt { return c.Native }
+// AsPrompt is the native request.
+func (c *Compaction) AsPrompt() ollama.Prompt { return c.Native }
 
 // ErrorBody is the body of an error.
 func ErrorBody(status int, text string) []byte {

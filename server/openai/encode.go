@@ -129,10 +129,10 @@ func line(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (e *ChatEncoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *ChatEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// Broken is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's clients raise; no [DONE] follows.
-func (e *ChatEncoder) Broken(status int, text string) []byte {
+// ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's clients raise; no [DONE] follows.
+func (e *ChatEncoder) ErrorEnd(status int, text string) []byte {
 	r := api.ChatResponse{CreatedAt: e.created}
 	chunk := wire.ToStreamChunks(e.id, r, !e.role)[0]
 	b, _ := event(struct {
@@ -217,10 +217,10 @@ func (e *CompletionEncoder) Whole(r api.GenerateResponse) ([]byte, error) {
 	return line(wire.ToCompletion(e.id, r))
 }
 
-func (e *CompletionEncoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *CompletionEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// Broken ends a stream that failed: a chunk of no model, with the error.
-func (e *CompletionEncoder) Broken(status int, text string) []byte {
+// ErrorEnd ends a stream that failed: a chunk of no model, with the error.
+func (e *CompletionEncoder) ErrorEnd(status int, text string) []byte {
 	b, _ := event(struct {
 		wire.CompletionChunk
 		wire.ErrorResponse

@@ -136,7 +136,7 @@ func TestCompaction(t *testing.T) {
 	} else if err := c.Again(err); err != nil || !strings.Contains(c.Native.Messages[0].Content, "empty summary") {
 		t.Errorf("again: %v %+v", err, c.Native.Messages)
 	}
-	if b := string(c.Failed(500, ErrSummary.Error())); !strings.Contains(b, `"code":"compaction_failed"`) {
+	if b := string(c.ErrorBody(500, ErrSummary.Error())); !strings.Contains(b, `"code":"compaction_failed"`) {
 		t.Errorf("failed: %s", b)
 	}
 	b, err := c.Whole(summary(`{"summary":"the user is Ann","retain_item_ids":[]}`))

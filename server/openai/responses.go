@@ -20,15 +20,15 @@ type Responses struct {
 	Forget bool // its answer's items are not to be kept
 }
 
-// Asked is what a body of /v1/responses asks for: an answer, or a compaction. The other is nil.
-type Asked struct {
+// ResponsesBody is what a body of /v1/responses asks for: an answer, or a compaction. The other is nil.
+type ResponsesBody struct {
 	Responses  *Responses
 	Compaction *Compaction
 }
 
-// DecodeAsked reads the body of /v1/responses.
-func DecodeAsked(b []byte) (a *Asked, err error) {
-	a = new(Asked)
+// DecodeResponsesBody reads the body of /v1/responses.
+func DecodeResponsesBody(b []byte) (a *ResponsesBody, err error) {
+	a = new(ResponsesBody)
 	if a.Compaction, err = DecodeTriggered(b); err == nil && a.Compaction == nil {
 		a.Responses, err = DecodeResponses(b)
 	}
@@ -194,10 +194,10 @@ func (e *ResponsesEncoder) Whole(r api.ChatResponse) ([]byte, error) {
 	return line(resp)
 }
 
-func (e *ResponsesEncoder) Failed(status int, text string) []byte { return ErrorBody(status, text) }
+func (e *ResponsesEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
 
-// Broken is the event that ends a response which failed.
-func (e *ResponsesEncoder) Broken(_ int, text string) []byte {
+// ErrorEnd is the event that ends a response which failed.
+func (e *ResponsesEncoder) ErrorEnd(_ int, text string) []byte {
 	b, _ := named("response.failed", map[string]any{"type": "response.failed", "sequence_number": e.seq, "response": map[string]any{
 		"id": e.id, "object": "response", "created_at": time.Now().Unix(), "status": "failed", "model": e.req.Model, "output": []any{},
 		"error": map[string]any{"code": "server_error", "message": text}}})
