@@ -179,8 +179,8 @@ func TestRules(t *testing.T) {
 			if err := os.WriteFile(changed, []byte(strings.Replace(string(b), r.rule, r.without, 1)), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			out, err := exec.Command("go", "test", "-vet=off", "-tags", "nomsgpack", "-count=1", "-failfast", "-timeout", "2m", "-overlay", overlay,
-				"-run", r.test, r.pkg).CombinedOutput()
+			out, err := exec.Command("go", "test", "-vet=off", "-tags", "nomsgpack", "-count=1", "-failfast", "-timeout", "2m", "-overlay",
+				overlay, "-run", r.test, r.pkg).CombinedOutput()
 			switch {
 			case err == nil:
 				t.Errorf("without the rule in %s nothing fails: %s", r.file, r.rule)

@@ -131,8 +131,8 @@ func (s *seq) wants(i int) bool {
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, tokenizer: tok, stop: map[int32]bool{}, open: map[*seq]struct{}{},
-		parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
+	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, tokenizer: tok, stop: map[int32]bool{},
+		open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
 		m.stop[id] = true

@@ -92,8 +92,8 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 			return 0, nil, errAgain // what the largest of nonsense is, too
 		}
 		if id < 0 || int(id) >= m.shape.Out {
-			return 0, nil, m.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d", sampler.ErrBadLogits,
-				id, m.shape.Out))
+			return 0, nil, m.noteRow(nil, fmt.Errorf("engine: sampling: %w: the largest is said to be number %d of %d",
+				sampler.ErrBadLogits, id, m.shape.Out))
 		}
 		return id, nil, nil
 	}

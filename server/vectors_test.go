@@ -3,6 +3,7 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,8 +77,9 @@ func TestWeighedAgain(t *testing.T) {
 		t.Errorf("%d bytes of room are held", room)
 	}
 	text := strings.Repeat("a", 1<<20-200)
-	defer r.dial(head).Close() // now there is none left
-	for end := time.Now().Add(patience); r.Room() < 4*64<<20 && time.Now().Before(end); <-time.After(time.Millisecond) {
+	// Now there are 10 MiB left: enough for a mebibyte of an image's letters, and too little for as much text.
+	defer r.dial(strings.Replace(head, strconv.Itoa(32<<20), strconv.Itoa(27<<20), 1)).Close()
+	for end := time.Now().Add(patience); r.Room() < (3*64+54)<<20 && time.Now().Before(end); <-time.After(time.Millisecond) {
 	}
 	for path, field := range map[string]string{"/api/embed": "input", "/api/embeddings": "prompt", "/v1/embeddings": "input",
 		"/v1/completions": "prompt"} {

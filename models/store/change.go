@@ -233,8 +233,8 @@ func (e *errGone) Error() string {
 	return fmt.Sprintf("models: blob %s is missing or short", e.d.Digest)
 }
 
-// notForeign fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place would
-// take that model's files.
+// notForeign fails with ErrTaken, given what get said of a name, where the name is that of a model of Ollama's own: a manifest in its place
+// would take that model's files.
 func notForeign(n models.Name, got error) error {
 	if errors.Is(got, ErrGGUF) || errors.Is(got, ErrForeign) {
 		return fmt.Errorf("models: %s is %w in this folder and stays as it is; choose another name, or another folder with AXLE_MODELS", n,

@@ -81,8 +81,8 @@ func TestPrecedence(t *testing.T) {
 	// A system message of its own keeps the model's away.
 	r, _ = DecodeChat([]byte(
 		`{"messages":[{"role":"system","content":"mine"},{"role":"assistant","content":null},{"role":"assistant","content":"go"}],"truncate":false,"shift":false}`))
-	if er, _, _, err = r.ToEngine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" || !er.Messages[1].Null ||
-		er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
+	if er, _, _, err = r.ToEngine(base, m); err != nil || len(er.Messages) != 3 || er.Messages[0].Content != "mine" ||
+		!er.Messages[1].Null || er.Messages[2].Null || !er.Continue || er.Truncate || er.Shift {
 		t.Errorf("%+v %v", er, err)
 	}
 }
