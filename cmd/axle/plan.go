@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,9 @@ The last table says how many conversations stay: on the card, in memory of a mac
 			if err != nil {
 				return err
 			}
-			if used < 0 || used > m.Context {
+			if !c.Flags().Changed("clients-context") {
+				used = min(used, m.Context)
+			} else if used < 0 || used > m.Context {
 				return usageError("--clients-context must be between 0 and the model's %d, got %d", m.Context, used)
 			}
 			if tokens < 1 || tokens >= m.Context {
@@ -108,6 +111,9 @@ func planShape(name string) (plan.Model, error) {
 	if err != nil {
 		if m, ok := plan.Shape(strings.ReplaceAll(name, ":", "-")); ok {
 			return m, nil
+		}
+		if _, there := os.Stat(name); there == nil {
+			return plan.Model{}, err
 		}
 		return plan.Model{}, fmt.Errorf("%w; %s are shapes that need no files", err, plan.Names)
 	}
