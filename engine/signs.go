@@ -139,7 +139,7 @@ func (m *Model) signed(ctx context.Context, r *Request, isChat bool, pictures in
 	}
 	for i := range own.Messages {
 		if msg := &own.Messages[i]; isChat && len(msg.Images) > 0 {
-			msg.Content, msg.Images, msg.Parts = content(msg, v.Last, sign), nil, nil
+			msg.Content, msg.Null, msg.Images, msg.Parts = content(msg, v.Last, sign), false, nil, nil
 		}
 	}
 	if ps, err = m.rendered(ctx, &own, isChat); err != nil {

@@ -41,6 +41,7 @@ func TestSigns(t *testing.T) {
 		{"written", plain, Request{Messages: one}, "[<|pic|><|pic|>]what <|pic|>?[|]"},
 		{"written in order", plain, Request{Messages: []chat.Message{{Role: "user", Images: pics, Parts: parts}}},
 			"a [<|pic|><|pic|>] b [<|pic|><|pic|>|]"},
+		{"pictures only", plain, Request{Messages: []chat.Message{{Role: "user", Null: true, Images: pics[:1]}}}, "[<|pic|><|pic|>|]"},
 		{"no picture", plain, Request{Messages: []chat.Message{{Role: "user", Content: "<|pic|>"}}}, "<|pic|>[|]"},
 		{"no template", nil, Request{Messages: one}, "[<|pic|><|pic|>]what <|pic|>?\n"},
 		{"a bare prompt", nil, Request{Prompt: "p", Images: pics}, "[<|pic|><|pic|><|pic|><|pic|>]p"},
