@@ -3,6 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
 import { measures } from './measure.mjs';
+import { sees } from './sees.mjs';
 import { Server, product, scripted } from './servers.mjs';
 import { pictures, pocket, pull, views } from './views.mjs';
 
@@ -45,6 +46,7 @@ try {
   if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
+    await test('sees', product, sees);
     await test('pull', product, pull);
     await test('pictures', product, (t) => pictures(t, out));
   }
@@ -53,5 +55,5 @@ try {
   await browser.close();
   for (const s of Object.values(servers)) await s.end();
 }
-if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, pull, pictures, axe-core, what it costs`);
+if (lane === 'quick' && !only.length) console.log(`left to make ui: ${[...long].join(', ')}, pocket, sees, pull, pictures, axe-core, what it costs`);
 process.exit(failed ? 1 : 0);
