@@ -5,217 +5,217 @@
 package kernel
 
 // tileF32_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_4x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_4x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_4x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_2x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_2x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_2x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x1(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x2(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x3(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x4(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x5(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileF32_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileF32_1x6(dst *float32, dstStride uintptr, w *float32, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_4x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_4x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_4x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_2x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_2x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_2x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x4(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x5(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileBF16_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileBF16_1x6(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_4x1(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_4x2(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_4x3(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_2x4 multiplies 2 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_2x4(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_2x5 multiplies 2 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_2x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_2x6 multiplies 2 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 2 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_2x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x1 multiplies 1 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 1 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x1(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x2 multiplies 1 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 2 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x2(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x3 multiplies 1 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 3 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x3(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x4 multiplies 1 rows of w with 4 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 4 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x4(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x5 multiplies 1 rows of w with 5 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 5 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tileInt8_1x6 multiplies 1 rows of w with 6 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in acc,
-// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows.
+// mode 2 leaves them there, and without it the lanes are added into dst: 1 values in each of 6 rows. Mode 4 says that rows of w lie apart.
 //
 //go:noescape
 func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)

@@ -1768,16 +1768,25 @@ resume:
 	VMOVUPS 96(R8), Y3
 
 begin:
-	LEAQ (AX)(CX*4), R8
+	LEAQ  (AX)(CX*4), R8
+	MOVQ  $0x00000040, R9
+	MOVQ  $0x00000100, R11
+	TESTQ $0x00000004, DI
+	JEQ   order
+	MOVQ  CX, R9
+	MOVQ  $0x00000040, R11
+
+order:
+	LEAQ (R9)(R9*2), R10
 	SUBQ $0x04, SI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R8)
-	PREFETCHT0  (R8)(CX*1)
-	PREFETCHT0  (R8)(CX*2)
-	PREFETCHT0  (R8)(DX*1)
-	ADDQ        $0x40, R8
+	PREFETCHT0  (R8)(R9*1)
+	PREFETCHT0  (R8)(R9*2)
+	PREFETCHT0  (R8)(R10*1)
+	ADDQ        R11, R8
 	VMOVUPS     (BX), Y4
 	VPMOVZXWD   (AX), Y5
 	VPSLLD      $0x10, Y5, Y5
@@ -1915,16 +1924,25 @@ resume:
 	VMOVUPS 224(R9), Y7
 
 begin:
-	LEAQ (AX)(CX*4), R9
+	LEAQ  (AX)(CX*4), R9
+	MOVQ  $0x00000040, R10
+	MOVQ  $0x00000100, R12
+	TESTQ $0x00000004, R8
+	JEQ   order
+	MOVQ  CX, R10
+	MOVQ  $0x00000040, R12
+
+order:
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	PREFETCHT0  (R9)(CX*2)
-	PREFETCHT0  (R9)(DX*1)
-	ADDQ        $0x40, R9
+	PREFETCHT0  (R9)(R10*1)
+	PREFETCHT0  (R9)(R10*2)
+	PREFETCHT0  (R9)(R11*1)
+	ADDQ        R12, R9
 	VMOVUPS     (BX), Y8
 	VMOVUPS     (BX)(SI*1), Y9
 	VPMOVZXWD   (AX), Y10
@@ -2106,16 +2124,25 @@ resume:
 	VMOVUPS 352(R9), Y11
 
 begin:
-	LEAQ (AX)(CX*4), R9
+	LEAQ  (AX)(CX*4), R9
+	MOVQ  $0x00000040, R10
+	MOVQ  $0x00000100, R12
+	TESTQ $0x00000004, R8
+	JEQ   order
+	MOVQ  CX, R10
+	MOVQ  $0x00000040, R12
+
+order:
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	PREFETCHT0  (R9)(CX*2)
-	PREFETCHT0  (R9)(DX*1)
-	ADDQ        $0x40, R9
+	PREFETCHT0  (R9)(R10*1)
+	PREFETCHT0  (R9)(R10*2)
+	PREFETCHT0  (R9)(R11*1)
+	ADDQ        R12, R9
 	VMOVUPS     (BX), Y12
 	VMOVUPS     (BX)(SI*1), Y13
 	VMOVUPS     (BX)(SI*2), Y14
@@ -2325,14 +2352,23 @@ resume:
 	VMOVUPS 224(R9), Y7
 
 begin:
-	LEAQ (AX)(CX*2), R9
+	LEAQ  (AX)(CX*2), R9
+	MOVQ  $0x00000040, R10
+	MOVQ  $0x00000080, R12
+	TESTQ $0x00000004, R8
+	JEQ   order
+	MOVQ  CX, R10
+	MOVQ  $0x00000040, R12
+
+order:
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	ADDQ        $0x40, R9
+	PREFETCHT0  (R9)(R10*1)
+	ADDQ        R12, R9
 	VMOVUPS     (DX), Y8
 	VMOVUPS     (DX)(BX*1), Y9
 	VMOVUPS     (DX)(BX*2), Y10
@@ -2899,12 +2935,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), SI
 	ADDQ AX, SI
+	MOVQ $0x00000040, DI
+	MOVQ $0x00000040, R8
+	LEAQ (DI)(DI*2), DI
 	SUBQ $0x04, DX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (SI)
-	ADDQ        $0x40, SI
+	ADDQ        R8, SI
 	VMOVUPS     (CX), Y1
 	VPMOVZXWD   (AX), Y2
 	VPSLLD      $0x10, Y2, Y2
@@ -2981,12 +3020,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), DI
 	ADDQ AX, DI
+	MOVQ $0x00000040, R8
+	MOVQ $0x00000040, R9
+	LEAQ (R8)(R8*2), R8
 	SUBQ $0x04, BX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (DI)
-	ADDQ        $0x40, DI
+	ADDQ        R9, DI
 	VMOVUPS     (CX), Y2
 	VMOVUPS     (CX)(DX*1), Y3
 	VPMOVZXWD   (AX), Y4
@@ -3082,12 +3124,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), DI
 	ADDQ AX, DI
+	MOVQ $0x00000040, R8
+	MOVQ $0x00000040, R9
+	LEAQ (R8)(R8*2), R8
 	SUBQ $0x04, BX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (DI)
-	ADDQ        $0x40, DI
+	ADDQ        R9, DI
 	VMOVUPS     (CX), Y3
 	VMOVUPS     (CX)(DX*1), Y4
 	VMOVUPS     (CX)(DX*2), Y5
@@ -3203,12 +3248,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), R8
 	ADDQ AX, R8
+	MOVQ $0x00000040, R9
+	MOVQ $0x00000040, R10
+	LEAQ (R9)(R9*2), R9
 	SUBQ $0x04, SI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R8)
-	ADDQ        $0x40, R8
+	ADDQ        R10, R8
 	VMOVUPS     (CX), Y4
 	VMOVUPS     (CX)(DX*1), Y5
 	VMOVUPS     (CX)(DX*2), Y6
@@ -3666,15 +3714,16 @@ resume:
 
 begin:
 	LEAQ (AX)(CX*4), R8
+	MOVQ $0x00000040, R9
+	MOVQ $0x00000080, R11
+	LEAQ (R9)(R9*2), R10
 	SUBQ $0x04, SI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R8)
-	PREFETCHT0  (R8)(CX*1)
-	PREFETCHT0  (R8)(CX*2)
-	PREFETCHT0  (R8)(DX*1)
-	ADDQ        $0x20, R8
+	PREFETCHT0  (R8)(R9*1)
+	ADDQ        R11, R8
 	VMOVUPS     (BX), Y4
 	VPMOVSXBD   (AX), Y5
 	VCVTDQ2PS   Y5, Y5
@@ -3813,15 +3862,16 @@ resume:
 
 begin:
 	LEAQ (AX)(CX*4), R9
+	MOVQ $0x00000040, R10
+	MOVQ $0x00000080, R12
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	PREFETCHT0  (R9)(CX*2)
-	PREFETCHT0  (R9)(DX*1)
-	ADDQ        $0x20, R9
+	PREFETCHT0  (R9)(R10*1)
+	ADDQ        R12, R9
 	VMOVUPS     (BX), Y8
 	VMOVUPS     (BX)(SI*1), Y9
 	VPMOVSXBD   (AX), Y10
@@ -4004,15 +4054,16 @@ resume:
 
 begin:
 	LEAQ (AX)(CX*4), R9
+	MOVQ $0x00000040, R10
+	MOVQ $0x00000080, R12
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	PREFETCHT0  (R9)(CX*2)
-	PREFETCHT0  (R9)(DX*1)
-	ADDQ        $0x20, R9
+	PREFETCHT0  (R9)(R10*1)
+	ADDQ        R12, R9
 	VMOVUPS     (BX), Y12
 	VMOVUPS     (BX)(SI*1), Y13
 	VMOVUPS     (BX)(SI*2), Y14
@@ -4223,13 +4274,15 @@ resume:
 
 begin:
 	LEAQ (AX)(CX*2), R9
+	MOVQ $0x00000040, R10
+	MOVQ $0x00000040, R11
+	LEAQ (R10)(R10*2), R10
 	SUBQ $0x04, DI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(CX*1)
-	ADDQ        $0x20, R9
+	ADDQ        R11, R9
 	VMOVUPS     (DX), Y8
 	VMOVUPS     (DX)(BX*1), Y9
 	VMOVUPS     (DX)(BX*2), Y10
@@ -4796,12 +4849,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), SI
 	ADDQ AX, SI
+	MOVQ $0x00000040, DI
+	MOVQ $0x00000020, R8
+	LEAQ (DI)(DI*2), DI
 	SUBQ $0x04, DX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (SI)
-	ADDQ        $0x20, SI
+	ADDQ        R8, SI
 	VMOVUPS     (CX), Y1
 	VPMOVSXBD   (AX), Y2
 	VCVTDQ2PS   Y2, Y2
@@ -4878,12 +4934,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), DI
 	ADDQ AX, DI
+	MOVQ $0x00000040, R8
+	MOVQ $0x00000020, R9
+	LEAQ (R8)(R8*2), R8
 	SUBQ $0x04, BX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (DI)
-	ADDQ        $0x20, DI
+	ADDQ        R9, DI
 	VMOVUPS     (CX), Y2
 	VMOVUPS     (CX)(DX*1), Y3
 	VPMOVSXBD   (AX), Y4
@@ -4979,12 +5038,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), DI
 	ADDQ AX, DI
+	MOVQ $0x00000040, R8
+	MOVQ $0x00000020, R9
+	LEAQ (R8)(R8*2), R8
 	SUBQ $0x04, BX
 	JLT  rest
 
 loop:
 	PREFETCHT0  (DI)
-	ADDQ        $0x20, DI
+	ADDQ        R9, DI
 	VMOVUPS     (CX), Y3
 	VMOVUPS     (CX)(DX*1), Y4
 	VMOVUPS     (CX)(DX*2), Y5
@@ -5100,12 +5162,15 @@ resume:
 begin:
 	MOVQ wStride+24(FP), R8
 	ADDQ AX, R8
+	MOVQ $0x00000040, R9
+	MOVQ $0x00000020, R10
+	LEAQ (R9)(R9*2), R9
 	SUBQ $0x04, SI
 	JLT  rest
 
 loop:
 	PREFETCHT0  (R8)
-	ADDQ        $0x20, R8
+	ADDQ        R10, R8
 	VMOVUPS     (CX), Y4
 	VMOVUPS     (CX)(DX*1), Y5
 	VMOVUPS     (CX)(DX*2), Y6
@@ -5553,13 +5618,9 @@ TEXT ·quant8(SB), NOSPLIT, $0-80
 
 loop:
 	PREFETCHT0  (CX)
-	PREFETCHT0  (CX)(DX*1)
-	PREFETCHT0  (CX)(DX*2)
-	PREFETCHT0  (CX)(BX*1)
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT0  64(CX)
+	PREFETCHT0  128(CX)
+	PREFETCHT0  192(CX)
 	MOVQ        mask+72(FP), R12
 	TESTQ       R12, R10
 	JNE         scaled
@@ -5683,15 +5744,14 @@ rows1:
 	VCVTDQ2PS    Y9, Y9
 	VBROADCASTSS 32(R12), Y10
 	VMULPS       Y0, Y10, Y10
-	VMOVUPS      (R13), Y11
-	VFMADD231PS  Y10, Y9, Y11
-	VMOVUPS      Y11, (R13)
+	VFMADD213PS  (R13), Y9, Y10
+	VMOVUPS      Y10, (R13)
 	ADDQ         R9, R12
 	ADDQ         $0x20, R13
 	DECQ         R14
 	JNE          rows1
 	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
+	ADDQ         $0x00000100, CX
 	ADDQ         $0x40, R8
 	INCQ         R10
 	MOVQ         blocks+64(FP), R12
@@ -5769,13 +5829,7 @@ TEXT ·quant4(SB), NOSPLIT, $0-80
 
 loop:
 	PREFETCHT0  (CX)
-	PREFETCHT0  (CX)(DX*1)
-	PREFETCHT0  (CX)(DX*2)
-	PREFETCHT0  (CX)(BX*1)
-	PREFETCHT0  (CX)(DX*4)
-	PREFETCHT0  (CX)(SI*1)
-	PREFETCHT0  (CX)(BX*2)
-	PREFETCHT0  (CX)(DI*1)
+	PREFETCHT0  64(CX)
 	MOVQ        mask+72(FP), R12
 	TESTQ       R12, R10
 	JNE         scaled
@@ -5865,15 +5919,14 @@ rows:
 	VCVTDQ2PS    Y5, Y5
 	VBROADCASTSS 32(R12), Y10
 	VMULPS       Y0, Y10, Y10
-	VMOVUPS      (R13), Y11
-	VFMADD231PS  Y10, Y5, Y11
-	VMOVUPS      Y11, (R13)
+	VFMADD213PS  (R13), Y5, Y10
+	VMOVUPS      Y10, (R13)
 	ADDQ         R9, R12
 	ADDQ         $0x20, R13
 	DECQ         R14
 	JNE          rows
 	ADDQ         $0x10, AX
-	ADDQ         $0x10, CX
+	ADDQ         $0x00000080, CX
 	ADDQ         $0x40, R8
 	INCQ         R10
 	MOVQ         blocks+64(FP), R12

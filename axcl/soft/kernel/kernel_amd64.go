@@ -28,7 +28,7 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 		return
 	}
 	k, p, size := w.raw(from * w.Cols)
-	product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, steps)
+	product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, steps, 0)
 }
 
 // raw is where a value lies, of what kind it is, and how many bytes it takes.
@@ -55,14 +55,15 @@ func cut(n, top int) int {
 
 // product multiplies rows of w with n rows of x as they lie; strides are bytes. Four rows of w at a time stay in the first cache for all
 // of x.
-func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps int) {
+func product(k kind, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, rows int, x *float32, xs uintptr, n, steps,
+	mode int) {
 	for o := 0; o < rows; o += 4 {
 		for r := 0; r < n; {
 			c := cut(n-r, 6)
 			for m, end := o, min(o+4, rows); m < end; {
 				wide := shape(end-m, c)
 				tile(k, wide, c, f32At(dst, uintptr(r)*ds+uintptr(m)*4), ds, unsafe.Add(w, uintptr(m)*ws), ws, f32At(x, uintptr(r)*xs), xs,
-					steps, nil, 0)
+					steps, nil, mode)
 				m += wide
 			}
 			r += c
@@ -150,7 +151,7 @@ func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, 
 			clear(lanes)
 			tile(&lanes[0], &values[from*ws], uintptr(ws), &w.Groups[from*ss], uintptr(ss)*2, &x[r*xs], uintptr(xs), c, nb, mask)
 			for i := range c {
-				copy(dst[(r+i)*w.Rows+from:][:quantLanes], lanes[i*quantLanes:])
+				*(*[quantLanes]float32)(dst[(r+i)*w.Rows+from:]) = [quantLanes]float32(lanes[i*quantLanes:])
 			}
 		}
 	}
@@ -168,7 +169,8 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 		return
 	}
 	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
-	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8)
+	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8,
+		apart)
 }
 
 // values adds for n rows of sum what cells rows of v weigh in each.

@@ -13,10 +13,11 @@ const (
 	ofInt8
 )
 
-// What a tile begins with and leaves: sums of lanes in memory, or nothing and results.
+// What a tile begins with and leaves: sums of lanes in memory, or nothing and results. And whether its weights are rows of something wider.
 const (
 	resume = 1 << iota
 	keep
+	apart
 )
 
 // tile calls the assembly for m rows of weights and n rows of input.

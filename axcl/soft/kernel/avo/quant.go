@@ -76,8 +76,8 @@ func quantTile(bits int) {
 	scales, group := YMM(), GP64()
 	Load(Param("scales"), group)
 	Label("loop")
-	for m := range 8 {
-		PREFETCHT0(rows.at(ahead, m, 0))
+	for line := range bits / 2 { // each line of eight rows once, in the order in which they lie
+		PREFETCHT0(Mem{Base: ahead, Disp: 64 * line})
 	}
 
 	t := GP64()
@@ -101,13 +101,12 @@ func quantTile(bits int) {
 		JNE(LabelRef(label))
 	}
 	finish := func(sum reg.VecVirtual) {
-		f, y := YMM(), YMM()
+		f := YMM()
 		VCVTDQ2PS(sum, sum)
 		VBROADCASTSS(Mem{Base: row, Disp: 32}, f)
 		VMULPS(scales, f, f)
-		VMOVUPS(Mem{Base: acc}, y)
-		VFMADD231PS(f, sum, y)
-		VMOVUPS(y, Mem{Base: acc})
+		VFMADD213PS(Mem{Base: acc}, sum, f)
+		VMOVUPS(f, Mem{Base: acc})
 	}
 	ones := pairs()
 	if bits == 4 {
@@ -174,7 +173,7 @@ func quantTile(bits int) {
 		}
 	}
 	ADDQ(Imm(uint64(4*bits)), w)
-	ADDQ(Imm(uint64(4*bits)), ahead)
+	ADDQ(U32(uint32(32*bits)), ahead)
 	ADDQ(Imm(64), x)
 	INCQ(at)
 	blocks := GP64()
