@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/cpu"
 )
 
 //go:embed c/*.c c/*.h c/*.def profiles/*.profile
@@ -42,8 +44,9 @@ const (
 )
 
 // Build compiles the libraries into dir, or with dir empty into the user's cache folder (axle/sim-HASH, reused while sources, compiler and
-// flags stay the same). Extra flags go to every compile and link: -fsanitize=address, -DAXSIM_WITHOUT_WORKER (a runtime older than the
-// worker calls), or -DaxclrtMemcpy=axsim_absent_memcpy to build a library that lacks a symbol.
+// flags stay the same). In the cache they are for this machine's processor, elsewhere for any of its kind. Extra flags go to every compile
+// and link: -fsanitize=address, -DAXSIM_WITHOUT_WORKER (a runtime older than the worker calls), or -DaxclrtMemcpy=axsim_absent_memcpy to
+// build a library that lacks a symbol.
 //
 // Errors: ErrNoCompiler (wrapped), the compiler's own words, or what the file system says. A failed build leaves nothing behind.
 func Build(dir string, flags ...string) (Libs, error) {
@@ -53,6 +56,7 @@ func Build(dir string, flags ...string) (Libs, error) {
 	}
 	cached := dir == ""
 	if cached {
+		flags = slices.Concat(thisMachine(), flags)
 		base, err := os.UserCacheDir()
 		if err != nil {
 			return Libs{}, fmt.Errorf("simcard: no folder to build in: %w", err)
@@ -78,6 +82,14 @@ func Build(dir string, flags ...string) (Libs, error) {
 		return Libs{}, err
 	}
 	return place(tmp, dir, cached)
+}
+
+// thisMachine are flags for what this machine's processor can. Sums keep their order: the card says the same on every machine.
+func thisMachine() []string {
+	if cpu.X86.HasAVX2 {
+		return []string{"-mavx2"}
+	}
+	return nil
 }
 
 // place moves finished libraries where they belong: a whole folder at once for the cache, where another process may have been faster, and

@@ -42,15 +42,15 @@ func TestMemoryOfAttacks(t *testing.T) {
 		arg = `{"model":"pocket","max_tokens":1,"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\":[`
 		end = `{}]}"}}]},{"role":"user","content":"a"}]}`
 	)
-	few := 8 * time.Second // who goes then leaves work that has to be given up
+	few := 4 * time.Second // who goes then leaves work that has to be given up
 	bursts := []burst{
-		{"text of an image's letters", "/api/generate", say, "abcd", 4*mib - 1000, `"}`, "200 400 503", few, false},
+		{"text of an image's letters", "/api/generate", say, "abcd", 4*mib - 1000, `"}`, "200 400 503", few, true},
 		{"text of words", "/api/chat", ask, "a b ", 4*mib - 1000, `"}]}`, "200 400 503", few, false},
 		{"objects in a string", "/v1/chat/completions", arg, "{},", 4*mib - 1000, end, "400 503", few, true},
 		{"objects in a string, the most", "/v1/chat/completions", arg, "{},", 190_000, end, "200 400 503", few, true},
 		{"vectors", "/api/embed", `{"model":"pocket","input":["a"`, `,"a"`, 4 * 60_000, "]}", "200 413 503", few, false},
 		{"numbers", "/api/generate", `{"model":"pocket","prompt":"a","stream":false,"options":{"num_predict":1},"context":[1`, ",1",
-			2*mib - 1000, "]}", "200 400 503", few, false},
+			2*mib - 1000, "]}", "200 400 503", few, true},
 		{"a format", "/api/chat", ask + `"}],"format":{"enum":[0`, ",1.5", 80_000, "]}}", "200 400 500 503", few, true},
 		{"many tools", "/api/chat", ask + `"}],"tools":[{}`, ",{}", 190_000, "]}", "200 400 503", few, true},
 		{"scripts of a repository", "/api/pull", `{"model":"x/scripts","stream":false}`, "", 0, "", "500", patience, true},

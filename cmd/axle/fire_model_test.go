@@ -164,8 +164,8 @@ func TestTwoCards(t *testing.T) {
 		code                int
 		copies              bool
 	}{
-		{"copies, one lost", "axcl:0,axcl:1", "Execute:9000:lost", 0, true},
-		{"copies, one hangs", "axcl:0,axcl:1", "Execute:9000:hang", 0, true},
+		{"copies, one lost", "axcl:0,axcl:1", "Execute:3200:lost", 0, true},
+		{"copies, one hangs", "axcl:0,axcl:1", "Execute:3200:hang", 0, true},
 		{"parts, one lost", "axcl:0+axcl:1", "Execute:4000:lost", 75, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ func TestNonsense(t *testing.T) {
 	if c := p.stop(); c != 0 {
 		t.Errorf("exit code %d", c)
 	}
-	p = u.start("AXSIM_FAULT=Execute:3000:nan")
+	p = u.start("AXSIM_FAULT=Execute:1500:nan")
 	stop := make(chan struct{})
 	all := make(chan []outcome, 1)
 	go func() { all <- streams(p, nil, stop) }()

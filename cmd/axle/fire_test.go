@@ -47,7 +47,7 @@ func TestCardLostRestarts(t *testing.T) {
 	var told, left time.Duration // the worst of all lives
 	for i := range n {
 		way := ways[i%len(ways)]
-		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 1500+rng.IntN(2500), way))
+		p := u.start(fmt.Sprintf("AXSIM_FAULT=Execute:%d:%s", 1000+rng.IntN(1000), way))
 		path, body := question(i, prompts[0])
 		// The service serves again, whatever ended its last life.
 		if o := ask(context.Background(), http.DefaultClient, p.url+path, body); o.end != endWhole || o.text != right[prompts[0]] {
@@ -207,7 +207,7 @@ func late(stop <-chan struct{}) func(limit time.Duration) time.Duration {
 // TestOneExecuteFails (D4): streams of one pass end with an error or start over; the others and the server go on.
 func TestOneExecuteFails(t *testing.T) {
 	u := newUnit(t)
-	p := u.start("AXSIM_FAULT=Execute:6000:0x8030070c;Execute:9000:0x8030070c")
+	p := u.start("AXSIM_FAULT=Execute:3000:0x8030070c;Execute:4500:0x8030070c")
 	right := goldens(t, p)
 	stop := make(chan struct{})
 	go func() {
@@ -237,7 +237,7 @@ func TestCallHangs(t *testing.T) {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	t.Parallel()
-	for _, fault := range []string{"Execute:4000:hang", "Unload:0:hang"} {
+	for _, fault := range []string{"Execute:1500:hang", "Unload:0:hang"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			u := newUnit(t)

@@ -63,6 +63,31 @@ float axm_dot(const float *a, const float *b, size_t n) {
 	return s;
 }
 
+// axm_dot of four rows of x, `cols` values each, with b: the same additions in the same order, but b is read once, and no row waits for its
+// own sums.
+static void dot4(const float *x, const float *b, size_t cols, float out[4]) {
+	lanes s0[4], s1[4];
+	for (size_t r = 0; r < 4; r++) s0[r] = s1[r] = (lanes){0};
+	size_t i = 0;
+	for (; i + 2 * LANES <= cols; i += 2 * LANES) {
+		lanes y0, y1;
+		memcpy(&y0, b + i, sizeof y0);
+		memcpy(&y1, b + i + LANES, sizeof y1);
+		for (size_t r = 0; r < 4; r++) {
+			lanes x0, x1;
+			memcpy(&x0, x + r * cols + i, sizeof x0);
+			memcpy(&x1, x + r * cols + i + LANES, sizeof x1);
+			s0[r] += x0 * y0;
+			s1[r] += x1 * y1;
+		}
+	}
+	for (size_t r = 0; r < 4; r++) {
+		s0[r] += s1[r];
+		out[r] = sum_lanes(&s0[r]);
+		for (size_t j = i; j < cols; j++) out[r] += x[r * cols + j] * b[j];
+	}
+}
+
 // Row r of a matrix whose values lie in blocks of 32, of eight bits or four, and have a scale for each group of a row.
 static void grouped(const axm_matrix *w, uint32_t r, float *buf) {
 	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group;
@@ -117,7 +142,13 @@ void axm_project(const axm_matrix *w, const axm_matrix *bias, const float *x, ui
 	for (uint32_t o = 0; o < w->rows; o++) {
 		const float *p = axm_row(w, o, buf);
 		float scale = w->type == 3 ? ((const float *)w->scales)[o] : 1;
-		for (uint32_t r = 0; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols) * scale;
+		uint32_t r = 0;
+		for (; r + 4 <= n; r += 4) {
+			float sums[4];
+			dot4(x + (size_t)r * w->cols, p, w->cols, sums);
+			for (uint32_t k = 0; k < 4; k++) y[(size_t)(r + k) * w->rows + o] = sums[k] * scale;
+		}
+		for (; r < n; r++) y[(size_t)r * w->rows + o] = axm_dot(x + (size_t)r * w->cols, p, w->cols) * scale;
 	}
 	if (!bias || !bias->type) return;
 	axm_vector(bias, buf);
