@@ -5,41 +5,65 @@ package native
 import (
 	"testing"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	hf "github.com/axle-llm/axle/axmodel/compile"
 )
 
+// against computes a checkpoint on a card and says how near that is to what its formulas give.
+type against func(axcl.Device) (axmodeltest.Report, error)
+
+// onSim is the report of a simulated card, onSoft that of the software card.
+func onSim(t *testing.T, k Kind, f against) axmodeltest.Report {
+	t.Helper()
+	return reported(t, open(t, k), f)
+}
+
+func onSoft(t *testing.T, f against) axmodeltest.Report {
+	t.Helper()
+	d, err := soft.Open(soft.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reported(t, d, f)
+}
+
+func reported(t *testing.T, d axcl.Device, f against) axmodeltest.Report {
+	t.Helper()
+	defer closeAll(t, d)
+	r, err := f(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// exact: the simulated card gives what the formulas give, and what the software card gives but for so many tokens.
+func exact(t *testing.T, k Kind, f against, differ int) {
+	t.Helper()
+	r, other := onSim(t, k, f), onSoft(t, f)
+	t.Log(r, other)
+	if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+		t.Error(r)
+	}
+	if n, cos := r.Compare(other); n > differ || cos < 0.9999 {
+		t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
+	}
+}
+
 // TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
 // architecture, and token for token what the software card gives.
 func TestOracle(t *testing.T) {
 	for i, a := range axmodeltest.Archs() {
 		t.Run(a.Name, func(t *testing.T) {
+			odd := i%2 == 1
+			o := hf.Options{Float32: odd, Plain: odd, NoArgmax: odd}
 			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-				d := open(t, k)
-				defer closeAll(t, d)
-				odd := i%2 == 1
-				o := hf.Options{Float32: odd, Plain: odd, NoArgmax: odd}
-				r, err := axmodeltest.Against(d, t.TempDir(), a.Name, 0, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-					t.Error(r)
-				}
-				s, err := soft.Open(soft.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer closeAll(t, s)
-				other, err := axmodeltest.Against(s, t.TempDir(), a.Name, 0, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
-					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
-				}
+				exact(t, k, func(d axcl.Device) (axmodeltest.Report, error) {
+					return axmodeltest.Against(d, t.TempDir(), a.Name, 0, o)
+				}, 0)
 			})
 		})
 	}
@@ -50,22 +74,10 @@ func TestOracle(t *testing.T) {
 func TestOracleQuantised(t *testing.T) {
 	for _, o := range []hf.Options{{Quant: "int8"}, {Quant: "int4", Group: 128}} {
 		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-			d := open(t, k)
-			defer closeAll(t, d)
-			r, err := axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
-			if err != nil {
-				t.Fatal(err)
+			f := func(d axcl.Device) (axmodeltest.Report, error) {
+				return axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
 			}
-			s, err := soft.Open(soft.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer closeAll(t, s)
-			other, err := axmodeltest.Against(s, t.TempDir(), "qwen3", 0, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, cos := r.Compare(other); cos < 0.999 {
+			if _, cos := onSim(t, k, f).Compare(onSoft(t, f)); cos < 0.999 {
 				t.Errorf("%s: the cards agree to a cosine of %v", o.Quant, cos)
 			}
 		})
@@ -77,38 +89,20 @@ func TestOracleQuantised(t *testing.T) {
 func TestOracleStates(t *testing.T) {
 	for i, a := range axmodeltest.StateArchs() {
 		t.Run(a.Name, func(t *testing.T) {
+			o := hf.Options{State: []string{"bf16", "fp16", "fp32", "bf16"}[i], Warm: i % 3, Plain: i%2 == 1}
 			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-				d := open(t, k)
-				defer closeAll(t, d)
-				o := hf.Options{State: []string{"bf16", "fp16", "fp32", "bf16"}[i], Warm: i % 3, Plain: i%2 == 1}
-				r, err := axmodeltest.AgainstArch(d, t.TempDir(), a, 0, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-					t.Errorf("in passes: %v", r)
-				}
-				if n, err := axmodeltest.AgainstNets(d, t.TempDir(), a, 0, o); err != nil {
-					t.Fatal(err)
-				} else if n.Cosine < 0.9999 || n.Wrong > 0 || n.Decided < n.Rows/2 {
-					t.Errorf("layer by layer: %v", n)
-				}
-				s, err := soft.Open(soft.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer closeAll(t, s)
-				other, err := axmodeltest.AgainstArch(s, t.TempDir(), a, 0, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Log(r, other)
 				differ := 0
 				if o.State != "fp32" { // rounded by both, each its own way: two tokens may be too near to each other
 					differ = 1
 				}
-				if n, cos := r.Compare(other); n > differ || cos < 0.9999 {
-					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
+				exact(t, k, func(d axcl.Device) (axmodeltest.Report, error) {
+					return axmodeltest.AgainstArch(d, t.TempDir(), a, 0, o)
+				}, differ)
+				n := onSim(t, k, func(d axcl.Device) (axmodeltest.Report, error) {
+					return axmodeltest.AgainstNets(d, t.TempDir(), a, 0, o)
+				})
+				if n.Cosine < 0.9999 || n.Wrong > 0 || n.Decided < n.Rows/2 {
+					t.Errorf("layer by layer: %v", n)
 				}
 			})
 		})
@@ -119,29 +113,11 @@ func TestOracleStates(t *testing.T) {
 // gives.
 func TestOracleWhole(t *testing.T) {
 	for i, whole := range []string{"one", "two"} {
+		o := hf.Options{Whole: whole, Float32: i == 1, Plain: i == 0}
 		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-			d := open(t, k)
-			defer closeAll(t, d)
-			o := hf.Options{Whole: whole, Float32: i == 1, Plain: i == 0}
-			r, err := axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-				t.Errorf("%s: %v", whole, r)
-			}
-			s, err := soft.Open(soft.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer closeAll(t, s)
-			other, err := axmodeltest.Against(s, t.TempDir(), "qwen3", 0, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
-				t.Errorf("%s: the software card gives %d other tokens of %d, lowest cosine %v", whole, n, r.Rows, cos)
-			}
+			exact(t, k, func(d axcl.Device) (axmodeltest.Report, error) {
+				return axmodeltest.Against(d, t.TempDir(), "qwen3", 0, o)
+			}, 0)
 		})
 	}
 }
@@ -154,30 +130,11 @@ func TestOracleGiven(t *testing.T) {
 			a.Window = 20
 		}
 		t.Run(a.Name, func(t *testing.T) {
+			o := hf.Options{Float32: i == 1, Plain: i == 1}
 			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
-				d := open(t, k)
-				defer closeAll(t, d)
-				o := hf.Options{Float32: i == 1, Plain: i == 1}
-				r, err := axmodeltest.AgainstArch(d, t.TempDir(), a, uint64(i), o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-					t.Error(r)
-				}
-				s, err := soft.Open(soft.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer closeAll(t, s)
-				other, err := axmodeltest.AgainstArch(s, t.TempDir(), a, uint64(i), o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Log(r, other)
-				if n, cos := r.Compare(other); n > 0 || cos < 0.9999 {
-					t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
-				}
+				exact(t, k, func(d axcl.Device) (axmodeltest.Report, error) {
+					return axmodeltest.AgainstArch(d, t.TempDir(), a, uint64(i), o)
+				}, 0)
 			})
 		})
 	}

@@ -26,7 +26,7 @@ func TestSweepStates(t *testing.T) {
 	y.Hollow = true
 	spec := write(t, y)
 	spec.Slots = 3
-	sweepLife(t, spec, stateLife, 200)
+	sweepLife(t, spec, lifeOf(stateLife), 200)
 }
 
 // TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are given besides.
@@ -34,7 +34,7 @@ func TestSweepLent(t *testing.T) {
 	y := axcltest.DefaultGiven()
 	y.Hollow, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}
-	sweepLife(t, write(t, y), lentLife, 120)
+	sweepLife(t, write(t, y), lifeOf(lentLife), 120)
 }
 
 // sweepLife fails every call of a life, of which there are so many at least.
@@ -109,22 +109,30 @@ func lifeCalls(t *testing.T, k Kind, sim *simhook.Sim, spec axcl.LoadSpec, life 
 	return calls
 }
 
-// stateLife is a device from open to close: a chunk into a slot, at once and row by row, rows from slot to slot and in place, states that
-// travel. It returns the first error, and goes on to close what is open. A pass that failed has left what it went on from as it was.
-func stateLife(k Kind, spec axcl.LoadSpec) (err error) {
-	d, err := Open(k, 0)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := d.Close(); err == nil {
-			err = e
+// lifeOf is a device from open to close, with what a model is used for between. It returns the first error, and goes on to close what is
+// open.
+func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
+	return func(k Kind, spec axcl.LoadSpec) (err error) {
+		d, err := Open(k, 0)
+		if err != nil {
+			return err
 		}
-	}()
-	m, err := d.Load(context.Background(), spec)
-	if err != nil {
-		return err
+		defer func() {
+			if e := d.Close(); err == nil {
+				err = e
+			}
+		}()
+		m, err := d.Load(context.Background(), spec)
+		if err != nil {
+			return err
+		}
+		return use(m)
 	}
+}
+
+// stateLife sends a chunk into a slot, at once and row by row, rows from slot to slot and in place, and states that travel. A pass that
+// failed has left what it went on from as it was.
+func stateLife(m axcl.Model) error {
 	s := m.Shape()
 	sent, got := make([]byte, s.State), make([]byte, s.State)
 	for i := range sent {
@@ -162,22 +170,8 @@ func stateLife(k Kind, spec axcl.LoadSpec) (err error) {
 	return nil
 }
 
-// lentLife is a device from open to close: chunks that see no cell and some, a row, rows that travel and cells that are cleared. It returns
-// the first error, and goes on to close what is open.
-func lentLife(k Kind, spec axcl.LoadSpec) (err error) {
-	d, err := Open(k, 0)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := d.Close(); err == nil {
-			err = e
-		}
-	}()
-	m, err := d.Load(context.Background(), spec)
-	if err != nil {
-		return err
-	}
+// lentLife sends chunks that see no cell and some, a row, rows that travel and cells that are cleared.
+func lentLife(m axcl.Model) error {
 	s := m.Shape()
 	first, later := widePass(s, 3), widePass(s, 3, 2)
 	for r := range later.Cell {
