@@ -64,7 +64,7 @@ func sweepLife(t *testing.T, spec axcl.LoadSpec, life func(Kind, axcl.LoadSpec) 
 					c, code := calls[i], sweepCodes[(i+3*n+i/len(sweepCodes))%len(sweepCodes)]
 					configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
 					err := life(k, spec)
-					why := judge(k, sim, c, i, code, how != "", err)
+					why := judge(k, sim, c, i, code, how != "", len(spec.Layers), err)
 					if axcl.Fatal(err) {
 						if e := sim.Reset(); e != nil {
 							t.Fatal(e)

@@ -62,7 +62,7 @@ func TestWhole(t *testing.T) {
 				code := sweepCodes[(i+i/len(sweepCodes))%len(sweepCodes)]
 				configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x%s", i, code, how))
 				_, err := wholeLife(k, spec)
-				if why := judge(k, sim, traced{c, anyLayer}, i, code, how != "", err); why != "" {
+				if why := judge(k, sim, traced{c, anyLayer}, i, code, how != "", len(spec.Layers), err); why != "" {
 					t.Errorf("call %d, %s, code 0x%08x%s: %s; the error: %v", i, c, code, how, why, err)
 				}
 				if axcl.Fatal(err) {
