@@ -22,11 +22,13 @@ run: build ## start the server on the best device there is, with the model that 
 	bin/axle serve --hello
 
 test: ## all tests that a fresh machine can run
-	$(GO) test -tags '$(TAGS)' -timeout 30m ./...
+	$(GO) test -tags '$(TAGS)' -timeout 30m $(if $(SWEPT),-skip '^($(SWEPT))$$') ./...
 
 # CI's lanes, the longest first after what fails soonest: three at a time, each of which does one thing at a time (testdata/lanes.sh).
 LANES := lint build race test fuzz asan clients-ci ui-quick nocgo sweep
 ci: export FUZZTIME := $(if $(filter file,$(origin FUZZTIME)),2s,$(FUZZTIME))
+# What the lane sweep runs whole, and asan once more, CI's lane test leaves to them.
+ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 

@@ -17,7 +17,7 @@ case $time in ?s) ;; *) found=$(go env GOCACHE)/fuzz/$module ;; esac
 # Each package's program is built once, for all of its targets.
 while read -r package; do
 	mkdir -p "$work/$package"
-	go test -c -tags nomsgpack -vet=off -fuzz . -o "$work/$package/fuzz.test" "./$package"
+	go test -c -tags nomsgpack -vet=off -ldflags='-s -w' -fuzz . -o "$work/$package/fuzz.test" "./$package"
 done < <(cut -d' ' -f1 <<<"$list" | sort -u)
 one() {
 	log=$work/$1/$2.log long=$time

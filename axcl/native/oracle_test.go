@@ -12,47 +12,6 @@ import (
 	hf "github.com/axle-llm/axle/axmodel/compile"
 )
 
-// against computes a checkpoint on a card and says how near that is to what its formulas give.
-type against func(axcl.Device) (axmodeltest.Report, error)
-
-// onSim is the report of a simulated card, onSoft that of the software card.
-func onSim(t *testing.T, k Kind, f against) axmodeltest.Report {
-	t.Helper()
-	return reported(t, open(t, k), f)
-}
-
-func onSoft(t *testing.T, f against) axmodeltest.Report {
-	t.Helper()
-	d, err := soft.Open(soft.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reported(t, d, f)
-}
-
-func reported(t *testing.T, d axcl.Device, f against) axmodeltest.Report {
-	t.Helper()
-	defer closeAll(t, d)
-	r, err := f(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// exact: the simulated card gives what the formulas give, and what the software card gives but for so many tokens.
-func exact(t *testing.T, k Kind, f against, differ int) {
-	t.Helper()
-	r, other := onSim(t, k, f), onSoft(t, f)
-	t.Log(r, other)
-	if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
-		t.Error(r)
-	}
-	if n, cos := r.Compare(other); n > differ || cos < 0.9999 {
-		t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
-	}
-}
-
 // TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
 // architecture, and token for token what the software card gives.
 func TestOracle(t *testing.T) {
@@ -137,5 +96,46 @@ func TestOracleGiven(t *testing.T) {
 				}, 0)
 			})
 		})
+	}
+}
+
+// against computes a checkpoint on a card and says how near that is to what its formulas give.
+type against func(axcl.Device) (axmodeltest.Report, error)
+
+// onSim is the report of a simulated card, onSoft that of the software card.
+func onSim(t *testing.T, k Kind, f against) axmodeltest.Report {
+	t.Helper()
+	return reported(t, open(t, k), f)
+}
+
+func onSoft(t *testing.T, f against) axmodeltest.Report {
+	t.Helper()
+	d, err := soft.Open(soft.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reported(t, d, f)
+}
+
+func reported(t *testing.T, d axcl.Device, f against) axmodeltest.Report {
+	t.Helper()
+	defer closeAll(t, d)
+	r, err := f(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// exact: the simulated card gives what the formulas give, and what the software card gives but for so many tokens.
+func exact(t *testing.T, k Kind, f against, differ int) {
+	t.Helper()
+	r, other := onSim(t, k, f), onSoft(t, f)
+	t.Log(r, other)
+	if r.Cosine < 0.9999 || r.Wrong > 0 || r.Decided < r.Rows/2 {
+		t.Error(r)
+	}
+	if n, cos := r.Compare(other); n > differ || cos < 0.9999 {
+		t.Errorf("the software card gives %d other tokens of %d, lowest cosine %v", n, r.Rows, cos)
 	}
 }
