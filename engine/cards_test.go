@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -69,6 +70,45 @@ func TestSplit(t *testing.T) {
 	if Place(under, 1) != under[0] || Place(under, 1<<40) != nil {
 		t.Error("a model is placed on a card that is lost, or where it does not fit")
 	}
+}
+
+// statsOnly is a backend that only says how much it did.
+type statsOnly struct {
+	Backend
+	st Stats
+}
+
+func (b statsOnly) Stats() Stats { return b.st }
+
+// TestReplicasStats: what two cards did is what both did, figure by figure; a limit that both have is one.
+func TestReplicasStats(t *testing.T) {
+	once := map[string]bool{"Temperature": true, "NPULoad": true, "Memory.Rows": true, "Memory.Bytes": true, "Disk.Rows": true,
+		"Disk.Bytes": true}
+	// figures calls f with each number of a Stats.
+	var figures func(prefix string, v reflect.Value, f func(name string, v reflect.Value))
+	figures = func(prefix string, v reflect.Value, f func(name string, v reflect.Value)) {
+		for i := range v.NumField() {
+			name, field := prefix+v.Type().Field(i).Name, v.Field(i)
+			switch {
+			case field.Kind() == reflect.Struct:
+				figures(name+".", field, f)
+			case field.CanInt(), field.CanUint(), field.CanFloat():
+				f(name, field)
+			}
+		}
+	}
+	var st Stats
+	figures("", reflect.ValueOf(&st).Elem(), func(_ string, v reflect.Value) { v.Set(reflect.ValueOf(3).Convert(v.Type())) })
+	sum := Replicate(statsOnly{st: st}, statsOnly{st: st}).Stats()
+	figures("", reflect.ValueOf(sum), func(name string, v reflect.Value) {
+		want := 6
+		if once[name] {
+			want = 3
+		}
+		if got := int(v.Convert(reflect.TypeFor[int64]()).Int()); got != want {
+			t.Errorf("%s is %d of 3 and 3, want %d", name, got, want)
+		}
+	})
 }
 
 // TestReplicasSee: the same words about another picture are another conversation: each finds the card that knows its picture, and neither

@@ -325,8 +325,8 @@ func (r *replicas) Stats() Stats {
 			{&sum.Memory.Used, &st.Memory.Used}} {
 			*f.to += *f.from
 		}
-		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.PromptTokens, &st.PromptTokens},
-			{&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
+		for _, f := range []struct{ to, from *uint64 }{{&sum.Rows, &st.Rows}, {&sum.Encoded, &st.Encoded},
+			{&sum.PromptTokens, &st.PromptTokens}, {&sum.CachedTokens, &st.CachedTokens}, {&sum.OutputTokens, &st.OutputTokens},
 			{&sum.Drafted, &st.Drafted}, {&sum.Accepted, &st.Accepted}, {&sum.Cancelled, &st.Cancelled}, {&sum.Failed, &st.Failed},
 			{&sum.Done, &st.Done}, {&sum.Rejected, &st.Rejected},
 			{&sum.Memory.Hits, &st.Memory.Hits}, {&sum.Memory.Out, &st.Memory.Out}, {&sum.Memory.In, &st.Memory.In},
@@ -340,6 +340,7 @@ func (r *replicas) Stats() Stats {
 			sum.Proven[k] = sum.Proven[k] && st.Proven[k]
 		}
 		sum.Busy += st.Busy
+		sum.Encoding += st.Encoding
 		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit
 		sum.Memory.UsedBytes += st.Memory.UsedBytes
 		sum.Memory.Saved += st.Memory.Saved
