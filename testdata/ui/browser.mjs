@@ -143,7 +143,7 @@ export class Page {
   type(text) { return this.send('Input.insertText', { text }); }
 
   async key(key, { shift = false } = {}) {
-    const code = { Enter: 13, Escape: 27, Tab: 9 }[key] ?? key.toUpperCase().charCodeAt(0);
+    const code = { Enter: 13, Escape: 27, Tab: 9, Delete: 46, F2: 113 }[key] ?? key.toUpperCase().charCodeAt(0);
     const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
     const o = { key, code: key.length === 1 ? undefined : key, windowsVirtualKeyCode: code, modifiers: shift ? 8 : 0 };
     await this.send('Input.dispatchKeyEvent', { type: text ? 'keyDown' : 'rawKeyDown', text, ...o });

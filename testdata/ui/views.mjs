@@ -47,6 +47,8 @@ export async function asked(page, text, n = 1) {
 // inPage runs a function's text with the page's own modules at hand.
 export const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
 
+const inPageValue = (value) => `(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); return ${value}; })()`;
+
 // keepChat puts a conversation into the page's store, and shows it.
 export async function keepChat(page, turns, title = 'kept', model = 'scripted-chat:latest') {
   const id = await inPage(page, `
@@ -163,6 +165,21 @@ export const views = {
     await page.until('all', `document.querySelectorAll('.chats li').length === 70 && !document.querySelector('.older')`);
     await page.run(`(() => { const f = document.querySelector('#find'); f.value = 'Talk 1'; f.dispatchEvent(new Event('input', { bubbles: true })); })()`);
     await page.until('what was searched', `document.querySelectorAll('.chats li').length === 11`);
+    const named = `document.activeElement.closest('.chats a')?.textContent`;
+    const rename = async (name, end) => {
+      await page.key('F2');
+      await page.until('the field', `!!document.activeElement.closest('.chats form')`);
+      await page.type(name);
+      await page.key(end);
+      await page.until('the name, with the focus on it', `${named} === 'Renamed'`);
+    };
+    await page.run(`document.querySelector('.chats li a').focus()`);
+    await rename('Renamed', 'Enter');
+    await rename('Another', 'Escape');
+    equal('a name that was not taken', await page.run(`document.querySelector('.chats').textContent.includes('Another')`), false);
+    await page.key('Delete');
+    await page.click('dialog .danger');
+    await page.until('the next one has the focus', `/^Talk/.test(${named}) && !document.querySelector('.chats').textContent.includes('Renamed')`);
     await keepChat(page, [['user', 'x'], ['assistant', 'y']]);
     await page.run(`document.querySelector('${at.text}').focus()`);
     await page.type('a secret');
@@ -300,9 +317,79 @@ export const views = {
     await two.until('that it is gone', `document.querySelectorAll('.chats li').length === 0`);
   },
 
+  // What one tab deletes, the other stops writing: nothing of it comes back. Both may have asked in it.
+  async gone(t) {
+    const one = await open(t), two = await open(t);
+    await choose(one, 'scripted-chat:latest');
+    await ask(one, say(words(3000), 20));
+    await one.until('some of it', `(${lastAnswer}).includes('word5')`);
+    await two.until('the conversation in the other tab', `document.querySelectorAll('.chats li').length === 1`);
+    await two.run(`document.querySelector('.chats li a').click()`);
+    await two.until('what is said so far', `(${lastAnswer}).includes('word5')`);
+    await ask(two, say(['from two']));
+    await two.until('its own answer', `(${lastAnswer}) === 'from two'`);
+    await one.until('that answer in the first', `(${lastAnswer}) === 'from two'`);
+    await two.run(`document.querySelector('.chats li [aria-label=Delete]').click()`);
+    await two.click('dialog .danger');
+    await one.until('that it is gone', `document.querySelectorAll('.turn, .chats li').length === 0`);
+    await one.until('the end of its answer', inPageValue(`(await use('talk')).runs.size === 0`));
+    equal('turns that are left', await inPage(one, `return (await (await use('store')).everyTurn()).length;`), 0);
+  },
+
+  // Files: what goes out comes in again as it was, words that look like the file's own lines included; of a file with a fault, or of another
+  // program's, nothing is taken, and one sentence says so.
+  async files(t) {
+    const page = await open(t);
+    const got = await inPage(page, String.raw`
+      const T = await use('transfer'), S = await use('store');
+      const take = (name, text) => T.importFile(new File([text], name)).catch((e) => e.message);
+      const chat = S.newChat({ title: 'Round', named: true, model: 'm', system: 'be\n## User\nterse', options: { temperature: 0.5, stop: ['a'] }, think: true, format: 'json', tools: '[]' });
+      chat.created = chat.updated = 1700000000000;
+      const list = [];
+      for (const [role, more] of [['user', { text: '## User\n\\## Tool\nhello' }], ['assistant', { text: '> quoted\n\n## System\n\ntext', state: 'done', thinking: 'one\n\ntwo' }], ['tool', { text: 'r', tool: 'f' }], ['assistant', { text: '> only\n> a quote', state: 'done' }]]) list.push(S.newTurn(chat.id, list.at(-1)?.id ?? null, role, more));
+      chat.head = list.at(-1).id;
+      await S.saveMany([chat], list);
+      const plain = (o) => JSON.stringify(o, (k, v) => (['id', 'chat', 'parent', 'head', 'at'].includes(k) && !Array.isArray(v) ? undefined : v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort()) : v));
+      const of = async (id) => [plain(await S.chat(id)), plain(await S.turns(id))];
+      const json = await T.asJSON(chat.id), md = T.asMarkdown(chat, list);
+      const back = await take('a.json', json), read = await take('a.md', md);
+      const bad = [];
+      for (const [name, text] of [['broken', json.slice(0, 300)], ['chatgpt', '[{"title":"x","mapping":{"a":{"message":{"author":{"role":"user"},"content":{"parts":["hi"]}}}}}]'], ['open-webui', '[{"id":"1","title":"t","chat":{"messages":[{"role":"user","content":"x"}]}}]'],
+        ['null', '{"kind":"axle-chats","version":1,"chats":[null]}'], ['turns', '{"kind":"axle-chats","version":1,"chats":[{"chat":{"title":"x"},"turns":[5]}]}'], ['prose', '# hello']]) if (!(await take(name, text)).startsWith(name + ' holds no conversations')) bad.push(name);
+      const m = await S.turns(read);
+      return { same: JSON.stringify(await of(back)) === JSON.stringify(await of(chat.id)), read: JSON.stringify(m.map((x) => [x.role, x.text, x.thinking])) === JSON.stringify(list.map((x) => [x.role, x.text, x.thinking])), system: (await S.chat(read)).system === chat.system, bad, count: (await S.chats()).length };`);
+    equal('files', got, { same: true, read: true, system: true, bad: [], count: 3 });
+  },
+
+  // A browser that refuses to keep anything, and one that has no room: conversations go on, the page says so, and what has room again is kept.
+  async room(t) {
+    const page = await open(t);
+    await choose(page, 'scripted-chat:latest');
+    const warned = `document.querySelectorAll('.chats .warn').length`;
+    const put = 'IDBObjectStore.prototype.put';
+    await page.run(`window.put = ${put}; ${put} = function () { throw new DOMException('no room', 'QuotaExceededError'); }; 0`);
+    equal('an answer without room', await asked(page, say(['said'])), 'said');
+    await page.until('a word about it', `${warned} === 1`);
+    await page.run(`location.hash = '#/models'`);
+    await page.run(`document.querySelector('.chats li a').click()`);
+    await page.until('it is held', `(${lastAnswer}) === 'said'`);
+    await page.run(`${put} = window.put; 0`);
+    await inPage(page, `const S = await use('store'); await S.dropChat(S.newChat().id);`);
+    await page.until('no word about it', `${warned} === 0`);
+    await page.reload();
+    await page.until('it was kept after all', `(${lastAnswer}) === 'said'`);
+    const refused = await t.context.page();
+    await refused.send('Page.addScriptToEvaluateOnNewDocument', { source: `Object.defineProperty(window, 'indexedDB', { get() { throw new DOMException('no', 'SecurityError'); } })` });
+    await refused.go(t.url + '/ui');
+    await choose(refused, 'scripted-chat:latest');
+    equal('an answer that is not kept', await asked(refused, say(['private'])), 'private');
+    await refused.until('a word about it', `${warned} === 1 && document.querySelectorAll('.chats li').length === 1`);
+  },
+
   // The models: what is here, loading, unloading, what one is, deleting with a question, two side by side.
   async models(t) {
     await fetch(t.url + '/api/copy', { method: 'POST', body: JSON.stringify({ source: 'scripted-chat', destination: 'to-go' }) });
+    await fetch(t.url + '/api/generate', { method: 'POST', body: JSON.stringify({ model: 'scripted-vision', keep_alive: 0 }) }); // another test may have left it loaded
     const page = await open(t);
     await page.run(`location.hash = '#/models'`);
     const row = (name) => `[...document.querySelectorAll('li.model')].find((e) => e.querySelector('h3').textContent.includes(${JSON.stringify(name)}))`;

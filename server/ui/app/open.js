@@ -1,4 +1,5 @@
 // The conversation that is open, and everything that can be done with it. Views draw it and call these; nothing else changes it.
+import { say } from './dialog.js';
 import { signal } from './html.js';
 import { hurry, models } from './live.js';
 import { set as remember, settings } from './settings.js';
@@ -48,15 +49,18 @@ const fields = ({ system, options, think, format, tools }) => structuredClone({ 
 export { fields };
 
 store.changed.follow(async (c) => {
-  const now = open.get();
-  if (!c?.far || !now?.saved || c.chat !== now.chat.id) return;
-  const chat = await store.chat(c.chat);
-  if (!chat) {
-    if (open.get()?.chat.id === c.chat) location.hash = '#/chat';
+  const { chat: { id } = {}, saved } = open.get() ?? {};
+  if (!saved || (c?.chat !== id && !c?.every)) return;
+  if (c.table === 'chats' && c.gone) {
+    if (c.far) say(t('chat.gone'));
+    go(null);
+    if (location.hash === '#/chat/' + id) location.hash = '#/chat';
     return;
   }
-  const turns = await store.turns(c.chat);
-  if (open.get()?.chat.id === c.chat) show(chat, turns);
+  if (!c.far) return;
+  const chat = await store.chat(id);
+  const turns = chat && await store.turns(id);
+  if (chat && open.get()?.chat.id === id) show(chat, turns);
 });
 
 // change sets something of the conversation: its model, its name, how it answers.
@@ -139,17 +143,15 @@ export function stop() {
 }
 export const answering = (now) => now?.path.some((x) => runs.has(x.id)) ?? false;
 
-// remove deletes a turn. What followed an answer follows its question then; with a question go its answers.
+// remove deletes a turn. What followed an answer follows its question then; with a question go its answers, with a call its results.
 export async function remove(x) {
   const now = open.get();
   runs.get(x.id)?.stop();
   await runs.get(x.id)?.done;
   const gone = new Set([x.id]);
-  if (x.role === 'user') {
-    for (let more = true; more;) {
-      more = false;
-      for (const y of now.turns) if (gone.has(y.parent) && !gone.has(y.id) && y.role !== 'user') more = !!gone.add(y.id);
-    }
+  for (let more = true; more;) {
+    more = false;
+    for (const y of now.turns) if (gone.has(y.parent) && !gone.has(y.id) && (x.role === 'user' ? y.role !== 'user' : y.role === 'tool')) more = !!gone.add(y.id);
   }
   const turns = now.turns.filter((y) => !gone.has(y.id));
   const moved = [];

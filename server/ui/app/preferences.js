@@ -20,10 +20,10 @@ export function Preferences({ menu }) {
     <${Choice} name="text" word=${t('set.text')} value=${String(s.text ?? 16)} list=${[['14', t('set.small')], ['16', t('set.normal')], ['18', t('set.large')], ['21', t('set.larger')]]} on=${(text) => set({ text: Number(text) })} />
     <${Choice} name="enter" word=${t('set.enter')} value=${s.enter || (touch() ? 'line' : 'send')} list=${[['send', t('set.enter.send')], ['line', t('set.enter.line')]]} on=${(enter) => set({ enter })} />
     <fieldset><legend>${t('key.title')}</legend><p>${had ? t(keptAlways() ? 'set.key.browser' : 'set.key.tab') : t('set.key.none')}</p>${had && html`<button type="button" onClick=${() => { keep(null); say(t('set.key.gone')); set({}); }}>${t('set.key.forget')}</button>`}</fieldset>
-    <fieldset><legend>${t('set.chats')}</legend><p class="dim">${t('set.chats.why')}</p><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON((await store.chats()).map((c) => c.id)))}>${t('set.export')}</button>
+    <fieldset><legend>${t('set.chats')}</legend><p class="dim">${t('set.chats.why')}</p><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON())}>${t('set.export')}</button>
       <button type="button" class="danger" onClick=${async () => {
         const list = await store.chats();
-        if (await sure(t('set.clear.sure', { n: list.length }), t('delete'))) for (const c of list) await store.dropChat(c.id);
+        if (await sure(t('set.clear.sure', { n: list.length }), t('delete'))) await store.dropChats();
       }}>${t('set.clear')}</button></div></fieldset>
     <fieldset><legend>${t('set.more')}</legend><div class="row wrap"><button type="button" onClick=${() => listed.set(true)}>${t('keys')} <kbd>?</kbd></button></div></fieldset></div></div>`;
 }

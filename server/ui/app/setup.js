@@ -81,12 +81,11 @@ export function Setup({ now, close }) {
     ${can.includes('tools') && html`<details open=${!!chat.tools}><summary>${t('tools')}</summary><p class="dim">${t('tools.why')}</p><textarea class="mono" rows="8" dir="ltr" spellcheck="false" aria-label=${t('tools')}
       aria-invalid=${!!badTools} placeholder=${exampleTools} value=${chat.tools} onInput=${(e) => it.change({ tools: e.target.value })} />
       ${badTools && html`<p class="failed" role="alert">${t('tools.bad', { why: badTools })}</p>`}</details>`}
-    ${now.saved && html`<div class="row wrap end"><button type="button" onClick=${async () => save(name + '.json', 'application/json', await asJSON([chat.id]))}>${t('export.json')}</button>
+    ${now.saved && html`<div class="row wrap end"><button type="button" onClick=${async () => save(name + '.json', 'application/json', await asJSON(chat.id))}>${t('export.json')}</button>
       <button type="button" onClick=${() => save(name + '.md', 'text/markdown', asMarkdown(chat, now.path))}>${t('export.md')}</button>
       <button type="button" class="danger" onClick=${async () => {
         if (!(await sure(t('chat.delete', { title: chat.title }), t('delete')))) return;
         close();
-        location.hash = '#/chat';
         await store.dropChat(chat.id).catch((e) => say(e.message, true));
       }}>${t('chat.drop')}</button></div>`}
   </div><//>`;

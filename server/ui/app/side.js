@@ -26,30 +26,40 @@ function groups(list) {
 
 function Row({ c, on, found, shut }) {
   const [name, setName] = useState(null);
-  const input = useRef();
-  useEffect(() => { if (name !== null) input.current?.select(); }, [name !== null]);
-  const rename = () => {
-    const title = name?.trim();
+  const input = useRef(), link = useRef(), back = useRef(null); // back: how the field was left, which happens once: 'key' or 'elsewhere'
+  useEffect(() => {
+    if (name !== null) input.current?.select();
+    else if (back.current === 'key') link.current?.focus();
+    back.current = null;
+  }, [name !== null]);
+  const end = (how, take = true) => {
+    if (back.current) return; // a field that goes away is left once more
+    const title = take && name.trim();
+    back.current = how;
     setName(null);
     if (!title || title === c.title) return;
     if (it.open.get()?.chat.id === c.id) it.change({ title, named: true });
     else store.saveChat({ ...c, title, named: true });
   };
   if (name !== null) {
-    return html`<li><form onSubmit=${(e) => { e.preventDefault(); rename(); }}><input ref=${input} dir="auto" aria-label=${t('rename')} value=${name} onInput=${(e) => setName(e.target.value)}
-      onBlur=${rename} onKeyDown=${(e) => { if (e.key === 'Escape') { e.stopPropagation(); setName(null); } }} /></form></li>`;
+    return html`<li><form onSubmit=${(e) => { e.preventDefault(); end('key'); }}><input ref=${input} dir="auto" aria-label=${t('rename')} value=${name} onInput=${(e) => setName(e.target.value)}
+      onBlur=${() => end('elsewhere')} onKeyDown=${(e) => { if (e.key === 'Escape') { e.stopPropagation(); end('key', false); } }} /></form></li>`;
   }
-  return html`<li class=${on ? 'on' : ''}><a href=${'#/chat/' + c.id} aria-current=${on ? 'page' : null} onClick=${shut} onDblClick=${() => setName(c.title)} onKeyDown=${(e) => {
+  return html`<li class=${on ? 'on' : ''}><a ref=${link} href=${'#/chat/' + c.id} aria-current=${on ? 'page' : null} onClick=${shut} onDblClick=${() => setName(c.title)} onKeyDown=${(e) => {
     if (e.key === 'F2') setName(c.title);
-    if (e.key === 'Delete') drop(c);
+    if (e.key === 'Delete') drop(c, e.currentTarget);
   }}><span dir="auto">${c.title}</span>${found && html`<small dir="auto">${found}</small>`}</a>
-    <span class="acts"><${Button} icon="edit" label=${t('rename')} onClick=${() => setName(c.title)} /><${Button} icon="trash" label=${t('delete')} onClick=${() => drop(c)} /></span></li>`;
+    <span class="acts"><${Button} icon="edit" label=${t('rename')} onClick=${() => setName(c.title)} /><${Button} icon="trash" label=${t('delete')} onClick=${(e) => drop(c, e.currentTarget)} /></span></li>`;
 }
 
-async function drop(c) {
+// drop deletes a conversation, after asking; the focus goes to the one beneath it, or above, where it would be lost.
+async function drop(c, from) {
+  const links = [...document.querySelectorAll('.chats li a')];
+  const i = links.findIndex((a) => a.parentNode.contains(from));
   if (!(await sure(t('chat.delete', { title: c.title }), t('delete')))) return;
-  if (it.open.get()?.chat.id === c.id) location.hash = '#/chat';
   await store.dropChat(c.id);
+  const at = document.activeElement;
+  if (at === document.body || at?.closest('.chats')) (links[i + 1] ?? links[i - 1] ?? document.getElementById('find')).focus();
 }
 
 export function Side({ route, opened, shut }) {
@@ -59,6 +69,7 @@ export function Side({ route, opened, shut }) {
   const [count, setCount] = useState(first);
   const gone = store.volatile.use();
   const file = useRef();
+  useEffect(() => { if (gone === 'full') say(t(gone), true); }, [gone]);
   useEffect(() => {
     let due = 0;
     const load = () => { due = 0; store.chats().then(setList); };
@@ -68,8 +79,9 @@ export function Side({ route, opened, shut }) {
   }, []);
   useEffect(() => {
     if (!text.trim()) { setFound(null); return undefined; }
-    const id = setTimeout(() => store.search(text.trim()).then(setFound), 120);
-    return () => clearTimeout(id);
+    let over = false;
+    const id = setTimeout(() => store.search(text.trim(), () => over).then((f) => { if (!over) setFound(f); }), 120);
+    return () => { over = true; clearTimeout(id); };
   }, [text, list]);
   const shown = found ? list.filter((c) => found.has(c.id)) : list;
   const view = (name, icon) => html`<a href=${'#/' + name} class=${route.view === name ? 'on' : ''} aria-current=${route.view === name ? 'page' : null} onClick=${shut}><${Icon}
@@ -77,14 +89,15 @@ export function Side({ route, opened, shut }) {
   return html`<nav class=${opened ? 'side open' : 'side'} aria-label=${t('views')}>
     <div class="brand"><${Mark} /><b>axle</b><span class="grow"></span><a class="quiet new" href="#/chat" aria-label=${t('new')} title=${t('new') + ' (n)'} onClick=${() => { it.go(null); shut(); }}><${Icon} name="plus" /></a></div>
     <label class="find"><${Icon} name="search" size="16" /><input id="find" type="search" placeholder=${t('search')} aria-label=${t('search')} value=${text} onInput=${(e) => setText(e.target.value)} /></label>
-    <div class="chats">${groups(shown.slice(0, count)).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
+    <div class="chats">${gone && html`<p class="none warn" role="status">${t(gone)}</p>`}${groups(shown.slice(0, count)).map((g) => html`<section key=${g.name}><h2>${g.name}</h2><ul>${g.list.map((c) => html`<${Row} key=${c.id} c=${c} found=${found?.get(c.id)}
       on=${route.view === 'chat' && route.id === c.id} shut=${shut} />`)}</ul></section>`)}
       ${shown.length > count && html`<button type="button" class="text older" onClick=${() => setCount(count + more)}>${t('earlier.chats', { n: shown.length - count })}</button>`}
       ${!shown.length && html`<p class="none">${found ? t('search.none') : t('chats.none')}</p>`}
-      ${gone && html`<p class="none warn">${t('volatile')}</p>`}
       <button type="button" class="text import" onClick=${() => file.current.click()}>${t('import')}</button>
       <input type="file" ref=${file} hidden multiple accept=".json,.md,application/json,text/markdown" onChange=${async (e) => {
-        for (const f of [...e.target.files]) {
+        const list = [...e.target.files];
+        e.target.value = '';
+        for (const f of list) {
           try {
             const id = await importFile(f);
             if (id) location.hash = '#/chat/' + id;
@@ -92,7 +105,6 @@ export function Side({ route, opened, shut }) {
             say(err.message, true);
           }
         }
-        e.target.value = '';
       }} /></div>
     <div class="ways">${view('chat', 'chat')}${view('models', 'models')}${view('card', 'card')}${view('settings', 'settings')}</div>
   </nav>`;

@@ -7,8 +7,8 @@ const channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastCh
 
 // changed is {table, chat, id} of the last change, here or in another tab; far: it was another's.
 export const changed = signal(null);
-// volatile: this browser keeps nothing (private windows of some): all is gone when the tab is closed.
-export const volatile = signal(false);
+// volatile: this browser keeps nothing (private windows of some), or has no room left: what is new is gone when the tab is closed.
+export const volatile = signal(''); // '', 'volatile' or 'full', which are words
 
 channel?.addEventListener('message', (e) => changed.set({ ...e.data, far: true }));
 function tell(change) {
@@ -27,19 +27,20 @@ function open() {
       }
     };
     r.onsuccess = () => {
-      r.result.onversionchange = () => r.result.close();
+      r.result.onversionchange = () => { opened = null; r.result.close(); };
       r.result.onclose = () => { opened = null; };
       ok(r.result);
     };
     r.onerror = () => no(r.error);
     r.onblocked = () => no(new Error('blocked'));
   }).catch(() => {
-    volatile.set(true);
+    volatile.set('volatile');
     return null;
   }));
 }
 
-const held = Object.fromEntries(tables.map((n) => [n, new Map()])); // where nothing can be kept
+// held is what could not be kept, by table: it stands before what the browser has.
+const held = Object.fromEntries(tables.map((n) => [n, new Map()]));
 
 async function work(table, mode, f) {
   const db = await open();
@@ -52,52 +53,87 @@ async function work(table, mode, f) {
   });
 }
 
-const all = async (table) => (await work(table, 'readonly', (s) => s.getAll())) ?? [...held[table].values()];
-const get = async (table, id) => (await work(table, 'readonly', (s) => s.get(id))) ?? held[table].get(id);
-async function put(table, o) {
-  await work(table, 'readwrite', (s) => s.put(o));
-  if (volatile.get()) held[table].set(o.id, structuredClone(o));
+function merged(table, list, which = () => true) {
+  if (!held[table].size) return list ?? [];
+  return [...(list ?? []).filter((x) => !held[table].has(x.id)), ...[...held[table].values()].filter(which)];
 }
+const all = async (table) => merged(table, await work(table, 'readonly', (s) => s.getAll()));
+const get = async (table, id) => held[table].get(id) ?? (await work(table, 'readonly', (s) => s.get(id)));
+
+// put keeps things, and holds them where the browser does not: nothing is lost while the page is open.
+async function put(table, list) {
+  let kept = !!(await open());
+  try {
+    await work(table, 'readwrite', (s) => { for (const o of list) s.put(o); });
+  } catch {
+    kept = false;
+    volatile.set('full');
+  }
+  for (const o of list) {
+    if (kept) held[table].delete(o.id);
+    else held[table].set(o.id, structuredClone(o));
+  }
+  if (kept && volatile.get() && tables.every((n) => !held[n].size)) volatile.set('');
+}
+
+// drop deletes, and tries what is held again: there may be room for it now.
 async function drop(table, ids) {
-  await work(table, 'readwrite', (s) => { for (const id of ids) s.delete(id); });
   for (const id of ids) held[table].delete(id);
+  await work(table, 'readwrite', (s) => { for (const id of ids) s.delete(id); });
+  if (volatile.get() === 'full') for (const n of tables) for (const o of [...held[n].values()]) await put(n, [o]);
 }
 
 export const chats = () => all('chats').then((l) => l.sort((a, b) => b.updated - a.updated));
 export const chat = (id) => get('chats', id);
 export async function saveChat(c) {
-  await put('chats', c);
+  await put('chats', [c]);
   tell({ table: 'chats', chat: c.id, id: c.id });
 }
+// saveMany keeps conversations that nobody shows yet, with all their turns.
+export async function saveMany(chats, turns) {
+  for (let i = 0; i < turns.length; i += 1000) await put('turns', turns.slice(i, i + 1000));
+  await put('chats', chats);
+  tell({ table: 'chats' });
+}
 export async function dropChat(id) {
-  await drop('turns', (await turns(id)).map((x) => x.id));
+  tell({ table: 'chats', chat: id, gone: true }); // first: an answer that still comes must not be kept after it
+  const ids = await work('turns', 'readonly', (s) => s.index('chat').getAllKeys(id));
+  await drop('turns', [...(ids ?? []), ...[...held.turns.values()].filter((x) => x.chat === id).map((x) => x.id)]);
   await drop('chats', [id]);
   tell({ table: 'chats', chat: id, id, gone: true });
+}
+// dropChats deletes every conversation.
+export async function dropChats() {
+  tell({ table: 'chats', every: true, gone: true });
+  for (const n of ['turns', 'chats']) {
+    held[n].clear();
+    await work(n, 'readwrite', (s) => { s.clear(); });
+  }
+  await drop('chats', []);
+  tell({ table: 'chats', every: true, gone: true });
 }
 
 export async function turns(chat) {
   const found = await work('turns', 'readonly', (s) => s.index('chat').getAll(chat));
-  return (found ?? [...held.turns.values()].filter((x) => x.chat === chat)).sort((a, b) => (a.id < b.id ? -1 : 1));
+  return merged('turns', found, (x) => x.chat === chat).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
-export async function saveTurn(x) {
-  await put('turns', x);
-  tell({ table: 'turns', chat: x.chat, id: x.id });
-}
-// saveTurns keeps many at once.
+export const everyTurn = () => all('turns').then((l) => l.sort((a, b) => (a.id < b.id ? -1 : 1)));
+export const saveTurn = (x) => saveTurns([x]);
+// saveTurns keeps many of one conversation at once.
 export async function saveTurns(list) {
   if (!list.length) return;
-  await work('turns', 'readwrite', (s) => { for (const x of list) s.put(x); });
-  if (volatile.get()) for (const x of list) held.turns.set(x.id, structuredClone(x));
+  await put('turns', list);
   tell({ table: 'turns', chat: list[0].chat, id: list[list.length - 1].id });
 }
 export async function dropTurns(chat, ids) {
+  tell({ table: 'turns', chat, ids, gone: true });
   await drop('turns', ids);
-  tell({ table: 'turns', chat, id: ids[0], gone: true });
+  tell({ table: 'turns', chat, ids, gone: true });
 }
 
 export const presets = () => all('presets').then((l) => l.sort((a, b) => a.name.localeCompare(b.name)));
 export async function savePreset(p) {
-  await put('presets', p);
+  await put('presets', [p]);
   tell({ table: 'presets', id: p.id });
 }
 export async function dropPreset(id) {
@@ -107,20 +143,26 @@ export async function dropPreset(id) {
 
 // keep and kept: small things by name, such as pulls under way.
 export async function keep(id, value) {
-  await put('keep', { id, value });
+  await put('keep', [{ id, value }]);
   tell({ table: 'keep', id });
 }
 export const kept = async (id) => (await get('keep', id))?.value;
 
-// search gives the ids of chats whose title or words hold the text, with a piece of what was found.
-export async function search(text) {
+// search gives the ids of chats whose title or words hold the text, with a piece of what was found. over says that nobody waits any more.
+export async function search(text, over = () => false) {
   const needle = text.toLocaleLowerCase();
   const found = new Map();
-  for (const c of await all('chats')) if (c.title.toLocaleLowerCase().includes(needle)) found.set(c.id, '');
-  for (const x of await all('turns')) {
-    if (found.has(x.chat)) continue;
-    const at = (x.text ?? '').toLocaleLowerCase().indexOf(needle);
+  const look = (x) => {
+    const at = found.has(x.chat) ? -1 : (x.text ?? '').toLocaleLowerCase().indexOf(needle);
     if (at >= 0) found.set(x.chat, (at > 24 ? '…' : '') + x.text.slice(Math.max(0, at - 24), at + 60).replace(/\s+/g, ' '));
+  };
+  for (const c of await all('chats')) if (c.title.toLocaleLowerCase().includes(needle)) found.set(c.id, '');
+  held.turns.forEach(look);
+  for (let after = ''; !over();) { // so many at a time: they may hold pictures
+    const part = await work('turns', 'readonly', (s) => s.getAll(IDBKeyRange.lowerBound(after, true), 2000));
+    part?.forEach(look);
+    if (!part?.length) break;
+    after = part[part.length - 1].id;
   }
   return found;
 }

@@ -86,6 +86,7 @@ class Run {
     this.followers = new Set();
     this.due = false;
     this.drawn = 0; // when it was last told
+    this.gone = false; // it was deleted: nothing of it is kept
     this.pace = quickest;
   }
 
@@ -125,10 +126,19 @@ export function answer(chat, path, turn) {
   return run;
 }
 
+const alive = 1000, waits = 2500; // how often an answer is kept that comes, and one that has not begun: other tabs see from it that it is alive
+
 async function go(run, chat, path, turn) {
   const started = performance.now();
-  let saved = 0;
-  let saving = store.saveTurn(turn).catch(() => {});
+  let saved = started;
+  let saving = Promise.resolve();
+  const save = () => {
+    saved = performance.now();
+    turn.beat = Date.now();
+    saving = saving.then(() => run.gone || store.saveTurn(turn)).catch(() => {});
+  };
+  save();
+  const pulse = setInterval(() => { if (performance.now() - saved > waits - 100) save(); }, waits);
   try {
     const body = JSON.stringify(request(chat, path, turn.model));
     const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal });
@@ -148,11 +158,7 @@ async function go(run, chat, path, turn) {
       for (const c of m.tool_calls ?? []) turn.calls.push({ name: c.function?.name, arguments: c.function?.arguments });
       if (o.done) ended = o;
       run.changed();
-      if (performance.now() - saved > 1000) {
-        saved = performance.now();
-        turn.beat = Date.now();
-        saving = saving.then(() => store.saveTurn(turn)).catch(() => {});
-      }
+      if (performance.now() - saved > alive) save();
     }
     if (!ended) throw new Refused(0, t('broke'));
     turn.state = 'done';
@@ -165,11 +171,22 @@ async function go(run, chat, path, turn) {
     else Object.assign(turn, { state: 'failed', error: e.message, status: e.status });
     if (run.thinkingSince && turn.thinkMs === undefined) turn.thinkMs = Math.round(performance.now() - run.thinkingSince);
   }
+  clearInterval(pulse);
+  save();
   await saving;
-  await store.saveTurn(turn).catch(() => {});
 }
+
+// What is deleted, here or in another tab, is not written any more.
+store.changed.follow((c) => {
+  if (!c?.gone || (c.table !== 'chats' && c.table !== 'turns')) return;
+  for (const run of runs.values()) {
+    if (!c.every && !(c.table === 'chats' ? c.chat === run.turn.chat : c.ids.includes(run.turn.id))) continue;
+    run.gone = true;
+    run.stop();
+  }
+});
 
 // late is a turn that nobody writes any more: its tab was closed or loaded anew in the middle.
 export const late = (x) => x.state === 'running' && !runs.has(x.id) && (x.tab === tab || Date.now() - (x.beat ?? 0) > 6000);
 
-addEventListener('pagehide', () => { for (const r of runs.values()) store.saveTurn(r.turn); });
+addEventListener('pagehide', () => { for (const r of runs.values()) if (!r.gone) store.saveTurn(r.turn); });
