@@ -11,10 +11,12 @@ import (
 	"github.com/axle-llm/axle/server/manage"
 )
 
-// Hot is where a card's temperature becomes a warning (promise D14), HotWarning its text.
+// Hot is where a card's temperature becomes a warning (promise D14), HotWarning its text. The page has these sentences in its languages.
 const (
-	Hot        = 85
-	HotWarning = "the card is hot: check its heat sink and fan"
+	Hot             = 85
+	HotWarning      = "the card is hot: check its heat sink and fan"
+	FullWarning     = "the card's memory is all but full: unload a model that is not needed, or choose smaller ones"
+	DrainingWarning = "the server is shutting down: what runs may finish, nothing new is taken"
 )
 
 type viewCard struct {
@@ -169,7 +171,7 @@ func (v *Views) warnings(cards []viewCard, on []viewModel) (status string, out [
 	case "lost":
 		warn("lost", "", "the card was lost: %v; the server ends, and its supervisor should start it anew", err)
 	case "draining":
-		warn("draining", "", "the server is shutting down: what runs may finish, nothing new is taken")
+		warn("draining", "", DrainingWarning)
 	case "no device":
 		warn(status, "", "%v", err)
 	}
@@ -181,7 +183,7 @@ func (v *Views) warnings(cards []viewCard, on []viewModel) (status string, out [
 			warn("hot", c.Device, "%s", HotWarning)
 		}
 		if c.Memory > 0 && c.Free < c.Memory/50 && c.MemoryOf == "card" {
-			warn("memory", c.Device, "the card's memory is all but full: unload a model that is not needed, or choose smaller ones")
+			warn("memory", c.Device, FullWarning)
 		}
 	}
 	for _, m := range on {

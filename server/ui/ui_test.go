@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -14,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/server/look"
 )
 
 // The page names its files below one hash, all of them are there, and nothing in it could run or be fetched from elsewhere.
@@ -200,6 +204,19 @@ func table(t *testing.T, lang string) map[string]string {
 	return words
 }
 
+// notes are the server's fixed sentences that the page shows.
+func notes() []string {
+	list := []string{look.HotWarning, look.FullWarning, look.DrainingWarning}
+	for _, e := range hub.Catalogue {
+		for _, text := range []string{e.SpeedNote, e.NotYet} {
+			if text != "" {
+				list = append(list, text)
+			}
+		}
+	}
+	return list
+}
+
 // Every language has every word, with the same holes, and every word that a script says is there.
 func TestWords(t *testing.T) {
 	english := table(t, "en")
@@ -225,6 +242,11 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
+	for _, text := range notes() { // said by the server in English, and by the page in its language
+		if !slices.Contains(slices.Collect(maps.Values(english)), strings.ReplaceAll(text, "'", `\'`)) {
+			t.Errorf("words/en.js has no note that says %q", text)
+		}
+	}
 	said := map[string]bool{}
 	var stems []string
 	each(t, func(name, src string) {
@@ -243,7 +265,8 @@ func TestWords(t *testing.T) {
 			}
 		}
 	})
-	for key := range english {
+	for key, text := range english {
+		said[key] = said[key] || strings.HasPrefix(key, "note.") && slices.Contains(notes(), strings.ReplaceAll(text, `\'`, "'"))
 		if !said[key] && !slices.ContainsFunc(stems, func(s string) bool { return strings.HasPrefix(key, s) }) {
 			t.Errorf("nothing says %s", key)
 		}

@@ -9,7 +9,7 @@ import { Progress } from './models.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
 import { Status } from './status.js';
-import { bytes, number, short, span, t } from './words.js';
+import { bytes, noted, number, short, span, t } from './words.js';
 
 const minutes = 600;
 const parts = ['layers', 'head', 'cache', 'states', 'encoder', 'buffers', 'draft'];
@@ -97,7 +97,7 @@ export function Card({ menu }) {
   const running = loaded.reduce((n, m) => n + (m.running ?? 0), 0);
   const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding')).map((m) => m.name);
   return html`<div class="bar">${menu}<h1>${t('view.card')}</h1><span class="grow"></span><${Status} /></div><div class="page card-page">
-    ${(s.warnings ?? []).map((w) => html`<p class="warning" role="alert" key=${w.id + w.about}><${Icon} name="warn" /><span dir="auto">${w.about && html`<b>${w.about}: </b>`}${w.text}</span></p>`)}
+    ${(s.warnings ?? []).map((w) => html`<p class="warning" role="alert" key=${w.id + w.about}><${Icon} name="warn" /><span dir="auto" lang=${noted(w.text).lang}>${w.about && html`<b>${w.about}: </b>`}${noted(w.text).text}</span></p>`)}
     ${cards.map((c) => html`<section class="head" key=${c.device}><h2>${c.name || c.device}</h2><p class="dim">${c.software ? t('card.soft') : c.says || ''}${what(c) ? ' · ' + what(c) : ''}</p></section>`)}
     <dl class="tiles">${cards.filter((c) => c.temperature_celsius != null).map((c) => html`<${Tile} key=${'t' + c.device} word=${t('plot.warm')} value=${number(c.temperature_celsius)} unit="°C" more=${cards.length > 1 ? c.device : ''} bad=${c.temperature_celsius >= 85} />`)}
       ${cards.filter((c) => c.npu_load != null).map((c) => html`<${Tile} key=${'n' + c.device} word=${t('tile.npu')} value=${number(c.npu_load)} unit="%" more=${cards.length > 1 ? c.device : ''} />`)}

@@ -6,9 +6,9 @@ import { Button, Icon } from './icons.js';
 import { fetchModels, hurry, models, state } from './live.js';
 import * as it from './open.js';
 import { forget, pull, pulls, stop } from './pulls.js';
-import { json } from './server.js';
+import { json, serverNow } from './server.js';
 import { Status } from './status.js';
-import { bytes, date, number, short, span, t } from './words.js';
+import { bytes, date, noted, number, short, span, t } from './words.js';
 
 const year = 365 * 86400000;
 
@@ -59,10 +59,10 @@ const fits = { now: 'good', alone: 'warn', no: 'bad', unknown: '' };
 function Here({ m, room, run, show }) {
   const load = state.use()?.loads?.find((l) => l.model === m.name);
   const d = m.details ?? {};
-  const kept = run && Date.parse(run.expires_at) - Date.now() > year;
+  const kept = run && Date.parse(run.expires_at) - serverNow() > year;
   const can = m.capabilities ?? [];
   const memory = run?.memory?.total ?? room?.card_bytes;
-  const left = run ? (Date.parse(run.expires_at) - Date.now()) / 1000 : 0;
+  const left = run ? (Date.parse(run.expires_at) - serverNow()) / 1000 : 0;
   return html`<li class="model"><div class="what"><h3><span dir="auto">${short(m.name)}</span>${run && html`<em class="tag on">${t('m.loaded')}</em>`}</h3>
     <p class="dim">${[d.parameter_size, d.quantization_level, bytes(m.size), d.context_length && t('m.context.n', { n: number(d.context_length) })].filter(Boolean).join(' · ')}</p>
     <p class="tags">${can.filter((c) => c !== 'completion').map((c) => html`<em class="tag" key=${c}>${t('can.' + c)}</em>`)}${memory ? html`<em class="tag">${t('m.needs', { size: bytes(memory) })}</em>` : null}
@@ -87,6 +87,11 @@ function Pulling({ p }) {
     : html`<${Progress} done=${p.over ? p.total : p.done} total=${p.total} text=${text} rate=${p.rate} left=${p.left}>${!p.over && html`<button type="button" onClick=${() => stop(p.name)}>${t('stop')}</button>`}<//>`}</li>`;
 }
 
+function Noted({ text: said }) {
+  const { text, lang } = noted(said);
+  return html`<p class="dim small" lang=${lang} dir="auto">${text}</p>`;
+}
+
 function Catalogue({ cat, under, here }) {
   const [text, setText] = useState('');
   const [all, setAll] = useState(false);
@@ -99,8 +104,8 @@ function Catalogue({ cat, under, here }) {
       <button class="primary" disabled=${!name}>${t('pull')}</button></form>`}
     <ul class="cards">${few.map((e) => html`<li class="model" key=${e.name}><div class="what"><h3>${e.name}</h3><p class="dim">${[e.parameters, e.quantization, e.size_bytes && (e.size_estimated ? '≈ ' : '') + bytes(e.size_bytes),
       e.tokens_per_second > 0 && t('rate', { n: number(e.tokens_per_second, 1) })].filter(Boolean).join(' · ')}</p>
-      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${e.not_yet}>${t('m.not.yet')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}</p>
-      ${(e.not_yet || e.note) && html`<p class="dim small" dir="auto">${e.not_yet || e.note}</p>`}</div>
+      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${noted(e.not_yet).text}>${t('m.not.yet')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}</p>
+      ${(e.not_yet || e.note) && html`<${Noted} text=${e.not_yet || e.note} />`}</div>
       <div class="does">${can && !e.not_yet && html`<button type="button" disabled=${under.has(e.name)} onClick=${() => pull(e.name)}>${t('pull')}</button>`}</div></li>`)}</ul>
     ${!all && !text && list.length > few.length && html`<button type="button" onClick=${() => setAll(true)}>${t('catalogue.all', { n: list.length })}</button>`}
     ${text && !list.length && html`<p class="dim">${t('catalogue.none')}</p>`}</section>`;

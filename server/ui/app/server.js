@@ -8,6 +8,10 @@ const base = new URL('../../../', import.meta.url);
 // link is 'ok', 'lost' (nobody answers), or 'key' (a key is wanted and not given).
 export const link = signal('ok');
 
+let ahead = 0;
+// serverNow is the server's time, by which its moments are to be read: a browser's clock may be wrong by a day.
+export const serverNow = () => Date.now() + ahead;
+
 // wanted is the question for a key, while it stands: {wrong, done(key, keep)}.
 export const wanted = signal(null);
 
@@ -68,6 +72,8 @@ export async function call(path, { quiet, ...options } = {}) {
       link.set('lost');
       throw new Refused(0, t('lost'));
     }
+    const date = Date.parse(r.headers.get('Date') ?? '');
+    if (Number.isFinite(date)) ahead = Math.abs(date - Date.now()) > 5000 ? date - Date.now() : 0; // it is told in seconds
     if (r.status !== 401) {
       link.set('ok');
       return r;

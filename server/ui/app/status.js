@@ -3,7 +3,7 @@ import { html } from './html.js';
 import { Icon } from './icons.js';
 import { fetchModels, hurry, state, updated } from './live.js';
 import { key, keep, link } from './server.js';
-import { number, span, t } from './words.js';
+import { noted, number, span, t } from './words.js';
 
 export function Status() {
   const s = state.use();
@@ -18,7 +18,7 @@ export function Status() {
   const bad = s.status !== 'ok' || s.warnings?.length;
   const load = s.loads?.[0];
   if (load?.state === 'loading' && load.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
-  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => w.text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i><span>${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></a>`;
+  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => noted(w.text).text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i><span>${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></a>`;
 }
 
 export function Banner() {

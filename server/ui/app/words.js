@@ -33,6 +33,15 @@ export function t(key, holes) {
   return holes ? text.replace(/\{(\w+)\}/g, (whole, name) => holes[name] ?? whole) : text;
 }
 
+const notes = new Map(Object.entries(en).filter(([k]) => k.startsWith('note.')).map(([k, text]) => [text, k]));
+
+// noted is what the server says in English, in the page's language: {text, lang}. What no table has stays English, and says so.
+export function noted(text) {
+  const key = notes.get(text);
+  const own = key && table[key];
+  return own ? { text: own, lang: language.get() } : { text, lang: 'en' };
+}
+
 const formats = new Map();
 export function number(n, digits = 0) {
   const key = language.get() + digits;
