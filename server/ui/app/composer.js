@@ -32,6 +32,7 @@ async function shrunk(file) {
 
 const texty = (f) => /^text\/|json|xml|javascript|yaml|toml|x-sh/.test(f.type) || /\.(md|txt|csv|log|go|py|rs|c|h|cpp|hpp|js|ts|tsx|java|kt|lua|php|rb|sh|sql|toml|ini|conf|yaml|yml|json|diff|patch)$/i.test(f.name);
 const most = 8, mostText = 262144;
+const muchText = 50000; // browsers that put so much into a field line by line, to undo it, take minutes
 
 export const focusComposer = () => document.getElementById('text')?.focus();
 
@@ -114,9 +115,17 @@ export function Composer({ now }) {
   // Each conversation has a field of its own: what was written in another one cannot be called back by undoing, nor is it held for that.
   return html`<form class="composer" id="form" onSubmit=${send}>
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
-    <textarea id="text" key=${id} ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
+    <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
       onInput=${(e) => setText(e.target.value)}
-      onPaste=${(e) => { const list = [...e.clipboardData.files]; if (list.length) { e.preventDefault(); take(list); } }}
+      onPaste=${(e) => {
+        const list = [...e.clipboardData.files];
+        const words = e.clipboardData.getData('text/plain');
+        if (!list.length && words.length < muchText) return;
+        e.preventDefault();
+        if (list.length) return take(list);
+        area.current.setRangeText(words, area.current.selectionStart, area.current.selectionEnd, 'end');
+        setText(area.current.value);
+      }}
       onKeyDown=${(e) => {
         if (e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey)) {
           e.preventDefault();

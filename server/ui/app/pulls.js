@@ -39,24 +39,27 @@ export async function pull(name) {
   remember();
   const files = new Map(); // by digest: [completed, total]
   const seen = []; // [time, bytes] of the last seconds
-  let base = null;
-  let due = 0;
+  let status = '', timer = 0;
+  const draw = () => {
+    timer = 0;
+    const now = performance.now();
+    let done = 0, total = 0;
+    for (const [d, n] of files.values()) { done += d; total += n; }
+    seen.push([now, done]);
+    while (seen.length > 2 && seen[0][0] < now - 6000) seen.shift();
+    const dt = (now - seen[0][0]) / 1000;
+    const rate = dt > 0.5 ? Math.max(0, (done - seen[0][1]) / dt) : 0;
+    show(name, { status, done, total, rate, left: rate > 0 && total > done ? (total - done) / rate : null });
+  };
   try {
     const r = await call('/api/pull', { method: 'POST', body: JSON.stringify({ model: name }), signal: end.signal });
     for await (const o of lines(r)) {
       if (o.digest) files.set(o.digest, [o.completed ?? 0, o.total ?? 0]);
-      const now = performance.now();
-      if (now < due && o.status !== 'success') continue;
-      due = now + 200;
-      let done = 0, total = 0;
-      for (const [d, n] of files.values()) { done += d; total += n; }
-      base ??= done;
-      seen.push([now, done]);
-      while (seen.length > 2 && seen[0][0] < now - 6000) seen.shift();
-      const dt = (now - seen[0][0]) / 1000;
-      const rate = dt > 0.5 ? Math.max(0, (done - seen[0][1]) / dt) : 0;
-      show(name, { status: o.status, done, total, rate, left: rate > 0 && total > done ? (total - done) / rate : null });
+      status = o.status;
+      timer ||= setTimeout(draw, 200); // what came last is shown as well, when nothing follows
     }
+    clearTimeout(timer);
+    draw();
     show(name, { over: true, left: null, rate: 0 });
     setTimeout(() => { if (!ends.has(name)) show(name, null); }, 6000);
     await fetchModels();
@@ -64,6 +67,7 @@ export async function pull(name) {
     if (e.name === 'AbortError') show(name, null);
     else show(name, { error: e.message, rate: 0, left: null });
   } finally {
+    clearTimeout(timer);
     ends.delete(name);
     remember();
   }
