@@ -25,6 +25,9 @@ func TestConformance(t *testing.T) {
 	if raceEnabled {
 		quirks = quirks[:1] // what a card gets wrong changes numbers, not which goroutine touches what
 	}
+	if asanEnabled {
+		quirks = quirks[:2] // a card that forgives is sent what a strict one is
+	}
 	for _, hazards := range quirks {
 		t.Run(hazards, func(t *testing.T) {
 			for _, k := range kinds {

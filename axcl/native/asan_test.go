@@ -1,0 +1,5 @@
+//go:build asan
+
+package native
+
+const asanEnabled = true
