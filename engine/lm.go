@@ -422,9 +422,9 @@ func (m *lm) inOrder(s *seq, root int32) {
 	m.cells.forget()
 }
 
-// step runs one pass, and reports whether there was one to run. A fatal error is returned for the card to end on.
-func (m *lm) step() (bool, error) {
-	tr := m.begin()
+// prepare is what comes before a pass is planned: who left goes, who waits is let in, and rows come to where the pass will want them. It
+// reports whether rows came from disk, and whether the card did something else. Errors are the card's end.
+func (m *lm) prepare() (grafted, worked bool, err error) {
 	m.reap()
 	if m.gallery.ranOut() {
 		for _, s := range m.running {
@@ -432,9 +432,8 @@ func (m *lm) step() (bool, error) {
 		}
 		m.distrust()
 	}
-	grafted, err := m.graft()
-	if err != nil {
-		return true, err
+	if grafted, err = m.graft(); err != nil {
+		return grafted, false, err
 	}
 	m.admit()
 	came, err := m.way()
@@ -442,14 +441,43 @@ func (m *lm) step() (bool, error) {
 		came, err = m.bring()
 	}
 	if err != nil {
-		return true, err
+		return grafted, came, err
 	}
 	encoded, err := m.encode()
+	return grafted, came || encoded, err
+}
+
+// fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is left of it.
+func (m *lm) fit() bool {
+	for {
+		err := m.build()
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, errNoCells):
+			if !m.shrink() {
+				return false
+			}
+		default:
+			for i := range m.shares {
+				if r := (*rowError)(nil); !errors.As(err, &r) || r.share == i {
+					m.end(m.shares[i].s, err)
+				}
+			}
+			return false
+		}
+	}
+}
+
+// step runs one pass, and reports whether there was one to run. A fatal error is returned for the card to end on.
+func (m *lm) step() (bool, error) {
+	tr := m.begin()
+	grafted, worked, err := m.prepare()
 	if err != nil {
 		return true, err
 	}
 	if m.plan() == nil {
-		if grafted || came || encoded {
+		if grafted || worked {
 			return true, nil
 		}
 		return m.keep()
@@ -459,22 +487,8 @@ func (m *lm) step() (bool, error) {
 		m.plan()     // where it stands now decides which pass is the best
 	}
 	tr.lap(planTime)
-	for {
-		err := m.build()
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errNoCells) {
-			for i := range m.shares {
-				if r := (*rowError)(nil); !errors.As(err, &r) || r.share == i {
-					m.end(m.shares[i].s, err)
-				}
-			}
-			return true, nil
-		}
-		if !m.shrink() {
-			return true, nil
-		}
+	if !m.fit() {
+		return true, nil
 	}
 	m.slip()
 	g := m.shape.GroupFor(m.pass.Rows(), m.pass.Reach(m.shape))

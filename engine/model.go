@@ -284,25 +284,32 @@ func cutMiddle(ids []int32, ctx, keep int) []int32 {
 	return append(append(make([]int32, 0, total), ids[:keep]...), ids[len(ids)-(total-keep):]...)
 }
 
+// fillIn fills in what a request leaves to the model, and refuses what the model cannot answer.
+func (m *Model) fillIn(r *Request, isChat bool) error {
+	if m.info.Embedding {
+		return fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name)
+	}
+	if reflect.ValueOf(&r.Sampling).Elem().IsZero() {
+		r.Sampling = m.Sampling()
+	}
+	if err := r.Sampling.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
+		r.NumCtx = m.info.Context
+	}
+	if isChat && len(r.Messages) == 0 {
+		return fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest)
+	}
+	return nil
+}
+
+// answer is the way of every request: its prompt becomes ids, a backend completes them, and tokens become events.
 func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		start := time.Now()
-		if m.info.Embedding {
-			yield(Event{}, fmt.Errorf("%w: %s gives embeddings, no text", ErrUnsupported, m.info.Name))
-			return
-		}
-		if reflect.ValueOf(&r.Sampling).Elem().IsZero() {
-			r.Sampling = m.Sampling()
-		}
-		if err := r.Sampling.Check(); err != nil {
-			yield(Event{}, fmt.Errorf("%w: %w", ErrRequest, err))
-			return
-		}
-		if r.NumCtx <= 0 || r.NumCtx > m.info.Context {
-			r.NumCtx = m.info.Context
-		}
-		if isChat && len(r.Messages) == 0 {
-			yield(Event{}, fmt.Errorf("%w: there is no message; a bare prompt is for Generate", ErrRequest))
+		if err := m.fillIn(r, isChat); err != nil {
+			yield(Event{}, err)
 			return
 		}
 		ids, pieces, images, err := m.prompt(ctx, r, isChat)
@@ -314,7 +321,6 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			yield(Event{}, fmt.Errorf("%w: the prompt is empty", ErrRequest))
 			return
 		}
-		tmpl := m.template(r)
 		think := m.thoughts(r, pieces)
 		limit, mask, notes, err := m.bound(r, isChat, think, len(ids))
 		if err != nil {
@@ -324,15 +330,7 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		if len(notes) > 0 && !yield(Event{Notes: notes}, nil) {
 			return
 		}
-		stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
-		out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
-		if tmpl != nil && !r.Raw {
-			po := chat.ParserOptions{Think: m.think(r), ThinkOpen: think.open != "", ThinkTag: think.open}
-			if isChat && r.ToolChoice != "none" {
-				po.Tools = r.Tools
-			}
-			out.parser = chat.NewParser(tmpl.Family(), po)
-		}
+		out := m.assembler(r, isChat, ids, think, yield)
 		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
 			Shift: r.Shift, Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
 		for tok, err := range m.b.Complete(ctx, job) {
@@ -384,6 +382,20 @@ type assembler struct {
 	pending []Logprob
 	more    bool // another token or the end follows at once
 	owed    bool // the last event said so
+}
+
+// assembler is what takes the tokens of the answer to a prompt of ids.
+func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, yield func(Event, error) bool) *assembler {
+	stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
+	out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
+	if tmpl := m.template(r); tmpl != nil && !r.Raw {
+		po := chat.ParserOptions{Think: m.think(r), ThinkOpen: think.open != "", ThinkTag: think.open}
+		if isChat && r.ToolChoice != "none" {
+			po.Tools = r.Tools
+		}
+		out.parser = chat.NewParser(tmpl.Family(), po)
+	}
+	return out
 }
 
 // token takes one token; false: the consumer left.
