@@ -12,24 +12,47 @@ type pool struct {
 	n    int // workers, the caller included
 	wake chan struct{}
 
-	// The task at hand: its number, how many parts it has, and how many of them are taken, in one word. So whoever takes a part knows that
-	// it is one of the task at hand, which cannot end before the part does, and may read what follows.
-	state  atomic.Uint64
+	task   func(worker, i int)
+	shares []share
+	number atomic.Uint64 // of the task at hand, which workers look at
+	_      [56]byte
 	left   atomic.Int64 // parts that are not done
 	asleep atomic.Int64
 	weary  atomic.Bool // the caller sleeps until the last part is done
 	done   chan struct{}
-	task   func(worker, i int)
 	closed atomic.Bool
 }
 
-const (
-	countBits = 24 // parts of a task, and takers
-	countMask = 1<<countBits - 1
-)
+// share is the parts of the task at hand that are one worker's, from one number up to another, both in one word. It takes them in their
+// order, since parts that follow each other read weights that do, and each asks for those of the next. When it has done all, it takes
+// others' parts, from their ends. Whoever has taken a part knows that it is one of the task at hand, which cannot end before the part does.
+type share struct {
+	span atomic.Uint64
+	_    [120]byte // not where another's lies, nor beside it
+}
+
+func (s *share) set(from, to int) { s.span.Store(uint64(from)<<32 | uint64(to)) }
+
+// take gives the first part of a worker's own share, or the last of another's.
+func (s *share) take(own bool) (int, bool) {
+	for {
+		v := s.span.Load()
+		from, to := v>>32, v&(1<<32-1)
+		switch {
+		case from >= to:
+			return 0, false
+		case own:
+			if s.span.CompareAndSwap(v, v+1<<32) {
+				return int(from), true
+			}
+		case s.span.CompareAndSwap(v, v-1):
+			return int(to - 1), true
+		}
+	}
+}
 
 func newPool(n int) *pool {
-	p := &pool{n: n, wake: make(chan struct{}, n), done: make(chan struct{}, 1)}
+	p := &pool{n: n, wake: make(chan struct{}, n), done: make(chan struct{}, 1), shares: make([]share, n)}
 	for w := 1; w < n; w++ {
 		go p.serve(w)
 	}
@@ -44,7 +67,7 @@ func (p *pool) serve(w int) {
 	for {
 		found := false
 		for range patience {
-			if s := p.state.Load() >> (2 * countBits); s != last {
+			if s := p.number.Load(); s != last {
 				last, found = s, true
 				break
 			}
@@ -57,7 +80,7 @@ func (p *pool) serve(w int) {
 			return
 		}
 		p.asleep.Add(1)
-		if p.state.Load()>>(2*countBits) == last && !p.closed.Load() {
+		if p.number.Load() == last && !p.closed.Load() {
 			<-p.wake
 		}
 		p.asleep.Add(-1)
@@ -66,17 +89,19 @@ func (p *pool) serve(w int) {
 
 // work takes parts until there are none.
 func (p *pool) work(w int) {
-	for {
-		s := p.state.Add(1) - 1
-		i, count := int(s&countMask), int(s>>countBits&countMask)
-		if i >= count {
-			return
-		}
-		p.task(w, i)
-		if p.left.Add(-1) == 0 && p.weary.Swap(false) {
-			select {
-			case p.done <- struct{}{}:
-			default:
+	for k := range p.n {
+		s := &p.shares[(w+k)%p.n]
+		for {
+			i, ok := s.take(k == 0)
+			if !ok {
+				break
+			}
+			p.task(w, i)
+			if p.left.Add(-1) == 0 && p.weary.Swap(false) {
+				select {
+				case p.done <- struct{}{}:
+				default:
+				}
 			}
 		}
 	}
@@ -92,8 +117,10 @@ func (p *pool) run(count int, task func(worker, i int)) {
 	}
 	p.task = task
 	p.left.Store(int64(count))
-	number := p.state.Load()>>(2*countBits) + 1
-	p.state.Store(number<<(2*countBits) | uint64(count)<<countBits)
+	for w := range p.shares {
+		p.shares[w].set(w*count/p.n, (w+1)*count/p.n)
+	}
+	p.number.Add(1)
 	for range min(p.asleep.Load(), int64(count)) {
 		select {
 		case p.wake <- struct{}{}:
