@@ -1,7 +1,9 @@
-// Drives the page in headless Chromium. Usage: node --experimental-websocket testdata/ui/all.mjs quick|whole|soak [NAME…]
-// quick is what CI runs; whole adds pocket, pictures (build/ui), axe-core and measurements; soak streams for an hour and looks at the memory.
+// Drives the page in headless Chromium. Usage: node --experimental-websocket testdata/ui/all.mjs quick|whole|soak|docs [NAME…]
+// quick is what CI runs; whole adds pocket, pictures (build/ui), axe-core and measurements; soak streams for an hour and looks at the memory; docs makes the
+// pictures of README and docs.
 import { mkdirSync } from 'node:fs';
 import { chromium, launch } from './browser.mjs';
+import { documented } from './documented.mjs';
 import { measures } from './measure.mjs';
 import { sees } from './sees.mjs';
 import { Server, product, scripted } from './servers.mjs';
@@ -43,7 +45,8 @@ async function test(name, binary, f) {
 }
 
 try {
-  if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
+  if (lane === 'docs') await test('docs', scripted, documented);
+  else if (lane !== 'soak') for (const [name, f] of Object.entries(views)) if (lane === 'whole' || only.length || !long.has(name)) await test(name, scripted, f);
   if (lane === 'whole') {
     await test('pocket', product, pocket);
     await test('sees', product, sees);

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The page in headless Chromium: quick (CI), whole (with pocket, pictures in build/ui, axe-core and what it costs) or soak (an hour of streams).
+# The page in headless Chromium: quick (CI), whole (with pocket, pictures in build/ui, axe-core and what it costs) soak (an hour of streams)
+# or docs (the pictures of README and docs).
 # Says so aloud where node or Chromium is missing. Names of tests may follow.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
