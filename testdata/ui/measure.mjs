@@ -138,26 +138,47 @@ async function axe({ context, url }) {
     }
     const source = readFileSync(file, 'utf8');
     const found = [];
-    for (const dark of [false, true]) {
+    let looks = 0;
+    for (const lang of ['en', 'de', 'zh']) for (const dark of [false, true]) {
       const page = await context.page({ dark });
       await page.send('Page.setBypassCSP', { enabled: true }); // for axe alone: it is put into the page
       await page.go(url + '/ui');
       await choose(page, 'scripted-chat:latest');
-      await keepChat(page, [['user', 'A question'], ['assistant', 'An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |']]);
+      await keepChat(page, [['user', 'A question'], ['assistant', '> An **answer** with `code`, a [link](https://example.com) and\n\n```go\nfunc f() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |']]);
       await asked(page, 'hello', 2);
+      await inPage(page, `(await use('settings')).set({ lang: '${lang}' });`);
+      await page.until('the language', `document.documentElement.lang === '${lang}'`);
       await page.run(source + '; 0');
-      for (const view of ['chat', 'models', 'card', 'settings']) {
-        if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
-        await pause(1500);
+      const look = async (view) => {
+        looks++;
         const bad = await page.run(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }).then((r) => r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical')
           .map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).join('; ')))`);
-        for (const b of bad) found.push(`${view} ${dark ? 'dark' : 'light'}: ${b}`);
+        for (const b of bad) found.push(`${view} ${lang} ${dark ? 'dark' : 'light'}: ${b}`);
+      };
+      for (const view of ['chat', 'models', 'card', 'settings']) {
+        if (view !== 'chat') await page.run(`location.hash = '#/${view}'`);
+        await page.until(view, `!!document.querySelector('${{ chat: '.thread', models: 'li.model', card: '.plots', settings: '.settings' }[view]}')`);
+        await pause(700);
+        await look(view);
       }
+      const dialog = async (name, open) => {
+        await page.run(open);
+        await page.until(name, `!!document.querySelector('dialog[open]')`);
+        await pause(200);
+        await look(name);
+        await page.key('Escape');
+        await page.until('its end', `!document.querySelector('dialog')`);
+      };
+      await dialog('keys', `document.querySelector('.settings kbd').closest('button').click()`);
+      await page.run(`document.querySelector('.chats li a').click()`);
+      await page.until('the conversation', `!!document.querySelector('.bar .setup')`);
+      await dialog('setup', `document.querySelector('.bar .setup').click()`);
+      await dialog('a question', `document.querySelector('.turn.user .acts button:last-child').click()`);
       page.problems.length = 0;
       await page.close();
     }
     if (found.length) throw new Error('axe-core finds:\n  ' + found.join('\n  '));
-    return 'axe-core finds nothing serious in any view, light and dark';
+    return `axe-core finds nothing serious in ${looks} looks: each view and dialog, light and dark, in English, German and Chinese`;
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
