@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -174,9 +175,11 @@ func (t *Talk) vector(ctx context.Context, text string) error {
 }
 
 // imagePath finds what looks like the path of an image in a prompt: in quotes, or with a backslash before what is no letter, as terminals
-// write a file that is dropped on them, or as it is.
-var imagePath = regexp.MustCompile(`'([^'\n]+\.(?i:jpg|jpeg|png|webp))'|"([^"\n]+\.(?i:jpg|jpeg|png|webp))"|` +
-	`((?:\\.|[^\s"'\\])+?\.(?i:jpg|jpeg|png|webp)\b)`)
+// write a file that is dropped on them, or as it is. Shells write an apostrophe in such quotes as '\”.
+var imagePath = func() *regexp.Regexp {
+	const ends = `\.(?i:jpg|jpeg|png|webp|gif|bmp|heic|avif)` // the last two are refused by name, not taken for words
+	return regexp.MustCompile(`'((?:[^'\n]|'\\'')+` + ends + `)'|"([^"\n]+` + ends + `)"|((?:\\.|[^\s"'\\])+?` + ends + `\b)`)
+}()
 
 // escaped is what a backslash stands before in a path.
 var escaped = regexp.MustCompile(`\\(.)`)
@@ -188,26 +191,48 @@ func (t *Talk) images(prompt string) (string, []api.ImageData, error) {
 	}
 	var out []api.ImageData
 	for _, found := range imagePath.FindAllStringSubmatch(prompt, -1) {
-		path := found[1] + found[2] + found[3]
-		b, err := regular.ReadPath(path, 32<<20) // no request may be larger
-		if plain := escaped.ReplaceAllString(found[3], "$1"); errors.Is(err, os.ErrNotExist) && plain != found[3] {
-			path = plain
-			b, err = regular.ReadPath(path, 32<<20)
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			continue // a word, not a file
+		written, path, b, err := readImage(found)
+		if errors.Is(err, os.ErrNotExist) { // a word, not a file
+			if strings.Contains(path, "/") && !strings.Contains(path, "://") {
+				fmt.Fprintf(t.Errw, "There is no file '%s': the model reads its name only\n", path)
+			}
+			continue
 		}
 		if err != nil {
 			return prompt, nil, err
 		}
 		if ct := http.DetectContentType(b); !strings.HasPrefix(ct, "image/") {
-			return prompt, nil, fmt.Errorf("%s is no image that can be read (%s)", path, ct)
+			return prompt, nil, fmt.Errorf("%s is no image that can be read (%s): save it as jpeg or png", path, ct)
 		}
 		fmt.Fprintf(t.Errw, "Added image '%s'\n", path)
-		prompt = strings.Replace(prompt, found[0], "", 1)
+		prompt = strings.Replace(prompt, written, "", 1)
 		out = append(out, b)
 	}
 	return strings.TrimSpace(prompt), out, nil
+}
+
+// readImage reads the file that is meant by what was found in a prompt, the first of those that it may mean which is there: as it is
+// written, with its escapes undone, as a file's address, behind a bracket. written is what stands for it in the prompt, path what it is.
+func readImage(found []string) (written, path string, b []byte, err error) {
+	bare := strings.TrimLeft(found[3], "([{<:=,")
+	address, _ := url.PathUnescape(strings.TrimPrefix(bare, "file://"))
+	for i, way := range [][2]string{
+		{found[0], strings.ReplaceAll(found[1], `'\''`, "'") + found[2] + found[3]},
+		{found[0], escaped.ReplaceAllString(found[3], "$1")}, {bare, bare}, {bare, escaped.ReplaceAllString(bare, "$1")},
+		{bare, address},
+	} {
+		if i > 0 && (way[1] == "" || way[1] == path) {
+			continue
+		}
+		got, gotErr := regular.ReadPath(way[1], 32<<20) // no request may be larger
+		if i == 0 || !errors.Is(gotErr, os.ErrNotExist) {
+			written, path, b, err = way[0], way[1], got, gotErr
+		}
+		if !errors.Is(gotErr, os.ErrNotExist) {
+			break
+		}
+	}
+	return written, path, b, err
 }
 
 // once prints one answer.
