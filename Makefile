@@ -177,16 +177,23 @@ tokenizer-truth: ## compare with Hugging Face's tokenizers over real files (need
 sugarme: ## compare our tokenizer with the one the owner named
 	cd third_party/sugarme && $(GO) run .
 
-SIGHT := OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train_sight.py
-pocket: build ## train the model that ships inside anew: under three hours, needs Debian's python3-torch and python3-pil
+# What each of its four stages takes, and where it goes. Less time makes a worse model: elsewhere, then, so that none ships by mistake.
+MINUTES ?= 75 36 38 10
+INTO    ?= models/pocket/pocket
+TRYING  = $(filter-out models/pocket/pocket,$(INTO))
+FEW     = $(if $(TRYING),--questions 4)
+LEARN   := OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/
+pocket: build ## train the model that ships inside anew: under three hours, needs Debian's python3-torch and python3-pil (MINUTES="1 1 1 1" INTO=build/try to try)
 	@/usr/bin/python3 -c 'import torch, PIL' || { echo "pocket: apt-get install python3-torch libopenblas0-pthread python3-numpy python3-regex python3-pil"; exit 1; }
-	OMP_NUM_THREADS=1 /usr/bin/python3 testdata/pocket/train.py --out $(BUILD)/pocket --minutes 75
-	$(SIGHT) eye --out $(BUILD)/pocket --minutes 36
-	$(SIGHT) words --out $(BUILD)/pocket --minutes 38
-	$(SIGHT) words --out $(BUILD)/pocket --minutes 10 --resume --lr 6e-4 --every 1 --text 3
-	rm -rf models/pocket/pocket
-	bin/axle compile --from $(BUILD)/pocket/hf --out models/pocket/pocket --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --picture 96x96 --name pocket
-	$(MAKE) pocket-goldens
+	@test $(words $(MINUTES)) = 4 || { echo "pocket: MINUTES are four numbers, one a stage"; exit 1; }
+	@test "$(MINUTES)" = "75 36 38 10" || test -n "$(TRYING)" || { echo "pocket: with other MINUTES than what ships took, say INTO=build/try"; exit 1; }
+	$(LEARN)train.py --out $(BUILD)/pocket --minutes $(word 1,$(MINUTES)) $(FEW)
+	$(LEARN)train_sight.py eye --out $(BUILD)/pocket --minutes $(word 2,$(MINUTES))
+	$(LEARN)train_sight.py words --out $(BUILD)/pocket --minutes $(word 3,$(MINUTES)) $(FEW)
+	$(LEARN)train_sight.py words --out $(BUILD)/pocket --minutes $(word 4,$(MINUTES)) $(FEW) --resume --lr 6e-4 --every 1 --text 3
+	test -n "$(TRYING)" || rm -rf $(INTO)
+	bin/axle compile --from $(BUILD)/pocket/hf --out $(INTO) --context 1023 --chunk 64 --history 0,64,192,448,896 --quant int8 --picture 96x96 --name pocket
+	test -n "$(TRYING)" || $(MAKE) pocket-goldens
 
 pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)
 	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$' -v -update

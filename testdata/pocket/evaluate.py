@@ -37,11 +37,11 @@ def right(h, answer):
     return all(re.search(m, answer, re.I | re.S) for m in h["must"])
 
 
-def judge(net, tok, think, report=None):
-    """Scores by category: {category: [right, all]}. report(h, answer) is called for each wrong answer."""
+def judge(net, tok, think, report=None, questions=None):
+    """Scores by category: {category: [right, all]}. report(h, answer) is called for each wrong answer. questions is how many are asked; None: all."""
     net.eval()
     score = collections.defaultdict(lambda: [0, 0])
-    for h in corpus.heldout():
+    for h in corpus.heldout()[:questions]:
         ids = tok.encode("".join(chatml.prompt(conversation(h, think))))
         text = tok.decode(net.greedy(ids, tok.special["<|im_end|>"], 160))
         answer = text.split("</think>")[-1].strip()

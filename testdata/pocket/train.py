@@ -94,6 +94,7 @@ def main():
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--save", type=float, default=4, help="minutes between saves")
     p.add_argument("--judge", type=float, default=10, help="minutes between judgements; 0: only at the end")
+    p.add_argument("--questions", type=int, help="of the held-out ones, those asked in a judgement; all where it is not said")
     p.add_argument("--fp32", action="store_true", help="matrix products in fp32: for processors without bf16 instructions")
     p.add_argument("--resume", action="store_true")
     a = p.parse_args()
@@ -155,12 +156,12 @@ def main():
             save()
             saved = spent
         if a.judge and spent - judged >= a.judge * 60:
-            print("held-out, thinking off:", evaluate.summary(evaluate.judge(net, tok, False)), flush=True)
+            print("held-out, thinking off:", evaluate.summary(evaluate.judge(net, tok, False, questions=a.questions)), flush=True)
             spent = judged = reported = tokens_at = time.time() - begun
             tokens = 0
     save()
     for think in (False, True):
-        print(f"held-out, thinking {'on' if think else 'off'}:", evaluate.summary(evaluate.judge(net, tok, think)), flush=True)
+        print(f"held-out, thinking {'on' if think else 'off'}:", evaluate.summary(evaluate.judge(net, tok, think, questions=a.questions)), flush=True)
 
 
 if __name__ == "__main__":

@@ -354,7 +354,7 @@ def teach_words(a, tok, old):
             save()
     save()
     export.export_sight(net, os.path.join(a.out, "tokenizer.json"), os.path.join(a.out, "hf"))
-    print("text, thinking off:", evaluate.summary(evaluate.judge(net, tok, False)), flush=True)
+    print("text, thinking off:", evaluate.summary(evaluate.judge(net, tok, False, questions=a.questions)), flush=True)
 
 
 def main():
@@ -372,6 +372,7 @@ def main():
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--save", type=float, default=4, help="minutes between saves")
+    p.add_argument("--questions", type=int, help="of the held-out ones, those asked at the end; all where it is not said")
     p.add_argument("--resume", action="store_true")
     a = p.parse_args()
     torch.set_num_threads(a.threads)
