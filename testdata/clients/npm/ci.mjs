@@ -89,4 +89,6 @@ test('a picture', { skip: !soft && 'bin/axle is not built' }, async () => {
   const o = new OpenAI({ baseURL: soft + '/v1', apiKey: 'x', maxRetries: 0 });
   const r = await o.chat.completions.create({ model: 'pocket', temperature: 0, reasoning_effort: 'none', messages: [{ role: 'user', content: [{ type: 'image_url', image_url }, { type: 'text', text: question }] }] });
   assert.equal(r.choices[0].message.content, seen);
+  const input = [{ role: 'user', content: [{ type: 'input_text', text: question }, { type: 'input_image', image_url: image_url.url, detail: 'auto' }] }];
+  assert.equal((await o.responses.create({ model: 'pocket', temperature: 0, reasoning: { effort: 'none' }, input })).output_text, seen);
 });
