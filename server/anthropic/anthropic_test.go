@@ -8,14 +8,17 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{}`,
 		`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"},"thinking":{"type":"enabled"}}`,
-		`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`} {
+		`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"x":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"y"}]},{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}`,
+		`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}},{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(decode)
@@ -26,8 +29,26 @@ func decode(t *testing.T, b []byte) {
 	for _, d := range []func([]byte) (*Request, error){Decode, DecodeCount} {
 		fuzzguard.Check(t, len(b), func() {
 			var se api.StatusError
-			if _, err := d(b); err != nil && (!errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "") {
-				t.Errorf("an error without a status: %v", err)
+			r, err := d(b)
+			if err != nil {
+				if !errors.As(err, &se) || se.StatusCode < 400 || se.ErrorMessage == "" {
+					t.Errorf("an error without a status: %v", err)
+				}
+				return
+			}
+			// Where a message's content keeps an order, it has a place for each of its pictures.
+			sees := ollama.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}}
+			er, _, _, err := r.Native.ToEngine(sampler.Defaults(), sees)
+			for i, m := range er.Messages {
+				n := 0
+				for _, p := range m.Parts {
+					if p.Image {
+						n++
+					}
+				}
+				if err == nil && m.Parts != nil && n != len(m.Images) {
+					t.Errorf("message %d has %d pictures and %d places", i, len(m.Images), n)
+				}
 			}
 		})
 	}

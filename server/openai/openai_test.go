@@ -11,7 +11,9 @@ import (
 	wire "github.com/ollama/ollama/openai"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/server/ollama"
+	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
 // No body makes a decoder panic, and whatever is refused has a status and a text.
@@ -19,8 +21,10 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{}`,
 		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}],"tool_choice":"required","tools":[{"function":{"name":"f"}}],"logit_bias":{"1":2}}`,
 		`{"messages":[{"role":"tool","content":[],"tool_call_id":"x"},{"role":"assistant","content":null,"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{}"}}]}]}`,
+		`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:;base64,AAAA"}}]}]}`,
 		`{"model":"m","prompt":"x","logprobs":3}`, `{"input":["a"],"encoding_format":"base64"}`,
-		`{"input":[{"type":"message","role":"user","content":"x"},{"type":"function_call","arguments":"{}"}],"tools":[{"type":"function","name":"f"}]}`} {
+		`{"input":[{"type":"message","role":"user","content":"x"},{"type":"function_call","arguments":"{}"}],"tools":[{"type":"function","name":"f"}]}`,
+		`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:;base64,AAAA"},{"type":"input_text","text":"a"},{"type":"input_image","file_id":"x"}]},{"type":"function_call_output","call_id":"a","output":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(decoders)
@@ -29,10 +33,22 @@ func FuzzDecode(f *testing.F) {
 // decoders gives a body to each decoder, within the limits of promise G5.
 func decoders(t *testing.T, b []byte) {
 	for name, d := range map[string]func() error{
-		"chat":       func() error { _, err := DecodeChat(b); return err },
+		"chat": func() error {
+			r, err := DecodeChat(b)
+			if err == nil {
+				places(t, r.Native)
+			}
+			return err
+		},
 		"completion": func() error { _, err := DecodeCompletion(b); return err },
 		"embeddings": func() error { _, err := DecodeEmbeddings(b); return err },
-		"responses":  func() error { _, err := DecodeResponses(b); return err },
+		"responses": func() error {
+			r, err := DecodeResponses(b)
+			if err == nil {
+				places(t, r.Native)
+			}
+			return err
+		},
 		"compaction": func() error { _, err := DecodeCompaction(b); return err },
 		"triggered":  func() error { _, err := DecodeTriggered(b); return err },
 	} {
@@ -42,6 +58,22 @@ func decoders(t *testing.T, b []byte) {
 				t.Errorf("%s: an error without a status: %v", name, err)
 			}
 		})
+	}
+}
+
+// places: where a message's content keeps an order, it has a place for each of its pictures.
+func places(t *testing.T, r *ollama.ChatRequest) {
+	er, _, _, err := r.ToEngine(sampler.Defaults(), ollama.Model{Caps: chat.Capabilities{Tools: true, Thinking: true, Vision: true}})
+	for i, m := range er.Messages {
+		n := 0
+		for _, p := range m.Parts {
+			if p.Image {
+				n++
+			}
+		}
+		if err == nil && m.Parts != nil && n != len(m.Images) {
+			t.Errorf("message %d has %d pictures and %d places", i, len(m.Images), n)
+		}
 	}
 }
 
