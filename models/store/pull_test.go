@@ -163,9 +163,35 @@ func TestPullFaults(t *testing.T) {
 		if err := s.Verify(context.Background(), "axle/big", nil); err != nil {
 			t.Fatal(err)
 		}
+		h.SetFault(nil)
+		asListed(t, s, c, "axle/big")
 		if left > 10 {
 			t.Errorf("only %d faults happened", 30-left)
 		}
+	}
+}
+
+// asListed: what the store has of a model is what the hub lists, by the hub's own hashes.
+func asListed(t *testing.T, s *Store, c *hub.Client, name string) {
+	t.Helper()
+	snap, err := c.Snapshot(t.Context(), name, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Get(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, f := range snap.Files {
+		if i := slices.IndexFunc(m.Files, func(o FileInfo) bool { return o.Name == f.Path }); i >= 0 && !f.Digest.IsZero() {
+			if compared++; m.Files[i].Digest != f.Digest {
+				t.Errorf("%s is %s, the hub lists %s", f.Path, m.Files[i].Digest, f.Digest)
+			}
+		}
+	}
+	if compared == 0 {
+		t.Error("the hub lists no hash")
 	}
 }
 
