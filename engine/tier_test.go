@@ -168,15 +168,20 @@ func TestTierGap(t *testing.T) {
 	worst, calls := 0.0, 0
 	d := st.m.model.(*paced)
 	last := d.now
-	st.m.model = watched{d, func() { // before each pass
+	w := watched{d, func() { // before each pass
 		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.bring <= len(s.path) })
 		if gap := (d.now - last).Seconds(); calls > 0 && waits {
 			worst = max(worst, gap)
 		}
 		calls++
-	}, func() { last = d.now }}
+	}, func() { last = d.now }, 0}
+	out := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece)
+	st.m.model = &w
 	for range 3 {
 		st.crowd(t, load)
+	}
+	if w.saved.Seconds() > out*1.01 { // of cells that lie apart fewer go at a time
+		t.Errorf("a copy off the card took %.1f ms, a piece that lies in one run takes %.1f", 1e3*w.saved.Seconds(), 1e3*out)
 	}
 	t.Logf("between two passes %.1f ms at most; a piece out and one in are %.1f ms; %+v", 1e3*worst, 1e3*piece, st.m.stats.Memory)
 	if worst > piece*1.01 || st.m.stats.Memory.Out == 0 {
@@ -188,9 +193,16 @@ func TestTierGap(t *testing.T) {
 type watched struct {
 	*paced
 	before, after func()
+	saved         time.Duration // the longest copy off the card
 }
 
-func (w watched) Run(p *axcl.Pass) error {
+func (w *watched) Save(cells []uint32, to []byte) error {
+	begun := w.now
+	defer func() { w.saved = max(w.saved, w.now-begun) }()
+	return w.paced.Save(cells, to)
+}
+
+func (w *watched) Run(p *axcl.Pass) error {
 	w.before()
 	defer w.after()
 	return w.paced.Run(p)
