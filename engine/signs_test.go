@@ -132,6 +132,10 @@ func TestManyPictures(t *testing.T) {
 		t.Errorf("%+v, %d tokens were looked at", cut, p.read)
 	}
 	var ce *ContextError
+	full := Request{Messages: []chat.Message{{Role: "user", Content: "q", Images: make([][]byte, 4)}}, NumCtx: 32}
+	if _, _, err := collect(m.Chat(context.Background(), full)); !errors.As(err, &ce) || ce.Have != 33 {
+		t.Errorf("no room for a word beside the pictures: %v", err)
+	}
 	r.Truncate = false
 	if _, _, err := collect(m.Chat(context.Background(), r)); !errors.As(err, &ce) || ce.Have != 2999*8 || ce.Max != 32 {
 		t.Errorf("uncut: %v", err)
