@@ -22,6 +22,21 @@ func TestCase(t *testing.T) {
 	}
 }
 
+// TestIsNamed: whatever could be the key of a dict is the name of a filter or of a test, or is not.
+func TestIsNamed(t *testing.T) {
+	const src = "{{ 'd' is filter }} {{ 'odd' is test }} {{ 'odd' is filter }} {{ x is filter }} {{ x is test }} {{ 1 is test }} " +
+		"{{ none is filter }} {{ (1, 'd') is filter }}"
+	const want = "True True False False False False False False"
+	if out, err := render(t, src, nil); err != nil || out.String() != want {
+		t.Errorf("%q %v, want %q", out, err, want)
+	}
+	for _, src := range []string{"{{ [] is filter }}", "{{ {} is test }}"} {
+		if out, err := render(t, src, nil); err == nil {
+			t.Errorf("%s gives %q", src, out)
+		}
+	}
+}
+
 // TestAllCompared: every filter and every test comes in the templates that are compared with Python's jinja2.
 func TestAllCompared(t *testing.T) {
 	not := map[string]string{

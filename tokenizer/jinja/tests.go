@@ -81,8 +81,8 @@ func init() {
 			}
 			return typeName(v) == typeName(o[0]) && v == o[0]
 		}},
-		"filter": is(func(r *run, v Value) bool { return filters[r.text(v, "filter").String()] != nil }),
-		"test":   is(func(r *run, v Value) bool { return tests[r.text(v, "test").String()] != nil }),
+		"filter": is(func(r *run, v Value) bool { return filters[r.name(v)] != nil }),
+		"test":   is(func(r *run, v Value) bool { return tests[r.name(v)] != nil }),
 		"==":     than("=="), "eq": than("=="), "equalto": than("=="),
 		"!=": than("!="), "ne": than("!="),
 		"<": than("<"), "lt": than("<"), "lessthan": than("<"),
@@ -90,6 +90,14 @@ func init() {
 		">": than(">"), "gt": than(">"), "greaterthan": than(">"),
 		">=": than(">="), "ge": than(">="),
 	}
+}
+
+// name is the name that v is; "" for what is none and could be the key of a dict, as Python looks for one.
+func (r *run) name(v Value) string {
+	if t, ok := r.hashed(v).(origin.Text); ok {
+		return t.String()
+	}
+	return ""
 }
 
 // isCased reports whether a string has a letter that knows upper and lower case.
