@@ -388,30 +388,6 @@ export const views = {
     await refused.until('a word about it', `${warned} === 1 && document.querySelectorAll('.chats li').length === 1`);
   },
 
-  // Pictures for a model that sees: pasted, dropped, chosen, made no larger than an encoder looks at, shown small in the turn; a phone's camera.
-  async sees(t) {
-    const page = await open(t, { wide: 390, high: 844, phone: true });
-    await choose(page, 'scripted-vision:latest');
-    await page.until('the camera', `document.querySelector('.tools input[capture]')?.accept === 'image/*'`);
-    const shown = (n) => `document.querySelectorAll('.composer .pictures img').length === ${n}`;
-    const file = `const c = document.createElement('canvas'); c.width = 3000; c.height = 1000; c.getContext('2d').fillRect(0, 0, 3000, 500);
-      const d = new DataTransfer(); d.items.add(new File([await new Promise((ok) => c.toBlob(ok, 'image/png'))], 'shot.png', { type: 'image/png' }));`;
-    for (const [i, how] of [`document.querySelector('#text').dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }))`,
-      `document.body.dispatchEvent(new DragEvent('drop', { dataTransfer: d, bubbles: true, cancelable: true }))`,
-      `const i = document.querySelector('.tools input[type=file]'); i.files = d.files; i.dispatchEvent(new Event('change', { bubbles: true }))`].entries()) {
-      await page.run(`(async () => { ${file} ${how}; })()`);
-      await page.until('picture ' + (i + 1), shown(i + 1));
-    }
-    equal('its size', await page.run(`(async () => { const i = new Image(); i.src = document.querySelector('.composer .pictures img').src; await i.decode(); return [i.naturalWidth, i.naturalHeight]; })()`), [2048, 683]);
-    await page.click('.composer .pictures button');
-    await page.until('one that was taken away', shown(2));
-    const sent = [];
-    page.seen = (r) => { if (r.url.endsWith('/api/chat') && r.postData) sent.push(JSON.parse(r.postData).messages[0].images?.length); };
-    equal('the answer', await asked(page, say(['seen'])), 'seen');
-    equal('pictures in the turn', await page.run(`document.querySelectorAll('.turn.user .pictures img').length`), 2);
-    holds('pictures that were sent: ' + sent, !sent.length || sent[0] === 2); // a body of some size is not told by the browser
-  },
-
   // The models: what is here, loading, unloading, what one is, deleting with a question, two side by side.
   async models(t) {
     await fetch(t.url + '/api/copy', { method: 'POST', body: JSON.stringify({ source: 'scripted-chat', destination: 'to-go' }) });
