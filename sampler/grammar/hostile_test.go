@@ -141,7 +141,7 @@ func TestHostilePeak(t *testing.T) {
 			all = append(all, text{fmt.Sprintf("%d of %.40s", n, f), schema, list(p[0], p[1], p[2], n)})
 		}
 	}
-	old := debug.SetGCPercent(25) // so that the heap is little more than what is held
+	old := debug.SetGCPercent(25) // so that what is held is looked at each time it has grown by a quarter
 	defer debug.SetGCPercent(old)
 	for _, h := range all {
 		if len(h.text) > 1<<20 {
@@ -150,17 +150,18 @@ func TestHostilePeak(t *testing.T) {
 		start := time.Now()
 		peak, err := peak(func() error { return h.compile(h.text) })
 		var own *Error
-		if took := time.Since(start); peak > 64<<20 || took > 20*time.Second || err != nil && !errors.As(err, &own) {
-			// most take a tenth of a second, all less than one
+		if took := time.Since(start); peak > 64<<20/5*4 || took > 20*time.Second || err != nil && !errors.As(err, &own) {
+			// most take a tenth of a second, all less than one; above what is held a quarter of it is garbage
 			t.Errorf("%s: %d MiB, %v: %.200v", h.name, peak>>20, took, err)
 		}
 	}
 }
 
-// peak is how much the heap grew at most while f ran, as far as looking often can tell.
+// peak is how much more was held at most while f ran, when the heap was collected. What is garbage is left out: how much of that there is
+// depends on when the collector gets a processor.
 func peak(f func() error) (most uint64, err error) {
 	look := func() uint64 {
-		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(s)
 		return s[0].Value.Uint64()
 	}
