@@ -11,7 +11,6 @@ import (
 	"hash"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -156,6 +155,8 @@ func (s *Store) queue(ctx context.Context, wait func()) (leave func(), err error
 	return func() { <-s.pulls }, nil
 }
 
+const maxPulls = 3 // at once; others wait
+
 // ErrSpace is a disk too small for what a pull still has to fetch.
 var ErrSpace = errors.New("models: not enough free disk")
 
@@ -210,120 +211,6 @@ func (p *pull) next() (pr Progress, ok bool) {
 	}
 	pr, p.reports = p.reports[0], p.reports[1:]
 	return pr, true
-}
-
-// What of a repository is read to know what it is, and what its licences may be.
-const (
-	maxPlanFile = 1 << 20
-	maxPlan     = 4 << 20
-	maxLicenses = 1 << 20
-	maxPulls    = 3 // at once; others wait
-)
-
-// smallFS serves the files read for planning.
-type smallFS map[string][]byte
-
-func (s smallFS) Open(name string) (fs.File, error) {
-	data, ok := s[name]
-	if !ok {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
-	return smallFile{bytes.NewReader(data), info{path.Base(name), int64(len(data)), false}}, nil
-}
-
-type smallFile struct {
-	*bytes.Reader
-	info info
-}
-
-func (f smallFile) Stat() (fs.FileInfo, error) { return f.info, nil }
-func (f smallFile) Close() error               { return nil }
-
-// planning says whether a file is needed to know which others are.
-func planning(f hub.File) bool {
-	base := path.Base(f.Path)
-	switch {
-	case f.Size > maxPlanFile || strings.Count(f.Path, "/") > 4:
-		return false
-	case base == "config.json", base == "generation_config.json", base == "post_config.json",
-		strings.HasPrefix(base, "mode_") && strings.HasSuffix(base, ".json"), strings.HasSuffix(base, ".sh"):
-		return true
-	}
-	// A tiny file where a large one belongs: an LFS pointer that the hub did not resolve.
-	return f.Size > 0 && f.Size <= 1024 && (strings.HasSuffix(base, ".axmodel") || strings.HasSuffix(base, ".bin") ||
-		strings.HasSuffix(base, ".npy") || strings.Contains(base, "tokenizer"))
-}
-
-// choose reads the small files that say what the package is, and settles on the files to fetch.
-func (p *pull) choose(ctx context.Context) error {
-	small := smallFS{}
-	sizes := map[string]int64{}
-	var plan []hub.File
-	for _, f := range p.snap.Files {
-		sizes[f.Path] = f.Size
-		if planning(f) && len(plan) < 400 {
-			plan = append(plan, f)
-		}
-	}
-	var mu ranked.Mutex[ranked.PullPlan]
-	left := int64(maxPlan)
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(4)
-	for _, f := range plan {
-		g.Go(func() error {
-			data, err := p.c.Read(gctx, p.snap, f, maxPlanFile)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if left -= int64(len(data)); left < 0 { // the listing's sizes may be none
-				return fmt.Errorf("models: %s: the scripts and configurations that say what it is have more than %d MiB together: %w",
-					p.snap.Repo, maxPlan>>20, hub.ErrListing)
-			}
-			small[f.Path] = data
-			sizes[f.Path] = int64(len(data))
-			return nil
-		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	p.files, p.licenses = nil, nil
-	licenses := int64(0)
-	need, err := models.Select(sizes, small)
-	if err != nil {
-		return p.noPackage(err)
-	}
-	for _, f := range p.snap.Files {
-		switch {
-		case slices.Contains(need, f.Path):
-			if f, err = p.c.Describe(ctx, p.snap, f); err != nil {
-				return err
-			}
-			p.files = append(p.files, f)
-		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && licenses+f.Size <= maxLicenses &&
-			len(p.licenses) < 16:
-			licenses += f.Size
-			p.licenses = append(p.licenses, f)
-		}
-	}
-	slices.SortStableFunc(p.files, func(a, b hub.File) int { return int(min(max(b.Size-a.Size, -1), 1)) })
-	return nil
-}
-
-// noPackage explains a repository without one.
-func (p *pull) noPackage(err error) error {
-	if !errors.Is(err, models.ErrNotPackage) {
-		return fmt.Errorf("models: %s: %w", p.snap.Repo, err)
-	}
-	for _, f := range p.snap.Files {
-		if strings.HasSuffix(f.Path, ".gguf") {
-			return fmt.Errorf("models: %s holds GGUF files, which this chip cannot run; nearest in the catalogue: %s: %w",
-				p.snap.Repo, strings.Join(hub.Nearest(path.Base(p.snap.Repo)), ", "), err)
-		}
-	}
-	return fmt.Errorf("models: %s at %s: %w", p.snap.Repo, p.snap.Commit, err)
 }
 
 // fetch makes blobs of all files and returns the manifest that names them.
