@@ -175,7 +175,8 @@ func (t *Talk) vector(ctx context.Context, text string) error {
 }
 
 // imagePath finds what looks like the path of an image in a prompt: in quotes, or with a backslash before what is no letter, as terminals
-// write a file that is dropped on them, or as it is. Shells write an apostrophe in such quotes as '\”.
+// write a file that is dropped on them, or as it is. In single quotes shells write an
+// apostrophe as a quote, a backslash and two quotes.
 var imagePath = func() *regexp.Regexp {
 	const ends = `\.(?i:jpg|jpeg|png|webp|gif|bmp|heic|avif)` // the last two are refused by name, not taken for words
 	return regexp.MustCompile(`'((?:[^'\n]|'\\'')+` + ends + `)'|"([^"\n]+` + ends + `)"|((?:\\.|[^\s"'\\])+?` + ends + `\b)`)
