@@ -232,6 +232,44 @@ export const views = {
     holds('the page is as wide as the screen', await page.run('document.documentElement.scrollWidth <= innerWidth'));
   },
 
+  // An answer that grows shows at each moment what reading all of it anew would show, and what has been drawn of it stays where it is.
+  async grows(t) {
+    const page = await open(t);
+    const got = await inPage(page, String.raw`
+      const { Flow } = await use('markdown');
+      const texts = ['In short: the **cache** keeps rows (see *there*), and ${'`'}a.b(c)${'`'} a pass. It is "so", isn\'t it? www.example.com and https://example.com/a.b, a@b.com.\n\nNext **one two** three.',
+        '- **Rows**: what is left, some ${'`'}768${'`'} wide.\n- **Cells**: *places*\n- Nothing\n  - **deeper** still\n\n1. **a**\n2. b',
+        '### A **bold** head\n\n> quoted **words** here. And *so* on\n\n| a | **b** |\n|---|---|\n| 1 | *2* |\n',
+        '2 * 3 is 6, a*b*c, **not closed\n\n*never, ${'`'}open\n\nsnake_case_name and _this_ [a link](https://example.com) [not one] \\*no\\* $5 and $x$ end. &amp; so **a**b, ***both*** ** x **',
+        '这是**重点**。还有*一个*和${'`'}码${'`'}。\n\n**Note:** x. **A b.** c **(d)** e, **f**, "**g**" and **h!**i',
+        '**a ${'`'}b${'`'} c** d, *e **f** g* ${'`'}*x*${'`'} ${'`'}y${'`'}${'`'}z <b>bold</b> text **d**\nsecond line **e** f\n' ];
+      const parts = (el) => { el.normalize(); return [...el.childNodes].map((n) => (n.nodeType === 3 ? n.data : '<' + n.localName + '>' + parts(n) + '</>')).join('').replace(/\s+/g, ' ').replace(/ (?=<\/>|$)/g, ''); };
+      const wrong = [];
+      let kept = 0;
+      for (const text of texts) for (const step of [1, 2, 3, 5, 8]) {
+        const grown = document.createElement('div'), flow = new Flow(grown);
+        let first = null;
+        for (let n = step; ; n += step) {
+          flow.due = 0;
+          flow.set(text.slice(0, n), false);
+          const anew = document.createElement('div');
+          new Flow(anew).set(text.slice(0, n), false);
+          const a = parts(grown.cloneNode(true)), b = parts(anew);
+          if (a !== b && !/[*${'`'}]$/.test(text.slice(0, n))) wrong.push([text.slice(0, n).slice(-30), a.slice(-60), b.slice(-60)]);
+          first ??= grown.querySelector('strong, em');
+          if (n >= text.length) break;
+        }
+        flow.set(text, true);
+        if (first && grown.contains(first)) kept++;
+        const anew = document.createElement('div');
+        new Flow(anew).set(text, true);
+        if (parts(grown) !== parts(anew)) wrong.push(['the end', parts(grown), parts(anew)]);
+      }
+      return { wrong: wrong.slice(0, 6), n: wrong.length, kept };`);
+    equal('what was drawn otherwise', got.wrong, []);
+    holds(`first pieces that stayed where they were: ${got.kept} of 30`, got.kept >= 25);
+  },
+
   // Whatever Markdown an answer holds, nothing of it runs and nothing is fetched: as it streams, and as it is read from the store.
   async hostile(t) {
     const page = await open(t);

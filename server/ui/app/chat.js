@@ -44,7 +44,12 @@ export function Chat({ id, menu }) {
     addEventListener('axle-setup', f);
     return () => removeEventListener('axle-setup', f);
   }, []);
-  const down = () => { if (stick.current && scroller.current) scroller.current.scrollTop = scroller.current.scrollHeight; };
+  const own = useRef(-1); // where the page has scrolled to by itself
+  const down = () => {
+    if (!stick.current || !scroller.current) return;
+    scroller.current.scrollTop = 1e9;
+    own.current = scroller.current.scrollTop;
+  };
   useLayoutEffect(down, [now?.path, count]);
   useEffect(() => { // a banner above, or a question that grows below, takes from what is seen of the turns
     if (!scroller.current) return undefined;
@@ -62,7 +67,7 @@ export function Chat({ id, menu }) {
   const from = Math.max(0, path.length - count);
   const scrolled = () => {
     const el = scroller.current;
-    if (!el) return; // another view has taken its place
+    if (!el || (stick.current && !away && el.scrollTop === own.current)) return; // another view has taken its place, or nobody has scrolled
     const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
     stick.current = atEnd;
     if (atEnd === away) setAway(!atEnd);
@@ -78,7 +83,7 @@ export function Chat({ id, menu }) {
       <${Button} icon="settings" label=${t('setup')} class="setup" onClick=${() => setSetup(true)} /></div>
     <h1 class="offscreen" dir="auto">${now.saved ? now.chat.title : t('new')}</h1>
     <div class="scroll" ref=${scroller} onScroll=${scrolled} tabindex="-1">
-      <div class="thread" id="log">
+      <div class=${path.length ? 'thread' : 'thread empty'} id="log">
         ${from > 0 && html`<button type="button" class="more" onClick=${() => setCount(count + more)}>${t('earlier.turns', { n: from })}</button>`}
         ${path.slice(from).map((x, i) => html`<${Turn} key=${x.id} x=${x} now=${now} last=${from + i === path.length - 1} grow=${down} />`)}
         ${!path.length && html`<${Welcome} now=${now} />`}

@@ -107,9 +107,54 @@ function drawn(type, raw, links) {
 }
 
 // what is nothing but words, whatever stands before it, in a line that has begun; addresses are not
-const plain = /^[\p{L}\p{M}\p{N} ,;’“”„–—?%…。，、！？：；]*$/u;
-const begun = /^ {0,3}(?:[-*+] +|\d+[.)] +|#{1,6} +|> *)*[\p{L}\p{M}“„(]{2}/u;
-const linked = /www|[:/@&]/i;
+const plain = /[\p{L}\p{M}\p{N} ,;’“”„–—?%…。，、！？：；]+/uy;
+const more = /[\p{L}\p{M}\p{N} ,;.:!?'"()’“”„–—%…。，、！？：；-]+/uy; // and where nothing is open that one of these could close
+const lead = /^ {0,3}(?:[-*+] +|\d+[.)] +|#{1,6} +|> *)*/;
+const begun = new RegExp(lead.source + '(?:\\*\\*?|`)?[\\p{L}\\p{M}“„(]{2}', 'u');
+const linked = /www|[/@&]/i;
+const letter = /[\p{L}\p{N}]/u;
+const signs = { '**': 'strong', '*': 'em', '`': 'code' };
+const sign = /\*\*?|`/y;
+
+// dangling is the sign that has opened something in the last line that is not closed yet; ''.
+function dangling(text) {
+  const line = text.slice(text.lastIndexOf('\n') + 1).replace(lead, '').replace(/`[^`]+`/g, '');
+  const m = /(?<![*`\\])(\*\*?|`)(?=[\p{L}\p{N}])[^*`]*$/u.exec(line);
+  return m && !/[*`]/.test(line.slice(0, m.index).replace(/(\*\*?)[^*]+\1/g, '')) ? m[1] : '';
+}
+
+// patch gives an element other children, and leaves those alone that stay as they were.
+function patch(el, made) {
+  let old = el.firstChild;
+  for (let next = made.firstChild; next;) {
+    const node = next, had = old;
+    next = node.nextSibling;
+    old = had?.nextSibling;
+    if (!had) el.append(node);
+    else if (had.isEqualNode(node)) continue;
+    else if (had.nodeType === 3 && node.nodeType === 3) had.data = node.data;
+    else if (had.nodeType === 1 && !had.source && had.cloneNode().isEqualNode(node.cloneNode())) patch(had, node);
+    else had.replaceWith(node);
+  }
+  while (old) {
+    const next = old.nextSibling;
+    old.remove();
+    old = next;
+  }
+}
+
+// leafOf is the text that a block ends with; null where it does not end with one.
+function leafOf(el) {
+  const walk = document.createTreeWalker(el, NodeFilter.SHOW_ALL);
+  let leaf = walk.lastChild();
+  for (let next = leaf; next; next = walk.lastChild()) leaf = next;
+  // white space between blocks is passed over: it belongs to no line
+  while (leaf?.nodeType === 3 && !leaf.data.trim()) leaf = walk.previousNode();
+  if (leaf && leaf.nodeType !== 3) leaf = leaf.lastChild;
+  return leaf?.nodeType === 3 ? leaf : null;
+}
+const lineOf = (leaf) => (/^(?:STRONG|EM|CODE)$/.test(leaf.parentNode.nodeName) ? leaf.parentNode.parentNode : leaf.parentNode);
+
 const opens = /^( {0,3})(`{3,}|~{3,})([^\n`]*)\n/;
 
 // Flow draws one growing text into an element.
@@ -128,6 +173,8 @@ export class Flow {
     this.due = 0;
     this.whole = null; // the complete lines of it that were looked at
     this.fence = null; // the code block that is open: {code, mark, from, indent}
+    this.sign = ''; // what is open in the last line, and drawn as if it were closed already
+    this.risky = false; // the last block has something that a bracket or a quote could close
     this.el.replaceChildren();
   }
 
@@ -172,14 +219,14 @@ export class Flow {
     if (done > 0) {
       const raw = tokens.slice(0, done).map((x) => x.raw).join('');
       if (rest.startsWith(raw)) {
-        this.drop();
         for (const token of tokens.slice(0, done)) {
           if (token.type === 'space' || token.type === 'def') continue;
           const box = this.box();
           box.append(drawn(token.type, token.raw, this.links));
-          this.el.append(box);
+          this.settled(box);
         }
         this.at += raw.length;
+        if (!this.src.slice(this.at).trim()) this.drop();
         moved = raw.length > 0;
       }
     }
@@ -193,30 +240,111 @@ export class Flow {
       this.tail = this.box();
       this.el.append(this.tail);
     }
-    this.tail.replaceChildren(drawn(tokens[Math.max(last, 0)]?.type ?? 'paragraph', left, this.links));
+    const kind = tokens[Math.max(last, 0)]?.type ?? 'paragraph';
+    this.sign = dangling(left);
+    patch(this.tail, drawn(kind, this.sign ? (this.sign === '`' ? left : left.trimEnd()) + this.sign : left, this.links));
+    if (this.sign && leafOf(this.tail)?.parentNode.localName !== signs[this.sign]) { // it opened nothing
+      this.sign = '';
+      patch(this.tail, drawn(kind, left, this.links));
+    }
+    this.risky = /[[<\\$]/.test(left) || /[*`]/.test(this.tail.textContent);
     const took = performance.now() - now;
     this.due = took > 6 ? now + 6 * took : 0; // a block that is dear is drawn less often
     return false;
   }
 
-  // append adds words to the last line where they can be nothing but words: most of what comes. false: it has to be read as Markdown.
+  // settled makes the last block complete, and leaves what is drawn of it; what was drawn after it is the last one then.
+  settled(box) {
+    const done = this.tail;
+    if (!done) {
+      this.el.append(box);
+      return;
+    }
+    const over = [...done.childNodes].slice(box.childNodes.length);
+    this.tail = this.box();
+    this.tail.append(...over);
+    this.drawn = '';
+    done.normalize();
+    patch(done, box);
+    this.el.append(this.tail);
+  }
+
+  // append adds to the last line what needs no reading as Markdown there: words, and pieces that are bold, slanted or code; most of what comes
+  // is that. A sign that what follows may change waits for it. false: it has to be read as Markdown.
   append(rest) {
-    const more = rest.slice(this.drawn.length);
-    if (!rest.startsWith(this.drawn) || !plain.test(more)) return false;
-    if (!more) return true;
+    if (!rest.startsWith(this.drawn)) return false;
+    const text = rest.slice(this.drawn.length);
+    if (!text) return true;
     const line = this.drawn.slice(this.drawn.lastIndexOf('\n') + 1);
-    if (!begun.test(line) || linked.test(line.slice(line.lastIndexOf(' ') + 1))) return false;
-    const walk = document.createTreeWalker(this.tail, NodeFilter.SHOW_ALL);
-    let leaf = walk.lastChild();
-    for (let next = leaf; next; next = walk.lastChild()) leaf = next;
-    // white space between blocks is passed over: it belongs to no line
-    while (leaf?.nodeType === 3 && !leaf.data.trim()) leaf = walk.previousNode();
-    if (leaf && leaf.nodeType !== 3) leaf = leaf.lastChild;
+    const word = line.slice(line.lastIndexOf(' ') + 1);
+    if (!begun.test(line) || linked.test(word) || /www\./i.test(word + text) || (/[*`]$/.test(line) && letter.test(text[0]))) return false;
+    const pieces = []; // [the sign it stands in, text, whether it begins there]
+    const words = this.risky ? plain : more;
+    let open = this.sign, fresh = false, before = line.slice(-1), at = 0;
+    const add = (piece) => {
+      pieces.push([open, piece, fresh]);
+      fresh = false;
+      at += piece.length;
+      before = piece.slice(-1);
+    };
+    while (at < text.length) {
+      if (open === '`') {
+        const end = text.indexOf('`', at);
+        const code = text.slice(at, end < 0 ? undefined : end);
+        if (code.includes('\n')) return false;
+        if (code) add(code);
+        if (end < 0) break;
+      } else {
+        words.lastIndex = at;
+        const found = words.exec(text)?.[0];
+        if (found) {
+          add(found);
+          continue;
+        }
+      }
+      sign.lastIndex = at;
+      const mark = sign.exec(text)?.[0];
+      if (!mark || this.risky) return false;
+      const after = text[at + mark.length];
+      if (after === undefined) break; // what follows decides
+      if (after === '*' || after === '`' || (open && mark !== open)) return false;
+      if (open) {
+        if (open !== '`' && (before === ' ' || (letter.test(after) && !letter.test(before)))) return false;
+        open = '';
+      } else {
+        if (!letter.test(after) || /[*`\\]/.test(before)) return false;
+        open = mark;
+        fresh = true;
+      }
+      at += mark.length;
+      before = mark;
+    }
+    return this.put(pieces, text.slice(0, at), open);
+  }
+
+  // put draws what append has found. false: the last line is not there as it should be.
+  put(pieces, all, open) {
+    const leaf = leafOf(this.tail);
     if (!leaf) return false;
-    if (leaf.nodeType !== 3 || !/^(?:P|LI|H\d)$/.test(leaf.parentNode.nodeName)) return false;
-    const space = /[ \t]*$/.exec(this.drawn)[0];
-    leaf.appendData((leaf.data.endsWith(space) ? '' : space) + more);
-    this.drawn = rest;
+    const line = lineOf(leaf);
+    if (!/^(?:P|LI|H\d)$/.test(line.nodeName) || (this.sign && leaf.parentNode.localName !== signs[this.sign])) return false;
+    let into = this.sign ? leaf.parentNode : line;
+    const space = /[ \t]*$/.exec(this.drawn)[0]; // where nothing followed it, it was not drawn
+    const write = (el, text) => {
+      if (!text) return;
+      if (el.lastChild?.nodeType === 3) el.lastChild.appendData(text);
+      else el.append(text);
+    };
+    if (!into.lastChild.textContent.endsWith(space)) write(into, space);
+    for (const [mark, text, fresh] of pieces) {
+      if (fresh) {
+        into = document.createElement(signs[mark]);
+        line.append(into);
+      } else if (!mark) into = line;
+      write(into, text);
+    }
+    this.sign = open;
+    this.drawn += all;
     return true;
   }
 
@@ -224,6 +352,7 @@ export class Flow {
     this.tail?.remove();
     this.tail = null;
     this.drawn = null;
+    this.sign = '';
   }
 
   // inFence adds to the open code block. true: it was closed. from is where the line that grows begins, shown how much of it is there already.

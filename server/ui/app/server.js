@@ -108,22 +108,24 @@ export async function json(path, { body, method, ...options } = {}) {
   return text ? JSON.parse(text) : null;
 }
 
-// lines gives a streamed answer's objects one by one. An object with an error ends it.
-export async function* lines(r) {
+// lines gives a streamed answer's objects one by one. An object with an error ends it. Before each reading it waits for rest, if there is one:
+// what comes meanwhile is read at once, and a reading costs more than what is read.
+export async function* lines(r, rest) {
   if (!r.ok) throw await refusal(r);
   const reader = r.body.getReader();
   const decoder = new TextDecoder(); // a piped stream of text would cost as much again with each token
   try {
-    for (let rest = ''; ;) {
+    for (let begun = ''; ;) {
       let part;
       try {
+        await rest?.();
         part = await reader.read();
       } catch (e) {
         if (e.name === 'AbortError') throw e;
         throw new Refused(0, t('broke'));
       }
-      const found = (rest + decoder.decode(part.value, { stream: !part.done })).split('\n');
-      rest = part.done ? '' : found.pop();
+      const found = (begun + decoder.decode(part.value, { stream: !part.done })).split('\n');
+      begun = part.done ? '' : found.pop();
       for (const line of found) {
         if (!line) continue;
         const o = JSON.parse(line);

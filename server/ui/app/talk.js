@@ -76,7 +76,7 @@ function cut(header) {
   return Object.fromEntries(header.split(',').map((p) => p.trim().split('=')).map(([k, v]) => [k, Number(v)]));
 }
 
-const quickest = 40, slowest = 200; // ms from one drawing to the next
+const quickest = 40, slowest = 120; // ms from one drawing to the next
 
 // Run is one answer under way.
 class Run {
@@ -86,6 +86,7 @@ class Run {
     this.followers = new Set();
     this.due = false;
     this.drawn = 0; // when it was last told
+    this.read = 0; // and when something of it was last read
     this.gone = false; // it was deleted: nothing of it is kept
     this.pace = quickest;
   }
@@ -95,7 +96,7 @@ class Run {
     return () => this.followers.delete(f);
   }
 
-  // changed tells who looks, with a frame, and less often where a frame is dear: a word sooner helps nobody read, and each costs a layout.
+  // changed tells who looks, with the next frame.
   changed() {
     if (this.due) return;
     this.due = true;
@@ -103,10 +104,17 @@ class Run {
       this.due = false;
       this.drawn = performance.now();
       for (const f of [...this.followers]) f();
-      if (!document.hidden) requestAnimationFrame((now) => { this.pace = Math.min(slowest, quickest + 4 * Math.max(0, now - this.drawn - 17)); });
+      if (!document.hidden) requestAnimationFrame((now) => { this.pace = Math.min(slowest, quickest + 2 * Math.max(0, now - this.drawn - 17)); });
     };
     if (document.hidden) setTimeout(go, 200);
-    else setTimeout(() => requestAnimationFrame(go), Math.max(0, this.drawn + this.pace - performance.now()));
+    else requestAnimationFrame(go);
+  }
+
+  // rest is the time between two readings: less often where a frame is dear. A word sooner helps nobody read, and each costs a layout.
+  async rest() {
+    const left = this.read + this.pace - performance.now();
+    if (left > 0 && !document.hidden) await new Promise((ok) => setTimeout(ok, left));
+    this.read = performance.now();
   }
 
   stop() { this.abort.abort(); }
@@ -146,7 +154,7 @@ async function go(run, chat, path, turn) {
     turn.cut = cut(r.headers.get('Axle-Truncated'));
     turn.warning = r.headers.get('Warning') ?? undefined;
     let ended = null;
-    for await (const o of lines(r)) {
+    for await (const o of lines(r, () => run.rest())) {
       const m = o.message ?? {};
       if (m.thinking) {
         run.thinkingSince ??= performance.now();

@@ -67,14 +67,16 @@ function Question({ x, now }) {
 function Thinking({ x, live }) {
   const body = useRef();
   const [shown, setShown] = useState(false);
-  useLayoutEffect(() => {
+  const write = () => {
     if (!shown || !body.current) return;
     const node = body.current.firstChild;
     const had = node.data.length;
     if (x.thinking.length > had) node.appendData(x.thinking.slice(had));
     else if (x.thinking.length < had) node.data = x.thinking;
     if (live) body.current.scrollTop = body.current.scrollHeight;
-  });
+  };
+  useLayoutEffect(write);
+  useEffect(() => (live && shown ? runs.get(x.id)?.follow(write) : undefined), [live, shown]);
   const since = runs.get(x.id)?.thinkingSince;
   const on = live && x.thinkMs === undefined;
   const seconds = on ? (performance.now() - since) / 1000 : (x.thinkMs ?? 0) / 1000;
@@ -119,7 +121,7 @@ function Answer({ x, now, last, grow }) {
   useEffect(() => {
     let shape = '';
     return run?.follow(() => {
-      const now = `${runs.has(x.id)} ${!!x.text} ${x.text ? '' : x.thinking.length} ${x.calls.length} ${x.state} ${!!x.cut}`;
+      const now = `${runs.has(x.id)} ${!!x.text} ${!!x.thinking} ${x.thinkMs} ${x.calls.length} ${x.state} ${!!x.cut}`;
       if (now === shape && flow.current) {
         flow.current.set(x.text, false);
         grow();
@@ -129,7 +131,7 @@ function Answer({ x, now, last, grow }) {
   }, [run]);
   const live = !!run;
   const lived = useRef(live);
-  useSeconds(live);
+  useSeconds(live && !x.text);
   useLayoutEffect(() => {
     flow.current ??= new Flow(body.current);
     flow.current.set(x.text ?? '', !live);
