@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/server/look"
+	"github.com/axle-llm/axle/server/ollama"
 )
 
 // The page names its files below one hash, all of them are there, and nothing in it could run or be fetched from elsewhere.
@@ -178,6 +180,17 @@ func TestVendor(t *testing.T) {
 	}
 	if z.Len() > 250<<10 {
 		t.Errorf("the libraries are %d bytes compressed", z.Len())
+	}
+}
+
+// The page says that a text is too long where the server would.
+func TestPieces(t *testing.T) {
+	b, err := files.ReadFile("app/pieces.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("export const mostText = %d << 20;", ollama.MaxText>>20); !strings.Contains(string(b), want) {
+		t.Errorf("app/pieces.js has not %s", want)
 	}
 }
 

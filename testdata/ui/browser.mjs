@@ -108,7 +108,7 @@ export class Page {
     let end = Date.now() + patience, last;
     for (;;) {
       let v, now = last;
-      try { [v, now] = await this.run(`Promise.all([${expression}, ${grows}])`); } catch (e) { if (!/navigat|context|Inspected/i.test(e.message)) throw e; }
+      try { [v, now] = await this.run(`Promise.all([${expression}, ${grows}])`); } catch (e) { if (!/navigat|context|Inspected|collected/i.test(e.message)) throw e; }
       if (v) return v;
       if (now !== last) [end, last] = [Date.now() + patience, now];
       if (Date.now() > end) throw new Error(`never came: ${what}. The page shows: ${String(await this.run('document.body.innerText').catch(() => '?')).slice(0, 600)}`);

@@ -44,8 +44,8 @@ export async function asked(page, text, n = 1) {
   return page.run(lastAnswer);
 }
 
-// inPage runs a function's text with the page's own modules at hand.
-export const inPage = (page, body) => page.run(`(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
+// inPage runs a function's text with the page's own modules at hand. The page holds its promise, which else is collected where much is.
+export const inPage = (page, body) => page.run(`window.doing = (async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); ${body} })()`);
 
 const inPageValue = (value) => `(async () => { const root = new URL('../', document.querySelector('script[type=module]').src); const use = (n) => import(new URL('app/' + n + '.js', root)); return ${value}; })()`;
 
@@ -246,7 +246,7 @@ export const views = {
       const parts = (el) => { el.normalize(); return [...el.childNodes].map((n) => (n.nodeType === 3 ? n.data : '<' + n.localName + '>' + parts(n) + '</>')).join('').replace(/\s+/g, ' ').replace(/ (?=<\/>|$)/g, ''); };
       const wrong = [];
       let kept = 0;
-      for (const text of texts) for (const step of [1, 2, 3, 5, 8]) {
+      for (const text of texts) for (const step of [1, 3, 8]) {
         const grown = document.createElement('div'), flow = new Flow(grown);
         let first = null;
         for (let n = step; ; n += step) {
@@ -267,7 +267,7 @@ export const views = {
       }
       return { wrong: wrong.slice(0, 6), n: wrong.length, kept };`);
     equal('what was drawn otherwise', got.wrong, []);
-    holds(`first pieces that stayed where they were: ${got.kept} of 30`, got.kept >= 25);
+    holds(`first pieces that stayed where they were: ${got.kept} of 18`, got.kept >= 15);
   },
 
   // Whatever Markdown an answer holds, nothing of it runs and nothing is fetched: as it streams, and as it is read from the store.
@@ -399,6 +399,75 @@ export const views = {
       const m = await S.turns(read);
       return { same: JSON.stringify(await of(back)) === JSON.stringify(await of(chat.id)), read: JSON.stringify(m.map((x) => [x.role, x.text, x.thinking])) === JSON.stringify(list.map((x) => [x.role, x.text, x.thinking])), system: (await S.chat(read)).system === chat.system, bad, count: (await S.chats()).length };`);
     equal('files', got, { same: true, read: true, system: true, bad: [], count: 3 });
+  },
+
+  // A long text that is pasted, and a file of text, become a piece beside the field: looked at, taken out, put into the field; it goes with the
+  // question, and stays with it when it is asked again, branched, exported and found. What is more than the server takes is told before.
+  async pieces(t) {
+    const page = await open(t, { excuse: /favicon/ });
+    await choose(page, 'scripted-chat:latest');
+    await page.until('where one writes', `!!document.querySelector('${at.text}')`);
+    const give = (kind, body) => page.run(`(() => { const data = new DataTransfer(); ${body}; const area = document.querySelector('${at.text}'); area.focus();
+      area.dispatchEvent(${kind === 'paste' ? `new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true })` : `new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true })`}); })()`);
+    const names = (where) => `[...document.querySelectorAll('${where} .piece b')].map((e) => e.textContent).join()`;
+    const beside = names('.composer');
+    await give('paste', `data.setData('text/plain', 'First line of a log\\n' + 'a line of the log, of an ordinary length\\n'.repeat(26000))`);
+    await page.until('the piece', `${beside} === 'Pasted text'`);
+    equal('the field', await page.run(`document.querySelector('${at.text}').value`), '');
+    holds('its size, lines and first line', await page.run(`/1\\.1\\sMB · 26,001 lines/.test(document.querySelector('.composer .piece').innerText) && /First line of a log/.test(document.querySelector('.composer .piece').innerText)`));
+    holds('what it is called', await page.run(`/^Look at Pasted text, 1\\.1/.test(document.querySelector('.composer .piece').getAttribute('aria-label'))`));
+    holds('that the model reads less', await page.run(`/about 2\\d\\d,\\d{3} tokens/.test(document.querySelector('.composer .note').textContent)`));
+    await page.click('.composer .piece');
+    await page.until('what is in it', `/First line of a log/.test(document.querySelector('dialog .code')?.textContent ?? '')`);
+    await page.key('Escape');
+    await page.until('its end', `!document.querySelector('dialog')`);
+    await give('paste', `data.setData('text/plain', 'short enough to edit '.repeat(1000))`);
+    await page.until('a second', `${beside} === 'Pasted text,Pasted text 2'`);
+    await page.click('.composer .into', 'Put Pasted text 2 into the field as text');
+    await page.until('it in the field', `document.querySelector('${at.text}').value.length === 21000 && ${beside} === 'Pasted text'`);
+    await page.run(`(() => { const e = document.querySelector('${at.text}'); e.value = ''; e.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+    await page.click('.composer .drop');
+    await page.until('none', `${beside} === ''`);
+    await give('drop', `data.items.add(new File(['a,b\\r\\n1,2\\r\\n'], 'table.csv', { type: 'text/csv' })); data.items.add(new File([new Uint8Array([0xff, 0xfe, 0x68, 0, 0x69, 0])], 'wide.log')); data.items.add(new File([new Uint8Array([1, 0, 2, 0, 255])], 'program.bin'))`);
+    await page.until('the files', `${beside} === 'table.csv,wide.log'`);
+    await page.until('what is said of the other', `/program\\.bin is neither/.test(document.body.innerText)`);
+    const sent = [];
+    await page.answers('*/api/chat', (r) => { sent.push(JSON.parse(r.postData).messages); return '{"message":{"role":"assistant","content":"fine"},"done":false}\n{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'; });
+    await asked(page, 'What is in it?');
+    const whole = 'table.csv:\n```csv\na,b\n1,2\n```\n\nwide.log:\n```log\nhi\n```\n\nWhat is in it?';
+    equal('what was sent', sent[0], [{ role: 'user', content: whole }]);
+    equal('pieces left for the next question', await page.run(beside), '');
+    await page.reload();
+    await page.until('them in the turn after a reload', `${names('.turn.user')} === 'table.csv,wide.log'`);
+    await page.answers('*/api/chat', (r) => { sent.push(JSON.parse(r.postData).messages); return '{"message":{"role":"assistant","content":"again"},"done":true,"done_reason":"stop"}\n'; });
+    await page.click('.turn.user .edit');
+    await page.click('.turn.editing .drop', 'Remove wide.log');
+    await page.click('.turn.editing button.primary');
+    await page.until('the other answer', `(${lastAnswer}) === 'again' && ${at.idle}`);
+    equal('what was asked again', sent[1], [{ role: 'user', content: 'table.csv:\n```csv\na,b\n1,2\n```\n\nWhat is in it?' }]);
+    const kept = await inPage(page, `
+      const S = await use('store'), T = await use('transfer'), it = await use('open');
+      const { chat, path } = it.open.get();
+      const list = async (id) => (await S.turns(id)).filter((x) => x.role === 'user').map((x) => x.pieces?.map((p) => p.name + ' ' + p.size).join() ?? '');
+      const back = await T.importFile(new File([await T.asJSON(chat.id)], 'a.json'));
+      await it.branch(path[0]);
+      const branched = location.hash.split('/').pop();
+      return [await list(back), await list(branched), T.asMarkdown(chat, path).includes('1,2'), (await S.search('a,b')).size];`);
+    equal('what a file, a branch and the search have', kept, [['table.csv 8,wide.log 2', 'table.csv 8'], ['table.csv 8'], true, 3]);
+    await give('paste', `data.setData('text/plain', 'x'.repeat(4200000))`);
+    await page.until('what is too much', `${beside} === 'Pasted text'`);
+    await page.click(at.send);
+    await page.until('a word about it', `/4\\.2 of text|4\\.2\\sMB of text/.test(document.querySelector('.said').innerText)`);
+    equal('it is still there, and nothing was sent', [await page.run(beside), sent.length], ['Pasted text', 2]);
+    await inPage(page, `(await use('settings')).set({ lang: 'de' });`);
+    await page.until('its name in German', `/ansehen/.test(document.querySelector('.composer .piece').getAttribute('aria-label'))`);
+    const phone = await open(t, { wide: 390, high: 844, phone: true });
+    await phone.until('where one writes', `!!document.querySelector('${at.text}')`);
+    await phone.run(`(() => { const data = new DataTransfer(); data.items.add(new File(['x'.repeat(300)], 'a name that is far longer than any phone is wide, without an end.txt')); dispatchEvent(new DragEvent('drop', { dataTransfer: data, cancelable: true })); })()`);
+    await phone.until('the piece on a phone', `!!document.querySelector('.composer .piece')`);
+    holds('the page is as wide as the phone', await phone.run(`document.documentElement.scrollWidth <= innerWidth && document.querySelector('.composer .drop').getBoundingClientRect().right < innerWidth`));
+    await phone.shot('build/ui/pieces-phone.png');
+    await page.shot('build/ui/pieces.png');
   },
 
   // A browser that refuses to keep anything, and one that has no room: conversations go on, the page says so, and what has room again is kept.

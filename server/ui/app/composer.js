@@ -2,11 +2,13 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
 import { say } from './dialog.js';
 import { Button, Icon } from './icons.js';
-import { models } from './live.js';
+import { models, state } from './live.js';
 import * as it from './open.js';
+import { large, mostText, pasted, Pieces, read, said, tokens } from './pieces.js';
 import { enterSends, settings, touch } from './settings.js';
+import { weight } from './talk.js';
 import { Pictures } from './turn.js';
-import { bytes, t } from './words.js';
+import { bytes, number, short, t } from './words.js';
 
 const drafts = new Map(); // by conversation, for as long as the page lives
 const side = 2048; // no encoder looks at more
@@ -30,8 +32,9 @@ async function shrunk(file) {
   return { type: data.type, data: btoa(text), name: file.name };
 }
 
-const texty = (f) => /^text\/|json|xml|javascript|yaml|toml|x-sh/.test(f.type) || /\.(md|txt|csv|log|go|py|rs|c|h|cpp|hpp|js|ts|tsx|java|kt|lua|php|rb|sh|sql|toml|ini|conf|yaml|yml|json|diff|patch)$/i.test(f.name);
-const most = 8, mostText = 262144;
+const most = 8; // pictures in a question
+const kinds = 'text/*,application/json,application/xml,' + ('md txt csv tsv log go py rs c h cc cpp hpp cs java kt swift lua php rb pl r js mjs ts tsx jsx vue css html svg xml sh ps1 sql toml ini conf cfg env yaml yml json ' +
+  'jsonl ipynb diff patch tex rst srt').replace(/(\S+) ?/g, '.$1,').slice(0, -1);
 const muchText = 50000; // browsers that put so much into a field line by line, to undo it, take minutes
 
 export const focusComposer = () => document.getElementById('text')?.focus();
@@ -40,6 +43,7 @@ export function Composer({ now }) {
   const id = now.chat.id;
   const [text, setText] = useState(drafts.get(id)?.text ?? '');
   const [pictures, setPictures] = useState(drafts.get(id)?.pictures ?? []);
+  const [pieces, setPieces] = useState(drafts.get(id)?.pieces ?? []);
   const area = useRef(), files = useRef(), camera = useRef();
   const known = models.use();
   const on = settings.use();
@@ -50,9 +54,10 @@ export function Composer({ now }) {
   useEffect(() => {
     setText(drafts.get(id)?.text ?? '');
     setPictures(drafts.get(id)?.pictures ?? []);
+    setPieces(drafts.get(id)?.pieces ?? []);
     if (!touch()) area.current?.focus();
   }, [id]);
-  useEffect(() => { drafts.set(id, { text, pictures }); }, [text, pictures]);
+  useEffect(() => { drafts.set(id, { text, pictures, pieces }); }, [text, pictures, pieces]);
   useLayoutEffect(() => { // browsers without field-sizing
     if (CSS.supports('field-sizing', 'content')) return;
     area.current.style.height = 'auto';
@@ -70,15 +75,12 @@ export function Composer({ now }) {
             say(t('picture.most', { n: most }), true);
             return had;
           });
-        } else if (texty(f)) {
-          if (f.size > mostText) throw new Error(t('file.large', { name: f.name, most: bytes(mostText) }));
-          const body = await f.text();
-          const ext = (/\.(\w+)$/.exec(f.name) ?? [])[1] ?? '';
-          const mark = '`'.repeat(Math.max(3, ...[...body.matchAll(/`+/g)].map((m) => m[0].length + 1)));
-          setText((had) => `${had}${had ? '\n\n' : ''}${f.name}:\n${mark}${ext}\n${body.replace(/\n$/, '')}\n${mark}\n`);
-        } else throw new Error(t('file.kind', { name: f.name }));
+        } else {
+          const p = await read(f);
+          setPieces((had) => [...had, p]);
+        }
       } catch (e) {
-        say(e instanceof DOMException ? t('picture.bad', { name: f.name }) : e.message, true);
+        say(e instanceof DOMException ? t(f.type.startsWith('image/') ? 'picture.bad' : 'file.unread', { name: f.name }) : e.message, true);
       }
     }
     area.current?.focus();
@@ -100,31 +102,44 @@ export function Composer({ now }) {
     e?.preventDefault();
     if (busy) return it.stop();
     const words = text.trim();
-    if (!words && !pictures.length) return undefined;
+    if (!words && !pictures.length && !pieces.length) return undefined;
     if (!now.chat.model && !it.usual()) return say(t('no.model'), true);
+    const all = weight(now.chat, [...now.path, { role: 'user', text: words, pieces }]);
+    if (all > mostText) return say(t('text.much', { have: bytes(all), most: bytes(mostText) }), true);
     setText('');
     setPictures([]);
+    setPieces([]);
     drafts.delete(id);
-    it.ask(words, pictures).catch((err) => say(err.message, true));
+    it.ask(words, { images: pictures, pieces }).catch((err) => say(err.message, true));
     return undefined;
   }
 
+  // into puts text into the field, where the cursor is.
+  function into(words) {
+    area.current.setRangeText(words, area.current.selectionStart, area.current.selectionEnd, 'end');
+    setText(area.current.value);
+    area.current.focus();
+  }
+
+  const room = Math.min(...[model?.details?.context_length, state.get()?.models?.find((m) => m.name === now.chat.model)?.context, now.chat.options?.num_ctx].filter((n) => n > 0));
+  const long = pieces.length > 0 ? tokens(said({ text, pieces })) : 0;
   const think = now.chat.think;
   const next = think === null || think === undefined || think === '' ? true : think ? false : null;
   const thinkWord = think === null || think === undefined || think === '' ? t('think.auto') : think ? t('think.on') : t('think.off');
   // Each conversation has a field of its own: what was written in another one cannot be called back by undoing, nor is it held for that.
   return html`<form class="composer" id="form" onSubmit=${send}>
     <${Pictures} list=${pictures} remove=${(i) => setPictures(pictures.filter((_, j) => j !== i))} />
+    <${Pieces} list=${pieces} drop=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); area.current.focus(); }} open=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); into(pieces[i].text); }} />
+    ${long > room && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('piece.context', { n: number(long), model: short(now.chat.model), room: number(room) })}</p>`}
     <textarea id="text" class=${text.length > muchText ? 'much' : ''} key=${id} ref=${area} rows="1" dir="auto" placeholder=${t('message')} aria-label=${t('message')} enterkeyhint=${enterSends() ? 'send' : 'enter'} value=${text}
       onInput=${(e) => setText(e.target.value)}
       onPaste=${(e) => {
         const list = [...e.clipboardData.files];
         const words = e.clipboardData.getData('text/plain');
-        if (!list.length && words.length < muchText) return;
+        if (!list.length && words.length < large) return;
         e.preventDefault();
         if (list.length) return take(list);
-        area.current.setRangeText(words, area.current.selectionStart, area.current.selectionEnd, 'end');
-        setText(area.current.value);
+        setPieces((had) => [...had, pasted(words.replace(/\r\n?/g, '\n'), had)]);
       }}
       onKeyDown=${(e) => {
         if (e.key === 'Enter' && !e.isComposing && !e.shiftKey && (enterSends() || e.ctrlKey || e.metaKey)) {
@@ -136,7 +151,7 @@ export function Composer({ now }) {
         }
       }} />
     <div class="tools">
-      <input type="file" ref=${files} hidden multiple accept=${sees ? 'image/*,text/*,.md,.csv,.json,.yaml,.yml,.toml,.go,.py,.rs,.ts,.sql' : 'text/*,.md,.csv,.json,.yaml,.yml,.toml,.go,.py,.rs,.ts,.sql'}
+      <input type="file" ref=${files} hidden multiple accept=${(sees ? 'image/*,' : '') + kinds}
         onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
       <${Button} icon="attach" label=${sees ? t('attach.picture') : t('attach')} onClick=${() => files.current.click()} />
       ${sees && touch() && html`<input type="file" ref=${camera} hidden accept="image/*" capture="environment" onChange=${(e) => { take([...e.target.files]); e.target.value = ''; }} />
@@ -145,6 +160,6 @@ export function Composer({ now }) {
         onClick=${() => it.change({ think: next })}><${Icon} name="think" size="16" />${thinkWord}</button>`}
       <span class="hint">${on.enter !== 'line' && !touch() ? t('enter.hint') : ''}</span>
       <button id="send" class=${busy ? 'send stop' : 'send'} aria-label=${busy ? t('stop') : t('send')} title=${busy ? t('stop') : t('send')}
-        disabled=${!busy && !text.trim() && !pictures.length}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
+        disabled=${!busy && !text.trim() && !pictures.length && !pieces.length}><${Icon} name=${busy ? 'stop' : 'send'} size="20" /></button>
     </div></form>`;
 }

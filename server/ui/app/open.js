@@ -95,18 +95,21 @@ async function reply(after, model) {
   return run;
 }
 
-// ask sends the user's words and pictures, after the turn that is shown last.
-export async function ask(text, images = []) {
+// carried is what goes with a question besides its words.
+const carried = ({ images, pieces }) => ({ ...(images?.length ? { images } : {}), ...(pieces?.length ? { pieces } : {}) });
+
+// ask sends the user's words, pictures and pieces of text, after the turn that is shown last.
+export async function ask(text, more = {}) {
   const now = open.get();
   if (!now.chat.model) now.chat.model = usual();
-  const turn = store.newTurn(now.chat.id, now.chat.head, 'user', { text, ...(images.length ? { images } : {}) });
-  await add([turn], turn.id, now.chat.named || now.turns.length ? {} : { title: titled(text) });
+  const turn = store.newTurn(now.chat.id, now.chat.head, 'user', { text, ...carried(more) });
+  await add([turn], turn.id, now.chat.named || now.turns.length ? {} : { title: titled(text || more.pieces?.[0]?.name || '') });
   return reply(turn.id);
 }
 
-// edit asks again with other words: a branch beside the first.
-export async function edit(x, text) {
-  const turn = store.newTurn(x.chat, x.parent, 'user', { text, ...(x.images ? { images: x.images } : {}) });
+// edit asks again with other words and pieces: a branch beside the first.
+export async function edit(x, text, pieces) {
+  const turn = store.newTurn(x.chat, x.parent, 'user', { text, ...carried({ images: x.images, pieces }) });
   await add([turn], turn.id);
   return reply(turn.id);
 }

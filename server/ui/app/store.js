@@ -153,8 +153,10 @@ export async function search(text, over = () => false) {
   const needle = text.toLocaleLowerCase();
   const found = new Map();
   const look = (x) => {
-    const at = found.has(x.chat) ? -1 : (x.text ?? '').toLocaleLowerCase().indexOf(needle);
-    if (at >= 0) found.set(x.chat, (at > 24 ? '…' : '') + x.text.slice(Math.max(0, at - 24), at + 60).replace(/\s+/g, ' '));
+    for (const text of [x.text ?? '', ...(x.pieces ?? []).flatMap((p) => [p.name, p.text])]) {
+      const at = found.has(x.chat) ? -1 : text.toLocaleLowerCase().indexOf(needle);
+      if (at >= 0) found.set(x.chat, (at > 24 ? '…' : '') + text.slice(Math.max(0, at - 24), at + 60).replace(/\s+/g, ' '));
+    }
   };
   for (const c of await all('chats')) if (c.title.toLocaleLowerCase().includes(needle)) found.set(c.id, '');
   held.turns.forEach(look);

@@ -1,6 +1,7 @@
 // Asking a model: the request made from a conversation's turns, the answer as it comes, and what is kept of it. An answer goes on while
 // another view is shown; each is a Run, found by its turn's id.
 import { fresh, signal } from './html.js';
+import { said, size } from './pieces.js';
 import { call, lines, refusal, Refused } from './server.js';
 import * as store from './store.js';
 import { t } from './words.js';
@@ -32,11 +33,11 @@ export function messages(chat, path) {
     if (x.role === 'assistant' && !x.text && !x.calls?.length) continue;
     const before = out[out.length - 1];
     if (x.role === 'user' && before?.role === 'user') { // an answer between them was deleted, or failed
-      before.content += '\n\n' + x.text;
+      before.content += '\n\n' + said(x);
       if (x.images) before.images = [...(before.images ?? []), ...x.images.map((i) => i.data)];
       continue;
     }
-    const m = { role: x.role, content: x.text };
+    const m = { role: x.role, content: said(x) };
     if (x.images?.length) m.images = x.images.map((i) => i.data);
     if (x.role === 'assistant' && x.thinking) m.thinking = x.thinking;
     if (x.calls?.length) m.tool_calls = x.calls.map((c) => ({ function: { name: c.name, arguments: c.arguments } }));
@@ -45,6 +46,9 @@ export function messages(chat, path) {
   }
   return out;
 }
+
+// weight is how many bytes of text a conversation has, as the server counts them.
+export const weight = (chat, path) => messages(chat, path).reduce((n, m) => n + size(m.content) + size(m.thinking ?? '') + size(JSON.stringify(m.tool_calls ?? '')), size(chat.tools ?? '') + size(chat.format ?? ''));
 
 // request is the body for a conversation up to a turn. What is wrong in its settings is told in words.
 export function request(chat, path, model) {

@@ -1,4 +1,5 @@
 // Conversations as files: JSON keeps everything, Markdown what one reads. Both can be taken in again.
+import { checked, said } from './pieces.js';
 import * as store from './store.js';
 import { late } from './talk.js';
 import { bytes, short, t } from './words.js';
@@ -24,7 +25,7 @@ export function asMarkdown(chat, path) {
   const out = [`# ${chat.title}`];
   if (chat.system) out.push('## System', kept(chat.system));
   for (const x of path) {
-    if (x.role === 'user') out.push('## User', kept(x.text) + (x.images?.length ? `\n\n*${t('pictures.n', { n: x.images.length })}*` : ''));
+    if (x.role === 'user') out.push('## User', kept(said(x)) + (x.images?.length ? `\n\n*${t('pictures.n', { n: x.images.length })}*` : ''));
     else if (x.role === 'tool') out.push(`## Tool: ${x.tool}`, kept(x.text));
     else {
       out.push(`## Assistant: ${short(x.model)}`);
@@ -59,6 +60,7 @@ function taken(x, chat, ids) {
   if (Array.isArray(x.images)) {
     turn.images = x.images.filter((i) => /^image\/[\w.+-]+$/.test(i?.type) && /^[A-Za-z0-9+/=]+$/.test(i?.data)).map(({ type, data, name }) => ({ type, data, name: text(name) ? name : '' }));
   }
+  if (Array.isArray(x.pieces)) turn.pieces = checked(x.pieces);
   if (Array.isArray(x.calls)) turn.calls = x.calls.filter((c) => text(c?.name)).map((c) => ({ name: c.name, arguments: c.arguments ?? {} }));
   if (Number.isFinite(x.stats?.output)) turn.stats = { output: x.stats.output, prompt: Number(x.stats.prompt) || 0, rate: Number(x.stats.rate) || 0, load: 0, reason: String(x.stats.reason ?? '') };
   if (['cut', 'prompt', 'limit'].every((k) => Number.isFinite(x.cut?.[k]))) turn.cut = { cut: x.cut.cut, prompt: x.cut.prompt, limit: x.cut.limit };

@@ -6,6 +6,7 @@ import { Button, Icon } from './icons.js';
 import { state } from './live.js';
 import { Flow } from './markdown.js';
 import * as it from './open.js';
+import { Pieces, said } from './pieces.js';
 import { enterSends } from './settings.js';
 import { late, runs } from './talk.js';
 import { number, short, span, t } from './words.js';
@@ -45,11 +46,13 @@ export function Pictures({ list, remove: drop }) {
 function Question({ x, now }) {
   const [text, setText] = useState(null);
   const area = useRef();
-  const begin = () => setText(x.text);
-  const end = () => { if (text.trim()) { it.edit(x, text.trim()); setText(null); } };
+  const [pieces, setPieces] = useState([]);
+  const begin = () => { setText(x.text); setPieces(x.pieces ?? []); };
+  const end = () => { if (text.trim() || pieces.length) { it.edit(x, text.trim(), pieces); setText(null); } };
   useEffect(() => { if (text !== null) area.current?.focus(); }, [text !== null]);
   if (text !== null) {
     return html`<article class="turn user editing"><form onSubmit=${(e) => { e.preventDefault(); end(); }}>
+      <${Pieces} list=${pieces} drop=${(i) => { setPieces(pieces.filter((_, j) => j !== i)); area.current.focus(); }} />
       <textarea ref=${area} dir="auto" rows=${Math.min(12, text.split('\n').length + 1)} aria-label=${t('edit')} value=${text} onInput=${(e) => setText(e.target.value)}
         onKeyDown=${(e) => {
           if (e.key === 'Escape') { e.stopPropagation(); setText(null); }
@@ -58,8 +61,8 @@ function Question({ x, now }) {
       <div class="row end"><button type="button" onClick=${() => setText(null)}>${t('cancel')}</button><button class="primary">${t('ask.again')}</button></div></form></article>`;
   }
   return html`<article class="turn user" data-id=${x.id} aria-label=${t('you')}>
-    <div class="bubble"><${Pictures} list=${x.images} />${x.text && html`<div class="said-text" dir="auto">${x.text}</div>`}</div>
-    <div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(x.text)} /><${Button} icon="edit" label=${t('edit.ask')}
+    <div class="bubble"><${Pictures} list=${x.images} /><${Pieces} list=${x.pieces} />${x.text && html`<div class="said-text" dir="auto">${x.text}</div>`}</div>
+    <div class="acts"><${Beside} now=${now} x=${x} /><${Button} icon="copy" label=${t('copy')} onClick=${() => copy(said(x))} /><${Button} icon="edit" label=${t('edit.ask')}
       onClick=${begin} class="edit" /><${Button} icon="branch" label=${t('branch')} onClick=${() => it.branch(x)} /><${Button} icon="trash" label=${t('delete')} onClick=${() => remove(x)} /></div>
   </article>`;
 }
