@@ -220,6 +220,39 @@ func tileInt8_1x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *
 //go:noescape
 func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
+// tilePacked_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
+//
+//go:noescape
+func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+
+// tilePacked_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
+//
+//go:noescape
+func tilePacked_4x2(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+
+// tilePacked_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
+//
+//go:noescape
+func tilePacked_4x3(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+
+// packF32 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
+//
+//go:noescape
+func packF32(dst *float32, src *float32, n int)
+
+// packBF16 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
+//
+//go:noescape
+func packBF16(dst *float32, src *uint16, n int)
+
+// packInt8 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
+//
+//go:noescape
+func packInt8(dst *float32, src *int8, n int)
+
 // quant8 multiplies 8 rows of w, of 8 bits, with n rows of x, at most 16, over so many blocks of 32, and adds to acc, which has 8 values
 // for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind 16 rows acc has room for as many more.
 //
@@ -269,11 +302,6 @@ func quantiseAsm(dst *byte, x *float32, blocks int)
 //
 //go:noescape
 func widenBF16(dst *float32, src *uint16, n int)
-
-// widenInt8 converts n values, a multiple of 8, to float32.
-//
-//go:noescape
-func widenInt8(dst *float32, src *int8, n int)
 
 // doubleF32 converts n values, a multiple of 8, to float64.
 //

@@ -69,7 +69,7 @@ loop:
 	VFMADD231PS Y4, Y5, Y2
 	VMOVUPS     96(AX)(DX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -88,7 +88,7 @@ single:
 	VFMADD231PS Y4, Y5, Y2
 	VMOVUPS     (AX)(DX*1), Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, BX
 	DECQ        SI
 	JNE         single
@@ -210,7 +210,7 @@ loop:
 	VMOVUPS     96(AX)(DX*1), Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -234,7 +234,7 @@ single:
 	VMOVUPS     (AX)(DX*1), Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -395,7 +395,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -424,7 +424,7 @@ single:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -568,7 +568,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -592,7 +592,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -743,7 +743,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -770,7 +770,7 @@ single:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -946,7 +946,7 @@ loop:
 	VMOVUPS     96(DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, R8
 	JGE         loop
@@ -976,7 +976,7 @@ single:
 	VMOVUPS     (DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, DX
 	DECQ        R8
 	JNE         single
@@ -1062,7 +1062,7 @@ loop:
 	VMOVUPS     96(CX), Y1
 	VMOVUPS     96(AX), Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DX
 	JGE         loop
@@ -1075,7 +1075,7 @@ single:
 	VMOVUPS     (CX), Y1
 	VMOVUPS     (AX), Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        DX
 	JNE         single
@@ -1143,7 +1143,7 @@ loop:
 	VMOVUPS     96(AX), Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -1158,7 +1158,7 @@ single:
 	VMOVUPS     (AX), Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -1243,7 +1243,7 @@ loop:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -1260,7 +1260,7 @@ single:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -1363,7 +1363,7 @@ loop:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -1382,7 +1382,7 @@ single:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -1502,7 +1502,7 @@ loop:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -1523,7 +1523,7 @@ single:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -1661,7 +1661,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x80, AX
+	ADDQ        $0x00000080, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -1684,7 +1684,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x20, CX
 	DECQ        DI
 	JNE         single
@@ -1839,7 +1839,7 @@ loop:
 	VPMOVZXWD   48(AX)(DX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -1862,7 +1862,7 @@ single:
 	VPMOVZXWD   (AX)(DX*1), Y5
 	VPSLLD      $0x10, Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, BX
 	DECQ        SI
 	JNE         single
@@ -2015,7 +2015,7 @@ loop:
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -2043,7 +2043,7 @@ single:
 	VPSLLD      $0x10, Y10, Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -2235,7 +2235,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -2268,7 +2268,7 @@ single:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -2433,7 +2433,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -2459,7 +2459,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -2618,7 +2618,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -2647,7 +2647,7 @@ single:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -2831,7 +2831,7 @@ loop:
 	VMOVUPS     96(DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, R8
 	JGE         loop
@@ -2863,7 +2863,7 @@ single:
 	VMOVUPS     (DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, DX
 	DECQ        R8
 	JNE         single
@@ -2960,7 +2960,7 @@ loop:
 	VPMOVZXWD   48(AX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DX
 	JGE         loop
@@ -2974,7 +2974,7 @@ single:
 	VPMOVZXWD   (AX), Y2
 	VPSLLD      $0x10, Y2, Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        DX
 	JNE         single
@@ -3053,7 +3053,7 @@ loop:
 	VPSLLD      $0x10, Y4, Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -3069,7 +3069,7 @@ single:
 	VPSLLD      $0x10, Y4, Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -3165,7 +3165,7 @@ loop:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -3183,7 +3183,7 @@ single:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -3297,7 +3297,7 @@ loop:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -3317,7 +3317,7 @@ single:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -3441,7 +3441,7 @@ loop:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -3463,7 +3463,7 @@ single:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -3605,7 +3605,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x40, AX
+	ADDQ        $0x00000040, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -3629,7 +3629,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x10, AX
+	ADDQ        $0x00000010, AX
 	ADDQ        $0x20, CX
 	DECQ        DI
 	JNE         single
@@ -3776,7 +3776,7 @@ loop:
 	VPMOVSXBD   24(AX)(DX*1), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -3799,7 +3799,7 @@ single:
 	VPMOVSXBD   (AX)(DX*1), Y5
 	VCVTDQ2PS   Y5, Y5
 	VFMADD231PS Y4, Y5, Y3
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, BX
 	DECQ        SI
 	JNE         single
@@ -3944,7 +3944,7 @@ loop:
 	VCVTDQ2PS   Y10, Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -3972,7 +3972,7 @@ single:
 	VCVTDQ2PS   Y10, Y10
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y7
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -4156,7 +4156,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, BX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -4189,7 +4189,7 @@ single:
 	VFMADD231PS Y12, Y15, Y3
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y11
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, BX
 	DECQ        DI
 	JNE         single
@@ -4347,7 +4347,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -4373,7 +4373,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y5
 	VFMADD231PS Y11, Y12, Y7
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -4532,7 +4532,7 @@ loop:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -4561,7 +4561,7 @@ single:
 	VFMADD231PS Y12, Y15, Y5
 	VFMADD231PS Y13, Y15, Y7
 	VFMADD231PS Y14, Y15, Y9
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, DX
 	DECQ        DI
 	JNE         single
@@ -4745,7 +4745,7 @@ loop:
 	VMOVUPS     96(DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, DX
 	SUBQ        $0x04, R8
 	JGE         loop
@@ -4777,7 +4777,7 @@ single:
 	VMOVUPS     (DX)(DI*1), Y14
 	VFMADD231PS Y12, Y14, Y10
 	VFMADD231PS Y13, Y14, Y11
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, DX
 	DECQ        R8
 	JNE         single
@@ -4874,7 +4874,7 @@ loop:
 	VPMOVSXBD   24(AX), Y2
 	VCVTDQ2PS   Y2, Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DX
 	JGE         loop
@@ -4888,7 +4888,7 @@ single:
 	VPMOVSXBD   (AX), Y2
 	VCVTDQ2PS   Y2, Y2
 	VFMADD231PS Y1, Y2, Y0
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        DX
 	JNE         single
@@ -4967,7 +4967,7 @@ loop:
 	VCVTDQ2PS   Y4, Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -4983,7 +4983,7 @@ single:
 	VCVTDQ2PS   Y4, Y4
 	VFMADD231PS Y2, Y4, Y0
 	VFMADD231PS Y3, Y4, Y1
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -5079,7 +5079,7 @@ loop:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, BX
 	JGE         loop
@@ -5097,7 +5097,7 @@ single:
 	VFMADD231PS Y3, Y6, Y0
 	VFMADD231PS Y4, Y6, Y1
 	VFMADD231PS Y5, Y6, Y2
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        BX
 	JNE         single
@@ -5211,7 +5211,7 @@ loop:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -5231,7 +5231,7 @@ single:
 	VFMADD231PS Y5, Y8, Y1
 	VFMADD231PS Y6, Y8, Y2
 	VFMADD231PS Y7, Y8, Y3
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -5355,7 +5355,7 @@ loop:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, SI
 	JGE         loop
@@ -5377,7 +5377,7 @@ single:
 	VFMADD231PS Y7, Y10, Y2
 	VFMADD231PS Y8, Y10, Y3
 	VFMADD231PS Y9, Y10, Y4
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        SI
 	JNE         single
@@ -5519,7 +5519,7 @@ loop:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x20, AX
+	ADDQ        $0x00000020, AX
 	ADDQ        $0x80, CX
 	SUBQ        $0x04, DI
 	JGE         loop
@@ -5543,7 +5543,7 @@ single:
 	VFMADD231PS Y9, Y12, Y3
 	VFMADD231PS Y10, Y12, Y4
 	VFMADD231PS Y11, Y12, Y5
-	ADDQ        $0x08, AX
+	ADDQ        $0x00000008, AX
 	ADDQ        $0x20, CX
 	DECQ        DI
 	JNE         single
@@ -5599,6 +5599,523 @@ sum:
 	VEXTRACTF128 $0x01, Y5, X0
 	VADDSS       X0, X5, X5
 	VMOVSS       X5, (AX)
+	VZEROUPPER
+	RET
+
+// func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+// Requires: AVX, FMA3
+TEXT ·tilePacked_4x1(SB), NOSPLIT, $0-64
+	MOVQ   w+16(FP), AX
+	MOVQ   x+24(FP), CX
+	MOVQ   steps+40(FP), DX
+	MOVQ   mode+56(FP), BX
+	TESTQ  $0x00000001, BX
+	JNE    resume
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	JMP    begin
+
+resume:
+	MOVQ    acc+48(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+
+begin:
+	SUBQ $0x04, DX
+	JLT  rest
+
+loop:
+	VMOVUPS     (CX), Y4
+	VMOVUPS     (AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     32(AX), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(AX), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     96(AX), Y5
+	VFMADD231PS Y4, Y5, Y3
+	VMOVUPS     32(CX), Y4
+	VMOVUPS     128(AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     160(AX), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     192(AX), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     224(AX), Y5
+	VFMADD231PS Y4, Y5, Y3
+	VMOVUPS     64(CX), Y4
+	VMOVUPS     256(AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     288(AX), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     320(AX), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     352(AX), Y5
+	VFMADD231PS Y4, Y5, Y3
+	VMOVUPS     96(CX), Y4
+	VMOVUPS     384(AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     416(AX), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     448(AX), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     480(AX), Y5
+	VFMADD231PS Y4, Y5, Y3
+	ADDQ        $0x00000200, AX
+	ADDQ        $0x80, CX
+	SUBQ        $0x04, DX
+	JGE         loop
+
+rest:
+	ADDQ $0x04, DX
+	JEQ  end
+
+single:
+	VMOVUPS     (CX), Y4
+	VMOVUPS     (AX), Y5
+	VFMADD231PS Y4, Y5, Y0
+	VMOVUPS     32(AX), Y5
+	VFMADD231PS Y4, Y5, Y1
+	VMOVUPS     64(AX), Y5
+	VFMADD231PS Y4, Y5, Y2
+	VMOVUPS     96(AX), Y5
+	VFMADD231PS Y4, Y5, Y3
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x20, CX
+	DECQ        DX
+	JNE         single
+
+end:
+	TESTQ   $0x00000002, BX
+	JEQ     sum
+	MOVQ    acc+48(FP), SI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	VMOVUPS Y2, 64(SI)
+	VMOVUPS Y3, 96(SI)
+	VZEROUPPER
+	RET
+
+sum:
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	VHADDPS      Y1, Y0, Y0
+	VHADDPS      Y3, Y2, Y2
+	VHADDPS      Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VMOVUPS      X0, (AX)
+	VZEROUPPER
+	RET
+
+// func tilePacked_4x2(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+// Requires: AVX, FMA3
+TEXT ·tilePacked_4x2(SB), NOSPLIT, $0-64
+	MOVQ   w+16(FP), AX
+	MOVQ   x+24(FP), CX
+	MOVQ   xStride+32(FP), DX
+	MOVQ   steps+40(FP), BX
+	MOVQ   mode+56(FP), SI
+	TESTQ  $0x00000001, SI
+	JNE    resume
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	JMP    begin
+
+resume:
+	MOVQ    acc+48(FP), DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+
+begin:
+	SUBQ $0x04, BX
+	JLT  rest
+
+loop:
+	VMOVUPS     (CX), Y8
+	VMOVUPS     (CX)(DX*1), Y9
+	VMOVUPS     (AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y4
+	VMOVUPS     32(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VFMADD231PS Y9, Y10, Y5
+	VMOVUPS     64(AX), Y10
+	VFMADD231PS Y8, Y10, Y2
+	VFMADD231PS Y9, Y10, Y6
+	VMOVUPS     96(AX), Y10
+	VFMADD231PS Y8, Y10, Y3
+	VFMADD231PS Y9, Y10, Y7
+	VMOVUPS     32(CX), Y8
+	VMOVUPS     32(CX)(DX*1), Y9
+	VMOVUPS     128(AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y4
+	VMOVUPS     160(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VFMADD231PS Y9, Y10, Y5
+	VMOVUPS     192(AX), Y10
+	VFMADD231PS Y8, Y10, Y2
+	VFMADD231PS Y9, Y10, Y6
+	VMOVUPS     224(AX), Y10
+	VFMADD231PS Y8, Y10, Y3
+	VFMADD231PS Y9, Y10, Y7
+	VMOVUPS     64(CX), Y8
+	VMOVUPS     64(CX)(DX*1), Y9
+	VMOVUPS     256(AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y4
+	VMOVUPS     288(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VFMADD231PS Y9, Y10, Y5
+	VMOVUPS     320(AX), Y10
+	VFMADD231PS Y8, Y10, Y2
+	VFMADD231PS Y9, Y10, Y6
+	VMOVUPS     352(AX), Y10
+	VFMADD231PS Y8, Y10, Y3
+	VFMADD231PS Y9, Y10, Y7
+	VMOVUPS     96(CX), Y8
+	VMOVUPS     96(CX)(DX*1), Y9
+	VMOVUPS     384(AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y4
+	VMOVUPS     416(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VFMADD231PS Y9, Y10, Y5
+	VMOVUPS     448(AX), Y10
+	VFMADD231PS Y8, Y10, Y2
+	VFMADD231PS Y9, Y10, Y6
+	VMOVUPS     480(AX), Y10
+	VFMADD231PS Y8, Y10, Y3
+	VFMADD231PS Y9, Y10, Y7
+	ADDQ        $0x00000200, AX
+	ADDQ        $0x80, CX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+rest:
+	ADDQ $0x04, BX
+	JEQ  end
+
+single:
+	VMOVUPS     (CX), Y8
+	VMOVUPS     (CX)(DX*1), Y9
+	VMOVUPS     (AX), Y10
+	VFMADD231PS Y8, Y10, Y0
+	VFMADD231PS Y9, Y10, Y4
+	VMOVUPS     32(AX), Y10
+	VFMADD231PS Y8, Y10, Y1
+	VFMADD231PS Y9, Y10, Y5
+	VMOVUPS     64(AX), Y10
+	VFMADD231PS Y8, Y10, Y2
+	VFMADD231PS Y9, Y10, Y6
+	VMOVUPS     96(AX), Y10
+	VFMADD231PS Y8, Y10, Y3
+	VFMADD231PS Y9, Y10, Y7
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x20, CX
+	DECQ        BX
+	JNE         single
+
+end:
+	TESTQ   $0x00000002, SI
+	JEQ     sum
+	MOVQ    acc+48(FP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+sum:
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	VHADDPS      Y1, Y0, Y0
+	VHADDPS      Y3, Y2, Y2
+	VHADDPS      Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VMOVUPS      X0, (AX)
+	ADDQ         CX, AX
+	VHADDPS      Y5, Y4, Y4
+	VHADDPS      Y7, Y6, Y6
+	VHADDPS      Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X6
+	VADDPS       X6, X4, X4
+	VMOVUPS      X4, (AX)
+	VZEROUPPER
+	RET
+
+// func tilePacked_4x3(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+// Requires: AVX, FMA3
+TEXT ·tilePacked_4x3(SB), NOSPLIT, $0-64
+	MOVQ   w+16(FP), AX
+	MOVQ   x+24(FP), CX
+	MOVQ   xStride+32(FP), DX
+	MOVQ   steps+40(FP), BX
+	MOVQ   mode+56(FP), SI
+	TESTQ  $0x00000001, SI
+	JNE    resume
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	JMP    begin
+
+resume:
+	MOVQ    acc+48(FP), DI
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS 64(DI), Y2
+	VMOVUPS 96(DI), Y3
+	VMOVUPS 128(DI), Y4
+	VMOVUPS 160(DI), Y5
+	VMOVUPS 192(DI), Y6
+	VMOVUPS 224(DI), Y7
+	VMOVUPS 256(DI), Y8
+	VMOVUPS 288(DI), Y9
+	VMOVUPS 320(DI), Y10
+	VMOVUPS 352(DI), Y11
+
+begin:
+	SUBQ $0x04, BX
+	JLT  rest
+
+loop:
+	VMOVUPS     (CX), Y12
+	VMOVUPS     (CX)(DX*1), Y13
+	VMOVUPS     (CX)(DX*2), Y14
+	VMOVUPS     (AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y8
+	VMOVUPS     32(AX), Y15
+	VFMADD231PS Y12, Y15, Y1
+	VFMADD231PS Y13, Y15, Y5
+	VFMADD231PS Y14, Y15, Y9
+	VMOVUPS     64(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y6
+	VFMADD231PS Y14, Y15, Y10
+	VMOVUPS     96(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y11
+	VMOVUPS     32(CX), Y12
+	VMOVUPS     32(CX)(DX*1), Y13
+	VMOVUPS     32(CX)(DX*2), Y14
+	VMOVUPS     128(AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y8
+	VMOVUPS     160(AX), Y15
+	VFMADD231PS Y12, Y15, Y1
+	VFMADD231PS Y13, Y15, Y5
+	VFMADD231PS Y14, Y15, Y9
+	VMOVUPS     192(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y6
+	VFMADD231PS Y14, Y15, Y10
+	VMOVUPS     224(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y11
+	VMOVUPS     64(CX), Y12
+	VMOVUPS     64(CX)(DX*1), Y13
+	VMOVUPS     64(CX)(DX*2), Y14
+	VMOVUPS     256(AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y8
+	VMOVUPS     288(AX), Y15
+	VFMADD231PS Y12, Y15, Y1
+	VFMADD231PS Y13, Y15, Y5
+	VFMADD231PS Y14, Y15, Y9
+	VMOVUPS     320(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y6
+	VFMADD231PS Y14, Y15, Y10
+	VMOVUPS     352(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y11
+	VMOVUPS     96(CX), Y12
+	VMOVUPS     96(CX)(DX*1), Y13
+	VMOVUPS     96(CX)(DX*2), Y14
+	VMOVUPS     384(AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y8
+	VMOVUPS     416(AX), Y15
+	VFMADD231PS Y12, Y15, Y1
+	VFMADD231PS Y13, Y15, Y5
+	VFMADD231PS Y14, Y15, Y9
+	VMOVUPS     448(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y6
+	VFMADD231PS Y14, Y15, Y10
+	VMOVUPS     480(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y11
+	ADDQ        $0x00000200, AX
+	ADDQ        $0x80, CX
+	SUBQ        $0x04, BX
+	JGE         loop
+
+rest:
+	ADDQ $0x04, BX
+	JEQ  end
+
+single:
+	VMOVUPS     (CX), Y12
+	VMOVUPS     (CX)(DX*1), Y13
+	VMOVUPS     (CX)(DX*2), Y14
+	VMOVUPS     (AX), Y15
+	VFMADD231PS Y12, Y15, Y0
+	VFMADD231PS Y13, Y15, Y4
+	VFMADD231PS Y14, Y15, Y8
+	VMOVUPS     32(AX), Y15
+	VFMADD231PS Y12, Y15, Y1
+	VFMADD231PS Y13, Y15, Y5
+	VFMADD231PS Y14, Y15, Y9
+	VMOVUPS     64(AX), Y15
+	VFMADD231PS Y12, Y15, Y2
+	VFMADD231PS Y13, Y15, Y6
+	VFMADD231PS Y14, Y15, Y10
+	VMOVUPS     96(AX), Y15
+	VFMADD231PS Y12, Y15, Y3
+	VFMADD231PS Y13, Y15, Y7
+	VFMADD231PS Y14, Y15, Y11
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x20, CX
+	DECQ        BX
+	JNE         single
+
+end:
+	TESTQ   $0x00000002, SI
+	JEQ     sum
+	MOVQ    acc+48(FP), DI
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VMOVUPS Y4, 128(DI)
+	VMOVUPS Y5, 160(DI)
+	VMOVUPS Y6, 192(DI)
+	VMOVUPS Y7, 224(DI)
+	VMOVUPS Y8, 256(DI)
+	VMOVUPS Y9, 288(DI)
+	VMOVUPS Y10, 320(DI)
+	VMOVUPS Y11, 352(DI)
+	VZEROUPPER
+	RET
+
+sum:
+	MOVQ         dst+0(FP), AX
+	MOVQ         dstStride+8(FP), CX
+	VHADDPS      Y1, Y0, Y0
+	VHADDPS      Y3, Y2, Y2
+	VHADDPS      Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X2
+	VADDPS       X2, X0, X0
+	VMOVUPS      X0, (AX)
+	ADDQ         CX, AX
+	VHADDPS      Y5, Y4, Y4
+	VHADDPS      Y7, Y6, Y6
+	VHADDPS      Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X6
+	VADDPS       X6, X4, X4
+	VMOVUPS      X4, (AX)
+	ADDQ         CX, AX
+	VHADDPS      Y9, Y8, Y8
+	VHADDPS      Y11, Y10, Y10
+	VHADDPS      Y10, Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X10
+	VADDPS       X10, X8, X8
+	VMOVUPS      X8, (AX)
+	VZEROUPPER
+	RET
+
+// func packF32(dst *float32, src *float32, n int)
+// Requires: AVX
+TEXT ·packF32(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VMOVUPS (CX), Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x80, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func packBF16(dst *float32, src *uint16, n int)
+// Requires: AVX, AVX2
+TEXT ·packBF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VPMOVZXWD (CX), Y0
+	VPSLLD    $0x10, Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x10, CX
+	SUBQ      $0x08, DX
+	JNE       loop
+	VZEROUPPER
+	RET
+
+// func packInt8(dst *float32, src *int8, n int)
+// Requires: AVX, AVX2
+TEXT ·packInt8(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VPMOVSXBD (CX), Y0
+	VCVTDQ2PS Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $0x80, AX
+	ADDQ      $0x08, CX
+	SUBQ      $0x08, DX
+	JNE       loop
 	VZEROUPPER
 	RET
 
@@ -6246,24 +6763,6 @@ loop:
 	VMOVUPS   Y0, (AX)
 	ADDQ      $0x20, AX
 	ADDQ      $0x10, CX
-	SUBQ      $0x08, DX
-	JNE       loop
-	VZEROUPPER
-	RET
-
-// func widenInt8(dst *float32, src *int8, n int)
-// Requires: AVX, AVX2
-TEXT ·widenInt8(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-
-loop:
-	VPMOVSXBD (CX), Y0
-	VCVTDQ2PS Y0, Y0
-	VMOVUPS   Y0, (AX)
-	ADDQ      $0x20, AX
-	ADDQ      $0x08, CX
 	SUBQ      $0x08, DX
 	JNE       loop
 	VZEROUPPER

@@ -133,7 +133,7 @@ const Block = 32
 const together = 12
 
 const (
-	depth  = 576 // columns that are unpacked at a time: a panel of Block rows of them fits the second cache, six rows of input the first
+	depth  = 768 // columns that are unpacked at a time: a panel of Block rows of them fits the second cache, three rows of input the first
 	height = 132 // rows of input that share a panel
 )
 

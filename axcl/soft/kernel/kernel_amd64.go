@@ -87,9 +87,10 @@ func f32At(p *float32, bytes uintptr) *float32 {
 }
 
 // mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all
-// rows. Sums that are not finished are kept as they are, lane by lane.
+// rows, four rows of weights side by side, as tiles read them. Three rows of input at a time stay in the first cache for all weights of the
+// panel. Sums that are not finished are kept as they are, lane by lane.
 func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
-	cols, rows := w.Cols&^7, to-from
+	cols, rows := w.Cols&^7, (to-from)&^3
 	parts := (cols + depth - 1) / depth
 	part := ((cols+parts-1)/parts + 7) &^ 7
 	for r0 := 0; r0 < n; r0 += height {
@@ -97,17 +98,15 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 		for c0 := 0; c0 < cols; c0 += part {
 			width := min(part, cols-c0)
 			k, p, size := w.raw(from*w.Cols + c0)
-			panel, ps := &scratch.panel[0], uintptr(width)*4
-			if k == ofF32 {
-				panel, ps = (*float32)(p), uintptr(w.Cols)*4
-			} else {
-				for o := range rows {
-					from, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &scratch.panel[o*width]
-					if k == ofBF16 {
-						widenBF16(to, (*uint16)(from), width)
-					} else {
-						widenInt8(to, (*int8)(from), width)
-					}
+			for o := range rows {
+				row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &scratch.panel[o&^3*width+o&3*8]
+				switch k {
+				case ofBF16:
+					packBF16(to, (*uint16)(row), width)
+				case ofInt8:
+					packInt8(to, (*int8)(row), width)
+				default:
+					packF32(to, (*float32)(row), width)
 				}
 			}
 			mode := 0
@@ -118,16 +117,18 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 				mode |= keep
 			}
 			for r := r0; r < r1; {
-				c := cut(r1-r, 6)
-				for o := 0; o < rows; {
-					m := shape(rows-o, c)
-					tile(ofF32, m, c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, unsafe.Pointer(f32At(panel, uintptr(o)*ps)), ps,
-						&x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8, &scratch.sums[8*((r-r0)*rows+o*c)], mode)
-					o += m
+				c := cut(r1-r, 3)
+				for o := 0; o < rows; o += 4 {
+					packedTile(c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, &scratch.panel[o*width], &x[r*w.Cols+c0], uintptr(w.Cols)*4,
+						width/8, &scratch.sums[8*((r-r0)*rows+o*c)], mode)
 				}
 				r += c
 			}
 		}
+	}
+	if from += rows; from < to {
+		k, p, size := w.raw(from * w.Cols)
+		product(k, &dst[from], uintptr(w.Rows)*4, p, uintptr(w.Cols)*size, to-from, &x[0], uintptr(w.Cols)*4, n, cols/8, 0)
 	}
 }
 

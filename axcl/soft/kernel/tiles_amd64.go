@@ -100,3 +100,15 @@ func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintp
 		panic("kernel: no such tile")
 	}
 }
+
+// packedTile calls the assembly for four rows of a panel and n rows of input.
+func packedTile(n int, dst *float32, ds uintptr, w, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+	switch n {
+	case 1:
+		tilePacked_4x1(dst, ds, w, x, xs, steps, sums, mode)
+	case 2:
+		tilePacked_4x2(dst, ds, w, x, xs, steps, sums, mode)
+	default:
+		tilePacked_4x3(dst, ds, w, x, xs, steps, sums, mode)
+	}
+}

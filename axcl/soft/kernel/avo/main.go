@@ -19,6 +19,12 @@ func main() {
 			tile(t, s[0], s[1])
 		}
 	}
+	for n := 1; n <= 3; n++ {
+		tile(packed, 4, n)
+	}
+	for _, t := range []kind{f32, bf16, int8s} {
+		pack(t)
+	}
 	for _, bits := range []int{8, 4} {
 		quantTile(bits)
 		quantRow(bits)
@@ -28,7 +34,6 @@ func main() {
 	}
 	quantise()
 	widen(bf16)
-	widen(int8s)
 	double()
 	doubleBF16()
 	narrow()
@@ -65,16 +70,17 @@ const (
 	f32 kind = iota
 	bf16
 	int8s
+	packed // float32, eight values of each of four rows in turn
 )
 
-func (k kind) String() string { return [...]string{"F32", "BF16", "Int8"}[k] }
-func (k kind) bytes() int     { return [...]int{4, 2, 1}[k] }
-func (k kind) elem() string   { return [...]string{"float32", "uint16", "int8"}[k] }
+func (k kind) String() string { return [...]string{"F32", "BF16", "Int8", "Packed"}[k] }
+func (k kind) bytes() int     { return [...]int{4, 2, 1, 4}[k] }
+func (k kind) elem() string   { return [...]string{"float32", "uint16", "int8", "float32"}[k] }
 
 // load reads eight weights at m as float32.
 func (k kind) load(m Mem, y reg.VecVirtual) {
 	switch k {
-	case f32:
+	case f32, packed:
 		VMOVUPS(m, y)
 	case bf16:
 		VPMOVZXWD(m, y)
@@ -131,15 +137,28 @@ func (s *strided) from(base reg.Register, row, disp int) Mem {
 // l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the
 // shape.
 func tile(t kind, M, N int) {
+	apart := []string{" wStride uintptr,", " Mode 4 says that rows of w lie apart."}
+	if t == packed {
+		apart = []string{"", ""}
+	}
 	TEXT(fmt.Sprintf("tile%v_%dx%d", t, M, N), NOSPLIT,
-		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, wStride uintptr, x *float32, xStride uintptr, steps int, acc "+
-			"*float32, mode int)", t.elem()))
+		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s,%s x *float32, xStride uintptr, steps int, acc *float32, mode int)",
+			t.elem(), apart[0]))
 	Pragma("noescape")
 	describe(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 "+
-		"begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows. "+
-		"Mode 4 says that rows of w lie apart.",
-		t, M, N, M, N, M, N))
-	w, x := newStrided("w", "wStride", M), newStrided("x", "xStride", N)
+		"begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.%s",
+		t, M, N, M, N, M, N, apart[1]))
+	rows, wide := M, 8*t.bytes() // of w: rows that lie apart, and the bytes of a step
+	if t == packed {
+		rows, wide = 1, M*wide
+	}
+	w, x := newStrided("w", "wStride", rows), newStrided("x", "xStride", N)
+	weights := func(m, k int) Mem {
+		if t == packed {
+			return w.at(0, wide*k+32*m)
+		}
+		return w.at(m, wide*k)
+	}
 	steps := GP64()
 	Load(Param("steps"), steps)
 	acc := make([]reg.VecVirtual, M*N) // acc[n*M+m]
@@ -162,8 +181,8 @@ func tile(t kind, M, N int) {
 	Label("begin")
 
 	const unroll = 4
-	part := 8 * t.bytes() * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, ahead, hop, hops, on := N <= 4 && t != f32, GP64(), GP64(), GP64(), GP64()
+	part := wide * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
+	fetch, ahead, hop, hops, on := N <= 4 && (t == bf16 || t == int8s), GP64(), GP64(), GP64(), GP64()
 	if fetch {
 		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops. So the rows of the
 		// next tile are asked for while this one is computed: each line once, and in the order in which they lie, which takes three
@@ -194,7 +213,7 @@ func tile(t kind, M, N int) {
 			}
 			for m := range M {
 				y := YMM()
-				t.load(w.at(m, 8*t.bytes()*k), y)
+				t.load(weights(m, k), y)
 				for n := range N {
 					VFMADD231PS(xs[n], y, acc[n*M+m])
 				}
@@ -204,7 +223,7 @@ func tile(t kind, M, N int) {
 		ws := make([]reg.VecVirtual, M)
 		for m := range ws {
 			ws[m] = YMM()
-			t.load(w.at(m, 8*t.bytes()*k), ws[m])
+			t.load(weights(m, k), ws[m])
 		}
 		for n := range N {
 			y := YMM()
@@ -227,7 +246,7 @@ func tile(t kind, M, N int) {
 	for k := range unroll {
 		step(k)
 	}
-	ADDQ(Imm(uint64(part)), w.base)
+	ADDQ(U32(uint32(part)), w.base)
 	ADDQ(Imm(32*unroll), x.base)
 	SUBQ(Imm(unroll), steps)
 	JGE(LabelRef("loop"))
@@ -236,7 +255,7 @@ func tile(t kind, M, N int) {
 	JEQ(LabelRef("end"))
 	Label("single")
 	step(0)
-	ADDQ(Imm(uint64(8*t.bytes())), w.base)
+	ADDQ(U32(uint32(wide)), w.base)
 	ADDQ(Imm(32), x.base)
 	DECQ(steps)
 	JNE(LabelRef("single"))
@@ -251,6 +270,19 @@ func tile(t kind, M, N int) {
 	RET()
 	Label("sum")
 	store(acc, M, N)
+	VZEROUPPER()
+	RET()
+}
+
+// pack converts one row of a panel for tilePacked.
+func pack(t kind) {
+	p, n := each("pack"+t.String(), fmt.Sprintf("func(dst *float32, src *%s, n int)", t.elem()),
+		"converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.", "dst", "src")
+	Label("loop")
+	y := YMM()
+	t.load(Mem{Base: p[1]}, y)
+	VMOVUPS(y, Mem{Base: p[0]})
+	again(n, map[reg.GPVirtual]int{p[0]: 128, p[1]: 8 * t.bytes()}, p...)
 	VZEROUPPER()
 	RET()
 }
