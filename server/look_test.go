@@ -84,6 +84,7 @@ type state struct {
 	First    float64 `json:"first_token_ms"`
 	Warnings []struct {
 		ID, About, Text string
+		Values          map[string]any
 	} `json:"warnings"`
 	Cards []struct {
 		Device, Kind, Name, Says, Bus, Driver, Firmware, State string

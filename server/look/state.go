@@ -1,7 +1,6 @@
 package look
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -9,14 +8,6 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/manage"
-)
-
-// Hot is where a card's temperature becomes a warning (promise D14), HotWarning its text. The page has these sentences in its languages.
-const (
-	Hot             = 85
-	HotWarning      = "the card is hot: check its heat sink and fan"
-	FullWarning     = "the card's memory is all but full: unload a model that is not needed, or choose smaller ones"
-	DrainingWarning = "the server is shutting down: what runs may finish, nothing new is taken"
 )
 
 type viewCard struct {
@@ -74,12 +65,6 @@ type viewModel struct {
 	InSlots int               `json:"slots_used"`
 	Kept    int               `json:"slots_kept"`
 	Tiers   []manage.Tier     `json:"tiers"`
-}
-
-type viewWarning struct {
-	ID    string `json:"id"`
-	About string `json:"about"`
-	Text  string `json:"text"`
 }
 
 type viewBench struct {
@@ -158,39 +143,4 @@ func (v *Views) cards(models []loaded.Running) []viewCard {
 		}
 	}
 	return out
-}
-
-// warnings are what somebody should do something about, in words.
-func (v *Views) warnings(cards []viewCard, on []viewModel) (status string, out []viewWarning) {
-	out = []viewWarning{}
-	warn := func(id, about, format string, args ...any) {
-		out = append(out, viewWarning{id, about, fmt.Sprintf(format, args...)})
-	}
-	status, err := v.o.State()
-	switch status {
-	case "lost":
-		warn("lost", "", "the card was lost: %v; the server ends, and its supervisor should start it anew", err)
-	case "draining":
-		warn("draining", "", DrainingWarning)
-	case "no device":
-		warn(status, "", "%v", err)
-	}
-	for _, text := range v.o.Fewer() {
-		warn("fewer", "", "a card was lost, the others go on: %s; restart the server to have it back", text)
-	}
-	for _, c := range cards {
-		if c.Temperature != nil && *c.Temperature >= Hot {
-			warn("hot", c.Device, "%s", HotWarning)
-		}
-		if c.Memory > 0 && c.Free < c.Memory/50 && c.MemoryOf == "card" {
-			warn("memory", c.Device, FullWarning)
-		}
-	}
-	for _, m := range on {
-		if m.Queued > 0 && m.Queued > 2*m.Running {
-			warn("queue", m.Name, "%d answers wait for %d that run: they take turns; a smaller model, shorter prompts or another "+
-				"card would help", m.Queued, m.Running)
-		}
-	}
-	return status, out
 }

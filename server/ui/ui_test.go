@@ -219,7 +219,7 @@ func table(t *testing.T, lang string) map[string]string {
 
 // notes are the server's fixed sentences that the page shows.
 func notes() []string {
-	list := []string{look.HotWarning, look.FullWarning, look.DrainingWarning}
+	var list []string
 	for _, e := range hub.Catalogue {
 		for _, text := range []string{e.SpeedNote, e.NotYet} {
 			if text != "" {
@@ -260,6 +260,11 @@ func TestWords(t *testing.T) {
 			t.Errorf("words/en.js has no note that says %q", text)
 		}
 	}
+	for id, text := range look.Warnings {
+		if key := "warn." + strings.ReplaceAll(id, " ", "."); english[key] != strings.ReplaceAll(text, "'", `\'`) {
+			t.Errorf("words/en.js has %q as %s, the server says %q", english[key], key, text)
+		}
+	}
 	said := map[string]bool{}
 	var stems []string
 	each(t, func(name, src string) {
@@ -279,7 +284,8 @@ func TestWords(t *testing.T) {
 		}
 	})
 	for key, text := range english {
-		said[key] = said[key] || strings.HasPrefix(key, "note.") && slices.Contains(notes(), strings.ReplaceAll(text, `\'`, "'"))
+		_, warns := look.Warnings[strings.ReplaceAll(strings.TrimPrefix(key, "warn."), ".", " ")]
+		said[key] = said[key] || warns || strings.HasPrefix(key, "note.") && slices.Contains(notes(), strings.ReplaceAll(text, `\'`, "'"))
 		if !said[key] && !slices.ContainsFunc(stems, func(s string) bool { return strings.HasPrefix(key, s) }) {
 			t.Errorf("nothing says %s", key)
 		}

@@ -329,6 +329,9 @@ export const views = {
       await give('a-wrong-key');
       await page.until('the question again', `/wrong|not/i.test(document.querySelector('dialog')?.textContent ?? '')`);
       await page.run(`(() => { const i = document.querySelector('dialog input[type=password]'); i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })()`);
+      await page.click('dialog header button');
+      await page.until('that the status says so', `/key wanted/.test(document.querySelector('.status').textContent) && !!document.querySelector('.banner button')`);
+      await page.click('.banner button');
       await give(key);
       await choose(page, 'scripted-chat:latest');
       equal('an answer with the key', await asked(page, say(['yes'])), 'yes');
@@ -468,6 +471,29 @@ export const views = {
     holds('the page is as wide as the phone', await phone.run(`document.documentElement.scrollWidth <= innerWidth && document.querySelector('.composer .drop').getBoundingClientRect().right < innerWidth`));
     await phone.shot('build/ui/pieces-phone.png');
     await page.shot('build/ui/pieces.png');
+  },
+
+  // What the server warns of is said in the page's language, with its numbers; a kind that the page does not know, or lacks a value of, stays
+  // English and says so. The last row of a table has no line beneath.
+  async warnings(t) {
+    const page = await t.context.page();
+    const state = { status: 'ok', uptime_seconds: 5, tokens_per_second: 0, first_token_ms: 0, cards: [{ device: 'axcl:0', kind: 'axcl', name: 'AX650N', says: 'an Axera card on the PCIe bus', state: 'ready', memory_of: 'card' }], loads: [], streams: [],
+      models: [{ name: 'm', device: 'axcl:0', memory: {}, tiers: [{ name: 'card', rows: 9, used: 1, hits: 0, in_bytes: 0, out_bytes: 0 }, { name: 'disk', rows: 9, hits: 0, in_bytes: 0, out_bytes: 0 }] }],
+      warnings: [{ id: 'queue', about: 'm', text: '1200 answers wait', values: { queued: 1200, running: 3 } }, { id: 'fewer', about: '', text: 'an older server’s words' }, { id: 'newer', about: '', text: 'a newer one’s', values: {} },
+        { id: 'lost', about: '', text: 'the card was lost', values: { error: '<b>{running}</b>' } }] };
+    await page.answers('*/api/axle/state', () => JSON.stringify(state));
+    await page.go(t.url + '/ui#/card');
+    const said = `[...document.querySelectorAll('.warning > span')].map((e) => [e.lang, e.textContent])`;
+    for (const [lang, queue, lost, kind] of [['en', 'm: 1,200 answers wait for 3 that run', 'the card was lost: <b>{running}</b>; ', 'an Axera card'], ['de', 'm: wartende Antworten: 1.200, laufende: 3; ', 'die Karte ist verloren: <b>{running}</b>; ', 'eine Axera-Karte'],
+      ['zh', 'm: 有 1,200 个回答在等待，3 个正在运行', '卡已丢失：<b>{running}</b>', 'Axera 卡']]) {
+      await inPage(page, `(await use('settings')).set({ lang: '${lang}' });`);
+      await page.until('the words of ' + lang, `document.querySelector('.head p')?.textContent.includes('${kind}') && document.querySelectorAll('.warning').length === 4`);
+      const got = await page.run(said);
+      equal('in ' + lang, [got[0][0], got[0][1].startsWith(queue), got[1], got[2], got[3][0], got[3][1].startsWith(lost)], [lang, true, ['en', 'an older server’s words'], ['en', 'a newer one’s'], lang, true]);
+    }
+    equal('lines beneath the last row', await page.run(`[...document.querySelectorAll('.panel table')].flatMap((e) => [...e.rows[e.rows.length - 1].cells]).filter((c) => parseFloat(getComputedStyle(c).borderBottomWidth) > 0).length`), 0);
+    equal('a schema that is not enforced', await inPage(page, String.raw`const W = await use('words'); return W.unenforced('299 axle "#/properties/a: uniqueItems: is not enforced: x, 299 y", 299 axle "23 more keywords are not enforced", 299 axle "else"').map((w) => [w.lang, w.text]);`),
+      [['zh', '回答不受模式中 #/properties/a 处的 uniqueItems 约束。'], ['zh', '模式中还有 23 个关键字未被强制执行。'], ['en', 'else']]);
   },
 
   // A browser that refuses to keep anything, and one that has no room: conversations go on, the page says so, and what has room again is kept.

@@ -9,7 +9,7 @@ import { Progress } from './models.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
 import { Status } from './status.js';
-import { bytes, noted, number, short, span, t } from './words.js';
+import { bytes, number, short, span, t, warned } from './words.js';
 
 const minutes = 600;
 const parts = ['layers', 'head', 'cache', 'states', 'encoder', 'buffers', 'draft'];
@@ -84,6 +84,7 @@ function Plots({ s }) {
     <${Plot} title=${t('plot.queue')} x=${x} span=${minutes} stamp=${n} series=${[{ label: t('plot.running'), values: of((p) => p.running) }, { label: t('plot.waiting'), values: of((p) => p.queued) }]} /></section>`;
 }
 
+const kinds = { axcl: 1, axengine: 1 };
 const what = (c) => !c.software && [c.bus, c.driver && t('card.driver', { v: c.driver }), c.firmware && t('card.firmware', { v: c.firmware })].filter(Boolean).join(' · ');
 
 export function Card({ menu }) {
@@ -97,8 +98,8 @@ export function Card({ menu }) {
   const running = loaded.reduce((n, m) => n + (m.running ?? 0), 0);
   const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding')).map((m) => m.name);
   return html`<div class="bar">${menu}<h1>${t('view.card')}</h1><span class="grow"></span><${Status} /></div><div class="page card-page">
-    ${(s.warnings ?? []).map((w) => html`<p class="warning" role="alert" key=${w.id + w.about}><${Icon} name="warn" /><span dir="auto" lang=${noted(w.text).lang}>${w.about && html`<b>${w.about}: </b>`}${noted(w.text).text}</span></p>`)}
-    ${cards.map((c) => html`<section class="head" key=${c.device}><h2>${c.name || c.device}</h2><p class="dim">${c.software ? t('card.soft') : c.says || ''}${what(c) ? ' · ' + what(c) : ''}</p></section>`)}
+    ${(s.warnings ?? []).map((w) => html`<p class="warning" role="alert" key=${w.id + w.about}><${Icon} name="warn" /><span dir="auto" lang=${warned(w).lang}>${w.about && html`<b>${w.about}: </b>`}${warned(w).text}</span></p>`)}
+    ${cards.map((c) => html`<section class="head" key=${c.device}><h2>${c.name || c.device}</h2><p class="dim">${c.software ? t('card.soft') : kinds[c.kind] ? t('kind.' + c.kind) : c.says || ''}${what(c) ? ' · ' + what(c) : ''}</p></section>`)}
     <dl class="tiles">${cards.filter((c) => c.temperature_celsius != null).map((c) => html`<${Tile} key=${'t' + c.device} word=${t('plot.warm')} value=${number(c.temperature_celsius)} unit="°C" more=${cards.length > 1 ? c.device : ''} bad=${c.temperature_celsius >= 85} />`)}
       ${cards.filter((c) => c.npu_load != null).map((c) => html`<${Tile} key=${'n' + c.device} word=${t('tile.npu')} value=${number(c.npu_load)} unit="%" more=${cards.length > 1 ? c.device : ''} />`)}
       <${Tile} word=${t('plot.rate')} value=${number(s.tokens_per_second ?? 0, 1)} /><${Tile} word=${t('plot.first')} value=${s.first_token_ms ? number(s.first_token_ms) : '–'} unit=${s.first_token_ms ? 'ms' : ''} />

@@ -3,12 +3,13 @@ import { html } from './html.js';
 import { Icon } from './icons.js';
 import { fetchModels, hurry, state, updated } from './live.js';
 import { key, keep, link } from './server.js';
-import { noted, number, span, t } from './words.js';
+import { number, span, t, warned } from './words.js';
 
 export function Status() {
   const s = state.use();
   const how = link.use();
   if (how === 'lost') return html`<a class="status bad" href="#/card"><i></i>${t('status.lost')}</a>`;
+  if (how === 'key') return html`<a class="status warn" href="#/card"><i></i>${t('status.key')}</a>`;
   if (!s) return html`<a class="status" href="#/card"></a>`;
   const hot = (s.cards ?? []).map((c) => c.temperature_celsius).filter((x) => x != null);
   const parts = [];
@@ -18,7 +19,7 @@ export function Status() {
   const bad = s.status !== 'ok' || s.warnings?.length;
   const load = s.loads?.[0];
   if (load?.state === 'loading' && load.bytes) parts.unshift(t('loading.short') + ' ' + number((100 * load.bytes_done) / load.bytes) + ' %');
-  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => noted(w.text).text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i><span>${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></a>`;
+  return html`<a class=${bad ? 'status warn' : 'status'} href="#/card" title=${(s.warnings ?? []).map((w) => warned(w).text).join('\n') || t('status.title', { time: span(s.uptime_seconds) })}><i></i><span>${parts.map((p, i) => html`<span key=${i}>${p}</span>`)}</span></a>`;
 }
 
 export function Banner() {

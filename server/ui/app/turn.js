@@ -9,7 +9,7 @@ import * as it from './open.js';
 import { Pieces, said } from './pieces.js';
 import { enterSends } from './settings.js';
 import { late, runs } from './talk.js';
-import { number, short, span, t } from './words.js';
+import { number, short, span, t, unenforced } from './words.js';
 
 // useSeconds draws anew each second while on, for what says how long.
 function useSeconds(on) {
@@ -149,7 +149,7 @@ function Answer({ x, now, last, grow }) {
   return html`<article class=${live ? 'turn answer live' : 'turn answer'} data-id=${x.id} aria-busy=${live} aria-label=${t('answer.of', { model: short(x.model) })}>
     <div class="who">${short(x.model)}</div>
     ${x.cut && html`<p class="note cut"><${Icon} name="warn" size="16" />${t('cut', { cut: number(x.cut.cut), prompt: number(x.cut.prompt), limit: number(x.cut.limit) })}</p>`}
-    ${x.warning && html`<p class="note"><${Icon} name="warn" size="16" /><span dir="auto">${x.warning.replace(/^\d+ \S+ /, '').replace(/^"|"$/g, '')}</span></p>`}
+    ${x.warning && html`<p class="note"><${Icon} name="warn" size="16" /><span>${unenforced(x.warning).map((w, i) => html`<span key=${i} class="each" dir="auto" lang=${w.lang} title=${w.said}>${w.text}</span>`)}</span></p>`}
     ${x.thinking && html`<${Thinking} x=${x} live=${live} />`}
     <div class="md" ref=${body}></div>
     ${live && !x.text && !x.thinking && !calls && html`<${Waiting} x=${x} />`}

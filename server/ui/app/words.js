@@ -42,6 +42,27 @@ export function noted(text) {
   return own ? { text: own, lang: language.get() } : { text, lang: 'en' };
 }
 
+// warned is a warning of the server in the page's language: {text, lang}. One that this page does not know, or whose values are not all there,
+// as another version of the server may send, stays English, and says so.
+export function warned(w) {
+  const values = w.values ?? {};
+  let all = true;
+  const text = table['warn.' + w.id.replace(/ /g, '.')]?.replace(/\{(\w+)\}/g, (_, name) => {
+    all &&= name in values;
+    return typeof values[name] === 'number' ? number(values[name]) : values[name];
+  });
+  return text && all ? { text, lang: language.get() } : { text: w.text, lang: 'en' };
+}
+
+// unenforced is what the server's Warning headers of an answer say, each in the page's language where it is about a schema's keyword.
+export const unenforced = (header) => header.split(/, (?=299 \S+ ")/).map((one) => {
+  const said = one.replace(/^\d+ \S+ /, '').replace(/^"|"$/g, '');
+  const [, place, keyword] = /^(#\S*): (\w+): /.exec(said) ?? [];
+  const [, n] = /^(\d+) more keywords are not enforced/.exec(said) ?? [];
+  if (keyword) return { text: t('unenforced', { keyword, place }), lang: language.get(), said };
+  return n ? { text: t('unenforced.more', { n: number(n) }), lang: language.get(), said } : { text: said, lang: 'en', said };
+});
+
 const formats = new Map();
 export function number(n, digits = 0) {
   const key = language.get() + digits;
