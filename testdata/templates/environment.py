@@ -7,12 +7,16 @@ NOW = datetime.datetime(2026, 11, 5, 9, 7, 3)
 
 
 class Generation(jinja2.ext.Extension):
+    """What is to be trained on is the body of a call block there: what is set in it stays in it."""
     tags = {"generation"}
 
     def parse(self, parser):
-        next(parser.stream)
+        line = next(parser.stream).lineno
         body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return body
+        return jinja2.nodes.CallBlock(self.call_method("marked"), [], [], body).set_lineno(line)
+
+    def marked(self, caller):
+        return caller()
 
 
 class Raised(Exception):

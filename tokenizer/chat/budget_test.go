@@ -144,6 +144,8 @@ func TestJinjaBudget(t *testing.T) {
 		"tested":       doubled + `{{ ns.a is eq(ns.b) }}`,
 		"selected":     doubled + `{{ [ns]|selectattr('a', 'eq', ns.b)|list }}`,
 		"titled":       doubled + `{{ ns.a|title }}`,
+		"keys":         `{% set ns = namespace(x=()) %}{% for i in range(20000) %}{% set ns.x = (ns.x,) %}{% endfor %}{{ {}[ns.x] }}`,
+		"long keys":    big + `{% set ns = namespace(x=(a,)) %}{% for i in range(190) %}{% set ns.x = (ns.x,) %}{% endfor %}{{ {}[ns.x] }}`,
 		"raised":       self + `{{ raise_exception(ns) }}`,
 		"itself":       self + `{{ ns }}`,
 		"through two":  `{% set a = namespace() %}{% set b = namespace(a=a) %}{% set a.b = b %}{{ a }}`,

@@ -8,7 +8,7 @@ type expr interface{ eval(*run) Value }
 // stmt is a node that prints, sets or decides; eval.go executes them.
 type stmt interface{ exec(*run) flow }
 
-// flow is how a statement ends.
+// flow is how a statement ends. Break and continue are statements that do no more.
 type flow uint8
 
 const (
@@ -131,7 +131,6 @@ type (
 		body    []stmt
 		line    int
 	}
-	jumpStmt struct{ flow flow }
 )
 
 // macroUses are the special names that a macro's body reads.

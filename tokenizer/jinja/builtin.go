@@ -32,6 +32,12 @@ func (o opts) or(i int, v Value) Value {
 	return v
 }
 
+// flag is the truth of argument i, which need not be there.
+func (o opts) flag(i int) bool { return truth(o.or(i, false)) }
+
+// args are all arguments of a builtin that is variadic.
+func (o opts) args() *args { return o[0].(*args) }
+
 func (f *builtin) bind(r *run, name string, a *args) opts {
 	if f.variadic {
 		return opts{a}
@@ -62,6 +68,11 @@ func (f *builtin) bind(r *run, name string, a *args) opts {
 	return o
 }
 
+// ofStr is a filter or a test that is a method of str(v).
+func ofStr(method string, params ...string) *builtin {
+	return &builtin{params: params, fn: func(r *run, v Value, o opts) Value { return strMethods[method].fn(r, r.str(v), o) }}
+}
+
 // text, whole and the like read an argument of one type.
 func (r *run) text(v Value, who string) origin.Text {
 	t, ok := v.(origin.Text)
@@ -79,43 +90,52 @@ func (r *run) whole(v Value, who string) int {
 	return n
 }
 
+// of is the builtin as a method of v, or, where v is nil, as a function.
+func (f *builtin) of(v Value, name string) *function {
+	return &function{name: name, call: func(r *run, a *args) Value { return f.fn(r, v, f.bind(r, name, a)) }}
+}
+
+func (r *run) dict(v Value, who string) *Dict {
+	d, ok := v.(*Dict)
+	if !ok {
+		r.failf("%s needs a dict, not %s", who, typeName(v))
+	}
+	return d
+}
+
 // globals are the functions every template sees. A variable of the same name hides one.
-var globals map[string]*function
+var globals = map[string]*function{}
 
 func init() {
-	globals = map[string]*function{
-		"namespace": {name: "namespace", call: func(r *run, a *args) Value { return &Namespace{newDict(r, a)} }},
-		"dict":      {name: "dict", call: func(r *run, a *args) Value { return newDict(r, a) }},
-		"range":     {name: "range", call: newRange},
-		"cycler": {name: "cycler", call: func(r *run, a *args) Value {
-			if len(a.pos) == 0 {
+	for name, f := range map[string]*builtin{
+		"namespace": {variadic: true, fn: func(r *run, _ Value, o opts) Value { return &Namespace{newDict(r, o.args())} }},
+		"dict":      {variadic: true, fn: func(r *run, _ Value, o opts) Value { return newDict(r, o.args()) }},
+		"range":     {variadic: true, fn: func(r *run, _ Value, o opts) Value { return newRange(r, o.args()) }},
+		"cycler": {variadic: true, fn: func(r *run, _ Value, o opts) Value {
+			if len(o.args().pos) == 0 {
 				r.failf("cycler needs at least one item")
 			}
-			return &cycler{items: a.pos}
+			return &cycler{items: o.args().pos}
 		}},
-		"joiner": {name: "joiner", call: func(r *run, a *args) Value {
-			f := builtin{params: []string{"sep"}}
-			sep, used := f.bind(r, "joiner", a).or(0, own(", ")), false
-			return &function{name: "joiner", call: func(r *run, a *args) Value {
-				new(builtin).bind(r, "joiner", a)
-				if used {
-					return sep
-				}
-				used = true
-				return own("")
+		"joiner": {params: []string{"sep"}, fn: func(_ *run, _ Value, o opts) Value {
+			now, later := own(""), o.or(0, own(", "))
+			next := &builtin{fn: func(*run, Value, opts) Value {
+				defer func() { now = later }()
+				return now
 			}}
+			return next.of(nil, "joiner")
 		}},
-		"raise_exception": {name: "raise_exception", call: func(r *run, a *args) Value {
-			f := builtin{params: []string{"message"}, need: 1}
-			r.End(&Raised{r.str(f.bind(r, "raise_exception", a)[0]).String()})
+		"raise_exception": {params: []string{"message"}, need: 1, fn: func(r *run, _ Value, o opts) Value {
+			r.End(&Raised{r.str(o[0]).String()})
 			return nil
 		}},
-		"strftime_now": {name: "strftime_now", call: func(r *run, a *args) Value {
-			f := builtin{params: []string{"format"}, need: 1}
-			format := r.text(f.bind(r, "strftime_now", a)[0], "strftime_now")
+		"strftime_now": {params: []string{"format"}, need: 1, fn: func(r *run, _ Value, o opts) Value {
+			format := r.text(o[0], "strftime_now")
 			r.Grow(16 * format.Len())
 			return format.Map(func(s string) string { return strftime(r.now, s) })
 		}},
+	} {
+		globals[name] = f.of(nil, name)
 	}
 }
 
@@ -187,26 +207,4 @@ func newRange(r *run, a *args) Value {
 type cycler struct {
 	items []Value
 	at    int
-}
-
-func (h *cycler) attr(name string) (Value, bool) {
-	move := func(f func() Value) (Value, bool) {
-		return &function{name: name, call: func(*run, *args) Value { return f() }}, true
-	}
-	switch name {
-	case "current":
-		return h.items[h.at], true
-	case "next":
-		return move(func() Value {
-			v := h.items[h.at]
-			h.at = (h.at + 1) % len(h.items)
-			return v
-		})
-	case "reset":
-		return move(func() Value {
-			h.at = 0
-			return nil
-		})
-	}
-	return nil, false
 }

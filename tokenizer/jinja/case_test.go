@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"testing"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
 // TestCase: letters whose other case is no single letter, as Python has them.
@@ -33,6 +35,32 @@ func TestIsNamed(t *testing.T) {
 	for _, src := range []string{"{{ [] is filter }}", "{{ {} is test }}"} {
 		if out, err := render(t, src, nil); err == nil {
 			t.Errorf("%s gives %q", src, out)
+		}
+	}
+}
+
+// TestAsPython: what random templates do not come upon.
+func TestAsPython(t *testing.T) {
+	for src, want := range map[string]string{
+		"{{ '{:{}}|{}'.format('a', 5, 7) }}":                                                                  "a    |7",
+		"{% set x = 1 %}{% generation %}{% set x = 2 %}{{ x }}{% endgeneration %}{{ x }}":                     "21",
+		"{{ 'abc'.find('', 3) }}{{ 'abc'.find('', 4) }}{{ 'abcb'.rfind('b', -1, 99) }}":                       "3-13",
+		"{{ 'abc'.count('', 1, -9) }}{{ 'abc'.count('', 3) }}{{ 'abc'.find('c', -9) }}":                       "012",
+		"{{ {(namespace(),): 1}[(namespace(),)] }}{{ {(1, 'a', (none, 2.5)): 1}[(true, 'a', (none, 2.5))] }}": "1",
+		"{% for c in [1, 1] %}{{ loop.changed(c) }}{{ loop.cycle('a', 'b') }}{{ loop.nextitem }}{% endfor %}": "Truea1Falseb",
+		"{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{{ c.reset() }}":  "1221None",
+		"{% set j = joiner() %}{{ j() }}{{ j() }}{{ j() }}":                                                   ", , ",
+	} {
+		if out, err := render(t, src, nil); err != nil || out.String() != want {
+			t.Errorf("%s: %q %v, want %q", src, out, err, want)
+		}
+	}
+	for _, src := range []string{"{{ '%d' % 1e300 }}", "{{ {[]: 1} }}", "{% for x in [1] %}{% generation %}{% break %}{% endgeneration %}{% endfor %}"} {
+		if tmpl, err := Parse(src); err == nil {
+			m := origin.NewMeter(t.Context(), nil)
+			if out, err := tmpl.Render(m, nil, truthNow); err == nil {
+				t.Errorf("%s gives %q", src, out)
+			}
 		}
 	}
 }

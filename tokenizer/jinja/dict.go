@@ -1,8 +1,9 @@
 package jinja
 
 import (
+	"fmt"
 	"math"
-	"strconv"
+	"strings"
 
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
@@ -94,45 +95,55 @@ func hash(v Value) any {
 	case *Undefined: // all of them are equal
 		return undefinedKey{}
 	case *List:
-		key := ""
-		for _, x := range v.Items {
-			switch h := hash(x).(type) {
-			case string:
-				key += strconv.Quote(h) + ","
-			case int:
-				key += strconv.Itoa(h) + ","
-			case float64:
-				key += strconv.FormatFloat(h, 'g', -1, 64) + ","
-			case tupleKey:
-				key += "(" + string(h) + "),"
-			case nil:
-				key += "None,"
-			case undefinedKey:
-				key += "Undefined,"
-			}
-		}
-		return tupleKey(key)
+		var b strings.Builder
+		v.key(&b)
+		return tupleKey(b.String())
 	}
 	return v
 }
 
-// hashed returns a key that a dict may have; it fails for lists and dicts, as Python does.
-func (r *run) hashed(v Value) Value {
-	r.Step(1)
-	switch x := v.(type) {
-	case *List:
-		if x.Tuple {
-			defer r.Deeper()()
-			for _, item := range x.Items {
-				r.hashed(item)
-			}
-			r.Grow(32 * len(x.Items))
-			return v
+func (l *List) key(b *strings.Builder) {
+	b.WriteByte('(')
+	for _, x := range l.Items {
+		if l, ok := x.(*List); ok {
+			l.key(b)
+			continue
 		}
-	case *Dict, *view:
-	default:
-		return v
+		switch h := hash(x).(type) {
+		case string, int, float64, nil, undefinedKey:
+			fmt.Fprintf(b, "%#v,", h)
+		default: // it is equal to nothing but itself
+			fmt.Fprintf(b, "%p,", h)
+		}
 	}
-	r.failf("unhashable type: %s", typeName(v))
-	return nil
+	b.WriteByte(')')
+}
+
+// hashable reports whether v may be the key of a dict, as lists and dicts may not, nor tuples of them.
+func (r *run) hashable(v Value) bool {
+	r.Step(1)
+	switch v := v.(type) {
+	case *List:
+		defer r.Deeper()()
+		for _, x := range v.Items {
+			if t, ok := x.(origin.Text); ok {
+				r.Grow(4 * t.Len())
+			} else if !r.hashable(x) {
+				return false
+			}
+		}
+		r.Grow(32 * len(v.Items))
+		return v.Tuple
+	case *Dict, *view:
+		return false
+	}
+	return true
+}
+
+// hashed returns a key that a dict may have, and fails for others.
+func (r *run) hashed(v Value) Value {
+	if !r.hashable(v) {
+		r.failf("unhashable type: %s", typeName(v))
+	}
+	return v
 }

@@ -147,7 +147,7 @@ func (s *ifStmt) exec(r *run) flow {
 	return r.all(s.other)
 }
 
-func (s *jumpStmt) exec(*run) flow { return s.flow }
+func (f flow) exec(*run) flow { return f }
 
 func (s *setStmt) exec(r *run) flow {
 	r.line = s.line
@@ -194,7 +194,7 @@ type loopState struct {
 	at      int
 	depth   int
 	scope   *scope // in which the loop stands
-	changed []Value
+	changed *List  // what changed() was given last
 }
 
 func (l *loopState) rest() []Value {
@@ -246,55 +246,26 @@ func (s *forStmt) loop(r *run, over Value, depth int) flow {
 	return flowNext
 }
 
-// attr is what a template sees of loop.
-func (l *loopState) attr(r *run, name string) (Value, bool) {
-	n := len(l.items)
-	switch name {
-	case "index":
-		return l.at + 1, true
-	case "index0":
-		return l.at, true
-	case "revindex":
-		return n - l.at, true
-	case "revindex0":
-		return n - l.at - 1, true
-	case "first":
-		return l.at == 0, true
-	case "last":
-		return l.at == n-1, true
-	case "length":
-		return n, true
-	case "depth":
-		return l.depth + 1, true
-	case "depth0":
-		return l.depth, true
-	case "previtem":
-		if l.at > 0 {
-			return l.items[l.at-1], true
-		}
-		return &Undefined{"there is no previous item: it"}, true
-	case "nextitem":
-		if l.at+1 < n {
-			return l.items[l.at+1], true
-		}
-		return &Undefined{"there is no next item: it"}, true
-	case "cycle":
-		return &function{name: "cycle", call: func(r *run, a *args) Value {
-			if len(a.pos) == 0 {
-				r.failf("no items for cycling given")
-			}
-			return a.pos[l.at%len(a.pos)]
-		}}, true
-	case "changed":
-		return &function{name: "changed", call: func(r *run, a *args) Value {
-			if l.changed != nil && r.equal(newList(l.changed), newList(a.pos)) {
-				return false
-			}
-			l.changed = append([]Value{}, a.pos...)
-			return true
-		}}, true
+// loopAttrs are what a template sees of loop, besides its methods.
+var loopAttrs = map[string]func(l *loopState) Value{
+	"index":     func(l *loopState) Value { return l.at + 1 },
+	"index0":    func(l *loopState) Value { return l.at },
+	"revindex":  func(l *loopState) Value { return len(l.items) - l.at },
+	"revindex0": func(l *loopState) Value { return len(l.items) - l.at - 1 },
+	"first":     func(l *loopState) Value { return l.at == 0 },
+	"last":      func(l *loopState) Value { return l.at == len(l.items)-1 },
+	"length":    func(l *loopState) Value { return len(l.items) },
+	"depth":     func(l *loopState) Value { return l.depth + 1 },
+	"depth0":    func(l *loopState) Value { return l.depth },
+	"previtem":  func(l *loopState) Value { return l.neighbour(l.at-1, "previous") },
+	"nextitem":  func(l *loopState) Value { return l.neighbour(l.at+1, "next") },
+}
+
+func (l *loopState) neighbour(at int, which string) Value {
+	if at < 0 || at >= len(l.items) {
+		return &Undefined{"there is no " + which + " item: it"}
 	}
-	return nil, false
+	return l.items[at]
 }
 
 // call renders the loop once more, for a recursive one.

@@ -205,6 +205,14 @@ func (r *run) attribute(v Value, name string) Value {
 	return missing(v, name)
 }
 
+// attrOr is v.name without what a dict holds.
+func (r *run) attrOr(v Value, name string) Value {
+	if a, ok := r.attr(v, name); ok {
+		return a
+	}
+	return missing(v, name)
+}
+
 func missing(v Value, name string) Value {
 	return &Undefined{"'" + typeName(v) + " object' has no attribute '" + name + "': it"}
 }
@@ -224,9 +232,13 @@ func (r *run) attr(v Value, name string) (Value, bool) {
 		}
 		return nil, false
 	case *loopState:
-		return v.attr(r, name)
+		if f := loopAttrs[name]; f != nil {
+			return f(v), true
+		}
 	case *cycler:
-		return v.attr(name)
+		if name == "current" {
+			return v.items[v.at], true
+		}
 	case *function:
 		if name == "name" && v.macro != nil {
 			return own(v.name), true
@@ -234,7 +246,7 @@ func (r *run) attr(v Value, name string) (Value, bool) {
 		return nil, false
 	}
 	if m := methodsOf(v)[name]; m != nil {
-		return &function{name: name, call: func(r *run, a *args) Value { return m.fn(r, v, m.bind(r, name, a)) }}, true
+		return m.of(v, name), true
 	}
 	return nil, false
 }
@@ -260,7 +272,7 @@ func (r *run) item(v, key Value) Value {
 	case *Undefined:
 		r.undefined(v)
 	case *Dict:
-		if hashable(key) {
+		if r.hashable(key) {
 			if x, ok := v.get(key); ok {
 				return x
 			}
@@ -284,27 +296,9 @@ func (r *run) item(v, key Value) Value {
 		}
 	}
 	if name, ok := key.(origin.Text); ok {
-		if a, ok := r.attr(v, name.String()); ok {
-			return a
-		}
-		return missing(v, name.String())
+		return r.attrOr(v, name.String())
 	}
 	return &Undefined{"an item of " + typeName(v)}
-}
-
-func hashable(v Value) bool {
-	switch v := v.(type) {
-	case *List:
-		for _, x := range v.Items {
-			if !hashable(x) {
-				return false
-			}
-		}
-		return v.Tuple
-	case *Dict, *view:
-		return false
-	}
-	return true
 }
 
 // runeAt is the byte at which the nth character begins.

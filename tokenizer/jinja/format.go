@@ -160,19 +160,13 @@ func (r *run) verb(f spec, v Value) origin.Text {
 			r.failf("%%c requires one character")
 		}
 		return r.padded(f, t)
-	case 'd', 'i', 'u':
+	case 'd', 'i', 'u', 'x', 'X', 'o':
 		i, x, isFloat, ok := number(v)
-		if !ok {
-			r.failf("%%%c format: a number is required, not %s", f.verb, typeName(v))
+		if !ok || isFloat && bases[f.verb].base != 10 {
+			r.failf("%%%c format: a whole number is required, not %s", f.verb, typeName(v))
 		}
 		if isFloat {
-			i = int(x)
-		}
-		return r.integer(f, i)
-	case 'x', 'X', 'o':
-		i, ok := whole(v)
-		if !ok {
-			r.failf("%%%c format: an integer is required, not %s", f.verb, typeName(v))
+			i = r.truncated(x)
 		}
 		return r.integer(f, i)
 	case 'f', 'F', 'e', 'E', 'g', 'G':
@@ -284,11 +278,18 @@ func (r *run) padded(f spec, s origin.Text) origin.Text {
 	return r.pad(s, f.width, f.fill, f.align)
 }
 
+// formatter is one s.format(…): its arguments, and which of them stands for the next place without a number.
+type formatter struct {
+	*run
+	*args
+	next   int
+	byHand bool // places have numbers
+}
+
 // format is Python's s.format(…).
-func (r *run) format(s origin.Text, a *args) Value {
+func (r *formatter) format(s origin.Text) origin.Text {
 	defer r.Deeper()()
 	var b origin.Builder
-	auto, byHand := 0, false
 	for in := (formatReader{s: s.String()}); ; {
 		from := in.at
 		more := in.to("{}")
@@ -318,10 +319,10 @@ func (r *run) format(s origin.Text, a *args) Value {
 		}
 		field, how, _ := strings.Cut(in.s[from:in.at-1], ":")
 		field, conv, has := strings.Cut(field, "!")
+		v := r.field(field)
 		if strings.Contains(how, "{") {
-			how = r.format(origin.Given(how), a).(origin.Text).String()
+			how = r.format(origin.Given(how)).String()
 		}
-		v := r.field(field, a, &auto, &byHand)
 		switch {
 		case !has:
 		case conv == "s":
@@ -339,7 +340,7 @@ func (r *run) format(s origin.Text, a *args) Value {
 }
 
 // field finds what stands between braces: a place or a name, and what is behind it.
-func (r *run) field(field string, a *args, auto *int, byHand *bool) Value {
+func (r *formatter) field(field string) Value {
 	k := strings.IndexAny(field, ".[")
 	if k < 0 {
 		k = len(field)
@@ -349,27 +350,27 @@ func (r *run) field(field string, a *args, auto *int, byHand *bool) Value {
 	n, err := strconv.Atoi(name)
 	switch {
 	case name == "":
-		if *byHand {
+		if r.byHand {
 			r.failf("cannot switch from manual field specification to automatic field numbering")
 		}
-		n, err = *auto, nil
-		*auto++
+		n, err = r.next, nil
+		r.next++
 	case err == nil:
-		if *byHand = true; *auto > 0 {
+		if r.byHand = true; r.next > 0 {
 			r.failf("cannot switch from automatic field numbering to manual field specification")
 		}
 	}
 	if err == nil {
-		if n < 0 || n >= len(a.pos) {
+		if n < 0 || n >= len(r.pos) {
 			r.failf("replacement index %d out of range", n)
 		}
-		v = a.pos[n]
+		v = r.pos[n]
 	} else {
-		i := slices.Index(a.names, name)
+		i := slices.Index(r.names, name)
 		if i < 0 {
 			r.failf("there is no argument %q", name)
 		}
-		v = a.named[i]
+		v = r.named[i]
 	}
 	for rest != "" {
 		r.Step(1)

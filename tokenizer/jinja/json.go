@@ -107,16 +107,12 @@ func (d *dumper) write(s string) {
 
 func (d *dumper) dump(v Value, depth int) {
 	defer d.Deeper()()
+	if s, ok := scalar(v); ok {
+		d.write(s)
+		return
+	}
 	d.room(&d.b, 8)
 	switch v := v.(type) {
-	case nil:
-		d.b.WriteString("null")
-	case bool:
-		d.b.WriteString(strconv.FormatBool(v))
-	case int:
-		d.b.WriteString(strconv.Itoa(v))
-	case float64:
-		d.b.WriteString(jsonFloat(v))
 	case origin.Text:
 		d.str(v.String())
 	case *List:
@@ -156,33 +152,33 @@ func (d *dumper) nest(open, end string, n, depth int, item func(i int)) {
 }
 
 func (d *dumper) keyText(k Value) string {
-	switch k := k.(type) {
-	case origin.Text:
-		return k.String()
-	case nil:
-		return "null"
-	case bool:
-		return strconv.FormatBool(k)
-	case int:
-		return strconv.Itoa(k)
-	case float64:
-		return jsonFloat(k)
+	if t, ok := k.(origin.Text); ok {
+		return t.String()
 	}
-	d.failf("keys must be str, int, float, bool or None, not %s", typeName(k))
-	return ""
+	s, ok := scalar(k)
+	if !ok {
+		d.failf("keys must be str, int, float, bool or None, not %s", typeName(k))
+	}
+	return s
 }
 
-func jsonFloat(f float64) string {
-	switch s := formatFloat(f); s {
-	case "nan":
-		return "NaN"
-	case "inf":
-		return "Infinity"
-	case "-inf":
-		return "-Infinity"
-	default:
-		return s
+// scalar writes what is neither a string nor made of others.
+func scalar(v Value) (s string, ok bool) {
+	switch v := v.(type) {
+	case nil:
+		return "null", true
+	case bool:
+		return strconv.FormatBool(v), true
+	case int:
+		return strconv.Itoa(v), true
+	case float64:
+		s = formatFloat(v)
+		if name := map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[s]; name != "" {
+			s = name
+		}
+		return s, true
 	}
+	return "", false
 }
 
 var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}

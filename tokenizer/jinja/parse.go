@@ -121,7 +121,7 @@ func (p *parser) statements(ends ...string) []stmt {
 			out = append(out, &dataStmt{origin.Own(t.text)})
 		case tokExprBegin:
 			p.next()
-			x := p.tuple(true)
+			x := p.tuple(p.expression)
 			p.expect(tokExprEnd, `"}}"`)
 			out = append(out, &outputStmt{x, t.line})
 		case tokBlockBegin:
@@ -129,9 +129,7 @@ func (p *parser) statements(ends ...string) []stmt {
 			if name := p.tok(); name.kind == tokName && slices.Contains(ends, name.text) {
 				return out
 			}
-			if s := p.statement(); s != nil {
-				out = append(out, s...)
-			}
+			out = append(out, p.statement())
 			p.expect(tokBlockEnd, `"%}"`)
 		}
 	}
@@ -148,44 +146,42 @@ func (p *parser) body(drop bool, ends ...string) []stmt {
 	return out
 }
 
-func (p *parser) statement() []stmt {
+func (p *parser) statement() stmt {
 	t := p.expect(tokName, "a statement")
 	switch t.text {
 	case "if":
-		return []stmt{p.ifStmt()}
+		return p.ifStmt()
 	case "for":
-		return []stmt{p.forStmt(t.line)}
+		return p.forStmt(t.line)
 	case "set":
-		return []stmt{p.setStmt(t.line)}
+		return p.setStmt(t.line)
 	case "macro":
-		name := p.expect(tokName, "a macro's name").text
-		m := &macroStmt{name: name, line: t.line}
-		p.macro(m, "endmacro")
-		return []stmt{m}
+		m := &macroStmt{name: p.expect(tokName, "a macro's name").text, line: t.line}
+		p.params(m)
+		p.macroBody(m, "endmacro")
+		return m
 	case "call":
-		return []stmt{p.callStmt(t.line)}
+		return p.callStmt(t.line)
 	case "filter":
 		s := &captureStmt{line: t.line, filters: p.blockFilters(true)}
 		s.body = p.body(true, "endfilter")
-		return []stmt{s}
+		return s
 	case "with":
-		return []stmt{p.withStmt(t.line)}
+		return p.withStmt(t.line)
 	case "autoescape":
 		p.expression()
-		return []stmt{&withStmt{body: p.body(true, "endautoescape")}}
-	case "generation": // marks what to train on, and prints what is in it
-		return p.body(true, "endgeneration")
+		return &withStmt{body: p.body(true, "endautoescape")}
+	case "generation": // marks what to train on, as the body of a call block, and prints it
+		m := &macroStmt{}
+		p.macroBody(m, "endgeneration")
+		return &withStmt{body: m.body}
 	case "print":
-		x := p.tuple(true)
-		return []stmt{&outputStmt{x, t.line}}
+		return &outputStmt{p.tuple(p.expression), t.line}
 	case "break", "continue":
 		if p.loops == 0 {
 			p.fail("%s outside of a loop", t.text)
 		}
-		if t.text == "break" {
-			return []stmt{&jumpStmt{flowBreak}}
-		}
-		return []stmt{&jumpStmt{flowContinue}}
+		return map[string]flow{"break": flowBreak, "continue": flowContinue}[t.text]
 	}
 	p.at--
 	p.fail("unknown statement %q", t.text)
@@ -197,7 +193,7 @@ func (p *parser) ifStmt() stmt {
 	p.soft++
 	defer func() { p.soft-- }()
 	for {
-		s.tests = append(s.tests, p.tuple(false))
+		s.tests = append(s.tests, p.tuple(p.plain))
 		s.bodies = append(s.bodies, p.body(false, "elif", "else", "endif"))
 		switch p.next().text {
 		case "elif":
@@ -214,7 +210,7 @@ func (p *parser) forStmt(line int) stmt {
 	if !p.skipWord("in") {
 		p.fail("expected \"in\", got %v", p.tok())
 	}
-	s.items = p.tuple(false, "recursive")
+	s.items = p.tuple(p.plain, "recursive")
 	if p.skipWord("if") {
 		s.test = p.expression()
 	}
@@ -238,7 +234,7 @@ func (p *parser) setStmt(line int) stmt {
 		to = p.target()
 	}
 	if p.skipOp("=") {
-		return &setStmt{to, p.tuple(true), line}
+		return &setStmt{to, p.tuple(p.expression), line}
 	}
 	s := &captureStmt{target: &to, line: line, filters: p.blockFilters(false)}
 	s.body = p.body(true, "endset")
@@ -258,26 +254,20 @@ func (p *parser) blockFilters(first bool) []*builtinExpr {
 	return out
 }
 
-// macro reads parameters, if there are any, and the body.
-func (p *parser) macro(m *macroStmt, end string) {
-	if end == "endmacro" || p.op("(") {
-		p.expectOp("(")
-		for !p.op(")") {
-			if len(m.params) > 0 {
-				p.expectOp(",")
-			}
-			m.params = append(m.params, p.expect(tokName, "a parameter").text)
-			if p.skipOp("=") {
-				m.defaults = append(m.defaults, p.expression())
-			} else if len(m.defaults) > 0 {
-				p.fail("a parameter without a default follows one that has one")
-			}
+func (p *parser) params(m *macroStmt) {
+	p.expectOp("(")
+	for !p.op(")") {
+		if len(m.params) > 0 {
+			p.expectOp(",")
 		}
-		p.next()
+		m.params = append(m.params, p.expect(tokName, "a parameter").text)
+		if p.skipOp("=") {
+			m.defaults = append(m.defaults, p.expression())
+		} else if len(m.defaults) > 0 {
+			p.fail("a parameter without a default follows one that has one")
+		}
 	}
-	if end == "endmacro" {
-		p.macroBody(m, end)
-	}
+	p.next()
 }
 
 func (p *parser) macroBody(m *macroStmt, end string) {
@@ -291,13 +281,13 @@ func (p *parser) macroBody(m *macroStmt, end string) {
 
 func (p *parser) callStmt(line int) stmt {
 	s := &callStmt{block: &macroStmt{name: "caller", line: line}}
-	p.macro(s.block, "endcall")
-	x := p.expression()
-	call, ok := x.(*callExpr)
-	if !ok {
+	if p.op("(") {
+		p.params(s.block)
+	}
+	var ok bool
+	if s.call, ok = p.expression().(*callExpr); !ok {
 		p.fail("a call block needs a call")
 	}
-	s.call = call
 	p.macroBody(s.block, "endcall")
 	return s
 }
@@ -318,7 +308,7 @@ func (p *parser) withStmt(line int) stmt {
 
 // target reads names to assign to; a tuple of them ends at one of ends too.
 func (p *parser) target(ends ...string) target {
-	x := p.tupleOf(p.primary, false, ends...)
+	x := p.tuple(p.primary, ends...)
 	var of func(x expr) target
 	of = func(x expr) target {
 		switch x := x.(type) {

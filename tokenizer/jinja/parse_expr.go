@@ -7,56 +7,33 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// tuple reads an expression, or several with commas between; cond says whether "a if b" is one.
-func (p *parser) tuple(cond bool, ends ...string) expr {
-	if cond {
-		return p.tupleOf(p.expression, false, ends...)
-	}
-	return p.tupleOf(p.plain, false, ends...)
-}
-
-// plain reads an expression without a condition: an if behind it belongs to the statement.
-func (p *parser) plain() expr {
-	defer p.deeper()()
-	chained := p.chained
-	defer func() { p.chained = chained }()
-	return p.or()
-}
-
-func (p *parser) tupleOf(item func() expr, brackets bool, ends ...string) expr {
-	var items []expr
+// tuple reads items with commas between; one without a comma is itself. It ends at one of ends too.
+func (p *parser) tuple(item func() expr, ends ...string) expr {
+	items := []expr{item()}
 	tuple := false
-	for {
-		if len(items) > 0 {
-			p.expectOp(",")
-		}
+	for p.skipOp(",") {
+		tuple = true
 		if t := p.tok(); t.kind == tokExprEnd || t.kind == tokBlockEnd || p.op(")") || t.kind == tokName && slices.Contains(ends, t.text) {
 			break
 		}
 		items = append(items, item())
-		if !p.op(",") {
-			break
-		}
-		tuple = true
 	}
 	if !tuple {
-		if len(items) > 0 {
-			return items[0]
-		}
-		if !brackets {
-			p.fail("expected an expression, got %v", p.tok())
-		}
+		return items[0]
 	}
 	return &listExpr{items, true}
 }
 
-// expression reads one, "a if b else c" included.
-func (p *parser) expression() expr {
+// expression reads one, "a if b else c" included; plain reads one without: an if behind it belongs to the statement.
+func (p *parser) expression() expr { return p.any(true) }
+func (p *parser) plain() expr      { return p.any(false) }
+
+func (p *parser) any(cond bool) expr {
 	defer p.deeper()()
 	chained := p.chained
 	defer func() { p.chained = chained }()
 	x := p.or()
-	for p.skipWord("if") {
+	for cond && p.skipWord("if") {
 		p.chain()
 		p.soft++
 		c := &condExpr{yes: x, test: p.or()}
@@ -69,20 +46,14 @@ func (p *parser) expression() expr {
 	return x
 }
 
-func (p *parser) or() expr {
-	x := p.and()
-	for p.skipWord("or") {
-		p.chain()
-		x = &logicExpr{false, x, p.and()}
-	}
-	return x
-}
+func (p *parser) or() expr  { return p.logic(p.and, "or") }
+func (p *parser) and() expr { return p.logic(p.not, "and") }
 
-func (p *parser) and() expr {
-	x := p.not()
-	for p.skipWord("and") {
+func (p *parser) logic(operand func() expr, word string) expr {
+	x := operand()
+	for p.skipWord(word) {
 		p.chain()
-		x = &logicExpr{true, x, p.not()}
+		x = &logicExpr{word == "and", x, operand()}
 	}
 	return x
 }
@@ -133,7 +104,10 @@ func (p *parser) binary(operand func() expr, ops ...string) expr {
 	}
 }
 
-func (p *parser) sum() expr { return p.binary(p.concat, "+", "-") }
+func (p *parser) sum() expr      { return p.binary(p.concat, "+", "-") }
+func (p *parser) product() expr  { return p.binary(p.power, "*", "/", "//", "%") }
+func (p *parser) power() expr    { return p.binary(p.filtered, "**") }
+func (p *parser) filtered() expr { return p.unary(true) }
 
 func (p *parser) concat() expr {
 	parts := []expr{p.product()}
@@ -146,12 +120,6 @@ func (p *parser) concat() expr {
 	}
 	return &concatExpr{parts}
 }
-
-func (p *parser) product() expr { return p.binary(p.power, "*", "/", "//", "%") }
-
-func (p *parser) power() expr { return p.binary(p.filtered, "**") }
-
-func (p *parser) filtered() expr { return p.unary(true) }
 
 func (p *parser) unary(filters bool) expr {
 	var x expr
@@ -208,7 +176,10 @@ func (p *parser) primary() expr {
 		p.next()
 		return &literal{t.value}
 	case p.skipOp("("):
-		x := p.tupleOf(p.expression, true)
+		if p.skipOp(")") {
+			return &listExpr{tuple: true}
+		}
+		x := p.tuple(p.expression)
 		p.expectOp(")")
 		return x
 	case p.skipOp("["):

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -67,15 +66,13 @@ func (r *run) repr(b *strings.Builder, v Value) {
 				end = ",)"
 			}
 		}
-		r.reprItems(b, open, v.Items, end)
+		r.reprItems(b, open, end, v.Items, nil)
 	case *view:
-		r.reprItems(b, "dict_"+v.kind+"([", v.items, "])")
+		r.reprItems(b, "dict_"+v.kind+"([", "])", v.items, nil)
 	case *Dict:
-		r.reprDict(b, v)
+		r.reprItems(b, "{", "}", v.keys, v.values)
 	case *Namespace:
-		b.WriteString("<Namespace ")
-		r.reprDict(b, v.attrs)
-		b.WriteByte('>')
+		r.reprItems(b, "<Namespace {", "}>", v.attrs.keys, v.attrs.values)
 	case *Range:
 		fmt.Fprintf(b, "range(%d, %d", v.start, v.stop)
 		if v.step != 1 {
@@ -83,13 +80,13 @@ func (r *run) repr(b *strings.Builder, v Value) {
 		}
 		b.WriteByte(')')
 	case *function:
-		if v.macro != nil {
-			b.WriteString("<Macro ")
-			quoted(b, v.name)
-			b.WriteByte('>')
+		if v.macro == nil {
+			b.WriteString("<function " + v.name + ">")
 			return
 		}
-		b.WriteString("<function " + v.name + ">")
+		b.WriteString("<Macro ")
+		quoted(b, v.name)
+		b.WriteByte('>')
 	case *loopState:
 		fmt.Fprintf(b, "<LoopContext %d/%d>", v.at+1, len(v.items))
 	default:
@@ -97,7 +94,8 @@ func (r *run) repr(b *strings.Builder, v Value) {
 	}
 }
 
-func (r *run) reprItems(b *strings.Builder, open string, items []Value, end string) {
+// reprItems writes items between brackets, each with its value if there are any.
+func (r *run) reprItems(b *strings.Builder, open, end string, items, values []Value) {
 	defer r.Deeper()()
 	b.WriteString(open)
 	for i, x := range items {
@@ -105,22 +103,12 @@ func (r *run) reprItems(b *strings.Builder, open string, items []Value, end stri
 			b.WriteString(", ")
 		}
 		r.repr(b, x)
+		if values != nil {
+			b.WriteString(": ")
+			r.repr(b, values[i])
+		}
 	}
 	b.WriteString(end)
-}
-
-func (r *run) reprDict(b *strings.Builder, d *Dict) {
-	defer r.Deeper()()
-	b.WriteByte('{')
-	for i, k := range d.keys {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		r.repr(b, k)
-		b.WriteString(": ")
-		r.repr(b, d.values[i])
-	}
-	b.WriteByte('}')
 }
 
 // quoted writes a string as Python's repr does.
@@ -159,25 +147,4 @@ func quoted(b *strings.Builder, s string) {
 // printable is Python's str.isprintable.
 func printable(c rune) bool {
 	return c == ' ' || !unicode.In(c, unicode.Z, unicode.C) && (unicode.In(c, unicode.L, unicode.M, unicode.N, unicode.P, unicode.S))
-}
-
-// formatFloat is Python's repr of a float.
-func formatFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return "nan"
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	}
-	format := byte('f')
-	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
-		format = 'e'
-	}
-	s := strconv.FormatFloat(f, format, -1, 64)
-	if format == 'f' && !strings.Contains(s, ".") {
-		s += ".0"
-	}
-	return s
 }

@@ -27,13 +27,6 @@ func init() {
 		}
 		return n
 	}
-	cased := func(want func(string) string) func(r *run, v Value) bool {
-		return func(r *run, v Value) bool {
-			s := r.str(v).String()
-			r.Grow(2 * len(s))
-			return isCased(s) && s == want(s)
-		}
-	}
 	tests = map[string]*builtin{
 		"defined":   is(func(_ *run, v Value) bool { _, u := v.(*Undefined); return !u }),
 		"undefined": is(func(_ *run, v Value) bool { _, u := v.(*Undefined); return u }),
@@ -67,8 +60,8 @@ func init() {
 			}
 			return false
 		}),
-		"lower":       is(cased(lower)),
-		"upper":       is(cased(upper)),
+		"lower":       ofStr("islower"),
+		"upper":       ofStr("isupper"),
 		"odd":         is(func(r *run, v Value) bool { return mod(r, v, 2) == 1 }),
 		"even":        is(func(r *run, v Value) bool { return mod(r, v, 2) == 0 }),
 		"escaped":     is(func(*run, Value) bool { return false }),
@@ -98,9 +91,4 @@ func (r *run) name(v Value) string {
 		return t.String()
 	}
 	return ""
-}
-
-// isCased reports whether a string has a letter that knows upper and lower case.
-func isCased(s string) bool {
-	return lower(s) != s || upper(s) != s
 }

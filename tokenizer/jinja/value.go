@@ -3,7 +3,6 @@ package jinja
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"strings"
 	"unicode/utf8"
 
@@ -144,28 +143,6 @@ func typeName(v Value) string {
 		return "generator"
 	}
 	return "function"
-}
-
-// number reads a number; a bool is one.
-func number(v Value) (i int, f float64, isFloat, ok bool) {
-	switch v := v.(type) {
-	case bool:
-		if v {
-			return 1, 1, false, true
-		}
-		return 0, 0, false, true
-	case int:
-		return v, float64(v), false, true
-	case float64:
-		return 0, v, true, true
-	}
-	return 0, 0, false, false
-}
-
-// whole reads an int or a bool.
-func whole(v Value) (int, bool) {
-	i, _, isFloat, ok := number(v)
-	return i, ok && !isFloat
 }
 
 // equal is Python's ==.
@@ -357,107 +334,4 @@ func (r *run) length(v Value) int {
 	}
 	r.failf("%s has no length", typeName(v))
 	return 0
-}
-
-// math computes x op y for numbers; ok is false where one is none.
-func (r *run) math(op string, x, y Value) (v Value, ok bool) {
-	xi, xf, xFloat, ok := number(x)
-	yi, yf, yFloat, ok2 := number(y)
-	if !ok || !ok2 {
-		return nil, false
-	}
-	if (op == "/" || op == "//" || op == "%") && yf == 0 {
-		r.failf("division by zero")
-	}
-	if xFloat || yFloat || op == "/" || op == "**" && yi < 0 {
-		return r.floats(op, xf, yf), true
-	}
-	out, fits := 0, true
-	switch op {
-	case "+":
-		out = xi + yi
-		fits = (out > xi) == (yi > 0)
-	case "-":
-		out = xi - yi
-		fits = (out < xi) == (yi > 0)
-	case "*":
-		out, fits = multiply(xi, yi)
-	case "//", "%":
-		q, m := 0, 0
-		if yi == -1 {
-			q, fits = -xi, xi != math.MinInt
-		} else {
-			q, m = xi/yi, xi%yi
-		}
-		if m != 0 && (m < 0) != (yi < 0) {
-			q, m = q-1, m+yi
-		}
-		if out = q; op == "%" {
-			out = m
-		}
-	case "**":
-		out = 1
-		for base := xi; yi > 0 && fits; yi >>= 1 {
-			if yi&1 == 1 {
-				out, fits = multiply(out, base)
-			}
-			if yi > 1 && fits {
-				base, fits = multiply(base, base)
-			}
-		}
-	}
-	if !fits {
-		r.failf("a whole number does not fit 64 bits")
-	}
-	return out, true
-}
-
-func multiply(x, y int) (int, bool) {
-	hi, lo := bits.Mul64(uint64(max(x, -x)), uint64(max(y, -y)))
-	if hi != 0 || lo > math.MaxInt64 || x == math.MinInt || y == math.MinInt {
-		return 0, x == 0 || y == 0
-	}
-	return x * y, true
-}
-
-func (r *run) floats(op string, x, y float64) Value {
-	switch op {
-	case "+":
-		return x + y
-	case "-":
-		return x - y
-	case "*":
-		return x * y
-	case "/":
-		return x / y
-	case "**":
-		if x < 0 && y != math.Trunc(y) || x == 0 && y < 0 {
-			r.failf("%v ** %v is no number", x, y)
-		}
-		f := math.Pow(x, y)
-		if math.IsInf(f, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
-			r.failf("%v ** %v is too large", x, y)
-		}
-		return f
-	}
-	m := math.Mod(x, y)
-	q := (x - m) / y
-	if m != 0 {
-		if (y < 0) != (m < 0) {
-			m, q = m+y, q-1
-		}
-	} else {
-		m = math.Copysign(0, y)
-	}
-	if op == "%" {
-		return m
-	}
-	if q == 0 {
-		return math.Copysign(0, x/y)
-	}
-	f := math.Floor(q)
-	if q-f > 0.5 {
-		f++
-	}
-	return f
 }

@@ -34,6 +34,13 @@ func Own(s string) Text { return Text{s: s} }
 // Given is text of anybody else's.
 func Given(s string) Text { return Text{s, allGiven} }
 
+func whole(s string, given bool) Text {
+	if given {
+		return Given(s)
+	}
+	return Own(s)
+}
+
 // String is the text without its marks.
 func (t Text) String() string { return t.s }
 
@@ -60,30 +67,27 @@ func (t Text) GivenAt(i int) bool {
 // Runs yields the stretches of one origin.
 func (t Text) Runs() iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
-		if t.m == nil || len(t.m.cuts) == 0 {
-			if t.s != "" {
-				yield(t.s, t.m != nil && t.m.given)
-			}
-			return
+		var m marks
+		if t.m != nil {
+			m = *t.m
 		}
-		given, from := t.m.given, 0
-		for _, c := range t.m.cuts {
+		given, from := m.given, 0
+		for _, c := range m.cuts {
 			if !yield(t.s[from:c], given) {
 				return
 			}
 			given, from = !given, int(c)
 		}
-		yield(t.s[from:], given)
+		if t.s != "" {
+			yield(t.s[from:], given)
+		}
 	}
 }
 
 // Slice is the text from byte i to byte j.
 func (t Text) Slice(i, j int) Text {
 	if given, ok := t.Whole(); ok {
-		if given {
-			return Given(t.s[i:j])
-		}
-		return Own(t.s[i:j])
+		return whole(t.s[i:j], given)
 	}
 	lo, _ := slices.BinarySearch(t.m.cuts, int32(i)+1)
 	hi, _ := slices.BinarySearch(t.m.cuts, int32(j))
@@ -105,10 +109,7 @@ func (t Text) Cuts() int {
 // Map applies f to each stretch, for changes that look at no neighbour.
 func (t Text) Map(f func(string) string) Text {
 	if given, ok := t.Whole(); ok {
-		if given {
-			return Given(f(t.s))
-		}
-		return Own(f(t.s))
+		return whole(f(t.s), given)
 	}
 	var b Builder
 	for s, given := range t.Runs() {
@@ -184,11 +185,8 @@ func (b *Builder) Add(t Text) {
 
 // Text is what was written. The builder may go on.
 func (b *Builder) Text() Text {
-	switch {
-	case len(b.m.cuts) > 0:
+	if len(b.m.cuts) > 0 {
 		return Text{b.s.String(), &marks{b.m.given, slices.Clip(b.m.cuts)}}
-	case b.m.given:
-		return Given(b.s.String())
 	}
-	return Own(b.s.String())
+	return whole(b.s.String(), b.m.given)
 }

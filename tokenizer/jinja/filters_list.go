@@ -1,0 +1,241 @@
+package jinja
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/axle-llm/axle/tokenizer/origin"
+)
+
+// getter returns what finds an attribute of an item: "a.b", a number, or the item itself where it is nil. or stands in for what is not
+// there, unless it is nil.
+func (r *run) getter(attribute, or Value, fold bool) func(Value) Value {
+	var path []Value
+	switch a := attribute.(type) {
+	case nil:
+	case origin.Text:
+		for _, p := range strings.Split(a.String(), ".") {
+			if n, err := strconv.Atoi(p); err == nil && strings.Trim(p, "0123456789") == "" {
+				path = append(path, n)
+			} else {
+				path = append(path, own(p))
+			}
+		}
+	default:
+		path = []Value{r.whole(a, "an attribute")}
+	}
+	return func(v Value) Value {
+		r.Step(1)
+		for _, p := range path {
+			v = r.item(v, p)
+			if _, u := v.(*Undefined); u && or != nil {
+				v = or
+			}
+		}
+		if t, ok := v.(origin.Text); ok && fold {
+			return r.lower(t)
+		}
+		return v
+	}
+}
+
+// getters is getter for several attributes with commas between, which are compared in turn.
+func (r *run) getters(attribute Value, fold bool) func(Value) Value {
+	t, ok := attribute.(origin.Text)
+	if !ok || !strings.Contains(t.String(), ",") {
+		return r.getter(attribute, nil, fold)
+	}
+	var all []func(Value) Value
+	for _, p := range strings.Split(t.String(), ",") {
+		all = append(all, r.getter(own(p), nil, fold))
+	}
+	return func(v Value) Value {
+		out := r.list(len(all))
+		for _, get := range all {
+			out = append(out, get(v))
+		}
+		return newList(out)
+	}
+}
+
+func (r *run) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
+	type keyed struct{ k, v Value }
+	r.list(len(items))
+	list := make([]keyed, len(items))
+	for i, v := range items {
+		list[i] = keyed{key(v), v}
+	}
+	slices.SortStableFunc(list, func(a, b keyed) int {
+		switch {
+		case reverse && r.order("<", b.k, a.k) == -1:
+			return -1
+		case reverse && r.order("<", a.k, b.k) == -1:
+			return 1
+		case !reverse:
+			return r.order("<", a.k, b.k) % unordered
+		}
+		return 0
+	})
+	out := r.list(len(list))
+	for _, x := range list {
+		out = append(out, x.v)
+	}
+	return out
+}
+
+func groupBy(r *run, v Value, o opts) Value {
+	key, shown := r.getter(o[0], o.or(1, nil), !o.flag(2)), r.getter(o[0], o.or(1, nil), false)
+	var groups []Value
+	var last Value
+	var group *List
+	for _, x := range r.sorted(r.items(v), key, false) {
+		k := key(x)
+		if group == nil || !r.equal(k, last) {
+			group, last = &List{}, k
+			groups = append(groups, &List{[]Value{shown(x), group}, true})
+			r.Grow(4 * itemBytes)
+		}
+		group.Items = append(group.Items, x)
+		r.Grow(itemBytes)
+	}
+	return newList(groups)
+}
+
+func extreme(op string) func(r *run, v Value, o opts) Value {
+	return func(r *run, v Value, o opts) Value {
+		get := r.getter(o.or(1, nil), nil, !o.flag(0))
+		items := r.items(v)
+		if len(items) == 0 {
+			return &Undefined{"the " + op + " of nothing"}
+		}
+		best, key := items[0], get(items[0])
+		for _, x := range items[1:] {
+			if k := get(x); r.compare(op, k, key) {
+				best, key = x, k
+			}
+		}
+		return best
+	}
+}
+
+func unique(r *run, v Value, o opts) []Value {
+	seen, get := &Dict{}, r.getter(o.or(1, nil), nil, !o.flag(0))
+	var out []Value
+	for _, x := range r.items(v) {
+		k := r.hashed(get(x))
+		if _, ok := seen.get(k); !ok {
+			r.Grow(3 * itemBytes)
+			seen.set(k, true)
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func batch(r *run, v Value, o opts) []Value {
+	n := r.whole(o[0], "batch")
+	var out, row []Value
+	for _, x := range r.items(v) {
+		if len(row) == n {
+			out, row = append(out, newList(row)), nil
+		}
+		r.Grow(2 * itemBytes)
+		row = append(row, x)
+	}
+	if len(row) == 0 {
+		return out
+	}
+	if fill := o.or(1, nil); fill != nil && n > len(row) {
+		row = append(append(r.list(n), row...), slices.Repeat([]Value{fill}, n-len(row))...)
+	}
+	return append(out, newList(row))
+}
+
+func columns(r *run, v Value, o opts) []Value {
+	items, n, fill := r.items(v), r.whole(o[0], "slice"), o.or(1, nil)
+	if n == 0 {
+		r.failf("division by zero")
+	}
+	out := r.list(max(n, 0))
+	at := 0
+	for i := range max(n, 0) {
+		size := len(items) / n
+		if i < len(items)%n {
+			size++
+		}
+		column := append(r.list(size+1), items[at:at+size]...)
+		if fill != nil && i >= len(items)%n {
+			column = append(column, fill)
+		}
+		out = append(out, newList(column))
+		at += size
+	}
+	return out
+}
+
+// called is the filter or the test that a names first, with the rest of a as its arguments.
+func (r *run) called(what string, known map[string]*builtin, a args) func(Value) Value {
+	name := r.str(a.pos[0]).String()
+	b := known[name]
+	if b == nil {
+		r.failf("there is no %s %q", what, name)
+	}
+	return func(x Value) Value {
+		r.Step(1)
+		return b.fn(r, x, b.bind(r, name, &args{a.pos[1:], a.names, a.named}))
+	}
+}
+
+func mapItems(r *run, v Value, o opts) []Value {
+	if !truth(v) {
+		return nil
+	}
+	a := o.args()
+	var f func(Value) Value
+	if len(a.pos) > 0 {
+		f = r.called("filter", filters, *a)
+	} else {
+		attribute, ok := a.take("attribute")
+		or, _ := a.take("default")
+		if !ok || len(a.names) > 0 {
+			r.failf("map needs a filter, or an attribute and perhaps a default")
+		}
+		f = r.getter(attribute, or, false)
+	}
+	var out []Value
+	for _, x := range r.items(v) {
+		r.Grow(itemBytes)
+		out = append(out, f(x))
+	}
+	return out
+}
+
+// picker makes select and its kin: with an attribute's name first, or without; keeping what passes the test, or the rest.
+func picker(attr, want bool) func(r *run, v Value, o opts) []Value {
+	return func(r *run, v Value, o opts) []Value {
+		if !truth(v) {
+			return nil
+		}
+		a := *o.args()
+		get, pass := func(x Value) Value { return x }, func(x Value) Value { return x }
+		if attr {
+			if len(a.pos) == 0 {
+				r.failf("an attribute is missing")
+			}
+			get, a.pos = r.getter(a.pos[0], nil, false), a.pos[1:]
+		}
+		if len(a.pos) > 0 {
+			pass = r.called("test", tests, a)
+		}
+		var out []Value
+		for _, x := range r.items(v) {
+			r.Step(1)
+			if truth(pass(get(x))) == want {
+				r.Grow(itemBytes)
+				out = append(out, x)
+			}
+		}
+		return out
+	}
+}
