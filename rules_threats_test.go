@@ -27,7 +27,7 @@ func init() {
 			"func Given(s string) Text { return Text{s: s} }", "./tokenizer/chat", "TestNobodyForges"},
 		{"T2", "tokenizer/jinja/json.go", "	return origin.Given(t), nil", "	return origin.Own(t), nil", "./tokenizer/chat",
 			"TestKwargs"},
-		{"T2", "tokenizer/jinja/methods.go", "	return s.Map(f)\n}\n\nfunc (r *run) upper",
+		{"T2", "tokenizer/jinja/letters.go", "	return s.Map(f)\n}\n\nfunc (r *run) upper",
 			"	return origin.Own(f(s.String()))\n}\n\nfunc (r *run) upper", "./tokenizer/jinja", "TestMarksSurvive"},
 		{"T7", "tokenizer/origin/meter.go", "		if m.room.taken.Add(more) > m.room.Size {", "		if m.room.taken.Add(more) < 0 {",
 			"./tokenizer/origin", "TestRoom"},

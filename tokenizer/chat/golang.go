@@ -43,10 +43,12 @@ func NewGo(source string) (Template, error) {
 		Thinking: has("thinking") || has("think") || strings.Contains(source, "<think>"),
 	}}
 	if !has("messages") {
-		if !has("response") {
-			main.Append("Response")
+		if !has("response") { // Ollama puts it at the end
+			if t.main, err = gotmpl.Parse(source + "{{ .Response }}"); err != nil {
+				return nil, err
+			}
 		}
-		t.last = main.Until("Response")
+		t.last = t.main.Until("Response")
 	}
 	if _, err := t.Generate(context.Background(), "", "a", "", ThinkDefault); errors.Is(err, ErrBudget) {
 		return nil, err

@@ -1,10 +1,12 @@
 package gotmpl
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -15,66 +17,56 @@ import (
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
-// funcs are text/template's functions and Ollama's. and and or stop where they can; see [run.function].
-var funcs map[string]func(r *run, args []any) any
+// function is one of text/template's functions, or of Ollama's.
+type function struct {
+	least, most int // how many arguments it takes
+	call        func(r *run, args []any) any
+}
+
+const many = 1 << 20
+
+// funcs are all functions; [run.function] has and and or, which stop where they can.
+var funcs map[string]function
 
 func init() {
-	compare := func(ok func(r *run, x, y any) bool) func(r *run, args []any) any {
-		return func(r *run, args []any) any {
-			r.need(args, 2, 2)
-			return ok(r, args[0], args[1])
-		}
-	}
-	escape := func(f func(string) string) func(r *run, args []any) any {
-		return func(r *run, args []any) any {
+	escape := func(f func(string) string) function {
+		return function{0, many, func(r *run, args []any) any {
+			for i, a := range args {
+				args[i] = printable(a)
+			}
 			t := r.sprint(args)
 			r.Grow(6 * t.Len()) // the most that any of them makes of a byte
 			return t.Map(f)
-		}
+		}}
 	}
-	funcs = map[string]func(r *run, args []any) any{
-		"and": nil, "or": nil,
-		"not": func(r *run, args []any) any { r.need(args, 1, 1); return !truth(args[0]) },
-		"eq": func(r *run, args []any) any {
-			r.need(args, 2, 1<<20)
-			for _, y := range args[1:] {
-				if r.equal(args[0], y) {
-					return true
-				}
-			}
-			return false
-		},
-		"ne":  compare(func(r *run, x, y any) bool { return !r.equal(x, y) }),
-		"lt":  compare(func(r *run, x, y any) bool { return r.less(x, y) }),
-		"le":  compare(func(r *run, x, y any) bool { return r.less(x, y) || r.equal(x, y) }),
-		"gt":  compare(func(r *run, x, y any) bool { return !r.less(x, y) && !r.equal(x, y) }),
-		"ge":  compare(func(r *run, x, y any) bool { return !r.less(x, y) }),
-		"len": func(r *run, args []any) any { r.need(args, 1, 1); return r.length(args[0]) },
-		"index": func(r *run, args []any) any {
-			r.need(args, 1, 1<<20)
-			v := args[0]
-			for _, k := range args[1:] {
-				v = r.index(v, k)
-			}
-			return v
-		},
-		"slice":    (*run).slice,
-		"print":    func(r *run, args []any) any { return r.sprint(args) },
-		"println":  func(r *run, args []any) any { return r.sprintln(args) },
-		"printf":   func(r *run, args []any) any { r.need(args, 1, 1<<20); return r.sprintf(args[0], args[1:]) },
+	funcs = map[string]function{
+		"and": {}, "or": {},
+		"not": {1, 1, func(_ *run, args []any) any { return !truth(args[0]) }},
+		"eq": {2, many, func(r *run, args []any) any {
+			return slices.ContainsFunc(args[1:], func(y any) bool { return r.equal(args[0], y) })
+		}},
+		"ne":       {2, 2, func(r *run, args []any) any { return !r.equal(args[0], args[1]) }},
+		"lt":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) < 0 }},
+		"le":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) <= 0 }},
+		"gt":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) > 0 }},
+		"ge":       {2, 2, func(r *run, args []any) any { return r.order(args[0], args[1]) >= 0 }},
+		"len":      {1, 1, func(r *run, args []any) any { return r.length(args[0]) }},
+		"index":    {1, many, (*run).index},
+		"slice":    {1, 4, (*run).slice},
+		"print":    {0, many, func(r *run, args []any) any { return r.sprint(args) }},
+		"println":  {0, many, func(r *run, args []any) any { return r.sprintln(args) }},
+		"printf":   {1, many, func(r *run, args []any) any { return r.sprintf(args[0], args[1:]) }},
 		"html":     escape(template.HTMLEscapeString),
 		"js":       escape(template.JSEscapeString),
 		"urlquery": escape(url.QueryEscape),
-		"json": func(r *run, args []any) any {
-			r.need(args, 1, 1)
+		"json": {1, 1, func(r *run, args []any) any {
 			r.Grow(6 * r.weigh(reflect.ValueOf(plain(args[0])), 0))
 			b, _ := json.Marshal(plain(args[0]))
 			return origin.Given(string(b))
-		},
-		"currentDate":   func(*run, []any) any { return origin.Own(time.Now().Format(time.DateOnly)) },
-		"yesterdayDate": func(*run, []any) any { return origin.Own(time.Now().AddDate(0, 0, -1).Format(time.DateOnly)) },
-		"toTypeScriptType": func(r *run, args []any) any {
-			r.need(args, 1, 1)
+		}},
+		"currentDate":   {0, many, func(*run, []any) any { return origin.Own(time.Now().Format(time.DateOnly)) }},
+		"yesterdayDate": {0, many, func(*run, []any) any { return origin.Own(time.Now().AddDate(0, 0, -1).Format(time.DateOnly)) }},
+		"toTypeScriptType": {1, 1, func(r *run, args []any) any {
 			r.Grow(2 * r.weigh(reflect.ValueOf(args[0]), 0))
 			switch v := args[0].(type) {
 			case api.ToolProperty:
@@ -85,13 +77,7 @@ func init() {
 				}
 			}
 			return origin.Own("any")
-		},
-	}
-}
-
-func (r *run) need(args []any, least, most int) {
-	if len(args) < least || len(args) > most {
-		r.failf("wrong number of args: %d", len(args))
+		}},
 	}
 }
 
@@ -116,15 +102,16 @@ func (r *run) function(name string, nodes []parse.Node, dot, last any, piped boo
 	if piped {
 		args = append(args, last)
 	}
-	return funcs[name](r, args)
+	f := funcs[name]
+	if len(args) < f.least || len(args) > f.most {
+		r.failf("wrong number of args for %s: %d", name, len(args))
+	}
+	return f.call(r, args)
 }
 
-// basic sorts values into those that compare with each other.
+// basic sorts values into those that compare with each other; "" is what has no order.
 func basic(v any) (kind string, x reflect.Value) {
-	if _, ok := v.(origin.Text); ok {
-		return "string", reflect.Value{}
-	}
-	x = reflect.ValueOf(v)
+	x = reflect.ValueOf(plain(v))
 	switch {
 	case x.Kind() == reflect.String:
 		return "string", x
@@ -140,67 +127,60 @@ func basic(v any) (kind string, x reflect.Value) {
 	return "", x
 }
 
+func isBasic(v any, kind string) bool {
+	k, _ := basic(v)
+	return k == kind
+}
+
+// order compares strings, or numbers of one kind; whole ones go with and without a sign.
+func (r *run) order(x, y any) int {
+	xk, xv := basic(x)
+	yk, yv := basic(y)
+	r.Step(1)
+	switch xk + " " + yk {
+	case "string string":
+		r.Step(min(xv.Len(), yv.Len()) / 64)
+		return cmp.Compare(xv.String(), yv.String())
+	case "int int":
+		return cmp.Compare(xv.Int(), yv.Int())
+	case "uint uint":
+		return cmp.Compare(xv.Uint(), yv.Uint())
+	case "float float":
+		return cmp.Compare(xv.Float(), yv.Float())
+	case "int uint":
+		if xv.Int() < 0 {
+			return -1
+		}
+		return cmp.Compare(uint64(xv.Int()), yv.Uint())
+	case "uint int":
+		return -r.order(y, x)
+	}
+	r.failf("incompatible types for comparison")
+	return 0
+}
+
 func (r *run) equal(x, y any) bool {
 	xk, xv := basic(x)
 	yk, yv := basic(y)
 	r.Step(1)
+	isNil := func(v reflect.Value) bool {
+		return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Map || v.Kind() == reflect.Slice) && v.IsNil()
+	}
 	switch {
-	case xk == "string" && yk == "string":
-		a, b := text(x), text(y)
-		if len(a) != len(b) {
-			return false
-		}
-		r.Step(len(a) / 64)
-		return a == b
-	case xk == "int" && yk == "uint":
-		return xv.Int() >= 0 && uint64(xv.Int()) == yv.Uint()
-	case xk == "uint" && yk == "int":
-		return yv.Int() >= 0 && uint64(yv.Int()) == xv.Uint()
-	case x == nil || y == nil:
-		return x == nil && y == nil
-	case xk != yk:
-		r.failf("incompatible types for comparison")
-	case xk == "" && !(xv.Comparable() && yv.Comparable()):
-		r.failf("non-comparable types %T, %T", x, y)
-	case xk == "bool":
+	case xk == "bool" && yk == "bool":
 		return xv.Bool() == yv.Bool()
-	case xk == "int":
-		return xv.Int() == yv.Int()
-	case xk == "uint":
-		return xv.Uint() == yv.Uint()
-	case xk == "float":
-		return xv.Float() == yv.Float()
+	case xk != "" && yk != "":
+		return r.order(x, y) == 0
+	case x == nil || y == nil:
+		return isNil(xv) && isNil(yv)
+	case xk != yk || xv.Kind() != yv.Kind():
+		r.failf("incompatible types for comparison")
+	case isNil(xv) || isNil(yv):
+		return isNil(xv) && isNil(yv)
+	case !xv.Comparable() || !yv.Comparable():
+		r.failf("non-comparable types %T, %T", x, y)
 	}
 	return x == y
-}
-
-func (r *run) less(x, y any) bool {
-	xk, xv := basic(x)
-	yk, yv := basic(y)
-	r.Step(1)
-	switch {
-	case xk == "int" && yk == "uint":
-		return xv.Int() < 0 || uint64(xv.Int()) < yv.Uint()
-	case xk == "uint" && yk == "int":
-		return yv.Int() >= 0 && xv.Uint() < uint64(yv.Int())
-	case xk != yk || xk == "" || xk == "bool":
-		r.failf("incompatible types for comparison")
-	case xk == "string":
-		r.Step(min(len(text(x)), len(text(y))) / 64)
-		return text(x) < text(y)
-	case xk == "int":
-		return xv.Int() < yv.Int()
-	case xk == "uint":
-		return xv.Uint() < yv.Uint()
-	}
-	return xv.Float() < yv.Float()
-}
-
-func text(v any) string {
-	if t, ok := v.(origin.Text); ok {
-		return t.String()
-	}
-	return reflect.ValueOf(v).String()
 }
 
 func (r *run) length(v any) int {
@@ -216,7 +196,18 @@ func (r *run) length(v any) int {
 	return 0
 }
 
-func (r *run) index(v, key any) any {
+func (r *run) index(args []any) any {
+	v := args[0]
+	if v == nil {
+		r.failf("index of untyped nil")
+	}
+	for _, key := range args[1:] {
+		v = r.item(v, key)
+	}
+	return v
+}
+
+func (r *run) item(v, key any) any {
 	r.Step(1)
 	x := indirect(reflect.ValueOf(v))
 	t, isText := v.(origin.Text)
@@ -249,7 +240,6 @@ func (r *run) index(v, key any) any {
 }
 
 func (r *run) slice(args []any) any {
-	r.need(args, 1, 4)
 	at := [2]int{0, r.length(args[0])}
 	for i, k := range args[1:min(len(args), 3)] {
 		n, ok := k.(int)
@@ -279,19 +269,26 @@ func plain(v any) any {
 	return v
 }
 
-// str is what an action prints of a value.
-func (r *run) str(v any) origin.Text {
+// printable is what an action prints in a value's place: what a pointer points to, and something for nothing.
+func printable(v any) any {
+	x := reflect.ValueOf(v)
+	if v == nil {
+		return origin.Own("<no value>")
+	} else if x.Kind() == reflect.Pointer && !x.IsNil() && !x.Type().Implements(stringer) {
+		return x.Elem().Interface()
+	}
+	return v
+}
+
+// sprint1 is fmt.Sprint of one value.
+func (r *run) sprint1(v any) origin.Text {
 	switch v := v.(type) {
 	case origin.Text:
 		return v
 	case nil:
-		return origin.Own("<no value>")
+		return origin.Own("<nil>")
 	}
-	x := reflect.ValueOf(v)
-	if x.Kind() == reflect.Pointer && !x.IsNil() && !x.Type().Implements(stringer) {
-		v = x.Elem().Interface()
-	}
-	r.Grow(8 * r.weigh(x, 0)) // what prints itself prints JSON, which makes six bytes of one
+	r.Grow(8 * r.weigh(reflect.ValueOf(v), 0)) // what prints itself prints JSON, which makes six bytes of one
 	return origin.Given(fmt.Sprint(v))
 }
 
@@ -342,11 +339,11 @@ func (r *run) sprint(args []any) origin.Text {
 	texts := make([]origin.Text, 0, 2*len(args))
 	sum := 0
 	for i, a := range args {
-		if i > 0 && !isString(a) && !isString(args[i-1]) {
+		if i > 0 && !isBasic(a, "string") && !isBasic(args[i-1], "string") {
 			texts = append(texts, origin.Own(" "))
 			sum++
 		}
-		t := r.shown(a)
+		t := r.sprint1(a)
 		sum += t.Len() + 4*t.Cuts()
 		r.Fits(sum)
 		texts = append(texts, t)
@@ -361,22 +358,9 @@ func (r *run) sprintln(args []any) origin.Text {
 		if i > 0 {
 			with = append(with, origin.Own(" "))
 		}
-		with = append(with, r.shown(a))
+		with = append(with, r.sprint1(a))
 	}
 	return r.sprint(append(with, origin.Own("\n")))
-}
-
-// shown is what fmt.Sprint makes of a value.
-func (r *run) shown(v any) origin.Text {
-	if v == nil {
-		return origin.Own("<nil>")
-	}
-	return r.str(v)
-}
-
-func isString(v any) bool {
-	kind, _ := basic(v)
-	return kind == "string"
 }
 
 // sprintf is fmt.Sprintf. Where the format has no more than simple verbs, each byte keeps its origin.
@@ -397,9 +381,9 @@ func (r *run) sprintf(format any, args []any) origin.Text {
 		switch {
 		case i < len(str) && str[i] == '%':
 			texts = append(texts, f.Slice(i, i+1))
-		case i < len(str) && used < len(args) && (str[i] == 's' && isString(args[used]) || str[i] == 'v' || str[i] == 'd' &&
-			isInt(args[used])):
-			texts = append(texts, r.shown(args[used]))
+		case i < len(str) && used < len(args) &&
+			(str[i] == 'v' || str[i] == 's' && isBasic(args[used], "string") || str[i] == 'd' && isBasic(args[used], "int")):
+			texts = append(texts, r.sprint1(args[used]))
 			used++
 		default:
 			return r.anyFormat(str, args)
@@ -414,11 +398,6 @@ func (r *run) sprintf(format any, args []any) origin.Text {
 		with = append(with, t)
 	}
 	return r.sprint(with)
-}
-
-func isInt(v any) bool {
-	kind, _ := basic(v)
-	return kind == "int"
 }
 
 // anyFormat refuses a format that could print too much, by its widths or by naming a long argument again and again, and else leaves it to

@@ -10,6 +10,7 @@ package gotmpl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -20,11 +21,8 @@ import (
 // maxNesting is how deep actions may stand in each other.
 const maxNesting = 200
 
-// Template is a parsed template, with those it defines.
-type Template struct {
-	name  string
-	trees map[string]*parse.Tree
-}
+// Template is a parsed template, which is the tree without a name, and those it defines.
+type Template struct{ trees map[string]*parse.Tree }
 
 // Parse reads a template. Errors for what does not parse are text/template's own ("template: :1: unclosed action"); beyond them it refuses
 // what it cannot run.
@@ -37,14 +35,8 @@ func Parse(source string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{trees: trees}
-	if trees[""] == nil {
-		trees[""] = &parse.Tree{Root: &parse.ListNode{}}
-	}
+	t := &Template{trees}
 	for _, tree := range trees {
-		if tree.Root == nil {
-			continue
-		}
 		if err := t.check(tree.Root, 0); err != nil {
 			return nil, err
 		}
@@ -78,37 +70,40 @@ func (t *Template) check(n parse.Node, depth int) error {
 	return nil
 }
 
+// branch is what if, range and with have in common; nil for other nodes.
+func branch(n parse.Node) *parse.BranchNode {
+	switch n := n.(type) {
+	case *parse.IfNode:
+		return &n.BranchNode
+	case *parse.RangeNode:
+		return &n.BranchNode
+	case *parse.WithNode:
+		return &n.BranchNode
+	}
+	return nil
+}
+
 // children are the nodes right below a node.
 func children(n parse.Node) []parse.Node {
+	if b := branch(n); b != nil {
+		return slices.Concat([]parse.Node{b.Pipe}, children(b.List), children(b.ElseList))
+	}
 	var out []parse.Node
-	list := func(l *parse.ListNode) {
-		if l != nil {
-			out = append(out, l.Nodes...)
-		}
-	}
-	pipe := func(p *parse.PipeNode) {
-		if p != nil {
-			out = append(out, p)
-		}
-	}
-	branch := func(b *parse.BranchNode) {
-		pipe(b.Pipe)
-		list(b.List)
-		list(b.ElseList)
-	}
 	switch n := n.(type) {
 	case *parse.ListNode:
-		list(n)
+		if n != nil { // an else that is not there
+			return n.Nodes
+		}
 	case *parse.ActionNode:
-		pipe(n.Pipe)
+		return []parse.Node{n.Pipe}
 	case *parse.TemplateNode:
-		pipe(n.Pipe)
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
+		if n.Pipe != nil {
+			return []parse.Node{n.Pipe}
+		}
+	case *parse.ChainNode:
+		return []parse.Node{n.Node}
+	case *parse.CommandNode:
+		return n.Args
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
 			out = append(out, c)
@@ -116,10 +111,6 @@ func children(n parse.Node) []parse.Node {
 		for _, d := range n.Decl {
 			out = append(out, d)
 		}
-	case *parse.CommandNode:
-		out = append(out, n.Args...)
-	case *parse.ChainNode:
-		out = append(out, n.Node)
 	}
 	return out
 }
@@ -146,34 +137,19 @@ func (t *Template) Vars() []string {
 		}
 	}
 	for _, tree := range t.trees {
-		if tree.Root != nil {
-			walk(tree.Root)
-		}
+		walk(tree.Root)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// Append adds an action that prints a field at the end of the template.
-func (t *Template) Append(field string) {
-	at := parse.Pos(0)
-	cmd := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: at,
-		Args: []parse.Node{&parse.FieldNode{NodeType: parse.NodeField, Pos: at, Ident: []string{field}}}}
-	root := t.trees[t.name].Root
-	root.Nodes = append(root.Nodes, &parse.ActionNode{NodeType: parse.NodeAction, Pos: at,
-		Pipe: &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{cmd}}})
-}
-
 // Until is the template without the first action that mentions the field, and all that follows it.
 func (t *Template) Until(field string) *Template {
-	out := &Template{name: t.name, trees: make(map[string]*parse.Tree)}
-	for name, tree := range t.trees {
-		out.trees[name] = tree
-	}
-	root := t.trees[t.name].Root.CopyList()
+	trees := maps.Clone(t.trees)
+	root := trees[""].Root.CopyList()
 	keepUntil(root, field, new(bool))
-	out.trees[t.name] = &parse.Tree{Name: t.name, Root: root}
-	return out
+	trees[""] = &parse.Tree{Root: root}
+	return &Template{trees}
 }
 
 // keepUntil drops from n what stands behind the field, and reports whether n itself stays.
@@ -188,16 +164,12 @@ func keepUntil(n parse.Node, field string, cut *bool) bool {
 		l.Nodes = slices.DeleteFunc(l.Nodes, func(c parse.Node) bool { return !keepUntil(c, field, cut) })
 		return l
 	}
-	branch := func(b *parse.BranchNode) { b.List, b.ElseList = list(b.List), list(b.ElseList) }
+	if b := branch(n); b != nil {
+		b.List, b.ElseList = list(b.List), list(b.ElseList)
+	}
 	switch n := n.(type) {
 	case *parse.ListNode:
 		list(n)
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
 	case *parse.ActionNode:
 		return keepUntil(n.Pipe, field, cut)
 	case *parse.PipeNode:
@@ -218,6 +190,6 @@ func keepUntil(n parse.Node, field string, cut *bool) bool {
 func (t *Template) Render(m *origin.Meter, out *origin.Builder, data any) error {
 	return origin.Render(m, out, func(o *origin.Run) {
 		r := &run{Run: o, t: t, vars: []variable{{"$", data}}}
-		r.list(t.trees[t.name].Root, data)
+		r.list(t.trees[""].Root, data)
 	})
 }

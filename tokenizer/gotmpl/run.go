@@ -3,6 +3,7 @@ package gotmpl
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"text/template/parse"
@@ -55,7 +56,7 @@ func (r *run) node(n parse.Node, dot any) flow {
 	case *parse.ActionNode:
 		v := r.pipe(n.Pipe, dot)
 		if len(n.Pipe.Decl) == 0 {
-			r.Print(r.str(v))
+			r.Print(r.sprint1(printable(v)))
 		}
 	case *parse.IfNode:
 		return r.branch(&n.BranchNode, dot, false)
@@ -69,7 +70,6 @@ func (r *run) node(n parse.Node, dot any) flow {
 		return flowBreak
 	case *parse.ContinueNode:
 		return flowContinue
-	case *parse.CommentNode:
 	default:
 		r.failf("%s cannot be run", n)
 	}
@@ -110,20 +110,12 @@ func (r *run) loop(n *parse.RangeNode, dot any) flow {
 	inner := len(r.vars)
 	once := func(k, v any) bool {
 		r.Step(1)
-		decl := n.Pipe.Decl
-		set := func(d *parse.VariableNode, v any) {
-			if n.Pipe.IsAssign {
-				r.assign(d.Ident[0], v)
-			} else {
-				r.vars = append(r.vars, variable{d.Ident[0], v})
-			}
-		}
-		switch len(decl) {
+		switch len(n.Pipe.Decl) {
 		case 1:
-			set(decl[0], v)
+			r.set(n.Pipe, 0, v)
 		case 2:
-			set(decl[0], k)
-			set(decl[1], v)
+			r.set(n.Pipe, 0, k)
+			r.set(n.Pipe, 1, v)
 		}
 		f := r.list(n.List, v)
 		r.pop(inner)
@@ -138,19 +130,22 @@ func (r *run) loop(n *parse.RangeNode, dot any) flow {
 			}
 		}
 	}
-	x := indirect(reflect.ValueOf(over))
-	switch x.Kind() {
-	case reflect.Slice, reflect.Array:
+	times := func(n uint64) {
+		each(int(min(n, math.MaxInt)), func(i int) (any, any) { return i, i })
+	}
+	switch x := indirect(reflect.ValueOf(over)); {
+	case x.Kind() == reflect.Slice, x.Kind() == reflect.Array:
 		each(x.Len(), func(i int) (any, any) { return i, value(x.Index(i)) })
-	case reflect.Map:
+	case x.Kind() == reflect.Map:
 		keys := r.keys(x)
 		each(len(keys), func(i int) (any, any) { return value(keys[i]), value(x.MapIndex(keys[i])) })
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		if len(n.Pipe.Decl) > 1 {
-			r.failf("can't use %v to iterate over more than one variable", over)
-		}
-		each(int(max(x.Int(), 0)), func(i int) (any, any) { return i, i })
-	case reflect.Invalid:
+	case (x.CanInt() || x.CanUint()) && len(n.Pipe.Decl) > 1:
+		r.failf("can't use %v to iterate over more than one variable", over)
+	case x.CanInt():
+		times(uint64(max(x.Int(), 0)))
+	case x.CanUint():
+		times(x.Uint())
+	case over == nil:
 	default:
 		r.failf("range can't iterate over %v", kindOf(over))
 	}
@@ -174,7 +169,13 @@ func (r *run) keys(m reflect.Value) []reflect.Value {
 	return keys
 }
 
-func (r *run) assign(name string, v any) {
+// set gives a variable of a pipeline its value: the ith that it declares, or assigns to.
+func (r *run) set(p *parse.PipeNode, i int, v any) {
+	name := p.Decl[i].Ident[0]
+	if !p.IsAssign {
+		r.vars = append(r.vars, variable{name, v})
+		return
+	}
 	for i := len(r.vars) - 1; i >= 0; i-- {
 		if r.vars[i].name == name {
 			r.vars[i].value = v
@@ -191,12 +192,8 @@ func (r *run) pipe(p *parse.PipeNode, dot any) any {
 	for i, c := range p.Cmds {
 		v = r.command(c, dot, v, i > 0)
 	}
-	for _, d := range p.Decl {
-		if p.IsAssign {
-			r.assign(d.Ident[0], v)
-		} else if r.Step(1); true {
-			r.vars = append(r.vars, variable{d.Ident[0], v})
-		}
+	for i := range p.Decl {
+		r.set(p, i, v)
 	}
 	return v
 }
@@ -204,8 +201,11 @@ func (r *run) pipe(p *parse.PipeNode, dot any) any {
 func (r *run) command(c *parse.CommandNode, dot, last any, piped bool) any {
 	r.Step(1)
 	first := c.Args[0]
-	if id, ok := first.(*parse.IdentifierNode); ok {
-		return r.function(id.Ident, c.Args[1:], dot, last, piped)
+	switch n := first.(type) {
+	case *parse.IdentifierNode:
+		return r.function(n.Ident, c.Args[1:], dot, last, piped)
+	case *parse.NilNode:
+		r.failf("nil is not a command")
 	}
 	if piped || len(c.Args) > 1 {
 		r.failf("can't give argument to non-function %s", first)
@@ -229,11 +229,10 @@ func (r *run) operand(n parse.Node, dot any) any {
 		switch {
 		case n.IsInt:
 			return int(n.Int64)
-		case n.IsFloat:
-			return n.Float64
 		case n.IsUint:
-			return n.Uint64
+			r.failf("%s overflows int", n.Text)
 		}
+		return n.Float64
 	case *parse.FieldNode:
 		return r.fields(dot, n.Ident)
 	case *parse.VariableNode:

@@ -55,7 +55,8 @@ func TestAsPython(t *testing.T) {
 			t.Errorf("%s: %q %v, want %q", src, out, err, want)
 		}
 	}
-	for _, src := range []string{"{{ '%d' % 1e300 }}", "{{ {[]: 1} }}", "{% for x in [1] %}{% generation %}{% break %}{% endgeneration %}{% endfor %}"} {
+	for _, src := range []string{"{{ '%d' % 1e300 }}", "{{ {[]: 1} }}",
+		"{% for x in [1] %}{% generation %}{% break %}{% endgeneration %}{% endfor %}"} {
 		if tmpl, err := Parse(src); err == nil {
 			m := origin.NewMeter(t.Context(), nil)
 			if out, err := tmpl.Render(m, nil, truthNow); err == nil {

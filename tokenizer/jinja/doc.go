@@ -4,7 +4,8 @@
 //
 //	source ──scan.go──▶ tokens ──parse*.go─▶ syntax tree (ast.go) ──eval.go, expr.go──▶ origin.Text
 //	                                              │
-//	       values: value.go, dict.go, print.go, json.go     filters.go, tests.go, methods.go, format.go
+//	  values: value.go, number.go, dict.go, print.go, json.go      filters*.go, tests.go, methods.go (builtin.go)
+//	                                                               what they do to texts: text.go, letters.go, format.go
 //
 // Two things are its own. A string is an [origin.Text], so for each byte of the result it is known whether it is the template's own or was
 // given. And an [origin.Meter] counts steps and bytes before they are made and looks at the context, so that no template goes on for ever.
