@@ -130,6 +130,8 @@ func TestJinjaBudget(t *testing.T) {
 		"as a method":  big + `{{ a.join(range(1000)|map('string')) }}`,
 		"center":       `{{ 'a'|center(100000000000) }}`,
 		"format":       big + `{{ ('{0}' * 1000).format(a) }}`,
+		"percents":     `{% set p = '%%' * 5000000 %}{{ p % () }}`,
+		"braces":       `{% set p = '{{{{' * 2500000 %}{{ p.format() }}`,
 		"range":        `{% for i in range(1000000000) %}x{% endfor %}`,
 		"powers":       `{% set n = 10 ** 9 %}{% for i in range(n|int) %}x{% endfor %}`,
 		"text":         `{% for i in range(1000000) %}` + strings.Repeat("x", 10_000) + `{% endfor %}`,

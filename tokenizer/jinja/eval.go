@@ -3,7 +3,6 @@ package jinja
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/axle-llm/axle/tokenizer/origin"
@@ -309,29 +308,24 @@ func (s *macroStmt) function(r *run) *function {
 func (s *macroStmt) bind(r *run, a *args) {
 	r.Step(1)
 	given := min(len(a.pos), len(s.params))
-	for i, v := range a.pos[:given] {
-		r.scope.set(s.params[i], v)
-	}
-	caller := given == len(s.params) && slices.Contains(s.params, "caller")
-	missing := make([]bool, len(s.params))
-	for i := given; i < len(s.params); i++ {
-		v, ok := a.take(s.params[i])
-		caller = caller || s.params[i] == "caller"
-		if missing[i] = !ok; ok {
-			r.scope.set(s.params[i], v)
+	var missing []int
+	for i, name := range s.params {
+		if i < given {
+			r.scope.set(name, a.pos[i])
+		} else if v, ok := a.take(name); ok {
+			r.scope.set(name, v)
+		} else {
+			missing = append(missing, i)
 		}
 	}
-	for i := given; i < len(s.params); i++ {
-		if !missing[i] {
-			continue
-		}
+	for _, i := range missing { // a default may name the other parameters
 		if k := i - (len(s.params) - len(s.defaults)); k >= 0 {
 			r.scope.set(s.params[i], s.defaults[k].eval(r))
 		} else {
 			r.scope.set(s.params[i], &Undefined{"parameter '" + s.params[i] + "'"})
 		}
 	}
-	if s.uses.caller && !caller {
+	if s.uses.caller && !slices.Contains(s.params, "caller") {
 		v, ok := a.take("caller")
 		if !ok {
 			v = &Undefined{"no caller defined: it"}
@@ -363,53 +357,4 @@ func (s *callStmt) exec(r *run) flow {
 	r.line = s.call.line
 	r.Print(r.str(r.call(fn, a)))
 	return flowNext
-}
-
-// strftime is Python's, in English.
-func strftime(t time.Time, format string) string {
-	var b strings.Builder
-	for i := 0; i < len(format); i++ {
-		if format[i] != '%' || i+1 == len(format) {
-			b.WriteByte(format[i])
-			continue
-		}
-		i++
-		c := format[i]
-		bare := c == '-' && i+1 < len(format) // %-d: without the leading zero
-		if bare {
-			i++
-			c = format[i]
-		}
-		layout, ok := timeVerbs[c]
-		switch {
-		case ok && bare:
-			if s := strings.TrimLeft(t.Format(layout), "0 "); s != "" {
-				b.WriteString(s)
-			} else {
-				b.WriteByte('0')
-			}
-		case ok:
-			b.WriteString(t.Format(layout))
-		case c == '%':
-			b.WriteByte('%')
-		case c == 'f':
-			fmt.Fprintf(&b, "%06d", t.Nanosecond()/1000)
-		case c == 's':
-			fmt.Fprint(&b, t.Unix())
-		case c == 'u':
-			fmt.Fprint(&b, (int(t.Weekday())+6)%7+1)
-		case c == 'w':
-			fmt.Fprint(&b, int(t.Weekday()))
-		default:
-			b.WriteString(format[i-1 : i+1])
-		}
-	}
-	return b.String()
-}
-
-var timeVerbs = map[byte]string{
-	'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'B': "January", 'b': "Jan", 'h': "Jan", 'A': "Monday", 'a': "Mon",
-	'p': "PM", 'I': "03",
-	'y': "06", 'j': "002", 'Z': "MST", 'z': "-0700", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'e': "_2", 'D': "01/02/06",
-	'c': "Mon Jan _2 15:04:05 2006", 'x': "01/02/06", 'X': "15:04:05", 'n': "\n", 't': "\t",
 }

@@ -1,8 +1,10 @@
 package jinja
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,42 +25,8 @@ type spec struct {
 	verb                byte
 }
 
-// formatReader reads a format from left to right.
-type formatReader struct {
-	s  string
-	at int
-}
-
-// to goes to the first byte of set, or to the end; it reports whether there is one.
-func (f *formatReader) to(set string) bool {
-	k := strings.IndexAny(f.s[f.at:], set)
-	if k < 0 {
-		f.at = len(f.s)
-		return false
-	}
-	f.at += k
-	return true
-}
-
-// one goes over a byte of set, and returns it; 0 if none is next.
-func (f *formatReader) one(set string) byte {
-	if f.at == len(f.s) || strings.IndexByte(set, f.s[f.at]) < 0 {
-		return 0
-	}
-	f.at++
-	return f.s[f.at-1]
-}
-
-// size reads a width or a precision.
-func (f *formatReader) size() int {
-	n := 0
-	for c := f.one(digits); c != 0; c = f.one(digits) {
-		n = min(10*n+int(c-'0'), origin.MaxText+1)
-	}
-	return n
-}
-
-const digits = "0123456789"
+// percentForm is a verb of s % v: the key in brackets, flags, width, precision, and the letter.
+var percentForm = regexp.MustCompile(`^%(\([^)]*\))?([-+ #0]*)(\*|[0-9]*)(\.\*|\.[0-9]*|)[hlL]?(.?)`)
 
 // percent is Python's s % v.
 func (r *run) percent(s origin.Text, v Value) Value {
@@ -76,72 +44,75 @@ func (r *run) percent(s origin.Text, v Value) Value {
 		used++
 		return byPlace[used-1]
 	}
-	var b origin.Builder
-	for in := (formatReader{s: s.String()}); ; {
-		from := in.at
-		more := in.to("%")
-		r.Grow(in.at - from)
-		b.Add(s.Slice(from, in.at))
-		if !more {
-			break
+	size := func(s string) int {
+		if s == "*" {
+			return r.whole(next(), "a width")
 		}
-		in.at++
+		return atoi(s)
+	}
+	var b origin.Builder
+	for at := 0; at < s.Len(); {
+		r.Step(1)
+		rest := s.String()[at:]
+		if plain, _, _ := strings.Cut(rest, "%"); plain != "" {
+			r.Grow(len(plain))
+			b.Add(s.Slice(at, at+len(plain)))
+			at += len(plain)
+			continue
+		}
+		m := percentForm.FindStringSubmatch(rest)
+		at += len(m[0])
+		key, flags, width, prec, verb := m[1], m[2], m[3], m[4], m[5]
 		value := next
-		if in.one("(") != 0 {
-			key, _, closed := strings.Cut(in.s[in.at:], ")")
-			if !closed || !isDict {
+		if key != "" {
+			if !isDict {
 				r.failf("format requires a mapping")
 			}
-			x, ok := dict.Get(key)
+			x, ok := dict.Get(key[1 : len(key)-1])
 			if !ok {
 				r.failf("there is no key %q", key)
 			}
 			value = func() Value { return x }
-			in.at += len(key) + 1
 		}
-		f := spec{fill: " ", align: '>', prec: -1}
-		for flag := in.one("-+ #0"); flag != 0; flag = in.one("-+ #0") {
-			switch flag {
-			case '-':
-				f.align = '<'
-			case '+':
-				f.sign = '+'
-			case ' ':
-				f.sign = max(f.sign, ' ')
-			case '#':
-				f.alt = true
-			case '0':
-				f.zero = true
-			}
+		f := spec{fill: " ", align: '>', prec: -1, alt: strings.Contains(flags, "#"), zero: strings.Contains(flags, "0")}
+		if strings.Contains(flags, "-") {
+			f.align = '<'
 		}
-		size := func() int {
-			if in.one("*") != 0 {
-				return r.whole(next(), "a width")
-			}
-			return in.size()
+		if strings.Contains(flags, "+") {
+			f.sign = '+'
+		} else if strings.Contains(flags, " ") {
+			f.sign = ' '
 		}
-		if f.width = size(); f.width < 0 {
+		if f.width = size(width); f.width < 0 {
 			f.width, f.align = -f.width, '<'
 		}
-		if in.one(".") != 0 {
-			f.prec = max(0, size())
+		if prec != "" {
+			f.prec = max(0, size(prec[1:]))
 		}
-		if in.at == len(in.s) {
+		switch verb {
+		case "":
 			r.failf("incomplete format")
-		}
-		f.verb = in.s[in.at]
-		in.at++
-		if f.verb == '%' {
+		case "%":
 			b.Write("%", false)
-			continue
+		default:
+			f.verb = verb[0]
+			b.Add(r.verb(f, value()))
 		}
-		b.Add(r.verb(f, value()))
 	}
 	_, isRange := v.(*Range)
 	if used < len(byPlace) && !isDict && !isRange && (!isList || list.Tuple) {
 		r.failf("not all arguments converted during string formatting")
 	}
 	return b.Text()
+}
+
+// atoi reads digits; a number that nothing has room for is as good as a larger one.
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil && s != "" {
+		return origin.MaxText + 1
+	}
+	return min(n, origin.MaxText+1)
 }
 
 // verb formats one value for %.
@@ -290,35 +261,41 @@ type formatter struct {
 func (r *formatter) format(s origin.Text) origin.Text {
 	defer r.Deeper()()
 	var b origin.Builder
-	for in := (formatReader{s: s.String()}); ; {
-		from := in.at
-		more := in.to("{}")
-		r.Grow(in.at - from)
-		b.Add(s.Slice(from, in.at))
-		if !more {
+	str := s.String()
+	for at := 0; at < len(str); {
+		r.Step(1)
+		k := strings.IndexAny(str[at:], "{}")
+		if k < 0 {
+			k = len(str) - at
+		}
+		r.Grow(k)
+		b.Add(s.Slice(at, at+k))
+		if at += k; at == len(str) {
 			break
 		}
-		brace := in.one("{}")
-		if in.one(string(brace)) != 0 { // {{ or }}
-			b.Add(s.Slice(in.at-1, in.at))
+		if strings.HasPrefix(str[at+1:], str[at:at+1]) { // {{ or }}
+			b.Add(s.Slice(at, at+1))
+			at += 2
 			continue
 		}
-		if brace == '}' {
+		if str[at] == '}' {
 			r.failf("single '}' encountered in format string")
 		}
-		from = in.at
-		for depth := 1; depth > 0; {
-			if !in.to("{}") {
+		end := at + 1
+		for depth := 1; depth > 0; end++ {
+			k := strings.IndexAny(str[end:], "{}")
+			if k < 0 {
 				r.failf("expected '}' before end of string")
 			}
-			if in.one("{}") == '{' {
+			if end += k; str[end] == '{' {
 				depth++
 			} else {
 				depth--
 			}
 		}
-		field, how, _ := strings.Cut(in.s[from:in.at-1], ":")
+		field, how, _ := strings.Cut(str[at+1:end-1], ":")
 		field, conv, has := strings.Cut(field, "!")
+		at = end
 		v := r.field(field)
 		if strings.Contains(how, "{") {
 			how = r.format(origin.Given(how)).String()
@@ -395,34 +372,29 @@ func (r *formatter) field(field string) Value {
 	return v
 }
 
+// specForm is what follows the colon in braces: fill and align, sign, #, 0, width, comma, precision, and the letter.
+var specForm = regexp.MustCompile(`^(?s:(.?)([<>^=]))?([-+ ]?)(#?)(0?)([0-9]*)(,?)(\.[0-9]+)?([bcdeEfFgGnosxX%]?)$`)
+
 // formatted is Python's format(v, how).
 func (r *run) formatted(v Value, how string) origin.Text {
 	if how == "" {
 		return r.str(v)
 	}
-	f := spec{fill: " ", prec: -1}
-	if _, n := utf8.DecodeRuneInString(how); n < len(how) && strings.IndexByte("<>^=", how[n]) >= 0 {
-		f.fill, f.align, how = how[:n], how[n], how[n+1:]
-	} else if strings.IndexByte("<>^=", how[0]) >= 0 {
-		f.align, how = how[0], how[1:]
+	m := specForm.FindStringSubmatch(how)
+	if m == nil {
+		r.failf("invalid format specifier")
 	}
-	in := formatReader{s: how}
-	f.sign = in.one("+- ")
-	f.alt = in.one("#") != 0
-	if f.zero = in.one("0") != 0; f.zero && f.align != 0 {
+	letter := func(s string) byte { return (s + "\x00")[0] }
+	f := spec{fill: cmp.Or(m[1], " "), align: letter(m[2]), sign: letter(m[3]), alt: m[4] != "", zero: m[5] != "", width: atoi(m[6]),
+		thousand: m[7] != "", prec: -1, verb: letter(m[9])}
+	if m[8] != "" {
+		f.prec = atoi(m[8][1:])
+	}
+	if f.zero && f.align != 0 {
 		f.zero = false
 		if f.fill == " " {
 			f.fill = "0"
 		}
-	}
-	f.width = in.size()
-	f.thousand = in.one(",") != 0
-	if in.one(".") != 0 {
-		f.prec = in.size()
-	}
-	f.verb = in.one("bcdeEfFgGnosxX%")
-	if in.at < len(how) {
-		r.failf("invalid format specifier")
 	}
 	i, x, isFloat, isNumber := number(v)
 	if _, isBool := v.(bool); isBool && f.verb == 0 {

@@ -95,25 +95,17 @@ func (s *scanner) add(k kind, text string) {
 
 // root reads text and the tag behind it.
 func (s *scanner) root() {
-	from, rest := s.at, s.src[s.at:]
-	k := 0
-	for {
-		i := strings.IndexByte(rest[k:], '{')
-		if i < 0 || k+i+1 >= len(rest) {
-			s.add(tokData, rest)
-			s.at = len(s.src)
-			return
-		}
-		k += i
-		if c := rest[k+1]; c == '{' || c == '%' || c == '#' {
-			break
-		}
-		k++
+	rest := s.src[s.at:]
+	begin := tagForm.FindStringIndex(rest)
+	if begin == nil {
+		s.add(tokData, rest)
+		s.at = len(s.src)
+		return
 	}
-	tag := rest[k+1]
-	s.at = from + k + 2
+	tag := rest[begin[0]+1]
+	s.at += begin[1]
 	sign := s.sign()
-	s.text(rest[:k], sign, tag != '{')
+	s.text(rest[:begin[0]], sign, tag != '{')
 	switch tag {
 	case '#':
 		s.comment()
@@ -265,13 +257,9 @@ func (s *scanner) inside(end byte) {
 }
 
 func (s *scanner) name() {
-	rest := s.src[s.at:]
-	n := len(rest) - len(strings.TrimLeftFunc(rest, func(r rune) bool {
-		return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) ||
-			unicode.IsMark(r)
-	}))
-	s.add(tokName, rest[:n])
-	s.at += n
+	name := nameForm.FindString(s.src[s.at:])
+	s.add(tokName, name)
+	s.at += len(name)
 }
 
 const operators = "// ** == != >= <= "
@@ -304,8 +292,10 @@ func (s *scanner) operator(c byte) {
 	s.at += n
 }
 
-// Numbers as jinja2's lexer knows them: underscores may stand between digits.
+// What jinja2's lexer knows: where a tag begins, names, and numbers, between whose digits underscores may stand.
 var (
+	tagForm   = regexp.MustCompile(`\{[{%#]`)
+	nameForm  = regexp.MustCompile(`^[_\pL\p{Nd}\pM]+`)
 	floatForm = regexp.MustCompile(`^(?:[0-9]+_)*[0-9]+(?:(?:\.(?:[0-9]+_)*[0-9]+)?[eE][+-]?(?:[0-9]+_)*[0-9]+|\.(?:[0-9]+_)*[0-9]+)`)
 	intForm   = regexp.MustCompile(`^(?i:0b(?:_?[01])+|0o(?:_?[0-7])+|0x(?:_?[0-9a-f])+|[1-9](?:_?[0-9])*|0(?:_?0)*)`)
 )
