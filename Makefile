@@ -11,7 +11,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -107,6 +107,9 @@ clients: scripted ## all clients, the ollama CLI and Ollama's integration suite 
 
 arm64: ## cross-build, and run native's suite under qemu-user (installs Debian's toolchain where it lacks)
 	bash packaging/arm64.sh '$(TAGS)' '$(LDFLAGS)'
+
+avx512: ## the software card's kernels for AVX-512 on an emulated processor (builds Bochs once, boots Debian's kernel; else skips aloud)
+	bash packaging/avx512.sh '$(TAGS)'
 
 bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5's
 	$(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x ./axcl/native ./engine

@@ -22,12 +22,14 @@ func TestGenerated(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("the generator cannot be built here (go generate ./axcl/soft/kernel fetches it): %s", out)
 	}
-	run := exec.CommandContext(t.Context(), filepath.Join(dir, "avo"), "-out", filepath.Join(dir, "avx2_amd64.s"), "-stubs",
-		filepath.Join(dir, "avx2_amd64.go"), "-pkg", "kernel")
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for name, flag := range map[string]string{"avx2_amd64": "-avx512=false", "avx512_amd64": "-avx512"} {
+		run := exec.CommandContext(t.Context(), filepath.Join(dir, "avo"), flag, "-out", filepath.Join(dir, name+".s"), "-stubs",
+			filepath.Join(dir, name+".go"), "-pkg", "kernel")
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
-	for _, name := range []string{"avx2_amd64.s", "avx2_amd64.go"} {
+	for _, name := range []string{"avx2_amd64.s", "avx2_amd64.go", "avx512_amd64.s", "avx512_amd64.go"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

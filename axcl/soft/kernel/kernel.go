@@ -14,28 +14,32 @@ import (
 )
 
 //go:generate go run -C avo . -out ../avx2_amd64.s -stubs ../avx2_amd64.go -pkg kernel
-//go:generate gofmt -w avx2_amd64.go
+//go:generate go run -C avo . -avx512 -out ../avx512_amd64.s -stubs ../avx512_amd64.go -pkg kernel
+//go:generate gofmt -w avx2_amd64.go avx512_amd64.go
 
 // Set is the kernels for one kind of processor.
 type Set uint8
 
 // The sets there are.
 const (
-	Go     Set = iota // plain Go, everywhere
-	NEON              // every arm64
-	Dot               // arm64 with the dot product instructions: a Raspberry Pi 5, for one
-	BF16              // and with matrix products of bf16
-	I8MM              // or with those of eight bits
-	Matrix            // or with both: Armv8.6 and Armv9
-	AVX2              // x86 with AVX2 and FMA
+	Go         Set = iota // plain Go, everywhere
+	NEON                  // every arm64
+	Dot                   // arm64 with the dot product instructions: a Raspberry Pi 5, for one
+	BF16                  // and with matrix products of bf16
+	I8MM                  // or with those of eight bits
+	Matrix                // or with both: Armv8.6 and Armv9
+	AVX2                  // x86 with AVX2 and FMA
+	AVX512                // and with AVX-512, its instructions for integers (VNNI) among it
+	AVX512BF16            // and with products of bf16
 	sets
 )
 
-var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "NEON+dotprod+i8mm", "NEON+dotprod+bf16+i8mm", "AVX2"}
+var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "NEON+dotprod+i8mm", "NEON+dotprod+bf16+i8mm", "AVX2",
+	"AVX512", "AVX512+bf16"}
 
 func (s Set) String() string { return names[s] }
 
-func (s Set) bf16() bool { return s == BF16 || s == Matrix }
+func (s Set) bf16() bool { return s == BF16 || s == Matrix || s == AVX512BF16 }
 func (s Set) i8mm() bool { return s == I8MM || s == Matrix }
 
 // Available lists the sets that this processor can run, the fastest last.

@@ -8,11 +8,22 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
+// available has AVX512 behind AVX512BF16, as the better one: a product of bf16 takes as many of one's instructions as of the other's, since
+// each value of an input is two, and there are processors that begin half as many of bf16's at a time.
 func available() []Set {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
-		return []Set{AVX2}
+	x := &cpu.X86
+	if !x.HasAVX2 || !x.HasFMA {
+		return nil
 	}
-	return nil
+	all := []Set{AVX2}
+	// Each of these asks whether the system keeps the registers, too.
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && x.HasBMI2 {
+		if x.HasAVX512BF16 {
+			all = append(all, AVX512BF16)
+		}
+		all = append(all, AVX512)
+	}
+	return all
 }
 
 func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
@@ -20,6 +31,9 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 	switch {
 	case s == Go || steps == 0:
 		mulFloatGo(dst, w, x, n, from, to)
+		return
+	case s.wide():
+		s.mulWide(dst, w, in, n, from, to, scratch)
 		return
 	case n >= together && scratch.panel != nil:
 		for ; from < to; from += Block {
@@ -137,6 +151,10 @@ func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, 
 		mulQuantisedGo(dst, w, x, n, from, to)
 		return
 	}
+	if s.wide() && to-from >= wideInteger && scratch != nil {
+		integersWide(dst, w, x, n, from, to, scratch)
+		return
+	}
 	nb := blocks(w.Cols)
 	tile, row, values, ws := quant8, quantRow8, w.Q8, nb*block
 	if w.Q4 != nil {
@@ -170,6 +188,16 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 		return
 	}
 	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
+	if s.bf16() {
+		productWide(ofSplit, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, unsafe.Pointer(&in.P[0]),
+			uintptr(SplitLen(hd))*2, n, hd&^7, apart)
+		return
+	}
+	if s.wide() {
+		productWide(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, unsafe.Pointer(&q[0]),
+			uintptr(hd)*4, n, hd&^7, apart)
+		return
+	}
 	product(ofBF16, &dst[0], uintptr(stride)*4, unsafe.Pointer(&keys[0]), uintptr(keyStride)*2, count, &q[0], uintptr(hd)*4, n, hd/8,
 		apart)
 }
@@ -200,7 +228,13 @@ func (s Set) values(sum, p, v []float64, cells, n, hd int) {
 	}
 }
 
-func (s Set) split(dst []uint16, x []float32) { splitGo(dst, x) }
+func (s Set) split(dst []uint16, x []float32) {
+	if s.bf16() {
+		splitWide32(dst, x)
+		return
+	}
+	splitGo(dst, x, splitFew)
+}
 
 func (s Set) quantise(dst []byte, x []float32, blocks int) {
 	if blocks == 0 {
@@ -319,6 +353,14 @@ func (s Set) normalise(dst, x, w []float32, f float32) int {
 }
 
 func (s Set) spin(rounds int) int {
+	switch s {
+	case AVX512:
+		spinWide(rounds)
+		return 192
+	case AVX512BF16: // one multiplies 32, and two of them make one of split inputs
+		spinBF16(rounds)
+		return 192
+	}
 	spinFMA(rounds)
 	return 96
 }

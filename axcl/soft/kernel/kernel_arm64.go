@@ -156,7 +156,7 @@ func (s Set) split(dst []uint16, x []float32) {
 		splitAsm(&dst[0], &x[0], len(x))
 		return
 	}
-	splitGo(dst, x)
+	splitGo(dst, x, splitFew)
 }
 
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, _ *Scratch) {

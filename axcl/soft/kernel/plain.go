@@ -134,12 +134,18 @@ func quantiseGo(dst []byte, x []float32) {
 	binary.LittleEndian.PutUint32(dst[block:], math.Float32bits(top/127))
 }
 
-// splitGo takes eight values at a time apart; of each four the roundings lie before the rests.
-func splitGo(dst []uint16, x []float32) {
-	for i := range len(x) &^ 7 {
-		at := i&^3*2 + i&3
-		dst[at] = axcl.BFloat16(x[i])
-		dst[at+4] = axcl.BFloat16(x[i] - wide(dst[at]))
+// splitFew is how many values lie together in a split row: of so many the roundings lie before the rests. AVX512BF16 has more.
+const splitFew = 4
+
+// splitGo splits the values but those after the last eight, each so many together.
+func splitGo(dst []uint16, x []float32, each int) {
+	for from, n := 0, len(x)&^7; from < n; from += each {
+		each := min(each, n-from)
+		for i, v := range x[from : from+each] {
+			at := 2*from + i
+			dst[at] = axcl.BFloat16(v)
+			dst[at+each] = axcl.BFloat16(v - wide(dst[at]))
+		}
 	}
 }
 

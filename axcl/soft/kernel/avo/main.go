@@ -3,7 +3,9 @@
 package main
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -13,7 +15,18 @@ import (
 )
 
 func main() {
+	avx512 := flag.Bool("avx512", false, "write the kernels for AVX-512, instead of those for AVX2")
+	flag.Parse()
 	ConstraintExpr("!purego")
+	if *avx512 {
+		wide()
+		Generate()
+		if err := numbers(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	for _, t := range []kind{f32, bf16, int8s} {
 		for _, s := range shapes {
 			tile(t, s[0], s[1])
@@ -71,11 +84,17 @@ const (
 	bf16
 	int8s
 	packed // float32, eight values of each of four rows in turn
+	split  // bf16, for rows of input that are split into two of bf16
+	large  // packed, of sixteen values each
 )
 
-func (k kind) String() string { return [...]string{"F32", "BF16", "Int8", "Packed"}[k] }
-func (k kind) bytes() int     { return [...]int{4, 2, 1, 4}[k] }
-func (k kind) elem() string   { return [...]string{"float32", "uint16", "int8", "float32"}[k] }
+func (k kind) String() string {
+	return [...]string{"F32", "BF16", "Int8", "Packed", "Split", "Packed"}[k]
+}
+func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 2, 4}[k] }
+func (k kind) elem() string {
+	return [...]string{"float32", "uint16", "int8", "float32", "uint16", "float32"}[k]
+}
 
 // load reads eight weights at m as float32.
 func (k kind) load(m Mem, y reg.VecVirtual) {
