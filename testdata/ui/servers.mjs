@@ -69,6 +69,37 @@ export class Server {
 
 export const memoryOf = (pid) => Number(readFileSync(`/proc/${pid}/status`, 'utf8').match(/VmRSS:\s+(\d+)/)[1]) / 1024;
 
+// Proxy stands before a server under a prefix, as nginx does with location /axle/, and answers with a page of its own where fail says so:
+// fail(path) gives {status, headers, body}.
+export class Proxy {
+  constructor(to, prefix = '') {
+    Object.assign(this, { to: new URL(to), prefix, fail: () => null });
+  }
+
+  async start() {
+    this.server = http.createServer((q, r) => {
+      const path = q.url.slice(this.prefix.length);
+      const bad = q.url.startsWith(this.prefix + '/') ? this.fail(path) : { status: 404 };
+      if (bad) {
+        q.resume();
+        return r.writeHead(bad.status, { 'Content-Type': 'text/html', ...bad.headers }).end(bad.body ?? `<html><head><title>${bad.status} Bad Gateway</title></head><body><center><h1>Bad Gateway</h1></center></body></html>`);
+      }
+      const up = http.request({ host: this.to.hostname, port: this.to.port, method: q.method, path, headers: q.headers }, (a) => a.pipe(r.writeHead(a.statusCode, a.headers)));
+      up.on('error', () => r.destroy());
+      r.on('close', () => up.destroy());
+      return q.pipe(up);
+    });
+    await new Promise((ok) => this.server.listen(0, '127.0.0.1', ok));
+    this.url = `http://127.0.0.1:${this.server.address().port}${this.prefix}`;
+    return this;
+  }
+
+  end() {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+}
+
 // Hub serves a folder as the repository axle/shipped, in Hugging Face's way. Of a large file it sends a half, and the rest when it is let go.
 export class Hub {
   constructor(dir) {

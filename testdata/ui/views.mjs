@@ -2,7 +2,7 @@
 // {context, server, url, page}, and throws where something is wrong.
 import { join } from 'node:path';
 import { pause } from './browser.mjs';
-import { Hub, Server, product, scripted } from './servers.mjs';
+import { Hub, Proxy, Server, product, scripted } from './servers.mjs';
 
 export const equal = (what, got, want) => { if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`); };
 export const holds = (what, v) => { if (!v) throw new Error(what); };
@@ -494,6 +494,45 @@ export const views = {
     equal('lines beneath the last row', await page.run(`[...document.querySelectorAll('.panel table')].flatMap((e) => [...e.rows[e.rows.length - 1].cells]).filter((c) => parseFloat(getComputedStyle(c).borderBottomWidth) > 0).length`), 0);
     equal('a schema that is not enforced', await inPage(page, String.raw`const W = await use('words'); return W.unenforced('299 axle "#/properties/a: uniqueItems: is not enforced: x, 299 y", 299 axle "23 more keywords are not enforced", 299 axle "else"').map((w) => [w.lang, w.text]);`),
       [['zh', '回答不受模式中 #/properties/a 处的 uniqueItems 约束。'], ['zh', '模式中还有 23 个关键字未被强制执行。'], ['en', 'else']]);
+  },
+
+  // Behind a proxy, below a path: all of the page works there. What the proxy says in the server's place is told in words, never shown as
+  // markup, and the page goes on by itself.
+  async proxy(t) {
+    const proxy = await new Proxy(t.url, '/axle').start();
+    try {
+      const page = await open({ ...t, url: proxy.url }, { excuse: /Failed to load resource/ });
+      await choose(page, 'scripted-chat:latest');
+      equal('an answer through the proxy', await asked(page, say(['through'])), 'through');
+      for (const [view, ready] of [['models', `document.querySelectorAll('li.model').length > 1`], ['card', `document.querySelectorAll('.plots canvas').length > 2`], ['settings', `!!document.querySelector('.settings')`]]) {
+        await page.run(`location.hash = '#/${view}'`);
+        await page.until(view, ready);
+      }
+      equal('what was asked for beside the path', page.requests.filter((u) => !u.startsWith(proxy.url + '/')), []);
+      equal('where an installed page begins', await page.run(`fetch(document.querySelector('link[rel=manifest]').href).then((r) => r.json().then((m) => new URL(m.start_url, r.url).href))`), proxy.url + '/ui');
+      await page.run(`location.hash = '#/chat'`);
+      const html = { status: 200, body: '<!doctype html><title>Log in</title><p>Please log in' };
+      let n = 0;
+      for (const [fail, want] of [[{ status: 502 }, /does not reach it \(502\)/], [{ status: 429, headers: { 'Retry-After': '7' } }, /no more requests.*in 7/], [{ status: 413 }, /of this size/], [{ status: 418 }, /refused this \(418\)/], [html, /not axle but a page/]]) {
+        await page.click('.new');
+        await page.until('an empty conversation', `document.querySelectorAll('${at.turns}').length === 0`);
+        proxy.fail = (path) => path === '/api/chat' && fail;
+        await ask(page, 'hello ' + n++);
+        await page.until('the end', `!!document.querySelector('.turn.answer .failed')`);
+        const said = await page.run(`document.querySelector('.turn.answer .failed').textContent`);
+        holds(`${fail.status}: ${said}`, want.test(said) && !/[<>]|token/.test(said));
+      }
+      proxy.fail = (path) => path.startsWith('/api') && { status: 503 };
+      await page.until('the banner', `/does not reach it \\(503\\)/.test(document.querySelector('.banner')?.textContent ?? '') && /no server/.test(document.querySelector('.status').textContent)`);
+      proxy.fail = () => null;
+      await page.until('that it goes on', `!document.querySelector('.banner')`);
+      equal('an answer after it', await asked(page, say(['on']), 2), 'on');
+      proxy.fail = (path) => path.startsWith('/api') && html;
+      const fresh = await open({ ...t, url: proxy.url });
+      await fresh.until('what answers instead', `/log in/.test(document.querySelector('.banner')?.textContent ?? '')`);
+    } finally {
+      proxy.end();
+    }
   },
 
   // A browser that refuses to keep anything, and one that has no room: conversations go on, the page says so, and what has room again is kept.

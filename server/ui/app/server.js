@@ -1,12 +1,13 @@
 // The one way to the server: calls with the key, where one is wanted; answers line by line; errors as the server words them.
 import { signal, fresh } from './html.js';
-import { t } from './words.js';
+import { span, t } from './words.js';
 
 // This file is /ui/HASH/app/server.js, perhaps behind a proxy's prefix; the API begins three steps up.
 const base = new URL('../../../', import.meta.url);
 
-// link is 'ok', 'lost' (nobody answers), or 'key' (a key is wanted and not given).
+// link is 'ok', 'lost' (nobody answers), or 'key' (a key is wanted and not given). between: who answers is a proxy that does not reach it.
 export const link = signal('ok');
+export const between = signal('');
 
 let ahead = 0;
 // serverNow is the server's time, by which its moments are to be read: a browser's clock may be wrong by a day.
@@ -58,6 +59,19 @@ function ask(wrong) {
   return asking;
 }
 
+// foreign says what a page that came instead of the API's answer means: a proxy stands before the server, and its pages are for nobody here.
+// '': it is the server's own answer.
+function foreign(r) {
+  if (!/^text\/html/.test(r.headers.get('Content-Type') ?? '')) return '';
+  if (r.ok) return t('proxy.page');
+  if (r.status === 413) return t('proxy.413');
+  if (r.status === 429) {
+    const after = Number(r.headers.get('Retry-After'));
+    return t('proxy.429') + (after > 0 ? ' ' + t('proxy.after', { time: span(after) }) : '');
+  }
+  return t([502, 503, 504].includes(r.status) ? 'proxy.down' : 'proxy.other', { n: r.status });
+}
+
 // call is fetch with the key and the session. quiet: who polls must not ask people for keys.
 export async function call(path, { quiet, ...options } = {}) {
   for (let tried = false; ; tried = true) {
@@ -69,11 +83,19 @@ export async function call(path, { quiet, ...options } = {}) {
       r = await fetch(new URL(path.replace(/^\//, ''), base), { ...options, headers });
     } catch (e) {
       if (e.name === 'AbortError') throw e;
+      between.set('');
       link.set('lost');
       throw new Refused(0, t('lost'));
     }
     const date = Date.parse(r.headers.get('Date') ?? '');
     if (Number.isFinite(date)) ahead = Math.abs(date - Date.now()) > 5000 ? date - Date.now() : 0; // it is told in seconds
+    const other = path.startsWith('/api') && foreign(r);
+    const gone = other && (r.ok || r.status >= 500);
+    between.set(gone ? other : '');
+    if (gone) {
+      link.set('lost');
+      throw new Refused(r.status, other);
+    }
     if (r.status !== 401) {
       link.set('ok');
       return r;
@@ -87,7 +109,8 @@ export async function call(path, { quiet, ...options } = {}) {
 }
 
 export async function refusal(r) {
-  let text = '';
+  let text = foreign(r);
+  if (text) return new Refused(r.status, text);
   try {
     const body = await r.text();
     try {

@@ -2,7 +2,7 @@
 import { html } from './html.js';
 import { Icon } from './icons.js';
 import { fetchModels, hurry, state, updated } from './live.js';
-import { key, keep, link } from './server.js';
+import { between, key, keep, link } from './server.js';
 import { number, span, t, warned } from './words.js';
 
 export function Status() {
@@ -24,8 +24,9 @@ export function Status() {
 
 export function Banner() {
   const how = link.use();
+  const why = between.use();
   const fresh = updated.use();
-  if (how === 'lost') return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${t('lost.long')}</span></div>`;
+  if (how === 'lost') return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${why || t('lost.long')}</span></div>`;
   if (how === 'key') {
     return html`<div class="banner" role="alert"><${Icon} name="warn" /><span>${t(key() ? 'key.wrong' : 'key.needed')}</span><button type="button" onClick=${() => {
       if (key()) keep(null);
