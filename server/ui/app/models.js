@@ -54,6 +54,7 @@ function Show({ name, close }) {
     <div class="folds">${long('m.template', s.template)}${long('m.modelfile', s.modelfile)}${long('m.license', s.license)}</div>`}<//>`;
 }
 
+const many = 12; // models from which on one looks for one by its name
 const fits = { now: 'good', alone: 'warn', no: 'bad', unknown: '' };
 
 function Here({ m, room, run, show }) {
@@ -118,17 +119,21 @@ export function Models({ menu }) {
   const [cat, setCat] = useState(null);
   const [shown, setShown] = useState(null);
   const [compare, setCompare] = useState(false);
+  const [text, setText] = useState('');
   const loaded = (s?.models ?? []).map((m) => m.name).join();
   useEffect(() => { fetchModels().catch(() => {}); }, []);
   useEffect(() => { json('/api/axle/catalogue').then(setCat, () => setCat({})); }, [loaded, list?.length]);
   const here = new Set((list ?? []).map((m) => m.name));
   const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding'));
+  const found = (list ?? []).filter((m) => !text.trim() || m.name.toLowerCase().includes(text.trim().toLowerCase()));
   return html`<div class="bar">${menu}<h1>${t('view.models')}</h1><span class="grow"></span><${Status} /></div><div class="page models">
     ${under.size > 0 && html`<ul class="pulls" aria-label=${t('pulls')}>${[...under.values()].map((p) => html`<${Pulling} key=${p.name} p=${p} />`)}</ul>`}
     <section><div class="row"><h2>${t('models.here')}</h2><span class="grow"></span>${talk.length > 1 && html`<button type="button" onClick=${() => setCompare(true)}>${t('compare')}</button>`}</div>
       ${cat?.memory_bytes > 0 && html`<p class="dim">${t((s?.cards ?? []).every((c) => c.memory_of === 'host') ? 'memory.host' : 'memory.free', { free: bytes(cat.memory_free_bytes), all: bytes(cat.memory_bytes) })}</p>`}
       ${list && !list.length && html`<p>${t('models.none')}</p>`}
-      <ul class="cards">${(list ?? []).map((m) => html`<${Here} key=${m.name} m=${m} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
+      ${list?.length > many && html`<input type="search" class="here" dir="auto" placeholder=${t('models.find', { n: number(list.length) })} aria-label=${t('models.find', { n: number(list.length) })} value=${text} onInput=${(e) => setText(e.target.value)} />`}
+      ${list?.length > 0 && !found.length && html`<p class="dim">${t('models.find.none')}</p>`}
+      <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
     <${Catalogue} cat=${cat} under=${under} here=${here} /></div>
     ${shown && html`<${Show} name=${shown} close=${() => setShown(null)} />`}${compare && html`<${Compare} list=${talk} close=${() => setCompare(false)} />`}`;
 }

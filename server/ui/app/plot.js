@@ -57,6 +57,6 @@ export function Plot({ title, unit = '', digits = 0, x, series, span, min = 0, m
   }, [names, theme, language.get(), height]);
   useEffect(() => { plot.current?.setData([x, ...series.map((s) => s.values)]); }, [stamp]);
   const latest = (s) => { for (let i = s.values.length - 1; i >= 0; i--) if (s.values[i] != null) return s.values[i]; return null; };
-  return html`<figure class="plot"><figcaption><b>${title}</b>${series.map((s, i) => html`<span key=${s.label} class="num"><i class=${'key k' + (i % colours.length + 1)}></i>${series.length > 1 ? s.label + ' ' : ''}${latest(s) == null ? '–'
+  return html`<figure class="plot"><figcaption><b>${title}</b>${series.map((s, i) => html`<span key=${s.label} class="num"><i class=${'key k' + (i % colours.length + 1)}></i>${series.length > 1 && html`<bdi>${s.label}</bdi> `}${latest(s) == null ? '–'
     : number(latest(s), digits) + unit}</span>`)}</figcaption><div ref=${box} class="canvas" aria-hidden="true"></div></figure>`;
 }

@@ -144,7 +144,7 @@ function Answer({ x, now, last, grow }) {
   const broken = late(x);
   const s = x.stats;
   const calls = x.calls?.length ? x.calls : null;
-  const facts = s && [t('tokens', { n: number(s.output) }), s.rate > 0 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
+  const facts = s && [s.output === 1 ? t('token') : t('tokens', { n: number(s.output) }), s.rate > 0 && s.output > 1 && t('rate', { n: number(s.rate, 1) }), x.firstMs !== undefined && t('first.after', { time: span(x.firstMs / 1000) }),
     s.load > 1 && t('loaded.in', { time: span(s.load) })].filter(Boolean).join(' · ');
   return html`<article class=${live ? 'turn answer live' : 'turn answer'} data-id=${x.id} aria-busy=${live} aria-label=${t('answer.of', { model: short(x.model) })}>
     <div class="who">${short(x.model)}</div>

@@ -89,4 +89,5 @@ export function span(s) {
 }
 
 export const date = (ms) => new Date(ms).toLocaleString(language.get(), { dateStyle: 'medium', timeStyle: 'short' });
-export const short = (model) => String(model || '').replace(/:latest$/, '');
+// short is a model's name as it is shown: without what goes without saying, and without marks that would turn what stands around it.
+export const short = (model) => String(model || '').replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '').replace(/:latest$/, '');
