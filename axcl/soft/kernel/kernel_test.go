@@ -168,6 +168,7 @@ func checkMul(t *testing.T, kind string, rows, cols, n int, seed uint64) {
 func FuzzMul(f *testing.F) {
 	f.Add(uint8(1), uint8(7), uint16(33), uint8(3), uint64(9))
 	f.Add(uint8(4), uint8(35), uint16(900), uint8(20), uint64(2))
+	f.Add(uint8(3), uint8(36), uint16(700), uint8(17), uint64(4))
 	f.Fuzz(func(t *testing.T, kind, rows uint8, cols uint16, n uint8, seed uint64) {
 		checkMul(t, kinds[int(kind)%len(kinds)], 1+int(rows)%70, 1+int(cols)%2000, 1+int(n)%40, seed)
 	})
