@@ -27,7 +27,7 @@ func (s *Server) work(c *gin.Context) {
 	cut.Add(1)
 	stop := context.AfterFunc(c.Request.Context(), func() {
 		defer cut.Done()
-		x.Cut()
+		x.StopReading()
 	})
 	defer func() {
 		if !stop() {

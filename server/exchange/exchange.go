@@ -96,8 +96,8 @@ func (x *Exchange) End() {
 	x.held.room = 0
 }
 
-// Cut ends the reading of the body now.
-func (x *Exchange) Cut() { _ = x.response.SetReadDeadline(time.Now()) }
+// StopReading ends the reading of the body now.
+func (x *Exchange) StopReading() { _ = x.response.SetReadDeadline(time.Now()) }
 
 // FormOf is the form of errors on a path: Anthropic's, OpenAI's or Ollama's.
 func FormOf(path string) Form {

@@ -210,6 +210,9 @@ func (r *ChatRequest) Remember(b []byte) {
 	}
 }
 
+// RememberTools keeps the tools as another dialect's body gave them.
+func (r *ChatRequest) RememberTools(raw []json.RawMessage) { r.tools = raw }
+
 // DecodeGenerate reads the body of /api/generate.
 func DecodeGenerate(b []byte) (*GenerateRequest, error) {
 	r := new(GenerateRequest)
@@ -472,6 +475,3 @@ func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (er engine.Requ
 	}
 	return er, false, unknown, nil
 }
-
-// RememberTools keeps the tools as another dialect's body gave them.
-func (r *ChatRequest) RememberTools(raw []json.RawMessage) { r.tools = raw }
