@@ -38,11 +38,12 @@ SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNativ
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
 	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
 	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
+	TestProbesNative|TestGivenNative|TestWholeNative|TestSightNative|TestKeptNative|TestDoctorSimulator|\
 	TestRerankNative|TestTogetherNative|TestStatesTime|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
 quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
+	$(GO) test -p 4 -parallel 8 -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' -skip '^($(subst | ,|,$(SLOW)))$$' ./...
 	$(GO) vet -tags '$(TAGS)' ./...
-	$(GO) test -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' -skip '^($(subst | ,|,$(SLOW)))$$' ./...
 	@bash testdata/short.sh
 
 lint: ## formatting, vet, shell syntax

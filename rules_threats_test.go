@@ -33,6 +33,7 @@ func init() {
 			"./tokenizer/origin", "TestRoom"},
 		{"T7", "tokenizer/gotmpl/funcs.go", "			r.Grow(6 * t.Len()) // the most", "			// the most", "./tokenizer/chat",
 			"TestRenderingsBounded"},
+		{"T7", "tokenizer/jinja/dict.go", "		defer r.Deeper()()\n", "", "./tokenizer/chat", "TestJinjaBudget"},
 		{"T3", "server/ollama/options.go", "if !(f >= lim[0] && f <= lim[1]) {", "if false {", "./server", "TestNumbers"},
 		{"T3", "server/ollama/options.go", "if err := o.Sampling.Check(); err != nil {",
 			"if err := o.Sampling.Check(); err != nil && false {", "./server", "TestNumbers"},
