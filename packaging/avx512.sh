@@ -26,13 +26,17 @@ if [ ! -x "$bochs" ]; then
 		make -j"$(nproc)" bochs >make.log 2>&1) || { tail -5 "$cache"/bochs-3.0/*.log; echo "avx512: bochs was not built"; exit 1; }
 fi
 
-kernel=${AXLE_AVX512_KERNEL:-$(find "$cache/kernel/boot" -name 'vmlinuz-*' 2>/dev/null | head -1)}
+kernel=${AXLE_AVX512_KERNEL:-}
+mkdir -p "$cache/kernel"
+find_kernel() { find "$cache/kernel" -name 'vmlinuz-*' | sort | head -1; }
+[ -n "$kernel" ] || kernel=$(find_kernel)
 if [ -z "$kernel" ]; then
 	command -v apt-get >/dev/null || skip "AXLE_AVX512_KERNEL=/boot/vmlinuz-… make avx512 (there is no apt-get to fetch one with)"
-	name=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -1)
+	name=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -1) || true
 	(cd "$cache" && apt-get download "${name:-linux-image-cloud-amd64}" >/dev/null 2>&1 && dpkg -x linux-image-[0-9]*.deb kernel) ||
 		skip "Debian's linux-image-cloud-amd64 cannot be had; AXLE_AVX512_KERNEL=/boot/vmlinuz-… make avx512 takes another"
-	kernel=$(find "$cache/kernel/boot" -name 'vmlinuz-*' | head -1)
+	rm -f "$cache"/linux-image-*.deb
+	kernel=$(find_kernel)
 fi
 
 out=$top/build/avx512
@@ -80,8 +84,8 @@ panic=-1 reboot=t rdinit=/init" "$out/init=init" "$out/arguments=arguments" "$ou
 	# It always ends by a triple fault: with a status of its own, that says nothing.
 	timeout 30m "$bochs" -q -f "$out/bochsrc" </dev/null >"$out/emulator" 2>&1 || true
 	rm -f "$out/memory"
-	tr -d '\r' <"$out/said" | sed -n '/^\[ *[0-9.]*\] /!p'
-	tr -d '\r' <"$out/said" | grep -qx "init: $program: passed" && return
+	tr -d '\r' <"$out/said" | sed -n '/^\[ *[0-9.]*\] /!p' | tee "$out/text"
+	grep -qx "init: $program: passed" "$out/text" && return
 	tail -3 "$out/log"
 	echo "avx512: the tests of $program did not pass with $sets"
 	exit 1
