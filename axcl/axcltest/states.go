@@ -33,6 +33,9 @@ func (y Tiny) alike() float64 {
 	if y.Interval > 0 && y.State == axmodel.StateBF16 {
 		return alikeBF16
 	}
+	if y.Given > 0 {
+		return alikeGiven
+	}
 	return Same
 }
 
