@@ -270,6 +270,24 @@ export const views = {
     holds(`first pieces that stayed where they were: ${got.kept} of 18`, got.kept >= 15);
   },
 
+  // What is read keeps up with what is sent: three hundred tokens that have come are read without waiting between them.
+  async catches(t) {
+    const page = await open(t);
+    const late = await inPage(page, `
+      const { lines } = await use('server');
+      const one = new TextEncoder().encode('{"message":{"content":"x"}}\\n');
+      const body = new ReadableStream({ start(c) { for (let i = 0; i < 300; i++) c.enqueue(one); c.close(); } });
+      let frames = 0, over = false;
+      const count = () => { frames++; if (!over) setTimeout(count); };
+      setTimeout(count);
+      let n = 0;
+      for await (const o of lines(new Response(body))) n += o.message.content.length;
+      over = true;
+      return [n, frames];`);
+    equal('tokens', late[0], 300);
+    holds(`turns of the page's loop for tokens that were there: ${late[1]}`, late[1] < 30);
+  },
+
   // Whatever Markdown an answer holds, nothing of it runs and nothing is fetched: as it streams, and as it is read from the store.
   async hostile(t) {
     const page = await open(t);

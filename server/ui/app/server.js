@@ -131,9 +131,9 @@ export async function json(path, { body, method, ...options } = {}) {
   return text ? JSON.parse(text) : null;
 }
 
-// lines gives a streamed answer's objects one by one. An object with an error ends it. Before each reading it waits for rest, if there is one:
-// what comes meanwhile is read at once, and a reading costs more than what is read.
-export async function* lines(r, rest) {
+// lines gives a streamed answer's objects one by one. An object with an error ends it. What has come is read at once, piece by piece as it
+// was sent: a reading that waits would hold up all that follows it, since each gives one piece.
+export async function* lines(r) {
   if (!r.ok) throw await refusal(r);
   const reader = r.body.getReader();
   const decoder = new TextDecoder(); // a piped stream of text would cost as much again with each token
@@ -141,7 +141,6 @@ export async function* lines(r, rest) {
     for (let begun = ''; ;) {
       let part;
       try {
-        await rest?.();
         part = await reader.read();
       } catch (e) {
         if (e.name === 'AbortError') throw e;

@@ -90,7 +90,6 @@ class Run {
     this.followers = new Set();
     this.due = false;
     this.drawn = 0; // when it was last told
-    this.read = 0; // and when something of it was last read
     this.gone = false; // it was deleted: nothing of it is kept
     this.pace = quickest;
   }
@@ -100,7 +99,7 @@ class Run {
     return () => this.followers.delete(f);
   }
 
-  // changed tells who looks, with the next frame.
+  // changed tells who looks, with a frame, and less often where a frame is dear: a word sooner helps nobody read, and each costs a layout.
   changed() {
     if (this.due) return;
     this.due = true;
@@ -111,14 +110,7 @@ class Run {
       if (!document.hidden) requestAnimationFrame((now) => { this.pace = Math.min(slowest, quickest + 2 * Math.max(0, now - this.drawn - 17)); });
     };
     if (document.hidden) setTimeout(go, 200);
-    else requestAnimationFrame(go);
-  }
-
-  // rest is the time between two readings: less often where a frame is dear. A word sooner helps nobody read, and each costs a layout.
-  async rest() {
-    const left = this.read + this.pace - performance.now();
-    if (left > 0 && !document.hidden) await new Promise((ok) => setTimeout(ok, left));
-    this.read = performance.now();
+    else setTimeout(() => requestAnimationFrame(go), Math.max(0, this.drawn + this.pace - performance.now()));
   }
 
   stop() { this.abort.abort(); }
@@ -158,7 +150,7 @@ async function go(run, chat, path, turn) {
     turn.cut = cut(r.headers.get('Axle-Truncated'));
     turn.warning = r.headers.get('Warning') ?? undefined;
     let ended = null;
-    for await (const o of lines(r, () => run.rest())) {
+    for await (const o of lines(r)) {
       const m = o.message ?? {};
       if (m.thinking) {
         run.thinkingSince ??= performance.now();
