@@ -96,4 +96,5 @@ boot kernel "$all" AVX512+bf16,AVX512
 boot kernel "$all,avx512bf16" AVX2,AVX512 -test.run 'TestParse|TestQuantise'
 boot kernel "$all,avx512vnni" Go,AVX2 -test.run 'TestParse|TestQuantise'
 # Of the card's own tests, those that compute and are small.
-boot soft "$all" AVX512 -test.run 'TestTogetherAsAlone|TestLayerNet|TestLinear|TestNoAlloc|TestEmbedding|TestMachine|TestStates'
+boot soft "$all" AVX512 \
+	-test.run 'TestTogetherAsAlone|TestSameBits|TestLayerNet|TestLinear|TestNoAlloc|TestEmbedding|TestMachine|TestStates'
