@@ -11,23 +11,24 @@ import (
 // spins is how many sums a round of spin has: more than the processor needs to have in flight at once.
 const spins = 12
 
-func spin() {
-	TEXT("spinFMA", NOSPLIT, "func(rounds int)")
+// spin writes a loop over one instruction, add, on registers that vector gives and zero clears.
+func spin(name, does string, vector func() reg.VecVirtual, zero func(reg.VecVirtual), add func(a, b, sum reg.VecVirtual)) {
+	TEXT("spin"+name, NOSPLIT, "func(rounds int)")
 	Pragma("noescape")
-	describe("spinFMA computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.")
+	describe("spin" + name + " " + does)
 	rounds := GP64()
 	Load(Param("rounds"), rounds)
 	acc := make([]reg.VecVirtual, spins)
 	for i := range acc {
-		acc[i] = YMM()
-		VXORPS(acc[i], acc[i], acc[i])
+		acc[i] = vector()
+		zero(acc[i])
 	}
-	a, b := YMM(), YMM()
-	VXORPS(a, a, a)
-	VXORPS(b, b, b)
+	a, b := vector(), vector()
+	zero(a)
+	zero(b)
 	Label("loop")
 	for _, s := range acc {
-		VFMADD231PS(a, b, s)
+		add(a, b, s)
 	}
 	DECQ(rounds)
 	JNE(LabelRef("loop"))

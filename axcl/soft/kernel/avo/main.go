@@ -58,7 +58,9 @@ func main() {
 	squares()
 	normalise()
 	delta()
-	spin()
+	spin("FMA", "computes 96 multiply-adds of float32 a round, in twelve instructions on registers alone.",
+		func() reg.VecVirtual { return YMM() }, func(y reg.VecVirtual) { VXORPS(y, y, y) },
+		func(a, b, sum reg.VecVirtual) { VFMADD231PS(a, b, sum) })
 	read()
 	Generate()
 }
@@ -185,19 +187,7 @@ func tile(t kind, M, N int) {
 		acc[i] = YMM()
 	}
 	mode, at := GP64(), GP64()
-	Load(Param("mode"), mode)
-	TESTQ(U32(1), mode)
-	JNE(LabelRef("resume"))
-	for _, a := range acc {
-		VXORPS(a, a, a)
-	}
-	JMP(LabelRef("begin"))
-	Label("resume")
-	Load(Param("acc"), at)
-	for i, a := range acc {
-		VMOVUPS(Mem{Base: at, Disp: 32 * i}, a)
-	}
-	Label("begin")
+	begin(acc, mode, at, 32, func(a reg.VecVirtual) { VXORPS(a, a, a) })
 
 	const unroll = 4
 	part := wide * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
@@ -291,6 +281,23 @@ func tile(t kind, M, N int) {
 	store(acc, M, N)
 	VZEROUPPER()
 	RET()
+}
+
+// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros, or what acc points at.
+func begin(acc []reg.VecVirtual, mode, at reg.GPVirtual, bytes int, zero func(reg.VecVirtual)) {
+	Load(Param("mode"), mode)
+	TESTQ(U32(1), mode)
+	JNE(LabelRef("resume"))
+	for _, a := range acc {
+		zero(a)
+	}
+	JMP(LabelRef("begin"))
+	Label("resume")
+	Load(Param("acc"), at)
+	for i, a := range acc {
+		VMOVUPS(Mem{Base: at, Disp: bytes * i}, a)
+	}
+	Label("begin")
 }
 
 // pack converts one row of a panel for tilePacked.

@@ -26,8 +26,10 @@ func wide() {
 	splitRows()
 	wideQuant(8)
 	wideQuant(4)
-	wideSpin("Wide", func(a, b, sum reg.VecVirtual) { VFMADD231PS(a, b, sum) })
-	wideSpin("BF16", dotBF16)
+	const runs = "runs, a round, twelve of the instructions that products end in, on registers alone."
+	zero := func(z reg.VecVirtual) { VPXORD(z, z, z) }
+	spin("Wide", runs, func() reg.VecVirtual { return ZMM() }, zero, func(a, b, sum reg.VecVirtual) { VFMADD231PS(a, b, sum) })
+	spin("BF16", runs, func() reg.VecVirtual { return ZMM() }, zero, dotBF16)
 }
 
 // dotBF16 adds to each of 16 sums two products of bf16. Go's assembler does not know the instruction, VDPBF16PS: one that differs in its
@@ -94,19 +96,7 @@ func wideTile(t kind, N int) {
 		acc[i] = ZMM()
 	}
 	mode, at := GP64(), GP64()
-	Load(Param("mode"), mode)
-	TESTQ(U32(1), mode)
-	JNE(LabelRef("resume"))
-	for _, a := range acc {
-		VPXORD(a, a, a)
-	}
-	JMP(LabelRef("begin"))
-	Label("resume")
-	Load(Param("acc"), at)
-	for i, a := range acc {
-		VMOVUPS(Mem{Base: at, Disp: 64 * i}, a)
-	}
-	Label("begin")
+	begin(acc, mode, at, 64, func(a reg.VecVirtual) { VPXORD(a, a, a) })
 
 	unroll := 32 / t.columns()
 	weights := func(k, m int) Mem { return w.at(m, t.columns()*t.bytes()*k) }
@@ -455,29 +445,4 @@ func groupScalesWide(z reg.VecVirtual, scales reg.GPVirtual) {
 		}
 		VINSERTI32X4(Imm(uint64(i)), q, z, z)
 	}
-}
-
-// wideSpin is spin for an instruction of AVX-512.
-func wideSpin(name string, add func(a, b, sum reg.VecVirtual)) {
-	TEXT("spin"+name, NOSPLIT, "func(rounds int)")
-	Pragma("noescape")
-	describe(fmt.Sprintf("spin%s runs, a round, twelve of the instructions that products end in, on registers alone.", name))
-	rounds := GP64()
-	Load(Param("rounds"), rounds)
-	acc := make([]reg.VecVirtual, spins)
-	for i := range acc {
-		acc[i] = ZMM()
-		VPXORD(acc[i], acc[i], acc[i])
-	}
-	a, b := ZMM(), ZMM()
-	VPXORD(a, a, a)
-	VPXORD(b, b, b)
-	Label("loop")
-	for _, s := range acc {
-		add(a, b, s)
-	}
-	DECQ(rounds)
-	JNE(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
 }
