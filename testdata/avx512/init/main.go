@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-	"time"
 )
 
 func main() {
@@ -39,6 +38,7 @@ func lines(name string) []string {
 // off ends the emulator, which takes a reset for the end; first what was written has to have left the serial line.
 func off() {
 	fmt.Println("init: the end")
-	time.Sleep(50 * time.Millisecond)
+	const drain = 0x5409 // TCSBRK with an argument: wait until the line has sent all
+	_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, os.Stdout.Fd(), drain, 1)
 	fmt.Println("init: the machine stays on:", syscall.Reboot(syscall.LINUX_REBOOT_CMD_RESTART))
 }
