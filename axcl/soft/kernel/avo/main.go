@@ -245,15 +245,16 @@ func tile(t kind, M, N int) {
 	SUBQ(Imm(unroll), steps)
 	JLT(LabelRef("rest"))
 	Label("loop")
-	if fetch {
-		for m := range max(part*M/64, 1) {
-			PREFETCHT0([]Mem{{Base: ahead}, {Base: ahead, Index: hop, Scale: 1}, {Base: ahead, Index: hop, Scale: 2},
-				{Base: ahead, Index: hops, Scale: 1}}[m])
-		}
-		ADDQ(on, ahead)
-	}
+	lines := max(part*M/64, 1)
 	for k := range unroll {
+		if fetch && k*lines%unroll == 0 { // not all at once, for which the processor has no room
+			PREFETCHT0([]Mem{{Base: ahead}, {Base: ahead, Index: hop, Scale: 1}, {Base: ahead, Index: hop, Scale: 2},
+				{Base: ahead, Index: hops, Scale: 1}}[k*lines/unroll])
+		}
 		step(k)
+	}
+	if fetch {
+		ADDQ(on, ahead)
 	}
 	ADDQ(U32(uint32(part)), w.base)
 	ADDQ(Imm(32*unroll), x.base)
