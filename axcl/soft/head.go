@@ -35,9 +35,6 @@ func newHead(f *file, p *pool, set kernel.Set) *head {
 	for range p.n {
 		h.work = append(h.work, kernel.NewScratch(headRows, 0, 0))
 	}
-	if h.weight.Cols > 0 {
-		h.step = step(&h.weight)
-	}
 	h.product = func(worker, i int) {
 		h.set.Mul(h.y, &h.weight, kernel.Input{F: h.x, P: h.parts, Q: h.q8}, h.n, i*h.step, min((i+1)*h.step, h.weight.Rows),
 			h.work[worker])
@@ -98,6 +95,7 @@ func (h *head) run(n int, in func(r int) []uint16) {
 		}
 	}
 	if h.Kind == axmodel.Head && h.Flags&axmodel.FlagHollow == 0 {
+		h.step = step(&h.weight, n)
 		h.pool.each((h.Out+h.step-1)/h.step, h.step*h.Hidden*n, h.product)
 	}
 	if h.Kind == axmodel.Head && h.Scale > 0 && h.Flags&axmodel.FlagHollow == 0 {

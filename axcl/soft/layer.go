@@ -241,7 +241,7 @@ func (e *engine) multiply(src []float32, ps ...product) {
 		e.pool.each(e.n, e.cols, e.split)
 	}
 	for _, p := range ps {
-		p.step = step(p.w)
+		p.step = step(p.w, e.n)
 		p.blocks = (p.w.Rows + p.step - 1) / p.step
 		total += p.blocks
 		work += p.w.Rows * p.w.Cols
@@ -257,8 +257,14 @@ func (e *engine) multiply(src []float32, ps ...product) {
 	e.pool.each(total*e.turns, work*e.n/(total*e.turns)+1, e.blocks)
 }
 
-// step is how many rows of a matrix make a task: some ten kilobytes to read at least, and whole eights, as integers are multiplied.
-func step(w *kernel.Weights) int { return min(max(1<<14/w.Cols&^7, 8), kernel.Block) }
+// step is how many rows of a matrix make a task for n rows of input: some ten kilobytes to read at least, and whole eights, as integers
+// are multiplied. Many rows of input are read once for each task, so that one takes as many rows of weights as are unpacked together.
+func step(w *kernel.Weights, n int) int {
+	if n >= kernel.Together {
+		return kernel.Block
+	}
+	return min(max(1<<14/w.Cols&^7, 8), kernel.Block)
+}
 
 func (e *engine) doBlock(worker, i int) {
 	r := i % e.turns * e.together

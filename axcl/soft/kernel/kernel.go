@@ -134,7 +134,7 @@ func SplitLen(cols int) int { return cols &^ 7 * 2 }
 const Block = 32
 
 // Together is how many rows are enough for weights to be unpacked before they are multiplied.
-const together = 12
+const Together = 12
 
 const (
 	depth  = 768 // columns that are unpacked at a time: a panel of Block rows of them fits the second cache, three rows of input the first
@@ -164,7 +164,7 @@ const cellTile = 32
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
 		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, 2*quantRows*quantLanes)}
-	if rows >= together {
+	if rows >= Together {
 		s.panel, s.sums = make([]float32, Block*depth), make([]float32, height*Block*8)
 	}
 	return s
@@ -173,7 +173,7 @@ func NewScratch(rows, heads, headDim int) *Scratch {
 // ScratchBytes is what NewScratch allocates.
 func ScratchBytes(rows, heads, headDim int) int64 {
 	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim)) + 4*2*quantRows*quantLanes
-	if rows >= together {
+	if rows >= Together {
 		n += 4 * (Block*depth + height*Block*8)
 	}
 	return n

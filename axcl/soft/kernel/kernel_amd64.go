@@ -35,7 +35,7 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 	case s.wide():
 		s.mulWide(dst, w, in, n, from, to, scratch)
 		return
-	case n >= together && scratch.panel != nil:
+	case n >= Together && scratch.panel != nil:
 		for ; from < to; from += Block {
 			mulPanel(dst, w, x, n, from, min(from+Block, to), scratch)
 		}

@@ -24,7 +24,7 @@ func (s Set) wide() bool { return s == AVX512 || s == AVX512BF16 }
 // mulWide is mulFloat.
 func (s Set) mulWide(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
 	cols := w.Cols &^ 7
-	if !s.Splits(w) && n >= together && scratch.panel != nil {
+	if !s.Splits(w) && n >= Together && scratch.panel != nil {
 		for ; from < to; from += Block {
 			panelWide(dst, w, in.F, n, from, min(from+Block, to), scratch)
 		}
