@@ -221,22 +221,25 @@ func tileInt8_1x5(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *
 func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *float32, xStride uintptr, steps int, acc *float32, mode int)
 
 // tilePacked_4x1 multiplies 4 rows of w with 1 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
-// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows.
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 1 rows. It does so for as many tiles that
+// follow each other in w, in dst and in acc.
 //
 //go:noescape
-func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
 
 // tilePacked_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
-// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows.
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. It does so for as many tiles that
+// follow each other in w, in dst and in acc.
 //
 //go:noescape
-func tilePacked_4x2(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+func tilePacked_4x2(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
 
 // tilePacked_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
-// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows.
+// acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. It does so for as many tiles that
+// follow each other in w, in dst and in acc.
 //
 //go:noescape
-func tilePacked_4x3(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, acc *float32, mode int)
+func tilePacked_4x3(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
 
 // packF32 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
 //

@@ -12,6 +12,7 @@ TEXT ·wideF32_1(SB), NOSPLIT, $0-80
 	LEAQ   (CX)(CX*2), DX
 	MOVQ   x+32(FP), BX
 	MOVQ   steps+48(FP), SI
+	MOVQ   acc+64(FP), R8
 	MOVQ   mode+72(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -22,7 +23,6 @@ TEXT ·wideF32_1(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -75,9 +75,9 @@ rest:
 	MOVQ        rest+56(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	VMOVUPS.Z   (AX), K1, Z4
 	VMOVUPS.Z   (AX)(CX*1), K1, Z5
 	VMOVUPS.Z   (AX)(CX*2), K1, Z6
@@ -91,7 +91,6 @@ rest:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+64(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -128,6 +127,7 @@ TEXT ·wideF32_2(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -142,7 +142,6 @@ TEXT ·wideF32_2(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -214,9 +213,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VMOVUPS.Z   (AX), K1, Z8
 	VMOVUPS.Z   (AX)(CX*1), K1, Z9
 	VMOVUPS.Z   (AX)(CX*2), K1, Z10
@@ -235,7 +234,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -291,6 +289,7 @@ TEXT ·wideF32_3(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -309,7 +308,6 @@ TEXT ·wideF32_3(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -400,9 +398,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VMOVUPS.Z   (AX), K1, Z12
 	VMOVUPS.Z   (AX)(CX*1), K1, Z13
 	VMOVUPS.Z   (AX)(CX*2), K1, Z14
@@ -426,7 +424,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -502,6 +499,7 @@ TEXT ·wideF32_4(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -524,7 +522,6 @@ TEXT ·wideF32_4(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -634,9 +631,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VMOVUPS.Z   (AX), K1, Z16
 	VMOVUPS.Z   (AX)(CX*1), K1, Z17
 	VMOVUPS.Z   (AX)(CX*2), K1, Z18
@@ -665,7 +662,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -760,6 +756,7 @@ TEXT ·wideF32_5(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -786,7 +783,6 @@ TEXT ·wideF32_5(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -915,9 +911,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VMOVUPS.Z   (AX), K1, Z20
 	VMOVUPS.Z   (AX)(CX*1), K1, Z21
 	VMOVUPS.Z   (AX)(CX*2), K1, Z22
@@ -951,7 +947,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -1066,6 +1061,7 @@ TEXT ·wideF32_6(SB), NOSPLIT, $0-80
 	LEAQ   (SI)(SI*2), DI
 	LEAQ   (SI)(SI*4), R8
 	MOVQ   steps+48(FP), R9
+	MOVQ   acc+64(FP), R11
 	MOVQ   mode+72(FP), R10
 	TESTQ  $0x00000001, R10
 	JNE    resume
@@ -1096,7 +1092,6 @@ TEXT ·wideF32_6(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -1244,9 +1239,9 @@ rest:
 	MOVQ        rest+56(FP), R9
 	TESTQ       R9, R9
 	JEQ         end
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVD       R11, K1
+	MOVQ        $-1, R12
+	BZHIQ       R9, R12, R12
+	KMOVD       R12, K1
 	VMOVUPS.Z   (AX), K1, Z24
 	VMOVUPS.Z   (AX)(CX*1), K1, Z25
 	VMOVUPS.Z   (AX)(CX*2), K1, Z26
@@ -1285,7 +1280,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R10
 	JEQ     sum
-	MOVQ    acc+64(FP), R11
 	VMOVUPS Z0, (R11)
 	VMOVUPS Z1, 64(R11)
 	VMOVUPS Z2, 128(R11)
@@ -1416,6 +1410,7 @@ TEXT ·wideBF16_1(SB), NOSPLIT, $0-80
 	LEAQ   (CX)(CX*2), DX
 	MOVQ   x+32(FP), BX
 	MOVQ   steps+48(FP), SI
+	MOVQ   acc+64(FP), R8
 	MOVQ   mode+72(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -1426,32 +1421,31 @@ TEXT ·wideBF16_1(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
 begin:
-	LEAQ  (AX)(CX*4), R8
-	MOVQ  $0x00000040, R9
-	MOVQ  $0x00000100, R11
+	LEAQ  (AX)(CX*4), R9
+	MOVQ  $0x00000040, R10
+	MOVQ  $0x00000100, R12
 	TESTQ $0x00000004, DI
 	JEQ   order
-	MOVQ  CX, R9
-	MOVQ  $0x00000040, R11
+	MOVQ  CX, R10
+	MOVQ  $0x00000040, R12
 
 order:
-	LEAQ (R9)(R9*2), R10
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x02, SI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R8)
-	PREFETCHT0  (R8)(R9*1)
-	PREFETCHT0  (R8)(R9*2)
-	PREFETCHT0  (R8)(R10*1)
-	ADDQ        R11, R8
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(R10*1)
+	PREFETCHT0  (R9)(R10*2)
+	PREFETCHT0  (R9)(R11*1)
+	ADDQ        R12, R9
 	VPMOVZXWD   (AX), Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXWD   (AX)(CX*1), Z5
@@ -1506,9 +1500,9 @@ rest:
 	MOVQ        rest+56(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	VPMOVZXWD.Z (AX), K1, Z4
 	VPSLLD      $0x10, Z4, Z4
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z5
@@ -1526,7 +1520,6 @@ rest:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+64(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -1563,6 +1556,7 @@ TEXT ·wideBF16_2(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -1577,7 +1571,6 @@ TEXT ·wideBF16_2(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -1588,25 +1581,25 @@ resume:
 	VMOVUPS 448(R9), Z7
 
 begin:
-	LEAQ  (AX)(CX*4), R9
-	MOVQ  $0x00000040, R10
-	MOVQ  $0x00000100, R12
+	LEAQ  (AX)(CX*4), R10
+	MOVQ  $0x00000040, R11
+	MOVQ  $0x00000100, R13
 	TESTQ $0x00000004, R8
 	JEQ   order
-	MOVQ  CX, R10
-	MOVQ  $0x00000040, R12
+	MOVQ  CX, R11
+	MOVQ  $0x00000040, R13
 
 order:
-	LEAQ (R10)(R10*2), R11
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x02, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(R10*1)
-	PREFETCHT0  (R9)(R10*2)
-	PREFETCHT0  (R9)(R11*1)
-	ADDQ        R12, R9
+	PREFETCHT0  (R10)
+	PREFETCHT0  (R10)(R11*1)
+	PREFETCHT0  (R10)(R11*2)
+	PREFETCHT0  (R10)(R12*1)
+	ADDQ        R13, R10
 	VPMOVZXWD   (AX), Z8
 	VPSLLD      $0x10, Z8, Z8
 	VPMOVZXWD   (AX)(CX*1), Z9
@@ -1676,9 +1669,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VPMOVZXWD.Z (AX), K1, Z8
 	VPSLLD      $0x10, Z8, Z8
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z9
@@ -1701,7 +1694,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -1757,6 +1749,7 @@ TEXT ·wideBF16_3(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -1775,7 +1768,6 @@ TEXT ·wideBF16_3(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -1790,25 +1782,25 @@ resume:
 	VMOVUPS 704(R9), Z11
 
 begin:
-	LEAQ  (AX)(CX*4), R9
-	MOVQ  $0x00000040, R10
-	MOVQ  $0x00000100, R12
+	LEAQ  (AX)(CX*4), R10
+	MOVQ  $0x00000040, R11
+	MOVQ  $0x00000100, R13
 	TESTQ $0x00000004, R8
 	JEQ   order
-	MOVQ  CX, R10
-	MOVQ  $0x00000040, R12
+	MOVQ  CX, R11
+	MOVQ  $0x00000040, R13
 
 order:
-	LEAQ (R10)(R10*2), R11
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x02, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(R10*1)
-	PREFETCHT0  (R9)(R10*2)
-	PREFETCHT0  (R9)(R11*1)
-	ADDQ        R12, R9
+	PREFETCHT0  (R10)
+	PREFETCHT0  (R10)(R11*1)
+	PREFETCHT0  (R10)(R11*2)
+	PREFETCHT0  (R10)(R12*1)
+	ADDQ        R13, R10
 	VPMOVZXWD   (AX), Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD   (AX)(CX*1), Z13
@@ -1893,9 +1885,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VPMOVZXWD.Z (AX), K1, Z12
 	VPSLLD      $0x10, Z12, Z12
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z13
@@ -1923,7 +1915,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -1999,6 +1990,7 @@ TEXT ·wideBF16_4(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -2021,7 +2013,6 @@ TEXT ·wideBF16_4(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -2040,25 +2031,25 @@ resume:
 	VMOVUPS 960(R10), Z15
 
 begin:
-	LEAQ  (AX)(CX*4), R10
-	MOVQ  $0x00000040, R11
-	MOVQ  $0x00000100, R13
+	LEAQ  (AX)(CX*4), R11
+	MOVQ  $0x00000040, R12
+	MOVQ  $0x00000100, R14
 	TESTQ $0x00000004, R9
 	JEQ   order
-	MOVQ  CX, R11
-	MOVQ  $0x00000040, R13
+	MOVQ  CX, R12
+	MOVQ  $0x00000040, R14
 
 order:
-	LEAQ (R11)(R11*2), R12
+	LEAQ (R12)(R12*2), R13
 	SUBQ $0x02, R8
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(R11*1)
-	PREFETCHT0  (R10)(R11*2)
-	PREFETCHT0  (R10)(R12*1)
-	ADDQ        R13, R10
+	PREFETCHT0  (R11)
+	PREFETCHT0  (R11)(R12*1)
+	PREFETCHT0  (R11)(R12*2)
+	PREFETCHT0  (R11)(R13*1)
+	ADDQ        R14, R11
 	VPMOVZXWD   (AX), Z16
 	VPSLLD      $0x10, Z16, Z16
 	VPMOVZXWD   (AX)(CX*1), Z17
@@ -2158,9 +2149,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VPMOVZXWD.Z (AX), K1, Z16
 	VPSLLD      $0x10, Z16, Z16
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z17
@@ -2193,7 +2184,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -2288,6 +2278,7 @@ TEXT ·wideBF16_5(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -2314,7 +2305,6 @@ TEXT ·wideBF16_5(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -2455,9 +2445,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VPMOVZXWD.Z (AX), K1, Z20
 	VPSLLD      $0x10, Z20, Z20
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z21
@@ -2495,7 +2485,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -2610,6 +2599,7 @@ TEXT ·wideBF16_6(SB), NOSPLIT, $0-80
 	LEAQ   (SI)(SI*2), DI
 	LEAQ   (SI)(SI*4), R8
 	MOVQ   steps+48(FP), R9
+	MOVQ   acc+64(FP), R11
 	MOVQ   mode+72(FP), R10
 	TESTQ  $0x00000001, R10
 	JNE    resume
@@ -2640,7 +2630,6 @@ TEXT ·wideBF16_6(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -2800,9 +2789,9 @@ rest:
 	MOVQ        rest+56(FP), R9
 	TESTQ       R9, R9
 	JEQ         end
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVD       R11, K1
+	MOVQ        $-1, R12
+	BZHIQ       R9, R12, R12
+	KMOVD       R12, K1
 	VPMOVZXWD.Z (AX), K1, Z24
 	VPSLLD      $0x10, Z24, Z24
 	VPMOVZXWD.Z (AX)(CX*1), K1, Z25
@@ -2845,7 +2834,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R10
 	JEQ     sum
-	MOVQ    acc+64(FP), R11
 	VMOVUPS Z0, (R11)
 	VMOVUPS Z1, 64(R11)
 	VMOVUPS Z2, 128(R11)
@@ -2976,6 +2964,7 @@ TEXT ·wideInt8_1(SB), NOSPLIT, $0-80
 	LEAQ   (CX)(CX*2), DX
 	MOVQ   x+32(FP), BX
 	MOVQ   steps+48(FP), SI
+	MOVQ   acc+64(FP), R8
 	MOVQ   mode+72(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -2986,24 +2975,23 @@ TEXT ·wideInt8_1(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
 begin:
-	LEAQ (AX)(CX*4), R8
-	MOVQ $0x00000040, R9
-	MOVQ $0x00000080, R11
-	LEAQ (R9)(R9*2), R10
+	LEAQ (AX)(CX*4), R9
+	MOVQ $0x00000040, R10
+	MOVQ $0x00000080, R12
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x02, SI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R8)
-	PREFETCHT0  (R8)(R9*1)
-	ADDQ        R11, R8
+	PREFETCHT0  (R9)
+	PREFETCHT0  (R9)(R10*1)
+	ADDQ        R12, R9
 	VPMOVSXBD   (AX), Z4
 	VCVTDQ2PS   Z4, Z4
 	VPMOVSXBD   (AX)(CX*1), Z5
@@ -3058,9 +3046,9 @@ rest:
 	MOVQ        rest+56(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	VPMOVSXBD.Z (AX), K1, Z4
 	VCVTDQ2PS   Z4, Z4
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z5
@@ -3078,7 +3066,6 @@ rest:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+64(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -3115,6 +3102,7 @@ TEXT ·wideInt8_2(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -3129,7 +3117,6 @@ TEXT ·wideInt8_2(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -3140,17 +3127,17 @@ resume:
 	VMOVUPS 448(R9), Z7
 
 begin:
-	LEAQ (AX)(CX*4), R9
-	MOVQ $0x00000040, R10
-	MOVQ $0x00000080, R12
-	LEAQ (R10)(R10*2), R11
+	LEAQ (AX)(CX*4), R10
+	MOVQ $0x00000040, R11
+	MOVQ $0x00000080, R13
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x02, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(R10*1)
-	ADDQ        R12, R9
+	PREFETCHT0  (R10)
+	PREFETCHT0  (R10)(R11*1)
+	ADDQ        R13, R10
 	VPMOVSXBD   (AX), Z8
 	VCVTDQ2PS   Z8, Z8
 	VPMOVSXBD   (AX)(CX*1), Z9
@@ -3220,9 +3207,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VPMOVSXBD.Z (AX), K1, Z8
 	VCVTDQ2PS   Z8, Z8
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z9
@@ -3245,7 +3232,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -3301,6 +3287,7 @@ TEXT ·wideInt8_3(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -3319,7 +3306,6 @@ TEXT ·wideInt8_3(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -3334,17 +3320,17 @@ resume:
 	VMOVUPS 704(R9), Z11
 
 begin:
-	LEAQ (AX)(CX*4), R9
-	MOVQ $0x00000040, R10
-	MOVQ $0x00000080, R12
-	LEAQ (R10)(R10*2), R11
+	LEAQ (AX)(CX*4), R10
+	MOVQ $0x00000040, R11
+	MOVQ $0x00000080, R13
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x02, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R9)
-	PREFETCHT0  (R9)(R10*1)
-	ADDQ        R12, R9
+	PREFETCHT0  (R10)
+	PREFETCHT0  (R10)(R11*1)
+	ADDQ        R13, R10
 	VPMOVSXBD   (AX), Z12
 	VCVTDQ2PS   Z12, Z12
 	VPMOVSXBD   (AX)(CX*1), Z13
@@ -3429,9 +3415,9 @@ rest:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VPMOVSXBD.Z (AX), K1, Z12
 	VCVTDQ2PS   Z12, Z12
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z13
@@ -3459,7 +3445,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -3535,6 +3520,7 @@ TEXT ·wideInt8_4(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -3557,7 +3543,6 @@ TEXT ·wideInt8_4(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -3576,17 +3561,17 @@ resume:
 	VMOVUPS 960(R10), Z15
 
 begin:
-	LEAQ (AX)(CX*4), R10
-	MOVQ $0x00000040, R11
-	MOVQ $0x00000080, R13
-	LEAQ (R11)(R11*2), R12
+	LEAQ (AX)(CX*4), R11
+	MOVQ $0x00000040, R12
+	MOVQ $0x00000080, R14
+	LEAQ (R12)(R12*2), R13
 	SUBQ $0x02, R8
 	JLT  steps
 
 loop:
-	PREFETCHT0  (R10)
-	PREFETCHT0  (R10)(R11*1)
-	ADDQ        R13, R10
+	PREFETCHT0  (R11)
+	PREFETCHT0  (R11)(R12*1)
+	ADDQ        R14, R11
 	VPMOVSXBD   (AX), Z16
 	VCVTDQ2PS   Z16, Z16
 	VPMOVSXBD   (AX)(CX*1), Z17
@@ -3686,9 +3671,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VPMOVSXBD.Z (AX), K1, Z16
 	VCVTDQ2PS   Z16, Z16
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z17
@@ -3721,7 +3706,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -3816,6 +3800,7 @@ TEXT ·wideInt8_5(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -3842,7 +3827,6 @@ TEXT ·wideInt8_5(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -3983,9 +3967,9 @@ rest:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	VPMOVSXBD.Z (AX), K1, Z20
 	VCVTDQ2PS   Z20, Z20
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z21
@@ -4023,7 +4007,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -4138,6 +4121,7 @@ TEXT ·wideInt8_6(SB), NOSPLIT, $0-80
 	LEAQ   (SI)(SI*2), DI
 	LEAQ   (SI)(SI*4), R8
 	MOVQ   steps+48(FP), R9
+	MOVQ   acc+64(FP), R11
 	MOVQ   mode+72(FP), R10
 	TESTQ  $0x00000001, R10
 	JNE    resume
@@ -4168,7 +4152,6 @@ TEXT ·wideInt8_6(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -4328,9 +4311,9 @@ rest:
 	MOVQ        rest+56(FP), R9
 	TESTQ       R9, R9
 	JEQ         end
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVD       R11, K1
+	MOVQ        $-1, R12
+	BZHIQ       R9, R12, R12
+	KMOVD       R12, K1
 	VPMOVSXBD.Z (AX), K1, Z24
 	VCVTDQ2PS   Z24, Z24
 	VPMOVSXBD.Z (AX)(CX*1), K1, Z25
@@ -4373,7 +4356,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R10
 	JEQ     sum
-	MOVQ    acc+64(FP), R11
 	VMOVUPS Z0, (R11)
 	VMOVUPS Z1, 64(R11)
 	VMOVUPS Z2, 128(R11)
@@ -4504,6 +4486,7 @@ TEXT ·wideSplit_1(SB), NOSPLIT, $0-80
 	LEAQ   (CX)(CX*2), DX
 	MOVQ   x+32(FP), BX
 	MOVQ   steps+48(FP), SI
+	MOVQ   acc+64(FP), R8
 	MOVQ   mode+72(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -4514,32 +4497,31 @@ TEXT ·wideSplit_1(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
 	VMOVUPS 192(R8), Z3
 
 begin:
-	LEAQ  (AX)(CX*4), R8
-	MOVQ  $0x00000040, R9
-	MOVQ  $0x00000100, R11
+	LEAQ  (AX)(CX*4), R9
+	MOVQ  $0x00000040, R10
+	MOVQ  $0x00000100, R12
 	TESTQ $0x00000004, DI
 	JEQ   order
-	MOVQ  CX, R9
-	MOVQ  $0x00000040, R11
+	MOVQ  CX, R10
+	MOVQ  $0x00000040, R12
 
 order:
-	LEAQ (R9)(R9*2), R10
+	LEAQ (R10)(R10*2), R11
 	SUBQ $0x01, SI
 	JLT  steps
 
 loop:
-	PREFETCHT0 (R8)
-	PREFETCHT0 (R8)(R9*1)
-	PREFETCHT0 (R8)(R9*2)
-	PREFETCHT0 (R8)(R10*1)
-	ADDQ       R11, R8
+	PREFETCHT0 (R9)
+	PREFETCHT0 (R9)(R10*1)
+	PREFETCHT0 (R9)(R10*2)
+	PREFETCHT0 (R9)(R11*1)
+	ADDQ       R12, R9
 	VMOVDQU16  (AX), Z4
 	VMOVDQU16  (AX)(CX*1), Z5
 	VMOVDQU16  (AX)(CX*2), Z6
@@ -4563,9 +4545,9 @@ steps:
 	MOVQ        rest+56(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	LEAQ        -64(BX)(SI*2), SI
 	VMOVDQU16.Z (AX), K1, Z4
 	VMOVDQU16.Z (AX)(CX*1), K1, Z5
@@ -4585,7 +4567,6 @@ steps:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+64(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -4622,6 +4603,7 @@ TEXT ·wideSplit_2(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -4636,7 +4618,6 @@ TEXT ·wideSplit_2(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -4647,25 +4628,25 @@ resume:
 	VMOVUPS 448(R9), Z7
 
 begin:
-	LEAQ  (AX)(CX*4), R9
-	MOVQ  $0x00000040, R10
-	MOVQ  $0x00000100, R12
+	LEAQ  (AX)(CX*4), R10
+	MOVQ  $0x00000040, R11
+	MOVQ  $0x00000100, R13
 	TESTQ $0x00000004, R8
 	JEQ   order
-	MOVQ  CX, R10
-	MOVQ  $0x00000040, R12
+	MOVQ  CX, R11
+	MOVQ  $0x00000040, R13
 
 order:
-	LEAQ (R10)(R10*2), R11
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x01, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(R10*1)
-	PREFETCHT0 (R9)(R10*2)
-	PREFETCHT0 (R9)(R11*1)
-	ADDQ       R12, R9
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       R13, R10
 	VMOVDQU16  (AX), Z8
 	VMOVDQU16  (AX)(CX*1), Z9
 	VMOVDQU16  (AX)(CX*2), Z10
@@ -4699,9 +4680,9 @@ steps:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	LEAQ        -64(BX)(DI*2), DI
 	VMOVDQU16.Z (AX), K1, Z8
 	VMOVDQU16.Z (AX)(CX*1), K1, Z9
@@ -4731,7 +4712,6 @@ steps:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -4787,6 +4767,7 @@ TEXT ·wideSplit_3(SB), NOSPLIT, $0-80
 	MOVQ   x+32(FP), BX
 	MOVQ   xStride+40(FP), SI
 	MOVQ   steps+48(FP), DI
+	MOVQ   acc+64(FP), R9
 	MOVQ   mode+72(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -4805,7 +4786,6 @@ TEXT ·wideSplit_3(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -4820,25 +4800,25 @@ resume:
 	VMOVUPS 704(R9), Z11
 
 begin:
-	LEAQ  (AX)(CX*4), R9
-	MOVQ  $0x00000040, R10
-	MOVQ  $0x00000100, R12
+	LEAQ  (AX)(CX*4), R10
+	MOVQ  $0x00000040, R11
+	MOVQ  $0x00000100, R13
 	TESTQ $0x00000004, R8
 	JEQ   order
-	MOVQ  CX, R10
-	MOVQ  $0x00000040, R12
+	MOVQ  CX, R11
+	MOVQ  $0x00000040, R13
 
 order:
-	LEAQ (R10)(R10*2), R11
+	LEAQ (R11)(R11*2), R12
 	SUBQ $0x01, DI
 	JLT  steps
 
 loop:
-	PREFETCHT0 (R9)
-	PREFETCHT0 (R9)(R10*1)
-	PREFETCHT0 (R9)(R10*2)
-	PREFETCHT0 (R9)(R11*1)
-	ADDQ       R12, R9
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(R11*1)
+	PREFETCHT0 (R10)(R11*2)
+	PREFETCHT0 (R10)(R12*1)
+	ADDQ       R13, R10
 	VMOVDQU16  (AX), Z12
 	VMOVDQU16  (AX)(CX*1), Z13
 	VMOVDQU16  (AX)(CX*2), Z14
@@ -4882,9 +4862,9 @@ steps:
 	MOVQ        rest+56(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	LEAQ        -64(BX)(DI*2), DI
 	VMOVDQU16.Z (AX), K1, Z12
 	VMOVDQU16.Z (AX)(CX*1), K1, Z13
@@ -4924,7 +4904,6 @@ steps:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+64(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)
@@ -5000,6 +4979,7 @@ TEXT ·wideSplit_4(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -5022,7 +5002,6 @@ TEXT ·wideSplit_4(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -5041,25 +5020,25 @@ resume:
 	VMOVUPS 960(R10), Z15
 
 begin:
-	LEAQ  (AX)(CX*4), R10
-	MOVQ  $0x00000040, R11
-	MOVQ  $0x00000100, R13
+	LEAQ  (AX)(CX*4), R11
+	MOVQ  $0x00000040, R12
+	MOVQ  $0x00000100, R14
 	TESTQ $0x00000004, R9
 	JEQ   order
-	MOVQ  CX, R11
-	MOVQ  $0x00000040, R13
+	MOVQ  CX, R12
+	MOVQ  $0x00000040, R14
 
 order:
-	LEAQ (R11)(R11*2), R12
+	LEAQ (R12)(R12*2), R13
 	SUBQ $0x01, R8
 	JLT  steps
 
 loop:
-	PREFETCHT0 (R10)
-	PREFETCHT0 (R10)(R11*1)
-	PREFETCHT0 (R10)(R11*2)
-	PREFETCHT0 (R10)(R12*1)
-	ADDQ       R13, R10
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(R12*1)
+	PREFETCHT0 (R11)(R12*2)
+	PREFETCHT0 (R11)(R13*1)
+	ADDQ       R14, R11
 	VMOVDQU16  (AX), Z16
 	VMOVDQU16  (AX)(CX*1), Z17
 	VMOVDQU16  (AX)(CX*2), Z18
@@ -5113,9 +5092,9 @@ steps:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	LEAQ        -64(BX)(R8*2), R8
 	VMOVDQU16.Z (AX), K1, Z16
 	VMOVDQU16.Z (AX)(CX*1), K1, Z17
@@ -5165,7 +5144,6 @@ steps:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -5260,6 +5238,7 @@ TEXT ·wideSplit_5(SB), NOSPLIT, $0-80
 	MOVQ   xStride+40(FP), SI
 	LEAQ   (SI)(SI*2), DI
 	MOVQ   steps+48(FP), R8
+	MOVQ   acc+64(FP), R10
 	MOVQ   mode+72(FP), R9
 	TESTQ  $0x00000001, R9
 	JNE    resume
@@ -5286,7 +5265,6 @@ TEXT ·wideSplit_5(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R10
 	VMOVUPS (R10), Z0
 	VMOVUPS 64(R10), Z1
 	VMOVUPS 128(R10), Z2
@@ -5376,9 +5354,9 @@ steps:
 	MOVQ        rest+56(FP), R8
 	TESTQ       R8, R8
 	JEQ         end
-	MOVQ        $-1, R10
-	BZHIQ       R8, R10, R10
-	KMOVD       R10, K1
+	MOVQ        $-1, R11
+	BZHIQ       R8, R11, R11
+	KMOVD       R11, K1
 	LEAQ        -64(BX)(R8*2), R8
 	VMOVDQU16.Z (AX), K1, Z20
 	VMOVDQU16.Z (AX)(CX*1), K1, Z21
@@ -5438,7 +5416,6 @@ steps:
 end:
 	TESTQ   $0x00000002, R9
 	JEQ     sum
-	MOVQ    acc+64(FP), R10
 	VMOVUPS Z0, (R10)
 	VMOVUPS Z1, 64(R10)
 	VMOVUPS Z2, 128(R10)
@@ -5553,6 +5530,7 @@ TEXT ·wideSplit_6(SB), NOSPLIT, $0-80
 	LEAQ   (SI)(SI*2), DI
 	LEAQ   (SI)(SI*4), R8
 	MOVQ   steps+48(FP), R9
+	MOVQ   acc+64(FP), R11
 	MOVQ   mode+72(FP), R10
 	TESTQ  $0x00000001, R10
 	JNE    resume
@@ -5583,7 +5561,6 @@ TEXT ·wideSplit_6(SB), NOSPLIT, $0-80
 	JMP    begin
 
 resume:
-	MOVQ    acc+64(FP), R11
 	VMOVUPS (R11), Z0
 	VMOVUPS 64(R11), Z1
 	VMOVUPS 128(R11), Z2
@@ -5687,9 +5664,9 @@ steps:
 	MOVQ        rest+56(FP), R9
 	TESTQ       R9, R9
 	JEQ         end
-	MOVQ        $-1, R11
-	BZHIQ       R9, R11, R11
-	KMOVD       R11, K1
+	MOVQ        $-1, R12
+	BZHIQ       R9, R12, R12
+	KMOVD       R12, K1
 	LEAQ        -64(BX)(R9*2), R9
 	VMOVDQU16.Z (AX), K1, Z24
 	VMOVDQU16.Z (AX)(CX*1), K1, Z25
@@ -5759,7 +5736,6 @@ steps:
 end:
 	TESTQ   $0x00000002, R10
 	JEQ     sum
-	MOVQ    acc+64(FP), R11
 	VMOVUPS Z0, (R11)
 	VMOVUPS Z1, 64(R11)
 	VMOVUPS Z2, 128(R11)
@@ -5888,6 +5864,7 @@ TEXT ·widePacked_1(SB), NOSPLIT, $0-72
 	MOVQ   w+16(FP), AX
 	MOVQ   x+24(FP), CX
 	MOVQ   steps+40(FP), DX
+	MOVQ   acc+56(FP), SI
 	MOVQ   mode+64(FP), BX
 	TESTQ  $0x00000001, BX
 	JNE    resume
@@ -5898,7 +5875,6 @@ TEXT ·widePacked_1(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), SI
 	VMOVUPS (SI), Z0
 	VMOVUPS 64(SI), Z1
 	VMOVUPS 128(SI), Z2
@@ -5951,9 +5927,9 @@ rest:
 	MOVQ        rest+48(FP), DX
 	TESTQ       DX, DX
 	JEQ         end
-	MOVQ        $-1, SI
-	BZHIQ       DX, SI, SI
-	KMOVD       SI, K1
+	MOVQ        $-1, DI
+	BZHIQ       DX, DI, DI
+	KMOVD       DI, K1
 	VMOVUPS     (AX), Z4
 	VMOVUPS     64(AX), Z5
 	VMOVUPS     128(AX), Z6
@@ -5967,7 +5943,6 @@ rest:
 end:
 	TESTQ   $0x00000002, BX
 	JEQ     sum
-	MOVQ    acc+56(FP), SI
 	VMOVUPS Z0, (SI)
 	VMOVUPS Z1, 64(SI)
 	VMOVUPS Z2, 128(SI)
@@ -6002,6 +5977,7 @@ TEXT ·widePacked_2(SB), NOSPLIT, $0-72
 	MOVQ   x+24(FP), CX
 	MOVQ   xStride+32(FP), DX
 	MOVQ   steps+40(FP), BX
+	MOVQ   acc+56(FP), DI
 	MOVQ   mode+64(FP), SI
 	TESTQ  $0x00000001, SI
 	JNE    resume
@@ -6016,7 +5992,6 @@ TEXT ·widePacked_2(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), DI
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
@@ -6088,9 +6063,9 @@ rest:
 	MOVQ        rest+48(FP), BX
 	TESTQ       BX, BX
 	JEQ         end
-	MOVQ        $-1, DI
-	BZHIQ       BX, DI, DI
-	KMOVD       DI, K1
+	MOVQ        $-1, R8
+	BZHIQ       BX, R8, R8
+	KMOVD       R8, K1
 	VMOVUPS     (AX), Z8
 	VMOVUPS     64(AX), Z9
 	VMOVUPS     128(AX), Z10
@@ -6109,7 +6084,6 @@ rest:
 end:
 	TESTQ   $0x00000002, SI
 	JEQ     sum
-	MOVQ    acc+56(FP), DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
@@ -6163,6 +6137,7 @@ TEXT ·widePacked_3(SB), NOSPLIT, $0-72
 	MOVQ   x+24(FP), CX
 	MOVQ   xStride+32(FP), DX
 	MOVQ   steps+40(FP), BX
+	MOVQ   acc+56(FP), DI
 	MOVQ   mode+64(FP), SI
 	TESTQ  $0x00000001, SI
 	JNE    resume
@@ -6181,7 +6156,6 @@ TEXT ·widePacked_3(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), DI
 	VMOVUPS (DI), Z0
 	VMOVUPS 64(DI), Z1
 	VMOVUPS 128(DI), Z2
@@ -6272,9 +6246,9 @@ rest:
 	MOVQ        rest+48(FP), BX
 	TESTQ       BX, BX
 	JEQ         end
-	MOVQ        $-1, DI
-	BZHIQ       BX, DI, DI
-	KMOVD       DI, K1
+	MOVQ        $-1, R8
+	BZHIQ       BX, R8, R8
+	KMOVD       R8, K1
 	VMOVUPS     (AX), Z12
 	VMOVUPS     64(AX), Z13
 	VMOVUPS     128(AX), Z14
@@ -6298,7 +6272,6 @@ rest:
 end:
 	TESTQ   $0x00000002, SI
 	JEQ     sum
-	MOVQ    acc+56(FP), DI
 	VMOVUPS Z0, (DI)
 	VMOVUPS Z1, 64(DI)
 	VMOVUPS Z2, 128(DI)
@@ -6372,6 +6345,7 @@ TEXT ·widePacked_4(SB), NOSPLIT, $0-72
 	MOVQ   xStride+32(FP), DX
 	LEAQ   (DX)(DX*2), BX
 	MOVQ   steps+40(FP), SI
+	MOVQ   acc+56(FP), R8
 	MOVQ   mode+64(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -6394,7 +6368,6 @@ TEXT ·widePacked_4(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -6504,9 +6477,9 @@ rest:
 	MOVQ        rest+48(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	VMOVUPS     (AX), Z16
 	VMOVUPS     64(AX), Z17
 	VMOVUPS     128(AX), Z18
@@ -6535,7 +6508,6 @@ rest:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+56(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -6628,6 +6600,7 @@ TEXT ·widePacked_5(SB), NOSPLIT, $0-72
 	MOVQ   xStride+32(FP), DX
 	LEAQ   (DX)(DX*2), BX
 	MOVQ   steps+40(FP), SI
+	MOVQ   acc+56(FP), R8
 	MOVQ   mode+64(FP), DI
 	TESTQ  $0x00000001, DI
 	JNE    resume
@@ -6654,7 +6627,6 @@ TEXT ·widePacked_5(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), R8
 	VMOVUPS (R8), Z0
 	VMOVUPS 64(R8), Z1
 	VMOVUPS 128(R8), Z2
@@ -6783,9 +6755,9 @@ rest:
 	MOVQ        rest+48(FP), SI
 	TESTQ       SI, SI
 	JEQ         end
-	MOVQ        $-1, R8
-	BZHIQ       SI, R8, R8
-	KMOVD       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       SI, R9, R9
+	KMOVD       R9, K1
 	VMOVUPS     (AX), Z20
 	VMOVUPS     64(AX), Z21
 	VMOVUPS     128(AX), Z22
@@ -6819,7 +6791,6 @@ rest:
 end:
 	TESTQ   $0x00000002, DI
 	JEQ     sum
-	MOVQ    acc+56(FP), R8
 	VMOVUPS Z0, (R8)
 	VMOVUPS Z1, 64(R8)
 	VMOVUPS Z2, 128(R8)
@@ -6932,6 +6903,7 @@ TEXT ·widePacked_6(SB), NOSPLIT, $0-72
 	LEAQ   (DX)(DX*2), BX
 	LEAQ   (DX)(DX*4), SI
 	MOVQ   steps+40(FP), DI
+	MOVQ   acc+56(FP), R9
 	MOVQ   mode+64(FP), R8
 	TESTQ  $0x00000001, R8
 	JNE    resume
@@ -6962,7 +6934,6 @@ TEXT ·widePacked_6(SB), NOSPLIT, $0-72
 	JMP    begin
 
 resume:
-	MOVQ    acc+56(FP), R9
 	VMOVUPS (R9), Z0
 	VMOVUPS 64(R9), Z1
 	VMOVUPS 128(R9), Z2
@@ -7110,9 +7081,9 @@ rest:
 	MOVQ        rest+48(FP), DI
 	TESTQ       DI, DI
 	JEQ         end
-	MOVQ        $-1, R9
-	BZHIQ       DI, R9, R9
-	KMOVD       R9, K1
+	MOVQ        $-1, R10
+	BZHIQ       DI, R10, R10
+	KMOVD       R10, K1
 	VMOVUPS     (AX), Z24
 	VMOVUPS     64(AX), Z25
 	VMOVUPS     128(AX), Z26
@@ -7151,7 +7122,6 @@ rest:
 end:
 	TESTQ   $0x00000002, R8
 	JEQ     sum
-	MOVQ    acc+56(FP), R9
 	VMOVUPS Z0, (R9)
 	VMOVUPS Z1, 64(R9)
 	VMOVUPS Z2, 128(R9)

@@ -109,7 +109,7 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 	part := ((cols+parts-1)/parts + 7) &^ 7
 	for r0 := 0; r0 < n; r0 += height {
 		r1 := min(r0+height, n)
-		for c0 := 0; c0 < cols; c0 += part {
+		for c0 := 0; rows > 0 && c0 < cols; c0 += part {
 			width := min(part, cols-c0)
 			k, p, size := w.raw(from*w.Cols + c0)
 			for o := range rows {
@@ -132,10 +132,8 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 			}
 			for r := r0; r < r1; {
 				c := cut(r1-r, 3)
-				for o := 0; o < rows; o += 4 {
-					packedTile(c, &dst[r*w.Rows+from+o], uintptr(w.Rows)*4, &scratch.panel[o*width], &x[r*w.Cols+c0], uintptr(w.Cols)*4,
-						width/8, &scratch.sums[8*((r-r0)*rows+o*c)], mode)
-				}
+				packedTiles(c, &dst[r*w.Rows+from], uintptr(w.Rows)*4, &scratch.panel[0], &x[r*w.Cols+c0], uintptr(w.Cols)*4, width/8,
+					rows/4, &scratch.sums[8*(r-r0)*rows], mode)
 				r += c
 			}
 		}

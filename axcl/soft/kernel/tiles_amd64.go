@@ -101,14 +101,14 @@ func tile(k kind, m, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintp
 	}
 }
 
-// packedTile calls the assembly for four rows of a panel and n rows of input.
-func packedTile(n int, dst *float32, ds uintptr, w, x *float32, xs uintptr, steps int, sums *float32, mode int) {
+// packedTiles calls the assembly for as many tiles of four rows of a panel, and n rows of input.
+func packedTiles(n int, dst *float32, ds uintptr, w, x *float32, xs uintptr, steps, tiles int, sums *float32, mode int) {
 	switch n {
 	case 1:
-		tilePacked_4x1(dst, ds, w, x, xs, steps, sums, mode)
+		tilePacked_4x1(dst, ds, w, x, xs, steps, tiles, sums, mode)
 	case 2:
-		tilePacked_4x2(dst, ds, w, x, xs, steps, sums, mode)
+		tilePacked_4x2(dst, ds, w, x, xs, steps, tiles, sums, mode)
 	default:
-		tilePacked_4x3(dst, ds, w, x, xs, steps, sums, mode)
+		tilePacked_4x3(dst, ds, w, x, xs, steps, tiles, sums, mode)
 	}
 }

@@ -158,17 +158,17 @@ func (s *strided) from(base reg.Register, row, disp int) Mem {
 // l+16 … in this order, one fused multiply-add each: the same for all shapes and kinds, so that a row's result does not depend on the
 // shape.
 func tile(t kind, M, N int) {
-	apart := []string{" wStride uintptr,", " Mode 4 says that rows of w lie apart."}
+	apart := []string{" wStride uintptr,", "", " Mode 4 says that rows of w lie apart."}
 	if t == packed {
-		apart = []string{"", ""}
+		apart = []string{"", " tiles int,", " It does so for as many tiles that follow each other in w, in dst and in acc."}
 	}
 	TEXT(fmt.Sprintf("tile%v_%dx%d", t, M, N), NOSPLIT,
-		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s,%s x *float32, xStride uintptr, steps int, acc *float32, mode int)",
-			t.elem(), apart[0]))
+		fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s,%s x *float32, xStride uintptr, steps int,%s acc *float32, mode int)",
+			t.elem(), apart[0], apart[1]))
 	Pragma("noescape")
 	describe(fmt.Sprintf("tile%v_%dx%d multiplies %d rows of w with %d rows of x over steps of eight columns; strides are bytes. Mode 1 "+
 		"begins with the sums in acc, mode 2 leaves them there, and without it the lanes are added into dst: %d values in each of %d rows.%s",
-		t, M, N, M, N, M, N, apart[1]))
+		t, M, N, M, N, M, N, apart[2]))
 	rows, wide := M, 8*t.bytes() // of w: rows that lie apart, and the bytes of a step
 	if t == packed {
 		rows, wide = 1, M*wide
@@ -180,13 +180,20 @@ func tile(t kind, M, N int) {
 		}
 		return w.at(m, wide*k)
 	}
-	steps := GP64()
+	steps, tiles, at, dst := GP64(), GP64(), GP64(), GP64()
+	Load(Param("acc"), at)
+	Load(Param("dst"), dst)
+	if t == packed {
+		Load(Param("tiles"), tiles)
+		Label("tile")
+		Load(Param("x"), x.base)
+	}
 	Load(Param("steps"), steps)
 	acc := make([]reg.VecVirtual, M*N) // acc[n*M+m]
 	for i := range acc {
 		acc[i] = YMM()
 	}
-	mode, at := GP64(), GP64()
+	mode := GP64()
 	begin(acc, mode, at, 32, func(a reg.VecVirtual) { VXORPS(a, a, a) })
 
 	const unroll = 4
@@ -272,19 +279,24 @@ func tile(t kind, M, N int) {
 	Label("end")
 	TESTQ(U32(2), mode)
 	JEQ(LabelRef("sum"))
-	Load(Param("acc"), at)
 	for i, a := range acc {
 		VMOVUPS(a, Mem{Base: at, Disp: 32 * i})
 	}
-	VZEROUPPER()
-	RET()
+	JMP(LabelRef("done"))
 	Label("sum")
-	store(acc, M, N)
+	store(acc, dst, M, N)
+	Label("done")
+	if t == packed {
+		ADDQ(Imm(uint64(4*M)), dst)
+		ADDQ(U32(uint32(32*M*N)), at)
+		DECQ(tiles)
+		JNE(LabelRef("tile"))
+	}
 	VZEROUPPER()
 	RET()
 }
 
-// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros, or what acc points at.
+// begin loads the mode and gives a tile's sums, of so many bytes each, what they begin with: zeros, or what at points at.
 func begin(acc []reg.VecVirtual, mode, at reg.GPVirtual, bytes int, zero func(reg.VecVirtual)) {
 	Load(Param("mode"), mode)
 	TESTQ(U32(1), mode)
@@ -294,7 +306,6 @@ func begin(acc []reg.VecVirtual, mode, at reg.GPVirtual, bytes int, zero func(re
 	}
 	JMP(LabelRef("begin"))
 	Label("resume")
-	Load(Param("acc"), at)
 	for i, a := range acc {
 		VMOVUPS(Mem{Base: at, Disp: bytes * i}, a)
 	}
@@ -315,9 +326,9 @@ func pack(t kind) {
 }
 
 // store adds the lanes of each sum, ((0+1)+(2+3)) + ((4+5)+(6+7)), and writes M values to each of N rows of dst.
-func store(acc []reg.VecVirtual, M, N int) {
+func store(acc []reg.VecVirtual, first reg.GPVirtual, M, N int) {
 	dst, stride := GP64(), GP64()
-	Load(Param("dst"), dst)
+	MOVQ(first, dst)
 	Load(Param("dstStride"), stride)
 	four := func(a, b, c, d reg.VecVirtual) reg.VecVirtual { // the sums of four in one register
 		VHADDPS(b, a, a)

@@ -96,6 +96,7 @@ func wideTile(t kind, N int) {
 		acc[i] = ZMM()
 	}
 	mode, at := GP64(), GP64()
+	Load(Param("acc"), at)
 	begin(acc, mode, at, 64, func(a reg.VecVirtual) { VPXORD(a, a, a) })
 
 	unroll := 32 / t.columns()
@@ -195,7 +196,6 @@ func wideTile(t kind, N int) {
 	Label("end")
 	TESTQ(U32(2), mode)
 	JEQ(LabelRef("sum"))
-	Load(Param("acc"), at)
 	for i, a := range acc {
 		VMOVUPS(a, Mem{Base: at, Disp: 64 * i})
 	}
