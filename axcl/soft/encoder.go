@@ -193,7 +193,7 @@ func (e *encoder) run(picture []byte, out [][]byte) {
 	e.look(picture)
 	d, m := e.Hidden, e.Intermediate
 	e.times(e.x, e.pixels, e.patch, e.patchBias, e.n)
-	add(e.x, e.pos)
+	e.set.Add(e.x, e.pos)
 	deep := 0
 	for b := range e.Blocks {
 		e.block = b
@@ -201,14 +201,14 @@ func (e *encoder) run(picture []byte, out [][]byte) {
 		e.times(e.qkvs, e.a, rowsOf(e.qkv, b*3*d, 3*d), e.qkvBias[b*3*d:][:3*d], e.n)
 		e.pool.each(e.Heads, 2*e.n*e.n*e.HeadDim, e.attend)
 		e.times(e.a, e.att, rowsOf(e.o, b*d, d), e.oBias[b*d:][:d], e.n)
-		add(e.x, e.a)
+		e.set.Add(e.x, e.a)
 		e.normalise(e.a, e.x, e.norms[1].of(b, d), d)
 		e.times(e.mid, e.a, rowsOf(e.fc1, b*m, m), e.fc1Bias[b*m:][:m], e.n)
 		for i := 0; i < len(e.mid); i += m {
 			e.set.GELU(e.mid[i:i+m], e.ones)
 		}
 		e.times(e.a, e.mid, rowsOf(e.fc2, b*d, d), e.bias[b*d:][:d], e.n)
-		add(e.x, e.a)
+		e.set.Add(e.x, e.a)
 		if deep < len(e.deep) && e.deep[deep].after == b {
 			e.give(&e.deep[deep], out[1+deep])
 			deep++
@@ -283,7 +283,7 @@ func (e *encoder) doMultiply(worker, i int) {
 		return
 	}
 	for r := range e.of {
-		add(e.dst[r*e.w.Rows+from:r*e.w.Rows+to], e.b[from:to])
+		e.set.Add(e.dst[r*e.w.Rows+from:r*e.w.Rows+to], e.b[from:to])
 	}
 }
 

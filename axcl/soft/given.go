@@ -52,7 +52,7 @@ func (e *engine) doEnd(_, r int) {
 	l, h := e.l, e.l.Hidden
 	x, a := e.row(e.x, r, h), e.row(e.a, r, h)
 	e.set.RMSNorm(a, a, l.per.norm, l.Eps)
-	add(x, a)
+	e.set.Add(x, a)
 	for i := range x {
 		x[i] *= l.per.scalar
 	}

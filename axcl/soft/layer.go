@@ -365,15 +365,15 @@ func (e *engine) doRow(_, r int) {
 			copy(q[i:i+hd], both[2*i:])
 		}
 	}
-	add(q, l.qBias)
+	e.set.Add(q, l.qBias)
 	for i := 0; i < len(q); i += hd {
 		e.turn(q[i:i+hd], l.qNorm, r)
 	}
 	if l.shares() {
 		return
 	}
-	add(k, l.kBias)
-	add(v, l.vBias)
+	e.set.Add(k, l.kBias)
+	e.set.Add(v, l.vBias)
 	for i := 0; i < len(k); i += hd {
 		e.turn(k[i:i+hd], l.kNorm, r)
 	}
@@ -394,17 +394,7 @@ func (e *engine) turn(x, norm []float32, r int) {
 	}
 	half := len(l.rope.freq)
 	cos, sin := l.rope.cos[r*half:][:half], l.rope.sin[r*half:][:half]
-	low, high := x[:half], x[half:][:half]
-	for i, c := range cos {
-		a, b, s := low[i], high[i], sin[i]
-		low[i], high[i] = a*c-b*s, b*c+a*s
-	}
-}
-
-func add(x, y []float32) {
-	for i, v := range y {
-		x[i] += v
-	}
+	e.set.Rotate(x[:half], x[half:][:half], cos, sin)
 }
 
 // doAttend computes the attention of a run's rows for the heads that share one head of K and V. The last row of a run sees what the others
@@ -418,18 +408,17 @@ func (e *engine) doAttend(worker, i int) {
 	seen, n := len(cells)+len(mates), rows*rep
 	q, score, sum := room.q[:n*hd], room.score[:n*seen], room.sum[:n*hd]
 	for r := range rows {
-		for i, v := range e.q[((first+r)*l.Heads+g*rep)*hd:][:rep*hd] {
-			q[r*rep*hd+i] = v * l.Scale
-		}
+		copy(q[r*rep*hd:], e.q[((first+r)*l.Heads+g*rep)*hd:][:rep*hd])
 	}
+	e.set.Scale(q, l.Scale)
 	e.set.Scores(score, seen, e.kc, d, g*hd, cells, q, n, hd, room.Scratch)
 	e.set.Scores(score[len(cells):], seen, e.kb, d, g*hd, mates, q, n, hd, room.Scratch)
 	for h := range n {
 		r := first + h/rep
 		sc := score[h*seen:][:len(cells)+int(s.lengths[r])]
 		if s.cellAdd != nil {
-			add(sc[:len(cells)], s.cellAdd[s.cellAt[r]:s.cellAt[r+1]])
-			add(sc[len(cells):], s.rowAdd[s.rowAt[r]:s.rowAt[r+1]])
+			e.set.Add(sc[:len(cells)], s.cellAdd[s.cellAt[r]:s.cellAt[r+1]])
+			e.set.Add(sc[len(cells):], s.rowAdd[s.rowAt[r]:s.rowAt[r+1]])
 		}
 		e.set.Softmax(sc)
 	}
@@ -439,9 +428,7 @@ func (e *engine) doAttend(worker, i int) {
 	e.set.Values(sum, score[len(cells):], seen, e.vb, d, g*hd, mates, lengths, rep, n, hd, room.Scratch)
 	for r := range rows {
 		out := e.att[((first+r)*l.Heads+g*rep)*hd:][:rep*hd]
-		for i, v := range sum[r*rep*hd:][:rep*hd] {
-			out[i] = float32(v)
-		}
+		e.set.Single(out, sum[r*rep*hd:])
 		if l.gated() {
 			both := e.qg[2*((first+r)*l.Heads+g*rep)*hd:][:2*rep*hd]
 			for i := range out {
@@ -456,12 +443,12 @@ func (e *engine) doResidual(_, r int) {
 	l, h := e.l, e.l.Hidden
 	x, a := e.row(e.x, r, h), e.row(e.a, r, h)
 	if l.Flags&axmodel.FlagGemma == 0 {
-		add(x, a)
+		e.set.Add(x, a)
 		e.set.RMSNorm(a, x, l.post, l.Eps)
 		return
 	}
 	e.set.RMSNorm(a, a, l.post, l.Eps)
-	add(x, a)
+	e.set.Add(x, a)
 	e.set.RMSNorm(a, x, l.preMLP, l.Eps)
 }
 
@@ -480,7 +467,7 @@ func (e *engine) doFinish(_, r int) {
 	if l.Flags&axmodel.FlagGemma != 0 {
 		e.set.RMSNorm(a, a, l.postMLP, l.Eps)
 	}
-	add(x, a)
+	e.set.Add(x, a)
 	if l.per == nil {
 		e.set.Narrow(e.out[r*h:(r+1)*h], x)
 	}

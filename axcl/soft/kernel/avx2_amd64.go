@@ -311,6 +311,21 @@ func widenBF16(dst *float32, src *uint16, n int)
 //go:noescape
 func doubleF32(dst *float64, src *float32, n int)
 
+// singleAsm converts n values, a multiple of 8, to float32.
+//
+//go:noescape
+func singleAsm(dst *float32, src *float64, n int)
+
+// addAsm adds y to x, n values, a multiple of 8.
+//
+//go:noescape
+func addAsm(x *float32, y *float32, n int)
+
+// rotateAsm sets low to low·cos - high·sin and high to high·cos + low·sin, for n values, a multiple of 8.
+//
+//go:noescape
+func rotateAsm(low *float32, high *float32, cos *float32, sin *float32, n int)
+
 // doubleBF16 converts n values, a multiple of 8, to float64.
 //
 //go:noescape

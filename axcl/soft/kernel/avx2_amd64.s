@@ -6850,6 +6850,74 @@ loop:
 	VZEROUPPER
 	RET
 
+// func singleAsm(dst *float32, src *float64, n int)
+// Requires: AVX
+TEXT ·singleAsm(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VCVTPD2PSY (CX), X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY 32(CX), X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       $0x20, AX
+	ADDQ       $0x40, CX
+	SUBQ       $0x08, DX
+	JNE        loop
+	VZEROUPPER
+	RET
+
+// func addAsm(x *float32, y *float32, n int)
+// Requires: AVX
+TEXT ·addAsm(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ n+16(FP), DX
+
+loop:
+	VMOVUPS (AX), Y0
+	VADDPS  (CX), Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	SUBQ    $0x08, DX
+	JNE     loop
+	VZEROUPPER
+	RET
+
+// func rotateAsm(low *float32, high *float32, cos *float32, sin *float32, n int)
+// Requires: AVX
+TEXT ·rotateAsm(SB), NOSPLIT, $0-40
+	MOVQ low+0(FP), AX
+	MOVQ high+8(FP), CX
+	MOVQ cos+16(FP), DX
+	MOVQ sin+24(FP), BX
+	MOVQ n+32(FP), SI
+
+loop:
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS (BX), Y3
+	VMULPS  Y0, Y3, Y4
+	VMULPS  Y1, Y3, Y3
+	VMULPS  Y2, Y0, Y0
+	VMULPS  Y2, Y1, Y1
+	VSUBPS  Y3, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	ADDQ    $0x20, BX
+	SUBQ    $0x08, SI
+	JNE     loop
+	VZEROUPPER
+	RET
+
 // func doubleBF16(dst *float64, src *uint16, n int)
 // Requires: AVX
 TEXT ·doubleBF16(SB), NOSPLIT, $0-24

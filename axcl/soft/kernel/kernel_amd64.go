@@ -318,6 +318,30 @@ func (s Set) scale(x []float32, f float32) int {
 	return n
 }
 
+func (s Set) single(dst []float32, src []float64) int {
+	n := s.vector(len(dst))
+	if n > 0 {
+		singleAsm(&dst[0], &src[0], n)
+	}
+	return n
+}
+
+func (s Set) add(x, y []float32) int {
+	n := s.vector(len(x))
+	if n > 0 {
+		addAsm(&x[0], &y[0], n)
+	}
+	return n
+}
+
+func (s Set) rotate(low, high, cos, sin []float32) int {
+	n := s.vector(len(low))
+	if n > 0 {
+		rotateAsm(&low[0], &high[0], &cos[0], &sin[0], n)
+	}
+	return n
+}
+
 func (s Set) silu(gate, up []float32) int {
 	n := s.vector(len(gate))
 	if n > 0 {

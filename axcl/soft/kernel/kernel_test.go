@@ -264,8 +264,9 @@ func TestRows(t *testing.T) {
 	odd := []float32{0, float32(math.Copysign(0, -1)), 1e-40, 3.4e38, float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()),
 		88.8, -87.4, 65280, 1.00390625}
 	for n := 1; n < 70; n++ {
-		x, y, w := make([]float32, n), make([]float32, n), make([]float32, n)
+		x, y, w, doubles := make([]float32, n), make([]float32, n), make([]float32, n), make([]float64, n)
 		for i := range x {
+			doubles[i] = r.NormFloat64() * math.Exp(50*r.NormFloat64())
 			x[i], y[i], w[i] = float32(10*r.NormFloat64()), float32(r.NormFloat64()), float32(r.NormFloat64())
 			if n%3 == 0 && i%5 == 0 {
 				x[i] = odd[(n+i)%len(odd)]
@@ -291,6 +292,14 @@ func TestRows(t *testing.T) {
 		for _, s := range Available() {
 			same("SiLU", s, on(s, func(x []float32) { s.SiLU(x, y) }), on(Go, func(x []float32) { Go.SiLU(x, y) }))
 			same("GELU", s, on(s, func(x []float32) { s.GELU(x, y) }), on(Go, func(x []float32) { Go.GELU(x, y) }))
+			same("Scale", s, on(s, func(x []float32) { s.Scale(x, 0.3) }), on(Go, func(x []float32) { Go.Scale(x, 0.3) }))
+			same("Add", s, on(s, func(x []float32) { s.Add(x, y[:n/2]) }), on(Go, func(x []float32) { Go.Add(x, y[:n/2]) }))
+			same("Single", s, on(s, func(x []float32) { s.Single(x, doubles) }), on(Go, func(x []float32) { Go.Single(x, doubles) }))
+			h := n / 2
+			turn := func(s Set) func([]float32) {
+				return func(x []float32) { s.Rotate(x[:h], x[h:2*h], y[:h], w[:h]) }
+			}
+			same("Rotate", s, on(s, turn(s)), on(Go, turn(Go)))
 			near("Softmax", s, on(s, s.Softmax), on(Go, Go.Softmax))
 			near("RMSNorm", s, on(s, func(x []float32) { s.RMSNorm(x, x, w, 1e-5) }),
 				on(Go, func(x []float32) { Go.RMSNorm(x, x, w, 1e-5) }))

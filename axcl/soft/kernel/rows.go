@@ -58,9 +58,38 @@ func (s Set) Softmax(x []float32) {
 		x[i] = Exp(x[i] - top)
 		total += float64(x[i])
 	}
-	f := float32(1 / total)
+	s.Scale(x, float32(1/total))
+}
+
+// Scale multiplies x by f.
+func (s Set) Scale(x []float32, f float32) {
 	for i := s.scale(x, f); i < len(x); i++ {
 		x[i] *= f
+	}
+}
+
+// Add adds y to the first values of x.
+func (s Set) Add(x, y []float32) {
+	x = x[:len(y)]
+	for i := s.add(x, y); i < len(x); i++ {
+		x[i] += y[i]
+	}
+}
+
+// Single rounds float64 to float32.
+func (s Set) Single(dst []float32, src []float64) {
+	src = src[:len(dst)]
+	for i := s.single(dst, src); i < len(dst); i++ {
+		dst[i] = float32(src[i])
+	}
+}
+
+// Rotate turns the pairs (low[i], high[i]).
+func (s Set) Rotate(low, high, cos, sin []float32) {
+	high, cos, sin = high[:len(low)], cos[:len(low)], sin[:len(low)]
+	for i := s.rotate(low, high, cos, sin); i < len(low); i++ {
+		a, b := low[i], high[i]
+		low[i], high[i] = float32(a*cos[i])-float32(b*sin[i]), float32(b*cos[i])+float32(a*sin[i])
 	}
 }
 

@@ -27,6 +27,9 @@ func (s Set) narrow([]uint16, []float32) int             { return 0 }
 func (s Set) largest(x []float32) (float32, int)         { return x[0], 0 }
 func (s Set) expSum([]float32, float32) (float64, int)   { return 0, 0 }
 func (s Set) scale([]float32, float32) int               { return 0 }
+func (s Set) single([]float32, []float64) int            { return 0 }
+func (s Set) add(_, _ []float32) int                     { return 0 }
+func (s Set) rotate(_, _, _, _ []float32) int            { return 0 }
 func (s Set) silu([]float32, []float32) int              { return 0 }
 func (s Set) gelu([]float32, []float32) int              { return 0 }
 func (s Set) squares([]float32) (float64, int)           { return 0, 0 }

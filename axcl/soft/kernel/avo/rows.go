@@ -98,6 +98,54 @@ func double() {
 	RET()
 }
 
+func single() {
+	p, n := each("singleAsm", "func(dst *float32, src *float64, n int)", "converts n values, a multiple of 8, to float32.", "dst", "src")
+	Label("loop")
+	for k := range 2 {
+		y := YMM()
+		VCVTPD2PSY(Mem{Base: p[1], Disp: 32 * k}, y.AsX())
+		VMOVUPS(y.AsX(), Mem{Base: p[0], Disp: 16 * k})
+	}
+	again(n, map[reg.GPVirtual]int{p[0]: 32, p[1]: 64}, p...)
+	VZEROUPPER()
+	RET()
+}
+
+func add() {
+	p, n := each("addAsm", "func(x *float32, y *float32, n int)", "adds y to x, n values, a multiple of 8.", "x", "y")
+	Label("loop")
+	y := YMM()
+	VMOVUPS(Mem{Base: p[0]}, y)
+	VADDPS(Mem{Base: p[1]}, y, y)
+	VMOVUPS(y, Mem{Base: p[0]})
+	again(n, map[reg.GPVirtual]int{p[0]: 32, p[1]: 32}, p...)
+	VZEROUPPER()
+	RET()
+}
+
+func rotate() {
+	p, n := each("rotateAsm", "func(low *float32, high *float32, cos *float32, sin *float32, n int)",
+		"sets low to low·cos - high·sin and high to high·cos + low·sin, for n values, a multiple of 8.", "low", "high", "cos", "sin")
+	Label("loop")
+	a, b, c, s := YMM(), YMM(), YMM(), YMM()
+	VMOVUPS(Mem{Base: p[0]}, a)
+	VMOVUPS(Mem{Base: p[1]}, b)
+	VMOVUPS(Mem{Base: p[2]}, c)
+	VMOVUPS(Mem{Base: p[3]}, s)
+	t := YMM()
+	VMULPS(a, s, t)
+	VMULPS(b, s, s)
+	VMULPS(c, a, a)
+	VMULPS(c, b, b)
+	VSUBPS(s, a, a)
+	VADDPS(t, b, b)
+	VMOVUPS(a, Mem{Base: p[0]})
+	VMOVUPS(b, Mem{Base: p[1]})
+	again(n, map[reg.GPVirtual]int{p[0]: 32, p[1]: 32, p[2]: 32, p[3]: 32}, p...)
+	VZEROUPPER()
+	RET()
+}
+
 func doubleBF16() {
 	p, n := each("doubleBF16", "func(dst *float64, src *uint16, n int)", "converts n values, a multiple of 8, to float64.", "dst", "src")
 	Label("loop")
