@@ -4,7 +4,7 @@ package axle
 // that could be taken out.
 func init() {
 	rules = append(rules, []struct{ row, file, rule, without, pkg, test string }{
-		{"T1", "axmodel/soft.go", "if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {", "if false {", "./axmodel",
+		{"T1", "axmodel/soft.go", "if !inside(off, e.Type.valueBytes(int64(rows), int64(cols))) {", "if false {", "./axmodel",
 			"TestHostileFiles"},
 		{"T1", "axmodel/linear.go", "int64(s.HeadDim)*int64(s.ValueDim) > maxState/4/int64(s.Heads)", "s.Hidden < 0", "./axmodel",
 			"TestLinearHostile"},

@@ -7,37 +7,41 @@ import (
 	"github.com/axle-llm/axle/axcl"
 )
 
-// writeGroups writes a row's values in groups, and appends a scale for each.
-func writeGroups(dst, scales []byte, row []float32, t DType, n int) ([]byte, error) {
+// clear makes the values of rows that lie together zeros.
+func (t DType) clear(dst []byte) {
 	for i := range dst {
 		dst[i] = 0
 		if t == Int4Groups {
 			dst[i] = 0x88
 		}
 	}
+}
+
+// writeGroups writes row r of eight in groups of n values, which have a scale each.
+func writeGroups(dst, scales []byte, row []float32, r int, t DType, n int) error {
 	for at := 0; at < len(row); at += n {
 		part := row[at:min(at+n, len(row))]
 		scale, err := groupScale(part, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		scales = binary.LittleEndian.AppendUint16(scales, scale)
+		binary.LittleEndian.PutUint16(scales[2*(at/n*8+r):], scale)
 		inverse := over(scale)
 		for i, v := range part {
-			put(dst, at+i, level(v, inverse, t), t)
+			put(dst, r, at+i, level(v, inverse, t), t)
 		}
 	}
-	return scales, nil
+	return nil
 }
 
-// put writes one value of a row.
-func put(dst []byte, i int, v int, t DType) {
+// put writes value i of row r of eight.
+func put(dst []byte, r, i, v int, t DType) {
+	b, i := i/blockValues, i%blockValues
 	if t == Int8Groups {
-		dst[i] = byte(int8(v))
+		dst[8*blockValues*b+i/4*32+4*r+i%4] = byte(int8(v))
 		return
 	}
-	const half = blockValues / 2
-	at, shift := i/blockValues*half+i%half, i%blockValues/half*4
+	at, shift := 4*blockValues*b+i%16/4*32+4*r+i%4, i/16*4
 	dst[at] = dst[at]&^(15<<shift) | byte(v+8)<<shift
 }
 

@@ -74,6 +74,20 @@ func softLayer(tb testing.TB) []byte {
 	return b.Bytes()
 }
 
+// short is a model that ends before what its last tensor's rows are filled up with.
+func short(tb testing.TB, t axmodel.DType) []byte {
+	tb.Helper()
+	const rows, cols = 9, 1030
+	h := axmodel.Header{Kind: axmodel.Affine, Hidden: cols, Out: rows}
+	var b bytes.Buffer
+	if err := axmodel.Write(&b, h, []axmodel.SoftGroup{{Rows: 1}}, []axmodel.Tensor{axmodel.Vector("bias", axmodel.F32,
+		make([]float32, rows)), axmodel.Matrix("weight", t, rows, cols, make([]float32, rows*cols))}); err != nil {
+		tb.Fatal(err)
+	}
+	n := b.Len() - 64
+	return patch(b.Bytes()[:n], 24, uint64(n))
+}
+
 // patch gives a copy of b with a little-endian value at off.
 func patch[T uint32 | uint64 | float32 | []byte](b []byte, off int, v T) []byte {
 	b = bytes.Clone(b)
@@ -158,8 +172,13 @@ func hostileFiles(tb testing.TB) []hostile {
 		{"soft: cache rows disagree", patch(s, 200, uint32(30)), "cache has 30"},
 		{"soft: no dummy row", patch(s, 192+16+8, uint32(0)), "cache has 0"},
 		{"soft: tensor of type 0", patch(s, dir+24, uint32(0)), "element type"},
-		{"soft: tensor of type 6", patch(s, dir+24, uint32(6)), "element type"},
-		{"soft: groups of none", patch(s, dir+24, uint32(4)), "has groups of 0"},
+		{"soft: tensor of type 9", patch(s, dir+24, uint32(9)), "element type"},
+		{"soft: integers row by row", patch(s, dir+24, uint32(4)), "make the package again with axle compile"},
+		{"soft: integers of four bits row by row", patch(s, dir+24, uint32(5)), "make the package again with axle compile"},
+		{"soft: groups of none", patch(s, dir+24, uint32(7)), "has groups of 0"},
+		{"soft: fours that are no whole ones", short(tb, axmodel.BF16Fours), "does not lie within"},
+		{"soft: eights of int8 without their last scales", short(tb, axmodel.Int8Groups), "scales at"},
+		{"soft: eights of int4 without their last scales", short(tb, axmodel.Int4Groups), "scales at"},
 		{"soft: groups of a vector", patch(s, dir+36, uint32(32)), "of f32 has groups of 32"},
 		{"soft: groups of 64", patch(s, dir+6*64+36, uint32(64)), "int8 in groups has groups of 64"},
 		{"soft: groups' scales at 0", patch(s, dir+6*64+48, uint64(0)), "scales"},

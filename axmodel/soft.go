@@ -150,41 +150,78 @@ const (
 	F32  DType = 1
 	BF16 DType = 2
 	Int8 DType = 3 // one float32 scale a row
-	// Rows of blocks of 32 values, the last filled up with zeros, and one bf16 scale for each group of values of a row: the cards round
-	// what is multiplied with them to eight bits, and multiply integers.
-	Int8Groups DType = 4
-	Int4Groups DType = 5 // two values a byte: byte i of 16 holds value i low and value i+16 high, each plus 8
+	// bf16 of matrices that are multiplied: four rows after four, and of four rows 32 values of each in turn, so that memory is read from
+	// one end to the other. What is missing of four rows or of 32 columns is zeros.
+	BF16Fours DType = 6
+	// Integers in groups of a row's values, with a bf16 scale each: the cards round what is multiplied with them to eight bits, and
+	// multiply integers. Eight rows after eight, and of eight rows blocks of 32 columns in turn: four values of each row after four. What
+	// is missing of eight rows or of 32 columns is zeros.
+	Int8Groups DType = 7
+	Int4Groups DType = 8 // two values a byte: value 4j+k of a block low and value 16+4j+k high, each plus 8
 )
 
 func (t DType) String() string {
-	if t >= F32 && t <= Int4Groups {
-		return [...]string{"f32", "bf16", "int8", "int8 in groups", "int4 in groups"}[t-1]
+	if t.known() {
+		return [...]string{1: "f32", 2: "bf16", 3: "int8", 6: "bf16 in fours", 7: "int8 in groups", 8: "int4 in groups"}[t]
 	}
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
+func (t DType) known() bool { return t >= F32 && t <= Int8 || t >= BF16Fours && t <= Int4Groups }
+
+// former says whether the type was written by an earlier version, which had rows of integers one after the other.
+func (t DType) former() bool { return t == 4 || t == 5 }
+
 // Grouped says whether groups of a row's values have scales of their own.
 func (t DType) Grouped() bool { return t == Int8Groups || t == Int4Groups }
 
-// blockValues is how many values of a grouped row lie together.
+// blockValues is how many values of a row lie together where rows do.
 const blockValues = 32
 
-// rowBytes is what the values of a row take.
-func (t DType) rowBytes(cols int64) int64 {
-	blocks := (cols + blockValues - 1) / blockValues
-	return [...]int64{0, 4 * cols, 2 * cols, cols, blocks * blockValues, blocks * blockValues / 2}[t]
-}
-
-// scaleBytes is what the scales of a row take, if it is in groups of so many.
-func (t DType) scaleBytes(cols, group int64) int64 {
+// together is how many rows lie together.
+func (t DType) together() int64 {
 	switch {
-	case t == Int8:
+	case t == BF16Fours:
 		return 4
 	case t.Grouped():
-		return 2 * ((cols + group - 1) / group)
+		return 8
+	}
+	return 1
+}
+
+// valueBytes is what the values of so many rows take.
+func (t DType) valueBytes(rows, cols int64) int64 {
+	rows = fill(rows, t.together())
+	switch t {
+	case F32:
+		return 4 * rows * cols
+	case BF16:
+		return 2 * rows * cols
+	case Int8:
+		return rows * cols
+	}
+	n := rows * fill(cols, blockValues)
+	switch t {
+	case BF16Fours:
+		return 2 * n
+	case Int8Groups:
+		return n
+	}
+	return n / 2
+}
+
+// scaleBytes is what the scales of so many rows take, if they are in groups of so many.
+func (t DType) scaleBytes(rows, cols, group int64) int64 {
+	switch {
+	case t == Int8:
+		return 4 * rows
+	case t.Grouped():
+		return 2 * fill(rows, t.together()) * ((cols + group - 1) / group)
 	}
 	return 0
 }
+
+func fill(n, to int64) int64 { return (n + to - 1) / to * to }
 
 // Entry is a tensor in a software model's directory. Both ranges lie within the file.
 type Entry struct {
@@ -313,7 +350,10 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		t := b[int(ng)*groupBytes+i*entryBytes:]
 		e := Entry{Name: padded(t[:24]), Type: DType(le.Uint32(t[24:]))}
 		rows, cols, group, off, scales := le.Uint32(t[28:]), le.Uint32(t[32:]), le.Uint32(t[36:]), le.Uint64(t[40:]), le.Uint64(t[48:])
-		if e.Type < F32 || e.Type > Int4Groups {
+		if e.Type.former() {
+			return nil, errorf("tensor %q has integers in the order of an earlier axle: make the package again with axle compile", e.Name)
+		}
+		if !e.Type.known() {
 			return nil, errorf("tensor %q has element type %d", e.Name, e.Type)
 		}
 		if rows < 1 || cols < 1 || rows > maxOut || cols > maxHidden<<2 {
@@ -322,14 +362,14 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 		inside := func(off uint64, n int64) bool {
 			return off%align == 0 && off >= uint64(headerBytes+table) && off <= uint64(size) && uint64(n) <= uint64(size)-off
 		}
-		if !inside(off, int64(rows)*e.Type.rowBytes(int64(cols))) {
+		if !inside(off, e.Type.valueBytes(int64(rows), int64(cols))) {
 			return nil, errorf("tensor %q, %d × %d %v at %d, does not lie within the file's %d bytes on a multiple of %d", e.Name, rows,
 				cols, e.Type, off, size, align)
 		}
 		if e.Type.Grouped() && group != 32 && group != 128 || !e.Type.Grouped() && group != 0 {
 			return nil, errorf("tensor %q of %v has groups of %d", e.Name, e.Type, group)
 		}
-		if n := e.Type.scaleBytes(int64(cols), int64(group)); n > 0 && !inside(scales, int64(rows)*n) || n == 0 && scales != 0 {
+		if n := e.Type.scaleBytes(int64(rows), int64(cols), int64(group)); n > 0 && !inside(scales, n) || n == 0 && scales != 0 {
 			return nil, errorf("tensor %q: scales at %d do not lie within the file's %d bytes on a multiple of %d", e.Name, scales, size,
 				align)
 		}

@@ -32,7 +32,7 @@ func Matrix(name string, t DType, rows, cols int, v []float32) Tensor {
 	return Tensor{Name: name, Type: t, Rows: rows, Cols: cols, Row: func(dst []float32, r int) error { copy(dst, v[r*cols:]); return nil }}
 }
 
-func up(n int64) int64 { return (n + align - 1) / align * align }
+func up(n int64) int64 { return fill(n, align) }
 
 // place gives every tensor its offsets and says how long the file is.
 func place(groups, tensors int, ts []Tensor) ([]Entry, int64) {
@@ -40,13 +40,13 @@ func place(groups, tensors int, ts []Tensor) ([]Entry, int64) {
 	var out []Entry
 	for _, t := range ts {
 		e := Entry{Name: t.Name, Type: t.Type, Rows: t.Rows, Cols: t.Cols, Offset: at}
-		at = up(at + int64(t.Rows)*t.Type.rowBytes(int64(t.Cols)))
+		at = up(at + t.Type.valueBytes(int64(t.Rows), int64(t.Cols)))
 		if t.Type.Grouped() {
 			e.Group = cmp.Or(t.Group, blockValues)
 		}
-		if n := t.Type.scaleBytes(int64(t.Cols), int64(e.Group)); n > 0 {
+		if n := t.Type.scaleBytes(int64(t.Rows), int64(t.Cols), int64(e.Group)); n > 0 {
 			e.Scales = at
-			at = up(at + int64(t.Rows)*n)
+			at = up(at + n)
 		}
 		out = append(out, e)
 	}
@@ -86,7 +86,7 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 		return errorf("the tool's name has %d bytes, 64 are possible", len(h.Tool))
 	}
 	for _, t := range ts {
-		if t.Type < F32 || t.Type > Int4Groups || len(t.Name) > 24 || t.Group != 0 && t.Group != 32 && t.Group != 128 {
+		if !t.Type.known() || len(t.Name) > 24 || t.Group != 0 && t.Group != 32 && t.Group != 128 {
 			return errorf("tensor %q of %v cannot be written", t.Name, t.Type)
 		}
 	}
@@ -154,12 +154,16 @@ func encode(h Header, groups []SoftGroup, entries int, size int64) []byte {
 func writeTensor(out *counter, t Tensor, e Entry) error {
 	out.pad(e.Offset)
 	le := binary.LittleEndian
-	row := make([]float32, t.Cols)
-	b := make([]byte, t.Type.rowBytes(int64(t.Cols)))
+	row, together := make([]float32, t.Cols), int(t.Type.together())
+	b := make([]byte, t.Type.valueBytes(int64(together), int64(t.Cols)))
 	var scales []byte
 	for r := range t.Rows {
 		if err := t.Row(row, r); err != nil {
 			return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
+		}
+		if r%together == 0 && together > 1 {
+			t.Type.clear(b)
+			scales = append(scales, make([]byte, t.Type.scaleBytes(int64(together), int64(t.Cols), int64(e.Group)))...)
 		}
 		switch t.Type {
 		case F32:
@@ -170,6 +174,10 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 			for i, v := range row {
 				le.PutUint16(b[i*2:], axcl.BFloat16(v))
 			}
+		case BF16Fours:
+			for i, v := range row {
+				le.PutUint16(b[2*(i/blockValues*4*blockValues+r%4*blockValues+i%blockValues):], axcl.BFloat16(v))
+			}
 		case Int8:
 			scale, err := quantise(b, row)
 			if err != nil {
@@ -177,12 +185,14 @@ func writeTensor(out *counter, t Tensor, e Entry) error {
 			}
 			scales = le.AppendUint32(scales, math.Float32bits(scale))
 		case Int8Groups, Int4Groups:
-			var err error
-			if scales, err = writeGroups(b, scales, row, t.Type, e.Group); err != nil {
+			eight := scales[len(scales)-int(t.Type.scaleBytes(8, int64(t.Cols), int64(e.Group))):]
+			if err := writeGroups(b, eight, row, r%8, t.Type, e.Group); err != nil {
 				return fmt.Errorf("tensor %q, row %d: %w", t.Name, r, err)
 			}
 		}
-		out.write(b)
+		if r%together == together-1 || r == t.Rows-1 {
+			out.write(b)
+		}
 		if out.err != nil {
 			return out.err
 		}

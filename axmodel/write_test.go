@@ -35,7 +35,8 @@ func TestWriteRead(t *testing.T) {
 		for i := range v {
 			v[i] = float32(r.NormFloat64())
 		}
-		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8, axmodel.Int8Groups, axmodel.Int4Groups}[i%5]
+		typ := []axmodel.DType{axmodel.F32, axmodel.BF16, axmodel.Int8, axmodel.Int8Groups, axmodel.Int4Groups,
+			axmodel.BF16Fours}[i%6]
 		if e.Type != 0 {
 			typ = e.Type
 		}
@@ -80,16 +81,21 @@ func TestWriteRead(t *testing.T) {
 			case axmodel.Int8:
 				scale := math.Float32frombits(binary.LittleEndian.Uint32(b[e.Scales+int64(4*(i/e.Cols)):]))
 				got, slack = float32(int8(b[e.Offset+int64(i)]))*scale, scale*0.501
+			case axmodel.BF16Fours:
+				row, col, lines := i/e.Cols, i%e.Cols, (e.Cols+31)/32
+				at := ((row/4*lines+col/32)*4+row%4)*32 + col%32
+				got, slack = axcl.Float32(binary.LittleEndian.Uint16(b[e.Offset+int64(2*at):])), float32(math.Abs(float64(want)))/256
 			case axmodel.Int8Groups, axmodel.Int4Groups:
 				row, col := i/e.Cols, i%e.Cols
 				groups, blocks := (e.Cols+e.Group-1)/e.Group, (e.Cols+31)/32
-				scale := axcl.Float32(binary.LittleEndian.Uint16(b[e.Scales+int64(2*(row*groups+col/e.Group)):]))
+				scale := axcl.Float32(binary.LittleEndian.Uint16(b[e.Scales+int64(2*((row/8*groups+col/e.Group)*8+row%8)):]))
 				// The largest may lie half a step beyond the last level: scales are rounded, and four bits choose the best on the whole.
 				slack = float32(math.Abs(float64(scale)))
+				block, of := int64(row/8*blocks+col/32), col%32
 				if e.Type == axmodel.Int8Groups {
-					got = float32(int8(b[e.Offset+int64(row*blocks*32+col)])) * scale
+					got = float32(int8(b[e.Offset+block*256+int64(of/4*32+row%8*4+of%4)])) * scale
 				} else {
-					got = float32(int(b[e.Offset+int64(row*blocks*16+col/32*16+col%16)]>>(col%32/16*4)&15)-8) * scale
+					got = float32(int(b[e.Offset+block*128+int64(of%16/4*32+row%8*4+of%4)]>>(of/16*4)&15)-8) * scale
 				}
 			}
 			if float32(math.Abs(float64(got-want))) > slack {

@@ -112,7 +112,11 @@ func (y Tiny) Write(dir, name string) (axcl.LoadSpec, error) {
 		for i := range v {
 			v[i] = float32(rng.NormFloat64() * scale)
 		}
-		return axmodel.Matrix(name, axmodel.BF16, rows, cols, v)
+		t := axmodel.BF16Fours
+		if rows == 1 || name == "o" || name == "down" { // rows one after the other are computed too
+			t = axmodel.BF16
+		}
+		return axmodel.Matrix(name, t, rows, cols, v)
 	}
 	norm := func(name string, n int) axmodel.Tensor {
 		v := make([]float32, n)

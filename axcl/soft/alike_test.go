@@ -15,7 +15,7 @@ import (
 // and whoever else is in the pass: enough rows that weights are unpacked for all of them, and large enough that workers share them.
 func TestSameBits(t *testing.T) {
 	const before, n = 40, 14
-	for _, quant := range []axmodel.DType{axmodel.BF16, axmodel.Int8Groups, axmodel.Int4Groups} {
+	for _, quant := range []axmodel.DType{axmodel.BF16, axmodel.BF16Fours, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(t, quant, dims{1, 256, 4, 2, 384, 300})
 		for _, set := range kernel.Available() {
 			// answer runs the rows before into these cells, then n rows that see them, together or each for itself.

@@ -14,7 +14,7 @@ import (
 )
 
 func BenchmarkPass(b *testing.B) {
-	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8} {
+	for _, q := range []axmodel.DType{axmodel.BF16Fours, axmodel.Int8} {
 		spec := made(b, q, large)
 		d, err := Open(Options{})
 		if err != nil {
@@ -142,10 +142,10 @@ func BenchmarkMatVec(b *testing.B) {
 	}{
 		{"copy", rows * cols * 2, func(_, i int) { copy(to[i*step*cols:(i+1)*step*cols], w[i*step*cols:]) }},
 		{"bf16", rows * cols * 2, func(_, i int) {
-			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, BF16: w}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)
+			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Fours: w}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)
 		}},
 		{"bf16 four rows", rows * cols * 2, func(_, i int) {
-			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, BF16: w}, kernel.Input{F: x}, 4, i*step, (i+1)*step, scratch)
+			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Fours: w}, kernel.Input{F: x}, 4, i*step, (i+1)*step, scratch)
 		}},
 		{"int8", rows * cols, func(_, i int) {
 			set.Mul(y, &kernel.Weights{Rows: rows, Cols: cols, Int8: q, Scales: scales}, kernel.Input{F: x}, 1, i*step, (i+1)*step, scratch)

@@ -15,7 +15,7 @@ import (
 // The limits can be measured: a small model's are numbers that mean something, whatever they are on the machine of the moment.
 func TestMachineLimits(t *testing.T) {
 	for _, s := range kernel.Available() {
-		l := newLimits(t, made(t, axmodel.BF16, small), Options{Threads: 2, Kernels: s.String()})
+		l := newLimits(t, made(t, axmodel.BF16Fours, small), Options{Threads: 2, Kernels: s.String()})
 		l.once(t, 1<<6)
 		if got := l.medians(); got.read <= 0 || got.decode <= 0 || (got.spin <= 0 || got.prompt <= 0) != (s == kernel.Go) {
 			t.Errorf("%v: %+v", s, got)
@@ -27,7 +27,7 @@ func TestMachineLimits(t *testing.T) {
 // reads, on as many threads, and a prompt of 128 rows beside a loop of its instruction on registers alone. Shares are medians of pairs,
 // in percent.
 func BenchmarkLimits(b *testing.B) {
-	for _, q := range []axmodel.DType{axmodel.BF16, axmodel.Int8Groups, axmodel.Int4Groups} {
+	for _, q := range []axmodel.DType{axmodel.BF16Fours, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(b, q, large)
 		for threads := min(2, runtime.GOMAXPROCS(0)); threads > 0; threads-- {
 			b.Run(q.String()+"/"+[]string{"", "one thread", "two threads"}[threads], func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkLimits(b *testing.B) {
 				got := l.medians()
 				b.ReportMetric(got.read/1e9, "read-GB/s")
 				b.ReportMetric(100*got.decode, "decode-%-of-read")
-				if q == axmodel.BF16 { // others are multiplied by other instructions
+				if q == axmodel.BF16Fours { // others are multiplied by other instructions
 					b.ReportMetric(got.spin/1e9, "spin-G/s")
 					b.ReportMetric(100*got.prompt, "prompt-%-of-spin")
 				}

@@ -71,16 +71,18 @@ func (m *file) matrix(name string) kernel.Weights {
 		w.F32 = view[float32](m.bytes, e.Offset, n)
 	case axmodel.BF16:
 		w.BF16 = view[uint16](m.bytes, e.Offset, n)
+	case axmodel.BF16Fours:
+		w.Fours = view[uint16](m.bytes, e.Offset, kernel.FourValues(e.Rows, e.Cols))
 	case axmodel.Int8:
 		w.Int8 = view[int8](m.bytes, e.Offset, n)
 		w.Scales = view[float32](m.bytes, e.Scales, e.Rows)
 	case axmodel.Int8Groups, axmodel.Int4Groups:
 		w.Group = e.Group
-		w.Groups = view[uint16](m.bytes, e.Scales, e.Rows*((e.Cols+e.Group-1)/e.Group))
-		if blocks := (e.Cols + 31) / 32; e.Type == axmodel.Int8Groups {
-			w.Q8 = m.bytes[e.Offset:][:e.Rows*blocks*32]
+		w.Groups = view[uint16](m.bytes, e.Scales, kernel.EightScales(e.Rows, e.Cols, e.Group))
+		if n := kernel.EightValues(e.Rows, e.Cols); e.Type == axmodel.Int8Groups {
+			w.Q8 = m.bytes[e.Offset:][:n]
 		} else {
-			w.Q4 = m.bytes[e.Offset:][:e.Rows*blocks*16]
+			w.Q4 = m.bytes[e.Offset:][:n/2]
 		}
 	}
 	return w

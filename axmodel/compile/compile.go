@@ -187,7 +187,7 @@ func (j *job) settle() error {
 	}
 	switch j.Quant {
 	case "bf16":
-		j.dtype = axmodel.BF16
+		j.dtype = axmodel.BF16Fours
 	case "int8":
 		j.dtype = axmodel.Int8Groups
 	case "int4":

@@ -90,7 +90,7 @@ func (j *job) linear(i int, flags uint32) (f file, err error) {
 		Pos: 1, Index: i, Tool: j.Tool}
 	values, channels := a.ValueHeads*a.ValueDim, f.header.Channels()
 	// What decides how long a state remembers is a thousandth of a layer: it keeps its bits.
-	small := axmodel.BF16
+	small := axmodel.BF16Fours
 	return f, j.parts(&f.tensors, fmt.Sprintf("%slayers.%d.", j.prefix, i), []part{
 		{"input_norm", "input_layernorm.weight", axmodel.F32, 1, a.Hidden},
 		{"qkv", "linear_attn.in_proj_qkv.weight", j.dtype, channels, a.Hidden},

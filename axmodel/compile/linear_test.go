@@ -71,7 +71,7 @@ func TestCompileStates(t *testing.T) {
 				if e, _ := m.Soft.Entry("qkv"); e.Type != axmodel.Int8Groups {
 					t.Errorf("layer %d: qkv is %v", l, e.Type)
 				}
-				if e, _ := m.Soft.Entry("a"); e.Type != axmodel.BF16 {
+				if e, _ := m.Soft.Entry("a"); e.Type != axmodel.BF16Fours {
 					t.Errorf("layer %d: a is %v", l, e.Type)
 				}
 			}

@@ -43,8 +43,8 @@ func TestQuantised(t *testing.T) {
 		kind  axmodel.DType
 		group int
 		rises float64
-	}{{axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02}, {axmodel.Int4Groups, 32, 1.25},
-		{axmodel.Int4Groups, 128, 1.5}} {
+	}{{axmodel.BF16Fours, 0, 1}, {axmodel.Int8, 0, 1.02}, {axmodel.Int8Groups, 32, 1.02}, {axmodel.Int8Groups, 128, 1.02},
+		{axmodel.Int4Groups, 32, 1.25}, {axmodel.Int4Groups, 128, 1.5}} {
 		got := perplexity(t, from, c.kind, c.group, texts)
 		t.Logf("%v of %d: perplexity %.4f, bf16's times %.4f, over %d texts", c.kind, c.group, got, got/want, len(texts))
 		if !(got <= want*c.rises) {
@@ -138,11 +138,12 @@ func rewrite(t *testing.T, from, to string, kind axmodel.DType, group int) {
 		}
 		x.Row = func(dst []float32, r int) error {
 			for i := range dst {
-				switch at := e.Offset + int64(r*e.Cols+i); e.Type {
+				switch e.Type {
 				case axmodel.F32:
 					dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[e.Offset+4*int64(r*e.Cols+i):]))
-				case axmodel.Int8Groups: // rows are whole blocks here: all widths are multiples of 32
-					scale := e.Scales + 2*int64(r*((e.Cols+e.Group-1)/e.Group)+i/e.Group)
+				case axmodel.Int8Groups: // whole blocks of eight rows: all widths are multiples of 32
+					at := e.Offset + int64((r/8*(e.Cols/32)+i/32)*256+i%32/4*32+r%8*4+i%4)
+					scale := e.Scales + 2*int64((r/8*((e.Cols+e.Group-1)/e.Group)+i/e.Group)*8+r%8)
 					dst[i] = float32(int8(b[at])) * axcl.Float32(binary.LittleEndian.Uint16(b[scale:]))
 				default:
 					t.Fatalf("%s: %v", e.Name, e.Type)

@@ -88,23 +88,27 @@ static void dot4(const float *x, const float *b, size_t cols, float out[4]) {
 	}
 }
 
-// Row r of a matrix whose values lie in blocks of 32, of eight bits or four, and have a scale for each group of a row.
-static void grouped(const axm_matrix *w, uint32_t r, float *buf) {
-	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group;
-	const uint8_t *p = (const uint8_t *)w->data + r * blocks * (w->type == 4 ? 32 : 16);
-	const uint16_t *scales = (const uint16_t *)w->scales + r * groups;
-	for (size_t g = 0; g < groups; g++) {
-		size_t from = g * w->group, to = from + w->group < n ? from + w->group : n;
-		float scale = axm_from_bf16(scales[g]);
-		if (w->type == 4) {
-			for (size_t i = from; i < to; i++) buf[i] = (float)(int8_t)p[i] * scale;
-			continue;
-		}
-		for (size_t i = from; i < to; i += 32) { // a block's first half lies in the low bits
-			const uint8_t *block = p + i / 32 * 16;
-			for (size_t j = 0; j < 16 && i + j < to; j++) buf[i + j] = (float)((block[j] & 15) - 8) * scale;
-			for (size_t j = 0; j < 16 && i + 16 + j < to; j++) buf[i + 16 + j] = (float)((block[j] >> 4) - 8) * scale;
-		}
+// Row r of a matrix in fours: of four rows, 32 values of each in turn.
+static void four(const axm_matrix *w, size_t r, float *buf) {
+	size_t n = w->cols, lines = (n + 31) / 32;
+	const uint16_t *p = (const uint16_t *)w->data + (r / 4 * lines * 4 + r % 4) * 32;
+	for (size_t i = 0; i < n; i += 32, p += 128) axm_widen(buf + i, p, n - i < 32 ? n - i : 32);
+}
+
+// Row r of a matrix of integers: of eight rows, blocks of 32 columns in turn, four values of each row after four, and the eight scales of
+// each group in turn. Of four bits the second half of a block lies in the high bits of the first.
+static void grouped(const axm_matrix *w, size_t r, float *buf) {
+	size_t n = w->cols, blocks = (n + 31) / 32, groups = (n + w->group - 1) / w->group, bytes = w->type == 7 ? 256 : 128;
+	const uint8_t *p = (const uint8_t *)w->data + r / 8 * blocks * bytes + r % 8 * 4;
+	const uint16_t *scales = (const uint16_t *)w->scales + r / 8 * groups * 8 + r % 8;
+	for (size_t i = 0; i < n; i++) {
+		float scale = axm_from_bf16(scales[i / w->group * 8]);
+		const uint8_t *block = p + i / 32 * bytes;
+		size_t at = i % 32;
+		if (w->type == 7)
+			buf[i] = (float)(int8_t)block[at / 4 * 32 + at % 4] * scale;
+		else
+			buf[i] = (float)((block[at % 16 / 4 * 32 + at % 4] >> (at / 16 * 4) & 15) - 8) * scale;
 	}
 }
 
@@ -117,8 +121,11 @@ const float *axm_row(const axm_matrix *w, uint32_t r, float *buf) {
 	case 2:
 		axm_widen(buf, (const uint16_t *)w->data + at, n);
 		return buf;
-	case 4:
-	case 5:
+	case 6:
+		four(w, r, buf);
+		return buf;
+	case 7:
+	case 8:
 		grouped(w, r, buf);
 		return buf;
 	default: {

@@ -369,21 +369,24 @@ static bool group(axm *m, uint32_t g, const uint8_t *p) {
 
 static bool fits(uint64_t offset, uint64_t bytes, uint64_t size) { return offset % 64 == 0 && offset <= size && bytes <= size - offset; }
 
+static uint64_t fill(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
 static bool matrix(axm *m, const want w[W_COUNT], const uint8_t *base, const uint8_t *p, bool weights) {
 	if (p[23]) return false; // the name must end
 	for (int i = 0; i < W_COUNT; i++) {
 		if (!w[i].name || strcmp(w[i].name, (const char *)p)) continue;
 		uint32_t type = u32(p + 24), rows = u32(p + 28), cols = u32(p + 32);
 		uint64_t values = u64(p + 40), scales = u64(p + 48);
-		if (m->w[i].type || type < 1 || type > 5 || rows != w[i].rows || cols != w[i].cols) return false;
+		// What rows of each type are filled up to, and columns, and how many bits a value has. Rows of integers in 4 and 5 lay otherwise.
+		static const uint8_t layout[][3] = {{0}, {1, 1, 32}, {1, 1, 16}, {1, 1, 8}, {0}, {0}, {4, 32, 16}, {8, 32, 8}, {8, 32, 4}};
+		if (m->w[i].type || type > 8 || !layout[type][0] || rows != w[i].rows || cols != w[i].cols) return false;
 		if ((w[i].f32_only && type != 1) || (m->kind == AXM_ENCODER && type > 2)) return false;
-		uint64_t blocks = ((uint64_t)cols + 31) / 32; // of rows in groups
-		const uint64_t row[6] = {0, (uint64_t)cols * 4, (uint64_t)cols * 2, cols, blocks * 32, blocks * 16};
-		if (!fits(values, rows * row[type], m->file_bytes)) return false;
+		uint64_t all = fill(rows, layout[type][0]);
+		if (!fits(values, all * fill(cols, layout[type][1]) * layout[type][2] / 8, m->file_bytes)) return false;
 		uint32_t group = u32(p + 36);
-		if (type > 3 ? group != 32 && group != 128 : group != 0) return false;
-		uint64_t scale = type == 3 ? 4 : type > 3 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
-		if (scale && (scales == 0 || !fits(scales, rows * scale, m->file_bytes))) return false;
+		if (type > 6 ? group != 32 && group != 128 : group != 0) return false;
+		uint64_t scale = type == 3 ? 4 : type > 6 ? ((uint64_t)cols + group - 1) / group * 2 : 0;
+		if (scale && (scales == 0 || !fits(scales, all * scale, m->file_bytes))) return false;
 		m->w[i] = (axm_matrix){type, rows, cols, group, weights ? base + values : NULL, weights && scale ? (const void *)(base + scales)
 			: NULL};
 		return true;

@@ -227,6 +227,12 @@ func tileInt8_1x6(dst *float32, dstStride uintptr, w *int8, wStride uintptr, x *
 //go:noescape
 func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
 
+// fours1 multiplies four rows of w, in fours, with 1 rows of x over steps of eight columns, and writes four values to each of 1 rows of
+// dst; strides are bytes. It does so for as many fours, which follow each other in dst too.
+//
+//go:noescape
+func fours1(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, tiles int)
+
 // tilePacked_4x2 multiplies 4 rows of w with 2 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
 // acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 2 rows. It does so for as many tiles that
 // follow each other in w, in dst and in acc.
@@ -234,12 +240,24 @@ func tilePacked_4x1(dst *float32, dstStride uintptr, w *float32, x *float32, xSt
 //go:noescape
 func tilePacked_4x2(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
 
+// fours2 multiplies four rows of w, in fours, with 2 rows of x over steps of eight columns, and writes four values to each of 2 rows of
+// dst; strides are bytes. It does so for as many fours, which follow each other in dst too.
+//
+//go:noescape
+func fours2(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, tiles int)
+
 // tilePacked_4x3 multiplies 4 rows of w with 3 rows of x over steps of eight columns; strides are bytes. Mode 1 begins with the sums in
 // acc, mode 2 leaves them there, and without it the lanes are added into dst: 4 values in each of 3 rows. It does so for as many tiles that
 // follow each other in w, in dst and in acc.
 //
 //go:noescape
 func tilePacked_4x3(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, tiles int, acc *float32, mode int)
+
+// fours3 multiplies four rows of w, in fours, with 3 rows of x over steps of eight columns, and writes four values to each of 3 rows of
+// dst; strides are bytes. It does so for as many fours, which follow each other in dst too.
+//
+//go:noescape
+func fours3(dst *float32, dstStride uintptr, w *uint16, wStride uintptr, x *float32, xStride uintptr, steps int, tiles int)
 
 // packF32 converts n values, a multiple of 8, to float32: eight of them, and room for those of three other rows, in turn.
 //
@@ -256,29 +274,32 @@ func packBF16(dst *float32, src *uint16, n int)
 //go:noescape
 func packInt8(dst *float32, src *int8, n int)
 
-// quant8 multiplies 8 rows of w, of 8 bits, with n rows of x, at most 16, over so many blocks of 32, and adds to acc, which has 8 values
-// for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind 16 rows acc has room for as many more.
+// packFours converts n columns, a multiple of 8, of four rows in fours to float32: eight values of each row in turn.
 //
 //go:noescape
-func quant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
+func packFours(dst *float32, src *uint16, n int)
 
-// quantRow8 is the product of a row of w, of 8 bits, with a row of x over so many blocks of 32, with the bits that quant8 gives. A scale of
-// w holds for mask+1 blocks.
+// quant8 multiplies 8 rows of w, in eights and of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 8 values
+// for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.
 //
 //go:noescape
-func quantRow8(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
+func quant8(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// quant4 multiplies 8 rows of w, of 4 bits, with n rows of x, at most 16, over so many blocks of 32, and adds to acc, which has 8 values
-// for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind 16 rows acc has room for as many more.
+// quantOne8 writes to dst the 8 values that quant8 gives for one row of x and each of so many eights.
 //
 //go:noescape
-func quant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
+func quantOne8(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)
 
-// quantRow4 is the product of a row of w, of 4 bits, with a row of x over so many blocks of 32, with the bits that quant4 gives. A scale of
-// w holds for mask+1 blocks.
+// quant4 multiplies 8 rows of w, in eights and of 4 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 8 values
+// for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.
 //
 //go:noescape
-func quantRow4(w *byte, scales *uint16, x *byte, blocks int, mask int) float32
+func quant4(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, mask int)
+
+// quantOne4 writes to dst the 8 values that quant4 gives for one row of x and each of so many eights.
+//
+//go:noescape
+func quantOne4(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)
 
 // values1 adds p·v to 16 columns of 1 rows of sum: p has a value a cell for each row, v a row a cell; strides are bytes.
 //

@@ -184,6 +184,78 @@ func widePacked_5(dst *float32, dstStride uintptr, w *float32, x *float32, xStri
 //go:noescape
 func widePacked_6(dst *float32, dstStride uintptr, w *float32, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
 
+// wideFours_1 multiplies 4 rows of w with 1 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_1(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFours_2 multiplies 4 rows of w with 2 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_2(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFours_3 multiplies 4 rows of w with 3 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_3(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFours_4 multiplies 4 rows of w with 4 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_4(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFours_5 multiplies 4 rows of w with 5 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_5(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFours_6 multiplies 4 rows of w with 6 rows of x over steps of 16 columns and the rest that is left of them; strides are bytes. For
+// the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFours_6(dst *float32, dstStride uintptr, w *uint16, x *float32, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_1 multiplies 4 rows of w with 1 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_1(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_2 multiplies 4 rows of w with 2 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_2(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_3 multiplies 4 rows of w with 3 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_3(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_4 multiplies 4 rows of w with 4 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_4(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_5 multiplies 4 rows of w with 5 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_5(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
+// wideFoursSplit_6 multiplies 4 rows of w with 6 rows of split x over steps of 32 columns and the rest that is left of them; strides are
+// bytes. For the modes see tile: a sum has 16 lanes.
+//
+//go:noescape
+func wideFoursSplit_6(dst *float32, dstStride uintptr, w *uint16, x *uint16, xStride uintptr, steps int, rest int, acc *float32, mode int)
+
 // packWideF32 converts 16 values a step, and the rest that is left of them, to float32, and leaves room for three rows after each 16.
 //
 //go:noescape
@@ -199,19 +271,25 @@ func packWideBF16(dst *float32, src *uint16, steps int, rest int)
 //go:noescape
 func packWideInt8(dst *float32, src *int8, steps int, rest int)
 
+// packWideFours converts 16 columns a step, and the rest that is left of them, of four rows in fours to float32: 16 values of each row in
+// turn.
+//
+//go:noescape
+func packWideFours(dst *float32, src *uint16, steps int, rest int)
+
 // splitWide splits 32 values a part: their roundings to bf16, then those of what the roundings leave.
 //
 //go:noescape
 func splitWide(dst *uint16, x *float32, parts int)
 
-// wideQuant8 multiplies 16 rows of w, of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for each
-// row of x; strides are bytes. A scale of w holds for mask+1 blocks. It gives the bits that quant8 gives.
+// wideQuant8 multiplies two eights of w, of 8 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for
+// each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It gives the bits that quant8 gives.
 //
 //go:noescape
 func wideQuant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
 
-// wideQuant4 multiplies 16 rows of w, of 4 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for each
-// row of x; strides are bytes. A scale of w holds for mask+1 blocks. It gives the bits that quant4 gives.
+// wideQuant4 multiplies two eights of w, of 4 bits, with n rows of x over so many blocks of 32, and adds to acc, which has 16 values for
+// each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It gives the bits that quant4 gives.
 //
 //go:noescape
 func wideQuant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)

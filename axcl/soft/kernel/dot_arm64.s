@@ -1,141 +1,181 @@
 //go:build !purego
 
-// Products of weights in blocks of eight or four bits with inputs of eight, for arm64 with the dot product instructions (FEAT_DotProd). Lane l
-// of a block adds the products of the values 4l … 4l+3 as integers, which is exact: the first sixteen values go to lanes 0–3, the others to 4–7.
-// Times both scales it is added to the sum. One row of input or four give the same bits. WORDs are instructions that Go's assembler does not
-// know; each has its meaning beside it.
+// Products of weights in eights with inputs of eight bits, for arm64 with the dot product instructions (FEAT_DotProd). Four values of four rows
+// of weights fill a register, which is multiplied with four values of the input: so a lane is a row, and a block's sum is exact, as an integer.
+// Times both scales it is added to the row's result, one fused multiply-add a block. One row of input or four give the same bits. WORDs are
+// instructions that Go's assembler does not know; each has its meaning beside it.
 
 #include "textflag.h"
 
-// A block of eight bits at R0 to V16 and V17, and on.
+// A block of eight bits at R0, and on: V16 has the values 0-3 of rows 0-3, V17 those of rows 4-7, V18 the values 4-7 of rows 0-3, and so on.
 #define LOAD8 \
-	VLD1.P 32(R0), [V16.B16, V17.B16]
+	VLD1.P 64(R0), [V16.B16, V17.B16, V18.B16, V19.B16]; \
+	VLD1.P 64(R0), [V20.B16, V21.B16, V22.B16, V23.B16]; \
+	VLD1.P 64(R0), [V24.B16, V25.B16, V26.B16, V27.B16]; \
+	VLD1.P 64(R0), [V28.B16, V29.B16, V30.B16, V31.B16]
 
-// A block of four bits: byte i holds value i low and value i+16 high, each plus 8.
+// The same of four bits, but sixteen times as large: values 0-15 lie low, 16-31 high, each plus 8, which is one bit that is turned over.
 #define LOAD4 \
-	VLD1.P 16(R0), [V16.B16]; \
-	WORD   $0x6f0c0611 /* ushr v17.16b, v16.16b, #4 */; \
-	WORD   $0x4e3b1e10 /* and v16.16b, v16.16b, v27.16b */; \
-	WORD   $0x6e3c8610 /* sub v16.16b, v16.16b, v28.16b */; \
-	WORD   $0x6e3c8631 /* sub v17.16b, v17.16b, v28.16b */
+	WORD   $0x4f04e50e /* movi v14.16b, #0x88 */; \
+	WORD   $0x4f07e60f /* movi v15.16b, #0xf0 */; \
+	VLD1.P 64(R0), [V16.B16, V17.B16, V18.B16, V19.B16]; \
+	VLD1.P 64(R0), [V20.B16, V21.B16, V22.B16, V23.B16]; \
+	VEOR   V14.B16, V16.B16, V16.B16; \
+	VEOR   V14.B16, V17.B16, V17.B16; \
+	VEOR   V14.B16, V18.B16, V18.B16; \
+	VEOR   V14.B16, V19.B16, V19.B16; \
+	VEOR   V14.B16, V20.B16, V20.B16; \
+	VEOR   V14.B16, V21.B16, V21.B16; \
+	VEOR   V14.B16, V22.B16, V22.B16; \
+	VEOR   V14.B16, V23.B16, V23.B16; \
+	VAND   V15.B16, V16.B16, V24.B16; \
+	VAND   V15.B16, V17.B16, V25.B16; \
+	VAND   V15.B16, V18.B16, V26.B16; \
+	VAND   V15.B16, V19.B16, V27.B16; \
+	VAND   V15.B16, V20.B16, V28.B16; \
+	VAND   V15.B16, V21.B16, V29.B16; \
+	VAND   V15.B16, V22.B16, V30.B16; \
+	VAND   V15.B16, V23.B16, V31.B16; \
+	VSHL   $4, V16.B16, V16.B16; \
+	VSHL   $4, V17.B16, V17.B16; \
+	VSHL   $4, V18.B16, V18.B16; \
+	VSHL   $4, V19.B16, V19.B16; \
+	VSHL   $4, V20.B16, V20.B16; \
+	VSHL   $4, V21.B16, V21.B16; \
+	VSHL   $4, V22.B16, V22.B16; \
+	VSHL   $4, V23.B16, V23.B16
 
-// The block's scale, a bf16 at R3, to F29.
-#define SCALE \
-	MOVHU (R3), R9; \
-	LSLW  $16, R9, R9; \
-	FMOVS R9, F29
-
-// The block times that at x, whose scale lies behind its 32 values, as numbers in V22 and V23, and both scales' product in V24; x moves on.
-#define DOT(x) \
-	VLD1  (x), [V20.B16, V21.B16]; \
-	FMOVS 32(x), F25; \
-	ADD   $64, x; \
-	VEOR  V22.B16, V22.B16, V22.B16; \
-	VEOR  V23.B16, V23.B16, V23.B16; \
-	WORD  $0x4e949616 /* sdot v22.4s, v16.16b, v20.16b */; \
-	WORD  $0x4e959637 /* sdot v23.4s, v17.16b, v21.16b */; \
-	WORD  $0x4e21dad6 /* scvtf v22.4s, v22.4s */; \
-	WORD  $0x4e21daf7 /* scvtf v23.4s, v23.4s */; \
-	WORD  $0x1e390bb8 /* fmul s24, s29, s25 */
-
-// Counts a block, and goes to the next scale where the mask says that its group ends.
-#define NEXT \
+// The eight rows' scales at R3, bf16, to V6 and V7; and on, where the mask says that the group ends with this block.
+#define SCALES \
+	VLD1 (R3), [V6.H8]; \
+	WORD $0x6e6138c7 /* shll2 v7.4s, v6.8h, #16 */; \
+	WORD $0x2e6138c6 /* shll v6.4s, v6.4h, #16 */; \
 	ADD  $1, R10; \
 	TST  R7, R10; \
-	CINC EQ, R11, R11; \
-	ADD  R11<<1, R12, R3; \
-	CMP  R8, R10
+	CSEL EQ, R12, ZR, R11; \
+	ADD  R11, R3
+
+// The block's sums with that at x, whose scale lies behind its 32 values, in V4 and V5; x moves on.
+#define DOT(x) \
+	VLD1  (x), [V2.B16, V3.B16]; \
+	FMOVS 32(x), F15; \
+	ADD   $64, x; \
+	VEOR  V4.B16, V4.B16, V4.B16; \
+	VEOR  V5.B16, V5.B16, V5.B16; \
+	WORD  $0x4f82e204 /* sdot v4.4s, v16.16b, v2.4b[0] */; \
+	WORD  $0x4f82e225 /* sdot v5.4s, v17.16b, v2.4b[0] */; \
+	WORD  $0x4fa2e244 /* sdot v4.4s, v18.16b, v2.4b[1] */; \
+	WORD  $0x4fa2e265 /* sdot v5.4s, v19.16b, v2.4b[1] */; \
+	WORD  $0x4f82ea84 /* sdot v4.4s, v20.16b, v2.4b[2] */; \
+	WORD  $0x4f82eaa5 /* sdot v5.4s, v21.16b, v2.4b[2] */; \
+	WORD  $0x4fa2eac4 /* sdot v4.4s, v22.16b, v2.4b[3] */; \
+	WORD  $0x4fa2eae5 /* sdot v5.4s, v23.16b, v2.4b[3] */; \
+	WORD  $0x4f83e304 /* sdot v4.4s, v24.16b, v3.4b[0] */; \
+	WORD  $0x4f83e325 /* sdot v5.4s, v25.16b, v3.4b[0] */; \
+	WORD  $0x4fa3e344 /* sdot v4.4s, v26.16b, v3.4b[1] */; \
+	WORD  $0x4fa3e365 /* sdot v5.4s, v27.16b, v3.4b[1] */; \
+	WORD  $0x4f83eb84 /* sdot v4.4s, v28.16b, v3.4b[2] */; \
+	WORD  $0x4f83eba5 /* sdot v5.4s, v29.16b, v3.4b[2] */; \
+	WORD  $0x4fa3ebc4 /* sdot v4.4s, v30.16b, v3.4b[3] */; \
+	WORD  $0x4fa3ebe5 /* sdot v5.4s, v31.16b, v3.4b[3] */
+
+#define NUMBERS8 \
+	WORD $0x4e21d884 /* scvtf v4.4s, v4.4s */; \
+	WORD $0x4e21d8a5 /* scvtf v5.4s, v5.4s */
+
+#define NUMBERS4 \
+	WORD $0x4f3ce484 /* scvtf v4.4s, v4.4s, #4 */; \
+	WORD $0x4f3ce4a5 /* scvtf v5.4s, v5.4s, #4 */
+
+// Adds the block's sums times both scales to a and b.
+#define ADDTO(a, b) \
+	WORD  $0x4f8f90c2 /* fmul v2.4s, v6.4s, v15.s[0] */; \
+	WORD  $0x4f8f90e3 /* fmul v3.4s, v7.4s, v15.s[0] */; \
+	VFMLA V2.S4, V4.S4, a.S4; \
+	VFMLA V3.S4, V5.S4, b.S4
 
 #define BEGIN \
-	MOVD R3, R12; \
 	MOVD $0, R10; \
-	MOVD $0, R11; \
+	MOVD $16, R12; \
 	VEOR V0.B16, V0.B16, V0.B16; \
-	VEOR V1.B16, V1.B16, V1.B16; \
-	WORD $0x4f00e5fb /* movi v27.16b, #15 */; \
-	WORD $0x4f00e51c /* movi v28.16b, #8 */
+	VEOR V1.B16, V1.B16, V1.B16
 
-#define ONE(LOAD) \
+#define ONE(LOAD, NUMBERS) \
 	LOAD; \
-	SCALE; \
+	SCALES; \
 	DOT(R1); \
-	WORD $0x4f9812c0 /* fmla v0.4s, v22.4s, v24.s[0] */; \
-	WORD $0x4f9812e1 /* fmla v1.4s, v23.4s, v24.s[0] */; \
-	NEXT
+	NUMBERS; \
+	ADDTO(V0, V1); \
+	CMP R8, R10
 
-#define FOUR(LOAD) \
+#define FOUR(LOAD, NUMBERS) \
 	LOAD; \
-	SCALE; \
+	SCALES; \
 	DOT(R1); \
-	WORD $0x4f9812c0 /* fmla v0.4s, v22.4s, v24.s[0] */; \
-	WORD $0x4f9812e1 /* fmla v1.4s, v23.4s, v24.s[0] */; \
+	NUMBERS; \
+	ADDTO(V0, V1); \
 	DOT(R4); \
-	WORD $0x4f9812c2 /* fmla v2.4s, v22.4s, v24.s[0] */; \
-	WORD $0x4f9812e3 /* fmla v3.4s, v23.4s, v24.s[0] */; \
+	NUMBERS; \
+	ADDTO(V8, V9); \
 	DOT(R5); \
-	WORD $0x4f9812c4 /* fmla v4.4s, v22.4s, v24.s[0] */; \
-	WORD $0x4f9812e5 /* fmla v5.4s, v23.4s, v24.s[0] */; \
+	NUMBERS; \
+	ADDTO(V10, V11); \
 	DOT(R6); \
-	WORD $0x4f9812c6 /* fmla v6.4s, v22.4s, v24.s[0] */; \
-	WORD $0x4f9812e7 /* fmla v7.4s, v23.4s, v24.s[0] */; \
-	NEXT
+	NUMBERS; \
+	ADDTO(V12, V13); \
+	CMP R8, R10
 
-// The lanes' sum, ((0+1)+(2+3)) + ((4+5)+(6+7)), to V0.
-#define ADDONE \
-	WORD $0x6e21d400 /* faddp v0.4s, v0.4s, v1.4s */; \
-	WORD $0x6e20d400 /* faddp v0.4s, v0.4s, v0.4s */; \
-	WORD $0x6e20d400 /* faddp v0.4s, v0.4s, v0.4s */
+#define BEGINFOUR \
+	BEGIN; \
+	ADD  R9, R1, R4; \
+	ADD  R9, R4, R5; \
+	ADD  R9, R5, R6; \
+	VEOR V8.B16, V8.B16, V8.B16; \
+	VEOR V9.B16, V9.B16, V9.B16; \
+	VEOR V10.B16, V10.B16, V10.B16; \
+	VEOR V11.B16, V11.B16, V11.B16; \
+	VEOR V12.B16, V12.B16, V12.B16; \
+	VEOR V13.B16, V13.B16, V13.B16
 
-#define ADDFOUR \
-	WORD $0x6e21d400 /* faddp v0.4s, v0.4s, v1.4s */; \
-	WORD $0x6e23d442 /* faddp v2.4s, v2.4s, v3.4s */; \
-	WORD $0x6e25d484 /* faddp v4.4s, v4.4s, v5.4s */; \
-	WORD $0x6e27d4c6 /* faddp v6.4s, v6.4s, v7.4s */; \
-	WORD $0x6e22d400 /* faddp v0.4s, v0.4s, v2.4s */; \
-	WORD $0x6e26d484 /* faddp v4.4s, v4.4s, v6.4s */; \
-	WORD $0x6e24d400 /* faddp v0.4s, v0.4s, v4.4s */
+#define STOREFOUR \
+	VST1.P [V0.S4, V1.S4], 32(R2); \
+	VST1.P [V8.S4, V9.S4], 32(R2); \
+	VST1.P [V10.S4, V11.S4], 32(R2); \
+	VST1.P [V12.S4, V13.S4], 32(R2)
 
-#define CLEAR \
-	VEOR V2.B16, V2.B16, V2.B16; \
-	VEOR V3.B16, V3.B16, V3.B16; \
-	VEOR V4.B16, V4.B16, V4.B16; \
-	VEOR V5.B16, V5.B16, V5.B16; \
-	VEOR V6.B16, V6.B16, V6.B16; \
-	VEOR V7.B16, V7.B16, V7.B16
-
-// func quant8Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
-TEXT ·quant8Dot(SB), NOSPLIT, $0-44
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R3
-	MOVD x+16(FP), R1
-	MOVD blocks+24(FP), R8
-	MOVD mask+32(FP), R7
+// func quant8Dot(out *float32, w *byte, scales *uint16, x *byte, blocks, mask int)
+TEXT ·quant8Dot(SB), NOSPLIT, $0-48
+	MOVD out+0(FP), R2
+	MOVD w+8(FP), R0
+	MOVD scales+16(FP), R3
+	MOVD x+24(FP), R1
+	MOVD blocks+32(FP), R8
+	MOVD mask+40(FP), R7
 	BEGIN
 
 loop:
-	ONE(LOAD8)
-	BLT   loop
-	ADDONE
-	FMOVS F0, ret+40(FP)
+	ONE(LOAD8, NUMBERS8)
+	BLT  loop
+	VST1 [V0.S4, V1.S4], (R2)
 	RET
 
-// func quant4Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
-TEXT ·quant4Dot(SB), NOSPLIT, $0-44
-	MOVD w+0(FP), R0
-	MOVD scales+8(FP), R3
-	MOVD x+16(FP), R1
-	MOVD blocks+24(FP), R8
-	MOVD mask+32(FP), R7
+// func quant4Dot(out *float32, w *byte, scales *uint16, x *byte, blocks, mask int)
+TEXT ·quant4Dot(SB), NOSPLIT, $0-48
+	MOVD out+0(FP), R2
+	MOVD w+8(FP), R0
+	MOVD scales+16(FP), R3
+	MOVD x+24(FP), R1
+	MOVD blocks+32(FP), R8
+	MOVD mask+40(FP), R7
 	BEGIN
 
 loop:
-	ONE(LOAD4)
-	BLT   loop
-	ADDONE
-	FMOVS F0, ret+40(FP)
+	ONE(LOAD4, NUMBERS4)
+	BLT  loop
+	VST1 [V0.S4, V1.S4], (R2)
 	RET
 
-// func quant8Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
+// func quant8Dot4(out *float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 TEXT ·quant8Dot4(SB), NOSPLIT, $0-56
 	MOVD out+0(FP), R2
 	MOVD w+8(FP), R0
@@ -144,20 +184,15 @@ TEXT ·quant8Dot4(SB), NOSPLIT, $0-56
 	MOVD xStride+32(FP), R9
 	MOVD blocks+40(FP), R8
 	MOVD mask+48(FP), R7
-	ADD  R9, R1, R4
-	ADD  R9, R4, R5
-	ADD  R9, R5, R6
-	BEGIN
-	CLEAR
+	BEGINFOUR
 
 loop:
-	FOUR(LOAD8)
-	BLT  loop
-	ADDFOUR
-	VST1 [V0.S4], (R2)
+	FOUR(LOAD8, NUMBERS8)
+	BLT loop
+	STOREFOUR
 	RET
 
-// func quant4Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
+// func quant4Dot4(out *float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 TEXT ·quant4Dot4(SB), NOSPLIT, $0-56
 	MOVD out+0(FP), R2
 	MOVD w+8(FP), R0
@@ -166,15 +201,10 @@ TEXT ·quant4Dot4(SB), NOSPLIT, $0-56
 	MOVD xStride+32(FP), R9
 	MOVD blocks+40(FP), R8
 	MOVD mask+48(FP), R7
-	ADD  R9, R1, R4
-	ADD  R9, R4, R5
-	ADD  R9, R5, R6
-	BEGIN
-	CLEAR
+	BEGINFOUR
 
 loop:
-	FOUR(LOAD4)
-	BLT  loop
-	ADDFOUR
-	VST1 [V0.S4], (R2)
+	FOUR(LOAD4, NUMBERS4)
+	BLT loop
+	STOREFOUR
 	RET

@@ -25,22 +25,18 @@ const (
 	Go         Set = iota // plain Go, everywhere
 	NEON                  // every arm64
 	Dot                   // arm64 with the dot product instructions: a Raspberry Pi 5, for one
-	BF16                  // and with matrix products of bf16
-	I8MM                  // or with those of eight bits
-	Matrix                // or with both: Armv8.6 and Armv9
+	BF16                  // and with matrix products of bf16: Armv8.6 and Armv9
 	AVX2                  // x86 with AVX2 and FMA
 	AVX512                // and with AVX-512, its instructions for integers (VNNI) among it
 	AVX512BF16            // and with products of bf16
 	sets
 )
 
-var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "NEON+dotprod+i8mm", "NEON+dotprod+bf16+i8mm", "AVX2",
-	"AVX512", "AVX512+bf16"}
+var names = [sets]string{"Go", "NEON", "NEON+dotprod", "NEON+dotprod+bf16", "AVX2", "AVX512", "AVX512+bf16"}
 
 func (s Set) String() string { return names[s] }
 
-func (s Set) bf16() bool { return s == BF16 || s == Matrix || s == AVX512BF16 }
-func (s Set) i8mm() bool { return s == I8MM || s == Matrix }
+func (s Set) bf16() bool { return s == BF16 || s == AVX512BF16 }
 
 // Available lists the sets that this processor can run, the fastest last.
 func Available() []Set { return append([]Set{Go}, available()...) }
@@ -64,16 +60,52 @@ func Parse(name string) (Set, error) {
 }
 
 // Weights is a matrix as it lies in a file. One of the slices holds the values.
+//
+// What is read for every token lies in the order in which it is multiplied, so that memory is read from one end to the other. Fours are
+// four rows after four, and of four rows 32 values of each in turn. Q8 and Q4 are eight rows after eight, and of eight rows blocks of 32
+// columns in turn: four values of each row after four. What is missing of four or eight rows, or of 32 columns, is zeros.
 type Weights struct {
 	Rows, Cols int
 	F32        []float32
 	BF16       []uint16
+	Fours      []uint16  // bf16 in fours
 	Int8       []int8    // row-major, with one of Scales a row
 	Scales     []float32 // of Int8
-	Q8         []byte    // rows of blocks of 32 values, the last filled up with zeros
-	Q4         []byte    // the same, two values a byte: byte i of 16 holds value i low and value i+16 high, each plus 8
-	Groups     []uint16  // of Q8 and Q4: rows of bf16 scales, one for Group values
-	Group      int       // 32 or 128
+	Q8         []byte    // in eights: byte 32j + 4r + k of a block is row r's value 4j+k
+	Q4         []byte    // the same, two values a byte: the low half is row r's value 4j+k, the high half value 16+4j+k, each plus 8
+	Groups     []uint16  // of Q8 and Q4, in eights: eight rows' bf16 scales of each group in turn
+	Group      int       // 32 or 128 values
+}
+
+const (
+	four     = 4           // rows that lie together in fours
+	line     = 32          // and how many values of each
+	fourLine = four * line // values from one line of a row to the next
+	eight    = 8           // rows that lie together in eights
+)
+
+// FourValues is how many values a matrix in fours has in memory.
+func FourValues(rows, cols int) int { return up(rows, four) * up(cols, line) }
+
+// EightValues is the same of one in eights, and EightScales how many scales it has.
+func EightValues(rows, cols int) int { return up(rows, eight) * up(cols, block) }
+
+// EightScales is how many scales a matrix in eights has.
+func EightScales(rows, cols, group int) int { return up(rows, eight) * ((cols + group - 1) / group) }
+
+func up(n, to int) int { return (n + to - 1) / to * to }
+
+// at is where a value of a matrix of numbers lies.
+func (w *Weights) at(o, i int) int {
+	if w.Fours != nil {
+		return o/four*four*up(w.Cols, line) + i/line*fourLine + o%four*line + i%line
+	}
+	return o*w.Cols + i
+}
+
+// scale is the scale of row o's block b.
+func (w *Weights) scale(o, b int) float32 {
+	return wide(w.Groups[(o/eight*((w.Cols+w.Group-1)/w.Group)+b*block/w.Group)*eight+o%eight])
 }
 
 // Quantised says whether the weights are multiplied as integers, so that the input must be, too.
@@ -83,21 +115,32 @@ func (w *Weights) Quantised() bool { return w.Q8 != nil || w.Q4 != nil }
 func (w *Weights) Row(dst []float32, o int) {
 	var v [block]int8
 	for i := range w.Cols {
-		at := o*w.Cols + i
 		switch {
-		case w.F32 != nil:
-			dst[i] = w.F32[at]
-		case w.BF16 != nil:
-			dst[i] = wide(w.BF16[at])
 		case w.Int8 != nil:
-			dst[i] = float32(w.Int8[at]) * w.Scales[o]
-		default:
+			dst[i] = float32(w.Int8[o*w.Cols+i]) * w.Scales[o]
+		case w.Quantised():
 			if i%block == 0 {
-				w.unpack(&v, o*blocks(w.Cols)+i/block)
+				w.unpack(&v, o, i/block)
 			}
-			dst[i] = float32(v[i%block]) * wide(w.Groups[o*((w.Cols+w.Group-1)/w.Group)+i/w.Group])
+			dst[i] = float32(v[i%block]) * w.scale(o, i/block)
+		default:
+			dst[i] = w.value(o, i)
 		}
 	}
+}
+
+// value is one of a matrix that is not quantised; of int8 without its scale.
+func (w *Weights) value(o, i int) float32 {
+	at := w.at(o, i)
+	switch {
+	case w.Fours != nil:
+		return wide(w.Fours[at])
+	case w.BF16 != nil:
+		return wide(w.BF16[at])
+	case w.Int8 != nil:
+		return float32(w.Int8[at])
+	}
+	return w.F32[at]
 }
 
 const (
@@ -125,7 +168,7 @@ func (in Input) From(r, cols int) Input {
 
 // Splits says whether the set multiplies w with rows that Split has made ready: its instructions multiply bf16 with bf16, so each value
 // of a row becomes two, which are added: one rounded to bf16, and the rest rounded to bf16. What that loses is below 2⁻¹⁷ of the value.
-func (s Set) Splits(w *Weights) bool { return w.BF16 != nil && s.bf16() }
+func (s Set) Splits(w *Weights) bool { return (w.BF16 != nil || w.Fours != nil) && s.bf16() }
 
 // SplitLen is what a row of an input takes once it is split; columns after the last eight are not.
 func SplitLen(cols int) int { return cols &^ 7 * 2 }
@@ -149,13 +192,11 @@ type Scratch struct {
 	prob  []float64 // and what they weigh
 	keys  []uint16
 	parts []uint16  // of the queries
-	lanes []float32 // results of integer products, and what they are made of
+	lanes []float32 // results of integer products
 }
 
-const (
-	quantLanes = 8  // rows of weights that are multiplied together as integers
-	quantRows  = 16 // and at most so many of input
-)
+// quantRows is how many rows of input at most are multiplied together as integers, with eight of weights or sixteen.
+const quantRows = 16
 
 // cellTile is how many cells attention takes at a time.
 const cellTile = 32
@@ -163,7 +204,7 @@ const cellTile = 32
 // NewScratch makes room for calls of at most so many rows, and for attention of so many heads at a time, of headDim values.
 func NewScratch(rows, heads, headDim int) *Scratch {
 	s := &Scratch{tile: make([]float64, cellTile*headDim), prob: make([]float64, cellTile*heads), keys: make([]uint16, cellTile*headDim),
-		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, 2*quantRows*quantLanes)}
+		parts: make([]uint16, heads*SplitLen(headDim)), lanes: make([]float32, quantRows*2*eight)}
 	if rows >= Together {
 		s.panel, s.sums = make([]float32, Block*depth), make([]float32, height*Block*8)
 	}
@@ -172,7 +213,7 @@ func NewScratch(rows, heads, headDim int) *Scratch {
 
 // ScratchBytes is what NewScratch allocates.
 func ScratchBytes(rows, heads, headDim int) int64 {
-	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim)) + 4*2*quantRows*quantLanes
+	n := int64(cellTile)*int64(10*headDim+8*heads) + 2*int64(heads*SplitLen(headDim)) + 4*quantRows*2*eight
 	if rows >= Together {
 		n += 4 * (Block*depth + height*Block*8)
 	}
@@ -187,17 +228,19 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 	_ = dst[(n-1)*w.Rows+to-1]
 	if w.Quantised() {
 		_ = in.Q[n*QuantisedBytes(w.Cols)-1]
-		_ = w.Groups[to*((w.Cols+w.Group-1)/w.Group)-1]
+		_ = w.Groups[EightScales(to, w.Cols, w.Group)-1]
 		if w.Q8 != nil {
-			_ = w.Q8[to*blocks(w.Cols)*block-1]
+			_ = w.Q8[EightValues(to, w.Cols)-1]
 		} else {
-			_ = w.Q4[to*blocks(w.Cols)*block/2-1]
+			_ = w.Q4[EightValues(to, w.Cols)/2-1]
 		}
 		s.mulQuantised(dst, w, in.Q, n, from, to, scratch)
 		return
 	}
 	_ = in.F[n*w.Cols-1]
 	switch {
+	case w.Fours != nil:
+		_ = w.Fours[FourValues(to, w.Cols)-1]
 	case w.BF16 != nil:
 		_ = w.BF16[to*w.Cols-1]
 	case w.Int8 != nil:
@@ -225,15 +268,7 @@ func (s Set) Mul(dst []float32, w *Weights, in Input, n, from, to int, scratch *
 func (w *Weights) tail(o, i int, x []float32) float32 {
 	var sum float32
 	for k, v := range x {
-		at := o*w.Cols + i + k
-		switch {
-		case w.BF16 != nil:
-			sum += float32(wide(w.BF16[at]) * v)
-		case w.Int8 != nil:
-			sum += float32(float32(w.Int8[at]) * v)
-		default:
-			sum += float32(w.F32[at] * v)
-		}
+		sum += float32(w.value(o, i+k) * v)
 	}
 	return sum
 }

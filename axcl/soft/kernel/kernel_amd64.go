@@ -32,6 +32,9 @@ func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, scra
 	case s == Go || steps == 0:
 		mulFloatGo(dst, w, x, n, from, to)
 		return
+	case w.Fours != nil:
+		s.mulFours(dst, w, in, n, from, to, scratch)
+		return
 	case s.wide():
 		s.mulWide(dst, w, in, n, from, to, scratch)
 		return
@@ -102,27 +105,16 @@ func f32At(p *float32, bytes uintptr) *float32 {
 
 // mulPanel is mulFloat for many rows and at most Block rows of weights: columns by columns, these are unpacked to float32, once for all
 // rows, four rows of weights side by side, as tiles read them. Three rows of input at a time stay in the first cache for all weights of the
-// panel. Sums that are not finished are kept as they are, lane by lane.
+// panel. Sums that are not finished are kept as they are, lane by lane. Rows in fours are whole ones.
 func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	cols, rows := w.Cols&^7, (to-from)&^3
 	parts := (cols + depth - 1) / depth
-	part := ((cols+parts-1)/parts + 7) &^ 7
+	part := up((cols+parts-1)/parts, line)
 	for r0 := 0; r0 < n; r0 += height {
 		r1 := min(r0+height, n)
 		for c0 := 0; rows > 0 && c0 < cols; c0 += part {
 			width := min(part, cols-c0)
-			k, p, size := w.raw(from*w.Cols + c0)
-			for o := range rows {
-				row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &scratch.panel[o&^3*width+o&3*8]
-				switch k {
-				case ofBF16:
-					packBF16(to, (*uint16)(row), width)
-				case ofInt8:
-					packInt8(to, (*int8)(row), width)
-				default:
-					packF32(to, (*float32)(row), width)
-				}
-			}
+			w.pack(scratch.panel, from, rows, c0, width)
 			mode := 0
 			if c0 > 0 {
 				mode |= resume
@@ -144,38 +136,134 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 	}
 }
 
+// pack unpacks columns of rows of weights, a multiple of eight of four of them, to a panel.
+func (w *Weights) pack(panel []float32, from, rows, c0, width int) {
+	if w.Fours != nil {
+		for o := 0; o < rows; o += four {
+			packFours(&panel[o*width], &w.Fours[w.at(from+o, c0)], width)
+		}
+		return
+	}
+	k, p, size := w.raw(from*w.Cols + c0)
+	for o := range rows {
+		row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &panel[o&^3*width+o&3*8]
+		switch k {
+		case ofBF16:
+			packBF16(to, (*uint16)(row), width)
+		case ofInt8:
+			packInt8(to, (*int8)(row), width)
+		default:
+			packF32(to, (*float32)(row), width)
+		}
+	}
+}
+
+// mulFours is mulFloat for weights in fours. Of four rows that are not wanted all, the results are thrown away that are not.
+func (s Set) mulFours(dst []float32, w *Weights, in Input, n, from, to int, scratch *Scratch) {
+	first, last := up(from, four), to&^(four-1)
+	if first > from {
+		s.someOfFour(dst, w, in, n, from, min(first, to))
+	}
+	if last < to && last >= first {
+		s.someOfFour(dst, w, in, n, last, to)
+	}
+	if last <= first {
+		return
+	}
+	if n < Together || scratch.panel == nil || s.Splits(w) {
+		s.fours(&dst[first], uintptr(w.Rows)*4, w, in, n, first, last)
+		return
+	}
+	for ; first < last; first += Block {
+		if to := min(first+Block, last); s.wide() {
+			panelWide(dst, w, in.F, n, first, to, scratch)
+		} else {
+			mulPanel(dst, w, in.F, n, first, to, scratch)
+		}
+	}
+}
+
+// someOfFour is mulFours for some rows of one four.
+func (s Set) someOfFour(dst []float32, w *Weights, in Input, n, from, to int) {
+	var out [four * wideInput]float32
+	for r := 0; r < n; r += wideInput {
+		c := min(n-r, wideInput)
+		s.fours(&out[0], 4*four, w, in.From(r, w.Cols), c, from&^(four-1), up(to, four))
+		for i := range c {
+			copy(dst[(r+i)*w.Rows+from:][:to-from], out[i*four+from%four:])
+		}
+	}
+}
+
+// fours multiplies whole fours with rows of input. So many of them stay in the first cache for all rows; one row reads them all in a row.
+func (s Set) fours(dst *float32, ds uintptr, w *Weights, in Input, n, from, to int) {
+	bytes := four * up(w.Cols, line) * 2
+	together := max(1<<14/bytes, 1) * four
+	if n <= 3 {
+		together = to - from
+	}
+	for o := from; o < to; o += together {
+		tiles := min(together, to-o) / four
+		p, y := &w.Fours[w.at(o, 0)], f32At(dst, uintptr(o-from)*4)
+		if s.wide() {
+			s.foursWide(y, ds, p, uintptr(bytes), w, in, n, tiles)
+			continue
+		}
+		xs := uintptr(w.Cols) * 4
+		for r := 0; r < n; {
+			c := cut(n-r, 3)
+			to, x := f32At(y, uintptr(r)*ds), &in.F[r*w.Cols]
+			switch c {
+			case 1:
+				fours1(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
+			case 2:
+				fours2(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
+			default:
+				fours3(to, ds, p, uintptr(bytes), x, xs, w.Cols/8, tiles)
+			}
+			r += c
+		}
+	}
+}
+
+// mulQuantised computes whole eights and keeps what is wanted of them.
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, scratch *Scratch) {
 	if s == Go {
 		mulQuantisedGo(dst, w, x, n, from, to)
 		return
 	}
-	if s.wide() && to-from >= wideInteger && scratch != nil {
-		integersWide(dst, w, x, n, from, to, scratch)
-		return
-	}
 	nb := blocks(w.Cols)
-	tile, row, values, ws := quant8, quantRow8, w.Q8, nb*block
+	one, tile, wide, values, bytes := quantOne8, quant8, wideQuant8, w.Q8, nb*block*eight
 	if w.Q4 != nil {
-		tile, row, values, ws = quant4, quantRow4, w.Q4, nb*block/2
+		one, tile, wide, values, bytes = quantOne4, quant4, wideQuant4, w.Q4, bytes/2
 	}
-	ss := (w.Cols + w.Group - 1) / w.Group
-	mask := w.Group/block - 1
-	xs := nb * blockBytes
-	for ; from+quantLanes <= to && scratch != nil; from += quantLanes {
+	scales := EightScales(eight, w.Cols, w.Group)
+	mask, xs := w.Group/block-1, nb*blockBytes
+	for o := from &^ (eight - 1); o < to; {
+		p, g, rows := &values[o/eight*bytes], &w.Groups[o/eight*scales], eight
+		if whole := (to - o) / eight; n == 1 && whole > 0 && o >= from && !s.wide() {
+			one(&dst[o], p, g, &x[0], nb, mask, whole)
+			o += whole * eight
+			continue
+		}
+		if s.wide() && o+eight < to {
+			rows = 2 * eight
+		}
 		for r := 0; r < n; r += quantRows {
 			c := min(n-r, quantRows)
-			lanes := scratch.lanes[:quantLanes*c]
+			lanes := scratch.lanes[:rows*c]
 			clear(lanes)
-			tile(&lanes[0], &values[from*ws], uintptr(ws), &w.Groups[from*ss], uintptr(ss)*2, &x[r*xs], uintptr(xs), c, nb, mask)
+			if rows > eight {
+				wide(&lanes[0], p, uintptr(bytes), g, uintptr(scales)*2, &x[r*xs], uintptr(xs), c, nb, mask)
+			} else {
+				tile(&lanes[0], p, g, &x[r*xs], uintptr(xs), c, nb, mask)
+			}
+			first, last := max(from, o), min(o+rows, to)
 			for i := range c {
-				*(*[quantLanes]float32)(dst[(r+i)*w.Rows+from:]) = [quantLanes]float32(lanes[i*quantLanes:])
+				copy(dst[(r+i)*w.Rows+first:][:last-first], lanes[i*rows+first-o:])
 			}
 		}
-	}
-	for ; from < to; from++ {
-		for r := range n {
-			dst[r*w.Rows+from] = row(&values[from*ws], &w.Groups[from*ss], &x[r*xs], nb, mask)
-		}
+		o += rows
 	}
 }
 

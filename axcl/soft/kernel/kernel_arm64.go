@@ -10,27 +10,25 @@ func available() []Set {
 		return all
 	}
 	all = append(all, Dot)
-	bf16, i8mm := hasBF16(), cpu.ARM64.HasI8MM
-	if bf16 {
+	if hasBF16() {
 		all = append(all, BF16)
-	}
-	if i8mm {
-		all = append(all, I8MM)
-	}
-	if bf16 && i8mm {
-		all = append(all, Matrix)
 	}
 	return all
 }
 
 // The assembly takes lengths that are multiples of 16 (axpy: 8) and leaves the rest to its callers. One row or four of them give the same
-// bits.
+// bits. A row's lines of 32 values lie skip bytes apart.
 
 //go:noescape
-func dotBF16Asm(w *uint16, x *float32, n int) float32
+func dotBF16Asm(w *uint16, x *float32, n int, skip uintptr) float32
 
 //go:noescape
-func dot4BF16Asm(out *[4]float32, w *uint16, x *float32, stride, n int)
+func dot4BF16Asm(out *[4]float32, w *uint16, x *float32, stride, n int, skip uintptr)
+
+// foursAsm multiplies four rows in fours with a row of input, with the bits that dotBF16Asm gives.
+//
+//go:noescape
+func foursAsm(out *[4]float32, w *uint16, x *float32, n int)
 
 //go:noescape
 func dotInt8Asm(w *int8, x *float32, n int) float32
@@ -41,79 +39,94 @@ func dot4Int8Asm(out *[4]float32, w *int8, x *float32, stride, n int)
 //go:noescape
 func axpyAsm(y *float64, a float64, v *float64, n int)
 
-//go:noescape
-func quant8Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
+// The integer products take eight rows of weights, in eights, with a row of input or four.
 
 //go:noescape
-func quant8Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
+func quant8Dot(out *float32, w *byte, scales *uint16, x *byte, blocks, mask int)
 
 //go:noescape
-func quant4Dot(w *byte, scales *uint16, x *byte, blocks, mask int) float32
+func quant8Dot4(out *float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 
 //go:noescape
-func quant4Dot4(out *[4]float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
+func quant4Dot(out *float32, w *byte, scales *uint16, x *byte, blocks, mask int)
+
+//go:noescape
+func quant4Dot4(out *float32, w *byte, scales *uint16, x *byte, xStride, blocks, mask int)
 
 // The matrix instructions take four rows of weights at a time, or one row in the place of all four.
 
 //go:noescape
-func bf16x1(dst *float32, w *uint16, ws uintptr, x *uint16, n int)
+func bf16x1(dst *float32, w *uint16, ws, skip uintptr, x *uint16, n int)
 
 //go:noescape
-func bf16x4(dst *float32, ds uintptr, w *uint16, ws uintptr, x *uint16, xs uintptr, n int)
+func bf16x4(dst *float32, ds uintptr, w *uint16, ws, skip uintptr, x *uint16, xs uintptr, n int)
 
 //go:noescape
 func splitAsm(dst *uint16, x *float32, n int)
 
-//go:noescape
-func matrix8x2(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-
-//go:noescape
-func matrix8x4(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-
-//go:noescape
-func matrix4x2(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-
-//go:noescape
-func matrix4x4(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
+// skipFours is what lies between a row's lines in fours, in bytes.
+const skipFours = 2 * (fourLine - line)
 
 func (s Set) mulFloat(dst []float32, w *Weights, in Input, n, from, to int, _ *Scratch) {
 	cols, x := w.Cols, in.F
 	whole := cols &^ 15
 	if s.Splits(w) && cols >= 8 {
 		_ = in.P[n*SplitLen(cols)-1]
-		product(dst[from:], w.Rows, w.BF16[from*cols:], cols, to-from, in.P, n, cols&^7)
+		if w.Fours == nil {
+			product(dst[from:], w.Rows, w.BF16[from*cols:], cols, to-from, in.P, n, cols&^7)
+		} else {
+			productFours(dst, w, in.P, n, from, to)
+		}
 		return
 	}
 	if s == Go || whole == 0 || w.F32 != nil {
 		mulFloatGo(dst, w, x, n, from, to)
 		return
 	}
-	var four [4]float32
-	for o := from; o < to; o++ {
-		at := o * cols
-		for r := 0; r < n; {
-			c := 1
-			switch {
-			case w.BF16 != nil && n-r >= 4:
-				dot4BF16Asm(&four, &w.BF16[at], &x[r*cols], cols, whole)
-				c = 4
-			case w.BF16 != nil:
-				four[0] = dotBF16Asm(&w.BF16[at], &x[r*cols], whole)
-			case n-r >= 4:
-				dot4Int8Asm(&four, &w.Int8[at], &x[r*cols], cols, whole)
-				c = 4
-			default:
-				four[0] = dotInt8Asm(&w.Int8[at], &x[r*cols], whole)
-			}
-			for i := range c {
-				sum := four[i]
-				if cols&8 != 0 { // the caller does the rest of eight
-					sum += w.tail(o, whole, x[(r+i)*cols+whole:][:8])
-				}
-				dst[(r+i)*w.Rows+o] = sum
-			}
-			r += c
+	var out [four]float32
+	put := func(r, o int, sum float32) {
+		if cols&8 != 0 { // the caller does the rest of eight
+			sum += w.tail(o, whole, x[r*cols+whole:][:8])
 		}
+		dst[r*w.Rows+o] = sum
+	}
+	for o := from; o < to; {
+		rows := 1
+		if w.Fours != nil && o%four == 0 && o+four <= to {
+			rows = four
+		}
+		r := 0
+		for ; r+4 <= n; r += 4 {
+			for m := o; m < o+rows; m++ {
+				switch {
+				case w.Fours != nil:
+					dot4BF16Asm(&out, &w.Fours[w.at(m, 0)], &x[r*cols], cols, whole, skipFours)
+				case w.BF16 != nil:
+					dot4BF16Asm(&out, &w.BF16[m*cols], &x[r*cols], cols, whole, 0)
+				default:
+					dot4Int8Asm(&out, &w.Int8[m*cols], &x[r*cols], cols, whole)
+				}
+				for i, sum := range out {
+					put(r+i, m, sum)
+				}
+			}
+		}
+		for ; r < n; r++ {
+			switch {
+			case rows == four:
+				foursAsm(&out, &w.Fours[w.at(o, 0)], &x[r*cols], whole)
+				for m, sum := range out {
+					put(r, o+m, sum)
+				}
+			case w.Fours != nil:
+				put(r, o, dotBF16Asm(&w.Fours[w.at(o, 0)], &x[r*cols], whole, skipFours))
+			case w.BF16 != nil:
+				put(r, o, dotBF16Asm(&w.BF16[o*cols], &x[r*cols], whole, 0))
+			default:
+				put(r, o, dotInt8Asm(&w.Int8[o*cols], &x[r*cols], whole))
+			}
+		}
+		o += rows
 	}
 }
 
@@ -127,27 +140,57 @@ func product(dst []float32, ds int, w []uint16, ws, rows int, x []uint16, n, col
 			c = 4
 		}
 		for o := 0; o < rows; {
-			if to, at := &dst[r*ds+o], &w[o*ws]; rows-o >= 4 {
-				if c == 4 {
-					bf16x4(to, uintptr(ds)*4, at, uintptr(ws)*2, &x[r*xs], uintptr(xs)*2, columns)
-				} else {
-					bf16x1(to, at, uintptr(ws)*2, &x[r*xs], columns)
-				}
-				o += 4
-				continue
+			together := 1
+			if rows-o >= four {
+				together = four
 			}
-			var four [16]float32
-			if c == 4 {
-				bf16x4(&four[0], 16, &w[o*ws], 0, &x[r*xs], uintptr(xs)*2, columns)
-			} else {
-				bf16x1(&four[0], &w[o*ws], 0, &x[r*xs], columns)
-			}
-			for i := range c {
-				dst[(r+i)*ds+o] = four[4*i]
-			}
-			o++
+			matrix(dst[r*ds+o:], ds, &w[o*ws], uintptr(ws)*2, 0, together, x[r*xs:], c, columns)
+			o += together
 		}
 		r += c
+	}
+}
+
+// productFours is product for rows in fours.
+func productFours(dst []float32, w *Weights, x []uint16, n, from, to int) {
+	columns := w.Cols &^ 7
+	xs := SplitLen(columns)
+	for r := 0; r < n; {
+		c := 1
+		if n-r >= 4 {
+			c = 4
+		}
+		for o := from; o < to; {
+			together := 1
+			if o%four == 0 && to-o >= four {
+				together = four
+			}
+			matrix(dst[r*w.Rows+o:], w.Rows, &w.Fours[w.at(o, 0)], 2*line, skipFours, together, x[r*xs:], c, columns)
+			o += together
+		}
+		r += c
+	}
+}
+
+// matrix multiplies four rows of weights or one with four rows of split input or one.
+func matrix(dst []float32, ds int, w *uint16, ws, skip uintptr, rows int, x []uint16, n, columns int) {
+	xs := uintptr(SplitLen(columns)) * 2
+	if rows == four {
+		if n == 4 {
+			bf16x4(&dst[0], uintptr(ds)*4, w, ws, skip, &x[0], xs, columns)
+		} else {
+			bf16x1(&dst[0], w, ws, skip, &x[0], columns)
+		}
+		return
+	}
+	var out [16]float32
+	if n == 4 {
+		bf16x4(&out[0], 16, w, 0, skip, &x[0], xs, columns)
+	} else {
+		bf16x1(&out[0], w, 0, skip, &x[0], columns)
+	}
+	for i := range n {
+		dst[i*ds] = out[4*i]
 	}
 }
 
@@ -159,87 +202,36 @@ func (s Set) split(dst []uint16, x []float32) {
 	splitGo(dst, x, splitFew)
 }
 
+// mulQuantised computes whole eights and keeps what is wanted of them. Matrix products of eight bits (FEAT_I8MM) are of no use: to bring
+// two rows and eight columns together takes as many instructions as they save.
 func (s Set) mulQuantised(dst []float32, w *Weights, x []byte, n, from, to int, _ *Scratch) {
-	switch {
-	case s.i8mm():
-		mulMatrix(dst, w, x, n, from, to)
-		return
-	case s < Dot:
+	if s < Dot {
 		mulQuantisedGo(dst, w, x, n, from, to)
 		return
 	}
-	nb, ng := blocks(w.Cols), (w.Cols+w.Group-1)/w.Group
-	mask, stride := w.Group/block-1, nb*blockBytes
-	var four [4]float32
-	for o := from; o < to; o++ {
-		scales := &w.Groups[o*ng]
+	nb, scales := blocks(w.Cols), EightScales(eight, w.Cols, w.Group)
+	mask, stride, bytes := w.Group/block-1, nb*blockBytes, nb*block*eight
+	one, several, values := quant8Dot, quant8Dot4, w.Q8
+	if w.Q4 != nil {
+		one, several, values, bytes = quant4Dot, quant4Dot4, w.Q4, bytes/2
+	}
+	var out [4 * eight]float32
+	for o := from &^ (eight - 1); o < to; o += eight {
+		p, g := &values[o/eight*bytes], &w.Groups[o/eight*scales]
+		first, last := max(from, o), min(o+eight, to)
 		for r := 0; r < n; {
-			in, c := &x[r*stride], 1
-			switch {
-			case w.Q8 != nil && n-r >= 4:
-				quant8Dot4(&four, &w.Q8[o*nb*block], scales, in, stride, nb, mask)
+			c := 1
+			if n-r >= 4 {
 				c = 4
-			case w.Q8 != nil:
-				four[0] = quant8Dot(&w.Q8[o*nb*block], scales, in, nb, mask)
-			case n-r >= 4:
-				quant4Dot4(&four, &w.Q4[o*nb*block/2], scales, in, stride, nb, mask)
-				c = 4
-			default:
-				four[0] = quant4Dot(&w.Q4[o*nb*block/2], scales, in, nb, mask)
+				several(&out[0], p, g, &x[r*stride], stride, nb, mask)
+			} else {
+				one(&out[0], p, g, &x[r*stride], nb, mask)
 			}
 			for i := range c {
-				dst[(r+i)*w.Rows+o] = four[i]
+				copy(dst[(r+i)*w.Rows+first:][:last-first], out[i*eight+first-o:])
 			}
 			r += c
 		}
-	}
-}
-
-// mulMatrix is mulQuantised by the matrix instructions. One row of input stands in both places of a pair.
-func mulMatrix(dst []float32, w *Weights, x []byte, n, from, to int) {
-	nb, ng := blocks(w.Cols), (w.Cols+w.Group-1)/w.Group
-	values, ws := w.Q8, nb*block
-	if w.Q4 != nil {
-		values, ws = w.Q4, nb*block/2
-	}
-	mask, xs := w.Group/block-1, nb*blockBytes
-	for r := 0; r < n; {
-		c, apart, along := min(n-r, 2), uintptr(xs), uintptr(w.Rows)*4
-		switch {
-		case n-r >= 4:
-			c = 4
-		case c == 1:
-			apart, along = 0, 0
-		}
-		for o := from; o < to; {
-			if to-o >= 4 {
-				matrix(w, c, &dst[r*w.Rows+o], along, &values[o*ws], uintptr(ws), &w.Groups[o*ng], uintptr(ng)*2, &x[r*xs], apart, nb, mask)
-				o += 4
-				continue
-			}
-			var out [16]float32
-			matrix(w, c, &out[0], 16, &values[o*ws], 0, &w.Groups[o*ng], 0, &x[r*xs], apart, nb, mask)
-			for i := range c {
-				dst[(r+i)*w.Rows+o] = out[4*i]
-			}
-			o++
-		}
-		r += c
-	}
-}
-
-// matrix calls the assembly for weights like w's, and four rows of input or fewer.
-func matrix(like *Weights, n int, dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks,
-	mask int) {
-	switch {
-	case like.Q8 != nil && n == 4:
-		matrix8x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
-	case like.Q8 != nil:
-		matrix8x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
-	case n == 4:
-		matrix4x4(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
-	default:
-		matrix4x2(dst, ds, w, ws, scales, ss, x, xs, blocks, mask)
 	}
 }
 
@@ -255,18 +247,18 @@ func (s Set) keys(dst []float32, stride int, keys []uint16, keyStride, count int
 		return
 	}
 	_, _, _ = dst[(n-1)*stride+count-1], keys[(count-1)*keyStride+hd-1], q[n*hd-1]
-	var four [4]float32
+	var out [4]float32
 	for j := range count {
 		key := &keys[j*keyStride]
 		i := 0
 		for ; i+4 <= n; i += 4 {
-			dot4BF16Asm(&four, key, &q[i*hd], hd, hd)
-			for m, v := range four {
+			dot4BF16Asm(&out, key, &q[i*hd], hd, hd, 0)
+			for m, v := range out {
 				dst[(i+m)*stride+j] = v
 			}
 		}
 		for ; i < n; i++ {
-			dst[i*stride+j] = dotBF16Asm(key, &q[i*hd], hd)
+			dst[i*stride+j] = dotBF16Asm(key, &q[i*hd], hd, 0)
 		}
 	}
 }

@@ -30,68 +30,61 @@ func random(r *rand.Rand, kind string, rows, cols, n int) (w *Weights, exact []f
 	for i := range in.F {
 		in.F[i] = float32(r.NormFloat64())
 	}
-	padded := blocks(cols) * block
+	switch kind {
+	case "fours":
+		w.Fours = make([]uint16, FourValues(rows, cols))
+	case "q8", "q8/128":
+		w.Q8 = make([]byte, EightValues(rows, cols))
+	case "q4", "q4/128":
+		w.Q4 = slices.Repeat([]byte{0x88}, EightValues(rows, cols)/2)
+	}
+	if w.Quantised() {
+		if w.Group = block; len(kind) > 2 {
+			w.Group = 128
+		}
+		w.Groups = make([]uint16, EightScales(rows, cols, w.Group))
+	}
 	for o := range rows {
 		scale := float32(r.ExpFloat64())
-		switch kind {
-		case "int8":
+		if kind == "int8" {
 			w.Scales = append(w.Scales, scale)
-		case "q8", "q4", "q8/128", "q4/128":
-			w.Group = block
-			if len(kind) > 2 {
-				w.Group = 128
-			}
-			for range (cols + w.Group - 1) / w.Group {
-				w.Groups = append(w.Groups, axcl.BFloat16(float32(r.ExpFloat64())))
-			}
 		}
-		for i := range padded {
-			at := o*cols + i
-			group := func() float64 {
-				return float64(wide(w.Groups[o*((cols+w.Group-1)/w.Group)+i/w.Group]))
+		for i := range cols {
+			at, v, f := o*cols+i, r.IntN(255)-127, float32(r.NormFloat64())
+			b := axcl.BFloat16(f)
+			if w.Quantised() && i%w.Group == 0 {
+				w.Groups[(o/8*((cols+w.Group-1)/w.Group)+i/w.Group)*8+o%8] = axcl.BFloat16(float32(r.ExpFloat64()))
 			}
-			switch v := r.IntN(255) - 127; kind {
-			case "f32":
-				if i < cols {
-					w.F32 = append(w.F32, float32(r.NormFloat64()))
-					exact[at] = float64(w.F32[at])
-				}
-			case "bf16":
-				if i < cols {
-					w.BF16 = append(w.BF16, axcl.BFloat16(float32(r.NormFloat64())))
-					exact[at] = float64(wide(w.BF16[at]))
-				}
-			case "int8":
-				if i < cols {
-					w.Int8 = append(w.Int8, int8(v))
-					exact[at] = float64(v) * float64(scale)
-				}
-			case "q8", "q8/128":
-				w.Q8 = append(w.Q8, byte(int8(v)))
-				if i < cols {
-					exact[at] = float64(v) * group()
-				} else {
-					w.Q8[len(w.Q8)-1] = 0
-				}
+			place := (o/8*blocks(cols)+i/block)*8*block + i%block/4*32 + o%8*4 + i%4 // in eights
+			switch {
+			case kind == "f32":
+				w.F32 = append(w.F32, f)
+				exact[at] = float64(f)
+			case kind == "bf16":
+				w.BF16 = append(w.BF16, b)
+				exact[at] = float64(wide(b))
+			case kind == "fours":
+				w.Fours[(o/4*((cols+31)/32)+i/32)*128+o%4*32+i%32] = b
+				exact[at] = float64(wide(b))
+			case kind == "int8":
+				w.Int8 = append(w.Int8, int8(v))
+				exact[at] = float64(v) * float64(scale)
+			case w.Q8 != nil:
+				w.Q8[place] = byte(int8(v))
+				exact[at] = float64(v) * float64(w.scale(o, i/block))
 			default:
-				if v = v & 15; i%block == 0 {
-					w.Q4 = append(w.Q4, make([]byte, block/2)...)
-				}
-				if i >= cols {
-					v = 8
-				}
-				b := w.Q4[len(w.Q4)-block/2:]
-				b[i%(block/2)] |= byte(v) << (i % block / (block / 2) * 4)
-				if i < cols {
-					exact[at] = float64(v-8) * group()
-				}
+				v = v&15 - 8
+				half := (o/8*blocks(cols)+i/block)*4*block + i%16/4*32 + o%8*4 + i%4
+				shift := i % block / 16 * 4
+				w.Q4[half] = w.Q4[half]&^(15<<shift) | byte(v+8)<<shift
+				exact[at] = float64(v) * float64(w.scale(o, i/block))
 			}
 		}
 	}
 	return w, exact, in
 }
 
-var kinds = []string{"f32", "bf16", "int8", "q8", "q4", "q8/128", "q4/128"}
+var kinds = []string{"f32", "bf16", "fours", "int8", "q8", "q4", "q8/128", "q4/128"}
 
 // quantised is what is left of x in eight bits.
 func quantised(s Set, x []float32) (q []byte, values []float64) {
@@ -208,11 +201,12 @@ func TestQuantise(t *testing.T) {
 		for _, at := range []int{0, 9, 31} {
 			x := make([]float32, block)
 			x[at], x[3] = bad, 7
-			w := &Weights{Rows: 1, Cols: block, Group: block, Groups: []uint16{0x3f80}, Q8: slices.Repeat([]byte{1}, block)}
+			w := &Weights{Rows: 1, Cols: block, Group: block, Groups: slices.Repeat([]uint16{0x3f80}, 8),
+				Q8: slices.Repeat([]byte{1}, 8*block)}
 			for _, s := range Available() {
 				q, _ := quantised(s, x)
 				y := make([]float32, 1)
-				if s.Mul(y, w, Input{Q: q}, 1, 0, 1, nil); !math.IsNaN(float64(y[0])) && !math.IsInf(float64(y[0]), 0) {
+				if s.Mul(y, w, Input{Q: q}, 1, 0, 1, NewScratch(1, 1, 1)); !math.IsNaN(float64(y[0])) && !math.IsInf(float64(y[0]), 0) {
 					t.Errorf("%v: %v at %d gives %v", s, bad, at, y)
 				}
 			}

@@ -1,8 +1,8 @@
 //go:build !purego
 
-// The inner loops for arm64 with the matrix instructions: products of two rows with two rows, of bf16 (FEAT_BF16) and of eight bits
-// (FEAT_I8MM). Four rows of weights are multiplied with one, two or four rows of input, and all these forms give the same bits, since each
-// sum has accumulators of its own and meets its products in the same order. WORDs are instructions that Go's assembler does not know; each
+// The inner loops for arm64 with matrix products of bf16 (FEAT_BF16): of two rows with two rows. Four rows of weights are multiplied with one
+// row of input or four, and both forms give the same bits, since each sum has accumulators of its own and meets its products in the same
+// order. WORDs are instructions that Go's assembler does not know; each
 // has its meaning beside it, which a test holds against an assembler that knows them.
 
 #include "textflag.h"
@@ -18,6 +18,13 @@
 	VZIP2  V17.D2, V16.D2, V21.D2; \
 	VZIP1  V19.D2, V18.D2, V22.D2; \
 	VZIP2  V19.D2, V18.D2, V23.D2
+
+// Goes on to the rows' next lines, R14 bytes after the ends of these.
+#define NEXT \
+	ADD R14, R0; \
+	ADD R14, R1; \
+	ADD R14, R2; \
+	ADD R14, R3
 
 // Eight columns of one row of input, each four as the first parts and then the rests of the same values: so the two rows of a product's
 // second matrix are one row of input. The sums are rows 0 and 1 of columns 0-3, rows 2 and 3 of them, and both of columns 4-7.
@@ -49,13 +56,14 @@
 	WORD   $0x6e5feeae /* bfmmla v14.4s, v21.8h, v31.8h */; \
 	WORD   $0x6e5feeef /* bfmmla v15.4s, v23.8h, v31.8h */
 
-// func bf16x1(dst *float32, w *uint16, ws uintptr, x *uint16, n int)
-TEXT ·bf16x1(SB), NOSPLIT, $0-40
+// func bf16x1(dst *float32, w *uint16, ws, skip uintptr, x *uint16, n int)
+TEXT ·bf16x1(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R8
 	MOVD w+8(FP), R0
 	MOVD ws+16(FP), R9
-	MOVD x+24(FP), R4
-	MOVD n+32(FP), R10
+	MOVD skip+24(FP), R14
+	MOVD x+32(FP), R4
+	MOVD n+40(FP), R10
 	ADD  R9, R0, R1
 	ADD  R9, R1, R2
 	ADD  R9, R2, R3
@@ -64,26 +72,49 @@ TEXT ·bf16x1(SB), NOSPLIT, $0-40
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
 
-loop:
+	SUBS $32, R10
+	BLT  rest
+
+line:
+	WEIGHTS
+	TIMES0
+	WEIGHTS
+	TIMES0
+	WEIGHTS
+	TIMES0
+	WEIGHTS
+	TIMES0
+	NEXT
+	SUBS $32, R10
+	BGE  line
+
+rest:
+	ADDS $32, R10
+	BEQ  end
+
+eight:
 	WEIGHTS
 	TIMES0
 	SUBS $8, R10
-	BNE  loop
+	BNE  eight
+
+end:
 	WORD $0x4e22d400     // fadd v0.4s, v0.4s, v2.4s
 	WORD $0x4e23d421     // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x6e21d400     // faddp v0.4s, v0.4s, v1.4s
 	VST1 [V0.S4], (R8)
 	RET
 
-// func bf16x4(dst *float32, ds uintptr, w *uint16, ws uintptr, x *uint16, xs uintptr, n int)
-TEXT ·bf16x4(SB), NOSPLIT, $0-56
+// func bf16x4(dst *float32, ds uintptr, w *uint16, ws, skip uintptr, x *uint16, xs uintptr, n int)
+TEXT ·bf16x4(SB), NOSPLIT, $0-64
 	MOVD dst+0(FP), R8
 	MOVD ds+8(FP), R11
 	MOVD w+16(FP), R0
 	MOVD ws+24(FP), R9
-	MOVD x+32(FP), R4
-	MOVD xs+40(FP), R12
-	MOVD n+48(FP), R10
+	MOVD skip+32(FP), R14
+	MOVD x+40(FP), R4
+	MOVD xs+48(FP), R12
+	MOVD n+56(FP), R10
 	ADD  R9, R0, R1
 	ADD  R9, R1, R2
 	ADD  R9, R2, R3
@@ -107,14 +138,48 @@ TEXT ·bf16x4(SB), NOSPLIT, $0-56
 	VEOR V14.B16, V14.B16, V14.B16
 	VEOR V15.B16, V15.B16, V15.B16
 
-loop:
+	SUBS $32, R10
+	BLT  rest
+
+line:
+	WEIGHTS
+	TIMES0
+	TIMES1
+	TIMES2
+	TIMES3
+	WEIGHTS
+	TIMES0
+	TIMES1
+	TIMES2
+	TIMES3
+	WEIGHTS
+	TIMES0
+	TIMES1
+	TIMES2
+	TIMES3
+	WEIGHTS
+	TIMES0
+	TIMES1
+	TIMES2
+	TIMES3
+	NEXT
+	SUBS $32, R10
+	BGE  line
+
+rest:
+	ADDS $32, R10
+	BEQ  end
+
+eight:
 	WEIGHTS
 	TIMES0
 	TIMES1
 	TIMES2
 	TIMES3
 	SUBS $8, R10
-	BNE  loop
+	BNE  eight
+
+end:
 	WORD $0x4e22d400      // fadd v0.4s, v0.4s, v2.4s
 	WORD $0x4e23d421      // fadd v1.4s, v1.4s, v3.4s
 	WORD $0x6e21d400      // faddp v0.4s, v0.4s, v1.4s
@@ -157,220 +222,4 @@ loop:
 	VST1.P [V6.B16, V7.B16], 32(R0)
 	SUBS   $8, R2
 	BNE    loop
-	RET
-
-// A block of eight bits of four rows at R0 to R3, and on: V16 to V19 have its quarters of rows 0 and 1, V20 to V23 of rows 2 and 3.
-#define WEIGHTS8 \
-	VLD1.P 32(R0), [V8.B16, V9.B16]; \
-	VLD1.P 32(R1), [V10.B16, V11.B16]; \
-	VLD1.P 32(R2), [V12.B16, V13.B16]; \
-	VLD1.P 32(R3), [V14.B16, V15.B16]; \
-	VZIP1  V10.D2, V8.D2, V16.D2; \
-	VZIP2  V10.D2, V8.D2, V17.D2; \
-	VZIP1  V11.D2, V9.D2, V18.D2; \
-	VZIP2  V11.D2, V9.D2, V19.D2; \
-	VZIP1  V14.D2, V12.D2, V20.D2; \
-	VZIP2  V14.D2, V12.D2, V21.D2; \
-	VZIP1  V15.D2, V13.D2, V22.D2; \
-	VZIP2  V15.D2, V13.D2, V23.D2
-
-// The same of four bits: byte i of a block holds value i low and value i+16 high, each plus 8. V6 has 15 in every byte, V7 has 8.
-#define WEIGHTS4 \
-	VLD1.P 16(R0), [V8.B16]; \
-	VLD1.P 16(R1), [V9.B16]; \
-	VLD1.P 16(R2), [V10.B16]; \
-	VLD1.P 16(R3), [V11.B16]; \
-	VZIP1  V9.D2, V8.D2, V16.D2; \
-	VZIP2  V9.D2, V8.D2, V17.D2; \
-	VZIP1  V11.D2, V10.D2, V20.D2; \
-	VZIP2  V11.D2, V10.D2, V21.D2; \
-	VUSHR  $4, V16.B16, V18.B16; \
-	VUSHR  $4, V17.B16, V19.B16; \
-	VUSHR  $4, V20.B16, V22.B16; \
-	VUSHR  $4, V21.B16, V23.B16; \
-	VAND   V6.B16, V16.B16, V16.B16; \
-	VAND   V6.B16, V17.B16, V17.B16; \
-	VAND   V6.B16, V20.B16, V20.B16; \
-	VAND   V6.B16, V21.B16, V21.B16; \
-	VSUB   V7.B16, V16.B16, V16.B16; \
-	VSUB   V7.B16, V17.B16, V17.B16; \
-	VSUB   V7.B16, V18.B16, V18.B16; \
-	VSUB   V7.B16, V19.B16, V19.B16; \
-	VSUB   V7.B16, V20.B16, V20.B16; \
-	VSUB   V7.B16, V21.B16, V21.B16; \
-	VSUB   V7.B16, V22.B16, V22.B16; \
-	VSUB   V7.B16, V23.B16, V23.B16
-
-// The block's scales, bf16 at R8 to R11, as the upper halves of V28, whose lower halves are zero: each twice, of rows 0 and 1 in V29, of
-// rows 2 and 3 in V30. The pointers go on where the mask says that a group ends.
-#define SCALES \
-	ADD   $1, R15; \
-	TST   R13, R15; \
-	CSEL  EQ, R19, ZR, R14; \
-	WORD  $0x0dce491c /* ld1 {v28.h}[1], [x8], x14 */; \
-	WORD  $0x0dce593c /* ld1 {v28.h}[3], [x9], x14 */; \
-	WORD  $0x4dce495c /* ld1 {v28.h}[5], [x10], x14 */; \
-	WORD  $0x4dce597c /* ld1 {v28.h}[7], [x11], x14 */; \
-	VZIP1 V28.S4, V28.S4, V29.S4; \
-	VZIP2 V28.S4, V28.S4, V30.S4
-
-// A block of two rows of input at xa and xb, whose scales lie behind its 32 values, times the weights: sum a has row 0 with both, then row
-// 1 with both, sum b rows 2 and 3. A block's products are added as integers, which is exact.
-#define PAIR(xa, xb, a, b) \
-	FMOVS  32(xa), F31; \
-	FMOVS  32(xb), F12; \
-	VLD1.P (xa)(R20), [V8.B16, V9.B16]; \
-	VLD1.P (xb)(R20), [V10.B16, V11.B16]; \
-	VZIP1  V12.S4, V31.S4, V31.S4; \
-	VZIP1  V31.D2, V31.D2, V31.D2; \
-	VZIP1  V10.D2, V8.D2, V24.D2; \
-	VZIP2  V10.D2, V8.D2, V25.D2; \
-	VZIP1  V11.D2, V9.D2, V26.D2; \
-	VZIP2  V11.D2, V9.D2, V27.D2; \
-	VEOR   V4.B16, V4.B16, V4.B16; \
-	VEOR   V5.B16, V5.B16, V5.B16; \
-	WORD   $0x4e98a604 /* smmla v4.4s, v16.16b, v24.16b */; \
-	WORD   $0x4e98a685 /* smmla v5.4s, v20.16b, v24.16b */; \
-	WORD   $0x4e99a624 /* smmla v4.4s, v17.16b, v25.16b */; \
-	WORD   $0x4e99a6a5 /* smmla v5.4s, v21.16b, v25.16b */; \
-	WORD   $0x4e9aa644 /* smmla v4.4s, v18.16b, v26.16b */; \
-	WORD   $0x4e9aa6c5 /* smmla v5.4s, v22.16b, v26.16b */; \
-	WORD   $0x4e9ba664 /* smmla v4.4s, v19.16b, v27.16b */; \
-	WORD   $0x4e9ba6e5 /* smmla v5.4s, v23.16b, v27.16b */; \
-	WORD   $0x4e21d884 /* scvtf v4.4s, v4.4s */; \
-	WORD   $0x4e21d8a5 /* scvtf v5.4s, v5.4s */; \
-	WORD   $0x6e3fdfac /* fmul v12.4s, v29.4s, v31.4s */; \
-	WORD   $0x6e3fdfcd /* fmul v13.4s, v30.4s, v31.4s */; \
-	VFMLA  V12.S4, V4.S4, a.S4; \
-	VFMLA  V13.S4, V5.S4, b.S4
-
-#define BEGIN \
-	ADD  R17, R0, R1; \
-	ADD  R17, R1, R2; \
-	ADD  R17, R2, R3; \
-	ADD  R21, R8, R9; \
-	ADD  R21, R9, R10; \
-	ADD  R21, R10, R11; \
-	MOVD $0, R15; \
-	MOVD $2, R19; \
-	MOVD $64, R20; \
-	VEOR V28.B16, V28.B16, V28.B16; \
-	VEOR V0.B16, V0.B16, V0.B16; \
-	VEOR V1.B16, V1.B16, V1.B16; \
-	VEOR V2.B16, V2.B16, V2.B16; \
-	VEOR V3.B16, V3.B16, V3.B16; \
-	WORD $0x4f00e5e6 /* movi v6.16b, #15 */; \
-	WORD $0x4f00e507 /* movi v7.16b, #8 */
-
-// Two rows of results, from the sums a and b, to R22, and on.
-#define STORE(a, b) \
-	VUZP1 b.S4, a.S4, V8.S4; \
-	VUZP2 b.S4, a.S4, V9.S4; \
-	VST1  [V8.S4], (R22); \
-	ADD   R23, R22; \
-	VST1  [V9.S4], (R22); \
-	ADD   R23, R22
-
-// func matrix8x2(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-TEXT ·matrix8x2(SB), NOSPLIT, $0-80
-	MOVD dst+0(FP), R22
-	MOVD ds+8(FP), R23
-	MOVD w+16(FP), R0
-	MOVD ws+24(FP), R17
-	MOVD scales+32(FP), R8
-	MOVD ss+40(FP), R21
-	MOVD x+48(FP), R4
-	MOVD xs+56(FP), R24
-	MOVD blocks+64(FP), R12
-	MOVD mask+72(FP), R13
-	ADD  R24, R4, R5
-	BEGIN
-
-loop:
-	WEIGHTS8
-	SCALES
-	PAIR(R4, R5, V0, V1)
-	SUBS $1, R12
-	BNE  loop
-	STORE(V0, V1)
-	RET
-
-// func matrix8x4(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-TEXT ·matrix8x4(SB), NOSPLIT, $0-80
-	MOVD dst+0(FP), R22
-	MOVD ds+8(FP), R23
-	MOVD w+16(FP), R0
-	MOVD ws+24(FP), R17
-	MOVD scales+32(FP), R8
-	MOVD ss+40(FP), R21
-	MOVD x+48(FP), R4
-	MOVD xs+56(FP), R24
-	MOVD blocks+64(FP), R12
-	MOVD mask+72(FP), R13
-	ADD  R24, R4, R5
-	ADD  R24, R5, R6
-	ADD  R24, R6, R7
-	BEGIN
-
-loop:
-	WEIGHTS8
-	SCALES
-	PAIR(R4, R5, V0, V1)
-	PAIR(R6, R7, V2, V3)
-	SUBS $1, R12
-	BNE  loop
-	STORE(V0, V1)
-	STORE(V2, V3)
-	RET
-
-// func matrix4x2(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-TEXT ·matrix4x2(SB), NOSPLIT, $0-80
-	MOVD dst+0(FP), R22
-	MOVD ds+8(FP), R23
-	MOVD w+16(FP), R0
-	MOVD ws+24(FP), R17
-	MOVD scales+32(FP), R8
-	MOVD ss+40(FP), R21
-	MOVD x+48(FP), R4
-	MOVD xs+56(FP), R24
-	MOVD blocks+64(FP), R12
-	MOVD mask+72(FP), R13
-	ADD  R24, R4, R5
-	BEGIN
-
-loop:
-	WEIGHTS4
-	SCALES
-	PAIR(R4, R5, V0, V1)
-	SUBS $1, R12
-	BNE  loop
-	STORE(V0, V1)
-	RET
-
-// func matrix4x4(dst *float32, ds uintptr, w *byte, ws uintptr, scales *uint16, ss uintptr, x *byte, xs uintptr, blocks, mask int)
-TEXT ·matrix4x4(SB), NOSPLIT, $0-80
-	MOVD dst+0(FP), R22
-	MOVD ds+8(FP), R23
-	MOVD w+16(FP), R0
-	MOVD ws+24(FP), R17
-	MOVD scales+32(FP), R8
-	MOVD ss+40(FP), R21
-	MOVD x+48(FP), R4
-	MOVD xs+56(FP), R24
-	MOVD blocks+64(FP), R12
-	MOVD mask+72(FP), R13
-	ADD  R24, R4, R5
-	ADD  R24, R5, R6
-	ADD  R24, R6, R7
-	BEGIN
-
-loop:
-	WEIGHTS4
-	SCALES
-	PAIR(R4, R5, V0, V1)
-	PAIR(R6, R7, V2, V3)
-	SUBS $1, R12
-	BNE  loop
-	STORE(V0, V1)
-	STORE(V2, V3)
 	RET

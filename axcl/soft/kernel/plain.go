@@ -14,10 +14,12 @@ func mulFloatGo(dst []float32, w *Weights, x []float32, n, from, to int) {
 	for o := from; o < to; o++ {
 		for r := range n {
 			in := x[r*w.Cols : (r+1)*w.Cols]
-			at := o * w.Cols
+			at := w.at(o, 0)
 			switch {
+			case w.Fours != nil:
+				dst[r*w.Rows+o] = dotBF16Go(w.Fours[at:], in, fourLine)
 			case w.BF16 != nil:
-				dst[r*w.Rows+o] = dotBF16Go(w.BF16[at:at+w.Cols], in)
+				dst[r*w.Rows+o] = dotBF16Go(w.BF16[at:], in, line)
 			case w.Int8 != nil:
 				dst[r*w.Rows+o] = dotInt8Go(w.Int8[at:at+w.Cols], in)
 			default:
@@ -29,10 +31,11 @@ func mulFloatGo(dst []float32, w *Weights, x []float32, n, from, to int) {
 
 // The dot products leave what is left of a step of eight to their caller.
 
-func dotBF16Go(w []uint16, x []float32) float32 {
+// dotBF16Go takes a row whose lines are pitch values apart.
+func dotBF16Go(w []uint16, x []float32, pitch int) float32 {
 	var a, b, c, d, e, f, g, h float32
-	for i := 0; i+8 <= len(w); i += 8 {
-		v, y := w[i:i+8:i+8], x[i:i+8:i+8]
+	for i := 0; i+8 <= len(x); i += 8 {
+		v, y := w[i/line*pitch+i%line:][:8:8], x[i:i+8:i+8]
 		a += wide(v[0]) * y[0]
 		b += wide(v[1]) * y[1]
 		c += wide(v[2]) * y[2]
@@ -78,16 +81,16 @@ func dotF32Go(w []float32, x []float32) float32 {
 }
 
 func mulQuantisedGo(dst []float32, w *Weights, x []byte, n, from, to int) {
-	nb, ng := blocks(w.Cols), (w.Cols+w.Group-1)/w.Group
+	nb := blocks(w.Cols)
 	var v [block]int8
 	for o := from; o < to; o++ {
 		for r := range n {
 			var lanes [8]float32
 			in := x[r*nb*blockBytes:]
 			for b := range nb {
-				w.unpack(&v, o*nb+b)
+				w.unpack(&v, o, b)
 				q := in[b*blockBytes : (b+1)*blockBytes]
-				scale := wide(w.Groups[o*ng+b*block/w.Group]) * math.Float32frombits(binary.LittleEndian.Uint32(q[block:]))
+				scale := w.scale(o, b) * math.Float32frombits(binary.LittleEndian.Uint32(q[block:]))
 				for l := range lanes {
 					var sum int32
 					for i := 4 * l; i < 4*l+4; i++ {
@@ -101,16 +104,16 @@ func mulQuantisedGo(dst []float32, w *Weights, x []byte, n, from, to int) {
 	}
 }
 
-// unpack gives the values of one block.
-func (w *Weights) unpack(v *[block]int8, b int) {
-	if w.Q8 != nil {
-		for i, x := range w.Q8[b*block : (b+1)*block] {
-			v[i] = int8(x)
+// unpack gives the values of row o's block b.
+func (w *Weights) unpack(v *[block]int8, o, b int) {
+	at := (o/eight*blocks(w.Cols)+b)*block*eight + o%eight*4
+	for i := range v {
+		if w.Q8 != nil {
+			v[i] = int8(w.Q8[at+i/4*32+i%4])
+			continue
 		}
-		return
-	}
-	for i, x := range w.Q4[b*block/2 : (b+1)*block/2] {
-		v[i], v[i+block/2] = int8(x&15)-8, int8(x>>4)-8
+		x := w.Q4[at/2+o%eight*2+i%16/4*32+i%4] >> (i / 16 * 4)
+		v[i] = int8(x&15) - 8
 	}
 }
 
@@ -152,7 +155,7 @@ func splitGo(dst []uint16, x []float32, each int) {
 func keysGo(dst []float32, stride int, keys []uint16, keyStride, count int, q []float32, n, hd int) {
 	for j := range count {
 		for i := range n {
-			dst[i*stride+j] = dotBF16Go(keys[j*keyStride:j*keyStride+hd], q[i*hd:(i+1)*hd])
+			dst[i*stride+j] = dotBF16Go(keys[j*keyStride:j*keyStride+hd], q[i*hd:(i+1)*hd], line)
 		}
 	}
 }

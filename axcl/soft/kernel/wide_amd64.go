@@ -4,18 +4,18 @@ package kernel
 
 import "unsafe"
 
-// This file cuts products into what the kernels for AVX-512 take: four rows of weights with up to six of input, or 16 with up to 16 where
-// both are integers. Where rows of weights are left over, the last tile begins so much earlier: a row that is computed twice has the same
-// bits twice.
+// This file cuts products into what the kernels for AVX-512 take: four rows of weights with up to six of input. Where rows of weights are
+// left over, the last tile begins so much earlier: a row that is computed twice has the same bits twice.
 
 const (
-	ofSplit     = ofInt8 + 1 // bf16, and rows of input that are split
-	ofPacked    = ofInt8 + 2 // float32, sixteen values of each of four rows in turn
-	wideRows    = 4
-	wideInput   = 6
-	wideLanes   = 16
-	wideHeight  = height / 2 // rows of input that share a panel: each has twice the lanes
-	wideInteger = 16         // rows of weights that are multiplied together as integers
+	ofSplit      = ofInt8 + 1 // bf16, and rows of input that are split
+	ofPacked     = ofInt8 + 2 // float32, sixteen values of each of four rows in turn
+	ofFours      = ofInt8 + 3
+	ofFoursSplit = ofInt8 + 4
+	wideRows     = 4
+	wideInput    = 6
+	wideLanes    = 16
+	wideHeight   = height / 2 // rows of input that share a panel: each has twice the lanes
 )
 
 // wide says whether the set's kernels are those for AVX-512. What gains nothing by them it shares with AVX2.
@@ -75,25 +75,14 @@ func tilesWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uin
 func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch *Scratch) {
 	cols, rows := w.Cols&^7, (to-from)&^(wideRows-1)
 	parts := (cols + depth - 1) / depth
-	part := ((cols+parts-1)/parts + wideLanes - 1) &^ (wideLanes - 1)
+	part := up((cols+parts-1)/parts, line)
 	for r0 := 0; r0 < n; r0 += wideHeight {
 		r1 := min(r0+wideHeight, n)
 		for c0 := 0; c0 < cols; c0 += part {
 			width := min(part, cols-c0)
 			steps, rest := width/wideLanes, width%wideLanes
-			room := (width + wideLanes - 1) &^ (wideLanes - 1)
-			k, p, size := w.raw(from*w.Cols + c0)
-			for o := range rows {
-				row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &scratch.panel[o&^3*room+o&3*wideLanes]
-				switch k {
-				case ofBF16:
-					packWideBF16(to, (*uint16)(row), steps, rest)
-				case ofInt8:
-					packWideInt8(to, (*int8)(row), steps, rest)
-				default:
-					packWideF32(to, (*float32)(row), steps, rest)
-				}
-			}
+			room := up(width, wideLanes)
+			w.packWide(scratch.panel, room, from, rows, c0, steps, rest)
 			mode := 0
 			if c0 > 0 {
 				mode |= resume
@@ -118,11 +107,50 @@ func panelWide(dst []float32, w *Weights, x []float32, n, from, to int, scratch 
 	}
 }
 
+// packWide is pack: steps of sixteen columns and what is left of them, four rows to every 4·room values.
+func (w *Weights) packWide(panel []float32, room, from, rows, c0, steps, rest int) {
+	if w.Fours != nil {
+		for o := 0; o < rows; o += four {
+			packWideFours(&panel[o*room], &w.Fours[w.at(from+o, c0)], steps, rest)
+		}
+		return
+	}
+	k, p, size := w.raw(from*w.Cols + c0)
+	for o := range rows {
+		row, to := unsafe.Add(p, uintptr(o*w.Cols)*size), &panel[o&^3*room+o&3*wideLanes]
+		switch k {
+		case ofBF16:
+			packWideBF16(to, (*uint16)(row), steps, rest)
+		case ofInt8:
+			packWideInt8(to, (*int8)(row), steps, rest)
+		default:
+			packWideF32(to, (*float32)(row), steps, rest)
+		}
+	}
+}
+
+// foursWide is fours.
+func (s Set) foursWide(dst *float32, ds uintptr, p *uint16, bytes uintptr, w *Weights, in Input, n, tiles int) {
+	k, x, xs := ofFours, unsafe.Pointer(&in.F[0]), uintptr(w.Cols)*4
+	if s.Splits(w) {
+		_ = in.P[n*SplitLen(w.Cols)-1]
+		k, x, xs = ofFoursSplit, unsafe.Pointer(&in.P[0]), uintptr(SplitLen(w.Cols))*2
+	}
+	for r := 0; r < n; {
+		c := cut(n-r, wideInput)
+		for t := range uintptr(tiles) {
+			tileWide(k, c, f32At(dst, uintptr(r)*ds+t*4*four), ds, unsafe.Add(unsafe.Pointer(p), t*bytes), 0,
+				unsafe.Add(x, uintptr(r)*xs), xs, w.Cols&^7, nil, 0)
+		}
+		r += c
+	}
+}
+
 // tileWide calls the assembly for four rows of weights and n of input.
 func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uintptr, x unsafe.Pointer, xs uintptr, cols int, sums *float32,
 	mode int) {
 	width := wideLanes
-	if k == ofSplit {
+	if k == ofSplit || k == ofFoursSplit {
 		width *= 2
 	}
 	steps, rest := cols/width, cols%width
@@ -189,30 +217,32 @@ func tileWide(k kind, n int, dst *float32, ds uintptr, w unsafe.Pointer, ws uint
 		widePacked_5(dst, ds, f, y, xs, steps, rest, sums, mode)
 	case int(ofPacked)<<3 | 6:
 		widePacked_6(dst, ds, f, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 1:
+		wideFours_1(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 2:
+		wideFours_2(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 3:
+		wideFours_3(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 4:
+		wideFours_4(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 5:
+		wideFours_5(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFours)<<3 | 6:
+		wideFours_6(dst, ds, b, y, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 1:
+		wideFoursSplit_1(dst, ds, b, z, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 2:
+		wideFoursSplit_2(dst, ds, b, z, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 3:
+		wideFoursSplit_3(dst, ds, b, z, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 4:
+		wideFoursSplit_4(dst, ds, b, z, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 5:
+		wideFoursSplit_5(dst, ds, b, z, xs, steps, rest, sums, mode)
+	case int(ofFoursSplit)<<3 | 6:
+		wideFoursSplit_6(dst, ds, b, z, xs, steps, rest, sums, mode)
 	default:
 		panic("kernel: no such tile")
-	}
-}
-
-// integersWide is mulQuantised for 16 rows of weights or more.
-func integersWide(dst []float32, w *Weights, x []byte, n, from, to int, scratch *Scratch) {
-	nb := blocks(w.Cols)
-	tile, values, ws := wideQuant8, w.Q8, nb*block
-	if w.Q4 != nil {
-		tile, values, ws = wideQuant4, w.Q4, nb*block/2
-	}
-	ss, mask, xs := (w.Cols+w.Group-1)/w.Group, w.Group/block-1, nb*blockBytes
-	for o := from; o < to; o += wideInteger {
-		o := min(o, to-wideInteger)
-		for r, c := 0, 0; r < n; r += c {
-			c = cut(n-r, quantRows)
-			lanes := scratch.lanes[:wideInteger*c]
-			clear(lanes)
-			tile(&lanes[0], &values[o*ws], uintptr(ws), &w.Groups[o*ss], uintptr(ss)*2, &x[r*xs], uintptr(xs), c, nb, mask)
-			for i := range c {
-				*(*[wideInteger]float32)(dst[(r+i)*w.Rows+o:]) = [wideInteger]float32(lanes[i*wideInteger:])
-			}
-		}
 	}
 }
 

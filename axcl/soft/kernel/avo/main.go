@@ -34,13 +34,15 @@ func main() {
 	}
 	for n := 1; n <= 3; n++ {
 		tile(packed, 4, n)
+		fours(n)
 	}
 	for _, t := range []kind{f32, bf16, int8s} {
 		pack(t)
 	}
+	packFours()
 	for _, bits := range []int{8, 4} {
 		quantTile(bits)
-		quantRow(bits)
+		quantOne(bits)
 	}
 	for i := 1; i <= 3; i++ {
 		values(i)
@@ -88,17 +90,19 @@ const (
 	f32 kind = iota
 	bf16
 	int8s
-	packed // float32, eight values of each of four rows in turn
-	split  // bf16, for rows of input that are split into two of bf16
-	large  // packed, of sixteen values each
+	packed     // float32, eight values of each of four rows in turn
+	split      // bf16, for rows of input that are split into two of bf16
+	large      // packed, of sixteen values each
+	foursWide  // bf16 in fours
+	foursSplit // and for rows of input that are split
 )
 
 func (k kind) String() string {
-	return [...]string{"F32", "BF16", "Int8", "Packed", "Split", "Packed"}[k]
+	return [...]string{"F32", "BF16", "Int8", "Packed", "Split", "Packed", "Fours", "FoursSplit"}[k]
 }
-func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 2, 4}[k] }
+func (k kind) bytes() int { return [...]int{4, 2, 1, 4, 2, 4, 2, 2}[k] }
 func (k kind) elem() string {
-	return [...]string{"float32", "uint16", "int8", "float32", "uint16", "float32"}[k]
+	return [...]string{"float32", "uint16", "int8", "float32", "uint16", "float32", "uint16", "uint16"}[k]
 }
 
 // load reads eight weights at m as float32.
@@ -201,16 +205,16 @@ func tile(t kind, M, N int) {
 
 	const unroll = 4
 	part := wide * unroll // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, ahead, hop, hops, on := N <= 4 && (t == bf16 || t == int8s), GP64(), GP64(), GP64(), GP64()
+	fetch, next, hop, hops, on := N <= 4 && (t == bf16 || t == int8s), GP64(), GP64(), GP64(), GP64()
 	if fetch {
 		// The weights are read once, in order, from pages of 4 KiB at whose ends the processor's own prefetching stops. So the rows of the
 		// next tile are asked for while this one is computed: each line once, and in the order in which they lie, which takes three
 		// quarters of the time of M rows by turns. Keys' rows lie apart and are asked for row by row. A prefetch never faults.
 		if M == 1 {
-			Load(Param("wStride"), ahead)
-			ADDQ(w.base, ahead)
+			Load(Param("wStride"), next)
+			ADDQ(w.base, next)
 		} else {
-			LEAQ(w.from(w.base, M, 0), ahead)
+			LEAQ(w.from(w.base, M, 0), next)
 		}
 		MOVQ(U32(64), hop)
 		MOVQ(U32(uint32(part*M)), on)
@@ -258,13 +262,13 @@ func tile(t kind, M, N int) {
 	lines := max(part*M/64, 1)
 	for k := range unroll {
 		if fetch && k*lines%unroll == 0 { // not all at once, for which the processor has no room
-			PREFETCHT0([]Mem{{Base: ahead}, {Base: ahead, Index: hop, Scale: 1}, {Base: ahead, Index: hop, Scale: 2},
-				{Base: ahead, Index: hops, Scale: 1}}[k*lines/unroll])
+			PREFETCHT0([]Mem{{Base: next}, {Base: next, Index: hop, Scale: 1}, {Base: next, Index: hop, Scale: 2},
+				{Base: next, Index: hops, Scale: 1}}[k*lines/unroll])
 		}
 		step(k)
 	}
 	if fetch {
-		ADDQ(on, ahead)
+		ADDQ(on, next)
 	}
 	ADDQ(U32(uint32(part)), w.base)
 	ADDQ(Imm(32*unroll), x.base)

@@ -12,247 +12,164 @@ import (
 // their sum, and nothing. A block's sum is exact, as an integer; times both scales it is added to the result, one fused multiply-add a
 // block, in the blocks' order. So a result has the same bits however many rows are computed together.
 
-// quantRows is how many rows of input a call of quantTile takes at the most.
-const quantRows = 16
-
-// rows8 addresses eight rows of a matrix.
-type rows8 struct{ one, three, five, seven reg.GPVirtual }
-
-func newRows8(stride string) rows8 {
-	r := rows8{GP64(), GP64(), GP64(), GP64()}
-	Load(Param(stride), r.one)
-	LEAQ(Mem{Base: r.one, Index: r.one, Scale: 2}, r.three)
-	LEAQ(Mem{Base: r.one, Index: r.one, Scale: 4}, r.five)
-	LEAQ(Mem{Base: r.three, Index: r.one, Scale: 4}, r.seven)
-	return r
+// eights is a block of eight rows of weights, and what it is multiplied with.
+//
+// Of eight bits the weights' sizes are multiplied with the input's values under the weights' signs. Of four bits byte i holds values of the
+// first half low and of the second high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a block fit into sums of 16
+// bits; eight times the sum of the input's values is too much.
+type eights struct {
+	bits         int
+	w, scale     reg.GPVirtual
+	scales, ones reg.VecVirtual
+	v            []reg.VecVirtual
 }
 
-func (r rows8) at(base reg.Register, row, disp int) Mem {
-	m := Mem{Base: base, Disp: disp}
-	if row > 0 {
-		m.Index = []reg.Register{nil, r.one, r.one, r.three, r.one, r.five, r.three, r.seven}[row]
-		m.Scale = []uint8{0, 1, 2, 1, 4, 1, 2, 1}[row]
-	}
-	return m
+func newEights(bits int) *eights {
+	e := &eights{bits: bits, w: mustLoad("w"), scale: mustLoad("scales"), scales: YMM(), ones: YMM()}
+	VMOVDQU(pairs(), e.ones)
+	return e
 }
 
-// turned reads 16 bytes of each of eight rows: lane l of register j holds the bytes 4j … 4j+3 of row l.
-func (r rows8) turned(base reg.Register, disp int) []reg.VecVirtual {
-	a := make([]reg.VecVirtual, 4)
-	for i := range a {
-		a[i] = YMM()
-		VBROADCASTI128(r.at(base, i, disp), a[i])
-		VINSERTI128(Imm(1), r.at(base, i+4, disp), a[i], a[i])
-	}
-	low, high := []reg.VecVirtual{YMM(), YMM()}, []reg.VecVirtual{YMM(), YMM()}
-	for i := range low {
-		VPUNPCKLDQ(a[2*i+1], a[2*i], low[i])
-		VPUNPCKHDQ(a[2*i+1], a[2*i], high[i])
-	}
-	VPUNPCKLQDQ(low[1], low[0], a[0])
-	VPUNPCKHQDQ(low[1], low[0], a[1])
-	VPUNPCKLQDQ(high[1], high[0], a[2])
-	VPUNPCKHQDQ(high[1], high[0], a[3])
-	return a
-}
-
-// quantTile is the product of eight rows of weights with n rows of input. A lane is a row of weights, so what has to be done to a block's
-// sum is done for eight at once.
-func quantTile(bits int) {
-	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
-		"x *byte, xStride uintptr, n int, blocks int, mask int)")
-	Pragma("noescape")
-	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, of %d bits, with n rows of x, at most %d, over so many blocks of 32, and adds to "+
-		"acc, which has 8 values for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. Behind %d rows acc has room "+
-		"for as many more.", bits, bits, quantRows, quantRows))
-	w, ahead := GP64(), GP64()
-	Load(Param("w"), w)
-	rows := newRows8("wStride")
-	LEAQ(Mem{Base: w, Index: rows.one, Scale: 8}, ahead) // the next tile's rows, see tile
-	x, stride, at := GP64(), GP64(), GP64()
-	Load(Param("x"), x)
-	Load(Param("xStride"), stride)
-	XORQ(at, at)
-	scales, group := YMM(), GP64()
-	Load(Param("scales"), group)
-	Label("loop")
-	for line := range bits / 2 { // each line of eight rows once, in the order in which they lie
-		PREFETCHT0(Mem{Base: ahead, Disp: 64 * line})
-	}
-
-	t := GP64()
-	Load(Param("mask"), t)
-	TESTQ(t, at)
+// load reads block at, its scales if its group begins with it, and asks for what comes later.
+func (e *eights) load(at, mask reg.GPVirtual) {
+	TESTQ(mask, at)
 	JNE(LabelRef("scaled"))
-	groupScales(scales, group)
-	ADDQ(Imm(2), group)
+	VPMOVZXWD(Mem{Base: e.scale}, e.scales)
+	VPSLLD(Imm(16), e.scales, e.scales)
+	ADDQ(Imm(16), e.scale)
 	Label("scaled")
-
-	row, acc, left := GP64(), GP64(), GP64()
-	each := func(label string, body func()) { // for each row of input
-		MOVQ(x, row)
-		Load(Param("acc"), acc)
-		Load(Param("n"), left)
-		Label(label)
-		body()
-		ADDQ(stride, row)
-		ADDQ(Imm(32), acc)
-		DECQ(left)
-		JNE(LabelRef(label))
+	for line := range e.bits / 2 {
+		PREFETCHT0(Mem{Base: e.w, Disp: ahead + 64*line})
 	}
-	finish := func(sum reg.VecVirtual) {
-		f := YMM()
-		VCVTDQ2PS(sum, sum)
-		VBROADCASTSS(Mem{Base: row, Disp: 32}, f)
-		VMULPS(scales, f, f)
-		VFMADD213PS(Mem{Base: acc}, sum, f)
-		VMOVUPS(f, Mem{Base: acc})
+	e.v = make([]reg.VecVirtual, 8)
+	for j := range e.v {
+		e.v[j] = YMM()
+		if e.bits == 8 {
+			VPABSB(Mem{Base: e.w, Disp: 32 * j}, e.v[j])
+		} else if j < 4 {
+			VMOVDQU(Mem{Base: e.w, Disp: 32 * j}, e.v[j])
+		}
 	}
-	ones := pairs()
-	if bits == 4 {
-		// Byte i holds value i low and value i+16 high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a block fit
-		// into sums of 16 bits; eight times the sum of the input's values is too much.
-		v := rows.turned(w, 0)
+	if e.bits == 4 {
 		nibbles := YMM()
 		VMOVDQU(constant("nibbles", 0x0f), nibbles)
 		for j := range 4 {
-			h := YMM()
-			VPSRLW(Imm(4), v[j], h)
-			VPAND(nibbles, h, h)
-			VPAND(nibbles, v[j], v[j])
-			v = append(v, h)
-		}
-		each("rows", func() {
-			p := make([]reg.VecVirtual, 2)
-			for j, y := range v {
-				q := YMM()
-				VPBROADCASTD(Mem{Base: row, Disp: 4 * j}, q)
-				VPMADDUBSW(q, y, q)
-				if j < 2 {
-					p[j] = q
-				} else {
-					VPADDW(q, p[j%2], p[j%2])
-				}
-			}
-			VPADDW(p[1], p[0], p[0])
-			VPMADDWD(ones, p[0], p[0])
-			VPBROADCASTD(Mem{Base: row, Disp: 36}, p[1])
-			VPSUBD(p[1], p[0], p[0])
-			finish(p[0])
-		})
-	} else {
-		for half := range 2 {
-			v := rows.turned(w, 16*half)
-			abs := make([]reg.VecVirtual, 4)
-			for j := range abs {
-				abs[j] = YMM()
-				VPABSB(v[j], abs[j])
-			}
-			each(fmt.Sprintf("rows%d", half), func() {
-				p := make([]reg.VecVirtual, 2)
-				for j := range v {
-					q := YMM()
-					VPBROADCASTD(Mem{Base: row, Disp: 16*half + 4*j}, q)
-					VPSIGNB(v[j], q, q)
-					VPMADDUBSW(q, abs[j], q)
-					VPMADDWD(ones, q, q)
-					if j < 2 {
-						p[j] = q
-					} else {
-						VPADDD(q, p[j%2], p[j%2])
-					}
-				}
-				VPADDD(p[1], p[0], p[0])
-				if half == 0 {
-					VMOVDQU(p[0], Mem{Base: acc, Disp: 32 * quantRows})
-					return
-				}
-				VPADDD(Mem{Base: acc, Disp: 32 * quantRows}, p[0], p[0])
-				finish(p[0])
-			})
+			VPSRLW(Imm(4), e.v[j], e.v[j+4])
+			VPAND(nibbles, e.v[j+4], e.v[j+4])
+			VPAND(nibbles, e.v[j], e.v[j])
 		}
 	}
-	ADDQ(Imm(uint64(4*bits)), w)
-	ADDQ(U32(uint32(32*bits)), ahead)
+}
+
+// times multiplies the block with those at so many places, side by side: the sums, as numbers, and what each is to be multiplied with.
+func (e *eights) times(x ...Mem) (sums, factors []reg.VecVirtual) {
+	at := func(i, disp int) Mem { m := x[i]; m.Disp = disp; return m }
+	p := make([][2]reg.VecVirtual, len(x))
+	for j, y := range e.v {
+		for i := range x {
+			q := YMM()
+			VPBROADCASTD(at(i, 4*j), q)
+			if e.bits == 8 {
+				VPSIGNB(Mem{Base: e.w, Disp: 32 * j}, q, q)
+			}
+			VPMADDUBSW(q, y, q)
+			add := VPADDW
+			if e.bits == 8 {
+				VPMADDWD(e.ones, q, q)
+				add = VPADDD
+			}
+			if j < 2 {
+				p[i][j] = q
+			} else {
+				add(q, p[i][j%2], p[i][j%2])
+			}
+		}
+	}
+	for i, p := range p {
+		if e.bits == 8 {
+			VPADDD(p[1], p[0], p[0])
+		} else {
+			VPADDW(p[1], p[0], p[0])
+			VPMADDWD(e.ones, p[0], p[0])
+			VPBROADCASTD(at(i, 36), p[1])
+			VPSUBD(p[1], p[0], p[0])
+		}
+		f := YMM()
+		VCVTDQ2PS(p[0], p[0])
+		VBROADCASTSS(at(i, 32), f)
+		VMULPS(e.scales, f, f)
+		sums, factors = append(sums, p[0]), append(factors, f)
+	}
+	return sums, factors
+}
+
+// quantTile is the product of eight rows of weights, in eights, with n rows of input. A lane is a row of weights, so what has to be done to
+// a block's sum is done for eight at once.
+func quantTile(bits int) {
+	TEXT(fmt.Sprintf("quant%d", bits), NOSPLIT, "func(acc *float32, w *byte, scales *uint16, x *byte, xStride uintptr, n int, blocks int, "+
+		"mask int)")
+	Pragma("noescape")
+	describe(fmt.Sprintf("quant%d multiplies 8 rows of w, in eights and of %d bits, with n rows of x over so many blocks of 32, and adds to "+
+		"acc, which has 8 values for each row of x; the stride is bytes. A scale of w holds for mask+1 blocks.", bits, bits))
+	e, x, stride, at := newEights(bits), mustLoad("x"), mustLoad("xStride"), GP64()
+	XORQ(at, at)
+	Label("loop")
+	e.load(at, mustLoad("mask"))
+	row, acc, left := GP64(), mustLoad("acc"), mustLoad("n")
+	MOVQ(x, row)
+	rows := func(x ...Mem) { // of input: two side by side, or the last
+		sums, factors := e.times(x...)
+		for i, f := range factors {
+			VFMADD213PS(Mem{Base: acc, Disp: 32 * i}, sums[i], f)
+			VMOVUPS(f, Mem{Base: acc, Disp: 32 * i})
+		}
+	}
+	SUBQ(Imm(2), left)
+	JLT(LabelRef("last"))
+	Label("rows")
+	rows(Mem{Base: row}, Mem{Base: row, Index: stride, Scale: 1})
+	LEAQ(Mem{Base: row, Index: stride, Scale: 2}, row)
+	ADDQ(Imm(64), acc)
+	SUBQ(Imm(2), left)
+	JGE(LabelRef("rows"))
+	Label("last")
+	ADDQ(Imm(2), left)
+	JEQ(LabelRef("next"))
+	rows(Mem{Base: row})
+	Label("next")
+	ADDQ(U32(uint32(32*bits)), e.w)
 	ADDQ(Imm(64), x)
 	INCQ(at)
-	blocks := GP64()
-	Load(Param("blocks"), blocks)
-	CMPQ(at, blocks)
+	CMPQ(at, mustLoad("blocks"))
 	JLT(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
 }
 
-// groupScales reads the scales of eight rows: lane l is row l's, whose bits are the upper half of a float32's.
-func groupScales(y reg.VecVirtual, scales reg.GPVirtual) {
-	from, stride := GP64(), GP64()
-	MOVQ(scales, from)
-	Load(Param("scaleStride"), stride)
-	halves := []reg.VecVirtual{YMM(), YMM()}
-	for i := range 8 {
-		h := halves[i/4].AsX()
-		if i%4 == 0 {
-			VPXOR(halves[i/4], halves[i/4], halves[i/4])
-		}
-		VPINSRW(Imm(uint64(i%4*2+1)), Mem{Base: from}, h, h)
-		if i < 7 {
-			ADDQ(stride, from)
-		}
-	}
-	VINSERTI128(Imm(1), halves[1].AsX(), halves[0], y)
-}
-
-// quantRow is quantTile for one row of each: what is left of eight.
-func quantRow(bits int) {
-	TEXT(fmt.Sprintf("quantRow%d", bits), NOSPLIT, "func(w *byte, scales *uint16, x *byte, blocks int, mask int) float32")
+// quantOne is quantTile for one row of input and as many eights as follow each other: results stay in a register until they are done.
+func quantOne(bits int) {
+	TEXT(fmt.Sprintf("quantOne%d", bits), NOSPLIT, "func(dst *float32, w *byte, scales *uint16, x *byte, blocks int, mask int, tiles int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("quantRow%d is the product of a row of w, of %d bits, with a row of x over so many blocks of 32, with the bits that "+
-		"quant%d gives. A scale of w holds for mask+1 blocks.", bits, bits, bits))
-	param := func(name string) reg.GPVirtual { r := GP64(); Load(Param(name), r); return r }
-	w, s, x, blocks, mask, at := param("w"), param("scales"), param("x"), param("blocks"), param("mask"), GP64()
+	describe(fmt.Sprintf("quantOne%d writes to dst the 8 values that quant%d gives for one row of x and each of so many eights.", bits, bits))
+	e, dst, blocks, mask, tiles := newEights(bits), mustLoad("dst"), mustLoad("blocks"), mustLoad("mask"), mustLoad("tiles")
+	x, at, sum := GP64(), GP64(), YMM()
+	Label("tile")
+	Load(Param("x"), x)
 	XORQ(at, at)
-	sum := XMM()
 	VXORPS(sum, sum, sum)
 	Label("loop")
-	v, abs, p := YMM(), YMM(), YMM()
-	if bits == 8 {
-		VMOVDQU(Mem{Base: w}, v)
-	} else {
-		VBROADCASTI128(Mem{Base: w}, v)
-		VPSRLVD(shifts(), v, v)
-		VPAND(constant("nibbles", 0x0f), v, v)
-		VPSUBB(constant("eights", 8), v, v)
-	}
-	VPABSB(v, abs)
-	VMOVDQU(Mem{Base: x}, p)
-	VPSIGNB(v, p, p)
-	VPMADDUBSW(p, abs, p)
-	VPMADDWD(pairs(), p, p)
-	VEXTRACTI128(Imm(1), p, v.AsX())
-	VPADDD(v.AsX(), p.AsX(), p.AsX())
-	VPSHUFD(Imm(0x4e), p.AsX(), v.AsX())
-	VPADDD(v.AsX(), p.AsX(), p.AsX())
-	VPSHUFD(Imm(0xb1), p.AsX(), v.AsX())
-	VPADDD(v.AsX(), p.AsX(), p.AsX())
-	VCVTDQ2PS(p.AsX(), p.AsX())
-	t, f := GP32(), XMM()
-	MOVWLZX(Mem{Base: s}, t)
-	SHLL(Imm(16), t)
-	VMOVD(t, f)
-	VMULSS(Mem{Base: x, Disp: 32}, f, f)
-	VFMADD231SS(f, p.AsX(), sum)
-	ADDQ(Imm(uint64(4*bits)), w)
+	e.load(at, mask)
+	sums, factors := e.times(Mem{Base: x})
+	VFMADD231PS(factors[0], sums[0], sum)
+	ADDQ(U32(uint32(32*bits)), e.w)
 	ADDQ(Imm(64), x)
 	INCQ(at)
-	next := GP64()
-	XORQ(next, next)
-	TESTQ(mask, at)
-	SETEQ(next.As8())
-	LEAQ(Mem{Base: s, Index: next, Scale: 2}, s)
 	CMPQ(at, blocks)
 	JLT(LabelRef("loop"))
-	Store(sum, ReturnIndex(0))
+	VMOVUPS(sum, Mem{Base: dst})
+	ADDQ(Imm(32), dst)
+	DECQ(tiles)
+	JNE(LabelRef("tile"))
 	VZEROUPPER()
 	RET()
 }
@@ -270,14 +187,6 @@ func constant(name string, b byte) Mem {
 	}
 	constants[name] = m
 	return m
-}
-
-// shifts moves the high halves of bytes down, in the upper half of a register.
-func shifts() Mem {
-	if _, ok := constants["shifts"]; !ok {
-		constants["shifts"] = words("shifts", 0, 0, 0, 0, 4, 4, 4, 4)
-	}
-	return constants["shifts"]
 }
 
 // pairs adds pairs of 16 bits, as a factor of VPMADDWD.

@@ -15,7 +15,7 @@ import (
 const wideRows = 4 // of weights
 
 func wide() {
-	for _, t := range []kind{f32, bf16, int8s, split, large} {
+	for _, t := range []kind{f32, bf16, int8s, split, large, foursWide, foursSplit} {
 		for n := 1; n <= 6; n++ {
 			wideTile(t, n)
 		}
@@ -23,6 +23,7 @@ func wide() {
 	for _, t := range []kind{f32, bf16, int8s} {
 		packWide(t)
 	}
+	packWideFours()
 	splitRows()
 	wideQuant(8)
 	wideQuant(4)
@@ -38,11 +39,15 @@ func dotBF16(a, b, sum reg.VecVirtual) { VPDPWSSD(a, b, sum) }
 
 // columns is how many columns a step takes.
 func (k kind) columns() int {
-	if k == split {
+	if k == split || k == foursSplit {
 		return 32
 	}
 	return 16
 }
+
+// inFours says whether the weights are, and splits whether the input is split.
+func (k kind) inFours() bool { return k == foursWide || k == foursSplit }
+func (k kind) splits() bool  { return k == split || k == foursSplit }
 
 // loadWide reads a step's weights at m, or those that the mask leaves.
 func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
@@ -52,9 +57,9 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 		VMOVUPS(m, z)
 	case k == f32:
 		VMOVUPS_Z(m, mask, z)
-	case k == bf16 && whole:
+	case (k == bf16 || k == foursWide) && whole:
 		VPMOVZXWD(m, z)
-	case k == bf16:
+	case k == bf16, k == foursWide:
 		VPMOVZXWD_Z(m, mask, z)
 	case k == int8s && whole:
 		VPMOVSXBD(m, z)
@@ -66,7 +71,7 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 		VMOVDQU16_Z(m, mask, z)
 	}
 	switch k {
-	case bf16:
+	case bf16, foursWide:
 		VPSLLD(Imm(16), z, z)
 	case int8s:
 		VCVTDQ2PS(z, z)
@@ -77,10 +82,10 @@ func (k kind) loadWide(m Mem, z reg.VecVirtual, mask reg.Register) {
 // of the inputs' roundings and then of the rests, 32 columns by 32.
 func wideTile(t kind, N int) {
 	in, of, rows, apart := "float32", "x", wideRows, "wStride uintptr, "
-	switch t {
-	case split:
+	if t.splits() {
 		in, of = "uint16", "split x"
-	case large:
+	}
+	if t == large || t.inFours() {
 		rows, apart = 1, ""
 	}
 	TEXT(fmt.Sprintf("wide%v_%d", t, N), NOSPLIT, fmt.Sprintf("func(dst *float32, dstStride uintptr, w *%s, %sx *%s, xStride uintptr, "+
@@ -106,10 +111,13 @@ func wideTile(t kind, N int) {
 		weights = func(k, m int) Mem { return Mem{Base: w.base, Disp: (k*wideRows + m) * 64} }
 		along = wideRows * 64
 	}
+	if t.inFours() {
+		weights = func(k, m int) Mem { return Mem{Base: w.base, Disp: lineBytes*m + 32*k} }
+	}
 	part := 32 * t.bytes() // of a row, in bytes, that a round of the loop takes: of bf16 a line of the cache
-	fetch, ahead, hop, hops, on := N <= 4 && t != f32 && t != large, GP64(), GP64(), GP64(), GP64()
+	fetch, next, hop, hops, on := N <= 4 && t != f32 && t != large && !t.inFours(), GP64(), GP64(), GP64(), GP64()
 	if fetch { // the next tile's rows, in the order in which they lie
-		LEAQ(w.from(w.base, wideRows, 0), ahead)
+		LEAQ(w.from(w.base, wideRows, 0), next)
 		MOVQ(U32(64), hop)
 		MOVQ(U32(uint32(part*wideRows)), on)
 		if t != int8s {
@@ -129,7 +137,7 @@ func wideTile(t kind, N int) {
 		}
 		for n := range N {
 			halves := []Mem{x.at(n, 64*k)}
-			if t == split {
+			if t.splits() {
 				halves = append(halves, rests.at(n, 64))
 			}
 			for _, from := range halves {
@@ -137,13 +145,13 @@ func wideTile(t kind, N int) {
 				switch {
 				case mask == nil:
 					VMOVUPS(from, z)
-				case t == split:
+				case t.splits():
 					VMOVDQU16_Z(from, mask, z)
 				default:
 					VMOVUPS_Z(from, mask, z)
 				}
 				for m := range wideRows {
-					if t == split {
+					if t.splits() {
 						dotBF16(z, ws[m], acc[n*wideRows+m])
 					} else {
 						VFMADD231PS(ws[m], z, acc[n*wideRows+m])
@@ -153,7 +161,11 @@ func wideTile(t kind, N int) {
 		}
 	}
 	forward := func(steps int) {
-		ADDQ(U32(uint32(along*steps)), w.base)
+		if t.inFours() && steps == unroll { // a line
+			ADDQ(U32(fourBytes), w.base)
+		} else {
+			ADDQ(U32(uint32(along*steps)), w.base)
+		}
 		ADDQ(U32(uint32(128/unroll*steps)), x.base)
 	}
 	SUBQ(Imm(uint64(unroll)), steps)
@@ -161,10 +173,15 @@ func wideTile(t kind, N int) {
 	Label("loop")
 	if fetch {
 		for m := range part * wideRows / 64 {
-			PREFETCHT0([]Mem{{Base: ahead}, {Base: ahead, Index: hop, Scale: 1}, {Base: ahead, Index: hop, Scale: 2},
-				{Base: ahead, Index: hops, Scale: 1}}[m])
+			PREFETCHT0([]Mem{{Base: next}, {Base: next, Index: hop, Scale: 1}, {Base: next, Index: hop, Scale: 2},
+				{Base: next, Index: hops, Scale: 1}}[m])
 		}
-		ADDQ(on, ahead)
+		ADDQ(on, next)
+	}
+	for line := range 4 {
+		if t.inFours() {
+			PREFETCHT0(Mem{Base: w.base, Disp: ahead + lineBytes*line})
+		}
 	}
 	for k := range unroll {
 		step(k, nil, x)
@@ -188,7 +205,7 @@ func wideTile(t kind, N int) {
 	BZHIQ(rest, bits, bits)
 	KMOVD(bits.As32(), mask)
 	rests := *x
-	if t == split { // the rests follow upon so many roundings, not upon 32
+	if t.splits() { // the rests follow upon so many roundings, not upon 32
 		rests.base = GP64()
 		LEAQ(Mem{Base: x.base, Index: rest, Scale: 2, Disp: -64}, rests.base)
 	}
@@ -235,6 +252,48 @@ func packWide(t kind) {
 	KMOVD(bits.As32(), mask)
 	t.loadWide(Mem{Base: src}, z, mask)
 	VMOVUPS(z, Mem{Base: dst})
+	Label("end")
+	VZEROUPPER()
+	RET()
+}
+
+// packWideFours is packWide for four rows in fours: two steps are a line.
+func packWideFours() {
+	TEXT("packWideFours", NOSPLIT, "func(dst *float32, src *uint16, steps, rest int)")
+	Pragma("noescape")
+	describe("packWideFours converts 16 columns a step, and the rest that is left of them, of four rows in fours to float32: 16 values of each " +
+		"row in turn.")
+	dst, src, steps, bits, mask := mustLoad("dst"), mustLoad("src"), mustLoad("steps"), GP64(), K()
+	step := func(k int, mask reg.Register) {
+		for m := range wideRows {
+			z := ZMM()
+			foursWide.loadWide(Mem{Base: src, Disp: lineBytes*m + 32*k}, z, mask)
+			VMOVUPS(z, Mem{Base: dst, Disp: 64 * (wideRows*k + m)})
+		}
+	}
+	SUBQ(Imm(2), steps)
+	JLT(LabelRef("steps"))
+	Label("loop")
+	step(0, nil)
+	step(1, nil)
+	ADDQ(U32(fourBytes), src)
+	ADDQ(U32(512), dst)
+	SUBQ(Imm(2), steps)
+	JGE(LabelRef("loop"))
+	Label("steps")
+	ADDQ(Imm(2), steps)
+	JEQ(LabelRef("rest"))
+	step(0, nil)
+	ADDQ(Imm(32), src)
+	ADDQ(U32(256), dst)
+	Label("rest")
+	rest := mustLoad("rest")
+	TESTQ(rest, rest)
+	JEQ(LabelRef("end"))
+	MOVQ(I32(-1), bits)
+	BZHIQ(rest, bits, bits)
+	KMOVD(bits.As32(), mask)
+	step(0, mask)
 	Label("end")
 	VZEROUPPER()
 	RET()
@@ -312,87 +371,61 @@ func splitRows() {
 	RET()
 }
 
-// turnedWide reads 16 bytes of each of 16 rows: lane l of register j holds the bytes 4j … 4j+3 of row l.
-func (r rows8) turnedWide(base, high reg.Register, disp int) []reg.VecVirtual {
-	a := make([]reg.VecVirtual, 4)
-	for i := range a {
-		a[i] = ZMM()
-		VMOVDQU32(r.at(base, i, disp), a[i].AsX())
-		VINSERTI32X4(Imm(1), r.at(base, i+4, disp), a[i], a[i])
-		VINSERTI32X4(Imm(2), r.at(high, i, disp), a[i], a[i])
-		VINSERTI32X4(Imm(3), r.at(high, i+4, disp), a[i], a[i])
-	}
-	low, top := []reg.VecVirtual{ZMM(), ZMM()}, []reg.VecVirtual{ZMM(), ZMM()}
-	for i := range low {
-		VPUNPCKLDQ(a[2*i+1], a[2*i], low[i])
-		VPUNPCKHDQ(a[2*i+1], a[2*i], top[i])
-	}
-	VPUNPCKLQDQ(low[1], low[0], a[0])
-	VPUNPCKHQDQ(low[1], low[0], a[1])
-	VPUNPCKLQDQ(top[1], top[0], a[2])
-	VPUNPCKHQDQ(top[1], top[0], a[3])
-	return a
-}
-
-// wideQuant is quantTile for 16 rows of weights. VPDPBUSD multiplies bytes without a sign with bytes that have one: so weights are taken
-// 128 too large, or 8 where they have four bits and lie in memory so, and what that adds is taken off again: the input's block has eight
-// times its values' sum.
+// wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that have one: so weights are taken 128 too
+// large, or 8 where they have four bits and lie in memory so, and what that adds is taken off again: the input's block has eight times its
+// values' sum.
 func wideQuant(bits int) {
 	TEXT(fmt.Sprintf("wideQuant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
 		"x *byte, xStride uintptr, n int, blocks int, mask int)")
 	Pragma("noescape")
-	describe(fmt.Sprintf("wideQuant%d multiplies 16 rows of w, of %d bits, with n rows of x over so many blocks of 32, and adds to acc, which "+
-		"has 16 values for each row of x; strides are bytes. A scale of w holds for mask+1 blocks. It gives the bits that quant%d gives.",
-		bits, bits, bits))
-	w, ahead := GP64(), GP64()
-	Load(Param("w"), w)
-	rows := newRows8("wStride")
-	LEAQ(Mem{Base: w, Index: rows.one, Scale: 8}, ahead)
-	LEAQ(Mem{Base: ahead, Index: rows.one, Scale: 8}, ahead)
-	x, stride, at := GP64(), GP64(), GP64()
-	Load(Param("x"), x)
-	Load(Param("xStride"), stride)
+	describe(fmt.Sprintf("wideQuant%d multiplies two eights of w, of %d bits, with n rows of x over so many blocks of 32, and adds to acc, "+
+		"which has 16 values for each row of x; strides are bytes, from one eight to the next. A scale of w holds for mask+1 blocks. It "+
+		"gives the bits that quant%d gives.", bits, bits, bits))
+	w, second, x, stride, at := mustLoad("w"), mustLoad("wStride"), mustLoad("x"), mustLoad("xStride"), GP64()
+	group, other := mustLoad("scales"), mustLoad("scaleStride")
+	ADDQ(w, second)
+	ADDQ(group, other)
 	XORQ(at, at)
-	scales, group := ZMM(), GP64()
-	Load(Param("scales"), group)
-	bytes := ZMM()
+	scales, bytes := ZMM(), ZMM()
 	b := GP32()
 	MOVL(U32(map[int]uint32{8: 0x80808080, 4: 0x0f0f0f0f}[bits]), b)
 	VPBROADCASTD(b, bytes)
 	Label("loop")
-	for line := range bits {
-		PREFETCHT0(Mem{Base: ahead, Disp: 64 * line})
+	for line := range bits / 2 {
+		PREFETCHT0(Mem{Base: w, Disp: ahead + 64*line})
+		PREFETCHT0(Mem{Base: second, Disp: ahead + 64*line})
 	}
-	t := GP64()
-	Load(Param("mask"), t)
+	t := mustLoad("mask")
 	TESTQ(t, at)
 	JNE(LabelRef("scaled"))
-	groupScalesWide(scales, group)
-	ADDQ(Imm(2), group)
+	VMOVDQU(Mem{Base: group}, scales.AsX())
+	VINSERTI128(Imm(1), Mem{Base: other}, scales.AsY(), scales.AsY())
+	VPMOVZXWD(scales.AsY(), scales)
+	VPSLLD(Imm(16), scales, scales)
+	ADDQ(Imm(16), group)
+	ADDQ(Imm(16), other)
 	Label("scaled")
 
-	high := GP64()
-	LEAQ(Mem{Base: w, Index: rows.one, Scale: 8}, high)
-	v := rows.turnedWide(w, high, 0)
-	if bits == 4 {
-		for j := range 4 {
-			h := ZMM()
-			VPSRLW(Imm(4), v[j], h)
-			VPANDD(bytes, h, h)
-			VPANDD(bytes, v[j], v[j])
-			v = append(v, h)
+	v := make([]reg.VecVirtual, 8)
+	for j := range v {
+		v[j] = ZMM()
+		if bits == 8 || j < 4 {
+			VMOVDQU(Mem{Base: w, Disp: 32 * j}, v[j].AsY())
+			VINSERTI64X4(Imm(1), Mem{Base: second, Disp: 32 * j}, v[j], v[j])
 		}
-	} else {
-		v = append(v, rows.turnedWide(w, high, 16)...)
-		for _, z := range v {
-			VPXORD(bytes, z, z)
+	}
+	for j := range v {
+		if bits == 8 {
+			VPXORD(bytes, v[j], v[j])
+		} else if j < 4 {
+			VPSRLW(Imm(4), v[j], v[j+4])
+			VPANDD(bytes, v[j+4], v[j+4])
+			VPANDD(bytes, v[j], v[j])
 		}
 	}
 
-	row, acc, left := GP64(), GP64(), GP64()
+	row, acc, left := GP64(), mustLoad("acc"), mustLoad("n")
 	MOVQ(x, row)
-	Load(Param("acc"), acc)
-	Load(Param("n"), left)
 	Label("rows")
 	p, off, f := []reg.VecVirtual{ZMM(), ZMM()}, ZMM(), ZMM()
 	VPBROADCASTD(Mem{Base: row, Disp: 36}, off)
@@ -416,33 +449,13 @@ func wideQuant(bits int) {
 	DECQ(left)
 	JNE(LabelRef("rows"))
 
-	ADDQ(Imm(uint64(4*bits)), w)
-	ADDQ(U32(uint32(64*bits)), ahead)
+	ADDQ(U32(uint32(32*bits)), w)
+	ADDQ(U32(uint32(32*bits)), second)
 	ADDQ(Imm(64), x)
 	INCQ(at)
-	blocks := GP64()
-	Load(Param("blocks"), blocks)
+	blocks := mustLoad("blocks")
 	CMPQ(at, blocks)
 	JLT(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
-}
-
-// groupScalesWide is groupScales for 16 rows.
-func groupScalesWide(z reg.VecVirtual, scales reg.GPVirtual) {
-	from, stride := GP64(), GP64()
-	MOVQ(scales, from)
-	Load(Param("scaleStride"), stride)
-	VPXORD(z, z, z)
-	for i := range 4 {
-		q := XMM()
-		VPXORD(q, q, q)
-		for k := range 4 {
-			VPINSRW(Imm(uint64(2*k+1)), Mem{Base: from}, q, q)
-			if 4*i+k < 15 {
-				ADDQ(stride, from)
-			}
-		}
-		VINSERTI32X4(Imm(uint64(i)), q, z, z)
-	}
 }
