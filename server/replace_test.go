@@ -156,7 +156,6 @@ func TestTranscriptions(t *testing.T) {
 
 // An upload may take longer than a body, but not come a byte at a time for ever (promise T8).
 func TestSlowBlob(t *testing.T) {
-	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ReadTimeout = 1500 * time.Millisecond })
 	blob := strings.Repeat("x", 10<<16)
 	head := fmt.Sprintf("POST /api/blobs/sha256:%x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n",
 		sha256.Sum256([]byte(blob)), len(blob))
@@ -170,26 +169,27 @@ func TestSlowBlob(t *testing.T) {
 		{"a byte at a time", 1, 20 * time.Millisecond, "400"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			c := r.dial(head)
-			defer c.Close()
-			over := make(chan struct{})
-			go func() {
-				for rest := blob; len(rest) > 0; rest = rest[tt.step:] {
-					if _, err := io.WriteString(c, rest[:tt.step]); err != nil {
-						return
+			inBubble(t, 0, func(t *testing.T, b *bubble) {
+				c := b.send(t, head)
+				defer c.Close()
+				over := make(chan struct{})
+				defer close(over)
+				go func() {
+					for rest := blob; len(rest) > 0; rest = rest[tt.step:] {
+						if _, err := io.WriteString(c, rest[:tt.step]); err != nil {
+							return
+						}
+						select {
+						case <-over:
+							return
+						case <-time.After(tt.every):
+						}
 					}
-					select {
-					case <-over:
-						return
-					case <-time.After(tt.every):
-					}
+				}()
+				if got := wait(t, c); !strings.HasPrefix(got, "HTTP/1.1 "+tt.code) {
+					t.Errorf("got %q, want %s", got, tt.code)
 				}
-			}()
-			if got := wait(t, c); !strings.HasPrefix(got, "HTTP/1.1 "+tt.code) {
-				t.Errorf("got %q, want %s", got, tt.code)
-			}
-			close(over)
+			}, func(o *server.Options, _ *scripted.Config) { o.HeaderTimeout, o.ReadTimeout = never, 1500*time.Millisecond })
 		})
 	}
 }

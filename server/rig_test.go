@@ -49,6 +49,25 @@ type rig struct {
 // newRig starts a server; change may alter its options and the scripted engine's.
 func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
 	t.Helper()
+	r := assembled(t, change...)
+	ts := httptest.NewUnstartedServer(r.Handler())
+	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a reader that stops is felt soon
+		return ctx
+	}
+	ts.Start()
+	t.Cleanup(func() {
+		ts.CloseClientConnections()
+		ts.Close()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	r.url = ts.URL
+	return r
+}
+
+// assembled is newRig without a listener.
+func assembled(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
+	t.Helper()
 	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute}
 	l := &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}
 	for _, f := range change {
@@ -59,24 +78,15 @@ func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *ri
 		t.Fatal(err)
 	}
 	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), l, nil, o)
-	ts := httptest.NewUnstartedServer(s.Handler())
-	ts.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that a reader that stops is felt soon
-		return ctx
-	}
-	ts.Start()
 	t.Cleanup(func() {
-		ts.CloseClientConnections()
-		ts.Close()
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 		if err := st.Close(); err != nil {
 			t.Error(err)
 		}
-		http.DefaultClient.CloseIdleConnections()
 	})
-	return &rig{s, t, ts.URL, l, st}
+	return &rig{s, t, "", l, st}
 }
 
 // answer is a response, read whole.
