@@ -18,13 +18,13 @@ import (
 // that any goroutine may call at any time: the watchdog asks it while a call hangs.
 type Device interface {
 	// Info reads the card's state now: a round trip to the driver, never for the token loop.
-	// It fails with ErrLost when the card is gone and ErrClosed after Close.
+	// It fails with ErrLost when the card is gone, ErrLate where the card does not tell in time, and ErrClosed after Close.
 	Info() (Info, error)
 
 	// Load puts a language model's layers and head on the card. It checks ctx between layers; on any failure everything this call
 	// put on the card is released again and other models are untouched.
 	// Errors: ErrModel (a file is no model, or shapes disagree; found before the first native call where the file shows it),
-	// ErrMemory, ErrLost, ErrTimeout, ErrClosed, ctx's error.
+	// ErrMemory, ErrLost, ErrTimeout, ErrTooOld, ErrClosed, ctx's error.
 	Load(ctx context.Context, spec LoadSpec) (Model, error)
 
 	// LoadNet loads any single model for calls by tensor name. Errors as Load.

@@ -15,6 +15,10 @@ var (
 	ErrClosed   = errors.New("closed")
 	ErrPass     = errors.New("axcl: bad pass")
 	ErrThread   = errors.New("axcl: called from a thread that does not own the device")
+	// ErrLate: the card did not tell its state in time. It may do so the next time, and does everything else.
+	ErrLate = errors.New("the card did not tell its state in time")
+	// ErrTooOld: the installed runtime lacks what axle cannot do without. Starting again does not help.
+	ErrTooOld = errors.New("this AXCL runtime is too old: 3.6 or later is needed")
 )
 
 // NoLayer is Error.Layer where the call belongs to no layer.
@@ -52,13 +56,25 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is matches Kind, and the sentinel that the code stands for; a code that is not understood stands for ErrLost, but only without a Kind.
+// Is matches Kind, and the sentinel that the code stands for; a code that is not understood stands for ErrLost, but only without a Kind,
+// and so does one without a subsystem for what its id says.
+// "No connection" as the library starts is a driver that sees no card on the bus.
 func (e *Error) Is(target error) bool {
-	if e.Kind != nil && (target == e.Kind || !understood(e.Code)) {
+	if e.Op == "axclInit" && e.Code == NoCard {
+		return target == ErrNoDevice
+	}
+	if e.Kind != nil && (target == e.Kind || bare(e.Code) || !understood(e.Code)) {
 		return target == e.Kind
 	}
 	return target == sentinel(e.Code)
 }
+
+// Codes with a meaning of their own, depending on the call.
+const (
+	NoCard   = 0x80300181 // of axclInit: the driver is there, no card is on the bus
+	NoPorts  = 0x80300186 // the card has no ports left for another process
+	NoWorker = 0x8030010b // of axclrtSetDevice: the card's worker for this process did not start, or the nodes cannot be opened
+)
 
 var subsystems = [...]string{1: "device", 2: "context", 3: "stream", 4: "task", 5: "memory", 6: "config", 7: "engine", 8: "syslog",
 	9: "sysctrl", 10: "latency", 11: "p2p", 12: "worker"}
@@ -73,10 +89,14 @@ var special = map[uint32]string{
 	0x0186: "port allocation failed", 0x0187: "reboot failed", 0x0188: "port destruction failed",
 	0x0281: "create failed", 0x0282: "destroy failed", 0x0283: "cannot bind to the thread", 0x0284: "no context bound to this thread",
 	0x0381: "create failed", 0x0382: "destroy failed", 0x0383: "synchronisation timed out", 0x0384: "wait failed",
+	0x0405: "no answer in time", 0x040c: "the message could not be sent: the card is offline", 0x0481: "the stream takes no more",
 	0x0581: "not device memory", 0x0781: "invalid index",
 	0x0c81: "cannot open file", 0x0c82: "empty file", 0x0c83: "process not found", 0x0c84: "invalid path", 0x0c85: "cannot open channel",
 	0x0c86: "send failed", 0x0c87: "buffer too small",
 }
+
+// bare: an id without module and subsystem, as some calls give it.
+func bare(code uint32) bool { return code > 0 && code < 0x10 }
 
 func isAXCL(code uint32) bool {
 	return code&0xf0ff0000 == 0x80300000 && code>>24&0xf <= 2 && int(code>>8&0xff) < len(subsystems)
@@ -84,7 +104,7 @@ func isAXCL(code uint32) bool {
 
 // understood: the code is one that the vendor's scheme gives a meaning.
 func understood(code uint32) bool {
-	if !isAXCL(code) {
+	if !isAXCL(code) && !bare(code) {
 		return false
 	}
 	id := int(code & 0xff)
@@ -93,7 +113,7 @@ func understood(code uint32) bool {
 
 // CodeText says in words what an AXCL code means.
 func CodeText(code uint32) string {
-	if !isAXCL(code) {
+	if !isAXCL(code) && !bare(code) {
 		return "unknown error"
 	}
 	sub, id := code>>8&0xff, code&0xff
@@ -118,6 +138,8 @@ func sentinel(code uint32) error {
 	switch {
 	case id == 5 || sub == 3 && id == 0x83:
 		return ErrTimeout
+	case sub == 4: // messages to the card: where one cannot be sent, none can from then on
+		return ErrLost
 	case id == 7:
 		return ErrMemory
 	case sub == 1 && (id == 0x0b || id == 0x84 || id == 0x85):

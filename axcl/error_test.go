@@ -21,6 +21,10 @@ func TestErrorText(t *testing.T) {
 			"axcl: axclrtSynchronizeStreamWithTimeout: stream: synchronisation timed out (0x80300383)"},
 		{Error{Op: "AX_ENGINE_RunGroupIOSync", Layer: 0, Code: 0x8006010a},
 			"axcl: AX_ENGINE_RunGroupIOSync, layer 0: unknown error (0x8006010a)"},
+		{Error{Op: "axclrtMemcpyAsync", Layer: 2, Code: 0x8030040c},
+			"axcl: axclrtMemcpyAsync, layer 2: task: the message could not be sent: the card is offline (0x8030040c)"},
+		{Error{Op: "axclrtEngineExecuteAsync", Layer: 0, Code: 4},
+			"axcl: axclrtEngineExecuteAsync, layer 0: runtime: unsupported (0x00000004)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x803007f0}, "axcl: f: engine: unknown error (0x803007f0)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x81300001}, "axcl: f: runtime: failed (0x81300001)"},
 	} {
@@ -31,7 +35,7 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestErrorMeaning(t *testing.T) {
-	sentinels := []error{ErrNoDevice, ErrLost, ErrMemory, ErrTimeout, ErrModel, ErrClosed, ErrPass, ErrThread}
+	sentinels := []error{ErrNoDevice, ErrLost, ErrMemory, ErrTimeout, ErrModel, ErrClosed, ErrPass, ErrThread, ErrLate, ErrTooOld}
 	for _, tt := range []struct {
 		name  string
 		code  uint32
@@ -43,6 +47,16 @@ func TestErrorMeaning(t *testing.T) {
 		{"driver missing", 0x8030010b, nil, []error{ErrNoDevice}, false},
 		{"no such id", 0x80300184, nil, []error{ErrNoDevice}, false},
 		{"no connection", 0x80300181, nil, []error{ErrLost}, true},
+		{"offline", 0x8030040c, nil, []error{ErrLost}, true},
+		{"stream full", 0x80300481, nil, []error{ErrLost}, true},
+		{"any other of messages", 0x80300401, nil, []error{ErrLost}, true},
+		{"no answer in time", 0x80300405, nil, []error{ErrTimeout}, true},
+		{"bare, unsupported", 4, nil, nil, false},
+		{"bare, no memory", 7, nil, []error{ErrMemory}, false},
+		{"bare, time-out", 5, nil, []error{ErrTimeout}, true},
+		{"bare, time-out, and the call may be refused", 5, ErrModel, []error{ErrModel}, false},
+		{"bare, unknown", 0xd, nil, []error{ErrLost}, true},
+		{"asynchronous executes unsupported", 4, ErrTooOld, []error{ErrTooOld}, false},
 		{"no context", 0x80300284, nil, []error{ErrThread}, false},
 		{"no memory", 0x80300507, nil, []error{ErrMemory}, false},
 		{"no memory, engine", 0x80300707, nil, []error{ErrMemory}, false},
@@ -75,6 +89,10 @@ func TestErrorMeaning(t *testing.T) {
 				t.Errorf("Fatal(%v) = %v", err, got)
 			}
 		})
+	}
+	none := &Error{Op: "axclInit", Code: 0x80300181}
+	if !errors.Is(none, ErrNoDevice) || errors.Is(none, ErrLost) || Fatal(none) {
+		t.Error("a library that starts and finds no card on the bus has lost one")
 	}
 	if Fatal(nil) || Fatal(errors.New("x")) || Fatal(ErrPass) || Fatal(ErrModel) || !Fatal(ErrTimeout) || !Fatal(ErrLost) {
 		t.Error("Fatal is wrong about a sentinel")

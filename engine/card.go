@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,9 @@ type Card struct {
 	rate    float64       // the worker's: bytes a second that the last load took its files at; 0: none was
 	allow   atomic.Int64  // how long that was from its beginning
 	gone    atomic.Pointer[func() bool]
-	fails   []time.Duration // the worker's: when executes failed, the last minute's
+	fails   []time.Duration // the worker's: when calls failed, the last minute's
+	asked   time.Duration   // the worker's: when the card's state was last asked for
+	worked  bool            // the worker's: the card has had work since stale was last asked
 
 	mu     ranked.Mutex[ranked.Card]
 	todo   []func()
@@ -127,7 +130,7 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	c.todo = append(c.todo, func() {
 		if !began.Swap(true) {
 			err := f(c.dev)
-			if axcl.Fatal(err) {
+			if axcl.Fatal(err) || errors.Is(err, axcl.ErrTooOld) {
 				c.lose(err)
 			}
 			res <- err
@@ -158,7 +161,7 @@ func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
 	}
 }
 
-// Info is the card's state, at most a few seconds old: it is read between passes and never holds one up.
+// Info is the card's state, at most ten seconds old, or a minute where the card works: it is read between passes and never holds one up.
 func (c *Card) Info() axcl.Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,8 +192,15 @@ func (c *Card) refresh() error {
 	c.enter(c.o.Watch)
 	info, err := c.dev.Info()
 	c.exit()
+	c.asked = time.Since(c.start)
 	if err != nil {
-		if axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice) { // it was there when it was opened
+		switch {
+		case errors.Is(err, axcl.ErrLate): // seven commands on the card's own Linux: that one of them is slow says little
+			if c.info.ID == "" { // as it is opened: which card it is is known
+				c.tell(info)
+			}
+			return c.strike(err)
+		case axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice): // it was there when it was opened
 			return err
 		}
 		return nil
@@ -200,10 +210,14 @@ func (c *Card) refresh() error {
 	} else {
 		c.hot = info.Temperature >= hotAt
 	}
+	c.tell(info)
+	return nil
+}
+
+func (c *Card) tell(info axcl.Info) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.info = info
-	return nil
 }
 
 // enter and exit frame a call into the library for the watchdog: it may take so long.
@@ -225,13 +239,36 @@ func (c *Card) strike(err error) error {
 	}
 	c.fails = append(recent, now)
 	if len(c.fails) >= 3 {
-		return fmt.Errorf("engine: three passes failed within a minute: %w: %w", axcl.ErrLost, err)
+		return fmt.Errorf("engine: three calls failed within a minute: %w: %w", axcl.ErrLost, err)
 	}
 	return nil
 }
 
-// infoEvery is how old Info may get.
-const infoEvery = 5 * time.Second
+// refused counts a load that failed, unless the card has too little memory for it, or a file is missing or no model: then it is the card
+// that does not take what it took before. The error it gives is err, or one that the card does not survive.
+func (c *Card) refused(err error) error {
+	var call *axcl.Error
+	if !errors.As(err, &call) || axcl.Fatal(err) || errors.Is(err, axcl.ErrMemory) || errors.Is(err, axcl.ErrModel) ||
+		errors.Is(err, axcl.ErrTooOld) {
+		return err
+	}
+	return cmp.Or(c.strike(err), err)
+}
+
+// infoEvery is how old Info may get. The card runs seven commands on its own Linux to answer, and takes no message of this process
+// meanwhile: a card at work is asked every infoWorking only, unless it is at warmAt.
+const (
+	infoEvery   = 10 * time.Second
+	infoWorking = time.Minute
+	warmAt      = 80
+)
+
+// stale: the card's state is to be read again. The worker asks every infoEvery.
+func (c *Card) stale() bool {
+	worked := c.worked
+	c.worked = false
+	return !worked || c.info.Temperature >= warmAt || time.Since(c.start)-c.asked > infoWorking-infoEvery/2
+}
 
 // work is the worker.
 func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
@@ -287,14 +324,14 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 			due = true
 		default:
 		}
-		if due {
-			due = false
+		if due && c.stale() {
 			if err := c.refresh(); err != nil {
 				c.lose(err)
 				c.shut()
 				return
 			}
 		}
+		due = false
 		worked := len(todo) > 0
 		for i := range models {
 			did, err := models[(turn+i)%len(models)].step()
@@ -309,6 +346,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 			}
 		}
 		if worked {
+			c.worked = true
 			continue
 		}
 		for _, m := range models {

@@ -352,12 +352,12 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true}
 		}
 		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o); err != nil {
-			return err
+			return c.refused(err)
 		}
 		if draft != nil {
 			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.tokenizer, stop, o); err != nil {
 				_ = c.unload(b.m.model)
-				return err
+				return c.refused(err)
 			}
 			if b.draft.proven.Scatter && b.m.proven.Chunk {
 				b.m.drafter = &drafter{b.draft}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // health is the state of the server for supervisors and for people.
 type health struct {
-	Status  string        `json:"status"` // ok, draining, lost, no device
+	Status  string        `json:"status"` // ok, starting, draining, lost, no device
 	Error   string        `json:"error,omitempty"`
 	Fewer   []string      `json:"lost_cards,omitempty"` // with which errors cards were lost while others go on
 	Uptime  float64       `json:"uptime_seconds"`
@@ -72,6 +73,9 @@ func (s *Server) metricsPage(x *exchange.Exchange) {
 	code, err := http.StatusOK, s.Lost()
 	if err == nil {
 		err = s.models.Failed()
+	}
+	if err == nil && s.models.Opening() {
+		err = errors.New("starting: the device is being opened")
 	}
 	if err != nil { // a comment of the format, in one line; what scrapes sees the status
 		code = http.StatusServiceUnavailable

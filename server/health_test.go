@@ -43,12 +43,15 @@ func TestNoDevice(t *testing.T) {
 			}
 		}
 		a := r.do("GET", "/metrics", "", ann...)
-		if a.code != code || strings.Contains(a.body, "axle_ready 1\n") == told ||
+		if a.code != code || strings.Contains(a.body, "axle_ready 1\n") != (code == 200) ||
 			strings.HasPrefix(a.body, "# axcl: "+path+" is missing: install it\n") != told {
 			t.Errorf("%s: metrics: %d %.300s", when, a.code, a.body)
 		}
 	}
-	look("before anybody tried", 200, "ok", false)
+	l.opening.Store(true)
+	look("while it is opened", 503, "starting", false)
+	l.opening.Store(false)
+	look("once it is open", 200, "ok", false)
 	why := errors.New("axcl: " + path + " is missing:\ninstall it")
 	l.why.Store(&why)
 	look("without a device", 503, "no device", true)
@@ -61,8 +64,11 @@ func TestNoDevice(t *testing.T) {
 // failing is a loader whose device is not there.
 type failing struct {
 	scripted.Loader
-	why atomic.Pointer[error]
+	why     atomic.Pointer[error]
+	opening atomic.Bool
 }
+
+func (f *failing) Opening() bool { return f.opening.Load() }
 
 func (f *failing) Failed() error {
 	if p := f.why.Load(); p != nil {

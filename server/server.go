@@ -247,7 +247,7 @@ func (s *Server) Lost() error {
 	return nil
 }
 
-// state is how the server is: ok, draining, lost or no device, and with which error.
+// state is how the server is: ok, starting, draining, lost or no device, and with which error.
 func (s *Server) state() (string, error) {
 	err, none := s.Lost(), s.models.Failed()
 	switch {
@@ -257,6 +257,8 @@ func (s *Server) state() (string, error) {
 		return "draining", nil
 	case none != nil:
 		return "no device", none
+	case s.models.Opening():
+		return "starting", nil
 	}
 	return "ok", nil
 }

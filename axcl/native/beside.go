@@ -14,9 +14,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"unsafe"
 )
+
+// unnamed are libraries that need others without naming them.
+var unnamed = map[string][]string{"libaxcl_pcie_dma.so": {"libaxcl_pcie_msg.so"}}
 
 // neighbours are the libraries that files need and that lie beside them, in one folder, those that others need first. A file without a
 // folder is looked for by the loader, and so are its neighbours.
@@ -32,7 +36,7 @@ func neighbours(files ...string) []string {
 		}
 		needed, _ := f.ImportedLibraries()
 		_ = f.Close()
-		for _, name := range needed {
+		for _, name := range slices.Concat(unnamed[filepath.Base(path)], needed) {
 			if seen[name] || strings.Contains(name, "/") {
 				continue
 			}

@@ -83,3 +83,36 @@ func TestNeighbours(t *testing.T) {
 		t.Errorf("neighbours of a name that the loader looks for: %q", n)
 	}
 }
+
+// TestUnnamedNeighbour: libaxcl_pcie_dma.so needs a symbol of libaxcl_pcie_msg.so, names it nowhere, and is needed first.
+func TestUnnamedNeighbour(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dir := t.TempDir()
+	build := func(out, code string, flags ...string) {
+		t.Helper()
+		src := filepath.Join(dir, out+".c")
+		if err := os.WriteFile(src, []byte(code), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{"-shared", "-fPIC", "-Wl,--no-as-needed", "-Wl,-soname," + out, "-o", filepath.Join(dir, out), src},
+			flags...)
+		if b, err := exec.Command(compiler(), args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, b)
+		}
+	}
+	build("libaxcl_pcie_msg.so", "int axle_test_msg(void) { return 7; }")
+	build("libaxcl_pcie_dma.so", "int axle_test_msg(void);\nint axle_test_dma(void) { return axle_test_msg(); }")
+	build("libaxle_test_rt.so", "int axle_test_dma(void);\nint axle_test_rt(void) { return axle_test_dma(); }",
+		filepath.Join(dir, "libaxcl_pcie_dma.so"), "-Wl,--allow-shlib-undefined")
+	var order []string
+	for _, p := range neighbours(filepath.Join(dir, "libaxle_test_rt.so")) {
+		order = append(order, filepath.Base(p))
+	}
+	if got := strings.Join(order, " "); got != "libaxcl_pcie_msg.so libaxcl_pcie_dma.so" {
+		t.Fatalf("loaded in the order %q", got)
+	}
+	if _, lacks := loadNeighbours(filepath.Join(dir, "libaxle_test_rt.so")); lacks != "" {
+		t.Error(lacks)
+	}
+}

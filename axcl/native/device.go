@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/axle-llm/axle/axcl"
@@ -28,7 +29,7 @@ type device struct {
 	c      *C.axn_card
 	index  int
 	id     int32
-	sys    string // the card's folder in sysfs, where there is one
+	sys    atomic.Pointer[string] // the card's folder in sysfs, where there is one
 	open   []closer
 	lost   error // the fatal error, if there was one
 	closed bool
@@ -56,6 +57,10 @@ func (d *device) wrap(rc C.int, path string) error {
 	case C.AXN_GONE:
 		return fmt.Errorf("axcl: %w, after: %w", axcl.ErrLost, d.lost)
 	case C.AXN_MODEL:
+		if C.GoString(e.op) == C.AXN_UNOPENED {
+			return fmt.Errorf("axcl: %w: the library could not open %s: it must be readable, and there must be memory to map it",
+				axcl.ErrModel, path)
+		}
 		return fmt.Errorf("axcl: %w: %s: %s (%d)", axcl.ErrModel, path, C.GoString(e.op), e.code)
 	}
 	x := &axcl.Error{Op: C.GoString(e.op), Layer: int(e.layer), Code: uint32(e.code), Path: path}
@@ -64,6 +69,12 @@ func (d *device) wrap(rc C.int, path string) error {
 		if x.Kind = axcl.ErrModel; strings.Contains(x.Op, "Alloc") {
 			x.Kind = axcl.ErrMemory
 		}
+	}
+	if x.Op == "axclrtEngineExecuteAsync" && x.Code == 4 { // as 2.25 answers each
+		x.Kind, x.Note = axcl.ErrTooOld, axcl.ErrTooOld.Error()+": install a newer axclhost"
+	}
+	if x.Op == "axclrtEngineLoadFromFile" && (x.Code == 0x80300703 || x.Code == 0x80300704) {
+		x.Kind = axcl.ErrModel // the file is missing, or no model
 	}
 	if !bool(d.c.lost) && d.Gone() {
 		x.Kind, x.Note = axcl.ErrLost, "the card is gone from the PCIe bus"
@@ -81,19 +92,37 @@ func (d *device) wrap(rc C.int, path string) error {
 // fatal is C's view of a code, which axcl.Fatal must share.
 func fatal(code uint32) bool { return bool(C.axn_fatal(C.uint32_t(code))) }
 
-// findLink asks once for the card's address, so that a lost link can be told from the file system.
+// inform asks the library about a card, or with id < 0 about itself. A card that does not tell in time goes on: that is axcl.ErrLate.
+func (d *device) inform(id int32, i *C.axn_info) error {
+	rc := C.axn_inform(d.c, C.int32_t(id), i)
+	err := d.wrap(rc, "")
+	if errors.Is(err, axcl.ErrTimeout) && !bool(d.c.lost) {
+		return fmt.Errorf("axcl: %w: %v", axcl.ErrLate, err)
+	}
+	return err
+}
+
+// findLink asks for the card's address, so that a lost link can be told from the file system. A card that does not tell in time is asked
+// again with the next Info.
 func (d *device) findLink() error {
 	if d.lib.kind != AXCL {
 		return nil
 	}
 	var i C.axn_info
-	if rc := C.axn_inform(d.c, C.int32_t(d.id), &i); rc != C.AXN_OK {
-		return d.wrap(rc, "")
+	if err := d.inform(d.id, &i); err != nil {
+		if errors.Is(err, axcl.ErrLate) {
+			return nil
+		}
+		return err
 	}
-	if dir := "/sys/bus/pci/devices/" + busAddress(&i); vendor(dir) != "" {
-		d.sys = dir
-	}
+	d.linkAt(&i)
 	return nil
+}
+
+func (d *device) linkAt(i *C.axn_info) {
+	if dir := "/sys/bus/pci/devices/" + busAddress(i); vendor(dir) != "" {
+		d.sys.Store(&dir)
+	}
 }
 
 func vendor(dir string) string {
@@ -106,15 +135,17 @@ func vendor(dir string) string {
 
 // Gone looks whether a card that was on the bus still answers there. It touches no library and may be called from any goroutine.
 func (d *device) Gone() bool {
-	if d.sys == "" {
+	at := d.sys.Load()
+	if at == nil {
 		return false
 	}
+	sys := *at
 	// A removed card's folder is gone. One that is off the link keeps its folder, in which the kernel shows ids that it read long ago; of
 	// the configuration space it reads anew, and who is not there is all ones.
-	if vendor(d.sys) == "" {
+	if vendor(sys) == "" {
 		return true
 	}
-	f, err := os.Open(d.sys + "/config")
+	f, err := os.Open(sys + "/config")
 	if err != nil {
 		return false
 	}

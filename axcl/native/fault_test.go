@@ -108,7 +108,9 @@ func TestLoadFails(t *testing.T) {
 	for _, tt := range []struct {
 		code  uint32
 		fatal bool
-	}{{0x80300701, false}, {0x80300707, false}, {0x80300709, true}} {
+		kind  error
+	}{{0x80300701, false, nil}, {0x80300703, false, axcl.ErrModel}, {0x80300704, false, axcl.ErrModel},
+		{0x80300707, false, axcl.ErrMemory}, {0x80300709, true, axcl.ErrLost}} {
 		onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 			if k == Engine {
 				t.Skip("its codes are not the vendor's AXCL scheme")
@@ -124,7 +126,7 @@ func TestLoadFails(t *testing.T) {
 			configure(t, sim, "")
 			var e *axcl.Error
 			if !errors.As(err, &e) || e.Op != "axclrtEngineLoadFromFile" || e.Layer != 1 || e.Code != tt.code || e.Path != spec.Layers[1] ||
-				axcl.Fatal(err) != tt.fatal {
+				axcl.Fatal(err) != tt.fatal || tt.kind != nil && !errors.Is(err, tt.kind) {
 				t.Fatalf("%v", err)
 			}
 			if after := sim.Live(); after != before {
@@ -136,6 +138,73 @@ func TestLoadFails(t *testing.T) {
 			closeAll(t, d)
 		})
 	}
+}
+
+// TestNoID: a load that succeeds and gives no id has not opened the file.
+func TestNoID(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
+		if k == Engine {
+			t.Skip("its models are given as bytes")
+		}
+		d := open(t, k)
+		defer closeAll(t, d)
+		spec := write(t, axcltest.DefaultTiny())
+		configure(t, sim, "fault=LoadFromFile:1:nothing")
+		_, err := d.Load(context.Background(), spec)
+		if !errors.Is(err, axcl.ErrModel) || axcl.Fatal(err) ||
+			!strings.Contains(err.Error(), "the library could not open "+spec.Layers[1]) {
+			t.Fatalf("%v", err)
+		}
+		configure(t, sim, "")
+		if _, err := d.Load(context.Background(), spec); err != nil {
+			t.Errorf("the next load: %v", err)
+		}
+	})
+}
+
+// TestTooOld: a runtime that refuses asynchronous executes is named as what it is, and the card is given back in order.
+func TestTooOld(t *testing.T) {
+	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
+		if k == Engine {
+			t.Skip("it runs everything synchronously")
+		}
+		d := open(t, k)
+		configure(t, sim, "fault=ExecuteAsync:*:4")
+		_, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		if !errors.Is(err, axcl.ErrTooOld) || axcl.Fatal(err) || !strings.Contains(err.Error(), "too old: 3.6 or later") {
+			t.Fatalf("%v", err)
+		}
+		configure(t, sim, "")
+		closeAll(t, d)
+		if c := sim.Left(); c != (simhook.Counts{}) {
+			t.Errorf("left behind: %+v", c)
+		}
+	})
+}
+
+// TestLateInfo: a card that does not tell its state in time can be opened, and loads and runs.
+func TestLateInfo(t *testing.T) {
+	onCard(t, "fault=GetDeviceProperties:*:0x80300405", func(t *testing.T, k Kind, sim *simhook.Sim) {
+		if k == Engine {
+			t.Skip("its state is the kernel's")
+		}
+		d := open(t, k)
+		defer closeAll(t, d)
+		if i, err := d.Info(); !errors.Is(err, axcl.ErrLate) || axcl.Fatal(err) || i.ID != "axcl:0" {
+			t.Errorf("info gave %+v, %v", i, err)
+		}
+		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(rowPass(m.Shape(), 3)); err != nil {
+			t.Error(err)
+		}
+		configure(t, sim, "fault=GetDeviceProperties:*:0x8030040c")
+		if _, err := d.Info(); !axcl.Fatal(err) {
+			t.Errorf("a card that is offline gave %v", err)
+		}
+	})
 }
 
 // TestRetry: after a pass that failed anywhere, but not for good, the same pass gives what it should: no state of the failed one is kept.
@@ -189,12 +258,13 @@ func TestLinkGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.sys = t.TempDir()
+		sys := t.TempDir()
+		d.sys.Store(&sys)
 		for _, tt := range []struct {
 			file, is string
 			lost     bool
 		}{{"vendor", "0x1f4b\n", false}, {"config", "\x4b\x1f\x50\x06", false}, {"config", "\xff\xff\xff\xff", true}} {
-			if err := os.WriteFile(filepath.Join(d.sys, tt.file), []byte(tt.is), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(sys, tt.file), []byte(tt.is), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if d.Gone() != tt.lost {
@@ -227,7 +297,10 @@ func TestFatalAgrees(t *testing.T) {
 			}
 		}
 	}
-	for _, code := range []uint32{1, 0xffffffff, 0x80060101, 0x8030ff01, 0x90300701, 0x80310701} {
+	for code := range uint32(0x20) {
+		check(code)
+	}
+	for _, code := range []uint32{0xffffffff, 0x80060101, 0x8030ff01, 0x90300701, 0x80310701} {
 		check(code)
 	}
 }

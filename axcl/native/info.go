@@ -39,17 +39,22 @@ func degrees(t int32) float64 {
 func (d *device) info(id int32) (axcl.Info, error) {
 	out := axcl.Info{Kind: string(d.lib.kind), Library: d.lib.path, Missing: d.lib.missing(), ID: string(d.lib.kind),
 		Temperature: math.NaN(), NPULoad: math.NaN(), CPULoad: math.NaN()}
+	if d.lib.kind == AXCL {
+		out.ID = fmt.Sprintf("axcl:%d", d.index)
+	}
 	var i C.axn_info
-	if rc := C.axn_inform(d.c, C.int32_t(id), &i); rc != C.AXN_OK {
-		return out, d.wrap(rc, "")
+	if err := d.inform(id, &i); err != nil {
+		return out, err
 	}
 	out.Version = version(&i)
 	if d.lib.kind == Engine {
 		board(os.DirFS("/"), &out)
 		return out, nil
 	}
+	if id == d.id && d.sys.Load() == nil {
+		d.linkAt(&i)
+	}
 	p := &i.props
-	out.ID = fmt.Sprintf("axcl:%d", d.index)
 	out.Name = C.GoString(&i.soc[0])
 	out.Bus = busAddress(&i)
 	out.Firmware = strings.TrimRight(string(unsafe.Slice((*byte)(unsafe.Pointer(&p.version[0])), len(p.version))), "\x00")

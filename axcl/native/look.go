@@ -27,12 +27,19 @@ type Found struct {
 	Err       error // why no device can be opened; nil when one can be tried
 }
 
-// Look loads the library and asks what it knows. It opens no card and leaves the library as it was.
+// Look loads the library and asks what it knows, also of its cards: the library opens one that is not open to answer, and closes it again.
+// It leaves the library as it was.
 func Look(k Kind) Found {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	libraries.Lock()
 	defer libraries.Unlock()
+	var f Found
+	alone(func() { f = look(k) })
+	return f
+}
+
+func look(k Kind) Found {
 	f := Found{Kind: k}
 	l, err := find(k)
 	if err != nil {

@@ -67,6 +67,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if err != nil {
 		return nil, err
 	}
+	defer marked(descriptors()) // the first pinned memory opens a node
 	m := &model{d: d}
 	m.c = array[C.axn_model](m, 1)
 	c := m.c
@@ -295,14 +296,19 @@ func (m *model) buffers() int64 {
 	return n
 }
 
-// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 where the library does not say.
+// freeMemory is the card's free CMM before a load, to be told when the load runs out of it; -1 where the library does not say, or not in
+// time.
 func (d *device) freeMemory() (int64, error) {
 	if d.lib.kind != AXCL {
 		return -1, nil
 	}
 	var i C.axn_info
-	rc := C.axn_inform(d.c, C.int32_t(d.id), &i)
-	return int64(i.props.free_cmm) << 10, d.wrap(rc, "")
+	if err := d.inform(d.id, &i); errors.Is(err, axcl.ErrLate) {
+		return -1, nil
+	} else if err != nil {
+		return 0, err
+	}
+	return int64(i.props.free_cmm) << 10, nil
 }
 
 func (d *device) noteMemory(err error, free int64) error {

@@ -232,11 +232,14 @@ func (l *library) symbol(name string) unsafe.Pointer {
 func Open(k Kind, index int) (axcl.Device, error) {
 	libraries.Lock()
 	defer libraries.Unlock()
-	l, err := find(k)
-	if err != nil {
-		return nil, err
-	}
-	d, err := l.open(index)
+	var d *device
+	var err error
+	alone(func() {
+		var l *library
+		if l, err = find(k); err == nil {
+			d, err = l.open(index)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@
 
 enum { AXN_OK, AXN_CALL, AXN_THREAD, AXN_MODEL, AXN_GONE };
 enum { AXN_NO_LAYER = -1, AXN_HEAD = -2 };
+#define AXN_NO_ID UINT64_MAX
+#define AXN_UNOPENED "the library could not open it"
 enum { AXN_NAME = 64, AXN_DIMS = 8, AXN_TENSORS = 64, AXN_GROUPS = 64, AXN_SLOTS = 8 };
 
 typedef struct axn_provider axn_provider;
@@ -271,6 +273,7 @@ typedef struct {
 // table_*.c. axn_open_* fill lib and return NULL, or say what failed: dlerror's text, or (missing set) a symbol's name.
 const char *axn_open_axcl(axn_lib *, const char *path, bool *missing);
 const char *axn_open_engine(axn_lib *, const char *sys, const char *engine, bool *missing);
+void *axn_dlopen(const char *path, int flags); // with signals blocked
 void *axn_beside(const char *name, const char *path); // loads what a library needs from where it lies; NULL: axn_why says why not
 const char *axn_why(void);
 void axn_unload(void *handle);

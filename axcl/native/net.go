@@ -34,6 +34,7 @@ func (d *device) LoadNet(path string) (_ axcl.Net, err error) {
 	if _, err := axmodel.ReadFile(path); err != nil {
 		return nil, err
 	}
+	defer marked(descriptors())
 	n := &net{d: d, c: (*C.axn_net)(zeroed(C.sizeof_axn_net))}
 	n.c.card = d.c
 	n.c.timeout_ms = milliseconds(0)

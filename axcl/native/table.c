@@ -8,17 +8,21 @@
 #define _GNU_SOURCE
 #include "native.h"
 #include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 int32_t axn_thread(void) { return (int32_t)syscall(SYS_gettid); }
 
-// A code after which nothing more may be asked: no connection, time-out, the two ends out of step, or one that nobody knows.
+// A code after which nothing more may be asked: no connection, a message that could not be sent, time-out, the two ends out of step, or one
+// that is not known.
 // axcl.Fatal says the same in Go; a test compares them over every code.
 bool axn_fatal(uint32_t code) {
     uint32_t sub = code >> 8 & 0xff, id = code & 0xff;
-    if ((code & 0xf0ff0000u) != 0x80300000u || (code >> 24 & 0xf) > 2 || sub > 0x0c) return true;
+    bool bare = code > 0 && code < 0x10; // an id without module and subsystem
+    if (!bare && ((code & 0xf0ff0000u) != 0x80300000u || (code >> 24 & 0xf) > 2 || sub > 0x0c || sub == 0x04)) return true;
     if (id < 0x80) return id == 0 || id == 0x05 || (id >= 0x08 && id <= 0x0a) || id > 0x0c;
     switch (sub) {
     case 0x01: return id == 0x81 || id > 0x88;
@@ -66,9 +70,33 @@ int axn_enter(axn_card *c) {
     return rc;
 }
 
+// The library's threads wait in poll and select and take an interruption for an error, after which copies fail for good. A thread begins
+// with the signal mask of the one that starts it: so all signals are blocked, but those that a thread brings on itself, around every call
+// that may start one.
+static sigset_t hush(void) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t all, before;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&all, own[i]);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+static void unhush(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+
+void *axn_dlopen(const char *path, int flags) {
+    sigset_t before = hush(); // a library's constructors may start threads
+    void *handle = dlopen(path, flags);
+    unhush(before);
+    return handle;
+}
+
 int axn_init(axn_card *c) {
     axn_begin(c);
-    return c->lib->provider->init(c);
+    sigset_t before = hush();
+    int rc = c->lib->provider->init(c);
+    unhush(before);
+    return rc;
 }
 
 int axn_fini(axn_card *c) {
@@ -83,7 +111,10 @@ int axn_list(axn_card *c, axcl_device_list *list) {
 
 int axn_attach(axn_card *c, int32_t device) {
     axn_begin(c);
-    return c->lib->provider->attach(c, device);
+    sigset_t before = hush();
+    int rc = c->lib->provider->attach(c, device);
+    unhush(before);
+    return rc;
 }
 
 int axn_detach(axn_card *c) {
@@ -93,7 +124,11 @@ int axn_detach(axn_card *c) {
 
 int axn_inform(axn_card *c, int32_t device, axn_info *info) {
     int rc = axn_enter(c);
-    return rc ? rc : c->lib->provider->inform(c, device, info);
+    if (rc) return rc;
+    sigset_t before = hush(); // a card that is not open is opened for it
+    rc = c->lib->provider->inform(c, device, info);
+    unhush(before);
+    return rc;
 }
 
 // Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost.
@@ -105,10 +140,11 @@ int axn_drain(axn_card *c, int32_t ms) {
     return rc;
 }
 
-// What is loaded already, by that name, stays as it is: a second libc would be one too many.
+// What is loaded already, by that name, stays as it is: a second libc would be one too many. Others find its symbols, also those that need
+// them without naming it.
 void *axn_beside(const char *name, const char *path) {
-    void *loaded = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
-    return loaded ? loaded : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *loaded = axn_dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+    return loaded ? loaded : axn_dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
 const char *axn_why(void) { return dlerror(); }

@@ -75,15 +75,20 @@ static int inform(axn_card *c, int32_t device, axn_info *i) {
     int rc = CALL(c, axclrtGetVersion, &i->release[0], &i->release[1], &i->release[2]);
     if (rc || device < 0) return rc;
     if (t->axclrtGetSocName) axn_text(i->soc, sizeof i->soc, t->axclrtGetSocName());
-    return CALL(c, axclrtGetDeviceProperties, device, &i->props);
+    // The card is asked for much of this by commands to its own Linux. That they take too long says nothing of the rest of it.
+    int32_t code = t->axclrtGetDeviceProperties(device, &i->props);
+    c->calls++;
+    return code ? axn_fail(c, AXN_CALL, "axclrtGetDeviceProperties", code, (code & 0xff) == 0x05) : AXN_OK;
 }
 
 // A load whose reply cannot be read (encode, decode, unexpected) puts the card out of step, but what was loaded before can still be
 // unloaded, and must be: the card keeps its memory otherwise. So the card is lost only once Go has closed the model.
 static int load(axn_card *c, axn_module *m, const char *path, const void *data, size_t size) {
     (void)data, (void)size; // from a file always: LoadFromMem hangs on some versions
+    m->id = AXN_NO_ID;
     int32_t code = c->lib->axcl.axclrtEngineLoadFromFile(path, &m->id);
     c->calls++;
+    if (!code && m->id == AXN_NO_ID) return axn_fail(c, AXN_MODEL, AXN_UNOPENED, 0, true); // it succeeds where it cannot open the file
     if (code) return axn_fail(c, AXN_CALL, "axclrtEngineLoadFromFile", code, (code & 0xff) >= 0x08 && (code & 0xff) <= 0x0a);
     m->loaded = true;
     int rc = CALL(c, axclrtEngineCreateContext, m->id, &m->context_id);
@@ -224,7 +229,7 @@ static const axn_provider provider = {
 };
 
 const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {
-    lib->handle = lib->sys = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    lib->handle = lib->sys = axn_dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!lib->handle) return dlerror();
     const char *lacks = axn_resolve(lib, &provider);
     *missing = lacks != NULL;

@@ -200,9 +200,9 @@ static const axn_provider provider = {
 
 const char *axn_open_engine(axn_lib *lib, const char *sys, const char *engine, bool *missing) {
     // The engine library expects the other's symbols to be there already.
-    lib->sys = dlopen(sys, RTLD_NOW | RTLD_GLOBAL);
+    lib->sys = axn_dlopen(sys, RTLD_NOW | RTLD_GLOBAL);
     if (!lib->sys) return dlerror();
-    lib->handle = dlopen(engine, RTLD_NOW | RTLD_LOCAL);
+    lib->handle = axn_dlopen(engine, RTLD_NOW | RTLD_LOCAL);
     const char *lacks = lib->handle ? axn_resolve(lib, &provider) : dlerror();
     *missing = lib->handle && lacks;
     if (*missing) { // not where dlerror speaks: its text is gone with the next call

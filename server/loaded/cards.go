@@ -28,6 +28,17 @@ func (ms *Models) Failed() error {
 	return nil
 }
 
+// Opening is a [Loader] that tells whether the device it is for is still being opened for the first time, without waiting for anything.
+type Opening interface {
+	Opening() bool
+}
+
+// Opening: no attempt to open the device has ended yet, so whether anything can be loaded is not known.
+func (ms *Models) Opening() bool {
+	o, ok := ms.loader.(Opening)
+	return ok && o.Opening()
+}
+
 // Cards are the open cards; nil where the loader does not tell.
 func (ms *Models) Cards() []Card {
 	if c, ok := ms.loader.(Carded); ok {

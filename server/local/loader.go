@@ -72,8 +72,8 @@ func (l *Loader) Open() (*engine.Cards, error) {
 		return nil, err
 	}
 	l.cards = cards
+	l.open.Store(cards) // before failed is cleared: Opening is not true a second time
 	l.failed.Store(nil)
-	l.open.Store(cards)
 	for _, c := range cards.Copies {
 		if l.o.Opened != nil {
 			l.o.Opened(c.Info(), c.Why())
@@ -102,6 +102,9 @@ func (l *Loader) Failed() error {
 	}
 	return nil
 }
+
+// Opening implements loaded.Opening.
+func (l *Loader) Opening() bool { return l.failed.Load() == nil && l.open.Load() == nil }
 
 // Load implements loaded.Loader.
 func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {

@@ -24,7 +24,7 @@ type Options struct {
 	CanPull  bool   // models can be pulled
 	Results  string // the folder where results of benchmarks are kept; "": in memory only
 
-	State func() (status string, err error) // ok, draining, lost or no device, and with which error
+	State func() (status string, err error) // ok, starting, draining, lost or no device, and with which error
 	Fewer func() []string                   // with which errors cards were lost while others go on
 	Rate  func() float64                    // tokens a second that all answers together make now
 }

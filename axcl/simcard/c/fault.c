@@ -34,6 +34,8 @@ static bool action(char **words, int n, fault *f) {
 	if (n < 1) return false;
 	if (!strcmp(words[0], "hang")) {
 		f->action = F_HANG;
+	} else if (!strcmp(words[0], "nothing")) {
+		f->action = F_CODE; // of 0
 	} else if (!strcmp(words[0], "lost")) {
 		f->action = F_LOST;
 	} else if (!strcmp(words[0], "wrong") || !strcmp(words[0], "nan") || !strcmp(words[0], "flat")) {
@@ -87,7 +89,8 @@ bool faults_parse(config *c, const char *text) {
 		p[strcspn(p, " \t")] = 0;
 		if (!*p) continue;
 		if (c->nfaults == MAX_FAULTS || !one(p, &c->faults[c->nfaults])) {
-			config_complain("AXSIM_FAULT: cannot read %s: want Call:index:code|hang|lost|wrong|nan|flat|slow:time[:sticky][:late]", text);
+			config_complain(
+				"AXSIM_FAULT: cannot read %s: want Call:index:code|nothing|hang|lost|wrong|nan|flat|slow:time[:sticky][:late]", text);
 			ok = false;
 		} else {
 			c->nfaults++;
