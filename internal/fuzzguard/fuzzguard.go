@@ -89,6 +89,19 @@ func timed(f func()) (cpu, took time.Duration) {
 	return threadTime() - from, time.Since(start)
 }
 
+// Busy calls f and tells how long the calling goroutine had a processor meanwhile, which other programs do not change; where the system
+// does not say, how long it took by the clock.
+func Busy(f func()) time.Duration {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start, from := time.Now(), threadTime()
+	f()
+	if now := threadTime(); now > 0 {
+		return now - from
+	}
+	return time.Since(start)
+}
+
 func slower() time.Duration {
 	factor := time.Duration(1)
 	for _, name := range []string{"test.fuzz", "test.coverprofile"} {

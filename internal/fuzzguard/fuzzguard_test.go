@@ -61,6 +61,28 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestBusy: the time of waiting is not the processor's.
+func TestBusy(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no thread's time here")
+	}
+	for _, c := range []struct {
+		name        string
+		f           func()
+		least, most time.Duration
+	}{
+		{"waiting", func() { <-time.After(30 * time.Millisecond) }, 0, 20 * time.Millisecond},
+		{"computing", func() {
+			for from := threadTime(); threadTime()-from < 20*time.Millisecond; {
+			}
+		}, 20 * time.Millisecond, time.Hour},
+	} {
+		if d := Busy(c.f); d < c.least || d > c.most {
+			t.Errorf("%s: %v", c.name, d)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // said keeps the first failure and goes on, as a test would not.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
 // TestMentionedTags: a tool tag that thinking only talks about is thinking; a real call ends it.
@@ -43,11 +45,12 @@ func TestMentionedTags(t *testing.T) {
 // TestManyMentions: each further mention takes as long as the one before.
 func TestManyMentions(t *testing.T) {
 	in := "<think>" + strings.Repeat("<tool_call> ", 40_000) + "</think>x"
-	begun := time.Now()
-	if got := parseAll("qwen3", ParserOptions{Tools: parseTools}, in); got.Text != "x" {
+	var got parsed
+	d := fuzzguard.Busy(func() { got = parseAll("qwen3", ParserOptions{Tools: parseTools}, in) })
+	if got.Text != "x" {
 		t.Errorf("%.80q", got.Text)
 	}
-	if d := time.Since(begun); d > 10*time.Second {
+	if d > 10*time.Second {
 		t.Errorf("it took %v", d)
 	}
 }
