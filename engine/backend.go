@@ -264,6 +264,9 @@ func (b *cardBackend) Stats() Stats {
 	st.Proven = map[string]bool{"chunk": b.m.proven.Chunk, "mixed": b.m.proven.Mixed, "scatter": b.m.proven.Scatter,
 		"place":         b.m.shape.Place,
 		"alike_ordered": b.m.alike.Ordered, "alike_anywhere": b.m.alike.Anywhere}
+	if b.m.wide > 0 || b.m.proven.Narrow {
+		st.Proven["wide"] = !b.m.proven.Narrow
+	}
 	if b.m.slots != nil {
 		st.Proven["kept"], st.Proven["stepped"] = b.m.proven.Kept, b.m.proven.Stepped
 	}

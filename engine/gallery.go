@@ -117,6 +117,10 @@ func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 // openGallery loads the encoder and makes a first call of it: what it needs besides is taken now or never, and how long it holds the card
 // is known. It runs on the worker.
 func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*gallery, error) {
+	if m.proven.Narrow {
+		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for wide passes",
+			ErrUnsupported)
+	}
 	if !m.proven.Chunk {
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not "+
 			"full", ErrUnsupported)

@@ -23,6 +23,7 @@ const (
 	checkLentName  = "lent K and V"
 	checkOwnName   = "rows given besides"
 	checkChunkName = "rows together"
+	checkWideName  = "wide passes"
 )
 
 // ErrUnsound is a card that fails a check which a model must pass before it runs there.
@@ -291,23 +292,19 @@ func (m *lm) checkGiven(ctx context.Context, name string) error {
 		}
 		return m.try(rows...)
 	}
-	parts := [][3]int{{0, first, 0}}
-	if m.wideReach >= first {
-		parts = append(parts, [3]int{first, more, first})
-	}
-	for _, part := range parts {
-		out, err := chunk(part[0], part[1], part[2])
+	for from, n := 0, min(first, m.wide); n > 1 && from <= m.wideReach; from, n = from+n, min(more, first+more-from-n) {
+		out, err := chunk(from, n, from)
 		if err != nil {
 			return err
 		}
 		for i, got := range out {
-			at := part[0] + i
+			at := from + i
 			others := [][]uint16{wrong[at]}
 			if at > 0 {
 				others = append(others, right[at-1])
 			}
 			if at > 0 && !same(right[at], got, others...) || at == 0 && !same(right[0], got) {
-				return unsound(name, info, checkChunkName, "row %d of %d that share a call gives something else than alone", i+1, part[1])
+				return unsound(name, info, checkChunkName, "row %d of %d that share a call gives something else than alone", i+1, n)
 			}
 		}
 	}

@@ -31,6 +31,9 @@ type Proven struct {
 	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one by one, as passes then ask for. Chunk is
 	// what was found with it.
 	Stepped bool
+	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than its rows alone, or could not be tried. No
+	// wide pass is used then, a full one neither. See wide.go.
+	Narrow bool
 }
 
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.

@@ -63,7 +63,8 @@ type OpenOptions struct {
 	Rows *rows.Disk
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
-	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none.
+	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none. Without it every load probes,
+	// and compares fewer rows of a chunk with single ones.
 	Remember string
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,17 +30,23 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 		if err := m.measure(ctx); err != nil {
 			return err
 		}
+		if m.proven.Narrow {
+			if err := m.narrow(p.Name); err != nil {
+				return err
+			}
+		}
 		return m.remember(nil)
 	}
 	kept, file := recall(p, m.card.Info(), o)
 	if kept != nil && kept.fits(m) {
-		m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
-		copy(m.costs.group, kept.Groups)
-		if err := m.remember(kept.Tokens); err != nil {
+		switch sound, err := m.reprove(p.Name, kept); {
+		case errors.Is(err, ErrWrong):
 			return fmt.Errorf("%w: %s on %s; axle verify checks its files, a card that was power-cycled may be sound again, and "+
 				"without %s it is taken as it is", err, p.Name, m.card.Info().ID, file)
+		case err != nil || sound:
+			return err
 		}
-		return nil
+		m.proven, m.alike = Proven{}, Alike{} // wide passes are not what they were: all of it is found out again
 	}
 	if err := m.measure(ctx); err != nil {
 		return err
@@ -50,20 +57,68 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err := m.probe(ctx); err != nil {
 		return err
 	}
+	rows := m.wide
+	if file == "" {
+		rows = min(rows, fewRows)
+	}
+	sound, err := m.proveWide(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if !sound || m.slots != nil && !m.proven.Chunk {
+		m.proven.Chunk, m.proven.Mixed, m.proven.Stepped, m.proven.Narrow = false, false, false, true
+	}
 	if err := m.compare(ctx); err != nil {
 		return err
 	}
 	if err := m.remember(nil); err != nil {
 		return err
 	}
+	found := memory{Sound: true, Proven: m.proven, Alike: m.alike, Tokens: m.sample, Groups: slices.Clone(m.costs.group),
+		Head: m.costs.head}
+	if m.provable() && !m.proven.Narrow {
+		if found.Together, err = m.sayTogether(); err != nil {
+			return err
+		}
+	}
+	if m.proven.Narrow {
+		if err := m.narrow(p.Name); err != nil {
+			return err
+		}
+	}
 	if file != "" {
 		// What cannot be remembered is found out again.
-		if b, err := json.Marshal(memory{true, m.proven, m.alike, m.sample, m.costs.group, m.costs.head}); err == nil &&
-			os.MkdirAll(o.Remember, 0o755) == nil {
+		if b, err := json.Marshal(found); err == nil && os.MkdirAll(o.Remember, 0o755) == nil {
 			_ = os.WriteFile(file, b, 0o644)
 		}
 	}
 	return nil
+}
+
+// reprove takes what was found out before, and looks in short whether the card still does it: the fixed text goes through two wide passes
+// and a row, which takes about as long as its rows one after the other. It reports whether wide passes are what they were. ErrWrong: rows
+// alone are not.
+func (m *lm) reprove(name string, kept *memory) (sound bool, err error) {
+	m.proven, m.alike, m.costs.head = kept.Proven, kept.Alike, kept.Head
+	copy(m.costs.group, kept.Groups)
+	switch {
+	case m.proven.Narrow:
+		if err := m.remember(kept.Tokens); err != nil {
+			return true, err
+		}
+		return true, m.narrow(name)
+	case kept.Together == nil:
+		return true, m.remember(kept.Tokens)
+	}
+	got, err := m.sayTogether()
+	if err != nil {
+		return true, err
+	}
+	if got.as(kept.Together) {
+		m.sample = kept.Tokens
+		return true, nil
+	}
+	return false, m.remember(kept.Tokens)
 }
 
 // recall is what was kept of the package on such a card, nil for nothing, and the file that it is kept in, empty for none.
@@ -71,7 +126,7 @@ func recall(p *models.Package, info axcl.Info, o OpenOptions) (kept *memory, fil
 	if o.Remember == "" {
 		return nil, ""
 	}
-	key := sha256.Sum256([]byte(strings.Join([]string{"2", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
+	key := sha256.Sum256([]byte(strings.Join([]string{"3", p.Digest(), info.Kind, info.Name, info.Version, info.Firmware}, "\x00")))
 	file = filepath.Join(o.Remember, "proven-"+hex.EncodeToString(key[:12])+".json")
 	b, err := regular.ReadPath(file, 4<<20)
 	if kept = new(memory); err != nil || json.Unmarshal(b, kept) != nil || !kept.Sound {
@@ -89,10 +144,13 @@ type memory struct {
 	Tokens []int32
 	Groups []float64
 	Head   float64
+	// Together is what the card said to the same text in wide passes; nil: it was not asked.
+	Together *together
 }
 
 func (k *memory) fits(m *lm) bool {
-	if len(k.Groups) != len(m.costs.group) || k.Head < 0 || len(k.Tokens) != 0 && len(k.Tokens) != sampleLen {
+	if len(k.Groups) != len(m.costs.group) || k.Head < 0 || len(k.Tokens) != 0 && len(k.Tokens) != sampleLen ||
+		k.Together != nil && !m.provable() {
 		return false
 	}
 	for _, c := range k.Groups {
@@ -111,8 +169,8 @@ var ErrWrong = errors.New("engine: the card gives other answers than it did")
 
 // remember takes the card's answers to a fixed text, and holds them against want where that is known. It must run where no sequence does.
 func (m *lm) remember(want []int32) (err error) {
-	if m.shape.Out < m.vocab() || m.shape.Cells < 2*sampleLen {
-		return nil // an embedding model
+	if !m.speaks() || m.shape.Cells < 2*sampleLen {
+		return nil
 	}
 	m.sample, err = m.say()
 	if err != nil || want == nil {
@@ -120,6 +178,9 @@ func (m *lm) remember(want []int32) (err error) {
 	}
 	return differs(m.sample, want)
 }
+
+// speaks is false for an embedding model.
+func (m *lm) speaks() bool { return m.shape.Out >= m.vocab() }
 
 // differs allows for a near tie that another place in the cache rounds otherwise.
 func differs(got, want []int32) error {
@@ -155,7 +216,7 @@ func (m *lm) say() ([]int32, error) {
 	cw := axcl.Words(m.shape.Cells)
 	see := make([]uint64, cw)
 	for i := range out {
-		id := int32((i*131 + 7) % m.vocab())
+		id := m.sampleID(i)
 		p := &axcl.Pass{Hidden: make([]uint16, m.shape.Hidden), Given: make([]uint16, m.besides()), Pos: make([]uint32, m.shape.Pos),
 			Cell:     []uint32{uint32(rows[i])},
 			SeeCells: see, SeeRows: make([]uint64, 1),
@@ -260,6 +321,9 @@ func (m *lm) trialPass(rows ...trial) (*axcl.Pass, *[]uint16, error) {
 	return p, results, nil
 }
 
+// shortRows is how many rows of at most so many go in a call that is not full; two, where every call of two is.
+func (m *lm) shortRows(most int) int { return min(most, max(m.minWide-1, 2)) }
+
 // telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.
 func (m *lm) telling() int {
 	if m.shape.Whole {
@@ -268,16 +332,21 @@ func (m *lm) telling() int {
 	return m.shape.Hidden
 }
 
+// sampleID is token i of the fixed text.
+func (m *lm) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
+
 // same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
-func same(right, got []uint16, wrong ...[]uint16) bool {
+func same(right, got []uint16, wrong ...[]uint16) bool { return within(0.1, 0, right, got, wrong...) }
+
+// within is same with another limit; wrong values do not bring it below least.
+func within(limit, least float64, right, got []uint16, wrong ...[]uint16) bool {
 	d := distance(right, got)
 	if math.IsNaN(d) {
 		return false
 	}
-	limit := 0.1
 	for _, w := range wrong {
 		if away := distance(right, w); away > 1e-6 {
-			limit = min(limit, away/2)
+			limit = min(limit, max(away/2, least))
 		}
 	}
 	return d <= limit
@@ -343,7 +412,8 @@ func (m *lm) probe(ctx context.Context) error {
 		return errs
 	}
 	// Chunk: the first text in one short call.
-	chunk := make([]trial, a)
+	c := m.shortRows(a)
+	chunk := make([]trial, c)
 	for i := range chunk {
 		chunk[i] = trial{id: id(i), pos: uint32(i), cell: uint32(i)}
 		for e := range i {
@@ -359,8 +429,13 @@ func (m *lm) probe(ctx context.Context) error {
 		m.proven.Chunk = m.proven.Chunk && same(rightA[i], out[i], rightA[(i+1)%a], blind)
 	}
 	// And what it kept must serve a later row.
-	after := one(trial{id: id(a - 1), pos: a - 1, cell: 20, cells: cells(0, a-1)})
-	m.proven.Chunk = m.proven.Chunk && same(rightA[a-1], after, blind, shifted)
+	next := min(c, a-1)
+	if next < a-1 {
+		blind = one(trial{id: id(next), pos: uint32(next), cell: 20})
+		shifted = one(trial{id: id(next), pos: 0, cell: 20, cells: cells(0, next)})
+	}
+	after := one(trial{id: id(next), pos: uint32(next), cell: 20, cells: cells(0, next)})
+	m.proven.Chunk = m.proven.Chunk && same(rightA[next], after, blind, shifted)
 	if errs != nil || !m.proven.Chunk || !m.proven.Scatter {
 		return errs // rows of several texts have cells of others between their own
 	}
@@ -368,6 +443,10 @@ func (m *lm) probe(ctx context.Context) error {
 	// Mixed: both texts in one call, either first. Each row is held against what it would be at the first row's position or with the
 	// other text in view.
 	m.proven.Mixed = true
+	mixedA, mixedB := a, b
+	if m.wide < a+b {
+		mixedA, mixedB = (m.wide+1)/2, m.wide/2
+	}
 	for _, swap := range []bool{false, true} {
 		var rows []trial
 		var right [][]uint16
@@ -382,11 +461,11 @@ func (m *lm) probe(ctx context.Context) error {
 			}
 		}
 		if swap {
-			add(b, 10, far, rightB)
-			add(a, 0, 0, rightA)
+			add(mixedB, 10, far, rightB)
+			add(mixedA, 0, 0, rightA)
 		} else {
-			add(a, 0, 0, rightA)
-			add(b, 10, far, rightB)
+			add(mixedA, 0, 0, rightA)
+			add(mixedB, 10, far, rightB)
 		}
 		out, err := m.try(rows...)
 		if err != nil {
@@ -420,6 +499,8 @@ func (m *lm) probe(ctx context.Context) error {
 	}
 	lastA := trial{id: id(a - 1), pos: a - 1, cell: 18, cells: cells(0, a-1)}
 	lastB := trial{id: id(10 + b - 1), pos: far + b - 1, cell: 19, cells: cells(8, b-1)}
+	blind = one(trial{id: lastA.id, pos: lastA.pos, cell: 20})
+	shifted = one(trial{id: lastA.id, pos: 0, cell: 20, cells: lastA.cells})
 	blindB := one(trial{id: lastB.id, pos: lastB.pos, cell: 20})
 	if errs != nil {
 		return errs

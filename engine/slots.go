@@ -435,14 +435,21 @@ func (m *lm) probeStates(ctx context.Context) error {
 		return errs
 	}
 	m.proven.Scatter = same(right[n], got, blind, strange)
-	if m.wide < n {
+	if m.wide == 0 {
 		return errs
 	}
-	// Chunk: all of it in a call that is not full, and then the rest of it in each group that goes on from a state; what comes of it must
+	// Chunk: all of it in calls that are not full, and then the rest of it in each group that goes on from a state; what comes of it must
 	// serve a later row.
-	all := func(base, from int, rows [][]uint16) {
-		for i, got := range rows {
-			m.proven.Chunk = m.proven.Chunk && errs == nil && same(right[from+i], got, right[(from+i+1)%n], blind)
+	all := func(base, from, most int) {
+		for slot := uint32(min(from, 1)); from < n; slot = 2 {
+			rows := min(most, n-from)
+			if m.shape.GroupFor(rows, base+from) < 0 {
+				rows = 1
+			}
+			for i, got := range call(slot, 2, part(base, from, from+rows)...) {
+				m.proven.Chunk = m.proven.Chunk && errs == nil && same(right[from+i], got, right[(from+i+1)%n], blind)
+			}
+			from += rows
 		}
 		after := call(2, 2, trial{id: id(n), pos: n, cell: uint32(base + n), cells: cells(base, n)})[0]
 		m.proven.Chunk = m.proven.Chunk && errs == nil && same(right[n], after, blind, strange)
@@ -450,13 +457,13 @@ func (m *lm) probeStates(ctx context.Context) error {
 	// Where it does not, the layers that keep a state take such rows one by one, which is slower, and right.
 	for _, m.proven.Stepped = range []bool{false, true} {
 		m.proven.Chunk = true
-		all(0, 0, call(0, 2, part(0, 0, n)...))
+		all(0, 0, m.shortRows(n))
 		for _, g := range m.shape.Groups {
-			if base := max(m.below(g), 0); g.Rows >= n && g.Cells > base+2 && base+n < m.shape.Cells {
+			if base := max(m.below(g), 0); g.Rows > 1 && g.Cells > base+2 && base+n < m.shape.Cells {
 				for i := range 2 {
 					call(first(i), 1, part(base, i, i+1)...)
 				}
-				all(base, 2, call(1, 2, part(base, 2, n)...))
+				all(base, 2, min(g.Rows, n))
 			}
 		}
 		if m.proven.Chunk || errs != nil {

@@ -255,7 +255,7 @@ type Stats struct {
 	OutputTokens                      uint64
 	Drafted, Accepted                 uint64
 	Cancelled, Failed, Done, Rejected uint64
-	Proven                            map[string]bool // what the card was proven to do
+	Proven                            map[string]bool // what the card was proven to do; "wide": see NoWidePasses
 	Busy                              time.Duration   // time inside passes
 	Temperature                       float64
 	NPULoad                           float64

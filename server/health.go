@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/look"
 )
@@ -53,7 +55,7 @@ func (s *Server) health(x *exchange.Exchange) {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
 			Queued: r.Stats.Queued,
 			Cells:  r.Stats.Cells, CellsUsed: r.Stats.CellsUsed, CellsCached: r.Stats.CellsCached,
-			Temperature: look.Known(r.Stats.Temperature), Warning: warning(r.Stats.Temperature), Load: look.Known(r.Stats.NPULoad),
+			Temperature: look.Known(r.Stats.Temperature), Warning: modelWarning(r.Stats), Load: look.Known(r.Stats.NPULoad),
 			CardFree: r.Stats.CardFree, CardTotal: r.Stats.CardTotal}
 		h.Models = append(h.Models, m)
 	}
@@ -66,6 +68,15 @@ func (s *Server) health(x *exchange.Exchange) {
 		h.Error = err.Error()
 	}
 	x.Reply().JSON(code, h)
+}
+
+// modelWarning is what is to be known of a model that runs: its card is hot, or gets wide passes wrong.
+func modelWarning(st engine.Stats) string {
+	warnings := []string{warning(st.Temperature)}
+	if wide, has := st.Proven["wide"]; has && !wide {
+		warnings = append(warnings, engine.NoWidePasses)
+	}
+	return strings.Join(slices.DeleteFunc(warnings, func(s string) bool { return s == "" }), "; ")
 }
 
 func (s *Server) metricsPage(x *exchange.Exchange) {

@@ -9,6 +9,7 @@ import (
 
 // Abilities are what a card may or may not do beyond a row at a time, as the scripts show it.
 type Abilities struct {
+	Wide    bool // full prefill calls give what their rows give alone: the second of two in a row, and one after a decode, too
 	Chunk   bool // prefill calls that are not full give what their rows give alone
 	Mixed   bool // rows of one call may have unrelated positions, cells and masks
 	Scatter bool // a sequence's cells may be any, in any order
@@ -25,7 +26,7 @@ type Abilities struct {
 // Try plays every script on a loaded model, together and with each row alone, and says what the card lacks in plain words. It needs no
 // other card to compare with. embed gives a hidden row for a number; rows of real tokens make the sharpest test. The error is Run's.
 func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []string, err error) {
-	a = Abilities{Chunk: true, Mixed: true, Scatter: true, Place: m.Shape().Place}
+	a = Abilities{Wide: true, Chunk: true, Mixed: true, Scatter: true, Place: m.Shape().Place}
 	for _, sc := range scripts(m.Shape()) {
 		alone := sc
 		if sc.ability == "scatter" {
@@ -45,6 +46,8 @@ func Try(m axcl.Model, embed func(token uint64) []uint16) (a Abilities, lacks []
 		}
 		lacks = append(lacks, sc.name+": "+diff)
 		switch sc.ability {
+		case "wide":
+			a.Wide, a.Chunk, a.Mixed = false, false, false
 		case "chunk":
 			a.Chunk = false
 		case "mixed":

@@ -108,8 +108,15 @@ func models() []named {
 	plain.Layers = 3
 	grid := d
 	grid.Pos, grid.HeadFlags = 3, 0
-	return []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes},
+	all := []named{{"qwen3, three prefill groups", d}, {"suffixed names, f32 logits", suffix}, {"two decode groups, wide rows", decodes},
 		{"decode only, no argmax", plain}, {"positions of three components", grid}}
+	for _, rows := range []int{2, 3, 5} {
+		few := d
+		few.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 96, Cache: 96}, {Rows: rows, Cells: 0, Cache: 1},
+			{Rows: rows, Cells: 32, Cache: 32}}
+		all = append(all, named{fmt.Sprintf("chunks of %d rows", rows), few})
+	}
+	return all
 }
 
 func write(t TB, y Tiny) axcl.LoadSpec {

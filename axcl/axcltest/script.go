@@ -229,13 +229,19 @@ func scripts(s axcl.Shape) []script {
 		reach--
 	}
 	all = append(all,
-		script{"a full chunk", "", prompt(400, 0, wide, wide, low)},
+		script{"a full chunk", "wide", prompt(400, 0, wide, wide, low)},
 		script{"a short chunk", "chunk", join(prompt(500, 0, min(5, wide), wide, low), prompt(500, min(5, wide), 3, 1, low))},
 		script{"several chunks, then decode", "chunk",
 			join(prompt(600, 0, long, wide, low), prompt(600, long, min(4, s.Cells-long), 1, low))},
 		script{"chunks into scattered cells, then decode", "scatter", join(prompt(700, 0, min(wide+3, reach), wide, scattered),
 			prompt(700, min(wide+3, reach), min(3, max(reach-wide-3, 0)), 1, scattered))},
 	)
+	if wide < s.Cells {
+		// Two texts, one after the other: what the first has left somewhere must not come in the place of the second.
+		all = append(all, script{"two full chunks in a row, and one after a decode", "wide",
+			join(prompt(1700, 0, wide, wide, low), prompt(1800, 0, wide, wide, low), prompt(1800, wide, 1, 1, low),
+				prompt(1900, 0, wide, wide, low), prompt(1900, wide, 1, 1, low))})
+	}
 	if room < 4 {
 		return all
 	}

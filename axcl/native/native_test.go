@@ -58,7 +58,7 @@ func TestUnlisted(t *testing.T) {
 
 // TestAbilities: a card that lacks one ability is found to lack that one, and only that.
 func TestAbilities(t *testing.T) {
-	all := axcltest.Abilities{Chunk: true, Mixed: true, Scatter: true, Place: true}
+	all := axcltest.Abilities{Wide: true, Chunk: true, Mixed: true, Scatter: true, Place: true}
 	for hazard, want := range map[string]func(a *axcltest.Abilities){
 		"strict":          func(a *axcltest.Abilities) {},
 		"positions-first": func(a *axcltest.Abilities) { a.Mixed = false },
@@ -87,7 +87,7 @@ func TestAbilities(t *testing.T) {
 
 // TestStateAbilities: what a card does with layers that keep a state is found, and what follows where it gets a chunk wrong.
 func TestStateAbilities(t *testing.T) {
-	right := axcltest.Abilities{Chunk: true, Scatter: true, Place: true, States: true, Kept: true}
+	right := axcltest.Abilities{Wide: true, Chunk: true, Scatter: true, Place: true, States: true, Kept: true}
 	wrong := right
 	wrong.Chunk, wrong.Stepped = false, true
 	for hazard, want := range map[string]axcltest.Abilities{"strict": right, "state-padding": wrong} {

@@ -47,7 +47,7 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.log.Info("card", zap.String("device", i.ID), zap.String("why", why))
 			card.opened(i.Kind)
 		},
-		Progress: logProgress(o.log), Loaded: logStates(o.log)}
+		Progress: logProgress(o.log), Loaded: logProven(o.log)}
 	if say := lo.Progress; o.loading != nil {
 		lo.Progress = func(p engine.Progress) { say(p); o.loading(p) }
 	}
@@ -146,6 +146,17 @@ func logProgress(log *zap.Logger) func(engine.Progress) {
 			zap.Duration("elapsed", p.Elapsed.Round(time.Millisecond)), zap.Duration("left", p.Left.Round(time.Millisecond)),
 			zap.String("disk", pace(p.Rates.Disk)), zap.String("card", pace(p.Rates.Card)),
 			zap.String("held_by", cmp.Or(p.Rates.Held, unknown)))
+	}
+}
+
+// logProven tells what follows from what the card was proven to do with a model. That it gets wide passes wrong is a warning.
+func logProven(log *zap.Logger) func(model string, st engine.Stats) {
+	states := logStates(log)
+	return func(model string, st engine.Stats) {
+		if wide, has := st.Proven["wide"]; has && !wide {
+			log.Warn(engine.NoWidePasses, zap.String("model", model))
+		}
+		states(model, st)
 	}
 }
 

@@ -46,3 +46,18 @@ func TestStatesLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestWideLogged (G23): a card that gets wide passes of a model wrong is a warning in the log; one that has them is not, nor a model that
+// has none.
+func TestWideLogged(t *testing.T) {
+	for _, c := range []struct {
+		proven map[string]bool
+		lines  int
+	}{{map[string]bool{"wide": false}, 1}, {map[string]bool{"wide": true}, 0}, {map[string]bool{"chunk": false}, 0}} {
+		core, seen := observer.New(zap.WarnLevel)
+		logProven(zap.New(core))("a", engine.Stats{Proven: c.proven})
+		if seen.FilterMessage(engine.NoWidePasses).FilterField(zap.String("model", "a")).Len() != c.lines || seen.Len() != c.lines {
+			t.Errorf("%v: %v", c.proven, seen.All())
+		}
+	}
+}

@@ -79,6 +79,7 @@ type Check struct {
 
 // Abilities are what a card was proven to do with a model: batching relies on them.
 type Abilities struct {
+	Wide    bool `json:"wide_passes"`
 	Chunk   bool `json:"short_chunks"`
 	Mixed   bool `json:"mixed_rows"`
 	Scatter bool `json:"scattered_cells"`
@@ -255,7 +256,7 @@ func (d *Diagnosis) Conform(device, model string) {
 			}
 			return row
 		})
-		d.Abilities = &Abilities{a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere, nil}
+		d.Abilities = &Abilities{a.Wide, a.Chunk, a.Mixed, a.Scatter, a.Place, a.Ordered, a.Anywhere, nil}
 		if a.States {
 			d.Abilities.States = &States{a.Kept, a.Stepped}
 		}
@@ -321,7 +322,11 @@ func (d *Diagnosis) Print(w io.Writer) {
 		say("        -> ", "%s", p.Means)
 	}
 	if a := d.Abilities; a != nil {
-		say("        ", "short chunks %t, mixed rows %t, scattered cells %t, rows in place %t", a.Chunk, a.Mixed, a.Scatter, a.Place)
+		if !a.Wide {
+			say("PROBLEM ", "wide passes: %s", engine.NoWidePasses)
+		}
+		say("        ", "wide passes %t, short chunks %t, mixed rows %t, scattered cells %t, rows in place %t",
+			a.Wide, a.Chunk, a.Mixed, a.Scatter, a.Place)
 		if st := a.States; st != nil {
 			text := "layers that keep a state: "
 			switch {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/engine"
 )
 
 // TestPrint: no line is wider than a terminal, and no word is lost.
@@ -62,4 +63,18 @@ func TestReporter(t *testing.T) {
 		}
 	}()
 	d.check("panics", func(axcltest.TB) { panic("other") })
+}
+
+// TestPrintWide (G23): a card that gets wide passes of a model wrong is told so, and what follows.
+func TestPrintWide(t *testing.T) {
+	for _, wide := range []bool{true, false} {
+		d := &Diagnosis{Abilities: &Abilities{Wide: wide, Scatter: true}}
+		var out bytes.Buffer
+		d.Print(&out)
+		narrow(t, out.String())
+		words := strings.Join(strings.Fields(out.String()), " ")
+		if strings.Contains(words, engine.NoWidePasses) == wide || strings.Contains(words, "PROBLEM wide passes") == wide {
+			t.Errorf("wide %v:\n%s", wide, out.String())
+		}
+	}
 }

@@ -1,0 +1,28 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/look"
+)
+
+// TestHealthWide (G23): /health warns of a model of which the card gets wide passes wrong, beside what else there is to warn of.
+func TestHealthWide(t *testing.T) {
+	for _, c := range []struct {
+		proven map[string]bool
+		heat   float64
+		want   []string
+	}{
+		{nil, 40, nil},
+		{map[string]bool{"wide": true}, 90, []string{look.HotWarning}},
+		{map[string]bool{"wide": false}, 40, []string{engine.NoWidePasses}},
+		{map[string]bool{"wide": false}, 90, []string{look.HotWarning, engine.NoWidePasses}},
+	} {
+		got := modelWarning(engine.Stats{Proven: c.proven, Temperature: c.heat})
+		if got != strings.Join(c.want, "; ") {
+			t.Errorf("%v at %v °C: %q", c.proven, c.heat, got)
+		}
+	}
+}
