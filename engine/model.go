@@ -333,6 +333,9 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 		out := m.assembler(r, isChat, ids, think, yield)
 		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
 			Shift: r.Shift, Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
+		if r.Begun != nil {
+			r.Begun(len(ids))
+		}
 		for tok, err := range m.b.Complete(ctx, job) {
 			if err != nil {
 				yield(Event{}, err)

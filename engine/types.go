@@ -50,6 +50,8 @@ type Request struct {
 	Truncate bool // a prompt that is too long is cut, oldest messages first; where there are pictures, oldest turns
 	// Cut is told of a prompt that was cut, before anything is computed, on the goroutine that asks; nil: nobody is.
 	Cut func(Cut)
+	// Begun is told how many tokens the prompt has, before they are evaluated; nil: nobody is.
+	Begun func(prompt int)
 	// Watch is told of the answer's account with each token, before the token's event; nil: nobody is.
 	Watch func(Usage)
 	Shift bool // a full context drops its oldest half and goes on, instead of ending with "length"

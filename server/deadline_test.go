@@ -74,7 +74,7 @@ func TestDeadlines(t *testing.T) {
 		}, func(o *server.Options, _ *scripted.Config) {
 			o.IdleTimeout, o.ReadTimeout = never, never
 			header(o)
-			o.Keys = server.NewKeys([]string{"a"}, []server.Secret{"secret-of-a"})
+			o.Keys = newKeys("a", "secret-of-a")
 		})
 	})
 }

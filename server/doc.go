@@ -2,6 +2,7 @@
 // and one page for people. The package itself is the front door: the guard (host, origin, key), the limits of connections, the routes, the
 // log line and the orderly end. Behind it are rooms:
 //
+//   - access: the keys that may ask, their roles and limits;
 //   - exchange: one request and its answer: body, limits, weight, deadlines, errors and their statuses;
 //   - answer: conversations, bare prompts and vectors, all on one way to the engine;
 //   - manage: the models on this machine: list, show, create, copy, delete, pull, uploads;
@@ -13,9 +14,8 @@
 // The door itself is, file by file:
 //
 //   - server.go makes, serves and closes it, env.go reads its settings, drain.go ends it in order;
-//   - listener.go limits connections; guard.go refuses what has the wrong host, origin or key, and hostnames.go and keys.go say which
-//     are right;
-//   - routes.go leads each path to its room, requestlog.go begins and ends each request and writes its line;
+//   - listener.go limits connections; guard.go refuses what has the wrong host, origin or key, and hostnames.go says which hosts are right;
+//   - routes.go says who may ask each path and leads it to its room, requestlog.go begins and ends each request and writes its line;
 //   - constant.go, health.go, metrics.go and page.go answer what needs no model: the same to everyone, the state, figures, the page;
 //     cards.go watches the cards' heat and loss for them;
 //   - vendor.go is the older API, with a door of its own.

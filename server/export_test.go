@@ -1,7 +1,31 @@
 package server
 
+import (
+	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/exchange"
+)
+
 // Room is how many bytes of large bodies are held.
 func (s *Server) Room() int64 { return s.shared.Large() }
 
 // InFlight is how many requests are being answered.
 func (s *Server) InFlight() int64 { return s.metrics.inFlight.Load() }
+
+// Route is a route as tests see it.
+type Route struct{ Method, Path, Role string }
+
+// Routes are those of the main port, and those of the vendor's.
+func (s *Server) Routes() (main, vendor []Route) {
+	of := func(table []route) (all []Route) {
+		for _, t := range table {
+			all = append(all, Route{t.method, t.path, t.role.String()})
+		}
+		return all
+	}
+	return of(s.table()), of((&vendorAPI{s: s}).table())
+}
+
+// Mount gives a router a route of that role.
+func (s *Server) Mount(role access.Role) {
+	s.router(exchange.Form{}, []route{{"GET", "/new", role, plain, exchange.Handler(s.version)}})
+}

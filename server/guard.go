@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 )
 
@@ -21,8 +22,9 @@ type guard struct {
 	short    string   // its first label
 	origins  []origin
 	any      bool // OLLAMA_ORIGINS holds *
-	keys     *Keys
-	log      *zap.Logger // nil: none
+	keys     *access.Keys
+	free     func(path string) bool // paths that need no key, to look at them; nil: none
+	log      *zap.Logger            // nil: none
 	said     teller
 	allow    func(path string) string // the methods that a path knows; nil: none is told of
 	cross    *http.CrossOriginProtection
@@ -32,7 +34,7 @@ type guard struct {
 }
 
 // newGuard takes the extra host names and origins that the configuration allows.
-func newGuard(loopback bool, hosts, origins []string, keys *Keys, next http.Handler) *guard {
+func newGuard(loopback bool, hosts, origins []string, keys *access.Keys, next http.Handler) *guard {
 	g := &guard{loopback: loopback, keys: keys, cross: http.NewCrossOriginProtection(), next: next}
 	for _, h := range hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.TrimSpace(h)))
@@ -120,13 +122,22 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if name, ok := g.keys.Check(r); !ok {
-		unauthorized(w, r)
-		return
-	} else if name != "" {
-		r = r.WithContext(exchange.WithKey(r.Context(), name))
+	if g.keys != nil {
+		key := g.keys.Of(r)
+		if key == nil && !g.open(r) {
+			unauthorized(w, r)
+			return
+		}
+		if key != nil {
+			r = r.WithContext(exchange.WithKey(r.Context(), key))
+		}
 	}
 	g.next.ServeHTTP(w, r)
+}
+
+// open: the request needs no key.
+func (g *guard) open(r *http.Request) bool {
+	return g.free != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) && g.free(r.URL.Path)
 }
 
 // cors writes the headers for an allowed origin; true: it was a preflight, which is answered with that.
@@ -178,9 +189,10 @@ func (g *guard) allows(from string) bool {
 // unauthorized answers a missing or wrong key in the dialect of the path.
 func unauthorized(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="axle"`)
-	const text = "unauthorized: this server wants a key, as Authorization: Bearer KEY"
-	refuse(w, r, http.StatusUnauthorized, text)
+	refuse(w, r, http.StatusUnauthorized, noKey)
 }
+
+const noKey = "unauthorized: this server wants a key, as Authorization: Bearer KEY"
 
 // isLoopback says whether a listener's address can be reached from this machine only.
 func isLoopback(a net.Addr) bool {

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -233,7 +234,7 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(file, []byte("# ours\nalice: alice-secret-1\n\nbare-secret-22\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := server.LoadKeys(file)
+	keys, err := access.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,10 +274,10 @@ func TestKeys(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.LoadKeys(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+	if _, err := access.Load(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others can read: %v", err)
 	}
-	s := server.Secret("canary")
+	s := access.Secret("canary")
 	b, _ := json.Marshal(map[string]any{"k": s})
 	if out := fmt.Sprintf("%v %s %q %#v %s", s, s, s, s, b); strings.Contains(out, "canary") {
 		t.Errorf("a secret printed itself: %s", out)

@@ -46,7 +46,7 @@ func (s *Server) health(x *exchange.Exchange) {
 		Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	models, cards := s.models.Loaded(), s.models.Cards()
-	stranger := s.o.Keys != nil && x.Key() == ""
+	stranger := s.o.Keys != nil && x.Who() == nil
 	if stranger {
 		models, cards, h.Fewer = nil, nil, nil // who has no key learns that we are here, and no more
 	}
@@ -92,7 +92,7 @@ func (s *Server) metricsPage(x *exchange.Exchange) {
 		code = http.StatusServiceUnavailable
 		fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(err.Error()), " "))
 	}
-	s.metrics.write(&b, s, err == nil)
+	s.metrics.write(&b, s, err == nil, x.Who())
 	x.Reply().Whole(code, "text/plain; version=0.0.4; charset=utf-8", b)
 }
 

@@ -20,7 +20,7 @@ func TestNoDevice(t *testing.T) {
 	const key, path = "secret-of-ann", "/usr/lib/axcl/libaxcl_rt.so"
 	l := &failing{}
 	s := server.New(local.New(old.store, local.Options{Describe: scripted.Describe}), l, nil,
-		server.Options{Loopback: true, Keys: server.NewKeys([]string{"ann"}, []server.Secret{key})})
+		server.Options{Loopback: true, Keys: newKeys("ann", key)})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.Close()

@@ -20,7 +20,7 @@ func TestItemReference(t *testing.T) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
 		o.Log, o.LogPrompts = zap.New(core), true
-		o.Keys = server.NewKeys([]string{"ann", "bob"}, []server.Secret{"secret-of-ann", "secret-of-bob"})
+		o.Keys = newKeys("ann", "secret-of-ann", "bob", "secret-of-bob")
 	})
 	ann, bob := []string{"X-Api-Key", "secret-of-ann"}, []string{"X-Api-Key", "secret-of-bob"}
 	tools := `,"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}]`

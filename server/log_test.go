@@ -25,7 +25,7 @@ func TestLog(t *testing.T) {
 		zapcore.DebugLevel))
 	const canary, key = "canary-in-a-prompt", "canary-as-a-key"
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
-		o.Log, o.Keys = log, server.NewKeys([]string{"ann"}, []server.Secret{key})
+		o.Log, o.Keys = log, newKeys("ann", key)
 	})
 	auth := []string{"Authorization", "Bearer " + key}
 	for _, evil := range []string{"x\n{\"level\":\"error\",\"msg\":\"forged\"}", "\x1b[31mred", "\u2028\u2029", `","msg":"forged","x":"`,

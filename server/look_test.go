@@ -172,7 +172,7 @@ func (r *rig) streaming(header ...string) (rest <-chan string) {
 func TestEndOwnByKey(t *testing.T) {
 	const ann, bob = "secret-of-ann", "secret-of-bob"
 	r := newRig(t, func(o *server.Options, _ *scripted.Config) {
-		o.Keys = server.NewKeys([]string{"ann", "bob"}, []server.Secret{ann, bob})
+		o.Keys = newKeys("ann", ann, "bob", bob)
 	})
 	rest := r.streaming("Authorization", "Bearer "+ann, "Axle-Session", session)
 	for _, path := range []string{"state", "cells", "catalogue", "bench"} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/ranked"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/loaded"
 )
 
@@ -39,8 +40,8 @@ func (m *metrics) request(route string, code int) {
 	m.mu.Unlock()
 }
 
-// write gives everything in Prometheus's text format.
-func (m *metrics) write(w io.Writer, s *Server, ready bool) {
+// write gives everything in Prometheus's text format; of keys, what key may see.
+func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	family := func(name, kind, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind) }
 	one := func(name, kind, help string, v any) {
 		family(name, kind, help)
@@ -61,6 +62,9 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 	}
 	m.mu.Unlock()
 	s.answers.Figures.Write(w)
+	if s.o.Keys != nil {
+		writeUsed(w, s.o.Keys.Used(key))
+	}
 	models := s.models.Loaded()
 	each := func(name, kind, help string, v func(loaded.Running) any) {
 		family(name, kind, help)
@@ -133,6 +137,30 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool) {
 				v = 1
 			}
 			fmt.Fprintf(w, "axle_proven{model=%q,what=%q} %d\n", r.Entry.Name.String(), what, v)
+		}
+	}
+}
+
+// writeUsed gives what keys have used, each by its name.
+func writeUsed(w io.Writer, all []access.Used) {
+	for _, f := range []struct {
+		name, kind, help string
+		v                func(access.Used) any
+	}{
+		{"axle_key_prompt_tokens_total", "counter", "Prompt tokens of the key's requests.",
+			func(u access.Used) any { return u.Total.Prompt }},
+		{"axle_key_prompt_tokens_reused_total", "counter", "Prompt tokens of the key's requests that were found in the cache.",
+			func(u access.Used) any { return u.Total.Cached }},
+		{"axle_key_output_tokens_total", "counter", "Tokens written for the key.", func(u access.Used) any { return u.Total.Output }},
+		{"axle_key_tokens_today", "gauge", "Tokens evaluated and written for the key since midnight, which its limit of a day is about.",
+			func(u access.Used) any { return u.Today }},
+		{"axle_key_requests", "gauge", "The key's requests that are at work.", func(u access.Used) any { return u.Running }},
+		{"axle_key_refused_total", "counter", "Requests of the key that one of its limits refused.",
+			func(u access.Used) any { return u.Refused }},
+	} {
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+		for _, u := range all {
+			fmt.Fprintf(w, "%s{key=%q} %v\n", f.name, u.Name, f.v(u))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/scripted"
 	"github.com/axle-llm/axle/server/ui"
 )
@@ -22,7 +23,7 @@ func TestPageFiles(t *testing.T) {
 	if err := os.WriteFile(path, []byte("me: sekret-of-mine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := server.LoadKeys(path)
+	keys, err := access.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,9 @@ func TestSlowBlob(t *testing.T) {
 				if got := wait(t, c); !strings.HasPrefix(got, "HTTP/1.1 "+tt.code) {
 					t.Errorf("got %q, want %s", got, tt.code)
 				}
-			}, func(o *server.Options, _ *scripted.Config) { o.HeaderTimeout, o.ReadTimeout = never, 1500*time.Millisecond })
+			}, func(o *server.Options, _ *scripted.Config) {
+				o.HeaderTimeout, o.ReadTimeout = never, 1500*time.Millisecond
+			})
 		})
 	}
 }

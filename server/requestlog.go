@@ -42,9 +42,13 @@ func (s *Server) line(x *exchange.Exchange, code int, took time.Duration) {
 	if entry == nil {
 		return
 	}
+	key := ""
+	if k := x.Who(); k != nil {
+		key = k.Name
+	}
 	fields := []zap.Field{zap.String("method", r.Method), zap.String("path", exchange.Clip(r.URL.Path)), zap.Int("status", code),
 		zap.Duration("took", took), zap.String("client", r.RemoteAddr)}
-	for _, f := range [][2]string{{"model", x.Log.Model}, {"key", x.Key()}, {"error", x.Log.Error}} {
+	for _, f := range [][2]string{{"model", x.Log.Model}, {"key", key}, {"error", x.Log.Error}} {
 		if f[1] != "" {
 			fields = append(fields, zap.String(f[0], f[1]))
 		}

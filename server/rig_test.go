@@ -18,6 +18,7 @@ import (
 
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -224,4 +225,13 @@ func (r *rig) dial(text string) net.Conn {
 		r.t.Fatal(err)
 	}
 	return c
+}
+
+// newKeys are keys that may do everything, by name and key in turn.
+func newKeys(namesAndKeys ...string) *access.Keys {
+	var lines []access.Line
+	for i := 0; i < len(namesAndKeys); i += 2 {
+		lines = append(lines, access.Line{Name: namesAndKeys[i], Key: access.Secret(namesAndKeys[i+1]), Role: access.Admin})
+	}
+	return access.New(lines...)
 }

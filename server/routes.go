@@ -1,81 +1,172 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-func (s *Server) routes() http.Handler {
+// route is a path's method, who may ask it, and what answers.
+type route struct {
+	method, path string
+	role         access.Role
+	frame        frame
+	answer       gin.HandlerFunc
+}
+
+// frame is what a route is framed by.
+type frame int
+
+const (
+	plain   frame = iota // nothing
+	worked               // the orderly end waits for it, a server that ends refuses it, and the limits of keys that ask count it
+	lasting              // the orderly end waits for it; what it begins outlives it, and counts itself against its key's limits
+	asked                // besides, a model answers: it is listed while it runs, and its owner can end it
+)
+
+// table is every route of the main port. A route without a role does not start: see mount.
+func (s *Server) table() []route {
+	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
+	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
+	return []route{
+		{"HEAD", "/", anyone, plain, h(s.root)},
+		{"GET", "/", anyone, plain, h(s.root)},
+		{"HEAD", "/api/version", ask, plain, h(s.version)},
+		{"GET", "/api/version", ask, plain, h(s.version)},
+		{"GET", "/api/status", ask, plain, h(s.cloud)},
+		{"HEAD", "/api/tags", ask, plain, h(models.Tags)},
+		{"GET", "/api/tags", ask, plain, h(models.Tags)},
+		{"GET", "/api/ps", ask, plain, h(models.Running)},
+		{"POST", "/api/show", ask, plain, h(models.Show)},
+		{"POST", "/api/generate", ask, asked, h(answers.OllamaGenerate)},
+		{"POST", "/api/chat", ask, asked, h(answers.OllamaChat)},
+		{"POST", "/api/embed", ask, asked, h(answers.Embed)},
+		{"POST", "/api/embeddings", ask, asked, h(answers.Embeddings)},
+		{"POST", "/api/rerank", ask, asked, h(answers.Rerank)},
+
+		{"POST", "/api/create", admin, worked, h(models.Create)},
+		{"POST", "/api/copy", admin, worked, h(models.Copy)},
+		{"POST", "/api/pull", admin, worked, h(models.Pull)},
+		{"POST", "/api/push", admin, worked, h(models.Push)},
+		{"DELETE", "/api/delete", admin, worked, h(models.Delete)},
+		{"HEAD", "/api/blobs/:digest", admin, plain, h(models.HasBlob)},
+		{"POST", "/api/blobs/:digest", admin, worked, h(models.PutBlob)},
+
+		{"POST", "/api/me", ask, plain, h(s.account)},
+		{"POST", "/api/signout", ask, plain, h(s.signout)},
+		{"DELETE", "/api/user/keys/:key", ask, plain, h(s.signout)},
+		{"POST", "/api/experimental/web_search", ask, plain, s.noCloud("web search is unavailable")},
+		{"POST", "/api/experimental/web_fetch", ask, plain, s.noCloud("web fetch is unavailable")},
+		{"GET", "/api/experimental/model-recommendations", ask, plain, h(s.recommendations)},
+
+		{"POST", "/v1/chat/completions", ask, asked, h(answers.OpenAIChat)},
+		{"POST", "/v1/completions", ask, asked, h(answers.OpenAICompletions)},
+		{"POST", "/v1/embeddings", ask, asked, h(answers.OpenAIEmbeddings)},
+		{"POST", "/v1/rerank", ask, asked, h(answers.Rerank)},
+		{"GET", "/v1/models", ask, plain, h(models.OpenAIModels)},
+		{"GET", "/v1/models/*model", ask, plain, h(models.OpenAIModel)},
+		{"POST", "/v1/responses", ask, asked, h(answers.OpenAIResponses)},
+		{"POST", "/v1/responses/compact", ask, asked, h(answers.OpenAICompact)},
+		{"POST", "/v1/audio/transcriptions", ask, worked, h(answers.OpenAITranscriptions)},
+		{"POST", "/v1/messages", ask, asked, h(answers.AnthropicMessages)},
+		{"POST", "/v1/messages/count_tokens", ask, worked, h(answers.AnthropicCount)},
+
+		{"GET", "/api/axle/state", ask, plain, h(looks.State)},
+		{"GET", "/api/axle/cells", ask, plain, h(looks.Cells)},
+		{"DELETE", "/api/axle/streams/:id", ask, plain, h(looks.Stop)},
+		{"GET", "/api/axle/catalogue", ask, plain, h(looks.Catalogue)},
+		{"GET", "/api/axle/bench", ask, plain, h(looks.Bench)},
+		{"POST", "/api/axle/bench", admin, worked, h(looks.Start)},
+		{"DELETE", "/api/axle/bench", admin, plain, h(looks.End)},
+
+		{"GET", "/health", anyone, plain, h(s.health)},
+		{"HEAD", "/health", anyone, plain, h(s.health)},
+		{"GET", "/metrics", ask, plain, h(s.metricsPage)},
+		{"GET", "/ui", anyone, plain, h(s.page)},
+		{"HEAD", "/ui", anyone, plain, h(s.page)},
+		{"GET", "/ui/*file", anyone, plain, h(s.pageFile)},
+	}
+}
+
+// router leads to the routes of a table. form is that of errors; without a body it is the path's.
+func (s *Server) router(form exchange.Form, table []route) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
-	r.Use(s.logged(exchange.Form{}), s.recovered)
-	work := r.Group("", s.work)         // what the orderly end waits for, and a server that ends refuses
-	ask := work.Group("", s.looks.Seen) // what a model answers: it is listed while it runs, and its owner can end it
-	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
-
-	r.HEAD("/", h(s.root))
-	r.GET("/", h(s.root))
-	r.HEAD("/api/version", h(s.version))
-	r.GET("/api/version", h(s.version))
-	r.GET("/api/status", h(s.cloud))
-	r.HEAD("/api/tags", h(models.Tags))
-	r.GET("/api/tags", h(models.Tags))
-	r.GET("/api/ps", h(models.Running))
-	r.POST("/api/show", h(models.Show))
-	ask.POST("/api/generate", h(answers.OllamaGenerate))
-	ask.POST("/api/chat", h(answers.OllamaChat))
-	ask.POST("/api/embed", h(answers.Embed))
-	ask.POST("/api/embeddings", h(answers.Embeddings))
-	ask.POST("/api/rerank", h(answers.Rerank))
-
-	work.POST("/api/create", h(models.Create))
-	work.POST("/api/copy", h(models.Copy))
-	work.POST("/api/pull", h(models.Pull))
-	work.POST("/api/push", h(models.Push))
-	work.DELETE("/api/delete", h(models.Delete))
-	r.HEAD("/api/blobs/:digest", h(models.HasBlob))
-	work.POST("/api/blobs/:digest", h(models.PutBlob))
-
-	r.POST("/api/me", h(s.account))
-	r.POST("/api/signout", h(s.signout))
-	r.DELETE("/api/user/keys/:key", h(s.signout))
-	r.POST("/api/experimental/web_search", s.noCloud("web search is unavailable"))
-	r.POST("/api/experimental/web_fetch", s.noCloud("web fetch is unavailable"))
-	r.GET("/api/experimental/model-recommendations", h(s.recommendations))
-
-	ask.POST("/v1/chat/completions", h(answers.OpenAIChat))
-	ask.POST("/v1/completions", h(answers.OpenAICompletions))
-	ask.POST("/v1/embeddings", h(answers.OpenAIEmbeddings))
-	ask.POST("/v1/rerank", h(answers.Rerank))
-	r.GET("/v1/models", h(models.OpenAIModels))
-	r.GET("/v1/models/*model", h(models.OpenAIModel))
-	ask.POST("/v1/responses", h(answers.OpenAIResponses))
-	ask.POST("/v1/responses/compact", h(answers.OpenAICompact))
-	work.POST("/v1/audio/transcriptions", h(answers.OpenAITranscriptions))
-	ask.POST("/v1/messages", h(answers.AnthropicMessages))
-	work.POST("/v1/messages/count_tokens", h(answers.AnthropicCount))
-
-	r.GET("/api/axle/state", h(looks.State))
-	r.GET("/api/axle/cells", h(looks.Cells))
-	r.DELETE("/api/axle/streams/:id", h(looks.Stop))
-	r.GET("/api/axle/catalogue", h(looks.Catalogue))
-	r.GET("/api/axle/bench", h(looks.Bench))
-	work.POST("/api/axle/bench", h(looks.Start))
-	r.DELETE("/api/axle/bench", h(looks.End))
-
-	r.GET("/health", h(s.health))
-	r.HEAD("/health", h(s.health))
-	r.GET("/metrics", h(s.metricsPage))
-	r.GET("/ui", h(s.page))
-	r.HEAD("/ui", h(s.page))
-	r.GET("/ui/*file", h(s.pageFile))
+	r.Use(s.logged(form), s.recovered)
+	s.mount(r, table)
 	return r
+}
+
+// mount gives the router a table's routes. One without a role or an answer is a mistake of ours that would let somebody in: the server does
+// not start.
+func (s *Server) mount(r *gin.Engine, table []route) {
+	for _, t := range table {
+		if t.answer == nil || t.role < access.Anyone || t.role > access.Admin {
+			panic(fmt.Sprintf("server: %s %s has no answer, or nobody has said who may ask it: its role is %v", t.method, t.path, t.role))
+		}
+		chain := []gin.HandlerFunc{s.may(t.role)}
+		if t.frame >= worked {
+			chain = append(chain, s.work)
+		}
+		if t.frame >= worked && t.frame != lasting && t.role == access.Ask {
+			chain = append(chain, s.limited)
+		}
+		if t.frame == asked {
+			chain = append(chain, s.looks.Seen)
+		}
+		r.Handle(t.method, t.path, append(chain, t.answer)...)
+	}
+}
+
+// may refuses the keys that have not the role. A server without keys lets everyone do everything.
+func (s *Server) may(role access.Role) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		x := exchange.Of(c)
+		switch key := x.Who(); {
+		case s.o.Keys == nil, role == access.Anyone, key != nil && key.May(role):
+			return
+		case key == nil: // the guard lets none in: a second bolt
+			x.Fail(exchange.Error(http.StatusUnauthorized, noKey))
+		default:
+			x.Fail(exchange.Forbidden("this"))
+		}
+		c.Abort()
+	}
+}
+
+// limited counts a request against its key's limits, and refuses one beyond them.
+func (s *Server) limited(c *gin.Context) {
+	x := exchange.Of(c)
+	end, err := x.Who().Begin()
+	if err != nil {
+		x.Drain(time.Now().Add(exchange.DrainTime))
+		x.Fail(err)
+		c.Abort()
+		return
+	}
+	defer end()
+	c.Next()
+}
+
+// free says which paths of a table need no key, to look at them.
+func free(table []route) func(path string) bool {
+	var patterns []string
+	for _, t := range table {
+		if t.role == access.Anyone && t.method == http.MethodGet {
+			patterns = append(patterns, t.path)
+		}
+	}
+	return func(path string) bool {
+		return !strings.Contains(path, "..") && slices.ContainsFunc(patterns, func(p string) bool { return leads(p, path) })
+	}
 }
 
 // methods says which methods a path knows, in the router's order; none where the path is not known.

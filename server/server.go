@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
@@ -30,7 +31,7 @@ type Options struct {
 	Hosts         []string      // further Host names to answer to
 	Origins       []string      // further origins to allow, as OLLAMA_ORIGINS
 	Loopback      bool          // the listener is reachable from this machine only
-	Keys          *Keys         // who may ask; nil: everyone
+	Keys          *access.Keys  // who may ask; nil: everyone
 	NoPull        bool          // pull is refused
 	NoDelete      bool          // delete is refused
 	Bench         bool          // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
@@ -117,13 +118,14 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	s.looks = look.New(look.Options{Store: st, Loaded: s.models, Keys: o.Keys != nil, Loopback: o.Loopback, Bench: o.Bench,
 		CanPull: puller != nil && !o.NoPull, Results: kept,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
-	s.handler = s.guarded(o.Loopback, s.routes())
+	table := s.table()
+	s.handler = s.guarded(o.Loopback, s.router(exchange.Form{}, table), free(table))
 	return s
 }
 
-// guarded puts the guard before a handler. The multiplexer between them cleans paths as net/http does, and is passed by where there is
-// nothing to clean.
-func (s *Server) guarded(loopback bool, h http.Handler) *guard {
+// guarded puts the guard before a router, of which free says which paths need no key; nil: none. The multiplexer between them cleans paths
+// as net/http does, and is passed by where there is nothing to clean.
+func (s *Server) guarded(loopback bool, h *gin.Engine, free func(path string) bool) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
 	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,9 +135,7 @@ func (s *Server) guarded(loopback bool, h http.Handler) *guard {
 			mux.ServeHTTP(w, r)
 		}
 	}))
-	if e, ok := h.(*gin.Engine); ok {
-		g.allow = methods(e.Routes())
-	}
+	g.allow, g.free = methods(h.Routes()), free
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/vendor"
@@ -26,22 +27,29 @@ func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Du
 // VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
 func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
-	gin.SetMode(gin.ReleaseMode)
-	r := gin.New()
-	r.HandleMethodNotAllowed = true
-	r.Use(s.logged(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}),
-		s.recovered)
-	h := exchange.Handler
-	own := r.Group("", h(v.own)) // GETs that change something, as the vendor has it
-	own.GET("/api/stop", h(v.stop))
-	r.POST("/api/reset", h(v.reset))
-	work := r.Group("", s.work)
-	work.POST("/api/generate", h(v.generate))
-	own.GET("/api/generate_provider", h(v.poll))
-	own.GET("/api/content", h(v.poll))
-	work.POST("/api/chat", h(v.chat))
-	v.guard = s.guarded(loopback, r)
+	r := s.router(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}, v.table())
+	v.guard = s.guarded(loopback, r, nil)
 	return v.guard
+}
+
+// table is every route of the vendor's port. own are GETs that change something, as the vendor has it.
+func (v *vendorAPI) table() []route {
+	h := exchange.Handler
+	own := func(f func(*exchange.Exchange)) gin.HandlerFunc {
+		return h(func(x *exchange.Exchange) {
+			if v.own(x) {
+				f(x)
+			}
+		})
+	}
+	return []route{
+		{"GET", "/api/stop", access.Ask, plain, own(v.stop)},
+		{"POST", "/api/reset", access.Ask, plain, h(v.reset)},
+		{"POST", "/api/generate", access.Ask, lasting, h(v.generate)},
+		{"GET", "/api/generate_provider", access.Ask, plain, own(v.poll)},
+		{"GET", "/api/content", access.Ask, plain, own(v.poll)},
+		{"POST", "/api/chat", access.Ask, worked, h(v.chat)},
+	}
 }
 
 // vendorAPI is one conversation, as the vendor's server has only one; where keys are set, one for each.
@@ -49,12 +57,12 @@ type vendorAPI struct {
 	s        *Server
 	guard    *guard
 	base     context.Context // of answers that outlive the request that started them
-	sessions sync.Map        // of *vendor.Session, by the key's name
+	sessions sync.Map        // of *vendor.Session, by the key's owner
 }
 
 // session is the conversation of who asks.
 func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
-	key := x.Key()
+	key := x.Owner()
 	s, ok := v.sessions.Load(key)
 	if !ok {
 		s, _ = v.sessions.LoadOrStore(key, new(vendor.Session))
@@ -65,10 +73,10 @@ func (v *vendorAPI) session(x *exchange.Exchange) *vendor.Session {
 // own refuses what a page elsewhere makes a browser fetch, as an image for one. Over plain http browsers send no fetch metadata to an
 // address of the local network, and a page can keep them from sending a Referer; what they are they always say. So a browser has to bring a
 // proof that it comes from here or from an allowed page, and anything else, curl or a script, need not.
-func (v *vendorAPI) own(x *exchange.Exchange) {
+func (v *vendorAPI) own(x *exchange.Exchange) (ok bool) {
 	h := x.Request.Header
 	site, from := h.Get("Sec-Fetch-Site"), h.Get("Referer")
-	ok := true
+	ok = true
 	switch {
 	case h.Get("Origin") != "": // the guard has looked at it
 	case site != "":
@@ -82,6 +90,7 @@ func (v *vendorAPI) own(x *exchange.Exchange) {
 	if !ok {
 		x.AbortWithStatus(http.StatusForbidden)
 	}
+	return ok
 }
 
 func (v *vendorAPI) ok(x *exchange.Exchange) {
@@ -120,15 +129,22 @@ func (v *vendorAPI) generate(x *exchange.Exchange) {
 	if !ok {
 		return
 	}
-	session := v.session(x)
-	ctx, req, err := session.Begin(exchange.WithKey(v.base, x.Key()), r, false)
+	done, err := x.Who().Begin()
 	if err != nil {
+		x.Fail(err)
+		return
+	}
+	session := v.session(x)
+	ctx, req, err := session.Begin(exchange.WithKey(v.base, x.Who()), r, false)
+	if err != nil {
+		done()
 		x.Fail(err)
 		return
 	}
 	v.s.active.Add(1) // besides the request, which ends before its answer
 	go func() {
 		defer v.s.active.Add(-1)
+		defer done()
 		said, err := v.run(ctx, session, req)
 		if err = exchange.Ended(ctx, err); err != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 			err = nil // it was stopped

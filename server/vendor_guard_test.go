@@ -72,7 +72,7 @@ func (r *rig) finished(header ...string) string {
 // Each key has a conversation of its own, on which no other's polls, stops, resets or questions act (promise T17).
 func TestVendorKeys(t *testing.T) {
 	r := newVendorRig(t, func(o *server.Options, _ *scripted.Config) {
-		o.Keys = server.NewKeys([]string{"ann", "bob"}, []server.Secret{"secret-of-ann", "secret-of-bob"})
+		o.Keys = newKeys("ann", "secret-of-ann", "bob", "secret-of-bob")
 	})
 	ann, bob := []string{"X-Api-Key", "secret-of-ann"}, []string{"X-Api-Key", "secret-of-bob"}
 	if a := r.post("/api/generate", `{"model":"scripted-chat","prompt":"[[delay:300]][[say:for|ann|only]]"}`, ann...); a.code != 200 {

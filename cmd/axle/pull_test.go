@@ -13,6 +13,7 @@ import (
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -117,7 +118,7 @@ func TestPullThroughServer(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("a-key-of-some-length\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := server.LoadKeys(keys)
+	k, err := access.Load(keys)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 )
 
 func init() { register(newServeCmd) }
@@ -59,7 +60,7 @@ func newServeCmd() *cobra.Command {
 	fl.IntVar(&f.context, "context-length", 0, "context of requests that do not say (0: the model's)")
 	fl.StringSliceVar(&f.origins, "origins", nil, "further web origins to allow")
 	fl.StringSliceVar(&f.hosts, "allow-host", nil, "further host names to answer to")
-	fl.StringVar(&f.keys, "keys-file", "", "file of bearer keys, one a line; only they may ask")
+	fl.StringVar(&f.keys, "keys-file", "", "file of bearer keys, one a line; only they may ask (axle key makes them)")
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
@@ -140,7 +141,7 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 		runsOn: machineOptions{device: f.device, models: f.models, paths: f.paths, parallel: e.NumParallel, maxQueue: e.MaxQueue,
 			prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts}}
 	if e.KeysFile != "" {
-		if o.keys, err = server.LoadKeys(e.KeysFile); err != nil {
+		if o.keys, err = access.Load(e.KeysFile); err != nil {
 			return err
 		}
 	}

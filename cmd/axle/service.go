@@ -18,6 +18,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
 )
 
 // This file is a server's process, from its listeners to its orderly end. What it runs on is in machine.go.
@@ -31,7 +32,7 @@ const graceTime = 30 * time.Second
 // serviceOptions are the settings of a server's process.
 type serviceOptions struct {
 	env        server.Env
-	keys       *server.Keys   // nil: everyone may ask
+	keys       *access.Keys   // nil: everyone may ask
 	vendor     string         // where the vendor's API is answered; "": nowhere
 	runsOn     machineOptions // but for what it tells the service
 	logPrompts bool
@@ -46,6 +47,7 @@ type service struct {
 	lost      chan error   // the card is lost
 	machine   *machine
 	server    *server.Server
+	reloads   []reloading // on SIGHUP
 }
 
 // runService serves until ctx ends or the card is lost.
@@ -63,6 +65,7 @@ func runService(ctx context.Context, o serviceOptions) error {
 	defer stop()
 	go s.open(run)
 	go s.watch(run)
+	s.reload(run)
 	oldDone := make(chan error, 1)
 	if s.old != nil {
 		s.log.Info("listening", zap.String("address", s.old.Addr().String()), zap.String("api", "vendor"))
@@ -123,7 +126,9 @@ func (s *service) build(ctx context.Context) (err error) {
 	if s.machine, err = newMachine(o); err != nil {
 		return err
 	}
-	if s.keys == nil {
+	if s.keys != nil {
+		s.reloads = append(s.reloads, reloading{"keys", s.keys.Reload})
+	} else {
 		warnOpen(s.log, s.main, s.old)
 	}
 	e := s.env

@@ -31,7 +31,8 @@ func TestTroubleshooting(t *testing.T) {
 	seen := map[string]bool{}
 	for _, dir := range []string{"axcl", "axcl/cards", "axcl/native", "models", "models/store", "models/hub", "engine", "tokenizer",
 		"sampler", "axmodel",
-		"server", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/look", "server/manage", "server/ollama",
+		"server", "server/access", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/look", "server/manage",
+		"server/ollama",
 		"server/openai", "server/anthropic", "server/vendor", "server/local", "internal/benchmark", "internal/diagnosis",
 		"internal/inspection", "internal/transcript", "internal/tune", "internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {

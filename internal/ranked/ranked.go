@@ -39,6 +39,8 @@ type (
 	Told     struct{} // server: what the log has said already
 	Metrics  struct{} // server and server/answer: counts
 	Look     struct{} // server/look: answers that run, loads, the benchmark
+	Uses     struct{} // server/access: whose uses are counted
+	Use      struct{} // server/access: what a key has used
 )
 
 func (Loader) place() (int, string)     { return 0, "loader" }
@@ -67,3 +69,5 @@ func (Items) place() (int, string)    { return 20, "answers' items" }
 func (Told) place() (int, string)     { return 21, "log's memory" }
 func (Metrics) place() (int, string)  { return 22, "metrics" }
 func (Look) place() (int, string)     { return 23, "view" }
+func (Uses) place() (int, string)     { return 24, "keys" }
+func (Use) place() (int, string)      { return 25, "key's use" }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
@@ -80,6 +81,7 @@ type checked struct {
 	lease      *loaded.Lease // nil where doneReason is set
 	load       time.Duration // how long the model took to be there
 	isChat     bool
+	account    account
 	doneReason string // "load" or "unload": nothing else was asked for, and it is done; "": an answer is
 }
 
@@ -87,6 +89,7 @@ func (q *checked) release() {
 	if q.lease != nil {
 		q.lease.Release()
 	}
+	q.account.end()
 }
 
 // check is the way that every prompt goes, whatever its dialect: the model is found, what it cannot do, pictures and options are refused,
@@ -98,7 +101,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	if err != nil {
 		return nil, err
 	}
-	if q.common.Unloads {
+	if q.common.Unloads && exchange.Who(ctx).May(access.Admin) {
 		a.o.Loaded.Unload(ctx, q.entry)
 		q.doneReason = "unload"
 		return q, nil
@@ -108,6 +111,10 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	}
 	numCtx, err := a.acquire(ctx, q, m)
 	if err != nil {
+		return nil, err
+	}
+	if err := exchange.Who(ctx).Pictures(len(q.common.Images)); err != nil {
+		q.release()
 		return nil, err
 	}
 	if q.common.Loads {
@@ -121,8 +128,9 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 		return nil, err
 	}
 	a.logIgnored(unknown)
-	q.engine.Key = exchange.KeyOf(ctx)
-	q.engine.Watch = look.Of(ctx).Usage
+	q.engine.Key = exchange.OwnerOf(ctx)
+	q.account = account{key: exchange.Who(ctx), seen: look.Of(ctx).Usage}
+	q.engine.Begun, q.engine.Watch = q.account.begun, q.account.usage
 	if q.engine.NumCtx <= 0 {
 		q.engine.NumCtx = numCtx
 	}
@@ -145,7 +153,15 @@ func (a *Answers) find(x *exchange.Exchange, q *checked, missing string) (m olla
 func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numCtx int, err error) {
 	numCtx = a.numCtx(m, q.common.Options)
 	start := time.Now()
-	q.lease, err = a.o.Loaded.Acquire(ctx, q.entry, keepAlive(q.common.KeepAlive), numCtx)
+	keep := keepAlive(q.common.KeepAlive)
+	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's own time counts.
+	if !exchange.Who(ctx).May(access.Admin) && keep != nil {
+		if *keep == 0 {
+			return 0, exchange.Forbidden("unloading a model (a keep_alive of 0)")
+		}
+		keep = nil
+	}
+	q.lease, err = a.o.Loaded.Acquire(ctx, q.entry, keep, numCtx)
 	q.load = time.Since(start)
 	a.Figures.load.observe(q.load)
 	if err == nil {

@@ -114,7 +114,7 @@ func (s *items) drop(key string, of *keyItems) {
 // referred decodes a body in which kept items have taken the place of references to them; it is weighed again where it has grown by that.
 func referred[T any](a *Answers, x *exchange.Exchange, decode func([]byte) (T, error)) func([]byte) (T, error) {
 	return func(b []byte) (none T, err error) {
-		key := x.Key()
+		key := x.Owner()
 		whole, err := openai.Refer(b, func(id string) ([]byte, bool) { return a.items.find(key, id) })
 		switch {
 		case err != nil:

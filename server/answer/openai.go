@@ -55,7 +55,7 @@ func (a *Answers) OpenAIResponses(x *exchange.Exchange) {
 	default:
 		enc := openai.NewResponsesEncoder(req.Responses)
 		a.chat(x, req.Responses.Native, enc)
-		a.items.keep(x.Key(), enc.Items())
+		a.items.keep(x.Owner(), enc.Items())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -52,7 +53,7 @@ func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking
 		}
 	}
 	er := req.Engine()
-	er.NumCtx, er.Key, er.Cut = numCtx, x.Key(), a.cut(x)
+	er.NumCtx, er.Key, er.Cut = numCtx, x.Owner(), a.cut(x)
 	got, err := q.lease.Rerank(x.Ctx(), er)
 	var ce *engine.ContextError
 	if errors.As(err, &ce) {
@@ -61,5 +62,6 @@ func (a *Answers) rank(x *exchange.Exchange, req *ollama.Rerank) (engine.Ranking
 	}
 	a.Figures.prompt.Add(uint64(got.Prompt))
 	a.Figures.cached.Add(uint64(got.Cached))
+	x.Who().Count(access.Tokens{Prompt: uint64(got.Prompt), Cached: uint64(got.Cached)})
 	return got, err
 }

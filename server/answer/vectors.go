@@ -10,6 +10,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
@@ -47,7 +48,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 		dims = 0 // Ollama gives the whole vector
 	}
 	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: a.cut(x),
-		NumCtx: numCtx, Dimensions: dims, Key: x.Key()})
+		NumCtx: numCtx, Dimensions: dims, Key: x.Owner()})
 	var ce *engine.ContextError
 	switch {
 	case errors.As(err, &ce):
@@ -64,6 +65,7 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 		}
 	}
 	a.Figures.prompt.Add(uint64(res.Prompt))
+	x.Who().Count(access.Tokens{Prompt: uint64(res.Prompt)})
 	out.Embeddings, out.TotalDuration, out.LoadDuration, out.PromptEvalCount = res.Vectors, time.Since(start), q.load, res.Prompt
 	return out, nil
 }
@@ -128,10 +130,11 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 		return out, nil
 	}
 	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
-		NumCtx: numCtx, Key: x.Key()})
+		NumCtx: numCtx, Key: x.Owner()})
 	if err != nil {
 		return nil, err
 	}
+	x.Who().Count(access.Tokens{Prompt: uint64(res.Prompt)})
 	for _, v := range res.Vectors[0] {
 		out.Embedding = append(out.Embedding, float64(v))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -72,7 +73,8 @@ func ofMachine(err error) bool {
 			return true
 		}
 	}
-	return errors.As(err, new(*axcl.Error)) || errors.As(err, new(*engine.ContextError)) || errors.As(err, new(*engine.MemoryError)) ||
+	return errors.As(err, new(*access.LimitError)) || errors.As(err, new(*axcl.Error)) || errors.As(err, new(*engine.ContextError)) ||
+		errors.As(err, new(*engine.MemoryError)) ||
 		errors.As(err, new(*engine.FewerError)) || errors.As(err, new(*models.Error)) || errors.As(err, new(*hub.Error)) ||
 		errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*net.OpError))
 }

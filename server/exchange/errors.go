@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -37,7 +38,10 @@ func Status(err error) (code int, text string) {
 	var me *models.Error
 	var he *httpError
 	var pe *engine.PictureError
+	var le *access.LimitError
 	switch {
+	case errors.As(err, &le):
+		return http.StatusTooManyRequests, le.Text
 	case errors.As(err, &he):
 		return he.code, he.text
 	case errors.As(err, &se):
@@ -86,6 +90,12 @@ func (e *httpError) Error() string { return e.text }
 
 // Error is an error of the request itself, in our own words, with its status.
 func Error(code int, text string) error { return &httpError{code, text} }
+
+// Forbidden is a request that the key may not make; what is what may not be done: "this", for one.
+func Forbidden(what string) error {
+	return Error(http.StatusForbidden,
+		what+" needs a key of the role admin: role=admin in the server's file of keys, or axle key add --role admin")
+}
 
 // Own says whether an error was made by Error or Because, so that its status is known.
 func Own(err error) bool { return errors.As(err, new(*httpError)) }

@@ -8,7 +8,9 @@ package exchange
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/anthropic"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
@@ -113,8 +116,11 @@ func FormOf(path string) Form {
 // Ctx is the request's context: it ends with the client, the grace of an orderly end, or an owner who ends the answer from elsewhere.
 func (x *Exchange) Ctx() context.Context { return x.Request.Context() }
 
-// Key is the name of the key that the request came with; "": none.
-func (x *Exchange) Key() string { return KeyOf(x.Ctx()) }
+// Who is the key that the request came with; nil: the server has none, or the request needed none.
+func (x *Exchange) Who() *access.Key { return Who(x.Ctx()) }
+
+// Owner is what the request's key leaves behind belongs to; "": it came with none.
+func (x *Exchange) Owner() string { return OwnerOf(x.Ctx()) }
 
 // Fail ends a request that has sent nothing with an error, in the path's form.
 func (x *Exchange) Fail(err error) {
@@ -131,6 +137,10 @@ func (x *Exchange) noteFailure(err error) (code int, text string) {
 	err = Ended(x.Ctx(), err)
 	code, text = Status(err)
 	x.Log.Error, x.Log.Status = x.shared.Told(err), code
+	var le *access.LimitError
+	if errors.As(err, &le) && le.After > 0 {
+		x.Header("Retry-After", strconv.Itoa(int(math.Ceil(le.After.Seconds()))))
+	}
 	x.shared.OnFailure(err)
 	return code, text
 }
@@ -172,15 +182,23 @@ func Ended(ctx context.Context, err error) error {
 	return err
 }
 
-type keyName struct{}
+type keyOf struct{}
 
-// WithKey notes in ctx which key a request came with, by its name.
-func WithKey(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, keyName{}, name)
+// WithKey notes in ctx which key a request came with.
+func WithKey(ctx context.Context, k *access.Key) context.Context {
+	return context.WithValue(ctx, keyOf{}, k)
 }
 
-// KeyOf is the name of the key a request came with; cached text is shared only within one.
-func KeyOf(ctx context.Context) string {
-	s, _ := ctx.Value(keyName{}).(string)
-	return s
+// Who is the key that a request came with, or nil.
+func Who(ctx context.Context) *access.Key {
+	k, _ := ctx.Value(keyOf{}).(*access.Key)
+	return k
+}
+
+// OwnerOf is what the things of a request's key belong to; cached text is shared only within one owner. "": it came with no key.
+func OwnerOf(ctx context.Context) string {
+	if k := Who(ctx); k != nil {
+		return k.Owner
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
@@ -52,7 +53,7 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 	}
 	slices.SortFunc(list, func(a, b *catalog.Entry) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
 	running := v.o.Loaded.Loaded()
-	out := viewCatalogue{CanPull: v.o.CanPull, Here: []viewHere{}, Catalogue: []viewEntry{}}
+	out := viewCatalogue{CanPull: v.o.CanPull && x.Who().May(access.Admin), Here: []viewHere{}, Catalogue: []viewEntry{}}
 	for _, card := range v.cards(running) { // a model goes on one card: the best there is for it
 		if card.State == "ready" {
 			out.Memory, out.Free = max(out.Memory, card.Memory), max(out.Free, card.Free)

@@ -47,7 +47,7 @@ func (v *Views) Cells(x *exchange.Exchange) {
 		x.Fail(err)
 		return
 	}
-	key, keyed := x.Key(), v.o.Keys
+	key, keyed := x.Owner(), v.o.Keys
 	out := viewCells{Model: name, Copies: []viewCopy{}}
 	for _, m := range maps {
 		l := viewCopy{Device: m.Device, Age: time.Since(m.At).Milliseconds(), Cells: m.Cells, Free: m.Free, Used: m.Used,

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// mayBench says whether benchmarks may be started, and why not.
-func (v *Views) mayBench() (bool, string) {
+// mayBench says whether the request's key may start benchmarks, and why not.
+func (v *Views) mayBench(x *exchange.Exchange) (bool, string) {
+	if !x.Who().May(access.Admin) {
+		return false, exchange.Forbidden("measuring").Error()
+	}
 	if v.o.Bench || v.o.Loopback {
 		return true, ""
 	}
@@ -34,7 +38,7 @@ func (v *Views) Bench(x *exchange.Exchange) {
 		return
 	}
 	var out viewBenchmark
-	out.Allowed, out.Why = v.mayBench()
+	out.Allowed, out.Why = v.mayBench(x)
 	out.Running, out.Error, out.Results = v.bench.Tell(owner)
 	x.Reply().JSON(http.StatusOK, out)
 }
@@ -42,7 +46,7 @@ func (v *Views) Bench(x *exchange.Exchange) {
 // Start answers POST /api/axle/bench.
 func (v *Views) Start(x *exchange.Exchange) {
 	owner, err := v.owner(x)
-	if ok, why := v.mayBench(); err == nil && !ok {
+	if ok, why := v.mayBench(x); err == nil && !ok {
 		err = exchange.Error(http.StatusForbidden, why)
 	}
 	var ask Ask
@@ -87,7 +91,7 @@ func (v *Views) subject(ctx context.Context, e *catalog.Entry) (*Subject, error)
 // End answers DELETE /api/axle/bench.
 func (v *Views) End(x *exchange.Exchange) {
 	err := error(nil)
-	if ok, why := v.mayBench(); !ok {
+	if ok, why := v.mayBench(x); !ok {
 		err = exchange.Error(http.StatusForbidden, why)
 	} else if err = v.bench.Stop(); err != nil {
 		err = exchange.Error(http.StatusNotFound, err.Error())

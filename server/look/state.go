@@ -103,7 +103,7 @@ func (v *Views) State(x *exchange.Exchange) {
 		st.Models = append(st.Models, modelOf(r))
 	}
 	st.Status, st.Warnings = v.warnings(st.Cards, st.Models)
-	st.Bench.Allowed, st.Bench.Why = v.mayBench()
+	st.Bench.Allowed, st.Bench.Why = v.mayBench(x)
 	st.Bench.Running = v.bench.Running()
 	x.Reply().JSON(http.StatusOK, st)
 }

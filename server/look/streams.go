@@ -28,7 +28,7 @@ var (
 		Header)
 )
 
-// Owner is who asks: a key's name where there are keys, else a session. The zero Owner owns nothing.
+// Owner is who asks: a key's owner where there are keys, else a session. The zero Owner owns nothing.
 type Owner struct {
 	key     string
 	keyed   bool
@@ -36,7 +36,7 @@ type Owner struct {
 	named   bool
 }
 
-// OwnerOf reads a request's owner. keyed says whether the server has keys; key is the name of the request's. Error: ErrSession.
+// OwnerOf reads a request's owner. keyed says whether the server has keys; key is the owner of the request's key. Error: ErrSession.
 func OwnerOf(key string, keyed bool, h http.Header) (Owner, error) {
 	o := Owner{key: key, keyed: keyed}
 	id := h.Get(Header)

@@ -49,7 +49,7 @@ func (v *Views) Loading(p engine.Progress) { v.loads.Progress(p) }
 
 // owner is who asks.
 func (v *Views) owner(x *exchange.Exchange) (Owner, error) {
-	o, err := OwnerOf(x.Key(), v.o.Keys, x.Request.Header)
+	o, err := OwnerOf(x.Owner(), v.o.Keys, x.Request.Header)
 	if err != nil {
 		err = exchange.Error(http.StatusBadRequest, err.Error())
 	}

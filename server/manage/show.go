@@ -11,6 +11,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/types/model"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
@@ -30,6 +31,9 @@ func (m *Manager) Show(x *exchange.Exchange) {
 	if err != nil {
 		x.Fail(err)
 		return
+	}
+	if !x.Who().May(access.Admin) { // what a model was told is for who makes models
+		resp.System, resp.Template, resp.Modelfile, resp.Messages = "", "", "", nil
 	}
 	if strings.HasPrefix(x.Request.UserAgent(), copilot) {
 		resp.ModelInfo["general.basename"] = req.Model

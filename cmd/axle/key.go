@@ -1,0 +1,130 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/access"
+)
+
+func init() { register(newKeyCmd) }
+
+func newKeyCmd() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list and remove the keys of a server",
+		Long: `Make, list and remove the keys that a server asks its clients for: lines of the file that "axle serve --keys-file FILE" or AXLE_KEYS_FILE
+names. It is the file's owner, or root, who may change it. A running server reads it again on SIGHUP: systemctl reload axle.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&file, "keys-file", "", "the file of keys (default: AXLE_KEYS_FILE's)")
+	path := func() (string, error) {
+		p := cmp.Or(file, server.Setting(os.Getenv, "KEYS_FILE"))
+		if p == "" {
+			return "", usageError("key: no file of keys: --keys-file or AXLE_KEYS_FILE names it")
+		}
+		return p, nil
+	}
+	line := access.Line{}
+	role := "ask"
+	add := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Make a key and show it, once",
+		Long: `Make a key for the program or person of that name, and show it: only the file has it from then on. What the key leaves behind in a
+server belongs to the id that is made with it, whatever becomes of its name and line.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := path()
+			if err != nil {
+				return err
+			}
+			line.Name = args[0]
+			if line.Role, err = access.ParseRole(role); err != nil {
+				return usageError("--role: %w", err)
+			}
+			_, serr := os.Stat(p)
+			made, err := access.Add(p, line)
+			if err != nil {
+				return keyError(err)
+			}
+			fmt.Fprintln(c.OutOrStdout(), string(made.Key))
+			if errors.Is(serr, fs.ErrNotExist) && os.Geteuid() == 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "%s was made, for root only: a service's user must own it: chown axle %s\n", p, p)
+			}
+			fmt.Fprintln(c.ErrOrStderr(), tellServer)
+			return nil
+		},
+	}
+	fl := add.Flags()
+	fl.StringVar(&role, "role", role, "ask (models), or admin (also fetch, make, delete and unload them, and see what they were told)")
+	fl.Int64Var(&line.Limits.Requests, "requests", 0, "most requests at once (0: no limit)")
+	fl.Int64Var(&line.Limits.Tokens, "tokens", 0, "most tokens a day, evaluated and written (0: no limit)")
+	fl.Int64Var(&line.Limits.Pictures, "pictures", 0, "most pictures a minute (0: no limit)")
+	cmd.AddCommand(add, &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the keys by name, without the keys themselves",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			p, err := path()
+			if err != nil {
+				return err
+			}
+			lines, err := access.Read(p)
+			if err != nil {
+				return keyError(err)
+			}
+			out := [][]string{{"NAME", "ROLE", "REQUESTS", "TOKENS/DAY", "PICTURES/MIN", "ID"}}
+			limit := func(n int64) string {
+				if n == 0 {
+					return "-"
+				}
+				return strconv.FormatInt(n, 10)
+			}
+			for _, l := range lines {
+				out = append(out, []string{l.Name, l.Role.String(), limit(l.Limits.Requests), limit(l.Limits.Tokens),
+					limit(l.Limits.Pictures), cmp.Or(l.ID, "-")})
+			}
+			return terminal.Rows(c.OutOrStdout(), "", out)
+		},
+	}, &cobra.Command{
+		Use:     "rm NAME",
+		Aliases: []string{"remove"},
+		Short:   "Remove a key, by its name or id",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := path()
+			if err != nil {
+				return err
+			}
+			if err := access.Remove(p, args[0]); err != nil {
+				return keyError(err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "removed %s\n", args[0])
+			fmt.Fprintln(c.ErrOrStderr(), tellServer)
+			return nil
+		},
+	})
+	return cmd
+}
+
+// tellServer is what makes a change of the file count.
+const tellServer = "A running server reads the file again on SIGHUP: systemctl reload axle, or kill -HUP and its process."
+
+// keyError says what helps where the file is another user's.
+func keyError(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; the file is for its owner only: sudo axle key", err)
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/axle-llm/axle/internal/ranked"
+)
+
+// Limits are what a key may use. A limit of 0 is none.
+type Limits struct {
+	Requests int64 // at once
+	Tokens   int64 // a day, from midnight on: those that were evaluated, and those that were written
+	Pictures int64 // a minute
+}
+
+// LimitError is a request beyond one of its key's limits.
+type LimitError struct {
+	Text  string
+	After time.Duration // when it may come again; 0: never, as it is
+}
+
+func (e *LimitError) Error() string { return e.Text }
+
+// use is what the requests of an owner have used.
+type use struct {
+	mu       ranked.Mutex[ranked.Use]
+	running  int64
+	day      time.Time // the midnight that today's count began with
+	today    int64     // tokens
+	pictures float64   // that may be sent at once, as of at
+	at       time.Time
+	total    Tokens
+	refused  uint64
+}
+
+// Tokens are counts of tokens.
+type Tokens struct {
+	Prompt uint64 // of prompts
+	Cached uint64 // of those, the ones that were found in the cache
+	Output uint64 // written
+}
+
+// Begin begins a request of the key's. It is refused with a LimitError where as many run as may, or today's tokens are used; else end ends
+// it, once.
+func (k *Key) Begin() (end func(), err error) {
+	if k == nil {
+		return func() {}, nil
+	}
+	u, now := k.use, time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.turn(now)
+	switch {
+	case k.Limits.Requests > 0 && u.running >= k.Limits.Requests:
+		u.refused++
+		return nil, &LimitError{fmt.Sprintf("this key has %d requests at work, and may have no more at once: wait for one to end",
+			u.running), time.Second}
+	case k.Limits.Tokens > 0 && u.today >= k.Limits.Tokens:
+		u.refused++
+		next := u.day.AddDate(0, 0, 1)
+		return nil, &LimitError{fmt.Sprintf("this key has used today's %d tokens: there are more from %s on", k.Limits.Tokens,
+			next.Format("2006-01-02 15:04 MST")), next.Sub(now)}
+	}
+	u.running++
+	return func() {
+		u.mu.Lock()
+		u.running--
+		u.mu.Unlock()
+	}, nil
+}
+
+// turn begins the count of a new day.
+func (u *use) turn(now time.Time) {
+	if day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()); !day.Equal(u.day) {
+		u.day, u.today = day, 0
+	}
+}
+
+// Count adds tokens to what the key has used.
+func (k *Key) Count(t Tokens) {
+	if k == nil {
+		return
+	}
+	u := k.use
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.turn(time.Now())
+	u.today += int64(t.Prompt - min(t.Cached, t.Prompt) + t.Output)
+	u.total.Prompt += t.Prompt
+	u.total.Cached += t.Cached
+	u.total.Output += t.Output
+}
+
+// Pictures takes n pictures of what the key may send a minute, or none of them: then the error is a LimitError.
+func (k *Key) Pictures(n int) error {
+	if k == nil || n == 0 || k.Limits.Pictures == 0 {
+		return nil
+	}
+	u, now, most := k.use, time.Now(), float64(k.Limits.Pictures)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.at.IsZero() {
+		u.pictures = most
+	}
+	u.pictures, u.at = min(most, u.pictures+now.Sub(u.at).Minutes()*most), now
+	switch left := float64(n) - u.pictures; {
+	case float64(n) > most:
+		u.refused++
+		return &LimitError{Text: fmt.Sprintf("the request has %d pictures, and this key may send %d a minute: send fewer at once", n,
+			k.Limits.Pictures)}
+	case left > 0:
+		u.refused++
+		return &LimitError{fmt.Sprintf("this key may send %d pictures a minute, and has: wait a moment", k.Limits.Pictures),
+			time.Duration(left / most * float64(time.Minute))}
+	}
+	u.pictures -= float64(n)
+	return nil
+}
+
+// Used is what a key has used since the server started.
+type Used struct {
+	Name    string
+	Total   Tokens
+	Today   int64 // tokens that count against the limit of a day
+	Running int64
+	Refused uint64 // requests beyond a limit
+}
+
+// Used tells of what each key has used, by name: of all keys to one that may see all, else of its own.
+func (k *Keys) Used(to *Key) (all []Used) {
+	for _, key := range k.ring.Load().keys {
+		if !to.May(Admin) && key.Owner != to.Owner {
+			continue
+		}
+		u := key.use
+		u.mu.Lock()
+		u.turn(time.Now())
+		all = append(all, Used{key.Name, u.total, u.today, u.running, u.refused})
+		u.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b Used) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

@@ -1,0 +1,35 @@
+package answer
+
+import (
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/access"
+)
+
+// account counts an answer's tokens for its key, as they come: an answer that is broken off has been paid for as far as it went. The zero
+// account counts nothing.
+type account struct {
+	key    *access.Key
+	seen   func(engine.Usage)
+	prompt int // tokens of a prompt that was given to the card, and of which no account has come yet
+	last   engine.Usage
+}
+
+// begun notes a prompt that is now evaluated.
+func (a *account) begun(prompt int) { a.prompt = prompt }
+
+// usage notes how far the answer is.
+func (a *account) usage(u engine.Usage) {
+	a.seen(u)
+	a.key.Count(access.Tokens{Prompt: more(u.Prompt, a.last.Prompt), Cached: more(u.Cached, a.last.Cached),
+		Output: more(u.Output, a.last.Output)})
+	a.prompt, a.last = 0, u
+}
+
+// end counts a prompt whose answer never began: whoever leaves while it is evaluated has used the card all the same.
+func (a *account) end() {
+	a.key.Count(access.Tokens{Prompt: uint64(a.prompt)})
+	a.prompt = 0
+}
+
+// more is how many there are more than before.
+func more(now, before int) uint64 { return uint64(max(now-before, 0)) }
