@@ -5,7 +5,11 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
+	"os"
+	"regexp"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +75,30 @@ func TestThroughput(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDocumentedRates: the rates of one client and of several in docs/performance.md, and so those in README.md, are what the simulated
+// card gives. A change that moves them by more than 2 % puts a new table there.
+func TestDocumentedRates(t *testing.T) {
+	doc, err := os.ReadFile("../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{})
+	for _, n := range []int{1, 8, 16} {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^ +p32 n32 c%d (?:.*?%%){2} +([\d.]+) ±`, n)).FindSubmatch(doc)
+		if row == nil {
+			t.Fatalf("docs/performance.md has no line p32 n32 c%d", n)
+		}
+		said, err := strconv.ParseFloat(string(row[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := measured(t, b, clock, work{Clients: n, Prompt: 32, Output: 32, Speculate: new(bool), First: 1000})
+		if t.Logf("%d clients: %.2f tokens/s, in docs/performance.md %.2f", n, f.Rate, said); math.Abs(f.Rate/said-1) > 0.02 {
+			t.Errorf("%d clients: %.2f tokens/s, docs/performance.md says %.2f: see its section An example", n, f.Rate, said)
+		}
 	}
 }
 

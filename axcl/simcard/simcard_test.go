@@ -3,10 +3,13 @@ package simcard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +37,11 @@ func TestForeign(t *testing.T) {
 			dir := filepath.Dir(libs.AXCL)
 			abi := program(t, "abi_test.c", append(lane.flags, "-L"+dir, "-laxcl_rt", "-Wl,-rpath,"+dir, "-lm")...)
 			for _, name := range lane.cases {
-				t.Run(name, func(t *testing.T) { run(t, abi, name, t.TempDir()) })
+				t.Run(name, func(t *testing.T) {
+					if text := run(t, abi, name, t.TempDir()); strings.HasSuffix(name, "loops") {
+						documented(t, text)
+					}
+				})
 			}
 			t.Run("board", func(t *testing.T) {
 				run(t, program(t, "board_test.c", append(lane.flags, "-ldl", "-lm")...), dir, t.TempDir())
@@ -72,8 +79,31 @@ func program(t *testing.T, source string, args ...string) string {
 	return out
 }
 
-// run executes a program with an environment free of AXSIM_ settings.
-func run(t *testing.T, name string, args ...string) {
+// documented holds docs/performance.md to the times of a token that a loop printed.
+func documented(t *testing.T, text string) {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`([\d.]+) ms, ([\d.]+) tokens/s`).FindAllStringSubmatch(text, -1)
+	if len(all) != 2 {
+		t.Errorf("%d loops in %q", len(all), text)
+	}
+	for _, m := range all {
+		ms, err1 := strconv.ParseFloat(m[1], 64)
+		rate, err2 := strconv.ParseFloat(m[2], 64)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("| %.1f ms | %.1f |", ms, rate); !strings.Contains(string(doc), want) {
+			t.Errorf("docs/performance.md has no loop with %q", want)
+		}
+	}
+}
+
+// run executes a program with an environment free of AXSIM_ settings, and gives what it says.
+func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -83,11 +113,13 @@ func run(t *testing.T, name string, args ...string) {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
-	if text, err := cmd.CombinedOutput(); err != nil {
+	text, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%s %s: %v\n%s", filepath.Base(name), strings.Join(args, " "), err, text)
 	} else if testing.Verbose() && len(text) > 0 {
 		t.Logf("%s", text)
 	}
+	return string(text)
 }
 
 var cases = []string{
