@@ -12,6 +12,7 @@ var (
 	ErrMemory   = errors.New("out of card memory")
 	ErrTimeout  = errors.New("time-out")
 	ErrModel    = errors.New("bad model")
+	ErrTask     = errors.New("a task on the card failed")
 	ErrClosed   = errors.New("closed")
 	ErrPass     = errors.New("axcl: bad pass")
 	ErrThread   = errors.New("axcl: called from a thread that does not own the device")
@@ -49,7 +50,11 @@ func (e *Error) Error() string {
 	if e.Path != "" {
 		where += ", " + e.Path
 	}
-	s := fmt.Sprintf("axcl: %s%s: %s (0x%08x)", e.Op, where, CodeText(e.Code), e.Code)
+	text := CodeText(e.Code)
+	if e.Kind == ErrMemory || e.Kind == ErrTask { // the code's own text says something else, or nothing
+		text = e.Kind.Error()
+	}
+	s := fmt.Sprintf("axcl: %s%s: %s (0x%08x)", e.Op, where, text, e.Code)
 	if e.Note != "" {
 		s += ": " + e.Note
 	}
@@ -153,5 +158,5 @@ func sentinel(code uint32) error {
 }
 
 // Fatal reports whether err leaves the device unusable: it is lost, it timed out, it fell out of step, or the code is unknown.
-// What a bad pass, a bad model, a lack of memory or a single failed execute leave behind is a device that still works.
+// What a bad pass, a bad model, a lack of memory or a single failed execute or task leave behind is a device that still works.
 func Fatal(err error) bool { return errors.Is(err, ErrLost) || errors.Is(err, ErrTimeout) }

@@ -25,6 +25,10 @@ func TestErrorText(t *testing.T) {
 			"axcl: axclrtMemcpyAsync, layer 2: task: the message could not be sent: the card is offline (0x8030040c)"},
 		{Error{Op: "axclrtEngineExecuteAsync", Layer: 0, Code: 4},
 			"axcl: axclrtEngineExecuteAsync, layer 0: runtime: unsupported (0x00000004)"},
+		{Error{Op: "axclrtMalloc", Layer: 2, Code: 0x8030050c, Kind: ErrMemory, Note: "8 MiB were free"},
+			"axcl: axclrtMalloc, layer 2: out of card memory (0x8030050c): 8 MiB were free"},
+		{Error{Op: "axclrtSynchronizeStreamWithTimeout", Layer: NoLayer, Code: 0xffffffff, Kind: ErrTask},
+			"axcl: axclrtSynchronizeStreamWithTimeout: a task on the card failed (0xffffffff)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x803007f0}, "axcl: f: engine: unknown error (0x803007f0)"},
 		{Error{Op: "f", Layer: NoLayer, Code: 0x81300001}, "axcl: f: runtime: failed (0x81300001)"},
 	} {

@@ -38,7 +38,7 @@ type tapeError struct {
 }
 
 var sentinels = []error{axcl.ErrNoDevice, axcl.ErrLost, axcl.ErrMemory, axcl.ErrTimeout, axcl.ErrModel, axcl.ErrClosed, axcl.ErrPass,
-	axcl.ErrThread, context.Canceled, context.DeadlineExceeded}
+	axcl.ErrThread, context.Canceled, context.DeadlineExceeded, axcl.ErrTask}
 
 func keepError(err error) *tapeError {
 	if err == nil {

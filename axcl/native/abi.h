@@ -47,10 +47,6 @@ enum { AXCL_LOG_OFF = 6 };
     X(int32_t, axclrtCreateStream, (void **stream)) \
     X(int32_t, axclrtDestroyStream, (void *stream)) \
     X(int32_t, axclrtSynchronizeStreamWithTimeout, (void *stream, int32_t ms)) \
-    X(int32_t, axclrtCreateEvent, (void **event)) \
-    X(int32_t, axclrtDestroyEvent, (void *event)) \
-    X(int32_t, axclrtRecordEvent, (void *event, void *stream)) \
-    X(int32_t, axclrtStreamWaitEvent, (void *stream, void *event)) \
     X(int32_t, axclrtEngineInit, (int32_t kind)) \
     X(int32_t, axclrtEngineGetVNpuKind, (int32_t *kind)) \
     X(int32_t, axclrtEngineFinalize, (void)) \

@@ -64,6 +64,9 @@ func (d *device) wrap(rc C.int, path string) error {
 		return fmt.Errorf("axcl: %w: %s: %s (%d)", axcl.ErrModel, path, C.GoString(e.op), e.code)
 	}
 	x := &axcl.Error{Op: C.GoString(e.op), Layer: int(e.layer), Code: uint32(e.code), Path: path}
+	if d.lib.kind == AXCL {
+		x.Kind = meant(x.Op, x.Code)
+	}
 	if strings.HasPrefix(x.Op, "AX_") && !bool(d.c.lost) {
 		// The on-board library's own codes say nothing to us; the call does.
 		if x.Kind = axcl.ErrModel; strings.Contains(x.Op, "Alloc") {
@@ -87,6 +90,22 @@ func (d *device) wrap(rc C.int, path string) error {
 		d.lost = x
 	}
 	return x
+}
+
+// meant is what a code of libaxcl_rt.so stands for where only the call tells. Lack of card memory is an execute that failed, of the memory
+// or of the engine: it means that nowhere but where memory is taken. A task's failure is whatever its function on the card returned.
+func meant(op string, code uint32) error {
+	switch op {
+	case "axclrtMalloc", "axclrtEngineLoadFromFile", "axclrtEngineCreateContext":
+		if code == 0x8030050c || code == 0x8030070c {
+			return axcl.ErrMemory
+		}
+	case "axclrtSynchronizeStreamWithTimeout":
+		if C.axn_raw(C.uint32_t(code)) {
+			return axcl.ErrTask
+		}
+	}
+	return nil
 }
 
 // fatal is C's view of a code, which axcl.Fatal must share.

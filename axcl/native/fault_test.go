@@ -431,31 +431,52 @@ func TestEngineTaken(t *testing.T) {
 	})
 }
 
-// TestNoMemory: a model that does not fit says so, with what was free, and leaves nothing.
+// TestNoMemory: a model that does not fit says so, with what was free, and leaves nothing: whether its buffers, its file or the model
+// itself finds no room, and whichever code that has. The same code from an execute means no such thing.
 func TestNoMemory(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	sim := sims[AXCL]
-	configure(t, sim, "cmm=20")
-	defer func() {
-		if err := sim.Reset(); err != nil {
-			t.Error(err)
-		}
-	}()
-	d := open(t, AXCL)
-	y := axcltest.DefaultTiny()
-	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 17, Cache: 1 << 17}}
-	_, err := d.Load(context.Background(), write(t, y))
-	var e *axcl.Error
-	if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) ||
-		!strings.Contains(e.Note, "MiB of card memory were free") {
-		t.Errorf("%v", err)
+	cache := axcltest.DefaultTiny()
+	cache.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 1 << 17, Cache: 1 << 17}}
+	for hazards, tt := range map[string]struct{ memory, engine uint32 }{
+		"strict": {0x8030050c, 0x8030070c}, "strict,-nomem": {0x80300507, 0x80300707},
+	} {
+		onCard(t, "cmm=20\nhazards="+hazards, func(t *testing.T, k Kind, sim *simhook.Sim) {
+			if k == Engine {
+				t.Skip("its codes do not tell")
+			}
+			d := open(t, k)
+			defer closeAll(t, d)
+			before := sim.Live()
+			for _, c := range []struct {
+				name, op string
+				y        axcltest.Tiny
+				code     uint32
+			}{
+				{"its cache", "axclrtMalloc", cache, tt.memory},
+				{"the largest file", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 3 << 20}, 0},
+				{"a layer", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 1200 << 10}, tt.engine},
+			} {
+				_, err := d.Load(context.Background(), write(t, c.y))
+				var e *axcl.Error
+				if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) ||
+					!strings.Contains(e.Note, "MiB of card memory were free") || e.Op != c.op || c.code != 0 && e.Code != c.code ||
+					hazards == "strict" && !strings.Contains(err.Error(), ": out of card memory (0x") {
+					t.Errorf("no room for %s: %v", c.name, err)
+				}
+				if after := sim.Live(); after != before {
+					t.Errorf("no room for %s: left on the card: %+v", c.name, after)
+				}
+			}
+			m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			if err != nil {
+				t.Fatalf("a small model afterwards: %v", err)
+			}
+			configure(t, sim, "fault=ExecuteAsync:0:0x8030070c")
+			if err := m.Run(rowPass(m.Shape(), 0)); err == nil || errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) ||
+				!strings.Contains(err.Error(), "engine: execute failed") {
+				t.Errorf("an execute that failed: %v", err)
+			}
+		})
 	}
-	y.Groups = nil
-	if _, err := d.Load(context.Background(), write(t, y)); err != nil {
-		t.Errorf("a small model afterwards: %v", err)
-	}
-	closeAll(t, d)
 }
 
 // TestLoadOrder: the library holds a file beside the model while it loads it, so the largest is loaded first, the head before layers of its

@@ -63,7 +63,7 @@ func TestLentCalls(t *testing.T) {
 			later.Cell[r] += 5
 			later.SeeCells[r*axcl.Words(s.Cells)] = 1<<5 - 1
 		}
-		home := slices.Concat([]string{"RecordEvent", "StreamWaitEvent"}, copies(2*(y.Layers-y.Shared)), sync, sync)
+		home := slices.Concat(copies(2*(y.Layers-y.Shared)), sync)
 		for name, p := range map[string]*axcl.Pass{"two copies of a chunk that sees no cell": first, "four of one that sees some": later} {
 			n := 4
 			if p == first {

@@ -47,8 +47,8 @@ typedef struct {
     int32_t device, owner; // owner: the thread that opened it
     int32_t layer;         // where an error belongs
     bool attached, engine_ours, lost;
-    void *side, *layers_done; // a second stream, and the event it waits for
-    bool forked;              // the side stream has work that sync must wait for
+    void *side;  // a second stream, for copies within the card
+    bool beside; // it has work that sync must wait for
     bool switches; // the thread has another device too, so each function makes this one current
     uint64_t calls;
     axn_err err; // the first of the last function
@@ -115,7 +115,7 @@ struct axn_provider {
     int (*down)(axn_card *, void *to, const axn_mem *, size_t offset, size_t size);
     int (*copy)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*run)(axn_card *, axn_module *, uint32_t group, axn_io *);
-    int (*fork)(axn_card *); // what keep queues from here on runs beside later work, once all earlier work is done
+    // As copy, beside whatever else is queued: what it reads must be there already, and sync waits for it too.
     int (*keep)(axn_card *, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size);
     int (*sync)(axn_card *, int32_t ms);
 };
@@ -285,6 +285,7 @@ void *axn_find(const axn_lib *, const char *name);   // anything else it exports
 int axn_fail(axn_card *, int kind, const char *op, int32_t code, bool mild);
 int axn_note(axn_card *, const char *op, int32_t code);
 bool axn_fatal(uint32_t code);
+bool axn_raw(uint32_t code); // not of the library's scheme
 int32_t axn_thread(void);
 const char *axn_resolve(axn_lib *, const axn_provider *); // fills the table; gives the name of a call that is missing
 void axn_begin(axn_card *);                               // forgets the last error

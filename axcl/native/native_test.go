@@ -21,7 +21,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	quirks := []string{"strict", "strict,shortchunk,kv-inplace,lazy", "none"}
+	quirks := []string{"strict", "strict,shortchunk,kv-inplace,lazy", "strict,message", "strict,-latch,-rawcode,-nomem", "none"}
 	if raceEnabled {
 		quirks = quirks[:1] // what a card gets wrong changes numbers, not which goroutine touches what
 	}

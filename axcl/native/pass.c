@@ -7,8 +7,9 @@
 //   layers   one execute each, hidden states turn about; one row's new K and V are bound on their cell before it or copied after it;
 //            where rows get something added after a layer, they come down, are awaited, and go up again; what a layer lends to others is
 //            copied to where they read it
-//   keep     many rows' new K and V are copied to their cells, on a stream of its own beside the head
 //   head     per wanted row: its hidden row, the head, its logits into a slot of pinned memory
+//   keep     many rows' new K and V are copied to their cells: beside the head on a stream of their own, before which the layers are waited
+//            for; where no row is wanted, behind the layers
 //   sync     one, with a time-out, and then the caller's memory is filled
 //
 // Everything between staging and sync but keep is queued on one stream, which runs in order: that is why buffers can serve every layer.
@@ -116,11 +117,10 @@ static int keep_layer(axn_model *m, uint32_t l, axn_news from, uint32_t rows, co
     return rc;
 }
 
-// A wide pass's rows go home once all its layers are done, beside the head: each layer has its own buffers for them.
-static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell) {
-    const axn_provider *p = m->card->lib->provider;
-    int rc = p->fork(m->card);
-    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, m->full[i], news(m, g, m->full[i], false, 0), rows, cell, p->keep);
+// A wide pass's rows go home once all its layers are done: each layer has its own buffers for them.
+static int keep_rows(axn_model *m, const axn_group *g, uint32_t rows, const uint32_t *cell, copier *copy) {
+    int rc = AXN_OK;
+    for (uint32_t i = 0; !rc && i < m->whole; i++) rc = keep_layer(m, m->full[i], news(m, g, m->full[i], false, 0), rows, cell, copy);
     return rc;
 }
 
@@ -204,7 +204,7 @@ static int run_layers(axn_model *m, uint32_t group, uint32_t rows, const uint32_
     }
     axn_state_queued(m, way);
     if (place) g->bound = cell[0];
-    return g->rows > 1 ? keep_rows(m, g, rows, cell) : AXN_OK;
+    return AXN_OK;
 }
 
 // The layers as the vendor's loop runs them, to be measured beside: positions and mask sent for every layer, each step waited for, and a
@@ -342,15 +342,19 @@ int axn_run(axn_model *m, uint32_t group, uint32_t rows, const uint16_t *hidden,
     m->time.enqueue = now() - t1 - m->time.wait;
     // Staging of the rows is free again by the time their results come down: the stream is in order.
     if (!rc && hidden_out) rc = c->lib->provider->down(c, m->hidden_host, &m->turn[m->layers % 2], 0, (size_t)rows * m->hidden * 2);
-    bool first = true;
+    bool first = true, keeps = g->rows > 1 && m->whole && !vendor && !m->decoder.files, beside = keeps && wanted;
+    if (!rc && beside) rc = wait(m);
     for (uint32_t done = 0, n; !rc && (first || done < wanted); done += n) {
         int64_t t2 = now();
         n = wanted - done < AXN_SLOTS ? wanted - done : AXN_SLOTS;
         rc = run_head(m, want + done, n, logits != NULL, argmax != NULL);
-        m->time.head += now() - t2;
+        int64_t t3 = now();
+        m->time.head += t3 - t2;
+        if (!rc && first && keeps) rc = keep_rows(m, g, rows, cell, beside ? c->lib->provider->keep : c->lib->provider->copy);
+        m->time.enqueue += now() - t3;
         if (!rc) rc = wait(m);
         if (rc) break;
-        int64_t t3 = now();
+        t3 = now();
         if (first && hidden_out) memcpy(hidden_out, m->hidden_host, (size_t)rows * m->hidden * 2);
         hand_out(m, n, logits ? logits + (size_t)done * m->out : NULL, argmax ? argmax + done : NULL);
         m->time.download += now() - t3;

@@ -120,6 +120,8 @@ func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
 		defer func() {
 			if e := d.Close(); err == nil {
 				err = e
+			} else {
+				err = worse(err, e)
 			}
 		}()
 		m, err := d.Load(context.Background(), spec)

@@ -91,11 +91,13 @@ func sweepModel(t testing.TB) axcl.LoadSpec {
 }
 
 // life is a device from open to close: a load, a prefill, a decode, rows that travel, rows that are added to, a general model. It returns
-// the first error, and goes on to close what is open.
+// the first error, and the one that cost the card where that is another, and goes on to close what is open.
 func life(k Kind, spec axcl.LoadSpec) (err error) {
 	keep := func(e error) {
 		if err == nil {
 			err = e
+		} else {
+			err = worse(err, e)
 		}
 	}
 	d, e := Open(k, 0)
@@ -308,6 +310,9 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 	var e *axcl.Error
 	own := axcl.Fatal(&axcl.Error{Code: code}) // the fault itself is fatal, not only what came after it
 	if k == Engine && code == 0xdeadbeef && refusable.MatchString(c.name) {
+		own = false
+	}
+	if c.name == "axclrtSynchronizeStreamWithTimeout" && code == 0xdeadbeef { // a task failed, and not the card
 		own = false
 	}
 	late := c.name == "axclrtGetDeviceProperties" && code&0xff == 5 // a card that does not tell its state in time opens, and loads

@@ -16,13 +16,17 @@
 
 int32_t axn_thread(void) { return (int32_t)syscall(SYS_gettid); }
 
+// An id without module and subsystem, as some calls give it.
+static bool bare(uint32_t code) { return code > 0 && code < 0x10; }
+
+bool axn_raw(uint32_t code) { return !bare(code) && (code & 0xf0ff0000u) != 0x80300000u; }
+
 // A code after which nothing more may be asked: no connection, a message that could not be sent, time-out, the two ends out of step, or one
 // that is not known.
 // axcl.Fatal says the same in Go; a test compares them over every code.
 bool axn_fatal(uint32_t code) {
     uint32_t sub = code >> 8 & 0xff, id = code & 0xff;
-    bool bare = code > 0 && code < 0x10; // an id without module and subsystem
-    if (!bare && ((code & 0xf0ff0000u) != 0x80300000u || (code >> 24 & 0xf) > 2 || sub > 0x0c || sub == 0x04)) return true;
+    if (axn_raw(code) || (code >> 24 & 0xf) > 2 || sub > 0x0c || sub == 0x04) return true;
     if (id < 0x80) return id == 0 || id == 0x05 || (id >= 0x08 && id <= 0x0a) || id > 0x0c;
     switch (sub) {
     case 0x01: return id == 0x81 || id > 0x88;
@@ -131,11 +135,13 @@ int axn_inform(axn_card *c, int32_t device, axn_info *info) {
     return rc;
 }
 
-// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost.
+// Waits for all that is queued, after a call that failed. A card that does not come to rest may go on using our memory: it is lost. One
+// whose tasks failed too has come to rest.
 int axn_drain(axn_card *c, int32_t ms) {
     int rc = axn_enter(c);
     if (rc == AXN_THREAD) return rc;
     if (!rc) rc = c->lib->provider->sync(c, ms);
+    if (rc == AXN_CALL && !c->lost && axn_raw((uint32_t)c->err.code)) return AXN_OK;
     if (rc) c->lost = true;
     return rc;
 }

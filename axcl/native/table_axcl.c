@@ -2,7 +2,9 @@
 
 // table_axcl.c: the operations over libaxcl_rt.so, a card behind PCIe.
 //
-// One stream a card; uploads, copies, executes and downloads are queued on it in order, and one synchronisation with a time-out ends them.
+// Uploads, copies, executes and downloads are queued on one stream of the card in order, and a synchronisation with a time-out ends them. A
+// second stream takes only copies within the card: all of a card's copies from and to the host belong on one stream. No event ties the two
+// together, since some versions' events serve once only: what the second one reads is waited for before it is queued there.
 // Device pointers are numbers: this side never reads through one.
 
 #define _GNU_SOURCE
@@ -48,8 +50,7 @@ static int attach(axn_card *c, int32_t device) {
     }
     if ((rc = CALL(c, axclrtGetCurrentContext, &c->context))) return rc;
     if ((rc = CALL(c, axclrtCreateStream, &c->stream))) return rc;
-    if ((rc = CALL(c, axclrtCreateStream, &c->side))) return rc;
-    return CALL(c, axclrtCreateEvent, &c->layers_done);
+    return CALL(c, axclrtCreateStream, &c->side);
 }
 
 static int enter(axn_card *c) { return CALL(c, axclrtSetCurrentContext, c->context); }
@@ -58,11 +59,10 @@ static int detach(axn_card *c) {
     int rc = AXN_OK, e = AXN_OK;
     if (c->stream) rc = CALL(c, axclrtDestroyStream, c->stream);
     if (c->side && !c->lost) axn_also(&rc, CALL(c, axclrtDestroyStream, c->side));
-    if (c->layers_done && !c->lost) axn_also(&rc, CALL(c, axclrtDestroyEvent, c->layers_done));
     if (c->engine_ours && !c->lost) e = CALL(c, axclrtEngineFinalize);
     if (!rc) rc = e;
     if (c->attached && !c->lost) e = CALL(c, axclrtResetDevice, c->device);
-    c->stream = c->side = c->layers_done = NULL;
+    c->stream = c->side = NULL;
     c->engine_ours = c->attached = false;
     return rc ? rc : e;
 }
@@ -201,22 +201,25 @@ static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
     return CALL(c, axclrtEngineExecuteAsync, m->id, m->context_id, group, io->handle, c->stream);
 }
 
-static int fork_side(axn_card *c) {
-    int rc = CALL(c, axclrtRecordEvent, c->layers_done, c->stream);
-    if (!rc) rc = CALL(c, axclrtStreamWaitEvent, c->side, c->layers_done);
-    c->forked = true;
-    return rc;
-}
-
 static int keep(axn_card *c, const axn_mem *to, size_t to_offset, const axn_mem *from, size_t from_offset, size_t size) {
+    c->beside = true;
     return CALL(c, axclrtMemcpyAsync, (char *)to->at + to_offset, (const char *)from->at + from_offset, size, AXCL_D2D, c->side);
 }
 
+// A task that failed is told of here, by what its function on the card returned: no code of the library's, and no reason to give the card
+// up.
+static int settle(axn_card *c, void *stream, int32_t ms) {
+    int32_t code = c->lib->axcl.axclrtSynchronizeStreamWithTimeout(stream, ms);
+    c->calls++;
+    return code ? axn_fail(c, AXN_CALL, "axclrtSynchronizeStreamWithTimeout", code, axn_raw((uint32_t)code)) : AXN_OK;
+}
+
 static int sync(axn_card *c, int32_t ms) {
-    int rc = CALL(c, axclrtSynchronizeStreamWithTimeout, c->stream, ms);
-    if (rc || !c->forked) return rc;
-    c->forked = false;
-    return CALL(c, axclrtSynchronizeStreamWithTimeout, c->side, ms);
+    int rc = settle(c, c->stream, ms);
+    if (c->lost || !c->beside) return rc;
+    c->beside = false;
+    axn_also(&rc, settle(c, c->side, ms));
+    return rc;
 }
 
 #define REQUIRED(ret, name, args) {#name, offsetof(struct axcl_table, name), false},
@@ -225,7 +228,7 @@ static const axn_symbol symbols[] = {AXCL_REQUIRED(REQUIRED) AXCL_OPTIONAL(OPTIO
 
 static const axn_provider provider = {
     symbols, offsetof(axn_lib, axcl), start, finish, list, inform, attach, detach, enter, load, unload, forget, describe,
-    unlisted, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, keep, sync,
+    unlisted, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, keep, sync,
 };
 
 const char *axn_open_axcl(axn_lib *lib, const char *path, bool *missing) {

@@ -179,12 +179,7 @@ static int run(axn_card *c, axn_module *m, uint32_t group, axn_io *io) {
     return CALL(c, AX_ENGINE_RunGroupIOSync, m->handle, m->context, group, &io->io);
 }
 
-static int fork_side(axn_card *c) { // every run is complete when it returns
-    (void)c;
-    return AXN_OK;
-}
-
-static int settle(axn_card *c, int32_t ms) {
+static int settle(axn_card *c, int32_t ms) { // every call is complete when it returns
     (void)c, (void)ms;
     return AXN_OK;
 }
@@ -195,7 +190,7 @@ static const axn_symbol symbols[] = {AX_ENGINE_REQUIRED(REQUIRED) AX_SYS_REQUIRE
 
 static const axn_provider provider = {
     symbols, offsetof(axn_lib, engine), start, finish, list, inform, attach, detach, NULL, load, unload, forget, describe,
-    NULL, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, fork_side, copy, settle,
+    NULL, io_new, io_free, bind, alloc, release, host_alloc, host_free, up, down, copy, run, copy, settle,
 };
 
 const char *axn_open_engine(axn_lib *lib, const char *sys, const char *engine, bool *missing) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -126,7 +127,7 @@ var cases = []string{
 	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards",
 	"faults",
 	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond",
-	"groups", "staging", "firmware",
+	"groups", "staging", "firmware", "latch", "rawcode", "nomem", "message",
 }
 
 // exported lists the symbols a library shows.
@@ -189,6 +190,52 @@ func TestAbsent(t *testing.T) {
 	for _, name := range exported(t, libs.AXCL) {
 		if strings.Contains(name, "Worker") || name == "axclrtTransferFile" || name == "axclrtMemcmp" {
 			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+// TestHazardsListed: each hazard of config.c stands with its default in README.md and in docs/promises.md, and no other does.
+func TestHazardsListed(t *testing.T) {
+	read := func(name, from, to string) string {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(b), from)
+		part, _, ended := strings.Cut(rest, to)
+		if !found || !ended {
+			t.Fatalf("%s has nothing between %q and %q", name, from, to)
+		}
+		return part
+	}
+	code := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\[HZ_\w+\] = \{"([a-z-]+)", (true|false)\}`).FindAllStringSubmatch(
+		read("c/config.c", "hazard_table[HAZARDS] = {", "};"), -1) {
+		code[m[1]] = m[2] == "true"
+	}
+	if n := strings.Count(read("c/sim.h", "enum {\n\tHZ_UNBOUND", "HAZARDS"), "HZ_") + 1; n != len(code) {
+		t.Errorf("sim.h has %d hazards, config.c's table %d", n, len(code))
+	}
+	names := regexp.MustCompile("`([a-z-]+)`")
+	for _, doc := range []struct {
+		name, from, to string
+		on             int // the column of the default
+	}{
+		{"README.md", "| name | rule of axcl-abi | default |", "## Faults", 3},
+		{"../../docs/promises.md", "| hazard | default |", "## The long forms", 2},
+	} {
+		listed := map[string]bool{}
+		for line := range strings.Lines(read(doc.name, doc.from, doc.to)) {
+			f := strings.Split(line, "|")
+			if len(f) <= doc.on {
+				continue
+			}
+			for _, m := range names.FindAllStringSubmatch(f[1], -1) {
+				listed[m[1]] = strings.HasPrefix(strings.TrimSpace(f[doc.on]), "on")
+			}
+		}
+		if !maps.Equal(listed, code) {
+			t.Errorf("%s has %v, the code %v", doc.name, listed, code)
 		}
 	}
 }

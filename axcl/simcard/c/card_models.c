@@ -31,7 +31,7 @@ void model_unref(model *m) {
 }
 
 int32_t model_admit(device *d, axm *a, model **out) {
-	if (a->weight_bytes > cmm_free(d)) return CODE(SUB_ENGINE, ID_NO_MEMORY);
+	if (a->weight_bytes > cmm_free(d)) return card_full(SUB_ENGINE);
 	model *m = calloc(1, sizeof *m);
 	if (!m) return CODE(SUB_ENGINE, ID_NO_MEMORY);
 	m->m = a;

@@ -99,19 +99,48 @@ static bool devices(config *c, const char *s) {
 	return true;
 }
 
-static const char *const hazard_names[HAZARDS] = {
-        "unbound", "one-group", "bounds", "offset", "inplace", "poison", "frommem", "lateload", "wedge", "pageable", "roundtrip",
-        "shortchunk", "leak", "loadfail",
-        "positions-first", "mask-shared", "kv-inplace", "cells-ordered", "cache", "lazy", "lateload-strict",
-        "state-padding", "state-cold", "unlisted", "share-stale", "given-first", "share-ignored",
-        "given-ignored", "width-first",
+// Each hazard's name, and whether a card has it where AXSIM_HAZARDS does not say otherwise.
+static const struct {
+	const char *name;
+	bool on;
+} hazard_table[HAZARDS] = {
+	[HZ_UNBOUND] = {"unbound", true},
+	[HZ_ONE_GROUP] = {"one-group", false},
+	[HZ_BOUNDS] = {"bounds", false},
+	[HZ_OFFSET] = {"offset", true},
+	[HZ_INPLACE] = {"inplace", true},
+	[HZ_POISON] = {"poison", true},
+	[HZ_FROMMEM] = {"frommem", false}, // with 3.6.x: see default_hazards
+	[HZ_LATELOAD] = {"lateload", true},
+	[HZ_WEDGE] = {"wedge", true},
+	[HZ_PAGEABLE] = {"pageable", true},
+	[HZ_ROUNDTRIP] = {"roundtrip", true},
+	[HZ_SHORTCHUNK] = {"shortchunk", false},
+	[HZ_LEAK] = {"leak", true},
+	[HZ_LOADFAIL] = {"loadfail", true},
+	[HZ_LATCH] = {"latch", true},
+	[HZ_RAWCODE] = {"rawcode", true},
+	[HZ_NOMEM] = {"nomem", true},
+	[HZ_MESSAGE] = {"message", false},
+	[HZ_POSITIONS_FIRST] = {"positions-first", false},
+	[HZ_MASK_SHARED] = {"mask-shared", false},
+	[HZ_KV_INPLACE] = {"kv-inplace", false},
+	[HZ_CELLS_ORDERED] = {"cells-ordered", false},
+	[HZ_CACHE] = {"cache", true},
+	[HZ_LAZY] = {"lazy", false},
+	[HZ_LATELOAD_STRICT] = {"lateload-strict", false},
+	[HZ_STATE_PADDING] = {"state-padding", false},
+	[HZ_STATE_COLD] = {"state-cold", false},
+	[HZ_UNLISTED] = {"unlisted", false},
+	[HZ_SHARE_STALE] = {"share-stale", false},
+	[HZ_GIVEN_FIRST] = {"given-first", false},
+	[HZ_SHARE_IGNORED] = {"share-ignored", false},
+	[HZ_GIVEN_IGNORED] = {"given-ignored", false},
+	[HZ_WIDTH_FIRST] = {"width-first", false},
 };
 
 static void default_hazards(config *c) {
-	static const int on[] = {HZ_UNBOUND, HZ_OFFSET, HZ_INPLACE, HZ_POISON, HZ_LATELOAD, HZ_WEDGE, HZ_PAGEABLE, HZ_ROUNDTRIP, HZ_LEAK,
-		HZ_LOADFAIL, HZ_CACHE};
-	memset(c->hazard, 0, sizeof c->hazard);
-	for (size_t i = 0; i < sizeof on / sizeof *on; i++) c->hazard[on[i]] = true;
+	for (int h = 0; h < HAZARDS; h++) c->hazard[h] = hazard_table[h].on;
 	c->hazard[HZ_FROMMEM] = c->version[0] == 3 && c->version[1] == 6; // seen on 3.6.5
 }
 
@@ -129,7 +158,7 @@ static bool hazards(config *c, char *s) {
 			continue;
 		}
 		int h = 0;
-		while (h < HAZARDS && strcmp(w, hazard_names[h])) h++;
+		while (h < HAZARDS && strcmp(w, hazard_table[h].name)) h++;
 		if (h == HAZARDS) return false;
 		c->hazard[h] = on;
 	}
@@ -201,6 +230,7 @@ bool config_load(config *c) {
 	c->cmm_idle = (uint64_t)18 << 20;
 	c->host_limit = UINT64_MAX;
 	c->milli = true;
+	c->message = 1024;
 	strcpy(c->soc, "AX650N");
 	version(c, "3.10.2");
 	OPTION("VERSION", version(c, v));
@@ -209,6 +239,7 @@ bool config_load(config *c) {
 	OPTION("DEVICES", devices(c, v));
 	OPTION("CMM", mib(v, &c->cmm));
 	OPTION("CMM_USED", mib(v, &c->cmm_idle));
+	OPTION("MESSAGE", whole(v, 1 << 20, &c->message));
 	OPTION("HOST_LIMIT", mib(v, &c->host_limit));
 	OPTION("TEMPERATURE", temperature(c, v));
 	OPTION("TEMPERATURE_UNIT", !strcmp(v, "degree") ? !(c->milli = false) : !strcmp(v, "milli"));

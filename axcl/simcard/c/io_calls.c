@@ -347,6 +347,12 @@ static bool look_up(const struct binding *b, device *d, span *s) {
 	return !b->addr || !span_get((const void *)(uintptr_t)b->addr, b->len, d, s);
 }
 
+// An execute is one message, which names each input and output. What is longer than the card takes is dropped there, and nobody answers.
+static bool unheard(const exec *e) {
+	enum { HEAD = 24, EACH = 20 };
+	return hazard(HZ_MESSAGE) && HEAD + EACH * (uint64_t)(e->m->m->nin + e->m->m->nout) > sim.cfg.message;
+}
+
 // Everything an execute needs, with the lock held; NULL and a code.
 static exec *prepare(call *c, device *d, uint64_t model_id, uint64_t ctx, uint32_t group, axcl_handle h, int32_t *code) {
 	model *m = model_find(model_id, d);
@@ -390,7 +396,12 @@ int32_t axclrtEngineExecute(uint64_t model_id, uint64_t ctx, uint32_t group, axc
 	device *d = call_device(&c);
 	int32_t code = c.code;
 	exec *e = d ? prepare(&c, d, model_id, ctx, group, h, &code) : NULL;
-	if (e) {
+	if (e && unheard(e)) {
+		hang_here();
+		exec_drop(e);
+		e = NULL;
+		code = CODE(SUB_ENGINE, ID_TIMEOUT);
+	} else if (e) {
 		charge_npu(&c, e->dev, exec_cost(e));
 		state_busy(1);
 	}
@@ -434,6 +445,7 @@ int32_t axclrtEngineExecuteAsync(uint64_t model_id, uint64_t ctx, uint32_t group
 			t->run = task_execute;
 			t->drop = task_done;
 			t->exec = e;
+			t->hang = t->hang || unheard(e);
 			stream_push(s, t, charge_stream_npu(&c, s, s->o.dev, exec_cost(e) + c.slow));
 		} else {
 			exec_drop(e);

@@ -23,7 +23,7 @@ static int32_t device_malloc(call *c, void **p, size_t size, int32_t policy) {
 		else
 			b = block_new(d, size, PAGE, false, &id);
 		if (b) *p = (void *)(uintptr_t)b->base;
-		code = b ? 0 : CODE(SUB_MEMORY, id);
+		code = b ? 0 : id == ID_NO_MEMORY ? card_full(SUB_MEMORY) : CODE(SUB_MEMORY, id);
 	}
 	unlock();
 	return call_leave(c, code);

@@ -53,6 +53,10 @@ enum {
 	HZ_SHORTCHUNK,      // 10 short chunks' output rows are not written
 	HZ_LEAK,            // 11 a dead process's memory stays taken for a while
 	HZ_LOADFAIL,        // 12 after a load that failed on the card, models give garbage until all are unloaded
+	HZ_LATCH,           // an event stays set once it is recorded
+	HZ_RAWCODE,         // a failed task's code is the card's own, and what is queued behind it is skipped
+	HZ_NOMEM,           // the codes that say that card memory is full
+	HZ_MESSAGE,         // an execute whose message is too long gets no answer
 	HZ_POSITIONS_FIRST, // abilities a card may lack
 	HZ_MASK_SHARED,
 	HZ_KV_INPLACE,
@@ -125,6 +129,7 @@ typedef struct {
 	bool driver; // the driver's node is there
 	int32_t bus[MAX_DEVICES];
 	uint64_t cmm, cmm_idle, host_limit;
+	uint64_t message; // bytes of the longest message that the card takes
 	bool hazard[HAZARDS];
 	fault faults[MAX_FAULTS];
 	int nfaults;
@@ -202,7 +207,7 @@ typedef struct {
 	pthread_cond_t wake, idle;
 	task *head, **tail;
 	uint64_t queued, done, allowed; // counts of tasks; `allowed` holds lazy streams back
-	bool stop, hung, own; // own: a context's default, which ends with it
+	bool stop, hung, own; // hung: what runs never ends; own: a context's default, which ends with it
 	int32_t error; // of a task, given out by the next synchronisation
 	uint64_t t;    // modelled time at which all that is queued has ended
 } stream;
@@ -210,6 +215,7 @@ typedef struct {
 typedef struct {
 	obj o;
 	uint64_t recorded, fired; // generations: enqueued, reached
+	bool skipped;             // a record was skipped with its stream: who waits may wait for ever
 	uint64_t t;
 } event;
 
@@ -291,6 +297,7 @@ extern sim_state sim;
 static inline void lock(void) { pthread_mutex_lock(&sim.lock); }
 static inline void unlock(void) { pthread_mutex_unlock(&sim.lock); }
 static inline bool hazard(int h) { return sim.cfg.hazard[h]; }
+static inline int32_t card_full(int sub) { return CODE(sub, hazard(HZ_NOMEM) ? ID_EXECUTE : ID_NO_MEMORY); }
 
 // ---- a call under way (call.c)
 
@@ -370,6 +377,7 @@ struct task {
 	task *next;
 	int32_t (*run)(task *, stream *); // without the lock; its code goes to stream.error
 	void (*drop)(task *);             // with the lock: releases what it holds
+	void (*skip)(task *);             // with the lock: its stream has failed, so it does not run; or NULL
 	uint64_t end;                     // modelled
 	int32_t late;
 	bool hang;

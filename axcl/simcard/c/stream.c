@@ -63,6 +63,12 @@ static void lose(uint64_t ns) {
 	nanosleep(&ts, NULL);
 }
 
+// What the synchronisation gives of a task that failed on the card: what the card's own function returned, which no scheme explains.
+static int32_t told(int32_t code) {
+	bool cards = (code & ~0xff) == CODE(SUB_MEMORY, 0) || (code & ~0xff) == CODE(SUB_ENGINE, 0);
+	return cards && hazard(HZ_RAWCODE) ? -1 : code;
+}
+
 static void *stream_main(void *arg) {
 	stream *s = arg;
 	lock();
@@ -80,6 +86,9 @@ static void *stream_main(void *arg) {
 			code = CODE(SUB_STREAM, ID_TIMEOUT);
 		} else if (s->o.dev->lost) {
 			code = E_NO_CONNECTION;
+		} else if (s->error && hazard(HZ_RAWCODE)) {
+			code = 0;
+			if (t->skip) t->skip(t);
 		} else if (!code) {
 			unlock();
 			if (t->slow) lose(t->slow);
@@ -87,7 +96,7 @@ static void *stream_main(void *arg) {
 			clock_sleep_until(t->end);
 			lock();
 		}
-		if (code && !s->error) s->error = code;
+		if (code && !s->error) s->error = told(code);
 		if (t->drop) t->drop(t);
 		free(t);
 		s->done++;

@@ -171,17 +171,27 @@ static int32_t task_record(task *t, stream *s) {
 	return 0;
 }
 
+static void skip_record(task *t) {
+	t->ev->skipped = true;
+	pthread_cond_broadcast(&sim.changed);
+}
+
 static int32_t task_wait(task *t, stream *s) {
 	struct timespec ts;
 	bool limited = deadline(t->wait_ns, &ts);
 	int32_t code = 0;
 	lock();
 	while (t->ev->fired < t->gen && !code) {
+		if (t->ev->skipped && !limited && !s->hung) {
+			s->hung = true;
+			pthread_cond_broadcast(&s->idle);
+		}
 		if (t->ev->o.dead || s->stop || s->o.dev->lost)
 			code = E_WAIT;
 		else if (!wait_until(&sim.changed, limited ? &ts : NULL) && t->ev->fired < t->gen)
 			code = E_WAIT;
 	}
+	s->hung = false;
 	unlock();
 	return code;
 }
@@ -199,11 +209,15 @@ int32_t axclrtRecordEvent(axcl_handle he, axcl_handle hs) {
 		if (t) {
 			t->run = task_record;
 			t->drop = drop_event;
+			t->skip = skip_record;
 			t->ev = e;
-			t->gen = ++e->recorded;
-			obj_ref(&e->o);
 			if (s->t < c.end) s->t = c.end;
-			e->t = s->t;
+			if (!e->recorded || !hazard(HZ_LATCH)) { // set once, it stays so: who records it again changes nothing
+				e->recorded++;
+				e->t = s->t;
+			}
+			t->gen = e->recorded;
+			obj_ref(&e->o);
 			stream_push(s, t, s->t);
 		}
 	}

@@ -11,10 +11,11 @@ call axclrtMallocHost 200us
 call axclrtFreeHost 200us
 call axclrtCreateStream 300us
 call axclrtCreateContext 300us
-call axclrtRecordEvent 200us          # assumption: these three are round trips to the card, at the floor of one
-call axclrtStreamWaitEvent 200us
-call axclrtStreamWaitEventWithTimeout 200us
+call axclrtCreateEvent 200us        # assumption: round trips to the card, at the floor of one
 call axclrtDestroyEvent 200us
+call axclrtRecordEvent 12us         # messages that nobody answers, as `enqueue`
+call axclrtStreamWaitEvent 12us
+call axclrtStreamWaitEventWithTimeout 12us
 call EngineInit 5ms
 call Unload 2ms
 call GetIOInfo 300us
