@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -267,7 +268,11 @@ func (s *Server) state() (string, error) {
 func (s *Server) SetLost(err error) {
 	s.lostOnce.Do(func() {
 		s.lost.Store(&err)
-		s.log.Error("the card was lost; the process must be restarted", zap.Error(err))
+		if errors.Is(err, axcl.ErrTooOld) {
+			s.log.Error("the card cannot be used with this runtime; starting again does not help", zap.Error(err))
+		} else {
+			s.log.Error("the card was lost; the process must be restarted", zap.Error(err))
+		}
 		if s.o.Lost != nil {
 			go s.o.Lost(err)
 		}

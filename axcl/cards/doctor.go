@@ -121,6 +121,7 @@ func inspect(root fs.FS, libs []Library, me person) Report {
 	}
 	r.links()
 	r.cma()
+	r.sleep(root)
 	return r
 }
 
@@ -189,19 +190,36 @@ func (r *Report) library(l Library) {
 	}
 }
 
+// reload gives the card its firmware anew, and frees what processes that are gone hold of it.
+const reload = "load the driver anew (sudo modprobe -r axcl_host ax_pcie_p2p_rc ax_pcie_mmb ax_pcie_msg ax_pcie_host_dev, then sudo " +
+	"modprobe axcl_host and wait ten seconds)"
+
+// Wedged is what helps where a card answers and does not work.
+const Wedged = "the card is wedged: end every program that uses it, then " + reload + "; then reboot; then turn the power off and on"
+
 // fixFor says what to do about an error of the library.
 func fixFor(err error) string {
 	var e *axcl.Error
+	if errors.As(err, &e) {
+		switch {
+		case e.Op == "axclInit" && e.Code == axcl.NoCard:
+			return "the driver is there and sees no card: check that the card is seated and has power (27 W on a Raspberry Pi 5), and " +
+				"that lspci lists it; then sudo modprobe -r axcl_host, sudo modprobe axcl_host, or reboot"
+		case e.Code == axcl.NoPorts:
+			return "too many processes use the card (26 at most), or attempts that failed still hold their places until the driver is " +
+				"loaded anew: end what uses the card, then " + reload
+		case e.Op == "axclrtSetDevice" && e.Code == axcl.NoWorker:
+			return "the card did not start its side of this process within 5 s, most often because another process hangs in it: end " +
+				"every program that uses the card, then " + reload + "; if that does not help, turn the power off and on"
+		}
+	}
 	switch {
 	case errors.Is(err, axcl.ErrMemory):
 		return "another process holds the card's memory, or one died: stop it, or wait and try again; reboot the machine if the " +
 			"memory stays taken"
 	case errors.Is(err, axcl.ErrTimeout), errors.Is(err, axcl.ErrLost):
-		return "the card does not answer: stop every program that uses it; if that does not help, turn the power off and on (a reboot " +
-			"may not be enough)"
-	case errors.As(err, &e) && e.Code&0xffff == 0x0181:
-		return "the card is seen but does not answer: check that firmware and driver come from the same release, and the power supply " +
-			"(27 W on a Raspberry Pi 5)"
+		return "the card does not answer: stop every program that uses it, then " + reload + "; if that does not help, turn the power " +
+			"off and on (a reboot may not be enough)"
 	}
 	return "see the driver and the link below"
 }
@@ -223,6 +241,10 @@ func (r *Report) driver(root fs.FS, l Library, me person) {
 		state = Note
 	}
 	modules := "lib/modules/" + r.Kernel
+	if len(r.Links) > 0 && !exists(root, "sys/module/axcl_host") && secureBoot(root) {
+		r.add("Secure Boot", Note, "Secure Boot is on: the kernel loads signed modules only, and the vendor's are not",
+			"turn Secure Boot off in the firmware's setup, or sign the modules with a key that is enrolled (mokutil)")
+	}
 	switch {
 	case len(r.Links) == 0:
 		r.add("driver", state, "/dev/axcl_host is missing, and no Axera device is on the PCIe bus",
@@ -311,8 +333,9 @@ func (r *Report) links() {
 	}
 }
 
+// cma looks at the memory for contiguous buffers, which runtimes before 3.10 pin theirs in.
 func (r *Report) cma() {
-	if r.CMATotal == 0 || len(r.Links) == 0 && !r.Usable {
+	if r.CMATotal == 0 || len(r.Links) == 0 && !r.Usable || !slices.ContainsFunc(r.Libraries, pins) {
 		return
 	}
 	text := fmt.Sprintf("%d MiB for contiguous buffers on this machine (CMA), %d MiB free", r.CMATotal>>20, r.CMAFree>>20)
@@ -322,6 +345,44 @@ func (r *Report) cma() {
 		return
 	}
 	r.add("CMA", OK, text, "")
+}
+
+// pins: a runtime that pins host memory, as those before 3.10 do, or may: it does not say its version.
+func pins(l Library) bool {
+	if l.Kind != "axcl" || l.Path == "" {
+		return false
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(strings.TrimLeft(l.Version, "Vv"), "%d.%d", &major, &minor); n != 2 {
+		return true
+	}
+	return major < 3 || major == 3 && minor < 10
+}
+
+// sleep warns of a machine that may suspend: it loses the card, which has no power management of its own.
+func (r *Report) sleep(root fs.FS) {
+	if len(r.Links) == 0 && !r.Usable || !strings.Contains(text(root, "sys/power/state"), "mem") {
+		return
+	}
+	there := false
+	for _, target := range []string{"sleep.target", "suspend.target"} {
+		for _, dir := range units {
+			if to, err := fs.ReadLink(root, dir+"/"+target); err == nil && to == "/dev/null" {
+				return // masked, and one of them is enough
+			}
+			there = there || exists(root, dir+"/"+target)
+		}
+	}
+	if there {
+		r.add("suspend", Note, "this machine can suspend, and loses the card when it does",
+			"sudo systemctl mask sleep.target suspend.target hibernate.target hybrid-sleep.target")
+	}
+}
+
+// secureBoot: the firmware lets the kernel load signed modules only.
+func secureBoot(root fs.FS) bool {
+	b, err := fs.ReadFile(root, "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c")
+	return err == nil && len(b) == 5 && b[4] == 1 // behind four bytes of attributes
 }
 
 // silent: nothing answers on the bus where a device was found. The kernel's file vendor says what was read then; config is read as it is

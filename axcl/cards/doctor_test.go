@@ -4,6 +4,7 @@ package cards
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"strings"
 	"testing"
@@ -24,6 +25,19 @@ func TestExamine(t *testing.T) {
 		change(&l.Devices[0])
 		return l
 	}
+	of := func(version string) Library {
+		l := working()
+		l.Version = version
+		return l
+	}
+	awake := map[string]string{"sys/power/state": "freeze mem disk\n", "usr/lib/systemd/system/sleep.target": "[Unit]",
+		"usr/lib/systemd/system/suspend.target": "[Unit]"}
+	masked := func(target string) fstest.MapFS {
+		m := machine(awake)
+		m[target] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("/dev/null")}
+		return m
+	}
+	const secureBootVar = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 	lacking := working()
 	lacking.Missing = []string{"axclrtExecWorker", "axclrtKillWorker"}
 	for _, tt := range []struct {
@@ -55,8 +69,32 @@ func TestExamine(t *testing.T) {
 			[]string{"driver: problem: sudo modprobe axcl_host"}, nil},
 		{"loaded, no node", machine(nil, "dev"), failed(0x8030010b), false, []string{"driver: problem: dmesg"}, nil},
 		{"simulated", machine(nil, "dev", "sys/bus"), working(), true, []string{"driver: note: yet the library lists a card"}, nil},
-		{"no connection", machine(nil), failed(0x80300181), false, []string{"AXCL runtime: problem: power"}, nil},
+		{"no card on the bus", machine(nil, "sys/bus"), failed(0x80300181), false,
+			[]string{"AXCL runtime: problem: sees no card", "AXCL runtime: problem: lspci"}, nil},
+		{"no ports", machine(nil), failed(0x80300186), false, []string{"AXCL runtime: problem: too many processes",
+			"AXCL runtime: problem: modprobe -r axcl_host"}, nil},
+		{"no worker", machine(nil), Library{Kind: "axcl", Path: "/usr/lib/axcl/libaxcl_rt.so", Version: "3.10.2",
+			Err: &axcl.Error{Op: "axclrtSetDevice", Layer: axcl.NoLayer, Code: 0x8030010b}}, false,
+			[]string{"AXCL runtime: problem: within 5 s", "AXCL runtime: problem: power off and on"}, nil},
+		{"offline", machine(nil), failed(0x8030040c), false, []string{"AXCL runtime: problem: modprobe -r axcl_host"}, nil},
 		{"time-out", machine(nil), failed(0x80300383), false, []string{"AXCL runtime: problem: power off and on"}, nil},
+		{"CMA does not matter", machine(map[string]string{"proc/meminfo": "CmaTotal: 65536 kB\nCmaFree: 1024 kB\n"}), of("3.10.2"), true,
+			nil, []string{"CMA"}},
+		{"CMA, no version", machine(nil), of(""), true, []string{"CMA: ok: 64 MiB"}, nil},
+		{"suspend", machine(awake), working(), true,
+			[]string{"suspend: note: loses the card", "suspend: note: systemctl mask sleep.target"}, nil},
+		{"suspend is masked", masked("etc/systemd/system/sleep.target"), working(), true, nil, []string{"suspend"}},
+		{"suspend is masked until the next start", masked("run/systemd/system/suspend.target"), working(), true, nil,
+			[]string{"suspend"}},
+		{"the kernel cannot suspend", machine(map[string]string{"sys/power/state": "disk\n",
+			"usr/lib/systemd/system/suspend.target": "[Unit]"}), working(), true, nil, []string{"suspend"}},
+		{"suspend without a card", machine(awake, "sys/bus", "dev"), failed(0x8030010b), false, nil, []string{"suspend"}},
+		{"Secure Boot", machine(map[string]string{secureBootVar: "\x06\x00\x00\x00\x01"}, "dev", "sys/module"), failed(0x8030010b), false,
+			[]string{"Secure Boot: note: signed modules only", "Secure Boot: note: mokutil", "driver: problem: not loaded"}, nil},
+		{"Secure Boot is off", machine(map[string]string{secureBootVar: "\x06\x00\x00\x00\x00"}, "dev", "sys/module"),
+			failed(0x8030010b), false, nil, []string{"Secure Boot"}},
+		{"Secure Boot and a module that is signed", machine(map[string]string{secureBootVar: "\x06\x00\x00\x00\x01"}), working(), true, nil,
+			[]string{"Secure Boot"}},
 		{"warm", machine(nil), with(func(i *axcl.Info) { i.Temperature = 88 }), true, []string{"axcl:0, heat: note: 88 °C"}, nil},
 		{"hot", machine(nil), with(func(i *axcl.Info) { i.Temperature = 104 }), true, []string{"axcl:0, heat: problem: 120 °C"}, nil},
 		{"taken", machine(nil), with(func(i *axcl.Info) { i.FreeCMM = 1 << 30 }), true, []string{"axcl:0, memory: note: another process"},

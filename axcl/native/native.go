@@ -352,6 +352,12 @@ func noCard(l *library) error {
 func explain(k Kind, err error) error {
 	var e *axcl.Error
 	if k == AXCL && errors.As(err, &e) {
+		switch e.Code {
+		case axcl.NoCard:
+			e.Note = "the driver is there, and no card is on the bus; `axle doctor` says more"
+		case axcl.NoPorts:
+			e.Note = "too many processes use the card, or the driver must be loaded anew; `axle doctor` says more"
+		}
 		if note := unopened("/dev"); note != "" && (errors.Is(err, axcl.ErrNoDevice) || exists("/dev/"+axcl.Nodes()[0].Name)) {
 			e.Note = note
 		}

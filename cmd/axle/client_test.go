@@ -23,9 +23,3 @@ func TestRmTellsWhy(t *testing.T) {
 		t.Errorf("rm: %v", err)
 	}
 }
-
-func TestDoctorModelAlone(t *testing.T) {
-	if err := failure(t.Context(), os.Stdout, []string{"doctor", "--model", t.TempDir()}); err == nil || err.code != 2 {
-		t.Errorf("doctor --model: %v", err)
-	}
-}

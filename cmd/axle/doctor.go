@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -19,12 +18,10 @@ func newDoctorCmd() *cobra.Command {
 		Use:   "doctor",
 		Short: "Look for cards, say what is wrong and what to do about it",
 		Long: "Look for the vendor's libraries, the driver and the cards, say what is wrong and what to do about it.\n" +
+			"A library that hangs is given up after 15 seconds.\n" +
 			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if model != "" && !conformance {
-				return usageError("--model is what --conformance runs with: give both")
-			}
 			var sees *models.Package
 			if vision != "" {
 				p, err := openPackage(vision)
@@ -33,19 +30,10 @@ func newDoctorCmd() *cobra.Command {
 				}
 				sees = p
 			}
-			runtime.LockOSThread() // a device belongs to the thread that opened it
-			defer runtime.UnlockOSThread()
-			d := diagnosis.Examine(device)
-			if conformance && d.OK {
-				d.Conform(device, model)
+			d, err := diagnosis.Run(cmd.Context(), diagnosis.Options{Device: device, Conformance: conformance, Model: model, Sees: sees})
+			if err != nil {
+				return err
 			}
-			switch {
-			case sees != nil && d.OK:
-				d.See(cmd.Context(), device, sees)
-			case sees != nil:
-				_ = sees.Close() // nothing is written
-			}
-			d.Close()
 			out := cmd.OutOrStdout()
 			if asJSON {
 				enc := json.NewEncoder(out)
@@ -66,7 +54,8 @@ func newDoctorCmd() *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
 	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
-	f.StringVar(&model, "model", "", "with --conformance: a model folder to run it with (a vendor's card needs a vendor's model)")
+	f.StringVar(&model, "model", "", "a model folder: load one layer and execute it once, as a card that is wedged does not;\n"+
+		"with --conformance, what the suite runs with (a vendor's card needs a vendor's model)")
 	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes)")
 	return c
 }

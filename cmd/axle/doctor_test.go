@@ -120,6 +120,12 @@ func TestDoctorModel(t *testing.T) {
 		!d.Abilities.Scatter || !d.Abilities.Ordered || !d.Abilities.Anywhere {
 		t.Errorf("exit %d, %v:\n%s", code, err, out)
 	}
+	// Without the suite one layer is loaded and executed.
+	var one diagnosis.Diagnosis
+	out, code = doctor(t, "--device", "soft", "--json", "--model", dir)
+	if err := json.Unmarshal([]byte(out), &one); err != nil || code != 0 || len(one.Conformance) != 1 || one.Abilities != nil {
+		t.Errorf("exit %d, %v:\n%s", code, err, out)
+	}
 	// Layers that use the K and V of others.
 	from, gemma := t.TempDir(), filepath.Join(t.TempDir(), "gemma")
 	if _, err := axmodeltest.RandomCheckpoint(from, "gemma4", 5); err != nil {

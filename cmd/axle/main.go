@@ -1,7 +1,7 @@
 // Command axle runs language models on Axera NPUs: a server, a client for it, a benchmark, and tools for looking at models and cards.
 //
-// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage, 75 the card was lost and the service should be restarted,
-// 130 interrupted.
+// Each command is a file of its own. Exit codes: 0 done, 1 failed, 2 wrong usage or a runtime that is too old, which no restart mends, 75
+// the card was lost and the service should be restarted, 130 interrupted.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/internal/plain"
 )
@@ -26,6 +27,9 @@ var version = "0.1.0-dev"
 
 // ollamaVersion is the Ollama whose API we answer, which clients gate on.
 const ollamaVersion = "0.34.4"
+
+// exitUsage is the exit code of what is wrong with the command line or the machine and stays so, whoever starts the program again.
+const exitUsage = 2
 
 // exitInterrupted is the exit code after Ctrl-C, as shells have it.
 const exitInterrupted = 130
@@ -137,6 +141,8 @@ func failure(ctx context.Context, out io.Writer, args []string) *exitError {
 		exit = &exitError{code: 2, err: fmt.Errorf("%s; see 'axle --help'", strings.TrimSpace(err.Error()))}
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		exit = &exitError{code: exitInterrupted, err: errors.New("interrupted")}
+	case errors.Is(err, axcl.ErrTooOld):
+		exit = &exitError{code: exitUsage, err: err}
 	default:
 		exit = &exitError{code: 1, err: err}
 	}

@@ -183,6 +183,9 @@ func (s *service) abandon(err error) error {
 		case <-time.After(time.Second):
 		}
 	}
+	if errors.Is(err, axcl.ErrTooOld) {
+		return &exitError{code: exitUsage, err: err}
+	}
 	return &exitError{code: exitLost, err: err}
 }
 

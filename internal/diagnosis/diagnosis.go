@@ -1,7 +1,8 @@
 // Package diagnosis finds out whether a card can be used, and if not, what is wrong and what to do about it: the vendor's libraries, the
 // driver, the cards, the suite that every device must pass, and whether a model sees what it is shown.
 //
-// A Diagnosis holds an open device from Examine to Close, so it belongs to one goroutine, which holds its OS thread in between.
+// Run makes one. A Diagnosis holds an open device from Examine to Close, so it belongs to one goroutine, which holds its OS thread in
+// between.
 package diagnosis
 
 import (
@@ -121,18 +122,7 @@ func Examine(device string) *Diagnosis {
 		}
 	}
 	r := cards.Examine(os.DirFS("/"), libs)
-	d.Kernel, d.CMATotal, d.CMAFree = r.Kernel, r.CMATotal, r.CMAFree
-	d.Links, d.Findings = append(d.Links, r.Links...), append(d.Findings, r.Findings...)
-	for _, l := range r.Libraries {
-		x := Library{Kind: l.Kind, Path: l.Path, Version: l.Version, Missing: append([]string{}, l.Missing...), Simulated: l.Simulated}
-		if l.Err != nil {
-			x.Error = l.Err.Error()
-		}
-		d.Libraries = append(d.Libraries, x)
-		for _, i := range l.Devices {
-			d.Devices = append(d.Devices, deviceOf(i))
-		}
-	}
+	d.machine(r)
 	if err != nil {
 		d.Why = err.Error()
 		// One problem for one missing card: what the machine lacks was found, and this is what follows.
@@ -154,6 +144,22 @@ func Examine(device string) *Diagnosis {
 	// The software card is an answer only where it was asked for.
 	d.OK = i.Kind != "soft" || kindOf(device) == "soft"
 	return d
+}
+
+// machine takes over what was found of this machine.
+func (d *Diagnosis) machine(r cards.Report) {
+	d.Kernel, d.CMATotal, d.CMAFree = r.Kernel, r.CMATotal, r.CMAFree
+	d.Links, d.Findings = append(d.Links, r.Links...), append(d.Findings, r.Findings...)
+	for _, l := range r.Libraries {
+		x := Library{Kind: l.Kind, Path: l.Path, Version: l.Version, Missing: append([]string{}, l.Missing...), Simulated: l.Simulated}
+		if l.Err != nil {
+			x.Error = l.Err.Error()
+		}
+		d.Libraries = append(d.Libraries, x)
+		for _, i := range l.Devices {
+			d.Devices = append(d.Devices, deviceOf(i))
+		}
+	}
 }
 
 const noAnswer = "the card was opened and does not answer as it should: turn the power off and on"
@@ -223,8 +229,8 @@ func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
 }
 
 // Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
-// small ones made for it.
-func (d *Diagnosis) Conform(device, model string) {
+// small ones made for it. No check begins once ctx has ended.
+func (d *Diagnosis) Conform(ctx context.Context, device, model string) {
 	if model == "" {
 		if !d.computesOurs() {
 			d.OK = false
@@ -238,6 +244,9 @@ func (d *Diagnosis) Conform(device, model string) {
 			return dev, err
 		}
 		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
+			if ctx.Err() != nil {
+				return
+			}
 			d.check(c.Name, c.Run)
 		}
 		return
