@@ -164,6 +164,33 @@ func TestHostCopiesOneStream(t *testing.T) {
 	})
 }
 
+// TestPages: a model runs alike on machines with pages of 4, 16 and 64 KiB.
+func TestPages(t *testing.T) {
+	want := map[Kind][]uint16{}
+	for _, kib := range []int{4, 16, 64} {
+		onCard(t, fmt.Sprintf("page=%d", kib<<10), func(t *testing.T, k Kind, _ *simhook.Sim) {
+			d := open(t, k)
+			defer closeAll(t, d)
+			m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint16
+			for _, p := range []*axcl.Pass{widePass(m.Shape(), 5, 4), rowPass(m.Shape(), 5)} {
+				if err := m.Run(p); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, p.Logits...)
+			}
+			if want[k] == nil {
+				want[k] = got
+			} else if !slices.Equal(got, want[k]) {
+				t.Errorf("pages of %d KiB give other logits than pages of 4", kib)
+			}
+		})
+	}
+}
+
 // everyCopy makes a device copy in every way it has.
 func everyCopy(t *testing.T, d axcl.Device, y axcltest.Tiny) {
 	t.Helper()

@@ -127,7 +127,7 @@ var cases = []string{
 	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards",
 	"faults",
 	"hang", "clock", "profile", "trace", "worker", "state", "share", "noise", "options", "counted", "settings", "shared", "bare", "beyond",
-	"groups", "staging", "firmware", "latch", "rawcode", "nomem", "message",
+	"groups", "staging", "firmware", "latch", "rawcode", "nomem", "message", "pages",
 }
 
 // exported lists the symbols a library shows.

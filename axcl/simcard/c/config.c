@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *override_text; // "key=value" lines, or NULL
 
@@ -212,6 +213,10 @@ static bool mib(const char *s, uint64_t *bytes) {
 	return true;
 }
 
+static bool page(config *c, const char *s) {
+	return whole(s, 1 << 30, &c->page) && c->page >= 4096 && !(c->page & (c->page - 1));
+}
+
 #define OPTION(name, call) \
 	do { \
 		const char *v = option(name, buf, sizeof buf); \
@@ -231,6 +236,7 @@ bool config_load(config *c) {
 	c->host_limit = UINT64_MAX;
 	c->milli = true;
 	c->message = 1024;
+	c->page = (uint64_t)sysconf(_SC_PAGESIZE);
 	strcpy(c->soc, "AX650N");
 	version(c, "3.10.2");
 	OPTION("VERSION", version(c, v));
@@ -239,6 +245,7 @@ bool config_load(config *c) {
 	OPTION("DEVICES", devices(c, v));
 	OPTION("CMM", mib(v, &c->cmm));
 	OPTION("CMM_USED", mib(v, &c->cmm_idle));
+	OPTION("PAGE", page(c, v));
 	OPTION("MESSAGE", whole(v, 1 << 20, &c->message));
 	OPTION("HOST_LIMIT", mib(v, &c->host_limit));
 	OPTION("TEMPERATURE", temperature(c, v));

@@ -9,6 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { CARD_PAGE = 4096 }; // what the card gives memory out by, whatever this machine's pages are
+
+static uint64_t whole_pages(uint64_t size, uint64_t page) { return (size + page - 1) / page * page; }
+
 bool space_open(device *d) {
 	if (d->space) return true;
 	for (uint64_t size = (uint64_t)32 << 30; size >= (uint64_t)1 << 30; size /= 2) {
@@ -72,9 +76,9 @@ static uint8_t *filled(uint64_t size) {
 block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id) {
 	*id = ID_NO_MEMORY;
 	if (size > cmm_free(d)) return NULL;
-	uint64_t room = (size + PAGE - 1) / PAGE * PAGE;
-	if (room > cmm_free(d)) return NULL;
-	if (align < PAGE) align = PAGE;
+	uint64_t page = sim.cfg.page, cmm = whole_pages(size, CARD_PAGE), room = whole_pages(size, page) + page; // a closed page behind it
+	if (cmm > cmm_free(d)) return NULL;
+	if (align < page) align = page;
 	if (d->nblocks == d->cap) {
 		int cap = d->cap ? d->cap * 2 : 64;
 		block **p = realloc(d->blocks, (size_t)cap * sizeof *p);
@@ -84,7 +88,7 @@ block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id)
 	}
 	uint64_t base;
 	int at;
-	if (!place(d, room + PAGE, align, &base, &at)) return NULL; // a closed page behind each block
+	if (!place(d, room, align, &base, &at)) return NULL;
 	block *b = calloc(1, sizeof *b);
 	if (!b) return NULL;
 	b->data = filled(size);
@@ -101,13 +105,14 @@ block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id)
 	}
 	b->base = base;
 	b->size = size;
-	b->room = room + PAGE;
+	b->room = room;
+	b->cmm = cmm;
 	b->refs = 1;
 	b->dev = d;
 	memmove(d->blocks + at + 1, d->blocks + at, (size_t)(d->nblocks - at) * sizeof *d->blocks);
 	d->blocks[at] = b;
 	d->nblocks++;
-	d->cmm_used += room;
+	d->cmm_used += cmm;
 	state_bytes();
 	return b;
 }
@@ -125,7 +130,7 @@ void block_drop(block *b) {
 	int i = above(d, b->base) - 1;
 	memmove(d->blocks + i, d->blocks + i + 1, (size_t)(d->nblocks - i - 1) * sizeof *d->blocks);
 	d->nblocks--;
-	d->cmm_used -= b->room - PAGE;
+	d->cmm_used -= b->cmm;
 	b->dead = true;
 	block_unref(b);
 	state_bytes();
@@ -211,7 +216,7 @@ int host_new(void **p, size_t size) {
 		sim.caphost = cap;
 	}
 	void *mem = NULL;
-	if (posix_memalign(&mem, PAGE, size)) return ID_NO_MEMORY;
+	if (posix_memalign(&mem, (size_t)sim.cfg.page, size)) return ID_NO_MEMORY;
 	sim.host_blocks[sim.nhost++] = (pinned){mem, size};
 	sim.host_bytes += size;
 	*p = mem;

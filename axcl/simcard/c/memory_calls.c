@@ -21,7 +21,7 @@ static int32_t device_malloc(call *c, void **p, size_t size, int32_t policy) {
 		if (size == 0 || policy < 0 || policy > 3)
 			id = ID_ILLEGAL;
 		else
-			b = block_new(d, size, PAGE, false, &id);
+			b = block_new(d, size, 0, false, &id);
 		if (b) *p = (void *)(uintptr_t)b->base;
 		code = b ? 0 : id == ID_NO_MEMORY ? card_full(SUB_MEMORY) : CODE(SUB_MEMORY, id);
 	}

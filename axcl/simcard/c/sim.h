@@ -129,6 +129,7 @@ typedef struct {
 	bool driver; // the driver's node is there
 	int32_t bus[MAX_DEVICES];
 	uint64_t cmm, cmm_idle, host_limit;
+	uint64_t page;    // of this machine
 	uint64_t message; // bytes of the longest message that the card takes
 	bool hazard[HAZARDS];
 	fault faults[MAX_FAULTS];
@@ -172,7 +173,7 @@ typedef struct obj {
 
 // A block of device memory. `base` is the number programs see; `data` is where its bytes are.
 typedef struct block {
-	uint64_t base, size, room;
+	uint64_t base, size, room, cmm; // room: address space, with the closed page behind it; cmm: card memory
 	uint8_t *data;
 	uint8_t *cpu, *clean; // on-board cached memory: the CPU's copy, and what it was when last in step with `data`
 	int refs;
@@ -355,7 +356,6 @@ uint64_t handle_count(int kind);
 void *handle_any(int kind, device *d);        // some live handle of a device (NULL: any device), or NULL
 
 // ---- memory (memory.c); with the lock held
-enum { PAGE = 4096 };
 bool space_open(device *d);
 void space_close(device *d);
 block *block_new(device *d, uint64_t size, uint64_t align, bool cached, int *id); // NULL and *id = ID_NO_MEMORY...

@@ -1367,7 +1367,7 @@ static void case_options(void) {
 	down(id);
 	static const char *const bad[] = {
 	        "devices=x", "devices=33", "devices=bus:", "devices=bus:1,x", "devices=bus:256", "cmm=-1", "cmm=1x", "clock=fast", "temperature=hot", "temperature=1@", "temperature=1;2",
-	        "temperature_unit=kelvin", "version=3", "hazards=nothing", "fault=Memcpy", "fault=Memcpy:x:1", "fault=Memcpy:-2:1", "fault=Memcpy:0:0", "fault=Memcpy:0:1:often", "fault=Memcpy:0:slow",
+	        "temperature_unit=kelvin", "version=3", "page=5000", "page=2048", "page=x", "message=x", "hazards=nothing", "fault=Memcpy", "fault=Memcpy:x:1", "fault=Memcpy:-2:1", "fault=Memcpy:0:0", "fault=Memcpy:0:1:often", "fault=Memcpy:0:slow",
 	        "fault=Memcpy:0:slow:x", "profile=pi5,copy set 1ms", "profile=pi5,layer hidden=1", "profile=pi5,execute x", "profile=pi5,like nobody", "profile=pi5,call Nobody 1ms", "profile=pi5,table most 1ms",
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -1417,7 +1417,7 @@ int main(int argc, char **argv) {
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
 	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
-	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging}, {"firmware", case_firmware}, {"latch", case_latch}, {"rawcode", case_rawcode}, {"nomem", case_nomem}, {"message", case_message},
+	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging}, {"firmware", case_firmware}, {"latch", case_latch}, {"rawcode", case_rawcode}, {"nomem", case_nomem}, {"pages", case_pages}, {"message", case_message},
 	        {"loops", case_loops}, {"state-loops", case_state_loops},
 	};
 	if (argc != 3) return 2;

@@ -143,6 +143,44 @@ static void case_nomem(void) {
 	}
 }
 
+// ---- pages of other sizes: device memory begins at one, with a closed one behind it; what the card has left does not depend on them
+
+static void case_pages(void) {
+	static const char *const pages[] = {"page=4096", "page=16384", "page=65536", ""};
+	for (int i = 0; i < 4; i++) {
+		uint64_t page = i < 3 ? (uint64_t)4096 << 2 * i : (uint64_t)sysconf(_SC_PAGESIZE);
+		int32_t id = card(pages[i]);
+		axcl_properties before, after;
+		OK(axclrtGetDeviceProperties(id, &before));
+		enum { BLOCKS = 20 };
+		uint8_t *p[BLOCKS];
+		void *host;
+		for (int k = 0; k < BLOCKS; k++) {
+			p[k] = dmalloc(5000);
+			CHECK((uintptr_t)p[k] % page == 0);
+			CHECK(k == 0 || (uint64_t)(p[k] - p[k - 1]) == (5000 + page - 1) / page * page + page);
+			OK(axclrtMemset(p[k], (uint8_t)k, 5000));
+		}
+		OK(axclrtGetDeviceProperties(id, &after));
+		CHECK(before.freeCmmSize - after.freeCmmSize == BLOCKS * 8); // two of the card's own pages each
+		OK(axclrtMallocHost(&host, 5000));
+		CHECK((uintptr_t)host % page == 0);
+		for (int k = 0; k < BLOCKS; k++) {
+			uint8_t *back = host;
+			OK(axclrtMemcpy(back, p[k], 5000, 2));
+			CHECK(back[0] == k && back[4999] == k);
+			OK(axclrtFree(p[k]));
+		}
+		OK(axclrtFreeHost(host));
+		OK(axclrtGetDeviceProperties(id, &after));
+		CHECK(before.freeCmmSize == after.freeCmmSize);
+		affine a = affine_up(4);
+		CHECK(affine_right(&a, 4, 1));
+		affine_down(&a);
+		down(id);
+	}
+}
+
 // ---- message: an execute of more inputs and outputs than a message names gets no answer
 
 static void *unheard_execute(void *arg) {
