@@ -152,6 +152,11 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G13", "axcl/soft/soft.go", "look(&m.see, n, most, p.SeeCells, p.SeeRows)",
 		"look(&m.see, n, most, p.SeeCells, make([]uint64, len(p.SeeRows)))", "./axcl/axcltest", "TestSoft$"},
 	{"G13", "axcl/soft/linear.go", "rows := present(get16(in[\"mask\"]))", "rows := g.Rows", "./axcl/soft", "TestLinearChunk"},
+	{"G24", "models/plan.go", "p.configure, p.recognise, ", "p.configure, ", "./models", "TestKinds$"},
+	{"G24", "axmodel/shape.go", "if err := m.unbound(i); err != nil {", "if err := m.unbound(i); err != nil && false {", "./models",
+		"TestUnboundInput"},
+	{"G24", "models/store/pull.go", "if !p.whole { // what", "if false { // what", "./models/store", "TestPullKinds"},
+	{"G24", "server/manage/list.go", "if e.Info.Says != \"\" {", "if false {", "./cmd/axle", "TestKindsAreTold"},
 }
 
 // TestRules: see rules. AXLE_TEST_RULES runs them, all or those of the rows it names; without it only the lines are looked for.

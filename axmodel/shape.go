@@ -100,6 +100,9 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 				return l, err
 			}
 		}
+		if err := m.unbound(i); err != nil {
+			return l, err
+		}
 		n := last(idx, 0)
 		pos := int(count(idx)) / n
 		h := last(mask, 0) - n
@@ -153,6 +156,19 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 		return l, errorf("no shape group looks back on a cell")
 	}
 	return l, nil
+}
+
+// unbound fails with the first input of a decoder layer's group i that is none of those a layer is given: it would run with whatever lies
+// in that buffer.
+func (m *Meta) unbound(i int) error {
+	for _, t := range m.Groups[i].Inputs {
+		switch t.Name {
+		case "input", "indices", "mask", "K_cache", "V_cache", "per_layer_input":
+		default:
+			return errorf("group %d: input %q, %v %v, is none that a decoder layer is given", i, t.Name, t.Type, t.Shape)
+		}
+	}
+	return nil
 }
 
 // HeadShape is what a post model's tensors say: a language model's head, or an embedding head.

@@ -112,6 +112,9 @@ func (m *Meta) State() (LinearShape, error) {
 		if in.Type == axcl.TypeNone || out.Type == axcl.TypeNone {
 			return l, errorf("is not a decoder layer: group %d has no tensor %q or no %q", i, "input", "output")
 		}
+		if err := m.unbound(i); err != nil {
+			return l, err
+		}
 		n, hidden := last(in, 1), last(in, 0)
 		if in.Type != axcl.BF16 || out.Type != axcl.BF16 || count(in) != int64(n)*int64(hidden) || last(out, 1) != n ||
 			last(out, 0) != hidden || count(out) != count(in) {

@@ -67,7 +67,7 @@ func (pkg *Package) readDecoder() error {
 			return err
 		}
 		if !m.IsDecoder() && i == 0 && path.Base(name) == wholeFile {
-			return p.noLayers()
+			return p.noLayers("")
 		}
 		d, err := m.Decoder()
 		if err != nil {

@@ -157,6 +157,8 @@ func (p *Package) loading() (most int64) {
 // Info is a package in numbers and words, for people and for /api/show. Zero numbers are unknown.
 type Info struct {
 	Name          string
+	Kind          string // of a package that is no language model (Whisper); empty for one that is. Most of the rest is empty then
+	Says          string // that in a sentence, as a [KindError] has it
 	Architecture  string
 	Family        string
 	Layout        string
@@ -343,6 +345,13 @@ func (i Info) Write(w io.Writer) error {
 		}
 	}
 	row("name", i.Name)
+	if i.Says != "" {
+		row("kind", i.Says)
+		row("path", i.Path)
+		row("size on disk", HumanBytes(i.Size))
+		row("digest", i.Digest)
+		return t.Flush()
+	}
 	row("architecture", i.Architecture)
 	if i.Family != i.Architecture {
 		row("family", i.Family)

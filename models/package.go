@@ -112,7 +112,8 @@ type stamp struct {
 }
 
 // Open reads and checks the package in the folder dir. All errors are *Error and name a file: [ErrNotPackage], [ErrMissing], [ErrPointer],
-// [ErrSize], [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart. The caller closes the package.
+// [ErrSize], [ErrMismatch], [ErrEscape] and [ErrMalformed] tell them apart, and [ErrKind] a package that is whole and no language
+// model. The caller closes the package.
 func Open(dir string) (*Package, error) {
 	d, err := openDir(dir)
 	if err != nil {
@@ -168,7 +169,7 @@ func open(fsys fs.FS, label, name string) (*Package, error) {
 	}
 	p, err := makePlan(t)
 	if err != nil {
-		return nil, err
+		return nil, p.describe(err, name)
 	}
 	pkg := &Package{
 		Layout: p.layout, Source: p.source, Family: p.family, TokenizerType: p.tokenizerType, Config: p.cfg, Prefill: p.prefill,
@@ -489,22 +490,29 @@ func (pkg *Package) embedScale() float32 {
 // gemmaScale is √hidden rounded to bf16, as the models were trained with it.
 func gemmaScale(hidden int) float32 { return fromBF16(toBF16(sqrt32(hidden))) }
 
-// identify makes the digest and remembers sizes and times. The digest stands for the content without reading all of it: names, sizes, and
-// of each file its first and last 64 KiB, so that a copy of a package is the same package and a retrained or rebuilt one is another.
-// Whole files are compared by `axle verify`.
-func (pkg *Package) identify() error {
-	t := pkg.p.t
+// identify makes the digest and remembers sizes and times.
+func (pkg *Package) identify() (err error) {
+	pkg.Size, pkg.digest, err = identify(pkg.p.t, pkg.p.files(), pkg.stamps)
+	return err
+}
+
+// identify makes the digest of a package's files, adds their sizes and keeps them with their times in stamps, unless that is nil. The
+// digest stands for the content without reading all of it: names, sizes, and of each file its first and last 64 KiB, so that a copy of a
+// package is the same package and a retrained or rebuilt one is another. Whole files are compared by `axle verify`.
+func identify(t *tree, files []string, stamps map[string]stamp) (size int64, digest string, err error) {
 	h := sha256.New()
-	known, isKnown := pkg.fsys.(interface{ PackageDigest() string }) // the store knows the digests of whole files
-	for _, name := range pkg.p.files() {
+	known, isKnown := t.fsys.(interface{ PackageDigest() string }) // the store knows the digests of whole files
+	for _, name := range files {
 		f, err := t.fsys.Open(name)
 		if err != nil {
-			return &Error{Path: t.where(name), What: cause(err), Err: err}
+			return 0, "", &Error{Path: t.where(name), What: cause(err), Err: err}
 		}
 		st, err := f.Stat()
 		if err == nil {
-			pkg.stamps[name] = stamp{st.Size(), st.ModTime()}
-			pkg.Size += st.Size()
+			if stamps != nil {
+				stamps[name] = stamp{st.Size(), st.ModTime()}
+			}
+			size += st.Size()
 			if !isKnown {
 				fmt.Fprintf(h, "%s\x00%d\x00", name, st.Size())
 				err = sample(h, f, st.Size())
@@ -512,14 +520,13 @@ func (pkg *Package) identify() error {
 		}
 		f.Close()
 		if err != nil {
-			return &Error{Path: t.where(name), What: cause(err), Err: err}
+			return 0, "", &Error{Path: t.where(name), What: cause(err), Err: err}
 		}
 	}
-	pkg.digest = hex.EncodeToString(h.Sum(nil))
 	if isKnown {
-		pkg.digest = known.PackageDigest()
+		return size, known.PackageDigest(), nil
 	}
-	return nil
+	return size, hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func sample(w io.Writer, f fs.File, size int64) error {

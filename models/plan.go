@@ -3,7 +3,6 @@ package models
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -50,10 +49,10 @@ func (p *plan) bad(name, format string, a ...any) *Error {
 
 func makePlan(t *tree) (*plan, error) {
 	p := &plan{t: t, base: "."}
-	for _, step := range []func() error{p.configure, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily, p.findTokenizer,
-		p.findRest} {
+	for _, step := range []func() error{p.configure, p.recognise, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily,
+		p.findTokenizer, p.findRest} {
 		if err := step(); err != nil {
-			return nil, err
+			return p, err // as far as it went
 		}
 	}
 	return p, nil
@@ -339,14 +338,19 @@ func (p *plan) inferTemplate() error {
 		groups[key].indices[i] = true
 	}
 	var list []*group
+	alone := "" // layers by their name only
 	for _, g := range groups {
 		for g.indices[g.n] {
 			g.n++
 		}
+		if !p.belongs(g.template) {
+			alone = max(alone, g.template)
+			continue
+		}
 		list = append(list, g)
 	}
 	if len(list) == 0 {
-		return p.noLayers()
+		return p.noLayers(alone)
 	}
 	abroad := func(g *group) int {
 		if foreign.MatchString(g.template) {
@@ -373,10 +377,41 @@ func (p *plan) inferTemplate() error {
 	return nil
 }
 
-// noLayers says why a folder is not a package as precisely as its content allows.
-func (p *plan) noLayers() error {
+// belongs says whether a head or a table of embeddings lies beside the files of a template, or above: else they are layers by their name
+// only.
+func (p *plan) belongs(template string) bool {
+	for _, dir := range []string{path.Dir(template), "."} {
+		for _, name := range p.t.in(dir) {
+			file := path.Base(name)
+			if strings.HasSuffix(file, "post.axmodel") || isTable(file) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// noLayers says why a folder is not a package as precisely as its content allows. alone is the template of files that have the names of
+// layers, and neither head nor table beside them.
+func (p *plan) noLayers(alone string) error {
 	e := &Error{Path: p.t.where("."), What: "no layer files (…l0….axmodel) and no configuration that names any",
 		Fix: "name a folder that holds an .axmodel package", Err: ErrNotPackage}
+	for _, name := range p.t.names {
+		if path.Ext(name) == ".axmodel" {
+			if err := p.t.checkPointer(name); err != nil {
+				return err
+			}
+		}
+	}
+	if ev := (&evidence{p: p}); len(ev.nets()) > 0 {
+		n := ev.nets()[0]
+		e.What += fmt.Sprintf("; of no other kind that axle knows: %s takes %s and gives %s", n.name, tensors(n.in), tensors(n.out))
+	}
+	if alone != "" {
+		e.What += fmt.Sprintf("; %s are layers by their name only: neither a head (…_post.axmodel) nor a table of embeddings is with them",
+			strings.Replace(alone, "%d", "*", 1))
+		e.Fix = "fetch the model whole, e.g. with `axle pull`"
+	}
 	for _, name := range p.t.names {
 		switch ext := path.Ext(name); ext {
 		case ".gguf":
@@ -447,10 +482,7 @@ func (p *plan) findEmbed() error {
 	}
 	for _, dir := range []string{path.Dir(p.template), p.base, "."} {
 		for _, name := range p.t.in(dir) {
-			file := strings.ToLower(path.Base(name))
-			ext := path.Ext(file)
-			if strings.Contains(file, "embed") && (ext == ".bin" || ext == ".npy") && !strings.Contains(file, "per_layer") &&
-				!strings.Contains(file, "vision") && !strings.Contains(file, "speech") && !strings.Contains(file, "llm_embedding") {
+			if isTable(path.Base(name)) {
 				p.embed = name
 				p.note("the embedding table is %s, by file names", name)
 				return p.t.checkPointer(name)
@@ -458,6 +490,14 @@ func (p *plan) findEmbed() error {
 		}
 	}
 	return p.t.missing(path.Join(path.Dir(p.template), "model.embed_tokens.weight.bfloat16.bin"), "")
+}
+
+// isTable says whether a file is a table of embeddings, by its name.
+func isTable(file string) bool {
+	file = strings.ToLower(file)
+	ext := path.Ext(file)
+	return strings.Contains(file, "embed") && (ext == ".bin" || ext == ".npy") && !strings.Contains(file, "per_layer") &&
+		!strings.Contains(file, "vision") && !strings.Contains(file, "speech") && !strings.Contains(file, "llm_embedding")
 }
 
 // findFacts reads what Hugging Face's config.json knows, beside the vendor's or in a tokenizer folder.
@@ -565,42 +605,4 @@ func poolingOf(o object) string {
 		}
 	}
 	return ""
-}
-
-// files lists everything the model consists of: what a hub has to fetch.
-func (p *plan) files() []string {
-	all := slices.Concat(p.layers, p.prefill, p.encoders, p.extra, []string{p.head, p.embed, p.chatTemplate, p.postConfig, p.genConfig})
-	if p.t.has(p.tokenizer) {
-		all = append(all, p.tokenizer)
-	} else if p.tokenizer != "" {
-		all = append(all, p.t.in(p.tokenizer)...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) > 0 && all[0] == "" {
-		all = all[1:]
-	}
-	return all
-}
-
-// Select says which of the listed files (path to size) make up the model that [Open] would find among them. small serves the contents of
-// the text files; no other file is opened. It fails as [Open] does when there is no model, or not a whole one.
-func Select(files map[string]int64, small fs.FS) ([]string, error) {
-	t := &tree{fsys: small, files: map[string]int64{}, broken: map[string]string{}}
-	for name, size := range files {
-		if !fs.ValidPath(name) || strings.Count(name, "/") > maxFolders {
-			continue
-		}
-		t.files[name] = size
-		t.names = append(t.names, name)
-	}
-	if len(t.names) > maxEntries {
-		return nil, &Error{What: fmt.Sprintf("more than %d files", maxEntries), Err: ErrNotPackage}
-	}
-	slices.Sort(t.names)
-	p, err := makePlan(t)
-	if err != nil {
-		return nil, err
-	}
-	return p.files(), nil
 }

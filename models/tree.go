@@ -68,6 +68,7 @@ type tree struct {
 	names  []string          // sorted
 	broken map[string]string // links that lead nowhere or outside, and why
 	odd    map[string]string // what is no regular file: pipes, sockets, devices
+	listed bool              // of a hub: few of the files can be read, and each reading is a request
 }
 
 const (

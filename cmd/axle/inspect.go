@@ -1,11 +1,16 @@
+//go:build !scripted
+
 package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/internal/inspection"
+	"github.com/axle-llm/axle/models"
 )
 
 func init() { register(newInspectCmd) }
@@ -13,13 +18,13 @@ func init() { register(newInspectCmd) }
 func newInspectCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect FILE|DIR",
+		Use:   "inspect FILE|DIR|MODEL",
 		Short: "Show what is in an .axmodel file or a package",
-		Long: "Show what an .axmodel file takes and gives, in which shape groups; or what a package folder holds and the memory it will " +
-			"take.\nNo card is needed.",
+		Long: "Show what an .axmodel file takes and gives, in which shape groups; or what a package holds and the memory it will take.\n" +
+			"A package is a folder, or a model in the store by its name. No card is needed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := inspection.Open(args[0])
+			r, err := inspected(args[0])
 			if err != nil {
 				return err
 			}
@@ -33,4 +38,14 @@ func newInspectCmd() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// inspected looks at a file, a folder, or a model in the store.
+func inspected(name string) (inspection.Report, error) {
+	r, err := inspection.Open(name)
+	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*models.Error)) {
+		return r, err
+	}
+	p, err := openPackage(name)
+	return inspection.Of(p, err)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/ollama/ollama/format"
@@ -25,13 +26,21 @@ func newListCmd() *cobra.Command {
 					return client.Error(err)
 				}
 				rows := [][]string{{"NAME", "ID", "SIZE", "MODIFIED"}}
-				for _, m := range list.Models {
+				notes := ""
+				for _, m := range list {
 					if len(args) == 0 || strings.HasPrefix(strings.ToLower(m.Name), strings.ToLower(args[0])) {
 						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size),
 							format.HumanTime(m.ModifiedAt, "Never")})
+						if m.Says != "" {
+							notes += m.Name + " is " + m.Says + "\n"
+						}
 					}
 				}
-				return terminal.Rows(c.OutOrStdout(), "", rows)
+				if err := terminal.Rows(c.OutOrStdout(), "", rows); err != nil || notes == "" {
+					return err
+				}
+				_, err = fmt.Fprint(c.OutOrStdout(), "\n"+notes)
+				return err
 			})
 		},
 	}

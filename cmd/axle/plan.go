@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/internal/plan"
+	"github.com/axle-llm/axle/models"
 )
 
 func init() { register(newPlanCmd) }
@@ -112,7 +114,7 @@ func planShape(name string) (plan.Model, error) {
 		if m, ok := plan.Shape(strings.ReplaceAll(name, ":", "-")); ok {
 			return m, nil
 		}
-		if _, there := os.Stat(name); there == nil {
+		if _, there := os.Stat(name); there == nil || errors.Is(err, models.ErrKind) {
 			return plan.Model{}, err
 		}
 		return plan.Model{}, fmt.Errorf("%w; %s are shapes that need no files", err, plan.Names)

@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -46,6 +47,36 @@ func (k Keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+k.Key)
 	}
 	return k.Next.RoundTrip(r)
+}
+
+// Listed is a model of a server's list.
+type Listed struct {
+	api.ListModelResponse
+	Says string `json:"says"` // why it cannot be asked, where axle does not run its kind
+}
+
+// List lists the server's models.
+func (c *Client) List(ctx context.Context) ([]Listed, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/tags").String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		_, err := c.Client.List(ctx) // which reads the error as all others are read
+		if err != nil {
+			return nil, err
+		}
+	}
+	var list struct {
+		Models []Listed `json:"models"`
+	}
+	err = json.NewDecoder(resp.Body).Decode(&list)
+	return list.Models, err
 }
 
 // Pull has the server fetch a model.

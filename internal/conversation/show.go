@@ -37,12 +37,18 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	}
 	arch, _ := r.ModelInfo["general.architecture"].(string)
 	model := [][]string{{"architecture", arch}, {"parameters", r.Details.ParameterSize}}
+	says, _ := r.ModelInfo["general.description"].(string)
+	if says != "" { // axle does not run it
+		model = [][]string{{"kind", says}}
+	}
 	for _, key := range []string{"context length", "embedding length"} {
 		if v, ok := r.ModelInfo[arch+"."+strings.ReplaceAll(key, " ", "_")].(float64); ok {
 			model = append(model, []string{key, fmt.Sprintf("%.0f", v)})
 		}
 	}
-	model = append(model, []string{"quantization", r.Details.QuantizationLevel})
+	if says == "" {
+		model = append(model, []string{"quantization", r.Details.QuantizationLevel})
+	}
 	if err := section("Model", model); err != nil {
 		return err
 	}

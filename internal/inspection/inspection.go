@@ -4,6 +4,7 @@
 package inspection
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +17,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Report is a File or a Package. Its JSON form is for programs.
+// Report is a File, a Package or a Kind. Its JSON form is for programs.
 type Report interface {
 	// Print writes it for people, in columns.
 	Print(io.Writer) error
@@ -29,18 +30,25 @@ func Open(path string) (Report, error) {
 		return nil, err
 	}
 	if st.IsDir() {
-		p, err := models.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer p.Close()
-		return describePackage(p), nil
+		return Of(models.Open(path))
 	}
 	m, err := axmodel.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	return describeFile(path, m), nil
+}
+
+// Of is the report of a package that was opened, which it closes, or was refused with err.
+func Of(p *models.Package, err error) (Report, error) {
+	if kind := new(models.KindError); errors.As(err, &kind) {
+		return described(kind.Info), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	return describePackage(p), nil
 }
 
 // File is an .axmodel file.

@@ -79,3 +79,25 @@ func describePackage(p *models.Package) *Package {
 
 // Print writes it for people.
 func (r *Package) Print(w io.Writer) error { return r.info.Write(w) }
+
+// Kind is a package that is no language model.
+type Kind struct {
+	info models.Info
+
+	Name         string   `json:"name"`
+	Kind         string   `json:"kind"`
+	Says         string   `json:"says"` // the sentence that tells kind and layout
+	Layout       string   `json:"layout,omitempty"`
+	Path         string   `json:"path"`
+	Digest       string   `json:"digest"`
+	Capabilities []string `json:"capabilities"`
+	Size         int64    `json:"size_bytes"`
+}
+
+func described(i models.Info) *Kind {
+	return &Kind{info: i, Name: i.Name, Kind: i.Kind, Says: i.Says, Layout: i.Layout, Path: i.Path, Digest: i.Digest,
+		Capabilities: []string{}, Size: i.Size}
+}
+
+// Print writes it for people.
+func (r *Kind) Print(w io.Writer) error { return r.info.Write(w) }

@@ -181,3 +181,30 @@ func (c *Client) Read(ctx context.Context, s *Snapshot, f File, limit int64) (da
 	})
 	return data, err
 }
+
+// ReadAt reads len(dst) bytes of a file from the offset at, by one request. It fails where the hub gives other bytes than were asked for.
+func (c *Client) ReadAt(ctx context.Context, s *Snapshot, f File, dst []byte, at int64) error {
+	c.init()
+	return c.try(ctx, func(endpoint string) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		header := http.Header{"Range": {fmt.Sprintf("bytes=%d-%d", at, at+int64(len(dst))-1)}}
+		resp, err := c.do(ctx, f.Path, http.MethodGet, s.fileURL(endpoint, f.Path), header, true)
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode >= 400 {
+			return refuse(f.Path, resp)
+		}
+		body := watch(resp.Body, c.Stall, cancel)
+		defer body.Close()
+		from, _, ok := contentRange(resp.Header.Get("Content-Range"))
+		if resp.StatusCode != http.StatusPartialContent || !ok || from != at {
+			return &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: "parts of files cannot be read", Err: ErrChanged}
+		}
+		if _, err := io.ReadFull(body, dst); err != nil {
+			return &Error{What: f.Path, Host: resp.Request.URL.Host, Detail: networkText(err), Err: err}
+		}
+		return nil
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -44,6 +45,72 @@ type smallFile struct {
 
 func (f smallFile) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f smallFile) Close() error               { return nil }
+
+// What is read of files that are not fetched yet, to know what they are: a piece at a time, as far as this goes.
+const (
+	peekPiece = 32 << 10
+	peekMost  = 8 << 20
+)
+
+// listedFS serves the files read for planning, and the beginnings of .axmodel files as far as somebody reads them. The first that a hub
+// does not serve in parts is the last.
+type listedFS struct {
+	smallFS
+	ctx   context.Context
+	p     *pull
+	left  int64
+	ended bool
+}
+
+func (l *listedFS) Open(name string) (fs.File, error) {
+	if _, ok := l.smallFS[name]; ok || path.Ext(name) != ".axmodel" || l.ended {
+		return l.smallFS.Open(name)
+	}
+	i := slices.IndexFunc(l.p.snap.Files, func(f hub.File) bool { return f.Path == name })
+	if i < 0 {
+		return l.smallFS.Open(name)
+	}
+	f := l.p.snap.Files[i]
+	return &listedFile{info: info{path.Base(name), f.Size, false}, fs: l, f: f, pieces: map[int64][]byte{}}, nil
+}
+
+type listedFile struct {
+	info   info
+	fs     *listedFS
+	f      hub.File
+	pieces map[int64][]byte
+}
+
+func (f *listedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
+func (f *listedFile) Close() error               { return nil }
+func (f *listedFile) Read([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "read", Path: f.f.Path, Err: fs.ErrInvalid}
+}
+
+// ReadAt fetches the pieces that hold what is asked for.
+func (f *listedFile) ReadAt(dst []byte, off int64) (n int, err error) {
+	for n < len(dst) && off < f.f.Size {
+		start := off / peekPiece * peekPiece
+		data := f.pieces[start]
+		if data == nil {
+			data = make([]byte, min(peekPiece, f.f.Size-start))
+			if f.fs.left -= int64(len(data)); f.fs.left < 0 || f.fs.ended {
+				return n, fs.ErrInvalid
+			}
+			if err := f.fs.p.c.ReadAt(f.fs.ctx, f.fs.p.snap, f.f, data, start); err != nil {
+				f.fs.ended = true
+				return n, err
+			}
+			f.pieces[start] = data
+		}
+		k := copy(dst[n:], data[off-start:])
+		n, off = n+k, off+int64(k)
+	}
+	if n < len(dst) {
+		return n, io.EOF
+	}
+	return n, nil
+}
 
 // planning says whether a file is needed to know which others are.
 func planning(f hub.File) bool {
@@ -97,25 +164,55 @@ func (p *pull) choose(ctx context.Context) error {
 	}
 	p.files, p.licenses = nil, nil
 	licenses := int64(0)
-	need, err := models.Select(sizes, small)
-	if err != nil {
+	listed := &listedFS{smallFS: small, ctx: ctx, p: p, left: peekMost}
+	need, err := models.Select(sizes, listed)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if listed.ended && (err == nil || errors.Is(err, models.ErrNotPackage)) && p.others(need) {
+		p.whole, err = true, nil // what the others are is seen when they have come
+	}
+	var kind *models.KindError
+	switch {
+	case errors.As(err, &kind):
+		p.sayKind(kind)
+		p.whole = true
+	case err != nil:
 		return p.noPackage(err)
+	case p.whole:
+		need = nil
+		for name := range sizes {
+			if !strings.HasPrefix(name, ".") {
+				need = append(need, name)
+			}
+		}
 	}
 	for _, f := range p.snap.Files {
 		switch {
-		case slices.Contains(need, f.Path):
+		case slices.Contains(need, f.Path) && (!license(f.Path) || !p.whole):
 			if f, err = p.c.Describe(ctx, p.snap, f); err != nil {
 				return err
 			}
 			p.files = append(p.files, f)
-		case !strings.Contains(f.Path, "/") && strings.HasPrefix(strings.ToUpper(f.Path), "LICENSE") && licenses+f.Size <= maxLicenses &&
-			len(p.licenses) < 16:
+		case license(f.Path) && licenses+f.Size <= maxLicenses && len(p.licenses) < 16:
 			licenses += f.Size
 			p.licenses = append(p.licenses, f)
 		}
 	}
 	slices.SortStableFunc(p.files, func(a, b hub.File) int { return int(min(max(b.Size-a.Size, -1), 1)) })
 	return nil
+}
+
+// others says whether the repository has compiled files besides those.
+func (p *pull) others(need []string) bool {
+	return slices.ContainsFunc(p.snap.Files, func(f hub.File) bool {
+		return path.Ext(f.Path) == ".axmodel" && !slices.Contains(need, f.Path)
+	})
+}
+
+// license says whether a file is a license.
+func license(name string) bool {
+	return !strings.Contains(name, "/") && strings.HasPrefix(strings.ToUpper(name), "LICENSE")
 }
 
 // noPackage explains a repository without one.

@@ -221,6 +221,10 @@ func (s *Store) openBuiltin(full string) (*models.Package, error) {
 // verifyOpened checks a package that has no manifest: against SHA256SUMS if it brings one, and by opening it.
 func (m *Model) verifyOpened(ctx context.Context, report func(string, int64, error)) error {
 	p, err := m.Open()
+	if kind := new(models.KindError); errors.As(err, &kind) {
+		report(kind.Error(), m.Size, nil)
+		return nil
+	}
 	if err != nil {
 		report(m.Name.String(), m.Size, err)
 		return err

@@ -119,7 +119,19 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		} else if bad && round < 3 {
 			continue
 		}
-		if err := p.check(m); err != nil {
+		err = p.check(m)
+		if kind := new(models.KindError); errors.As(err, &kind) {
+			p.sayKind(kind)
+			if !p.whole { // what of its tensors could not be read before is here now
+				p.whole = true
+				if err := p.choose(ctx); err != nil {
+					return err
+				}
+				continue
+			}
+			err = nil
+		}
+		if err != nil {
 			if p.gone(m) && round < 3 { // a delete came between
 				continue
 			}
@@ -168,6 +180,8 @@ type pull struct {
 
 	files    []hub.File // to fetch, large ones first
 	licenses []hub.File
+	whole    bool     // all that the repository has, for a package of another kind than a language model's
+	told     bool     // that it is one
 	fresh    sync.Map // digests hashed from disk during this pull
 
 	quiet   bool
@@ -350,6 +364,14 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 				ErrMismatch, f.Digest, d)
 		}
 	}
+}
+
+// sayKind tells once that the package is one of another kind.
+func (p *pull) sayKind(kind *models.KindError) {
+	if !p.told {
+		p.say(Progress{Status: kind.Error()})
+	}
+	p.told = true
 }
 
 // sayFile tells how much of a file is there.

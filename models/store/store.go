@@ -423,7 +423,8 @@ func (m *Model) fs() (*packageFS, error) {
 
 func (s *Store) where(name string) string { return cmp.Or(s.disk.Path(name), name) }
 
-// Info describes the model's package; it opens it once for each content and remembers the answer.
+// Info describes the model's package; it opens it once for each content and remembers the answer. A package of another kind than a language
+// model's is described too ([models.Info.Says]), though [Model.Open] fails with its [models.KindError].
 func (m *Model) Info() (models.Info, error) {
 	key := m.Digest
 	m.s.infoMu.Lock()
@@ -433,11 +434,16 @@ func (m *Model) Info() (models.Info, error) {
 		return i, nil
 	}
 	p, err := m.Open()
-	if err != nil {
+	if kind := new(models.KindError); errors.As(err, &kind) {
+		if i = kind.Info; i.Name == "." {
+			i.Name = m.Name.String()
+		}
+	} else if err != nil {
 		return models.Info{}, err
+	} else {
+		defer p.Close()
+		i = p.Info()
 	}
-	defer p.Close()
-	i = p.Info()
 	m.s.infoMu.Lock()
 	defer m.s.infoMu.Unlock()
 	if len(m.s.infos) > 4096 { // a folder in place that changes for ever

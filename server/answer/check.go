@@ -146,6 +146,9 @@ func (a *Answers) find(x *exchange.Exchange, q *checked, missing string) (m olla
 		x.Log.Model = q.entry.Name.String()
 		look.Of(x.Ctx()).Named(x.Log.Model)
 	}
+	if err := q.entry.Runs(q.common.Model); err != nil {
+		return m, err
+	}
 	return q.entry.AskedAs(q.common.Model), nil
 }
 

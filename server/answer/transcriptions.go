@@ -60,6 +60,9 @@ func (a *Answers) transcription(r *http.Request, body *io.LimitedReader) error {
 	}
 	e, err := catalog.Find(a.o.Store, name, ollama.ErrUnnamed, ollama.Missing)
 	if err == nil {
+		err = e.Runs(name)
+	}
+	if err == nil {
 		err = ollama.Fail(http.StatusBadRequest, "%s does not support audio", e.Name.Full())
 	}
 	return err

@@ -85,6 +85,14 @@ func Find(st Store, asked string, unnamed error, missing string) (*Entry, error)
 	return e, err
 }
 
+// Runs fails for a model that is here and cannot be asked, since axle does not run its kind yet.
+func (e *Entry) Runs(asked string) error {
+	if e.Info.Says == "" {
+		return nil
+	}
+	return ollama.Fail(400, "%q is %s", asked, e.Info.Says)
+}
+
 // NotFound says whether a store's error means that there is no model of that name that this chip could run.
 func NotFound(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrGGUF) || errors.Is(err, store.ErrForeign) ||

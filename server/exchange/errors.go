@@ -69,7 +69,7 @@ func Status(err error) (code int, text string) {
 		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), "engine: ")
 	case errors.Is(err, models.ErrName):
 		return http.StatusBadRequest, models.ErrName.Error()
-	case errors.Is(err, store.ErrTaken):
+	case errors.Is(err, store.ErrTaken), errors.Is(err, models.ErrKind):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, store.ErrReadOnly):
 		return http.StatusForbidden, err.Error()

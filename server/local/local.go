@@ -241,6 +241,9 @@ func (s *Models) look(m *store.Model) (About, error) {
 	if err != nil {
 		return About{}, err
 	}
+	if info.Says != "" {
+		return About{Info: info}, nil
+	}
 	key := m.Digest + info.Digest
 	s.mu.Lock()
 	a, ok := s.about[key]

@@ -58,6 +58,9 @@ func (v *Views) Start(x *exchange.Exchange) {
 		e, err = catalog.Find(v.o.Store, ask.Model, ollama.ErrUnnamed, ollama.Missing)
 	}
 	if err == nil {
+		err = e.Runs(ask.Model)
+	}
+	if err == nil {
 		ask.Model = e.Name.String()
 		switch err = v.bench.Start(ask, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
 		case errors.Is(err, ErrTry):

@@ -14,8 +14,19 @@ import (
 	"github.com/axle-llm/axle/server/exchange"
 )
 
-func (m *Manager) list(ctx context.Context) (api.ListResponse, error) {
-	out := api.ListResponse{Models: []api.ListModelResponse{}}
+// Listing is the answer of /api/tags: Ollama's, and what is said of a model that axle does not run.
+type Listing struct {
+	Models []Listed `json:"models"`
+}
+
+// Listed is a model of [Listing].
+type Listed struct {
+	api.ListModelResponse
+	Says string `json:"says,omitempty"`
+}
+
+func (m *Manager) list(ctx context.Context) (Listing, error) {
+	out := Listing{Models: []Listed{}}
 	entries, err := m.o.Store.List(ctx)
 	if err != nil {
 		return out, err
@@ -24,9 +35,8 @@ func (m *Manager) list(ctx context.Context) (api.ListResponse, error) {
 	for _, e := range entries {
 		d := details(e)
 		d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
-		out.Models = append(out.Models, api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(), ModifiedAt: e.Modified.UTC(),
-			Size:   e.Size,
-			Digest: e.Digest, Details: d, Capabilities: capabilities(e)})
+		out.Models = append(out.Models, Listed{api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(),
+			ModifiedAt: e.Modified.UTC(), Size: e.Size, Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Info.Says})
 	}
 	return out, nil
 }
@@ -99,6 +109,9 @@ func details(e *catalog.Entry) api.ModelDetails {
 
 // capabilities are an entry's, in Ollama's words and order.
 func capabilities(e *catalog.Entry) []model.Capability {
+	if e.Info.Says != "" {
+		return []model.Capability{}
+	}
 	if e.Embedding {
 		return []model.Capability{model.CapabilityEmbedding}
 	}

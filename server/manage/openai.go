@@ -15,7 +15,11 @@ func (m *Manager) OpenAIModels(x *exchange.Exchange) {
 	list, err := m.list(x.Ctx())
 	var b []byte
 	if err == nil {
-		b, err = openai.Models(list)
+		var plain api.ListResponse
+		for _, l := range list.Models {
+			plain.Models = append(plain.Models, l.ListModelResponse)
+		}
+		b, err = openai.Models(plain)
 	}
 	if err != nil {
 		x.Fail(err)

@@ -83,7 +83,7 @@ func statusOf(err error) int {
 	case errors.Is(err, hub.ErrDenied):
 		return http.StatusForbidden
 	case errors.Is(err, store.ErrGGUF), errors.Is(err, store.ErrForeign), errors.Is(err, store.ErrRequest),
-		errors.Is(err, models.ErrNotPackage):
+		errors.Is(err, models.ErrNotPackage), errors.Is(err, models.ErrKind):
 		return http.StatusBadRequest
 	case errors.Is(err, store.ErrSpace):
 		return http.StatusInsufficientStorage

@@ -117,6 +117,10 @@ func info(e *catalog.Entry, verbose bool) map[string]any {
 		"general.quantization_version": 2,
 		"tokenizer.ggml.model":         cmp.Or(i.TokenizerType, "gpt2"),
 	}
+	if i.Says != "" {
+		m["general.description"] = i.Says
+		delete(m, "tokenizer.ggml.model")
+	}
 	for key, n := range map[string]int{"context_length": i.Context, "embedding_length": i.Hidden, "block_count": i.Layers,
 		"attention.head_count":    i.Heads,
 		"attention.head_count_kv": i.KVHeads, "feed_forward_length": i.FeedForward, "vocab_size": i.Vocab} {

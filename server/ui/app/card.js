@@ -6,6 +6,7 @@ import { say } from './dialog.js';
 import { Icon } from './icons.js';
 import { hurry, models, sampled, samples, state, watch } from './live.js';
 import { Progress } from './models.js';
+import { talks } from './open.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
 import { Status } from './status.js';
@@ -96,7 +97,7 @@ export function Card({ menu }) {
   const cards = s.cards ?? [];
   const queued = loaded.reduce((n, m) => n + (m.queued ?? 0), 0);
   const running = loaded.reduce((n, m) => n + (m.running ?? 0), 0);
-  const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding')).map((m) => m.name);
+  const talk = (list ?? []).filter((m) => talks(m)).map((m) => m.name);
   return html`<div class="bar">${menu}<h1>${t('view.card')}</h1><span class="grow"></span><${Status} /></div><div class="page card-page">
     ${(s.warnings ?? []).map((w) => html`<p class="warning" role="alert" key=${w.id + w.about}><${Icon} name="warn" /><span dir="auto" lang=${warned(w).lang}>${w.about && html`<b>${w.about}: </b>`}${warned(w).text}</span></p>`)}
     ${cards.map((c) => html`<section class="head" key=${c.device}><h2>${c.name || c.device}</h2><p class="dim">${c.software ? t('card.soft') : kinds[c.kind] ? t('kind.' + c.kind) : c.says || ''}${what(c) ? ' · ' + what(c) : ''}</p></section>`)}

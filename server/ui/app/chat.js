@@ -14,7 +14,7 @@ const first = 8, more = 30; // turns drawn at once, and when there is time; the 
 
 function ModelChoice({ now }) {
   const list = models.use();
-  const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding'));
+  const talk = (list ?? []).filter((m) => it.talks(m));
   const gone = now.chat.model && list && !talk.some((m) => m.name === now.chat.model);
   if (list && !talk.length) return html`<a class="choice" href="#/models">${t('no.model.short')}</a>`;
   return html`<label class="choice"><span class="offscreen">${t('model')}</span><select id="model" value=${now.chat.model} onChange=${(e) => it.change({ model: e.target.value })}>

@@ -48,7 +48,7 @@ function Show({ name, close }) {
   return html`<${Modal} title=${name} close=${close} wide>${error ? html`<p class="failed" role="alert">${error}</p>` : s && html`<dl class="facts-list">
     ${fact(t('m.family'), s.details?.family)}${fact(t('m.parameters'), s.details?.parameter_size)}${fact(t('m.quantization'), s.details?.quantization_level)}${fact(t('m.format'), s.details?.format)}
     ${fact(t('m.context'), n('context_length') && t('tokens', { n: n('context_length') }))}${fact(t('m.layers'), n('block_count'))}${fact(t('m.width'), n('embedding_length'))}${fact(t('m.vocab'), n('vocab_size'))}
-    ${fact(t('m.can'), (s.capabilities ?? []).map((c) => t('can.' + c)).join(', '))}${fact(t('m.modified'), s.modified_at && date(Date.parse(s.modified_at)))}${fact(t('m.parent'), s.details?.parent_model)}</dl>
+    ${fact(t('m.can'), info['general.description'] ?? (s.capabilities ?? []).map((c) => t('can.' + c)).join(', '))}${fact(t('m.modified'), s.modified_at && date(Date.parse(s.modified_at)))}${fact(t('m.parent'), s.details?.parent_model)}</dl>
     ${s.system && html`<h3>${t('system')}</h3><p dir="auto" class="pre">${s.system}</p>`}
     ${s.parameters && html`<h3>${t('m.params')}</h3><dl class="facts-list">${s.parameters.split('\n').map((l) => { const [k, ...v] = l.trim().split(/\s+/); return fact(k, v.join(' ')); })}</dl>`}
     <div class="folds">${long('m.template', s.template)}${long('m.modelfile', s.modelfile)}${long('m.license', s.license)}</div>`}<//>`;
@@ -66,11 +66,11 @@ function Here({ m, room, run, show }) {
   const left = run ? (Date.parse(run.expires_at) - serverNow()) / 1000 : 0;
   return html`<li class="model"><div class="what"><h3><span dir="auto">${short(m.name)}</span>${run && html`<em class="tag on">${t('m.loaded')}</em>`}</h3>
     <p class="dim">${[d.parameter_size, d.quantization_level, bytes(m.size), d.context_length && t('m.context.n', { n: number(d.context_length) })].filter(Boolean).join(' · ')}</p>
-    <p class="tags">${can.filter((c) => c !== 'completion').map((c) => html`<em class="tag" key=${c}>${t('can.' + c)}</em>`)}${memory ? html`<em class="tag">${t('m.needs', { size: bytes(memory) })}</em>` : null}
-      ${!run && room?.fits && room.fits !== 'unknown' && html`<em class=${'tag ' + fits[room.fits]}>${t('fits.' + room.fits)}</em>`}${run && html`<em class="tag">${kept ? t('m.kept') : left > 0 ? t('m.until', { time: span(left) }) : t('m.busy')}</em>`}</p>
+    ${m.says && html`<p class="dim" lang="en" dir="ltr">${m.says}</p>`}<p class="tags">${can.filter((c) => c !== 'completion').map((c) => html`<em class="tag" key=${c}>${t('can.' + c)}</em>`)}${memory ? html`<em class="tag">${t('m.needs', { size: bytes(memory) })}</em>` : null}
+      ${!run && !m.says && room?.fits && room.fits !== 'unknown' && html`<em class=${'tag ' + fits[room.fits]}>${t('fits.' + room.fits)}</em>`}${run && html`<em class="tag">${kept ? t('m.kept') : left > 0 ? t('m.until', { time: span(left) }) : t('m.busy')}</em>`}</p>
     ${load && html`<${Progress} done=${load.bytes_done} total=${load.bytes} text=${t('load.' + load.state, { model: short(m.name) })} rate=${load.bytes_per_second} left=${load.left_seconds} />`}</div>
-    <div class="does">${!can.includes('embedding') && html`<button type="button" class="primary" onClick=${async () => { await it.go(null); it.change({ model: m.name }); location.hash = '#/chat'; }}>${t('m.talk')}</button>`}
-      ${run ? html`<button type="button" onClick=${() => keep(m, 0)}>${t('m.unload')}</button>` : html`<button type="button" disabled=${!!load} onClick=${() => keep(m)}>${t('m.load')}</button>`}
+    <div class="does">${it.talks(m) && html`<button type="button" class="primary" onClick=${async () => { await it.go(null); it.change({ model: m.name }); location.hash = '#/chat'; }}>${t('m.talk')}</button>`}
+      ${m.says ? null : run ? html`<button type="button" onClick=${() => keep(m, 0)}>${t('m.unload')}</button>` : html`<button type="button" disabled=${!!load} onClick=${() => keep(m)}>${t('m.load')}</button>`}
       ${run && html`<button type="button" aria-pressed=${!!kept} onClick=${() => keep(m, kept ? 300 : -1)}>${kept ? t('m.release') : t('m.keep')}</button>`}
       <button type="button" onClick=${() => show(m.name)}>${t('m.show')}</button><${Button} icon="trash" label=${t('m.delete', { model: short(m.name) })} onClick=${() => drop(m)} /></div></li>`;
 }
@@ -124,7 +124,7 @@ export function Models({ menu }) {
   useEffect(() => { fetchModels().catch(() => {}); }, []);
   useEffect(() => { json('/api/axle/catalogue').then(setCat, () => setCat({})); }, [loaded, list?.length]);
   const here = new Set((list ?? []).map((m) => m.name));
-  const talk = (list ?? []).filter((m) => !(m.capabilities ?? []).includes('embedding'));
+  const talk = (list ?? []).filter((m) => it.talks(m));
   const found = (list ?? []).filter((m) => !text.trim() || m.name.toLowerCase().includes(text.trim().toLowerCase()));
   return html`<div class="bar">${menu}<h1>${t('view.models')}</h1><span class="grow"></span><${Status} /></div><div class="page models">
     ${under.size > 0 && html`<ul class="pulls" aria-label=${t('pulls')}>${[...under.values()].map((p) => html`<${Pulling} key=${p.name} p=${p} />`)}</ul>`}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/axle-llm/axle/models/modelstest"
+	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/local"
+	"github.com/axle-llm/axle/server/scripted"
+)
+
+// A package of any kind and layout is told with one sentence, and never as a model that completes texts: by inspect, plan, pull, list and
+// show, and by the server, which refuses to ask it.
+func TestKindsAreTold(t *testing.T) {
+	h := modelstest.NewHub()
+	defer h.Close()
+	folder := filepath.Join(t.TempDir(), "models")
+	t.Setenv("AXLE_MODELS", folder)
+	t.Setenv("AXLE_MODEL_PATH", "")
+	t.Setenv("HF_ENDPOINT", h.URL)
+	t.Setenv("HF_TOKEN", "")
+	st, err := store.Open(store.Options{Dir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(local.New(st, local.Options{}), &scripted.Loader{}, newPuller(st), server.Options{Loopback: true})
+	host := listening(t, s, st)
+	t.Setenv("AXLE_HOST", host)
+	for i, k := range modelstest.Kinds() {
+		name := "axle/k" + fmt.Sprint(i)
+		dir := filepath.Join(t.TempDir(), "qwen3-chat")
+		if err := k.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.AddDir(name, dir); err != nil {
+			t.Fatal(err)
+		}
+		sentence := " " + k.Name + " package ("
+		layout := "layout " + k.Layout + ")"
+		if k.Layout == "" {
+			layout = ")"
+		}
+		check := func(what, out string, err error) {
+			t.Helper()
+			if err != nil || !strings.Contains(out, sentence) || !strings.Contains(out, layout+": axle does not run it yet") ||
+				strings.Contains(out, "completion") {
+				t.Errorf("%s %s, %s: %v\n%.600s", k.Name, k.Layout, what, err, out)
+			}
+		}
+		_, errs, err := command(t, "pull", name)
+		check("pull", errs, err)
+		for _, args := range [][]string{{"inspect", dir}, {"inspect", name}, {"inspect", name, "--json"}, {"list", name}, {"show", name}} {
+			out, _, err := command(t, args...)
+			check(strings.Join(args, " "), out, err)
+		}
+		for _, model := range []string{dir, name} {
+			if _, _, err = command(t, "plan", model); err == nil {
+				t.Errorf("%s: plan of %s", k.Name, model)
+			} else if check("plan "+model, err.Error(), nil); strings.Contains(err.Error(), "shapes") {
+				t.Error(err)
+			}
+		}
+		ask := func(path string, body map[string]any) (int, string) {
+			b, err := json.Marshal(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.Post(host+path, "application/json", bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			all, _ := io.ReadAll(resp.Body)
+			return resp.StatusCode, strings.ReplaceAll(string(all), `\"`, `"`)
+		}
+		code, show := ask("/api/show", map[string]any{"model": name})
+		if check("/api/show", show, nil); code != 200 || !strings.Contains(show, `"capabilities":[]`) && strings.Contains(show, `"capabilities"`) {
+			t.Errorf("%s: show %d %s", k.Name, code, show)
+		}
+		for path, body := range map[string]map[string]any{
+			"/api/chat":            {"model": name, "messages": []any{map[string]any{"role": "user", "content": "x"}}},
+			"/api/generate":        {"model": name},
+			"/api/embed":           {"model": name, "input": "x"},
+			"/v1/chat/completions": {"model": name, "messages": []any{map[string]any{"role": "user", "content": "x"}}},
+			"/v1/messages":         {"model": name, "max_tokens": 1, "messages": []any{map[string]any{"role": "user", "content": "x"}}},
+			"/v1/embeddings":       {"model": name, "input": "x"},
+		} {
+			code, text := ask(path, body)
+			if check(path, text, nil); code != 400 {
+				t.Errorf("%s: %s answers %d", k.Name, path, code)
+			}
+		}
+	}
+	resp, err := http.Get(host + "/api/tags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var list struct {
+		Models []struct {
+			Name, Says   string
+			Capabilities []string
+		}
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Models) != len(modelstest.Kinds()) {
+		t.Fatal(err, len(list.Models))
+	}
+	for _, m := range list.Models {
+		if len(m.Capabilities) > 0 || !strings.HasSuffix(m.Says, "does not run it yet") {
+			t.Errorf("listed %+v", m)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}

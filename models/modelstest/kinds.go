@@ -1,0 +1,233 @@
+package modelstest
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axmodel/axmodeltest"
+)
+
+// Kind is a small package of a kind that is no language model, in one of its layouts. Its nets have the tensors that such packages have,
+// and no weights.
+type Kind struct {
+	Name, Layout string // as models has them
+	Files        map[string][]byte
+}
+
+// Write puts its files into dir.
+func (k Kind) Write(dir string) error {
+	w := &writer{dir: dir}
+	for name, data := range k.Files {
+		w.text(name, string(data))
+	}
+	return w.err
+}
+
+// ts reads tensors: "mel f32 1,80,3000; mask i32 448".
+func ts(text string) (all []axcl.Tensor) {
+	types := map[string]axcl.Type{"f32": axcl.FP32, "i32": axcl.Int32, "u32": axcl.Uint32, "u8": axcl.Uint8, "bf16": axcl.BF16}
+	for part := range strings.SplitSeq(text, ";") {
+		f := strings.Fields(part)
+		t := axcl.Tensor{Name: f[0], Type: types[f[1]]}
+		for d := range strings.SplitSeq(f[2], ",") {
+			n := 0
+			fmt.Sscan(d, &n)
+			t.Shape = append(t.Shape, n)
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// nets makes files of lines "name: inputs -> outputs".
+func nets(lines ...string) map[string][]byte {
+	files := map[string][]byte{}
+	for _, line := range lines {
+		name, io, _ := strings.Cut(line, ": ")
+		in, out, _ := strings.Cut(io, " -> ")
+		o := axmodeltest.ONNX{Weights: 100_000, Groups: []axmodeltest.ONNXGroup{{Inputs: ts(in), Outputs: ts(out)}}}
+		files[name+".axmodel"] = o.Marshal()
+	}
+	return files
+}
+
+func (k Kind) with(more map[string]string) Kind {
+	for name, text := range more {
+		k.Files[name] = []byte(text)
+	}
+	return k
+}
+
+// layers adds decoder layers, and a head of out values.
+func (k Kind) layers(template string, n, out int, more ...axcl.Tensor) Kind {
+	for i := range n {
+		l := axmodeltest.VendorLayer(8, 4, 1, 10_000, axcl.Group{Rows: 1, Cells: 31}, axcl.Group{Rows: 8}, axcl.Group{Rows: 8, Cells: 8})
+		for g := range l.Groups {
+			for _, t := range more {
+				if g > 0 {
+					t.Name = fmt.Sprintf("%s_%d", t.Name, g)
+				}
+				l.Groups[g].Inputs = append(l.Groups[g].Inputs, t)
+			}
+		}
+		k.Files[fmt.Sprintf(template, i)] = l.Marshal()
+	}
+	prefix, _, _ := strings.Cut(template, "_p")
+	head := axmodeltest.VendorHead(8, out, 100, axcl.BF16, false)
+	if out == 8 {
+		head.Groups[0].Outputs[0].Name = "output_norm"
+	}
+	k.Files[prefix+"_post.axmodel"] = head.Marshal()
+	k.Files[filepath.ToSlash(filepath.Join(filepath.Dir(prefix), "model.embed_tokens.weight.bfloat16.bin"))] = make([]byte, 20*8*2)
+	return k
+}
+
+func text(v map[string]any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// lora are the inputs of an adapter.
+func lora() (all []axcl.Tensor) {
+	for _, p := range []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"} {
+		all = append(all, ts("lora_"+p+"_a bf16 4,8; lora_"+p+"_b bf16 8,4")...)
+	}
+	return all
+}
+
+// Kinds are one of every kind and layout.
+func Kinds() []Kind {
+	states := "x f32 1,103,80"
+	after := "encoder_out f32 1,24,512"
+	for _, kind := range []string{"len i32 2,1", "avg f32 2,1,256", "key f32 2,192,1,192", "val f32 2,192,1,96", "val2 f32 2,192,1,96",
+		"conv1 f32 2,1,256,30", "conv2 f32 2,1,256,30"} {
+		name, shape, _ := strings.Cut(kind, " ")
+		for i := range 5 {
+			states += fmt.Sprintf("; cached_%s_%d %s", name, i, shape)
+			after += fmt.Sprintf("; new_cached_%s_%d %s", name, i, shape)
+		}
+	}
+	selfs, crosses, outs := "", "", ""
+	for i := range 4 {
+		selfs += fmt.Sprintf("; self_k_%d f32 1,448,384; self_v_%d f32 1,448,384", i, i)
+		crosses += fmt.Sprintf("; cross_k_%d f32 1,1500,384; cross_v_%d f32 1,1500,384", i, i)
+		outs += fmt.Sprintf("; out_cross_k_%d f32 1,1500,384; out_cross_v_%d f32 1,1500,384", i, i)
+	}
+	kokoro := func(dir string) map[string][]byte {
+		return nets(dir+"kokoro_part1_96: input_ids i32 1,96; ref_s f32 1,256; text_mask u8 1,96 -> duration f32 1,96,50; d f32 1,96,640",
+			dir+"kokoro_part2_96: en f32 1,640,192; ref_s f32 1,256; input_ids i32 1,96; text_mask f32 1,96; pred_aln_trg f32 1,96,192"+
+				" -> F0_pred f32 1,384; N_pred f32 1,384; asr f32 1,512,192",
+			dir+"kokoro_part3_96: asr f32 1,512,192; F0_pred f32 1,384; N_pred f32 1,384; ref_s f32 1,256; har f32 1,22,23041"+
+				" -> x f32 1,22,23041")
+	}
+	const hidden = "encoder_hidden_states f32 1,77,768"
+	diffusion := func(unet, latent string) map[string][]byte {
+		return nets("text_encoder/sd15_text_encoder_sim: input_ids i32 1,77 -> last_hidden_state f32 1,77,768",
+			"unet: sample f32 1,4,64,64; "+unet+"; "+hidden+" -> noise f32 1,4,64,64",
+			"vae_decoder: "+latent+" f32 1,4,64,64 -> image f32 1,3,512,512")
+	}
+	vendor := func(more map[string]any, template string, n int) string {
+		c := map[string]any{"template_filename_axmodel": template, "axmodel_num": n, "tokens_embed_num": 20, "tokens_embed_size": 8,
+			"filename_tokens_embed": "model.embed_tokens.weight.bfloat16.bin"}
+		for k, v := range more {
+			c[k] = v
+		}
+		return text(c)
+	}
+	all := []Kind{
+		{"Whisper", "A", nets("small-encoder: mel f32 1,80,3000 -> n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768",
+			"small-decoder-main: tokens i32 1,4; n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768"+
+				" -> logits f32 1,4,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768",
+			"small-decoder-loop: tokens i32 1,1; in_n_layer_self_k_cache f32 12,1,448,768; in_n_layer_self_v_cache f32 12,1,448,768;"+
+				" n_layer_cross_k f32 12,1,1500,768; n_layer_cross_v f32 12,1,1500,768; positional_embedding f32 1,768; mask f32 448"+
+				" -> logits f32 1,1,51865; out_n_layer_self_k_cache f32 12,1,448,768; out_n_layer_self_v_cache f32 12,1,448,768")},
+		{"Whisper", "B", nets("turbo-encoder: mel f32 1,128,3000 -> cross_k f32 4,1,1500,1280; cross_v f32 4,1,1500,1280",
+			"turbo-decoder: tokens i32 1,1; self_k f32 4,1,448,1280; self_v f32 4,1,448,1280; cross_k f32 4,1,1500,1280;"+
+				" cross_v f32 4,1,1500,1280; offset i32 1; mask i32 448"+
+				" -> logits f32 1,1,51866; this_self_k f32 4,1,1,1280; this_self_v f32 4,1,1,1280")},
+		{"Whisper", "C", nets("tiny-encoder: tiny-mel f32 1,80,3000 -> "+outs[2:],
+			"tiny-decoder: token i32 1,1"+selfs+crosses+"; offset i32 1; mask i32 448 -> logits f32 1,1,51865")},
+		{"SenseVoice", "Axera", nets("sensevoice: speech f32 1,256,560; mask i32 1,1,260; language i32 1" +
+			" -> ctc_logits f32 1,260,25055; encoder_out_lens i32 1")},
+		{"SenseVoice", "sherpa", nets("model-10-seconds: x f32 1,171,560; prompt i32 4 -> logits f32 1,175,25055")},
+		Kind{"Qwen3-ASR", "", nets("conv_frontend: input_features f32 1,3000,128 -> conv_output f32 1,390,896",
+			"encoder: input_features f32 1,390,896; feature_attention_mask f32 1,390 -> output f32 1,390,1024")}.
+			layers("qwen3_asr_p64_l%d_together.axmodel", 2, 20),
+		Kind{"Qwen3-TTS", "", nets("speech_tokenizer/encoder: input_values f32 1,72000 -> audio_codes i32 38,16",
+			"speech_tokenizer/decode_pre_inproj: codes i32 16,325 -> hidden_512 f32 325,512")}.
+			layers("talker/qwen3_tts_talker_p128_l%d_together.axmodel", 3, 20),
+		Kind{"MOSS-Transcribe-Diarize", "", nets("encoder: mel f32 1,80,3000 -> output f32 1,375,8")}.
+			layers("qwen3_p256_l%d_together.axmodel", 2, 20),
+		{"Kokoro", "A", kokoro("")},
+		{"Kokoro", "B", kokoro("models/")},
+		{"MeloTTS", "", nets("decoder-ax650/decoder-zh: z_p f32 1,192,128; g f32 1,256,1 -> audio f32 1,1,65536")},
+		{"Zipformer", "", nets("encoder: "+states+" -> "+after, "decoder: y i32 1,2 -> decoder_out f32 1,512",
+			"joiner: encoder_out f32 1,512; decoder_out f32 1,512 -> logits f32 1,6254")},
+		{"FireRedASR", "", nets("encoder: encoder_input f32 1,998,80; encoder_input_lengths i32 1" +
+			" -> n_layer_cross_k f32 16,1,250,1280; n_layer_cross_v f32 16,1,250,1280; cross_attn_mask f32 1,1,250")},
+		{"Fun-ASR", "", nets("adaptor: speech f32 1,500,560; speech_lengths i32 1" +
+			" -> audio_encoder_out f32 1,63,1024; audio_encoder_out_lens i32 1")},
+		{"Silero VAD", "", nets("silero_vad_ax650: input f32 1,640; state f32 2,1,128 -> output f32 1,1; stateN f32 2,1,128")},
+		{"openWakeWord", "", nets("models/650/alexa: embeddings f32 1,16,96 -> score f32 1,1")},
+		{"Stable Diffusion 1.5", "LCM", diffusion("/down_blocks.0/resnets.0/act_1/Mul_output_0 f32 1,1280", "x")},
+		{"Stable Diffusion 1.5", "DPM++", diffusion("/down_blocks.0/resnets.0/act_1/Mul_output_0 f32 1,1280", "latent")},
+		{"Stable Diffusion 1.5", "Euler", diffusion("timestep i32 1", "latent")},
+		Kind{"image generation", "", nets("vae/decoder: latent f32 1,16,64,64 -> image f32 1,3,512,512")}.
+			layers("text_encoder_axmodel/qwen3_p128_l%d_together.axmodel", 2, 20),
+		{"CLIP", "", nets("clip_vit_l14_336px_text_encoder_u16: text i32 1,77 -> features f32 1,768",
+			"clip_vit_l14_336px_image_encoder_all_u16_fc_u8: image f32 1,3,336,336 -> features f32 1,768")},
+		{"CLIP", "", nets("text_encoder: inputs_id i32 1,50 -> text f32 1,1024",
+			"image_encoder: pixel_values f32 1,3,512,512 -> image f32 1,1024")},
+		{"Insightface", "", nets("w600k_r50: image u8 1,112,112,3 -> vector f32 1,512")},
+		{"YOLO", "", nets("yolo11s: images u8 1,640,640,3 -> a f32 1,80,80,144; b f32 1,40,40,144; c f32 1,20,20,144")},
+		{"YOLO", "", nets("detector: images u8 1,320,320,3 -> output f32 1,84,2100")},
+		{"text encoder", "", nets("model/bge-m3_u16_npu3: input_ids i32 1,512" +
+			" -> dense f32 1,1024; sparse f32 1,512,1; tokens f32 1,511,1024")},
+		{"EmbeddingGemma 2", "", nets("encoder_128: inputs_embeds f32 1,128,512; valid f32 1,128 -> embedding f32 1,768",
+			"encoder_512: inputs_embeds f32 1,512,512; valid f32 1,512 -> embedding f32 1,768")},
+		Kind{"jina-embeddings-v5-omni", "", map[string][]byte{}}.
+			layers("jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2, 8, lora()...),
+		Kind{"LoRA", "", map[string][]byte{}}.layers("qwen3_vl_text_p128_l%d_together.axmodel", 2, 20, lora()...),
+	}
+	more := map[string]map[string]string{
+		"Whisper":    {"tokens.txt": "IQ== 0\n"},
+		"SenseVoice": {"tokens.txt": "<blank>\n", "am.mvn": "<AddShift> [ -8.3 ] <Rescale> [ 0.16 ]\n"},
+		"Qwen3-ASR": {"config.json": text(map[string]any{"architectures": []string{"ForConditionalGeneration"}, "vocab_size": 20}),
+			"post_config.json": "{}", "qwen3_tokenizer.txt": "430 1\n"},
+		"Qwen3-TTS": {"config.json": "{}"},
+		"MOSS-Transcribe-Diarize": {"config.json": vendor(map[string]any{"tokenizer_type": "MossTranscribeDiarize",
+			"vlm_type": "MossTranscribeDiarizeVL", "filename_post_axmodel": "qwen3_post.axmodel",
+			"filename_image_encoder_axmodel": "encoder.axmodel"}, "qwen3_p256_l%d_together.axmodel", 2)},
+		"openWakeWord":         {"config/openwakeword_mel_weights.npz": "PK"},
+		"Stable Diffusion 1.5": {"config.json": "", "tokenizer/vocab.json": "{}", "tokenizer/merges.txt": "#version: 0.2\n"},
+		"image generation":     {"model_index.json": "{}"},
+		"CLIP":                 {"vocab.txt": "a\n"},
+		"text encoder":         {"tokenizer/tokenizer.json": "{}"},
+		"EmbeddingGemma 2": {"config.json": text(map[string]any{"model_type": "embedding_gemma2", "tokens_embed_num": 262144,
+			"tokens_embed_size": 512, "encoder_axmodels": []string{"encoder_128.axmodel", "encoder_512.axmodel"}})},
+		"jina-embeddings-v5-omni": {"config.json": vendor(map[string]any{"filename_post_axmodel": "jina_embeddings_v5_omni_post.axmodel"},
+			"jina_embeddings_v5_omni_p128_l%d_together.axmodel", 2), "lora/retrieval/manifest.json": `{"rank": 4}`,
+			"lora/retrieval/layer_00.bf16.bin": "0123"},
+		"LoRA": {"config.json": vendor(map[string]any{"model_name": "axle/Small-VLM",
+			"filename_post_axmodel": "qwen3_vl_text_post.axmodel"},
+			"qwen3_vl_text_p128_l%d_together.axmodel", 2), "lora/chart/manifest.json": `{"rank": 4}`,
+			"lora/chart/layer_00.bf16.bin": "0123", "lora/chart/layer_01.bf16.bin": "4567"},
+	}
+	for i, k := range all {
+		all[i] = k.with(more[k.Name])
+		switch k.Name + k.Layout {
+		case "KokoroA":
+			k.with(map[string]string{"vocab.txt": "a\t1\n", "voices/af_heart.bin": "0123", "model4_har_sim.onnx": "x"})
+		case "KokoroB":
+			k.with(map[string]string{"checkpoints/config.json": `{"vocab": {"a": 1}}`, "checkpoints/voices_npy/af_heart.npy": "0123"})
+		}
+	}
+	return slices.Clip(all)
+}

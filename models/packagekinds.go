@@ -1,0 +1,217 @@
+package models
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// kind is what a folder can be besides a language model. A package is of the kind where a configuration says so, or its nets have the
+// tensors of one.
+type kind struct {
+	name, does string
+	says       func(o object) bool                           // of one configuration; may be nil
+	nets       func(e *evidence) (layout string, found bool) // may be nil
+	named      bool                                          // nets is also asked where a configuration names layers
+}
+
+// kinds is every kind that is recognised and not run yet. The first that fits counts: packages that contain another's parts come before it.
+var kinds = []kind{
+	// Language models with something more.
+	{name: "MOSS-Transcribe-Diarize", does: "speech recognition with speakers", says: calls("mosstranscribediarize")},
+	{name: "Qwen3-ASR", does: "speech recognition", says: calls("qwen3asr"), nets: single(func(n net) bool {
+		return n.takes("input_features") && (n.gives("conv_output") || n.takes("feature_attention_mask"))
+	})},
+	{name: "Qwen3-TTS", does: "speech synthesis", says: calls("qwen3tts"), nets: single(func(n net) bool {
+		return n.gives("audio_codes") || n.takes("codes") && n.gives("hidden_512")
+	})},
+	{name: "EmbeddingGemma 2", does: "embedding", says: func(o object) bool {
+		_, listed := o["encoder_axmodels"]
+		return listed || calls("embeddinggemma2")(o)
+	}, nets: single(func(n net) bool { return n.takes("inputs_embeds", "valid") && n.gives("embedding") })},
+	{name: "jina-embeddings-v5-omni", does: "embedding", says: calls("jinaembeddingsv5omni"), named: true,
+		nets: func(e *evidence) (string, bool) {
+			return "", e.any(adapted) && e.any(func(n net) bool { return n.gives("output_norm") })
+		}},
+	{name: "LoRA", does: "a language model whose layers take adapters as inputs", nets: single(adapted), named: true},
+
+	// Speech. Whisper's encoder tells the layout; FireRedASR's gives tensors of the same names.
+	{name: "FireRedASR", does: "speech recognition", nets: single(func(n net) bool {
+		return n.takes("encoder_input") && n.gives("cross_attn_mask")
+	})},
+	{name: "Whisper", does: "speech recognition", nets: whisper},
+	{name: "SenseVoice", does: "speech recognition", nets: senseVoice},
+	{name: "Fun-ASR", does: "speech recognition", nets: single(func(n net) bool { return n.takes("speech", "speech_lengths") })},
+	{name: "Zipformer", does: "streaming speech recognition", nets: single(func(n net) bool {
+		return n.takes("x", "cached_len_0", "cached_key_0") && n.gives("encoder_out")
+	})},
+	{name: "Kokoro", does: "speech synthesis", nets: kokoro},
+	{name: "MeloTTS", does: "speech synthesis", nets: single(func(n net) bool {
+		return shaped(n.input("z_p"), 1, 192, -1) && n.takes("g")
+	})},
+	{name: "openWakeWord", does: "wake words", nets: func(e *evidence) (string, bool) {
+		return "", slices.ContainsFunc(e.p.t.names, func(name string) bool {
+			return path.Base(name) == "openwakeword_mel_weights.npz"
+		})
+	}},
+	{name: "Silero VAD", does: "voice activity detection", nets: single(func(n net) bool {
+		return len(n.in) == 2 && len(n.out) == 2 && elements(n.in[0]) == 640 && elements(n.in[1]) == 256 && elements(n.out[0]) == 1
+	})},
+
+	// Pictures made.
+	{name: "Stable Diffusion 1.5", does: "image generation", nets: stableDiffusion},
+	{name: "image generation", does: "pictures made from text", says: func(o object) bool {
+		f := o.flag("is_image_generation")
+		return f != nil && *f || squeeze(o.str("model_type")) == "imagegeneration" || squeeze(o.str("task_type")) == "imagegeneration"
+	}, nets: single(func(n net) bool { // a decoder of latents
+		return len(n.in) == 1 && len(n.out) == 1 && len(n.in[0].Shape) == 4 && len(n.out[0].Shape) == 4 &&
+			(n.in[0].Shape[1] == 4 || n.in[0].Shape[1] == 16) &&
+			shaped(n.out[0], 1, 3, 8*n.in[0].Shape[2], 8*n.in[0].Shape[3])
+	})},
+
+	// Search and sight.
+	{name: "CLIP", does: "search by pictures and texts", nets: clip},
+	{name: "Insightface", does: "faces", nets: single(func(n net) bool {
+		return len(n.in) == 1 && len(n.out) == 1 && n.in[0].Type == axcl.Uint8 && elements(n.in[0]) == 3*112*112 &&
+			shaped(n.out[0], 1, 512)
+	})},
+	{name: "YOLO", does: "object detection", nets: single(detects)},
+	{name: "text encoder", does: "embedding", nets: single(func(n net) bool {
+		return len(n.in) == 1 && integer(n.in[0]) && len(n.in[0].Shape) == 2 && n.in[0].Shape[1] >= 128 && len(n.out) > 0 &&
+			n.out[0].Type == axcl.FP32 && (len(n.out[0].Shape) == 2 || shaped(n.out[0], 1, n.in[0].Shape[1], -1))
+	})},
+}
+
+// single is a kind of one layout, which one net tells.
+func single(is func(n net) bool) func(e *evidence) (string, bool) {
+	return func(e *evidence) (string, bool) { return "", e.any(is) }
+}
+
+// calls says whether a configuration calls its model so, in letters and digits alone.
+func calls(name string) func(o object) bool {
+	return func(o object) bool {
+		for _, key := range []string{"model_type", "model_name", "tokenizer_type", "vlm_type"} {
+			if strings.Contains(squeeze(o.str(key)), name) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// adapted is a decoder layer with the inputs of a LoRA adapter.
+func adapted(n net) bool {
+	return n.takes("K_cache") && slices.ContainsFunc(n.in, func(t axcl.Tensor) bool { return strings.HasPrefix(t.Name, "lora_") })
+}
+
+// whisper goes by the encoder, whose outputs the three layouts name differently; by the decoder where that is missing.
+func whisper(e *evidence) (layout string, found bool) {
+	for _, n := range e.nets() {
+		switch {
+		case n.takes("in_n_layer_self_k_cache", "positional_embedding"), n.takes("tokens", "n_layer_cross_k"):
+			return "A", true
+		case n.takes("tokens", "self_k", "cross_k", "offset"):
+			return "B", true
+		}
+		if len(n.in) != 1 || !shaped(n.in[0], 1, 80, 3000) && !shaped(n.in[0], 1, 128, 3000) {
+			continue
+		}
+		switch {
+		case n.gives("n_layer_cross_k", "n_layer_cross_v"):
+			return "A", true
+		case n.gives("cross_k", "cross_v"):
+			return "B", true
+		case len(n.out) >= 8 && len(n.out)%2 == 0: // K and V of each layer
+			return "C", true
+		}
+	}
+	return "", false
+}
+
+func senseVoice(e *evidence) (layout string, found bool) {
+	for _, n := range e.nets() {
+		switch {
+		case shaped(n.input("speech"), 1, -1, 560) && n.takes("mask", "language"):
+			return "Axera", true
+		case shaped(n.input("x"), 1, -1, 560) && n.takes("prompt"):
+			return "sherpa", true
+		}
+	}
+	return "", false
+}
+
+// kokoro's two packings have the same nets: in B a config.json has the vocabulary.
+func kokoro(e *evidence) (layout string, found bool) {
+	if !e.any(func(n net) bool {
+		return n.takes("ref_s", "text_mask") && (n.gives("duration", "d") || n.gives("F0_pred", "N_pred"))
+	}) {
+		return "", false
+	}
+	if slices.ContainsFunc(e.configs, func(o object) bool { return len(o.sub("vocab")) > 0 }) {
+		return "B", true
+	}
+	return "A", true
+}
+
+// stableDiffusion tells by the denoiser how it learns the time: as a number, or as rows that were computed for fixed steps. Of those, a
+// scheduler's package is known by the name of its decoder's input.
+func stableDiffusion(e *evidence) (layout string, found bool) {
+	for _, n := range e.nets() {
+		if !shaped(n.input("sample"), 1, 4, -1, -1) || !shaped(n.input("encoder_hidden_states"), 1, 77, -1) {
+			continue
+		}
+		switch {
+		case n.takes("timestep"):
+			return "Euler", true
+		case e.any(func(n net) bool { return shaped(n.input("latent"), 1, 4, -1, -1) }):
+			return "DPM++", true
+		}
+		return "LCM", true
+	}
+	return "", false
+}
+
+// clip is a pair of nets whose vectors are as long: one of pictures, one of texts.
+func clip(e *evidence) (layout string, found bool) {
+	one := func(n net) bool { return len(n.in) == 1 && len(n.out) > 0 && shaped(n.out[0], 1, -1) }
+	for _, text := range e.nets() {
+		if !one(text) || !integer(text.in[0]) || !shaped(text.in[0], 1, -1) || text.in[0].Shape[1] > 256 {
+			continue
+		}
+		if e.any(func(n net) bool {
+			return one(n) && !integer(n.in[0]) && (shaped(n.in[0], 1, 3, -1, -1) || shaped(n.in[0], 1, -1, -1, 3)) &&
+				n.out[0].Shape[1] == text.out[0].Shape[1]
+		}) {
+			return "", true
+		}
+	}
+	return "", false
+}
+
+// detects is a net that takes one picture and gives a detector's heads: at strides 8, 16 and 32, or all boxes in one table.
+func detects(n net) bool {
+	if len(n.in) != 1 || len(n.in[0].Shape) != 4 {
+		return false
+	}
+	dims := n.in[0].Shape // in planes, or of pixels
+	height, width := dims[2], dims[3]
+	if dims[3] == 3 {
+		height, width = dims[1], dims[2]
+	} else if dims[1] != 3 {
+		return false
+	}
+	if height < 160 || width < 160 {
+		return false
+	}
+	heads, boxes := 0, 0
+	for _, stride := range []int{8, 16, 32} {
+		h, w := height/stride, width/stride
+		boxes += h * w
+		if slices.ContainsFunc(n.out, func(t axcl.Tensor) bool { return shaped(t, 1, h, w, -1) || shaped(t, 1, -1, h, w) }) {
+			heads++
+		}
+	}
+	return heads == 3 || len(n.out) == 1 && (shaped(n.out[0], 1, -1, boxes) || shaped(n.out[0], 1, boxes, -1) || shaped(n.out[0], 1, 20, 6))
+}
