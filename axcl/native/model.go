@@ -200,12 +200,21 @@ func (m *model) loadFirst(i int, k kind, path string, f files) (leader, error) {
 	return l, err
 }
 
+// mostNamed is how many inputs and outputs an execute on a card can name: its request is one message of 1024 bytes, and the card drops a
+// longer one without an answer.
+const mostNamed = 50
+
 // loadFile loads one file; on board the library wants its bytes.
 func (d *device) loadFile(mod *C.axn_module, layer int, path string) error {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	if d.lib.kind == AXCL {
-		return d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name, nil, 0), path)
+		err := d.wrap(C.axn_load(d.c, mod, C.int32_t(layer), name, nil, 0), path)
+		if err == nil && mod.ins+mod.outs > mostNamed {
+			err = fmt.Errorf("axcl: %w: %s has %d inputs and %d outputs, and a card answers no execute of more than %d together: use a "+
+				"package of a file a layer", axcl.ErrModel, path, mod.ins, mod.outs, mostNamed)
+		}
+		return err
 	}
 	data, err := mapFile(path)
 	if err != nil {

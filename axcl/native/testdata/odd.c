@@ -34,7 +34,7 @@ static uint64_t size_of(uint64_t id, uint32_t t) {
     for (uint32_t k = 0; k < 3; k++) n *= (uint64_t)dim_of(t, k);
     return odd("size") && t == 2 ? n + 1 : odd("second-size") && second(id) && t == 2 ? n * 2 : n;
 }
-static uint32_t ins_of(uint64_t id) { return odd("no-inputs") ? 0 : odd("inputs") ? 65 : odd("many-inputs") ? 200 : odd("extra") || (odd("second-inputs") && second(id)) ? 6 : INS; }
+static uint32_t ins_of(uint64_t id) { return odd("no-inputs") ? 0 : odd("inputs") ? 65 : odd("many-inputs") ? 200 : odd("named") ? 47 : odd("unnamed") ? 48 : odd("extra") || (odd("second-inputs") && second(id)) ? 6 : INS; }
 static uint32_t outs_of(void) { return odd("no-outputs") ? 0 : odd("outputs") ? 65 : OUTS; }
 
 // A library that would log to standard output from here on is told not to in the text that begins it: any other beginning is refused.
