@@ -21,6 +21,8 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"D2", "axcl/native/model.go", "err = d.noteMemory(worse(err, m.abandon()), free)", "err = d.noteMemory(err, free)", "./axcl/native",
 		"TestLoadFails"},
 	{"D3", "engine/open.go", "if info.TotalCMM > 0 && need > info.FreeCMM {", "if info.TotalCMM < 0 {", "./engine", "TestNoRoom"},
+	{"D3", "engine/open.go", "			me.Never = least > me.Most\n", "			_ = least\n", "./engine", "TestNever"},
+	{"D3", "server/loaded/models.go", "if foreseen && me.Never {", "if false {", "./server/loaded", "TestNeverFits"},
 	{"D3", "axcl/soft/soft.go", "free > 0 && allocate > free", "free > 0 && allocate < 0", "./axcl/soft", "TestMoreThanTheHost"},
 	{"D3", "engine/open.go", "if info.Host && info.TotalMem > 0 && need > info.FreeMem {", "if info.Host && false {", "./engine",
 		"TestHostRoom"},

@@ -26,6 +26,7 @@ type cardBackend struct {
 	sampling  sampler.Params
 	pooling   string // of vectors: last (or empty), mean, first
 	ends      []int32
+	took      int64 // card memory, as c.ours has it
 	release   func() error
 	closing   sync.Once
 }
@@ -280,6 +281,7 @@ func (b *cardBackend) Close() error {
 	b.closing.Do(func() {
 		err = b.card.Do(context.Background(), func(axcl.Device) error {
 			b.card.detach(b.m)
+			b.card.ours.Add(-b.took)
 			b.m.fail(ErrClosed)
 			b.m.tier.close()
 			err := errors.Join(b.card.watched(b.m.gallery.close), b.card.unload(b.m.model))

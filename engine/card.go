@@ -52,6 +52,7 @@ type Card struct {
 	stuck   chan struct{} // closed when a native call did not return in time
 	hot     bool          // the worker's: too hot to begin anything new
 	foreign int64         // card memory that was in use when the card was opened; not written afterwards
+	ours    atomic.Int64  // card memory that models of this process hold
 	due     atomic.Int64  // when the running native call must have returned, since start; 0 outside one
 	loading atomic.Int64  // of a load: how much longer a process that ends waits for the file; 0 outside one
 	rate    float64       // the worker's: bytes a second that the last load took its files at; 0: none was

@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/models"
 )
 
 func TestSoftMemory(t *testing.T) {
@@ -177,6 +178,54 @@ func TestNoRoom(t *testing.T) {
 	for _, m := range idle {
 		if err := m.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestNever (D3): a model that would not fit on an empty card says so, beside others and without them; one that would fit once others have
+// gone does not, also where what another process held is given back.
+func TestNever(t *testing.T) {
+	ctx, dir := context.Background(), compiled(t, "qwen3")
+	p, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := p.Memory().Load
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		cmm   int64
+		never bool
+	}{{need - 1, true}, {need + need/2, false}} {
+		card, err := OpenCard(func() (axcl.Device, string, error) {
+			d, err := soft.Open(soft.Options{Threads: 1, CMM: tt.cmm})
+			return d, "test", err
+		}, CardOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var me *MemoryError
+		if !tt.never {
+			m, err := Open(ctx, dir, OpenOptions{Card: card})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := m.Close(); err != nil || card.ours.Load() != 0 {
+					t.Errorf("%v; of the closed model %d bytes are held", err, card.ours.Load())
+				}
+				_ = card.Close()
+			}()
+		} else {
+			defer card.Close()
+		}
+		if _, err := Open(ctx, dir, OpenOptions{Card: card}); !errors.As(err, &me) || me.Never != tt.never ||
+			strings.Contains(me.Error(), "at the most") != tt.never {
+			t.Errorf("on a card of %d, which need %d: %+v, %v", tt.cmm, need, me, err)
+		}
+		if err := card.Never("x", need); (err != nil) != tt.never {
+			t.Errorf("on a card of %d, which need %d: %v", tt.cmm, need, err)
 		}
 	}
 }

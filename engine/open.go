@@ -100,7 +100,9 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 type MemoryError struct {
 	Name       string
 	Need, Free int64
+	Most       int64 // that there is for models, as far as can be told
 	Host       bool  // the memory is this machine's: the device has none of its own
+	Never      bool  // it would not fit though no other model of ours were there: nothing need go for it
 	Foreign    int64 // taken before the card was opened: another process's, or what one left; 0 where that is nothing to speak of
 }
 
@@ -111,6 +113,10 @@ func (e *MemoryError) Error() string {
 	}
 	s := fmt.Sprintf("engine: %s needs %s of %s, %s is free: stop another model, or choose a smaller one", e.Name,
 		models.HumanBytes(e.Need), of, models.HumanBytes(e.Free))
+	if e.Never {
+		s = fmt.Sprintf("engine: %s needs %s of %s, and models can have %s of it at the most: choose a smaller one", e.Name,
+			models.HumanBytes(e.Need), of, models.HumanBytes(e.Most))
+	}
 	if e.Foreign > 0 {
 		s += "; " + taken(e.Foreign)
 	}
@@ -343,15 +349,22 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			need -= p.Memory().Load - p.TextMemory().Load
 		}
 		if info.TotalCMM > 0 && need > info.FreeCMM {
-			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM}
+			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM, Most: c.most(info)}
+			least := need // text alone will do, where the encoder has no room
+			if blind == nil {
+				least -= p.Memory().Load - p.TextMemory().Load
+			}
+			me.Never = least > me.Most
 			if c.foreign > foreignLeast {
 				me.Foreign = c.foreign
 			}
 			return me
 		}
 		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
-			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true}
+			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true, Most: info.TotalMem,
+				Never: need > info.TotalMem}
 		}
+		before := info.FreeCMM
 		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o); err != nil {
 			return c.refused(err)
 		}
@@ -365,8 +378,31 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			}
 		}
 		c.attach(b.m)
-		return c.refresh()
+		if err := c.refresh(); err != nil {
+			return err
+		}
+		// At least what was foreseen: another process may have given memory back meanwhile.
+		b.took = max(before-c.Info().FreeCMM, p.Memory().Card)
+		c.ours.Add(b.took)
+		return nil
 	})
+}
+
+// Never is a MemoryError for a model that takes so many bytes at the least and would not fit though no other model of ours were on the
+// card; nil where it may fit. It does not wait for the card.
+func (c *Card) Never(name string, least int64) error {
+	info := c.Info()
+	if most := c.most(info); info.TotalCMM > 0 && least > most {
+		return &MemoryError{Name: name, Need: least, Free: info.FreeCMM, Most: most, Never: true}
+	}
+	return nil
+}
+
+// most is the card memory that models can have: all of it but what other processes hold, and the card itself. What our own models hold is
+// never counted too low, so that no model is refused for good that would fit once others have gone.
+func (c *Card) most(info axcl.Info) int64 {
+	used := info.TotalCMM - info.FreeCMM
+	return info.TotalCMM - max(used-c.ours.Load(), 0)
 }
 
 // place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker.

@@ -23,6 +23,9 @@ type Env struct {
 	Hosts         []string
 	Debug         bool
 	KeysFile      string
+	TLSCert       string
+	TLSKey        string
+	TLSSelfSigned bool
 	NoPull        bool
 	NoDelete      bool
 	AllowBench    bool
@@ -80,6 +83,9 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 	get("HOSTS", list(&e.Hosts))
 	get("DEBUG", boolean(&e.Debug))
 	get("KEYS_FILE", text(&e.KeysFile))
+	get("TLS_CERT", text(&e.TLSCert))
+	get("TLS_KEY", text(&e.TLSKey))
+	get("TLS_SELF_SIGNED", boolean(&e.TLSSelfSigned))
 	get("NO_PULL", boolean(&e.NoPull))
 	get("NO_DELETE", boolean(&e.NoDelete))
 	get("ALLOW_BENCH", boolean(&e.AllowBench))

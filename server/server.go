@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -33,6 +34,7 @@ type Options struct {
 	Origins       []string      // further origins to allow, as OLLAMA_ORIGINS
 	Loopback      bool          // the listener is reachable from this machine only
 	Keys          *access.Keys  // who may ask; nil: everyone
+	TLS           *Certificate  // what is shown to clients; nil: TLS is not spoken
 	NoPull        bool          // pull is refused
 	NoDelete      bool          // delete is refused
 	Bench         bool          // benchmarks may be started though others than this machine can ask; where Loopback is set they always may
@@ -184,7 +186,16 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		ErrorLog:          zap.NewStdLog(s.log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient)) }()
+	limited := newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient)
+	go func() {
+		if s.o.TLS == nil {
+			failed <- srv.Serve(limited)
+			return
+		}
+		srv.TLSConfig = s.o.TLS.config()
+		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // see config
+		failed <- srv.ServeTLS(limited, "", "")
+	}()
 	tick := time.NewTicker(lostCheckEvery)
 	defer tick.Stop()
 	for {

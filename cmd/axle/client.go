@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,14 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	}
 	if errors.As(err, new(api.AuthorizationError)) {
 		return nil, client.Error(err)
+	}
+	if ve := new(tls.CertificateVerificationError); errors.As(err, &ve) {
+		return nil, fmt.Errorf("the server at %s cannot be trusted (%w): SSL_CERT_FILE names a file of certificates to trust, "+
+			"such as the server's own", base, ve.Err)
+	}
+	if client.StatusIs(err, http.StatusBadRequest) && base.Scheme == "http" { // it asks for nothing that could be wrong but the scheme
+		return nil, fmt.Errorf("the server at %s takes no plain http: if it speaks TLS, name it with https://, in AXLE_HOST or OLLAMA_HOST",
+			base.Host)
 	}
 	if ue := new(url.Error); errors.As(err, &ue) {
 		err = ue.Err // the address is told anyway

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -162,4 +163,46 @@ func (p *process) again(says string) {
 		p.t.Fatal(err)
 	}
 	p.until("says "+says, func() bool { return strings.Count(p.said(), says) > before })
+}
+
+// TestOwnTLS: a server that makes its certificate is reached by axle itself, which says what helps where it does not trust it or does not
+// speak TLS to it; a new start shows the same certificate.
+func TestOwnTLS(t *testing.T) {
+	unraced(t)
+	t.Parallel()
+	u := newUnit(t, "--device", "soft", "--tls-self-signed")
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := filepath.Join(u.dir, "models", "tls", "cert.pem")
+	var shown []byte
+	for range 2 {
+		p := u.start()
+		p.until("says TLS", func() bool { return strings.Contains(p.said(), `"sha256"`) })
+		for _, tt := range []struct {
+			env  []string
+			want string
+			ok   bool
+		}{
+			{[]string{"AXLE_HOST=https://" + u.addr, "SSL_CERT_FILE=" + cert}, "completion", true},
+			{[]string{"AXLE_HOST=https://" + u.addr}, "SSL_CERT_FILE names a file", false},
+			{[]string{"AXLE_HOST=" + u.addr}, "name it with https://", false},
+		} {
+			c := exec.Command(exe, "show", "pocket")
+			c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + u.dir, "AXLE_TEST_MAIN=1"}, tt.env...)
+			out, err := c.CombinedOutput()
+			if (err == nil) != tt.ok || !strings.Contains(string(out), tt.want) {
+				t.Errorf("%v: %v\n%s", tt.env, err, out)
+			}
+		}
+		b, err := os.ReadFile(cert)
+		if err != nil || shown != nil && string(shown) != string(b) {
+			t.Errorf("another certificate: %v", err)
+		}
+		shown = b
+		if c := p.stop(); c != 0 {
+			t.Errorf("exit code %d", c)
+		}
+	}
 }

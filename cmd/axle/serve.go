@@ -27,6 +27,8 @@ type serveFlags struct {
 	parallel, maxLoaded, maxQueue, context                     int
 	noPull, noDelete, debug, logPrompts, hello, noSpec         bool
 	repeatable, allowBench                                     bool
+	tlsCert, tlsKey                                            string
+	tlsSelf                                                    bool
 	drafts                                                     map[string]string
 }
 
@@ -41,6 +43,7 @@ func newServeCmd() *cobra.Command {
 			"AXLE_MAX_LOADED_MODELS, AXLE_MAX_QUEUE,\n" +
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, " +
 			"AXLE_NO_DELETE,\n" +
+			"AXLE_TLS_CERT, AXLE_TLS_KEY, AXLE_TLS_SELF_SIGNED, " +
 			"AXLE_ALLOW_BENCH, AXLE_CACHE_RAM, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over " +
 			"AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
@@ -61,6 +64,9 @@ func newServeCmd() *cobra.Command {
 	fl.StringSliceVar(&f.origins, "origins", nil, "further web origins to allow")
 	fl.StringSliceVar(&f.hosts, "allow-host", nil, "further host names to answer to")
 	fl.StringVar(&f.keys, "keys-file", "", "file of bearer keys, one a line; only they may ask (axle key makes them)")
+	fl.StringVar(&f.tlsCert, "tls-cert", "", "file of the certificate to speak TLS with, and those that vouch for it; read again on SIGHUP")
+	fl.StringVar(&f.tlsKey, "tls-key", "", "file of its private key")
+	fl.BoolVar(&f.tlsSelf, "tls-self-signed", false, "speak TLS with a certificate that the server makes for itself and keeps")
 	fl.BoolVar(&f.noPull, "no-pull", false, "refuse to pull models")
 	fl.BoolVar(&f.noDelete, "no-delete", false, "refuse to delete models")
 	fl.BoolVar(&f.allowBench, "allow-bench", false, "let clients start benchmarks, though others than this machine can ask")
@@ -111,6 +117,9 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 		})
 	}
 	set("keys-file", func() error { e.KeysFile = f.keys; return nil })
+	set("tls-cert", func() error { e.TLSCert = f.tlsCert; return nil })
+	set("tls-key", func() error { e.TLSKey = f.tlsKey; return nil })
+	set("tls-self-signed", func() error { e.TLSSelfSigned = f.tlsSelf; return nil })
 	e.Origins, e.Hosts = append(e.Origins, f.origins...), append(e.Hosts, f.hosts...)
 	e.NoPull, e.NoDelete, e.Debug, e.AllowBench = e.NoPull || f.noPull, e.NoDelete || f.noDelete, e.Debug || f.debug, e.AllowBench ||
 		f.allowBench
@@ -142,6 +151,16 @@ func serve(ctx context.Context, c *cobra.Command, f serveFlags) error {
 			prune: true, noSpec: f.noSpec, repeatable: f.repeatable, drafts: f.drafts}}
 	if e.KeysFile != "" {
 		if o.keys, err = access.Load(e.KeysFile); err != nil {
+			return err
+		}
+	}
+	switch {
+	case (e.TLSCert == "") != (e.TLSKey == ""):
+		return usageError("--tls-cert and --tls-key (AXLE_TLS_CERT, AXLE_TLS_KEY) go together")
+	case e.TLSCert != "" && e.TLSSelfSigned:
+		return usageError("--tls-self-signed is for a server that has no certificate: leave out --tls-cert and --tls-key, or it")
+	case e.TLSCert != "":
+		if o.tls, err = server.LoadCertificate(e.TLSCert, e.TLSKey); err != nil {
 			return err
 		}
 	}

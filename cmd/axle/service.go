@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -32,9 +33,10 @@ const graceTime = 30 * time.Second
 // serviceOptions are the settings of a server's process.
 type serviceOptions struct {
 	env        server.Env
-	keys       *access.Keys   // nil: everyone may ask
-	vendor     string         // where the vendor's API is answered; "": nowhere
-	runsOn     machineOptions // but for what it tells the service
+	keys       *access.Keys        // nil: everyone may ask
+	tls        *server.Certificate // nil: TLS is not spoken, unless env says that we make one
+	vendor     string              // where the vendor's API is answered; "": nowhere
+	runsOn     machineOptions      // but for what it tells the service
 	logPrompts bool
 	hello      bool // say how to talk to it
 	log        *zap.Logger
@@ -132,8 +134,25 @@ func (s *service) build(ctx context.Context) (err error) {
 		warnOpen(s.log, s.main, s.old)
 	}
 	e := s.env
+	if e.TLSSelfSigned {
+		dir, names := filepath.Join(s.machine.store.Dir(), "tls"), server.OwnNames(s.main.Addr(), e.Hosts)
+		if s.tls, err = server.SelfSigned(dir, names); err != nil {
+			return errors.Join(err, s.machine.close())
+		}
+		for _, n := range names {
+			if s.tls.Leaf().VerifyHostname(n) != nil {
+				s.log.Warn("the certificate does not have a name or address of this server: remove its folder to have a new one made",
+					zap.String("name", n), zap.String("folder", dir))
+			}
+		}
+	}
+	if s.tls != nil {
+		s.reloads = append(s.reloads, reloading{"certificate", s.tls.Reload})
+		s.log.Info("TLS", zap.Time("until", s.tls.Leaf().NotAfter), zap.String("sha256", s.tls.Fingerprint()))
+	}
 	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts,
-		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, NoPull: e.NoPull, NoDelete: e.NoDelete, Bench: e.AllowBench,
+		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, TLS: s.tls, NoPull: e.NoPull, NoDelete: e.NoDelete,
+		Bench:     e.AllowBench,
 		KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength,
 		LogPrompts: s.logPrompts, Log: s.log})
 	return nil
@@ -149,7 +168,11 @@ func (s *service) open(run context.Context) {
 		s.server.SetLost(err) // no request will find it any better
 	}
 	if s.hello {
-		hello(os.Stdout, os.Args[0], line, err, server.ClientURL(s.main.Addr().String()))
+		url := server.ClientURL(s.main.Addr().String())
+		if s.tls != nil {
+			url = "https" + strings.TrimPrefix(url, "http")
+		}
+		hello(os.Stdout, os.Args[0], line, err, url)
 	}
 	if err != nil {
 		err = lookAgain(run, func() error { _, err := s.machine.hello(); return err })

@@ -31,6 +31,11 @@ type Loader interface {
 	Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error)
 }
 
+// Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no other is loaded.
+type Judge interface {
+	Never(e *catalog.Entry) error
+}
+
 // Options bound [Models].
 type Options struct {
 	KeepAlive   time.Duration // how long an idle model stays
@@ -134,6 +139,11 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 				return nil, ErrQueueFull // before anything is unloaded or loaded for it
 			}
 			if ms.o.MaxLoaded > 0 && len(ms.slots) >= ms.o.MaxLoaded {
+				if j, ok := ms.loader.(Judge); ok {
+					if err := j.Never(e); err != nil {
+						return nil, err
+					}
+				}
 				if v := ms.idle(); v != nil {
 					ms.unload(v)
 				} else if err := wait(ms.changing()); err != nil {
@@ -249,7 +259,11 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 		if err == nil || !errors.Is(err, axcl.ErrMemory) {
 			return m, err
 		}
-		foreseen := errors.As(err, new(*engine.MemoryError))
+		var me *engine.MemoryError
+		foreseen := errors.As(err, &me)
+		if foreseen && me.Never {
+			return nil, err // others would go, or be waited for, in vain
+		}
 		v, busy := ms.idle(), ms.dying > 0 || len(ms.leaving) > 0 || ms.loading > 0
 		if !foreseen && (again || v == nil && ms.dying == 0) {
 			return nil, err

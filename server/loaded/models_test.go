@@ -394,6 +394,44 @@ func TestHost(t *testing.T) {
 	})
 }
 
+// TestNeverFits (D3): a model that fits on no empty card is refused at once: none that is idle is unloaded for it, none that is at work is
+// waited for, whether memory is short or the number of models.
+func TestNeverFits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		free int
+		o    loaded.Options
+	}{"memory": {2, loaded.Options{KeepAlive: time.Hour}}, "places": {9, loaded.Options{KeepAlive: time.Hour, MaxLoaded: 2}}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cards{free: tt.free, huge: "huge"}
+				h := newHost(t, c, tt.o)
+				idle, err := h.Acquire(t.Context(), entryOf(t, "idle", "1"), nil, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				idle.Release()
+				time.Sleep(time.Second) // the bubble's: so that the list has one order
+				busy, err := h.Acquire(t.Context(), entryOf(t, "busy", "1"), nil, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer busy.Release()
+				synctest.Wait()
+				before, begun := names(h), time.Now()
+				for range 3 {
+					if _, err := h.Acquire(t.Context(), entryOf(t, "huge", "1"), nil, 0); !errors.Is(err, axcl.ErrMemory) {
+						t.Errorf("%v", err)
+					}
+				}
+				synctest.Wait()
+				if after := names(h); after != before || after != "busy idle " || time.Since(begun) > 0 {
+					t.Errorf("loaded before: %s, after: %s, %v later", before, after, time.Since(begun))
+				}
+			})
+		})
+	}
+}
+
 // cards is a loader whose models take time and card memory.
 type cards struct {
 	mu    sync.Mutex
@@ -402,7 +440,15 @@ type cards struct {
 	loads map[string]int
 	tries int
 	err   error
-	deaf  bool // it does not notice that a load is broken off
+	huge  string // the model that can never fit
+	deaf  bool   // it does not notice that a load is broken off
+}
+
+func (c *cards) Never(e *catalog.Entry) error {
+	if c.huge != e.Name.Model() {
+		return nil
+	}
+	return &engine.MemoryError{Name: c.huge, Need: 2, Most: 1, Never: true}
 }
 
 type cardModel struct {
@@ -432,6 +478,9 @@ func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, erro
 	defer c.mu.Unlock()
 	if c.tries++; c.err != nil {
 		return nil, c.err
+	}
+	if c.huge == e.Name.Model() {
+		return nil, c.Never(e)
 	}
 	if c.free == 0 {
 		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}

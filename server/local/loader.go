@@ -106,6 +106,24 @@ func (l *Loader) Failed() error {
 // Opening implements loaded.Opening.
 func (l *Loader) Opening() bool { return l.failed.Load() == nil && l.open.Load() == nil }
 
+// Never implements loaded.Judge. A model is put on every card, text alone where its encoder has no room, and with few slots at need.
+func (l *Loader) Never(e *catalog.Entry) error {
+	cards := l.open.Load()
+	if cards == nil {
+		return nil
+	}
+	m := e.Info.Memory
+	for _, c := range cards.Copies {
+		if c.Err() != nil {
+			continue // the model goes on without it
+		}
+		if err := c.Never(e.Name.String(), m.Card-m.Encoder-m.States); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Load implements loaded.Loader.
 func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
 	if e.Model == nil {
