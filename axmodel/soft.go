@@ -153,9 +153,8 @@ const (
 	// bf16 of matrices that are multiplied: four rows after four, and of four rows 32 values of each in turn, so that memory is read from
 	// one end to the other. What is missing of four rows or of 32 columns is zeros.
 	BF16Fours DType = 6
-	// Integers in groups of a row's values, with a bf16 scale each: the cards round what is multiplied with them to eight bits, and
-	// multiply integers. Eight rows after eight, and of eight rows blocks of 32 columns in turn: four values of each row after four. What
-	// is missing of eight rows or of 32 columns is zeros.
+	// Integers in groups of a row's values, with a bf16 scale each. Eight rows after eight, and of eight rows blocks of 32 columns in turn:
+	// four values of each row after four. What is missing of eight rows or of 32 columns is zeros.
 	Int8Groups DType = 7
 	Int4Groups DType = 8 // two values a byte: value 4j+k of a block low and value 16+4j+k high, each plus 8
 )

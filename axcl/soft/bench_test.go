@@ -14,7 +14,7 @@ import (
 )
 
 func BenchmarkPass(b *testing.B) {
-	for _, q := range []axmodel.DType{axmodel.BF16Fours, axmodel.Int8} {
+	for _, q := range []axmodel.DType{axmodel.BF16Fours, axmodel.Int8Groups, axmodel.Int4Groups} {
 		spec := made(b, q, large)
 		d, err := Open(Options{})
 		if err != nil {

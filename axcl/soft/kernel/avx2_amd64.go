@@ -316,8 +316,8 @@ func values2(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *fl
 //go:noescape
 func values3(sum *float64, sumStride uintptr, p *float64, pStride uintptr, v *float64, vStride uintptr, cells int)
 
-// quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight times their
-// sum, and nothing.
+// quantiseAsm writes so many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight times their
+// sum, the scale of 16 bits, nothing, and the values rounded to 16 bits.
 //
 //go:noescape
 func quantiseAsm(dst *byte, x *float32, blocks int)

@@ -10320,19 +10320,17 @@ loop:
 	RET
 
 // func wideQuant8(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
-// Requires: AVX, AVX2, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·wideQuant8(SB), NOSPLIT, $0-80
-	MOVQ         w+8(FP), AX
-	MOVQ         wStride+16(FP), CX
-	MOVQ         x+40(FP), DX
-	MOVQ         xStride+48(FP), BX
-	MOVQ         scales+24(FP), DI
-	MOVQ         scaleStride+32(FP), R8
-	ADDQ         AX, CX
-	ADDQ         DI, R8
-	XORQ         SI, SI
-	MOVL         $0x80808080, R9
-	VPBROADCASTD R9, Z1
+	MOVQ w+8(FP), AX
+	MOVQ wStride+16(FP), CX
+	MOVQ x+40(FP), DX
+	MOVQ xStride+48(FP), BX
+	MOVQ scales+24(FP), DI
+	MOVQ scaleStride+32(FP), R8
+	ADDQ AX, CX
+	ADDQ DI, R8
+	XORQ SI, SI
 
 loop:
 	PREFETCHT0  1536(AX)
@@ -10354,60 +10352,81 @@ loop:
 	ADDQ        $0x10, R8
 
 scaled:
-	VMOVDQU      (AX), Y2
+	VMOVDQU64    (AX), Y2
 	VINSERTI64X4 $0x01, (CX), Z2, Z2
-	VMOVDQU      32(AX), Y3
-	VINSERTI64X4 $0x01, 32(CX), Z3, Z3
-	VMOVDQU      64(AX), Y4
-	VINSERTI64X4 $0x01, 64(CX), Z4, Z4
-	VMOVDQU      96(AX), Y5
-	VINSERTI64X4 $0x01, 96(CX), Z5, Z5
-	VMOVDQU      128(AX), Y6
-	VINSERTI64X4 $0x01, 128(CX), Z6, Z6
-	VMOVDQU      160(AX), Y7
-	VINSERTI64X4 $0x01, 160(CX), Z7, Z7
-	VMOVDQU      192(AX), Y8
-	VINSERTI64X4 $0x01, 192(CX), Z8, Z8
-	VMOVDQU      224(AX), Y9
-	VINSERTI64X4 $0x01, 224(CX), Z9, Z9
-	VPXORD       Z1, Z2, Z2
-	VPXORD       Z1, Z3, Z3
-	VPXORD       Z1, Z4, Z4
-	VPXORD       Z1, Z5, Z5
-	VPXORD       Z1, Z6, Z6
-	VPXORD       Z1, Z7, Z7
-	VPXORD       Z1, Z8, Z8
-	VPXORD       Z1, Z9, Z9
+	VMOVDQU64    32(AX), Y4
+	VINSERTI64X4 $0x01, 32(CX), Z4, Z4
+	VMOVDQU64    64(AX), Y6
+	VINSERTI64X4 $0x01, 64(CX), Z6, Z6
+	VMOVDQU64    96(AX), Y8
+	VINSERTI64X4 $0x01, 96(CX), Z8, Z8
+	VMOVDQU64    128(AX), Y10
+	VINSERTI64X4 $0x01, 128(CX), Z10, Z10
+	VMOVDQU64    160(AX), Y12
+	VINSERTI64X4 $0x01, 160(CX), Z12, Z12
+	VMOVDQU64    192(AX), Y14
+	VINSERTI64X4 $0x01, 192(CX), Z14, Z14
+	VMOVDQU64    224(AX), Y16
+	VINSERTI64X4 $0x01, 224(CX), Z16, Z16
+	VPSLLW       $0x08, Z2, Z1
+	VPSRAW       $0x08, Z1, Z1
+	VPSRAW       $0x08, Z2, Z2
+	VPSLLW       $0x08, Z4, Z3
+	VPSRAW       $0x08, Z3, Z3
+	VPSRAW       $0x08, Z4, Z4
+	VPSLLW       $0x08, Z6, Z5
+	VPSRAW       $0x08, Z5, Z5
+	VPSRAW       $0x08, Z6, Z6
+	VPSLLW       $0x08, Z8, Z7
+	VPSRAW       $0x08, Z7, Z7
+	VPSRAW       $0x08, Z8, Z8
+	VPSLLW       $0x08, Z10, Z9
+	VPSRAW       $0x08, Z9, Z9
+	VPSRAW       $0x08, Z10, Z10
+	VPSLLW       $0x08, Z12, Z11
+	VPSRAW       $0x08, Z11, Z11
+	VPSRAW       $0x08, Z12, Z12
+	VPSLLW       $0x08, Z14, Z13
+	VPSRAW       $0x08, Z13, Z13
+	VPSRAW       $0x08, Z14, Z14
+	VPSLLW       $0x08, Z16, Z15
+	VPSRAW       $0x08, Z15, Z15
+	VPSRAW       $0x08, Z16, Z16
 	MOVQ         acc+0(FP), R10
 	MOVQ         n+56(FP), R11
 	MOVQ         DX, R9
 
 rows:
-	VPBROADCASTD  36(R9), Z12
-	VPSLLD        $0x04, Z12, Z12
-	VPXORD        Z10, Z10, Z10
-	VPXORD        Z11, Z11, Z11
-	VPDPBUSD.BCST (R9), Z2, Z10
-	VPDPBUSD.BCST 4(R9), Z3, Z11
-	VPDPBUSD.BCST 8(R9), Z4, Z10
-	VPDPBUSD.BCST 12(R9), Z5, Z11
-	VPDPBUSD.BCST 16(R9), Z6, Z10
-	VPDPBUSD.BCST 20(R9), Z7, Z11
-	VPDPBUSD.BCST 24(R9), Z8, Z10
-	VPDPBUSD.BCST 28(R9), Z9, Z11
-	VPADDD        Z11, Z10, Z10
-	VPSUBD        Z12, Z10, Z10
-	VCVTDQ2PS     Z10, Z10
-	VMULPS.BCST   32(R9), Z0, Z12
-	VFMADD213PS   (R10), Z10, Z12
-	VMOVUPS       Z12, (R10)
+	VPXORD        Z17, Z17, Z17
+	VPXORD        Z18, Z18, Z18
+	VPDPWSSD.BCST 64(R9), Z1, Z17
+	VPDPWSSD.BCST 68(R9), Z2, Z18
+	VPDPWSSD.BCST 72(R9), Z3, Z17
+	VPDPWSSD.BCST 76(R9), Z4, Z18
+	VPDPWSSD.BCST 80(R9), Z5, Z17
+	VPDPWSSD.BCST 84(R9), Z6, Z18
+	VPDPWSSD.BCST 88(R9), Z7, Z17
+	VPDPWSSD.BCST 92(R9), Z8, Z18
+	VPDPWSSD.BCST 96(R9), Z9, Z17
+	VPDPWSSD.BCST 100(R9), Z10, Z18
+	VPDPWSSD.BCST 104(R9), Z11, Z17
+	VPDPWSSD.BCST 108(R9), Z12, Z18
+	VPDPWSSD.BCST 112(R9), Z13, Z17
+	VPDPWSSD.BCST 116(R9), Z14, Z18
+	VPDPWSSD.BCST 120(R9), Z15, Z17
+	VPDPWSSD.BCST 124(R9), Z16, Z18
+	VPADDD        Z18, Z17, Z17
+	VCVTDQ2PS     Z17, Z17
+	VMULPS.BCST   40(R9), Z0, Z19
+	VFMADD213PS   (R10), Z17, Z19
+	VMOVUPS       Z19, (R10)
 	ADDQ          BX, R9
 	ADDQ          $0x40, R10
 	DECQ          R11
 	JNE           rows
 	ADDQ          $0x00000100, AX
 	ADDQ          $0x00000100, CX
-	ADDQ          $0x40, DX
+	ADDQ          $0x00000080, DX
 	INCQ          SI
 	MOVQ          blocks+64(FP), R9
 	CMPQ          SI, R9
@@ -10416,7 +10435,7 @@ rows:
 	RET
 
 // func wideQuant4(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, x *byte, xStride uintptr, n int, blocks int, mask int)
-// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VNNI, MMX+
+// Requires: AVX, AVX2, AVX512BW, AVX512F, AVX512VL, AVX512VNNI, MMX+
 TEXT ·wideQuant4(SB), NOSPLIT, $0-80
 	MOVQ         w+8(FP), AX
 	MOVQ         wStride+16(FP), CX
@@ -10446,13 +10465,13 @@ loop:
 	ADDQ        $0x10, R8
 
 scaled:
-	VMOVDQU      (AX), Y2
+	VMOVDQU64    (AX), Y2
 	VINSERTI64X4 $0x01, (CX), Z2, Z2
-	VMOVDQU      32(AX), Y3
+	VMOVDQU64    32(AX), Y3
 	VINSERTI64X4 $0x01, 32(CX), Z3, Z3
-	VMOVDQU      64(AX), Y4
+	VMOVDQU64    64(AX), Y4
 	VINSERTI64X4 $0x01, 64(CX), Z4, Z4
-	VMOVDQU      96(AX), Y5
+	VMOVDQU64    96(AX), Y5
 	VINSERTI64X4 $0x01, 96(CX), Z5, Z5
 	VPSRLW       $0x04, Z2, Z6
 	VPANDD       Z1, Z6, Z6
@@ -10471,9 +10490,10 @@ scaled:
 	MOVQ         DX, R9
 
 rows:
-	VPBROADCASTD  36(R9), Z12
 	VPXORD        Z10, Z10, Z10
 	VPXORD        Z11, Z11, Z11
+	VPBROADCASTD  36(R9), Z12
+	VPSUBD        Z12, Z10, Z10
 	VPDPBUSD.BCST (R9), Z2, Z10
 	VPDPBUSD.BCST 4(R9), Z3, Z11
 	VPDPBUSD.BCST 8(R9), Z4, Z10
@@ -10483,7 +10503,6 @@ rows:
 	VPDPBUSD.BCST 24(R9), Z8, Z10
 	VPDPBUSD.BCST 28(R9), Z9, Z11
 	VPADDD        Z11, Z10, Z10
-	VPSUBD        Z12, Z10, Z10
 	VCVTDQ2PS     Z10, Z10
 	VMULPS.BCST   32(R9), Z0, Z12
 	VFMADD213PS   (R10), Z10, Z12
@@ -10494,7 +10513,7 @@ rows:
 	JNE           rows
 	ADDQ          $0x00000080, AX
 	ADDQ          $0x00000080, CX
-	ADDQ          $0x40, DX
+	ADDQ          $0x00000080, DX
 	INCQ          SI
 	MOVQ          blocks+64(FP), R9
 	CMPQ          SI, R9

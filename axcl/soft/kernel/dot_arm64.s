@@ -1,6 +1,6 @@
 //go:build !purego
 
-// Products of weights in eights with inputs of eight bits, for arm64 with the dot product instructions (FEAT_DotProd). Four values of four rows
+// Products of weights in eights with inputs in blocks, for arm64 with the dot product instructions (FEAT_DotProd). Four values of four rows
 // of weights fill a register, which is multiplied with four values of the input: so a lane is a row, and a block's sum is exact, as an integer.
 // Times both scales it is added to the row's result, one fused multiply-add a block. One row of input or four give the same bits. WORDs are
 // instructions that Go's assembler does not know; each has its meaning beside it.
@@ -55,13 +55,8 @@
 	CSEL EQ, R12, ZR, R11; \
 	ADD  R11, R3
 
-// The block's sums with that at x, whose scale lies behind its 32 values, in V4 and V5; x moves on.
-#define DOT(x) \
-	VLD1  (x), [V2.B16, V3.B16]; \
-	FMOVS 32(x), F15; \
-	ADD   $64, x; \
-	VEOR  V4.B16, V4.B16, V4.B16; \
-	VEOR  V5.B16, V5.B16, V5.B16; \
+// Adds to the block's sums, in V4 and V5, what it gives with the 32 bytes in V2 and V3.
+#define SDOTS \
 	WORD  $0x4f82e204 /* sdot v4.4s, v16.16b, v2.4b[0] */; \
 	WORD  $0x4f82e225 /* sdot v5.4s, v17.16b, v2.4b[0] */; \
 	WORD  $0x4fa2e244 /* sdot v4.4s, v18.16b, v2.4b[1] */; \
@@ -78,6 +73,27 @@
 	WORD  $0x4f83eba5 /* sdot v5.4s, v29.16b, v3.4b[2] */; \
 	WORD  $0x4fa3ebc4 /* sdot v4.4s, v30.16b, v3.4b[3] */; \
 	WORD  $0x4fa3ebe5 /* sdot v5.4s, v31.16b, v3.4b[3] */
+
+// The block's sums with that at x, whose scale is at the offset; x moves on. Of four bits with the values of eight bits.
+#define BEGINDOT(x, scale, on) \
+	VLD1  (x), [V2.B16, V3.B16]; \
+	FMOVS scale(x), F15; \
+	ADD   $on, x; \
+	VEOR  V4.B16, V4.B16, V4.B16; \
+	VEOR  V5.B16, V5.B16, V5.B16; \
+	SDOTS
+
+#define DOT4(x) \
+	BEGINDOT(x, 32, 128)
+
+// Of eight bits with these, times 256, and with what they leave of the values of sixteen bits. A block's sums are below 2^27.
+#define DOT8(x) \
+	BEGINDOT(x, 40, 64); \
+	VSHL  $8, V4.S4, V4.S4; \
+	VSHL  $8, V5.S4, V5.S4; \
+	VLD1  (x), [V2.B16, V3.B16]; \
+	ADD   $64, x; \
+	SDOTS
 
 #define NUMBERS8 \
 	WORD $0x4e21d884 /* scvtf v4.4s, v4.4s */; \
@@ -100,7 +116,7 @@
 	VEOR V0.B16, V0.B16, V0.B16; \
 	VEOR V1.B16, V1.B16, V1.B16
 
-#define ONE(LOAD, NUMBERS) \
+#define ONE(LOAD, DOT, NUMBERS) \
 	LOAD; \
 	SCALES; \
 	DOT(R1); \
@@ -108,7 +124,7 @@
 	ADDTO(V0, V1); \
 	CMP R8, R10
 
-#define FOUR(LOAD, NUMBERS) \
+#define FOUR(LOAD, DOT, NUMBERS) \
 	LOAD; \
 	SCALES; \
 	DOT(R1); \
@@ -154,7 +170,7 @@ TEXT ·quant8Dot(SB), NOSPLIT, $0-48
 	BEGIN
 
 loop:
-	ONE(LOAD8, NUMBERS8)
+	ONE(LOAD8, DOT8, NUMBERS8)
 	BLT  loop
 	VST1 [V0.S4, V1.S4], (R2)
 	RET
@@ -170,7 +186,7 @@ TEXT ·quant4Dot(SB), NOSPLIT, $0-48
 	BEGIN
 
 loop:
-	ONE(LOAD4, NUMBERS4)
+	ONE(LOAD4, DOT4, NUMBERS4)
 	BLT  loop
 	VST1 [V0.S4, V1.S4], (R2)
 	RET
@@ -187,7 +203,7 @@ TEXT ·quant8Dot4(SB), NOSPLIT, $0-56
 	BEGINFOUR
 
 loop:
-	FOUR(LOAD8, NUMBERS8)
+	FOUR(LOAD8, DOT8, NUMBERS8)
 	BLT loop
 	STOREFOUR
 	RET
@@ -204,7 +220,7 @@ TEXT ·quant4Dot4(SB), NOSPLIT, $0-56
 	BEGINFOUR
 
 loop:
-	FOUR(LOAD4, NUMBERS4)
+	FOUR(LOAD4, DOT4, NUMBERS4)
 	BLT loop
 	STOREFOUR
 	RET

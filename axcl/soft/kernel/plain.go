@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+	"runtime"
 
 	"github.com/axle-llm/axle/axcl"
 )
@@ -89,12 +90,19 @@ func mulQuantisedGo(dst []float32, w *Weights, x []byte, n, from, to int) {
 			in := x[r*nb*blockBytes:]
 			for b := range nb {
 				w.unpack(&v, o, b)
-				q := in[b*blockBytes : (b+1)*blockBytes]
-				scale := w.scale(o, b) * math.Float32frombits(binary.LittleEndian.Uint32(q[block:]))
+				q, at := in[b*blockBytes:(b+1)*blockBytes], block
+				if w.Q8 != nil {
+					at = fineScale
+				}
+				scale := w.scale(o, b) * math.Float32frombits(binary.LittleEndian.Uint32(q[at:]))
 				for l := range lanes {
 					var sum int32
 					for i := 4 * l; i < 4*l+4; i++ {
-						sum += int32(v[i]) * int32(int8(q[i]))
+						y := int32(int8(q[i]))
+						if w.Q8 != nil {
+							y = int32(fineValue(q, i))
+						}
+						sum += int32(v[i]) * y
 					}
 					lanes[l] += float32(float32(sum) * scale)
 				}
@@ -117,13 +125,13 @@ func (w *Weights) unpack(v *[block]int8, o, b int) {
 	}
 }
 
-// quantiseGo rounds one block to eight bits.
+// quantiseGo rounds one block to sixteen bits, and these to eight.
 func quantiseGo(dst []byte, x []float32) {
 	top := float32(0)
 	for _, v := range x {
 		top = max(top, float32(math.Abs(float64(v))))
 	}
-	inverse := 127 / top
+	inverse := finest / top
 	if !(inverse < float32(math.Inf(1))) {
 		inverse = 0
 	}
@@ -132,10 +140,33 @@ func quantiseGo(dst []byte, x []float32) {
 		if y != y { // what is no number makes the scale none, and so the result
 			y = 0
 		}
-		dst[i] = byte(int8(max(-128, min(127, y))))
+		setFine(dst, i, int16(y))
 	}
-	binary.LittleEndian.PutUint32(dst[block:], math.Float32bits(top/127))
+	scale := top / finest
+	binary.LittleEndian.PutUint32(dst[block:], math.Float32bits(256*scale))
+	binary.LittleEndian.PutUint32(dst[fineScale:], math.Float32bits(scale))
 }
+
+// setFine writes value i, which is v; fineValue reads it. On arm64, which multiplies bytes, the values of eight bits and what they leave of
+// the sixteen, as bytes with a sign each; elsewhere, where pairs of words are multiplied, both even values of four before both odd ones,
+// which is how bytes of weights become words.
+func setFine(b []byte, i int, v int16) {
+	b[i] = byte((v + 128) >> 8)
+	if runtime.GOARCH == "arm64" {
+		b[fine+i] = byte(v)
+		return
+	}
+	binary.LittleEndian.PutUint16(b[fineWord(i):], uint16(v))
+}
+
+func fineValue(b []byte, i int) int16 {
+	if runtime.GOARCH == "arm64" {
+		return int16(int8(b[i]))<<8 + int16(int8(b[fine+i]))
+	}
+	return int16(binary.LittleEndian.Uint16(b[fineWord(i):]))
+}
+
+func fineWord(i int) int { return fine + 2*(i&^3|i&1<<1|i>>1&1) }
 
 // splitFew is how many values lie together in a split row: of so many the roundings lie before the rests. AVX512BF16 has more.
 const splitFew = 4

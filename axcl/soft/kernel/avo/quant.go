@@ -8,29 +8,41 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Integer products: weights of 8 or 4 bits in blocks of 32, and inputs of 8 bits in blocks of 64 bytes: 32 values, their scale, eight times
-// their sum, and nothing. A block's sum is exact, as an integer; times both scales it is added to the result, one fused multiply-add a
-// block, in the blocks' order. So a result has the same bits however many rows are computed together.
+// Integer products: weights of 8 or 4 bits in blocks of 32, and inputs in blocks of 128 bytes, which plain.go lays out: 16 bits a value for
+// weights of eight, and eight bits for weights of four. A block's sum is exact, as an integer; times both scales it is added to the result,
+// one fused multiply-add a block, in the blocks' order. So a result has the same bits however many rows are computed together.
+
+// Where what a block of an input has lies; its values of eight bits come first.
+const (
+	inputBytes = 128
+	scale8     = 32
+	sum8       = 36 // eight times the sum of the values of eight bits
+	scale16    = 40
+	words16    = 64 // of values 4j to 4j+3, 16 bits each, first the even ones and then the odd ones
+)
 
 // eights is a block of eight rows of weights, and what it is multiplied with.
 //
-// Of eight bits the weights' sizes are multiplied with the input's values under the weights' signs. Of four bits byte i holds values of the
-// first half low and of the second high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a block fit into sums of 16
-// bits; eight times the sum of the input's values is too much.
+// Weights of eight bits become 16, even and odd bytes by themselves: so a pair of them is a row's, and a lane stays a row. Of four bits byte
+// i holds values of the first half low and of the second high, each plus 8. Products of 0 … 15 with eight bits are so small that all of a
+// block fit into sums of 16 bits; eight times the sum of the input's values is too much.
 type eights struct {
 	bits         int
 	w, scale     reg.GPVirtual
 	scales, ones reg.VecVirtual
-	v            []reg.VecVirtual
+	v            []reg.VecVirtual // of four bits
 }
 
 func newEights(bits int) *eights {
-	e := &eights{bits: bits, w: mustLoad("w"), scale: mustLoad("scales"), scales: YMM(), ones: YMM()}
-	VMOVDQU(pairs(), e.ones)
+	e := &eights{bits: bits, w: mustLoad("w"), scale: mustLoad("scales"), scales: YMM()}
+	if bits == 4 {
+		e.ones = YMM()
+		VMOVDQU(pairs(), e.ones)
+	}
 	return e
 }
 
-// load reads block at, its scales if its group begins with it, and asks for what comes later.
+// load reads the scales of block at, if its group begins with it, and weights of four bits, and asks for what comes later.
 func (e *eights) load(at, mask reg.GPVirtual) {
 	TESTQ(mask, at)
 	JNE(LabelRef("scaled"))
@@ -41,66 +53,91 @@ func (e *eights) load(at, mask reg.GPVirtual) {
 	for line := range e.bits / 2 {
 		PREFETCHT0(Mem{Base: e.w, Disp: ahead + 64*line})
 	}
+	if e.bits == 8 {
+		return
+	}
 	e.v = make([]reg.VecVirtual, 8)
 	for j := range e.v {
-		e.v[j] = YMM()
-		if e.bits == 8 {
-			VPABSB(Mem{Base: e.w, Disp: 32 * j}, e.v[j])
-		} else if j < 4 {
+		if e.v[j] = YMM(); j < 4 {
 			VMOVDQU(Mem{Base: e.w, Disp: 32 * j}, e.v[j])
 		}
 	}
-	if e.bits == 4 {
-		nibbles := YMM()
-		VMOVDQU(constant("nibbles", 0x0f), nibbles)
-		for j := range 4 {
-			VPSRLW(Imm(4), e.v[j], e.v[j+4])
-			VPAND(nibbles, e.v[j+4], e.v[j+4])
-			VPAND(nibbles, e.v[j], e.v[j])
-		}
+	nibbles := YMM()
+	VMOVDQU(constant("nibbles", 0x0f), nibbles)
+	for j := range 4 {
+		VPSRLW(Imm(4), e.v[j], e.v[j+4])
+		VPAND(nibbles, e.v[j+4], e.v[j+4])
+		VPAND(nibbles, e.v[j], e.v[j])
 	}
 }
 
 // times multiplies the block with those at so many places, side by side: the sums, as numbers, and what each is to be multiplied with.
 func (e *eights) times(x ...Mem) (sums, factors []reg.VecVirtual) {
 	at := func(i, disp int) Mem { m := x[i]; m.Disp = disp; return m }
-	p := make([][2]reg.VecVirtual, len(x))
+	scale := scale8
+	if e.bits == 8 {
+		scale, sums = scale16, e.words(len(x), at)
+	} else {
+		sums = e.bytes(len(x), at)
+	}
+	for i, sum := range sums {
+		f := YMM()
+		VCVTDQ2PS(sum, sum)
+		VBROADCASTSS(at(i, scale), f)
+		VMULPS(e.scales, f, f)
+		factors = append(factors, f)
+	}
+	return sums, factors
+}
+
+// words is the sums of weights of eight bits with n inputs of 16. A block's are below 2²⁷.
+func (e *eights) words(n int, at func(i, disp int) Mem) []reg.VecVirtual {
+	sums := make([]reg.VecVirtual, n)
+	for j := range 8 {
+		even, odd := YMM(), YMM()
+		VMOVDQU(Mem{Base: e.w, Disp: 32 * j}, odd)
+		VPSLLW(Imm(8), odd, even)
+		VPSRAW(Imm(8), even, even)
+		VPSRAW(Imm(8), odd, odd)
+		for k, w := range []reg.VecVirtual{even, odd} {
+			for i := range sums {
+				q := YMM()
+				VPBROADCASTD(at(i, words16+8*j+4*k), q)
+				VPMADDWD(q, w, q)
+				if sums[i] == nil {
+					sums[i] = q
+				} else {
+					VPADDD(q, sums[i], sums[i])
+				}
+			}
+		}
+	}
+	return sums
+}
+
+// bytes is the sums of weights of four bits with n inputs of eight.
+func (e *eights) bytes(n int, at func(i, disp int) Mem) (sums []reg.VecVirtual) {
+	p := make([][2]reg.VecVirtual, n)
 	for j, y := range e.v {
-		for i := range x {
+		for i := range p {
 			q := YMM()
 			VPBROADCASTD(at(i, 4*j), q)
-			if e.bits == 8 {
-				VPSIGNB(Mem{Base: e.w, Disp: 32 * j}, q, q)
-			}
 			VPMADDUBSW(q, y, q)
-			add := VPADDW
-			if e.bits == 8 {
-				VPMADDWD(e.ones, q, q)
-				add = VPADDD
-			}
 			if j < 2 {
 				p[i][j] = q
 			} else {
-				add(q, p[i][j%2], p[i][j%2])
+				VPADDW(q, p[i][j%2], p[i][j%2])
 			}
 		}
 	}
 	for i, p := range p {
-		if e.bits == 8 {
-			VPADDD(p[1], p[0], p[0])
-		} else {
-			VPADDW(p[1], p[0], p[0])
-			VPMADDWD(e.ones, p[0], p[0])
-			VPBROADCASTD(at(i, 36), p[1])
-			VPSUBD(p[1], p[0], p[0])
-		}
-		f := YMM()
-		VCVTDQ2PS(p[0], p[0])
-		VBROADCASTSS(at(i, 32), f)
-		VMULPS(e.scales, f, f)
-		sums, factors = append(sums, p[0]), append(factors, f)
+		VPADDW(p[1], p[0], p[0])
+		VPMADDWD(e.ones, p[0], p[0])
+		VPBROADCASTD(at(i, sum8), p[1])
+		VPSUBD(p[1], p[0], p[0])
+		sums = append(sums, p[0])
 	}
-	return sums, factors
+	return sums
 }
 
 // quantTile is the product of eight rows of weights, in eights, with n rows of input. A lane is a row of weights, so what has to be done to
@@ -117,28 +154,38 @@ func quantTile(bits int) {
 	e.load(at, mustLoad("mask"))
 	row, acc, left := GP64(), mustLoad("acc"), mustLoad("n")
 	MOVQ(x, row)
-	rows := func(x ...Mem) { // of input: two side by side, or the last
-		sums, factors := e.times(x...)
+	// Rows of input side by side: as many as there are registers for, and fewer at the end.
+	most := 2
+	if bits == 8 {
+		most = 4
+	}
+	for k := most; k > 0; k /= 2 {
+		rows, rest := fmt.Sprintf("rows%d", k), fmt.Sprintf("rest%d", k)
+		SUBQ(Imm(uint64(k)), left)
+		JLT(LabelRef(rest))
+		Label(rows)
+		ins := []Mem{{Base: row}, {Base: row, Index: stride, Scale: 1}, {Base: row, Index: stride, Scale: 2}}
+		if k == 4 {
+			fourth := GP64()
+			LEAQ(Mem{Base: row, Index: stride, Scale: 2}, fourth)
+			ins = append(ins, Mem{Base: fourth, Index: stride, Scale: 1})
+		}
+		sums, factors := e.times(ins[:k]...)
 		for i, f := range factors {
 			VFMADD213PS(Mem{Base: acc, Disp: 32 * i}, sums[i], f)
 			VMOVUPS(f, Mem{Base: acc, Disp: 32 * i})
 		}
+		for range k / 2 {
+			LEAQ(ins[2], row)
+		}
+		ADDQ(U32(uint32(32*k)), acc)
+		SUBQ(Imm(uint64(k)), left)
+		JGE(LabelRef(rows)) // never to a single row again
+		Label(rest)
+		ADDQ(Imm(uint64(k)), left)
 	}
-	SUBQ(Imm(2), left)
-	JLT(LabelRef("last"))
-	Label("rows")
-	rows(Mem{Base: row}, Mem{Base: row, Index: stride, Scale: 1})
-	LEAQ(Mem{Base: row, Index: stride, Scale: 2}, row)
-	ADDQ(Imm(64), acc)
-	SUBQ(Imm(2), left)
-	JGE(LabelRef("rows"))
-	Label("last")
-	ADDQ(Imm(2), left)
-	JEQ(LabelRef("next"))
-	rows(Mem{Base: row})
-	Label("next")
 	ADDQ(U32(uint32(32*bits)), e.w)
-	ADDQ(Imm(64), x)
+	ADDQ(U32(inputBytes), x)
 	INCQ(at)
 	CMPQ(at, mustLoad("blocks"))
 	JLT(LabelRef("loop"))
@@ -162,7 +209,7 @@ func quantOne(bits int) {
 	sums, factors := e.times(Mem{Base: x})
 	VFMADD231PS(factors[0], sums[0], sum)
 	ADDQ(U32(uint32(32*bits)), e.w)
-	ADDQ(Imm(64), x)
+	ADDQ(U32(inputBytes), x)
 	INCQ(at)
 	CMPQ(at, blocks)
 	JLT(LabelRef("loop"))
@@ -197,20 +244,21 @@ func pairs() Mem {
 	return constants["ones"]
 }
 
-// quantise rounds blocks of 32 values to 8 bits with a scale each.
+// quantise makes blocks of 32 values ready for integer products.
 func quantise() {
 	TEXT("quantiseAsm", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
-	describe("quantiseAsm writes so many blocks of 64 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, " +
-		"eight times their sum, and nothing.")
+	describe("quantiseAsm writes so many blocks of 128 bytes: 32 values rounded to 8 bits, the scale they are to be multiplied by, eight " +
+		"times their sum, the scale of 16 bits, nothing, and the values rounded to 16 bits.")
 	dst, x, blocks := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)
 	Load(Param("x"), x)
 	Load(Param("blocks"), blocks)
-	sign, top, one := YMM(), YMM(), YMM()
+	sign, top, inf, half := YMM(), YMM(), YMM(), YMM()
 	fill(sign, 0x7fffffff)
-	fill(top, 0x42fe0000) // 127
-	fill(one, 0x3f800000)
+	fill(top, 0x46fe0000) // 127·256
+	fill(inf, 0x7f800000)
+	fill(half, 0x00800080)
 	order := YMM()
 	VMOVDQU(words("order", 0, 4, 1, 5, 2, 6, 3, 7), order)
 	// The largest is looked for among the bits, as integers: there no number is above all numbers, and makes the scale none.
@@ -233,21 +281,29 @@ func quantise() {
 	VPSRLQ(Imm(32), a.AsX(), b.AsX())
 	VPMAXUD(b.AsX(), a.AsX(), a.AsX())
 	VDIVSS(top.AsX(), a.AsX(), b.AsX()) // the scale
-	VMOVSS(b.AsX(), Mem{Base: dst, Disp: 32})
-	VDIVSS(a.AsX(), top.AsX(), a.AsX()) // 127 / top; where top is 0, infinity: 0 × infinity is no number, and rounds to the least integer
+	VMOVSS(b.AsX(), Mem{Base: dst, Disp: scale16})
+	VMULSS(number(256), b.AsX(), b.AsX())
+	VMOVSS(b.AsX(), Mem{Base: dst, Disp: scale8})
+	// Its inverse; where top is 0, infinity: 0 × infinity is no number, and rounds to the least integer.
+	VDIVSS(a.AsX(), top.AsX(), a.AsX())
 	VBROADCASTSS(a.AsX(), a)
-	VXORPS(b, b, b)
-	ok := YMM()
-	inf := YMM()
-	fill(inf, 0x7f800000)
-	VCMPPS(Imm(1), inf, a, ok) // less than infinity: else the block is zeros
-	VANDPS(ok, a, a)
+	VCMPPS(Imm(1), inf, a, b) // less than infinity: else the block is zeros
+	VANDPS(b, a, a)
 	for _, r := range v {
 		VMULPS(a, r, r)
 		VCVTPS2DQ(r, r)
 	}
 	VPACKSSDW(v[1], v[0], v[0])
 	VPACKSSDW(v[3], v[2], v[2])
+	for i, r := range []reg.VecVirtual{v[0], v[2]} {
+		to := v[1+2*i]
+		VPERMQ(Imm(0xd8), r, to)
+		VPSHUFLW(Imm(0xd8), to, to)
+		VPSHUFHW(Imm(0xd8), to, to)
+		VMOVDQU(to, Mem{Base: dst, Disp: words16 + 32*i})
+		VPADDW(half, r, r)
+		VPSRAW(Imm(8), r, r)
+	}
 	VPACKSSWB(v[2], v[0], v[0])
 	VPERMD(v[0], order, v[0])
 	VMOVDQU(v[0], Mem{Base: dst})
@@ -260,9 +316,9 @@ func quantise() {
 	VPADDD(b.AsX(), a.AsX(), a.AsX())
 	VPSHUFD(Imm(0xb1), a.AsX(), b.AsX())
 	VPADDD(b.AsX(), a.AsX(), a.AsX())
-	VMOVD(a.AsX(), Mem{Base: dst, Disp: 36})
+	VMOVD(a.AsX(), Mem{Base: dst, Disp: sum8})
 	ADDQ(Imm(128), x)
-	ADDQ(Imm(64), dst)
+	ADDQ(U32(inputBytes), dst)
 	DECQ(blocks)
 	JNE(LabelRef("loop"))
 	VZEROUPPER()

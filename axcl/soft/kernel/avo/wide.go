@@ -371,9 +371,8 @@ func splitRows() {
 	RET()
 }
 
-// wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that have one: so weights are taken 128 too
-// large, or 8 where they have four bits and lie in memory so, and what that adds is taken off again: the input's block has eight times its
-// values' sum.
+// wideQuant is quantTile for two eights. VPDPBUSD multiplies bytes without a sign with bytes that have one: weights of four bits are taken 8
+// too large, as they lie in memory, and what that adds is taken off again: the input's block has eight times its values' sum.
 func wideQuant(bits int) {
 	TEXT(fmt.Sprintf("wideQuant%d", bits), NOSPLIT, "func(acc *float32, w *byte, wStride uintptr, scales *uint16, scaleStride uintptr, "+
 		"x *byte, xStride uintptr, n int, blocks int, mask int)")
@@ -386,10 +385,12 @@ func wideQuant(bits int) {
 	ADDQ(w, second)
 	ADDQ(group, other)
 	XORQ(at, at)
-	scales, bytes := ZMM(), ZMM()
-	b := GP32()
-	MOVL(U32(map[int]uint32{8: 0x80808080, 4: 0x0f0f0f0f}[bits]), b)
-	VPBROADCASTD(b, bytes)
+	scales, nibbles := ZMM(), ZMM()
+	if bits == 4 {
+		b := GP32()
+		MOVL(U32(0x0f0f0f0f), b)
+		VPBROADCASTD(b, nibbles)
+	}
 	Label("loop")
 	for line := range bits / 2 {
 		PREFETCHT0(Mem{Base: w, Disp: ahead + 64*line})
@@ -406,42 +407,54 @@ func wideQuant(bits int) {
 	ADDQ(Imm(16), other)
 	Label("scaled")
 
-	v := make([]reg.VecVirtual, 8)
+	v := make([]reg.VecVirtual, 2*bits)
 	for j := range v {
 		v[j] = ZMM()
-		if bits == 8 || j < 4 {
-			VMOVDQU(Mem{Base: w, Disp: 32 * j}, v[j].AsY())
-			VINSERTI64X4(Imm(1), Mem{Base: second, Disp: 32 * j}, v[j], v[j])
-		}
 	}
-	for j := range v {
+	for j := range bits {
+		z := v[j]
 		if bits == 8 {
-			VPXORD(bytes, v[j], v[j])
-		} else if j < 4 {
+			z = v[2*j+1]
+		}
+		VMOVDQU64(Mem{Base: w, Disp: 32 * j}, z.AsY())
+		VINSERTI64X4(Imm(1), Mem{Base: second, Disp: 32 * j}, z, z)
+	}
+	for j := range bits {
+		if bits == 8 {
+			VPSLLW(Imm(8), v[2*j+1], v[2*j])
+			VPSRAW(Imm(8), v[2*j], v[2*j])
+			VPSRAW(Imm(8), v[2*j+1], v[2*j+1])
+		} else {
 			VPSRLW(Imm(4), v[j], v[j+4])
-			VPANDD(bytes, v[j+4], v[j+4])
-			VPANDD(bytes, v[j], v[j])
+			VPANDD(nibbles, v[j+4], v[j+4])
+			VPANDD(nibbles, v[j], v[j])
 		}
 	}
 
 	row, acc, left := GP64(), mustLoad("acc"), mustLoad("n")
 	MOVQ(x, row)
 	Label("rows")
-	p, off, f := []reg.VecVirtual{ZMM(), ZMM()}, ZMM(), ZMM()
-	VPBROADCASTD(Mem{Base: row, Disp: 36}, off)
-	if bits == 8 {
-		VPSLLD(Imm(4), off, off)
-	}
+	p, f, scale := []reg.VecVirtual{ZMM(), ZMM()}, ZMM(), scale8
 	for _, z := range p {
 		VPXORD(z, z, z)
 	}
+	if bits == 8 {
+		scale = scale16
+	} else {
+		off := ZMM()
+		VPBROADCASTD(Mem{Base: row, Disp: sum8}, off)
+		VPSUBD(off, p[0], p[0])
+	}
 	for j, z := range v {
-		VPDPBUSD_BCST(Mem{Base: row, Disp: 4 * j}, z, p[j%2])
+		if bits == 8 {
+			VPDPWSSD_BCST(Mem{Base: row, Disp: words16 + 4*j}, z, p[j%2])
+		} else {
+			VPDPBUSD_BCST(Mem{Base: row, Disp: 4 * j}, z, p[j%2])
+		}
 	}
 	VPADDD(p[1], p[0], p[0])
-	VPSUBD(off, p[0], p[0])
 	VCVTDQ2PS(p[0], p[0])
-	VMULPS_BCST(Mem{Base: row, Disp: 32}, scales, f)
+	VMULPS_BCST(Mem{Base: row, Disp: scale}, scales, f)
 	VFMADD213PS(Mem{Base: acc}, p[0], f)
 	VMOVUPS(f, Mem{Base: acc})
 	ADDQ(stride, row)
@@ -451,7 +464,7 @@ func wideQuant(bits int) {
 
 	ADDQ(U32(uint32(32*bits)), w)
 	ADDQ(U32(uint32(32*bits)), second)
-	ADDQ(Imm(64), x)
+	ADDQ(U32(inputBytes), x)
 	INCQ(at)
 	blocks := mustLoad("blocks")
 	CMPQ(at, blocks)
