@@ -378,6 +378,26 @@ export const views = {
     await two.until('that it is gone', `document.querySelectorAll('.chats li').length === 0`);
   },
 
+  // What one tab answers, the other shows as being written, and as one paragraph; it stops there from here.
+  async beside(t) {
+    const one = await open(t), two = await open(t);
+    await choose(one, 'scripted-chat:latest');
+    await ask(one, say(words(3000), 20));
+    await one.until('some of it', `(${lastAnswer}).includes('word5')`);
+    await two.until('the conversation in the other tab', `document.querySelectorAll('.chats li').length === 1`);
+    await two.run(`document.querySelector('.chats li a').click()`);
+    await two.until('what is said so far', `(${lastAnswer}).includes('word5')`);
+    equal('the sign of writing', await two.run(`document.querySelectorAll('${at.answers}.live').length`), 1);
+    const had = await two.run(`(${lastAnswer}).length`);
+    await two.until('more of it', `(${lastAnswer}).length > ${had} + 200`);
+    equal('paragraphs', await two.run(`document.querySelectorAll('${at.said} p').length`), 1);
+    await two.until('Stop', at.busy);
+    await two.click(at.send);
+    await one.until('the end of its answer', inPageValue(`(await use('talk')).runs.size === 0`));
+    await two.until('the end here', `document.querySelectorAll('${at.answers}.live').length === 0`);
+    await two.until('a place to ask', at.idle);
+  },
+
   // What one tab deletes, the other stops writing: nothing of it comes back. Both may have asked in it.
   async gone(t) {
     const one = await open(t), two = await open(t);

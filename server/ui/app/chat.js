@@ -7,7 +7,7 @@ import * as it from './open.js';
 import { Status } from './status.js';
 import { Setup } from './setup.js';
 import { busy } from './talk.js';
-import { Turn } from './turn.js';
+import { Turn, useSeconds } from './turn.js';
 import { short, t } from './words.js';
 
 const first = 8, more = 30; // turns drawn at once, and when there is time; the ones before come when one scrolls up to them
@@ -37,6 +37,7 @@ export function Chat({ id, menu }) {
   const [count, setCount] = useState(first);
   const [setup, setSetup] = useState(false);
   busy.use();
+  useSeconds(it.written(now)); // a tab that was closed writes no more, and tells nobody
   useEffect(() => { it.go(id); setCount(first); stick.current = true; }, [id]);
   useEffect(() => { if (now && !now.chat.model && list?.length) it.change({ model: it.usual() }); }, [now?.chat.id, list]);
   useEffect(() => {
@@ -77,7 +78,7 @@ export function Chat({ id, menu }) {
       requestAnimationFrame(() => { el.scrollTop = el.scrollHeight - was; });
     }
   };
-  const answering = it.answering(now);
+  const answering = it.answering(now) || it.written(now);
   return html`
     <div class="bar">${menu}<${ModelChoice} now=${now} /><span class="grow"></span><${Status} />
       <${Button} icon="settings" label=${t('setup')} class="setup" onClick=${() => setSetup(true)} /></div>

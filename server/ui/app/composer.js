@@ -50,7 +50,7 @@ export function Composer({ now }) {
   const model = known?.find((m) => m.name === now.chat.model);
   const can = model?.capabilities ?? [];
   const sees = can.includes('vision');
-  const busy = it.answering(now);
+  const busy = it.answering(now) || (it.written(now) && !text.trim() && !pieces.length); // what is written here may be asked beside it
   useEffect(() => {
     setText(drafts.get(id)?.text ?? '');
     setPictures(drafts.get(id)?.pictures ?? []);

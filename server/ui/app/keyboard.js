@@ -42,7 +42,7 @@ addEventListener('keydown', (e) => {
   if (e.defaultPrevented || e.isComposing || e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
   const writing = e.target.closest?.('input, textarea, select, [contenteditable]');
   if (writing && e.key !== 'Escape') return;
-  if (writing && !it.answering(it.open.get())) { e.target.blur(); return; }
+  if (writing && !it.answering(it.open.get()) && !it.written(it.open.get())) { e.target.blur(); return; }
   const found = keys.find(([k]) => k === e.key);
   if (!found) return;
   e.preventDefault();

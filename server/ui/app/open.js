@@ -4,7 +4,7 @@ import { signal } from './html.js';
 import { hurry, models } from './live.js';
 import { set as remember, settings } from './settings.js';
 import * as store from './store.js';
-import { answer, runs } from './talk.js';
+import { answer, elsewhere, runs } from './talk.js';
 import { t } from './words.js';
 
 // open is {chat, turns, path, saved}; path is what is shown. It is replaced whole, never changed in place.
@@ -143,9 +143,14 @@ export async function begun(model, asked, answer) {
 }
 
 export function stop() {
-  for (const x of open.get()?.path ?? []) runs.get(x.id)?.stop();
+  for (const x of open.get()?.path ?? []) {
+    if (elsewhere(x)) store.stopTurn(x.chat, x.id);
+    else runs.get(x.id)?.stop();
+  }
 }
 export const answering = (now) => now?.path.some((x) => runs.has(x.id)) ?? false;
+// written says whether another tab answers.
+export const written = (now) => now?.path.some(elsewhere) ?? false;
 
 // remove deletes a turn. What followed an answer follows its question then; with a question go its answers, with a call its results.
 export async function remove(x) {

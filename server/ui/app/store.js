@@ -125,6 +125,8 @@ export async function saveTurns(list) {
   await put('turns', list);
   tell({ table: 'turns', chat: list[0].chat, id: list[list.length - 1].id });
 }
+// stopTurn asks the tab that writes an answer to stop.
+export const stopTurn = (chat, id) => tell({ table: 'turns', chat, id, stop: true });
 export async function dropTurns(chat, ids) {
   tell({ table: 'turns', chat, ids, gone: true });
   await drop('turns', ids);

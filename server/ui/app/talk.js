@@ -182,6 +182,7 @@ async function go(run, chat, path, turn) {
 
 // What is deleted, here or in another tab, is not written any more.
 store.changed.follow((c) => {
+  if (c?.stop) runs.get(c.id)?.stop();
   if (!c?.gone || (c.table !== 'chats' && c.table !== 'turns')) return;
   for (const run of runs.values()) {
     if (!c.every && !(c.table === 'chats' ? c.chat === run.turn.chat : c.ids.includes(run.turn.id))) continue;
@@ -192,5 +193,8 @@ store.changed.follow((c) => {
 
 // late is a turn that nobody writes any more: its tab was closed or loaded anew in the middle.
 export const late = (x) => x.state === 'running' && !runs.has(x.id) && (x.tab === tab || Date.now() - (x.beat ?? 0) > 6000);
+
+// elsewhere is a turn that another tab writes.
+export const elsewhere = (x) => x.state === 'running' && !runs.has(x.id) && !late(x);
 
 addEventListener('pagehide', () => { for (const r of runs.values()) if (!r.gone) store.saveTurn(r.turn); });

@@ -8,11 +8,11 @@ import { Flow } from './markdown.js';
 import * as it from './open.js';
 import { Pieces, said } from './pieces.js';
 import { enterSends } from './settings.js';
-import { late, runs } from './talk.js';
+import { elsewhere, late, runs } from './talk.js';
 import { number, short, span, t, unenforced } from './words.js';
 
 // useSeconds draws anew each second while on, for what says how long.
-function useSeconds(on) {
+export function useSeconds(on) {
   const [, tick] = useState(0);
   useEffect(() => {
     if (!on) return undefined;
@@ -80,7 +80,7 @@ function Thinking({ x, live }) {
   };
   useLayoutEffect(write);
   useEffect(() => (live && shown ? runs.get(x.id)?.follow(write) : undefined), [live, shown]);
-  const since = runs.get(x.id)?.thinkingSince;
+  const since = runs.get(x.id)?.thinkingSince ?? performance.now() - (Date.now() - x.at); // another tab's began about then
   const on = live && x.thinkMs === undefined;
   const seconds = on ? (performance.now() - since) / 1000 : (x.thinkMs ?? 0) / 1000;
   return html`<details class=${on ? 'thinking live' : 'thinking'} onToggle=${(e) => setShown(e.target.open)}>
@@ -132,7 +132,7 @@ function Answer({ x, now, last, grow }) {
       shape = now;
     });
   }, [run]);
-  const live = !!run;
+  const live = !!run || elsewhere(x);
   const lived = useRef(live);
   useSeconds(live && !x.text);
   useLayoutEffect(() => {
