@@ -71,7 +71,7 @@ race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
 # Where files are chosen by cgo, or by the tag fake, and what has them compiled in.
-PURE := ./axcl/... ./engine/... ./internal/benchmark ./cmd/axle ./models/pocket
+PURE := ./axcl/... ./engine/... ./internal/benchmark ./internal/diagnosis ./cmd/axle ./models/pocket
 nocgo: ## the pure-Go build, and the tests of what is built differently without cgo
 	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
 	CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' $(PURE)
