@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"syscall"
 	"time"
 
@@ -15,6 +16,13 @@ import (
 )
 
 var errFull = syscall.ENOSPC
+
+// How long a change waits for another process's, and how often it looks. A server does not listen, nor end, while it waits: whoever holds
+// the lock for longer does not make room, it hangs or was stopped.
+const (
+	lockWait = 2 * time.Second
+	lockLook = 5 * time.Millisecond
+)
 
 // file is an open file of a [disk].
 type file interface {
@@ -108,9 +116,14 @@ func (d *folder) Lock() (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX); err != unix.EINTR {
+	for end := time.Now().Add(lockWait); ; <-time.After(lockLook) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err != unix.EINTR && err != unix.EWOULDBLOCK {
 			break
+		}
+		if err == unix.EWOULDBLOCK && time.Now().After(end) {
+			_ = f.Close()
+			return nil, fmt.Errorf("%s: %w", path.Join(d.dir, ".lock"), ErrHeld)
 		}
 	}
 	if err != nil && !errors.Is(err, unix.ENOTSUP) && !errors.Is(err, unix.ENOLCK) {

@@ -51,6 +51,9 @@ const (
 	maxName    = 1 << 10
 )
 
+// ErrHeld is a lock file that another process has held for two seconds.
+var ErrHeld = errors.New("another process holds the lock, and has not let go for two seconds")
+
 // ErrOff is what a disk that was switched off gives.
 var ErrOff = errors.New("rows: the disk was switched off")
 

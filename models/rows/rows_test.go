@@ -58,6 +58,33 @@ func TestRowsRestart(t *testing.T) {
 	}
 }
 
+// TestLockHeld: a folder whose lock another process does not give up is not waited for: it is told, and rows are off; once the lock is
+// free, all is as it was.
+func TestLockHeld(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rows")
+	d := open(t, Options{Dir: dir, Size: 1 << 20})
+	f, err := os.Open(filepath.Join(dir, ".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{Dir: dir, Size: 1 << 20}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("opened under another's lock: %v", err)
+	}
+	s, ids := d.Space(owner("a")), text(1, Block)
+	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrHeld) || !d.Stats().Off {
+		t.Errorf("kept under another's lock: %v, %+v", err, d.Stats())
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, Options{Dir: dir, Size: 1 << 20})
+	keep(t, d.Space(owner("a")), ids)
+}
+
 // TestMain: the test binary keeps rows for ever when a test starts it again: something to kill.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AXLE_TEST_ROWS"); dir != "" {
