@@ -20,7 +20,7 @@ var simcardLayers = []struct {
 	{"what any model computes", "compute.c"},
 	{"parts of the options", "fault.c profile.c"},
 	{"the options as a whole", "config.c"},
-	{"time, the trace, and what other processes hold", "clock.c trace.c state.c"},
+	{"time, the trace, what other processes hold, and this one's descriptors", "clock.c trace.c state.c nodes.c"},
 	{"the cards, their memory, and what runs on their own Linux", "device.c memory.c worker.c"},
 	{"models, which take memory of a card", "card_models.c"},
 	{"handles, which keep models alive", "object.c"},

@@ -151,8 +151,8 @@ int32_t call_leave(call *c, int32_t code) {
 bool call_releases(int id) { return call_flags[id] & R; }
 
 static device *reach(call *c, device *d) {
-	if (!d->lost) return d;
-	c->code = E_NO_CONNECTION;
+	if (!d->lost && !hazard(HZ_OFFLINE)) return d;
+	c->code = d->lost ? E_NO_CONNECTION : E_OFFLINE;
 	if (!call_releases(c->id)) return NULL;
 	c->fail_after = true; // what is given back on a card that is gone is gone too
 	return d;

@@ -149,7 +149,7 @@ int32_t axclrtSetDevice(int32_t id) {
 	ENTER(axclrtSetDevice, SUB_DEVICE, "id=%d", id);
 	lock();
 	device *d = device_find(id);
-	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
+	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : hazard(HZ_OFFLINE) ? E_OFFLINE : 0;
 	if (!code && !d->context) {
 		context *x = context_new(d);
 		if (x)
@@ -198,12 +198,30 @@ int32_t axclrtRebootDevice(int32_t id) {
 	return call_leave(&c, d ? 0 : E_DEVICE_ID);
 }
 
+// The card runs commands on its own Linux to tell its state, and hears nothing of this process meanwhile.
+static void deaf(call *c, device *d) {
+	const struct timespec long_time = {0, 150000000};
+	while (sim.telling) pthread_cond_wait(&sim.changed, &sim.lock);
+	sim.telling = true;
+	unlock();
+	if (sim.cfg.clock == CLOCK_VIRTUAL)
+		c->end += (uint64_t)long_time.tv_nsec;
+	else
+		nanosleep(&long_time, NULL);
+	lock();
+	for (int i = 0; i < sim.nstreams; i++)
+		if (sim.streams[i]->o.dev == d && sim.streams[i]->t < c->end) sim.streams[i]->t = c->end;
+	sim.telling = false;
+	pthread_cond_broadcast(&sim.changed);
+}
+
 int32_t axclrtGetDeviceProperties(int32_t id, axcl_properties *p) {
 	ENTER(axclrtGetDeviceProperties, SUB_DEVICE, "id=%d", id);
 	if (!p) return FAIL(ID_NULL);
 	lock();
 	device *d = device_find(id);
-	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : 0;
+	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : hazard(HZ_OFFLINE) ? E_OFFLINE : 0;
+	if (!code && hazard(HZ_PROPERTIES)) deaf(&c, d);
 	if (!code) {
 		memset(p, 0, sizeof *p);
 		snprintf(p->swVersion, sizeof p->swVersion, "V%d.%d.%d", sim.cfg.version[0], sim.cfg.version[1], sim.cfg.version[2]);

@@ -89,6 +89,7 @@ bool sim_start(void) {
 		if (!space_open(d)) return false;
 	}
 	sim.inits = 1;
+	nodes_open();
 	trace_open();
 	state_open();
 	return true;
@@ -102,5 +103,6 @@ void sim_stop(void) {
 	root_remove();
 	trace_summary();
 	state_close();
+	nodes_close();
 	sim.inits = 0;
 }

@@ -215,6 +215,7 @@ int host_new(void **p, size_t size) {
 		sim.host_blocks = h;
 		sim.caphost = cap;
 	}
+	nodes_pinned();
 	void *mem = NULL;
 	if (posix_memalign(&mem, (size_t)sim.cfg.page, size)) return ID_NO_MEMORY;
 	sim.host_blocks[sim.nhost++] = (pinned){mem, size};

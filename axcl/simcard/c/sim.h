@@ -57,6 +57,10 @@ enum {
 	HZ_RAWCODE,         // a failed task's code is the card's own, and what is queued behind it is skipped
 	HZ_NOMEM,           // the codes that say that card memory is full
 	HZ_MESSAGE,         // an execute whose message is too long gets no answer
+	HZ_INHERIT,         // device nodes are opened so that children inherit them
+	HZ_OFFLINE,         // no message reaches the card, and what waits for it waits for ever
+	HZ_PROPERTIES,      // a card that is asked for its state takes long, and nothing else meanwhile
+	HZ_EINTR,           // a signal ends the thread that listens, and copies fail from then on
 	HZ_POSITIONS_FIRST, // abilities a card may lack
 	HZ_MASK_SHARED,
 	HZ_KV_INPLACE,
@@ -284,6 +288,8 @@ typedef struct {
 	worker *workers;
 	double heat; // what the file said last
 	uint64_t hang_epoch;
+	uint64_t interrupted; // how often a listening thread was; touched without the lock
+	bool telling;         // the card's state is being asked for, and nothing else is heard
 	int hanging;
 	int level; // of the log
 	// accounting
@@ -449,6 +455,11 @@ void sim_reload(void);          // options from the environment, counters from z
 bool sim_start(void);           // devices, trace; false: no memory
 void sim_stop(void);
 void count_live(axsim_counts *c);
+
+// ---- the library's descriptors and the thread that listens (nodes.c); with the lock held
+void nodes_open(void);
+void nodes_pinned(void); // pinned memory is asked for
+void nodes_close(void);
 
 // ---- the card's memory across processes (state.c); with the lock held
 void state_open(void);

@@ -71,6 +71,7 @@ static int32_t told(int32_t code) {
 
 static void *stream_main(void *arg) {
 	stream *s = arg;
+	pthread_setname_np(pthread_self(), "axcl-stream");
 	lock();
 	for (;;) {
 		while (!s->stop && s->done >= s->allowed) pthread_cond_wait(&s->wake, &sim.lock);
@@ -78,14 +79,17 @@ static void *stream_main(void *arg) {
 		task *t = s->head;
 		s->head = t->next;
 		if (!s->head) s->tail = &s->head;
+		while (sim.telling && !s->stop) pthread_cond_wait(&sim.changed, &sim.lock);
 		int32_t code = t->late;
-		if (t->hang) {
+		if (t->hang || hazard(HZ_OFFLINE)) {
 			if (t->exec) state_busy(1);
 			hang_task(s);
 			if (t->exec) state_busy(-1);
 			code = CODE(SUB_STREAM, ID_TIMEOUT);
 		} else if (s->o.dev->lost) {
 			code = E_NO_CONNECTION;
+		} else if ((t->host || t->host2) && __atomic_load_n(&sim.interrupted, __ATOMIC_SEQ_CST)) {
+			code = CODE(SUB_MEMORY, ID_FAIL);
 		} else if (s->error && hazard(HZ_RAWCODE)) {
 			code = 0;
 			if (t->skip) t->skip(t);

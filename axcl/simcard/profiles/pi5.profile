@@ -3,7 +3,7 @@
 call * 1us                          # assumption: a call that only touches the host
 call axclrtGetDeviceList 1ms        # assumption: a round trip to the driver
 call axclrtGetDeviceCount 1ms
-call axclrtGetDeviceProperties 2ms
+call axclrtGetDeviceProperties 150ms # seven commands on the card's own Linux
 call axclrtMalloc 300us             # assumption: a round trip to the card
 call axclrtMallocCached 300us
 call axclrtFree 300us
