@@ -32,9 +32,12 @@ ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 
+ci-long: ## what does not fit into ci: a day of requests, and the whole matrix of loads beside a fresh card
+	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
+
 # What quick leaves out besides what -short leaves out by itself (it says both): what takes more than a second of a processor and asks what
 # other tests ask too, of more inputs, of a larger one, or of the simulated card.
-SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|TestWindowNative|TestRepeatableNative|\
+SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|TestDay|TestAsFresh|TestWindowNative|TestRepeatableNative|\
 	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
 	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
 	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
@@ -61,7 +64,7 @@ SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/pro
 # What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
 # find nothing more in it.
 ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|\
-	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestFormatHolds|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|\
+	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestFormatHolds|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|TestDay|TestAsFresh|\
 	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\

@@ -244,10 +244,20 @@ func (m *lm) beyond(s *seq) float64 {
 			lack = min(rows, (need-1)/m.wide*m.wide-have)
 		}
 		if up, cost := m.answering(s, lack); lack > 0 && len(up) == lack {
-			return min(alone, cost)
+			return min(alone, cost+m.between(s))
 		}
 	}
 	return alone
+}
+
+// between is how much more the passes of a prompt take whose rows come between those of others, as far up as wide passes see, than where
+// they begin at the first cell.
+func (m *lm) between(s *seq) (sec float64) {
+	far := m.stretch(m.wideReach, m.wide)
+	for n := len(s.path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
+		sec += max(far-m.stretch(n, m.wide), 0)
+	}
+	return sec
 }
 
 // enter puts a share's rows into the account: what they would have taken in turn, and what was lost on them.

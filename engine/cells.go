@@ -16,6 +16,8 @@ import (
 // Texts of different keys have different roots and never share.
 type cells struct {
 	free    []uint64 // bit set: the row is free
+	spoken  []uint64 // bit set: a sequence's next rows are to come there: see reserve.go
+	bits    []uint64 // scratch for spare
 	nfree   int
 	token   []int32
 	parent  []int32 // a node, or ^root
@@ -53,7 +55,9 @@ func newCells(n int) *cells {
 		}
 		return s
 	}
-	c := &cells{free: make([]uint64, (n+63)/64), nfree: n, token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
+	words := func() []uint64 { return make([]uint64, (n+63)/64) }
+	c := &cells{free: words(), spoken: words(), bits: words(), nfree: n,
+		token: ints(), parent: ints(), child: ints(), next: ints(), prev: ints(),
 		refs: make([]int32, n), used: make([]uint64, n), state: make([]uint8, n), busy: make([]bool, n), left: make([]bool, n),
 		label: make([]int32, n), keys: map[string]int32{}}
 	for i := range n {
@@ -186,18 +190,22 @@ func (c *cells) markBusy() {
 // lower is left to others. It fails, taking nothing, when that many cannot be had.
 func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 	for c.nfree < n {
-		if !c.evict(n - c.nfree) {
+		if !c.evict() {
 			return out, false
 		}
 	}
-	below := c.freeBelow(above)
-	cheap := c.rung(c.nth(n) + 1)
+	free := c.spare(n, 0, c.size())
+	if k := len(c.rungs); k > 0 && nth(free, n) >= c.rungs[k-1] && nth(c.free, n) < c.rungs[k-1] {
+		free = c.free // what wide passes see is worth more than where another's rows are to come
+	}
+	below := freeIn(free, above)
+	cheap := c.rung(nth(free, n) + 1)
 	if own {
 		cheap = max(cheap, c.rung(above))
 	}
-	from := c.run(n, above)
+	from := runIn(free, n, above)
 	if from < 0 || c.rung(from+n) > cheap {
-		from = c.run(n, 0)
+		from = runIn(free, n, 0)
 	}
 	if from >= 0 && c.rung(from+n) <= cheap {
 		for i := range n {
@@ -206,11 +214,11 @@ func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 		return out, true
 	}
 	skip := 0
-	if c.nfree-below >= n && c.rung(c.nth(below+n)+1) <= cheap {
+	if freeIn(free, c.size())-below >= n && c.rung(nth(free, below+n)+1) <= cheap {
 		skip = above
 	}
 	for w := skip / 64; n > 0; w++ {
-		v := c.free[w]
+		v := free[w]
 		if w == skip/64 {
 			v &= ^uint64(0) << (skip % 64)
 		}
@@ -224,7 +232,8 @@ func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 
 // takeFrom appends n free rows to out, from row from on where there are as many, consecutive where they can be. There must be n.
 func (c *cells) takeFrom(out []int32, n, from int) []int32 {
-	if at := c.run(n, from); at >= 0 {
+	free := c.spare(n, 0, c.size())
+	if at := runIn(free, n, from); at >= 0 {
 		for i := range n {
 			out = append(out, c.grab(at+i))
 		}
@@ -234,7 +243,7 @@ func (c *cells) takeFrom(out []int32, n, from int) []int32 {
 		if i == c.size() {
 			i = 0
 		}
-		if c.state[i] == cellFree {
+		if free[i/64]>>(i%64)&1 == 1 {
 			out = append(out, c.grab(i))
 			n--
 		}
@@ -289,20 +298,23 @@ func (c *cells) rung(top int) int {
 }
 
 // freeBelow counts the free rows in [0, top).
-func (c *cells) freeBelow(top int) int {
+func (c *cells) freeBelow(top int) int { return freeIn(c.free, top) }
+
+// freeIn counts the bits of rows in [0, top).
+func freeIn(free []uint64, top int) int {
 	n := 0
 	for w := range top / 64 {
-		n += bits.OnesCount64(c.free[w])
+		n += bits.OnesCount64(free[w])
 	}
 	if top%64 != 0 {
-		n += bits.OnesCount64(c.free[top/64] & (1<<(top%64) - 1))
+		n += bits.OnesCount64(free[top/64] & (1<<(top%64) - 1))
 	}
 	return n
 }
 
-// nth is the n-th free row, counted from 1; there must be as many.
-func (c *cells) nth(n int) int {
-	for w, v := range c.free {
+// nth is the row of the n-th bit, counted from 1; there must be as many.
+func nth(free []uint64, n int) int {
+	for w, v := range free {
 		if k := bits.OnesCount64(v); k < n {
 			n -= k
 			continue
@@ -312,7 +324,7 @@ func (c *cells) nth(n int) int {
 		}
 		return w*64 + bits.TrailingZeros64(v)
 	}
-	return len(c.token)
+	return 64 * len(free)
 }
 
 func (c *cells) grab(i int) int32 {
@@ -323,10 +335,13 @@ func (c *cells) grab(i int) int32 {
 }
 
 // run is the start of the lowest n consecutive free rows at from or beyond it, or −1.
-func (c *cells) run(n, from int) int {
+func (c *cells) run(n, from int) int { return runIn(c.free, n, from) }
+
+// runIn is run of rows given as bits.
+func runIn(free []uint64, n, from int) int {
 	start, length := 0, 0
-	for w := from / 64; w < len(c.free); w++ {
-		v := c.free[w]
+	for w := from / 64; w < len(free); w++ {
+		v := free[w]
 		if w == from/64 {
 			v &= ^uint64(0) << (from % 64)
 		}
@@ -417,14 +432,13 @@ func (c *cells) oldest() int32 {
 	return oldest
 }
 
-// evict frees at least one and about need rows: from the longest unused leaf up its branch.
-func (c *cells) evict(need int) bool {
+// evict frees the longest unused branch, from its leaf up to where others hang on it: what comes next finds its rows in one run.
+func (c *cells) evict() bool {
 	oldest := c.oldest()
 	if oldest == none {
 		return false
 	}
-	// Some more than asked for, so that a full cache is not searched for every token.
-	c.prune(oldest, max(need, 32))
+	c.prune(oldest, c.size())
 	return true
 }
 
@@ -481,7 +495,7 @@ func (c *cells) prune(n int32, most int) {
 
 // forget drops everything that no sequence uses: after an error that may have damaged the card's memory.
 func (c *cells) forget() {
-	for c.evict(c.size()) {
+	for c.evict() {
 	}
 }
 

@@ -183,3 +183,103 @@ func TestCellsLower(t *testing.T) {
 	}
 	c.check(t)
 }
+
+// TestCellsEvict: what goes is the whole of the branch that was used longest ago, as far as nothing else hangs on it.
+func TestCellsEvict(t *testing.T) {
+	c := newCells(128)
+	branch := func(parent int32, n int) (last int32) {
+		rows, _ := c.take(nil, n, 0, false)
+		for i, r := range rows {
+			c.touch()
+			c.attach(r, parent, int32(100*n+i))
+			parent = r
+		}
+		return parent
+	}
+	fork := branch(c.root(""), 10)
+	branch(fork, 40)
+	branch(fork, 50)
+	if !c.evict() || c.nfree != 68 || c.run(40, 0) != 10 || c.state[9] != cellNode {
+		t.Errorf("%d free cells, 40 neighbours at %d; state %v", c.nfree, c.run(40, 0), c.state)
+	}
+	c.check(t)
+}
+
+// TestCellsSpoken: cells that are spoken for are others' only where there are no more, or where wide passes would not see the rest.
+func TestCellsSpoken(t *testing.T) {
+	rows := func(from, n int) (r []int32) {
+		for i := range n {
+			r = append(r, int32(from+i))
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name        string
+		spoken      []int32
+		n           int
+		first, last int32
+	}{
+		{"behind them", rows(0, 20), 10, 20, 29},
+		{"not beyond what wide passes see", rows(0, 40), 30, 0, 29},
+		{"where there are no more", rows(0, 60), 40, 0, 39},
+	} {
+		s := newCells(64)
+		s.rungs = []int{32, 48}
+		s.reserve(c.spoken, true)
+		if got, ok := s.take(nil, c.n, 0, false); !ok || got[0] != c.first || got[c.n-1] != c.last {
+			t.Errorf("%s: took %v", c.name, got)
+		}
+	}
+}
+
+// TestCellsBetween: stretches between free cells go where they fit best, the least first and on the same side of what wide passes see,
+// until nothing is to be joined.
+func TestCellsBetween(t *testing.T) {
+	c := newCells(64)
+	all, _ := c.take(nil, 64, 0, false)
+	parent := c.root("")
+	for _, n := range all {
+		c.attach(n, parent, n)
+		parent = n
+	}
+	c.hold(parent)
+	for _, free := range [][2]int{{4, 8}, {10, 13}, {20, 22}, {40, 50}, {53, 60}} { // [4, 8) and so on
+		for i := free[0]; i < free[1]; i++ {
+			up, down := c.parent[i], c.child[i]
+			if down != none {
+				c.parent[down] = up
+			}
+			c.setFirst(up, down)
+			c.give(int32(i))
+		}
+	}
+	runs := func() (n int) {
+		for i := range c.size() {
+			if c.state[i] == cellFree && (i == 0 || c.state[i-1] != cellFree) {
+				n++
+			}
+		}
+		return n
+	}
+	var moves [][3]int
+	for was := runs(); ; {
+		from, to, n := c.between(16, 32)
+		if n == 0 {
+			break
+		}
+		moves = append(moves, [3]int{from, to, n})
+		for i := range n {
+			c.grab(to + i)
+			c.shift(int32(from+i), int32(to+i))
+		}
+		now := runs()
+		if now >= was || len(moves) > 64 {
+			t.Fatalf("%d runs of free cells after %v, %d before", now, moves, was)
+		}
+		was = now
+	}
+	c.check(t)
+	if want := [][3]int{{8, 20, 2}}; len(moves) < 2 || moves[0] != want[0] || runs() > 3 {
+		t.Errorf("%d runs of free cells are left; moves %v", runs(), moves)
+	}
+}

@@ -132,8 +132,12 @@ func (p pi5) bound(cells, n int) float64 {
 func (p pi5) alone() float64 { return float64(p.layers)*p.row + p.head }
 
 // pass is the whole of it. The copies run beside the head.
-func (p pi5) pass(cells, n int) float64 {
-	return p.bound(cells, n) + max(float64(p.layers)*p.copies-float64(n)*p.head, 0) + float64(n)*p.perRow + p.upload
+func (p pi5) pass(cells, n int) float64 { return p.scattered(cells, n, 1) }
+
+// scattered is the same where the pass's new rows lie in so many runs, each of which is copied by itself.
+func (p pi5) scattered(cells, n, runs int) float64 {
+	copies := float64(runs*p.layers) * p.copies
+	return p.bound(cells, n) + max(copies-float64(n)*p.head, 0) + float64(n)*p.perRow + p.upload
 }
 
 // paced is a card with a real model's shape groups that says nothing of sense, and takes by its own clock what the arithmetic says.
@@ -157,7 +161,7 @@ func newPaced(s axmodel.HollowShape, p pi5) *paced {
 func (d *paced) Run(p *axcl.Pass) error {
 	took := d.p.alone() - d.p.head + float64(len(p.Want))*(d.p.head+d.p.perRow)
 	if g := d.shape.Groups[d.shape.GroupFor(p.Rows(), p.Reach(d.shape))]; g.Rows > 1 {
-		took = d.p.pass(g.Cells, len(p.Want))
+		took = d.p.scattered(g.Cells, len(p.Want), axcl.Runs(p.Cell))
 	}
 	d.now += time.Duration(took * float64(time.Millisecond))
 	return d.fake.Run(p)
@@ -189,16 +193,28 @@ func (d *paced) Copy(to, from []uint32) error {
 func onPaced(t testing.TB, s axmodel.HollowShape, p pi5, o OpenOptions) *stage {
 	t.Helper()
 	d := newPaced(s, p)
+	return onDevice(t, d, d, o)
+}
+
+// soleModel is a device that is its only model, too.
+type soleModel interface {
+	axcl.Device
+	axcl.Model
+}
+
+// onDevice is onPaced where something sees what the card is asked to do.
+func onDevice(t testing.TB, d *paced, dev soleModel, o OpenOptions) *stage {
+	t.Helper()
 	st := &stage{clock: func() time.Duration { return d.now }}
 	o.CardOptions = CardOptions{Clock: st.now, Check: -1, CheckWork: -1}
-	card, err := OpenCard(func() (axcl.Device, string, error) { return d, "test", nil }, o.CardOptions)
+	card, err := OpenCard(func() (axcl.Device, string, error) { return dev, "test", nil }, o.CardOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = card.Close() })
 	st.card = card
 	if err := card.Do(context.Background(), func(axcl.Device) error {
-		st.m = newLM(card, d, d, nil, nil, o)
+		st.m = newLM(card, dev, d, nil, nil, o)
 		st.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
 		if o.Proven != nil {
 			st.m.proven = *o.Proven

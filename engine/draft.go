@@ -109,7 +109,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			return false
 		}
 		d.m.passes++
-		d.m.costs.observe(g, len(d.m.pass.Want), d.m.card.now()-t0)
+		d.m.costs.observe(g, len(d.m.pass.Want), d.m.pass.Cell, d.m.card.now()-t0)
 		tr.lap(runTime)
 		for i := range d.m.shares {
 			h := &d.m.shares[i]

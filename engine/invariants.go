@@ -36,7 +36,7 @@ func (m *lm) verify() {
 	if waiting > m.maxQueue+m.parallel {
 		panic(fmt.Sprintf("engine: invariant: %d sequences wait in a queue of %d", waiting, m.maxQueue))
 	}
-	stand := make([]int32, m.cells.size())
+	stand, spoken := make([]int32, m.cells.size()), make([]bool, m.cells.size())
 	for _, s := range m.running {
 		for i, n := range s.path {
 			parent := m.cells.root(s.job.Key)
@@ -52,8 +52,16 @@ func (m *lm) verify() {
 				panic(fmt.Sprintf("engine: invariant: a sequence stands on cell %d and does not see it", n))
 			}
 		}
+		for _, n := range s.reserved {
+			spoken[n] = true
+		}
 		if n := len(s.path); n > 0 {
 			stand[s.path[n-1]]++
+		}
+	}
+	for n, is := range spoken {
+		if !is && m.cells.spoken[n/64]>>(n%64)&1 == 1 {
+			panic(fmt.Sprintf("engine: invariant: cell %d is spoken for, and reserved for no sequence", n))
 		}
 	}
 	if err := m.cells.verify(stand); err != nil {

@@ -327,6 +327,7 @@ func (m *lm) leave(s *seq) {
 		m.drafter.leave(s)
 	}
 	m.letGo(s)
+	m.unreserve(s)
 	m.cells.release(s.tip(m.cells))
 	s.path = nil
 	clear(s.see)
@@ -498,7 +499,7 @@ func (m *lm) step() (bool, error) {
 	tr.lap(buildTime)
 	tr.describe(m, g)
 	t0 := m.card.now()
-	err = m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want)))
+	err = m.card.run(m.model, &m.pass, m.costs.predict(g, len(m.pass.Want))+time.Duration(m.costs.copies(m.pass.Cell)*float64(time.Second)))
 	if err != nil {
 		m.lostState(errors.Is(err, axcl.ErrPass))
 	}
@@ -510,8 +511,9 @@ func (m *lm) step() (bool, error) {
 		return true, m.failed(err)
 	}
 	if len(m.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
-		m.costs.observe(g, len(m.pass.Want), took)
+		m.costs.observe(g, len(m.pass.Want), m.pass.Cell, took)
 	}
+	m.ledger.lost += m.costs.copies(m.pass.Cell)
 	m.row.worked += took.Seconds()
 	m.looked = looked{}
 	if err := m.rode(); err != nil {

@@ -15,8 +15,8 @@ import (
 //
 // Rows move between passes, one piece at a time as they do between card and memory, so that nobody's gap grows by more; a sequence whose
 // cells are being made ready takes part in no pass meanwhile. Admission counts on it (beyond, in admit.go), and the ledger bears what it
-// takes. It moves rows for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it saves, since a row
-// goes home by a copy as it goes elsewhere.
+// takes. While there is work, rows move for the sake of near cells alone: joining a pass's new rows in one run takes as many copies as it
+// saves, since a row goes home by a copy as it goes elsewhere. An idle card joins its free cells (tidy, in reserve.go).
 
 // priceMoves measures what moving costs, with one row and with a piece, on cells that nobody uses yet. Where rows cannot lie anywhere, or
 // a row is not what it was after it was moved, the price stays zero and nothing is moved.
@@ -53,7 +53,7 @@ func (m *lm) priceMoves() error {
 		p.row = max((took[1]-took[0])/float64(n-1), 0)
 	}
 	p.run = max(took[0]-p.row, 1e-7)
-	m.costs.move = p
+	m.costs.move, m.costs.run = p, p.run // a pass's rows go home by the same copies
 	return nil
 }
 
@@ -179,6 +179,15 @@ func (m *lm) lower(s *seq) (bool, error) {
 		return false, nil
 	}
 	from := m.high(s.path)
+	if m.reserves(s) && (len(s.reserved) > 0 || len(from)+s.pending() <= m.wideReach+m.wide) {
+		n := min(len(from), m.shape.Piece)
+		if m.reserve(s, n, len(from)) && int(s.reserved[n-1]) < m.wideReach {
+			if did, err := m.vacate(s, s.reserved[:n]); did || err != nil {
+				return did, err
+			}
+			return m.move(from, m.fromReserved(s, m.most(from, s.reserved[:n])))
+		}
+	}
 	from = from[:min(len(from), m.shape.Piece)]
 	if m.cells.freeBelow(m.wideReach) < len(from) {
 		if did, err := m.raiseCached(len(from)); did || err != nil {
@@ -202,6 +211,11 @@ func (m *lm) lacks(s *seq, below int) int {
 // raise moves a piece up of what lies low and need not, where s lacks near cells.
 func (m *lm) raise(s *seq) (bool, error) {
 	n := m.wide
+	if m.reserves(s) && (s.pending() >= n || len(s.reserved) > 0) {
+		if next := min(s.pending(), n); m.reserve(s, next, 0) {
+			return m.vacate(s, s.reserved[:next])
+		}
+	}
 	if s.pending() <= n || m.cells.freeBelow(m.wideReach) >= n {
 		return false, nil
 	}
@@ -310,6 +324,39 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 	return rows, m.priceOf(rows) + lost
 }
 
+// vacate moves a piece up of the rows that lie in the given cells, reserved for s, where that takes less than half of what evaluating them
+// and what hangs on them again would, times the chance that anybody asks for them.
+func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
+	const chance = 0.5
+	c := m.cells
+	free := c.nfree - c.freeBelow(m.wideReach) - 16*len(m.running)
+	at := slices.IndexFunc(cells, func(n int32) bool { return int(n) < m.wideReach && c.state[n] == cellNode })
+	if at < 0 || free <= 0 || m.ledger.lost > tithe/2*m.ledger.done {
+		return false, nil
+	}
+	tip, length, top := cells[at], 0, 0
+	for c.child[tip] != none {
+		tip = c.child[tip]
+	}
+	var all, now []int32 // of the text's rows, which will have to go, and which come first
+	for k := tip; k >= 0; k = c.parent[k] {
+		length++
+		if int(k) < m.wideReach && slices.Contains(s.reserved, k) {
+			all, top = append(all, k), length
+			if slices.Contains(cells, k) {
+				now = append(now, k)
+			}
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(now)
+	if length > m.wideReach || len(all) > free || m.priceOf(all)*(1+chance) >= chance/2*m.redo(length-top, length) {
+		return false, nil
+	}
+	now = now[:min(len(now), m.shape.Piece)]
+	return m.move(now, c.takeIn(nil, len(now), m.wideReach, c.size()))
+}
+
 // raiseCached moves a piece up of the low rows of what was used longest ago and nobody stands on, until n rows are free below, where that
 // takes less than half of what evaluating them again or bringing them back would, times the chance that anybody asks for them.
 func (m *lm) raiseCached(n int) (bool, error) {
@@ -378,17 +425,7 @@ func (m *lm) move(from, to []int32) (bool, error) {
 		}
 		return cells
 	}
-	a, b := pair(from), pair(to)
-	p, n, took := m.costs.move, 0, 0.0
-	for budget := p.cost(m.shape.Piece, m.shape.Piece) * 1.001; n < min(len(a), len(b), m.shape.Piece); n++ {
-		took += p.row
-		if n == 0 || a[n] != a[n-1]+1 || b[n] != b[n-1]+1 {
-			took += p.run
-		}
-		if took > budget && n > 0 {
-			break
-		}
-	}
+	a, b, n := pair(from), pair(to), m.most(from, to)
 	back := to[n:]
 	defer func() {
 		for _, c := range back {
@@ -418,6 +455,21 @@ func (m *lm) move(from, to []int32) (bool, error) {
 		s.shift(now)
 	}
 	return true, nil
+}
+
+// most is how many rows go from cells to cells in the time of a piece that is one run.
+func (m *lm) most(from, to []int32) (n int) {
+	p, took := m.costs.move, 0.0
+	for budget := p.cost(m.shape.Piece, m.shape.Piece) * 1.001; n < min(len(from), len(to), m.shape.Piece); n++ {
+		took += p.row
+		if n == 0 || from[n] != from[n-1]+1 || to[n] != to[n-1]+1 {
+			took += p.run
+		}
+		if took > budget && n > 0 {
+			break
+		}
+	}
+	return n
 }
 
 // shift puts a sequence where its rows are now.
@@ -481,14 +533,15 @@ func (c *cells) shift(n, to int32) {
 
 // takeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest. There must be n free ones.
 func (c *cells) takeIn(out []int32, n, from, to int) []int32 {
-	if at := c.run(n, from); at >= 0 && at+n <= to {
+	free := c.spare(n, from, to)
+	if at := runIn(free, n, from); at >= 0 && at+n <= to {
 		for i := range n {
 			out = append(out, c.grab(at+i))
 		}
 		return out
 	}
 	for i := from; i < to && n > 0; i++ {
-		if c.state[i] == cellFree {
+		if free[i/64]>>(i%64)&1 == 1 {
 			out = append(out, c.grab(i))
 			n--
 		}

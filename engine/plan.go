@@ -17,11 +17,12 @@ type share struct {
 	from  int // index into s.ids of the first row
 	n     int // rows of known ids
 	draft []int32
-	row   int  // first row in the pass
-	want  int  // index of its first wanted row in Pass.Want, or −1
-	out   int  // the first row whose last layer's output is wanted, or −1
-	wants int  // how many, of either
-	rest  bool // part of a prompt, in what room others left of the pass: no turn of its own
+	row   int     // first row in the pass
+	want  int     // index of its first wanted row in Pass.Want, or −1
+	out   int     // the first row whose last layer's output is wanted, or −1
+	wants int     // how many, of either
+	cells []int32 // that its rows come to, which were reserved; nil: any
+	rest  bool    // part of a prompt, in what room others left of the pass: no turn of its own
 }
 
 func (h *share) rows() int { return h.n + len(h.draft) }
@@ -139,12 +140,15 @@ func (m *lm) fill(ready []*seq) bool {
 	m.limits = limits
 	best, bestLimit := 1.0, -1
 	for _, limit := range limits {
-		rows, alone := 0, 0.0 // and what they take one by one
+		rows, alone, answers := 0, 0.0, 0 // and what they take one by one
 		room := m.widest(limit)
 		for _, s := range ready {
 			if r := s.reach(); r <= limit {
 				n := min(s.pending(), m.wide, room-rows)
 				rows, alone = rows+n, alone+float64(n)*m.lone(r)
+				if n == 1 {
+					answers++
+				}
 			}
 		}
 		g := m.shape.GroupFor(max(rows, 2), limit)
@@ -152,7 +156,11 @@ func (m *lm) fill(ready []*seq) bool {
 			continue
 		}
 		// How many times faster than the same rows one by one.
-		if gain := alone / m.costs.group[g]; gain > best {
+		wide := m.costs.group[g]
+		if answers > 1 {
+			wide += m.costs.run * float64(m.cells.scattered(answers)-1)
+		}
+		if gain := alone / wide; gain > best {
 			best, bestLimit = gain, limit
 		}
 	}
@@ -250,7 +258,6 @@ func (m *lm) build() error {
 	if h := &m.shares[0]; h.s.solo {
 		m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)
 	} else {
-		m.makeLow(rows)
 		ok = m.room(rows)
 	}
 	if !ok {
@@ -361,11 +368,52 @@ func (m *lm) build() error {
 	return nil
 }
 
-// room takes the cells of a pass of so many rows. Where not all of them can lie low, those do that a later wide pass has to see.
-func (m *lm) room(rows int) (ok bool) {
+// room takes the cells of a pass of so many rows: those that are reserved for its sequences, and others for the rest.
+func (m *lm) room(rows int) bool {
+	claimed := 0
+	for i := range m.shares {
+		if h := &m.shares[i]; m.claim(h) {
+			claimed += h.rows()
+		}
+	}
+	m.makeLow(rows - claimed)
+	if !m.anywhere(rows - claimed) {
+		for i := range m.shares {
+			for _, n := range m.shares[i].cells {
+				m.cells.give(n)
+			}
+		}
+		return false
+	}
+	if claimed == 0 {
+		return true
+	}
+	others := slices.Clone(m.taken)
+	m.taken = m.taken[:0]
+	for i := range m.shares {
+		h := &m.shares[i]
+		from := h.cells
+		if from == nil {
+			from, others = others[:h.rows()], others[h.rows():]
+		}
+		m.taken = append(m.taken, from...)
+	}
+	return true
+}
+
+// anywhere takes cells for so many rows, of shares that have none. Where not all of them can lie low, those do that a later wide pass has
+// to see.
+func (m *lm) anywhere(rows int) (ok bool) {
+	m.taken = m.taken[:0]
+	if rows == 0 {
+		return true
+	}
 	above, seen := 0, 0
 	for i := range m.shares {
 		h := &m.shares[i]
+		if h.cells != nil {
+			continue
+		}
 		if above = max(above, h.s.reach()); h.s.pending() > h.n && h.s.reach() <= m.wideReach {
 			seen += h.n
 		}
@@ -387,6 +435,9 @@ func (m *lm) room(rows int) (ok bool) {
 	m.taken = m.taken[:0]
 	for i := range m.shares {
 		h := &m.shares[i]
+		if h.cells != nil {
+			continue
+		}
 		from := &high
 		if h.s.pending() > h.n && h.s.reach() <= m.wideReach {
 			from = &low
@@ -402,9 +453,12 @@ func (m *lm) room(rows int) (ok bool) {
 // against what it takes to evaluate the cached text again, times the chance that anybody asks for it.
 func (m *lm) makeLow(n int) {
 	const passesToCome, chance = 64, 0.5
+	if n == 0 {
+		return
+	}
 	reach, near, after := 0, false, 0 // after: the most rows of a prompt that come after this pass
 	for i := range m.shares {
-		if r := m.shares[i].s.reach(); r <= m.wideReach {
+		if r := m.shares[i].s.reach(); r <= m.wideReach && m.shares[i].cells == nil {
 			reach, near = max(reach, r), true
 			after = max(after, m.shares[i].s.pending()-m.shares[i].n)
 		}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
@@ -60,5 +61,26 @@ func TestLonePrice(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestScatteredPrice: a pass whose rows lie in several runs of cells is dear for its copies, not for its group.
+func TestScatteredPrice(t *testing.T) {
+	c := costs{group: []float64{0.1}, head: 0.01, run: 0.02}
+	cells := []uint32{1, 2, 3, 8, 9, 20}
+	if got := c.copies(cells); got != 0.04 {
+		t.Errorf("three runs cost %v beyond the first", got)
+	}
+	for range 100 {
+		c.observe(0, 1, cells, 150*time.Millisecond)
+	}
+	if c.group[0] < 0.0999 || c.group[0] > 0.1001 || c.run < 0.0199 {
+		t.Errorf("a pass as dear as its copies say changed the costs: %+v", c)
+	}
+	for range 100 {
+		c.observe(0, 1, cells, 230*time.Millisecond)
+	}
+	if c.run < 0.025 {
+		t.Errorf("copies that take longer still cost %v", c.run)
 	}
 }

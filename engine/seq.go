@@ -40,6 +40,8 @@ type seq struct {
 	spec    speculator
 	shadow  *seq // in the draft model, where there is one
 
+	reserved []int32 // cells where its next rows are to lie: see reserve.go
+
 	pictures []pictureRows // where its prompt's rows are pictures', ascending: see gallery.go
 	pos      []uint32      // the positions of its prompt's rows, where those are not their places in the text
 	lag      int           // by how much the positions of what follows lie behind their places

@@ -329,7 +329,7 @@ func measure(ctx context.Context, b *cardBackend, clock func() time.Duration, w 
 			jobs[c].IDs = append(jobs[c].IDs, int32(i%200))
 		}
 		for i := range w.Prompt {
-			jobs[c].IDs = append(jobs[c].IDs, w.First+int32(c)*4001+int32(i))
+			jobs[c].IDs = append(jobs[c].IDs, (w.First+int32(c)*4001+int32(i))%150000)
 		}
 	}
 	release := hold(b)

@@ -483,14 +483,17 @@ func (m *lm) choose() (cells []uint32, to []int32, again bool) {
 	return cells[:n], to, false
 }
 
-// idle is what the card does when no sequence has anything for it to do: one piece, and it looks again.
+// idle is what the card does when no sequence has anything for it to do: one piece goes to memory, or within the card, and it looks again.
 func (m *lm) idle() (bool, error) {
 	for _, s := range m.running {
 		if !s.box.full() {
 			return false, nil
 		}
 	}
-	return m.stash(false)
+	if did, err := m.stash(false); did || err != nil {
+		return did, err
+	}
+	return m.tidy()
 }
 
 // tierStats publishes what the tier holds and did.

@@ -102,7 +102,8 @@ func (t *tracer) describe(m *lm, group int) {
 	t.Timing = axcl.Timing{}
 	m.pass.Timing = &t.Timing
 	t.Rows, t.Want, t.Reach = m.pass.Rows(), len(m.pass.Want), m.pass.Reach(m.shape)
-	t.Layers, t.Head = m.costs.predict(group, 0), m.costs.predict(group, t.Want)-m.costs.predict(group, 0)
+	layers := m.costs.predict(group, 0)
+	t.Layers, t.Head = layers+time.Duration(m.costs.copies(m.pass.Cell)*float64(time.Second)), m.costs.predict(group, t.Want)-layers
 	for i := range m.shares {
 		h := &m.shares[i]
 		t.Parts = append(t.Parts, PassPart{Seq: h.s.admit, From: h.from, Rows: h.rows(), Drafts: len(h.draft), Want: h.wants})

@@ -25,6 +25,9 @@ func (m *lm) settle(h *share) {
 		for _, n := range rest {
 			m.cells.give(n)
 		}
+		if h.cells != nil && len(rest) > 0 && len(s.path) > 0 {
+			m.back(s, rest) // what was not guessed right leaves no hole
+		}
 	}()
 	if s.embed != nil {
 		m.collect(h)
