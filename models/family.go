@@ -10,6 +10,7 @@ import (
 // families maps what names hold, squeezed to lower-case letters and digits, to the family and to the vendor's tokenizer_type that serves
 // it. Longer and later models come before what they contain: the first match wins.
 var families = []struct{ key, family, tokenizer string }{
+	{"locateanything", "locateanything", "Qwen2_5"},
 	{"qwen3omni", "qwen3omni", "Qwen3Omni"},
 	{"qwen35", "qwen35", "Qwen3_5"},
 	{"qwen3vl", "qwen3vl", "Qwen3VL"},
@@ -110,6 +111,12 @@ func (p *plan) findFamily() error {
 	}
 	if typ != "" && !generic(familyOf(typ)) {
 		p.tokenizerType = typ
+	}
+	// A configuration copied from another model's: its name and its tokenizer's file tell which model it is.
+	by, tok := lookFamily(p.cfg.ModelName)
+	if by != "" && !generic(by) && by != p.family && by == familyOf(path.Base(p.cfg.Tokenizer)) {
+		p.note("tokenizer_type is %s, and model_name and the tokenizer are %s's: it is taken for one of those", typ, by)
+		p.family, p.tokenizerType = by, tok
 	}
 	if p.family == "" {
 		p.family = cmp.Or(p.facts.modelType, squeeze(strings.TrimRight(prefix, "_")), "unknown")

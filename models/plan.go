@@ -262,17 +262,48 @@ func (p *plan) findLayers() error {
 	return nil
 }
 
+// layerVerb is what a layer template may hold beside text.
+var layerVerb = regexp.MustCompile(`%%|%([0-]{0,2})([1-9]\d?)?[diu]|%`)
+
+// LayerFile is the name that a layer template gives layer i, as printf would: one %d, %i or %u, with the flags 0 and - and a width of 32 at
+// the most, and %% for a percent sign. ok is false for any other template.
+func LayerFile(template string, i int) (name string, ok bool) {
+	numbers, bad := 0, false
+	name = layerVerb.ReplaceAllStringFunc(template, func(verb string) string {
+		if verb == "%%" {
+			return "%"
+		}
+		m := layerVerb.FindStringSubmatch(verb)
+		width, err := strconv.Atoi(cmp.Or(m[2], "0"))
+		if len(verb) < 2 || err != nil || width > 32 {
+			bad = true
+			return verb
+		}
+		numbers++
+		return fmt.Sprintf("%"+m[1]+m[2]+"d", i)
+	})
+	return name, numbers == 1 && !bad && strings.Contains(strings.ReplaceAll(path.Base(template), "%%", ""), "%")
+}
+
 // expand turns a template into the names of n layers, or of as many as there are when n is 0.
 func (p *plan) expand(template string, n int) (string, []string, error) {
 	where := p.source
-	if strings.Count(template, "%") != 1 || strings.Count(template, "%d") != 1 {
-		return "", nil, p.bad(where, "the layer template %.200q must hold one %%d and no other %%", template)
+	first, ok := LayerFile(template, 0)
+	if !ok {
+		return "", nil, p.bad(where, "the layer template %.200q must hold one %%d (or %%i, %%u, with 0 or - and a width up to 32), "+
+			"and no other %% than %%%%", template)
 	}
-	name, _, err := p.t.resolve(p.base, template)
+	found, _, err := p.t.resolve(p.base, first)
 	if err != nil {
 		return "", nil, err
 	}
-	at := func(i int) string { return strings.Replace(name, "%d", strconv.Itoa(i), 1) }
+	name := path.Join(path.Dir(found), layerVerb.ReplaceAllStringFunc(path.Base(template), func(verb string) string {
+		return map[bool]string{true: "%", false: "%d"}[verb == "%%"]
+	}))
+	at := func(i int) string {
+		file, _ := LayerFile(template, i)
+		return path.Join(path.Dir(found), path.Base(file))
+	}
 	there := 0
 	for there < maxLayers && p.t.has(at(there)) {
 		there++

@@ -49,10 +49,9 @@ var seers = []seeing{
 		before: "<image_id>%d</image_id>", always: true, after: "\n", norm: vision.Signed},
 	{name: "Qwen3Omni", alias: []string{"Qwen3OmniVL"}, hints: []string{"qwen3omni"}, row: "<|image_pad|>", open: "<|vision_start|>",
 		close: "<|vision_end|>", norm: vision.Signed},
+	{name: "LocateAnythingVL", alias: []string{"LocateAnything"}, hints: []string{"locateanything"}, row: "<IMG_CONTEXT>", open: "<img>",
+		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed},
 }
-
-// unwritten are families whose encoders are known and whose prompts are not.
-var unwritten = []string{"LocateAnythingVL"}
 
 // seer finds a family by what vlm_type says.
 func seer(typ string) (*seeing, error) {
@@ -69,11 +68,6 @@ func seer(typ string) (*seeing, error) {
 			}
 		}
 		known = append(known, s.name)
-	}
-	for _, u := range unwritten {
-		if want == squeeze(u) {
-			return nil, fmt.Errorf("vlm_type is %s, and how its pictures stand in a prompt is not known", u)
-		}
 	}
 	return nil, fmt.Errorf("vlm_type is %.40q; known are %s and their numbers", typ, strings.Join(known, ", "))
 }
@@ -105,7 +99,9 @@ func (s *seeing) tokens() []string {
 			if to < 0 {
 				break
 			}
-			all = append(all, rest[from:from+to+1])
+			if token := rest[from : from+to+1]; !strings.Contains(token, "%") { // what has a number is plain text
+				all = append(all, token)
+			}
 			rest = rest[from+to+1:]
 		}
 	}

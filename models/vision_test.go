@@ -233,10 +233,6 @@ func TestVisionRefused(t *testing.T) {
 		{"a type that nobody knows", func(b bench) {
 			b.write("config.json", []byte(`{"vlm_type": "EagleEye", "template_filename_axmodel": "qwen3_vl_p128_l%d_together.axmodel"}`))
 		}, models.ErrMismatch, `vlm_type is "EagleEye"; known are Qwen2_5VL`},
-		{"a family without a prompt", func(b bench) {
-			b.write("config.json",
-				[]byte(`{"vlm_type": "LocateAnythingVL", "template_filename_axmodel": "qwen3_vl_p128_l%d_together.axmodel"}`))
-		}, models.ErrMismatch, "how its pictures stand in a prompt is not known"},
 		{"one position a row", func(b bench) { b.seeing("qwen3_vl", 64, 1, "", axmodeltest.ONNX{}, qwenWords...) }, models.ErrMismatch,
 			"needs positions in three components, the layers take 1"},
 		{"no prefill group", func(b bench) {
@@ -345,5 +341,24 @@ func TestVisionScript(t *testing.T) {
 	v, err := b.open().Vision()
 	if err != nil || v.Layout.Width != 896 || v.Layout.Height != 480 || v.Across != 28 || v.Down != 15 {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// LocateAnything's pictures are named by a number in plain text, and their rows have plain positions.
+func TestLocateAnything(t *testing.T) {
+	b := newBench(t)
+	const f32 = axcl.FP32
+	b.seeing("qwen2", 64, 1, "image_encoder_mlp.axmodel", encoder(f32, []int{1600, 3, 14, 14}, f32, rows("out", 1, 400, 64)),
+		"<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>")
+	b.write("config.json", []byte(`{"vlm_type": "LocateAnythingVL", "tokenizer_type": "LocateAnything", "model_name": "LocateAnything-3B",
+		"filename_image_encoder_axmodel": "image_encoder_mlp.axmodel", "filename_post_axmodel": "qwen2_post.axmodel",
+		"template_filename_axmodel": "qwen2_p128_l%d_together.axmodel", "axmodel_num": 3}`))
+	p := b.open()
+	v, err := p.Vision()
+	if err != nil || v == nil || v.Rows != 400 || v.MRope || v.Family != "LocateAnythingVL" || p.Family != "locateanything" {
+		t.Fatalf("%+v, %v, family %s", v, err, p.Family)
+	}
+	if tpl, err := p.Template(); err != nil || !strings.Contains(fmt.Sprintf("%T", tpl)+tpl.Source(), "im_start") {
+		t.Errorf("template %v, %v", tpl, err)
 	}
 }

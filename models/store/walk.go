@@ -147,8 +147,9 @@ func (w *walk) reaching(dir string, list []os.DirEntry) bool {
 		if err != nil || json.Unmarshal(data, &c) != nil || c.Template == "" {
 			continue
 		}
+		first, _ := models.LayerFile(c.Template, 0)
 		for _, base := range []string{filepath.Join(dir, e.Name()), dir} {
-			layer := filepath.Join(base, filepath.FromSlash(strings.Replace(c.Template, "%d", "0", 1)))
+			layer := filepath.Join(base, filepath.FromSlash(first))
 			rel, err := filepath.Rel(dir, layer)
 			if err != nil || !filepath.IsLocal(rel) {
 				continue
