@@ -20,6 +20,41 @@ import (
 	"github.com/axle-llm/axle/tokenizer"
 )
 
+// TestEmbedNothing: an empty text's vector is that of the token its tokenizer puts behind a text, alone and as a document to rank; where
+// it puts none there, the vector is zeros.
+func TestEmbedNothing(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := axmodeltest.RandomCheckpoint(dir, "qwen3", 9); err != nil {
+		t.Fatal(err)
+	}
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(dir, "package"), Context: 95, Chunk: 16,
+		Name: "m", Embedding: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, b := load(t, r.Dir, openSoft, OpenOptions{CardOptions: still})
+	for _, ends := range [][]int32{nil, {7}, {7, 9}} {
+		b.ends = ends
+		got, err := m.Embed(context.Background(), EmbedRequest{Input: []string{"", "THE FOX"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := b.Embed(context.Background(), [][]int32{ends}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		normalise(want[0])
+		zeros := !slices.ContainsFunc(got.Vectors[0], func(v float32) bool { return v != 0 })
+		if !slices.Equal(got.Vectors[0], want[0]) || zeros != (ends == nil) {
+			t.Errorf("ends %v: %v, want %v", ends, got.Vectors[0][:4], want[0][:4])
+		}
+		ranked, err := m.Rerank(context.Background(), RerankRequest{Query: "WHO", Documents: []string{"", "THE FOX"}})
+		if err != nil || (ranked.Scores[0] != 0) != (ends != nil) {
+			t.Errorf("ends %v: scores %v, %v", ends, ranked.Scores, err)
+		}
+	}
+}
+
 // TestEmbedWithoutHead: a model whose head gives logits gives what its last layer says of the text's last token, as long as a hidden row,
 // beside answers in the same passes; dimensions cuts and normalises anew, and a smaller context counts.
 func TestEmbedWithoutHead(t *testing.T) {

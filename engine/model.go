@@ -499,8 +499,8 @@ func (m *Model) Embed(ctx context.Context, r EmbedRequest) (Embeddings, error) {
 	}
 	batch := make([][]int32, len(r.Input))
 	for i, text := range r.Input {
-		if text == "" {
-			continue // a vector of zeros, as Ollama has it
+		if text == "" && len(ends) == 0 {
+			continue // a vector of zeros, as Ollama has it: there is no row to take one from
 		}
 		ids, err := encodeWith(ctx, m.b, nil, []chat.Piece{{Text: text}}, true)
 		if err != nil {

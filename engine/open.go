@@ -157,6 +157,9 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if err != nil {
 		return nil, err
 	}
+	if err := CheckDraft(p, o.Draft); err != nil {
+		return nil, err // before a card is opened
+	}
 	card := o.Card
 	if card == nil && len(o.Cards) > 0 {
 		if card = Place(o.Cards, p.Memory().Load); card == nil {
@@ -196,15 +199,10 @@ func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model,
 	if o.Name != "" {
 		b.info.Name = o.Name
 	}
-	if o.Draft != "" && p.StateBytes() > 0 {
-		if b.own {
-			_ = card.Close()
-		}
-		closeCards(under)
-		return nil, fmt.Errorf("%w: %s takes no draft model: its layers keep states, which a wrong guess would spoil",
-			ErrUnsupported, p.Name)
+	var draft *models.Package
+	if o.Draft != "" {
+		draft, err = models.Open(o.Draft)
 	}
-	draft, err := openDraft(o.Draft, tok)
 	if err == nil {
 		err = card.load(ctx, p, draft, b, o, p.Slots())
 	}
@@ -256,34 +254,39 @@ type vocabulary struct {
 
 func (v vocabulary) EOS() []int32 { return slices.Sorted(maps.Keys(v.stop)) }
 
-// openDraft opens a draft model's package, which must have the words of the model it drafts for.
-func openDraft(dir string, tok *tokenizer.Tokenizer) (*models.Package, error) {
+// CheckDraft looks whether the package in a folder can guess for a model, of which it must have the words: what Open would find. It opens
+// no card. The model may be nil, which leaves the words out; an empty folder is no draft model.
+func CheckDraft(p *models.Package, dir string) (err error) {
 	if dir == "" {
-		return nil, nil
+		return nil
 	}
-	p, err := models.Open(dir)
+	if p != nil && p.StateBytes() > 0 {
+		return fmt.Errorf("%w: %s takes no draft model: its layers keep states, which a wrong guess would spoil", ErrUnsupported, p.Name)
+	}
+	d, err := models.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("engine: the draft model: %w", err)
+		return fmt.Errorf("engine: the draft model: %w", err)
 	}
-	theirs, err := p.Tokenizer()
-	if err == nil {
-		for id := range int32(max(tok.Vocab(), theirs.Vocab())) {
-			if !bytes.Equal(tok.Bytes(id), theirs.Bytes(id)) {
-				err = fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", p.Name, id,
-					theirs.Bytes(id), tok.Bytes(id))
-				break
-			}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if d.StateBytes() > 0 {
+		return fmt.Errorf("%w: %s cannot draft: its layers keep states, which a wrong guess would spoil; take a model without",
+			ErrUnsupported, d.Name)
+	}
+	theirs, err := d.Tokenizer()
+	if err != nil || p == nil {
+		return err
+	}
+	tok, err := p.Tokenizer()
+	if err != nil {
+		return err
+	}
+	for id := range int32(max(tok.Vocab(), theirs.Vocab())) {
+		if !bytes.Equal(tok.Bytes(id), theirs.Bytes(id)) {
+			return fmt.Errorf("engine: %s cannot draft: its token %d is %q, the model's is %q; take one of the same family", d.Name, id,
+				theirs.Bytes(id), tok.Bytes(id))
 		}
 	}
-	if err == nil && p.StateBytes() > 0 {
-		err = fmt.Errorf("%w: %s cannot draft: its layers keep states, which a wrong guess would spoil; take a model without",
-			ErrUnsupported, p.Name)
-	}
-	if err != nil {
-		_ = p.Close()
-		return nil, err
-	}
-	return p, nil
+	return nil
 }
 
 // slotsFor is how many states a model has room for on a card; 0 for one without. One is a sequence that runs, or a snapshot that others

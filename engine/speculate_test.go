@@ -1,12 +1,16 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -219,6 +223,35 @@ func TestDraftRefused(t *testing.T) {
 	defer card.Close()
 	if _, err := Open(context.Background(), dir, OpenOptions{Card: card, Draft: "nowhere"}); err == nil {
 		t.Error("a draft model that is not there was opened")
+	}
+	// Before a card is opened: there is none of this name.
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.CopyFS(other, os.DirFS(compiled(t, "qwen2"))); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(other, "*", "tokenizer.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	words := found[0]
+	b, err := os.ReadFile(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, swap := range [][2]string{{`"A":`, `"swap":`}, {`"B":`, `"A":`}, {`"swap":`, `"B":`}} { // two tokens change places
+		b = bytes.Replace(b, []byte(swap[0]), []byte(swap[1]), 1)
+	}
+	if err := os.WriteFile(words, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{"nowhere", "nowhere,nothing", "nowhere+nothing"} {
+		_, err := Open(context.Background(), dir, OpenOptions{Device: device, Draft: other})
+		if err == nil || !strings.Contains(err.Error(), `cannot draft: its token`) || !strings.Contains(err.Error(), "take one of the same") {
+			t.Errorf("%s: %v", device, err)
+		}
+	}
+	if err := CheckDraft(nil, other); err != nil {
+		t.Errorf("for a model that is not there yet: %v", err)
 	}
 	if m, err := Open(context.Background(), dir, OpenOptions{Card: card}); err != nil {
 		t.Errorf("the card afterwards: %v", err)

@@ -20,6 +20,25 @@ func TestWhole(t *testing.T) {
 	testWhole(t, func(*testing.T) func() (axcl.Device, string, error) { return openSoft })
 }
 
+// TestWholeWindow: a model with sliding windows no shorter than the context gives the same tokens as a whole decoder and a file a layer.
+func TestWholeWindow(t *testing.T) {
+	dir := compiled(t, "gemma3")
+	_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
+	jobs, want := edits(80, 15, axmodeltest.Vocab, 95, truthOn(t, alone))
+	for _, whole := range []string{"one", "two"} {
+		out := filepath.Join(t.TempDir(), "package")
+		if _, err := compile.Run(context.Background(), compile.Options{From: filepath.Dir(dir), Out: out, Context: 95, Chunk: 16,
+			Whole: whole}); err != nil {
+			t.Fatal(err)
+		}
+		_, b := load(t, out, openSoft, OpenOptions{CardOptions: still})
+		if !b.m.shape.Whole || b.m.shape.Local {
+			t.Errorf("%s: %+v", whole, b.m.shape)
+		}
+		sameEverywhere(t, b, jobs, want, 4)
+	}
+}
+
 func testWhole(t *testing.T, card func(t *testing.T) func() (axcl.Device, string, error)) {
 	dir := compiled(t, "qwen3")
 	var jobs []Job

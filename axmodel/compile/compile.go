@@ -152,6 +152,10 @@ func (j *job) settle() error {
 			a.context))
 	}
 	def(&j.Context, 2047)
+	if most := a.ropes[0].most; most > 0 && j.Context > most {
+		return &Error{Path: j.From, What: fmt.Sprintf("longrope turns texts of more than %d positions by other frequencies from their "+
+			"first row on, and a package has one set of them: compile it with a context of at most %[1]d", most)}
+	}
 	def(&j.Chunk, 128)
 	def(&j.Quant, "bf16")
 	def(&j.Tool, "axle compile")

@@ -12,22 +12,23 @@ import (
 
 // ropeConfig is Hugging Face's rope_scaling, or one entry of its newer rope_parameters.
 type ropeConfig struct {
-	Type         string   `json:"rope_type"`
-	OldType      string   `json:"type"`
-	Theta        float64  `json:"rope_theta"`
-	Factor       float64  `json:"factor"`
-	Low          float64  `json:"low_freq_factor"`
-	High         float64  `json:"high_freq_factor"`
-	Original     float64  `json:"original_max_position_embeddings"`
-	BetaFast     float64  `json:"beta_fast"`
-	BetaSlow     float64  `json:"beta_slow"`
-	Attention    *float64 `json:"attention_factor"`
-	MScale       float64  `json:"mscale"`
-	MScaleAllDim float64  `json:"mscale_all_dim"`
-	Truncate     *bool    `json:"truncate"`
-	Partial      *float64 `json:"partial_rotary_factor"`
-	Section      []int    `json:"mrope_section"`
-	InTurns      *bool    `json:"mrope_interleaved"`
+	Type         string    `json:"rope_type"`
+	OldType      string    `json:"type"`
+	Theta        float64   `json:"rope_theta"`
+	Factor       float64   `json:"factor"`
+	Low          float64   `json:"low_freq_factor"`
+	High         float64   `json:"high_freq_factor"`
+	Original     float64   `json:"original_max_position_embeddings"`
+	BetaFast     float64   `json:"beta_fast"`
+	BetaSlow     float64   `json:"beta_slow"`
+	Attention    *float64  `json:"attention_factor"`
+	MScale       float64   `json:"mscale"`
+	MScaleAllDim float64   `json:"mscale_all_dim"`
+	Truncate     *bool     `json:"truncate"`
+	Short        []float64 `json:"short_factor"`
+	Partial      *float64  `json:"partial_rotary_factor"`
+	Section      []int     `json:"mrope_section"`
+	InTurns      *bool     `json:"mrope_interleaved"`
 }
 
 // hfConfig is what of a checkpoint's config.json decides on the computation.
@@ -47,6 +48,7 @@ type hfConfig struct {
 	Vocab        int             `json:"vocab_size"`
 	Eps          *float64        `json:"rms_norm_eps"`
 	Theta        float64         `json:"rope_theta"`
+	Original     float64         `json:"original_max_position_embeddings"`
 	LocalTheta   float64         `json:"rope_local_base_freq"`
 	Scaling      *ropeConfig     `json:"rope_scaling"`
 	Parameters   json.RawMessage `json:"rope_parameters"`
@@ -81,10 +83,10 @@ type hfConfig struct {
 	GivenVocab int  `json:"vocab_size_per_layer_input"`
 	Shared     int  `json:"num_kv_shared_layers"`
 	GlobalDim  int  `json:"global_head_dim"`
-	GlobalKV   int  `json:"num_global_key_value_heads"`
 	Double     bool `json:"use_double_wide_mlp"`
-	KIsV       bool `json:"attention_k_eq_v"`
-	Experts    bool `json:"enable_moe_block"`
+	// With it num_global_key_value_heads counts, and only with it. No such model is compiled.
+	KIsV    bool `json:"attention_k_eq_v"`
+	Experts bool `json:"enable_moe_block"`
 }
 
 // architecture is what the checkpoint is, checked.
@@ -109,6 +111,7 @@ type rotation struct {
 	magnitude float64
 	theta     float64
 	kind      uint32
+	most      int       // positions that it holds for; 0: any
 	axis      []float32 // which of three positions each frequency takes; nil: there is one
 }
 
@@ -397,7 +400,7 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 	if kind == "proportional" {
 		def(&c.Factor, 1)
 	}
-	if kind != "default" && !(c.Factor >= 1 && c.Factor < 1e6) {
+	if kind != "default" && kind != "longrope" && !(c.Factor >= 1 && c.Factor < 1e6) {
 		return rotation{}, fmt.Errorf("rope scaling %q has factor %v", kind, c.Factor)
 	}
 	base := make([]float64, dim/2)
@@ -479,8 +482,33 @@ func (a *architecture) rotation(c ropeConfig, dim int) (rotation, error) {
 		default:
 			r.magnitude = mscale(1)
 		}
+	case "longrope":
+		// The positions that the model was first made for turn by short_factor; texts that are longer turn by long_factor from their first
+		// row on. Rows in the cache would have to turn again, so a package is made of the first and reaches no further.
+		r.kind = axmodel.RopeDefault
+		original := a.Original // which Hugging Face takes before anything else
+		if def(&original, c.Original); a.Original > 0 || c.Factor == 0 && original > 0 {
+			c.Factor = a.MaxPositions / original
+		}
+		def(&original, a.MaxPositions)
+		if !(original > 1) || len(c.Short) != dim/2 {
+			return r, fmt.Errorf("longrope has %d short factors for %d pairs, and original_max_position_embeddings of %v", len(c.Short),
+				dim/2, original)
+		}
+		for i, f := range c.Short {
+			if !(f > 0) {
+				return r, fmt.Errorf("longrope has the short factor %v", f)
+			}
+			out[i] /= f
+		}
+		r.most = int(min(original, 1<<30))
+		if c.Attention != nil {
+			r.magnitude = *c.Attention
+		} else if c.Factor > 1 {
+			r.magnitude = math.Sqrt(1 + math.Log(c.Factor)/math.Log(original))
+		}
 	default:
-		return r, fmt.Errorf("rope scaling %q cannot be compiled: linear, llama3, yarn and proportional can", kind)
+		return r, fmt.Errorf("rope scaling %q cannot be compiled: linear, llama3, longrope, yarn and proportional can", kind)
 	}
 	for _, f := range out {
 		if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -3,11 +3,9 @@ package compile
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 
-	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/regular"
 )
@@ -41,8 +39,8 @@ func (j *job) describe(ctx context.Context, dir string) error {
 		config["layer_types"] = a.layerTypes()
 	}
 	if a.gemma {
-		// In bf16, as the models were trained with it. The table is kept as the checkpoint has it, since the head is often tied to it.
-		config["tokens_embed_scale"] = axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(a.Hidden)))))
+		// The table is kept as the checkpoint has it, since the head is often tied to it.
+		config["tokens_embed_scale"] = embedScale(a.Hidden)
 	}
 	if a.Given > 0 {
 		config["num_kv_shared_layers"] = a.Shared

@@ -51,8 +51,6 @@ func (a *architecture) fourth() error {
 		return fmt.Errorf("num_kv_shared_layers is %d of %d layers", a.Shared, a.Layers)
 	case a.GlobalDim < 2 || a.GlobalDim > 1<<12 || a.GlobalDim%2 != 0:
 		return fmt.Errorf("global_head_dim is %d", a.GlobalDim)
-	case a.GlobalKV < 0 || a.GlobalKV > 1024 || a.GlobalKV > 0 && a.Heads%a.GlobalKV != 0:
-		return fmt.Errorf("%d heads cannot share %d kv heads", a.Heads, a.GlobalKV)
 	case a.FinalCap != nil && !(*a.FinalCap > 0 && *a.FinalCap < 1e6):
 		return fmt.Errorf("final_logit_softcapping is %v", *a.FinalCap)
 	}
@@ -78,9 +76,6 @@ func (a *architecture) heads(i int) (kv, dim int, shares bool) {
 	kv, dim = a.KVHeads, a.HeadDim
 	if a.family == "gemma4" && !a.local[i] {
 		dim = a.GlobalDim
-		if a.GlobalKV > 0 {
-			kv = a.GlobalKV
-		}
 	}
 	return kv, dim, i >= a.Layers-a.Shared
 }

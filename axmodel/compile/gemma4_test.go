@@ -1,6 +1,7 @@
 package compile_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"math"
@@ -59,6 +60,57 @@ func TestGemma4(t *testing.T) {
 	}
 }
 
+// num_global_key_value_heads counts only together with attention_k_eq_v: without it the number says nothing.
+func TestGlobalHeads(t *testing.T) {
+	from := t.TempDir()
+	if _, err := axmodeltest.WriteCheckpoint(from, axmodeltest.GivenArchs()[0], 1); err != nil {
+		t.Fatal(err)
+	}
+	var packages []string
+	for _, heads := range []int{0, 1, 3} {
+		path := filepath.Join(from, "config.json")
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config map[string]any
+		if err := json.Unmarshal(b, &config); err != nil {
+			t.Fatal(err)
+		}
+		text, ok := config["text_config"].(map[string]any)
+		if !ok {
+			text = config
+		}
+		text["num_global_key_value_heads"] = heads
+		if b, err = json.Marshal(config); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := compile.Options{From: from, Out: filepath.Join(t.TempDir(), "package"), Context: 63, Chunk: 16, Name: "m"}
+		if _, err := compile.Run(context.Background(), o); err != nil {
+			t.Fatalf("%d: %v", heads, err)
+		}
+		packages = append(packages, o.Out)
+	}
+	layers, err := filepath.Glob(filepath.Join(packages[0], "*_l*.axmodel"))
+	if err != nil || len(layers) == 0 {
+		t.Fatal(layers, err)
+	}
+	for _, layer := range layers {
+		want, err := os.ReadFile(layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range packages[1:] {
+			if got, err := os.ReadFile(filepath.Join(other, filepath.Base(layer))); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s is another with %s: %v", filepath.Base(layer), other, err)
+			}
+		}
+	}
+}
+
 // A checkpoint whose configuration does not add up, or names what is not computed, is refused before anything is written.
 func TestGemma4Refused(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -74,7 +126,7 @@ func TestGemma4Refused(t *testing.T) {
 		"nothing to share":    {map[string]any{"num_kv_shared_layers": 4}, "layer 2 uses the K and V of an earlier full_attention layer"},
 		"a head of no length": {map[string]any{"global_head_dim": -2}, "global_head_dim is -2"},
 		"a cap below nothing": {map[string]any{"final_logit_softcapping": -30}, "final_logit_softcapping is -30"},
-		"heads do not share":  {map[string]any{"num_global_key_value_heads": 3}, "cannot share"},
+		"heads do not share":  {map[string]any{"num_key_value_heads": 3}, "cannot share"},
 		"turned backwards": {map[string]any{"rope_parameters": map[string]any{"full_attention": map[string]any{"rope_type": "proportional",
 			"partial_rotary_factor": -1}}}, "partial_rotary_factor"},
 	} {

@@ -120,21 +120,25 @@ const goodConfig = `{"model_type":"qwen3","hidden_size":64,"num_hidden_layers":2
 
 func TestConfigErrors(t *testing.T) {
 	for name, c := range map[string]struct{ more, want string }{
-		"no model":            {`,"model_type":""}`, "model_type"},
-		"mamba":               {`,"model_type":"mamba"}`, `"mamba" cannot be compiled`},
-		"gemma2":              {`,"model_type":"gemma2"}`, "cannot be compiled"},
-		"no layers":           {`,"num_hidden_layers":0}`, "num_hidden_layers is 0"},
-		"negative hidden":     {`,"hidden_size":-64}`, "hidden_size is -64"},
-		"a million layers":    {`,"num_hidden_layers":1000000}`, "too many"},
-		"heads do not share":  {`,"num_key_value_heads":3}`, "cannot share"},
-		"odd head":            {`,"head_dim":15}`, "head_dim is 15"},
-		"another activation":  {`,"hidden_act":"relu"}`, `"relu"`},
-		"soft cap":            {`,"final_logit_softcapping":30}`, "soft-capped"},
-		"epsilon":             {`,"rms_norm_eps":2}`, "rms_norm_eps"},
-		"theta":               {`,"rope_theta":-1}`, "rope_theta"},
-		"partial rotation":    {`,"partial_rotary_factor":0.5}`, "partial_rotary_factor"},
-		"dynamic rope":        {`,"rope_scaling":{"type":"dynamic","factor":2}}`, `"dynamic" cannot be compiled`},
-		"longrope":            {`,"rope_scaling":{"type":"longrope","factor":2}}`, "cannot be compiled"},
+		"no model":             {`,"model_type":""}`, "model_type"},
+		"mamba":                {`,"model_type":"mamba"}`, `"mamba" cannot be compiled`},
+		"gemma2":               {`,"model_type":"gemma2"}`, "cannot be compiled"},
+		"no layers":            {`,"num_hidden_layers":0}`, "num_hidden_layers is 0"},
+		"negative hidden":      {`,"hidden_size":-64}`, "hidden_size is -64"},
+		"a million layers":     {`,"num_hidden_layers":1000000}`, "too many"},
+		"heads do not share":   {`,"num_key_value_heads":3}`, "cannot share"},
+		"odd head":             {`,"head_dim":15}`, "head_dim is 15"},
+		"another activation":   {`,"hidden_act":"relu"}`, `"relu"`},
+		"soft cap":             {`,"final_logit_softcapping":30}`, "soft-capped"},
+		"epsilon":              {`,"rms_norm_eps":2}`, "rms_norm_eps"},
+		"theta":                {`,"rope_theta":-1}`, "rope_theta"},
+		"partial rotation":     {`,"partial_rotary_factor":0.5}`, "partial_rotary_factor"},
+		"dynamic rope":         {`,"rope_scaling":{"type":"dynamic","factor":2}}`, `"dynamic" cannot be compiled`},
+		"longrope, no factors": {`,"max_position_embeddings":4096,"rope_scaling":{"type":"longrope","factor":2}}`, "0 short factors for 8"},
+		"longrope of no length": {`,"rope_scaling":{"type":"longrope","factor":2,"short_factor":[1,1,1,1,1,1,1,1]}}`,
+			"original_max_position_embeddings of 0"},
+		"longrope by nothing": {`,"max_position_embeddings":4096,"rope_scaling":{"type":"longrope","factor":2,` +
+			`"short_factor":[1,1,1,1,0,1,1,1]}}`, "short factor 0"},
 		"no factor":           {`,"rope_scaling":{"type":"linear"}}`, "factor 0"},
 		"llama3 factors":      {`,"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,"high_freq_factor":1}}`, "llama3"},
 		"yarn of no length":   {`,"rope_scaling":{"type":"yarn","factor":4}}`, "original_max_position_embeddings"},
@@ -154,6 +158,54 @@ func TestConfigErrors(t *testing.T) {
 	}
 	if _, err := parseConfig([]byte(goodConfig + "}")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLongRope: longrope is computed as Hugging Face does for texts of up to the original length, wherever that and the factor stand.
+func TestLongRope(t *testing.T) {
+	const short = `"short_factor":[1,1.25,1.5,2,2.5,4,5,8]`
+	const longer = `,"max_position_embeddings":4096`
+	const original = `"original_max_position_embeddings":1024`
+	const same = `,"max_position_embeddings":1024`
+	scaling := func(more string) string { return `,"rope_scaling":{"type":"longrope",` + more + short + `}` }
+	for name, c := range map[string]struct {
+		more      string
+		most      int
+		magnitude float64
+	}{
+		"beside":        {longer + "," + original + scaling(""), 1024, math.Sqrt(1.2)},
+		"beside, first": {longer + "," + original + scaling(`"factor":99,`), 1024, math.Sqrt(1.2)},
+		"within":        {longer + `,"rope_parameters":{"rope_type":"longrope",` + original + "," + short + "}", 1024, math.Sqrt(1.2)},
+		"a factor":      {same + scaling(`"factor":4,`), 1024, math.Sqrt(1.2)},
+		"no longer":     {same + "," + original + scaling(""), 1024, 1},
+		"given":         {longer + "," + original + scaling(`"attention_factor":1.5,`), 1024, 1.5},
+	} {
+		a, err := parseConfig([]byte(goodConfig + c.more + "}"))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		r := a.ropes[0]
+		if r.most != c.most || math.Abs(r.magnitude-c.magnitude) > 1e-9 || len(r.freq) != 8 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		for i, f := range []float64{1, 1.25, 1.5, 2, 2.5, 4, 5, 8} {
+			if want := math.Pow(10, -float64(i)/2) / f; math.Abs(float64(r.freq[i])-want) > 1e-6*want {
+				t.Errorf("%s: frequency %d is %v, want %v", name, i, r.freq[i], want)
+			}
+		}
+		for context, want := range map[int]string{1024: "", 1025: "with a context of at most 1024", 0: "with a context of at most 1024"} {
+			j := &job{a: a, Options: Options{Context: context, From: "here", Name: "m"}, c: &checkpoint{}}
+			root, err := os.OpenRoot(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.root = root
+			if err := j.settle(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s, a context of %d: %v", name, context, err)
+			}
+			root.Close()
+		}
 	}
 }
 

@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 )
 
@@ -24,9 +26,12 @@ func (j *job) settleWhole() error {
 		return &Error{Path: j.From, What: "layers that keep a state cannot be in a whole decoder: compile it a file a layer"}
 	case j.a.tower != nil:
 		return &Error{Path: j.From, What: "a whole decoder takes no pictures: compile it a file a layer, or the text model alone"}
-	case j.a.gemma || j.a.window() > 0:
-		return &Error{Path: j.From, What: "a whole decoder has one mask for all layers, and some of these see a window: compile it a " +
+	case j.a.family == "gemma4":
+		return &Error{Path: j.From, What: "a whole decoder is given no rows besides the hidden state, and lends no K and V: compile it a " +
 			"file a layer"}
+	case j.a.window() > 0 && j.a.window() < j.Context:
+		return &Error{Path: j.From, What: fmt.Sprintf("a whole decoder has one mask for all layers, and some of these see a window of %d: "+
+			"compile it a file a layer, or with a context of at most %[1]d", j.a.window())}
 	case j.Embedding:
 		return &Error{Path: j.From, What: "a whole decoder gives logits: compile an embedding model a file a layer"}
 	case j.a.Layers+1 > axmodel.MaxParts:
@@ -74,9 +79,25 @@ func (j *job) embedWidth() int64 {
 	return 2
 }
 
-// table writes the embeddings as numpy does.
+// table writes the embeddings as numpy does. Beside a whole decoder lies no configuration that could say what Gemma's are multiplied by:
+// they are so already.
 func (j *job) table(ctx context.Context, w io.Writer, row func([]float32, int) error) error {
-	return j.rows(ctx, w, j.vocab, j.a.Hidden, true, row)
+	if !j.a.gemma {
+		return j.rows(ctx, w, j.vocab, j.a.Hidden, true, row)
+	}
+	scale := embedScale(j.a.Hidden)
+	return j.rows(ctx, w, j.vocab, j.a.Hidden, true, func(v []float32, r int) error {
+		err := row(v, r)
+		for i, x := range v {
+			v[i] = axcl.Float32(axcl.BFloat16(x)) * scale
+		}
+		return err
+	})
+}
+
+// embedScale is √hidden in bf16, as Gemma was trained with it.
+func embedScale(hidden int) float32 {
+	return axcl.Float32(axcl.BFloat16(float32(math.Sqrt(float64(hidden)))))
 }
 
 // npyHeader begins a matrix of float32.

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,9 @@ func newMachine(o machineOptions) (*machine, error) {
 		if err != nil {
 			return nil, errors.Join(usageError("--draft: %q is no model's name", name), st.Close())
 		}
+		if err := checkDraft(st, n, dir); err != nil {
+			return nil, errors.Join(&exitError{code: 2, err: fmt.Errorf("--draft %s=%s: %w", name, dir, err)}, st.Close())
+		}
 		lo.Drafts[n.Full()] = dir
 	}
 	if st.Dir() != "" {
@@ -90,6 +94,20 @@ func newMachine(o machineOptions) (*machine, error) {
 			}
 			return errors.Join(err, leave(), st.Close())
 		}}, nil
+}
+
+// checkDraft looks whether the package in the folder can guess for a model. Where that is not in the store yet, or cannot be opened, only
+// the draft model is looked at: loading the model compares the words.
+func checkDraft(st *store.Store, n models.Name, dir string) error {
+	m, err := st.Get(n.Full())
+	if err != nil {
+		return engine.CheckDraft(nil, dir)
+	}
+	p, err := m.Open()
+	if err != nil {
+		return engine.CheckDraft(nil, dir)
+	}
+	return errors.Join(engine.CheckDraft(p, dir), p.Close())
 }
 
 // leftTime is how long what a pull has left waits for the pull to be taken up again.
