@@ -12,7 +12,8 @@ import (
 // Layer templates are read as printf reads them, with one number.
 func TestLayerFile(t *testing.T) {
 	for template, want := range map[string]string{
-		"a_l%d.axmodel": "a_l7.axmodel", "a_l%02d.axmodel": "a_l07.axmodel", "a_l%i.axmodel": "a_l7.axmodel", "a_l%u.axmodel": "a_l7.axmodel",
+		"a_l%d.axmodel": "a_l7.axmodel", "a_l%02d.axmodel": "a_l07.axmodel", "a_l%i.axmodel": "a_l7.axmodel",
+		"a_l%u.axmodel":       "a_l7.axmodel",
 		"100%%_l%03u.axmodel": "100%_l007.axmodel", "w/a_l%d.axmodel": "w/a_l7.axmodel", "a_l%-2d_b": "a_l7 _b",
 		"a": "", "a%d%d": "", "a%s": "", "a%": "", "a%33d": "", "a%d%": "", "%d/a": "", "a%%d": "", "a%ld": "",
 	} {
