@@ -20,7 +20,6 @@ static void node_open(int i, const char *name) {
 // An interruption is an error to it, as to the library's own, and it listens no more: what is copied from then on fails.
 static void *listen_main(void *arg) {
 	(void)arg;
-	pthread_setname_np(pthread_self(), "axcl-listener");
 	struct pollfd p = {.fd = listens, .events = POLLIN};
 	if (poll(&p, 1, -1) < 0 && errno == EINTR) __atomic_add_fetch(&sim.interrupted, 1, __ATOMIC_SEQ_CST);
 	return NULL;
@@ -32,10 +31,13 @@ void nodes_open(void) {
 	sim.interrupted = 0;
 	if (!hazard(HZ_EINTR) || listens >= 0) return;
 	listens = eventfd(0, EFD_CLOEXEC);
-	if (listens >= 0 && pthread_create(&listener, NULL, listen_main, NULL)) {
+	if (listens < 0) return;
+	if (pthread_create(&listener, NULL, listen_main, NULL)) {
 		close(listens);
 		listens = -1;
+		return;
 	}
+	pthread_setname_np(listener, "axcl-listener"); // from here, so that it has its name before Init returns
 }
 
 void nodes_pinned(void) { node_open(2, "ax_mmb_dev"); }

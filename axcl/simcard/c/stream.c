@@ -71,7 +71,6 @@ static int32_t told(int32_t code) {
 
 static void *stream_main(void *arg) {
 	stream *s = arg;
-	pthread_setname_np(pthread_self(), "axcl-stream");
 	lock();
 	for (;;) {
 		while (!s->stop && s->done >= s->allowed) pthread_cond_wait(&s->wake, &sim.lock);
@@ -211,6 +210,7 @@ stream *stream_new(device *d) {
 		handle_drop(&s->o);
 		return NULL;
 	}
+	pthread_setname_np(s->thread, "axcl-stream");
 	sim.streams[sim.nstreams++] = s;
 	return s;
 }
