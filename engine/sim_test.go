@@ -77,6 +77,31 @@ func TestSameTokensNative(t *testing.T) {
 	}
 }
 
+// TestLongPromptsNative (G23) is TestLongPrompts through the vendor's ABI, the truth from the software card: all prompts with every hazard
+// on but `offline`, where no call reaches the card; and every second one on a card that has all abilities, so that several prompts share
+// passes.
+func TestLongPromptsNative(t *testing.T) {
+	l := long(t)
+	for _, c := range []struct {
+		off    string
+		step   int
+		proven Proven
+	}{
+		{"", 1, Proven{Chunk: true}},
+		{",-positions-first,-mask-shared,-cells-ordered,-kv-inplace", 2, Proven{Chunk: true, Mixed: true, Scatter: true}},
+	} {
+		hazards := "all,-offline" + c.off
+		t.Run(hazards, func(t *testing.T) {
+			open, _ := onSim(t, "hazards="+hazards+"\nstate="+t.TempDir()) // wedge and leak need a folder
+			_, b := load(t, l.dir, open, OpenOptions{CardOptions: still})
+			if b.m.proven != c.proven {
+				t.Errorf("proven %+v, want %+v", b.m.proven, c.proven)
+			}
+			l.same(t, b, c.step)
+		})
+	}
+}
+
 // TestKeptNative is TestKeptSameTokens through the vendor's ABI.
 func TestKeptNative(t *testing.T) {
 	open, _ := onSim(t, "hazards=strict")

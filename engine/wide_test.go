@@ -13,6 +13,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/compile"
 )
 
 // TestWideProven (G23): a card whose wide passes are wrong, from the second on or after a decode, is found at the first load, and gets no
@@ -174,6 +175,101 @@ func TestFewRowsPackage(t *testing.T) {
 				t.Errorf("%d rows, job %d: %v, want %v", rows, i, out, want[i])
 			}
 		}
+	}
+}
+
+// TestLongPrompts (G23): prompts of 1 to 1,000 tokens, up to sixteen wide passes in a row, many of them at a time, give the tokens that
+// single rows give. The comparison tells: on a card that gets wide passes wrong, where nothing was proven, most answers are others.
+func TestLongPrompts(t *testing.T) {
+	l := long(t)
+	_, b := load(t, l.dir, openSoft, OpenOptions{CardOptions: still})
+	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {
+		t.Errorf("proven %+v", b.m.proven)
+	}
+	l.same(t, b, 1)
+	for _, how := range []string{"kept", "full"} {
+		open, _ := onStale(how)
+		_, b := load(t, l.dir, open, OpenOptions{CardOptions: still, Proven: &Proven{Chunk: true}})
+		wrong, of := 0, len(l.jobs)/10
+		for i := range of {
+			at := len(l.jobs) - 1 - 5*i
+			out, _, err := run(b, l.jobs[at])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(out, l.want[at]) {
+				wrong++
+			}
+		}
+		if wrong < of*3/4 {
+			t.Errorf("%s: %d of %d answers are others", how, wrong, of)
+		}
+	}
+}
+
+// longTexts are a package whose cache holds 1,000 tokens, prompts of 1 to 1,000 for it, and what single rows on the software card say to
+// each.
+type longTexts struct {
+	dir  string
+	jobs []Job
+	want [][]int32
+}
+
+// long makes them, once a test binary: 200 prompts, 40 where the tests are to be short.
+func long(t *testing.T) longTexts {
+	t.Helper()
+	madeLong.Lock()
+	defer madeLong.Unlock()
+	if madeLong.dir != "" {
+		return madeLong.longTexts
+	}
+	dir := t.TempDir()
+	// Gemma norms what attention gives, and this one's scores are far apart: what a long prompt's answer is depends on single cells.
+	a, _ := axmodeltest.Find("gemma3")
+	a.Layers, a.Hidden, a.Heads, a.KV, a.HeadDim, a.Inter, a.QueryScalar, a.Tied = 2, 32, 2, 1, 16, 32, 1, false
+	if _, err := axmodeltest.WriteCheckpoint(dir, a, 7); err != nil {
+		t.Fatal(err)
+	}
+	r, err := compile.Run(context.Background(), compile.Options{From: dir, Out: filepath.Join(scratch, "long"), Context: 1023, Chunk: 64,
+		History: []int{0, 64, 256, 512, 960}, Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows := load(t, r.Dir, openSoft, OpenOptions{CardOptions: still, Parallel: 1, Proven: &Proven{Narrow: true}})
+	if rows.m.wide != 0 {
+		t.Fatalf("wide passes of %d rows", rows.m.wide)
+	}
+	l := longTexts{dir: r.Dir}
+	n := 200
+	if testing.Short() {
+		n = 40
+	}
+	l.jobs = longJobs(30, n, 1000, axmodeltest.Vocab)
+	answer := truthOn(t, rows)
+	for _, job := range l.jobs {
+		l.want = append(l.want, answer(job))
+	}
+	madeLong.longTexts = l
+	return l
+}
+
+var madeLong struct {
+	sync.Mutex
+	longTexts
+}
+
+// same holds a backend to every step-th text, and sees that the prompts' rows went in wide passes, eight a prompt on average.
+func (l longTexts) same(t *testing.T, b *cardBackend, step int) {
+	t.Helper()
+	var jobs []Job
+	var want [][]int32
+	for i := 0; i < len(l.jobs); i += step {
+		jobs, want = append(jobs, l.jobs[i]), append(want, l.want[i])
+	}
+	sameEverywhere(t, b, jobs, want, 3)
+	st := b.Stats()
+	if least := uint64(len(jobs) * 5); st.Passes["prefill"]+st.Passes["mixed"] < least || st.Passes["decode"] > least {
+		t.Errorf("passes %v", st.Passes)
 	}
 }
 
