@@ -268,12 +268,24 @@ func (p *placing) price(from, k int, most float64) float64 {
 	return price + p.answers(prompt, top)
 }
 
-// stretch is what so many rows of a prompt take that see so many cells.
-func (m *lm) stretch(reach, rows int) float64 {
-	if g := m.shape.GroupFor(m.minWide, reach); g >= 0 && m.chunks(rows) {
-		return m.costs.group[g]
+// stretch is what so many rows of a prompt take that see so many cells: no less than what rows take that see fewer, whatever was measured.
+// Else a busy moment in which a small group was measured would send prompts to high cells for good.
+func (m *lm) stretch(reach, rows int) (sec float64) {
+	wide := m.shape.GroupFor(m.minWide, reach)
+	if wide < 0 || !m.chunks(rows) {
+		return float64(rows) * m.atLeast(m.shape.GroupFor(1, min(reach, m.shape.Cells)), m.lone(reach))
 	}
-	return float64(rows) * m.lone(reach)
+	return m.atLeast(wide, m.costs.group[wide])
+}
+
+// atLeast is sec, or what groups of as many rows as g that see fewer cells take, where that is more.
+func (m *lm) atLeast(g int, sec float64) float64 {
+	for i, other := range m.shape.Groups {
+		if g >= 0 && other.Rows == m.shape.Groups[g].Rows && other.Cells < m.shape.Groups[g].Cells {
+			sec = max(sec, m.costs.group[i])
+		}
+	}
+	return sec
 }
 
 // answers is how much more answers take together, for a while, because this one's rows lie up to top, and not up to reach.

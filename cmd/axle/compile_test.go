@@ -142,7 +142,7 @@ func TestCompileUsage(t *testing.T) {
 		{[]string{"compile", "--from", "x", "--out", "y", "--chunk", "0"}, "--chunk"},
 		{[]string{"compile", "--from", filepath.Join(t.TempDir(), "x"), "--out", "y"}, "cannot be opened"},
 		{[]string{"inspect"}, "arg"},
-		{[]string{"inspect", filepath.Join(t.TempDir(), "x")}, "no such file"},
+		{[]string{"inspect", filepath.Join(t.TempDir(), "x")}, "no such folder"},
 		{[]string{"inspect", t.TempDir()}, ""},
 	} {
 		if _, _, err := axleCompile(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {

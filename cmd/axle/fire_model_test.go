@@ -164,9 +164,9 @@ func TestTwoCards(t *testing.T) {
 		code                int
 		copies              bool
 	}{
-		{"copies, one lost", "axcl:0,axcl:1", "Execute:3200:lost", 0, true},
-		{"copies, one hangs", "axcl:0,axcl:1", "Execute:3200:hang", 0, true},
-		{"parts, one lost", "axcl:0+axcl:1", "Execute:4000:lost", 75, false},
+		{"copies, one lost", "axcl:0,axcl:1", "Execute:6400:lost", 0, true},
+		{"copies, one hangs", "axcl:0,axcl:1", "Execute:6400:hang", 0, true},
+		{"parts, one lost", "axcl:0+axcl:1", "Execute:6400:lost", 75, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if strings.HasSuffix(tt.fault, "hang") {

@@ -527,8 +527,8 @@ func TestOpenHangs(t *testing.T) {
 			u := newUnit(t)
 			p := u.start("AXSIM_FAULT=" + call + ":0:hang")
 			allowed := late(p.gone)
-			if code, status := p.health(); code != 200 {
-				t.Errorf("health: %d %s", code, status)
+			if code, status := p.health(); code != 503 || !strings.HasPrefix(status, "starting") {
+				t.Errorf("health: %d %s, want 503 starting", code, status)
 			}
 			begun := time.Now()
 			health := p.watch()
