@@ -153,6 +153,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G22", "engine/prove.go", "if err := m.checkGiven(ctx, p.Name); err != nil {", "if err := m.checkGiven(ctx, p.Name); false {",
 		"./engine", "TestGivenUnsound"},
 	{"G23", "engine/prove.go", "if !sound || m.slots != nil && !m.proven.Chunk {", "if sound && false {", "./engine", "TestWideProven"},
+	{"G23", "engine/wide.go", "if head && !m.shape.Whole && m.shape.Out > 0 {", "if false {", "./engine", "TestWideProven"},
 	{"G23", "engine/prove.go", "if got.as(kept.Together) {", "if got != nil {", "./engine", "TestWideShortProof"},
 	{"G23", "engine/prove.go", "min(most, max(m.minWide-1, 2))", "most", "./engine", "TestFewRows$"},
 	{"G13", "axcl/soft/soft.go", "look(&m.see, n, most, p.SeeCells, p.SeeRows)",

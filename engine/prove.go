@@ -277,12 +277,17 @@ func (m *lm) try(rows ...trial) ([][]uint16, error) {
 	if err != nil {
 		return nil, err
 	}
+	return m.tried(p, *results)
+}
+
+// tried runs such a pass and cuts its results into rows.
+func (m *lm) tried(p *axcl.Pass, results []uint16) ([][]uint16, error) {
 	if err := m.card.run(m.model, p, time.Minute); err != nil {
 		return nil, err
 	}
-	out, width := make([][]uint16, len(rows)), m.telling()
+	out, width := make([][]uint16, p.Rows()), m.telling()
 	for r := range out {
-		out[r] = (*results)[r*width : (r+1)*width]
+		out[r] = results[r*width : (r+1)*width]
 	}
 	return out, nil
 }

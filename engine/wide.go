@@ -48,6 +48,19 @@ func (m *lm) fullRows(text, from, n int) []trial {
 	return rows
 }
 
+// tryHead is try where the last row may go on to the head, as that of a prompt's last chunk does. What such a pass keeps may reach its
+// cells another way than that of a pass without a head: beside the head.
+func (m *lm) tryHead(head bool, rows ...trial) ([][]uint16, error) {
+	p, results, err := m.trialPass(rows...)
+	if err != nil {
+		return nil, err
+	}
+	if head && !m.shape.Whole && m.shape.Out > 0 {
+		p.Want, p.Argmax = []int{len(rows) - 1}, make([]int32, 1)
+	}
+	return m.tried(p, *results)
+}
+
 // proveWide compares wide passes with single rows: the first so many rows of each chunk, and what a row makes of those that it kept. It is
 // false where one differs, or where the cache has no room to try. It uses cells and slots that nobody uses yet.
 func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error) {
@@ -65,7 +78,7 @@ func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error
 	if n+before >= m.shape.Cells || m.shape.GroupFor(n, before) < 0 {
 		before = 0
 	}
-	run := func(slot uint32, rows []trial) [][]uint16 {
+	run := func(slot uint32, rows []trial, head bool) [][]uint16 {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -74,14 +87,14 @@ func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error
 		}
 		var out [][]uint16
 		if err == nil {
-			out, err = m.try(rows...)
+			out, err = m.tryHead(head, rows...)
 		}
 		if err != nil {
 			out = make([][]uint16, len(rows))
 		}
 		return out
 	}
-	one := func(slot uint32, t trial) []uint16 { return run(slot, []trial{t})[0] }
+	one := func(slot uint32, t trial) []uint16 { return run(slot, []trial{t}, false)[0] }
 	row := func(i int) trial { return m.fullRows(text, i, 1)[0] }
 	blind := func(i int) []uint16 { t := row(i); t.cells = nil; return one(2, t) }
 	sound = true
@@ -102,26 +115,28 @@ func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error
 			compare(0, right[at], one(1, row(at)), append(others, wrong)...)
 		}
 	}
-	chunk := func(from int) {
-		got := run(1, m.fullRows(text, from, n))
+	chunk := func(from int, head bool) {
+		got := run(1, m.fullRows(text, from, n), head)
 		for i := range k {
 			compare(wideLeast, right[from+i], got[i], right[max(from+i-1, 0)], right[from+i+1])
 		}
 	}
-	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row.
-	run(2, m.fullRows(other, 0, n))
+	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row, without the head and with it.
+	run(2, m.fullRows(other, 0, n), false)
 	strange := one(2, row(k))
-	run(2, m.fullRows(other, 0, n))
-	chunk(0)
-	after(0, strange)
+	for _, head := range []bool{false, true} {
+		run(2, m.fullRows(other, 0, n), head)
+		chunk(0, head)
+		after(0, strange)
+	}
 	// After a decode, going on from rows that were decoded; from none, where that cannot be.
 	if before == 0 {
-		run(2, m.fullRows(other, 0, n))
+		run(2, m.fullRows(other, 0, n), true)
 	}
 	for i := range max(before, 1) {
 		one(1, row(i))
 	}
-	chunk(before)
+	chunk(before, true)
 	after(before)
 	return sound, err
 }

@@ -25,7 +25,7 @@ func TestWideProven(t *testing.T) {
 		t.Fatalf("wide passes of %d rows", alone.m.wide)
 	}
 	jobs, want := edits(91, 25, axmodeltest.Vocab, 95, truthOn(t, alone))
-	for _, how := range []string{"", "kept", "given", "full", "decoded"} {
+	for _, how := range []string{"", "kept", "beside", "given", "full", "decoded"} {
 		for name, remember := range map[string]string{"remembered": t.TempDir(), "not remembered": ""} {
 			t.Run(how+", "+name, func(t *testing.T) {
 				open, card := onStale(how)
@@ -310,7 +310,10 @@ func (m *staleModel) Run(p *axcl.Pass) error {
 	after := m.decoded
 	m.decoded = false
 	switch m.c.how {
-	case "kept": // from the second on, the cells get what the first had left: a one-shot event
+	case "kept", "beside": // from the second on, the cells get what the first had left: a one-shot event; or only beside the head
+		if m.c.how == "beside" && len(p.Want) == 0 {
+			return nil
+		}
 		now := make([]byte, n*s.RowBytes())
 		if err := m.Save(p.Cell, now); err != nil {
 			return err
