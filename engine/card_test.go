@@ -45,7 +45,7 @@ func TestAsksSeldom(t *testing.T) {
 				}
 			}
 		})
-		in5("at work", 5, 6)
+		in5("at work", 4, 6) // the last may come at the very end
 		degrees.Store(80)
 		<-time.After(infoWorking)
 		in5("at work and warm", 29, 30)
