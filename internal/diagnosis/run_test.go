@@ -71,6 +71,7 @@ func TestGivesUp(t *testing.T) {
 		if err != nil || d.OK || !strings.Contains(text(d), "within 1ms") {
 			t.Errorf("%+v, %v", d, err)
 		}
+		hung(sim)
 		if err := sim.Reset(); err != nil {
 			t.Error(err)
 		}
@@ -82,6 +83,7 @@ func TestGivesUp(t *testing.T) {
 		if d, err := Run(ctx, Options{Device: "axcl", Patience: time.Hour}); !errors.Is(err, context.Canceled) || d != nil {
 			t.Errorf("%+v, %v", d, err)
 		}
+		hung(sim)
 		if err := sim.Reset(); err != nil {
 			t.Error(err)
 		}
@@ -117,6 +119,13 @@ func TestTryLayer(t *testing.T) {
 				t.Errorf("left on the card: %+v", n)
 			}
 		})
+	}
+}
+
+// hung waits until axclInit hangs: a reset before that would end no hang.
+func hung(sim *simhook.Sim) {
+	for sim.Calls("axclInit") == 0 {
+		<-time.After(time.Millisecond)
 	}
 }
 

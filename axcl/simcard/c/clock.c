@@ -85,7 +85,9 @@ void hang_here(void) {
 }
 
 void hang_release(void) {
-	sim.hang_epoch++;
-	pthread_cond_broadcast(&sim.changed);
-	while (sim.hanging) pthread_cond_wait(&sim.changed, &sim.lock);
+	do { // one that is let go may hang in its next call before we see that it went
+		sim.hang_epoch++;
+		pthread_cond_broadcast(&sim.changed);
+		if (sim.hanging) pthread_cond_wait(&sim.changed, &sim.lock);
+	} while (sim.hanging);
 }
