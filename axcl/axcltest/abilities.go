@@ -229,6 +229,7 @@ func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int
 	if diff := differ(runs[1], runs[0]); diff != "" {
 		t.Errorf("the same rows give something else the second time: %s", diff)
 	}
+	sample(t, runs[0])
 	a, lacks, err := Try(m, row)
 	if err != nil {
 		t.Fatalf("%v", err)

@@ -210,6 +210,7 @@ func checkModel(t TB, d axcl.Device, y Tiny) {
 		if diff := differBy(got, want, y.alike()); diff != "" {
 			t.Errorf("%s: %s", sc.name, diff)
 		}
+		measure(t, spec, s, sc, got, want)
 		checkArgmax(t, sc.name, got, y.HeadFlags&axmodel.FlagF32 != 0)
 	}
 	checkWants(t, m, embed)
@@ -315,6 +316,7 @@ func checkHeadless(t TB, d axcl.Device) {
 	if diff := differ(got, want); diff != "" {
 		t.Errorf("%s", diff)
 	}
+	measure(t, spec, m.Shape(), sc, got, want)
 }
 
 func checkCopies(t TB, d axcl.Device, y Tiny) {
@@ -333,6 +335,7 @@ func checkCopies(t TB, d axcl.Device, y Tiny) {
 		if diff := differBy(got, want, y.alike()); diff != "" {
 			t.Errorf("%s: %s", sc.name, diff)
 		}
+		measure(t, spec, m.Shape(), sc, got, want)
 	}
 }
 

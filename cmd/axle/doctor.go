@@ -13,7 +13,7 @@ func init() { register(newDoctorCmd) }
 
 func newDoctorCmd() *cobra.Command {
 	var asJSON, conformance bool
-	var device, model, vision string
+	var device, model, vision, baseline, save string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look for cards, say what is wrong and what to do about it",
@@ -22,6 +22,9 @@ func newDoctorCmd() *cobra.Command {
 			"Exits with 0 only if a card can be used; with --device soft the software card counts.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (baseline != "" || save != "") && !conformance {
+				return usageError("--baseline and --save are about what the conformance suite measures: add --conformance")
+			}
 			var sees *models.Package
 			if vision != "" {
 				p, err := openPackage(vision)
@@ -30,7 +33,8 @@ func newDoctorCmd() *cobra.Command {
 				}
 				sees = p
 			}
-			d, err := diagnosis.Run(cmd.Context(), diagnosis.Options{Device: device, Conformance: conformance, Model: model, Sees: sees})
+			d, err := diagnosis.Run(cmd.Context(), diagnosis.Options{Device: device, Conformance: conformance, Model: model, Sees: sees,
+				Baseline: baseline, Save: save})
 			if err != nil {
 				return err
 			}
@@ -56,6 +60,9 @@ func newDoctorCmd() *cobra.Command {
 	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
 	f.StringVar(&model, "model", "", "a model folder: load one layer and execute it once, as a card that is wedged does not;\n"+
 		"with --conformance, what the suite runs with (a vendor's card needs a vendor's model)")
+	f.StringVar(&save, "save", "", "with --conformance, write what the suite measured to this file, if no check fails")
+	f.StringVar(&baseline, "baseline", "", "with --conformance, compare with a file that --save wrote, before a firmware update say,\n"+
+		"and end with 1 if the card has become less precise")
 	f.StringVar(&vision, "vision", "", "also show pictures to this model, a name or a folder, and say what it sees (minutes)")
 	return c
 }

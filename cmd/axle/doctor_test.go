@@ -102,18 +102,7 @@ func narrow(t *testing.T, out string) {
 
 // TestDoctorModel: the suite with a model of the user's, as a vendor's card needs it.
 func TestDoctorModel(t *testing.T) {
-	dir := t.TempDir()
-	y := axcltest.DefaultTiny()
-	if _, err := y.Write(dir, "qwen3"); err != nil {
-		t.Fatal(err)
-	}
-	var table []byte
-	for _, v := range axcltest.Rows(1, y.Vocab, y.Hidden) {
-		table = binary.LittleEndian.AppendUint16(table, v)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "model.embed_tokens.weight.bfloat16.bin"), table, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := tinyPackage(t, 1)
 	out, code := doctor(t, "--device", "soft", "--json", "--conformance", "--model", dir)
 	var d diagnosis.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || d.Abilities == nil || !d.Abilities.Mixed || !d.Abilities.Chunk ||
@@ -141,6 +130,64 @@ func TestDoctorModel(t *testing.T) {
 	if out, code := doctor(t, "--device", "soft", "--conformance", "--model", t.TempDir()); code != 1 ||
 		!strings.Contains(out, "PROBLEM conformance") {
 		t.Errorf("an empty folder: exit %d:\n%s", code, out)
+	}
+}
+
+// tinyPackage is the folder of a small package with weights by seed.
+func tinyPackage(t *testing.T, seed uint64) string {
+	t.Helper()
+	dir, y := t.TempDir(), axcltest.DefaultTiny()
+	y.Seed = seed
+	if _, err := y.Write(dir, "qwen3"); err != nil {
+		t.Fatal(err)
+	}
+	var table []byte
+	for _, v := range axcltest.Rows(1, y.Vocab, y.Hidden) {
+		table = binary.LittleEndian.AppendUint16(table, v)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "model.embed_tokens.weight.bfloat16.bin"), table, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestDoctorBaseline: what one run of the suite saves the next is compared with; that of another model is refused by name, and so is a
+// baseline without the suite.
+func TestDoctorBaseline(t *testing.T) {
+	dir, path := tinyPackage(t, 1), filepath.Join(t.TempDir(), "before.json")
+	line := []string{"--device", "soft", "--conformance", "--model", dir}
+	if out, code := doctor(t, append(line, "--save", path)...); code != 0 || !strings.Contains(out, "is written") {
+		t.Fatalf("exit %d:\n%s", code, out)
+	}
+	out, code := doctor(t, append(line, "--baseline", path)...)
+	if code != 0 || !strings.Contains(out, "rows have moved from the baseline's by 0.00 %") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, _ := bytes.Cut(raw, []byte(`"rows":[[`))
+	_, after, _ = bytes.Cut(after, []byte(","))
+	spoilt := append(append(before, `"rows":[[17000,`...), after...) // a large value in place of the first
+	if err := os.WriteFile(path+".spoilt", spoilt, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, code := doctor(t, append(line, "--baseline", path+".spoilt")...); code != 1 || !strings.Contains(out, "PROBLEM") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	for _, args := range [][]string{{"--conformance", "--model", tinyPackage(t, 2), "--baseline", path},
+		{"--conformance", "--baseline", path}, {"--model", dir, "--baseline", path}, {"--save", path}} {
+		c := newDoctorCmd()
+		c.SetArgs(append([]string{"--device", "soft"}, args...))
+		c.SilenceUsage, c.SilenceErrors = true, true
+		want := "add --conformance"
+		if args[0] == "--conformance" {
+			want = "is of model "
+		}
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", args, err)
+		}
 	}
 }
 

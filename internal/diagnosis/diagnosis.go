@@ -76,6 +76,14 @@ type Check struct {
 	Name string   `json:"name"`
 	OK   bool     `json:"ok"`
 	Log  []string `json:"log,omitempty"`
+	// How far the furthest row is from one that is rounded nowhere, over its length: as the card computes it, and as bf16 arithmetic does.
+	Card *float64 `json:"card,omitempty"`
+	BF16 *float64 `json:"bf16,omitempty"`
+	// Of a baseline: the card's figure then, or, with a vendor's model, how far rows have moved since.
+	Before *float64 `json:"before,omitempty"`
+	Moved  *float64 `json:"moved,omitempty"`
+
+	rows [][]uint16 // what the card gave for fixed rows of a vendor's model
 }
 
 // Abilities are what a card was proven to do with a model: batching relies on them.
@@ -202,6 +210,15 @@ func (r *reporter) Logf(format string, a ...any)   { r.Log = append(r.Log, fmt.S
 func (r *reporter) Errorf(format string, a ...any) { r.OK = false; r.Logf(format, a...) }
 func (r *reporter) Fatalf(format string, a ...any) { r.Errorf(format, a...); panic(failed{}) }
 
+func (r *reporter) Measure(f axcltest.Figures) {
+	if r.Card == nil {
+		r.Card, r.BF16 = new(float64), new(float64)
+	}
+	*r.Card, *r.BF16 = max(*r.Card, f.Card), max(*r.BF16, f.BF16)
+}
+
+func (r *reporter) Sample(rows [][]uint16) { r.rows = rows }
+
 func (r *reporter) TempDir() string {
 	dir, err := os.MkdirTemp("", "axle-doctor-")
 	if err != nil {
@@ -229,14 +246,14 @@ func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
 }
 
 // Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
-// small ones made for it. No check begins once ctx has ended.
-func (d *Diagnosis) Conform(ctx context.Context, device, model string) {
+// small ones made for it. No check begins once ctx has ended. It reports whether the suite was run, to its end.
+func (d *Diagnosis) Conform(ctx context.Context, device, model string) bool {
 	if model == "" {
 		if !d.computesOurs() {
 			d.OK = false
 			d.Conformance = append(d.Conformance, Check{Name: "suite", Log: []string{"a vendor's card runs only models compiled for " +
 				"it: name one with --model DIR"}})
-			return
+			return false
 		}
 		d.Close() // each check opens it
 		open := func() (axcl.Device, error) {
@@ -245,11 +262,11 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string) {
 		}
 		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
 			if ctx.Err() != nil {
-				return
+				return false
 			}
 			d.check(c.Name, c.Run)
 		}
-		return
+		return true
 	}
 	d.check("model "+model, func(t axcltest.TB) {
 		p, err := models.Open(model)
@@ -270,6 +287,7 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string) {
 			d.Abilities.States = &States{a.Kept, a.Stepped}
 		}
 	})
+	return true
 }
 
 // See loads a package that sees and makes the nine probes of how it does. The engine opens the device for itself. The package is closed.
@@ -316,12 +334,18 @@ func (d *Diagnosis) Print(w io.Writer) {
 			say("        -> ", "%s", f.Fix)
 		}
 	}
+	if slices.ContainsFunc(d.Conformance, func(c Check) bool { return c.Card != nil }) {
+		say("        ", "%s", legend)
+	}
 	for _, c := range d.Conformance {
 		mark := "ok     "
 		if !c.OK {
 			mark = "PROBLEM"
 		}
 		say(mark+" ", "conformance: %s", c.Name)
+		if text := c.figures(); text != "" {
+			say("        ", "%s", text)
+		}
 		for _, l := range c.Log {
 			say("        ", "%s", l)
 		}

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -21,6 +22,9 @@ type Options struct {
 	Conformance bool
 	// Model is a package's folder. Without Conformance a layer of it is loaded and executed once.
 	Model string
+	// Baseline is a file that Save wrote of an earlier run of the same suite: a card that has become less precise is a problem. Save is
+	// where to write what this run measured, if no check fails. Both count with Conformance only; empty: none.
+	Baseline, Save string
 	// Sees is a package that pictures are shown to, or nil. It is closed.
 	Sees *models.Package
 	// Patience is how long the library may take to open the card and tell of it, or to close it; 0 means 15 s.
@@ -50,8 +54,15 @@ func Run(ctx context.Context, o Options) (*Diagnosis, error) {
 	if o.Patience <= 0 {
 		o.Patience = 15 * time.Second
 	}
+	before, err := o.prepare()
+	if err != nil {
+		if o.Sees != nil {
+			err = errors.Join(err, o.Sees.Close())
+		}
+		return nil, err
+	}
 	steps := make(chan step, 16) // more than there are: who gave up reads no more
-	go examine(ctx, o, steps)
+	go examine(ctx, o, before, steps)
 	now := step{next: "the vendor's library", limit: o.Patience}
 	timer := time.NewTimer(now.limit)
 	defer timer.Stop()
@@ -86,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Diagnosis, error) {
 	}
 }
 
-func examine(ctx context.Context, o Options, steps chan<- step) {
+func examine(ctx context.Context, o Options, before *baseline, steps chan<- step) {
 	defer close(steps)
 	runtime.LockOSThread() // a device belongs to the thread that opened it
 	defer runtime.UnlockOSThread()
@@ -94,7 +105,9 @@ func examine(ctx context.Context, o Options, steps chan<- step) {
 	next := func(what string, limit time.Duration, fix string) { steps <- step{*d, what, limit, fix} }
 	if d.OK && o.Conformance && ctx.Err() == nil {
 		next("the suite", 0, "")
-		d.Conform(ctx, o.Device, o.Model)
+		if d.Conform(ctx, o.Device, o.Model) {
+			d.keep(o, before)
+		}
 	} else if d.OK && o.Model != "" && ctx.Err() == nil {
 		d.Try(o.Model, o.Patience, next)
 	}
