@@ -91,10 +91,8 @@ func parseLine(text string, nth int) (l Line, err error) {
 	switch {
 	case l.Name == "":
 		return l, errors.New("the name is empty")
-	case strings.Contains(rest, ":"), slices.ContainsFunc(words[min(1, len(words)):], func(w string) bool {
-		return !strings.Contains(w,
-			"=")
-	}):
+	case strings.Contains(rest, ":"),
+		slices.ContainsFunc(words[min(1, len(words)):], func(w string) bool { return !strings.Contains(w, "=") }):
 		return l, errors.New("a key holds no space and no colon; what follows it is " + settings + ", each with = and its value")
 	case len(words) == 0 || len(words[0]) < 8:
 		return l, errors.New("the key is shorter than 8 characters")
