@@ -61,8 +61,8 @@ func (m *lm) tryHead(head bool, rows ...trial) ([][]uint16, error) {
 	return m.tried(p, *results)
 }
 
-// proveWide compares wide passes with single rows: the first so many rows of each chunk, and what a row makes of those that it kept. It is
-// false where one differs, or where the cache has no room to try. It uses cells and slots that nobody uses yet.
+// proveWide compares wide passes with single rows: the first compared rows of each chunk, and what a row makes of those that it kept. It
+// is false where one differs, or where the cache has no room to try. It must run before any sequence does.
 func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error) {
 	if m.wide == 0 {
 		return true, nil
@@ -167,8 +167,8 @@ func (t *together) as(o *together) bool {
 	return true
 }
 
-// sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then a row that sees the chunk. It uses
-// cells and slots that nobody uses yet.
+// sayTogether sends the fixed text as the beginning of a full chunk, after another text's, and then a row that sees the chunk. It must
+// run before any sequence does.
 func (m *lm) sayTogether() (*together, error) {
 	slot, back, ok := m.scratch()
 	if !ok {

@@ -37,9 +37,9 @@ const settings = "id, role, requests, tokens and pictures"
 //
 //	id=ID         16 to 64 letters, digits, - and _: what belongs to the key belongs to this ID, also when the name or the key changes
 //	role=ROLE     ask or admin; without it admin
-//	requests=N    so many requests at once
-//	tokens=N      so many tokens a day, evaluated and written
-//	pictures=N    so many pictures a minute
+//	requests=N    at most N requests at once
+//	tokens=N      at most N tokens a day, evaluated and written
+//	pictures=N    at most N pictures a minute
 //
 // Empty lines and lines that begin with # are skipped; a key has 8 characters or more and none of them is a space or a colon; no name, key
 // or id is another's. What a line without a name is called is its number among the keys: key3. Errors name the line and never what is in
