@@ -123,7 +123,7 @@ bench: ## benchmarks over the simulated card, its clock set to a Raspberry Pi 5'
 
 bench-check: ## ratios that must hold, on the simulated card's clock or against plain loops
 	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestThroughput|TestLeftOver|TestPassTime|TestSpeculationPays|TestSecondTurn|TestPromptsInTurn' -v ./engine
-	$(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
+	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHostShare' -v ./axcl/native
 	AXLE_BENCH_CHECK=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestBenchCheck' -v ./cmd/axle ./server
 
 bench-torch: build ## the software card beside PyTorch on a made-up checkpoint, in turn (needs Debian's python3-torch; else skips aloud)
