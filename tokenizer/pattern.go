@@ -146,10 +146,10 @@ func (x slowPattern) each(s string, m *room, f func(span)) {
 	for n := 0; err == nil && y != nil; n++ {
 		if n%64 == 63 {
 			m.wanted()
-			now := time.Now()
-			m.spent(now.Sub(begun))
-			begun = now
 		}
+		now := time.Now() // for each match: one may take nearly as long as a match may
+		m.spent(now.Sub(begun))
+		begun = now
 		a, b := off[y.Index], off[y.Index+y.Length]
 		if prev < a {
 			f(span{prev, a, false})
