@@ -86,7 +86,8 @@ func TestWideUnable(t *testing.T) {
 	f := newFake()
 	f.shape.Groups[0].Cells = 24
 	b := onFake(t, f, OpenOptions{CardOptions: still})
-	if err := b.m.narrow("fake"); !errors.Is(err, ErrUnsound) || !strings.Contains(err.Error(), `the check "wide passes"`) {
+	err := b.card.Do(context.Background(), func(axcl.Device) error { return b.m.narrow("fake") })
+	if !errors.Is(err, ErrUnsound) || !strings.Contains(err.Error(), `the check "wide passes"`) {
 		t.Errorf("%v", err)
 	}
 }
