@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/axle-llm/axle/axcl"
@@ -247,7 +248,7 @@ func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
 
 // Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
 // small ones made for it. No check begins once ctx has ended. It reports whether the suite was run, to its end.
-func (d *Diagnosis) Conform(ctx context.Context, device, model string) bool {
+func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience time.Duration, next beginning) bool {
 	if model == "" {
 		if !d.computesOurs() {
 			d.OK = false
@@ -264,6 +265,7 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string) bool {
 			if ctx.Err() != nil {
 				return false
 			}
+			next("the check \""+c.Name+"\"", checkLimit*patience, cards.Wedged)
 			d.check(c.Name, c.Run)
 		}
 		return true
@@ -275,6 +277,7 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string) bool {
 		}
 		defer p.Close()
 		spec := axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()}
+		next("the check of "+model, checkLimit*patience+loadTime(append(p.Layers[:len(p.Layers):len(p.Layers)], p.Head)...), cards.Wedged)
 		a := axcltest.CheckPackage(t, d.dev, spec, func(hidden int, token uint64) []uint16 {
 			row := make([]uint16, hidden)
 			if err := p.Embed.Row(row, int32(token%uint64(max(p.Vocab, 1)))); err != nil {

@@ -36,6 +36,9 @@ type Options struct {
 // lastWish is how long the library has to give the card back once we are told to end.
 const lastWish = 2 * time.Second
 
+// checkLimit is how many times a card's patience one check of the suite may take. The slowest takes seconds.
+const checkLimit = 40
+
 // loadRate is what a file of a layer is loaded at in the worst case, in bytes a second: a seventh of what was measured of a slow link.
 const loadRate = 5 << 20
 
@@ -61,8 +64,10 @@ func Run(ctx context.Context, o Options) (*Diagnosis, error) {
 		}
 		return nil, err
 	}
-	steps := make(chan step, 16) // more than there are: who gave up reads no more
-	go examine(ctx, o, before, steps)
+	steps := make(chan step)
+	within, cancel := context.WithCancel(ctx)
+	defer cancel() // a library that answers after it was given up is asked nothing more
+	go examine(within, o, before, steps)
 	now := step{next: "the vendor's library", limit: o.Patience}
 	timer := time.NewTimer(now.limit)
 	defer timer.Stop()
@@ -102,10 +107,14 @@ func examine(ctx context.Context, o Options, before *baseline, steps chan<- step
 	runtime.LockOSThread() // a device belongs to the thread that opened it
 	defer runtime.UnlockOSThread()
 	d := Examine(o.Device)
-	next := func(what string, limit time.Duration, fix string) { steps <- step{*d, what, limit, fix} }
+	next := func(what string, limit time.Duration, fix string) {
+		select {
+		case steps <- step{*d, what, limit, fix}:
+		case <-ctx.Done():
+		}
+	}
 	if d.OK && o.Conformance && ctx.Err() == nil {
-		next("the suite", 0, "")
-		if d.Conform(ctx, o.Device, o.Model) {
+		if d.Conform(ctx, o.Device, o.Model, o.Patience, next) {
 			d.keep(o, before)
 		}
 	} else if d.OK && o.Model != "" && ctx.Err() == nil {
@@ -113,7 +122,7 @@ func examine(ctx context.Context, o Options, before *baseline, steps chan<- step
 	}
 	switch {
 	case o.Sees != nil && d.OK && ctx.Err() == nil:
-		next("showing pictures", 0, "")
+		next("showing pictures", 0, "") // the engine watches its calls itself
 		d.See(ctx, o.Device, o.Sees)
 	case o.Sees != nil:
 		_ = o.Sees.Close() // nothing is written
@@ -144,9 +153,11 @@ func (s step) gaveUp(o Options) *Diagnosis {
 	return d
 }
 
-// Try loads a layer of a model on the open device and executes it once: a card that is wedged loads, and does not execute. next is told
-// what begins and how long it may take.
-func (d *Diagnosis) Try(model string, patience time.Duration, next func(what string, limit time.Duration, fix string)) {
+// beginning is told what begins, how long it may take, and what to do where it takes longer.
+type beginning func(what string, limit time.Duration, fix string)
+
+// Try loads a layer of a model on the open device and executes it once: a card that is wedged loads, and does not execute.
+func (d *Diagnosis) Try(model string, patience time.Duration, next beginning) {
 	d.check("a layer of "+model+", loaded and executed once", func(t axcltest.TB) {
 		p, err := models.Open(model)
 		if err != nil {
@@ -160,11 +171,7 @@ func (d *Diagnosis) Try(model string, patience time.Duration, next func(what str
 				break
 			}
 		}
-		long := patience
-		if st, err := os.Stat(layer); err == nil {
-			long += time.Duration(st.Size()) * time.Second / loadRate
-		}
-		next("loading "+layer, long, cards.Wedged)
+		next("loading "+layer, patience+loadTime(layer), cards.Wedged)
 		n, err := d.dev.LoadNet(layer)
 		if err != nil {
 			t.Fatalf("%v", err)
@@ -182,4 +189,15 @@ func (d *Diagnosis) Try(model string, patience time.Duration, next func(what str
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// loadTime is how long the files take to load in the worst case.
+func loadTime(files ...string) time.Duration {
+	var long time.Duration
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil {
+			long += time.Duration(st.Size()) * time.Second / loadRate
+		}
+	}
+	return long
 }

@@ -34,6 +34,8 @@ func TestGivesUp(t *testing.T) {
 			"the card is wedged"}, true},
 		{"in an execute", "ExecuteAsync:0:hang", "axclrtEngineExecuteAsync",
 			[]string{"executing ", "which was loaded, did not answer within", "the card is wedged"}, true},
+		{"in the suite", "ExecuteAsync:0:hang", "axclrtEngineExecuteAsync",
+			[]string{`the check "`, `" did not answer within 40h`, "the card is wedged"}, true},
 		{"as it is closed", "axclFinalize:0:hang", "axclFinalize", []string{"closing the card did not answer within", "the card is wedged"},
 			true},
 	} {
@@ -47,6 +49,9 @@ func TestGivesUp(t *testing.T) {
 				close(enough)
 			}()
 			o := Options{Device: "axcl", Model: tiny(t), Patience: time.Hour, enough: enough}
+			if tt.name == "in the suite" {
+				o.Conformance, o.Model = true, ""
+			}
 			d, err := Run(context.Background(), o)
 			if err != nil || d.OK || (d.Device == "axcl:0") != tt.found {
 				t.Fatalf("%+v, %v", d, err)
