@@ -247,7 +247,7 @@ func (d *Diagnosis) check(name string, f func(t axcltest.TB)) {
 }
 
 // Conform runs the suite: with a model of the user's on the open device, or, where the device computes the software card's models, with
-// small ones made for it. No check begins once ctx has ended. It reports whether the suite was run, to its end.
+// small ones made for it. No check begins once ctx has ended, or the card was lost. It reports whether the suite was run, to its end.
 func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience time.Duration, next beginning) bool {
 	if model == "" {
 		if !d.computesOurs() {
@@ -256,13 +256,15 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience 
 				"it: name one with --model DIR"}})
 			return false
 		}
-		d.Close() // each check opens it
+		d.Close()     // each check opens it
+		lost := false // then nothing else can be learned of it
 		open := func() (axcl.Device, error) {
 			dev, _, err := cards.Open(device)
+			lost = lost || axcl.Fatal(err)
 			return dev, err
 		}
 		for _, c := range axcltest.Checks(axcltest.Options{Open: open}) {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || lost {
 				return false
 			}
 			next("the check \""+c.Name+"\"", checkLimit*patience, cards.Wedged)

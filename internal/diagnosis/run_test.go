@@ -127,6 +127,21 @@ func TestTryLayer(t *testing.T) {
 	}
 }
 
+// TestConformanceOffline: where no message reaches the card any more, the suite ends with the check that finds it, and says so.
+func TestConformanceOffline(t *testing.T) {
+	sim := own(t, "")
+	d := Examine("axcl")
+	if err := sim.Configure("hazards=strict,offline"); err != nil {
+		t.Fatal(err)
+	}
+	if d.Conform(context.Background(), "axcl", "", time.Hour, func(string, time.Duration, string) {}) {
+		t.Error("the suite was run to its end")
+	}
+	if len(d.Conformance) != 1 || d.OK || !strings.Contains(text(d), "device lost") {
+		t.Errorf("%d checks, OK %v: %s", len(d.Conformance), d.OK, text(d))
+	}
+}
+
 // hung waits until axclInit hangs: a reset before that would end no hang.
 func hung(sim *simhook.Sim) {
 	for sim.Calls("axclInit") == 0 {
