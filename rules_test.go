@@ -63,6 +63,8 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 		"./axcl/native", "TestLinkGone"},
 	{"D10", "server/server.go", "s.active.Load() > 0 && time.Now()", "false && time.Now()", "./server", "TestDrain"},
 	{"D10", "server/server.go", "<-time.After(drainLinger)", "", "./server", "TestDrainDoor"},
+	{"D10", "server/drain.go", "s.leaving.Store(true)", "s.draining.Store(true)", "./server", "TestDrainDelay$"},
+	{"D10", "server/drain.go", "time.Now().Before(end) && s.Lost() == nil", "time.Now().Before(end)", "./server", "TestDrainDelayEnds"},
 	{"D11", "models/store/pull.go", `return fmt.Errorf("models: %s cannot be written`,
 		`_ = p.s.disk.Remove(key); return fmt.Errorf("models: %s cannot be written`, "./cmd/axle", "TestFullDisk"},
 	{"D12", "models/store/guard.go", "unclean = s.disk.Remove(e.Name()) == nil || unclean", "_ = s.disk.Remove(e.Name())", "./models/store",

@@ -13,7 +13,17 @@ import (
 
 // What is here answers the same to everyone: who we are, and what Ollama's clients ask of its cloud.
 
+// root is what Ollama's client asks first, and some balancers ask for health: once no work is taken it must not say that all is well. The
+// error itself may name files of this machine, and who asks need not have a key.
 func (s *Server) root(x *exchange.Exchange) {
+	if text := ""; s.draining.Load() || s.Lost() != nil {
+		if text = "the server is shutting down"; s.Lost() != nil {
+			text = "the card was lost"
+		}
+		x.Header("Retry-After", "1")
+		x.Reply().Whole(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte(text))
+		return
+	}
 	x.Reply().Whole(http.StatusOK, "text/plain; charset=utf-8", []byte("Ollama is running"))
 }
 

@@ -37,6 +37,24 @@ func (s *Server) work(c *gin.Context) {
 	c.Next()
 }
 
+// leave is the beginning of the end (promise D10): who asks whether we are well hears no, and all work is still taken. A proxy that asks
+// every second has stopped leading clients here when the delay is over, and none of them meets a refusal. A card that is lost meanwhile
+// ends it. Connections are not kept: what balances connections, and not requests, would lead the next one here too.
+func (s *Server) leave(tick <-chan time.Time) {
+	s.leaving.Store(true)
+	for end := time.Now().Add(s.o.DrainDelay); time.Now().Before(end) && s.Lost() == nil; {
+		<-tick
+	}
+}
+
+// refuse takes no more work.
+func (s *Server) refuse() {
+	s.draining.Store(true)
+	if s.o.Ending != nil {
+		s.refused.Do(s.o.Ending)
+	}
+}
+
 // enter counts a piece of work, unless the server ends.
 func (s *Server) enter() bool {
 	s.active.Add(1)

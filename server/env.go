@@ -29,6 +29,10 @@ type Env struct {
 	NoPull        bool
 	NoDelete      bool
 	AllowBench    bool
+	DrainDelay    time.Duration // how long work is still taken after SIGTERM, while /readyz says 503
+	Node          string        // what Axle-Node says; "": the machine's name
+	Metrics       string        // whose names /metrics has besides ours: "" or "vllm"
+	MetricsAddr   string        // host:port to serve metrics and health on, apart from the API; "": nowhere
 }
 
 // ReadEnv reads the settings through getenv (os.Getenv). What cannot be read is an error that names the variable: a server that ignored
@@ -89,6 +93,10 @@ func ReadEnv(getenv func(string) string) (Env, error) {
 	get("NO_PULL", boolean(&e.NoPull))
 	get("NO_DELETE", boolean(&e.NoDelete))
 	get("ALLOW_BENCH", boolean(&e.AllowBench))
+	get("DRAIN_DELAY", func(v string) (err error) { e.DrainDelay, err = ParseDrainDelay(v); return err })
+	get("NODE", func(v string) (err error) { e.Node, err = ParseNode(v); return err })
+	get("METRICS", func(v string) (err error) { e.Metrics, err = ParseMetrics(v); return err })
+	get("METRICS_ADDR", func(v string) (err error) { e.MetricsAddr, err = ParseMetricsAddr(v); return err })
 	if e.LoadTimeout == 0 {
 		e.LoadTimeout = loaded.Forever // as in Ollama
 	}
@@ -138,6 +146,56 @@ func ParseKeepAlive(v string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// MaxDrainDelay is the longest that a server may go on after it was told to end. systemd waits 300 seconds, the running answers' 30
+// included.
+const MaxDrainDelay = 4 * time.Minute
+
+// ParseDrainDelay reads how long work is still taken after the server was told to end: 0 to MaxDrainDelay.
+func ParseDrainDelay(v string) (time.Duration, error) {
+	d, err := ParseKeepAlive(v)
+	if err != nil {
+		return 0, err
+	}
+	if d > MaxDrainDelay { // also what is negative
+		return 0, fmt.Errorf("%q is not from 0 to 4m", v)
+	}
+	return d, nil
+}
+
+// ParseNode reads a name for Axle-Node: 1 to 253 letters, digits, dots, hyphens and underscores, so that it is one word of a header and of
+// a log.
+func ParseNode(v string) (string, error) {
+	if v == "" || len(v) > 253 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") != "" {
+		return "", fmt.Errorf("%q is no name of 1 to 253 letters, digits, dots, hyphens and underscores", clip(v))
+	}
+	return v, nil
+}
+
+// ParseMetrics reads whose names /metrics has besides ours.
+func ParseMetrics(v string) (string, error) {
+	switch v {
+	case "axle":
+		return "", nil
+	case "vllm":
+		return v, nil
+	}
+	return "", fmt.Errorf("%q is neither axle (our names) nor vllm (some of them under vLLM's names besides)", clip(v))
+}
+
+// ParseMetricsAddr reads where metrics are served apart from the API: host:port or :port.
+func ParseMetricsAddr(v string) (string, error) {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return "", fmt.Errorf("%q is not host:port or :port, such as :9091", clip(v))
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return "", fmt.Errorf("%q is no port (0 to 65535)", clip(port))
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func clip(v string) string { return v[:min(len(v), 300)] }
 
 // ParseHost reads OLLAMA_HOST in its forms: host, :port, host:port, with or without a scheme and a path.
 func ParseHost(v string) (string, error) {

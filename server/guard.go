@@ -30,6 +30,7 @@ type guard struct {
 	cross    *http.CrossOriginProtection
 	write    time.Duration // longest a write may take
 	read     time.Duration // longest we wait for a body that nobody reads
+	node     string        // what Axle-Node says to those who may ask; "": it is not sent
 	next     http.Handler
 }
 
@@ -122,15 +123,18 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	var key *access.Key
 	if g.keys != nil {
-		key := g.keys.Of(r)
-		if key == nil && !g.open(r) {
+		if key = g.keys.Of(r); key == nil && !g.open(r) {
 			unauthorized(w, r)
 			return
 		}
 		if key != nil {
 			r = r.WithContext(exchange.WithKey(r.Context(), key))
 		}
+	}
+	if g.node != "" && (g.keys == nil || key != nil) { // who has no key need not know what machine this is
+		w.Header().Set("Axle-Node", g.node)
 	}
 	g.next.ServeHTTP(w, r)
 }

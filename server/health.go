@@ -41,14 +41,41 @@ type healthModel struct {
 	CardTotal   int64    `json:"card_total_bytes"`
 }
 
-func (s *Server) health(x *exchange.Exchange) {
+// live says whether the process has to be started anew: 503 once the card is lost, which is final for a process, else 200. While it drains
+// it lives.
+func (s *Server) live(x *exchange.Exchange) {
+	if s.Lost() != nil {
+		x.Reply().JSON(http.StatusServiceUnavailable, told{"lost"})
+		return
+	}
+	x.Reply().JSON(http.StatusOK, told{"ok"})
+}
+
+// ready says whether requests may be sent here: as /health does, and nothing else.
+func (s *Server) ready(x *exchange.Exchange) {
+	status, _ := s.state()
+	code := http.StatusOK
+	if status != "ok" {
+		code = http.StatusServiceUnavailable
+	}
+	x.Reply().JSON(code, told{status})
+}
+
+// told is what /livez and /readyz answer.
+type told struct {
+	Status string `json:"status"`
+}
+
+// health is for supervisors and people. Where there are keys, who has none learns that we are here, and no more.
+func (s *Server) health(x *exchange.Exchange) { s.tellHealth(x, s.o.Keys == nil || x.Who() != nil) }
+
+func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 	h := health{Fewer: *s.fewer.Load(), Uptime: time.Since(s.started).Seconds(), Rate: s.answers.Figures.PerSecond(),
 		Version: s.o.Version, Models: []healthModel{}}
 	code := http.StatusOK
 	models, cards := s.models.Loaded(), s.models.Cards()
-	stranger := s.o.Keys != nil && x.Who() == nil
-	if stranger {
-		models, cards, h.Fewer = nil, nil, nil // who has no key learns that we are here, and no more
+	if !all {
+		models, cards, h.Fewer = nil, nil, nil
 	}
 	h.Cards = healthCards(cards)
 	for _, r := range models {
@@ -64,7 +91,7 @@ func (s *Server) health(x *exchange.Exchange) {
 		code = http.StatusServiceUnavailable
 	}
 	// What went wrong names files and folders of this machine: that is for who has a key.
-	if err != nil && !stranger {
+	if err != nil && all {
 		h.Error = err.Error()
 	}
 	x.Reply().JSON(code, h)

@@ -25,8 +25,9 @@ import (
 //   - single labels: no registry sells a name without a dot, and ICANN forbids its own to answer for one. A network's search domain
 //     completes them, which its administrator chooses. A dot at the end would ask the root for them, so that a name with one is not
 //     answered;
-//   - .local (RFC 6762, asked of the wire), .internal (ICANN keeps it for networks of one's own), .home.arpa (RFC 8375) and .lan (in no
-//     root, and what home routers call their network): the root knows none of them, so no page of the internet is under one.
+//   - .local (RFC 6762, asked of the wire), .internal (ICANN keeps it for networks of one's own), .home.arpa (RFC 8375), .lan (what home
+//     routers call their network) and .svc (a service's name within a Kubernetes cluster): the root knows none of them, so no page of the
+//     internet is under one.
 //
 // A container on Linux, a phone, or the machine next to this one has no other way here than such a name or an address.
 //
@@ -45,7 +46,7 @@ const (
 )
 
 // unregistrable are the ends of names that no registry hands out.
-var unregistrable = []string{".local", ".internal", ".lan", ".home.arpa"}
+var unregistrable = []string{".local", ".internal", ".lan", ".home.arpa", ".svc"}
 
 // host says what a Host header is to us, and which name it has, without its port and in lower case.
 func (g *guard) host(h string) (standing, string) {

@@ -42,9 +42,8 @@ func (m *metrics) request(route string, code int) {
 
 // write gives everything in Prometheus's text format; of keys, what key may see.
 func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
-	family := func(name, kind, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind) }
 	one := func(name, kind, help string, v any) {
-		family(name, kind, help)
+		family(w, name, kind, help)
 		fmt.Fprintf(w, "%s %v\n", name, v)
 	}
 	one("axle_up_seconds", "gauge", "Time since the server started.", time.Since(s.started).Seconds())
@@ -52,7 +51,7 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 	one("axle_goroutines", "gauge", "Goroutines of the server: a number that grows for ever is a leak.", runtime.NumGoroutine())
 	one("axle_requests_in_flight", "gauge", "Requests being answered.", m.inFlight.Load())
 	one("axle_cards_lost", "gauge", "Cards that were lost while others go on.", len(*s.fewer.Load()))
-	family("axle_requests_total", "counter", "Requests by route and status.")
+	family(w, "axle_requests_total", "counter", "Requests by route and status.")
 	m.mu.Lock()
 	keys := slices.SortedFunc(maps.Keys(m.by), func(a, b answered) int {
 		return cmp.Or(strings.Compare(a.route, b.route), cmp.Compare(a.code, b.code))
@@ -66,8 +65,13 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 		writeUsed(w, s.o.Keys.Used(key))
 	}
 	models := s.models.Loaded()
+	t := s.totals(models)
+	t.write(w)
+	if s.o.VLLM {
+		t.writeVLLM(w, models)
+	}
 	each := func(name, kind, help string, v func(loaded.Running) any) {
-		family(name, kind, help)
+		family(w, name, kind, help)
 		for _, r := range models {
 			fmt.Fprintf(w, "%s{model=%q} %v\n", name, r.Entry.Name.String(), v(r))
 		}
@@ -123,13 +127,13 @@ func (m *metrics) write(w io.Writer, s *Server, ready bool, key *access.Key) {
 		func(r loaded.Running) any { return r.Stats.NPULoad / 100 })
 	each("axle_card_memory_free_bytes", "gauge", "Free card memory.", func(r loaded.Running) any { return r.Stats.CardFree })
 	each("axle_card_memory_bytes", "gauge", "Card memory.", func(r loaded.Running) any { return r.Stats.CardTotal })
-	family("axle_passes_total", "counter", "Passes by kind.")
+	family(w, "axle_passes_total", "counter", "Passes by kind.")
 	for _, r := range models {
 		for _, kind := range slices.Sorted(maps.Keys(r.Stats.Passes)) {
 			fmt.Fprintf(w, "axle_passes_total{model=%q,kind=%q} %d\n", r.Entry.Name.String(), kind, r.Stats.Passes[kind])
 		}
 	}
-	family("axle_proven", "gauge", "What the card was proven to do with the model.")
+	family(w, "axle_proven", "gauge", "What the card was proven to do with the model.")
 	for _, r := range models {
 		for _, what := range slices.Sorted(maps.Keys(r.Stats.Proven)) {
 			v := 0

@@ -16,6 +16,9 @@ func (s *Server) logged(form exchange.Form) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		x := s.shared.Begin(c, form)
+		if s.leaving.Load() {
+			c.Header("Connection", "close")
+		}
 		s.metrics.inFlight.Add(1)
 		defer s.metrics.inFlight.Add(-1)
 		defer x.End() // also of an answer that is broken off

@@ -88,6 +88,10 @@ func (s *Server) table() []route {
 
 		{"GET", "/health", anyone, plain, h(s.health)},
 		{"HEAD", "/health", anyone, plain, h(s.health)},
+		{"GET", "/livez", anyone, plain, h(s.live)},
+		{"HEAD", "/livez", anyone, plain, h(s.live)},
+		{"GET", "/readyz", anyone, plain, h(s.ready)},
+		{"HEAD", "/readyz", anyone, plain, h(s.ready)},
 		{"GET", "/metrics", ask, plain, h(s.metricsPage)},
 		{"GET", "/ui", anyone, plain, h(s.page)},
 		{"HEAD", "/ui", anyone, plain, h(s.page)},

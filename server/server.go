@@ -52,6 +52,10 @@ type Options struct {
 	LogPrompts    bool          // write prompts to the log
 	Log           *zap.Logger   // nil: none
 	Lost          func(error)   // called once when the card is lost
+	DrainDelay    time.Duration // how long a server that was told to end still takes work, while /readyz already says 503; 0: not at all
+	Ending        func()        // called once when no more work is taken
+	Node          string        // what the header Axle-Node of answers says; "": there is none
+	VLLM          bool          // /metrics repeats what balancers ask for under vLLM's names
 }
 
 // Server answers requests. See the package comment.
@@ -66,7 +70,9 @@ type Server struct {
 	handler http.Handler
 	started time.Time
 
-	draining atomic.Bool
+	leaving  atomic.Bool  // told to end: who leads requests here is to lead them elsewhere
+	draining atomic.Bool  // no more work is taken
+	refused  sync.Once    // for Ending
 	warm     sync.Map     // device to *atomic.Bool: the log says that it is hot
 	active   atomic.Int64 // answers that run
 	lost     atomic.Pointer[error]
@@ -122,23 +128,23 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 		CanPull: puller != nil && !o.NoPull, Results: kept,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	table := s.table()
-	s.handler = s.guarded(o.Loopback, s.router(exchange.Form{}, table), free(table))
+	s.handler = s.guarded(o.Loopback, o.Keys, s.router(exchange.Form{}, table), free(table))
 	return s
 }
 
-// guarded puts the guard before a router, of which free says which paths need no key; nil: none. The multiplexer between them cleans paths
-// as net/http does, and is passed by where there is nothing to clean.
-func (s *Server) guarded(loopback bool, h *gin.Engine, free func(path string) bool) *guard {
+// guarded puts the guard before a router, of which free says which paths need none of the keys; nil: none. The multiplexer between them
+// cleans paths as net/http does, and is passed by where there is nothing to clean.
+func (s *Server) guarded(loopback bool, keys *access.Keys, h *gin.Engine, free func(path string) bool) *guard {
 	mux := http.NewServeMux()
 	mux.Handle("/", h)
-	g := newGuard(loopback, s.o.Hosts, s.o.Origins, s.o.Keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g := newGuard(loopback, s.o.Hosts, s.o.Origins, keys, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean(r) {
 			h.ServeHTTP(w, r)
 		} else {
 			mux.ServeHTTP(w, r)
 		}
 	}))
-	g.allow, g.free = methods(h.Routes()), free
+	g.allow, g.free, g.node = methods(h.Routes()), free, s.o.Node
 	g.log, g.write, g.read = s.log, s.o.WriteTimeout, s.o.HeaderTimeout
 	return g
 }
@@ -167,14 +173,16 @@ const (
 	drainLinger    = 250 * time.Millisecond
 )
 
-// Serve answers on ln until ctx ends, then lets what runs finish for as long as grace says, and ends the rest with an error. It returns nil
-// after an orderly end, axcl.ErrLost's error when the card was lost, or the listener's error. It does not unload models: Close does.
+// Serve answers on ln until ctx ends, goes on for Options.DrainDelay while /readyz says 503 already, then lets what runs finish for as long
+// as grace says, and ends the rest with an error. It returns nil after an orderly end, axcl.ErrLost's error when the card was lost, or the
+// listener's error. It does not unload models: Close does.
 func (s *Server) Serve(ctx context.Context, ln net.Listener, grace time.Duration) error {
-	return s.serve(ctx, ln, grace, func(context.Context) http.Handler { return s.handler })
+	return s.serve(ctx, ln, grace, s.o.TLS, func(context.Context) http.Handler { return s.handler })
 }
 
-// serve is Serve with the handler that h makes. What h is given ends when the grace is over.
-func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration, h func(context.Context) http.Handler) error {
+// serve is Serve with the handler that h makes, and TLS unless shown is nil. What h is given ends when the grace is over.
+func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration, shown *Certificate,
+	h func(context.Context) http.Handler) error {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	srv := &http.Server{
@@ -188,11 +196,11 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 	failed := make(chan error, 1)
 	limited := newLimitListener(ln, s.o.MaxConns, s.o.MaxPerClient)
 	go func() {
-		if s.o.TLS == nil {
+		if shown == nil {
 			failed <- srv.Serve(limited)
 			return
 		}
-		srv.TLSConfig = s.o.TLS.config()
+		srv.TLSConfig = shown.config()
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // see config
 		failed <- srv.ServeTLS(limited, "", "")
 	}()
@@ -203,8 +211,9 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
+			s.leave(tick.C)
 			// New work is refused, /health says so, and what runs gets its time.
-			s.draining.Store(true)
+			s.refuse()
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
 			}
@@ -221,7 +230,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			if err := s.Lost(); err != nil {
 				// The streams have ended or end now with the engine's error. The door stays open for a moment, so that new requests and
 				// /health are told what is the matter instead of finding nobody.
-				s.draining.Store(true)
+				s.refuse()
 				<-time.After(lostLinger)
 				last, stop := context.WithTimeout(context.WithoutCancel(ctx), lostLast)
 				_ = srv.Shutdown(last)
@@ -236,7 +245,7 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 
 // Close unloads every model, waiting as long as ctx allows.
 func (s *Server) Close(ctx context.Context) error {
-	s.draining.Store(true)
+	s.refuse()
 	s.looks.Close()
 	return s.models.Close(ctx)
 }
@@ -265,7 +274,7 @@ func (s *Server) state() (string, error) {
 	switch {
 	case err != nil:
 		return "lost", err
-	case s.draining.Load():
+	case s.leaving.Load(), s.draining.Load():
 		return "draining", nil
 	case none != nil:
 		return "no device", none

@@ -21,14 +21,14 @@ import (
 
 // ServeVendor answers the vendor's older API on a port of its own, as Serve does the main one.
 func (s *Server) ServeVendor(ctx context.Context, ln net.Listener, grace time.Duration) error {
-	return s.serve(ctx, ln, grace, func(base context.Context) http.Handler { return s.VendorHandler(base, isLoopback(ln.Addr())) })
+	return s.serve(ctx, ln, grace, s.o.TLS, func(base context.Context) http.Handler { return s.VendorHandler(base, isLoopback(ln.Addr())) })
 }
 
 // VendorHandler is that API, on a listener that is loopback's or not. Answers that are polled for end with ctx.
 func (s *Server) VendorHandler(ctx context.Context, loopback bool) http.Handler {
 	v := &vendorAPI{s: s, base: ctx}
 	r := s.router(exchange.Form{Type: exchange.JSONV1, Body: func(_ int, text string) []byte { return vendor.ErrorBody(text) }}, v.table())
-	v.guard = s.guarded(loopback, r, nil)
+	v.guard = s.guarded(loopback, s.o.Keys, r, nil)
 	return v.guard
 }
 

@@ -264,6 +264,27 @@ func TestSettings(t *testing.T) {
 			func(e server.Env) bool { return e.NumParallel == 2 }, ""},
 		{map[string]string{"OLLAMA_MAX_QUEUE": "-1"}, nil, nil, "OLLAMA_MAX_QUEUE"},
 		{nil, []string{"--max-queue", "-1"}, nil, "--max-queue"},
+		{nil, nil, func(e server.Env) bool {
+			name, _ := os.Hostname()
+			return e.DrainDelay == 0 && e.Node == name && e.Metrics == "" && e.MetricsAddr == ""
+		}, ""},
+		{map[string]string{"AXLE_DRAIN_DELAY": "5s", "AXLE_NODE": "board-1", "AXLE_METRICS": "vllm", "AXLE_METRICS_ADDR": ":9091"}, nil,
+			func(e server.Env) bool {
+				return e.DrainDelay == 5*time.Second && e.Node == "board-1" && e.Metrics == "vllm" && e.MetricsAddr == ":9091"
+			}, ""},
+		{map[string]string{"AXLE_DRAIN_DELAY": "5s", "AXLE_NODE": "a", "AXLE_METRICS": "vllm", "AXLE_METRICS_ADDR": ":9091"},
+			[]string{"--drain-delay", "0", "--node", "", "--metrics", "axle", "--metrics-addr", ""}, func(e server.Env) bool {
+				return e.DrainDelay == 0 && e.Node == "" && e.Metrics == "" && e.MetricsAddr == ""
+			}, ""},
+		{map[string]string{"AXLE_DRAIN_DELAY": "5 s"}, nil, nil, "AXLE_DRAIN_DELAY"},
+		{nil, []string{"--drain-delay", "241"}, nil, "--drain-delay: \"241\" is not from 0 to 4m"},
+		{nil, []string{"--drain-delay=-1s"}, nil, "--drain-delay"},
+		{map[string]string{"AXLE_NODE": "two words"}, nil, nil, "AXLE_NODE"},
+		{nil, []string{"--node", "a\r\nSet-Cookie: b"}, nil, "--node"},
+		{nil, []string{"--node", strings.Repeat("a", 254)}, nil, "--node"},
+		{nil, []string{"--metrics", "prometheus"}, nil, "--metrics: \"prometheus\" is neither axle"},
+		{nil, []string{"--metrics-addr", "9091"}, nil, "--metrics-addr: \"9091\" is not host:port"},
+		{nil, []string{"--metrics-addr", ":66000"}, nil, "--metrics-addr: \"66000\" is no port"},
 	} {
 		var f serveFlags
 		c := newServeCmd()
@@ -275,6 +296,10 @@ func TestSettings(t *testing.T) {
 		f.keepAlive, _ = c.Flags().GetString("keep-alive")
 		f.parallel, _ = c.Flags().GetInt("num-parallel")
 		f.maxQueue, _ = c.Flags().GetInt("max-queue")
+		for name, to := range map[string]*string{"drain-delay": &f.drainDelay, "node": &f.node, "metrics": &f.metrics,
+			"metrics-addr": &f.metricsAddr} {
+			*to, _ = c.Flags().GetString(name)
+		}
 		e, err := f.settings(c, func(k string) string { return tt.env[k] })
 		if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%v %v: %v", tt.env, tt.flags, err)

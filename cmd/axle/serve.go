@@ -30,6 +30,7 @@ type serveFlags struct {
 	tlsCert, tlsKey                                            string
 	tlsSelf                                                    bool
 	drafts                                                     map[string]string
+	drainDelay, node, metrics, metricsAddr                     string
 }
 
 func newServeCmd() *cobra.Command {
@@ -44,6 +45,7 @@ func newServeCmd() *cobra.Command {
 			"AXLE_CONTEXT_LENGTH, AXLE_ORIGINS, AXLE_HOSTS, AXLE_LOAD_TIMEOUT, AXLE_DEBUG, AXLE_KEYS_FILE, AXLE_NO_PULL, " +
 			"AXLE_NO_DELETE,\n" +
 			"AXLE_TLS_CERT, AXLE_TLS_KEY, AXLE_TLS_SELF_SIGNED, " +
+			"AXLE_DRAIN_DELAY, AXLE_NODE, AXLE_METRICS, AXLE_METRICS_ADDR,\n" +
 			"AXLE_ALLOW_BENCH, AXLE_CACHE_RAM, AXLE_NOPRUNE; the names that Ollama knows are read as OLLAMA_… too. Flags win over " +
 			"AXLE_…, which wins over OLLAMA_….",
 		Args: cobra.NoArgs,
@@ -82,6 +84,13 @@ func newServeCmd() *cobra.Command {
 	fl.StringToStringVar(&f.drafts, "draft", nil, "MODEL=FOLDER: a smaller package with the same vocabulary that guesses for MODEL")
 	fl.BoolVar(&f.debug, "debug", false, "log more")
 	fl.BoolVar(&f.logPrompts, "log-prompts", false, "write prompts to the log")
+	fl.StringVar(&f.drainDelay, "drain-delay", "",
+		"how long work is still taken after SIGTERM, while /readyz and /health say 503 already (5s): for a proxy in front;\n"+
+			"a second signal ends the server at once (default 0; 5s in the package)")
+	fl.StringVar(&f.node, "node", "", "what the header Axle-Node of answers says (default the machine's name; \"\": it is not sent)")
+	fl.StringVar(&f.metrics, "metrics", "axle", "names in /metrics: axle; vllm repeats what balancers ask for under vLLM's names")
+	fl.StringVar(&f.metricsAddr, "metrics-addr", "",
+		"also serve /metrics, /health, /livez and /readyz on this address (:9091), without the API, its keys and TLS")
 	fl.BoolVar(&f.hello, "hello", false, "say how to talk to the server once it listens")
 	return c
 }
@@ -116,6 +125,25 @@ func (f serveFlags) settings(c *cobra.Command, getenv func(string) string) (serv
 			return nil
 		})
 	}
+	set("drain-delay", func() (err error) { e.DrainDelay, err = server.ParseDrainDelay(f.drainDelay); return err })
+	if e.Node == "" {
+		if name, herr := os.Hostname(); herr == nil {
+			e.Node, _ = server.ParseNode(name) // a name that is no word is not sent
+		}
+	}
+	set("node", func() (err error) {
+		if e.Node = f.node; f.node != "" {
+			e.Node, err = server.ParseNode(f.node)
+		}
+		return err
+	})
+	set("metrics", func() (err error) { e.Metrics, err = server.ParseMetrics(f.metrics); return err })
+	set("metrics-addr", func() (err error) {
+		if e.MetricsAddr = f.metricsAddr; f.metricsAddr != "" {
+			e.MetricsAddr, err = server.ParseMetricsAddr(f.metricsAddr)
+		}
+		return err
+	})
 	set("keys-file", func() error { e.KeysFile = f.keys; return nil })
 	set("tls-cert", func() error { e.TLSCert = f.tlsCert; return nil })
 	set("tls-key", func() error { e.TLSKey = f.tlsKey; return nil })

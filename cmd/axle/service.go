@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -45,20 +46,23 @@ type serviceOptions struct {
 // service is a server's process.
 type service struct {
 	serviceOptions
-	main, old net.Listener // old is the vendor's API's; nil: none
-	lost      chan error   // the card is lost
-	machine   *machine
-	server    *server.Server
-	reloads   []reloading // on SIGHUP
+	main    net.Listener
+	old     net.Listener  // the vendor's API's; nil: none
+	figures net.Listener  // of metrics and health; nil: none of their own
+	lost    chan error    // the card is lost
+	ending  chan struct{} // closed when no more work is taken
+	machine *machine
+	server  *server.Server
+	reloads []reloading // on SIGHUP
 }
 
 // runService serves until ctx ends or the card is lost.
 func runService(ctx context.Context, o serviceOptions) error {
-	s := &service{serviceOptions: o, lost: make(chan error, 1)}
+	s := &service{serviceOptions: o, lost: make(chan error, 1), ending: make(chan struct{})}
 	if err := s.listen(); err != nil {
 		return err
 	}
-	if err := s.build(ctx); err != nil {
+	if err := s.build(); err != nil {
 		return errors.Join(err, s.main.Close())
 	}
 	s.log.Info("listening", zap.String("address", s.main.Addr().String()), zap.String("version", version),
@@ -68,19 +72,23 @@ func runService(ctx context.Context, o serviceOptions) error {
 	go s.open(run)
 	go s.watch(run)
 	s.reload(run)
-	oldDone := make(chan error, 1)
-	if s.old != nil {
-		s.log.Info("listening", zap.String("address", s.old.Addr().String()), zap.String("api", "vendor"))
-		go func() { oldDone <- s.server.ServeVendor(run, s.old, graceTime) }()
-	} else {
-		oldDone <- nil
+	var others sync.WaitGroup
+	for _, at := range []struct {
+		ln    net.Listener
+		what  string
+		serve func(context.Context, net.Listener, time.Duration) error
+	}{{s.old, "vendor", s.server.ServeVendor}, {s.figures, "metrics", s.server.ServeMetrics}} {
+		if at.ln != nil {
+			s.log.Info("listening", zap.String("address", at.ln.Addr().String()), zap.String("api", at.what))
+			others.Go(func() { _ = at.serve(run, at.ln, graceTime) })
+		}
 	}
 	err := s.server.Serve(run, s.main, graceTime)
 	stop()
 	if s.server.Lost() != nil {
 		return s.abandon(err)
 	}
-	<-oldDone
+	others.Wait()
 	cerr := s.close(ctx)
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
@@ -99,23 +107,30 @@ func (s *service) listen() (err error) {
 	case err != nil:
 		return fmt.Errorf("serve: %w; --host or AXLE_HOST chooses another address", err)
 	}
-	if s.vendor == "" {
-		return nil
+	if addr := s.vendor; addr != "" {
+		if strings.HasPrefix(addr, ":") {
+			addr = "127.0.0.1" + addr
+		}
+		if s.old, err = net.Listen("tcp", addr); err != nil {
+			return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), s.main.Close())
+		}
 	}
-	addr := s.vendor
-	if strings.HasPrefix(addr, ":") {
-		addr = "127.0.0.1" + addr
-	}
-	if s.old, err = net.Listen("tcp", addr); err != nil {
-		return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), s.main.Close())
+	if addr := s.env.MetricsAddr; addr != "" {
+		if s.figures, err = net.Listen("tcp", addr); err != nil {
+			err = errors.Join(fmt.Errorf("serve: --metrics-addr: %w", err), s.main.Close())
+			if s.old != nil {
+				err = errors.Join(err, s.old.Close())
+			}
+			return err
+		}
 	}
 	return nil
 }
 
 // build makes the machine, and the server on it. It opens no card.
-func (s *service) build(ctx context.Context) (err error) {
+func (s *service) build() (err error) {
 	o := s.runsOn
-	o.ending, o.log = ctx.Done(), s.log
+	o.ending, o.log = s.ending, s.log
 	// Losing the card ends the process within seconds, whatever the library's threads do (promise D7).
 	o.lost = func(err error) {
 		select {
@@ -132,6 +147,10 @@ func (s *service) build(ctx context.Context) (err error) {
 		s.reloads = append(s.reloads, reloading{"keys", s.keys.Reload})
 	} else {
 		warnOpen(s.log, s.main, s.old)
+	}
+	if s.figures != nil && s.keys != nil && !isLoopback(s.figures.Addr()) {
+		s.log.Warn("metrics are told beyond this machine without a key: whoever reaches this port sees which models "+
+			"and keys there are, and how much they are used", zap.String("address", s.figures.Addr().String()))
 	}
 	e := s.env
 	if e.TLSSelfSigned {
@@ -154,7 +173,8 @@ func (s *service) build(ctx context.Context) (err error) {
 		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, TLS: s.tls, NoPull: e.NoPull, NoDelete: e.NoDelete,
 		Bench:     e.AllowBench,
 		KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength,
-		LogPrompts: s.logPrompts, Log: s.log})
+		LogPrompts: s.logPrompts, Log: s.log, DrainDelay: e.DrainDelay, Node: e.Node, VLLM: e.Metrics == "vllm",
+		Ending: func() { close(s.ending) }})
 	return nil
 }
 
@@ -190,7 +210,8 @@ func (s *service) watch(run context.Context) {
 	case <-run.Done():
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-		s.log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime))
+		s.log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime),
+			zap.Duration("drain_delay", s.env.DrainDelay))
 		<-again
 		os.Exit(1)
 	}
