@@ -270,6 +270,7 @@ var asleep = map[string]string{
 	"engine/ahead_test.go ordered.Load":              inBubble,
 	"engine/restart_test.go asleep.slept":            inBubble,
 	"engine/restart_test.go onAsleep":                inBubble,
+	"internal/fair/fair_test.go Line.piece":          inBubble,
 	"models/ahead/ahead_test.go machine.fault":       inBubble,
 	"models/ahead/ahead_test.go machine.load":        inBubble,
 	"models/store/guard_test.go slowly.Read":         inBubble,

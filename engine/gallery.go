@@ -8,12 +8,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/pictures"
+	"github.com/axle-llm/axle/internal/budget"
+	"github.com/axle-llm/axle/internal/fair"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/vision"
@@ -27,16 +28,12 @@ import (
 // whose rows) then tells pictures apart and finds them again without knowing of them. A number never stands for two rows: where numbers
 // run out, all that is kept goes first. Numbers mean nothing outside this process, so no text is kept on disk beyond its first picture.
 
-const (
-	// picturesKept is how many bytes of pictures' rows a model keeps, and picturesHeld how many may be on their way, with what is made for
-	// the encoder; who comes with more waits.
-	picturesKept, picturesHeld = 128 << 20, 256 << 20
-	// picturesNamed is of how many pictures it is known by which numbers their rows go.
-	picturesNamed = 1 << 14
-	// picturesRead is how many bytes all pictures may take that are decoded at the moment, whichever model is asked, by what their headers
-	// say: one of the most that vision's limits allow, or several smaller ones, each of which is taken for a sixteenth at least.
-	picturesRead = 512 << 20
-)
+// picturesNamed is of how many pictures it is known by which numbers their rows go.
+const picturesNamed = 1 << 14
+
+// onTheirWay is the memory that all pictures have whose requests run, with what is made for the encoder and what it makes; who comes with
+// more waits for the turn of their key. It is the whole process's.
+var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
 // PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
 type PictureError struct {
@@ -56,7 +53,8 @@ type gallery struct {
 	sees    *models.Vision
 	enc     *pictures.Encoder // Step and Close are the worker's
 	took    time.Duration     // the worker's: what a call took at load
-	room    *semaphore.Weighted
+	room    *fair.Line
+	most    int64 // of room, all of it
 	each    int64 // what one picture takes on its way
 	reading *reading
 
@@ -68,6 +66,9 @@ type gallery struct {
 	last  int32                         // the number that was given last
 	full  bool                          // numbers ran out: the worker is to forget what is kept
 }
+
+// keptRoom is the memory of all models' encoded pictures.
+var keptRoom = sync.OnceValue(func() *pictures.Room { return pictures.NewRoom(budget.Get().Kept) })
 
 // numbered is by which numbers a picture's rows go.
 type numbered struct {
@@ -131,7 +132,7 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 	if err != nil {
 		return nil, err
 	}
-	g := newGallery(sees, enc, m.shape.Hidden, decoding)
+	g := newGallery(sees, enc, m.shape.Hidden, decoding())
 	grey, err := enc.Blank()
 	if err == nil {
 		t0 := m.card.now()
@@ -145,10 +146,10 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 }
 
 func newGallery(sees *models.Vision, enc *pictures.Encoder, hidden int, from *reading) *gallery {
-	g := &gallery{sees: sees, enc: enc, reading: from, kept: pictures.Keep(picturesKept), held: map[pictures.ID]*picture{},
-		named: map[pictures.ID]*list.Element{}, last: none}
+	b := budget.Get()
+	g := &gallery{sees: sees, enc: enc, reading: from, room: onTheirWay(), most: b.Pictures, kept: pictures.KeepIn(keptRoom()),
+		held: map[pictures.ID]*picture{}, named: map[pictures.ID]*list.Element{}, last: none}
 	g.each = onItsWay(sees) + 2*int64(sees.Rows)*int64(hidden)*int64(1+len(sees.Deep))
-	g.room = semaphore.NewWeighted(max(picturesHeld, g.each))
 	return g
 }
 
@@ -160,9 +161,9 @@ func onItsWay(sees *models.Vision) int64 {
 // hold reads the pictures that a request brings, or finds what is known of them. They are the caller's until it calls let. What is known
 // of a picture is known within a key, as all that is kept.
 func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*picture, let func(), err error) {
-	room := min(int64(len(data))*g.each, max(picturesHeld, g.each))
-	if err := g.room.Acquire(ctx, room); err != nil {
-		return nil, nil, context.Cause(ctx)
+	room := int64(len(data)) * g.each
+	if err := g.room.Take(ctx, key, room, room); err != nil {
+		return nil, nil, err
 	}
 	let = func() {
 		g.mu.Lock()
@@ -172,10 +173,13 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 				delete(g.held, p.id)
 			}
 		}
-		g.room.Release(room)
+		g.room.Done(key, room, room)
+		g.room.Free(room)
 	}
+	turn := &reader{r: g.reading, key: key}
+	defer turn.close()
 	for i, d := range data {
-		p, err := g.one(ctx, g.id(key, d), d)
+		p, err := g.one(ctx, turn, g.id(key, d), d)
 		if err != nil {
 			let()
 			if ctx.Err() == nil {
@@ -189,7 +193,7 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 }
 
 // one is hold for a picture.
-func (g *gallery) one(ctx context.Context, id pictures.ID, data []byte) (*picture, error) {
+func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []byte) (*picture, error) {
 	if p := g.find(id, nil); p != nil {
 		return p, nil
 	}
@@ -198,7 +202,7 @@ func (g *gallery) one(ctx context.Context, id pictures.ID, data []byte) (*pictur
 	if err != nil {
 		return nil, err
 	}
-	done, err := g.reading.begin(ctx, h.Memory)
+	done, err := turn.begin(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -509,5 +513,8 @@ func (g *gallery) close() error {
 	if g == nil {
 		return nil
 	}
+	g.mu.Lock()
+	g.kept.Clear()
+	g.mu.Unlock()
 	return g.enc.Close()
 }

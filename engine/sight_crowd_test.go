@@ -85,21 +85,25 @@ func TestPicturesRead(t *testing.T) {
 
 	// Whoever leaves while it waits is gone, and takes nothing.
 	g.reading.collect(0)
-	if !g.reading.room.TryAcquire(most) {
+	if g.reading.line.Left() != most {
 		t.Fatal("something is still being read")
+	}
+	if err := g.reading.line.Take(context.Background(), "", most, 1); err != nil {
+		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(context.Background())
 	leave()
 	if _, _, err := g.hold(ctx, "", [][]byte{shot(1)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("who left: %v", err)
 	}
-	g.reading.room.Release(most)
+	g.reading.line.Done("", 1, 1)
+	g.reading.line.Free(most)
 	if _, let, err := g.hold(context.Background(), "", [][]byte{shot(1)}); err != nil {
 		t.Error(err)
 	} else {
 		let()
 	}
-	if len(g.held) != 0 || !g.room.TryAcquire(picturesHeld) {
+	if len(g.held) != 0 || g.room.Left() != g.most {
 		t.Error("pictures are held that nobody asks about")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
 	"github.com/axle-llm/axle/vision"
@@ -65,7 +66,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 	if !isChat {
 		msgs = []chat.Message{{Images: r.Images}}
 	}
-	pictures, fit, pixels, bytes := 0, 0, int64(0), onItsWay(m.o.Sees)
+	pictures, fit, pixels, bytes, held := 0, 0, int64(0), onItsWay(m.o.Sees), budget.Get().Pictures
 	add := func(msg *chat.Message) bool {
 		for _, d := range msg.Images {
 			if h, err := vision.Look(d, vision.Limits{}); err == nil { // what is none is told when it is read
@@ -73,7 +74,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 			}
 		}
 		fit += len(msg.Images)
-		return len(msg.Images) == 0 || fit*m.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= picturesHeld)
+		return len(msg.Images) == 0 || fit*m.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= held)
 	}
 	for i := range msgs {
 		if pictures += len(msgs[i].Images); isChat && msgs[i].Role == "system" {
@@ -92,7 +93,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 			return 0, rows, &ContextError{Have: max(rows, most+1), Max: most} // there is text, too: pictures that just fit are too many
 		default:
 			return 0, rows, fmt.Errorf("%w: a prompt's pictures may have %d megapixels together, and take %d MiB at %d KiB each: bring "+
-				"fewer, or smaller ones", ErrRequest, picturesWhole/1_000_000, picturesHeld>>20, bytes>>10)
+				"fewer, or smaller ones", ErrRequest, picturesWhole/1_000_000, held>>20, bytes>>10)
 		}
 	}
 	return 0, rows, nil

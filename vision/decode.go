@@ -56,6 +56,7 @@ type Header struct {
 	Width, Height int    // as it is seen: turned upright
 	Orientation   int    // EXIF's, 1 to 8; 1 where the file has none
 	Memory        int64  // the most that [Decode] will hold at once, in bytes, the pixels of its answer included
+	Work          int64  // about how much there is to do to decode it, in pixels that are simply stored
 	least         int64  // a file with fewer bytes cannot hold so many pixels
 	jpeg          *jpegFile
 	webp          *webpFile
@@ -113,6 +114,7 @@ func Look(data []byte, limits Limits) (Header, error) {
 		return Header{}, fmt.Errorf("vision: %w: a %s of %d bytes cannot hold the %d×%d pixels that it claims",
 			ErrDamaged, h.Format, len(data), h.Width, h.Height)
 	}
+	h.Work += area(&h) + int64(len(data))
 	if h.Orientation >= 5 {
 		h.Width, h.Height = h.Height, h.Width
 	}

@@ -25,11 +25,12 @@ func lookPNG(data []byte, h *Header) error {
 	h.Width, h.Height = int(w), int(hh)
 	depth, kind, laced := int64(data[24]), data[25], data[28] != 0
 	channels, held := int64(1), int64(4) // held: what image/png keeps of a pixel; grey with a transparent level is kept as colour
+	palette := kind == 3
 	switch kind {
 	case 0: // grey
 	case 2:
 		channels = 3
-	case 3: // palette
+	case 3:
 		held = 1
 	case 4:
 		channels = 2
@@ -45,7 +46,6 @@ func lookPNG(data []byte, h *Header) error {
 		held *= 2 // each of seven passes is a picture of its own; the largest has half the pixels
 	}
 	pixels := area(h)
-	h.Memory = pixels*(held+perPixel) + small
 	// Deflate makes at most 1032 bytes of one.
 	h.least = pixels / 8 * depth * channels / 1032
 	for at := 8; at+12 <= len(data); {
@@ -58,8 +58,15 @@ func lookPNG(data []byte, h *Header) error {
 		}
 		at += 12 + int(n)
 	}
+	if palette || h.Orientation != 1 { // else they become the picture's where they are
+		held += perPixel
+	}
+	h.Memory = pixels*held + small
 	return nil
 }
+
+// lzwMost is how many pixels a byte of a gif can stand for: a code of 12 bits says no more than the 4,096 that the table may have grown to.
+const lzwMost = 4096 * 8 / 12
 
 func lookGIF(data []byte, h *Header) error {
 	h.Format = "gif"
@@ -68,7 +75,32 @@ func lookGIF(data []byte, h *Header) error {
 	}
 	h.Width, h.Height = int(binary.LittleEndian.Uint16(data[6:])), int(binary.LittleEndian.Uint16(data[8:]))
 	h.Memory = area(h)*(2+perPixel) + small // an interlaced frame is unfolded into another
+	h.least = frameArea(data) / lzwMost
 	return nil
+}
+
+// frameArea is how many pixels a gif's first frame claims; 0 where there is none, which is found later.
+func frameArea(data []byte) int64 {
+	table := func(flags byte) int {
+		if flags&0x80 == 0 {
+			return 0
+		}
+		return 3 << (flags&7 + 1)
+	}
+	for at := 13 + table(data[10]); at+10 <= len(data); {
+		switch data[at] {
+		case 0x2c:
+			return int64(binary.LittleEndian.Uint16(data[at+5:])) * int64(binary.LittleEndian.Uint16(data[at+7:]))
+		case 0x21:
+			for at += 2; at < len(data) && data[at] != 0; {
+				at += 1 + int(data[at])
+			}
+			at++
+		default:
+			return 0
+		}
+	}
+	return 0
 }
 
 func lookBMP(data []byte, h *Header) error {

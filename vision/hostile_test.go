@@ -58,6 +58,9 @@ func TestHostilePictures(t *testing.T) {
 		{"gif's first bytes", read(t, "plain.gif")[:8], ErrDamaged, ""},
 		{"gif with a frame outside", alter(read(t, "plain.gif"), 6, "\x05\x00\x05\x00"), ErrDamaged, ""},
 		{"gif of 65,535 × 65,535", alter(read(t, "plain.gif"), 6, "\xff\xff\xff\xff"), ErrLimit, ""},
+		{"gif of few bytes that claims 5,000 × 5,000", gifClaim(5000, 5000), ErrDamaged, "cannot hold"},
+		{"webp of few bytes that claims 6,000 × 6,000", alter(read(t, "lossy.webp"), bytes.Index(read(t, "lossy.webp"),
+			[]byte{0x9d, 0x01, 0x2a})+3, "\x70\x17\x70\x17"), ErrDamaged, "cannot hold"},
 		{"bmp cut", read(t, "rgb.bmp")[:900], ErrDamaged, "cannot hold"},
 		{"bmp, compressed", alter(read(t, "grey.bmp"), 30, "\x01"), ErrUnsupported, "compressed"},
 		{"bmp of OS/2", alter(read(t, "rgb.bmp"), 14, "\x0c\x00"), ErrUnsupported, "12 bytes"},
@@ -100,6 +103,74 @@ func pngClaim(w, h uint32, depth, kind byte, n int) []byte {
 	head := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
 	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR", append(head, depth, kind, 0, 0, 0))
 	return chunk(b, "IDAT", append([]byte{0x78, 0x9c}, make([]byte, max(0, n-len(b)-14))...))
+}
+
+// gifClaim is a gif's beginning whose frame claims a size.
+func gifClaim(w, h uint16) []byte {
+	size := binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, w), h)
+	b := append([]byte("GIF89a"), size...)
+	b = append(b, 0x80, 0, 0, 0, 0, 0, 255, 255, 255)                // two colours
+	b = append(b, 0x21, 0xfe, 3, 'a', 'b', 'c', 0, 0x2c, 0, 0, 0, 0) // a comment, and where the frame lies
+	return append(append(b, size...), 0, 2, 0, 0x3b)
+}
+
+// flatWebP is a lossless webp of one colour: its pixels take no bits.
+func flatWebP(w, h uint32) []byte {
+	var bits []byte
+	n := 0
+	put := func(v uint32, count int) {
+		for i := range count {
+			if n%8 == 0 {
+				bits = append(bits, 0)
+			}
+			bits[n/8] |= byte(v>>i&1) << (n % 8)
+			n++
+		}
+	}
+	put(w-1, 14)
+	put(h-1, 14)
+	put(0, 1+3+1+1+1) // no alpha, version 0; no transforms, no cache of colours, one group of trees
+	for range 4 {     // of one symbol each, of eight bits
+		put(1, 1)
+		put(0, 1)
+		put(1, 1)
+		put(200, 8)
+	}
+	put(1, 1) // distances: one symbol of a bit
+	put(0, 3)
+	body := append([]byte{0x2f}, bits...)
+	if len(body)%2 == 1 {
+		body = append(body, 0)
+	}
+	b := append([]byte("RIFF\x00\x00\x00\x00WEBPVP8L"), binary.LittleEndian.AppendUint32(nil, uint32(len(body)))...)
+	b = append(b, body...)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-8))
+	return b
+}
+
+// TestSmallFiles: a picture of few bytes is read where its format can say so much with them, and what it will cost is told before: by its
+// pixels, not its bytes. One of the most pixels that there may be fits the part of the memory that decoding has.
+func TestSmallFiles(t *testing.T) {
+	h, err := Look(flatWebP(8000, 5000), Limits{Memory: 352 << 20})
+	if err != nil || h.Work < 40_000_000 {
+		t.Errorf("%d of work, %v", h.Work, err)
+	}
+	data := flatWebP(400, 300)
+	p, err := Decode(data, Limits{})
+	if err != nil || len(data) > 44 || len(p.Pix) != 400*300*3 || p.Pix[0] == 255 ||
+		bytes.Count(p.Pix, p.Pix[:1]) != len(p.Pix) {
+		t.Errorf("%d bytes: %v", len(data), err)
+	}
+	frame := gifClaim(200, 100)
+	if h, err := Look(frame, Limits{}); err != nil || h.Width != 200 {
+		t.Errorf("a small gif: %v", err)
+	}
+	scans := read(t, "progressive.jpg")
+	plain, err := Look(read(t, "420.jpg"), Limits{})
+	many, err2 := Look(scans, Limits{})
+	if err != nil || err2 != nil || many.Work*int64(plain.Width*plain.Height) <= plain.Work*int64(many.Width*many.Height) {
+		t.Errorf("a progressive jpeg's work is %d, a plain one's %d: %v %v", many.Work, plain.Work, err, err2)
+	}
 }
 
 // alter gives b with the bytes at at replaced.

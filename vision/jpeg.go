@@ -8,11 +8,15 @@ import (
 	"image"
 	"image/jpeg"
 	"io"
+	"runtime"
 )
 
 // maxScans bounds the scans of a jpeg. Encoders make about ten; each may visit every block for a few bytes, so that a small file could
 // keep a processor for years.
 const maxScans = 100
+
+// collectFrom is from how many bytes of coefficients on they are collected before pixels are made.
+const collectFrom = 16 << 20
 
 // jpegFile is a jpeg cut so that image/jpeg gives the planes as they are stored: it would convert RGB, CMYK and YCCK itself, with the
 // nearest sample of chroma, and libjpeg does not.
@@ -22,7 +26,8 @@ type jpegFile struct {
 	adobe      int // the transform of Adobe's segment, -1 where there is none
 	jfif       bool
 	ids        [4]byte
-	halved     bool // of four components, the second and third have half the samples across and down
+	coeffs     int64 // bytes of all coefficients, which a progressive one keeps until its last scan
+	halved     bool  // of four components, the second and third have half the samples across and down
 }
 
 var (
@@ -96,7 +101,11 @@ func lookJPEG(data []byte, h *Header) error {
 		f.parts = append(f.parts, adobeSegment) // before the rest, which begins with a marker
 	}
 	f.parts = append(f.parts, data[from:])
-	if bytes.Count(data[first:], []byte{0xff, 0xda}) > maxScans {
+	scans := bytes.Count(data[first:], []byte{0xff, 0xda})
+	if f.coeffs > 0 {
+		h.Work += area(h) / 4 * int64(scans) // each may visit every block
+	}
+	if scans > maxScans {
 		return fmt.Errorf("vision: %w: a jpeg of more than %d scans; save it again", ErrLimit, maxScans)
 	}
 	return nil
@@ -132,10 +141,10 @@ func (f *jpegFile) frame(b []byte, progressive bool, h *Header) error {
 	f.halved = f.components == 4 && b[7] == 0x22
 	mcus := (int64(h.Width) + 8*across - 1) / (8 * across) * ((int64(h.Height) + 8*down - 1) / (8 * down))
 	planes := 64 * units * mcus
-	h.Memory = planes + area(h)*perPixel + small
 	if progressive {
-		h.Memory += 4 * planes // every coefficient, until the last scan
+		f.coeffs = 4 * planes
 	}
+	h.Memory = planes + max(area(h)*perPixel, f.coeffs) + min(f.coeffs, collectFrom) + small // they go before the pixels come
 	if f.components == 4 {
 		h.Memory += 4 * area(h) // interleaved
 	}
@@ -155,6 +164,9 @@ func (f *jpegFile) decode(p *Picture, h *Header) error {
 			return fmt.Errorf("vision: %w: jpeg: %w; save it as a plain jpeg or png", ErrUnsupported, err)
 		}
 		return damaged("jpeg", err)
+	}
+	if f.coeffs >= collectFrom {
+		runtime.GC()
 	}
 	w, hh := h.stored()
 	if img.Bounds() != image.Rect(0, 0, w, hh) {

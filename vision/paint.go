@@ -63,6 +63,9 @@ func paint(p *Picture, h *Header, img image.Image) error {
 	if b.Min.X < 0 || b.Min.Y < 0 || b.Max.X > w || b.Max.Y > hh {
 		return damaged(h.Format, fmt.Errorf("%v is outside of %d×%d", b, w, hh))
 	}
+	if h.Orientation == 1 && b == image.Rect(0, 0, w, hh) && p.takeOver(img) {
+		return nil
+	}
 	c := newCanvas(p, h)
 	if b.Dx() != w || b.Dy() != hh { // a frame that leaves the canvas open
 		for i := range p.Pix {
@@ -93,6 +96,40 @@ func paint(p *Picture, h *Header, img image.Image) error {
 		return fmt.Errorf("vision: %w: a %s of kind %T", ErrUnsupported, h.Format, img)
 	}
 	return nil
+}
+
+// takeOver makes p of a picture whose pixels have four channels, in the memory that they have, and reports whether img is one: three bytes
+// of each are written where its own, or those before it, were read.
+func (p *Picture) takeOver(img image.Image) bool {
+	n := p.Width * p.Height
+	var pix []byte
+	var stride, step int
+	var alpha bool
+	switch m := img.(type) {
+	case *image.RGBA:
+		pix, stride, step = m.Pix, m.Stride, 1
+	case *image.NRGBA:
+		pix, stride, step, alpha = m.Pix, m.Stride, 1, true
+	case *image.RGBA64:
+		pix, stride, step = m.Pix, m.Stride, 2
+	case *image.NRGBA64:
+		pix, stride, step, alpha = m.Pix, m.Stride, 2, true
+	default:
+		return false
+	}
+	if stride != 4*step*p.Width || len(pix) < stride*p.Height {
+		return false
+	}
+	for i := range n {
+		s, d := pix[4*step*i:4*step*(i+1)], pix[perPixel*i:perPixel*(i+1)]
+		r, g, b, a := s[0], s[step], s[2*step], s[3*step]
+		if alpha && a != 255 {
+			r, g, b = onWhite(r, a), onWhite(g, a), onWhite(b, a)
+		}
+		d[0], d[1], d[2] = r, g, b
+	}
+	p.Pix = pix[: perPixel*n : perPixel*n]
+	return true
 }
 
 // each calls f with every pixel of b and its place in the decoder's buffer.

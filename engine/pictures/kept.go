@@ -1,18 +1,42 @@
 package pictures
 
-import "container/list"
+import (
+	"container/list"
+	"sync/atomic"
+)
 
-// Kept are the rows of pictures that were encoded, at most so many bytes of them; what was not asked for the longest goes first. Its zero
-// value keeps nothing. It belongs to one goroutine.
-type Kept struct {
+// Room is the memory of several [Kept]. It may be used from any goroutine.
+type Room struct {
 	most  int64
+	taken atomic.Int64
+}
+
+// NewRoom is room for so many bytes of rows.
+func NewRoom(most int64) *Room { return &Room{most: most} }
+
+// take takes n bytes, if they are there.
+func (r *Room) take(n int64) bool {
+	if r.taken.Add(n) <= r.most {
+		return true
+	}
+	r.taken.Add(-n)
+	return false
+}
+
+// Kept are the rows of pictures that were encoded, as many as its room has bytes for; what was not asked for the longest goes first. Its
+// zero value keeps nothing. It belongs to one goroutine.
+type Kept struct {
+	room  *Room
 	bytes int64
 	order list.List // of *Rows, the last asked for first
 	at    map[ID]*list.Element
 }
 
-// Keep makes room for most bytes of rows; 0 or less keeps nothing.
-func Keep(most int64) *Kept { return &Kept{most: most} }
+// Keep keeps most bytes of rows; 0 or less keeps nothing.
+func Keep(most int64) *Kept { return KeepIn(NewRoom(most)) }
+
+// KeepIn keeps rows in a room that others keep theirs in too, who each make room of their own only.
+func KeepIn(room *Room) *Kept { return &Kept{room: room} }
 
 // Get finds a picture's rows; nil where they are not kept.
 func (k *Kept) Get(id ID) *Rows {
@@ -27,20 +51,35 @@ func (k *Kept) Get(id ID) *Rows {
 // Put keeps rows, and lets go of others until there is room. Rows that take more than all the room are not kept.
 func (k *Kept) Put(r *Rows) {
 	n := r.Bytes()
-	if k.at[r.ID] != nil || n > k.most {
+	if k.room == nil || k.at[r.ID] != nil || n > k.room.most {
 		return
 	}
-	for k.bytes+n > k.most {
-		last := k.order.Back()
-		old := k.order.Remove(last).(*Rows)
-		delete(k.at, old.ID)
-		k.bytes -= old.Bytes()
+	for !k.room.take(n) {
+		if k.order.Len() == 0 {
+			return
+		}
+		k.drop()
 	}
 	if k.at == nil {
 		k.at = map[ID]*list.Element{}
 	}
 	k.at[r.ID] = k.order.PushFront(r)
 	k.bytes += n
+}
+
+// drop lets go of what was not asked for the longest.
+func (k *Kept) drop() {
+	old := k.order.Remove(k.order.Back()).(*Rows)
+	delete(k.at, old.ID)
+	k.bytes -= old.Bytes()
+	k.room.taken.Add(-old.Bytes())
+}
+
+// Clear lets go of everything.
+func (k *Kept) Clear() {
+	for k.order.Len() > 0 {
+		k.drop()
+	}
 }
 
 // Bytes is what the rows kept take, and how many pictures' they are.

@@ -1,0 +1,218 @@
+// Package fair lets those who want the same thing have it by turns: pictures are decoded, and schemas compiled, for everybody who asks,
+// and no key's work keeps another key's waiting for longer than a piece of it.
+//
+// What is waited for is a [Line]: places, for what is done at the same time, and room, in any unit, for what that takes. Work is counted
+// in any unit too. Each key has its own account of work, by which it is decided whose turn it is (start-time fair queueing): a key that
+// comes anew begins where the others are, so it waits for the pieces under way, and then for at most as much of the others' work as its
+// own. Within a key small pieces go before large ones, but not for ever: a piece for which eight times its own work has gone first goes
+// before all that come later.
+//
+// A Line may be used from any goroutine, and its zero value has neither places nor room. It holds nothing that has to be closed.
+package fair
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+)
+
+// ages is how many times its own work a piece lets come and go before it, of its own key's.
+const ages = 8
+
+// Line is a thing that is had by turns. Make one with [New].
+type Line struct {
+	mu      sync.Mutex
+	places  int
+	room    int64 // left
+	all     int64 // room in all
+	running int
+	now     int64 // the account of who got a turn last, as it was then
+	came    int64 // tickets so far
+	keys    map[string]*account
+}
+
+// account is a key's.
+type account struct {
+	due     int64 // what its work comes to, and where others were when it came
+	done    int64 // its work
+	running int
+	waiting []*ticket
+}
+
+// drop takes a ticket out of those that wait.
+func (a *account) drop(t *ticket) {
+	a.waiting = slices.DeleteFunc(a.waiting, func(w *ticket) bool { return w == t })
+}
+
+// ticket is somebody who waits.
+type ticket struct {
+	number, takes, work int64
+	rank                int64 // among the key's
+	ready               chan struct{}
+	granted             bool
+}
+
+// New makes a line with so many places and so much room. Zero or less of either is as much as anybody asks for.
+func New(places int, room int64) *Line {
+	if places <= 0 {
+		places = math.MaxInt
+	}
+	if room <= 0 {
+		room = math.MaxInt64
+	}
+	return &Line{places: places, room: room, all: room, keys: map[string]*account{}}
+}
+
+// Take waits for key's turn, for a piece of so much work that takes so much room; what is more than all the room counts as all of it. The
+// error is ctx's cause, and nothing is taken then. Who has it calls Done, or Next, and Free in the end.
+func (l *Line) Take(ctx context.Context, key string, takes, work int64) error {
+	l.mu.Lock()
+	return l.wait(ctx, key, l.ask(key, takes, work))
+}
+
+// Next is Done and then Take, for who has several pieces: between the two nobody gets a turn that would have come after both.
+func (l *Line) Next(ctx context.Context, key string, work, did, takes, more int64) error {
+	l.mu.Lock()
+	t := l.ask(key, takes, more)
+	l.leave(key, max(work, 1), max(did, 1))
+	return l.wait(ctx, key, t)
+}
+
+// ask puts a ticket into the line. l.mu is held.
+func (l *Line) ask(key string, takes, work int64) *ticket {
+	work = max(work, 1)
+	a := l.keys[key]
+	if a == nil {
+		a = &account{due: l.now}
+		l.keys[key] = a
+	}
+	l.came++
+	t := &ticket{l.came, min(max(takes, 0), l.all), work, work + a.done/ages, make(chan struct{}), false}
+	a.waiting = append(a.waiting, t)
+	return t
+}
+
+// wait waits for the ticket's turn. l.mu is held, and is not any more when it returns.
+func (l *Line) wait(ctx context.Context, key string, t *ticket) error {
+	l.grant()
+	l.mu.Unlock()
+	select {
+	case <-t.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.granted {
+		l.leave(key, t.work, 0)
+		l.room += t.takes
+	} else {
+		l.keys[key].drop(t)
+		l.forget(key)
+	}
+	l.grant()
+	return context.Cause(ctx)
+}
+
+// Done gives a place back. work is what was said of the piece when it was taken, and did what it came to.
+func (l *Line) Done(key string, work, did int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leave(key, max(work, 1), max(did, 1))
+	l.grant()
+}
+
+// Free gives room back.
+func (l *Line) Free(takes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.room += min(max(takes, 0), l.all)
+	l.grant()
+}
+
+// Left is how much room nobody has.
+func (l *Line) Left() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.room
+}
+
+// Waiting is how many wait for a turn.
+func (l *Line) Waiting() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.keys {
+		n += len(a.waiting)
+	}
+	return n
+}
+
+// leave ends a piece. l.mu is held.
+func (l *Line) leave(key string, work, did int64) {
+	a := l.keys[key]
+	a.running--
+	l.running--
+	a.due += did - work
+	a.done += did - work
+	l.forget(key)
+}
+
+// forget closes the account of a key that wants nothing, once it would begin where the others are. l.mu is held.
+func (l *Line) forget(key string) {
+	if a := l.keys[key]; len(a.waiting) == 0 && a.running == 0 && a.due <= l.now {
+		delete(l.keys, key)
+	}
+	if l.running == 0 { // nobody is ahead of anybody then
+		for key, a := range l.keys {
+			if len(a.waiting) > 0 {
+				return
+			}
+			if a.running == 0 {
+				defer delete(l.keys, key)
+			}
+		}
+	}
+}
+
+// grant gives turns as far as places and room go. Whose turn it is waits for the room it needs, and everybody else for them: what is small
+// would else keep what is large waiting for ever. l.mu is held.
+func (l *Line) grant() {
+	for l.running < l.places {
+		a, t, start := l.next()
+		if t == nil || t.takes > l.room {
+			return
+		}
+		a.drop(t)
+		l.now = start
+		a.due = start + t.work
+		a.done += t.work
+		a.running++
+		l.running++
+		l.room -= t.takes
+		t.granted = true
+		close(t.ready)
+	}
+}
+
+// next is whose turn it is: of the keys the one whose account is the lowest, of equals the smaller piece, then who came first. l.mu is
+// held.
+func (l *Line) next() (from *account, best *ticket, start int64) {
+	for _, a := range l.keys {
+		var first *ticket
+		for _, t := range a.waiting {
+			if first == nil || t.rank < first.rank || t.rank == first.rank && t.number < first.number {
+				first = t
+			}
+		}
+		if first == nil {
+			continue
+		}
+		at := max(a.due, l.now)
+		if best == nil || at < start || at == start &&
+			(first.work < best.work || first.work == best.work && first.number < best.number) {
+			from, best, start = a, first, at
+		}
+	}
+	return from, best, start
+}
