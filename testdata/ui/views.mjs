@@ -16,6 +16,8 @@ export const at = {
 export const lastAnswer = `[...document.querySelectorAll('${at.said}')].pop()?.textContent.trim() ?? ''`;
 // inSight: something is there, and between the bar and the place to write.
 const inSight = (selector) => `(() => { const e = document.querySelector('${selector}')?.getBoundingClientRect(), s = document.querySelector('.scroll').getBoundingClientRect(); return !!e && e.height > 0 && e.top >= s.top && e.bottom <= s.bottom; })()`;
+const atEnd = `(() => { const e = document.querySelector('.scroll'); return e.scrollHeight - e.scrollTop - e.clientHeight < 1; })()`;
+const frames = `new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(() => ok(true))))`;
 const finished = (n) => `document.querySelectorAll('${at.answers}:not(.live)').length === ${n}`;
 
 export async function choose(page, model) {
@@ -93,6 +95,20 @@ export const views = {
     holds('thinking is folded, and says how long', await page.run(`!document.querySelector('.thinking').open && /\\d/.test(document.querySelector('.thinking summary').textContent)`));
     await asked(page, say(['Long\n\n', ...Array(60).fill('line\n\n')]), 2);
     await page.until('what stands beneath a long answer', inSight(`${at.answers}:last-child .facts`));
+    // The page stays at the end, whatever moves it; who scrolls up stays there, until the end is asked for.
+    await page.until('the end of a long answer', atEnd);
+    const grown = (px) => page.run(`document.querySelector('${at.turns}:last-child').style.minHeight = '${px}px'`);
+    await grown(5000);
+    await page.until('the end of what grew by itself', atEnd);
+    await page.send('Input.dispatchMouseEvent', { type: 'mouseWheel', x: 700, y: 300, deltaX: 0, deltaY: -900 });
+    await page.until('the way back to the end', `!!document.querySelector('.newest')`);
+    await grown(9000);
+    await page.run(frames);
+    holds('who has scrolled up is taken to the end', !(await page.run(atEnd)));
+    await page.click('.newest');
+    await page.until('the end that was asked for', `${atEnd} && !document.querySelector('.newest')`);
+    await grown(0);
+    await page.until('the end of what shrank', atEnd);
     equal('a third answer', await asked(page, say(['Second', ' answer']), 3), 'Second answer');
     await page.reload();
     await page.until('the conversation after a reload', `document.querySelectorAll('${at.answers}').length === 3`);
@@ -132,12 +148,11 @@ export const views = {
     const page = await open(t);
     await choose(page, 'scripted-chat:latest');
     await ask(page, say(words(2000), 5));
-    await page.until('some of it', `(${lastAnswer}).includes('word600')`);
+    await page.until('some of it', `(${lastAnswer}).includes('word600')`, `(${lastAnswer}).length`);
     await page.reload();
     await page.until('what was said', `(${lastAnswer}).includes('word100')`);
     await page.until('an end', `document.querySelectorAll('${at.answers}.live').length === 0 && ${at.idle}`);
-    const state = await (await fetch(t.url + '/api/axle/state')).json();
-    equal('answers that still run', state.streams.length, 0);
+    await page.until('that the server gives it up', `fetch('api/axle/state').then((r) => r.json()).then((s) => s.streams.length === 0)`); // it learns that nobody reads
     equal('the next answer', await asked(page, say(['on']), 2), 'on');
   },
 

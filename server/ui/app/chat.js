@@ -45,17 +45,21 @@ export function Chat({ id, menu }) {
     addEventListener('axle-setup', f);
     return () => removeEventListener('axle-setup', f);
   }, []);
-  const own = useRef(-1); // where the page has scrolled to by itself
+  const own = useRef({}); // where the page has scrolled to by itself, and how high its turns and what is seen of them were then
   const down = () => {
-    if (!stick.current || !scroller.current) return;
-    scroller.current.scrollTop = 1e9;
-    own.current = scroller.current.scrollTop;
+    const el = scroller.current;
+    if (!stick.current || !el) return;
+    el.scrollTop = 1e9;
+    own.current = { top: el.scrollTop, all: el.scrollHeight, seen: el.clientHeight };
   };
   useLayoutEffect(down, [now?.path, count]);
-  useEffect(() => { // a banner above, or a question that grows below, takes from what is seen of the turns
+  // The end moves after the last word was drawn too: the browser knows a turn's height when it has laid it out (content-visibility), colours and
+  // pictures come later, a banner above or a question that grows below takes from what is seen.
+  useEffect(() => {
     if (!scroller.current) return undefined;
     const watch = new ResizeObserver(down);
     watch.observe(scroller.current);
+    watch.observe(scroller.current.firstElementChild);
     return () => watch.disconnect();
   }, [!now]);
   useEffect(() => {
@@ -67,8 +71,14 @@ export function Chat({ id, menu }) {
   const path = now.path;
   const from = Math.max(0, path.length - count);
   const scrolled = () => {
-    const el = scroller.current;
-    if (!el || (stick.current && !away && el.scrollTop === own.current)) return; // another view has taken its place, or nobody has scrolled
+    const el = scroller.current, { top, all, seen } = own.current;
+    if (!el) return; // another view has taken its place
+    // What moves by itself has another height: the browser keeps the position within what there is. Only at the same height has somebody scrolled.
+    if (stick.current && (el.scrollTop === top || el.scrollHeight !== all || el.clientHeight !== seen)) {
+      down();
+      if (away) setAway(false);
+      return;
+    }
     const atEnd = el.scrollHeight - el.scrollTop - el.clientHeight < 60;
     stick.current = atEnd;
     if (atEnd === away) setAway(!atEnd);
@@ -90,7 +100,7 @@ export function Chat({ id, menu }) {
         ${!path.length && html`<${Welcome} now=${now} />`}
       </div></div>
     <div class="foot">${away && html`<button type="button" class="newest" aria-label=${t('newest')} title=${t('newest')} onClick=${() => { stick.current = true; down(); }}><${Icon} name="down" /></button>`}
-      <${Composer} now=${now} /></div>
+      <${Composer} now=${now} grow=${down} /></div>
     <div class="offscreen" role="status" aria-live="polite">${answering ? t('answering') : path[path.length - 1]?.role === 'assistant' ? t('answered') : ''}</div>
     ${setup && html`<${Setup} now=${now} close=${() => setSetup(false)} />`}`;
 }

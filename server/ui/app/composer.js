@@ -39,7 +39,7 @@ const muchText = 50000; // browsers that put so much into a field line by line, 
 
 export const focusComposer = () => document.getElementById('text')?.focus();
 
-export function Composer({ now }) {
+export function Composer({ now, grow }) {
   const id = now.chat.id;
   const [text, setText] = useState(drafts.get(id)?.text ?? '');
   const [pictures, setPictures] = useState(drafts.get(id)?.pictures ?? []);
@@ -62,6 +62,7 @@ export function Composer({ now }) {
     if (CSS.supports('field-sizing', 'content')) return;
     area.current.style.height = 'auto';
     area.current.style.height = area.current.scrollHeight + 2 + 'px';
+    grow(); // while it was low, more was seen of the turns, and the end was elsewhere
   }, [text]);
 
   async function take(list) {
