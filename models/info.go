@@ -397,6 +397,7 @@ func (i Info) Write(w io.Writer) error {
 	if m.Load > m.Card {
 		row("while loading", HumanBytes(m.Load)+" of card memory: the library holds each file beside what is loaded")
 	}
+	row("a card of", CardWords(m.Load)+" holds it")
 	row("host memory", HumanBytes(m.Host)+" mapped")
 	row("digest", i.Digest)
 	for _, n := range i.Notes {

@@ -84,6 +84,7 @@ type Package struct {
 	p      *plan
 	fsys   fs.FS
 	closer io.Closer
+	owned  io.Closer // see Own
 	digest string
 	stamps map[string]stamp
 	closed atomic.Bool
@@ -572,5 +573,11 @@ func (p *Package) Close() error {
 	if p.closer != nil {
 		err = errors.Join(err, p.closer.Close())
 	}
+	if p.owned != nil {
+		err = errors.Join(err, p.owned.Close())
+	}
 	return err
 }
+
+// Own gives the package something that it reads from, a store for one, to close when it is closed. It holds one.
+func (p *Package) Own(c io.Closer) { p.owned = c }

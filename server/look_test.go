@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -175,7 +177,7 @@ func TestEndOwnByKey(t *testing.T) {
 		o.Keys = newKeys("ann", ann, "bob", bob)
 	})
 	rest := r.streaming("Authorization", "Bearer "+ann, "Axle-Session", session)
-	for _, path := range []string{"state", "cells", "catalogue", "bench"} {
+	for _, path := range []string{"state", "cells", "catalogue", "store", "bench"} {
 		if a := r.do("GET", "/api/axle/"+path, ""); a.code != 401 {
 			t.Errorf("%s without a key: %d", path, a.code)
 		}
@@ -202,8 +204,8 @@ func TestEndOwnByKey(t *testing.T) {
 // Nothing under /api/axle is reachable by a page of another origin, or under a name that somebody could register.
 func TestLookGuarded(t *testing.T) {
 	r := newRig(t)
-	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "bench"},
-		{"POST", "bench"}, {"DELETE", "bench"}} {
+	for _, c := range [][2]string{{"GET", "state"}, {"GET", "cells"}, {"DELETE", "streams/1"}, {"GET", "catalogue"}, {"GET", "store"},
+		{"GET", "bench"}, {"POST", "bench"}, {"DELETE", "bench"}} {
 		for _, h := range [][]string{{"Origin", "https://evil.example"}, {"Host", "evil.example"}} {
 			if a := r.do(c[0], "/api/axle/"+c[1], "", h...); a.code != 403 {
 				t.Errorf("%s %s with %q: %d", c[0], c[1], h, a.code)
@@ -290,8 +292,29 @@ func TestLookCatalogue(t *testing.T) {
 			t.Errorf("%v", m)
 		}
 	}
-	if e := all[0].(map[string]any); e["fits"] != "now" || e["here"] != false || e["size_bytes"].(float64) < 1e8 {
+	if e := all[0].(map[string]any); e["fits"] != "now" || e["here"] != false || e["size_bytes"].(float64) < 1e8 ||
+		e["card_bytes"].(float64) < 1e8 || len(e["cards_gb"].([]any)) != 3 {
 		t.Errorf("%v", e)
+	}
+	i := slices.IndexFunc(all, func(e any) bool { return e.(map[string]any)["name"] == "qwen3:4b" })
+	if e := all[i].(map[string]any); e["card_bytes"] != 6.3e9 || e["card_published"] != true || fmt.Sprint(e["cards_gb"]) != "[8 16]" {
+		t.Errorf("%v", e)
+	}
+}
+
+// Where models are kept is told to this machine, and to nobody who comes from elsewhere, by a proxy on this machine say.
+func TestWhereModelsAre(t *testing.T) {
+	r := newRig(t)
+	var w struct{ Folder, User string }
+	if a := r.do("GET", "/api/axle/store", ""); a.code != 200 || json.Unmarshal([]byte(a.body), &w) != nil || !filepath.IsAbs(w.Folder) ||
+		w.User == "" || !strings.Contains(a.body, `"paths":[`) {
+		t.Errorf("%d %s", a.code, a.body)
+	}
+	for _, h := range []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"} {
+		if a := r.do("GET", "/api/axle/store", "", h, "127.0.0.1"); a.code != 403 || strings.Contains(a.body, w.Folder) ||
+			!strings.Contains(a.body, "own machine only") {
+			t.Errorf("%s: %d %s", h, a.code, a.body)
+		}
 	}
 }
 

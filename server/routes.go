@@ -82,6 +82,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/axle/cells", ask, plain, h(looks.Cells)},
 		{"DELETE", "/api/axle/streams/:id", ask, plain, h(looks.Stop)},
 		{"GET", "/api/axle/catalogue", ask, plain, h(looks.Catalogue)},
+		{"GET", "/api/axle/store", ask, plain, h(models.Where)},
 		{"GET", "/api/axle/bench", ask, plain, h(looks.Bench)},
 		{"POST", "/api/axle/bench", admin, worked, h(looks.Start)},
 		{"DELETE", "/api/axle/bench", admin, plain, h(looks.End)},

@@ -36,7 +36,7 @@ func TestCommands(t *testing.T) {
 		want        []string // in the output
 		fails       string   // in the error
 	}{
-		{"", "list", []string{"NAME", "ID", "SIZE", "MODIFIED", "scripted-chat:latest"}, ""},
+		{"", "list", []string{"NAME", "ID", "SIZE", "CARD OF", "MODIFIED", "scripted-chat:latest"}, ""},
 		{"", "run scripted-chat [[say:Hello|_there]]", []string{"Hello_there\n"}, ""},
 		{"[[say:from|_a|_pipe]]", "run scripted-chat", []string{"from_a_pipe\n"}, ""},
 		{"piped\n", "run scripted-chat [[say:both]]", []string{"both\n"}, ""},

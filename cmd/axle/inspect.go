@@ -21,7 +21,8 @@ func newInspectCmd() *cobra.Command {
 		Use:   "inspect FILE|DIR|MODEL",
 		Short: "Show what is in an .axmodel file or a package",
 		Long: "Show what an .axmodel file takes and gives, in which shape groups; or what a package holds and the memory it will take.\n" +
-			"A package is a folder, or a model in the store by its name. No card is needed.",
+			"A package is a folder, or a model in the store by its name. Of a model that is not here it tells what the\n" +
+			"catalogue knows. No card is needed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := inspected(args[0])
@@ -40,12 +41,15 @@ func newInspectCmd() *cobra.Command {
 	return cmd
 }
 
-// inspected looks at a file, a folder, or a model in the store.
+// inspected looks at a file, a folder, a model in the store, or one of the catalogue.
 func inspected(name string) (inspection.Report, error) {
 	r, err := inspection.Open(name)
 	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*models.Error)) {
 		return r, err
 	}
 	p, err := openPackage(name)
+	if not := new(absentError); errors.As(err, &not) && not.entry != nil {
+		return inspection.OfEntry(*not.entry), nil
+	}
 	return inspection.Of(p, err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/client"
 	"github.com/axle-llm/axle/internal/terminal"
+	"github.com/axle-llm/axle/models"
 )
 
 func init() { register(newListCmd) }
@@ -18,18 +19,24 @@ func newListCmd() *cobra.Command {
 		Use:     "list [PREFIX]",
 		Aliases: []string{"ls"},
 		Short:   "List models",
-		Args:    cobra.MaximumNArgs(1),
+		Long: "List models: what a model takes on disk, and which sizes of cards, of 4, 8 and 16 GB, hold it. With PREFIX, those whose\n" +
+			"names begin so.",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return with(c.Context(), false, func(conn *connection) error {
 				list, err := conn.List(c.Context())
 				if err != nil {
 					return client.Error(err)
 				}
-				rows := [][]string{{"NAME", "ID", "SIZE", "MODIFIED"}}
+				rows := [][]string{{"NAME", "ID", "SIZE", "CARD OF", "MODIFIED"}}
 				notes := ""
 				for _, m := range list {
 					if len(args) == 0 || strings.HasPrefix(strings.ToLower(m.Name), strings.ToLower(args[0])) {
-						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size),
+						card := "-"
+						if m.Card > 0 {
+							card = models.CardWords(m.Card)
+						}
+						rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), card,
 							format.HumanTime(m.ModifiedAt, "Never")})
 						if m.Says != "" {
 							notes += m.Name + " is " + m.Says + "\n"

@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/internal/plan"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
 )
 
 func init() { register(newPlanCmd) }
@@ -28,13 +29,13 @@ func newPlanCmd() *cobra.Command {
 		Use:   "plan MODEL",
 		Short: "Say what a model would do on a card one does not have",
 		Long: `Say what a model would do on a card one does not have, from its shapes and what that card is known to cost.
-MODEL is a name in the store, a package's folder, or one of the shapes
+MODEL is a name in the store or in the catalogue, a package's folder, or one of the shapes
 ` + plan.Names + `. Every number is modelled, not measured: 'axle bench'
 measures. --profile is pi5, cm3588, onboard, or a file in the form of the simulated card's profiles.
 
 The last table says how many conversations stay: on the card, in memory of a machine with --ram (as 'axle serve' takes it, or as much as
 --cache-ram says), on a disk with --cache-disk; and how long one takes until it is back on the card, instead of being evaluated again.`,
-		Example: "axle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024\n" +
+		Example: "axle plan qwen3:4b\naxle plan qwen3-0.6b --profile pi5\naxle plan ./Qwen3-1.7B --clients-context 1024\n" +
 			"axle plan qwen3-4b --ram 16GB --cache-disk 20GB --conversation 1500",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -104,21 +105,27 @@ func keptOn(ram, cacheRAM, cacheDisk string) (k plan.Keep, err error) {
 	return k, nil
 }
 
-// planShape describes one of the shapes, or a package. A name in Ollama's form, qwen3:0.6b, is a model in the store before it is a shape.
+// planShape describes one of the shapes, a package, or a model that is not here as far as the catalogue knows it. A name in Ollama's form,
+// qwen3:0.6b, is a model in a store before it is one of the catalogue.
 func planShape(name string) (plan.Model, error) {
 	if m, ok := plan.Shape(name); ok {
 		return m, nil
 	}
-	p, err := openPackage(name)
-	if err != nil {
-		if m, ok := plan.Shape(strings.ReplaceAll(name, ":", "-")); ok {
-			return m, nil
+	p, m, err := openModel(name)
+	if err == nil {
+		defer p.Close()
+		if m == nil {
+			return plan.Package(p), nil
 		}
-		if _, there := os.Stat(name); there == nil || errors.Is(err, models.ErrKind) {
-			return plan.Model{}, err
-		}
-		return plan.Model{}, fmt.Errorf("%w; %s are shapes that need no files", err, plan.Names)
+		repo, _, _ := strings.Cut(m.Hub, "@")
+		return plan.Pulled(p, hub.Of(repo)), nil
 	}
-	defer p.Close()
-	return plan.Package(p), nil
+	not := new(absentError)
+	if errors.As(err, &not) && not.entry != nil {
+		return plan.Listed(*not.entry), nil
+	}
+	if _, there := os.Stat(name); there == nil || errors.Is(err, models.ErrKind) || errors.As(err, new(*lockedError)) {
+		return plan.Model{}, err
+	}
+	return plan.Model{}, fmt.Errorf("%w; %s are shapes that need no files", err, plan.Names)
 }

@@ -89,7 +89,7 @@ func fetch(ctx context.Context, name, endpoint string, connections int, report f
 
 func listCatalogue(w io.Writer) error {
 	t := terminal.TabsFor(w)
-	fmt.Fprintln(t, "NAME\tSIZE\tWEIGHTS\tDOWNLOAD\tTOKENS/S\tREPOSITORY")
+	fmt.Fprintln(t, "NAME\tSIZE\tWEIGHTS\tDOWNLOAD\tCARD OF\tTOKENS/S\tREPOSITORY")
 	known := func(s string) string {
 		if s == "" {
 			return "-"
@@ -109,10 +109,12 @@ func listCatalogue(w io.Writer) error {
 		if e.NotYet != "" {
 			speed = "not yet"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, known(speed), e.Repo)
+		card, _ := e.CardMemory()
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, known(e.Parameters), known(e.Quant), size, models.CardWords(card),
+			known(speed), e.Repo)
 	}
 	fmt.Fprintln(t, "\nTokens a second are on a Raspberry Pi 5, by the vendor's runtime with one request, as others published them; - is "+
 		"not known; not yet: axle does not run it yet.\nA size with ? is estimated from the model's shapes; a pull asks the hub "+
-		"before it begins.")
+		"before it begins. CARD OF tells which sizes of cards hold the model; axle plan tells more.")
 	return t.Flush()
 }

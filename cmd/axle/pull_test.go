@@ -76,7 +76,7 @@ func TestPullAndVerify(t *testing.T) {
 		}
 	}
 	out, _, err = command(t, "pull")
-	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") {
+	if err != nil || !strings.Contains(out, "qwen3:0.6b") || !strings.Contains(out, " GB?") || !strings.Contains(out, "8 or 16 GB") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

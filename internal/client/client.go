@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -52,7 +53,8 @@ func (k Keyed) RoundTrip(r *http.Request) (*http.Response, error) {
 // Listed is a model of a server's list.
 type Listed struct {
 	api.ListModelResponse
-	Says string `json:"says"` // why it cannot be asked, where axle does not run its kind
+	Says string `json:"says"`       // why it cannot be asked, where axle does not run its kind
+	Card int64  `json:"card_bytes"` // of a card's memory; 0: the server does not tell
 }
 
 // List lists the server's models.
@@ -77,6 +79,38 @@ func (c *Client) List(ctx context.Context) ([]Listed, error) {
 	}
 	err = json.NewDecoder(resp.Body).Decode(&list)
 	return list.Models, err
+}
+
+// Where is where a server of this machine keeps its models.
+type Where struct {
+	Folder string   `json:"folder"` // the store's
+	Paths  []string `json:"paths"`  // of packages in place
+	User   string   `json:"user"`   // as whom the server runs
+}
+
+// Where asks the server for it. It fails where the server is on another machine, is none of axle's, or does not tell who asks.
+func (c *Client) Where(ctx context.Context) (w Where, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/axle/store").String(), nil)
+	if err != nil {
+		return w, err
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return w, err
+	}
+	defer resp.Body.Close()
+	body := io.LimitReader(resp.Body, 1<<20)
+	if resp.StatusCode != http.StatusOK {
+		var said struct {
+			Error string `json:"error"`
+		}
+		if json.NewDecoder(body).Decode(&said) == nil && said.Error != "" {
+			return w, errors.New(said.Error)
+		}
+		return w, fmt.Errorf("it answers %s", resp.Status)
+	}
+	err = json.NewDecoder(body).Decode(&w)
+	return w, err
 }
 
 // Pull has the server fetch a model.

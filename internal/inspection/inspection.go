@@ -1,4 +1,5 @@
-// Package inspection reads what is in an .axmodel file or a package folder, for people and as JSON. It needs no card.
+// Package inspection reads what is in an .axmodel file or a package folder, or what the catalogue knows of a package that is not here, for
+// people and as JSON. It needs no card.
 //
 // Open may be called from any goroutine, and closes what it opens; a report belongs to its caller.
 package inspection
@@ -17,7 +18,7 @@ import (
 	"github.com/axle-llm/axle/models"
 )
 
-// Report is a File, a Package or a Kind. Its JSON form is for programs.
+// Report is a File, a Package, a Kind or a Listed. Its JSON form is for programs.
 type Report interface {
 	// Print writes it for people, in columns.
 	Print(io.Writer) error

@@ -4,8 +4,10 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
 )
 
 // Shapes are the models that have a real model's shapes and no weights, by their names.
@@ -40,24 +43,79 @@ type Model struct {
 	Patches   int   // of a picture; 0 where the encoder's input does not tell
 	Rows      int   // of a picture, and in how many calls of the encoder
 	Calls     int
-	State     int64 // bytes of the states of a sequence, or of a snapshot
-	Slots     int   // of those, for which a load takes room
-	Slotted   int64 // bytes on the card that they take
-	Guessed   bool  // head counts are not known and were assumed
-	Row       int   // bytes of a token's row of K and V, all layers'
-	Cached    int   // layers that keep rows
-	Given     int   // values that all layers together are given of a row besides the hidden state, which go over the link
-	Host      int64 // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
+	State     int64   // bytes of the states of a sequence, or of a snapshot
+	Slots     int     // of those, for which a load takes room
+	Slotted   int64   // bytes on the card that they take
+	Guessed   bool    // head counts are not known and were assumed
+	Row       int     // bytes of a token's row of K and V, all layers'
+	Cached    int     // layers that keep rows
+	Given     int     // values that all layers together are given of a row besides the hidden state, which go over the link
+	Host      int64   // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
+	Published bool    // Card is what somebody has seen the model take
+	Listed    bool    // it is not here: this is what the catalogue knows of it
+	Assumed   bool    // what it was compiled for is not known, and the most common build was assumed
+	Speed     float64 // tokens a second that others have published, as the catalogue has it; 0: nobody has
+	Note      string  // what is said of that
 }
 
-// Shape describes one of Shapes.
+// Shape describes one of Shapes, as far as the catalogue has the model with what it is known to take of a card.
 func Shape(name string) (Model, bool) {
-	shape, ok := Shapes[strings.ToLower(name)]
+	name = strings.ToLower(name)
+	shape, ok := Shapes[name]
 	if !ok {
 		return Model{}, false
 	}
-	s := shape()
-	m := Model{Name: strings.ToLower(name), HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
+	m := hollow(name, shape())
+	if i := slices.IndexFunc(hub.Catalogue, func(e hub.Entry) bool { return shapeOf(e) == name }); i >= 0 {
+		m.atLeast(hub.Catalogue[i])
+	}
+	return m, true
+}
+
+// shapeOf is the name that an entry of the catalogue would have among Shapes.
+func shapeOf(e hub.Entry) string { return strings.ReplaceAll(e.Name, ":", "-") }
+
+// Listed describes a model that is not here by what the catalogue knows of it. Of some that is only what it takes.
+func Listed(e hub.Entry) Model {
+	m, ok := Shape(shapeOf(e))
+	if !ok {
+		h, known := e.Hollow()
+		if known {
+			m = hollow(e.Name, h)
+		}
+		b, told := e.Build()
+		m.Context, m.Assumed = b.Context, known && !told
+		m.atLeast(e)
+	}
+	m.Name, m.Listed, m.Speed, m.Note = e.Name, true, e.Speed, e.SpeedNote
+	return m
+}
+
+// atLeast makes the model take no less than the catalogue says.
+func (m *Model) atLeast(e hub.Entry) {
+	need, published := e.CardMemory()
+	if published = published && need >= m.Card; need > m.Card {
+		m.Card = need
+	}
+	m.Published, m.Most, m.Text = published, max(m.Most, m.Card), max(m.Text, m.Card-m.Encoder)
+	if m.Files == 0 {
+		m.Files, _ = e.Size()
+	}
+}
+
+// Pulled describes an open package that was fetched from a repository of the catalogue: it takes no less of a card than somebody has seen.
+func Pulled(p *models.Package, e *hub.Entry) Model {
+	m := Package(p)
+	if e != nil && e.Card > m.Card {
+		m.Card, m.Published = e.Card, true
+		m.Most, m.Text = max(m.Most, m.Card), max(m.Text, m.Card-m.Encoder)
+	}
+	return m
+}
+
+// hollow describes a shape without weights. Compiled files hold more than the weights, and a card's memory with them.
+func hollow(name string, s axmodel.HollowShape) Model {
+	m := Model{Name: name, HeadBytes: s.HeadBytes, Context: s.Context, Hidden: s.Hidden, Out: s.Vocab}
 	m.Files = s.HeadBytes
 	most := int64(0) // of a layer
 	for i := range s.Layers {
@@ -83,9 +141,9 @@ func Shape(name string) (Model, bool) {
 	for _, g := range s.Groups() {
 		m.Groups = append(m.Groups, axcl.Group{Rows: g.Rows, Cells: g.Cells})
 	}
-	m.Card += m.Files + m.Slotted
+	m.Card += hub.Overhead(m.Files) + m.Slotted
 	// The largest file, the head, is loaded first, and each lies beside what is loaded while it is; the encoder comes last.
-	m.Most = max(m.Card, 2*s.HeadBytes, m.Files+most)
+	m.Most = max(m.Card, hub.Overhead(2*s.HeadBytes), hub.Overhead(m.Files+most))
 	m.Text = m.Most
 	if v := s.Sight; v != nil {
 		m.Rows, m.Calls, m.Patches = v.Rows(), 1, v.Down*v.Across
@@ -94,7 +152,7 @@ func Shape(name string) (Model, bool) {
 		m.Files += v.Bytes
 		m.Most = max(m.Most, m.Card+v.Bytes)
 	}
-	return m, true
+	return m
 }
 
 // Package describes an open package.
@@ -146,6 +204,12 @@ type Report struct {
 	Limit    int64         `json:"card_memory_limit_bytes"`
 	Host     int64         `json:"host_memory_mapped_bytes,omitempty"`
 	Fits     bool          `json:"fits"`
+	Holds    []int         `json:"cards_gb"` // sizes of cards that hold it
+	Seen     bool          `json:"card_memory_published,omitempty"`
+	Listed   bool          `json:"catalogue_only,omitempty"` // it is not here
+	Assumed  bool          `json:"build_assumed,omitempty"`
+	Speed    float64       `json:"published_tokens_per_second,omitempty"`
+	Note     string        `json:"published_note,omitempty"`
 	TextFits bool          `json:"text_fits,omitempty"` // it does not fit with its encoder of pictures, and does without
 	Picture  int           `json:"picture_rows,omitempty"`
 	Encoding time.Duration `json:"picture_encoding_ns,omitempty"` // 0: nobody has published what such an encoder takes
@@ -184,7 +248,8 @@ type Prompt struct {
 // with rows kept as keep says.
 func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report {
 	r := Report{Model: m.Name, Profile: p.Name, Modelled: true, Measured: true, Guessed: m.Guessed, Memory: m.Card, Most: m.Most,
-		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context,
+		Encoder: m.Encoder, Limit: limit, Host: m.Host, Fits: m.Most <= limit, Context: m.Context, Holds: models.CardsFor(m.Most),
+		Seen: m.Published, Listed: m.Listed, Assumed: m.Assumed, Speed: m.Speed, Note: m.Note,
 		State: m.State, Slots: m.Slots, Slotted: m.Slotted,
 		TextFits: m.Encoder > 0 && m.Most > limit && m.Text <= limit, Picture: m.Rows}
 	if t, ok := p.EncoderTime(m.Patches, m.Hidden); ok && m.Rows > 0 {
@@ -218,6 +283,9 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 		d := m.Groups[g]
 		return layers(d.Rows, d.Cells) + link(1, d.Cells, 0), d, true
 	}
+	if p.Load > 0 {
+		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
+	}
 	one, d, ok := lone(used)
 	if !ok {
 		return r
@@ -228,9 +296,6 @@ func Make(m Model, p *profiles.Profile, limit int64, used int, keep Keep) Report
 		return r
 	}
 	r.Alone = 1 / r.Token.Seconds()
-	if p.Load > 0 {
-		r.Load = time.Duration(float64(m.Files) / p.Load * 1e9)
-	}
 	var bytes float64
 	for _, l := range m.Layers {
 		if bytes += float64(l.Weights) + 2*float64(l.State); l.State == 0 {
@@ -297,6 +362,11 @@ func (r Report) Text(w io.Writer) error {
 		loading = ", " + models.HumanBytes(r.Most) + " while it is loaded"
 	}
 	fmt.Fprintf(t, "card memory\t%s%s, of %s: %s\n", models.HumanBytes(r.Memory), loading, models.HumanBytes(r.Limit), fits)
+	seen := ""
+	if r.Seen {
+		seen = "; the memory is what somebody has published"
+	}
+	fmt.Fprintf(t, "a card of\t%s holds it%s\n", models.CardWords(r.Most), seen)
 	if r.Encoder > 0 {
 		text := ""
 		if r.TextFits {
@@ -317,11 +387,28 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintf(t, "states\t%s a sequence or snapshot, room for %d: %s of that memory; a pass carries rows of one sequence\n",
 			models.HumanBytes(r.State), r.Slots, models.HumanBytes(r.Slotted))
 	}
-	fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
-	fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
+	if r.Load > 0 {
+		fmt.Fprintf(t, "loading\t%v\n", r.Load.Round(100*time.Millisecond))
+	}
+	if r.Alone > 0 {
+		fmt.Fprintf(t, "a token\t%v, %.1f tokens/s alone\n", r.Token.Round(10*time.Microsecond), r.Alone)
+	}
+	if r.Speed > 0 {
+		fmt.Fprintf(t, "published\t%.4g tokens/s on a Raspberry Pi 5 with the vendor's runtime; %s\n", r.Speed,
+			cmp.Or(r.Note, "one request at a time"))
+	} else if r.Note != "" {
+		fmt.Fprintf(t, "note\t%s\n", r.Note)
+	}
 	if r.Roofline > 0 {
 		fmt.Fprintf(t, "roofline\t%.1f tokens/s: weights and the whole cache once a token at the card's bandwidth; this reaches %.0f %%\n",
 			r.Roofline, 100*r.Alone/r.Roofline)
+	}
+	if r.Listed {
+		fmt.Fprintf(t, "from\tthe catalogue: the model is not here, 'axle pull %s' fetches it\n", r.Model)
+	}
+	if r.Listed && len(r.Clients) == 0 {
+		fmt.Fprintf(t, "\nNobody has published the sizes of this model's layers: once it is pulled, its times can be computed.\n")
+		return t.Flush()
 	}
 	if len(r.Clients) == 0 {
 		fmt.Fprintf(t, "\nThe profile says no costs, or the model has no group for one row: there is nothing to compute times from.\n")
@@ -342,6 +429,9 @@ func (r Report) Text(w io.Writer) error {
 	r.writeKept(t)
 	if !r.Measured {
 		fmt.Fprintln(t, "\nNobody has published this layer's times: they are computed from its weights and cache and the card's bandwidth.")
+	}
+	if r.Assumed {
+		fmt.Fprintf(t, "\nWhat the package was compiled for is not known: %d tokens in calls of 128 were assumed.\n", r.Context)
 	}
 	if r.Guessed {
 		fmt.Fprintln(t, "The package does not tell its head counts: 128 values a head were assumed.")

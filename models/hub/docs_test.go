@@ -30,8 +30,8 @@ func TestDocs(t *testing.T) {
 		return s
 	}
 	var b strings.Builder
-	b.WriteString("| name | repository | layout | parameters | weights | layers | download | tokens/s | " +
-		"|\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| name | repository | layout | parameters | weights | layers | download | card memory | a card of | tokens/s | " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, e := range hub.Catalogue {
 		speed := ""
 		n, told := e.Size()
@@ -42,8 +42,14 @@ func TestDocs(t *testing.T) {
 		if e.Speed > 0 {
 			speed = fmt.Sprintf("%.4g", e.Speed)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name, e.Repo, known(e.Layout), known(e.Parameters),
-			known(e.Quant), known(fmt.Sprint(e.Layers)), size, known(speed), notes(e))
+		card, told := e.CardMemory()
+		takes := "about " + models.HumanBytes(card)
+		if !told {
+			takes = "estimated " + models.HumanBytes(card)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", e.Name,
+			strings.Join(append([]string{e.Repo}, e.Also...), ", or "), known(e.Layout), known(e.Parameters), known(e.Quant),
+			known(fmt.Sprint(e.Layers)), size, takes, models.CardWords(card), known(speed), notes(e))
 	}
 	want := head + begin + b.String() + end + tail
 	if *update {

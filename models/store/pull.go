@@ -103,7 +103,7 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		return err
 	}
 	defer leave()
-	if p.snap, err = c.Snapshot(ctx, src.Repo, src.Revision); err != nil {
+	if err := p.find(ctx, src); err != nil {
 		return err
 	}
 	if err := p.choose(ctx); err != nil {
@@ -149,6 +149,24 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		p.say(Progress{Status: "success"})
 		return nil
 	}
+}
+
+// find lists the repository, under the first of its spellings that the hub knows. Hubs say of what is not there that one may not see it.
+func (p *pull) find(ctx context.Context, src hub.Source) (err error) {
+	if p.snap, err = p.c.Snapshot(ctx, src.Repo, src.Revision); err == nil || len(src.Also) == 0 {
+		return err
+	}
+	missing := func(err error) bool { return errors.Is(err, hub.ErrNotFound) || errors.Is(err, hub.ErrDenied) }
+	for _, repo := range src.Also {
+		if !missing(err) {
+			return err
+		}
+		var other error
+		if p.snap, other = p.c.Snapshot(ctx, repo, src.Revision); other == nil || !missing(other) {
+			return other
+		}
+	}
+	return fmt.Errorf("%w; nor is there %s", err, strings.Join(src.Also, " or "))
 }
 
 // queue waits until fewer than maxPulls are at work, telling so once if it has to, and counts this one until leave is called: what pulls

@@ -453,6 +453,48 @@ func TestPullConcurrent(t *testing.T) {
 	}
 }
 
+// Where a repository is known under several names, a pull tries one after the other, and tells of all where there is none.
+func TestPullSpellings(t *testing.T) {
+	n, err := models.ParseName("qwen3.5:2b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := hub.Locate(n)
+	if err != nil || len(src.Also) == 0 {
+		t.Fatalf("%+v, %v", src, err)
+	}
+	h, c := testHub(t)
+	s := openStore(t)
+	err = s.Pull(t.Context(), "qwen3.5:2b", c, nil)
+	if err == nil || !errors.Is(err, hub.ErrNotFound) || !strings.Contains(err.Error(), src.Repo) ||
+		!strings.Contains(err.Error(), src.Also[0]) {
+		t.Errorf("%v", err)
+	}
+	dir := t.TempDir()
+	if err := modelstest.Write(dir, "A"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.AddDir(src.Also[0], dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Pull(t.Context(), "qwen3.5:2b", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Get("qwen3.5:2b")
+	if err != nil || !strings.HasPrefix(m.Hub, src.Also[0]+"@") {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if err := h.AddDir(src.Repo, dir); err != nil { // once there, the first goes before
+		t.Fatal(err)
+	}
+	if err := s.Pull(t.Context(), "qwen3.5:2b", c, nil); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.Get("qwen3.5:2b"); err != nil || !strings.HasPrefix(m.Hub, src.Repo+"@") {
+		t.Fatalf("%+v, %v", m, err)
+	}
+}
+
 // Names of the catalogue are valid, unique, in Ollama's form, and every alias leads to one.
 func TestCatalogue(t *testing.T) {
 	seen := map[string]bool{}

@@ -113,6 +113,9 @@ func (s *Store) Close() error { return s.disk.Close() }
 // Dir is the store's folder; empty for a store that is not on a real disk.
 func (s *Store) Dir() string { return s.disk.Path(".") }
 
+// Paths are the folders that packages in place are looked for in.
+func (s *Store) Paths() []string { return slices.Clone(s.paths) }
+
 // Message is one turn that a Modelfile gives.
 type Message struct {
 	Role    string `json:"role"`

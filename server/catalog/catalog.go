@@ -51,7 +51,8 @@ type Store interface {
 	Create(ctx context.Context, r store.CreateRequest, status func(string)) error
 	HasBlob(d models.Digest) (size int64, ok bool, err error)
 	PutBlob(ctx context.Context, d models.Digest, r io.Reader) (created bool, err error)
-	Dir() string
+	Dir() string     // the store's folder
+	Paths() []string // folders of packages in place
 }
 
 // Puller fetches models.

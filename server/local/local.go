@@ -159,6 +159,9 @@ func (s *Models) PutBlob(ctx context.Context, d models.Digest, r io.Reader) (boo
 // Dir implements catalog.Store.
 func (s *Models) Dir() string { return s.s.Dir() }
 
+// Paths implements catalog.Store.
+func (s *Models) Paths() []string { return s.s.Paths() }
+
 // bare is an entry with what the manifest alone tells.
 func (s *Models) bare(m *store.Model) *catalog.Entry {
 	e := &catalog.Entry{Name: m.Name, Digest: m.Digest, Place: place(m), Size: m.Size, Modified: m.ModifiedAt, Parent: m.From,

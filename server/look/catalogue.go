@@ -17,6 +17,7 @@ type viewHere struct {
 	Name   string `json:"name"`
 	Card   int64  `json:"card_bytes"`
 	Most   int64  `json:"load_bytes"`
+	Cards  []int  `json:"cards_gb"` // sizes of cards that hold it
 	Fits   string `json:"fits"`
 	Loaded bool   `json:"loaded"`
 }
@@ -29,6 +30,9 @@ type viewEntry struct {
 	Kind       string  `json:"kind"`
 	Size       int64   `json:"size_bytes"`
 	Estimated  bool    `json:"size_estimated"`
+	Card       int64   `json:"card_bytes"`     // of a card's memory
+	Published  bool    `json:"card_published"` // somebody has seen it take that much; else it is estimated
+	Cards      []int   `json:"cards_gb"`       // sizes of cards that hold it
 	Speed      float64 `json:"tokens_per_second"`
 	Note       string  `json:"note"`
 	NotYet     string  `json:"not_yet"`
@@ -62,7 +66,8 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 	fits := func(need int64) string { return Fits(need, out.Free, out.Memory) }
 	here := map[string]bool{}
 	for _, e := range list {
-		h := viewHere{Name: e.Name.String(), Card: e.Info.Memory.Card, Most: e.Info.Memory.Load}
+		h := viewHere{Name: e.Name.String(), Card: e.Info.Memory.Card, Most: e.Info.Memory.Load,
+			Cards: models.CardsFor(e.Info.Memory.Load)}
 		h.Loaded = slices.ContainsFunc(running, func(r loaded.Running) bool { return r.Entry.Key == e.Key })
 		if h.Fits = fits(h.Most); h.Loaded {
 			h.Fits = "now"
@@ -73,8 +78,9 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 	for _, e := range hub.Catalogue {
 		size, told := e.Size()
 		l := viewEntry{Name: e.Name, Repo: e.Repo, Parameters: e.Parameters, Quant: e.Quant, Kind: cmp.Or(e.Kind, "text"), Size: size,
-			Estimated: !told,
-			Speed:     e.Speed, Note: e.SpeedNote, NotYet: e.NotYet, Fits: fits(size)}
+			Estimated: !told, Speed: e.Speed, Note: e.SpeedNote, NotYet: e.NotYet}
+		l.Card, l.Published = e.CardMemory()
+		l.Cards, l.Fits = models.CardsFor(l.Card), fits(l.Card)
 		if n, err := models.ParseName(e.Name); err == nil {
 			l.Here = here[n.Full()]
 		}

@@ -23,6 +23,7 @@ type Listing struct {
 type Listed struct {
 	api.ListModelResponse
 	Says string `json:"says,omitempty"`
+	Card int64  `json:"card_bytes,omitempty"` // of a card's memory, while it is loaded
 }
 
 func (m *Manager) list(ctx context.Context) (Listing, error) {
@@ -36,7 +37,8 @@ func (m *Manager) list(ctx context.Context) (Listing, error) {
 		d := details(e)
 		d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
 		out.Models = append(out.Models, Listed{api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(),
-			ModifiedAt: e.Modified.UTC(), Size: e.Size, Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Info.Says})
+			ModifiedAt: e.Modified.UTC(), Size: e.Size, Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Info.Says,
+			e.Info.Memory.Load})
 	}
 	return out, nil
 }

@@ -105,7 +105,7 @@ function Catalogue({ cat, under, here }) {
       <button class="primary" disabled=${!name}>${t('pull')}</button></form>`}
     <ul class="cards">${few.map((e) => html`<li class="model" key=${e.name}><div class="what"><h3>${e.name}</h3><p class="dim">${[e.parameters, e.quantization, e.size_bytes && (e.size_estimated ? '≈ ' : '') + bytes(e.size_bytes),
       e.tokens_per_second > 0 && t('rate', { n: number(e.tokens_per_second, 1) })].filter(Boolean).join(' · ')}</p>
-      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${noted(e.not_yet).text}>${t('m.not.yet')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}</p>
+      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${noted(e.not_yet).text}>${t('m.not.yet')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}${e.cards_gb?.length > 0 && html`<em class="tag">${t('m.card.of', { sizes: e.cards_gb.join(', ') })}</em>`}</p>
       ${(e.not_yet || e.note) && html`<${Noted} text=${e.not_yet || e.note} />`}</div>
       <div class="does">${can && !e.not_yet && html`<button type="button" disabled=${under.has(e.name)} onClick=${() => pull(e.name)}>${t('pull')}</button>`}</div></li>`)}</ul>
     ${!all && !text && list.length > few.length && html`<button type="button" onClick=${() => setAll(true)}>${t('catalogue.all', { n: list.length })}</button>`}

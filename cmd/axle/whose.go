@@ -1,0 +1,226 @@
+//go:build !scripted
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/models/hub"
+	"github.com/axle-llm/axle/models/store"
+)
+
+// This file decides, for every command that reads a model's files itself, whose store a name leads to: that of the server at AXLE_HOST,
+// which is the one that 'axle list' shows and 'axle pull' fills, or that of the user who types. An AXLE_MODELS that is set goes before the
+// server's.
+
+// openPackage opens a model by its name in a store, or by the path of its folder. The caller closes it.
+func openPackage(name string) (*models.Package, error) {
+	p, _, err := openModel(name)
+	return p, err
+}
+
+// openModel is openPackage; m is nil for a folder. It fails with an absentError where the model is in no store, and with a lockedError
+// where it is in one that may not be read.
+func openModel(name string) (p *models.Package, m *store.Model, err error) {
+	if st, err := os.Stat(name); err == nil && st.IsDir() {
+		p, err = models.Open(name)
+		return p, nil, err
+	}
+	if strings.ContainsRune(name, os.PathSeparator) && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "/")) {
+		return nil, nil, fmt.Errorf("%s: no such folder", name)
+	}
+	s, err := store.Open(storeOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err = s.Get(name)
+	own := err == nil && (m.Builtin || cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "")
+	if !own && (err == nil || errors.Is(err, store.ErrNotFound)) {
+		if p, theirs, err := openTheirs(name); !errors.Is(err, store.ErrNotFound) {
+			return p, theirs, errors.Join(err, s.Close())
+		}
+	}
+	if err == nil {
+		p, err = openOf(s, m)
+		return p, m, err
+	}
+	_ = s.Close()
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil, absent(name, err)
+	}
+	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", err)
+}
+
+// openOf opens a model of a store, which it closes with the package: a package goes on reading from it.
+func openOf(s *store.Store, m *store.Model) (*models.Package, error) {
+	p, err := m.Open()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	p.Own(s)
+	return p, nil
+}
+
+// openTheirs opens a model in the store of the server at AXLE_HOST. It fails with store.ErrNotFound where no server answers or its store
+// has no such model.
+func openTheirs(name string) (*models.Package, *store.Model, error) {
+	ctx := context.Background()
+	conn, err := connect(ctx, true)
+	if err != nil {
+		return nil, nil, store.ErrNotFound // that there is none is no matter of this command's
+	}
+	defer func() { _ = conn.stop() }()
+	locked := &lockedError{name: name, url: conn.URL.String()}
+	where, err := conn.Where(ctx)
+	switch {
+	case err != nil:
+		locked.why = err
+	case readable(where):
+		p, m, err := openIn(where, name)
+		if !errors.Is(err, fs.ErrPermission) {
+			return p, m, err
+		}
+		locked.where = where
+	default:
+		locked.where = where
+	}
+	if _, err := conn.Show(ctx, &api.ShowRequest{Model: name}); err != nil {
+		return nil, nil, store.ErrNotFound
+	}
+	return nil, nil, locked
+}
+
+// readable says whether a server's store can be looked into from here.
+func readable(w client.Where) bool {
+	_, err := os.ReadDir(filepath.Join(w.Folder, "manifests"))
+	if errors.Is(err, fs.ErrNotExist) { // nothing was pulled yet: what lies in place can be used all the same
+		_, err = os.ReadDir(w.Folder)
+	}
+	return w.Folder != "" && err == nil
+}
+
+// openIn opens a model in a server's store.
+func openIn(w client.Where, name string) (*models.Package, *store.Model, error) {
+	o := storeOptions()
+	o.Dir, o.Paths = w.Folder, w.Paths
+	s, err := store.Open(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := s.Get(name)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	p, err := openOf(s, m)
+	return p, m, err
+}
+
+// absentError is a model that is in no store.
+type absentError struct {
+	name  string
+	entry *hub.Entry // what the catalogue knows of it; nil: nothing
+	repo  bool       // the name is a repository's
+	err   error
+}
+
+// absent looks up what is known of a model that is not here.
+func absent(name string, err error) *absentError {
+	a := &absentError{name: name, err: err}
+	n, perr := models.ParseName(name)
+	if perr != nil {
+		return a
+	}
+	if s, lerr := hub.Locate(n); lerr == nil {
+		a.entry, a.repo = s.Entry, s.Entry == nil
+		if a.repo {
+			a.entry = hub.Of(s.Repo)
+		}
+	}
+	return a
+}
+
+func (e *absentError) Error() string {
+	switch {
+	case e.entry != nil:
+		n, told := e.entry.Size()
+		size := "about " + models.HumanBytes(n)
+		if !told {
+			size = "an estimated " + models.HumanBytes(n)
+		}
+		return fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, %s", e.name, e.name, size)
+	case e.repo:
+		return fmt.Sprintf("%s has not been pulled: 'axle pull %s' fetches it, if the hub has it", e.name, e.name)
+	}
+	return fmt.Sprintf("%v; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", e.err)
+}
+
+func (e *absentError) Unwrap() error { return e.err }
+
+// lockedError is a model of a server whose store cannot be read by who asks.
+type lockedError struct {
+	name, url string
+	where     client.Where
+	why       error // the server does not tell where its store is
+}
+
+func (e *lockedError) Error() string {
+	if e.why != nil {
+		return fmt.Sprintf("%s is in the store of the server at %s, and this command has to read its files: run it on the server's "+
+			"machine, with AXLE_MODELS naming the store's folder (%v)", e.name, e.url, e.why)
+	}
+	if _, err := os.Stat(e.where.Folder); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s is in the store of the server at %s, %s, which is not on this machine as this program sees it: where the "+
+			"server runs in a container, run this command there", e.name, e.url, e.where.Folder)
+	}
+	return fmt.Sprintf("%s is in the store of the server at %s, which %s may not read. This works: %s", e.name, e.url, me(),
+		asServer(e.where, os.Args[1:]))
+}
+
+// me is the name of who runs this program.
+func me() string {
+	u, err := user.Current()
+	if err != nil {
+		return "this user"
+	}
+	return u.Username
+}
+
+// asServer is a command line that runs axle with these arguments as the server's user, in the server's store.
+func asServer(w client.Where, args []string) string {
+	words := []string{"sudo"}
+	if w.User != "" {
+		words = append(words, "-u", shellWord(w.User))
+	}
+	words = append(words, shellWord("AXLE_MODELS="+w.Folder))
+	if len(w.Paths) > 0 {
+		words = append(words, shellWord("AXLE_MODEL_PATH="+strings.Join(w.Paths, string(filepath.ListSeparator))))
+	}
+	words = append(words, "axle")
+	for _, a := range args {
+		words = append(words, shellWord(a))
+	}
+	return strings.Join(words, " ")
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord is a word as a shell reads it.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

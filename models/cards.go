@@ -1,0 +1,44 @@
+package models
+
+import (
+	"fmt"
+	"strings"
+)
+
+// CardSize is a size in which the card is sold, and what of it models may take.
+type CardSize struct {
+	GB   int
+	Room int64 // bytes
+}
+
+// CardSizes are the sizes there are. What models may take is measured for 8 and 16 GB, of which the card itself keeps 1152 MiB; nobody has
+// published it for 4 GB, of which it is taken to keep as much.
+var CardSizes = []CardSize{{4, 2944 << 20}, {8, 7040 << 20}, {16, 15232 << 20}}
+
+// CardsFor are the sizes, in GB, of the cards that hold need bytes.
+func CardsFor(need int64) []int {
+	holds := []int{}
+	for _, c := range CardSizes {
+		if need <= c.Room {
+			holds = append(holds, c.GB)
+		}
+	}
+	return holds
+}
+
+// CardWords are those of [CardsFor] in words: "8 or 16 GB", or "none".
+func CardWords(need int64) string {
+	holds := CardsFor(need)
+	if len(holds) == 0 {
+		return "none"
+	}
+	var words []string
+	for _, gb := range holds {
+		words = append(words, fmt.Sprint(gb))
+	}
+	last := words[len(words)-1] + " GB"
+	if len(words) == 1 {
+		return last
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + last
+}
