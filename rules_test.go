@@ -122,7 +122,7 @@ var rules = []struct{ row, file, rule, without, pkg, test string }{
 	{"G18", "engine/move.go", "		s.shift(now)\n", "		_ = s\n", "./engine", "TestMovesSameTokens"},
 	{"G18", "engine/move.go", "back, m.costs.move = to, travel{}", "back = to", "./engine", "TestMoveFails"},
 	{"G25", "engine/plan.go", "m.claim(h) {", "false && m.claim(h) {", "./engine", "TestDay$"},
-	{"G25", "engine/reserve.go", "			price += run\n", "			price += 0 * run\n", "./engine", "TestDay$"},
+	{"G25", "engine/reserve.go", "			price += run\n", "			price += 0 * run\n", "./engine", "TestPlaceRuns"},
 	{"G25", "engine/cells.go", "c.prune(oldest, c.size())", "c.prune(oldest, 32)", "./engine", "TestCellsEvict"},
 	{"G25", "engine/reserve.go", " && f.from != s.from+s.n && ", " && ", "./engine", "TestCellsBetween"},
 	{"G16", "engine/admit.go", "	far := m.beyond(s)\n", "	far := 0 * m.beyond(s)\n", "./engine", "TestNeverWorse$"},

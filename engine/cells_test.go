@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/axle-llm/axle/axcl"
 )
 
 func TestCellsTakeLowestRun(t *testing.T) {
@@ -228,6 +231,35 @@ func TestCellsSpoken(t *testing.T) {
 		s.reserve(c.spoken, true)
 		if got, ok := s.take(nil, c.n, 0, false); !ok || got[0] != c.first || got[c.n-1] != c.last {
 			t.Errorf("%s: took %v", c.name, got)
+		}
+	}
+}
+
+// TestPlaceRuns: the rows of a prompt go to neighbouring cells where a run costs something, and to lower ones that
+// lie apart where it does not.
+func TestPlaceRuns(t *testing.T) {
+	for _, tt := range []struct {
+		run   float64
+		apart bool
+	}{{100, false}, {0, true}} {
+		b := onFake(t, newFake(), OpenOptions{CardOptions: still})
+		if err := b.card.Do(context.Background(), func(axcl.Device) error {
+			m := b.m
+			m.cells.forget()
+			for i := 0; i < 32; i += 2 {
+				m.cells.grab(i)
+			}
+			m.costs.run = tt.run
+			for i, g := range m.shape.Groups { // a pass that sees more cells takes longer
+				m.costs.group[i] = float64(1 + g.Cells)
+			}
+			s := &seq{job: Job{Limit: 1, NumCtx: 96}, ids: make([]int32, 16)}
+			if got := m.place(s, 0); len(got) != 16 || got[15]-got[0] > 15 != tt.apart {
+				t.Errorf("where a run costs %v the rows come to %v", tt.run, got)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package server_test
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -255,6 +254,7 @@ func TestKeys(t *testing.T) {
 		{"/api/tags", []string{"Authorization", "Bearer "}, 401},
 		{"/v1/models", nil, 401},
 		{"/metrics", nil, 401},
+		{"/no/such/path", nil, 401}, // the guard's word, before there is a route
 		{"/health", nil, 200},
 		{"/", nil, 200},
 	} {
@@ -277,11 +277,6 @@ func TestKeys(t *testing.T) {
 	}
 	if _, err := access.Load(file); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others can read: %v", err)
-	}
-	s := access.Secret("canary")
-	b, _ := json.Marshal(map[string]any{"k": s})
-	if out := fmt.Sprintf("%v %s %q %#v %s", s, s, s, s, b); strings.Contains(out, "canary") {
-		t.Errorf("a secret printed itself: %s", out)
 	}
 }
 

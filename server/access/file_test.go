@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -58,9 +59,16 @@ func TestKeysFile(t *testing.T) {
 			t.Errorf("%.80q: got %v, want %s", tt.text, err, tt.want)
 		}
 	}
+}
+
+func TestSecretPrints(t *testing.T) {
 	s := access.Secret("canary")
+	j, err := json.Marshal(map[string]any{"k": s})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if out := fmt.Sprintf("%v %+v %#v %s %q %x %d %t %c %v", s, s, s, s, s, s, s, s, s, struct{ K access.Secret }{s}) + s.String() +
-		s.GoString(); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
+		s.GoString() + string(j); strings.Contains(out, "canary") || strings.Contains(out, "63616e") {
 		t.Errorf("a secret printed itself: %s", out)
 	}
 }
