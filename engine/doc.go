@@ -16,7 +16,8 @@
 //		fmt.Print(e.Text)
 //	}
 //
-// Leaving the loop ends the answer; so does ctx. The last event has Done, with the reason, the usage and the times.
+// Leaving the loop ends the answer; so does ctx. The last event has Done, with the reason, the usage and the times. [Model.Choices] gives
+// several answers to one prompt, which is evaluated once.
 //
 // # From which goroutine
 //

@@ -83,10 +83,12 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 	return out
 }
 
-// bound compiles what binds the answer to a prompt of n tokens, nil for nothing, and how many tokens the answer may have. A bound answer
+// bound compiles what binds an answer to a prompt of n tokens, nil for nothing, and how many tokens it may have. A bound answer
 // that has no limit of its own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take
 // three quarters of what there is room for.
-func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, mask Matcher, notes []grammar.Note, err error) {
+func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (
+	limit int, mask func() Matcher, notes []grammar.Note, err error,
+) {
 	g, err := m.grammar(r, isChat)
 	if err == nil && g != nil && h.may {
 		g, err = grammar.Thinking(g, m.ways(r, h)...)
@@ -112,9 +114,11 @@ func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (limit int, ma
 	if r.ThinkLimit > 0 {
 		think = min(think, r.ThinkLimit)
 	}
-	out := g.Matcher(t)
-	out.LimitThinking(think)
-	return limit, out, g.Notes(), nil
+	return limit, func() Matcher {
+		out := g.Matcher(t)
+		out.LimitThinking(think)
+		return out
+	}, g.Notes(), nil
 }
 
 // grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer

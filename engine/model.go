@@ -304,39 +304,74 @@ func (m *Model) fillIn(r *Request, isChat bool) error {
 	return nil
 }
 
-// answer is the way of every request: its prompt becomes ids, a backend completes them, and tokens become events.
+// asked is a request as a backend can answer it, once or more often.
+type asked struct {
+	start time.Time
+	job   Job            // without a mask
+	mask  func() Matcher // a fresh one for each answer; nil: nothing binds it
+	notes []grammar.Note
+	think thoughts
+}
+
+// ask is the way of every request to a backend: what it leaves open is filled in, its prompt becomes ids, and what binds it is compiled.
+func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error) {
+	a := &asked{start: time.Now()}
+	if err := m.fillIn(r, isChat); err != nil {
+		return nil, err
+	}
+	ids, pieces, images, err := m.prompt(ctx, r, isChat)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%w: the prompt is empty", ErrRequest)
+	}
+	a.think = m.thoughts(r, pieces)
+	a.job = Job{IDs: ids, Images: images, Sampling: r.Sampling, NumCtx: r.NumCtx, NumKeep: r.NumKeep, Shift: r.Shift,
+		Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
+	a.job.Limit, a.mask, a.notes, err = m.bound(r, isChat, a.think, len(ids))
+	return a, err
+}
+
+// begin is the job of one answer.
+func (a *asked) begin() Job {
+	job := a.job
+	if a.mask != nil {
+		job.Mask = a.mask()
+	}
+	return job
+}
+
+// result closes an answer whose last token is tok.
+func (a *asked) result(m *Model, r *Request, isChat bool, out *assembler, tok Token) *Result {
+	res := &Result{Reason: ReasonStop, Stop: out.stop, Usage: tok.Usage, Logprob: out.logprob}
+	if out.ended == "" {
+		res.Reason = tok.Final
+	}
+	if !isChat && !r.Raw {
+		res.Context = m.unseen(out.ids)
+	}
+	res.Usage.Prompt = len(a.job.IDs)
+	res.Usage.Total = time.Since(a.start)
+	return res
+}
+
+// answer is a request's one answer: a backend completes its ids, and tokens become events.
 func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		start := time.Now()
-		if err := m.fillIn(r, isChat); err != nil {
-			yield(Event{}, err)
-			return
-		}
-		ids, pieces, images, err := m.prompt(ctx, r, isChat)
+		a, err := m.ask(ctx, r, isChat)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		if len(ids) == 0 {
-			yield(Event{}, fmt.Errorf("%w: the prompt is empty", ErrRequest))
+		if len(a.notes) > 0 && !yield(Event{Notes: a.notes}, nil) {
 			return
 		}
-		think := m.thoughts(r, pieces)
-		limit, mask, notes, err := m.bound(r, isChat, think, len(ids))
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		if len(notes) > 0 && !yield(Event{Notes: notes}, nil) {
-			return
-		}
-		out := m.assembler(r, isChat, ids, think, yield)
-		job := Job{IDs: ids, Images: images, Sampling: r.Sampling, Mask: mask, Limit: limit, NumCtx: r.NumCtx, NumKeep: r.NumKeep,
-			Shift: r.Shift, Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
+		out := m.assembler(r, isChat, a.job.IDs, a.think, yield)
 		if r.Begun != nil {
-			r.Begun(len(ids))
+			r.Begun(len(a.job.IDs))
 		}
-		for tok, err := range m.b.Complete(ctx, job) {
+		for tok, err := range m.b.Complete(ctx, a.begin()) {
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -350,19 +385,9 @@ func (m *Model) answer(ctx context.Context, r *Request, isChat bool) iter.Seq2[E
 			if tok.Final == "" && out.ended == "" {
 				continue
 			}
-			res := &Result{Reason: ReasonStop, Stop: out.stop, Usage: tok.Usage}
-			if out.ended == "" {
-				res.Reason = tok.Final
+			if out.close() {
+				yield(Event{Done: a.result(m, r, isChat, out, tok)}, nil)
 			}
-			if !out.close() {
-				return
-			}
-			if !isChat && !r.Raw {
-				res.Context = m.unseen(out.ids)
-			}
-			res.Usage.Prompt = len(ids)
-			res.Usage.Total = time.Since(start)
-			yield(Event{Done: res}, nil)
 			return
 		}
 		if err := ctx.Err(); err != nil {
@@ -383,14 +408,15 @@ type assembler struct {
 	ended   string // why the answer ended here rather than in the backend: a stop string or a tool call
 	stop    string
 	pending []Logprob
-	more    bool // another token or the end follows at once
-	owed    bool // the last event said so
+	logprob float64 // of all tokens together
+	more    bool    // another token or the end follows at once
+	owed    bool    // the last event said so
 }
 
 // assembler is what takes the tokens of the answer to a prompt of ids.
 func (m *Model) assembler(r *Request, isChat bool, ids []int32, think thoughts, yield func(Event, error) bool) *assembler {
 	stops := slices.DeleteFunc(slices.Concat(r.Stop, m.o.Stop), func(s string) bool { return s == "" })
-	out := &assembler{ids: ids, stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
+	out := &assembler{ids: slices.Clip(ids), stops: stopper{stops: stops}, yield: yield, serial: r.SerialTools, each: think.may && !isChat}
 	if tmpl := m.template(r); tmpl != nil && !r.Raw {
 		po := chat.ParserOptions{Think: m.think(r), ThinkOpen: think.open != "", ThinkTag: think.open}
 		if isChat && r.ToolChoice != "none" {
@@ -409,6 +435,7 @@ func (a *assembler) token(t Token) bool {
 	}
 	if t.Logprob != nil {
 		a.pending = append(a.pending, *t.Logprob)
+		a.logprob += float64(t.Logprob.Logprob)
 	}
 	text, stop := a.stops.write(t.Text)
 	if stop != "" {

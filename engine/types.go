@@ -113,6 +113,7 @@ type Result struct {
 	Stop    string // the stop string that ended it, if one did
 	Usage   Usage
 	Context []int32 // prompt and answer as ids (Generate, not Raw)
+	Logprob float64 // the tokens' log probabilities added up, where they were asked for
 }
 
 // Usage says what a request cost. Times are exact, from the host's monotonic clock.

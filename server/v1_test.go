@@ -137,7 +137,7 @@ func TestOpenAIExtras(t *testing.T) {
 		}
 	}
 	m := r.post("/v1/chat/completions",
-		chatBody("scripted-chat", "[[say:a|b|c]]", `,"max_completion_tokens":2,"n":3,"user":"me","logit_bias":{"5":-100}`)).object(t)
+		chatBody("scripted-chat", "[[say:a|b|c]]", `,"max_completion_tokens":2,"user":"me","logit_bias":{"5":-100}`)).object(t)
 	c := m["choices"].([]any)
 	usage := m["usage"].(map[string]any)
 	if len(c) != 1 || c[0].(map[string]any)["finish_reason"] != "length" || usage["completion_tokens"] != 2.0 || usage["ttft_ms"] == nil ||

@@ -134,10 +134,23 @@ func TestKeyLimits(t *testing.T) {
 		_, err := ann.Begin()
 		refused(err, "2 requests at work", time.Second)
 		begin(bob)() // whom it does not concern
+		if _, ok := ann.Beside(); ok {
+			t.Error("a third beside two requests")
+		}
 		one()
+		beside, ok := ann.Beside()
+		if _, err := ann.Begin(); !ok || err == nil {
+			t.Errorf("beside one request: %v, and then a request: %v", ok, err)
+		}
+		beside()
 		one = begin(ann)
 		one()
 		two()
+		if end, ok := (*access.Key)(nil).Beside(); !ok {
+			t.Error("no place where there are no keys")
+		} else {
+			end()
+		}
 
 		ann.Count(access.Tokens{Prompt: 150, Cached: 90, Output: 39}) // 60 evaluated, 39 written
 		begin(ann)()
@@ -174,7 +187,7 @@ func TestKeyLimits(t *testing.T) {
 		}
 		refused(ann.Pictures(6), "6 pictures a minute", time.Minute)
 		used := keys.Used(nil)
-		if len(used) != 2 || used[0].Refused != 7 || used[0].Total != (access.Tokens{Prompt: 150, Cached: 90, Output: 40}) ||
+		if len(used) != 2 || used[0].Refused != 8 || used[0].Total != (access.Tokens{Prompt: 150, Cached: 90, Output: 40}) ||
 			used[0].Today != 0 || used[1].Refused != 0 {
 			t.Errorf("%+v", used)
 		}

@@ -65,11 +65,30 @@ func (k *Key) Begin() (end func(), err error) {
 			next.Format("2006-01-02 15:04 MST")), next.Sub(now)}
 	}
 	u.running++
-	return func() {
-		u.mu.Lock()
-		u.running--
-		u.mu.Unlock()
-	}, nil
+	return u.end, nil
+}
+
+// Beside takes a place of a request's for more work of one that runs already, where the key has one free; end gives it back, once. Nothing
+// is refused by it: without ok the work is done later.
+func (k *Key) Beside() (end func(), ok bool) {
+	if k == nil {
+		return func() {}, true
+	}
+	u := k.use
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if k.Limits.Requests > 0 && u.running >= k.Limits.Requests {
+		return nil, false
+	}
+	u.running++
+	return u.end, true
+}
+
+// end is the end of a request, or of work beside one.
+func (u *use) end() {
+	u.mu.Lock()
+	u.running--
+	u.mu.Unlock()
 }
 
 // turn begins the count of a new day.

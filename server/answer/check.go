@@ -70,6 +70,9 @@ func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollam
 		return nil
 	}
 	a.logPrompt(x.Request.URL.Path, q.engine)
+	if c, ok := enc.(several[R]); ok && c.Candidates() > 1 {
+		return choose(a, x, r, c, k, q, start)
+	}
 	return run(a, x, r, enc, k, q, start)
 }
 

@@ -80,30 +80,37 @@ func (f *Figures) Write(w io.Writer) {
 
 // trace follows one answer.
 type trace struct {
-	f     *Figures
-	start time.Time
-	last  time.Time
+	f      *Figures
+	start  time.Time
+	last   time.Time
+	second bool // another answer to a prompt that counts already
 }
 
 func (f *Figures) begin() *trace { return &trace{f: f, start: time.Now()} }
+
+// beside says that the answer is another one to a prompt: when it began, and what of its prompt was in the cache, says nothing.
+func (t *trace) beside() { t.second = true }
 
 func (t *trace) event(now time.Time, e engine.Event) {
 	if e.Done != nil {
 		return
 	}
-	if t.last.IsZero() {
-		t.f.firstToken.observe(now.Sub(t.start))
-	} else {
+	switch {
+	case !t.last.IsZero():
 		t.f.perTok.observe(now.Sub(t.last))
+	case !t.second:
+		t.f.firstToken.observe(now.Sub(t.start))
 	}
 	t.last = now
 	t.f.recent.add(now, 1)
 }
 
 func (t *trace) end(a *ollama.Answer) {
-	t.f.queue.observe(a.Usage.Queue)
-	t.f.prompt.Add(uint64(a.Usage.Prompt))
-	t.f.cached.Add(uint64(a.Usage.Cached))
+	if !t.second {
+		t.f.queue.observe(a.Usage.Queue)
+		t.f.prompt.Add(uint64(a.Usage.Prompt))
+		t.f.cached.Add(uint64(a.Usage.Cached))
+	}
 	t.f.output.Add(uint64(a.Usage.Output))
 }
 

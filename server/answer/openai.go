@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
@@ -41,8 +44,23 @@ func (e *firstToken) Saw(now time.Time) {
 // OpenAICompletions answers /v1/completions.
 func (a *Answers) OpenAICompletions(x *exchange.Exchange) {
 	if req, ok := exchange.Read(x, exchange.MaxSmallBody, openai.DecodeCompletion); ok {
-		a.generate(x, req.Native, openai.NewCompletionEncoder(req))
+		enc := openai.NewCompletionEncoder(req)
+		k := textKind(req.Native.Logprobs)
+		exchange.Answer(x, enc, func(r *exchange.Reply) error { return respond(a, x, r, req.Native, enc, k) })
 	}
+}
+
+// textKind is generateKind of answers that are text alone: of a token that is not in it, of thinking for one, no log probability is told,
+// and none where none was asked for.
+func textKind(logprobs bool) kind[api.GenerateResponse] {
+	k := generateKind
+	k.part = func(a *ollama.Answer, e engine.Event, now time.Time) api.GenerateResponse {
+		if e.Text == "" || !logprobs {
+			e.Logprobs = nil
+		}
+		return a.Generate(e, now)
+	}
+	return k
 }
 
 // OpenAIResponses answers /v1/responses.

@@ -35,3 +35,21 @@ func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	}
 	return x.more(min(int64(documents), rerankAhead)*(each+int64(longest))*ollama.TextCost + int64(documents)*256)
 }
+
+// What of several answers is kept until all are there: a token's text, and what is told of it with its rivals.
+const (
+	choiceToken   = 16
+	choiceLogprob = 160
+)
+
+// ChoicesRoom takes room for so many answers of so many tokens each, which are kept until all are there; told is how many log
+// probabilities are told of a token. It refuses more than there is room for at all.
+func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
+	each := int64(tokens) * int64(choiceToken+choiceLogprob*told)
+	if int64(n)*each > maxLarge/2 {
+		return ollama.Fail(http.StatusRequestEntityTooLarge,
+			"%d answers of %d tokens with %d log probabilities each are more than the server keeps until all are there: "+
+				"stream them, set a lower max_tokens, or ask for fewer answers", n, tokens, told)
+	}
+	return x.more(int64(n) * each)
+}

@@ -1,8 +1,8 @@
 // Package openai speaks OpenAI's API: chat completions, completions, embeddings, models and responses. A request becomes Ollama's native
 // one (server/ollama), with what OpenAI's has beyond it; native responses become OpenAI's. The wire types and most conversions are Ollama's
 // own (github.com/ollama/ollama/openai), so answers look like Ollama's to the byte. What Ollama ignores and axle honours is here:
-// max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, and the vendor's enable_thinking, thinking_mode,
-// chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
+// max_completion_tokens, tool_choice, logit_bias, parallel_tool_calls, n, best_of, echo, the completions' logprobs, and the vendor's
+// enable_thinking, thinking_mode, chat_template_kwargs, usage.ttft_ms and usage.decode_tps.
 //
 // Functions are pure and safe for concurrent use; an encoder belongs to one answer and one goroutine. Nothing here holds a resource.
 package openai
@@ -54,6 +54,9 @@ type extra struct {
 	MinP                *float64                   `json:"min_p"`
 	RepetitionPenalty   *float64                   `json:"repetition_penalty"`
 	Store               *bool                      `json:"store"`
+	N                   *int                       `json:"n"`
+	BestOf              *int                       `json:"best_of"`
+	Echo                *bool                      `json:"echo"`
 	ResponseFormat      struct {
 		JSONSchema struct {
 			Strict bool `json:"strict"`
@@ -65,6 +68,7 @@ type extra struct {
 type Chat struct {
 	wire.ChatCompletionRequest
 	Native *ollama.ChatRequest
+	N      int // answers
 }
 
 // DecodeChat reads the body of /v1/chat/completions.
@@ -87,6 +91,9 @@ func DecodeChat(b []byte) (*Chat, error) {
 	c.Native = &ollama.ChatRequest{ChatRequest: *native}
 	c.Native.Ordered(lists(c.Messages), "\n")
 	c.Native.Remember(b)
+	if c.N, err = x.chatChoices(); err != nil {
+		return nil, err
+	}
 	return c, bad(x.apply(c.Native))
 }
 

@@ -3,7 +3,6 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -43,15 +42,18 @@ type ChatEncoder struct {
 	id      string
 	stream  bool
 	usage   bool
-	role    bool // the role was sent
-	called  bool // a tool call was sent
 	created time.Time
+	told    []chatTold
+	tally   tally
 }
+
+// chatTold is what of a choice was sent.
+type chatTold struct{ role, call bool }
 
 // NewChatEncoder makes an encoder for the answer to c.
 func NewChatEncoder(c *Chat) *ChatEncoder {
 	return &ChatEncoder{id: "chatcmpl-" + strconv.Itoa(rand.IntN(999)), stream: c.Stream,
-		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
+		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, told: make([]chatTold, c.N), tally: tally{left: c.N}}
 }
 
 func (e *ChatEncoder) Streams() bool     { return e.stream }
@@ -65,8 +67,21 @@ func (e *ChatEncoder) first() time.Duration {
 	return e.First()
 }
 
-// Chunk gives the role once, deltas, then the reason on a chunk of its own, then usage if asked, then [DONE].
+// Candidates is how many answers are written.
+func (e *ChatEncoder) Candidates() int { return len(e.told) }
+
+// Ranks says that all of them are told.
+func (e *ChatEncoder) Ranks() bool { return false }
+
+// Chunk is ChunkOf of an answer that is the only one.
 func (e *ChatEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
+	e.tally.left = 1
+	return e.ChunkOf(0, r)
+}
+
+// ChunkOf gives a choice's role once, its deltas, then its reason on a chunk of its own; after the last choice's usage if asked, and
+// [DONE].
+func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 	if e.created.IsZero() {
 		e.created = r.CreatedAt
 	}
@@ -77,33 +92,53 @@ func (e *ChatEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 		out = append(out, b...)
 		return err
 	}
+	told := &e.told[i]
 	empty := r.Message.Content == "" && r.Message.Thinking == "" && len(r.Message.ToolCalls) == 0 && len(r.Logprobs) == 0
-	if !(r.Done && e.role && empty) {
-		for _, c := range wire.ToStreamChunks(e.id, r, !e.role) {
-			e.called = e.called || len(c.Choices) > 0 && len(c.Choices[0].Delta.ToolCalls) > 0
+	if !(r.Done && told.role && empty) {
+		for _, c := range wire.ToStreamChunks(e.id, r, !told.role) {
+			c.Choices[0].Index = i
+			told.call = told.call || len(c.Choices[0].Delta.ToolCalls) > 0
 			if err := add(c); err != nil {
 				return nil, err
 			}
 		}
-		e.role = true
+		told.role = true
 	}
 	if !r.Done {
 		return out, nil
 	}
-	finish := wire.FinishChunk(e.id, r, e.called)
-	if err := add(finish); err != nil {
-		return nil, err
+	finish := wire.FinishChunk(e.id, r, told.call)
+	finish.Choices[0].Index = i
+	if err := add(finish); err != nil || !e.tally.end(i, r.Metrics) {
+		return out, err
 	}
 	if e.usage {
 		finish.Choices = []wire.ChunkChoice{}
 		if err := add(struct {
 			wire.ChatCompletionChunk
 			Usage usage `json:"usage"`
-		}{finish, usageOf(r, e.first())}); err != nil {
+		}{finish, usageOf(api.ChatResponse{Metrics: e.tally.all}, e.first())}); err != nil {
 			return nil, err
 		}
 	}
 	return append(out, done...), nil
+}
+
+// WholeOf is the body of several answers.
+func (e *ChatEncoder) WholeOf(all []api.ChatResponse, _ []float64) ([]byte, error) {
+	body := wire.ToChatCompletion(e.id, all[0])
+	for i, r := range all {
+		e.tally.end(i, r.Metrics)
+		if i > 0 {
+			c := wire.ToChatCompletion(e.id, r).Choices[0]
+			c.Index = i
+			body.Choices = append(body.Choices, c)
+		}
+	}
+	return line(struct {
+		wire.ChatCompletion
+		Usage usage `json:"usage"`
+	}{body, usageOf(api.ChatResponse{Metrics: e.tally.all}, e.first())})
 }
 
 // Whole is the body of an answer in one piece.
@@ -134,97 +169,11 @@ func (e *ChatEncoder) ErrorBody(status int, text string) []byte { return ErrorBo
 // ErrorEnd is Ollama's odd last chunk of a stream that failed, with an error in it that OpenAI's clients raise; no [DONE] follows.
 func (e *ChatEncoder) ErrorEnd(status int, text string) []byte {
 	r := api.ChatResponse{CreatedAt: e.created}
-	chunk := wire.ToStreamChunks(e.id, r, !e.role)[0]
+	chunk := wire.ToStreamChunks(e.id, r, !e.told[0].role)[0]
 	b, _ := event(struct {
 		wire.ChatCompletionChunk
 		wire.ErrorResponse
 	}{chunk, wire.NewError(status, text)})
-	return b
-}
-
-// Completion is a completion request.
-type Completion struct {
-	wire.CompletionRequest
-	Native *ollama.GenerateRequest
-}
-
-// DecodeCompletion reads the body of /v1/completions.
-func DecodeCompletion(b []byte) (*Completion, error) {
-	c := new(Completion)
-	if err := decode(b, &c.CompletionRequest); err != nil {
-		return nil, err
-	}
-	native, err := wire.FromCompleteRequest(c.CompletionRequest)
-	if err != nil {
-		return nil, bad(err)
-	}
-	if native.TopLogprobs < 0 || native.TopLogprobs > 20 {
-		return nil, ollama.Fail(400, "top_logprobs must be between 0 and 20")
-	}
-	c.Native = &ollama.GenerateRequest{GenerateRequest: native}
-	var x extra
-	if err := decode(b, &x); err != nil {
-		return nil, err
-	}
-	if err := x.checkMax(); err != nil {
-		return nil, err
-	}
-	c.Native.MaxTokens = x.MaxCompletionTokens
-	c.Native.LogitBias, err = logitBias(x.LogitBias)
-	return c, err
-}
-
-// CompletionEncoder writes a completion.
-type CompletionEncoder struct {
-	id            string
-	stream, usage bool
-}
-
-// NewCompletionEncoder makes an encoder for the answer to c.
-func NewCompletionEncoder(c *Completion) *CompletionEncoder {
-	return &CompletionEncoder{id: fmt.Sprintf("cmpl-%d", rand.IntN(999)), stream: c.Stream,
-		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage}
-}
-
-func (e *CompletionEncoder) Streams() bool     { return e.stream }
-func (e *CompletionEncoder) Type() string      { return stream }
-func (e *CompletionEncoder) WholeType() string { return whole }
-
-// Chunk gives a chunk, then usage if asked, then [DONE].
-func (e *CompletionEncoder) Chunk(r api.GenerateResponse) ([]byte, error) {
-	c := wire.ToCompleteChunk(e.id, r)
-	if e.usage {
-		c.Usage = &wire.Usage{}
-	}
-	out, err := event(c)
-	if err != nil || !r.Done {
-		return out, err
-	}
-	if e.usage {
-		u := wire.ToUsageGenerate(r)
-		c.Usage, c.Choices = &u, []wire.CompleteChunkChoice{}
-		b, err := event(c)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, b...)
-	}
-	return append(out, done...), nil
-}
-
-// Whole is the body of an answer in one piece.
-func (e *CompletionEncoder) Whole(r api.GenerateResponse) ([]byte, error) {
-	return line(wire.ToCompletion(e.id, r))
-}
-
-func (e *CompletionEncoder) ErrorBody(status int, text string) []byte { return ErrorBody(status, text) }
-
-// ErrorEnd ends a stream that failed: a chunk of no model, with the error.
-func (e *CompletionEncoder) ErrorEnd(status int, text string) []byte {
-	b, _ := event(struct {
-		wire.CompletionChunk
-		wire.ErrorResponse
-	}{wire.ToCompleteChunk(e.id, api.GenerateResponse{}), wire.NewError(status, text)})
 	return b
 }
 

@@ -44,6 +44,7 @@ type Backend struct {
 	stats engine.Stats
 	texts []*text // what it pretends to have in its cache, the last first
 	named int
+	turn  int // of what is said in turn
 	lost  error
 	ended bool
 }
@@ -110,11 +111,11 @@ func number(begins string, most int, s string) (n int, ok bool) {
 	}
 }
 
-// saying is what the last [[say:…]] of a prompt has it say. Most prompts of tests and measurements have one, so that it is found without
-// an expression, as numbers are.
-func saying(s string) (said string, ok bool) {
+// saying is what the last [[say:…]] of a prompt, or another directive that begins so, has it say. Most prompts of tests and measurements
+// have one, so that it is found without an expression, as numbers are.
+func saying(begins, s string) (said string, ok bool) {
 	for {
-		_, rest, found := strings.Cut(s, "[[say:")
+		_, rest, found := strings.Cut(s, begins)
 		text, rest, closed := strings.Cut(rest, "]]")
 		if !found || !closed {
 			return said, ok
@@ -127,13 +128,14 @@ func saying(s string) (said string, ok bool) {
 type script struct {
 	tokens []string
 	delay  time.Duration
-	burst  int // tokens that come at once; 0: one
+	burst  int     // tokens that come at once; 0: one
+	odds   float32 // the log probability of each token
 	err    error
 	crash  bool
 }
 
-func (b *Backend) read(prompt string) script {
-	s := script{delay: b.c.Delay, crash: strings.Contains(prompt, "[[crash]]")}
+func (b *Backend) read(prompt string, seed int64) script {
+	s := script{delay: b.c.Delay, odds: -0.25, crash: strings.Contains(prompt, "[[crash]]")}
 	if ms, ok := number("[[delay:", 6, prompt); ok {
 		s.delay = time.Duration(ms) * time.Millisecond
 	}
@@ -143,7 +145,13 @@ func (b *Backend) read(prompt string) script {
 		s.err = api.StatusError{StatusCode: code, ErrorMessage: m[2]}
 	}
 	thinks := b.c.Info.Capabilities.Thinking && strings.HasSuffix(prompt, assistantOpen)
-	if said, ok := saying(prompt); ok {
+	if any, ok := saying("[[any:", prompt); ok {
+		all := strings.Split(any, "|")
+		k := b.pick(seed, len(all))
+		s.tokens, s.odds = cut(all[k]), -0.25*float32(k+1)
+		return s
+	}
+	if said, ok := saying("[[say:", prompt); ok {
 		s.tokens = strings.Split(said, "|")
 		return s
 	}
@@ -161,6 +169,19 @@ func (b *Backend) read(prompt string) script {
 		s.tokens = cut(paragraph)
 	}
 	return s
+}
+
+// pick is one of n, by the seed, or where there is none in turn.
+func (b *Backend) pick(seed int64, n int) int {
+	if seed < 0 {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.turn++
+		return (b.turn - 1) % n
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, seed)
+	return int(h.Sum32() % uint32(n))
 }
 
 // cut divides text into words, each with the white space before it, the last with that after it too.
@@ -353,7 +374,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 		}
 		n, end := 0, error(context.Canceled)
 		defer func() { b.leave(n, end) }()
-		s := b.read(b.Text(job.IDs))
+		s := b.read(b.Text(job.IDs), job.Sampling.Seed)
 		u := engine.Usage{Prompt: len(job.IDs), Queue: time.Since(start)}
 		kept := &text{tokens: len(job.IDs), key: job.Key, running: true}
 		b.keep(kept)
@@ -394,7 +415,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 			b.grow(kept, len(job.IDs)+n, true)
 			t := engine.Token{ID: b.words.id(word), Text: word, Usage: u, More: s.burst > 0 && n%s.burst > 0}
 			if job.Sampling.Logprobs || job.Sampling.TopLogprobs > 0 {
-				t.Logprob = logprob(word, job.Sampling.TopLogprobs)
+				t.Logprob = logprob(word, s.odds, job.Sampling.TopLogprobs)
 			}
 			if !yield(t, nil) {
 				return
@@ -410,13 +431,13 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 	}
 }
 
-func logprob(word string, top int) *engine.Logprob {
-	l := &engine.Logprob{Token: word, Bytes: []byte(word), Logprob: -0.25}
+func logprob(word string, odds float32, top int) *engine.Logprob {
+	l := &engine.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
 	for i := range top {
-		alt := engine.Logprob{Token: word, Bytes: []byte(word), Logprob: -0.25}
+		alt := engine.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
 		if i > 0 {
 			name := "alt" + strconv.Itoa(i)
-			alt = engine.Logprob{Token: name, Bytes: []byte(name), Logprob: -0.25 - float32(i)}
+			alt = engine.Logprob{Token: name, Bytes: []byte(name), Logprob: odds - float32(i)}
 		}
 		l.Top = append(l.Top, alt)
 	}

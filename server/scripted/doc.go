@@ -5,6 +5,7 @@
 // The prompt directs the answer:
 //
 //	[[say:tok|tok|…]]     these tokens (the last such wins)
+//	[[any:text|text|…]]   one of these, by the request's seed, or without one in turn; the k-th, from 1, has −0.25·k as log probability
 //	[[delay:ms]]          per token, default 2
 //	[[burst:n]]           n tokens at once
 //	[[err:STATUS:text]]   fails before the first token

@@ -76,6 +76,31 @@ test('openai', async () => {
   await assert.rejects(async () => { for await (const _ of await c.chat.completions.create({ model: 'scripted-chat', messages: say('a|b|c]][[crash'), stream: true })); }, /unexpected EOF/);
 });
 
+test('openai, several answers', async () => {
+  const c = new OpenAI({ baseURL: url + '/v1', apiKey: 'x', maxRetries: 0 });
+  const any = '[[any:a|b b|c|d d|e e e|f|g]]';
+  const ask = { model: 'scripted-chat', messages: [{ role: 'user', content: any }], n: 5, seed: 7 };
+  const r = await c.chat.completions.create(ask);
+  const texts = r.choices.map((ch) => ch.message.content);
+  assert.deepEqual(r.choices.map((ch) => ch.index), [0, 1, 2, 3, 4]);
+  assert.ok(new Set(texts).size > 1);
+  assert.equal(r.usage.completion_tokens, texts.join(' ').split(' ').length);
+  assert.deepEqual((await c.chat.completions.create(ask)).choices.map((ch) => ch.message.content), texts);
+  const final = await c.chat.completions.stream(ask).finalChatCompletion(); // put together by the client
+  assert.deepEqual(final.choices.map((ch) => [ch.index, ch.message.content, ch.finish_reason]), texts.map((t, i) => [i, t, 'stop']));
+  const calls = await c.chat.completions.stream({ model: 'scripted-chat', messages: say(call), tools: [tool], n: 2 }).finalChatCompletion();
+  for (const ch of calls.choices) assert.deepEqual(JSON.parse(ch.message.tool_calls[0].function.arguments), { city: 'Paris' });
+  const best = await c.completions.create({ model: 'scripted', prompt: any, best_of: 7, n: 2, logprobs: 1 });
+  assert.deepEqual(best.choices.map((ch) => ch.text), ['a', 'b b']);
+  assert.deepEqual(best.choices[1].logprobs, { tokens: ['b', ' b'], token_logprobs: [-0.5, -0.5], top_logprobs: [{ b: -0.5 }, { ' b': -0.5 }], text_offset: [0, 1] });
+  assert.equal(best.usage.completion_tokens, 11);
+  assert.equal((await c.completions.create({ model: 'scripted', prompt: '[[say:x]]', echo: true })).choices[0].text, '[[say:x]]x');
+  const parts = ['', ''];
+  for await (const ch of await c.completions.create({ model: 'scripted', prompt: '[[say:x| y]]', n: 2, stream: true })) for (const o of ch.choices) parts[o.index] += o.text;
+  assert.deepEqual(parts, ['x y', 'x y']);
+  for (const bad of [{ n: 0 }, { n: 200 }]) await assert.rejects(c.chat.completions.create({ ...ask, ...bad }), (err) => err.status === 400 && /n must be between 1 and 128/.test(err.message));
+});
+
 const soft = process.env.AXLE_TEST_SOFT_URL; // the model inside, which sees
 const seen = 'A red circle, a blue square and a yellow star.';
 

@@ -1,0 +1,277 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+)
+
+// This file answers one prompt more than once. The first answer evaluates the prompt; the others
+// begin with its first token, find the prompt's rows in the cache, and share passes with it.
+
+const (
+	// MostChoices is how many answers a request may ask for.
+	MostChoices = 128
+	// choicesAtOnce is how many of them run at once: half of what a model runs for everybody.
+	choicesAtOnce = 16
+)
+
+// Several says how many answers a request is to have.
+type Several struct {
+	N int // 1 to MostChoices
+	// Beside is asked before an answer begins beside those that run. Without ok it waits until one
+	// of them has ended and takes its place; else end is called when the place is free again. nil:
+	// there is always a place.
+	Beside func() (end func(), ok bool)
+}
+
+// Choice is an event of one of several answers.
+type Choice struct {
+	Index int // which, from 0
+	Event
+}
+
+// Choices answers a request several times, as [Model.Chat] does where it has messages, else as
+// [Model.Generate]. The answers' events come as they are made, in any order of answers; the
+// sequence ends well when each has had its Done, whose Context is nil. The prompt is read and
+// evaluated once. At most 16 answers run at once, fewer where there are no places
+// ([Several].Beside) or the queue is full; the others follow in turn.
+//
+// With a seed each answer has its own, which follows from the request's and from its index: the
+// first answer is the one that Chat gives. Request.Begun is told of the prompt once,
+// Request.Watch of all answers together: the first one's prompt, and the tokens of all. Errors as
+// Chat, besides ErrRequest for an N out of range; an error ends all answers, and so does leaving
+// the loop. A panic of the backend is one of the caller's.
+func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error] {
+	return func(yield func(Choice, error) bool) {
+		if s.N < 1 || s.N > MostChoices {
+			yield(Choice{}, fmt.Errorf("%w: %d answers, there must be 1 to %d", ErrRequest, s.N,
+				MostChoices))
+			return
+		}
+		isChat := len(r.Messages) > 0
+		a, err := m.ask(ctx, &r, isChat)
+		if err != nil {
+			yield(Choice{}, err)
+			return
+		}
+		if len(a.notes) > 0 && !yield(Choice{Event: Event{Notes: a.notes}}, nil) {
+			return
+		}
+		if r.Begun != nil {
+			r.Begun(len(a.job.IDs))
+		}
+		inner, cancel := context.WithCancel(ctx)
+		c := &choosing{m: m, r: &r, a: a, s: s, isChat: isChat, yield: yield, cancel: cancel,
+			steps: make(chan step), at: make([]*continuation, s.N), left: s.N}
+		for i := range s.N {
+			c.waiting = append(c.waiting, i)
+		}
+		defer c.end()
+		for c.left > 0 {
+			c.begin(inner)
+			select {
+			case st := <-c.steps:
+				if !c.take(st) {
+					return
+				}
+			case <-inner.Done():
+				c.end()
+				if err := ctx.Err(); err != nil {
+					yield(Choice{}, err)
+				}
+				return
+			}
+		}
+	}
+}
+
+// choosing is the state of several answers to one prompt. One goroutine for each answer that runs
+// takes its tokens from the backend; all else is done on the caller's.
+type choosing struct {
+	m      *Model
+	r      *Request
+	a      *asked
+	s      Several
+	isChat bool
+	yield  func(Choice, error) bool
+
+	cancel   func()
+	takers   sync.WaitGroup
+	panicked atomic.Pointer[any]
+	steps    chan step
+
+	at      []*continuation // by index; nil: it does not run
+	waiting []int           // those that are still to begin, in order
+	running int
+	left    int      // how many have no end yet
+	places  []func() // what [Several].Beside gave, for all that run but one
+	begun   bool     // the prompt is in the cache
+	crowded bool     // the queue is full: nothing begins until one that runs has ended
+	usage   Usage    // of all
+}
+
+// continuation is an answer that runs.
+type continuation struct {
+	out    *assembler
+	resume chan bool // whether its backend is to go on after a token
+	last   Usage
+	said   bool
+	done   bool // it has had its end
+	again  bool // the queue was full: it begins anew
+}
+
+// step is what a backend says of an answer.
+type step struct {
+	i    int
+	tok  Token
+	err  error
+	over bool // nothing more comes
+}
+
+// seedOf is the seed of answer i.
+func seedOf(seed int64, i int) int64 {
+	if seed < 0 || i == 0 {
+		return seed
+	}
+	z := uint64(seed) + uint64(i)*0x9e3779b97f4a7c15 // splitmix64
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return int64((z ^ z>>31) >> 1)
+}
+
+// begin lets answers begin that may, and gives places back that none needs.
+func (c *choosing) begin(ctx context.Context) {
+	most := choicesAtOnce
+	if c.r.Repeatable {
+		most = 1 // each has the card for itself
+	}
+	for len(c.waiting) > 0 && c.running < most && !c.crowded && (c.begun || c.running == 0) {
+		if c.running > len(c.places) && c.s.Beside != nil {
+			end, ok := c.s.Beside()
+			if !ok {
+				break
+			}
+			c.places = append(c.places, end)
+		}
+		i := c.waiting[0]
+		c.waiting = c.waiting[1:]
+		c.running++
+		w := &continuation{resume: make(chan bool, 1)}
+		w.out = c.m.assembler(c.r, c.isChat, c.a.job.IDs, c.a.think, func(e Event, err error) bool {
+			return c.yield(Choice{i, e}, err)
+		})
+		c.at[i] = w
+		job := c.a.begin()
+		job.Sampling.Seed = seedOf(job.Sampling.Seed, i)
+		c.takers.Go(func() { c.complete(ctx, i, job, w.resume) })
+	}
+	c.free(max(c.running-1, 0))
+}
+
+// free gives places back until so many are left.
+func (c *choosing) free(n int) {
+	for len(c.places) > n {
+		c.places[len(c.places)-1]()
+		c.places = c.places[:len(c.places)-1]
+	}
+}
+
+// complete hands an answer's tokens to the caller's goroutine, one at a time.
+func (c *choosing) complete(ctx context.Context, i int, job Job, goOn <-chan bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.panicked.Store(&p)
+			c.cancel()
+		}
+		select {
+		case c.steps <- step{i: i, over: true}:
+		case <-ctx.Done():
+		}
+	}()
+	for tok, err := range c.m.b.Complete(ctx, job) {
+		select {
+		case c.steps <- step{i: i, tok: tok, err: err}:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case ok := <-goOn:
+			if !ok {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// end waits until nothing runs any more.
+func (c *choosing) end() {
+	c.cancel()
+	c.takers.Wait()
+	c.free(0)
+	if p := c.panicked.Load(); p != nil {
+		panic(*p)
+	}
+}
+
+// take takes a step; false: it was the last, for all.
+func (c *choosing) take(st step) bool {
+	w := c.at[st.i]
+	switch {
+	case st.over:
+		c.running--
+		c.crowded = w.again && c.running > 0
+		c.at[st.i] = nil
+		if w.again {
+			c.waiting = append([]int{st.i}, c.waiting...)
+		}
+		return w.again || w.done
+	case errors.Is(st.err, ErrBusy) && !w.said && c.running > 1:
+		w.again = true
+		w.resume <- false
+		return true
+	case st.err != nil:
+		c.yield(Choice{Index: st.i}, st.err)
+		return false
+	}
+	w.said, c.begun = true, true
+	c.count(st.i, w, st.tok.Usage)
+	if !w.out.token(st.tok) {
+		return false
+	}
+	if w.done = st.tok.Final != "" || w.out.ended != ""; w.done {
+		if !w.out.close() {
+			return false
+		}
+		res := c.a.result(c.m, c.r, c.isChat, w.out, st.tok)
+		res.Context = nil
+		if !c.yield(Choice{st.i, Event{Done: res}}, nil) {
+			return false
+		}
+		c.left--
+	}
+	w.resume <- !w.done
+	return true
+}
+
+// count adds what an answer has used to the account of all.
+func (c *choosing) count(i int, w *continuation, u Usage) {
+	sum := &c.usage
+	if i == 0 {
+		output, drafted, accepted := sum.Output, sum.Drafted, sum.Accepted
+		*sum = u
+		sum.Output, sum.Drafted, sum.Accepted = output, drafted, accepted
+	}
+	sum.Output += u.Output - w.last.Output
+	sum.Drafted += u.Drafted - w.last.Drafted
+	sum.Accepted += u.Accepted - w.last.Accepted
+	w.last = u
+	if c.r.Watch != nil {
+		c.r.Watch(*sum)
+	}
+}

@@ -1,0 +1,67 @@
+package openai
+
+import (
+	"github.com/ollama/ollama/api"
+
+	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/server/ollama"
+)
+
+// This file is what requests for more than one answer have in common: n, best_of, and the usage of all together.
+
+// chatChoices is how many answers a chat asks for.
+func (x *extra) chatChoices() (n int, err error) {
+	switch {
+	case x.Echo != nil && *x.Echo:
+		return 0, ollama.Fail(400, "echo is for /v1/completions: a chat's answer does not repeat its messages")
+	case x.BestOf != nil:
+		return 0, ollama.Fail(400, "best_of is for /v1/completions: a chat takes n")
+	}
+	return count("n", x.N)
+}
+
+// textChoices is how many answers a completion asks for, and how many are written of which these are the likeliest.
+func (x *extra) textChoices(streams bool) (n, candidates int, err error) {
+	if n, err = count("n", x.N); err != nil || x.BestOf == nil {
+		return n, n, err
+	}
+	switch candidates, err = count("best_of", x.BestOf); {
+	case err != nil:
+		return 0, 0, err
+	case candidates < n:
+		return 0, 0, ollama.Fail(400, "best_of must not be less than n: the best %d of %d cannot be told", n, candidates)
+	case candidates > n && streams:
+		return 0, 0, ollama.Fail(400,
+			"best_of cannot be streamed, since which answers are the best is known at their end: leave out stream, or ask for n")
+	}
+	return n, candidates, nil
+}
+
+// count is a number of answers; nil is one.
+func count(name string, n *int) (int, error) {
+	if n == nil {
+		return 1, nil
+	}
+	if *n < 1 || *n > engine.MostChoices {
+		return 0, ollama.Fail(400, "%s must be between 1 and %d, got %d", name, engine.MostChoices, *n)
+	}
+	return *n, nil
+}
+
+// tally is the account of several answers as OpenAI gives it: the prompt once, the tokens of all.
+type tally struct {
+	all  api.Metrics
+	left int // answers that have no end yet
+}
+
+// end adds an answer's account, and reports whether it was the last.
+func (t *tally) end(i int, m api.Metrics) bool {
+	all := &t.all
+	if i == 0 {
+		all.PromptEvalCount, all.PromptEvalCachedCount = m.PromptEvalCount, m.PromptEvalCachedCount
+	}
+	all.EvalCount += m.EvalCount
+	all.EvalDuration = max(all.EvalDuration, m.EvalDuration)
+	t.left--
+	return t.left <= 0
+}
