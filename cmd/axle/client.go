@@ -71,6 +71,9 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 	if errors.As(err, new(api.AuthorizationError)) {
 		return nil, client.Error(err)
 	}
+	if client.StatusIs(err, http.StatusServiceUnavailable) {
+		return nil, fmt.Errorf("the server at %s takes no requests now: it is ending, or its card was lost; ask again once it runs", base)
+	}
 	if ve := new(tls.CertificateVerificationError); errors.As(err, &ve) {
 		return nil, fmt.Errorf("the server at %s cannot be trusted (%w): SSL_CERT_FILE names a file of certificates to trust, "+
 			"such as the server's own", base, ve.Err)

@@ -3,7 +3,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +31,42 @@ func New(base *url.URL, hc *http.Client) *Client {
 	if hc == nil {
 		hc = http.DefaultClient
 	}
-	return &Client{Client: api.NewClient(base, hc), URL: base, HTTP: hc}
+	own := *hc
+	own.Transport = sessions{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}
+	return &Client{Client: api.NewClient(base, &own), URL: base, HTTP: &own}
+}
+
+// SessionHeader tells what stands before several servers which requests are turns of one conversation, so that it leads all of them to the
+// server whose cache holds the turns before.
+const SessionHeader = "X-Session-Id"
+
+type session struct{}
+
+// WithSession is a context whose requests are turns of the conversation id.
+func WithSession(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, session{}, id)
+}
+
+// NewSession is the id of a new conversation: random, so that it tells nothing of who has it.
+func NewSession() string { return rand.Text() }
+
+// sessions sends the id that a request's context has.
+type sessions struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (s sessions) RoundTrip(r *http.Request) (*http.Response, error) {
+	if id, ok := r.Context().Value(session{}).(string); ok {
+		r = r.Clone(r.Context())
+		r.Header.Set(SessionHeader, id)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections is for http.Client.
+func (s sessions) CloseIdleConnections() {
+	if c, ok := s.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 // ErrBrokeOff is what Ollama's client does not tell: the stream ended, and its last word did not come.

@@ -134,7 +134,7 @@ func (t *Talk) command(ctx context.Context, l *lineReader, line string) (done bo
 	case "/bye", "/exit":
 		return true, nil
 	case "/clear":
-		t.messages = nil
+		t.messages, t.session = nil, ""
 		say("Cleared session context")
 	case "/?", "/help":
 		switch strings.TrimPrefix(arg(1), "/") {
@@ -153,7 +153,7 @@ func (t *Talk) command(ctx context.Context, l *lineReader, line string) (done bo
 			return false, nil
 		}
 		old := *t
-		t.Model, t.loaded, t.messages, t.system = arg(1), nil, nil, ""
+		t.Model, t.loaded, t.messages, t.system, t.session = arg(1), nil, nil, "", ""
 		if err := t.load(ctx, true); err != nil {
 			*t = old
 			return false, err

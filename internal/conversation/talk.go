@@ -42,6 +42,7 @@ type Talk struct {
 	Verbose   bool // timings after each answer
 	Out, Errw io.Writer
 
+	session  string // this conversation's id; "": the next request begins one
 	caps     []model.Capability
 	system   string
 	loaded   []api.Message // the model's own turns: the server puts them before every conversation
@@ -152,8 +153,17 @@ func (t *Talk) prepare(ctx context.Context, warm bool) error {
 		return nil
 	}
 	stream := false
-	return client.Error(t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream},
+	return client.Error(t.Conn.Generate(t.turn(ctx), &api.GenerateRequest{Model: t.Model, KeepAlive: t.KeepAlive, Stream: &stream},
 		func(api.GenerateResponse) error { return nil }))
+}
+
+// turn is ctx for a request that belongs to this conversation, the one that loads the model among them: where several servers stand behind
+// one address it is to be loaded where the answers will come from.
+func (t *Talk) turn(ctx context.Context) context.Context {
+	if t.session == "" {
+		t.session = client.NewSession()
+	}
+	return client.WithSession(ctx, t.session)
 }
 
 func (t *Talk) vector(ctx context.Context, text string) error {
@@ -248,9 +258,8 @@ func (t *Talk) once(ctx context.Context, prompt string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := t.printer()
-	err = t.Conn.Generate(ctx, &api.GenerateRequest{Model: t.Model, Prompt: text, Images: images, Format: t.Format, KeepAlive: t.KeepAlive,
-		Think:   t.Think,
-		Options: t.options, System: t.system}, func(r api.GenerateResponse) error {
+	err = t.Conn.Generate(t.turn(ctx), &api.GenerateRequest{Model: t.Model, Prompt: text, Images: images, Format: t.Format,
+		KeepAlive: t.KeepAlive, Think: t.Think, Options: t.options, System: t.system}, func(r api.GenerateResponse) error {
 		p.thinking(r.Thinking)
 		p.text(r.Response)
 		if r.Done {
@@ -287,7 +296,7 @@ func (t *Talk) answer(ctx context.Context, prompt string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	p := t.printer()
-	err = t.Conn.Chat(ctx, &api.ChatRequest{Model: t.Model, Messages: append(slices.Clone(msgs), ask), Format: t.Format,
+	err = t.Conn.Chat(t.turn(ctx), &api.ChatRequest{Model: t.Model, Messages: append(slices.Clone(msgs), ask), Format: t.Format,
 		KeepAlive: t.KeepAlive, Think: t.Think,
 		Options: t.options}, func(r api.ChatResponse) error {
 		p.thinking(r.Message.Thinking)

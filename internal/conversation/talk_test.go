@@ -44,6 +44,46 @@ func TestSet(t *testing.T) {
 	}
 }
 
+// All turns of a conversation say that they are, with an id that nobody else has, from the request on that loads the model. What begins
+// anew has a new one.
+func TestSession(t *testing.T) {
+	l, talk, _ := listening(t)
+	l.answers = []string{`{"message":{"role":"assistant","content":"a"},"done":true}`}
+	l.generated = []string{`{"response":"a","done":true}`}
+	ctx := t.Context()
+	command := func(line string) func() error {
+		return func() error { _, err := talk.command(ctx, nil, line); return err }
+	}
+	answer := func() error { return talk.answer(ctx, "q") }
+	for i, do := range []func() error{
+		func() error { return talk.prepare(ctx, true) }, answer, answer,
+		command("/clear"), answer, answer,
+		command("/load other"), answer,
+	} {
+		if err := do(); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	_, another, _ := listening(t)
+	if err := another.once(ctx, "q"); err != nil || another.session == talk.session {
+		t.Error("two conversations have one id")
+	}
+	same := []int{0, 0, 0, 1, 1, 2, 2}
+	if len(l.sessions) != len(same) {
+		t.Fatalf("%d requests: %q", len(l.sessions), l.sessions)
+	}
+	for i, a := range l.sessions {
+		if len(a) < 16 {
+			t.Errorf("request %d: the id %q", i, a)
+		}
+		for j, b := range l.sessions {
+			if (a == b) != (same[i] == same[j]) {
+				t.Errorf("requests %d and %d: %q and %q", i, j, a, b)
+			}
+		}
+	}
+}
+
 // The server puts a model's MESSAGE turns before the conversation: the terminal sends them no second time, and saves them.
 func TestModelsOwnTurns(t *testing.T) {
 	l, talk, _ := listening(t)
@@ -100,6 +140,7 @@ type listener struct {
 	hang    func() // called after them, and nothing more comes
 
 	generated []string
+	sessions  []string // of the requests that belong to a conversation
 }
 
 // listening starts one and gives a conversation with it, and what is on its screen.
@@ -119,12 +160,14 @@ func listening(t *testing.T) (*listener, *Talk, *paper) {
 		_ = json.NewEncoder(w).Encode(api.ShowResponse{Messages: []api.Message{{Role: "user", Content: "hi"},
 			{Role: "assistant", Content: "hello"}}})
 	})
-	mux.HandleFunc("/api/generate", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/api/generate", func(w http.ResponseWriter, r *http.Request) {
+		l.sessions = append(l.sessions, r.Header.Get(client.SessionHeader))
 		_, _ = w.Write([]byte(strings.Join(append(l.generated, ""), "\n")))
 	})
 	mux.HandleFunc("/api/create", keep(&l.create, func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"status":"success"}` + "\n")) }))
 	mux.HandleFunc("/api/chat", func(w http.ResponseWriter, r *http.Request) {
 		l.chat = api.ChatRequest{}
+		l.sessions = append(l.sessions, r.Header.Get(client.SessionHeader))
 		keep(&l.chat, func(w http.ResponseWriter) {
 			for _, a := range l.answers {
 				_, _ = w.Write([]byte(a + "\n"))
