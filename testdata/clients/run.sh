@@ -9,14 +9,16 @@ mode=${1:-ci}
 server=${AXLE_SCRIPTED:-bin/axle-scripted}
 [ -x "$server" ] || { echo "no $server: make scripted" >&2; exit 1; }
 work=$(mktemp -d)
-port=$((20000 + RANDOM % 20000))
+used() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+port=0 # below those that the kernel gives to clients
+while [ $port = 0 ] || used $port || used $((port + 1)) || used $((port + 2)); do port=$((20000 + RANDOM % 12000)); done
 AXLE_MODELS=$work/models AXLE_HOST=127.0.0.1:$port "$server" serve 2>"$work/log" &
 pid=$!
 pids=$pid
 trap 'kill $pids 2>/dev/null || true; wait $pids 2>/dev/null || true; rm -rf "$work"' EXIT
 up() { # up PORT PID: waits for a server
 	for _ in $(seq 600); do
-		(: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return
+		used "$1" && return
 		kill -0 "$2" || { cat "$work"/log* >&2; exit 1; }
 		sleep 0.1
 	done
@@ -25,6 +27,14 @@ up() { # up PORT PID: waits for a server
 }
 export AXLE_TEST_URL=http://127.0.0.1:$port
 up "$port" $pid
+tls=$((port + 2))
+export AXLE_TEST_KEYS=$work/keys AXLE_TEST_TLS_URL=https://localhost:$tls NODE_EXTRA_CA_CERTS=$work/tls/tls/cert.pem
+export AXLE_TEST_SERVER=$PWD/$server
+"$server" key add --keys-file "$work/keys" first >/dev/null 2>&1 # a server wants one at least
+AXLE_MODELS=$work/tls AXLE_HOST=127.0.0.1:$tls "$server" serve --tls-self-signed --keys-file "$work/keys" 2>"$work/log.tls" &
+export AXLE_TEST_TLS_PID=$!
+pids="$pids $!"
+up "$tls" $!
 axle=${AXLE_BIN:-bin/axle}
 if [ -x "$axle" ]; then # the Go clients meet a real engine too: the model inside, on the soft card
 	soft=$((port + 1))
@@ -48,6 +58,8 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
 	}
 	echo "== npm: ollama, openai"
 	node --test ci.mjs
+	echo "== npm: ollama, openai, by TLS and with keys"
+	node --test keys.mjs
 	[ "$mode" != all ] || { echo "== npm: @anthropic-ai/sdk, @langchain/ollama, ai with ollama-ai-provider-v2"; node --test more.mjs; }
 	cd ../../..
 else
