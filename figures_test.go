@@ -95,3 +95,27 @@ func TestFigures(t *testing.T) {
 		t.Errorf("%d modelled rows in README.md's table", rows)
 	}
 }
+
+// TestFirstModels: what README.md says of the models to begin with is what the catalogue says.
+func TestFirstModels(t *testing.T) {
+	read := func(name string) string {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	row := regexp.MustCompile("(?m)^\\| (`[a-z0-9.-]+:[a-z0-9.-]+`) \\| [^|]+ \\| ([^|]+) \\| ([^|]+) \\|$")
+	rows := row.FindAllStringSubmatch(read("README.md"), -1)
+	if len(rows) < 4 {
+		t.Fatalf("only %d models", len(rows))
+	}
+	catalogue := read("docs/models.md")
+	for _, r := range rows {
+		_, row, found := strings.Cut(catalogue, "\n| "+r[1]+" |")
+		row, _, _ = strings.Cut(row, "\n")
+		if !found || !strings.Contains(row, "| "+r[2]+" | "+r[3]+" |") {
+			t.Errorf("%s: %s to download, %s on the card; docs/models.md says%s", r[1], r[2], r[3], row)
+		}
+	}
+}

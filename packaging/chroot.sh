@@ -70,7 +70,9 @@ list() { find /etc /usr /var /opt /lib/systemd -xdev ! -path '/var/lib/dpkg/*' !
 	! -path '/var/cache/debconf*' ! -path '/etc/passwd*' ! -path '/etc/shadow*' \
 	! -path '/etc/group*' ! -path '/etc/gshadow*' ! -path '/etc/subuid*' ! -path '/etc/subgid*' | sort; }
 list >/tmp/before
-dpkg -i /axle.deb
+dpkg -i /axle.deb >/tmp/said || { cat /tmp/said; fail "it does not install"; }
+cat /tmp/said
+grep -q "axle run pocket" /tmp/said || fail "the package does not say what to do next"
 dpkg -V axle || fail "files differ from what the package says"
 [ "$(stat -c %a /)" = 755 ] || fail "the root folder's mode changed"
 for f in /usr/bin/axle /usr/lib/systemd/system/axle.service /usr/lib/sysusers.d/axle.conf /usr/lib/udev/rules.d/70-axle.rules \
@@ -105,6 +107,8 @@ kill -TERM $server; wait $server || fail "the server ended with $?"
 echo '# mine' >>/etc/axle/axle.env
 dpkg -i --force-confold /axle.deb >/dev/null
 grep -q '# mine' /etc/axle/axle.env || fail "an upgrade lost the settings"
+install -m 600 -o axle /dev/null /etc/axle/keys
+axle key add --keys-file /etc/axle/keys --role admin ann
 dpkg -r axle
 [ ! -e /usr/bin/axle ] && [ -e /etc/axle/axle.env ] && [ -d /var/lib/axle ] || fail "removal"
 dpkg -P axle

@@ -33,6 +33,7 @@ func newMachine(o machineOptions) (*machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	tellPaths(o.log, st.Paths())
 	card := rememberLostCard(st.Dir(), cmp.Or(o.device, os.Getenv("AXLE_DEVICE")), o.log)
 	lost := func(err error) {
 		card.lost()
