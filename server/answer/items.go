@@ -3,6 +3,7 @@ package answer
 import (
 	"container/list"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/axle-llm/axle/internal/ranked"
@@ -34,39 +35,48 @@ type keyItems struct {
 	bytes int
 }
 
+// kept is an item, or a turn of a conversation.
 type kept struct {
 	openai.Item
-	at time.Time
+	turn     bool   // ID is the answer's, JSON a list of items
+	previous string // of a turn: the one before
+	at       time.Time
 }
 
-func (k *kept) cost() int { return len(k.ID) + len(k.JSON) + itemCost }
+func (k *kept) cost() int { return len(k.ID) + len(k.JSON) + len(k.previous) + itemCost }
 
-// keep takes an answer's items.
-func (s *items) keep(key string, all []openai.Item) {
+// keep takes an answer's items, and where it is not nil the turn that it ends.
+func (s *items) keep(key string, all []openai.Item, t *openai.Turn) {
+	for _, it := range all {
+		s.add(key, &kept{Item: it})
+	}
+	if t != nil {
+		s.add(key, &kept{Item: openai.Item{ID: t.ID, JSON: t.JSON}, turn: true, previous: t.Previous})
+	}
+}
+
+func (s *items) add(key string, k *kept) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	s.expire(now)
-	for _, it := range all {
-		k := &kept{it, now}
-		if k.cost() > tooMuchItem {
-			continue
-		}
-		if s.by == nil {
-			s.by = map[string]*keyItems{}
-		}
-		of := s.by[key]
-		if of == nil {
-			of = &keyItems{by: map[string]*list.Element{}}
-			s.by[key] = of
-		}
-		for of.bytes+k.cost() > mostOfKey {
-			s.drop(key, of)
-		}
-		of.by[it.ID] = of.order.PushBack(k)
-		of.bytes += k.cost()
-		s.all += k.cost()
+	k.at = time.Now()
+	s.expire(k.at)
+	if k.cost() > tooMuchItem {
+		return
 	}
+	if s.by == nil {
+		s.by = map[string]*keyItems{}
+	}
+	of := s.by[key]
+	if of == nil {
+		of = &keyItems{by: map[string]*list.Element{}}
+		s.by[key] = of
+	}
+	for of.bytes+k.cost() > mostOfKey {
+		s.drop(key, of)
+	}
+	of.by[k.ID] = of.order.PushBack(k)
+	of.bytes += k.cost()
+	s.all += k.cost()
 	for s.all > mostOfAll {
 		var oldest string
 		for key, of := range s.by {
@@ -83,10 +93,41 @@ func (s *items) find(key, id string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire(time.Now())
-	if of := s.by[key]; of != nil && of.by[id] != nil {
-		return of.by[id].Value.(*kept).JSON, true
+	if k := s.get(key, id); k != nil && !k.turn {
+		return k.JSON, true
 	}
 	return nil, false
+}
+
+// conversation gives a key's turns up to and with an answer. They are kept anew from now on, so that a conversation that goes on stays.
+func (s *items) conversation(key, id string) (turns [][]byte, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.expire(now)
+	var chain []*kept
+	for ; id != ""; id = chain[len(chain)-1].previous {
+		k := s.get(key, id)
+		if k == nil || !k.turn {
+			return nil, false
+		}
+		chain = append(chain, k)
+	}
+	of := s.by[key]
+	for _, k := range slices.Backward(chain) {
+		k.at = now
+		of.order.MoveToBack(of.by[k.ID])
+		turns = append(turns, k.JSON)
+	}
+	return turns, true
+}
+
+// get is what a key has of an id, or nil.
+func (s *items) get(key, id string) *kept {
+	if of := s.by[key]; of != nil && of.by[id] != nil {
+		return of.by[id].Value.(*kept)
+	}
+	return nil
 }
 
 // expire drops what is too old.
@@ -111,22 +152,31 @@ func (s *items) drop(key string, of *keyItems) {
 	}
 }
 
-// referred decodes a body in which kept items have taken the place of references to them; it is weighed again where it has grown by that.
-func referred[T any](a *Answers, x *exchange.Exchange, decode func([]byte) (T, error)) func([]byte) (T, error) {
+// keysItems are those of one key, as requests refer to them.
+type keysItems struct {
+	items *items
+	key   string
+}
+
+func (k keysItems) Item(id string) ([]byte, bool)           { return k.items.find(k.key, id) }
+func (k keysItems) Conversation(id string) ([][]byte, bool) { return k.items.conversation(k.key, id) }
+
+// referred decodes a body in which what it refers to has been put; it is weighed again where it has grown by that. to is told of the body.
+func referred[T any](a *Answers, x *exchange.Exchange, to *openai.Body, decode func([]byte) (T, error)) func([]byte) (T, error) {
 	return func(b []byte) (none T, err error) {
-		key := x.Owner()
-		whole, err := openai.Refer(b, func(id string) ([]byte, bool) { return a.items.find(key, id) })
-		switch {
+		body, err := openai.Refer(b, keysItems{&a.items, x.Owner()}, tooMuchItem)
+		switch whole := body.JSON; {
 		case err != nil:
 			return none, err
 		case len(whole) > exchange.MaxBody && len(whole) > len(b):
 			return none, ollama.Fail(http.StatusRequestEntityTooLarge,
-				"the request body is too large with the items that it names: the limit is %d MiB", exchange.MaxBody>>20)
+				"the request body is too large with what it refers to: the limit is %d MiB", exchange.MaxBody>>20)
 		case len(whole) != len(b):
 			if err := x.Weigh(whole, false); err != nil {
 				return none, err
 			}
 		}
-		return decode(whole)
+		*to = body
+		return decode(body.JSON)
 	}
 }

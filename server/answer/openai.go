@@ -65,21 +65,23 @@ func textKind(logprobs bool) kind[api.GenerateResponse] {
 
 // OpenAIResponses answers /v1/responses.
 func (a *Answers) OpenAIResponses(x *exchange.Exchange) {
-	req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeResponsesBody))
+	var body openai.Body
+	req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, &body, openai.DecodeResponsesBody))
 	switch {
 	case !ok:
 	case req.Compaction != nil:
 		a.compact(x, req.Compaction)
 	default:
-		enc := openai.NewResponsesEncoder(req.Responses)
+		enc := openai.NewResponsesEncoder(req.Responses, body)
+		key := x.Owner()
+		enc.Keep = func(items []openai.Item, t *openai.Turn) { a.items.keep(key, items, t) }
 		a.chat(x, req.Responses.Native, enc)
-		a.items.keep(x.Owner(), enc.Items())
 	}
 }
 
 // OpenAICompact answers /v1/responses/compact.
 func (a *Answers) OpenAICompact(x *exchange.Exchange) {
-	if req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, openai.DecodeCompaction)); ok {
+	if req, ok := exchange.Read(x, exchange.MaxBody, referred(a, x, new(openai.Body), openai.DecodeCompaction)); ok {
 		a.compact(x, req)
 	}
 }

@@ -129,6 +129,10 @@ func (x *Exchange) Fail(err error) {
 	if errors.As(err, new(openai.ControlError)) {
 		body = openai.CodedBody
 	}
+	var pe *openai.ParamError
+	if errors.As(err, &pe) {
+		body = pe.Body
+	}
 	x.Reply().fail(code, body, body, x.form.Type, text)
 }
 

@@ -1,6 +1,8 @@
 package ollama
 
 import (
+	crand "crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"math/rand/v2"
 	"strings"
@@ -79,6 +81,13 @@ func (a *Answer) call(e engine.Event) api.ToolCall {
 		c.Function.Arguments = api.NewToolCallFunctionArguments()
 	}
 	return c
+}
+
+// ID is a fresh id of 96 random bits, which nobody guesses: who knows an answer's id may have what was kept of it.
+func ID(prefix string) string {
+	var b [12]byte
+	_, _ = crand.Read(b[:]) // never fails
+	return prefix + hex.EncodeToString(b[:])
 }
 
 // CallID is a fresh tool call id: call_ and eight of [a-z0-9].

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/ollama/ollama/api"
 	wire "github.com/ollama/ollama/openai"
@@ -68,7 +67,7 @@ func (c *Compaction) ask(repair string) error {
 
 // Whole makes the compacted response of the summary that the model wrote. An error that is ErrSummary says why it is none.
 func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
-	body, err := NewResponsesEncoder(c.asked).Whole(r)
+	body, err := NewResponsesEncoder(c.asked, Body{}).Whole(r)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func (c *Compaction) Whole(r api.ChatResponse) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSummary, err)
 	}
 	c.told = true
-	id := fmt.Sprintf("resp_compact_%d", rand.IntN(999999))
+	id := ollama.ID("resp_compact_")
 	if !c.streams {
 		return json.Marshal(wire.NewResponsesCompactedResponse(id, result))
 	}

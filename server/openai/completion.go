@@ -3,7 +3,6 @@ package openai
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -103,7 +102,7 @@ type textTold struct {
 
 // NewCompletionEncoder makes an encoder for the answer to c.
 func NewCompletionEncoder(c *Completion) *CompletionEncoder {
-	return &CompletionEncoder{id: fmt.Sprintf("cmpl-%d", rand.IntN(999)), stream: c.Stream,
+	return &CompletionEncoder{id: ollama.ID("cmpl-"), stream: c.Stream,
 		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, n: c.N, echo: c.Echo, tops: c.Native.TopLogprobs > 0,
 		told: make([]textTold, c.Candidates), tally: tally{left: c.Candidates}}
 }

@@ -58,6 +58,7 @@ type extra struct {
 	BestOf              *int                       `json:"best_of"`
 	Echo                *bool                      `json:"echo"`
 	ResponseFormat      struct {
+		Schema     json.RawMessage `json:"schema"`
 		JSONSchema struct {
 			Strict bool `json:"strict"`
 		} `json:"json_schema"`
@@ -236,6 +237,12 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 	if err := x.checkMax(); err != nil {
 		return err
 	}
+	if string(r.Format) == `"json"` {
+		var err error
+		if r.Format, err = jsonObject("response_format", x.ResponseFormat.Schema); err != nil {
+			return err
+		}
+	}
 	if v, ok := x.Kwargs["enable_thinking"]; ok && x.EnableThinking == nil {
 		var on bool
 		if json.Unmarshal(v, &on) == nil {
@@ -259,6 +266,20 @@ func (x extra) apply(r *ollama.ChatRequest) error {
 	}
 	r.LogitBias, err = logitBias(x.LogitBias)
 	return err
+}
+
+// jsonObject is the format of a json_object that has a schema, as llama.cpp takes it, or has none: then any object is one. where names the
+// format.
+func jsonObject(where string, schema json.RawMessage) (json.RawMessage, error) {
+	var keywords map[string]json.RawMessage
+	switch {
+	case len(schema) == 0 || string(schema) == "null":
+	case json.Unmarshal(schema, &keywords) != nil:
+		return nil, ollama.Fail(400, "%s.schema must be a JSON schema, an object", where)
+	case len(keywords) > 0:
+		return schema, nil
+	}
+	return json.RawMessage(`"json"`), nil
 }
 
 // checkMax checks max_completion_tokens; 0 is no limit, as with Ollama's max_tokens.

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"math"
-	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/ollama/ollama/api"
@@ -52,7 +50,7 @@ type chatTold struct{ role, call bool }
 
 // NewChatEncoder makes an encoder for the answer to c.
 func NewChatEncoder(c *Chat) *ChatEncoder {
-	return &ChatEncoder{id: "chatcmpl-" + strconv.Itoa(rand.IntN(999)), stream: c.Stream,
+	return &ChatEncoder{id: ollama.ID("chatcmpl-"), stream: c.Stream,
 		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, told: make([]chatTold, c.N), tally: tally{left: c.N}}
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
 
 	wire "github.com/ollama/ollama/openai"
@@ -18,59 +18,167 @@ type Item struct {
 	JSON []byte
 }
 
-// Refer puts items in the place of the references to them in the input of a request to /v1/responses. find gives an item; each may be named
-// once, so that a body grows by no more than what is kept. A body without references is given back as it is. Errors: a body that is empty
-// or no object, an item that is not there (404), or is named twice.
-func Refer(b []byte, find func(id string) ([]byte, bool)) ([]byte, error) {
+const previousID = "previous_response_id"
+
+// Turn is what a request of /v1/responses and its answer add to a conversation.
+type Turn struct {
+	ID       string // of the answer
+	Previous string // the answer that the request followed; "": none
+	JSON     []byte // the items of both, a list
+}
+
+// Kept gives what earlier answers left behind.
+type Kept interface {
+	// Item is an item of an answer.
+	Item(id string) ([]byte, bool)
+	// Conversation is what was said up to and with an answer, the oldest first: a list of items for each turn.
+	Conversation(id string) (turns [][]byte, ok bool)
+}
+
+// Body is the body of a request to /v1/responses.
+type Body struct {
+	JSON     []byte // with what it refers to put in
+	Previous string // the answer that it follows; "": none
+	Own      []json.RawMessage
+	whole    bool // Own is the whole of what the request brings itself
+}
+
+// Refer puts in what a request to /v1/responses refers to: items in the place of their references, each of which may be named once, and
+// before its input the conversation with the previous response that it names, so that a body grows by no more than what is kept. Own are
+// the items that the request brings itself, up to most bytes of a body. Errors: a body that is empty or no object, an item or a response
+// that is not there (404), an item that is named twice.
+func Refer(b []byte, kept Kept, most int) (Body, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, Control(ollama.Fail(400, "missing request body"))
+		return Body{}, Control(ollama.Fail(400, "missing request body"))
 	}
-	if !bytes.Contains(b, []byte("item_reference")) {
-		return b, nil
-	}
-	if err := ollama.Check(b); err != nil {
-		return nil, err
+	out := Body{JSON: b}
+	refers := bytes.Contains(b, []byte("item_reference")) || bytes.Contains(b, []byte(previousID))
+	if !refers && len(b) > most {
+		return out, nil
 	}
 	var req map[string]json.RawMessage
-	var input []json.RawMessage
-	if err := decode(b, &req); err != nil {
-		return nil, err
+	err := ollama.Check(b)
+	if err == nil {
+		err = decode(b, &req)
 	}
-	if json.Unmarshal(req["input"], &input) != nil {
-		return b, nil // a text that has the word
+	switch {
+	case err != nil && refers:
+		return Body{}, err
+	case err != nil:
+		return out, nil // whoever decodes it says what is wrong
 	}
+	var previous *string
+	if raw := req[previousID]; raw != nil && json.Unmarshal(raw, &previous) != nil {
+		return Body{}, &ParamError{ollama.Fail(400, "previous_response_id must be the id of a response, a text"), previousID, ""}
+	}
+	if previous != nil {
+		out.Previous = *previous
+	}
+	items, isList := inputItems(req["input"])
+	if len(req["input"]) == 0 && out.Previous != "" {
+		items = []json.RawMessage{}
+	}
+	if items == nil {
+		return out, nil // as above
+	}
+	changed := false
+	if isList {
+		if changed, err = referItems(items, kept); err != nil {
+			return Body{}, err
+		}
+	}
+	out.Own, out.whole = items, true
+	if out.Previous != "" {
+		turns, ok := kept.Conversation(out.Previous)
+		if !ok {
+			return Body{}, &ParamError{ollama.Fail(404, "Previous response with id '%.100s' not found: the last answers are kept for ten "+
+				"minutes, as long as there is room for them, those of a request with \"store\": false not at all; send the conversation "+
+				"itself", out.Previous), previousID, "previous_response_not_found"}
+		}
+		var before []json.RawMessage
+		for _, turn := range turns {
+			var said []json.RawMessage
+			if err := json.Unmarshal(turn, &said); err != nil {
+				return Body{}, fmt.Errorf("openai: a turn that was kept: %w", err)
+			}
+			before = append(before, said...)
+		}
+		items, changed = append(before, items...), true
+	}
+	if !changed {
+		return out, nil
+	}
+	if req["input"], err = json.Marshal(items); err == nil {
+		out.JSON, err = json.Marshal(req)
+	}
+	return out, bad(err)
+}
+
+// inputItems are the items of a request's input; a text is a message of the user's. nil: it is neither.
+func inputItems(raw json.RawMessage) (items []json.RawMessage, isList bool) {
+	var text string
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return nil, false
+	case json.Unmarshal(raw, &items) == nil && items != nil:
+		return items, true
+	case json.Unmarshal(raw, &text) != nil:
+		return nil, false
+	}
+	message, err := json.Marshal(map[string]string{"type": "message", "role": "user", "content": text})
+	if err != nil {
+		return nil, false
+	}
+	return []json.RawMessage{message}, false
+}
+
+// referItems puts items in the place of references to them.
+func referItems(items []json.RawMessage, kept Kept) (changed bool, err error) {
 	named := map[string]bool{}
-	for i, raw := range input {
+	for i, raw := range items {
+		if !bytes.Contains(raw, []byte("item_reference")) {
+			continue
+		}
 		var ref struct{ Type, ID string }
 		if json.Unmarshal(raw, &ref) != nil || ref.Type != "item_reference" {
 			continue
 		}
-		item, ok := find(ref.ID)
+		item, ok := kept.Item(ref.ID)
 		switch {
 		case ref.ID == "":
-			return nil, ollama.Fail(400, "input[%d]: an item_reference needs an id", i)
+			return false, ollama.Fail(400, "input[%d]: an item_reference needs an id", i)
 		case named[ref.ID]:
-			return nil, ollama.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
+			return false, ollama.Fail(400, "input[%d]: item '%s' is named twice", i, ref.ID)
 		case !ok:
-			return nil, ollama.Fail(404,
+			return false, ollama.Fail(404,
 				"input[%d]: item '%s' not found: the items of the last answers are kept for ten minutes, those of a request with "+
 					"\"store\": false not at all; "+
 					"send the item itself", i, ref.ID)
 		}
-		named[ref.ID], input[i] = true, item
+		named[ref.ID], items[i], changed = true, item, true
 	}
-	if len(named) == 0 {
-		return b, nil
-	}
-	var err error
-	if req["input"], err = json.Marshal(input); err == nil {
-		b, err = json.Marshal(req)
-	}
-	return b, bad(err)
+	return changed, nil
 }
 
-// unguessed is an id that nobody guesses: who knows an item's id may have the item.
-func unguessed(prefix string) string { return fmt.Sprintf("%s%d", prefix, rand.Uint64()) }
+// ParamError is an error that one parameter of a request is to blame for, as OpenAI tells it. It stands around what a client is told.
+type ParamError struct {
+	err         error
+	Param, Code string
+}
+
+func (e *ParamError) Error() string { return e.err.Error() }
+func (e *ParamError) Unwrap() error { return e.err }
+
+// Body is the body of the error.
+func (e *ParamError) Body(status int, text string) []byte {
+	w := wire.NewError(status, text)
+	w.Error.Type, w.Error.Param = "invalid_request_error", e.Param
+	if e.Code != "" {
+		w.Error.Code = &e.Code
+	}
+	b, _ := line(w)
+	return b
+}
 
 // rename gives the items of an event ids that nobody guesses, where Ollama's conversion gave them six digits.
 func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
@@ -81,12 +189,15 @@ func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	item, _ := data["item"].(map[string]any)
 	if id, _ := item["id"].(string); ev.Event == "response.output_item.added" && !strings.HasPrefix(id, "msg_") {
 		prefix, _, _ := strings.Cut(id, "_")
-		e.ids[id] = unguessed(prefix + "_")
+		e.ids[id] = ollama.ID(prefix + "_")
 	}
 	for m, key := range map[*map[string]any]string{&data: "item_id", &item: "id"} {
 		if old, _ := (*m)[key].(string); e.ids[old] != "" {
 			(*m)[key] = e.ids[old]
 		}
+	}
+	if response, ok := data["response"].(map[string]any); ok && e.body.Previous != "" {
+		response[previousID] = e.body.Previous
 	}
 	if ev.Event == "response.output_item.done" && item != nil {
 		e.done = append(e.done, item)
@@ -94,11 +205,16 @@ func (e *ResponsesEncoder) rename(ev wire.ResponsesStreamEvent) {
 	e.over = e.over || ev.Event == "response.completed"
 }
 
-// Items are those of an answer that has come to its end, none where the request did not want them kept.
-func (e *ResponsesEncoder) Items() (out []Item) {
-	if !e.over || e.forget {
-		return nil
+// keep tells [ResponsesEncoder].Keep of an answer that has come to its end, unless the request did not want it kept.
+func (e *ResponsesEncoder) keep() {
+	if !e.over || e.forget || e.kept || e.Keep == nil {
+		return
 	}
+	e.kept = true
+	e.Keep(e.items(), e.turn())
+}
+
+func (e *ResponsesEncoder) items() (out []Item) {
 	for _, item := range e.done {
 		b, err := json.Marshal(item)
 		var of struct{ ID string }
@@ -107,4 +223,24 @@ func (e *ResponsesEncoder) Items() (out []Item) {
 		}
 	}
 	return out
+}
+
+// turn is what the request and its answer add to a conversation; nil where the request brought more than is kept.
+func (e *ResponsesEncoder) turn() *Turn {
+	if !e.body.whole {
+		return nil
+	}
+	all := slices.Clip(e.body.Own)
+	for _, item := range e.done {
+		raw, err := json.Marshal(item)
+		if err != nil {
+			return nil
+		}
+		all = append(all, raw)
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return &Turn{ID: e.id, Previous: e.body.Previous, JSON: raw}
 }

@@ -17,7 +17,7 @@ import (
 type Responses struct {
 	wire.ResponsesRequest
 	Native *ollama.ChatRequest
-	Forget bool // its answer's items are not to be kept
+	Forget bool // its answer is not to be kept
 }
 
 // ResponsesBody is what a body of /v1/responses asks for: an answer, or a compaction. The other is nil.
@@ -56,7 +56,9 @@ func DecodeResponses(b []byte) (*Responses, error) {
 		return nil, bad(err)
 	}
 	if r.Text != nil && r.Text.Format != nil && r.Text.Format.Type == "json_object" { // Ollama's conversion passes it over
-		native.Format = json.RawMessage(`"json"`)
+		if native.Format, err = jsonObject("text.format", r.Text.Format.Schema); err != nil {
+			return nil, err
+		}
 	}
 	streams := r.Stream != nil && *r.Stream
 	native.Stream = &streams
@@ -138,8 +140,11 @@ func toolSchemas(b []byte) map[string]ollama.ToolSchema {
 	return out
 }
 
-// ResponsesEncoder writes a response.
+// ResponsesEncoder writes a response. Keep, when set, is told once of an answer that is to be kept, before its last bytes go out, so that
+// whoever has them may refer to it.
 type ResponsesEncoder struct {
+	Keep     func(items []Item, t *Turn)
+	body     Body
 	req      wire.ResponsesRequest
 	id, item string
 	stream   bool
@@ -149,11 +154,12 @@ type ResponsesEncoder struct {
 	ids          map[string]string // those of Ollama's conversion, and what stands for them
 	done         []any             // items that are complete
 	over, forget bool
+	kept         bool
 }
 
-// NewResponsesEncoder makes an encoder for the answer to r.
-func NewResponsesEncoder(r *Responses) *ResponsesEncoder {
-	e := &ResponsesEncoder{req: r.ResponsesRequest, id: unguessed("resp_"), item: unguessed("msg_"), stream: *r.Native.Stream,
+// NewResponsesEncoder makes an encoder for the answer to r, which came in body.
+func NewResponsesEncoder(r *Responses, body Body) *ResponsesEncoder {
+	e := &ResponsesEncoder{body: body, req: r.ResponsesRequest, id: ollama.ID("resp_"), item: ollama.ID("msg_"), stream: *r.Native.Stream,
 		ids: map[string]string{}, forget: r.Forget}
 	e.conv = wire.NewResponsesStreamConverter(e.id, e.item, r.Model, r.ResponsesRequest)
 	return e
@@ -179,6 +185,7 @@ func (e *ResponsesEncoder) Chunk(r api.ChatResponse) ([]byte, error) {
 		e.seq++
 		out = append(out, b...)
 	}
+	e.keep()
 	return out, nil
 }
 
@@ -187,10 +194,14 @@ func (e *ResponsesEncoder) Whole(r api.ChatResponse) ([]byte, error) {
 	resp := wire.ToResponse(e.req.Model, e.id, e.item, r, e.req)
 	now := time.Now().Unix()
 	resp.CompletedAt = &now
+	if e.body.Previous != "" {
+		resp.PreviousResponseID = &e.body.Previous
+	}
 	for _, item := range resp.Output {
 		e.done = append(e.done, item)
 	}
 	e.over = true
+	e.keep()
 	return line(resp)
 }
 
