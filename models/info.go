@@ -171,6 +171,7 @@ type Info struct {
 	Estimated     bool   // Parameters is a guess by name or size, not a count
 	ParameterSize string // 596M, 4.0B
 	Context       int
+	Prefill       int // tokens of a prompt that prefill groups take; 0: there are none
 	Hidden        int
 	Layers        int
 	Heads         int
@@ -217,6 +218,8 @@ func (p *Package) Info() Info {
 		kind := "prefill"
 		if g.Rows == 1 {
 			kind = "decode"
+		} else {
+			i.Prefill = min(max(i.Prefill, g.Rows+g.Cells), p.Context)
 		}
 		i.Groups = append(i.Groups, fmt.Sprintf("%s %d+%d", kind, g.Rows, g.Cells))
 	}

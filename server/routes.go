@@ -35,7 +35,7 @@ const (
 func (s *Server) table() []route {
 	h, models, answers, looks := exchange.Handler, s.manager, s.answers, s.looks
 	const anyone, ask, admin = access.Anyone, access.Ask, access.Admin
-	return []route{
+	return append([]route{
 		{"HEAD", "/", anyone, plain, h(s.root)},
 		{"GET", "/", anyone, plain, h(s.root)},
 		{"HEAD", "/api/version", ask, plain, h(s.version)},
@@ -97,7 +97,7 @@ func (s *Server) table() []route {
 		{"GET", "/ui", anyone, plain, h(s.page)},
 		{"HEAD", "/ui", anyone, plain, h(s.page)},
 		{"GET", "/ui/*file", anyone, plain, h(s.pageFile)},
-	}
+	}, s.unbuilt()...)
 }
 
 // router leads to the routes of a table. form is that of errors; without a body it is the path's.

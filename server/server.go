@@ -118,7 +118,8 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 	s.models = loaded.New(loader, loaded.Options{KeepAlive: o.KeepAlive, MaxLoaded: o.MaxLoaded, MaxQueue: o.MaxQueue,
 		LoadTimeout: o.LoadTimeout})
 	s.manager = manage.New(manage.Options{Store: st, Loaded: s.models, Puller: puller, NoPull: o.NoPull, NoDelete: o.NoDelete,
-		ReadTimeout: o.ReadTimeout})
+		ContextLength: o.ContextLength,
+		ReadTimeout:   o.ReadTimeout})
 	s.answers = answer.New(answer.Options{Store: st, Loaded: s.models, Shared: s.shared, ContextLength: o.ContextLength})
 	kept := ""
 	if dir := st.Dir(); dir != "" {

@@ -39,7 +39,33 @@ type Entry struct {
 	Messages []api.Message
 	License  []string
 
-	Model *store.Model // nil for entries that are not the store's
+	Model  *store.Model // nil for entries that are not the store's
+	Broken error        // why the package cannot be opened; nil where it can
+}
+
+// Says is why the model cannot be asked, in a sentence that goes on from "it is": it is of a kind that axle does not run yet, or broken.
+// Empty for all others.
+func (e *Entry) Says() string {
+	if e.Info.Says == "" && e.Broken != nil {
+		return "a package that cannot be opened: " + e.Broken.Error()
+	}
+	return e.Info.Says
+}
+
+// Window is the context that an answer has where its request asks for none: what the Modelfile says, else def, else the model's, and no
+// more than that.
+func (e *Entry) Window(def int) int {
+	n := def
+	switch set := e.Params["num_ctx"].(type) {
+	case float64:
+		n = int(min(max(set, 4), 1<<31-1))
+	case int64:
+		n = int(min(max(set, 4), 1<<31-1))
+	}
+	if n <= 0 || e.Info.Context > 0 && n > e.Info.Context {
+		n = e.Info.Context
+	}
+	return n
 }
 
 // Store is the models this machine has. Errors a caller can tell: models.ErrName, store.ErrNotFound, store.ErrReadOnly, store.ErrNoBase.
@@ -88,10 +114,10 @@ func Find(st Store, asked string, unnamed error, missing string) (*Entry, error)
 
 // Runs fails for a model that is here and cannot be asked, since axle does not run its kind yet.
 func (e *Entry) Runs(asked string) error {
-	if e.Info.Says == "" {
+	if e.Says() == "" {
 		return nil
 	}
-	return ollama.Fail(400, "%q is %s", asked, e.Info.Says)
+	return ollama.Fail(400, "%q is %s", asked, e.Says())
 }
 
 // NotFound says whether a store's error means that there is no model of that name that this chip could run.

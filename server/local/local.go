@@ -69,6 +69,7 @@ func (s *Models) List(ctx context.Context) ([]*catalog.Entry, error) {
 		e, err := s.entry(m)
 		if err != nil {
 			e = s.bare(m)
+			e.Broken = err
 		}
 		out = append(out, e)
 	}

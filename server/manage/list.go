@@ -26,28 +26,30 @@ type Listed struct {
 	Card int64  `json:"card_bytes,omitempty"` // of a card's memory, while it is loaded
 }
 
-func (m *Manager) list(ctx context.Context) (Listing, error) {
-	out := Listing{Models: []Listed{}}
+// entries are the models that there are, newest first.
+func (m *Manager) entries(ctx context.Context) ([]*catalog.Entry, error) {
 	entries, err := m.o.Store.List(ctx)
-	if err != nil {
-		return out, err
-	}
 	slices.SortStableFunc(entries, func(a, b *catalog.Entry) int { return cmp.Compare(b.Modified.Unix(), a.Modified.Unix()) })
-	for _, e := range entries {
-		d := details(e)
-		d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
-		out.Models = append(out.Models, Listed{api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(),
-			ModifiedAt: e.Modified.UTC(), Size: e.Size, Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Info.Says,
-			e.Info.Memory.Load})
-	}
-	return out, nil
+	return entries, err
+}
+
+// listed is a model as /api/tags has it.
+func listed(e *catalog.Entry) Listed {
+	d := details(e)
+	d.ParentModel, d.ContextLength, d.EmbeddingLength = e.Parent, e.Info.Context, e.Info.Hidden
+	return Listed{api.ListModelResponse{Name: e.Name.String(), Model: e.Name.String(), ModifiedAt: e.Modified.UTC(), Size: e.Size,
+		Digest: e.Digest, Details: d, Capabilities: capabilities(e)}, e.Says(), e.Info.Memory.Load}
 }
 
 func (m *Manager) Tags(x *exchange.Exchange) {
-	list, err := m.list(x.Ctx())
+	entries, err := m.entries(x.Ctx())
 	if err != nil {
 		x.Fail(err)
 		return
+	}
+	list := Listing{Models: []Listed{}}
+	for _, e := range entries {
+		list.Models = append(list.Models, listed(e))
 	}
 	x.Reply().JSON(http.StatusOK, list)
 }
@@ -111,7 +113,7 @@ func details(e *catalog.Entry) api.ModelDetails {
 
 // capabilities are an entry's, in Ollama's words and order.
 func capabilities(e *catalog.Entry) []model.Capability {
-	if e.Info.Says != "" {
+	if e.Says() != "" {
 		return []model.Capability{}
 	}
 	if e.Embedding {

@@ -14,12 +14,14 @@ import (
 
 // Options are a manager's settings.
 type Options struct {
-	Store       catalog.Store
-	Loaded      *loaded.Models
-	Puller      catalog.Puller // nil: nothing can be pulled
-	NoPull      bool           // pull and upload are refused
-	NoDelete    bool           // delete is refused, and replacing a model with it
-	ReadTimeout time.Duration  // how much longer than its bytes take an upload may wait
+	Store    catalog.Store
+	Loaded   *loaded.Models
+	Puller   catalog.Puller // nil: nothing can be pulled
+	NoPull   bool           // pull and upload are refused
+	NoDelete bool           // delete is refused, and replacing a model with it
+	// ContextLength is num_ctx where neither a request nor a Modelfile has one; 0: the model's.
+	ContextLength int
+	ReadTimeout   time.Duration // how much longer than its bytes take an upload may wait
 }
 
 // Manager answers the requests about models.

@@ -6,26 +6,39 @@ import (
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/openai"
 )
 
 // OpenAIModels is the list as OpenAI has it.
 func (m *Manager) OpenAIModels(x *exchange.Exchange) {
-	list, err := m.list(x.Ctx())
+	entries, err := m.entries(x.Ctx())
 	var b []byte
 	if err == nil {
-		var plain api.ListResponse
-		for _, l := range list.Models {
-			plain.Models = append(plain.Models, l.ListModelResponse)
+		var all []openai.Listed
+		for _, e := range entries {
+			all = append(all, openai.Listed{Model: openai.OfTag(listed(e).ListModelResponse), Lengths: m.lengths(e), Says: e.Says()})
 		}
-		b, err = openai.Models(plain)
+		b, err = openai.Models(all)
 	}
 	if err != nil {
 		x.Fail(err)
 		return
 	}
 	x.Reply().Whole(http.StatusOK, exchange.JSONV1, b)
+}
+
+// lengths are what the model's context takes. Of a package without calls of many rows, prompts are taken whole all the same, row by row.
+func (m *Manager) lengths(e *catalog.Entry) openai.Lengths {
+	if e.Says() != "" {
+		return openai.Lengths{}
+	}
+	l := openai.Lengths{Model: e.Window(m.o.ContextLength), Prefill: e.Info.Prefill, Tokens: e.Info.Context}
+	if l.Prefill == 0 {
+		l.Prefill = l.Tokens
+	}
+	return l
 }
 
 // OpenAIModel is one model as OpenAI has it.
@@ -35,10 +48,10 @@ func (m *Manager) OpenAIModel(x *exchange.Exchange) {
 		x.Redirect(http.StatusMovedPermanently, "/v1/models")
 		return
 	}
-	resp, err := m.describe(api.ShowRequest{Model: id})
+	e, resp, err := m.describe(api.ShowRequest{Model: id})
 	var b []byte
 	if err == nil {
-		b, err = openai.Model(*resp, id)
+		b, err = openai.Model(*resp, id, m.lengths(e), e.Says())
 	}
 	if err != nil {
 		x.Fail(err)

@@ -26,7 +26,7 @@ func (m *Manager) Show(x *exchange.Exchange) {
 	var resp *api.ShowResponse
 	if err == nil {
 		req.Model = cmp.Or(req.Model, req.Name)
-		resp, err = m.describe(req)
+		_, resp, err = m.describe(req)
 	}
 	if err != nil {
 		x.Fail(err)
@@ -41,7 +41,7 @@ func (m *Manager) Show(x *exchange.Exchange) {
 	x.Reply().JSON(http.StatusOK, resp)
 }
 
-func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
+func (m *Manager) describe(req api.ShowRequest) (*catalog.Entry, *api.ShowResponse, error) {
 	e, err := catalog.Find(m.o.Store, req.Model, ollama.ErrUnnamed, ollama.Missing)
 	if err != nil {
 		// As Ollama does here, and only here, the 404 names the model with its tag.
@@ -53,7 +53,7 @@ func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 				err = ollama.ErrMissing(ollama.Missing, ref.Name.String())
 			}
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	system := cmp.Or(req.System, e.System)
 	resp := &api.ShowResponse{License: strings.Join(e.License, "\n"), System: system, Template: e.Template, Details: details(e),
@@ -76,7 +76,7 @@ func (m *Manager) describe(req api.ShowRequest) (*api.ShowResponse, error) {
 	}
 	maps.Copy(params, req.Options)
 	resp.Modelfile = modelfile(e, system, params)
-	return resp, nil
+	return e, resp, nil
 }
 
 func values(v any) []any {

@@ -232,14 +232,37 @@ func (e *Embeddings) Write(w io.Writer, r api.EmbedResponse) error {
 	})
 }
 
+// Lengths are what a model's context takes, in tokens, under the names that vLLM and the vendor's server have for it; 0 is not told.
+type Lengths struct {
+	Model   int `json:"max_model_len,omitempty"`         // prompt and answer together, unless a request asks for another context
+	Prefill int `json:"prefill_max_token_num,omitempty"` // of a prompt, that calls of many rows take
+	Tokens  int `json:"max_token_len,omitempty"`         // rows of the cache
+}
+
+// Listed is a model of /v1/models, with what OpenAI's has not.
+type Listed struct {
+	wire.Model
+	Lengths
+	Says string `json:"says,omitempty"` // why it cannot be asked
+}
+
 // Models is the body of /v1/models.
-func Models(l api.ListResponse) ([]byte, error) {
-	list := wire.ToListCompletion(l)
-	if list.Data == nil {
-		list.Data = []wire.Model{}
+func Models(all []Listed) ([]byte, error) {
+	if all == nil {
+		all = []Listed{}
 	}
-	return line(list)
+	return line(struct {
+		Object string   `json:"object"`
+		Data   []Listed `json:"data"`
+	}{"list", all})
+}
+
+// OfTag is a model of /api/tags as OpenAI has it.
+func OfTag(m api.ListModelResponse) wire.Model {
+	return wire.ToListCompletion(api.ListResponse{Models: []api.ListModelResponse{m}}).Data[0]
 }
 
 // Model is the body of /v1/models/{id}.
-func Model(r api.ShowResponse, id string) ([]byte, error) { return line(wire.ToModel(r, id)) }
+func Model(r api.ShowResponse, id string, n Lengths, says string) ([]byte, error) {
+	return line(Listed{wire.ToModel(r, id), n, says})
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/axle-llm/axle/server/access"
+	"github.com/axle-llm/axle/server/exchange"
+)
+
+// unbuilt are the routes of OpenAI's API that axle does not answer yet. Who asks one learns that, in the form of the API's errors, instead
+// of a text that no client can read.
+func (s *Server) unbuilt() (table []route) {
+	for _, u := range []struct {
+		what  string
+		paths []string
+	}{
+		{"axle does not speak yet: no model here makes sound of a text", []string{"/v1/audio/speech"}},
+		{"axle does not translate speech yet: no model here hears", []string{"/v1/audio/translations"}},
+		{"axle does not make or change pictures yet", []string{"/v1/images/*what"}},
+		{"axle does not have the Realtime API yet; /v1/chat/completions and /v1/responses stream text",
+			[]string{"/v1/realtime", "/v1/realtime/*what"}},
+	} {
+		for _, path := range u.paths {
+			for _, method := range []string{"GET", "POST"} {
+				table = append(table, route{method, path, access.Ask, plain, s.notYet(u.what)})
+			}
+		}
+	}
+	// What is posted there is checked as Ollama checks it, until a model hears.
+	return append(table, route{"GET", "/v1/audio/transcriptions", access.Ask, plain,
+		s.notYet("axle does not transcribe speech yet: no model here hears")})
+}
+
+// notYet refuses a request with a sentence. Its body is read as far as any refused one's.
+func (s *Server) notYet(what string) gin.HandlerFunc {
+	return exchange.Handler(func(x *exchange.Exchange) {
+		x.Drain(time.Now().Add(s.shared.ReadTimeout))
+		x.Fail(exchange.Error(http.StatusNotImplemented, what))
+	})
+}
