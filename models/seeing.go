@@ -28,6 +28,7 @@ type seeing struct {
 	norm        vision.Norm
 	square      bool // laid on a black square before it is resized
 	mrope       bool // rows have positions in three components
+	places      int  // answers tell places in the picture by the tokens <0> to <places>, one id each, in order; 0: they do not
 }
 
 // families of models that see. Where the vendor's runtime and the models' own templates differ (its pictures come behind InternVL's and
@@ -50,7 +51,7 @@ var seers = []seeing{
 	{name: "Qwen3Omni", alias: []string{"Qwen3OmniVL"}, hints: []string{"qwen3omni"}, row: "<|image_pad|>", open: "<|vision_start|>",
 		close: "<|vision_end|>", norm: vision.Signed},
 	{name: "LocateAnythingVL", alias: []string{"LocateAnything"}, hints: []string{"locateanything"}, row: "<IMG_CONTEXT>", open: "<img>",
-		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed},
+		close: "</img>", before: "<image %d>", first: 1, always: true, norm: vision.Signed, places: 1000},
 }
 
 // seer finds a family by what vlm_type says.
@@ -150,6 +151,21 @@ func (s *seeing) resolve(t *tokenizer.Tokenizer) (row int32, err error) {
 		}
 		if i == 0 {
 			row = id
+		}
+	}
+	if s.places == 0 {
+		return row, nil
+	}
+	// With a tokenizer of another model these ids are other words, and answers read like answers all the same.
+	first := int32(0)
+	for i := range s.places + 1 {
+		text := fmt.Sprintf("<%d>", i)
+		id, ok := t.ID(text)
+		if i == 0 {
+			first = id
+		}
+		if !ok || id != first+int32(i) {
+			return 0, fmt.Errorf("has no token %s where it should be, by which answers of %s tell places in the picture", text, s.name)
 		}
 	}
 	return row, nil

@@ -350,10 +350,31 @@ func TestLocateAnything(t *testing.T) {
 	const f32 = axcl.FP32
 	b.seeing("qwen2", 64, 1, "image_encoder_mlp.axmodel", encoder(f32, []int{1600, 3, 14, 14}, f32, rows("out", 1, 400, 64)),
 		"<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>")
+	b.write("qwen2_post.axmodel", axmodeltest.VendorHead(64, 1400, 8, axcl.BF16, true).Marshal())
+	b.write(table, make([]byte, 1400*64*2))
 	b.write("config.json", []byte(`{"vlm_type": "LocateAnythingVL", "tokenizer_type": "LocateAnything", "model_name": "LocateAnything-3B",
 		"filename_image_encoder_axmodel": "image_encoder_mlp.axmodel", "filename_post_axmodel": "qwen2_post.axmodel",
 		"template_filename_axmodel": "qwen2_p128_l%d_together.axmodel", "axmodel_num": 3}`))
+	// Answers tell places by tokens of their own. Where the tokenizer has not all of them in order, its ids are another model's.
+	words := []string{"<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>"}
+	places := words
+	for i := range 1001 {
+		places = append(places, fmt.Sprintf("<%d>", i))
+	}
+	swapped := slices.Clone(places)
+	swapped[500], swapped[501] = swapped[501], swapped[500]
+	for missing, list := range map[string][]string{"<0>": words, "<1000>": places[:len(places)-1], "<495>": swapped} {
+		b.words(list...)
+		if v, err := b.open().Vision(); err == nil || !strings.Contains(err.Error(), "no token "+missing+" ") ||
+			!strings.Contains(err.Error(), "tokenizer of the same model") {
+			t.Errorf("%+v, %v: want %s missing", v, err, missing)
+		}
+	}
+	b.words(places...)
 	p := b.open()
+	if tok, err := p.Tokenizer(); err != nil || tok.Decode([]int32{305 + 12, 305 + 1000}, true) != "<12><1000>" {
+		t.Error(err)
+	}
 	v, err := p.Vision()
 	if err != nil || v == nil || v.Rows != 400 || v.MRope || v.Family != "LocateAnythingVL" || p.Family != "locateanything" {
 		t.Fatalf("%+v, %v, family %s", v, err, p.Family)
