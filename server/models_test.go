@@ -16,6 +16,28 @@ import (
 	"github.com/axle-llm/axle/server/scripted"
 )
 
+// /v1/models tells what contexts take: the model's, the server's default and the Modelfile's, no more than the model's.
+func TestModelLengths(t *testing.T) {
+	for _, c := range []struct{ def, plain, made int }{{0, 4096, 1024}, {2000, 2000, 1024}, {1 << 20, 4096, 1024}} {
+		r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ContextLength = c.def })
+		if a := r.post("/api/create", `{"model":"mine","from":"scripted-chat","parameters":{"num_ctx":1024},"stream":false}`); a.code != 200 {
+			t.Fatal(a.body)
+		}
+		all := r.models()
+		for id, want := range map[string]int{"scripted-chat:latest": c.plain, "mine:latest": c.made} {
+			want := listedModel{ID: id, Object: "model", Model: want, Prefill: 4096, Tokens: 4096}
+			if all[id] != want {
+				t.Errorf("%+v, want %+v", all[id], want)
+			}
+			a := r.do("GET", "/v1/models/"+id, "")
+			var one listedModel
+			if err := json.Unmarshal([]byte(a.body), &one); err != nil || one != want {
+				t.Errorf("%s: %+v, want %+v", a.body, one, want)
+			}
+		}
+	}
+}
+
 type listedModel struct {
 	ID      string
 	Object  string
@@ -41,28 +63,6 @@ func (r *rig) models() map[string]listedModel {
 		all[m.ID] = m
 	}
 	return all
-}
-
-// /v1/models tells what contexts take: the model's, the server's default and the Modelfile's, no more than the model's.
-func TestModelLengths(t *testing.T) {
-	for _, c := range []struct{ def, plain, made int }{{0, 4096, 1024}, {2000, 2000, 1024}, {1 << 20, 4096, 1024}} {
-		r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.ContextLength = c.def })
-		if a := r.post("/api/create", `{"model":"mine","from":"scripted-chat","parameters":{"num_ctx":1024},"stream":false}`); a.code != 200 {
-			t.Fatal(a.body)
-		}
-		all := r.models()
-		for id, want := range map[string]int{"scripted-chat:latest": c.plain, "mine:latest": c.made} {
-			want := listedModel{ID: id, Object: "model", Model: want, Prefill: 4096, Tokens: 4096}
-			if all[id] != want {
-				t.Errorf("%+v, want %+v", all[id], want)
-			}
-			a := r.do("GET", "/v1/models/"+id, "")
-			var one listedModel
-			if err := json.Unmarshal([]byte(a.body), &one); err != nil || one != want {
-				t.Errorf("%s: %+v, want %+v", a.body, one, want)
-			}
-		}
-	}
 }
 
 // A package of another kind is listed with its sentence, one that cannot be opened with what is wrong; neither is said to complete texts,
@@ -134,8 +134,8 @@ func TestModelsOfOtherKinds(t *testing.T) {
 // What axle does not have of OpenAI's API says so as that API does, whatever is sent and by whichever method.
 func TestUnbuilt(t *testing.T) {
 	r := newRig(t)
-	for path, want := range map[string]string{"/v1/audio/speech": "does not speak yet", "/v1/audio/translations": "does not translate speech yet",
-		"/v1/images/generations": "does not make or change pictures yet", "/v1/images/edits": "pictures yet",
+	for path, want := range map[string]string{"/v1/audio/speech": "does not speak yet",
+		"/v1/audio/translations": "does not translate speech yet", "/v1/images/generations": "does not make or change pictures yet", "/v1/images/edits": "pictures yet",
 		"/v1/images/variations": "pictures yet", "/v1/realtime": "Realtime API yet", "/v1/realtime/client_secrets": "Realtime API yet"} {
 		for _, method := range []string{"GET", "POST"} {
 			body := ""
