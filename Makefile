@@ -68,7 +68,7 @@ ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHost
 	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\
-	TestEncodeEnds|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestKeptNative|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
+	TestEncodeEnds|TestSchemaBudget|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestKeptNative|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
 	TestLongContext|TestLongPrompts|TestLongPromptsNative|TestWholeNative|TestGivenNative
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,14 +88,19 @@ func (m *Model) ways(r *Request, h thoughts) []grammar.Thought {
 // bound compiles what binds an answer to a prompt of n tokens, nil for nothing, and how many tokens it may have. A bound answer
 // that has no limit of its own ends with the context's length: a string that never closes would else go on for ten. Its thinking may take
 // three quarters of what there is room for.
-func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (
+func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, n int) (
 	limit int, mask func() Matcher, notes []grammar.Note, err error,
 ) {
-	g, err := m.grammar(r, isChat)
+	g, err := m.grammar(ctx, r, isChat)
 	if err == nil && g != nil && h.may {
 		g, err = grammar.Thinking(g, m.ways(r, h)...)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return 0, nil, nil, context.Cause(ctx)
+	case errors.Is(err, grammar.ErrRoom):
+		return 0, nil, nil, err
+	case err != nil:
 		return 0, nil, nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	most := 10 * r.NumCtx
@@ -123,34 +130,37 @@ func (m *Model) bound(r *Request, isChat bool, h thoughts, n int) (
 
 // grammar is that of the answer proper: the call that is required, else the format. Where tools may be called beside a format, the answer
 // is one or the other.
-func (m *Model) grammar(r *Request, isChat bool) (*grammar.Grammar, error) {
-	forced, err := m.calls(r)
+func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.Grammar, error) {
+	forced, err := m.calls(ctx, r)
 	if !isChat && err == nil {
-		return r.Format.compile()
+		return r.Format.compile(ctx, r.Key)
 	}
 	if forced != nil || err != nil {
 		return forced, err
 	}
-	g, err := r.Format.compile()
+	g, err := r.Format.compile(ctx, r.Key)
 	if g == nil || err != nil || len(r.Tools) == 0 || r.ToolChoice == "none" {
 		return g, err
 	}
 	any := *r
 	any.ToolChoice = "required"
-	calls, err := m.calls(&any)
+	calls, err := m.calls(ctx, &any)
+	if errors.Is(err, grammar.ErrRoom) {
+		return nil, err
+	}
 	if err != nil {
 		return g, nil // a family whose calls have no format, or tools that cannot be held to: the answer is what was asked for
 	}
 	return grammar.Or(g, calls)
 }
 
-// compile is the format's grammar, nil for none.
-func (f Format) compile() (*grammar.Grammar, error) {
+// compile is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when nobody waits for it.
+func (f Format) compile(ctx context.Context, key string) (*grammar.Grammar, error) {
 	switch {
 	case f.GBNF != "":
-		return grammar.GBNF(f.GBNF)
+		return grammar.GBNFFor(ctx, key, f.GBNF)
 	case len(f.Schema) > 0:
-		return grammar.SchemaWith(f.Schema, grammar.Options{Strict: f.Strict})
+		return grammar.SchemaFor(ctx, key, f.Schema, grammar.Options{Strict: f.Strict})
 	case f.JSON:
 		return grammar.JSON(), nil
 	}
@@ -158,7 +168,7 @@ func (f Format) compile() (*grammar.Grammar, error) {
 }
 
 // calls is the grammar of the calls that the request requires, nil where it requires none.
-func (m *Model) calls(r *Request) (*grammar.Grammar, error) {
+func (m *Model) calls(ctx context.Context, r *Request) (*grammar.Grammar, error) {
 	switch r.ToolChoice {
 	case "", "auto", "none":
 		return nil, nil
@@ -180,5 +190,5 @@ func (m *Model) calls(r *Request) (*grammar.Grammar, error) {
 	if t := m.template(r); t != nil {
 		family = t.Family()
 	}
-	return grammar.ToolCalls(family, offered, !r.SerialTools)
+	return grammar.ToolCallsFor(ctx, r.Key, family, offered, !r.SerialTools)
 }

@@ -329,7 +329,7 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 	a.think = m.thoughts(r, pieces)
 	a.job = Job{IDs: ids, Images: images, Sampling: r.Sampling, NumCtx: r.NumCtx, NumKeep: r.NumKeep, Shift: r.Shift,
 		Speculate: r.Speculate, Repeatable: r.Repeatable, Key: r.Key}
-	a.job.Limit, a.mask, a.notes, err = m.bound(r, isChat, a.think, len(ids))
+	a.job.Limit, a.mask, a.notes, err = m.bound(ctx, r, isChat, a.think, len(ids))
 	return a, err
 }
 

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ func BenchmarkFill(b *testing.B) {
 	bits := make([]uint64, (t.vocab+63)/64)
 	for _, s := range sample {
 		b.Run(name+"/"+strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
-			g, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true})
+			g, err := compileSchema(newMeter(context.Background()), []byte(s.schema), Options{Strict: true, Open: true})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -191,7 +192,8 @@ func BenchmarkSchema(b *testing.B) {
 		b.Run(strings.ReplaceAll(s.name, " ", "_"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := compileSchema([]byte(s.schema), Options{Strict: true, Open: true}); err != nil {
+				m := newMeter(context.Background())
+				if _, err := compileSchema(m, []byte(s.schema), Options{Strict: true, Open: true}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -209,6 +209,7 @@ type program struct {
 	table  int
 	sets   int
 	nodes  int
+	m      *meter
 
 	classes map[string]*frame // of code points
 }
@@ -254,7 +255,7 @@ func (p *program) finish() error {
 	for changed := true; changed; {
 		changed = false
 		for _, f := range p.frames {
-			if !f.null && f.nfa.nullable() {
+			if !f.null && f.nfa.nullable(p.m) {
 				f.null, changed = true, true
 			}
 		}
@@ -282,8 +283,9 @@ func (p *program) finish() error {
 	return nil
 }
 
-func (n *nfa) nullable() bool {
+func (n *nfa) nullable(m *meter) bool {
 	seen := make([]bool, len(n.states))
+	m.step(1 + len(n.states)/64)
 	work := []int32{0}
 	for len(work) > 0 {
 		s := work[len(work)-1]
@@ -292,6 +294,7 @@ func (n *nfa) nullable() bool {
 			continue
 		}
 		seen[s] = true
+		m.step(1)
 		if s == n.end {
 			return true
 		}
@@ -337,6 +340,7 @@ func (p *program) determinise(f *frame) error {
 				continue
 			}
 			mark[s] = round
+			p.m.step(1)
 			st := &n.states[s]
 			if len(st.edges) > 0 || len(st.calls) > 0 || s == n.end {
 				set = append(set, s)
@@ -364,6 +368,7 @@ func (p *program) determinise(f *frame) error {
 		}
 		p.table += int(f.width)
 		p.sets += len(set)
+		p.m.step(1 + int(f.width)/8 + len(set)/4)
 		if len(sets) >= maxStates || p.table > maxTable || p.sets > maxSets {
 			return 0, tooLarge{p.names[f]}
 		}
@@ -384,6 +389,7 @@ func (p *program) determinise(f *frame) error {
 		accept := false
 		for _, s := range sets[id] {
 			accept = accept || s == n.end
+			p.m.step(len(n.states[s].edges) + len(n.states[s].calls))
 			for _, e := range n.states[s].edges {
 				for c := f.class[e.lo]; ; c++ {
 					targets[c] = append(targets[c], e.to)
@@ -407,6 +413,7 @@ func (p *program) determinise(f *frame) error {
 		}
 		var out []call
 		for i, c := range calls {
+			p.m.step(len(calls)/8 + 1)
 			if slices.ContainsFunc(calls[:i], func(o ncall) bool { return o.f == c.f }) {
 				continue
 			}
@@ -440,6 +447,7 @@ func (p *program) prune() {
 		for _, f := range p.frames {
 			for again := true; again; {
 				again = false
+				p.m.step(len(f.next)/8 + 1)
 				for s := len(f.need) - 1; s >= 0; s-- { // backwards: most edges lead on
 					best := f.need[s]
 					if f.accept[s] {
@@ -470,6 +478,14 @@ func (p *program) prune() {
 			f.calls[s] = slices.DeleteFunc(f.calls[s], func(c call) bool { return c.f.needs(0) >= never || f.need[c.to] >= never })
 		}
 	}
+}
+
+// bytes is about what the finished frames take.
+func (p *program) bytes() (n int64) {
+	for _, f := range p.frames {
+		n += 640 + 4*int64(len(f.next)) + 32*int64(len(f.accept))
+	}
+	return n
 }
 
 func (p *program) leftRecursion() error {
@@ -505,6 +521,7 @@ func (p *program) firsts() {
 		changed = false
 		for _, f := range p.frames {
 			old := f.first
+			p.m.step(32)
 			for b := range 256 {
 				if f.next[f.class[b]] != dead {
 					f.first[b>>6] |= 1 << (b & 63)

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,15 +12,24 @@ import (
 
 // GBNF compiles a grammar in llama.cpp's notation. Errors are [*Error]s that name line and column. As in llama.cpp, a rule
 // may not be left-recursive and repetitions end at 2,000.
-func GBNF(src string) (*Grammar, error) {
+func GBNF(src string) (*Grammar, error) { return GBNFFor(context.Background(), "", src) }
+
+// GBNFFor is GBNF as [SchemaFor] is SchemaWith.
+func GBNFFor(ctx context.Context, asker, src string) (*Grammar, error) {
 	if len(src) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a grammar of %d bytes is longer than 1 MiB", len(src))}
 	}
-	return recent.get("gbnf\x00"+src, func() (*Grammar, error) { return compileGBNF(src) })
+	return recent.get(ctx, asker, "gbnf\x00"+src, func(m *meter) (*Grammar, error) { return compileGBNF(m, src) })
 }
 
-func compileGBNF(src string) (*Grammar, error) {
-	p := &gbnf{src: src, rules: map[string]*gbnfRule{}}
+func compileGBNF(m *meter, src string) (g *Grammar, err error) {
+	defer func() {
+		if errors.Is(err, errSpent) {
+			err = &Error{Msg: err.Error()}
+		}
+	}()
+	defer catch(&err)
+	p := &gbnf{program: program{m: m}, src: src, rules: map[string]*gbnfRule{}}
 	root, err := p.parse()
 	if err != nil {
 		var own *Error
@@ -34,7 +44,7 @@ func compileGBNF(src string) (*Grammar, error) {
 	if root.need[0] >= never {
 		return nil, &Error{Msg: "no text matches the grammar: a rule can never end"}
 	}
-	return &Grammar{root: root, depth: gbnfDepth}, nil
+	return &Grammar{root: root, depth: gbnfDepth, bytes: p.bytes()}, nil
 }
 
 const (
@@ -192,6 +202,7 @@ func (p *gbnf) sequence(n *nfa, from int32, nested bool) (int32, error) {
 		// Repetition reads the item again for every copy: what it makes are states of this very automaton.
 		item := func(from int32) (int32, error) {
 			p.at = start
+			p.m.step(1)
 			if p.states = p.states + 1; p.states > maxNodes || len(n.states) > maxNodes || len(p.rules) > maxRules {
 				return 0, p.fail("%v", errTooLarge)
 			}

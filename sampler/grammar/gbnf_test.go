@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -163,7 +164,7 @@ func FuzzGBNF(f *testing.F) {
 		}
 		var g *Grammar
 		var err error
-		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileGBNF(src) })
+		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileGBNF(newMeter(context.Background()), src) })
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -187,7 +188,9 @@ func FuzzSchema(f *testing.F) {
 		}
 		var g *Grammar
 		var err error
-		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() { g, err = compileSchema([]byte(src), Options{Strict: true, Open: true}) })
+		fuzzguard.CheckClock(t, len(src), 20*time.Second, func() {
+			g, err = compileSchema(newMeter(context.Background()), []byte(src), Options{Strict: true, Open: true})
+		})
 		if err != nil {
 			var own *Error
 			if !errors.As(err, &own) {
@@ -208,7 +211,7 @@ func FuzzPattern(f *testing.F) {
 		}
 		var d *runes
 		var err error
-		fuzzguard.CheckClock(t, len(source), 20*time.Second, func() { d, err = pattern(source) })
+		fuzzguard.CheckClock(t, len(source), 20*time.Second, func() { d, err = pattern(nil, source) })
 		if err != nil {
 			return
 		}
@@ -230,7 +233,7 @@ func FuzzTools(f *testing.F) {
 			return
 		}
 		fuzzguard.CheckClock(t, len(name)+len(params), 20*time.Second, func() {
-			_, err := compileTools(family, []Tool{{Name: name, Parameters: []byte(params)}}, true)
+			_, err := compileTools(newMeter(context.Background()), family, []Tool{{Name: name, Parameters: []byte(params)}}, true)
 			var own *Error
 			if err != nil && !errors.As(err, &own) {
 				t.Fatalf("%T", err)

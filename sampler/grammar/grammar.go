@@ -38,6 +38,7 @@ type Grammar struct {
 	depth int32
 	ends  map[*frame]*ending // the frames of its thinking, if it has any
 	notes []Note
+	bytes int64 // about what its automata take
 
 	mu     sync.Mutex
 	caches map[weak.Pointer[Trie]]*maskCache // weak: a grammar may outlive the models it served

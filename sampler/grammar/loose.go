@@ -86,6 +86,8 @@ type widened struct {
 	open  map[int]bool // documents whose objects were opened
 	large int
 	work  int // what trying has cost
+	m     *meter
+	c     *compiler // of the last try
 }
 
 // omission is a keyword to leave out, at a place. Without a keyword it is all but the type.
@@ -102,10 +104,20 @@ const (
 )
 
 // widen compiles until nothing is left that cannot be enforced, leaving out a keyword after the other, or what is around it.
-func widen(compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error) {
-	w := &widened{open: map[int]bool{}}
-	for {
-		c, g, err := compile(w)
+func widen(m *meter, compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error) {
+	w := &widened{open: map[int]bool{}, m: m}
+	for spent := 0; ; {
+		c, g, err := w.try(compile)
+		if errors.Is(err, errSpent) {
+			if spent++; spent > 2 {
+				return nil, &Error{Msg: err.Error()}
+			}
+			m.again()
+			if err = w.spent(spent > 1); err == nil {
+				continue
+			}
+			return nil, err
+		}
 		if c != nil {
 			w.work += c.steps + 10*len(c.known)
 			for _, f := range c.program.frames {
@@ -127,6 +139,42 @@ func widen(compile func(*widened) (*compiler, *Grammar, error)) (*Grammar, error
 			return nil, err
 		}
 	}
+}
+
+// try is compile, ended by the meter where that says so.
+func (w *widened) try(compile func(*widened) (*compiler, *Grammar, error)) (c *compiler, g *Grammar, err error) {
+	defer catch(&err)
+	w.c = nil
+	return compile(w)
+}
+
+// spent leaves all but its type out of the document at which the steps ran out, or of all of them. The error is that of one that is to be
+// enforced whole.
+func (w *widened) spent(all bool) error {
+	if w.c == nil || len(w.c.roots) == 0 {
+		return &Error{Msg: errSpent.Error()}
+	}
+	at := w.c.roots[len(w.c.roots)-1]
+	for s := w.c.largest(at); s != nil && s.doc != at.doc; s = s.up {
+		at = s
+	}
+	left := false
+	for _, root := range w.c.roots {
+		if root.doc != at.doc && !all {
+			continue
+		}
+		e := root.err("", "%v", errSpent)
+		if root.doc.strict {
+			return e
+		}
+		w.work = maxWork + 1
+		e.at, e.large = root, true
+		left = w.leaveOut(e) || left
+	}
+	if !left {
+		return &Error{Msg: errSpent.Error()}
+	}
+	return nil
 }
 
 // leaveOut notes what is to be left out for e not to come again; false: nothing is left.

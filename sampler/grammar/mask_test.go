@@ -503,7 +503,7 @@ func TestPatternsEqualAnEngine(t *testing.T) {
 		`x*`, `(^a)|(b$)`, `a$|^b`, `^(a|ab)(c|bcd)(d*)$`, `[.]`, `\.`, `^[\]\-a]+$`, `\/`, `^\p{L}+$`, `^\P{L}$`, `^(?<year>[0-9]{4})$`,
 		`a+?b*?c??`, `^[[]$`, `^a{0}b$`, `^\W\D$`, `(a|b|)c`, `^[a\-z]$`, `\S`,
 	} {
-		ours, err := pattern(source)
+		ours, err := pattern(nil, source)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue

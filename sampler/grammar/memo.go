@@ -1,14 +1,22 @@
 package grammar
 
 import (
+	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
+
+	"github.com/axle-llm/axle/internal/budget"
+	"github.com/axle-llm/axle/internal/fair"
 )
 
 // memo keeps the grammars compiled last: clients send the same schema with every request, and a grammar that is kept has
 // its masks.
 type memo struct {
+	line func() *fair.Line
+
 	mu   sync.Mutex
 	last []memoEntry // the one used last comes last
 }
@@ -21,13 +29,19 @@ type memoEntry struct {
 const (
 	memoSize   = 8
 	memoKeyMax = 16 << 10 // of a source; longer ones are compiled each time
+	memoBytes  = 8 << 20  // of all grammars that are kept
 )
 
-var recent memo
+// compiling has a place for each processor, by turns of those who ask: a compilation may take what a mebibyte of schema does, and many at
+// once are no faster. Large ones share a room.
+var compiling = sync.OnceValue(func() *fair.Line { return fair.New(runtime.GOMAXPROCS(0), budget.Get().Schemas) })
 
-func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, error) {
+var recent = memo{line: compiling}
+
+// get finds a grammar, or compiles it when it is the asker's turn. Errors are compile's, ctx's, and ErrRoom.
+func (m *memo) get(ctx context.Context, asker, key string, compile func(*meter) (*Grammar, error)) (*Grammar, error) {
 	if len(key) > memoKeyMax {
-		return inTurn(compile)
+		return m.inTurn(ctx, asker, len(key), compile)
 	}
 	m.mu.Lock()
 	if i := slices.IndexFunc(m.last, func(e memoEntry) bool { return e.key == key }); i >= 0 {
@@ -37,24 +51,79 @@ func (m *memo) get(key string, compile func() (*Grammar, error)) (*Grammar, erro
 		return e.g, nil
 	}
 	m.mu.Unlock()
-	g, err := inTurn(compile) // outside the lock: it may take a while, and twice is no harm
-	if err != nil {
-		return nil, err
+	g, err := m.inTurn(ctx, asker, len(key), compile) // outside the lock: it may take a while, and twice is no harm
+	if err != nil || g.bytes > memoBytes {
+		return g, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.last) == memoSize {
-		m.last = slices.Delete(m.last, 0, 1)
-	}
 	m.last = append(m.last, memoEntry{key, g})
+	bytes := int64(0)
+	for i := len(m.last) - 1; i >= 0; i-- {
+		if bytes += m.last[i].g.bytes; bytes > memoBytes || len(m.last)-i > memoSize {
+			m.last = slices.Delete(m.last, 0, i+1)
+			break
+		}
+	}
 	return g, nil
 }
 
-// compiling has a place for each processor: a grammar may take 64 MiB while it is made, and many at once are no faster.
-var compiling = make(chan struct{}, runtime.GOMAXPROCS(0))
+const (
+	perByte  = 1 << 10  // of a source, while it is compiled
+	mostMade = 64 << 20 // that a compilation takes, whatever its source is
+	guess    = 64       // steps a byte of a source
+)
 
-func inTurn(compile func() (*Grammar, error)) (*Grammar, error) {
-	compiling <- struct{}{}
-	defer func() { <-compiling }()
-	return compile()
+// inTurn compiles when it is the asker's turn, and gives what came of it a part of the room for those in use.
+func (m *memo) inTurn(ctx context.Context, asker string, source int, compile func(*meter) (*Grammar, error)) (g *Grammar, err error) {
+	line, takes, work := m.line(), min(int64(source)*perByte, mostMade), int64(source)*guess
+	if err := line.Take(ctx, asker, takes, work); err != nil {
+		return nil, err
+	}
+	steps := newMeter(ctx)
+	defer func() {
+		line.Done(asker, work, steps.done)
+		line.Free(takes)
+	}()
+	g, err = metered(steps, compile)
+	if err != nil {
+		return nil, err
+	}
+	return g, inUse.keep(g)
+}
+
+// metered is compile, ended by its meter where that says so.
+func metered(m *meter, compile func(*meter) (*Grammar, error)) (g *Grammar, err error) {
+	defer catch(&err)
+	m.step(0) // nobody may wait any more
+	return compile(m)
+}
+
+// held is the memory of grammars that somebody uses.
+type held struct{ taken atomic.Int64 }
+
+// inUse are those of the process. A grammar is in use until it is collected.
+var inUse held
+
+// smallest is what a grammar may take without asking for room.
+const smallest = 256 << 10
+
+// keep takes room for a grammar, and gives it back when it is collected. The error is ErrRoom.
+func (h *held) keep(g *Grammar) error {
+	n := g.bytes
+	if n <= smallest {
+		return nil
+	}
+	most := budget.Get().Schemas
+	for again := false; ; again = true {
+		if h.taken.Add(n) <= most {
+			runtime.AddCleanup(g, func(n int64) { h.taken.Add(-n) }, n)
+			return nil
+		}
+		h.taken.Add(-n)
+		if again {
+			return fmt.Errorf("grammar: %w", ErrRoom)
+		}
+		runtime.GC() // those that nobody uses any more are found by it
+	}
 }

@@ -12,17 +12,17 @@ import (
 
 // pattern compiles an ECMA-262 regular expression, searched anywhere in the text as JSON Schema's pattern is. What is not
 // regular (look-around, back references) and word boundaries are errors.
-func pattern(source string) (*runes, error) {
+func pattern(m *meter, source string) (*runes, error) {
 	translated, err := translate(source)
 	if err != nil {
 		return nil, err
 	}
-	return compileRegex(translated, true)
+	return compileRegex(m, translated, true)
 }
 
 // whole compiles a regular expression of our own, in Go's syntax, that must match the whole text.
 func whole(source string) *runes {
-	d, err := compileRegex(`^(?:`+source+`)$`, false)
+	d, err := compileRegex(nil, `^(?:`+source+`)$`, false)
 	if err != nil {
 		panic("grammar: " + source + ": " + err.Error()) // a constant of this package
 	}
@@ -223,6 +223,7 @@ func parseHex(s string, v *rune) bool {
 type regexNFA struct {
 	spans [][]span
 	eps   [][]regexEps
+	m     *meter
 }
 
 type regexEps struct {
@@ -238,12 +239,12 @@ func (n *regexNFA) state() int32 {
 
 func (n *regexNFA) skip(from, to int32) { n.eps[from] = append(n.eps[from], regexEps{to: to}) }
 
-func compileRegex(source string, search bool) (*runes, error) {
+func compileRegex(m *meter, source string, search bool) (*runes, error) {
 	re, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	n := &regexNFA{}
+	n := &regexNFA{m: m}
 	in := n.state()
 	if search {
 		outer := in
@@ -265,6 +266,7 @@ func compileRegex(source string, search bool) (*runes, error) {
 }
 
 func (n *regexNFA) build(re *syntax.Regexp, from int32) (int32, error) {
+	n.m.step(2)
 	if len(n.eps) > 400_000 {
 		return 0, errTooLarge
 	}
@@ -379,6 +381,7 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 				continue
 			}
 			seen[s] = true
+			n.m.step(8) // a map is dear
 			out = append(out, s)
 			for _, e := range n.eps[s] {
 				if e.at == 0 || e.at == syntax.OpBeginText && begin || e.at == syntax.OpEndText && end {
@@ -392,7 +395,7 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 		}
 		return out
 	}
-	d := &runes{}
+	d := &runes{m: n.m}
 	known := map[string]int32{}
 	var sets [][]int32
 	intern := func(set []int32, begin bool) int32 {
@@ -443,6 +446,7 @@ func (n *regexNFA) determinise(final int32, search bool) (*runes, error) {
 			for _, e := range open {
 				set = append(set, e.to)
 			}
+			n.m.step(4 + len(open))
 			if work += len(open); work > 2_000_000 {
 				return nil, errTooLarge
 			}

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -13,6 +14,7 @@ import (
 type runes struct {
 	accept []bool
 	trans  [][]span
+	m      *meter // of the compilation that it is part of; nil for what all share
 }
 
 // span is a transition on the code points lo to hi. A state's spans are sorted and disjoint.
@@ -43,6 +45,7 @@ func (d *runes) step(s int32, r rune) int32 {
 
 func (d *runes) match(s string) bool {
 	at := int32(0)
+	d.m.step(len(s))
 	for _, r := range s {
 		if at = d.step(at, r); at == dead {
 			return false
@@ -111,13 +114,14 @@ func oneOf(words []string) *runes {
 
 // not is the language of all other texts.
 func (d *runes) not() *runes {
-	out := &runes{}
+	out := &runes{m: d.m}
 	for s := range d.accept {
 		out.add(!d.accept[s])
 	}
 	rest := out.add(true)
 	out.trans[rest] = everything(rest)
 	for s, spans := range d.trans {
+		d.m.step(2 + 2*len(spans))
 		next := rune(0)
 		gap := func(lo, hi rune) {
 			for _, e := range everything(rest) {
@@ -139,7 +143,7 @@ func (d *runes) not() *runes {
 // and is the language of the texts in both.
 func (d *runes) and(e *runes) (*runes, error) {
 	type pair struct{ a, b int32 }
-	out := &runes{}
+	out := &runes{m: cmp.Or(d.m, e.m)}
 	known := map[pair]int32{{0, 0}: 0}
 	work := []pair{{0, 0}}
 	out.add(d.accept[0] && e.accept[0])
@@ -147,6 +151,7 @@ func (d *runes) and(e *runes) (*runes, error) {
 		p := work[i]
 		x, y := d.trans[p.a], e.trans[p.b]
 		for len(x) > 0 && len(y) > 0 {
+			out.m.step(6)
 			if lo, hi := max(x[0].lo, y[0].lo), min(x[0].hi, y[0].hi); lo <= hi {
 				q := pair{x[0].to, y[0].to}
 				to, ok := known[q]
@@ -175,6 +180,7 @@ func (d *runes) trim() *runes {
 	live := slices.Clone(d.accept)
 	from := make([][]int32, len(live))
 	for s, t := range d.trans {
+		d.m.step(2 + len(t))
 		for _, e := range t {
 			from[e.to] = append(from[e.to], int32(s))
 		}
@@ -195,7 +201,7 @@ func (d *runes) trim() *runes {
 			}
 		}
 	}
-	out, number := &runes{}, make([]int32, len(live))
+	out, number := &runes{m: d.m}, make([]int32, len(live))
 	for s := range live {
 		if live[s] || s == 0 {
 			number[s] = out.add(d.accept[s])
@@ -240,6 +246,7 @@ func (p *program) embed(n *nfa, from int32, d *runes, write writer) int32 {
 	}
 	done := map[key]int32{}
 	for s, t := range d.trans {
+		p.m.step(4 + 8*len(t))
 		byTarget := map[int32]int{}
 		for _, e := range t {
 			byTarget[e.to]++

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -30,19 +31,27 @@ func Schema(schema []byte) (*Grammar, error) {
 // limits. Without Strict an unknown format is an annotation, and the keywords of drafts before 2020-12 are read as what they are called
 // there.
 func SchemaWith(schema []byte, o Options) (*Grammar, error) {
+	return SchemaFor(context.Background(), "", schema, o)
+}
+
+// SchemaFor is SchemaWith for somebody who may leave: asker is the key they came with, whose turn it waits for where others compile, and
+// with ctx it ends. Errors are those of SchemaWith, ctx's cause, and [ErrRoom].
+func SchemaFor(ctx context.Context, asker string, schema []byte, o Options) (*Grammar, error) {
 	if len(schema) > 1<<20 {
 		return nil, &Error{Msg: fmt.Sprintf("a schema of %d bytes is longer than 1 MiB", len(schema))}
 	}
-	return recent.get(fmt.Sprintf("schema %v\x00%s", o, schema), func() (*Grammar, error) { return compileSchema(schema, o) })
+	return recent.get(ctx, asker, fmt.Sprintf("schema %v\x00%s", o, schema),
+		func(m *meter) (*Grammar, error) { return compileSchema(m, schema, o) })
 }
 
-func compileSchema(schema []byte, o Options) (*Grammar, error) {
-	return widen(func(w *widened) (*compiler, *Grammar, error) {
+func compileSchema(m *meter, schema []byte, o Options) (*Grammar, error) {
+	return widen(m, func(w *widened) (*compiler, *Grammar, error) {
 		v, err := parseJSON(schema)
 		if err != nil {
 			return nil, nil, &Error{Msg: err.Error()}
 		}
-		c := newCompiler()
+		m.step(len(schema) / 16)
+		c := w.newCompiler()
 		root, err := c.document(v, &document{strict: o.Strict, open: o.Open}, w)
 		if err != nil {
 			return c, nil, err
@@ -76,6 +85,7 @@ func (c *compiler) sub(s *schema, path string, v *value) *schema {
 	if have := c.known[v]; have != nil {
 		return have
 	}
+	c.m.step(4)
 	out := &schema{v: v, ptr: s.ptr + path, num: len(c.known), base: s.base, root: s.root, doc: s.doc, up: s, owner: s.owner, made: s.made}
 	c.known[v] = out
 	return out
@@ -98,6 +108,7 @@ func (c *compiler) document(v *value, d *document, w *widened) (*schema, error) 
 	d.open = d.open || w.open[d.num]
 	root := &schema{v: v, ptr: "#", base: &url.URL{}, doc: d}
 	root.root = root
+	c.roots = append(c.roots, root)
 	c.known[v] = root
 	c.ids = map[string]*schema{} // a tool's anchors are its own
 	return root, c.index(root)
@@ -245,6 +256,7 @@ type compiler struct {
 	of      map[*frame]*schema // whose a frame is
 	notes   []Note
 	steps   int
+	roots   []*schema
 }
 
 // task is a frame that still has to be filled.
@@ -253,12 +265,16 @@ type task struct {
 	set []*schema
 }
 
-func newCompiler() *compiler {
-	return &compiler{
+// newCompiler begins anew.
+func (w *widened) newCompiler() *compiler {
+	w.c = &compiler{
+		program: program{m: w.m},
+
 		b: builtins(), known: map[*value]*schema{}, ids: map[string]*schema{}, frames: map[string]*frame{},
 		strs: map[[2]int32]*frame{}, regex: map[string]*runes{}, checked: map[*schema]bool{}, unions: map[*value]*schema{},
 		reach: map[*schema]map[*schema]bool{}, of: map[*frame]*schema{},
 	}
+	return w.c
 }
 
 // grammar compiles everything that root needs.
@@ -296,10 +312,14 @@ func (c *compiler) link(top *frame, root *schema) (*Grammar, error) {
 	if err := c.finish(); err != nil {
 		return nil, c.largest(root).tooLarge("")
 	}
-	if top.need[0] >= jsonDepth {
+	switch need := top.need[0]; {
+	case need >= never:
 		return nil, root.err("", "no value satisfies the schema")
+	case need >= jsonDepth:
+		return nil, root.err("", "every value that satisfies it nests more than %d deep, which is the most there may be: ask for less in "+
+			"each other", jsonDepth-2)
 	}
-	return &Grammar{root: top, depth: jsonDepth}, nil
+	return &Grammar{root: top, depth: jsonDepth, bytes: c.bytes()}, nil
 }
 
 // largest is the schema whose automaton is the largest so far, done or not.
@@ -324,6 +344,7 @@ func (c *compiler) frame(set []*schema) (*frame, error) {
 		return c.b.value, nil
 	}
 	key := ""
+	c.m.step(1 + len(set))
 	for _, s := range set {
 		key += strconv.Itoa(s.num) + ","
 	}
@@ -380,7 +401,9 @@ type choice struct {
 
 // expand adds todo, to which the choices of line led, to the leaves, then takes every branch of the open choices.
 func (c *compiler) expand(todo, line, leaves []*schema, open []choice, out *[]alternative) error {
-	if c.steps += 1 + len(todo) + len(line) + len(leaves) + len(open); c.steps > 1_000_000 {
+	work := 1 + len(todo) + len(line) + len(leaves) + len(open)
+	c.m.step(work)
+	if c.steps += work; c.steps > 1_000_000 {
 		return todoLarge(todo, leaves, "anyOf")
 	}
 	leaves, open = slices.Clone(leaves), slices.Clone(open)
@@ -506,6 +529,7 @@ func (s *schema) tooMany() *Error {
 
 // leadsTo reports whether s is to, or must be to by $ref and allOf alone.
 func (c *compiler) leadsTo(s, to *schema, seen map[*schema]bool) bool {
+	c.m.step(2)
 	if s == to {
 		return true
 	}
@@ -526,121 +550,4 @@ func (c *compiler) leadsTo(s, to *schema, seen map[*schema]bool) bool {
 		}
 	}
 	return false
-}
-
-// finite returns the values that satisfy the leaves, if an enum or const among them leaves only finitely many.
-func (c *compiler) finite(leaves []*schema) ([]*value, bool, error) {
-	var candidates []*value
-	var source *schema // whose enum the candidates are
-	found := false
-	for _, s := range leaves {
-		if v := s.v.get("const"); v != nil {
-			candidates, source, found = []*value{v}, nil, true
-		} else if e := s.v.get("enum"); e != nil && !found {
-			if e.kind != kindArray {
-				return nil, false, s.err("enum", "must be a list")
-			}
-			candidates, source, found = e.items, s, true
-		}
-	}
-	if !found {
-		return nil, false, nil
-	}
-	var out []*value
-	seen := map[string]bool{} // enums may be long: no pair by pair
-	for _, v := range candidates {
-		ok := true
-		for _, s := range leaves {
-			skip := ""
-			if s == source {
-				skip = "enum"
-			}
-			good, err := c.validBut(s, v, skip, 0)
-			if err != nil {
-				return nil, false, err
-			}
-			ok = ok && good
-		}
-		if !ok {
-			continue
-		}
-		if key := v.same(); !seen[key] {
-			seen[key] = true
-			out = append(out, v)
-		}
-	}
-	return out, true, nil
-}
-
-var kindNames = map[string]kind{
-	"null": kindNull, "boolean": kindBool, "integer": kindInteger, "number": kindNumber,
-	"string": kindString, "array": kindArray, "object": kindObject,
-}
-
-// typeKinds is what a type keyword allows; number includes integer.
-func typeKinds(s *schema, t *value) (kind, error) {
-	names := t.items
-	if t.kind != kindArray {
-		names = []*value{t}
-	}
-	var out kind
-	for _, n := range names {
-		k := kindNames[n.text]
-		if n.kind != kindString || k == 0 {
-			return 0, s.err("type", "%q is not a type", n.text)
-		}
-		if k == kindNumber {
-			k |= kindInteger
-		}
-		out |= k
-	}
-	if len(names) == 0 {
-		return 0, s.err("type", "is empty")
-	}
-	return out, nil
-}
-
-// kinds is the types that the leaves allow.
-func (c *compiler) kinds(leaves []*schema) (kind, error) {
-	kinds := kindAll | kindInteger
-	for _, s := range leaves {
-		if t := s.v.get("type"); t != nil {
-			k, err := typeKinds(s, t)
-			if err != nil {
-				return 0, err
-			}
-			kinds &= k
-		}
-		if n := s.v.get("not"); n != nil && plainNot(n) {
-			k, err := c.negated(c.known[n])
-			if err != nil {
-				return 0, err
-			}
-			kinds &^= k
-		}
-	}
-	return kinds, nil
-}
-
-// negated is the types that a plain not rules out.
-func (c *compiler) negated(n *schema) (kind, error) {
-	if n.v.kind == kindBool && !n.v.bool {
-		return 0, nil
-	}
-	keys := says(n.v)
-	if len(keys) == 0 {
-		return kindAll | kindInteger, nil
-	}
-	v := n.v.get(keys[0])
-	switch keys[0] {
-	case "type":
-		return typeKinds(n, v)
-	case "const":
-		return v.kind & kindNull, nil
-	case "enum":
-		if slices.ContainsFunc(v.items, func(x *value) bool { return x.kind == kindNull }) {
-			return kindNull, nil
-		}
-	}
-	return 0, nil
 }

@@ -31,6 +31,7 @@ func (c *compiler) disjoint(a, b []*schema, depth int) (bool, error) {
 	if depth > 8 {
 		return false, nil
 	}
+	c.m.step(2)
 	if c.steps++; c.steps > 200_000 {
 		return false, todoLarge(a, b, "oneOf")
 	}
@@ -82,11 +83,11 @@ func (c *compiler) apart(a, b alternative, depth int) (bool, error) {
 		}
 	}
 	if both&(kindNumber|kindInteger) != 0 {
-		x, err := numbers(a.leaves, a.kinds, true)
+		x, err := numbers(c.m, a.leaves, a.kinds, true)
 		if err != nil {
 			return false, err
 		}
-		y, err := numbers(b.leaves, b.kinds, true)
+		y, err := numbers(c.m, b.leaves, b.kinds, true)
 		if err != nil {
 			return false, err
 		}
@@ -209,6 +210,7 @@ func (c *compiler) property(leaves []*schema, name string) ([]*schema, error) {
 func (c *compiler) valueSet(leaves []*schema, name string, declared bool, matches func(s *schema, source string) bool) (out []*schema) {
 	var told []bool // which leaves evaluate it
 	for _, s := range leaves {
+		c.m.step(2)
 		found := false
 		if p := s.v.get("properties"); p != nil && declared {
 			if v := p.get(name); v != nil {
@@ -316,6 +318,7 @@ func (c *compiler) validBut(s *schema, v *value, skip string, depth int) (bool, 
 	if s.v.kind == kindBool {
 		return s.v.bool, nil
 	}
+	c.m.step(2)
 	if c.steps++; depth > maxNesting || c.steps > 200_000 {
 		return false, s.cannot("", "it refers to itself without end, or is too large")
 	}

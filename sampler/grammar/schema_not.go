@@ -174,6 +174,7 @@ const maxNegation = 40
 // negation is the ways to fail n: schemas of which a value satisfies one just when it does not satisfy n. Errors name the keyword of s
 // that it is for.
 func (c *compiler) negation(s *schema, keyword string, n *schema, depth int) ([]*value, error) {
+	c.m.step(2 + len(n.v.keys))
 	if c.steps++; depth > maxNegation || c.steps > 200_000 {
 		return nil, s.cannot(keyword, "it refers to itself without end, or is too large")
 	}
@@ -285,6 +286,7 @@ func (c *compiler) below(s *schema) map[*schema]bool {
 			return
 		}
 		out[s] = true
+		c.m.step(2)
 		if s.v.get("$ref") != nil {
 			if to, err := c.refer(s); err == nil {
 				visit(to)

@@ -10,7 +10,7 @@ import (
 
 // numbers is the language of the numbers that the leaves allow; nil stands for a plain integer or number. wide makes it all
 // of them, of any length, for asking whether two languages share a value.
-func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
+func numbers(m *meter, leaves []*schema, kinds kind, wide bool) (*runes, error) {
 	integer := kinds&kindNumber == 0
 	digits := 18
 	if wide {
@@ -73,7 +73,7 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 	if integer {
 		form = fmt.Sprintf(`0|-?[1-9][0-9]{0,%d}`, digits-1)
 	}
-	d, err := compileRegex("^(?:"+form+")$", false)
+	d, err := compileRegex(m, "^(?:"+form+")$", false)
 	if err != nil {
 		return nil, leaves[0].tooLarge("minimum")
 	}
@@ -83,9 +83,9 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 		case b.keyword == "multipleOf":
 			e, err = multiples(b.v)
 		case b.lower:
-			e, err = compileRegex("^(?:"+atLeast(b.v, b.strict)+")$", false)
+			e, err = compileRegex(m, "^(?:"+atLeast(b.v, b.strict)+")$", false)
 		default:
-			e, err = compileRegex("^(?:"+atMost(b.v, b.strict)+")$", false)
+			e, err = compileRegex(m, "^(?:"+atMost(b.v, b.strict)+")$", false)
 		}
 		if err == nil {
 			d, err = d.and(e)
@@ -102,7 +102,7 @@ func numbers(leaves []*schema, kinds kind, wide bool) (*runes, error) {
 		if r == nil {
 			return nil, asker(leaves, "not").err("not", "must be over a number of sensible size")
 		}
-		e, err := compileRegex("^(?:"+exactly(r)+")$", false)
+		e, err := compileRegex(m, "^(?:"+exactly(r)+")$", false)
 		if err == nil {
 			d, err = d.and(e.not())
 		}

@@ -84,7 +84,7 @@ func (c *compiler) compilePattern(s *schema, keyword, source string) (*runes, er
 	if d := c.regex[source]; d != nil {
 		return d, nil
 	}
-	d, err := pattern(source)
+	d, err := pattern(c.m, source)
 	if err != nil {
 		return nil, s.cannot(keyword, "%q: %v", source, err)
 	}
@@ -225,7 +225,7 @@ func (c *compiler) counted(lo, hi int) *frame {
 }
 
 func (c *compiler) numberAlt(n *nfa, leaves []*schema, kinds kind) error {
-	d, err := numbers(leaves, kinds, false)
+	d, err := numbers(c.m, leaves, kinds, false)
 	switch {
 	case err != nil:
 		return err

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,6 +19,11 @@ type Tool struct {
 // format of the family (see chat.Families): for tool_choice required. Errors are [Schema]'s, Where beginning with the
 // tool's name, and one for a family that has no format for calls.
 func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
+	return ToolCallsFor(context.Background(), "", family, tools, many)
+}
+
+// ToolCallsFor is ToolCalls as [SchemaFor] is SchemaWith.
+func ToolCallsFor(ctx context.Context, asker, family string, tools []Tool, many bool) (*Grammar, error) {
 	if len(tools) == 0 {
 		return nil, &Error{Msg: "a call is required and no tool is offered"}
 	}
@@ -25,15 +31,15 @@ func ToolCalls(family string, tools []Tool, many bool) (*Grammar, error) {
 	for _, t := range tools {
 		key += fmt.Sprintf("\x00%q %q %v", t.Name, t.Parameters, t.Strict)
 	}
-	return recent.get(key, func() (*Grammar, error) { return compileTools(family, tools, many) })
+	return recent.get(ctx, asker, key, func(m *meter) (*Grammar, error) { return compileTools(m, family, tools, many) })
 }
 
-func compileTools(family string, tools []Tool, many bool) (*Grammar, error) {
-	return widen(func(w *widened) (*compiler, *Grammar, error) { return w.tools(family, tools, many) })
+func compileTools(m *meter, family string, tools []Tool, many bool) (*Grammar, error) {
+	return widen(m, func(w *widened) (*compiler, *Grammar, error) { return w.tools(family, tools, many) })
 }
 
 func (w *widened) tools(family string, tools []Tool, many bool) (*compiler, *Grammar, error) {
-	c := newCompiler()
+	c := w.newCompiler()
 	top := c.program.add("root")
 	n := top.nfa
 	start, end := n.state(), n.state()
@@ -241,7 +247,7 @@ func (c *compiler) parameter(n *nfa, from, to int32, set []*schema, e element) e
 						return asker(a.leaves, "maxLength").tooLarge("maxLength")
 					}
 				}
-				open, err := compileRegex(regexp.QuoteMeta(e.unquote), true)
+				open, err := compileRegex(c.m, regexp.QuoteMeta(e.unquote), true)
 				if err == nil {
 					d, err = d.and(open.not())
 				}

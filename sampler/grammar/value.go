@@ -51,6 +51,11 @@ type reader struct {
 	values int
 }
 
+// limit is what a document has more of than it may.
+type limit string
+
+func (l limit) Error() string { return string(l) }
+
 func parseJSON(b []byte) (*value, error) {
 	d := &reader{Decoder: json.NewDecoder(bytes.NewReader(b))}
 	d.UseNumber()
@@ -58,6 +63,9 @@ func parseJSON(b []byte) (*value, error) {
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it is empty, or ends too soon")
+		}
+		if errors.As(err, new(limit)) {
+			return nil, fmt.Errorf("too large: %w", err)
 		}
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
@@ -69,10 +77,10 @@ func parseJSON(b []byte) (*value, error) {
 
 func (d *reader) next(depth int) (*value, error) {
 	if depth > maxNesting {
-		return nil, fmt.Errorf("nested more than %d deep", maxNesting)
+		return nil, limit(fmt.Sprintf("nested more than %d deep", maxNesting))
 	}
 	if d.values++; d.values > maxValues {
-		return nil, fmt.Errorf("more than %d values", maxValues)
+		return nil, limit(fmt.Sprintf("more than %d values", maxValues))
 	}
 	t, err := d.Token()
 	if err != nil {
@@ -87,7 +95,7 @@ func (d *reader) next(depth int) (*value, error) {
 		return &value{kind: kindString, text: t}, nil
 	case json.Number:
 		if len(t) > maxDigits {
-			return nil, fmt.Errorf("a number of more than %d characters", maxDigits)
+			return nil, limit(fmt.Sprintf("a number of more than %d characters", maxDigits))
 		}
 		return &value{kind: kindNumber, text: string(t)}, nil
 	case json.Delim:
@@ -114,7 +122,7 @@ func (d *reader) next(depth int) (*value, error) {
 				continue
 			}
 			if len(v.items) == maxEntries {
-				return nil, fmt.Errorf("a list or object of more than %d entries", maxEntries)
+				return nil, limit(fmt.Sprintf("a list or object of more than %d entries", maxEntries))
 			}
 			v.items = append(v.items, item)
 			if v.kind == kindObject {

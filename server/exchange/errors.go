@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
+	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -53,6 +54,8 @@ func Status(err error) (code int, text string) {
 			ce.Have, ce.Max)
 	case errors.Is(err, chat.ErrRoom):
 		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
+	case errors.Is(err, grammar.ErrRoom):
+		return http.StatusServiceUnavailable, grammar.ErrRoom.Error()
 	case errors.Is(err, engine.ErrBusy), errors.Is(err, loaded.ErrQueueFull):
 		return http.StatusServiceUnavailable, loaded.ErrQueueFull.Error()
 	case errors.Is(err, engine.ErrDraining):

@@ -1,0 +1,64 @@
+package grammar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// maxSteps is how much one compilation may do, in units of about a visited state: what real schemas take is a thousandth of it. A second
+// of a slow processor.
+const maxSteps = 12_000_000
+
+// ErrRoom is in the chain of the error of a schema whose automaton found no room beside those in use: the same works later.
+var ErrRoom = errors.New("too many large schemas are in use at once, try again")
+
+// meter counts what one compilation does, and ends it from wherever it is when that is too much, or when nobody waits for it any more.
+// A nil meter does not count: what is compiled once for all is this package's own.
+type meter struct {
+	ctx  context.Context //nolint:containedctx // a meter is one call's
+	left int
+	look int // when left is down to it, ctx is looked at
+	done int64
+}
+
+func newMeter(ctx context.Context) *meter { return &meter{ctx: ctx, left: maxSteps, look: maxSteps} }
+
+// stopped carries an error up to the compilation's beginning.
+type stopped struct{ err error }
+
+// errSpent is a compilation that has done all it may.
+var errSpent = fmt.Errorf("too large: compiling it takes more than %d steps", maxSteps)
+
+// step counts n steps.
+func (m *meter) step(n int) {
+	if m == nil {
+		return
+	}
+	m.left -= n
+	m.done += int64(n)
+	if m.left > m.look {
+		return
+	}
+	if m.left < 0 {
+		panic(stopped{errSpent})
+	}
+	m.look = max(m.left-10_000, 0)
+	if m.ctx.Err() != nil {
+		panic(stopped{context.Cause(m.ctx)})
+	}
+}
+
+// again allows a quarter more, for what is left of a schema whose compilation took too much.
+func (m *meter) again() { m.left, m.look = maxSteps/4, maxSteps/4 }
+
+// catch turns the panic of a meter into err. To be deferred.
+func catch(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case stopped:
+		*err = p.err
+	default:
+		panic(p)
+	}
+}

@@ -1,0 +1,203 @@
+package grammar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/axle-llm/axle/internal/budget"
+	"github.com/axle-llm/axle/internal/fair"
+)
+
+// TestSchemaBudget (T7): no schema is compiled for longer than the budget has steps: what takes more is held to its type and told so, or
+// refused where it is to be enforced whole. Tools beside such a one keep what they ask for.
+func TestSchemaBudget(t *testing.T) {
+	mean := branches(250)
+	count := func(o Options) (*Grammar, int64, error) {
+		m := newMeter(t.Context())
+		g, err := metered(m, func(m *meter) (*Grammar, error) { return compileSchema(m, []byte(mean), o) })
+		return g, m.done, err
+	}
+	g, steps, err := count(Options{})
+	if err != nil || !accepts(g, `{"a":3}`) || accepts(g, `3`) || len(g.Notes()) == 0 {
+		t.Fatal(err)
+	}
+	if n := g.Notes()[len(g.Notes())-1]; !strings.Contains(n.Msg, "only its type is enforced") || !strings.Contains(n.Msg, "steps") {
+		t.Error(n)
+	}
+	if steps > maxSteps*3/2+100_000 || steps < maxSteps {
+		t.Errorf("%d steps, %d are allowed", steps, maxSteps)
+	}
+	params := []byte(`{"properties":{"a":{"type":"integer"}},"required":["a"]}`)
+	both, err := ToolCalls("llama3", []Tool{{Name: "g", Parameters: params}, {Name: "f", Parameters: []byte(mean)}}, false)
+	if err != nil || !accepts(both, `{"name":"g","parameters":{"a":1}}`) || accepts(both, `{"name":"g","parameters":{}}`) ||
+		!accepts(both, `{"name":"f","parameters":{"z":1}}`) {
+		t.Error(err)
+	}
+	var own *Error
+	_, err = ToolCalls("llama3", []Tool{{Name: "g", Parameters: params}, {Name: "f", Parameters: []byte(mean), Strict: true}}, false)
+	if !errors.As(err, &own) || !strings.HasPrefix(own.Where, "tool f") {
+		t.Errorf("a strict one: %v", err)
+	}
+}
+
+// TestDeepSchema: a schema of values that nest deeper than there may be is refused with that, and not as one that no value satisfies.
+func TestDeepSchema(t *testing.T) {
+	deep := func(n int) []byte {
+		return []byte(strings.Repeat(`{"type":"object","properties":{"a":`, n) + `{"type":"string"}` + strings.Repeat(`},"required":["a"]}`, n))
+	}
+	for n, want := range map[int]string{1: "", 63: "", 64: "nests more than 64 deep", 90: "nests more than 64 deep",
+		150: "too large: nested more than 200 deep"} {
+		if _, err := SchemaWith(deep(n), Options{}); want == "" && err != nil || want != "" && (err == nil ||
+			!strings.Contains(err.Error(), want)) {
+			t.Errorf("%d objects in each other: %v, want %q", n, err, want)
+		}
+	}
+	if _, err := SchemaWith([]byte(`{"type":"object","required":["a"],"properties":{"a":false}}`), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no value satisfies") {
+		t.Error(err)
+	}
+}
+
+// TestNobodyWaits: a compilation ends soon after whoever asked for it has left, and one does not begin for who has left before.
+func TestNobodyWaits(t *testing.T) {
+	for looks := range 6 {
+		m := newMeter(&leaver{t.Context(), looks})
+		_, err := metered(m, func(m *meter) (*Grammar, error) { return compileSchema(m, []byte(branches(250)), Options{}) })
+		if !errors.Is(err, context.Canceled) || m.done > int64(looks+1)*20_000 {
+			t.Errorf("%d looks: %v after %d steps", looks, err, m.done)
+		}
+	}
+	ctx, leave := context.WithCancelCause(t.Context())
+	gone := errors.New("gone")
+	leave(gone)
+	line := fair.New(1, 0)
+	m := memo{line: func() *fair.Line { return line }}
+	if err := line.Take(t.Context(), "", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := m.get(ctx, "", "x", func(*meter) (*Grammar, error) { t.Error("it was compiled"); return JSON(), nil })
+	if !errors.Is(err, gone) || line.Waiting() != 0 {
+		t.Errorf("%v, %d wait", err, line.Waiting())
+	}
+	for _, compile := range []func() (*Grammar, error){
+		func() (*Grammar, error) { return SchemaFor(ctx, "", []byte(branches(251)), Options{}) },
+		func() (*Grammar, error) { return GBNFFor(ctx, "", `root ::= "never seen before"`) },
+		func() (*Grammar, error) { return ToolCallsFor(ctx, "", "qwen", []Tool{{Name: "never_seen"}}, true) },
+	} {
+		if _, err := compile(); !errors.Is(err, gone) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSchemaTurns (T16): a key that has ordered many compilations keeps another key's waiting for the one under way, and then for as much
+// work as its own.
+func TestSchemaTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := fair.New(1, 0)
+		m := memo{line: func() *fair.Line { return line }}
+		if err := line.Take(t.Context(), "busy", 0, 1); err != nil {
+			t.Fatal(err)
+		}
+		const piece, own = 1_000_000, 5_000
+		var mu sync.Mutex
+		var done []string
+		work := map[string]int{}
+		var wg sync.WaitGroup
+		ask := func(key string, source, steps int) {
+			name := fmt.Sprint(key, " ", len(work))
+			work[name] = steps
+			wg.Go(func() {
+				_, err := m.get(t.Context(), key, strings.Repeat("x", source)+name, func(m *meter) (*Grammar, error) {
+					m.step(steps)
+					mu.Lock()
+					defer mu.Unlock()
+					done = append(done, name)
+					return JSON(), nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 10 {
+			ask("much", 50, piece) // of few bytes, and much work
+		}
+		for range 4 {
+			ask("other", 100, own)
+		}
+		line.Done("busy", 1, 1)
+		wg.Wait()
+		before, others := 0, 0
+		for _, name := range done {
+			if name[:4] == "much" {
+				before += work[name]
+			} else if others++; before > others*own+piece {
+				t.Errorf("the %d. of another key's waited for %d steps, a piece has %d and its own have %d: %v", others, before, piece,
+					others*own, done)
+			}
+		}
+	})
+}
+
+// TestGrammarRoom (T7): automata that somebody uses take no more memory together than there is for them; the rest is told to come again.
+func TestGrammarRoom(t *testing.T) {
+	var h held
+	most := budget.Get().Schemas
+	var used []*Grammar
+	for range 100 {
+		g := &Grammar{bytes: 10 << 20}
+		if err := h.keep(g); err != nil {
+			if !errors.Is(err, ErrRoom) {
+				t.Fatal(err)
+			}
+			break
+		}
+		used = append(used, g)
+	}
+	if n := int64(len(used)); n != most/(10<<20) {
+		t.Errorf("%d of ten megabytes fit into %d", n, most)
+	}
+	small := &Grammar{bytes: smallest}
+	if err := h.keep(small); err != nil {
+		t.Error(err)
+	}
+	runtime.KeepAlive(used)
+	used = nil
+	for h.taken.Load() > 0 { // cleanups run soon after a collection, on a goroutine of the runtime
+		runtime.GC()
+	}
+	g, err := SchemaWith([]byte(`{"type":"string","pattern":"a.{9}b"}`), Options{})
+	if err != nil || g.bytes < 4*int64(len(g.root.next)) || g.bytes > 8*maxTable {
+		t.Errorf("%d bytes, %v", g.bytes, err)
+	}
+}
+
+// branches is a schema of many branches that have to be told apart, each by an automaton of a thousand states.
+func branches(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,{"type":"object","properties":{"a":{"const":"x%d"},"b":{"type":"string","pattern":"a{1,900}b%[1]d"}}}`, i)
+	}
+	return `{"type":"object","oneOf":[` + b.String()[1:] + `]}`
+}
+
+// leaver is a context that ends when it was looked at so many times.
+type leaver struct {
+	context.Context
+	looks int
+}
+
+func (l *leaver) Err() error {
+	if l.looks--; l.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
