@@ -173,8 +173,12 @@ func TestMistakes(t *testing.T) {
 		{"create with a path that is none", "/api/create", `{"model":"a","files":{"../a":"` + have + `"}`, nil, 400, "../a"},
 		{"create of GGUF", "/api/create", `{"model":"a","files":{"a.gguf":"` + have + `"}`, nil, 400, "GGUF"},
 		{"create of no package", "/api/create", `{"model":"a","files":{"a.txt":"` + have + `"}`, nil, 400, "package"},
-		{"create with a RENDERER", "/api/create", `{"model":"a","from":"scripted","renderer":"qwen3"`, nil, 400, "renderer means nothing"},
-		{"create with a PARSER", "/api/create", `{"model":"a","from":"scripted","parser":"qwen3"`, nil, 400, "parser means nothing"},
+		{"create with another's RENDERER", "/api/create", `{"model":"a","from":"scripted-chat","renderer":"gemma4"`, nil, 400,
+			`renderer "gemma4" is not that of `},
+		{"create with another's PARSER", "/api/create", `{"model":"a","from":"scripted-chat","renderer":"qwen3","parser":"harmony"`, nil, 400,
+			`parser "harmony" is not that of `},
+		{"create with a RENDERER and files", "/api/create", `{"model":"a","renderer":"qwen3","files":{"a.txt":"` + have + `"}`, nil, 400,
+			"renderer and parser say nothing of a package that is uploaded"},
 		{"create with a REQUIRES", "/api/create", `{"model":"a","from":"scripted","requires":"0.14.0"`, nil, 400, "requires means nothing"},
 		{"create with a DRAFT", "/api/create", `{"model":"a","from":"scripted","draft_files":{"a":"` + have + `"}`, nil, 400,
 			"draft_files means nothing"},
@@ -191,6 +195,11 @@ func TestMistakes(t *testing.T) {
 		ts.Close()
 		if err := s.Close(context.Background()); err != nil {
 			t.Error(err)
+		}
+	}
+	for _, own := range []string{`"renderer":"qwen3"`, `"renderer":"Qwen3-thinking","parser":"qwen3-thinking"`, `"parser":"qwen3_instruct"`} {
+		if a := old.post("/api/create", `{"model":"own","from":"scripted-chat","stream":false,`+own+`}`); a.code != 200 {
+			t.Errorf("create with %s, which is its own: %d %s", own, a.code, a.body)
 		}
 	}
 	if a := old.post("/api/create", `{"model":"a","from":"nope","stream":false}`); a.code != 404 ||

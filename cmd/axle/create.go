@@ -97,7 +97,11 @@ func createBody(ctx context.Context, conn *connection, mf *parser.Modelfile, dir
 		case "message":
 			role, text, _ := strings.Cut(c.Args, ": ")
 			req.Messages = append(req.Messages, api.Message{Role: role, Content: text})
-		case "adapter", "draft", "renderer", "parser", "requires":
+		case "renderer": // which the server compares with the package's own
+			req.Renderer = c.Args
+		case "parser":
+			req.Parser = c.Args
+		case "adapter", "draft", "requires":
 			return nil, fmt.Errorf("create: %s means nothing to a compiled model: take it out of the Modelfile", strings.ToUpper(c.Name))
 		default:
 			params[c.Name] = append(params[c.Name], c.Args)

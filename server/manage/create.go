@@ -42,7 +42,13 @@ func (m *Manager) Create(x *exchange.Exchange) {
 		}
 		defer done()
 		say := func(line string) { status(api.ProgressResponse{Status: line}) }
-		err = m.o.Store.Create(ctx, r, say)
+		create := func() error {
+			if err := m.ownFormat(req, r.From); err != nil {
+				return err
+			}
+			return m.o.Store.Create(ctx, r, say)
+		}
+		err = create()
 		if errors.Is(err, store.ErrNotFound) && r.From != "" && m.o.Puller != nil && !m.o.NoPull {
 			from, cerr := m.claim(r.From)
 			if cerr != nil {
@@ -50,7 +56,7 @@ func (m *Manager) Create(x *exchange.Exchange) {
 			}
 			defer from()
 			if err = m.o.Puller.Pull(ctx, r.From, status); err == nil {
-				err = m.o.Store.Create(ctx, r, say)
+				err = create()
 			}
 		}
 		switch {
@@ -78,6 +84,54 @@ func (m *Manager) ownTemplate(from, text string) bool {
 	return err == nil && e.Custom == nil && e.Template != "" && strings.TrimSpace(text) == strings.TrimSpace(e.Template)
 }
 
+// ownFormat refuses a renderer or a parser that is not the one of the package that the model from is made of: that is used in any case. A
+// model that is not here is no matter of this.
+func (m *Manager) ownFormat(req api.CreateRequest, from string) error {
+	if req.Renderer == "" && req.Parser == "" {
+		return nil
+	}
+	name, err := models.ParseName(from)
+	if err != nil {
+		return err
+	}
+	e, err := m.o.Store.Get(name)
+	if err != nil {
+		return err
+	}
+	own := []string{e.Info.Family, e.Info.Architecture}
+	if by := chat.FamilyOf(e.Template); by != "plain" { // whose answers may be of another family than its layers
+		own = append(own, by)
+	}
+	for _, f := range []struct {
+		what ollama.Ours
+		name string
+	}{{"renderer", req.Renderer}, {"parser", req.Parser}} {
+		if f.name != "" && !isFamily(f.name, own) {
+			return ollama.Fail(http.StatusBadRequest,
+				"%s %q is not that of %s, whose package is of the family %s and has its own: leave it out", f.what, f.name, e.Name, cmp.Or(e.Info.Family, own[len(own)-1], "unknown"))
+		}
+	}
+	return nil
+}
+
+// forms are what Ollama's names of renderers and parsers have behind a family's.
+var forms = []string{"", "-instruct", "-thinking", "-think", "-no-thinking", "-small", "-large"}
+
+// isFamily reports whether Ollama's name of a renderer or a parser is one of the families', however they are spelled.
+func isFamily(name string, families []string) bool {
+	plain := strings.NewReplacer("-", "", "_", "", ".", "")
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	for _, form := range forms {
+		base, ok := strings.CutSuffix(name, form)
+		for _, f := range families {
+			if ok && f != "" && plain.Replace(base) == plain.Replace(strings.ToLower(f)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // createRequest checks a create request in Ollama's order and turns it into the store's.
 func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	if req.Parameters["typical_p"] != nil {
@@ -89,11 +143,14 @@ func createRequest(req api.CreateRequest) (r store.CreateRequest, err error) {
 	for _, f := range []struct {
 		name  ollama.Ours
 		given bool
-	}{{"renderer", req.Renderer != ""}, {"parser", req.Parser != ""}, {"requires", req.Requires != ""},
-		{"draft_files", len(req.DraftFiles) > 0}} {
+	}{{"requires", req.Requires != ""}, {"draft_files", len(req.DraftFiles) > 0}} {
 		if f.given { // what would be taken and not kept would be missed later
 			return r, ollama.Fail(http.StatusBadRequest, "%s means nothing to a compiled model, which has its own: leave it out", f.name)
 		}
+	}
+	if (req.Renderer != "" || req.Parser != "") && req.From == "" {
+		return r, ollama.Fail(http.StatusBadRequest,
+			"renderer and parser say nothing of a package that is uploaded, which has its own: leave them out, or name a model with from")
 	}
 	switch l := req.License.(type) {
 	case nil:

@@ -5,16 +5,17 @@
 // The prompt directs the answer:
 //
 //	[[say:tok|tok|…]]     these tokens (the last such wins)
-//	[[any:text|text|…]]   one of these, by the request's seed, or without one in turn; the k-th, from 1, has −0.25·k as log probability
+//	[[any:text|text|…]]   one of these, by the request's seed, or without one in turn; tokens of the k-th, from 1, have −0.25·k
 //	[[delay:ms]]          per token, default 2
 //	[[burst:n]]           n tokens at once
 //	[[err:STATUS:text]]   fails before the first token
 //	[[crash]]             dies after two tokens
 //
-// Without a directive the answer is a fixed paragraph; with thinking on, a thought before it; and "call NAME with KEY set to VALUE" in the
-// prompt of a model that was offered that tool is a call of it. A token is a word with the white space before it. A token's log probability
-// is −0.25, its rivals' −0.25−i for alt1…. Stop strings, num_predict, formats and templates act as with a real model, since
-// they are the engine's.
+// Without a directive the answer is a fixed paragraph; with thinking on, a thought before it; and "call NAME with KEY set to VALUE" in
+// the prompt of a model that was offered that tool is a call of it. A token is a word with the white space before it; where a format
+// binds the answer, words and what stands between them are tokens, and from where the answer is no longer in the format it ends as soon
+// as it can. A token's log probability is −0.25, its rivals' −0.25−i for alt1…. Stop strings, num_predict, formats and templates act as
+// with a real model, since they are the engine's.
 //
 // A [Backend] is safe for concurrent use; its Close ends what runs.
 package scripted

@@ -3,8 +3,10 @@ package scripted
 import (
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/sampler/grammar"
 )
 
 // The ids below vocab are for formats: 256 bytes and the end of text. Words come after them, as they are met.
@@ -80,8 +82,46 @@ func (b *Backend) source(tokens []string, job engine.Job) func() (string, bool) 
 			return tokens[i-1], true
 		}
 	}
-	text := constrained(strings.Join(tokens, ""), strings.HasPrefix(strings.Join(tokens, ""), "<think>"), job.Mask)
-	return b.source(cut(text), engine.Job{})
+	want := strings.Join(tokens, "")
+	return b.source(boundaries(constrained(want, strings.HasPrefix(want, "<think>"), job.Mask)), engine.Job{})
+}
+
+// boundaries divides a text that a format binds where its grammar does: words and what stands between them are tokens of their own, so that
+// limits, stop strings and the end of a call are met inside it.
+func boundaries(text string) (out []string) {
+	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	start, before := 0, false
+	for i, r := range text {
+		if now := word(r); i > start && now != before {
+			out, start = append(out, text[start:i]), i
+		}
+		before = word(r)
+	}
+	if start < len(text) {
+		out = append(out, text[start:])
+	}
+	return out
+}
+
+// closers end what may be any text: a JSON string, and a call's arguments in the families that write them without quotes.
+var closers = []string{`"`, "\n</parameter>", "</parameter>", "</param>", "<escape>", "</think>"}
+
+// closer is what ends the free text that the mask is in; "" where it is in none, or nothing does now.
+func closer(mask engine.Matcher) string {
+	m, ok := mask.(*grammar.Matcher)
+	if !ok || !m.Allowed('~') {
+		return ""
+	}
+	for _, c := range closers {
+		try, fits := m.Clone(), true
+		for i := 0; i < len(c) && fits; i++ {
+			fits = try.Allowed(int32(c[i])) && try.Accept(int32(c[i])) == nil
+		}
+		if fits && !try.Allowed('~') {
+			return c
+		}
+	}
+	return ""
 }
 
 // constrained follows want as far as the mask allows and then ends as soon as it can.
@@ -103,6 +143,12 @@ func constrained(want string, thinks bool, mask engine.Matcher) string {
 	}
 	const order = "}]\":,{[0123456789-+tfnuelrsaTZ:."
 	for sb.Len() < 1<<14 && !mask.Done() {
+		if c := closer(mask); c != "" {
+			for i := range len(c) {
+				put(c[i])
+			}
+			continue
+		}
 		c, ok := -1, false
 		for i := 0; i < len(order) && !ok; i++ {
 			c, ok = int(order[i]), mask.Allowed(int32(order[i]))
