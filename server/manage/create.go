@@ -108,7 +108,8 @@ func (m *Manager) ownFormat(req api.CreateRequest, from string) error {
 	}{{"renderer", req.Renderer}, {"parser", req.Parser}} {
 		if f.name != "" && !isFamily(f.name, own) {
 			return ollama.Fail(http.StatusBadRequest,
-				"%s %q is not that of %s, whose package is of the family %s and has its own: leave it out", f.what, f.name, e.Name, cmp.Or(e.Info.Family, own[len(own)-1], "unknown"))
+				"%s %q is not that of %s, whose package is of the family %s and has its own: leave it out",
+				f.what, f.name, e.Name, cmp.Or(e.Info.Family, own[len(own)-1], "unknown"))
 		}
 	}
 	return nil
