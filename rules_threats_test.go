@@ -148,6 +148,7 @@ func init() {
 		{"T20", "server/page.go", "h.Set(\"Content-Security-Policy\", ui.Policy)", "", "./server", "TestPageFiles"},
 		{"T20", "server/routes.go", `!strings.Contains(path, "..") && `, "", "./server", "TestPageFiles"},
 		{"T20", "server/ui/ui.go", "require-trusted-types-for 'script'; ", "", "./server/ui", "TestPage"},
+		{"T21", "server/ui/app/marking.js", "mostSteps = 600000", "mostSteps = 60000000", "./server/ui", "TestMarkdownSteps"},
 		{"T18", "server/access/file.go", "if m := st.Mode().Perm(); m&0o077 != 0 {", "if m := st.Mode().Perm(); m&0o077 != 0 && false {",
 			"./server", "TestKeys"},
 	}...)

@@ -24,10 +24,11 @@ import (
 var files embed.FS
 
 // Policy is the page's Content-Security-Policy: scripts and styles are files of this server, none stands in a page, none is made from text;
-// markup is made from text by the one sanitiser; pictures are the server's or what the user chose.
+// markup is made from text by the one sanitiser, the address of the one worker by the policy axle; pictures are the server's or what the
+// user chose.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
 	"manifest-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify axle"
 
 // Asset is a file as it is sent.
 type Asset struct {

@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %q", m)
 	}
 	if strings.Contains(Policy, "unsafe") || strings.Contains(Policy, "*") ||
-		!strings.HasSuffix(Policy, "; require-trusted-types-for 'script'; trusted-types dompurify") ||
+		!strings.HasSuffix(Policy, "; require-trusted-types-for 'script'; trusted-types dompurify axle") ||
 		!strings.HasPrefix(Policy, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';") {
 		t.Errorf("policy %s", Policy)
 	}
@@ -123,6 +123,56 @@ for (const f of readFileSync(0, 'utf8').trim().split('\n')) try { new SourceText
 	cmd := exec.CommandContext(t.Context(), node, "--no-warnings", "--experimental-vm-modules", "-e", parse)
 	cmd.Stdin = strings.NewReader(list.String())
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// However hostile a text is, reading it as Markdown takes a number of steps that has a limit: counted as what regular expressions are asked
+// to look at, by the test, and not by the reader. What takes more is shown as it was written; ordinary texts are not.
+func TestMarkdownSteps(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("nothing was read: there is no node here")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"app/marking.js", "vendor/marked.js"} {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(path.Join(dir, path.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const script = `
+const exec = RegExp.prototype.exec;
+let asked = 0;
+RegExp.prototype.exec = function (s) { asked++; return exec.call(this, s); };
+const { blocks, html, mostSteps, spent } = await import('./app/marking.js');
+let bad = 0;
+const say = (...what) => { bad++; console.log(...what); };
+for (const unit of ['**a*b_', '*a_', '_a*', '__a', '***a', '![', '[a](<', '~~a~', '` + "`" + `a', '<a b="', '<a ', '$;](>}', 'a@b.', '> ', '- ', '- a\n', '1. a\n\n',
+  '[a]: b\n', 'a\n', '# a\n', '<!--', ' ', '|a|\n', '*a* ', '- **a*b_']) for (const [type, size] of [['paragraph', 12000], ['list', 16000]]) {
+  const text = ('a' + unit.repeat(size / unit.length)).slice(0, size);
+  for (const [what, f] of [['blocks', () => blocks(text)], ['html', () => html(type, text, {})]]) {
+    asked = 0;
+    f();
+    if (asked > 250000 || spent() > 2 * mostSteps) say(JSON.stringify(unit), type, what, asked, 'times', spent(), 'steps');
+  }
+}
+const plain = [['list', '- **one**: a few *words* and ` + "`code`" + `, see [there](https://example.com)\n'.repeat(300)], ['table', '|a|b|c|\n|-|-|-|\n' + '|one **two**|` + "`three`" + `|four|\n'.repeat(250)],
+  ['paragraph', 'Some words, **bold**, *slanted* and ` + "`code`" + ` in a line of text that goes on. '.repeat(120)], ['blockquote', '> quoted *words*\n'.repeat(200)]];
+for (const [type, text] of plain) if (html(type, text, {}) === null) say(type, text.length, 'is not read', spent());
+if (!bad) console.log('ok');`
+	cmd := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", script)
+	cmd.Dir = dir
+	if err := os.WriteFile(path.Join(dir, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

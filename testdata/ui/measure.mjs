@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import { pause } from './browser.mjs';
-import { ask, asked, at, choose, inPage, keepChat, lastAnswer } from './views.mjs';
+import { ask, asked, at, choose, dearTexts, inPage, keepChat, lastAnswer } from './views.mjs';
 
 const throttle = 6; // to about the speed of a Raspberry Pi 5
 
@@ -42,6 +42,44 @@ async function paint({ context, url }) {
   }
   const list = (l) => [...l].sort((a, b) => a - b).map((t) => t.toFixed(0)).join(', ');
   return `first paint ${list(times)} ms, a line of text just before ${list(empty)}, so ${list(more)} of its own, ${throttle} times slower than this machine (the aim is 100); the rest of it is asked for ${list(rest)} ms after; the page's thread worked ${list(work)} ms until it stood; ${load()}`;
+}
+
+// freezes shows texts that take a reader long, as they come and whole, and tells the longest task and the longest time between two frames.
+async function freezes({ context, url, lane }) {
+  const page = await context.page();
+  await page.go(url + '/ui');
+  const texts = Object.entries(dearTexts()).filter((_, i) => lane !== 'quick' || i % 8 === 0);
+  const found = await inPage(page, `
+    const { Flow } = await use('markdown');
+    const box = document.body.appendChild(document.createElement('div'));
+    box.className = 'md';
+    box.style = 'position: absolute; inset: 0; overflow: auto';
+    const frame = () => new Promise((ok) => requestAnimationFrame(() => setTimeout(ok)));
+    const out = [];
+    for (const [name, text] of ${JSON.stringify(texts)}) {
+      let longest = 0, tasks = 0, on = true, last = performance.now();
+      const watch = new PerformanceObserver((l) => { for (const e of l.getEntries()) tasks = Math.max(tasks, e.duration); });
+      watch.observe({ type: 'longtask' });
+      const tick = (now) => { longest = Math.max(longest, now - last); last = now; if (on) requestAnimationFrame(tick); };
+      requestAnimationFrame(tick);
+      const flow = new Flow(box);
+      for (let n = 3000; n < text.length; n += 3000) { flow.set(text.slice(0, n), false); await frame(); }
+      flow.set(text, true);
+      await flow.all();
+      for (let i = 0; i < 8; i++) await frame();
+      on = false;
+      for (const e of watch.takeRecords()) tasks = Math.max(tasks, e.duration);
+      watch.disconnect();
+      const shown = box.textContent.length;
+      out.push({ name, tasks: Math.round(tasks), longest: Math.round(longest), shown });
+      box.replaceChildren();
+      await frame();
+    }
+    box.remove();
+    return out;`);
+  for (const { name, shown } of found) if (!shown && !name.includes('[a]: b')) throw new Error(`nothing is shown of ${name}`);
+  const worst = [...found].sort((a, b) => b.tasks - a.tasks).slice(0, lane === 'quick' ? 3 : 12);
+  return `of ${found.length} texts that are dear to read, the longest tasks took ${worst.map((x) => `${x.tasks} ms (${x.name}; ${x.longest} ms between two frames)`).join(', ')}; the aim is 100; ${load()}`;
 }
 
 async function frames({ context, url }) {
@@ -187,6 +225,7 @@ async function axe({ context, url }) {
 export const measures = {
   axe: { lanes: ['whole'], run: axe },
   paint: { lanes: ['whole'], run: paint },
+  freezes: { lanes: ['quick', 'whole'], run: freezes },
   frames: { lanes: ['whole'], run: frames },
   memory: { lanes: ['whole'], run: (t) => memory(t, 1, [0.2, 0.4, 0.6, 0.8, 1]) },
   idle: { lanes: ['whole'], binary: 'product', run: idle },

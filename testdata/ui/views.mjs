@@ -277,17 +277,21 @@ export const views = {
         for (let n = step; ; n += step) {
           flow.due = 0;
           flow.set(text.slice(0, n), false);
-          const anew = document.createElement('div');
-          new Flow(anew).set(text.slice(0, n), false);
+          await flow.all();
+          const anew = document.createElement('div'), other = new Flow(anew);
+          other.set(text.slice(0, n), false);
+          await other.all();
           const a = parts(grown.cloneNode(true)), b = parts(anew);
           if (a !== b && !/[*${'`'}]$/.test(text.slice(0, n))) wrong.push([text.slice(0, n).slice(-30), a.slice(-60), b.slice(-60)]);
           first ??= grown.querySelector('strong, em');
           if (n >= text.length) break;
         }
         flow.set(text, true);
+        await flow.all();
         if (first && grown.contains(first)) kept++;
-        const anew = document.createElement('div');
-        new Flow(anew).set(text, true);
+        const anew = document.createElement('div'), other = new Flow(anew);
+        other.set(text, true);
+        await other.all();
         if (parts(grown) !== parts(anew)) wrong.push(['the end', parts(grown), parts(anew)]);
       }
       return { wrong: wrong.slice(0, 6), n: wrong.length, kept };`);
@@ -753,6 +757,15 @@ export function hostileTexts() {
     Array.from({ length: 10000 }, (_, i) => `![i](${evil}${i}.png)`).join(' '),
     '```html\n<script>window.pwned=17</script>\n```\n\n```"><img src=x onerror=window.pwned=18>\ncode\n```\n\n`<img src=x onerror=window.pwned=19>`\n\n<div id="app"></div><div id="text" class="turn"></div><a id="send"></a><input name="body">',
   ];
+}
+
+// dearTexts is Markdown and code that takes a reader long: signs that open what nothing closes, and code that a grammar goes over again and again.
+export function dearTexts() {
+  const of = (unit, n) => unit.repeat(Math.ceil(n / unit.length)).slice(0, n);
+  const texts = Object.fromEntries(['**a*b_', '*a_', '__a', '***a', '![', '[a](<', '~~a~', '`a', '<a b="', '<a ', '$;](>}', 'http://-*', 'a@b.', '> ', '- ', '- a\n', '1. a\n\n', '[a]: b\n', 'a\n', '# a\n', '<!--', ' '].map((u) => [JSON.stringify(u), 'a' + of(u, 11900) + '.']));
+  for (const u of ['- a **b** c\n', '|a|b|c|\n', '**a*b_\n\n', '- **a*b_', '`a` ', 'a b\n\n', '```go\nx\n```\n']) texts[JSON.stringify(u) + ', 60 kB'] = u === '|a|b|c|\n' ? of(u + '|-|-|-|\n', 18) + of(u, 60000) : of(u, 60000);
+  for (const lang of ['js', 'cpp', 'bash', 'sql', 'php', 'xml', 'css', 'yaml', 'json', 'py', '']) for (const u of ['a', '<a', '({[']) texts[`${lang || 'no language'}, ${u}`] = '```' + lang + '\n' + of(u, 39000) + '\n```\n';
+  return texts;
 }
 
 async function clickLinks(page) {

@@ -9,33 +9,66 @@ const files = {
   python3: 'python', rs: 'rust', rust: 'rust', sql: 'sql', ts: 'typescript', tsx: 'typescript', typescript: 'typescript', xml: 'xml', html: 'xml', svg: 'xml',
   yaml: 'yaml', yml: 'yaml',
 };
-// languages that are made of others bring those
-const needs = { cpp: ['c'], xml: ['css', 'javascript'], php: ['xml', 'css', 'javascript'] };
 const most = 40000; // characters that are coloured; beyond, it takes longer than anybody reads
+const patience = 4000; // ms for one text, once its grammar is there
 
-let core = null;
-const loaded = new Map();
-function grammar(name) {
-  if (!loaded.has(name)) {
-    loaded.set(name, (async () => {
-      core ??= (await import('../vendor/highlight.js')).default;
-      for (const other of needs[name] ?? []) await grammar(other);
-      core.registerLanguage(name, (await import(`../vendor/hl-${name}.js`)).default);
-    })());
-  }
-  return loaded.get(name);
+// One worker colours one text after the other. It is ended where a text takes too long, which stays plain.
+let worker = null, last = Promise.resolve();
+function start() {
+  const url = new URL('./colours.js', import.meta.url).href;
+  const made = globalThis.trustedTypes?.createPolicy('axle', { createScriptURL: () => url }).createScriptURL('') ?? url;
+  start = () => new Worker(made, { type: 'module' });
+  return start();
 }
 
-// coloured gives HTML of spans with classes only; it goes through the sanitiser all the same.
+function work(text, name) {
+  return new Promise((ok) => {
+    let late = null;
+    const end = (parts, over) => {
+      clearTimeout(late);
+      if (over) {
+        worker?.terminate();
+        worker = null;
+      }
+      ok(parts);
+    };
+    try {
+      worker ??= start();
+      worker.onmessage = ({ data }) => {
+        if (data === 'begun') late = setTimeout(() => end(null, true), patience);
+        else end(data, false);
+      };
+      worker.onerror = () => end(null, true);
+      worker.postMessage({ text, name });
+    } catch {
+      end(null, true);
+    }
+  });
+}
+
+// coloured gives a text's parts, as colours.js has them; null: it stays plain.
 async function coloured(text, lang) {
   const name = files[lang];
   if (!name || text.length > most) return null;
-  try {
-    await grammar(name);
-    return core.highlight(text, { language: name, ignoreIllegals: true }).value;
-  } catch {
-    return null; // the server is gone, or a grammar gave up: plain text is fine
+  last = last.then(() => work(text, name));
+  return last;
+}
+
+// spans makes nodes of parts.
+function spans(parts) {
+  const top = document.createElement('span');
+  top.className = 'part';
+  let at = top;
+  for (const p of parts) {
+    if (typeof p === 'string') at.append(p);
+    else if (p) {
+      const span = document.createElement('span');
+      [span.className] = p;
+      at.append(span);
+      at = span;
+    } else at = at.parentNode;
   }
+  return top;
 }
 
 const idle = globalThis.requestIdleCallback ?? ((f) => setTimeout(f, 30));
@@ -43,8 +76,7 @@ const group = 40; // lines a part
 
 // Code is one block. add appends, end colours.
 export class Code {
-  constructor(info, clean) {
-    this.clean = clean;
+  constructor(info) {
     this.lang = (info || '').trim().split(/[\s{,:]/)[0].toLowerCase();
     this.text = '';
     this.el = document.createElement('div');
@@ -97,7 +129,7 @@ export class Code {
 
   // glance colours a small block that still grows, now and then.
   glance(now) {
-    if (this.text.length > 3000 || now - this.shown < 500 || this.busy) return;
+    if (this.text.length > 3000 || now - this.shown < 500 || this.busy || this.dear) return;
     this.shown = now;
     this.colour();
   }
@@ -107,12 +139,10 @@ export class Code {
     this.busy = true;
     const made = await coloured(text, this.lang);
     this.busy = false;
+    this.dear = made === null; // what took too long is not tried again
     if (made === null || !this.el.isConnected && !this.ended) return;
     const had = this.text.slice(text.length); // what came meanwhile
-    const part = document.createElement('span');
-    part.className = 'part';
-    part.append(this.clean(made));
-    this.code.replaceChildren(part);
+    this.code.replaceChildren(spans(made));
     this.part = null;
     if (had) {
       this.text = text;
@@ -122,7 +152,7 @@ export class Code {
 
   end() {
     this.ended = true;
-    if (files[this.lang] && this.text.length <= most) idle(() => this.colour(), { timeout: 500 });
+    if (files[this.lang] && this.text.length <= most && !this.dear) idle(() => this.colour(), { timeout: 500 });
   }
 }
 

@@ -1,10 +1,12 @@
 // Markdown that grows. Blocks that are complete are drawn once and left alone; only the last one is drawn again when more of it comes, and a
 // code block not even then: its text is added to. All markup goes through the sanitiser, in clean, and nothing an answer says is fetched: a
 // picture is shown as a link to it.
-import { Marked } from '../vendor/marked.js';
 import purify from '../vendor/purify.js';
 import { Code } from './code.js';
+import { blocks, callPictures, html, spent } from './marking.js';
 import { t } from './words.js';
+
+callPictures(() => t('picture'));
 
 const kept = {
   ALLOWED_TAGS: ['a', 'b', 'blockquote', 'br', 'code', 'del', 'em', 'h3', 'h4', 'h5', 'h6', 'hr', 'i', 'ins', 'kbd', 'li', 'mark', 'ol', 'p', 'pre', 's', 'small',
@@ -17,40 +19,7 @@ const kept = {
 };
 
 // clean makes nodes of HTML, of what is harmless in it.
-export const clean = (text) => purify.sanitize(text, kept);
-
-const escape = (s) => String(s ?? '').replace(/[&<>"']/g, (c) => '&#' + c.charCodeAt(0) + ';');
-const safe = (href) => /^(?:https?:\/\/|mailto:)/i.test(href ?? '');
-// tags a model may write itself, without attributes; all others are shown as they were written
-const bare = /^<\/?(?:b|br|del|em|i|ins|kbd|mark|s|small|strong|sub|sup|u)\s*\/?>$/i;
-
-const maths = {
-  name: 'maths',
-  level: 'inline',
-  start: (src) => src.match(/\$|\\[([]/)?.index,
-  tokenizer(src) {
-    const m = /^\$\$[^$]+\$\$/.exec(src) ?? /^\\\([^]+?\\\)/.exec(src) ?? /^\\\[[^]+?\\\]/.exec(src) ?? /^\$(?![\s\d])(?:\\.|[^$\n\\])+?(?<!\s)\$(?!\w)/.exec(src);
-    return m ? { type: 'maths', raw: m[0], text: m[0] } : undefined;
-  },
-  renderer: (token) => `<span class="maths">${escape(token.text)}</span>`,
-};
-
-const marked = new Marked({
-  gfm: true,
-  breaks: true,
-  extensions: [maths],
-  renderer: {
-    html: ({ text, raw }) => (bare.test((raw ?? text).trim()) ? text : escape(raw ?? text).replace(/\n/g, '<br>')),
-    heading({ tokens, depth }) { return `<h${Math.min(depth + 2, 6)} class="d${depth}">${this.parser.parseInline(tokens)}</h${Math.min(depth + 2, 6)}>`; },
-    link({ href, tokens }) {
-      const inner = this.parser.parseInline(tokens);
-      return safe(href) ? `<a href="${escape(href)}">${inner}</a>` : inner + (href ? ` <code>${escape(href.slice(0, 200))}</code>` : '');
-    },
-    image: ({ href, text }) => (safe(href) ? `<a class="picture" href="${escape(href)}">${escape(text || href)}</a>` : `<span class="picture">${escape(text || t('picture'))}</span>`),
-    code: ({ text, lang }) => `<pre class="lang-${escape((lang || '').split(/\s/)[0])}"><code>${escape(text)}</code></pre>`,
-    checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
-  },
-});
+const clean = (text) => purify.sanitize(text, kept);
 
 // dress finishes nodes after they were cleaned: links that leave, code with its head, tables that scroll by themselves.
 function dress(frag) {
@@ -60,7 +29,7 @@ function dress(frag) {
     a.title = a.href;
   }
   for (const pre of frag.querySelectorAll('pre')) {
-    const code = new Code((/lang-(\S+)/.exec(pre.className) ?? [])[1], clean);
+    const code = new Code((/lang-(\S+)/.exec(pre.className) ?? [])[1]);
     code.add(pre.textContent);
     code.end();
     pre.replaceWith(code.el);
@@ -75,35 +44,38 @@ function dress(frag) {
   return frag;
 }
 
-// What is larger, or nested deeper, is shown as it was written: no reader would wait for its markup.
-const longest = 60000, longestText = 12000;
-const deep = /^(?: {0,3}(?:[-*+>]|\d{1,9}[.)]) ?){24}/m;
-
-// blocks divides text into top-level blocks, without looking into them.
-function blocks(src) {
-  try {
-    const lexer = new marked.Lexer(marked.defaults);
-    const tokens = lexer.blockTokens(src, []);
-    return { tokens, links: lexer.tokens.links };
-  } catch {
-    return { tokens: [{ type: 'paragraph', raw: src }], links: {} };
-  }
-}
-
 // drawn makes nodes of one block's text. links are the addresses that other blocks have defined.
 function drawn(type, raw, links) {
-  const text = type === 'paragraph' || type === 'heading' || type === 'text';
-  if (raw.length <= (text ? longestText : longest) && !deep.test(raw)) {
-    try {
-      const lexer = new marked.Lexer(marked.defaults);
-      Object.assign(lexer.tokens.links, links);
-      return dress(clean(marked.parser(lexer.lex(raw))));
-    } catch { /* nobody's Markdown: shown as it is */ }
-  }
-  const pre = document.createElement('div');
-  pre.className = 'as-is';
-  pre.textContent = raw;
-  return pre;
+  const made = html(type, raw, links);
+  return made === null ? asIs(raw) : dress(clean(made));
+}
+
+const mostBoxes = 300; // code blocks and tables of one answer: each scrolls by itself, and thousands of those hold up a browser; what follows is shown as it was written
+
+// asIs is text as it was written.
+function asIs(text) {
+  const el = document.createElement('div');
+  el.className = 'as-is';
+  el.textContent = text;
+  return el;
+}
+
+// A text is read in windows: what is longer than the widest without an end is shown as it was written.
+const windows = [16000, 64000];
+
+// Much is drawn in turns, so that a page that shows it answers meanwhile. What a turn holds is counted in steps, not in time: what is short is
+// there at once on every machine.
+const turn = 100000;
+let left = turn, timer = null;
+const waiting = new Set();
+function rest() {
+  timer = null;
+  left = turn;
+  for (const flow of [...waiting]) if (left > 0) { waiting.delete(flow); flow.go(); }
+}
+function took(n) {
+  left -= n;
+  timer ??= setTimeout(rest);
 }
 
 // what is nothing but words, whatever stands before it, in a line that has begun; addresses are not
@@ -118,7 +90,9 @@ const sign = /\*\*?|`/y;
 
 // dangling is the sign that has opened something in the last line that is not closed yet; ''.
 function dangling(text) {
-  const line = text.slice(text.lastIndexOf('\n') + 1).replace(lead, '').replace(/`[^`]+`/g, '');
+  const last = text.slice(text.lastIndexOf('\n') + 1);
+  if (last.length > 2000) return '';
+  const line = last.replace(lead, '').replace(/`[^`]+`/g, '');
   const m = /(?<![*`\\])(\*\*?|`)(?=[\p{L}\p{N}])[^*`]*$/u.exec(line);
   return m && !/[*`]/.test(line.slice(0, m.index).replace(/(\*\*?)[^*]+\1/g, '')) ? m[1] : '';
 }
@@ -175,16 +149,37 @@ export class Flow {
     this.fence = null; // the code block that is open: {code, mark, from, indent}
     this.sign = ''; // what is open in the last line, and drawn as if it were closed already
     this.risky = false; // the last block has something that a bracket or a quote could close
+    this.boxes = 0;
+    this.queue = []; // blocks that are complete and not drawn yet
+    waiting.delete(this);
     this.el.replaceChildren();
   }
 
-  // set shows the text; ended: no more comes.
+  // set shows the text; ended: no more comes. What is long is drawn in turns.
   set(text, ended) {
     text = text.replace(/\r\n?/g, '\n');
     if (!text.startsWith(this.src)) this.reset();
     this.src = text;
-    for (let n = 0; n < 100000; n++) if (!(this.fence ? this.inFence(ended) : this.settle(ended))) break;
+    this.ended = ended;
+    this.go();
   }
+
+  // go draws what may be drawn now.
+  go() {
+    for (;;) {
+      if (left <= 0) {
+        timer ??= setTimeout(rest);
+        waiting.add(this);
+        return;
+      }
+      if (!(this.fence ? this.inFence(this.ended) : this.queue.length ? this.next() : this.settle(this.ended))) break;
+    }
+    waiting.delete(this);
+    for (const f of this.whenDrawn?.splice(0) ?? []) f();
+  }
+
+  // all is fulfilled once everything that was set is drawn.
+  all() { return new Promise((ok) => { if (waiting.has(this)) (this.whenDrawn ??= []).push(ok); else ok(); }); }
 
   box() {
     const el = document.createElement('div');
@@ -193,63 +188,86 @@ export class Flow {
     return el;
   }
 
-  // settle draws what is complete for good, and the rest for now. true: a code block opened.
+  // next draws the first of the blocks that are complete.
+  next() {
+    const token = this.queue.shift();
+    if (token.type !== 'space' && token.type !== 'def') {
+      const box = this.box();
+      box.append(drawn(token.type, token.raw, this.links));
+      took(spent() + token.raw.length);
+      this.boxes += box.querySelectorAll('.code, .table').length;
+      this.settled(box);
+    }
+    this.at += token.raw.length;
+    if (!this.queue.length && !this.src.slice(this.at).trim()) this.drop();
+    return true;
+  }
+
+  // read divides what comes next into blocks, as much of it as it needs to find one that is complete.
+  read(text, ended) {
+    for (const wide of windows) {
+      const final = ended && text.length <= wide;
+      const whole = final ? text : text.slice(0, text.lastIndexOf('\n', wide) + 1);
+      const { tokens, links } = blocks(whole);
+      took(spent());
+      let last = tokens.length - 1;
+      while (last >= 0 && tokens[last].type === 'space') last--;
+      let done = final ? tokens.length : Math.max(last, 0);
+      // what follows an opening fence belongs to the fence's own way
+      const fence = tokens.findIndex((x) => x.type === 'code' && opens.test(x.raw));
+      if (fence >= 0) done = Math.min(done, fence);
+      const raw = tokens.slice(0, done).map((x) => x.raw).join('');
+      const ready = raw && text.startsWith(raw) ? tokens.slice(0, done) : [];
+      if (ready.length || text.length <= wide) return { ready, links, kind: tokens[Math.max(last, 0)]?.type ?? 'paragraph' };
+    }
+    const wide = windows[windows.length - 1];
+    return { ready: [{ type: 'list', raw: text.slice(0, text.lastIndexOf('\n', wide) + 1 || wide) }], links: {} };
+  }
+
+  // settle finds what is complete for good, and draws the rest for now. true: there is more to do.
   settle(ended) {
-    const rest = this.src.slice(this.at);
-    const whole = ended ? rest : rest.slice(0, rest.lastIndexOf('\n') + 1);
-    if (!ended && this.tail && whole === this.whole && this.append(rest)) return false;
+    const text = this.src.slice(this.at);
+    if (this.boxes > mostBoxes) {
+      this.tail ??= this.el.appendChild(this.box());
+      if (text !== this.drawn) this.tail.replaceChildren(asIs(text));
+      this.drawn = text;
+      return false;
+    }
+    const whole = ended ? text : text.slice(0, text.lastIndexOf('\n') + 1);
+    if (!ended && this.tail && whole === this.whole && this.append(text)) return false;
     this.whole = whole;
     const open = opens.exec(whole);
     if (open) {
       this.drop();
-      const code = new Code(open[3], clean);
+      const code = new Code(open[3]);
       this.el.append(code.el);
+      took(1000);
+      this.boxes++;
       this.fence = { code, mark: open[2], indent: open[1].length, from: this.at + open[0].length, shown: 0 };
       return true;
     }
-    const { tokens, links } = blocks(whole);
+    const { ready, links, kind } = this.read(text, ended);
     Object.assign(this.links, links);
-    let last = tokens.length - 1;
-    while (last >= 0 && tokens[last].type === 'space') last--;
-    let done = ended ? tokens.length : Math.max(last, 0);
-    // what follows an opening fence belongs to the fence's own way
-    const fence = tokens.findIndex((x) => x.type === 'code' && opens.test(x.raw));
-    if (fence >= 0) done = Math.min(done, fence);
-    let moved = false;
-    if (done > 0) {
-      const raw = tokens.slice(0, done).map((x) => x.raw).join('');
-      if (rest.startsWith(raw)) {
-        for (const token of tokens.slice(0, done)) {
-          if (token.type === 'space' || token.type === 'def') continue;
-          const box = this.box();
-          box.append(drawn(token.type, token.raw, this.links));
-          this.settled(box);
-        }
-        this.at += raw.length;
-        if (!this.src.slice(this.at).trim()) this.drop();
-        moved = raw.length > 0;
-      }
-    }
-    if (fence >= 0 && moved) return true;
-    const left = this.src.slice(this.at);
+    this.queue = ready;
+    if (ready.length) return true;
     const now = performance.now();
-    if (left === this.drawn || (!ended && this.tail && now < this.due)) return false;
-    this.drawn = left;
-    if (!left.trim()) return false;
+    if (text === this.drawn || (!ended && this.tail && now < this.due)) return false;
+    this.drawn = text;
+    if (!text.trim()) return false;
     if (!this.tail) {
       this.tail = this.box();
       this.el.append(this.tail);
     }
-    const kind = tokens[Math.max(last, 0)]?.type ?? 'paragraph';
-    this.sign = dangling(left);
-    patch(this.tail, drawn(kind, this.sign ? (this.sign === '`' ? left : left.trimEnd()) + this.sign : left, this.links));
+    this.sign = dangling(text);
+    patch(this.tail, drawn(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links));
     if (this.sign && leafOf(this.tail)?.parentNode.localName !== signs[this.sign]) { // it opened nothing
       this.sign = '';
-      patch(this.tail, drawn(kind, left, this.links));
+      patch(this.tail, drawn(kind, text, this.links));
     }
-    this.risky = /[[<\\$]/.test(left) || /[*`]/.test(this.tail.textContent);
-    const took = performance.now() - now;
-    this.due = took > 6 ? now + 6 * took : 0; // a block that is dear is drawn less often
+    this.risky = /[[<\\$]/.test(text) || /[*`]/.test(this.tail.textContent);
+    took(spent() + text.length);
+    const cost = performance.now() - now;
+    this.due = cost > 6 ? now + 6 * cost : 0; // a block that is dear is drawn less often
     return false;
   }
 

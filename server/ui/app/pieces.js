@@ -4,7 +4,6 @@ import { Code } from './code.js';
 import { Modal } from './dialog.js';
 import { html, useLayoutEffect, useRef, useState } from './html.js';
 import { Button, Icon } from './icons.js';
-import { clean } from './markdown.js';
 import { bytes, number, t } from './words.js';
 
 export const large = 20000; // characters that are pasted as a piece: browsers take long to lay out more, and nobody reads it in a field
@@ -66,7 +65,7 @@ const firstLine = (text) => (/\S.*/.exec(text.slice(0, 4000)) ?? [''])[0].slice(
 function Look({ piece, close }) {
   const el = useRef();
   useLayoutEffect(() => {
-    const code = new Code(ending(piece.name), clean);
+    const code = new Code(ending(piece.name));
     code.text = piece.text; // what is copied is all of it
     const part = piece.text.slice(0, shown);
     code.add(part);
