@@ -42,7 +42,7 @@ SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNativ
 	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
 	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
 	TestProbesNative|TestGivenNative|TestWholeNative|TestSightNative|TestKeptNative|TestDoctorSimulator|\
-	TestRerankNative|TestTogetherNative|TestStatesTime|TestLongPrompts|TestLongPromptsNative|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
+	TestRerankNative|TestTogetherNative|TestStatesTime|TestCalls|TestLongPrompts|TestLongPromptsNative|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
 quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
 	$(GO) test -p 4 -parallel 8 -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' -skip '^($(subst | ,|,$(SLOW)))$$' ./...
@@ -69,7 +69,7 @@ ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHost
 	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
 	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\
 	TestEncodeEnds|TestSchemaBudget|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestKeptNative|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
-	TestLongContext|TestLongPrompts|TestLongPromptsNative|TestWholeNative|TestGivenNative
+	TestLongContext|TestLongPrompts|TestLongPromptsNative|TestWholeNative|TestGivenNative|TestCalls
 race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 

@@ -16,7 +16,9 @@ import (
 
 // CardOptions says how a card is run. The zero value is for everyday use.
 type CardOptions struct {
-	// Clock is what passes are timed by; nil for the host's monotonic clock.
+	// Clock is the card's clock: passes are timed by it, and what the worker does at times (ask for the card's state, check a model, give
+	// up on a disk) is done by it. Nil for the host's monotonic clock. Only the watchdog goes by the host's clock always. Any goroutine
+	// may call it.
 	Clock func() time.Duration
 	// NoSpeculate switches guessing off for every request.
 	NoSpeculate bool
@@ -53,7 +55,7 @@ type Card struct {
 	hot     bool          // the worker's: too hot to begin anything new
 	foreign int64         // card memory that was in use when the card was opened; not written afterwards
 	ours    atomic.Int64  // card memory that models of this process hold
-	due     atomic.Int64  // when the running native call must have returned, since start; 0 outside one
+	due     atomic.Int64  // when the running native call must have returned, by host; 0 outside one
 	loading atomic.Int64  // of a load: how much longer a process that ends waits for the file; 0 outside one
 	rate    float64       // the worker's: bytes a second that the last load took its files at; 0: none was
 	allow   atomic.Int64  // how long that was from its beginning
@@ -103,12 +105,16 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 // Why says which device was chosen and for what reason.
 func (c *Card) Why() string { return c.why }
 
+// now is the card's clock, which everything that the worker decides goes by.
 func (c *Card) now() time.Duration {
 	if c.o.Clock != nil {
 		return c.o.Clock()
 	}
-	return time.Since(c.start)
+	return c.host()
 }
+
+// host is the host's clock, which the watchdog goes by: a clock that only calls move stands still in a call that hangs.
+func (c *Card) host() time.Duration { return time.Since(c.start) }
 
 func (c *Card) wakeUp() {
 	select {
@@ -193,7 +199,7 @@ func (c *Card) refresh() error {
 	c.enter(c.o.Watch)
 	info, err := c.dev.Info()
 	c.exit()
-	c.asked = time.Since(c.start)
+	c.asked = c.now()
 	if err != nil {
 		switch {
 		case errors.Is(err, axcl.ErrLate): // seven commands on the card's own Linux: that one of them is slow says little
@@ -224,7 +230,7 @@ func (c *Card) tell(info axcl.Info) {
 // enter and exit frame a call into the library for the watchdog: it may take so long.
 func (c *Card) enter(limit time.Duration) {
 	c.allow.Store(int64(limit))
-	c.due.Store(int64(time.Since(c.start) + limit))
+	c.due.Store(int64(c.host() + limit))
 }
 
 func (c *Card) exit() { c.due.Store(0) }
@@ -268,7 +274,7 @@ const (
 func (c *Card) stale() bool {
 	worked := c.worked
 	c.worked = false
-	return !worked || c.info.Temperature >= warmAt || time.Since(c.start)-c.asked > infoWorking-infoEvery/2
+	return !worked || c.info.Temperature >= warmAt || c.now()-c.asked > infoWorking-infoEvery/2
 }
 
 // work is the worker.
@@ -302,9 +308,9 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		c.why += ", though " + taken(c.foreign)
 	}
 	opened <- nil
-	tick := time.NewTicker(infoEvery)
+	next := c.now() + infoEvery
+	tick := time.NewTicker(infoEvery) // wakes an idle worker, which then looks at the card's clock
 	defer tick.Stop()
-	due := false
 	for turn := 0; ; turn++ {
 		c.mu.Lock()
 		todo := c.todo
@@ -320,19 +326,16 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 			c.shut()
 			return
 		}
-		select {
-		case <-tick.C:
-			due = true
-		default:
-		}
-		if due && c.stale() {
-			if err := c.refresh(); err != nil {
-				c.lose(err)
-				c.shut()
-				return
+		if now := c.now(); now >= next {
+			next = now + infoEvery - (now-next)%infoEvery // as a ticker does, which keeps its beat
+			if c.stale() {
+				if err := c.refresh(); err != nil {
+					c.lose(err)
+					c.shut()
+					return
+				}
 			}
 		}
-		due = false
 		worked := len(todo) > 0
 		for i := range models {
 			did, err := models[(turn+i)%len(models)].step()
@@ -373,14 +376,13 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		select {
 		case <-c.wake:
 		case <-tick.C:
-			due = true
 		}
 	}
 }
 
 // unchecked is a model that is due for a checkup, or nil.
 func (c *Card) unchecked(models []*lm) *lm {
-	if now := time.Since(c.start); c.o.Check > 0 {
+	if now := c.now(); c.o.Check > 0 {
 		for _, m := range models {
 			if now-m.checked >= c.o.Check {
 				return m
@@ -444,7 +446,7 @@ func (c *Card) watch() {
 			return
 		case <-tick.C:
 		}
-		if c.late(time.Since(c.start), &ending) {
+		if c.late(c.host(), &ending) {
 			c.lose(fmt.Errorf("engine: a call did not return within %v: %w", time.Duration(c.allow.Load()), axcl.ErrLost))
 			close(c.stuck)
 			return

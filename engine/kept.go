@@ -165,21 +165,21 @@ func (m *lm) fetch(s *seq) bool {
 	s.kept = 0 // it is asked for once
 	m.leave(s)
 	k.fetching = append(k.fetching, f)
-	space, ids, wake := k.space(s.job.Key), slices.Clone(s.ids[:end]), m.card.wakeUp
-	k.tasks.Go(func() { k.read(f, space, ids, from, wake) })
+	space, ids := k.space(s.job.Key), slices.Clone(s.ids[:end])
+	k.tasks.Go(func() { k.read(f, space, ids, from, m.card) })
 	return true
 }
 
 // read brings a fetch's blocks, from one on, and closes got after the last that is there. Where they lead to a state, that is read first:
 // without it they are of no use.
-func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, wake func()) {
-	defer wake()
+func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, card *Card) {
+	defer card.wakeUp()
 	defer close(f.got)
 	size, keys := k.disk.Block(), space.Keys(ids)
 	give := func(p *part) bool {
 		select {
 		case f.got <- p:
-			wake()
+			card.wakeUp()
 			return true
 		case <-f.ended:
 		case <-k.closed:
@@ -187,11 +187,11 @@ func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, wake f
 		return false
 	}
 	timed := func(p *part, load func() bool) bool {
-		begun := time.Now()
+		begun := card.now()
 		if !load() {
 			return false
 		}
-		if took := time.Since(begun).Seconds(); took > 0 {
+		if took := (card.now() - begun).Seconds(); took > 0 {
 			rate := math.Min(float64(len(p.rows)+len(p.state))/took, 1e10)
 			k.rate.Store(int64(0.5*float64(k.rate.Load()) + 0.5*rate))
 		}

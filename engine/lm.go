@@ -150,7 +150,7 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 	m.cells = newCells(m.shape.Cells)
 	m.slots = newSlots(m.shape.Slots, m.cells)
 	m.drawn.turn = make(chan struct{}, 1)
-	m.checked = time.Since(card.start)
+	m.checked = card.now()
 	greedy := sampler.Defaults()
 	greedy.Temperature = 0
 	m.checker, _ = sampler.New(greedy, max(m.shape.Out, 2))

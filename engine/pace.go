@@ -21,20 +21,20 @@ const (
 type pace struct {
 	c       *Card
 	largest int64         // bytes of the largest file
-	begun   time.Duration // the whole, since the card's start
+	begun   time.Duration // the whole, by the card's host
 	bytes   int64         // loaded since
 }
 
 // pace begins a load under the watchdog's eye; done ends a file, stop the load.
 func (c *Card) pace(largest int64) *pace {
-	p := &pace{c: c, largest: largest, begun: time.Since(c.start)}
+	p := &pace{c: c, largest: largest, begun: c.host()}
 	p.next()
 	return p
 }
 
 func (p *pace) done(bytes int64) {
 	p.bytes += bytes
-	if took := (time.Since(p.c.start) - p.begun).Seconds(); took > 0 {
+	if took := (p.c.host() - p.begun).Seconds(); took > 0 {
 		p.c.rate = min(float64(p.bytes)/took, bestRate)
 	}
 	p.next()

@@ -246,7 +246,7 @@ const againAfter = 20 * time.Second
 
 // checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
 func (m *lm) checkup() error {
-	m.checked = time.Since(m.card.start)
+	m.checked = m.card.now()
 	if m.sample == nil || len(m.running) > 0 {
 		return nil
 	}

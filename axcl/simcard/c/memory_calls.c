@@ -22,7 +22,7 @@ static int32_t device_malloc(call *c, void **p, size_t size, int32_t policy) {
 			id = ID_ILLEGAL;
 		else
 			b = block_new(d, size, 0, false, &id);
-		if (b) *p = (void *)(uintptr_t)b->base;
+		if (b) *p = c->made = (void *)(uintptr_t)b->base;
 		code = b ? 0 : id == ID_NO_MEMORY ? card_full(SUB_MEMORY) : CODE(SUB_MEMORY, id);
 	}
 	unlock();
@@ -60,6 +60,7 @@ int32_t axclrtMallocHost(void **p, size_t size) {
 	ENTER(axclrtMallocHost, SUB_MEMORY, "size=%zu", size);
 	lock();
 	int id = !p ? ID_NULL : size == 0 ? ID_ILLEGAL : host_new(p, size);
+	if (!id) c.made = *p;
 	unlock();
 	return id ? FAIL(id) : call_leave(&c, 0);
 }

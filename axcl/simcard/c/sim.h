@@ -321,6 +321,7 @@ typedef struct {
 	uint64_t start, end;   // modelled
 	uint64_t slow;
 	char args[192];
+	void *made; // the memory that the call gave, for the trace
 } call;
 
 // call_enter counts the call, reads the fault plan and writes the trace's operands. Takes and releases the lock.

@@ -23,8 +23,10 @@ static double us(uint64_t ns) { return (double)ns / 1e3; }
 
 void trace_line(const call *c, int32_t code) {
 	uint64_t cost = c->end > c->start ? c->end - c->start : 0;
-	fprintf(sim.trace, "%llu %.3f %ld %s(%s) = 0x%08x %.3f\n", (unsigned long long)c->number, us(c->start), (long)syscall(SYS_gettid),
-	        call_names[c->id], c->args, (uint32_t)code, us(cost));
+	char made[32] = "";
+	if (c->made) snprintf(made, sizeof made, " made=%p", c->made);
+	fprintf(sim.trace, "%llu %.3f %ld %s(%s%s) = 0x%08x %.3f\n", (unsigned long long)c->number, us(c->start), (long)syscall(SYS_gettid),
+	        call_names[c->id], c->args, made, (uint32_t)code, us(cost));
 }
 
 void trace_summary(void) {
