@@ -24,6 +24,12 @@ func (s *Server) root(x *exchange.Exchange) {
 		x.Reply().Whole(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte(text))
 		return
 	}
+	x.Header("Vary", "Accept")
+	if strings.Contains(x.GetHeader("Accept"), "text/html") { // a person with a browser
+		x.Header("Location", "ui") // below a proxy's path too
+		x.Reply().Whole(http.StatusFound, "", nil)
+		return
+	}
 	x.Reply().Whole(http.StatusOK, "text/plain; charset=utf-8", []byte("Ollama is running"))
 }
 

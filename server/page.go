@@ -1,7 +1,9 @@
 package server
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -33,7 +35,9 @@ func asset(x *exchange.Exchange, a *ui.Asset) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if trusted(x.Request) {
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 	h.Set("ETag", a.Tag)
 	h.Set("Vary", "Accept-Encoding")
 	if a.Keep {
@@ -52,6 +56,21 @@ func asset(x *exchange.Exchange, a *ui.Asset) {
 		b = z
 	}
 	x.Reply().Whole(http.StatusOK, a.Type, b)
+}
+
+// trusted says whether a browser trusts the origin of a request, as far as can be seen from here: the others ignore the header and complain
+// of it in their console.
+func trusted(r *http.Request) bool {
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		return true
+	}
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.Trim(host, "[]"))
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
 }
 
 // tagged says whether a list of tags has ours; a proxy may have made it weak.

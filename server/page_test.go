@@ -110,3 +110,69 @@ func TestPageFiles(t *testing.T) {
 		}
 	}
 }
+
+// A browser at the root is led to the page; programs get what Ollama says there.
+func TestRootLeads(t *testing.T) {
+	r := newRig(t)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer client.CloseIdleConnections()
+	for _, tt := range []struct {
+		method, accept, location, body string
+		code                           int
+	}{
+		{"GET", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "ui", "", 302},
+		{"HEAD", "text/html", "ui", "", 302},
+		{"GET", "*/*", "", "Ollama is running", 200},
+		{"GET", "application/json", "", "Ollama is running", 200},
+		{"GET", "", "", "Ollama is running", 200},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, r.url+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", tt.accept)
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != tt.code || resp.Header.Get("Location") != tt.location || string(b) != tt.body ||
+			resp.Header.Get("Vary") != "Accept" {
+			t.Errorf("%s with %q: %d %v %q %v", tt.method, tt.accept, resp.StatusCode, resp.Header, b, err)
+		}
+	}
+}
+
+// A browser that does not trust an origin ignores the opener policy, and says so in its console: it is not sent there.
+func TestPageOpener(t *testing.T) {
+	r := newRig(t, func(o *server.Options, _ *scripted.Config) { o.Hosts = []string{"axle.example"} })
+	for _, tt := range []struct{ host, proto, want string }{
+		{"localhost:11434", "", "same-origin"},
+		{"127.0.0.1:11434", "", "same-origin"},
+		{"[::1]:11434", "", "same-origin"},
+		{"chat.localhost", "", "same-origin"},
+		{"axle.example", "https", "same-origin"},
+		{"axle.example", "", ""},
+		{"axle.example", "http", ""},
+		{"192.168.1.7:11434", "", ""},
+		{"raspberrypi", "", ""},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.url+"/ui", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = tt.host
+		if tt.proto != "" {
+			req.Header.Set("X-Forwarded-Proto", tt.proto)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Cross-Origin-Opener-Policy"); resp.StatusCode != 200 || got != tt.want {
+			t.Errorf("%v: %d, %q", tt, resp.StatusCode, got)
+		}
+	}
+}

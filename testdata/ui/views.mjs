@@ -135,6 +135,7 @@ export const views = {
     await page.until('a beginning', `(${lastAnswer}).includes('word9')`);
     await page.click(at.send);
     await page.until('the stop', at.idle);
+    await page.until('what is announced of it', `/^Stopped/.test(document.querySelector('main > [role=status], main [aria-live]')?.textContent ?? '')`);
     const kept = await page.run(lastAnswer);
     holds('what was said is kept', kept.includes('word9') && !kept.includes('word1499'));
     await page.reload();
@@ -147,6 +148,7 @@ export const views = {
     await page.until('a version beside', `/2\\s*\\/\\s*2/.test(document.querySelector('.turn.answer .beside')?.textContent ?? '') && ${at.idle}`);
     await page.click('.turn.user .edit');
     await page.until('the edit', `document.querySelector('.turn.editing textarea') === document.activeElement`);
+    holds('the whole ring around the field is seen', await page.run(`(() => { const e = document.activeElement, s = getComputedStyle(e), out = parseFloat(s.outlineOffset) + parseFloat(s.outlineWidth), a = e.getBoundingClientRect(), b = e.closest('.turn').getBoundingClientRect(); return s.outlineStyle !== 'none' && a.left - out >= b.left && a.right + out <= b.right && a.top - out >= b.top && a.bottom + out <= b.bottom; })()`));
     await page.run(`document.activeElement.select()`);
     await page.type(say(['changed']));
     await page.key('Enter');
@@ -723,6 +725,36 @@ export const views = {
     }
   },
 
+  // The line above says how quick the answer is that runs, one's own before others', and nothing where none runs. A benchmark's table is no
+  // wider than what it stands in.
+  async figures(t) {
+    const state = await (await fetch(t.url + '/api/axle/state')).json();
+    const stream = { id: '1', model: 'scripted-chat:latest', route: '/api/chat', state: 'answering', age_seconds: 3, prompt_tokens: 5, cached_tokens: 0, tokens: 9, load_seconds: 0, queue_seconds: 0 };
+    for (const [streams, want] of [[[{ ...stream, own: true, tokens_per_second: 12.5 }, { ...stream, id: '2', own: false, tokens_per_second: 50 }], /^12\.5 tokens/],
+      [[{ ...stream, own: false, tokens_per_second: 50 }], /^50\.0 tokens/], [[], /^(?!.*tokens)/]]) {
+      const page = await t.context.page();
+      await page.answers('*/api/axle/state', () => JSON.stringify({ ...state, tokens_per_second: 999, streams }));
+      await page.go(t.url + '/ui');
+      await page.until('the figure of ' + streams.length, `${want}.test(document.querySelector('.status span')?.textContent ?? '')`);
+      await page.close();
+    }
+    const thought = await open(t);
+    await choose(thought, 'scripted-chat:latest');
+    await thought.answers('*/api/chat', () => '{"message":{"role":"assistant","thinking":"hm","content":"yes"},"done":false}\n{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n');
+    await asked(thought, 'quick');
+    equal('how long it thought', await thought.run(`document.querySelector('.thinking summary').textContent`), 'Thought briefly');
+    const cases = [['1', 1], ['2', 4], ['3', 8]].map(([load, clients]) => ({ load, prompt_tokens: 1512, output_tokens: 1256, clients, decode_tps: 1024.5, prefill_tps: 11024, first_token_ms: 12345, token_p50_ms: 1234.5, token_p95_ms: 1234.5, token_p99_ms: 1234.5, busy_percent: 100 }));
+    const last = { when: '2026-01-01T00:00:00Z', cases: cases.map((c) => ({ ...c, decode_tps: 900, prefill_tps: 9000, first_token_ms: 9000, token_p50_ms: 999, token_p95_ms: 999, token_p99_ms: 999 })) };
+    for (const wide of [1279, 1100, 1024, 800, 390]) {
+      const page = await t.context.page({ wide, phone: wide < 500 });
+      await page.answers('*/api/axle/bench', () => JSON.stringify({ allowed: true, results: [{ model: 'scripted-chat:latest', when: '2026-02-01T00:00:00Z', device: 'soft', cases, last }] }));
+      await page.go(t.url + '/ui#/card');
+      await page.until('the table', `document.querySelectorAll('.result tbody td').length === 21`);
+      equal(`how much wider the table is at ${wide}`, await page.run(`(() => { const e = document.querySelector('.result .table'); return e.scrollWidth - e.clientWidth; })()`), 0);
+      await page.close();
+    }
+  },
+
   // A phone: no view is wider than the screen, Enter makes a line, and the button sends.
   async phone(t) {
     const page = await open(t, { wide: 390, high: 844, phone: true });
@@ -734,6 +766,10 @@ export const views = {
     holds('Enter made a line', (await page.run(`document.querySelector('${at.text}').value`)).includes('\n'));
     await page.click(at.send);
     await page.until('the answer', `(${lastAnswer}) === 'ok'`);
+    await page.click('.bar .menu');
+    await page.until('the drawer', `!!document.querySelector('.side.open')`);
+    await page.key('Escape');
+    await page.until('that Escape closes the drawer', `!document.querySelector('.side.open') && document.activeElement === document.querySelector('.bar .menu')`);
     for (const view of ['chat', 'models', 'card', 'settings']) {
       await page.run(`location.hash = '#/${view}'`);
       await page.until(view, `location.hash === '#/${view}' && !!document.querySelector('main .page, main .welcome, main .thread')`);

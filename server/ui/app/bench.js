@@ -24,7 +24,7 @@ function Result({ r }) {
   return html`<article class="result"><h3>${short(r.model)}</h3><p class="dim">${[date(Date.parse(r.when)), r.name || r.device, r.driver].filter(Boolean).join(' · ')}${r.last ? ' · ' + t('bench.against', { when: date(Date.parse(r.last.when)) }) : ''}</p>
     ${r.disturbed && html`<p class="warn">${t('bench.disturbed')}</p>`}
     <div class="table" tabindex="0"><table><thead><tr><th>${t('bench.load')}</th>${columns.map(([k, word]) => html`<th key=${k}>${t(word)}</th>`)}</tr></thead><tbody>${r.cases.map((c) => html`<tr key=${c.load}><th scope="row">${t('bench.case', { p: number(c.prompt_tokens), n: number(c.output_tokens),
-      c: number(c.clients) })}</th>${columns.map(([k, , digits, better]) => html`<td key=${k} class="num">${number(c[k] ?? 0, digits)} <${Change} now=${c[k]} then=${old(c)?.[k]} better=${better} /></td>`)}</tr>`)}</tbody></table></div>
+      c: number(c.clients) })}</th>${columns.map(([k, word, digits, better]) => html`<td key=${k} class="num" data-name=${t(word)}>${number(c[k] ?? 0, digits)} <${Change} now=${c[k]} then=${old(c)?.[k]} better=${better} /></td>`)}</tr>`)}</tbody></table></div>
     ${longest > 1 && html`<${Plot} title=${t('bench.by.token')} unit=" ms" digits=${1} x=${x} stamp=${r.when} series=${r.cases.filter((c) => c.latency_by_token_ms?.length).map((c) => ({
       label: t('bench.clients', { c: number(c.clients) }), values: x.map((i) => c.latency_by_token_ms[i - 1] ?? null) }))} />`}</article>`;
 }

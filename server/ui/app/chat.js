@@ -10,6 +10,7 @@ import { busy } from './talk.js';
 import { Turn, useSeconds } from './turn.js';
 import { short, t } from './words.js';
 
+const ended = { done: 'answered', stopped: 'stopped' }; // what is said of an answer once it has ended; one that failed says so itself
 const first = 8, more = 30; // turns drawn at once, and when there is time; the ones before come when one scrolls up to them
 
 function ModelChoice({ now }) {
@@ -101,6 +102,6 @@ export function Chat({ id, menu }) {
       </div></div>
     <div class="foot">${away && html`<button type="button" class="newest" aria-label=${t('newest')} title=${t('newest')} onClick=${() => { stick.current = true; down(); }}><${Icon} name="down" /></button>`}
       <${Composer} now=${now} grow=${down} /></div>
-    <div class="offscreen" role="status" aria-live="polite">${answering ? t('answering') : path[path.length - 1]?.role === 'assistant' ? t('answered') : ''}</div>
+    <div class="offscreen" role="status" aria-live="polite">${answering ? t('answering') : ended[path[path.length - 1]?.state] ? t(ended[path[path.length - 1].state]) : ''}</div>
     ${setup && html`<${Setup} now=${now} close=${() => setSetup(false)} />`}`;
 }

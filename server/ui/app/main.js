@@ -32,6 +32,18 @@ function App() {
     addEventListener('axle-opened', f);
     return () => { removeEventListener('hashchange', f); removeEventListener('axle-opened', f); };
   }, []);
+  useEffect(() => { // Escape closes what covers the view
+    if (!open) return undefined;
+    const f = (e) => {
+      if (e.key !== 'Escape' || e.isComposing || document.querySelector('dialog[open]') || e.target.closest?.('.chats form')) return;
+      e.preventDefault();
+      e.stopPropagation();
+      setOpen(false);
+      document.querySelector('.menu')?.focus();
+    };
+    addEventListener('keydown', f, true);
+    return () => removeEventListener('keydown', f, true);
+  }, [open]);
   useEffect(() => {
     if (!views[at.view]) return;
     document.title = t('view.' + at.view) + ' – axle';

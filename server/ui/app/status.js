@@ -13,7 +13,11 @@ export function Status() {
   if (!s) return html`<a class="status" href="#/card"></a>`;
   const hot = (s.cards ?? []).map((c) => c.temperature_celsius).filter((x) => x != null);
   const parts = [];
-  if (s.tokens_per_second > 0) parts.push(t('rate', { n: number(s.tokens_per_second, 1) }));
+  // the answer that runs, one's own before others'
+  const running = (s.streams ?? []).filter((x) => x.tokens_per_second > 0);
+  const own = running.filter((x) => x.own);
+  const rate = (own.length ? own : running).reduce((n, x) => n + x.tokens_per_second, 0);
+  if (rate > 0) parts.push(t('rate', { n: number(rate, 1) }));
   if (hot.length) parts.push(number(Math.max(...hot)) + ' °C');
   if (!parts.length) parts.push(t(s.status === 'ok' ? 'status.ok' : 'status.bad'));
   const bad = s.status !== 'ok' || s.warnings?.length;

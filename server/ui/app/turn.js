@@ -84,7 +84,7 @@ function Thinking({ x, live }) {
   const on = live && x.thinkMs === undefined;
   const seconds = on ? (performance.now() - since) / 1000 : (x.thinkMs ?? 0) / 1000;
   return html`<details class=${on ? 'thinking live' : 'thinking'} onToggle=${(e) => setShown(e.target.open)}>
-    <summary><${Icon} name="think" size="16" /><span>${on ? t('thinking.now', { time: span(Math.max(1, Math.round(seconds))) }) : t('thinking.done', { time: span(seconds) })}</span></summary>
+    <summary><${Icon} name="think" size="16" /><span>${on ? t('thinking.now', { time: span(Math.max(1, Math.round(seconds))) }) : seconds < 0.01 ? t('thinking.brief') : t('thinking.done', { time: span(seconds) })}</span></summary>
     <div class="thought" dir="auto" tabindex="0" ref=${(el) => { body.current = el; if (el && !el.firstChild) el.append(''); }}></div></details>`;
 }
 
