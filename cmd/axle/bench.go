@@ -101,6 +101,7 @@ axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
 	fl.BoolVar(&ask.Compare, "compare", false, "compare two files of --json")
 	fl.BoolVar(&f.asJSON, "json", false, "print JSON")
 	fl.BoolVar(&f.asCSV, "csv", false, "print CSV, a line a case")
+	fl.BoolVar(&f.asMD, "md", false, "print one Markdown table, and a line of the machine and the card")
 	fl.StringVar(&f.html, "html", "", "write a page with plots to `FILE`")
 	fl.StringVar(&f.trace, "trace", "", "write every pass to `FILE`, for Perfetto or chrome://tracing")
 	return c
@@ -125,14 +126,14 @@ func keepRows(o *benchmark.Talks, memory, disk string) (err error) {
 
 // benchForms are the forms a result is written in.
 type benchForms struct {
-	asJSON, asCSV bool
-	html, trace   string // files; empty: none
+	asJSON, asCSV, asMD bool
+	html, trace         string // files; empty: none
 }
 
 // check looks, before anything is measured, whether what is to be written can be.
 func (f *benchForms) check() error {
-	if f.asJSON && f.asCSV {
-		return usageError("--json and --csv cannot be had together")
+	if f.asJSON && f.asCSV || f.asJSON && f.asMD || f.asCSV && f.asMD {
+		return usageError("--json, --csv and --md cannot be had together")
 	}
 	for _, file := range []string{f.html, f.trace} {
 		if dir := filepath.Dir(file); file != "" {
@@ -163,6 +164,8 @@ func (f *benchForms) write(out io.Writer, r *benchmark.Result) error {
 		return e.Encode(r.Report)
 	case f.asCSV:
 		return r.CSV(out)
+	case f.asMD:
+		return r.Markdown(out)
 	}
 	return r.Text(out)
 }

@@ -71,6 +71,7 @@ func newRootCmd() *cobra.Command {
 		return usageError("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.SuggestionsMinimumDistance = 1
+	wrapHelp(root)
 	for _, f := range commands {
 		c := f()
 		if args := c.Args; args != nil {
@@ -126,7 +127,9 @@ func run(args []string) int {
 }
 
 // complain tells an error, which may quote what others wrote.
-func complain(w io.Writer, err error) { fmt.Fprintln(w, "Error:", plain.Text(err.Error())) }
+func complain(w io.Writer, err error) {
+	fmt.Fprintln(w, fitError(w, "Error: "+plain.Text(err.Error())))
+}
 
 // failure runs a command line that prints to out, and says how it failed; nil is success.
 func failure(ctx context.Context, out io.Writer, args []string) *exitError {

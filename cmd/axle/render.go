@@ -6,12 +6,15 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/transcript"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -68,7 +71,8 @@ standard input.`,
 					_, err = out.WriteString(p.Text)
 					last = p.Text
 				}
-				if err == nil && !strings.HasSuffix(last, "\n") {
+				// What reads a pipe or a file has the prompt as it is; in a terminal the shell's own prompt follows.
+				if err == nil && !strings.HasSuffix(last, "\n") && toTerminal(cmd.OutOrStdout()) {
 					err = out.WriteByte('\n')
 				}
 			}
@@ -83,6 +87,12 @@ standard input.`,
 	cmd.Flags().StringArrayVar(&set, "set", nil, "template variable, `name=json`; may be repeated")
 	cmd.Flags().BoolVar(&ids, "ids", false, "print token ids instead of text")
 	return cmd
+}
+
+// toTerminal: what is written there is seen in a terminal.
+func toTerminal(w io.Writer) bool {
+	f, ok := plain.Raw(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // openTemplate opens the template of a model or a file, and the tokenizer if it is asked for.

@@ -17,7 +17,7 @@ type Roofline struct {
 	Probes    []Probe `json:"probes,omitempty"` // everything that was learnt of the bandwidth
 	Limit     float64 `json:"limit_tps"`
 	Reached   float64 `json:"reached_tps"`
-	Share     float64 `json:"share_percent"`
+	Share     float64 `json:"share_percent"` // of the limit, 100 at most: more means that the bandwidth is not known
 	Memory    float64 `json:"memory_ms_per_token"`
 	// the card's time beyond reading: the engine's fixed cost of each call, and arithmetic
 	Fixed  float64         `json:"fixed_ms_per_token"`
@@ -68,7 +68,7 @@ func NewRoofline(weights, cache, states int64, bandwidth float64, source string,
 		return r
 	}
 	r.Reached = one.Decode.Median
-	r.Share = 100 * r.Reached / r.Limit
+	r.Share = min(100*r.Reached/r.Limit, 100)
 	t := one.Token
 	r.Link = ms(t.Upload + t.Down)
 	r.Fixed = max(ms(t.Layers+t.Head)-r.Memory, 0)
@@ -100,7 +100,7 @@ func (r *Roofline) judge(calls int) string {
 	all := 1e3 / r.Reached
 	share := func(v float64) float64 { return 100 * v / all }
 	switch {
-	case r.Share > 105:
+	case r.Reached > 1.05*r.Limit:
 		return fmt.Sprintf("It is faster than the bandwidth allows: %s is too low for this card, or its caches hold part of the model.",
 			r.Source)
 	case r.States > 0 && r.Memory >= max(r.Fixed, r.Link, r.Host):

@@ -74,6 +74,9 @@ func TestRooflineSays(t *testing.T) {
 		if !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%s: %s", tt.name, r.Text)
 		}
+		if want := min(float64(tt.bytes+tt.states)/1e5, 100); math.Abs(r.Share-want) > 0.01 {
+			t.Errorf("%s: %v %% of the limit, want %v", tt.name, r.Share, want)
+		}
 	}
 	if r := NewRoofline(1, 1, 0, 0, "", 1, nil); !strings.Contains(r.Text, "--profile") {
 		t.Error(r.Text)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -86,6 +87,10 @@ func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*R
 		}
 		res.Models = append(res.Models, m)
 	}
+	if t, _ := r.figures(); !math.IsNaN(t) {
+		res.Facts.Card.Warmest = &t
+	}
+	res.Facts.Held = heldBack(os.DirFS("/"))
 	if e := r.close(); err == nil {
 		err = e
 	}

@@ -115,15 +115,21 @@ func openCard(ctx context.Context, f *Options) (*measuredCard, error) {
 
 // figure is the card's own load figure, asked for now.
 func (r *measuredCard) figure() float64 {
-	load := math.NaN()
+	_, load := r.figures()
+	return load
+}
+
+// figures are the card's temperature and load, asked for now; NaN what it does not tell.
+func (r *measuredCard) figures() (celsius, load float64) {
+	celsius, load = math.NaN(), math.NaN()
 	_ = r.card.Do(context.Background(), func(dev axcl.Device) error { // a card that is gone says so in the next pass
 		i, err := dev.Info()
 		if err == nil {
-			load = i.NPULoad
+			celsius, load = i.Temperature, i.NPULoad
 		}
 		return err
 	})
-	return load
+	return celsius, load
 }
 
 func (r *measuredCard) close() error { return r.card.Close() }

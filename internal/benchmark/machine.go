@@ -30,6 +30,41 @@ func factsOf(i axcl.Info, why string) report.Card {
 	return f
 }
 
+// heldBack says what a Raspberry Pi's firmware held the machine back for, now or since it was switched on; "" where there was nothing, or
+// no firmware tells.
+func heldBack(root fs.FS) string {
+	files, _ := fs.Glob(root, "sys/devices/platform/soc*/soc*firmware/get_throttled")
+	for _, name := range files {
+		b, err := fs.ReadFile(root, name)
+		if err != nil {
+			continue
+		}
+		bits, err := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(string(b)), "0x"), 16, 32)
+		if err != nil {
+			continue
+		}
+		var said []string
+		for i, what := range []string{"under-voltage", "a capped frequency", "throttling", "the soft temperature limit"} {
+			switch {
+			case bits&(1<<i) != 0:
+				said = append(said, what+" now")
+			case bits&(1<<(16+i)) != 0:
+				said = append(said, what+" since it was switched on")
+			}
+		}
+		return strings.Join(said, ", ")
+	}
+	// Other kernels tell of the voltage alone.
+	alarms, _ := fs.Glob(root, "sys/class/hwmon/hwmon*/in0_lcrit_alarm")
+	for _, name := range alarms {
+		kind, _ := fs.ReadFile(root, strings.TrimSuffix(name, "in0_lcrit_alarm")+"name")
+		if b, _ := fs.ReadFile(root, name); strings.TrimSpace(string(kind)) == "rpi_volt" && strings.TrimSpace(string(b)) == "1" {
+			return "under-voltage"
+		}
+	}
+	return ""
+}
+
 // hostFacts reads what Linux tells of the machine; what it does not tell stays empty.
 func hostFacts(version string, root fs.FS) report.Machine {
 	read := func(name string) string {

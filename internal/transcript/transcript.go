@@ -130,19 +130,28 @@ func (m message) chat() (chat.Message, error) {
 		if err := json.Unmarshal(m.Content, &parts); err != nil {
 			return out, errors.New("its content is neither a string nor a list of parts")
 		}
+		var placed []chat.Part
 		for _, p := range parts {
 			switch p.Type {
 			case "text":
 				out.Content += p.Text
+				placed = append(placed, chat.Part{Text: p.Text})
 			case "image", "image_url":
 				out.Images = append(out.Images, nil)
+				placed = append(placed, chat.Part{Image: true})
 			default:
 				return out, fmt.Errorf("a part of its content has type %q", p.Type)
 			}
 		}
+		if len(out.Images) > 0 { // each stays between the words that it stood between
+			out.Parts = placed
+		}
 	}
 	for range m.Images {
 		out.Images = append(out.Images, nil)
+		if out.Parts != nil {
+			out.Parts = append([]chat.Part{{Image: true}}, out.Parts...)
+		}
 	}
 	for i, tc := range m.ToolCalls {
 		args := tc.Function.Arguments

@@ -152,6 +152,7 @@ func (l turn) write(out io.Writer, columns int) {
 			or(m.Temperature, "%.0f°C"), or(m.Load, "%.0f%%"), m.Cells, m.Used, m.Cached, m.Shared, format.HumanBytes(int64(m.Bytes)), free,
 			or(m.Passes, "%.1f"), or(m.Reused, "%.1f"), or(m.Accepted, "%.0f%%"))
 	}
+	fmt.Fprintln(w, "BUSY: share of the time that axle waited for the card, inside passes. LOAD: what the card itself says of its NPU.")
 	for _, m := range l.Models {
 		if len(m.Tiers) > 0 {
 			fmt.Fprintf(w, "\nrows of %s\n", m.Name)

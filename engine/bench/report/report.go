@@ -48,6 +48,7 @@ type Machine struct {
 	Governor string `json:"governor,omitempty"`
 	Load     string `json:"load_average,omitempty"`
 	Memory   int64  `json:"memory_bytes,omitempty"`
+	Held     string `json:"held_back,omitempty"` // what a Pi's firmware held it back for, at the end of the run or before
 	Card     Card   `json:"card"`
 }
 
@@ -61,6 +62,7 @@ type Card struct {
 	Firmware    string   `json:"firmware,omitempty"`
 	Link        *Link    `json:"link,omitempty"`
 	Temperature *float64 `json:"temperature_celsius"`
+	Warmest     *float64 `json:"temperature_at_end_celsius,omitempty"`
 	Memory      int64    `json:"card_memory_bytes,omitempty"`
 	Simulated   bool     `json:"simulated,omitempty"`
 	Clock       string   `json:"clock,omitempty"`
@@ -88,6 +90,45 @@ func (f Machine) String() string {
 		s += ", governor " + f.Governor
 	}
 	return s
+}
+
+// end says what is to be known of how the run ended: how warm the card was, and whether the machine was held back.
+func (r *Report) end() string {
+	s := ""
+	if t := r.Facts.Card.Warmest; t != nil {
+		s += fmt.Sprintf(", %.0f °C at the end", *t)
+	}
+	if r.Facts.Held != "" {
+		s += "; the machine was held back: " + r.Facts.Held
+	}
+	return s
+}
+
+// wide is from which spread on a figure is not to be relied on, in per cent.
+const wide = 20
+
+// uneven says which figure varied most of those that the tables show, where one did by more than wide; "" where none did. A tail's
+// percentiles vary by nature and are left out.
+func (r *Report) uneven() string {
+	most, what := float64(wide), ""
+	for _, m := range r.Models {
+		for i := range m.Cases {
+			c := &m.Cases[i]
+			for _, f := range []struct {
+				name string
+				s    *bench.Sample
+			}{{"first token", &c.First}, {"prefill", &c.Prefill}, {"decode", &c.Decode}, {"p50", &c.P50}, {"next turn", c.Second}} {
+				if f.s != nil && len(f.s.Values) > 1 && f.s.Spread() > most {
+					most, what = f.s.Spread(), fmt.Sprintf("%s of %s, %s", f.name, m.Name, c.Load)
+				}
+			}
+		}
+	}
+	if what == "" {
+		return ""
+	}
+	return fmt.Sprintf("A repeat lies %.0f %% from the median (%s): something else was at work, or the machine or the card was throttled. "+
+		"Measure again when it is idle, with more repeats (-r).", most, what)
 }
 
 // String says in one line what card it was.

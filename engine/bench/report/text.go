@@ -23,7 +23,7 @@ func optional(s *bench.Sample) string {
 // Text writes the report as tables for a person, as wide as out's terminal.
 func (r *Report) Text(out io.Writer) error {
 	w := terminal.TabsFor(out)
-	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts, r.Facts.Card)
+	fmt.Fprintf(w, "axle %s, %s\nmachine  %s\ncard     %s%s\n", r.Facts.Axle, r.When.Format(time.DateTime), r.Facts, r.Facts.Card, r.end())
 	for _, m := range r.Models {
 		what := ""
 		if m.Hollow {
@@ -41,8 +41,17 @@ func (r *Report) Text(out io.Writer) error {
 			return err
 		}
 	}
+	if s := r.uneven(); s != "" {
+		fmt.Fprintf(w, "\n%s\n", s)
+	}
 	return w.Flush()
 }
+
+// legend says what the table of cases has.
+const legend = "p: prompt tokens, n: tokens of output, c: clients at once, spec: with guesses. ±: the repeat farthest from the median. " +
+	"prefill, decode: tokens a second of the prompt and of the answers, all clients together. " +
+	"p50, p95, p99: of the times between tokens. " +
+	"next turn: the first token of a second turn. busy: share of the time inside passes."
 
 func (m *Model) writeText(w io.Writer, columns int) error {
 	switch {
@@ -70,6 +79,7 @@ func (m *Model) writeText(w io.Writer, columns int) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f%%\t%s%s\n", c.Load, c.First, c.Prefill, c.Decode, c.P50, c.P95, c.P99,
 			optional(c.Second), c.Busy.Median, guesses, note)
 	}
+	fmt.Fprintf(w, "\n%s\n", legend)
 	if err := m.writeStages(w, columns); err != nil {
 		return err
 	}
