@@ -39,6 +39,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"tokenizer", module + "axcl", "words know nothing of cards"},
 	{"tokenizer", module + "models", "words know nothing of packages"},
 	{"vision", module, "pixels know nothing of cards, packages and servers"},
+	{"prefix", module, "the names of beginnings are the same for everybody who keeps something under them"},
 	{"vision", "net", "an image is data; nothing is fetched"},
 	{"vision", "os", "a picture is bytes; nothing is opened"},
 	{"axcl", module + "vision", "a card is given rows, not pictures"},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
+	"github.com/axle-llm/axle/prefix"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -32,16 +32,15 @@ type replicas struct {
 
 type replica struct {
 	Backend
-	load int               // sequences it has now
-	seen map[uint64]uint64 // hashes of prompts' beginnings, block by block, and when they came
+	load int                    // sequences it has now
+	seen map[prefix.Name]uint64 // prompts' beginnings, and when they came
 	tick uint64
 	dead bool
 }
 
 const (
-	blockTokens = 16
-	busier      = 2
-	mostBlocks  = 4096
+	busier     = 2
+	mostBlocks = 4096
 )
 
 // Replicate makes one backend of several that hold the same model, which it owns from then on. There must be at least one.
@@ -51,38 +50,31 @@ func Replicate(bs ...Backend) Backend {
 		r.sees = b.sight()
 	}
 	for _, b := range bs {
-		r.all = append(r.all, &replica{Backend: b, seen: map[uint64]uint64{}})
+		r.all = append(r.all, &replica{Backend: b, seen: map[prefix.Name]uint64{}})
 	}
 	return r
 }
 
-// blocks hashes the beginnings of a prompt, one for each whole block. Where ids have places for pictures' rows it is the pictures that
+// blocks names the beginnings of a prompt, one for each whole block. Where ids have places for pictures' rows it is the pictures that
 // count: the same words about another picture are another beginning.
-func (r *replicas) blocks(job *Job) (out []uint64) {
-	h := uint64(14695981039346656037)
-	mix := func(v uint64) { h = (h ^ v) * 1099511628211 }
-	for _, c := range []byte(job.Key) {
-		mix(uint64(c))
-	}
+func (r *replicas) blocks(job *Job) []prefix.Name {
 	places := 0
-	for i, id := range job.IDs {
-		if r.sees != nil && id == r.sees.Placeholder {
-			if at := places / max(r.sees.Rows, 1); places%max(r.sees.Rows, 1) == 0 && at < len(job.Images) {
-				sum := sha256.Sum256(job.Images[at])
-				mix(binary.LittleEndian.Uint64(sum[:]))
-			}
-			places++
+	return prefix.New(nil, prefix.Local, []string{job.Key}).Blocks(job.IDs, func(i int) []byte {
+		if r.sees == nil || job.IDs[i] != r.sees.Placeholder {
+			return nil
 		}
-		mix(uint64(uint32(id)))
-		if (i+1)%blockTokens == 0 {
-			out = append(out, h)
+		rows := max(r.sees.Rows, 1)
+		at, first := places/rows, places%rows == 0
+		if places++; !first || at >= len(job.Images) {
+			return nil
 		}
-	}
-	return out
+		sum := sha256.Sum256(job.Images[at])
+		return sum[:]
+	})
 }
 
 // choose picks the replica for a prompt, of those not yet tried, and counts the sequence as its load; nil when none is left.
-func (r *replicas) choose(bs []uint64, tried map[*replica]bool) *replica {
+func (r *replicas) choose(bs []prefix.Name, tried map[*replica]bool) *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var near, idle *replica
@@ -113,7 +105,7 @@ func (r *replicas) choose(bs []uint64, tried map[*replica]bool) *replica {
 	return near
 }
 
-func (c *replica) remember(bs []uint64) {
+func (c *replica) remember(bs []prefix.Name) {
 	c.tick++
 	for _, b := range bs {
 		c.seen[b] = c.tick
@@ -124,7 +116,7 @@ func (c *replica) remember(bs []uint64) {
 		for _, at := range c.seen {
 			first = min(first, at)
 		}
-		maps.DeleteFunc(c.seen, func(_, at uint64) bool { return at < first+(c.tick-first+1)/2 })
+		maps.DeleteFunc(c.seen, func(_ prefix.Name, at uint64) bool { return at < first+(c.tick-first+1)/2 })
 	}
 }
 

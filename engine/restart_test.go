@@ -11,6 +11,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/models/rows"
+	"github.com/axle-llm/axle/prefix"
 )
 
 // asleep is a paced card that takes its time by sleeping, in a bubble where that costs none.
@@ -30,7 +31,7 @@ func TestRestartSoon(t *testing.T) {
 				t.Fatalf("%v, %v", out, err)
 			}
 			first[i] = end.Usage.FirstToken
-			if want := i * 1500 / rows.Block * rows.Block; end.Usage.Cached != want {
+			if want := i * 1500 / prefix.Shared * prefix.Shared; end.Usage.Cached != want {
 				t.Errorf("%d tokens were cached, want %d", end.Usage.Cached, want)
 			}
 			for done := false; !done; runtime.Gosched() { // what is to be kept is on disk
@@ -89,8 +90,8 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 	var disk *rows.Disk
 	if rate > 0 {
 		// A block's time is taken once it was read, when the disk looks what time it is: to the reader that is the same.
-		block := time.Duration(float64(rows.Block*p.rowBytes) / rate * 1e9)
-		disk = openRows(t, rows.Options{Dir: dir, Block: rows.Block, Now: func() time.Time { time.Sleep(block); return time.Now() }})
+		block := time.Duration(float64(prefix.Shared*p.rowBytes) / rate * 1e9)
+		disk = openRows(t, rows.Options{Dir: dir, Block: prefix.Shared, Now: func() time.Time { time.Sleep(block); return time.Now() }})
 	}
 	if err := card.Do(context.Background(), func(axcl.Device) (err error) {
 		b.m = newLM(card, d, d, nil, nil, OpenOptions{})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/models/rows"
+	"github.com/axle-llm/axle/prefix"
 	"github.com/axle-llm/axle/server/loaded"
 )
 
@@ -16,7 +16,7 @@ import (
 type totals struct {
 	waiting, running int
 	kv               float64
-	blocks           int // of rows.Block tokens, of all models
+	blocks           int // of prefix.Shared tokens, of all models
 	models           info
 	at               time.Time
 }
@@ -35,7 +35,7 @@ func (s *Server) totals(models []loaded.Running) totals {
 		t.waiting += r.Stats.Queued
 		t.running += r.Stats.Running
 		t.kv = max(t.kv, kvUsage(r))
-		t.blocks += r.Stats.Cells / rows.Block
+		t.blocks += r.Stats.Cells / prefix.Shared
 		t.models.running = append(t.models.running, spellings(r.Entry.Name.String())...)
 	}
 	for _, p := range pending {
@@ -76,7 +76,7 @@ func (t totals) write(w io.Writer) {
 		"answers left behind can.")
 	fmt.Fprintf(w, "axle_kv_usage_ratio %g\n", t.kv)
 	family(w, "axle_cache_info", "gauge", "Tokens of a block, and how many blocks the caches of all loaded models hold.")
-	fmt.Fprintf(w, "axle_cache_info{block_size=\"%d\",num_blocks=\"%d\"} 1\n", rows.Block, t.blocks)
+	fmt.Fprintf(w, "axle_cache_info{block_size=\"%d\",num_blocks=\"%d\"} 1\n", prefix.Shared, t.blocks)
 	family(w, "axle_models_info", "gauge", "Models that are loaded (running) and being loaded (waiting), by every name that requests call "+
 		"them; the value is the time.")
 	t.writeModels(w, "axle_models_info")
@@ -98,7 +98,7 @@ func (t totals) writeVLLM(w io.Writer, models []loaded.Running) {
 	each("vllm:num_requests_running", "As axle_running.", func(r loaded.Running) any { return r.Stats.Running })
 	each("vllm:kv_cache_usage_perc", "As axle_kv_usage_ratio, by model.", func(r loaded.Running) any { return kvUsage(r) })
 	family(w, "vllm:cache_config_info", "gauge", "As axle_cache_info.")
-	fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n", rows.Block, t.blocks)
+	fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\"} 1\n", prefix.Shared, t.blocks)
 	family(w, "vllm:lora_requests_info", "gauge", "As axle_models_info.")
 	t.writeModels(w, "vllm:lora_requests_info")
 }

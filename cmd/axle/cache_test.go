@@ -33,7 +33,7 @@ func TestCache(t *testing.T) {
 		}
 		for _, name := range []string{"one:latest", "two:1b"} {
 			s := d.Space(rows.Owner{Package: name, Model: name, Row: 4})
-			if err := s.Save(s.Keys(make([]int32, rows.Block))[0], make([]byte, 4*rows.Block)); err != nil {
+			if err := s.Save(s.Keys(make([]int32, d.Block()))[0], make([]byte, 4*d.Block())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestRowsRemoved(t *testing.T) {
 	defer d.Close()
 	for _, of := range []string{digest, "another"} {
 		s := d.Space(rows.Owner{Package: of, Model: "axle/one:latest", Row: 4})
-		if err := s.Save(s.Keys(make([]int32, rows.Block))[0], make([]byte, 4*rows.Block)); err != nil {
+		if err := s.Save(s.Keys(make([]int32, d.Block()))[0], make([]byte, 4*d.Block())); err != nil {
 			t.Fatal(err)
 		}
 	}

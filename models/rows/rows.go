@@ -5,12 +5,13 @@
 //	.lock                      held by whoever writes, removes or makes room
 //	<32 hex>/                  a package, by its digest
 //	<32 hex>/name              what the package is called, for people
-//	<32 hex>/<64 hex>          a block: the rows of Block tokens, by everything that they depend on
+//	<32 hex>/<64 hex>          a block: the rows of prefix.Shared tokens, by everything that they depend on
 //	<32 hex>/<64 hex>.state    a state, where layers keep one, and the rows between the last block and it (states.go)
 //
-// A block's name is a chain: the package, the card, the API key, the row's size and all tokens up to the block's last one. So what one key
-// has said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its rows and a keyed
-// SHA-256 of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for absent.
+// A block's name is that of the text up to its last token (package prefix), for the package, the card, the API key and the row's size.
+// So what one key has said is never found by another, and a name tells nobody who has not the secret anything. A file is its header, its
+// rows and a keyed SHA-256 of both, which is held against it before a byte of it is used; one that does not fit is removed and taken for
+// absent.
 //
 // A block is written under another name, synced, renamed, its folder synced: a kill or a power cut leaves all of it or none. All changes
 // are made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner
@@ -36,10 +37,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-)
 
-// Block is how many tokens' rows one file holds, where Options do not say.
-const Block = 64
+	"github.com/axle-llm/axle/prefix"
+)
 
 const (
 	magic      = "axlerow1"
@@ -61,7 +61,7 @@ var ErrOff = errors.New("rows: the disk was switched off")
 type Options struct {
 	Dir   string           // made where it is not there
 	Size  int64            // bytes that all files of the folder may take; what was used longest ago goes first
-	Block int              // tokens whose rows a file holds; 0: Block. Files of another number are never found
+	Block int              // tokens whose rows a file holds; 0: prefix.Shared. Files of another number are never found
 	Off   func(err error)  // told once, when the disk is switched off, and why; nil: nobody
 	Now   func() time.Time // nil: the system's clock
 
@@ -97,7 +97,7 @@ func Open(o Options) (*Disk, error) {
 		o.Now = time.Now
 	}
 	if o.Block <= 0 {
-		o.Block = Block
+		o.Block = prefix.Shared
 	}
 	d := &Disk{o: o, disk: o.disk}
 	if d.disk == nil {
@@ -132,8 +132,8 @@ func (d *Disk) Close() error {
 	return d.disk.Close()
 }
 
-// Fit is how many tokens' rows of so many bytes a folder of so many bytes holds, in files of [Block].
-func Fit(size int64, row int) int64 { return size / int64(overhead+Block*row) * Block }
+// Fit is how many tokens' rows of so many bytes a folder of so many bytes holds, in files of [prefix.Shared].
+func Fit(size int64, row int) int64 { return size / int64(overhead+prefix.Shared*row) * prefix.Shared }
 
 // Block is how many tokens' rows a block holds.
 func (d *Disk) Block() int { return d.o.Block }
@@ -167,29 +167,22 @@ type Owner struct {
 
 // Space is one owner's part of a disk.
 type Space struct {
-	d    *Disk
-	o    Owner
-	dir  string
-	seed [sha256.Size]byte
+	d     *Disk
+	o     Owner
+	dir   string
+	names *prefix.Chain
 }
 
 // Key names a block.
 type Key struct {
-	sum   [sha256.Size]byte
+	name  prefix.Name
 	depth int // blocks before it
 }
 
 // Space gives the owner's part.
 func (d *Disk) Space(o Owner) *Space {
-	s := &Space{d: d, o: o, dir: packageDir(o.Package)}
-	h := hmac.New(sha256.New, d.secret)
-	for _, part := range []string{magic, o.Package, o.Card, o.Key} {
-		_ = binary.Write(h, binary.LittleEndian, uint64(len(part)))
-		_, _ = io.WriteString(h, part)
-	}
-	_ = binary.Write(h, binary.LittleEndian, [2]uint64{uint64(d.o.Block), uint64(o.Row)})
-	h.Sum(s.seed[:0])
-	return s
+	return &Space{d: d, o: o, dir: packageDir(o.Package),
+		names: prefix.New(d.secret, d.o.Block, []string{magic, o.Package, o.Card, o.Key}, uint64(o.Row))}
 }
 
 func packageDir(digest string) string {
@@ -199,24 +192,15 @@ func packageDir(digest string) string {
 
 // Keys are the names of the whole blocks that the tokens make, from the first on.
 func (s *Space) Keys(ids []int32) []Key {
-	n := s.d.o.Block
-	keys := make([]Key, len(ids)/n)
-	before := s.seed
-	b := make([]byte, 4*n)
-	for i := range keys {
-		for k, id := range ids[i*n : (i+1)*n] {
-			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
-		}
-		h := hmac.New(sha256.New, s.d.secret)
-		_, _ = h.Write(before[:])
-		_, _ = h.Write(b)
-		h.Sum(before[:0])
-		keys[i] = Key{before, i}
+	names := s.names.Blocks(ids, nil)
+	keys := make([]Key, len(names))
+	for i, n := range names {
+		keys[i] = Key{n, i}
 	}
 	return keys
 }
 
-func (s *Space) file(k Key) string { return s.dir + "/" + hex.EncodeToString(k.sum[:]) }
+func (s *Space) file(k Key) string { return s.dir + "/" + k.name.String() }
 
 // Find is how many of the keys, from the first on, seem to be there. Only Load knows whether they are sound.
 func (s *Space) Find(keys []Key) int {
@@ -311,7 +295,7 @@ func (s *Space) read(f file, head []byte, parts [][]byte) (sound bool, at time.T
 
 func (s *Space) header(k Key, size int) (h [headerSize]byte) {
 	copy(h[:], magic)
-	copy(h[len(magic):], k.sum[:])
+	copy(h[len(magic):], k.name[:])
 	binary.LittleEndian.PutUint32(h[len(magic)+sha256.Size:], uint32(s.o.Row))
 	binary.LittleEndian.PutUint32(h[len(magic)+sha256.Size+4:], uint32(size))
 	return h

@@ -18,13 +18,15 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/prefix"
 )
 
 // TestRowsRestart: what one process kept the next one finds, of the same beginning only, and only for the same package, card, key and row.
 func TestRowsRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rows")
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
-	ids := text(1, 3*Block+5)
+	ids := text(1, 3*prefix.Shared+5)
 	keep(t, d.Space(owner("a")), ids)
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Fatal(err)
@@ -34,7 +36,7 @@ func TestRowsRestart(t *testing.T) {
 		t.Errorf("%d blocks of 3 are found again", n)
 	}
 	fork := append([]int32(nil), ids...)
-	fork[Block+3]++
+	fork[prefix.Shared+3]++
 	if n := found(t, d.Space(owner("a")), fork); n != 1 {
 		t.Errorf("of a text that differs in the second block %d blocks are found", n)
 	}
@@ -50,7 +52,7 @@ func TestRowsRestart(t *testing.T) {
 			t.Errorf("another %s finds it", name)
 		}
 	}
-	if got := d.Stats(); got.Hits != 4 || got.Misses < 5 || got.Read != 4*Block*rowBytes || got.Off {
+	if got := d.Stats(); got.Hits != 4 || got.Misses < 5 || got.Read != 4*prefix.Shared*rowBytes || got.Off {
 		t.Errorf("%+v", got)
 	}
 	if s := d.Space(owner("a")); s.Load(s.Keys(ids)[0], make([]byte, 5)) || s.Save(s.Keys(ids)[0], make([]byte, 5)) == nil {
@@ -74,7 +76,7 @@ func TestLockHeld(t *testing.T) {
 	if _, err := Open(Options{Dir: dir, Size: 1 << 20}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("opened under another's lock: %v", err)
 	}
-	s, ids := d.Space(owner("a")), text(1, Block)
+	s, ids := d.Space(owner("a")), text(1, prefix.Shared)
 	if err := s.Save(s.Keys(ids)[0], content(ids, 0)); !errors.Is(err, ErrHeld) || !d.Stats().Off {
 		t.Errorf("kept under another's lock: %v, %+v", err, d.Stats())
 	}
@@ -96,7 +98,7 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("open")
 		for n := seed; ; n++ {
-			s, ids := d.Space(owner("")), text(n%40, 3*Block)
+			s, ids := d.Space(owner("")), text(n%40, 3*prefix.Shared)
 			for i, k := range s.Keys(ids) {
 				if err := s.Save(k, content(ids, i)); err != nil {
 					fmt.Fprintln(os.Stderr, err)
@@ -110,7 +112,7 @@ func TestMain(m *testing.M) {
 
 const (
 	rowBytes = 24
-	fileSize = int64(overhead + Block*rowBytes)
+	fileSize = int64(overhead + prefix.Shared*rowBytes)
 	testSize = 20*fileSize + 100
 )
 
@@ -131,11 +133,11 @@ func text(seed uint64, n int) []int32 {
 // content is what the i-th block of a text holds: a matter of all tokens up to its end, as rows are.
 func content(ids []int32, i int) []byte {
 	seed := uint64(7)
-	for _, id := range ids[:(i+1)*Block] {
+	for _, id := range ids[:(i+1)*prefix.Shared] {
 		seed = seed*1000003 + uint64(id)
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
-	b := make([]byte, Block*rowBytes)
+	b := make([]byte, prefix.Shared*rowBytes)
 	for k := range b {
 		b[k] = byte(rng.Uint32())
 	}
@@ -168,7 +170,7 @@ func found(t testing.TB, s *Space, ids []int32) int {
 	keys := s.Keys(ids)
 	n := s.Find(keys)
 	for i, k := range keys[:n] {
-		got := make([]byte, Block*rowBytes)
+		got := make([]byte, prefix.Shared*rowBytes)
 		if !s.Load(k, got) {
 			return i
 		}
@@ -193,7 +195,7 @@ func files(t testing.TB, dir string) (all []string) {
 func TestKeysOnDisk(t *testing.T) {
 	m := newMem()
 	d := open(t, Options{Size: 1 << 30, disk: m})
-	ids := text(1, Block)
+	ids := text(1, prefix.Shared)
 	names := map[string]bool{}
 	for i := range 1000 {
 		s := d.Space(owner(fmt.Sprint("key ", i)))
@@ -221,7 +223,7 @@ func TestKeysOnDisk(t *testing.T) {
 func TestDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
-	s, ids := d.Space(owner("")), text(1, Block)
+	s, ids := d.Space(owner("")), text(1, prefix.Shared)
 	k := s.Keys(ids)[0]
 	keep(t, s, ids)
 	name := filepath.Join(dir, filepath.FromSlash(s.file(k)))
@@ -229,7 +231,7 @@ func TestDamagedRows(t *testing.T) {
 	if err != nil || int64(len(whole)) != fileSize {
 		t.Fatalf("%d bytes, %v", len(whole), err)
 	}
-	got := make([]byte, Block*rowBytes)
+	got := make([]byte, prefix.Shared*rowBytes)
 	try := func(what string, b []byte) {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -253,7 +255,7 @@ func TestDamagedRows(t *testing.T) {
 		try(fmt.Sprintf("zeros from byte %d on", n), b)
 	}
 	try("a byte more", append(bytes.Clone(whole), 0))
-	swapped := text(2, Block)
+	swapped := text(2, prefix.Shared)
 	keep(t, s, swapped)
 	other, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(s.file(s.Keys(swapped)[0]))))
 	if err != nil {
@@ -273,7 +275,7 @@ func TestRowsOwnerOnly(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	dir := filepath.Join(t.TempDir(), "rows")
-	keep(t, open(t, Options{Dir: dir, Size: 1 << 20}).Space(owner("")), text(1, 2*Block))
+	keep(t, open(t, Options{Dir: dir, Size: 1 << 20}).Space(owner("")), text(1, 2*prefix.Shared))
 	n := 0
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -310,7 +312,7 @@ func TestRowsLimit(t *testing.T) {
 	}
 	texts := map[int][]int32{}
 	for i := range 10 { // five blocks each, twenty fit
-		texts[i] = text(uint64(i), 5*Block)
+		texts[i] = text(uint64(i), 5*prefix.Shared)
 		now = now.Add(time.Hour)
 		if i > 0 {
 			if n := found(t, s, texts[0]); n != 5 {
@@ -328,7 +330,7 @@ func TestRowsLimit(t *testing.T) {
 		}
 	}
 	now = now.Add(time.Hour)
-	keep(t, s, text(50, 2*Block))
+	keep(t, s, text(50, 2*prefix.Shared))
 	left := 0
 	for i := range 10 { // four were used at one time: the ends of two of them go
 		if n := found(t, s, texts[i]); n == 4 {
@@ -352,10 +354,10 @@ func TestRowsLimit(t *testing.T) {
 	m.free = reserve + 3*fileSize // the disk fills up by others' doing
 	d.o.Size = 1 << 30
 	s = d.Space(owner(""))
-	keep(t, s, text(60, 3*Block))
+	keep(t, s, text(60, 3*prefix.Shared))
 	m.free = reserve
-	keep(t, s, text(61, 2*Block))
-	if n := found(t, s, text(61, 2*Block)); n != 2 || d.Stats().Off {
+	keep(t, s, text(61, 2*prefix.Shared))
+	if n := found(t, s, text(61, 2*prefix.Shared)); n != 2 || d.Stats().Off {
 		t.Errorf("on a disk that is full beside ours %d blocks were kept in place of older ones, %+v", n, d.Stats())
 	}
 }
@@ -368,7 +370,7 @@ func TestRowsFaults(t *testing.T) {
 			return nil, nil, err
 		}
 		for i := range uint64(4) {
-			s, ids := d.Space(owner("")), text(i, 2*Block)
+			s, ids := d.Space(owner("")), text(i, 2*prefix.Shared)
 			for b, k := range s.Keys(ids) {
 				err = errors.Join(err, s.Save(k, content(ids, b)))
 			}
@@ -398,18 +400,18 @@ func TestRowsFaults(t *testing.T) {
 			if d != nil && d.Stats().Off {
 				s := d.Space(owner(""))
 				before := m.ops
-				if err := s.Save(s.Keys(text(9, Block))[0], content(text(9, Block), 0)); !errors.Is(err, ErrOff) ||
-					found(t, s, text(0, Block)) != 0 || m.ops != before {
+				if err := s.Save(s.Keys(text(9, prefix.Shared))[0], content(text(9, prefix.Shared), 0)); !errors.Is(err, ErrOff) ||
+					found(t, s, text(0, prefix.Shared)) != 0 || m.ops != before {
 					t.Fatalf("operation %d: switched off, and yet used (%v)", at, err)
 				}
 			}
 			m.failAt = 0
 			again := open(t, Options{Size: 6*fileSize + 100, disk: m})
 			for i := range uint64(4) {
-				found(t, again.Space(owner("")), text(i, 2*Block))
+				found(t, again.Space(owner("")), text(i, 2*prefix.Shared))
 			}
-			keep(t, again.Space(owner("")), text(8, Block))
-			if n := found(t, again.Space(owner("")), text(8, Block)); n != 1 {
+			keep(t, again.Space(owner("")), text(8, prefix.Shared))
+			if n := found(t, again.Space(owner("")), text(8, prefix.Shared)); n != 1 {
 				t.Fatalf("operation %d: the next server keeps nothing", at)
 			}
 		}
@@ -427,7 +429,7 @@ func TestRowsPowerCut(t *testing.T) {
 		d, err := Open(Options{Size: 6*fileSize + 100, disk: m})
 		if err == nil {
 			for i := range uint64(4) {
-				s, ids := d.Space(owner("")), text(i, 2*Block)
+				s, ids := d.Space(owner("")), text(i, 2*prefix.Shared)
 				for b, k := range s.Keys(ids) {
 					if err == nil {
 						err = s.Save(k, content(ids, b))
@@ -442,15 +444,15 @@ func TestRowsPowerCut(t *testing.T) {
 				t.Fatalf("operation %d: %v", at, err)
 			}
 			for i := range uint64(4) {
-				kept += found(t, again.Space(owner("")), text(i, 2*Block))
+				kept += found(t, again.Space(owner("")), text(i, 2*prefix.Shared))
 			}
 			for name := range img.names {
 				if strings.Contains(name, ".new-") && strings.Contains(name, "/") {
 					t.Fatalf("operation %d: %s is left", at, name)
 				}
 			}
-			keep(t, again.Space(owner("")), text(8, Block))
-			if n := found(t, again.Space(owner("")), text(8, Block)); n != 1 || again.Stats().Off {
+			keep(t, again.Space(owner("")), text(8, prefix.Shared))
+			if n := found(t, again.Space(owner("")), text(8, prefix.Shared)); n != 1 || again.Stats().Off {
 				t.Fatalf("operation %d: the next server keeps nothing", at)
 			}
 			_ = again.Close()
@@ -470,10 +472,10 @@ func TestRowsPowerCut(t *testing.T) {
 func TestRowsLast(t *testing.T) {
 	m := newMem()
 	s := open(t, Options{Size: 1 << 20, disk: m}).Space(owner(""))
-	keep(t, s, text(1, 3*Block))
+	keep(t, s, text(1, 3*prefix.Shared))
 	rng := rand.New(rand.NewPCG(2, 2))
 	for range 50 {
-		if n := found(t, open(t, Options{Size: 1 << 20, disk: m.cut(rng)}).Space(owner("")), text(1, 3*Block)); n != 3 {
+		if n := found(t, open(t, Options{Size: 1 << 20, disk: m.cut(rng)}).Space(owner("")), text(1, 3*prefix.Shared)); n != 3 {
 			t.Fatalf("%d blocks of 3", n)
 		}
 	}
@@ -490,7 +492,7 @@ func TestRowsTwoServers(t *testing.T) {
 				s := d.Space(owner(""))
 				rng := rand.New(rand.NewPCG(n, w))
 				for range 60 {
-					ids := text(rng.Uint64N(12), 3*Block)
+					ids := text(rng.Uint64N(12), 3*prefix.Shared)
 					if rng.IntN(2) == 0 {
 						found(t, s, ids)
 						continue
@@ -511,7 +513,7 @@ func TestRowsTwoServers(t *testing.T) {
 	d := open(t, Options{Dir: dir, Size: testSize})
 	hits := 0
 	for i := range uint64(12) {
-		hits += found(t, d.Space(owner("")), text(i, 3*Block))
+		hits += found(t, d.Space(owner("")), text(i, 3*prefix.Shared))
 	}
 	if hits == 0 || d.Stats().Damaged != 0 {
 		t.Errorf("%d blocks are found, %+v", hits, d.Stats())
@@ -557,7 +559,7 @@ func TestRowsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range uint64(40) {
-			hits += found(t, d.Space(owner("")), text(n, 3*Block))
+			hits += found(t, d.Space(owner("")), text(n, 3*prefix.Shared))
 		}
 		all := files(t, dir)
 		if left, _ := filepath.Glob(filepath.Join(dir, "*", ".new-*")); len(left) > 0 || len(all) > 20 || d.Stats().Damaged > 0 ||
@@ -584,10 +586,10 @@ func TestRowsClear(t *testing.T) {
 	d := open(t, Options{Dir: dir, Size: 1 << 20, Off: func(err error) { t.Error(err) }, Now: func() time.Time { return now }})
 	other := owner("b")
 	other.Package, other.Model = "sha256-other", "gemma3:1b"
-	keep(t, d.Space(other), text(3, Block))
+	keep(t, d.Space(other), text(3, prefix.Shared))
 	now = now.Add(time.Hour)
-	keep(t, d.Space(owner("a")), text(1, 2*Block))
-	keep(t, d.Space(owner("b")), text(1, 2*Block))
+	keep(t, d.Space(owner("a")), text(1, 2*prefix.Shared))
+	keep(t, d.Space(owner("b")), text(1, 2*prefix.Shared))
 	u, err := Look(dir)
 	if err != nil || len(u) != 2 || u[0].Model != "qwen3:0.6b" || u[0].Blocks != 4 || u[0].Bytes != 4*fileSize+int64(len("qwen3:0.6b")) ||
 		!u[0].Of("sha256-0123") || u[1].Of("sha256-0123") || u[1].Blocks != 1 {
@@ -597,11 +599,11 @@ func TestRowsClear(t *testing.T) {
 	if err != nil || freed != u[0].Bytes {
 		t.Errorf("%d bytes freed, %v", freed, err)
 	}
-	if a, b := found(t, d.Space(owner("a")), text(1, 2*Block)), found(t, d.Space(other), text(3, Block)); a != 0 || b != 1 {
+	if a, b := found(t, d.Space(owner("a")), text(1, 2*prefix.Shared)), found(t, d.Space(other), text(3, prefix.Shared)); a != 0 || b != 1 {
 		t.Errorf("%d blocks of the package that was cleared, %d of the other", a, b)
 	}
-	keep(t, d.Space(owner("a")), text(1, 2*Block))
-	if n := found(t, d.Space(owner("a")), text(1, 2*Block)); n != 2 {
+	keep(t, d.Space(owner("a")), text(1, 2*prefix.Shared))
+	if n := found(t, d.Space(owner("a")), text(1, 2*prefix.Shared)); n != 2 {
 		t.Errorf("%d blocks are kept again", n)
 	}
 	if _, err := Clear(dir, nil); err != nil || len(files(t, dir)) != 0 {
@@ -617,7 +619,7 @@ func TestOddRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
-	s, ids := d.Space(owner("")), text(1, Block)
+	s, ids := d.Space(owner("")), text(1, prefix.Shared)
 	keep(t, s, ids)
 	name := filepath.Join(dir, filepath.FromSlash(s.file(s.Keys(ids)[0])))
 	if err := errors.Join(os.Remove(name), os.Symlink(canary, name), os.Mkdir(filepath.Join(dir, "notes"), 0o700),

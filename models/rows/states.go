@@ -1,13 +1,10 @@
 package rows
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"strings"
+
+	"github.com/axle-llm/axle/prefix"
 )
 
 // This file keeps the states of models whose layers have some. A state belongs after any row, and is of use with all rows before it only:
@@ -31,22 +28,16 @@ func (s *Space) Length(k StateKey) int { return k.depth*s.d.o.Block + k.tail }
 // StateKey is the name of the state after the tokens, of which keys are the whole blocks (or more); there is at least one token.
 func (s *Space) StateKey(ids []int32, keys []Key) StateKey {
 	n := s.d.o.Block
-	k := StateKey{Key{depth: len(ids) / n}, len(ids) % n}
-	before := s.seed
-	if k.depth > 0 {
-		before = keys[k.depth-1].sum
+	depth := len(ids) / n
+	var before prefix.Name
+	if depth > 0 {
+		before = keys[depth-1].name
 	}
-	h := hmac.New(sha256.New, s.d.secret)
-	_, _ = io.WriteString(h, stateMagic)
-	_ = binary.Write(h, binary.LittleEndian, [2]uint64{uint64(s.o.State), uint64(k.tail)})
-	_, _ = h.Write(before[:])
-	_ = binary.Write(h, binary.LittleEndian, ids[k.depth*n:])
-	h.Sum(k.sum[:0])
-	return k
+	return StateKey{Key{s.names.End(stateMagic, uint64(s.o.State), before, ids), depth}, len(ids) % n}
 }
 
 func (s *Space) stateFile(k StateKey) string {
-	return s.dir + "/" + hex.EncodeToString(k.sum[:]) + stateEnd
+	return s.file(k.Key) + stateEnd
 }
 
 func (s *Space) stateSize(k StateKey) int { return overhead + k.tail*s.o.Row + s.o.State }

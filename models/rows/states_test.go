@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/prefix"
 )
 
 // TestStatesOnDisk (T17): a state is found at whatever row it is after, the longest first, of the same beginning only and by its own key;
@@ -18,21 +20,21 @@ import (
 func TestStatesOnDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "rows")
 	d := open(t, Options{Dir: dir, Size: 1 << 20})
-	s, ids := d.Space(stateful("a")), text(1, 3*Block+5)
+	s, ids := d.Space(stateful("a")), text(1, 3*prefix.Shared+5)
 	keep(t, s, ids)
-	for _, n := range []int{1, Block - 1, Block, 2*Block + 7, 3 * Block} {
+	for _, n := range []int{1, prefix.Shared - 1, prefix.Shared, 2*prefix.Shared + 7, 3 * prefix.Shared} {
 		keepState(t, s, ids[:n])
 		if got := foundState(t, s, ids); got != n {
 			t.Errorf("a state after %d rows: %d is the longest that is found", n, got)
 		}
 	}
-	if got := foundState(t, s, ids[:2*Block+6]); got != Block {
-		t.Errorf("in %d tokens the longest is after %d", 2*Block+6, got)
+	if got := foundState(t, s, ids[:2*prefix.Shared+6]); got != prefix.Shared {
+		t.Errorf("in %d tokens the longest is after %d", 2*prefix.Shared+6, got)
 	}
 	fork := append([]int32(nil), ids...)
-	fork[2*Block+6]++
-	if got := foundState(t, s, fork); got != Block {
-		t.Errorf("of a text that differs in row %d the longest is after %d", 2*Block+6, got)
+	fork[2*prefix.Shared+6]++
+	if got := foundState(t, s, fork); got != prefix.Shared {
+		t.Errorf("of a text that differs in row %d the longest is after %d", 2*prefix.Shared+6, got)
 	}
 	for name, change := range map[string]func(o *Owner){"package": func(o *Owner) { o.Package += "4" },
 		"card": func(o *Owner) { o.Card = "axengine" }, "key": func(o *Owner) { o.Key = "b" }, "row": func(o *Owner) { o.Row-- },
@@ -46,7 +48,7 @@ func TestStatesOnDisk(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, filepath.FromSlash(s.file(s.Keys(ids)[1])))); err != nil {
 		t.Fatal(err)
 	}
-	if got := foundState(t, s, ids); got != Block {
+	if got := foundState(t, s, ids); got != prefix.Shared {
 		t.Errorf("without the second block the longest is after %d rows", got)
 	}
 	u, err := Look(dir)
@@ -84,7 +86,7 @@ func stateOf(ids []int32) (rows, state []byte) {
 		seed = seed*1000003 + uint64(id)
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
-	b := make([]byte, len(ids)%Block*rowBytes+stateBytes)
+	b := make([]byte, len(ids)%prefix.Shared*rowBytes+stateBytes)
 	for i := range b {
 		b[i] = byte(rng.Uint32())
 	}
@@ -107,7 +109,7 @@ func foundState(t testing.TB, s *Space, ids []int32) int {
 		return 0
 	}
 	n := s.Length(k)
-	rows, state := make([]byte, n%Block*rowBytes), make([]byte, stateBytes)
+	rows, state := make([]byte, n%prefix.Shared*rowBytes), make([]byte, stateBytes)
 	if !s.LoadState(k, rows, state) {
 		return 0
 	}
@@ -171,11 +173,11 @@ func TestStatesPowerCut(t *testing.T) {
 		d := open(t, Options{Size: size, disk: m})
 		s := d.Space(stateful(""))
 		for i := range uint64(4) {
-			if foundState(t, s, text(i, Block+9)) != 0 {
+			if foundState(t, s, text(i, prefix.Shared+9)) != 0 {
 				n++
 			}
 		}
-		ids := text(8, Block+9)
+		ids := text(8, prefix.Shared+9)
 		keep(t, s, ids)
 		keepState(t, s, ids)
 		if foundState(t, s, ids) != len(ids) || d.Stats().Off {
@@ -189,7 +191,7 @@ func TestStatesPowerCut(t *testing.T) {
 			return false, err
 		}
 		for i := range uint64(4) {
-			s, ids := d.Space(stateful("")), text(i, Block+9)
+			s, ids := d.Space(stateful("")), text(i, prefix.Shared+9)
 			rows, state := stateOf(ids)
 			err = errors.Join(err, s.Save(s.Keys(ids)[0], content(ids, 0)), s.SaveState(s.StateKey(ids, s.Keys(ids)), rows, state))
 			last = err == nil && i == 3
@@ -235,7 +237,7 @@ func TestStatesLimit(t *testing.T) {
 	d := open(t, Options{Size: limit, disk: m, Now: func() time.Time { return now }})
 	s := d.Space(stateful(""))
 	for i := range uint64(8) {
-		ids := text(i, 2*Block+9)
+		ids := text(i, 2*prefix.Shared+9)
 		now = now.Add(time.Hour)
 		keep(t, s, ids)
 		keepState(t, s, ids)
@@ -250,7 +252,7 @@ func TestStatesLimit(t *testing.T) {
 		}
 	}
 	for i := range uint64(4) {
-		ids, want := text(4+i, 2*Block+9), 0
+		ids, want := text(4+i, 2*prefix.Shared+9), 0
 		if i > 0 {
 			want = len(ids)
 		}
@@ -260,9 +262,9 @@ func TestStatesLimit(t *testing.T) {
 		}
 	}
 	now = now.Add(time.Hour)
-	ids := text(9, Block)
+	ids := text(9, prefix.Shared)
 	keep(t, s, ids) // one file, for which the oldest goes
-	old := text(5, 2*Block+9)
+	old := text(5, 2*prefix.Shared+9)
 	if n, k := foundState(t, s, old), s.Find(s.Keys(old)); n != 0 || k != 2 {
 		t.Errorf("of the oldest text %d blocks are left and a state after %d rows", k, n)
 	}
