@@ -1,5 +1,5 @@
 // The page begins here: the shell, and which view is shown. Views that are not looked at are not loaded.
-import { html, render, useEffect, useState } from './html.js';
+import { html, render, useEffect, useLayoutEffect, useState } from './html.js';
 import { Chat } from './chat.js';
 import { Above } from './dialog.js';
 import { Button } from './icons.js';
@@ -32,7 +32,7 @@ function App() {
     addEventListener('axle-opened', f);
     return () => { removeEventListener('hashchange', f); removeEventListener('axle-opened', f); };
   }, []);
-  useEffect(() => { // Escape closes what covers the view
+  useLayoutEffect(() => { // Escape closes what covers the view
     if (!open) return undefined;
     const f = (e) => {
       if (e.key !== 'Escape' || e.isComposing || document.querySelector('dialog[open]') || e.target.closest?.('.chats form')) return;
