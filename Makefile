@@ -206,7 +206,7 @@ pocket: build ## train the model that ships inside anew: under three hours, need
 	test -n "$(TRYING)" || $(MAKE) pocket-goldens
 
 pocket-goldens: ## make pocket's golden answers anew from the weights in the tree (overwrites the committed ones)
-	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$' -v -update
+	$(GO) test -tags '$(TAGS)' -count=1 ./models/pocket -run 'TestGoldens$$|TestKnownAnswers$$' -v -update
 
 deb: build ## dist/axle_VERSION_ARCH.deb for this machine
 	bash packaging/deb.sh $(VERSION) $(HOSTARCH) bin/axle

@@ -268,6 +268,7 @@ func (b *cardBackend) Stats() Stats {
 	if b.m.wide > 0 || b.m.proven.Narrow {
 		st.Proven["wide"] = !b.m.proven.Narrow
 	}
+	st.Compared = b.m.compared
 	if b.m.slots != nil {
 		st.Proven["kept"], st.Proven["stepped"] = b.m.proven.Kept, b.m.proven.Stepped
 	}

@@ -354,9 +354,13 @@ func TestRemembered(t *testing.T) {
 	if runs() >= probing || second.m.proven != first.m.proven || len(second.m.sample) != sampleLen {
 		t.Errorf("%d passes at the first load, %d at the second; proven %+v and %+v", probing, runs(), first.m.proven, second.m.proven)
 	}
-	files, _ := filepath.Glob(filepath.Join(kept, "*"))
-	if len(files) != 1 {
-		t.Fatal(files)
+	files, _ := filepath.Glob(filepath.Join(kept, "proven-*"))
+	spoken, _ := filepath.Glob(filepath.Join(kept, "said-*"))
+	if len(files) != 1 || len(spoken) != 1 {
+		t.Fatal(files, spoken)
+	}
+	if err := os.Remove(spoken[0]); err != nil { // an older program kept none
+		t.Fatal(err)
 	}
 	tokens := slices.Clone(first.m.sample)
 	for i := range tokens {

@@ -78,20 +78,21 @@ type lm struct {
 	argmax []int32
 	hidden []uint16
 
-	gallery *gallery // nil: it cannot see
-	blind   error    // why, where its package says that it does
-	placed  []pictures.Placed
-	kept    *keeper          // nil: nothing is kept on disk
-	drawn   drawn            // the map of the cells: see map.go
-	trace   *tracer          // nil: nobody looks
-	drafter *drafter         // nil: no draft model
-	sample  []int32          // what the card said to a fixed text at load; nil: not asked
-	checked time.Duration    // when it was last asked
-	checker *sampler.Sampler // finds logits that are nonsense
-	looked  looked
-	row     known
-	asking  []*seq
-	askFor  []int
+	gallery  *gallery // nil: it cannot see
+	blind    error    // why, where its package says that it does
+	placed   []pictures.Placed
+	kept     *keeper          // nil: nothing is kept on disk
+	drawn    drawn            // the map of the cells: see map.go
+	trace    *tracer          // nil: nobody looks
+	drafter  *drafter         // nil: no draft model
+	sample   []int32          // what the card said to a fixed text at load; nil: not asked
+	compared Compared         // with what that was
+	checked  time.Duration    // when it was last asked
+	checker  *sampler.Sampler // finds logits that are nonsense
+	looked   looked
+	row      known
+	asking   []*seq
+	askFor   []int
 
 	mu       ranked.Mutex[ranked.Model] // guards queue, maxQueue, closing, stats: callers use them too
 	queue    []*seq

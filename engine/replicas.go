@@ -331,6 +331,9 @@ func (r *replicas) Stats() Stats {
 		for k := range sum.Proven {
 			sum.Proven[k] = sum.Proven[k] && st.Proven[k]
 		}
+		if st.Compared == ComparedNever {
+			sum.Compared = st.Compared
+		}
 		sum.Busy += st.Busy
 		sum.Encoding += st.Encoding
 		sum.Memory.Rows, sum.Memory.Bytes = max(sum.Memory.Rows, st.Memory.Rows), max(sum.Memory.Bytes, st.Memory.Bytes) // one limit

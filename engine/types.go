@@ -259,6 +259,7 @@ type Stats struct {
 	Drafted, Accepted                 uint64
 	Cancelled, Failed, Done, Rejected uint64
 	Proven                            map[string]bool // what the card was proven to do; "wide": see NoWidePasses
+	Compared                          Compared        // with what its answers were compared when it was loaded
 	Busy                              time.Duration   // time inside passes
 	Temperature                       float64
 	NPULoad                           float64

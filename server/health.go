@@ -23,6 +23,8 @@ type health struct {
 	Version string        `json:"version"`
 	Cards   []healthCard  `json:"cards"`
 	Models  []healthModel `json:"models"`
+	// Warnings are what somebody should look at, in sentences: models that are refused because the card gives wrong answers.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 type healthModel struct {
@@ -77,6 +79,9 @@ func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 	if !all {
 		models, cards, h.Fewer = nil, nil, nil
 	}
+	if all {
+		h.Warnings = s.models.Wrong()
+	}
 	h.Cards = healthCards(cards)
 	for _, r := range models {
 		m := healthModel{Name: r.Entry.Name.String(), State: r.Stats.State, Device: r.Device, Running: r.Stats.Running,
@@ -97,11 +102,14 @@ func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 	x.Reply().JSON(code, h)
 }
 
-// modelWarning is what is to be known of a model that runs: its card is hot, or gets wide passes wrong.
+// modelWarning is what is to be known of a model that runs: its card is hot, gets wide passes wrong, or was never compared.
 func modelWarning(st engine.Stats) string {
 	warnings := []string{warning(st.Temperature)}
 	if wide, has := st.Proven["wide"]; has && !wide {
 		warnings = append(warnings, engine.NoWidePasses)
+	}
+	if st.Compared == engine.ComparedNever {
+		warnings = append(warnings, engine.NeverCompared)
 	}
 	return strings.Join(slices.DeleteFunc(warnings, func(s string) bool { return s == "" }), "; ")
 }

@@ -49,6 +49,14 @@ func Show(w io.Writer, r *api.ShowResponse, part string, verbose bool) error {
 	if says == "" {
 		model = append(model, []string{"quantization", r.Details.QuantizationLevel})
 	}
+	switch with, _ := r.ModelInfo["axle.compared"].(string); with {
+	case "known":
+		model = append(model, []string{"answers", "as a sound card's"})
+	case "earlier":
+		model = append(model, []string{"answers", "as at earlier loads"})
+	case "never":
+		model = append(model, []string{"answers", "never compared: see /health"})
+	}
 	if err := section("Model", model); err != nil {
 		return err
 	}

@@ -56,7 +56,8 @@ type Models struct {
 	loading int              // models being loaded, those that wait for room left out
 	waiting int              // requests that wait for a load
 	closed  bool
-	changed chan struct{} // closed when something is released, unloaded or loaded; nil: nobody waits for that
+	wrong   map[string]error // by name, why a model was not loaded whose answers were not what they should be; gone once it is
+	changed chan struct{}    // closed when something is released, unloaded or loaded; nil: nobody waits for that
 	loads   sync.WaitGroup
 }
 
@@ -257,6 +258,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 		ms.mu.Lock()
 		ms.loading--
 		if err == nil || !errors.Is(err, axcl.ErrMemory) {
+			ms.believed(e.Name.String(), err)
 			return m, err
 		}
 		var me *engine.MemoryError
@@ -295,6 +297,19 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 			}
 		}
 		s.waits = false
+	}
+}
+
+// believed notes whether the card's answers were what they should be. ms.mu is held.
+func (ms *Models) believed(name string, err error) {
+	switch {
+	case errors.Is(err, engine.ErrWrong):
+		if ms.wrong == nil {
+			ms.wrong = map[string]error{}
+		}
+		ms.wrong[name] = err
+	case err == nil:
+		delete(ms.wrong, name)
 	}
 }
 

@@ -2,6 +2,7 @@ package loaded
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,6 +23,17 @@ func (ms *Models) Loading() (out []Pending, waiting int) {
 	}
 	slices.SortFunc(out, func(a, b Pending) int { return a.Since.Compare(b.Since) })
 	return out, ms.waiting
+}
+
+// Wrong are why models were not loaded of which the card gave other answers than it should, in the order of their names. One that is
+// loaded after all is gone from it.
+func (ms *Models) Wrong() (out []string) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(ms.wrong)) {
+		out = append(out, name+" is not loaded: "+ms.wrong[name].Error())
+	}
+	return out
 }
 
 // Maps draws the cache of a loaded model, of the one used last where name is empty. A name is a model's or its whole name; one that is not

@@ -26,7 +26,10 @@ func (m *Manager) Show(x *exchange.Exchange) {
 	var resp *api.ShowResponse
 	if err == nil {
 		req.Model = cmp.Or(req.Model, req.Name)
-		_, resp, err = m.describe(req)
+		var e *catalog.Entry
+		if e, resp, err = m.describe(req); err == nil {
+			m.compared(e, resp)
+		}
 	}
 	if err != nil {
 		x.Fail(err)
@@ -39,6 +42,15 @@ func (m *Manager) Show(x *exchange.Exchange) {
 		resp.ModelInfo["general.basename"] = req.Model
 	}
 	x.Reply().JSON(http.StatusOK, resp)
+}
+
+// compared tells of a loaded model with what its answers were compared.
+func (m *Manager) compared(e *catalog.Entry, resp *api.ShowResponse) {
+	for _, r := range m.o.Loaded.Loaded() {
+		if with := r.Stats.Compared; with != "" && r.Entry.Name == e.Name {
+			resp.ModelInfo["axle.compared"] = string(with)
+		}
+	}
 }
 
 func (m *Manager) describe(req api.ShowRequest) (*catalog.Entry, *api.ShowResponse, error) {

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// TestFirstLoadWrong (D6): a card that is wrong at its first load of a package is not trusted for good, and a sound one is not refused for
+// it: once two loads have said the same, that counts. What two loads of a card have said is not outvoted.
+func TestFirstLoadWrong(t *testing.T) {
+	dir := compiled(t, "qwen3")
+	var lies atomic.Int32
+	open := func() (axcl.Device, string, error) {
+		d, why, err := openSoft()
+		return &lying{d, &lies}, why, err
+	}
+	for _, tt := range []struct {
+		name  string
+		lies  []int32    // at each load, what the card's answers are off by
+		wants []Compared // "": it is refused
+	}{
+		{"sound", []int32{0, 0, 0}, []Compared{ComparedNever, ComparedEarlier, ComparedEarlier}},
+		{"wrong at first", []int32{1, 0, 0, 0, 1}, []Compared{ComparedNever, "", ComparedEarlier, ComparedEarlier, ""}},
+		{"wrong later", []int32{0, 0, 1, 1, 1, 0}, []Compared{ComparedNever, ComparedEarlier, "", "", "", ComparedEarlier}},
+		{"otherwise each time", []int32{1, 2, 3, 4}, []Compared{ComparedNever, "", "", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			kept := t.TempDir()
+			for i, by := range tt.lies {
+				lies.Store(by)
+				card, err := OpenCard(open, CardOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := Open(context.Background(), dir, OpenOptions{Card: card, Remember: kept})
+				switch {
+				case err == nil && m.Stats().Compared != tt.wants[i]:
+					t.Errorf("load %d: compared with %q, want %q", i+1, m.Stats().Compared, tt.wants[i])
+				case (err != nil) != (tt.wants[i] == ""), err != nil && !errors.Is(err, ErrWrong),
+					err != nil && !strings.Contains(err.Error(), kept):
+					t.Errorf("load %d: %v, want %q", i+1, err, tt.wants[i])
+				}
+				if err == nil {
+					err = m.Close()
+				} else {
+					err = nil
+				}
+				if err := errors.Join(err, card.Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	// Whatever lies there in place of a record is no answer.
+	kept := t.TempDir()
+	lies.Store(0)
+	_, b := load(t, dir, open, OpenOptions{Remember: kept})
+	files, _ := filepath.Glob(filepath.Join(kept, "said-*"))
+	if len(files) != 1 || b.Stats().Compared != ComparedNever {
+		t.Fatal(files)
+	}
+	for _, junk := range []string{"", "{", `{"Said":[{"Tokens":[1],"Loads":9}]}`, `{"Said":null}`, strings.Repeat("x", maxRecord+1)} {
+		if err := os.WriteFile(files[0], []byte(junk), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, b := load(t, dir, open, OpenOptions{Remember: kept}); b.m.sample == nil {
+			t.Errorf("%.40q", junk)
+		}
+	}
+}
+
+// lying is a card whose largest logits are others than they should be, by so much.
+type lying struct {
+	axcl.Device
+	by *atomic.Int32
+}
+
+func (d *lying) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+	m, err := d.Device.Load(ctx, spec)
+	return &lyingModel{m, d.by}, err
+}
+
+type lyingModel struct {
+	axcl.Model
+	by *atomic.Int32
+}
+
+func (m *lyingModel) Run(p *axcl.Pass) error {
+	err := m.Model.Run(p)
+	for i := range p.Argmax {
+		p.Argmax[i] += m.by.Load()
+	}
+	return err
+}
