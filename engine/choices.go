@@ -38,7 +38,8 @@ type Choice struct {
 // [Model.Generate]. The answers' events come as they are made, in any order of answers; the
 // sequence ends well when each has had its Done, whose Context is nil. The prompt is read and
 // evaluated once. At most 16 answers run at once, fewer where there are no places
-// ([Several].Beside) or the queue is full; the others follow in turn.
+// ([Several].Beside) or the queue is full; the others follow in turn. ErrBusy is the request's only
+// where none of its answers runs.
 //
 // With a seed each answer has its own, which follows from the request's and from its index: the
 // first answer is the one that Chat gives. Request.Begun is told of the prompt once,
@@ -119,6 +120,7 @@ type continuation struct {
 	out    *assembler
 	resume chan bool // whether its backend is to go on after a token
 	last   Usage
+	alone  bool // nothing else ran when it began
 	said   bool
 	done   bool // it has had its end
 	again  bool // the queue was full: it begins anew
@@ -160,7 +162,7 @@ func (c *choosing) begin(ctx context.Context) {
 		i := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		c.running++
-		w := &continuation{resume: make(chan bool, 1)}
+		w := &continuation{resume: make(chan bool, 1), alone: c.running == 1}
 		w.out = c.m.assembler(c.r, c.isChat, c.a.job.IDs, c.a.think, func(e Event, err error) bool {
 			return c.yield(Choice{i, e}, err)
 		})
@@ -231,7 +233,7 @@ func (c *choosing) take(st step) bool {
 			c.waiting = append([]int{st.i}, c.waiting...)
 		}
 		return w.again || w.done
-	case errors.Is(st.err, ErrBusy) && !w.said && c.running > 1:
+	case errors.Is(st.err, ErrBusy) && !w.said && !w.alone:
 		w.again = true
 		w.resume <- false
 		return true

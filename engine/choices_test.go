@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -91,23 +93,19 @@ func TestChoicesStop(t *testing.T) {
 	}
 }
 
-// TestChoicesInTurn: answers for which there are no places, or no room in the queue, follow those that end.
+// TestChoicesInTurn: no more answers run at once than may, and all come; at their end nothing is held.
 func TestChoicesInTurn(t *testing.T) {
 	const n = 40
-	var running, most, held, refused atomic.Int32
-	alone := func(max int32, full error) func(Job) iter.Seq2[Token, error] {
-		return func(Job) iter.Seq2[Token, error] {
-			return func(yield func(Token, error) bool) {
-				defer running.Add(-1)
-				if now := running.Add(1); now > max {
-					refused.Add(1)
-					yield(Token{}, full)
-					return
-				} else if now > most.Load() {
-					most.Store(now)
+	var running, most, held atomic.Int32
+	backend := func(Job) iter.Seq2[Token, error] {
+		return func(yield func(Token, error) bool) {
+			defer running.Add(-1)
+			for now := running.Add(1); ; {
+				if high := most.Load(); now <= high || most.CompareAndSwap(high, now) {
+					break
 				}
-				_ = yield(Token{ID: 1, Text: "a"}, nil) && yield(Token{ID: 2, Text: "b"}, nil) && yield(Token{Final: ReasonStop}, nil)
 			}
+			_ = yield(Token{ID: 1, Text: "a"}, nil) && yield(Token{ID: 2, Text: "b"}, nil) && yield(Token{Final: ReasonStop}, nil)
 		}
 	}
 	beside := func() (func(), bool) {
@@ -119,19 +117,16 @@ func TestChoicesInTurn(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		max    int32
 		beside func() (func(), bool)
 		r      Request
 		most   int32
 	}{
-		{name: "all that may", max: 99, most: choicesAtOnce},
-		{name: "three places", max: 99, beside: beside, most: 3},
-		{name: "a full queue", max: 2, most: 2},
-		{name: "repeatable", max: 99, r: Request{Repeatable: true}, most: 1},
+		{name: "all that may", most: choicesAtOnce},
+		{name: "three places", beside: beside, most: 3},
+		{name: "repeatable", r: Request{Repeatable: true}, most: 1},
 	} {
 		most.Store(0)
-		refused.Store(0)
-		m := New(lettered{&parrot{}, alone(c.max, ErrBusy)}, Options{})
+		m := New(lettered{&parrot{}, backend}, Options{})
 		c.r.Prompt = "p"
 		got, ends, err := choices(m.Choices(context.Background(), c.r, Several{N: n, Beside: c.beside}), n)
 		for i := range n {
@@ -139,16 +134,62 @@ func TestChoicesInTurn(t *testing.T) {
 				t.Fatalf("%s: answer %d: %q %+v %v", c.name, i, got[i], ends[i], err)
 			}
 		}
-		if most.Load() > c.most || held.Load() != 0 || running.Load() != 0 || (refused.Load() > 0) != (c.max < choicesAtOnce) {
-			t.Errorf("%s: %d ran at once, want %d at most; %d places are held, %d run, %d were refused", c.name, most.Load(), c.most,
-				held.Load(), running.Load(), refused.Load())
+		if most.Load() > c.most || held.Load() != 0 || running.Load() != 0 {
+			t.Errorf("%s: %d ran at once, want %d at most; %d places are held, %d run", c.name, most.Load(), c.most, held.Load(),
+				running.Load())
 		}
 	}
-	// Where nothing of the request runs, a full queue is the request's error.
-	m := New(lettered{&parrot{}, alone(0, ErrBusy)}, Options{})
-	if _, _, err := choices(m.Choices(context.Background(), Request{Prompt: "p"}, Several{N: 2}), 2); !errors.Is(err, ErrBusy) {
-		t.Errorf("%v, want ErrBusy", err)
-	}
+}
+
+// TestChoicesCrowded: answers for which the queue has no room wait until one that runs has ended, and then come; a place that no answer
+// needs any more is given back while others run. Where nothing of the request runs, a full queue is its error.
+func TestChoicesCrowded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 5
+		var calls, held int
+		var mu sync.Mutex
+		full := true
+		now := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
+		m := New(lettered{&parrot{}, func(Job) iter.Seq2[Token, error] {
+			return func(yield func(Token, error) bool) {
+				call, refused := 0, false
+				now(func() { calls++; call, refused = calls, full && calls > 1 })
+				if refused {
+					if call > 1000 {
+						panic("it is asked again and again")
+					}
+					yield(Token{}, ErrBusy)
+					return
+				}
+				if !yield(Token{ID: 1, Text: "a"}, nil) {
+					return
+				}
+				if call == 1 {
+					synctest.Wait() // until everybody waits for this answer
+					now(func() {
+						if full = false; calls != n || held != 0 {
+							t.Errorf("beside the first answer: %d calls, %d places are held", calls, held)
+						}
+					})
+				}
+				yield(Token{Final: ReasonStop}, nil)
+			}
+		}}, Options{})
+		beside := func() (func(), bool) {
+			now(func() { held++ })
+			return func() { now(func() { held-- }) }, true
+		}
+		got, ends, err := choices(m.Choices(t.Context(), Request{Prompt: "p"}, Several{N: n, Beside: beside}), n)
+		for i := range n {
+			if err != nil || got[i] != "a" || ends[i] == nil {
+				t.Errorf("answer %d: %q %+v %v", i, got[i], ends[i], err)
+			}
+		}
+		full = true
+		if _, _, err := choices(m.Choices(t.Context(), Request{Prompt: "p"}, Several{N: 2}), 2); !errors.Is(err, ErrBusy) {
+			t.Errorf("%v, want ErrBusy", err)
+		}
+	})
 }
 
 // TestChoicesEnd: an error of one answer ends all, and so do who leaves, and the context; a panic comes out where it is caught. Nothing

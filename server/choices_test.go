@@ -246,6 +246,11 @@ func TestTextLogprobs(t *testing.T) {
 	if l, _ := all[0]["logprobs"].(map[string]any); all[0]["text"] != "so" || !reflect.DeepEqual(l["tokens"], []any{"so"}) {
 		t.Errorf("thinking: %v", m)
 	}
+	m = r.post("/v1/completions", `{"model":"scripted-chat","prompt":"[[say:<think>|hm]]","logprobs":0}`).object(t)
+	all, _ = choicesOf(t, m)
+	if l, _ := all[0]["logprobs"].(map[string]any); l == nil || len(asList(l["tokens"])) != 0 || asList(l["text_offset"]) == nil {
+		t.Errorf("an answer without a word: %v", m)
+	}
 	if m := r.post("/v1/completions", `{"model":"scripted","prompt":"[[say:x]]","logprobs":null}`).object(t); len(asList(m["choices"])) != 1 ||
 		asList(m["choices"])[0].(map[string]any)["logprobs"] != nil {
 		t.Errorf("none: %v", m)

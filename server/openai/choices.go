@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"time"
+
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/engine"
@@ -62,6 +64,17 @@ func (t *tally) end(i int, m api.Metrics) bool {
 	}
 	all.EvalCount += m.EvalCount
 	all.EvalDuration = max(all.EvalDuration, m.EvalDuration)
+	all.TotalDuration = max(all.TotalDuration, m.TotalDuration)
 	t.left--
 	return t.left <= 0
+}
+
+// usage is that of all answers; first is when the first token of any came. Where there are several they were not all written at once, and
+// what they took together is the time from then on.
+func (t *tally) usage(first time.Duration, several bool) usage {
+	m := t.all
+	if several && first > 0 && m.TotalDuration > first {
+		m.EvalDuration = m.TotalDuration - first
+	}
+	return usageOf(api.ChatResponse{Metrics: m}, first)
 }

@@ -89,6 +89,7 @@ type CompletionEncoder struct {
 	stream, usage bool
 	n             int
 	echo          string
+	logprobs      bool
 	tops          bool
 	told          []textTold
 	tally         tally
@@ -103,8 +104,8 @@ type textTold struct {
 // NewCompletionEncoder makes an encoder for the answer to c.
 func NewCompletionEncoder(c *Completion) *CompletionEncoder {
 	return &CompletionEncoder{id: ollama.ID("cmpl-"), stream: c.Stream,
-		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, n: c.N, echo: c.Echo, tops: c.Native.TopLogprobs > 0,
-		told: make([]textTold, c.Candidates), tally: tally{left: c.Candidates}}
+		usage: c.StreamOptions != nil && c.StreamOptions.IncludeUsage, n: c.N, echo: c.Echo,
+		logprobs: c.Native.Logprobs, tops: c.Native.TopLogprobs > 0, told: make([]textTold, c.Candidates), tally: tally{left: c.Candidates}}
 }
 
 func (e *CompletionEncoder) Streams() bool     { return e.stream }
@@ -241,6 +242,9 @@ func (e *CompletionEncoder) WholeOf(all []api.GenerateResponse, scores []float64
 	}{c.Id, c.Object, c.Created, c.Model, c.SystemFingerprint, nil, wire.ToUsageGenerate(api.GenerateResponse{Metrics: e.tally.all})}
 	for at, i := range order {
 		choice := e.choice(at, all[i], &textTold{at: utf8.RuneCountInString(e.echo)})
+		if choice.Logprobs == nil && e.logprobs { // of an answer without a word
+			choice.Logprobs = &textLogprobs{Tokens: []string{}, Logprobs: []float64{}, Offsets: []int{}}
+		}
 		choice.Text = e.echo + choice.Text
 		body.Choices = append(body.Choices, choice)
 	}

@@ -115,7 +115,7 @@ func (e *ChatEncoder) ChunkOf(i int, r api.ChatResponse) ([]byte, error) {
 		if err := add(struct {
 			wire.ChatCompletionChunk
 			Usage usage `json:"usage"`
-		}{finish, usageOf(api.ChatResponse{Metrics: e.tally.all}, e.first())}); err != nil {
+		}{finish, e.tally.usage(e.first(), len(e.told) > 1)}); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (e *ChatEncoder) WholeOf(all []api.ChatResponse, _ []float64) ([]byte, erro
 	return line(struct {
 		wire.ChatCompletion
 		Usage usage `json:"usage"`
-	}{body, usageOf(api.ChatResponse{Metrics: e.tally.all}, e.first())})
+	}{body, e.tally.usage(e.first(), true)})
 }
 
 // Whole is the body of an answer in one piece.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ollama/ollama/api"
 	wire "github.com/ollama/ollama/openai"
@@ -27,12 +28,56 @@ func FuzzDecode(f *testing.F) {
 		`{"model":"m","input":[{"role":"user","content":[{"type":"input_image","image_url":"data:;base64,AAAA"},{"type":"input_text","text":"a"},{"type":"input_image","file_id":"x"}]},{"type":"function_call_output","call_id":"a","output":[{"type":"input_image","image_url":"data:image/png;base64,AAAA"}]}]}`} {
 		f.Add([]byte(s))
 	}
+	f.Add([]byte(`{"input":[{"type":"item_reference","id":"a"}],"previous_response_id":"b","n":2,"best_of":3,"echo":true}`))
 	f.Fuzz(decoders)
+}
+
+// TestTally: several answers are counted as OpenAI counts: the prompt and what was cached of it once, the tokens of all; and what was
+// written a second is what all wrote since the first token.
+func TestTally(t *testing.T) {
+	cached := [2]int{3, 19}
+	r := func(i int) api.ChatResponse {
+		return api.ChatResponse{Done: true, DoneReason: "stop", Metrics: api.Metrics{PromptEvalCount: 20, PromptEvalCachedCount: &cached[i],
+			EvalCount: 5 + i, EvalDuration: time.Second, TotalDuration: time.Duration(2+i) * time.Second}}
+	}
+	c := &Chat{N: 2}
+	c.StreamOptions = &wire.StreamOptions{IncludeUsage: true}
+	const want = `"usage":{"prompt_tokens":20,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens":11,"total_tokens":31,` +
+		`"ttft_ms":1000,"decode_tps":5}`
+	e := NewChatEncoder(c)
+	e.First = func() time.Duration { return time.Second }
+	if b, err := e.WholeOf([]api.ChatResponse{r(0), r(1)}, nil); err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("%s %v", b, err)
+	}
+	e = NewChatEncoder(c)
+	e.First = func() time.Duration { return time.Second }
+	second, err := e.ChunkOf(1, r(1))
+	first, err2 := e.ChunkOf(0, r(0))
+	if err != nil || err2 != nil || bytes.Contains(second, []byte(want)) || !bytes.Contains(first, []byte(want)) {
+		t.Errorf("streamed: %s\n%s", second, first)
+	}
+}
+
+// keptAlways has whatever it is asked for.
+type keptAlways struct{}
+
+func (keptAlways) Item(string) ([]byte, bool) {
+	return []byte(`{"type":"message","role":"user","content":"x"}`), true
+}
+func (keptAlways) Conversation(string) ([][]byte, bool) {
+	return [][]byte{[]byte(`[]`), []byte(`[{}]`)}, true
 }
 
 // decoders gives a body to each decoder, within the limits of promise G5.
 func decoders(t *testing.T, b []byte) {
 	for name, d := range map[string]func() error{
+		"refer": func() error {
+			body, err := Refer(b, keptAlways{}, 1<<20)
+			if err == nil && len(b) > 0 && len(body.JSON) == 0 {
+				t.Error("a body became nothing")
+			}
+			return err
+		},
 		"chat": func() error {
 			r, err := DecodeChat(b)
 			if err == nil {

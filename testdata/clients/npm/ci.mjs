@@ -61,6 +61,11 @@ test('openai', async () => {
   assert.equal(forced.choices[0].message.tool_calls?.[0].function.name, 'get_weather');
   const json = await c.chat.completions.create({ model: 'scripted-chat', messages: say('prose'), reasoning_effort: 'none', response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } });
   assert.deepEqual(JSON.parse(json.choices[0].message.content), { color: 'blue' });
+  const free = { ...tool, function: { ...tool.function, parameters: { ...tool.function.parameters, required: ['city'] } } };
+  const ended = await c.chat.completions.create({ model: 'scripted-chat', messages: say('prose'), tools: [free], tool_choice: 'required' });
+  assert.deepEqual(JSON.parse(ended.choices[0].message.tool_calls?.[0].function.arguments), { city: '' });
+  const object = await c.chat.completions.create({ model: 'scripted-chat', messages: say('prose'), reasoning_effort: 'none', response_format: { type: 'json_object', schema } });
+  assert.deepEqual(JSON.parse(object.choices[0].message.content), { color: 'blue' });
   const e = await c.embeddings.create({ model: 'scripted-embed', input: ['a', 'b'] }); // asks for base64
   assert.equal(e.data[1].embedding.length, 8);
   assert.equal((await c.completions.create({ model: 'scripted', prompt: '[[say:x| y]]' })).choices[0].text, 'x y');
@@ -68,6 +73,10 @@ test('openai', async () => {
   assert.ok(models.data.some((m) => m.id === 'scripted:latest'));
   assert.equal((await c.models.retrieve('scripted')).id, 'scripted');
   assert.equal((await c.responses.create({ model: 'scripted-chat', input: '[[say:fine| thanks]]' })).output_text, 'fine thanks');
+  const before = await c.responses.create({ model: 'scripted-chat', input: '[[say:fine]]' });
+  const next = await c.responses.create({ model: 'scripted-chat', input: 'and now?', previous_response_id: before.id }); // what the prompt says first is done again
+  assert.deepEqual([next.output_text, next.previous_response_id], ['fine', before.id]);
+  await assert.rejects(c.responses.create({ model: 'scripted-chat', input: 'x', previous_response_id: 'resp_none' }), (err) => err.status === 404 && err.code === 'previous_response_not_found' && err.param === 'previous_response_id');
   const kinds = [];
   for await (const ev of await c.responses.create({ model: 'scripted-chat', input: '[[say:fine]]', stream: true })) kinds.push(ev.type);
   assert.equal(kinds[0], 'response.created');
