@@ -78,6 +78,7 @@ func (e *Error) Is(target error) bool {
 const (
 	NoCard   = 0x80300181 // of axclInit: the driver is there, no card is on the bus
 	NoPorts  = 0x80300186 // the card has no ports left for another process
+	Taken    = 0x80300106 // of axclrtSetDevice: another process has the card
 	NoWorker = 0x8030010b // of axclrtSetDevice: the card's worker for this process did not start, or the nodes cannot be opened
 )
 

@@ -208,6 +208,8 @@ func fixFor(err error) string {
 		case e.Code == axcl.NoPorts:
 			return "too many processes use the card (26 at most), or attempts that failed still hold their places until the driver is " +
 				"loaded anew: end what uses the card, then " + reload
+		case e.Op == "axclrtSetDevice" && e.Code == axcl.Taken:
+			return "another process has the card: end it ('sudo systemctl stop axle' where it is axle's service)"
 		case e.Op == "axclrtSetDevice" && e.Code == axcl.NoWorker:
 			return "the card did not start its side of this process within 5 s, most often because another process hangs in it: end " +
 				"every program that uses the card, then " + reload + "; if that does not help, turn the power off and on"

@@ -73,6 +73,9 @@ func (d *device) wrap(rc C.int, path string) error {
 			x.Kind = axcl.ErrMemory
 		}
 	}
+	if x.Op == "axclrtSetDevice" && x.Code == axcl.Taken {
+		x.Note = "another process has the card: end it, or choose another card with --device axcl:N"
+	}
 	if x.Op == "axclrtEngineExecuteAsync" && x.Code == 4 { // as 2.25 answers each
 		x.Kind, x.Note = axcl.ErrTooOld, axcl.ErrTooOld.Error()+": install a newer axclhost"
 	}

@@ -57,6 +57,9 @@ axle bench Qwen3-1.7B --conversations 6 -p 900 --turns 10 --cache-ram 2GB`,
 			if err := f.check(); err != nil {
 				return err
 			}
+			if err := free(c.Context(), ask.Device, "measuring"); err != nil {
+				return err
+			}
 			if err := keepRows(&o.Talks, cacheRAM, cacheDisk); err != nil {
 				return err
 			}

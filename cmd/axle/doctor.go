@@ -25,6 +25,11 @@ func newDoctorCmd() *cobra.Command {
 			if (baseline != "" || save != "") && !conformance {
 				return usageError("--baseline and --save are about what the conformance suite measures: add --conformance")
 			}
+			if conformance || vision != "" {
+				if err := free(cmd.Context(), device, "running the suite"); err != nil {
+					return err
+				}
+			}
 			var sees *models.Package
 			if vision != "" {
 				p, err := openPackage(vision)

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/axcl/native"
 )
 
 // TestCardTaken (D15): a card whose memory another process holds, or left taken, is named at the start and in the error of what does not
@@ -186,6 +188,38 @@ func TestCardShared(t *testing.T) {
 		t.Errorf("exit code %d", c)
 	}
 	q.quiet()
+}
+
+// TestCardExclusive (D15): a card that only one process may have. A benchmark and the suite ask the server that has it, before they open
+// anything, and say what to do; where they cannot ask, the card refuses them, and the error says so. The server's answers go on right, and
+// once it has ended the benchmark runs.
+func TestCardExclusive(t *testing.T) {
+	unraced(t)
+	u := newUnit(t)
+	u.remember()
+	p := u.start("AXSIM_HAZARDS=strict,exclusive")
+	right := goldens(t, p)
+	env := []string{native.EnvAXCL + "=" + u.lib, "AXSIM_HAZARDS=strict,exclusive", "AXSIM_STATE=" + u.state, "AXSIM_ROOT=" + t.TempDir()}
+	bench := []string{"bench", pocketDir(t), "--device", "axcl", "-p", "8", "-n", "2", "-r", "1", "-c", "1"}
+	for _, args := range [][]string{bench, {"doctor", "--device", "axcl", "--conformance"}} {
+		_, said, code := axleAlone(t, append(env, "AXLE_HOST="+u.addr), args...)
+		if code == 0 || !strings.Contains(said, p.url+" holds the card (axcl:0)") || !strings.Contains(said, "systemctl stop axle") {
+			t.Errorf("%v beside the server: %d %s", args, code, said)
+		}
+	}
+	_, said, code := axleAlone(t, append(env, "AXLE_HOST=127.0.0.1:1"), bench...)
+	if code == 0 || !strings.Contains(said, "0x80300106") || !strings.Contains(said, "another process") {
+		t.Errorf("on a card that another has: %d %s", code, said)
+	}
+	p.says("pocket", right)
+	if c := p.stop(); c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+	p.quiet()
+	out, said, code := axleAlone(t, append(env, "AXLE_HOST="+u.addr), bench...)
+	if code != 0 || !strings.Contains(out, "pocket") {
+		t.Errorf("afterwards: %d %s %s", code, out, said)
+	}
 }
 
 const (

@@ -42,6 +42,11 @@ server raised; and check the PCIe settings, which it explains and never changes.
 				}
 				return t.Undo()
 			}
+			if model != "" && !dry {
+				if err := free(c.Context(), "auto", "measuring"); err != nil {
+					return err
+				}
+			}
 			changes, notes, err := t.Look()
 			if err != nil {
 				return err

@@ -87,7 +87,7 @@ func openTheirs(name string) (*models.Package, *store.Model, error) {
 	where, err := conn.Where(ctx)
 	switch {
 	case err != nil:
-		locked.why = err
+		locked.why = client.Error(err)
 	case readable(where):
 		p, m, err := openIn(where, name)
 		if !errors.Is(err, fs.ErrPermission) {

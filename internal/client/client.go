@@ -127,27 +127,55 @@ type Where struct {
 
 // Where asks the server for it. It fails where the server is on another machine, is none of axle's, or does not tell who asks.
 func (c *Client) Where(ctx context.Context) (w Where, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath("/api/axle/store").String(), nil)
+	err = c.get(ctx, "/api/axle/store", &w)
+	return w, err
+}
+
+// Card is one that a server has open.
+type Card struct {
+	Device   string `json:"device"`
+	State    string `json:"state"` // ready, lost
+	Software bool   `json:"software"`
+}
+
+// ErrNoCards: what answers is no server of axle's, and tells of no cards.
+var ErrNoCards = errors.New("the server tells of no cards")
+
+// Cards asks the server which it has open. It fails with ErrNoCards, or with what the server said.
+func (c *Client) Cards(ctx context.Context) ([]Card, error) {
+	var state struct {
+		Cards []Card `json:"cards"`
+	}
+	err := c.get(ctx, "/api/axle/state", &state)
+	if StatusIs(err, http.StatusNotFound) {
+		return nil, ErrNoCards
+	}
+	return state.Cards, Error(err)
+}
+
+// get decodes what the server answers on a path of axle's own. It fails with api's errors where the server refuses.
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL.JoinPath(path).String(), nil)
 	if err != nil {
-		return w, err
+		return err
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return w, err
+		return err
 	}
 	defer resp.Body.Close()
-	body := io.LimitReader(resp.Body, 1<<20)
-	if resp.StatusCode != http.StatusOK {
-		var said struct {
-			Error string `json:"error"`
-		}
-		if json.NewDecoder(body).Decode(&said) == nil && said.Error != "" {
-			return w, errors.New(said.Error)
-		}
-		return w, fmt.Errorf("it answers %s", resp.Status)
+	body := json.NewDecoder(io.LimitReader(resp.Body, 1<<20))
+	if resp.StatusCode == http.StatusOK {
+		return body.Decode(into)
 	}
-	err = json.NewDecoder(body).Decode(&w)
-	return w, err
+	var said struct {
+		Error string `json:"error"`
+	}
+	_ = body.Decode(&said)
+	if resp.StatusCode == http.StatusUnauthorized {
+		return api.AuthorizationError{StatusCode: resp.StatusCode, Status: resp.Status}
+	}
+	return api.StatusError{StatusCode: resp.StatusCode, Status: resp.Status, ErrorMessage: said.Error}
 }
 
 // Pull has the server fetch a model.
@@ -187,6 +215,9 @@ func (c *Client) untilDone(ctx context.Context, work func(api.PullProgressFunc) 
 
 // Error makes Ollama's client errors read as the server meant them.
 func Error(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.As(err, new(api.AuthorizationError)) {
 		return errors.New("the server wants a key: set AXLE_KEY to one of those in its keys file")
 	}

@@ -127,6 +127,7 @@ static const struct {
 	[HZ_OFFLINE] = {"offline", false},
 	[HZ_PROPERTIES] = {"properties", false},
 	[HZ_EINTR] = {"eintr", false},
+	[HZ_EXCLUSIVE] = {"exclusive", false},
 	[HZ_POSITIONS_FIRST] = {"positions-first", false},
 	[HZ_MASK_SHARED] = {"mask-shared", false},
 	[HZ_KV_INPLACE] = {"kv-inplace", false},

@@ -150,6 +150,7 @@ int32_t axclrtSetDevice(int32_t id) {
 	lock();
 	device *d = device_find(id);
 	int32_t code = !d ? E_DEVICE_ID : d->lost || d->wedged ? E_NO_CONNECTION : hazard(HZ_OFFLINE) ? E_OFFLINE : 0;
+	if (!code && !state_take(d)) code = CODE(SUB_DEVICE, ID_BUSY);
 	if (!code && !d->context) {
 		context *x = context_new(d);
 		if (x)

@@ -63,6 +63,7 @@ void device_release(device *d) {
 	}
 	d->context = NULL;
 	d->uses = 0;
+	state_give(d);
 	d->engine = d->ran = d->loadfail = false;
 	d->width = 0;
 }

@@ -61,6 +61,7 @@ enum {
 	HZ_OFFLINE,         // no message reaches the card, and what waits for it waits for ever
 	HZ_PROPERTIES,      // a card that is asked for its state takes long, and nothing else meanwhile
 	HZ_EINTR,           // a signal ends the thread that listens, and copies fail from then on
+	HZ_EXCLUSIVE,       // a card belongs to one process at a time
 	HZ_POSITIONS_FIRST, // abilities a card may lack
 	HZ_MASK_SHARED,
 	HZ_KV_INPLACE,
@@ -469,6 +470,8 @@ uint64_t cmm_free(const device *d); // as all processes see it
 void state_close(void);
 void state_bytes(void);
 void state_busy(int by); // loads and executes under way
+bool state_take(const device *d); // whether the card is this process's: false where another has it (exclusive)
+void state_give(const device *d);
 void state_fault(void);  // a line of the fault plan comes true now
 
 // ---- the library's own log (log.c)

@@ -1,7 +1,7 @@
 // What processes know of each other: with AXSIM_STATE=folder each keeps a record there of the memory it holds and of loads and executes
 // under way. What a living process holds is taken, on the first card. A record whose process is gone without Finalize means memory that
 // stays taken for a while (rule 11), and, where something was under way, a card that answers no more until its record is deleted, as by
-// taking its power away (rule 7).
+// taking its power away (rule 7). With the hazard exclusive a card is one process's from its first SetDevice to its last reset.
 #define _GNU_SOURCE
 #include "sim.h"
 
@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -97,6 +98,33 @@ void state_bytes(void) {
 
 void state_busy(int by) {
 	if (mine) mine->busy += (uint64_t)(int64_t)by;
+}
+
+static int taken[MAX_DEVICES]; // descriptors that hold cards' locks, and 1; 0: none
+
+// The lock goes with its process, however that ends.
+bool state_take(const device *d) {
+	int *held = &taken[d - sim.dev];
+	if (!hazard(HZ_EXCLUSIVE) || !sim.cfg.state[0] || *held) return true;
+	char path[640];
+	snprintf(path, sizeof path, "%s/taken.%d", sim.cfg.state, d->id);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		config_complain("AXSIM_STATE: cannot write %s", path);
+		return true;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		close(fd);
+		return false;
+	}
+	*held = fd + 1;
+	return true;
+}
+
+void state_give(const device *d) {
+	int *held = &taken[d - sim.dev];
+	if (*held) close(*held - 1);
+	*held = 0;
 }
 
 // The file's time is the last fault's, for who must know when it came.

@@ -1295,6 +1295,52 @@ static void case_share(void) {
 	OK(axclFinalize());
 }
 
+// A card that is one process's alone: others are told that it is busy, until that process has reset it as often as it was set, or is dead.
+static void case_exclusive(void) {
+	setenv("AXSIM_STATE", dir, 1);
+	setenv("AXSIM_HAZARDS", "exclusive,-leak", 1);
+	int go[2], ready[2];
+	char b = 0;
+	CHECK(pipe(go) == 0 && pipe(ready) == 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int32_t id = up();
+		OK(axclrtSetDevice(id));
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		OK(axclrtResetDevice(id));
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		OK(axclrtResetDevice(id));
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		CODE_IS(axclrtSetDevice(id), 0x80300106); // the other has it now
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		OK(axclrtSetDevice(id));
+		if (write(ready[1], "x", 1) != 1 || read(go[0], &b, 1) != 1) _exit(1);
+		_exit(0);
+	}
+	axcl_device_list l;
+	OK(axclInit(NULL));
+	OK(axclrtGetDeviceList(&l));
+	CHECK(l.num == 1);
+	for (int still = 0; still < 2; still++) {
+		CHECK(read(ready[0], &b, 1) == 1);
+		CODE_IS(axclrtSetDevice(l.devices[0]), 0x80300106);
+		CHECK(write(go[1], "x", 1) == 1);
+	}
+	CHECK(read(ready[0], &b, 1) == 1);
+	OK(axclrtSetDevice(l.devices[0]));
+	CHECK(write(go[1], "x", 1) == 1 && read(ready[0], &b, 1) == 1);
+	OK(axclFinalize());
+	CHECK(write(go[1], "x", 1) == 1 && read(ready[0], &b, 1) == 1);
+	OK(axclInit(NULL));
+	CODE_IS(axclrtSetDevice(l.devices[0]), 0x80300106);
+	int st;
+	kill(pid, SIGKILL);
+	CHECK(waitpid(pid, &st, 0) == pid);
+	OK(axclrtSetDevice(l.devices[0]));
+	OK(axclFinalize());
+}
+
 // What the library writes on its own: to both streams, what fails and what begins, until it is told to be quiet; Init forgets that.
 static void case_noise(void) {
 	setenv("AXSIM_NOISE", "both", 1);
@@ -1417,7 +1463,7 @@ int main(int argc, char **argv) {
 	        {"life", case_life},     {"devices", case_devices}, {"contexts", case_contexts}, {"memory", case_memory}, {"segv", case_segv},
 	        {"streams", case_streams}, {"lanes", case_lanes}, {"crowd", case_crowd},   {"engine", case_engine},     {"hostile", case_hostile}, {"layer", case_layer},
 	        {"head", case_head},     {"hollow", case_hollow},   {"hazards", case_hazards},   {"faults", case_faults}, {"hang", case_hang},
-	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
+	        {"clock", case_clock},   {"profile", case_profile}, {"trace", case_trace},       {"worker", case_worker}, {"state", case_state}, {"share", case_share}, {"exclusive", case_exclusive}, {"noise", case_noise}, {"options", case_options}, {"wrap", case_wrap},
 	        {"counted", case_counted}, {"settings", case_settings}, {"shared", case_shared}, {"bare", case_bare}, {"beyond", case_beyond}, {"groups", case_groups}, {"staging", case_staging}, {"firmware", case_firmware}, {"latch", case_latch}, {"rawcode", case_rawcode}, {"nomem", case_nomem}, {"pages", case_pages}, {"message", case_message},
 	        {"loops", case_loops}, {"state-loops", case_state_loops},
 	};
