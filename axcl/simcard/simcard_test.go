@@ -126,7 +126,8 @@ func run(t *testing.T, name string, args ...string) string {
 var cases = []string{
 	"life", "devices", "contexts", "memory", "segv", "streams", "lanes", "crowd", "engine", "hostile", "layer", "head", "hollow", "hazards",
 	"faults",
-	"hang", "clock", "profile", "trace", "worker", "state", "share", "exclusive", "noise", "options", "counted", "settings", "shared", "bare", "beyond",
+	"hang", "clock", "profile", "trace", "worker", "state", "share", "exclusive", "noise",
+	"options", "counted", "settings", "shared", "bare", "beyond",
 	"groups", "staging", "firmware", "latch", "rawcode", "nomem", "message", "pages",
 }
 

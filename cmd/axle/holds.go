@@ -38,9 +38,9 @@ func free(ctx context.Context, device, doing string) error {
 		if c.Software || c.State != "ready" || numbered && c.Device != device || kind != "auto" && !strings.HasPrefix(c.Device, kind) {
 			continue
 		}
-		return fmt.Errorf("the server at %s holds the card (%s), which has one owner: end it before %s ('sudo systemctl stop axle' where it "+
-			"is the service, and 'start' afterwards), or measure through it, with the benchmark on its page %s", conn.URL, c.Device, doing,
-			conn.URL.JoinPath("/ui"))
+		return fmt.Errorf("the server at %s holds the card (%s), which has one owner: end it before %s ('sudo systemctl stop axle' where "+
+			"it is the service, and 'start' afterwards), or measure through it, with the benchmark on its page %s", conn.URL, c.Device,
+			doing, conn.URL.JoinPath("/ui"))
 	}
 	return nil
 }
