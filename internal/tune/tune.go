@@ -18,6 +18,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
 )
 
 // Change is one setting: a file below /sys or /proc, and what it holds before and after.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
 	"github.com/axle-llm/axle/internal/regular"
 )
 

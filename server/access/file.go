@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
 )
 
 // Line is a key as a file has it.

@@ -3,6 +3,7 @@ package jinja
 import (
 	"slices"
 
+	_ "github.com/axle-llm/axle/internal/plain" // says which machines this cannot be built for
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
