@@ -20,13 +20,14 @@ var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"latency": latencyPlot, "stages": stagePlot, "layers": layersPlot, "clients": clientsPlot, "roof": rooflinePlot, "best": best,
 	"turns": turnsPlot, "rows": rowsPlot, "kept": func(w bench.TalkWay) string { return keptWords[w.Kept] },
 	"sooner": func(c bench.TalkCase, i int) string { return sooner(&c, i) }, "moved": func(w bench.TalkWay) string { return moved(&w) },
-	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
+	"ended": (*Report).end, "uneven": (*Report).uneven,
+	"gb":    func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
 <style>
 ` + style + `</style></head><body>
 <header>` + mark + `<h1>axle bench</h1></header>
-<p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts}}<br>{{.Facts.Card}}</p>
+<p class="facts">{{.When.Format "2006-01-02 15:04:05"}} UTC, axle {{.Facts.Axle}}<br>{{.Facts}}<br>{{.Facts.Card}}{{ended .}}</p>{{with uneven .}}<p>{{.}}</p>{{end}}
 {{range .Models}}{{$m := .}}<h2>{{.Name}}</h2>
 <p class="facts">{{.Layers}} layers, context {{.Context}}, {{bytes .Bytes}} on the card{{if .Hollow}}, shapes without weights{{end}}{{with .Draft}}, guesses by {{.}}{{end}}{{if .Apart}}<br>Layer by layer: each was waited for, so passes are slower than they are without --layers{{end}}</p>
 {{if .Cases}}
@@ -78,8 +79,45 @@ type plot struct {
 	height       float64
 }
 
-// plotColors are the page's, by name; style says which they are in light and in dark.
-var plotColors = []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12"}
+// A colour of the page means one thing, in every plot: which load it is, whatever the clients are, which stage of a token, or where rows
+// were kept. Clients are told apart by dashes, and what is neither has no colour. style says what the names are in light and in dark.
+var (
+	loadColors  = []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"}
+	stageColors = []string{"t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12", "t13", "t14"}
+	dashes      = []string{"", "7 4", "2 3", "10 3 2 3", "1 5", "14 5"}
+)
+
+// series is what a case is beside its clients.
+func series(c *bench.Case) string {
+	name := fmt.Sprintf("p%d n%d", c.Prompt, c.Output)
+	if c.Speculate {
+		name += " spec"
+	}
+	return name
+}
+
+// look is a case's colour and dash in all plots of cases.
+type look struct{ color, dash string }
+
+// looks gives each case its look; those for which no colour is left are left out.
+func looks(cases []bench.Case) (shown []bench.Case, is []look) {
+	colors, clients := map[string]string{}, counts(cases)
+	for _, c := range cases {
+		name := series(&c)
+		if colors[name] == "" && len(colors) < len(loadColors) {
+			colors[name] = loadColors[len(colors)]
+		}
+		if colors[name] == "" || len(shown) == mostShown {
+			continue
+		}
+		at := slices.Index(clients, float64(c.Clients))
+		shown, is = append(shown, c), append(is, look{colors[name], dashes[max(at, 0)%len(dashes)]})
+	}
+	return shown, is
+}
+
+// mostShown is how many cases a plot shows.
+const mostShown = 12
 
 func newPlot(legend int, minX, maxX, minY, maxY float64, logX, logY bool) *plot {
 	p := &plot{x0: 52, y0: 10, w: 416, h: 220, minX: minX, maxX: max(maxX, minX+1e-9), minY: minY, maxY: max(maxY, minY+1e-9), logX: logX,
@@ -165,18 +203,15 @@ func (p *plot) line(xs, ys []float64, color, dash string, dots bool) {
 	fmt.Fprintf(p, `<path d="%s" class="line %s" stroke-dasharray="%s"/>`, path.String(), color, cmp.Or(dash, "none"))
 }
 
-func (p *plot) key(i int, color, text string) {
+func (p *plot) key(i int, color, dash, text string) {
 	x, y := p.x0+float64(i%2)*p.w/2, p.y0+p.h+52+float64(i/2)*19
-	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-10, color,
-		x+18, y+1, esc(text))
+	fmt.Fprintf(p, `<path d="M%.1f %.1fh20" class="line %s" stroke-dasharray="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, y-4, color,
+		cmp.Or(dash, "none"), x+26, y+1, esc(text))
 }
 
 func (p *plot) done(title string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="%s">%s</svg>`, p.height, esc(title), p.String()))
 }
-
-// shown picks the cases for a plot that cannot show them all.
-func shown(cases []bench.Case) []bench.Case { return cases[:min(len(cases), len(plotColors))] }
 
 func latencyPlot(all []bench.Case) template.HTML {
 	var cases []bench.Case
@@ -185,7 +220,7 @@ func latencyPlot(all []bench.Case) template.HTML {
 			cases = append(cases, c)
 		}
 	}
-	cases = shown(cases)
+	cases, is := looks(cases)
 	tokens, top := 2.0, 0.0
 	for _, c := range cases {
 		tokens = max(tokens, float64(len(c.Latency)+1))
@@ -205,14 +240,14 @@ func latencyPlot(all []bench.Case) template.HTML {
 		for j := 0; j < len(c.Latency); j += every {
 			xs, ys = append(xs, float64(j+2)), append(ys, c.Latency[j])
 		}
-		p.line(xs, ys, plotColors[i], "", false)
-		p.key(i, plotColors[i], c.Load.String())
+		p.line(xs, ys, is[i].color, is[i].dash, false)
+		p.key(i, is[i].color, is[i].dash, c.Load.String())
 	}
 	return p.done("milliseconds between tokens, by place in the answer")
 }
 
 func stagePlot(cases []bench.Case) template.HTML {
-	cases = shown(cases)
+	cases = cases[:min(len(cases), mostShown)]
 	if len(cases) == 0 {
 		return ""
 	}
@@ -230,7 +265,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 			w := 480 * s.Token / max(all, 1e-9)
 			if w >= 0.1 {
 				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" class="%s"><title>%s: %.1f us, %.1f%%</title></rect>`, x,
-					y+6, w, plotColors[i%len(plotColors)], esc(s.Name), s.Token, s.Share)
+					y+6, w, stageColors[i%len(stageColors)], esc(s.Name), s.Token, s.Share)
 			}
 			x += w
 		}
@@ -239,7 +274,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 	for i, s := range names {
 		x, ky := float64(i%3)*160, y+float64(i/3)*19
 		fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%.1f" y="%.1f">%s</text>`, x, ky-10,
-			plotColors[i%len(plotColors)], x+18, ky+1, esc(s.Name))
+			stageColors[i%len(stageColors)], x+18, ky+1, esc(s.Name))
 	}
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="stages of a token">%s</svg>`,
 		y+float64((len(names)+2)/3)*19, b.String()))
@@ -247,7 +282,7 @@ func stagePlot(cases []bench.Case) template.HTML {
 
 // layersPlot shows what each layer takes of a token.
 func layersPlot(all []bench.Case) template.HTML {
-	cases := shown(all)
+	cases, is := looks(all)
 	layers, top := 1.0, 0.0
 	for _, c := range cases {
 		layers = max(layers, float64(len(c.Each)-1))
@@ -262,31 +297,29 @@ func layersPlot(all []bench.Case) template.HTML {
 		for l, v := range c.Each {
 			xs, ys = append(xs, float64(l)), append(ys, v/1e3)
 		}
-		p.line(xs, ys, plotColors[i], "", false)
-		p.key(i, plotColors[i], c.Load.String())
+		p.line(xs, ys, is[i].color, is[i].dash, false)
+		p.key(i, is[i].color, is[i].dash, c.Load.String())
 	}
 	return p.done("milliseconds of a token in each layer")
 }
 
 func clientsPlot(cases []bench.Case) template.HTML {
-	type series struct {
-		name   string
-		xs, ys []float64
+	type line struct {
+		name, color string
+		xs, ys      []float64
 	}
-	var all []*series
-	at := map[string]*series{}
+	var all []*line
+	at := map[string]*line{}
 	top, most := 0.0, 1.0
-	for _, c := range cases {
+	cases, is := looks(cases)
+	for i, c := range cases {
 		if c.Decode.Median <= 0 {
 			continue
 		}
-		name := fmt.Sprintf("p%d n%d", c.Prompt, c.Output)
-		if c.Speculate {
-			name += " spec"
-		}
+		name := series(&c)
 		s := at[name]
 		if s == nil {
-			s = &series{name: name}
+			s = &line{name: name, color: is[i].color}
 			at[name] = s
 			all = append(all, s)
 		}
@@ -296,12 +329,11 @@ func clientsPlot(cases []bench.Case) template.HTML {
 	if len(all) == 0 {
 		return "<p>No case has enough tokens.</p>"
 	}
-	all = all[:min(len(all), len(plotColors))]
 	p := newPlot(len(all), 1, max(most, 2), 0, top*1.1, true, false)
 	p.axes("clients", "tokens/s, all together", counts(cases))
 	for i, s := range all {
-		p.line(s.xs, s.ys, plotColors[i], "", true)
-		p.key(i, plotColors[i], s.name)
+		p.line(s.xs, s.ys, s.color, "", true)
+		p.key(i, s.color, "", s.name)
 	}
 	return p.done("tokens a second against clients")
 }
@@ -340,9 +372,9 @@ func rooflinePlot(r *bench.Roofline) template.HTML {
 	for _, q := range r.Points {
 		mx, my = append(mx, float64(q.Clients)), append(my, q.Reached)
 	}
-	p.line(xs, ys, plotColors[1], "6 4", false)
-	p.line(mx, my, plotColors[0], "", true)
-	p.key(0, plotColors[1], "limit of the memory")
-	p.key(1, plotColors[0], "measured")
+	p.line(xs, ys, "limit", "6 4", false)
+	p.line(mx, my, "best", "", true)
+	p.key(0, "limit", "6 4", "limit of the memory")
+	p.key(1, "best", "", "the best that was measured")
 	return p.done("roofline: the memory's limit and what was measured")
 }

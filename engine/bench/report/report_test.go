@@ -2,7 +2,9 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -97,6 +99,73 @@ func TestMarkdownKinds(t *testing.T) {
 		for _, line := range lines[2:] {
 			if strings.Count(line, "|") != strings.Count(lines[2], "|") {
 				t.Errorf("%s: %s", name, line)
+			}
+		}
+	}
+}
+
+// TestColours: a colour means one thing on the whole page.
+func TestColours(t *testing.T) {
+	var m Model
+	for _, prompt := range []int{32, 512} {
+		for _, clients := range []int{1, 4, 8} {
+			for _, guess := range []bool{false, true} {
+				c := bench.Case{Load: bench.Load{Prompt: prompt, Output: 64, Clients: clients, Speculate: guess},
+					Latency: []float64{1, 2, 3}, Each: []float64{1, 2, 3}, Decode: bench.NewSample([]float64{10})}
+				for i := range 14 {
+					c.Stages = append(c.Stages, bench.Stage{Name: fmt.Sprint("stage-", i), Token: 5})
+				}
+				m.Cases = append(m.Cases, c)
+			}
+		}
+	}
+	m.Apart = true
+	m.Roofline = &bench.Roofline{Weights: 1, Limit: 20, Bandwidth: 20, Reached: 10,
+		Points: []bench.RooflinePoint{{Clients: 1, Limit: 20, Reached: 10}}}
+	talks := Model{Talks: []bench.TalkCase{{}}}
+	for kept := range keptWords {
+		talks.Talks[0].Ways = append(talks.Talks[0].Ways, bench.TalkWay{Kept: kept, First: bench.NewSample([]float64{1, 2}), Asked: 4,
+			Card: 1, Memory: 1, Disk: 1})
+	}
+	key := regexp.MustCompile(`<(?:path d="M[^"]*h20" class="line (\w+)" stroke-dasharray="([^"]*)"|` +
+		`rect [^>]*rx="2" class="(\w+)")/><text[^>]*>([^<]*)</text>`)
+	place := map[string]string{"the card alone": "card", "and memory": "memory", "the same, with disk": "disk"}
+	for name, m := range map[string]Model{"cases": m, "conversations": talks} {
+		var page strings.Builder
+		if err := (&Report{Models: []Model{m}}).HTML(&page); err != nil {
+			t.Fatal(err)
+		}
+		means, dash := map[string]map[string]bool{}, map[string]string{}
+		keys := key.FindAllStringSubmatch(page.String(), -1)
+		for _, k := range keys {
+			color, what := k[1]+k[3], k[4]
+			if load, clients, ok := strings.Cut(what, " c"); ok && what[0] == 'p' {
+				number, spec, _ := strings.Cut(clients, " ")
+				if what = load; spec != "" {
+					what += " " + spec
+				}
+				if d, seen := dash[number]; seen && d != k[2] {
+					t.Errorf("%s: %s clients have the dashes %q and %q", name, number, d, k[2])
+				}
+				dash[number] = k[2]
+			}
+			if p := place[what]; p != "" {
+				what = p
+			}
+			if means[color] == nil {
+				means[color] = map[string]bool{}
+			}
+			means[color][what] = true
+		}
+		if len(keys) < 6 {
+			t.Fatalf("%s: only %d keys", name, len(keys))
+		}
+		for color, all := range means {
+			if len(all) != 1 {
+				t.Errorf("%s: %s means %v", name, color, all)
+			}
+			if !strings.Contains(style, "."+color+"{") {
+				t.Errorf("%s: the page has no colour %s", name, color)
 			}
 		}
 	}

@@ -7,9 +7,9 @@ const mark = `<svg class="mark" viewBox="0 0 64 64" aria-hidden="true"><rect wid
 // style is the look of the server's page (server/ui/style) in what a report needs of it: a test holds the colours to be the same.
 const style = `:root{color-scheme:light dark;
 --paper:#fbfaf7;--raised:#fff;--soft:#f2f0ea;--line:#e2dfd6;--ink:#1f1e1b;--dim:#625f57;--go:#17614f;
---s1:#17614f;--s2:#b0672a;--s3:#3b6aa8;--s4:#8a3c7c;--s5:#7a7a2a;--s6:#5d5b9c;--s7:#a8423d;--s8:#2f7d8a;--s9:#2f8a70;--s10:#c98141;--s11:#5b8bc7;--s12:#a7649b}
+--s1:#17614f;--s2:#b0672a;--s3:#3b6aa8;--s4:#8a3c7c;--s5:#7a7a2a;--s6:#5d5b9c;--s7:#a8423d;--s8:#2f7d8a}
 @media (prefers-color-scheme:dark){:root{--paper:#15171a;--raised:#1c1f23;--soft:#22262b;--line:#31363d;--ink:#e7e5e0;--dim:#a7a59e;--go:#7fcdb3;
---s1:#7fcdb3;--s2:#e2a56b;--s3:#8fbdea;--s4:#d59bd0;--s5:#cbcb7b;--s6:#b1aef0;--s7:#f29a92;--s8:#6fb9c5;--s9:#5fb99c;--s10:#d7965c;--s11:#7ba9e0;--s12:#c589ba}}
+--s1:#7fcdb3;--s2:#e2a56b;--s3:#8fbdea;--s4:#d59bd0;--s5:#cbcb7b;--s6:#b1aef0;--s7:#f29a92;--s8:#6fb9c5}}
 *{box-sizing:border-box}
 body{margin:0 auto;max-width:66rem;padding:1rem 1.2rem 3rem;background:var(--paper);color:var(--ink);font:16px/1.55 ui-sans-serif,system-ui,"Segoe UI","Noto Sans","Helvetica Neue",sans-serif}
 header{display:flex;align-items:center;gap:.7rem;margin-block:.6rem .2rem}.mark{width:2.2rem;height:2.2rem}
@@ -26,6 +26,8 @@ td:first-child,th:first-child{text-align:left}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--dim);font:13px ui-sans-serif,system-ui,sans-serif}
 .axis{stroke:var(--dim);stroke-opacity:.6}.grid{stroke:var(--line)}
 .s1{--c:var(--s1)}.s2{--c:var(--s2)}.s3{--c:var(--s3)}.s4{--c:var(--s4)}.s5{--c:var(--s5)}.s6{--c:var(--s6)}
-.s7{--c:var(--s7)}.s8{--c:var(--s8)}.s9{--c:var(--s9)}.s10{--c:var(--s10)}.s11{--c:var(--s11)}.s12{--c:var(--s12)}
+.s7{--c:var(--s7)}.s8{--c:var(--s8)}.limit{--c:var(--dim)}.best{--c:var(--ink)}
+.t1{--h:0;--k:0%}.t2{--h:137;--k:9%}.t3{--h:274;--k:-7%}.t4{--h:51;--k:0%}.t5{--h:188;--k:9%}.t6{--h:325;--k:-7%}.t7{--h:102;--k:0%}.t8{--h:239;--k:9%}.t9{--h:16;--k:-7%}.t10{--h:153;--k:0%}.t11{--h:290;--k:9%}.t12{--h:67;--k:-7%}.t13{--h:204;--k:0%}.t14{--h:341;--k:9%}
+[class^=t]:is(rect){--c:hsl(var(--h) 38% calc(70% + var(--k)))}@media (prefers-color-scheme:dark){[class^=t]:is(rect){--c:hsl(var(--h) 28% calc(48% + var(--k)))}}
 rect[class],circle[class]{fill:var(--c)}.line{fill:none;stroke:var(--c);stroke-width:2}
 `

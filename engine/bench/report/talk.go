@@ -18,6 +18,9 @@ import (
 var keptWords = map[string]string{bench.KeptCard: "the card alone", bench.KeptMemory: "and memory", bench.KeptNoDisk: "loaded anew",
 	bench.KeptDisk: "the same, with disk"}
 
+// keptColors are those of the place that a way of keeping rows adds, as rowsPlot has them.
+var keptColors = map[string]string{bench.KeptCard: "s1", bench.KeptMemory: "s2", bench.KeptNoDisk: "s5", bench.KeptDisk: "s3"}
+
 // besides is the way that another is to be compared with, nil for none.
 func besides(c *bench.TalkCase, i int) *bench.TalkWay {
 	want := map[string]string{bench.KeptMemory: bench.KeptCard, bench.KeptDisk: bench.KeptNoDisk}[c.Ways[i].Kept]
@@ -110,8 +113,8 @@ func turnsPlot(c bench.TalkCase) template.HTML {
 		for j := 0; j < len(w.First.Values); j += every {
 			xs, ys = append(xs, float64(j+1)), append(ys, w.First.Values[j])
 		}
-		p.line(xs, ys, plotColors[i%len(plotColors)], "", len(xs) < 16)
-		p.key(i, plotColors[i%len(plotColors)], keptWords[w.Kept])
+		p.line(xs, ys, keptColors[w.Kept], "", len(xs) < 16)
+		p.key(i, keptColors[w.Kept], "", keptWords[w.Kept])
 	}
 	return p.done("milliseconds to the first token of each turn")
 }
@@ -120,7 +123,7 @@ func turnsPlot(c bench.TalkCase) template.HTML {
 func rowsPlot(c bench.TalkCase) template.HTML {
 	var b strings.Builder
 	y := 16.0
-	names := []string{"card", "memory", "disk", "evaluated"}
+	names, colors := []string{"card", "memory", "disk", "evaluated"}, []string{"s1", "s2", "s3", "s4"}
 	for i := range c.Ways {
 		w := &c.Ways[i]
 		fmt.Fprintf(&b, `<text x="0" y="%.1f">%s</text>`, y, esc(keptWords[w.Kept]))
@@ -129,7 +132,7 @@ func rowsPlot(c bench.TalkCase) template.HTML {
 			wide := 480 * float64(n) / max(float64(w.Asked), 1)
 			if wide >= 0.1 {
 				fmt.Fprintf(&b, `<rect x="%.2f" y="%.1f" width="%.2f" height="20" class="%s"><title>%s: %d tokens</title></rect>`, x, y+6, wide,
-					plotColors[k], names[k], n)
+					colors[k], names[k], n)
 			}
 			x += wide
 		}
@@ -137,7 +140,7 @@ func rowsPlot(c bench.TalkCase) template.HTML {
 	}
 	for k, n := range names {
 		fmt.Fprintf(&b, `<rect x="%d" y="%.1f" width="12" height="12" rx="2" class="%s"/><text x="%d" y="%.1f">%s</text>`, k*120, y-10,
-			plotColors[k], k*120+18, y+1, n)
+			colors[k], k*120+18, y+1, n)
 	}
 	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 480 %.0f" role="img" aria-label="where prompts' rows came from">%s</svg>`, y+19,
 		b.String()))
