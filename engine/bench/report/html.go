@@ -21,7 +21,7 @@ var page = template.Must(template.New("bench").Funcs(template.FuncMap{
 	"turns": turnsPlot, "rows": rowsPlot, "kept": func(w bench.TalkWay) string { return keptWords[w.Kept] },
 	"sooner": func(c bench.TalkCase, i int) string { return sooner(&c, i) }, "moved": func(w bench.TalkWay) string { return moved(&w) },
 	"ended": (*Report).end, "uneven": (*Report).uneven,
-	"gb":    func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
+	"gb": func(v float64) string { return fmt.Sprintf("%.1f GB/s", v/1e9) },
 }).Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>axle bench</title>
 <style>
