@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,7 +34,11 @@ func newCacheCmd() *cobra.Command {
 takes from there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look: sudo -u axle axle cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := rows.Look(cacheDir())
+			dir, err := cacheDir(c.Context())
+			if err != nil {
+				return err
+			}
+			all, err := rows.Look(dir)
 			if err != nil {
 				return cacheError(err)
 			}
@@ -52,7 +57,11 @@ takes from there instead of evaluating them again. Each API key finds its own on
 		Long: `Remove what conversations with the named models have left on disk, of every key; all of it, without a name. A server may be at
 work meanwhile: it evaluates again what it does not find.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			freed, err := clearRows(args)
+			dir, err := cacheDir(c.Context())
+			if err != nil {
+				return err
+			}
+			freed, err := clearRows(dir, args)
 			if err != nil {
 				return cacheError(err)
 			}
@@ -63,7 +72,11 @@ work meanwhile: it evaluates again what it does not find.`,
 	return cmd
 }
 
-func cacheDir() string { return rowsDir(cmp.Or(storeOptions().Dir, store.DefaultDir())) }
+// cacheDir is the folder of rows that a command is about.
+func cacheDir(ctx context.Context) (string, error) {
+	o, err := wholeStore(ctx)
+	return rowsDir(cmp.Or(o.Dir, store.DefaultDir())), err
+}
 
 // cacheError says what helps where the folder is another user's.
 func cacheError(err error) error {
@@ -73,10 +86,10 @@ func cacheError(err error) error {
 	return err
 }
 
-// clearRows removes the rows of the named models. One that has none is told by name.
-func clearRows(names []string) (freed int64, err error) {
+// clearRows removes the rows of the named models from a folder. One that has none is told by name.
+func clearRows(dir string, names []string) (freed int64, err error) {
 	if len(names) == 0 {
-		return rows.Clear(cacheDir(), nil)
+		return rows.Clear(dir, nil)
 	}
 	for _, name := range names {
 		n, err := models.ParseName(name)
@@ -84,7 +97,7 @@ func clearRows(names []string) (freed int64, err error) {
 			return freed, err
 		}
 		found := false
-		bytes, err := rows.Clear(cacheDir(), func(u rows.Usage) bool {
+		bytes, err := rows.Clear(dir, func(u rows.Usage) bool {
 			m, err := models.ParseName(u.Model)
 			found = found || err == nil && m.Full() == n.Full()
 			return err == nil && m.Full() == n.Full()

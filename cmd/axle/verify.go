@@ -22,7 +22,11 @@ func newVerifyCmd() *cobra.Command {
 		Long: `Read every file of the named models (all, without a name) back from disk and compare it with the hash it was stored under.
 Packages found in place bring no hashes: their shapes and sizes are checked, and SHA256SUMS where there is one.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := store.Open(storeOptions())
+			o, err := wholeStore(cmd.Context())
+			if err != nil {
+				return err
+			}
+			s, err := store.Open(o)
 			if err != nil {
 				return err
 			}

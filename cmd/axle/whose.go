@@ -103,6 +103,32 @@ func openTheirs(name string) (*models.Package, *store.Model, error) {
 	return nil, nil, locked
 }
 
+// wholeStore is the store that a command works on as a whole, and may write in: that of the server at AXLE_HOST, if it runs on this machine
+// as this user; the user's own where there is none, or AXLE_MODELS says so. Where the server is another user's, it fails with the command
+// line that works: what one user writes in another's store, root among them, that one could not change any more.
+func wholeStore(ctx context.Context) (store.Options, error) {
+	own := storeOptions()
+	if cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "" {
+		return own, nil
+	}
+	conn, err := connect(ctx, true)
+	if err != nil {
+		return own, ctx.Err()
+	}
+	defer func() { _ = conn.stop() }()
+	where, err := conn.Where(ctx)
+	if err != nil || where.Folder == "" || where.Folder == store.DefaultDir() {
+		return own, nil
+	}
+	if where.User != me() {
+		return own, fmt.Errorf("the server at %s keeps its models in %s, which are %s's. This works: %s; your own are looked at with "+
+			"AXLE_MODELS=%s", conn.URL, where.Folder, cmp.Or(where.User, "another user"), asServer(where, os.Args[1:]),
+			shellWord(store.DefaultDir()))
+	}
+	own.Dir, own.Paths = where.Folder, where.Paths
+	return own, nil
+}
+
 // readable says whether a server's store can be looked into from here.
 func readable(w client.Where) bool {
 	_, err := os.ReadDir(filepath.Join(w.Folder, "manifests"))

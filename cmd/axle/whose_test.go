@@ -147,6 +147,22 @@ func TestLockedStore(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// What writes in a store as a whole does so in its own user's alone.
+	for _, user := range []string{"somebody-else", me()} {
+		where = &client.Where{Folder: t.TempDir(), User: user}
+		for _, args := range [][]string{{"verify"}, {"cache"}, {"cache", "clear"}} {
+			_, _, err := command(t, args...)
+			if user == me() && err != nil || user != me() && (err == nil || !strings.Contains(err.Error(), "sudo -u somebody-else AXLE_MODELS="+
+				where.Folder+" axle ") || !strings.Contains(err.Error(), "AXLE_MODELS="+store.DefaultDir())) {
+				t.Errorf("%v of %s: %v", args, user, err)
+			}
+		}
+		t.Setenv("AXLE_MODELS", t.TempDir())
+		if _, _, err := command(t, "verify"); err != nil {
+			t.Errorf("one's own: %v", err)
+		}
+		t.Setenv("AXLE_MODELS", "")
+	}
 	for in, want := range map[string]string{"a-b/c:d": "a-b/c:d", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$(x)": "'$(x)'"} {
 		if got := shellWord(in); got != want {
 			t.Errorf("%q is %s, want %s", in, got, want)
