@@ -123,6 +123,7 @@ func init() {
 			"./server", "TestWriteDeadline"},
 		{"T9", "models/name.go", "\tif !n.IsFullyQualified() {\n\t\treturn Name{}, ErrName\n\t}\n\t// The defaults", "\t// The defaults",
 			"./models/store", "TestHostileNames"},
+		{"T18", "models/rows/rows.go", "st.Mode().Perm()&0o077 != 0 {", "false {", "./models/rows", "TestOpenSecret"},
 		{"T17", "models/rows/rows.go", "o.Package, o.Card, o.Key},", "o.Package, o.Card},", "./models/rows", "TestKeysOnDisk"},
 		{"T17", "prefix/prefix.go", "	_, _ = h.Write(last[:])\n", "", "./models/rows", "TestStatesOnDisk$"},
 		{"T17", "engine/cells.go", "\tr, ok := c.keys[key]", "\tkey = \"\"\n\tr, ok := c.keys[key]", "./engine", "TestKeysApart"},

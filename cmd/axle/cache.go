@@ -119,7 +119,14 @@ func (o machineOptions) openRows(dir string) *rows.Disk {
 		return nil
 	}
 	off := func(err error) { o.log.Warn("rows are no longer kept on disk", zap.Error(err)) }
-	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off})
+	full := func(err error) {
+		if err != nil {
+			o.log.Warn("nothing new is kept on disk until it has room again", zap.Error(err))
+		} else {
+			o.log.Info("rows are kept on disk again")
+		}
+	}
+	d, err := rows.Open(rows.Options{Dir: rowsDir(dir), Size: o.cacheDisk, Off: off, Full: full})
 	if err != nil {
 		off(err)
 		return nil

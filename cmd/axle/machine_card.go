@@ -67,7 +67,9 @@ func newMachine(o machineOptions) (*machine, error) {
 		lo.Remember = filepath.Join(st.Dir(), "proven")
 	}
 	kept := o.openRows(st.Dir())
-	lo.Rows = kept
+	if lo.Rows = kept; kept != nil {
+		st.GiveWay(kept.Yield)
+	}
 	l := local.NewLoader(lo)
 	if o.prune {
 		prune(st, o.log)

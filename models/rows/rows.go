@@ -17,7 +17,8 @@
 // are made under the lock file, so that several servers may share a folder and its limit; reading takes no lock. Files are for their owner
 // only.
 //
-// A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on nothing is found and nothing is kept.
+// A Disk may be used from any goroutine. Whatever its disk cannot do switches it off: from then on nothing is found and nothing is kept. A
+// full disk does not: what is there is found, and once a minute it is tried whether there is room for more.
 package rows
 
 import (
@@ -48,6 +49,7 @@ const (
 	maxBytes   = 1 << 30  // of a block: no model has such rows
 	reserve    = 64 << 20 // bytes of the disk that are left to others
 	touchEvery = time.Minute
+	fullFor    = time.Minute
 	maxName    = 1 << 10
 )
 
@@ -57,12 +59,16 @@ var ErrHeld = errors.New("another process holds the lock, and has not let go for
 // ErrOff is what a disk that was switched off gives.
 var ErrOff = errors.New("rows: the disk was switched off")
 
+// ErrFull is what keeping rows gives while the disk is full.
+var ErrFull = errors.New("rows: the disk is full: nothing is kept until there is room again")
+
 // Options of a [Disk].
 type Options struct {
 	Dir   string           // made where it is not there
 	Size  int64            // bytes that all files of the folder may take; what was used longest ago goes first
 	Block int              // tokens whose rows a file holds; 0: prefix.Shared. Files of another number are never found
 	Off   func(err error)  // told once, when the disk is switched off, and why; nil: nobody
+	Full  func(err error)  // told when the disk is full, so that nothing new is kept, and with nil when something is again; nil: nobody
 	Now   func() time.Time // nil: the system's clock
 
 	disk disk // a test's
@@ -74,6 +80,8 @@ type Disk struct {
 	disk   disk
 	secret []byte
 	off    atomic.Bool
+	full   atomic.Bool
+	again  atomic.Int64 // when a full disk is tried again, in nanoseconds since 1970
 	closed atomic.Bool
 
 	hits, misses, saved, damaged, read, written atomic.Int64
@@ -86,6 +94,7 @@ type Stats struct {
 	Damaged       int64 // blocks that were not what they were when they were written
 	Read, Written int64 // bytes
 	Off           bool
+	Full          bool // nothing new is kept until the disk has room again
 }
 
 // Open opens or makes the folder, and removes what a killed server left unfinished. Errors: the disk's, each with the folder's name.
@@ -143,7 +152,8 @@ func (d *Disk) Size() int64 { return d.o.Size }
 
 // Stats tells what happened so far.
 func (d *Disk) Stats() Stats {
-	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load()}
+	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load(),
+		d.full.Load()}
 }
 
 // fail switches the disk off, once.
@@ -339,6 +349,9 @@ func (s *Space) Save(k Key, rows []byte) error {
 func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 	d := s.d
 	need := int64(overhead) + size(parts)
+	if d.full.Load() && d.o.Now().UnixNano() < d.again.Load() {
+		return ErrFull
+	}
 	err := locked(d.disk, func() error {
 		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
 			d.touch(name, k, st.ModTime())
@@ -368,6 +381,18 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 		d.written.Add(need)
 		return d.disk.Touch(name, used(d.o.Now(), k))
 	})
+	switch {
+	case err == nil:
+		if d.full.Swap(false) && d.o.Full != nil {
+			d.o.Full(nil)
+		}
+	case errors.Is(err, errFull) && !d.closed.Load():
+		d.again.Store(d.o.Now().Add(fullFor).UnixNano())
+		if !d.full.Swap(true) && d.o.Full != nil {
+			d.o.Full(fmt.Errorf("rows: keeping rows in %s: %w", d.o.Dir, err))
+		}
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
 	if err != nil && !d.closed.Load() {
 		return d.fail("keeping rows in "+d.o.Dir, err)
 	}
@@ -490,6 +515,12 @@ func (d *Disk) room(all []entry, need int64) error {
 	if free < 0 {
 		free = math.MaxInt64
 	}
+	full := func() error {
+		return fmt.Errorf("%d bytes are free on the disk, %d are to stay free: %w", free, int64(reserve), errFull)
+	}
+	if need > 0 && free < math.MaxInt64-total && free+total < need+reserve {
+		return full() // nothing goes in vain
+	}
 	fits := func() bool { return total+need <= d.o.Size && (need == 0 || free >= need+reserve) }
 	if !fits() {
 		slices.SortFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
@@ -508,15 +539,46 @@ func (d *Disk) room(all []entry, need int64) error {
 		free = min(free, math.MaxInt64-e.size) + e.size
 	}
 	if need > 0 && free < need+reserve {
-		return fmt.Errorf("%d bytes are free on the disk, %d are to stay free: %w", free, int64(reserve), errFull)
+		return full()
 	}
 	return nil
+}
+
+// Yield makes room for others: it removes what was used longest ago until need bytes are free that were not before, and says how many
+// are.
+func (d *Disk) Yield(need int64) (freed int64) {
+	if d.off.Load() || need <= 0 {
+		return 0
+	}
+	_ = locked(d.disk, func() error {
+		all, err := list(d.disk)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(all, func(a, b entry) int { return a.at.Compare(b.at) })
+		for _, e := range all {
+			if freed >= need {
+				break
+			}
+			if !e.label() && d.disk.Remove(e.name) == nil {
+				freed += e.size
+			}
+		}
+		return nil
+	})
+	return freed
 }
 
 // secret reads the folder's secret, or makes one. What was kept with another is never found again, and is evicted in time.
 func secret(d disk) ([]byte, error) {
 	f, err := d.Open("secret")
 	if err == nil {
+		st, err := f.Stat()
+		if err == nil && st.Mode().Perm()&0o077 != 0 {
+			_ = f.Close()
+			return nil, fmt.Errorf("others can read its file secret (mode %#o), which is for the server's user only: chmod 600 it if "+
+				"nobody did; else remove the folder, for what it names can be guessed", st.Mode().Perm())
+		}
 		b, err := io.ReadAll(io.LimitReader(f, 33))
 		_ = f.Close()
 		if err != nil {

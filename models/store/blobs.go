@@ -65,6 +65,8 @@ type spaceReader struct {
 }
 
 const (
+	yieldAtOnce = 64 << 20 // that others are asked to free where an upload is at the end of the disk
+
 	mostTaken  = 8 << 20
 	leastTaken = 64 << 10
 )
@@ -92,6 +94,9 @@ func (r *spaceReader) take() error {
 		others := r.s.uploads.Load()
 		n := min(free-reserve-others, mostTaken)
 		if n < leastTaken {
+			if r.s.yield(yieldAtOnce) > 0 {
+				continue
+			}
 			return r.full(free)
 		}
 		if r.s.uploads.CompareAndSwap(others, others+n) {
@@ -109,7 +114,10 @@ func (r *spaceReader) release() {
 // fits says whether an upload of so many bytes has room as things are.
 func (r *spaceReader) fits(size int64) error {
 	free, err := r.s.disk.Free()
-	if err == nil && free >= 0 && size > free-reserve-r.s.uploads.Load() {
+	if err != nil || free < 0 {
+		return nil
+	}
+	if lacks := size - (free - reserve - r.s.uploads.Load()); lacks > 0 && r.s.yield(lacks) < lacks {
 		return r.full(free)
 	}
 	return nil
@@ -118,6 +126,17 @@ func (r *spaceReader) fits(size int64) error {
 func (r *spaceReader) full(free int64) error {
 	return fmt.Errorf("%w: %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace, models.HumanBytes(free),
 		r.s.where("."))
+}
+
+// GiveWay has f asked where uploads and pulls lack room on the disk: f frees what it can of so many bytes, and says how many it did.
+func (s *Store) GiveWay(f func(lacks int64) (freed int64)) { s.gives.Store(&f) }
+
+// yield asks for so many bytes.
+func (s *Store) yield(lacks int64) int64 {
+	if f := s.gives.Load(); f != nil {
+		return (*f)(lacks)
+	}
+	return 0
 }
 
 // put writes r under another name, syncs, and renames it to its digest; want may be nil.

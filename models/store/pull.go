@@ -310,7 +310,7 @@ func (p *pull) space() error {
 		}
 	}
 	const margin = 64 << 20
-	if need > 0 && need+margin > free {
+	if lacks := need + margin - free; need > 0 && lacks > 0 && p.s.yield(lacks) < lacks {
 		return fmt.Errorf("%w: %s to fetch, %s free in %s; free some, or set AXLE_MODELS to a larger disk", ErrSpace,
 			models.HumanBytes(need), models.HumanBytes(free), p.s.where("."))
 	}

@@ -76,6 +76,42 @@ func (a *announced) Read(p []byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
+// TestGiveWay: where uploads and pulls lack room, who keeps what can be made again is asked for as much as lacks, before they are refused.
+func TestGiveWay(t *testing.T) {
+	d := newMemDisk()
+	s, err := Open(Options{Disk: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.free = reserve + 1<<20
+	rows, asked := int64(10<<20), int64(0)
+	s.GiveWay(func(lacks int64) int64 {
+		asked = lacks
+		n := min(lacks, rows)
+		d.free, rows = d.free+n, rows-n
+		return n
+	})
+	space := &spaceReader{s: s}
+	if err := space.fits(5 << 20); err != nil || asked != 4<<20 || rows != 6<<20 {
+		t.Errorf("%d bytes were asked for, %d of rows are left: %v", asked, rows, err)
+	}
+	if err := space.fits(5 << 20); err != nil || asked != 4<<20 {
+		t.Errorf("%d bytes were asked for though there is room: %v", asked, err)
+	}
+	if err := space.fits(50 << 20); !errors.Is(err, ErrSpace) {
+		t.Errorf("more than there is: %v", err)
+	}
+	d.free, rows = reserve, 2<<20
+	if err := space.take(); err != nil || space.left < leastTaken { // of unknown size
+		t.Errorf("%d bytes may be read: %v", space.left, err)
+	}
+	space.release()
+	d.free, rows = reserve, 0
+	if err := space.take(); !errors.Is(err, ErrSpace) {
+		t.Errorf("nothing is left: %v", err)
+	}
+}
+
 // However many uploads stop on their way, the room that they may still write leaves the reserve alone, and comes back with their end.
 func TestUploadsReserve(t *testing.T) {
 	d := newMemDisk()

@@ -70,7 +70,8 @@ type Store struct {
 	known    sync.Map      // names to *known
 	names    atomic.Int64  // how many of them
 	uploads  atomic.Int64  // bytes that uploads may write before they ask again
-	unsynced sync.Map      // partial files whose sync failed and whose state may still claim them
+	gives    atomic.Pointer[func(int64) int64]
+	unsynced sync.Map // partial files whose sync failed and whose state may still claim them
 
 	builtinMu   ranked.Mutex[ranked.Builtin]
 	builtinSums map[string]builtinSum // by full name
