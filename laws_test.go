@@ -47,6 +47,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"engine", module + "axcl/native", "the engine takes whatever card it is given"},
 	{"engine", module + "axcl/soft", "the engine takes whatever card it is given"},
 	{"engine", "net/http", "only the server speaks HTTP"},
+	{"engine/prove", module + "models", "probes know a model by its shape"},
 	{"engine", "github.com/gin-gonic", "only the server speaks HTTP"},
 	{"server", module + "axcl/native", "the server knows nothing of C"},
 	{"server", module + "axcl/soft", "the server knows nothing of cards"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/prove"
 	"github.com/axle-llm/axle/sampler"
 )
 
@@ -166,7 +167,7 @@ func (m *lm) rode() error {
 
 // as reports whether the row's results are what they were.
 func (k *known) as(hidden, logits []uint16) bool {
-	return distance(k.hidden, hidden) <= knownFar && (logits == nil || distance(k.logits, logits) <= knownFar)
+	return prove.Distance(k.hidden, hidden) <= knownFar && (logits == nil || prove.Distance(k.logits, logits) <= knownFar)
 }
 
 // wrong follows a pass whose known row came out otherwise: where the row alone does too, the card is lost; else it was this pass, which

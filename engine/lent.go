@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/prove"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -85,7 +85,7 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if d := distance(base, again); !(d <= 0.01) {
+		if d := prove.Distance(base, again); !(d <= 0.01) {
 			return fmt.Sprintf("gives something else when it is called again (group %d)", g), nil
 		}
 		least := math.Inf(1)
@@ -101,7 +101,7 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 			if err != nil {
 				return "", err
 			}
-			d := distance(base, got)
+			d := prove.Distance(base, got)
 			if !(d > 0) {
 				return fmt.Sprintf("gives the same whatever are %s (group %d)", c.what, g), nil
 			}
@@ -121,11 +121,11 @@ func lentLayer(dev axcl.Device, path string) (why string, err error) {
 			if err != nil {
 				return "", err
 			}
-			if d := distance(base, got); !(d < least/2) {
+			if d := prove.Distance(base, got); !(d < least/2) {
 				return fmt.Sprintf("takes K and V from a place that the row does not see (group %d)", g), nil
 			}
 		}
-		if right = append(right, base); !same(right[0], base, wrong...) {
+		if right = append(right, base); !prove.Same(right[0], base, wrong...) {
 			return fmt.Sprintf("gives other results in group %d than in the first", g), nil
 		}
 	}
@@ -218,33 +218,33 @@ func (l *lentCall) run() ([]uint16, error) {
 // they give alone.
 func (m *lm) checkGiven(ctx context.Context, name string) error {
 	const first, more = 4, 2
-	info := m.card.Info()
+	info, trials := m.card.Info(), m.trials()
 	if m.besides() == 0 || m.shape.Cells < 24 {
 		return nil
 	}
 	id := func(i int) int32 { return int32((i*41 + 5) % m.vocab()) }
-	row := func(i int, cell int) (t trial) {
-		t = trial{id: id(i), pos: uint32(i), cell: uint32(cell)}
+	row := func(i int, cell int) (t prove.Row) {
+		t = prove.Row{ID: id(i), Pos: uint32(i), Cell: uint32(cell)}
 		for c := range i {
-			t.cells = append(t.cells, uint32(c))
+			t.Cells = append(t.Cells, uint32(c))
 		}
 		return t
 	}
-	one := func(t trial, bend func(given []uint16)) ([]uint16, error) {
+	one := func(t prove.Row, bend func(given []uint16)) ([]uint16, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		p, results, err := m.trialPass(t)
+		p, results, err := trials.Pass(t)
 		if err != nil {
 			return nil, err
 		}
 		if bend != nil {
 			bend(p.Given)
 		}
-		return *results, m.card.run(m.model, p, time.Minute)
+		return *results, trials.Run(p)
 	}
 	// The right answers, row by row, and wrong ones: what the first row is given in place of the row's own.
-	p, _, err := m.trialPass(row(0, 0))
+	p, _, err := trials.Pass(row(0, 0))
 	if err != nil {
 		return err
 	}
@@ -274,7 +274,7 @@ func (m *lm) checkGiven(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if d := distance(right[first], out); !(d > 0) {
+		if d := prove.Distance(right[first], out); !(d > 0) {
 			return unsound(name, info, checkOwnName, "layer %d gives the same whatever it is given", l)
 		}
 	}
@@ -282,15 +282,15 @@ func (m *lm) checkGiven(ctx context.Context, name string) error {
 		return nil
 	}
 	chunk := func(from, n, cell int) ([][]uint16, error) {
-		rows := make([]trial, n)
+		rows := make([]prove.Row, n)
 		for i := range rows {
 			rows[i] = row(from+i, cell+i)
-			rows[i].cells = rows[0].cells
+			rows[i].Cells = rows[0].Cells
 			for e := range i {
-				rows[i].rows = append(rows[i].rows, e)
+				rows[i].Rows = append(rows[i].Rows, e)
 			}
 		}
-		return m.try(rows...)
+		return trials.Try(rows...)
 	}
 	for from, n := 0, min(first, m.wide); n > 1 && from <= m.wideReach; from, n = from+n, min(more, first+more-from-n) {
 		out, err := chunk(from, n, from)
@@ -303,14 +303,14 @@ func (m *lm) checkGiven(ctx context.Context, name string) error {
 			if at > 0 {
 				others = append(others, right[at-1])
 			}
-			if at > 0 && !same(right[at], got, others...) || at == 0 && !same(right[0], got) {
+			if at > 0 && !prove.Same(right[at], got, others...) || at == 0 && !prove.Same(right[0], got) {
 				return unsound(name, info, checkChunkName, "row %d of %d that share a call gives something else than alone", i+1, n)
 			}
 		}
 	}
 	// What the chunks kept must serve a later row.
 	out, err := one(row(first+more-1, 20), nil)
-	if err == nil && !same(right[first+more-1], out, wrong[first+more-1]) {
+	if err == nil && !prove.Same(right[first+more-1], out, wrong[first+more-1]) {
 		err = unsound(name, info, checkChunkName, "a row that sees what a call of several kept gives something else than after single rows")
 	}
 	return err

@@ -22,20 +22,6 @@ type rowSource interface {
 	Row(dst []uint16, id int32) error
 }
 
-// Proven says what a model on this card was shown to do, beyond what every card does. What was not shown is not used.
-type Proven struct {
-	Chunk   bool // a prefill call that is not full gives what its rows give alone
-	Mixed   bool // rows of one call may have unrelated positions, cells and masks
-	Scatter bool // a sequence's cells may be any, in any order
-	Kept    bool // a state that passes went on from is as it was
-	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one by one, as passes then ask for. Chunk is
-	// what was found with it.
-	Stepped bool
-	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than its rows alone, or could not be tried. No
-	// wide pass is used then, a full one neither. See wide.go.
-	Narrow bool
-}
-
 // lm is a language model on a card. Everything in it belongs to the card's worker, except what is said to be otherwise.
 type lm struct {
 	card      *Card

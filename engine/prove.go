@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,15 +14,12 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/prove"
 	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 )
 
-// prove measures what passes cost, and finds out what the card does beyond what every card is known to do.
-//
-// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A
-// card that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose:
-// what comes must be much nearer to the right one. That holds whatever the model's own rounding is.
+// prove measures what passes cost, and finds out what the card does beyond what every card is known to do: see package prove.
 func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error {
 	if o.Proven != nil {
 		m.proven = *o.Proven
@@ -72,7 +68,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if file == "" {
 		rows = min(rows, fewRows)
 	}
-	sound, err := m.proveWide(ctx, rows)
+	sound, err := m.trials().Wide(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -181,7 +177,13 @@ func (k *memory) fits(m *lm) bool {
 const sampleLen = 8
 
 // ErrWrong is a card that computes something else than it did before, without an error.
-var ErrWrong = errors.New("engine: the card gives other answers than it did")
+var ErrWrong = prove.ErrWrong
+
+// Proven says what a model on this card was shown to do, beyond what every card does. What was not shown is not used.
+type Proven = prove.Proven
+
+// Alike says whether the same rows gave the same bits in other cells when the package first ran on the card.
+type Alike = prove.Alike
 
 // remember takes the card's answers to a fixed text, and holds them against want where that is known. It must run where no sequence does.
 func (m *lm) remember(want []int32) (err error) {
@@ -276,271 +278,30 @@ func (m *lm) checkup() error {
 	return err
 }
 
-// trial is a row of a probe: a token at a position, kept in a cell, seeing cells and earlier rows.
-type trial struct {
-	id    int32
-	pos   uint32
-	cell  uint32
-	cells []uint32
-	rows  []int
-
-	from, to uint32 // of the first row: the states of a model that keeps them
+// trials is the model as probes see it: with what was proven so far.
+func (m *lm) trials() *prove.Model {
+	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
+		Run: func(p *axcl.Pass) error { return m.card.run(m.model, p, time.Minute) }}
+	if m.slots != nil {
+		t.Slots = m.slots.size()
+	}
+	return t
 }
 
-// try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's logits, as nothing else comes out of it.
-func (m *lm) try(rows ...trial) ([][]uint16, error) {
-	p, results, err := m.trialPass(rows...)
-	if err != nil {
-		return nil, err
-	}
-	return m.tried(p, *results)
+// probe finds out what the scheduler may count on.
+func (m *lm) probe(ctx context.Context) (err error) {
+	m.proven, err = m.trials().Abilities(ctx)
+	return err
 }
 
-// tried runs such a pass and cuts its results into rows.
-func (m *lm) tried(p *axcl.Pass, results []uint16) ([][]uint16, error) {
-	if err := m.card.run(m.model, p, time.Minute); err != nil {
-		return nil, err
-	}
-	out, width := make([][]uint16, p.Rows()), m.telling()
-	for r := range out {
-		out[r] = results[r*width : (r+1)*width]
-	}
-	return out, nil
-}
-
-// trialPass is the pass of such rows, and where it will leave what they give.
-func (m *lm) trialPass(rows ...trial) (*axcl.Pass, *[]uint16, error) {
-	n, h := len(rows), m.shape.Hidden
-	cw, rw := axcl.Words(m.shape.Cells), axcl.Words(n)
-	p := &axcl.Pass{Hidden: make([]uint16, n*h), Given: make([]uint16, n*m.besides()), Pos: make([]uint32, n*m.shape.Pos),
-		Cell:     make([]uint32, n),
-		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw)}
-	results, width := &p.HiddenOut, m.telling()
-	if m.shape.Whole {
-		results = &p.Logits
-		for r := range n {
-			p.Want = append(p.Want, r)
-		}
-	}
-	*results = make([]uint16, n*width)
-	for r, t := range rows {
-		if err := m.tokenRow(p, r, t.id); err != nil {
-			return nil, nil, err
-		}
-		for k := range m.shape.Pos {
-			p.Pos[r*m.shape.Pos+k] = t.pos
-		}
-		p.Cell[r] = t.cell
-		for _, c := range t.cells {
-			p.SeeCells[r*cw+int(c)/64] |= 1 << (c % 64)
-		}
-		for _, e := range t.rows {
-			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
-		}
-	}
-	p.From, p.To, p.Single = rows[0].from, rows[0].to, m.proven.Stepped
-	return p, results, nil
-}
-
-// shortRows is how many rows of at most so many go in a call that is not full; two, where every call of two is.
-func (m *lm) shortRows(most int) int { return min(most, max(m.minWide-1, 2)) }
-
-// telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.
-func (m *lm) telling() int {
-	if m.shape.Whole {
-		return m.shape.Out
-	}
-	return m.shape.Hidden
+// compare finds out Alike.
+func (m *lm) compare(ctx context.Context) (err error) {
+	m.alike, err = m.trials().Alike(ctx, m.proven)
+	return err
 }
 
 // sampleID is token i of the fixed text.
 func (m *lm) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
-
-// same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
-func same(right, got []uint16, wrong ...[]uint16) bool { return within(0.1, 0, right, got, wrong...) }
-
-// within is same with another limit; wrong values do not bring it below least.
-func within(limit, least float64, right, got []uint16, wrong ...[]uint16) bool {
-	d := distance(right, got)
-	if math.IsNaN(d) {
-		return false
-	}
-	for _, w := range wrong {
-		if away := distance(right, w); away > 1e-6 {
-			limit = min(limit, max(away/2, least))
-		}
-	}
-	return d <= limit
-}
-
-// probe runs the probes.
-func (m *lm) probe(ctx context.Context) error {
-	const a, b = 4, 3 // rows of two short texts
-	if m.slots != nil {
-		return m.probeStates(ctx)
-	}
-	if m.shape.Cells < 24 {
-		return nil
-	}
-	id := func(i int) int32 { return int32((i*37 + 3) % m.vocab()) }
-	cells := func(lo, n int) (c []uint32) {
-		for i := range n {
-			c = append(c, uint32(lo+i))
-		}
-		return c
-	}
-	var errs error
-	one := func(t trial) []uint16 {
-		if errs == nil {
-			errs = ctx.Err()
-		}
-		if errs != nil {
-			return make([]uint16, m.telling())
-		}
-		out, err := m.try(t)
-		if err != nil {
-			errs = err
-			return make([]uint16, m.telling())
-		}
-		return out[0]
-	}
-	// The right answers: each text alone, in cells 0, 1, 2 …, one row a pass. The second text's positions are far from the first's.
-	const far = 9
-	var rightA, rightB [][]uint16
-	for i := range a {
-		rightA = append(rightA, one(trial{id: id(i), pos: uint32(i), cell: uint32(i), cells: cells(0, i)}))
-	}
-	// Wrong answers: the last row blind, and at another place.
-	blind := one(trial{id: id(a - 1), pos: a - 1, cell: 20})
-	shifted := one(trial{id: id(a - 1), pos: 0, cell: 20, cells: cells(0, a-1)})
-	// The second text comes after it, into the same cells: whoever finds the first text's rows where they were has found too much.
-	for i := range b {
-		rightB = append(rightB, one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(i), cells: cells(0, i)}))
-	}
-	if errs != nil {
-		return errs
-	}
-
-	// Scatter: the first text in cells that are out of order.
-	odd := []uint32{17, 6, 12, 3}
-	var got [][]uint16
-	for i := range a {
-		got = append(got, one(trial{id: id(i), pos: uint32(i), cell: odd[i], cells: odd[:i]}))
-	}
-	m.proven.Scatter = same(rightA[a-1], got[a-1], blind, shifted)
-
-	if m.wide == 0 || errs != nil {
-		return errs
-	}
-	// Chunk: the first text in one short call.
-	c := m.shortRows(a)
-	chunk := make([]trial, c)
-	for i := range chunk {
-		chunk[i] = trial{id: id(i), pos: uint32(i), cell: uint32(i)}
-		for e := range i {
-			chunk[i].rows = append(chunk[i].rows, e)
-		}
-	}
-	out, err := m.try(chunk...)
-	if err != nil {
-		return err
-	}
-	m.proven.Chunk = true
-	for i := range chunk {
-		m.proven.Chunk = m.proven.Chunk && same(rightA[i], out[i], rightA[(i+1)%a], blind)
-	}
-	// And what it kept must serve a later row.
-	next := min(c, a-1)
-	if next < a-1 {
-		blind = one(trial{id: id(next), pos: uint32(next), cell: 20})
-		shifted = one(trial{id: id(next), pos: 0, cell: 20, cells: cells(0, next)})
-	}
-	after := one(trial{id: id(next), pos: uint32(next), cell: 20, cells: cells(0, next)})
-	m.proven.Chunk = m.proven.Chunk && same(rightA[next], after, blind, shifted)
-	if errs != nil || !m.proven.Chunk || !m.proven.Scatter {
-		return errs // rows of several texts have cells of others between their own
-	}
-
-	// Mixed: both texts in one call, either first. Each row is held against what it would be at the first row's position or with the
-	// other text in view.
-	m.proven.Mixed = true
-	mixedA, mixedB := a, b
-	if m.wide < a+b {
-		mixedA, mixedB = (m.wide+1)/2, m.wide/2
-	}
-	for _, swap := range []bool{false, true} {
-		var rows []trial
-		var right [][]uint16
-		add := func(n, base, pos int, want [][]uint16) {
-			start := len(rows)
-			for i := range n {
-				t := trial{id: id(base + i), pos: uint32(pos + i), cell: uint32(len(rows))}
-				for e := range i {
-					t.rows = append(t.rows, start+e)
-				}
-				rows, right = append(rows, t), append(right, want[i])
-			}
-		}
-		if swap {
-			add(mixedB, 10, far, rightB)
-			add(mixedA, 0, 0, rightA)
-		} else {
-			add(mixedA, 0, 0, rightA)
-			add(mixedB, 10, far, rightB)
-		}
-		out, err := m.try(rows...)
-		if err != nil {
-			return err
-		}
-		for r := range rows {
-			// The wrong answers cost a pass each: only for the last row of the second text.
-			if r != len(rows)-1 {
-				m.proven.Mixed = m.proven.Mixed && same(right[r], out[r])
-				continue
-			}
-			w := rows[r]
-			all := cells(0, r)
-			mixedUp := one(trial{id: w.id, pos: w.pos, cell: 20, cells: all})
-			misplaced := one(trial{id: w.id, pos: rows[0].pos + uint32(r), cell: 20, cells: all[len(all)-len(w.rows):]})
-			m.proven.Mixed = m.proven.Mixed && errs == nil && same(right[r], out[r], mixedUp, misplaced)
-		}
-	}
-	if errs != nil || !m.proven.Mixed || m.wideReach < 20 {
-		return errs
-	}
-	// The same with cells in view: the last rows of both texts, the texts lying apart.
-	for i := range b {
-		one(trial{id: id(10 + i), pos: uint32(far + i), cell: uint32(8 + i), cells: cells(8, i)})
-	}
-	for i := range a {
-		one(trial{id: id(i), pos: uint32(i), cell: uint32(i), cells: cells(0, i)})
-	}
-	if errs != nil {
-		return errs
-	}
-	lastA := trial{id: id(a - 1), pos: a - 1, cell: 18, cells: cells(0, a-1)}
-	lastB := trial{id: id(10 + b - 1), pos: far + b - 1, cell: 19, cells: cells(8, b-1)}
-	blind = one(trial{id: lastA.id, pos: lastA.pos, cell: 20})
-	shifted = one(trial{id: lastA.id, pos: 0, cell: 20, cells: lastA.cells})
-	blindB := one(trial{id: lastB.id, pos: lastB.pos, cell: 20})
-	if errs != nil {
-		return errs
-	}
-	for _, pair := range [][2]trial{{lastA, lastB}, {lastB, lastA}} {
-		out, err := m.try(pair[0], pair[1])
-		if err != nil {
-			return err
-		}
-		for r, t := range pair {
-			if t.id == lastA.id {
-				m.proven.Mixed = m.proven.Mixed && same(rightA[a-1], out[r], blind, shifted)
-			} else {
-				m.proven.Mixed = m.proven.Mixed && same(rightB[b-1], out[r], blindB)
-			}
-		}
-	}
-	return errs
-}
 
 // measure runs each shape group once, on cells that nobody uses yet.
 func (m *lm) measure(ctx context.Context) error {
@@ -608,18 +369,4 @@ func (m *lm) blank(rows int, g axcl.Group) *axcl.Pass {
 	}
 	m.sequent(p, from, 1)
 	return p
-}
-
-// distance is how far apart two outputs are, relative to the first.
-func distance(a, b []uint16) float64 {
-	var d, n float64
-	for i := range a {
-		x, y := float64(axcl.Float32(a[i])), float64(axcl.Float32(b[i]))
-		d += (x - y) * (x - y)
-		n += x * x
-	}
-	if n == 0 {
-		return d
-	}
-	return math.Sqrt(d / n)
 }

@@ -1,18 +1,15 @@
 package engine
 
 import (
-	"context"
 	"encoding/binary"
 	"slices"
-	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/prove"
 )
 
-// This file is how wide passes are proven as such: that a full chunk of the widest group gives what its rows give alone, that the second of
-// two in a row does, and that one after a decode does; and that rows which come later find what it kept. A card, or the code that drives
-// it, may get the first wide pass right and leave in the next what the first had left there. Every prompt that is longer than a chunk rests
-// on this, so a card that fails has no wide pass at all: its prompts go row by row, which is slower, and right.
+// This file is what the engine does with the proof of wide passes (prove.Model.Wide): what it keeps of them for the next load, and how a
+// model does without.
 
 // NoWidePasses says what follows for a model of which Stats.Proven has "wide" as false.
 const NoWidePasses = "this card gets wide passes of the model wrong, so none is used: prompts go row by row, many times slower; " +
@@ -21,125 +18,8 @@ const NoWidePasses = "this card gets wide passes of the model wrong, so none is 
 // fewRows is how many rows of a chunk are compared where the outcome is not remembered, and each load would pay for all of them.
 const fewRows = 16
 
-// Two shape groups round otherwise, by a hundredth or two: half of what tells two rows apart may be less than that. A chunk's worst row is
-// farther off than a few rows are.
-const (
-	wideFar   = 0.25
-	wideLeast = 0.02
-)
-
 // provable reports whether the cache has room for a full chunk and a row that sees it.
-func (m *lm) provable() bool { return m.wide > 0 && m.wide < m.shape.Cells }
-
-// fullRows are rows [from, from+n) of a text in the cells of the same numbers. They see what is before them, in cells and in the pass.
-func (m *lm) fullRows(text, from, n int) []trial {
-	rows := make([]trial, n)
-	var cells []uint32
-	for c := range from {
-		cells = append(cells, uint32(c))
-	}
-	for i := range rows {
-		at := from + i
-		rows[i] = trial{id: int32((at*37 + text*(at*5+11) + 3) % m.vocab()), pos: uint32(at), cell: uint32(at), cells: cells}
-		for e := range i {
-			rows[i].rows = append(rows[i].rows, e)
-		}
-	}
-	return rows
-}
-
-// tryHead is try where the last row may go on to the head, as that of a prompt's last chunk does. What such a pass keeps may reach its
-// cells another way than that of a pass without a head: beside the head.
-func (m *lm) tryHead(head bool, rows ...trial) ([][]uint16, error) {
-	p, results, err := m.trialPass(rows...)
-	if err != nil {
-		return nil, err
-	}
-	if head && !m.shape.Whole && m.shape.Out > 0 {
-		p.Want, p.Argmax = []int{len(rows) - 1}, make([]int32, 1)
-	}
-	return m.tried(p, *results)
-}
-
-// proveWide compares wide passes with single rows: the first compared rows of each chunk, and what a row makes of those that it kept. It
-// is false where one differs, or where the cache has no room to try. It must run before any sequence does.
-func (m *lm) proveWide(ctx context.Context, compared int) (sound bool, err error) {
-	if m.wide == 0 {
-		return true, nil
-	}
-	if !m.provable() || m.slots != nil && m.slots.size() < 2 {
-		return false, nil
-	}
-	const text, other = 0, 1
-	n := m.wide
-	k := min(compared, n)
-	// Rows before the chunk that the decode group leaves, where a wide group sees as many.
-	before := 4
-	if n+before >= m.shape.Cells || m.shape.GroupFor(n, before) < 0 {
-		before = 0
-	}
-	run := func(slot uint32, rows []trial, head bool) [][]uint16 {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if rows[0].to = slot; len(rows[0].cells) > 0 {
-			rows[0].from = slot
-		}
-		var out [][]uint16
-		if err == nil {
-			out, err = m.tryHead(head, rows...)
-		}
-		if err != nil {
-			out = make([][]uint16, len(rows))
-		}
-		return out
-	}
-	one := func(slot uint32, t trial) []uint16 { return run(slot, []trial{t}, false)[0] }
-	row := func(i int) trial { return m.fullRows(text, i, 1)[0] }
-	blind := func(i int) []uint16 { t := row(i); t.cells = nil; return one(2, t) }
-	sound = true
-	compare := func(least float64, right, got []uint16, wrong ...[]uint16) {
-		sound = sound && err == nil && within(wideFar, least, right, got, wrong...)
-	}
-	var right [][]uint16
-	for i := range k + before + 1 {
-		right = append(right, one(1, row(i)))
-	}
-	if err != nil {
-		return false, err
-	}
-	// after is a row that sees the first k rows of what a chunk kept; all of it, where a state stands for all of it.
-	after := func(from int, others ...[]uint16) {
-		if at := from + k; m.slots == nil || k == n {
-			wrong := blind(at)
-			compare(0, right[at], one(1, row(at)), append(others, wrong)...)
-		}
-	}
-	chunk := func(from int, head bool) {
-		got := run(1, m.fullRows(text, from, n), head)
-		for i := range k {
-			compare(wideLeast, right[from+i], got[i], right[max(from+i-1, 0)], right[from+i+1])
-		}
-	}
-	// Another text's chunk, and what a row would be that saw it; then both texts' chunks in a row, without the head and with it.
-	run(2, m.fullRows(other, 0, n), false)
-	strange := one(2, row(k))
-	for _, head := range []bool{false, true} {
-		run(2, m.fullRows(other, 0, n), head)
-		chunk(0, head)
-		after(0, strange)
-	}
-	// After a decode, going on from rows that were decoded; from none, where that cannot be.
-	if before == 0 {
-		run(2, m.fullRows(other, 0, n), true)
-	}
-	for i := range max(before, 1) {
-		one(1, row(i))
-	}
-	chunk(before, true)
-	after(before)
-	return sound, err
-}
+func (m *lm) provable() bool { return m.trials().Provable() }
 
 // together is what a card said to the fixed text in wide passes.
 type together struct {
@@ -160,7 +40,7 @@ func (t *together) as(o *together) bool {
 		return v
 	}
 	for i := range 3 {
-		if !within(wideLeast, 0, values(o.Rows[i*n:][:n]), values(t.Rows[i*n:][:n])) {
+		if !prove.Within(prove.WideLeast, 0, values(o.Rows[i*n:][:n]), values(t.Rows[i*n:][:n])) {
 			return false
 		}
 	}
@@ -176,11 +56,12 @@ func (m *lm) sayTogether() (*together, error) {
 	}
 	defer back()
 	out := &together{}
-	say := func(rows []trial, want int) ([]uint16, error) {
-		if rows[0].to = slot; len(rows[0].cells) > 0 {
-			rows[0].from = slot
+	t := m.trials()
+	say := func(rows []prove.Row, want int) ([]uint16, error) {
+		if rows[0].To = slot; len(rows[0].Cells) > 0 {
+			rows[0].From = slot
 		}
-		p, results, err := m.trialPass(rows...)
+		p, results, err := t.Pass(rows...)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +71,7 @@ func (m *lm) sayTogether() (*together, error) {
 			}
 		}
 		p.Argmax = make([]int32, len(p.Want))
-		if err := m.card.run(m.model, p, time.Minute); err != nil {
+		if err := t.Run(p); err != nil {
 			return nil, err
 		}
 		out.Tokens = append(out.Tokens, p.Argmax[:min(want, len(p.Argmax))]...)
@@ -201,13 +82,13 @@ func (m *lm) sayTogether() (*together, error) {
 			out.Rows = binary.LittleEndian.AppendUint16(out.Rows, v)
 		}
 	}
-	n, w := m.wide, m.telling()
-	text, after := m.fullRows(0, 0, n), m.fullRows(0, n, 1)
+	n, w := m.wide, t.Telling()
+	text, after := t.Text(0, 0, n), t.Text(0, n, 1)
 	for i := range text {
-		text[i].id = m.sampleID(i)
+		text[i].ID = m.sampleID(i)
 	}
-	after[0].id = m.sampleID(n)
-	if _, err := say(m.fullRows(1, 0, n), 0); err != nil {
+	after[0].ID = m.sampleID(n)
+	if _, err := say(t.Text(1, 0, n), 0); err != nil {
 		return nil, err
 	}
 	rows, err := say(text, min(n, sampleLen))

@@ -100,7 +100,7 @@ func TestWideRoom(t *testing.T) {
 		f.kept = f.kept[:cells]
 		b := onFake(t, f, OpenOptions{CardOptions: still})
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			sound, err := b.m.proveWide(context.Background(), 8)
+			sound, err := b.m.trials().Wide(context.Background(), 8)
 			if sound != want {
 				t.Errorf("%d cells: %v", cells, sound)
 			}

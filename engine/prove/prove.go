@@ -1,0 +1,278 @@
+// Package prove finds out what a card does with a model beyond what every card is known to do: whether rows that share a call give what
+// they give alone, whether a text's cells may be anywhere, whether states stay as they were, whether wide passes are right.
+//
+// Each probe sends rows together, or in odd places, that were sent alone and in order before, and compares what the last layer gives. A
+// card that treats them wrongly gives what it would for other positions or masks, so each probe also makes those wrong answers on purpose:
+// what comes must be much nearer to the right one. That holds whatever the model's own rounding is.
+//
+// A probe is a table: the passes to send, each with the names of what its rows give, and what is claimed of those. [Model.Abilities],
+// [Model.Wide] and [Model.Alike] make the tables for a model's shape and go through them. They run on whatever goroutine the card belongs
+// to, before any sequence does, and leave nothing: cells and slots that they used hold what nobody asks for. Nothing is to be closed.
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/axle-llm/axle/axcl"
+)
+
+// Proven says what a model on this card was shown to do, beyond what every card does. What was not shown is not used.
+type Proven struct {
+	Chunk   bool // a prefill call that is not full gives what its rows give alone
+	Mixed   bool // rows of one call may have unrelated positions, cells and masks
+	Scatter bool // a sequence's cells may be any, in any order
+	Kept    bool // a state that passes went on from is as it was
+	// Stepped: layers that keep a state get a chunk wrong, and right where they take its rows one by one, as passes then ask for. Chunk is
+	// what was found with it.
+	Stepped bool
+	// Narrow: a full wide pass, the second of two, or one after a decode gave something else than its rows alone, or could not be tried. No
+	// wide pass is used then, a full one neither.
+	Narrow bool
+}
+
+// ErrWrong is a card that computes something else than it must, or than it did before, without an error.
+var ErrWrong = errors.New("engine: the card gives other answers than it did")
+
+// Model is what the probes are about. Every field but Slots and Stepped must be set.
+type Model struct {
+	Shape axcl.Shape
+	Vocab int // ids that have an embedding
+	// Run is axcl.Model's Run, under the eye of whoever watches the card.
+	Run func(p *axcl.Pass) error
+	// Row makes row r of a pass, which has room for it: the token's embedding, and what layers are given of it besides.
+	Row func(p *axcl.Pass, r int, id int32) error
+
+	Slots   int  // for states; 0: no layer keeps one
+	Stepped bool // see [Proven]
+}
+
+// Row is a row of a pass: a token at a position, kept in a cell, seeing cells and earlier rows.
+type Row struct {
+	ID    int32
+	Pos   uint32
+	Cell  uint32
+	Cells []uint32
+	Rows  []int
+
+	From, To uint32 // of a pass's first row: the states of a model that keeps them
+}
+
+// Try sends the rows in one pass and gives each row's output of the last layer; a whole decoder's logits, as nothing else comes out of it.
+// Errors: Run's and Row's.
+func (m *Model) Try(rows ...Row) ([][]uint16, error) { return m.tryHead(false, rows...) }
+
+// tryHead is Try where the last row may go on to the head, as that of a prompt's last chunk does. What such a pass keeps may reach its
+// cells another way than that of a pass without a head: beside the head.
+func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
+	p, results, err := m.Pass(rows...)
+	if err != nil {
+		return nil, err
+	}
+	if head && !m.Shape.Whole && m.Shape.Out > 0 {
+		p.Want, p.Argmax = []int{len(rows) - 1}, make([]int32, 1)
+	}
+	if err := m.Run(p); err != nil {
+		return nil, err
+	}
+	out, width := make([][]uint16, p.Rows()), m.Telling()
+	for r := range out {
+		out[r] = (*results)[r*width : (r+1)*width]
+	}
+	return out, nil
+}
+
+// Pass is the pass of such rows, and where it will leave what they give. Errors: Row's.
+func (m *Model) Pass(rows ...Row) (*axcl.Pass, *[]uint16, error) {
+	n, h := len(rows), m.Shape.Hidden
+	cw, rw := axcl.Words(m.Shape.Cells), axcl.Words(n)
+	p := &axcl.Pass{Hidden: make([]uint16, n*h), Given: make([]uint16, n*m.Shape.Layers*m.Shape.Given), Pos: make([]uint32, n*m.Shape.Pos),
+		Cell:     make([]uint32, n),
+		SeeCells: make([]uint64, n*cw), SeeRows: make([]uint64, n*rw)}
+	results, width := &p.HiddenOut, m.Telling()
+	if m.Shape.Whole {
+		results = &p.Logits
+		for r := range n {
+			p.Want = append(p.Want, r)
+		}
+	}
+	*results = make([]uint16, n*width)
+	for r, t := range rows {
+		if err := m.Row(p, r, t.ID); err != nil {
+			return nil, nil, err
+		}
+		for k := range m.Shape.Pos {
+			p.Pos[r*m.Shape.Pos+k] = t.Pos
+		}
+		p.Cell[r] = t.Cell
+		for _, c := range t.Cells {
+			p.SeeCells[r*cw+int(c)/64] |= 1 << (c % 64)
+		}
+		for _, e := range t.Rows {
+			p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
+		}
+	}
+	p.From, p.To, p.Single = rows[0].From, rows[0].To, m.Stepped
+	return p, results, nil
+}
+
+// Telling is how many values of a row say what the card made of it: a whole decoder gives its logits and no more.
+func (m *Model) Telling() int {
+	if m.Shape.Whole {
+		return m.Shape.Out
+	}
+	return m.Shape.Hidden
+}
+
+// wide is the most rows of a pass that sees so many cells, and narrow the fewest of any group that takes several; reach is the farthest
+// cell that such a group sees.
+func (m *Model) wide(cells int) (rows int) {
+	for _, g := range m.Shape.Groups {
+		if g.Rows > 1 && g.Cells >= cells {
+			rows = max(rows, g.Rows)
+		}
+	}
+	return rows
+}
+
+func (m *Model) narrow() (rows int) {
+	for _, g := range m.Shape.Groups {
+		if g.Rows > 1 && (rows == 0 || g.Rows < rows) {
+			rows = g.Rows
+		}
+	}
+	return rows
+}
+
+func (m *Model) reach() (cells int) {
+	for _, g := range m.Shape.Groups {
+		if g.Rows > 1 {
+			cells = max(cells, g.Cells)
+		}
+	}
+	return cells
+}
+
+// short is how many rows of at most so many go in a call that is not full; two, where every call of two is.
+func (m *Model) short(most int) int { return min(most, max(m.narrow()-1, 2)) }
+
+// together makes rows see those before them in the call.
+func together(rows []Row) []Row {
+	for r := range rows {
+		rows[r].Rows = nil
+		for e := range r {
+			rows[r].Rows = append(rows[r].Rows, e)
+		}
+	}
+	return rows
+}
+
+// cells are n cells from one on.
+func cells(from, n int) (c []uint32) {
+	for i := range n {
+		c = append(c, uint32(from+i))
+	}
+	return c
+}
+
+// call is a pass of a probe. What its rows give is remembered under a name each; what nobody asks for later has none.
+type call struct {
+	rows []Row
+	name func(r int) string
+	head bool // the last row goes on to the head
+}
+
+// as names what a call of one row gives, or all rows of one: "name 0", "name 1" …
+func as(name string, rows ...Row) call {
+	if len(rows) == 1 {
+		return call{rows: rows, name: func(int) string { return name }}
+	}
+	return call{rows: rows, name: func(r int) string { return nth(name, r) }}
+}
+
+func nth(name string, i int) string { return fmt.Sprint(name, " ", i) }
+
+// claim is that what came under one name is the value that another has, and none of the wrong ones, as far as they differ at all.
+type claim struct {
+	right, got string
+	wrong      []string
+	least      float64 // of a limit of its own: see within. 0: the usual
+}
+
+// probe is a table: passes, and what must hold of what they give.
+type probe struct {
+	calls  []call
+	claims []claim
+	limit  float64 // how far what is the same may be apart; 0: near
+}
+
+// near is how far apart, relative to its length, what is the same may be.
+const near = 0.1
+
+// results are what the calls of probes gave, by name.
+type results map[string][]uint16
+
+// try goes through a probe and reports whether all its claims hold. Errors: those of passes, ctx's.
+func (m *Model) try(ctx context.Context, seen results, p probe) (holds bool, err error) {
+	for _, c := range p.calls {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		out, err := m.tryHead(c.head, c.rows...)
+		if err != nil {
+			return false, err
+		}
+		for r := range out {
+			if c.name != nil {
+				seen[c.name(r)] = out[r]
+			}
+		}
+	}
+	limit := p.limit
+	if limit == 0 {
+		limit = near
+	}
+	for _, c := range p.claims {
+		var wrong [][]uint16
+		for _, w := range c.wrong {
+			wrong = append(wrong, seen[w])
+		}
+		if !Within(limit, c.least, seen[c.right], seen[c.got], wrong...) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Same reports whether got is right's value and none of the wrong ones, as far as they differ at all.
+func Same(right, got []uint16, wrong ...[]uint16) bool { return Within(near, 0, right, got, wrong...) }
+
+// Within is Same with another limit; wrong values do not bring it below least.
+func Within(limit, least float64, right, got []uint16, wrong ...[]uint16) bool {
+	d := Distance(right, got)
+	if math.IsNaN(d) {
+		return false
+	}
+	for _, w := range wrong {
+		if away := Distance(right, w); away > 1e-6 {
+			limit = min(limit, max(away/2, least))
+		}
+	}
+	return d <= limit
+}
+
+// Distance is how far apart two outputs are, relative to the first.
+func Distance(a, b []uint16) float64 {
+	var d, n float64
+	for i := range a {
+		x, y := float64(axcl.Float32(a[i])), float64(axcl.Float32(b[i]))
+		d += (x - y) * (x - y)
+		n += x * x
+	}
+	if n == 0 {
+		return d
+	}
+	return math.Sqrt(d / n)
+}
