@@ -72,7 +72,7 @@ func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Cho
 			c.waiting = append(c.waiting, i)
 		}
 		defer c.end()
-		for c.left > 0 {
+		for c.left > 0 || c.running > 0 { // what has its end is to leave as one that has
 			c.begin(inner)
 			select {
 			case st := <-c.steps:

@@ -93,6 +93,30 @@ func TestChoicesStop(t *testing.T) {
 	}
 }
 
+// TestChoicesPleased: answers that a stop string ends are done, and not broken off, the last of them too.
+func TestChoicesPleased(t *testing.T) {
+	b := onFake(t, newFake(), OpenOptions{CardOptions: still})
+	m := New(lettered{Backend: b}, Options{})
+	r := Request{Prompt: "a prompt of some words", Limit: 12, Sampling: sampler.Defaults()}
+	r.Sampling.Temperature = 0
+	said, _, err := collect(m.Generate(context.Background(), r))
+	if err != nil || len(said) < 8 {
+		t.Fatalf("%q %v", said, err)
+	}
+	for range 400 {
+		before := b.Stats()
+		r.Stop = []string{said[4:6]}
+		got, ends, err := choices(m.Choices(context.Background(), r, Several{N: 3}), 3)
+		if err != nil || got[2] != said[:4] || ends[2] == nil || ends[2].Stop == "" {
+			t.Fatalf("%q %+v %v", got, ends, err)
+		}
+		clean(t, b)
+		if st := b.Stats(); st.Cancelled != before.Cancelled || st.Done != before.Done+3 {
+			t.Fatalf("%d are done, %d were broken off", st.Done-before.Done, st.Cancelled-before.Cancelled)
+		}
+	}
+}
+
 // TestChoicesInTurn: no more answers run at once than may, and all come; at their end nothing is held.
 func TestChoicesInTurn(t *testing.T) {
 	const n = 40

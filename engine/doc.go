@@ -17,7 +17,7 @@
 //	}
 //
 // Leaving the loop ends the answer; so does ctx. The last event has Done, with the reason, the usage and the times. [Model.Choices] gives
-// several answers to one prompt, which is evaluated once.
+// several answers to one prompt, which is evaluated once (choices.go).
 //
 // # From which goroutine
 //
