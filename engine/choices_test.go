@@ -103,7 +103,11 @@ func TestChoicesPleased(t *testing.T) {
 	if err != nil || len(said) < 8 {
 		t.Fatalf("%q %v", said, err)
 	}
-	for range 400 {
+	n := 400
+	if racing || testing.Short() {
+		n = 20
+	}
+	for range n {
 		before := b.Stats()
 		r.Stop = []string{said[4:6]}
 		got, ends, err := choices(m.Choices(context.Background(), r, Several{N: 3}), 3)
