@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,13 +64,13 @@ func TestDrainDelay(t *testing.T) {
 // A card that is lost within the delay ends it, and what may be ended only when no more work is taken hears of it then, once.
 func TestDrainDelayEnds(t *testing.T) {
 	for _, lose := range []bool{false, true} {
-		ended := 0
+		var ended atomic.Int64
 		inBubble(t, time.Minute, func(t *testing.T, b *bubble) {
 			b.ask(t, "POST", "/api/chat", chatBody("scripted-chat", "[[say:well]]", ""))
 			start := time.Now()
 			b.stop()
 			synctest.Wait()
-			if ended != 0 {
+			if ended.Load() != 0 {
 				t.Error("it was told of the end while work was taken")
 			}
 			lost := &axcl.Error{Op: "axclrtSynchronizeStream", Layer: axcl.NoLayer, Kind: axcl.ErrLost}
@@ -81,9 +82,9 @@ func TestDrainDelayEnds(t *testing.T) {
 			if lose && (!errors.Is(err, axcl.ErrLost) || took > 2*time.Second) || !lose && (err != nil || took < 5*time.Second) {
 				t.Errorf("card lost %v: Serve ended after %v with %v", lose, took, err)
 			}
-		}, drainDelay, func(o *server.Options, _ *scripted.Config) { o.Ending = func() { ended++ } })
-		if ended != 1 {
-			t.Errorf("card lost %v: told of the end %d times", lose, ended)
+		}, drainDelay, func(o *server.Options, _ *scripted.Config) { o.Ending = func() { ended.Add(1) } })
+		if n := ended.Load(); n != 1 {
+			t.Errorf("card lost %v: told of the end %d times", lose, n)
 		}
 	}
 }
