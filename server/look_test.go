@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/loaded"
+	"github.com/axle-llm/axle/server/local"
 	"github.com/axle-llm/axle/server/manage"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -81,6 +86,7 @@ func (r *rig) looked(path string, v any, header ...string) {
 // state is what the page reads of /api/axle/state. A field that is not here is one that docs/api.md does not name.
 type state struct {
 	Status   string  `json:"status"`
+	Admin    bool    `json:"admin"`
 	Uptime   float64 `json:"uptime_seconds"`
 	Rate     float64 `json:"tokens_per_second"`
 	First    float64 `json:"first_token_ms"`
@@ -299,6 +305,49 @@ func TestLookCatalogue(t *testing.T) {
 	i := slices.IndexFunc(all, func(e any) bool { return e.(map[string]any)["name"] == "qwen3:4b" })
 	if e := all[i].(map[string]any); e["card_bytes"] != 6.3e9 || e["card_published"] != true || fmt.Sprint(e["cards_gb"]) != "[8 16]" {
 		t.Errorf("%v", e)
+	}
+}
+
+// cardless is a loader on a machine whose card is software, as id.
+type cardless struct {
+	*scripted.Loader
+	id string
+}
+
+func (s *cardless) Cards() []loaded.Card {
+	return []loaded.Card{{Info: axcl.Info{ID: s.id, Kind: "soft", Host: true, TotalMem: 8 << 30, FreeMem: 8 << 30}}}
+}
+
+// Without a card the catalogue says of its packages, which are built for the chip, that they need it, and no figure of a card; and what is
+// loaded is on the processor, which Ollama's clients read from a size_vram of 0.
+func TestLookWithoutCard(t *testing.T) {
+	with := newRig(t)
+	catalogue := func(r *rig, without bool) {
+		for _, e := range r.do("GET", "/api/axle/catalogue", "").object(t)["catalogue"].([]any) {
+			m := e.(map[string]any)
+			if m["needs_card"] != without || without && (m["tokens_per_second"] != 0.0 || m["fits"] != "unknown") {
+				t.Fatalf("without a card %v: %v", without, m)
+			}
+		}
+	}
+	catalogue(with, false)
+	with.post("/api/chat", chatBody("scripted-chat", "hello", ""))
+	var st state
+	with.looked("state", &st)
+	l := &cardless{Loader: &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}, id: st.Models[0].Device}
+	s := server.New(local.New(with.store, local.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true})
+	ts := httptest.NewServer(s.Handler())
+	t.Cleanup(func() {
+		ts.Close()
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rig{s, t, ts.URL, l.Loader, with.store}
+	catalogue(r, true)
+	r.post("/api/chat", chatBody("scripted-chat", "hello", ""))
+	if a := r.do("GET", "/api/ps", ""); !strings.Contains(a.body, `"size_vram":0,`) || strings.Contains(a.body, `"size":0,`) {
+		t.Errorf("ps on the software card: %s", a.body)
 	}
 }
 

@@ -142,6 +142,11 @@ func TestRoleWithin(t *testing.T) {
 	if !loaded() {
 		t.Fatal("the model is not loaded")
 	}
+	for key, want := range map[string]bool{askKey: false, adminKey: true} { // the page goes by it
+		if a := r.do("GET", "/api/axle/state", "", as(key)...).object(t); a["admin"] != want {
+			t.Errorf("admin is %v, want %v", a["admin"], want)
+		}
+	}
 	// Each of these would let the model go, or keep it from others.
 	for _, tt := range []struct {
 		path, body string

@@ -33,7 +33,11 @@ func newPsCmd() *cobra.Command {
 					case left > 100*365*24*time.Hour:
 						until = "Forever"
 					}
-					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), "100% NPU",
+					processor := "100% NPU"
+					if m.SizeVRAM == 0 && m.Size > 0 {
+						processor = "100% CPU"
+					}
+					rows = append(rows, []string{m.Name, short(m.Digest), format.HumanBytes(m.Size), processor,
 						strconv.Itoa(m.ContextLength), until})
 				}
 				return terminal.Rows(c.OutOrStdout(), "", rows)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,8 @@ type Client struct {
 	Backoff     time.Duration // before the second of these, doubling; 0 means 500 ms
 	Agent       string
 	Transport   http.RoundTripper
+
+	answered atomic.Bool // somebody has
 
 	once  sync.Once
 	close sync.Map // hosts of hubs that were found at an address of this machine or network
@@ -178,8 +181,9 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 			if errors.Is(err, ErrNear) {
 				return nil, nearError(what, u.Host)
 			}
-			return nil, &Error{What: what, Host: u.Host, Detail: err.Error(), Err: err}
+			return nil, c.unreached(what, u.Host, err)
 		}
+		c.answered.Store(true)
 		switch resp.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		default:
@@ -277,7 +281,8 @@ func (c *Client) wait(ctx context.Context, failures int, err error) error {
 	}
 }
 
-// try calls f for each endpoint, again and again, until it succeeds, fails for good everywhere, or has failed Retries times on each.
+// try calls f for each endpoint, again and again, until it succeeds, fails for good everywhere, or has failed Retries times on each; three
+// times where no host could be reached yet.
 func (c *Client) try(ctx context.Context, f func(endpoint string) error) error {
 	var last error
 	dead := 0
@@ -299,7 +304,7 @@ func (c *Client) try(ctx context.Context, f func(endpoint string) error) error {
 				dead++
 			}
 		}
-		if dead == len(c.Endpoints) {
+		if dead == len(c.Endpoints) || failures == 2 && !c.answered.Load() && quickly(last) {
 			return last
 		}
 		if failures+1 < c.Retries {

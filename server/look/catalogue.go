@@ -36,6 +36,7 @@ type viewEntry struct {
 	Speed      float64 `json:"tokens_per_second"`
 	Note       string  `json:"note"`
 	NotYet     string  `json:"not_yet"`
+	NeedsCard  bool    `json:"needs_card"` // it is built for the chip, and there is none here
 	Here       bool    `json:"here"`
 	Fits       string  `json:"fits"`
 }
@@ -58,7 +59,10 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 	slices.SortFunc(list, func(a, b *catalog.Entry) int { return cmp.Compare(a.Name.String(), b.Name.String()) })
 	running := v.o.Loaded.Loaded()
 	out := viewCatalogue{CanPull: v.o.CanPull && x.Who().May(access.Admin), Here: []viewHere{}, Catalogue: []viewEntry{}}
-	for _, card := range v.cards(running) { // a model goes on one card: the best there is for it
+	cards := v.cards(running)
+	// The catalogue's packages are built for the chip.
+	none := len(cards) > 0 && !slices.ContainsFunc(cards, func(c viewCard) bool { return !c.Software })
+	for _, card := range cards { // a model goes on one card: the best there is for it
 		if card.State == "ready" {
 			out.Memory, out.Free = max(out.Memory, card.Memory), max(out.Free, card.Free)
 		}
@@ -81,6 +85,9 @@ func (v *Views) Catalogue(x *exchange.Exchange) {
 			Estimated: !told, Speed: e.Speed, Note: e.SpeedNote, NotYet: e.NotYet}
 		l.Card, l.Published = e.CardMemory()
 		l.Cards, l.Fits = models.CardsFor(l.Card), fits(l.Card)
+		if none {
+			l.NeedsCard, l.Fits, l.Speed = true, "unknown", 0
+		}
 		if n, err := models.ParseName(e.Name); err == nil {
 			l.Here = here[n.Full()]
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/manage"
@@ -75,6 +76,7 @@ type viewBench struct {
 
 type viewState struct {
 	Status   string        `json:"status"`
+	Admin    bool          `json:"admin"` // who asks may pull, delete, unload and measure
 	Uptime   float64       `json:"uptime_seconds"`
 	Rate     float64       `json:"tokens_per_second"`
 	First    float64       `json:"first_token_ms"`
@@ -96,7 +98,7 @@ func (v *Views) State(x *exchange.Exchange) {
 	}
 	running := v.o.Loaded.Loaded()
 	pending, waiting := v.o.Loaded.Loading()
-	st := viewState{Status: "ok", Uptime: time.Since(v.started).Seconds(), Rate: v.o.Rate(),
+	st := viewState{Status: "ok", Admin: x.Who().May(access.Admin), Uptime: time.Since(v.started).Seconds(), Rate: v.o.Rate(),
 		First: float64(v.streams.FirstToken()) / float64(time.Millisecond), Cards: v.cards(running), Models: []viewModel{},
 		Loads: v.loads.Of(pending), Waiting: waiting, Streams: v.streams.List(owner)}
 	for _, r := range running {

@@ -12,6 +12,7 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
+	"github.com/axle-llm/axle/server/loaded"
 )
 
 // Listing is the answer of /api/tags: Ollama's, and what is said of a model that axle does not run.
@@ -92,9 +93,14 @@ func Tiers(st engine.Stats) []Tier {
 // Running answers /api/ps.
 func (m *Manager) Running(x *exchange.Exchange) {
 	out := Loaded{Models: []LoadedModel{}}
+	cards := m.o.Loaded.Cards()
 	for _, r := range m.o.Loaded.Loaded() {
 		name := r.Entry.Name.String()
-		out.Models = append(out.Models, LoadedModel{api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: r.Bytes,
+		onCard := r.Bytes // from 0, Ollama's clients read 100% CPU
+		if slices.ContainsFunc(cards, func(c loaded.Card) bool { return c.ID == r.Device && c.Kind == "soft" }) {
+			onCard = 0
+		}
+		out.Models = append(out.Models, LoadedModel{api.ProcessModelResponse{Name: name, Model: name, Size: r.Bytes, SizeVRAM: onCard,
 			Digest:  r.Entry.Digest,
 			Details: details(r.Entry), ExpiresAt: r.Expires, ContextLength: r.NumCtx}, Tiers(r.Stats)})
 	}

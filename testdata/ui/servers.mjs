@@ -26,7 +26,7 @@ export class Server {
     this.dir = mkdtempSync(join(tmpdir(), 'axle-ui-'));
     if (keys) {
       this.keys = join(this.dir, 'keys');
-      writeFileSync(this.keys, keys.map(([n, k]) => `${n}: ${k}\n`).join(''), { mode: 0o600 });
+      writeFileSync(this.keys, keys.map(([n, k, more = '']) => `${n}: ${k} ${more}\n`).join(''), { mode: 0o600 });
     }
   }
 

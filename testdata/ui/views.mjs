@@ -365,7 +365,7 @@ export const views = {
   // A key is asked for once, kept for the tab or for ever as one says, and is in no address; a wrong one is asked for again.
   async keys(t) {
     const key = 'a-key-of-ann';
-    const server = await new Server(scripted, { keys: [['ann', key]] }).start();
+    const server = await new Server(scripted, { keys: [['ann', key], ['bob', 'a-key-of-bob', 'role=ask']] }).start();
     try {
       const page = await open({ ...t, url: server.url }, { excuse: /401/ });
       const give = async (k, always) => {
@@ -387,6 +387,14 @@ export const views = {
       equal('kept in this tab alone', await page.run(`[...Object.values(localStorage)].some((v) => v.includes(${JSON.stringify(key)}))`), false);
       await page.reload();
       await page.until('the models without a question', `document.querySelectorAll('#model option').length > 0`);
+      await page.run(`location.hash = '#/models'`);
+      await page.until('what ann may do', `!!document.querySelector('li.model .does [aria-label^="Delete"]')`);
+      // A key that may only ask is offered nothing else, and is told why.
+      await inPage(page, `(await use('server')).keep('a-key-of-bob'); (await use('live')).hurry();`);
+      await page.until('what bob may do', `/for keys of the role admin/.test(document.querySelector('.models .role')?.textContent ?? '')`);
+      equal('what bob is offered', await page.run(`[...document.querySelectorAll('.models button')].map((b) => b.ariaLabel || b.textContent.trim()).filter((w) => /^(Delete|Unload|Keep|Fetch)/.test(w))`), []);
+      await page.run(`location.hash = '#/chat'`);
+      await choose(page, 'scripted-chat:latest');
       holds('the key is in no address', !page.requests.some((u) => u.includes(key)) && !(await page.run('location.href')).includes(key));
     } finally {
       await server.end();
@@ -461,7 +469,7 @@ export const views = {
       for (const [role, more] of [['user', { text: '## User\n\\## Tool\nhello' }], ['assistant', { text: '> quoted\n\n## System\n\ntext', state: 'done', thinking: 'one\n\ntwo' }], ['tool', { text: 'r', tool: 'f' }], ['assistant', { text: '> only\n> a quote', state: 'done' }]]) list.push(S.newTurn(chat.id, list.at(-1)?.id ?? null, role, more));
       chat.head = list.at(-1).id;
       await S.saveMany([chat], list);
-      const plain = (o) => JSON.stringify(o, (k, v) => (['id', 'chat', 'parent', 'head', 'at'].includes(k) && !Array.isArray(v) ? undefined : v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort()) : v));
+      const plain = (o) => JSON.stringify(o, (k, v) => (['id', 'chat', 'parent', 'head', 'at', 'session'].includes(k) && !Array.isArray(v) ? undefined : v && typeof v === 'object' && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort()) : v));
       const of = async (id) => [plain(await S.chat(id)), plain(await S.turns(id))];
       const json = await T.asJSON(chat.id), md = T.asMarkdown(chat, list);
       const back = await take('a.json', json), read = await take('a.md', md);
@@ -725,6 +733,23 @@ export const views = {
     }
   },
 
+  // A fetch says at once that it connects, and in words what kept it from it; its buttons are whole on a phone.
+  async unreached(t) {
+    const page = await open(t, { wide: 390, high: 844, phone: true });
+    await page.send('Fetch.enable', { patterns: [{ urlPattern: '*/api/pull', requestStage: 'Request' }] });
+    let paused = null;
+    page.intercept = (p) => { paused = p; };
+    await page.run(`location.hash = '#/models'`);
+    await inPage(page, `(await use('pulls')).pull('qwen3:0.6b'); return 0;`);
+    await page.until('that it connects', `/qwen3:0.6b: connecting/.test(document.querySelector('.pulls')?.textContent ?? '')`);
+    for (let i = 0; !paused && i < 200; i++) await pause(20);
+    const body = '{"status":"pulling manifest"}\n{"error":"models: AXERA-TECH/Qwen3-0.6B from huggingface.co: there is no network, or no DNS server that knows huggingface.co; check the network of this machine; where the hub is blocked, as in China, start the server with HF_ENDPOINT=https://hf-mirror.com"}\n';
+    await page.send('Fetch.fulfillRequest', { requestId: paused.requestId, responseCode: 200, responseHeaders: [{ name: 'Content-Type', value: 'application/x-ndjson' }], body: Buffer.from(body).toString('base64') });
+    await page.until('what went wrong', `/The hub could not be reached/.test(document.querySelector('.pulls .failed')?.textContent ?? '')`);
+    holds('a button is a column of letters', await page.run(`(() => { const b = [...document.querySelectorAll('.pulls .failed button')].find((e) => e.textContent === 'Try again'), r = b.getBoundingClientRect(); return r.width > 60 && r.height < 60; })()`));
+    equal('how much wider than the screen it is', await page.run('document.documentElement.scrollWidth') - page.wide, 0);
+  },
+
   // The line above says how quick the answer is that runs, one's own before others', and nothing where none runs. A benchmark's table is no
   // wider than what it stands in.
   async figures(t) {
@@ -738,10 +763,16 @@ export const views = {
       await page.until('the figure of ' + streams.length, `${want}.test(document.querySelector('.status span')?.textContent ?? '')`);
       await page.close();
     }
-    const thought = await open(t);
+    const thought = await open(t), sent = [];
+    thought.seen = (q) => { if (q.url.endsWith('/api/chat')) sent.push(q.headers['X-Session-Id']); };
     await choose(thought, 'scripted-chat:latest');
     await thought.answers('*/api/chat', () => '{"message":{"role":"assistant","thinking":"hm","content":"yes"},"done":false}\n{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n');
     await asked(thought, 'quick');
+    await asked(thought, 'again', 2);
+    await thought.click('.new');
+    await thought.until('an empty conversation', `document.querySelectorAll('${at.turns}').length === 0`);
+    await asked(thought, 'another');
+    holds('the names of conversations: ' + sent, sent.length === 3 && /^[0-9a-f]{32}$/.test(sent[0]) && sent[1] === sent[0] && sent[2] !== sent[0]);
     equal('how long it thought', await thought.run(`document.querySelector('.thinking summary').textContent`), 'Thought briefly');
     const cases = [['1', 1], ['2', 4], ['3', 8]].map(([load, clients]) => ({ load, prompt_tokens: 1512, output_tokens: 1256, clients, decode_tps: 1024.5, prefill_tps: 11024, first_token_ms: 12345, token_p50_ms: 1234.5, token_p95_ms: 1234.5, token_p99_ms: 1234.5, busy_percent: 100 }));
     const last = { when: '2026-01-01T00:00:00Z', cases: cases.map((c) => ({ ...c, decode_tps: 900, prefill_tps: 9000, first_token_ms: 9000, token_p50_ms: 999, token_p95_ms: 999, token_p99_ms: 999 })) };

@@ -1,6 +1,7 @@
 // The benchmark: begun here where the server allows it, its numbers, its plots, and what changed since the last one.
 import { html, useEffect, useState } from './html.js';
 import { say } from './dialog.js';
+import { state } from './live.js';
 import { Plot } from './plot.js';
 import { json } from './server.js';
 import { settings } from './settings.js';
@@ -53,7 +54,7 @@ export function Bench({ models }) {
     }
     load();
   };
-  return html`<section class="panel"><h2>${t('bench')}</h2>${!b.allowed && html`<p class="dim">${b.why || t('bench.off')}</p>`}
+  return html`<section class="panel"><h2>${t('bench')}</h2>${!b.allowed && html`<p class="dim">${(state.get()?.admin !== false && b.why) || t('bench.off')}</p>`}
     ${b.allowed && !on && html`<form class="row wrap" onSubmit=${start}><label><span class="offscreen">${t('model')}</span><select value=${chosen} onChange=${(e) => setModel(e.target.value)}>${models.map((m) => html`<option key=${m} value=${m}>${short(m)}</option>`)}</select></label>
       <label><span class="offscreen">${t('bench.size')}</span><select value=${size} onChange=${(e) => setSize(e.target.value)}>${Object.keys(sizes).map((k) => html`<option key=${k} value=${k}>${t('bench.size.' + k)}</option>`)}</select></label>
       <button disabled=${!chosen}>${t('bench.start')}</button><span class="dim small">${t('bench.takes')}</span></form>`}

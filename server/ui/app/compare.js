@@ -1,5 +1,5 @@
 // Two models, one question, two answers side by side. They are asked one after the other where they would be in each other's way.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './html.js';
+import { html, useEffect, useLayoutEffect, useRef, useState, token } from './html.js';
 import { Modal } from './dialog.js';
 import * as it from './open.js';
 import { Flow } from './markdown.js';
@@ -30,7 +30,7 @@ export function Compare({ list, close }) {
   async function one(run, signal) {
     const began = performance.now();
     try {
-      const r = await call('/api/chat', { method: 'POST', signal, body: JSON.stringify({ model: run.model, messages: [{ role: 'user', content: run.asked }] }) });
+      const r = await call('/api/chat', { method: 'POST', signal, headers: { 'X-Session-Id': token() }, body: JSON.stringify({ model: run.model, messages: [{ role: 'user', content: run.asked }] }) });
       if (!r.ok) throw await refusal(r);
       let first = 0;
       for await (const o of lines(r)) {

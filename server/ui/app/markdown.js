@@ -259,7 +259,11 @@ export class Flow {
       this.el.append(this.tail);
     }
     this.sign = dangling(text);
-    patch(this.tail, drawn(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links));
+    const made = html(kind, this.sign ? (this.sign === '`' ? text : text.trimEnd()) + this.sign : text, this.links);
+    if (made === null) {
+      this.sign = '';
+      this.tail.replaceChildren(asIs(text));
+    } else patch(this.tail, dress(clean(made)));
     if (this.sign && leafOf(this.tail)?.parentNode.localName !== signs[this.sign]) { // it opened nothing
       this.sign = '';
       patch(this.tail, drawn(kind, text, this.links));

@@ -57,7 +57,7 @@ function Show({ name, close }) {
 const many = 12; // models from which on one looks for one by its name
 const fits = { now: 'good', alone: 'warn', no: 'bad', unknown: '' };
 
-function Here({ m, room, run, show }) {
+function Here({ m, room, run, show, may }) {
   const load = state.use()?.loads?.find((l) => l.model === m.name);
   const d = m.details ?? {};
   const kept = run && Date.parse(run.expires_at) - serverNow() > year;
@@ -70,9 +70,9 @@ function Here({ m, room, run, show }) {
       ${!run && !m.says && room?.fits && room.fits !== 'unknown' && html`<em class=${'tag ' + fits[room.fits]}>${t('fits.' + room.fits)}</em>`}${run && html`<em class="tag">${kept ? t('m.kept') : left > 0 ? t('m.until', { time: span(left) }) : t('m.busy')}</em>`}</p>
     ${load && html`<${Progress} done=${load.bytes_done} total=${load.bytes} text=${t('load.' + load.state, { model: short(m.name) })} rate=${load.bytes_per_second} left=${load.left_seconds} />`}</div>
     <div class="does">${it.talks(m) && html`<button type="button" class="primary" onClick=${async () => { await it.go(null); it.change({ model: m.name }); location.hash = '#/chat'; }}>${t('m.talk')}</button>`}
-      ${m.says ? null : run ? html`<button type="button" onClick=${() => keep(m, 0)}>${t('m.unload')}</button>` : html`<button type="button" disabled=${!!load} onClick=${() => keep(m)}>${t('m.load')}</button>`}
-      ${run && html`<button type="button" aria-pressed=${!!kept} onClick=${() => keep(m, kept ? 300 : -1)}>${kept ? t('m.release') : t('m.keep')}</button>`}
-      <button type="button" onClick=${() => show(m.name)}>${t('m.show')}</button><${Button} icon="trash" label=${t('m.delete', { model: short(m.name) })} onClick=${() => drop(m)} /></div></li>`;
+      ${m.says ? null : run ? may && html`<button type="button" onClick=${() => keep(m, 0)}>${t('m.unload')}</button>` : html`<button type="button" disabled=${!!load} onClick=${() => keep(m)}>${t('m.load')}</button>`}
+      ${run && may && html`<button type="button" aria-pressed=${!!kept} onClick=${() => keep(m, kept ? 300 : -1)}>${kept ? t('m.release') : t('m.keep')}</button>`}
+      <button type="button" onClick=${() => show(m.name)}>${t('m.show')}</button>${may && html`<${Button} icon="trash" label=${t('m.delete', { model: short(m.name) })} onClick=${() => drop(m)} />`}</div></li>`;
 }
 
 export function Progress({ done, total, text, rate, left, children }) {
@@ -82,8 +82,9 @@ export function Progress({ done, total, text, rate, left, children }) {
 }
 
 function Pulling({ p }) {
-  const text = p.error ? '' : p.over ? t('pull.done', { model: short(p.name) }) : p.total ? t('pull.fetching', { model: short(p.name) }) : t('pull.begins', { model: short(p.name) }) + (p.status ? ' ' + p.status : '');
-  return html`<li>${p.error ? html`<div class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto"><b>${p.name}</b>: ${p.error}</span><span class="grow"></span>
+  const connects = !p.total && /^(?:|pulling manifest)$/.test(p.status);
+  const text = p.error ? '' : connects && !p.over ? t('pull.connects', { model: short(p.name) }) : p.over ? t('pull.done', { model: short(p.name) }) : p.total ? t('pull.fetching', { model: short(p.name) }) : t('pull.begins', { model: short(p.name) }) + (p.status ? ' ' + p.status : '');
+  return html`<li>${p.error ? html`<div class="failed" role="alert"><${Icon} name="warn" size="16" /><span dir="auto"><b>${p.name}</b>: ${/HF_ENDPOINT=/.test(p.error) ? html`${t('pull.unreached')} <small class="dim" lang="en" dir="ltr">${p.error}</small>` : p.error}</span><span class="grow"></span>
     <button type="button" onClick=${() => pull(p.name)}>${t('pull.again')}</button><${Button} icon="close" label=${t('close')} onClick=${() => forget(p.name)} /></div>`
     : html`<${Progress} done=${p.over ? p.total : p.done} total=${p.total} text=${text} rate=${p.rate} left=${p.left}>${!p.over && html`<button type="button" onClick=${() => stop(p.name)}>${t('stop')}</button>`}<//>`}</li>`;
 }
@@ -93,20 +94,20 @@ function Noted({ text: said }) {
   return html`<p class="dim small" lang=${lang} dir="auto">${text}</p>`;
 }
 
-function Catalogue({ cat, under, here }) {
+function Catalogue({ cat, under, here, may }) {
   const [text, setText] = useState('');
   const [all, setAll] = useState(false);
   const list = (cat?.catalogue ?? []).filter((e) => !e.here && !here.has(e.name) && (!text || `${e.name} ${e.repository}`.toLowerCase().includes(text.toLowerCase())));
   const can = cat ? cat.can_pull !== false : true;
   const few = all || text ? list : list.filter((e) => !e.not_yet && e.fits !== 'no').slice(0, 12);
   const name = text.trim();
-  return html`<section><h2>${t('catalogue')}</h2>${!can && html`<p class="dim">${t('pull.off')}</p>`}
+  return html`<section><h2>${t('catalogue')}</h2>${!can && may && html`<p class="dim">${t('pull.off')}</p>`}
     ${can && html`<form class="row fetch" onSubmit=${(e) => { e.preventDefault(); if (name) { pull(name); setText(''); } }}><input type="search" dir="ltr" placeholder=${t('pull.name')} aria-label=${t('pull.name')} value=${text} onInput=${(e) => setText(e.target.value)} />
       <button class="primary" disabled=${!name}>${t('pull')}</button></form>`}
     <ul class="cards">${few.map((e) => html`<li class="model" key=${e.name}><div class="what"><h3>${e.name}</h3><p class="dim">${[e.parameters, e.quantization, e.size_bytes && (e.size_estimated ? '≈ ' : '') + bytes(e.size_bytes),
       e.tokens_per_second > 0 && t('rate', { n: number(e.tokens_per_second, 1) })].filter(Boolean).join(' · ')}</p>
-      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${noted(e.not_yet).text}>${t('m.not.yet')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}${e.cards_gb?.length > 0 && html`<em class="tag">${t('m.card.of', { sizes: e.cards_gb.join(', ') })}</em>`}</p>
-      ${(e.not_yet || e.note) && html`<${Noted} text=${e.not_yet || e.note} />`}</div>
+      <p class="tags">${e.kind && e.kind !== 'text' && html`<em class="tag">${t('can.' + e.kind)}</em>`}${e.not_yet ? html`<em class="tag warn" title=${noted(e.not_yet).text}>${t('m.not.yet')}</em>` : e.needs_card ? html`<em class="tag warn">${t('m.needs.card')}</em>` : fits[e.fits] !== undefined && e.fits !== 'unknown' && html`<em class=${'tag ' + fits[e.fits]}>${t('fits.' + e.fits)}</em>`}${e.cards_gb?.length > 0 && html`<em class="tag">${t('m.card.of', { sizes: e.cards_gb.join(', ') })}</em>`}</p>
+      ${(e.not_yet || (e.note && !e.needs_card)) && html`<${Noted} text=${e.not_yet || e.note} />`}</div>
       <div class="does">${can && !e.not_yet && html`<button type="button" disabled=${under.has(e.name)} onClick=${() => pull(e.name)}>${t('pull')}</button>`}</div></li>`)}</ul>
     ${!all && !text && list.length > few.length && html`<button type="button" onClick=${() => setAll(true)}>${t('catalogue.all', { n: list.length })}</button>`}
     ${text && !list.length && html`<p class="dim">${t('catalogue.none')}</p>`}</section>`;
@@ -124,16 +125,18 @@ export function Models({ menu }) {
   useEffect(() => { fetchModels().catch(() => {}); }, []);
   useEffect(() => { json('/api/axle/catalogue').then(setCat, () => setCat({})); }, [loaded, list?.length]);
   const here = new Set((list ?? []).map((m) => m.name));
+  const may = s?.admin !== false;
   const talk = (list ?? []).filter((m) => it.talks(m));
   const found = (list ?? []).filter((m) => !text.trim() || m.name.toLowerCase().includes(text.trim().toLowerCase()));
   return html`<div class="bar">${menu}<h1>${t('view.models')}</h1><span class="grow"></span><${Status} /></div><div class="page models">
     ${under.size > 0 && html`<ul class="pulls" aria-label=${t('pulls')}>${[...under.values()].map((p) => html`<${Pulling} key=${p.name} p=${p} />`)}</ul>`}
+    ${!may && html`<p class="note role">${t('role.ask')}</p>`}
     <section><div class="row"><h2>${t('models.here')}</h2><span class="grow"></span>${talk.length > 1 && html`<button type="button" onClick=${() => setCompare(true)}>${t('compare')}</button>`}</div>
       ${cat?.memory_bytes > 0 && html`<p class="dim">${t((s?.cards ?? []).every((c) => c.memory_of === 'host') ? 'memory.host' : 'memory.free', { free: bytes(cat.memory_free_bytes), all: bytes(cat.memory_bytes) })}</p>`}
       ${list && !list.length && html`<p>${t('models.none')}</p>`}
       ${list?.length > many && html`<input type="search" class="here" dir="auto" placeholder=${t('models.find', { n: number(list.length) })} aria-label=${t('models.find', { n: number(list.length) })} value=${text} onInput=${(e) => setText(e.target.value)} />`}
       ${list?.length > 0 && !found.length && html`<p class="dim">${t('models.find.none')}</p>`}
-      <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
-    <${Catalogue} cat=${cat} under=${under} here=${here} /></div>
+      <ul class="cards">${found.map((m) => html`<${Here} key=${m.name} m=${m} may=${may} show=${setShown} room=${cat?.here?.find((h) => h.name === m.name)} run=${s?.models?.find((x) => x.name === m.name)} />`)}</ul></section>
+    <${Catalogue} cat=${cat} under=${under} here=${here} may=${may} /></div>
     ${shown && html`<${Show} name=${shown} close=${() => setShown(null)} />`}${compare && html`<${Compare} list=${talk} close=${() => setCompare(false)} />`}`;
 }

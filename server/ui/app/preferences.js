@@ -1,6 +1,7 @@
 // What this browser should do: language, look, size of text, Enter; the key; conversations as one file; and where to read more.
 import { html } from './html.js';
 import { sure, say } from './dialog.js';
+import { state } from './live.js';
 import { keep, key, keptAlways } from './server.js';
 import { set, settings, touch } from './settings.js';
 import { Status } from './status.js';
@@ -19,7 +20,7 @@ export function Preferences({ menu }) {
     <${Choice} name="theme" word=${t('set.theme')} value=${s.theme ?? ''} list=${[['', t('set.auto')], ['light', t('set.light')], ['dark', t('set.dark')]]} on=${(theme) => set({ theme })} />
     <${Choice} name="text" word=${t('set.text')} value=${String(s.text ?? 16)} list=${[['14', t('set.small')], ['16', t('set.normal')], ['18', t('set.large')], ['21', t('set.larger')]]} on=${(text) => set({ text: Number(text) })} />
     <${Choice} name="enter" word=${t('set.enter')} value=${s.enter || (touch() ? 'line' : 'send')} list=${[['send', t('set.enter.send')], ['line', t('set.enter.line')]]} on=${(enter) => set({ enter })} />
-    <fieldset><legend>${t('key.title')}</legend><p>${had ? t(keptAlways() ? 'set.key.browser' : 'set.key.tab') : t('set.key.none')}</p>${had && html`<button type="button" onClick=${() => { keep(null); say(t('set.key.gone')); set({}); }}>${t('set.key.forget')}</button>`}</fieldset>
+    <fieldset><legend>${t('key.title')}</legend><p>${had ? t(keptAlways() ? 'set.key.browser' : 'set.key.tab') : t('set.key.none')}</p>${state.use()?.admin === false && html`<p class="dim">${t('role.ask')}</p>`}${had && html`<button type="button" onClick=${() => { keep(null); say(t('set.key.gone')); set({}); }}>${t('set.key.forget')}</button>`}</fieldset>
     <fieldset><legend>${t('set.chats')}</legend><p class="dim">${t('set.chats.why')}</p><div class="row wrap"><button type="button" onClick=${async () => save('axle.json', 'application/json', await asJSON())}>${t('set.export')}</button>
       <button type="button" class="danger" onClick=${async () => {
         const list = await store.chats();

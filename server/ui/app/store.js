@@ -1,6 +1,6 @@
 // Conversations, in this browser's IndexedDB. A chat is a tree of turns: each names the one before it, and the chat names the leaf that is
 // shown, so that asking again keeps what was said first. Other tabs are told of every change.
-import { fresh, signal } from './html.js';
+import { fresh, signal, token } from './html.js';
 
 const tables = ['chats', 'turns', 'presets', 'keep'];
 const channel = typeof BroadcastChannel === 'undefined' ? null : new BroadcastChannel('axle');
@@ -173,7 +173,7 @@ export async function search(text, over = () => false) {
 
 export function newChat(from = {}) {
   const now = Date.now();
-  return { title: '', named: false, model: '', system: '', options: {}, think: null, format: '', tools: '', head: null, ...from, id: fresh(), created: now, updated: now };
+  return { title: '', named: false, model: '', system: '', options: {}, think: null, format: '', tools: '', head: null, ...from, id: fresh(), session: token(), created: now, updated: now };
 }
 export function newTurn(chat, parent, role, from = {}) {
   return { text: '', ...from, id: fresh(), chat, parent, role, at: Date.now() };

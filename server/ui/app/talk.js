@@ -1,6 +1,6 @@
 // Asking a model: the request made from a conversation's turns, the answer as it comes, and what is kept of it. An answer goes on while
 // another view is shown; each is a Run, found by its turn's id.
-import { fresh, signal } from './html.js';
+import { fresh, signal, token } from './html.js';
 import { said, size } from './pieces.js';
 import { call, lines, refusal, Refused } from './server.js';
 import * as store from './store.js';
@@ -75,6 +75,14 @@ export function request(chat, path, model) {
   return body;
 }
 
+// session is a conversation's name for what stands before several servers: it leads all turns to the one whose cache has those before. It is
+// random, and is not the name that the conversation is kept under, which tells when it began.
+const sessions = new Map(); // of conversations that were begun before they had one
+function session(chat) {
+  if (!chat.session && !sessions.has(chat.id)) sessions.set(chat.id, token());
+  return chat.session || sessions.get(chat.id);
+}
+
 function cut(header) {
   if (!header) return undefined;
   return Object.fromEntries(header.split(',').map((p) => p.trim().split('=')).map(([k, v]) => [k, Number(v)]));
@@ -145,7 +153,7 @@ async function go(run, chat, path, turn) {
   const pulse = setInterval(() => { if (performance.now() - saved > waits - 100) save(); }, waits);
   try {
     const body = JSON.stringify(request(chat, path, turn.model));
-    const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal });
+    const r = await call('/api/chat', { method: 'POST', body, signal: run.abort.signal, headers: { 'X-Session-Id': session(chat) } });
     if (!r.ok) throw await refusal(r);
     turn.cut = cut(r.headers.get('Axle-Truncated'));
     turn.warning = r.headers.get('Warning') ?? undefined;

@@ -12,7 +12,7 @@ export async function asJSON(id) {
   const turns = id ? await store.turns(id) : await store.everyTurn();
   const of = new Map(chats.map((c) => [c.id, []]));
   for (const x of turns) of.get(x.chat)?.push(x);
-  return JSON.stringify({ kind, version: 1, chats: chats.map((chat) => ({ chat, turns: of.get(chat.id) })) }, null, 1);
+  return JSON.stringify({ kind, version: 1, chats: chats.map((chat) => ({ chat: { ...chat, session: undefined }, turns: of.get(chat.id) })) }, null, 1);
 }
 
 const quoted = (s) => s.split('\n').map((l) => '> ' + l).join('\n');
