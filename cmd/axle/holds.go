@@ -19,8 +19,11 @@ func free(ctx context.Context, device, doing string) error {
 		return nil
 	}
 	conn, err := connect(ctx, true)
+	if errors.As(err, new(*noServerError)) {
+		return nil
+	}
 	if err != nil {
-		return ctx.Err()
+		return fmt.Errorf("whether a server holds the card cannot be asked: %w", err)
 	}
 	defer func() { _ = conn.stop() }()
 	if !ours(conn.URL.Hostname()) {

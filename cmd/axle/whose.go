@@ -47,10 +47,14 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 		return nil, nil, err
 	}
 	m, err = s.Get(name)
-	own := err == nil && (m.Builtin || cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "")
+	own := err == nil && (m.Builtin || m.Folder != "" || cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "")
 	if !own && (err == nil || errors.Is(err, store.ErrNotFound)) {
-		if p, theirs, err := openTheirs(name); !errors.Is(err, store.ErrNotFound) {
-			return p, theirs, errors.Join(err, s.Close())
+		p, theirs, terr := openTheirs(name)
+		if locked := new(lockedError); errors.As(terr, &locked) {
+			locked.mine = err == nil
+		}
+		if !errors.Is(terr, store.ErrNotFound) {
+			return p, theirs, errors.Join(terr, s.Close())
 		}
 	}
 	if err == nil {
@@ -79,8 +83,11 @@ func openOf(s *store.Store, m *store.Model) (*models.Package, error) {
 func openTheirs(name string) (*models.Package, *store.Model, error) {
 	ctx := context.Background()
 	conn, err := connect(ctx, true)
-	if err != nil {
+	if errors.As(err, new(*noServerError)) {
 		return nil, nil, store.ErrNotFound // that there is none is no matter of this command's
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	defer func() { _ = conn.stop() }()
 	locked := &lockedError{name: name, url: conn.URL.String()}
@@ -200,9 +207,18 @@ type lockedError struct {
 	name, url string
 	where     client.Where
 	why       error // the server does not tell where its store is
+	mine      bool  // who asks has one of that name too
 }
 
 func (e *lockedError) Error() string {
+	if e.mine {
+		return e.theirs() + "; your own " + e.name + " is meant with AXLE_MODELS=" + shellWord(store.DefaultDir())
+	}
+	return e.theirs()
+}
+
+// theirs says what to do about the server's.
+func (e *lockedError) theirs() string {
 	if e.why != nil {
 		return fmt.Sprintf("%s is in the store of the server at %s, and this command has to read its files: run it on the server's "+
 			"machine, with AXLE_MODELS naming the store's folder (%v)", e.name, e.url, e.why)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -146,6 +147,29 @@ func TestLockedStore(t *testing.T) {
 		if _, _, err := command(t, "plan", "qwen3:4b"); err != nil {
 			t.Error(err)
 		}
+	}
+	// One of the user's own under the same name is told of; made of what every axle has, it is meant.
+	h := modelstest.NewHub()
+	defer h.Close()
+	dir := t.TempDir()
+	if err := errors.Join(modelstest.Write(dir, "A"), h.AddDir("axle/theirs", dir)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HF_ENDPOINT", h.URL)
+	own, err := store.Open(storeOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(own.Create(t.Context(), store.CreateRequest{Name: "theirs", From: "pocket"}, nil),
+		own.Pull(t.Context(), "axle/theirs", nil, nil), own.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := command(t, "plan", "theirs"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := command(t, "plan", "axle/theirs"); err == nil || !strings.Contains(err.Error(), "in a container") ||
+		!strings.HasSuffix(err.Error(), "; your own axle/theirs is meant with AXLE_MODELS="+store.DefaultDir()) {
+		t.Error(err)
 	}
 	// What writes in a store as a whole does so in its own user's alone.
 	for _, user := range []string{"somebody-else", me()} {
