@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ollama/ollama/api"
+	"github.com/ollama/ollama/parser"
 
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/store"
@@ -105,5 +106,28 @@ func TestModelfileAgain(t *testing.T) {
 	}
 	if list, err := os.ReadDir("."); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
+	}
+}
+
+// A RENDERER and a PARSER go to the server, which knows the package's own; what means nothing to any package is refused here.
+func TestModelfileFormats(t *testing.T) {
+	for text, want := range map[string]string{
+		"RENDERER qwen3\nPARSER qwen3-thinking": "qwen3 qwen3-thinking",
+		"ADAPTER x":                             "create: ADAPTER means nothing to a compiled model: take it out of the Modelfile",
+		"REQUIRES 0.14.0":                       "create: REQUIRES means nothing to a compiled model: take it out of the Modelfile",
+	} {
+		mf, err := parser.ParseFile(strings.NewReader("FROM pocket\n" + text + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if req, err := createBody(t.Context(), nil, mf, t.TempDir()); err != nil {
+			got = err.Error()
+		} else {
+			got = req.Renderer + " " + req.Parser
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
 	}
 }
