@@ -50,10 +50,10 @@ func TestCallsCanonical(t *testing.T) {
 		"ExecuteAsync model=0 ctx=0 group=2 io=0 stream=0",
 	}
 	for i, at := range [][]string{
-		{"FOLDER", "/tmp/1", "CARD", "0x7f00", "HOST", "0x2fe0", "GO", "11", "STREAM", "0x5a0001", "IO", "0x5a01", "CTX", "2", "MODEL", "1001",
-			" T ", " 77 "},
-		{"FOLDER", "/a/b/c", "CARD", "0x1200", "HOST", "0x9900", "GO", "22", "STREAM", "0x5a0007", "IO", "0x5a02", "CTX", "5", "MODEL", "2004",
-			" T ", " 5 "},
+		{"FOLDER", "/tmp/1", "CARD", "0x7f00", "HOST", "0x2fe0", "GO", "11", "STREAM", "0x5a0001", "IO", "0x5a01",
+			"CTX", "2", "MODEL", "1001", " T ", " 77 "},
+		{"FOLDER", "/a/b/c", "CARD", "0x1200", "HOST", "0x9900", "GO", "22", "STREAM", "0x5a0007", "IO", "0x5a02",
+			"CTX", "5", "MODEL", "2004", " T ", " 5 "},
 	} {
 		file := filepath.Join(t.TempDir(), "trace")
 		text := strings.ReplaceAll(program, "GetIOInfo", "GetXInfo") // of which IO is a part
