@@ -335,7 +335,8 @@ func TestLookWithoutCard(t *testing.T) {
 	var st state
 	with.looked("state", &st)
 	l := &cardless{Loader: &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}, id: st.Models[0].Device}
-	s := server.New(local.New(with.store, local.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true})
+	s := server.New(local.New(with.store, local.Options{Describe: scripted.Describe}), l, nil, server.Options{Loopback: true,
+		KeepAlive: 5 * time.Minute})
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.Close()
