@@ -194,7 +194,7 @@ export class Flow {
     if (token.type !== 'space' && token.type !== 'def') {
       const box = this.box();
       box.append(drawn(token.type, token.raw, this.links));
-      took(spent() + token.raw.length);
+      took(spent() + token.raw.length + 800); // the sanitiser takes its time for each
       this.boxes += box.querySelectorAll('.code, .table').length;
       this.settled(box);
     }
