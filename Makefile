@@ -32,8 +32,9 @@ ci: export SWEPT := TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent
 ci: ## what CI runs: every lane, side by side; each one's output is in build/ci
 	@MAKE='$(MAKE)' bash testdata/lanes.sh $(LANES)
 
-ci-long: ## what does not fit into ci: a day of requests, and the whole matrix of loads beside a fresh card
+ci-long: ## what does not fit into ci: a day of requests, the whole matrix of loads beside a fresh card, and 64 clients that attack for minutes
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
+	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
 
 # What quick leaves out besides what -short leaves out by itself (it says both): what takes more than a second of a processor and asks what
 # other tests ask too, of more inputs, of a larger one, or of the simulated card.

@@ -319,7 +319,7 @@ func (m *Model) ask(ctx context.Context, r *Request, isChat bool) (*asked, error
 	if err := m.fillIn(r, isChat); err != nil {
 		return nil, err
 	}
-	ids, pieces, images, err := m.prompt(ctx, r, isChat)
+	ids, pieces, images, err := m.promptInTurn(ctx, r, isChat, prompting())
 	if err != nil {
 		return nil, err
 	}

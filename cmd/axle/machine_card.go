@@ -41,7 +41,9 @@ func newMachine(o machineOptions) (*machine, error) {
 			o.lost(err)
 		}
 	}
-	lo := local.LoaderOptions{Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
+	memory := setBudget(os.DirFS("/"), os.Getenv, o.log)
+	lo := local.LoaderOptions{Holds: memory.holds,
+		Device: card.device, CacheRAM: o.cacheRAM, Repeatable: o.repeatable, Parallel: o.parallel,
 		MaxQueue: o.maxQueue,
 		Card:     engine.CardOptions{Watch: o.watch, Lost: lost, Fewer: o.fewer, NoSpeculate: o.noSpec, Ending: o.ending},
 		Drafts:   map[string]string{},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -13,7 +14,6 @@ import (
 const (
 	MaxBody      = 32 << 20 // where images can be
 	MaxSmallBody = 1 << 20
-	maxLarge     = 256 << 20       // what large requests cost at once; each is held until its answer ends
 	freeCost     = 1 << 20         // what any request may cost
 	DrainTime    = 2 * time.Second // how long the rest of a refused body is read
 )
@@ -89,11 +89,12 @@ func (x *Exchange) room(n int64) error {
 	if n <= freeCost && h.room == 0 {
 		return nil
 	}
-	if n > maxLarge {
+	most := budget.Get().Requests
+	if n > most {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
-			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, maxLarge>>20)
+			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, most>>20)
 	}
-	if x.shared.large.Add(n-h.room) > maxLarge && n > h.room {
+	if x.shared.large.Add(n-h.room) > most && n > h.room {
 		x.shared.large.Add(h.room - n)
 		return Error(http.StatusServiceUnavailable, loaded.ErrQueueFull.Error())
 	}

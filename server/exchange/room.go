@@ -3,13 +3,14 @@ package exchange
 import (
 	"net/http"
 
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// VectorRoom takes room for so many vectors, and refuses more of them than half of all the room is for.
+// VectorRoom takes room for so many vectors, and refuses more of them than two thirds of all the room are for.
 func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
-	if most := maxLarge / 2 / each; int64(inputs) > most {
+	if most := budget.Get().Requests * 2 / 3 / each; int64(inputs) > most {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
 			"%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
 			inputs, inputs, hidden, most)
@@ -46,7 +47,7 @@ const (
 // probabilities are told of a token. It refuses more than there is room for at all.
 func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
 	each := int64(tokens) * int64(choiceToken+choiceLogprob*told)
-	if int64(n)*each > maxLarge/2 {
+	if int64(n)*each > budget.Get().Requests*2/3 {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
 			"%d answers of %d tokens with %d log probabilities each are more than the server keeps until all are there: "+
 				"stream them, set a lower max_tokens, or ask for fewer answers", n, tokens, told)

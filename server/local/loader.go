@@ -32,6 +32,9 @@ type LoaderOptions struct {
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
 	Progress func(engine.Progress)
+	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes of it the model takes besides its
+	// weights, which are mapped.
+	Holds func(model string, bytes int64)
 	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.
 	Loaded func(model string, st engine.Stats)
 }
@@ -146,6 +149,15 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	m, err := engine.OpenPackage(ctx, p, o)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
+	}
+	if l.o.Holds != nil {
+		held := int64(0)
+		for _, c := range cards.Copies {
+			if mem := m.Info().Memory; c.Info().Host {
+				held += mem.Cache + mem.States + mem.IO
+			}
+		}
+		l.o.Holds(e.Name.Full(), held)
 	}
 	if l.o.Loaded != nil {
 		l.o.Loaded(o.Name, m.Stats())

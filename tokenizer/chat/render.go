@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
@@ -22,7 +24,7 @@ var (
 )
 
 // room is what all renderings of the process make together, beyond a mebibyte each.
-var room = &origin.Room{Size: 192 << 20}
+var room = sync.OnceValue(func() *origin.Room { return &origin.Room{Size: budget.Get().Templates} })
 
 func tooLong(source string) error {
 	if len(source) > maxSource {
@@ -33,7 +35,7 @@ func tooLong(source string) error {
 
 // rendered runs one rendering with a meter, and makes pieces of what it prints.
 func rendered(ctx context.Context, c Conversation, render func(m *origin.Meter) (origin.Text, error)) ([]Piece, error) {
-	m := origin.NewMeter(ctx, room)
+	m := origin.NewMeter(ctx, room())
 	defer m.Close()
 	text, err := render(m)
 	if err != nil {

@@ -104,8 +104,8 @@ func TestRenderingsBounded(t *testing.T) {
 			}
 		})
 	}
-	if room.Taken() != 0 {
-		t.Errorf("%d bytes of the room are still taken", room.Taken())
+	if room().Taken() != 0 {
+		t.Errorf("%d bytes of the room are still taken", room().Taken())
 	}
 }
 
