@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -21,5 +22,16 @@ func TestRmTellsWhy(t *testing.T) {
 	t.Setenv("AXLE_HOST", ts.URL)
 	if err := failure(t.Context(), os.Stdout, []string{"rm", "m"}); err == nil || err.code != 1 || err.Error() != why {
 		t.Errorf("rm: %v", err)
+	}
+}
+
+// A server that takes no work any more is not said to be absent.
+func TestEndingServer(t *testing.T) {
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer ts.Close()
+	t.Setenv("AXLE_HOST", ts.URL)
+	if err := failure(t.Context(), os.Stdout, []string{"list"}); err == nil || err.code != 1 ||
+		!strings.Contains(err.Error(), ts.URL+" takes no requests now: it is ending, or its card was lost") {
+		t.Errorf("list: %v", err)
 	}
 }
