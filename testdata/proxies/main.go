@@ -1,7 +1,7 @@
-// Proxies runs three servers behind HAProxy and behind Caddy, with the configurations of docs/, and counts what clients lose: while a server
-// is told to end, when one is killed, and when one is full. `make proxies` builds the server and runs it; a proxy that is not installed is
-// passed over aloud. It ends with 1 where a client lost what it should not. SCENE=caddy, or a part of another row's beginning, runs that
-// alone.
+// Proxies runs three servers behind HAProxy and behind Caddy, with the configurations of docs/, and counts what clients lose: while a
+// server is told to end, when one is killed, and when one is full. `make proxies` builds the server and runs it; a proxy that is not
+// installed is passed over aloud. It ends with 1 where a client lost what it should not. SCENE=caddy, or a part of another row's beginning,
+// runs that alone.
 package main
 
 import (
@@ -13,11 +13,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,7 +65,7 @@ func main() {
 			fmt.Printf("| %s | %s | %d | %d | %d |\n", p.name, s.what, c.whole.Load(), c.lost(), c.cut.Load())
 			if n := c.lost() - c.cut.Load(); s.aim(p) && (n > 0 || !s.kills && c.cut.Load() > 0) {
 				failed = true
-				fmt.Fprintf(os.Stderr, "proxies: %s, %s: lost %d, the first: %v\n", p.name, s.what, c.lost(), c.first)
+				fmt.Fprintf(os.Stderr, "proxies: %s, %s: lost %d, the first: %v; it said at the end:\n%s", p.name, s.what, c.lost(), c.first, c.said)
 			}
 		}
 	}
@@ -103,6 +105,7 @@ type count struct {
 	whole, refused, cut atomic.Int64
 	mu                  sync.Mutex
 	first               error
+	said                string // by the proxy, at the end
 }
 
 func (c *count) lost() int64 { return c.refused.Load() + c.cut.Load() }
@@ -169,7 +172,15 @@ func (s scene) run(p proxy) (*count, error) {
 		said, _ := os.ReadFile(log.Name())
 		return nil, fmt.Errorf("%w: %s", err, said)
 	}
-	return s.load("http://"+front, servers, addrs)
+	c, err := s.load("http://"+front, servers, addrs)
+	if c != nil {
+		said, _ := os.ReadFile(log.Name())
+		lines := slices.DeleteFunc(strings.SplitAfter(string(said), "\n"), func(l string) bool {
+			return strings.Contains(l, "health_checker") // a line a second
+		})
+		c.said = strings.Join(lines[max(0, len(lines)-5):], "")
+	}
+	return c, err
 }
 
 // load has clients ask, each a conversation of four turns after the other, while it happens.
@@ -323,12 +334,14 @@ func until(ok func() bool) error {
 	return errors.New("it does not answer")
 }
 
-// free is an address that nobody listens on.
+// free is an address that nobody listens on, below the ports that the system gives out by itself: once a server there is dead, a proxy's
+// next connection to it would otherwise have that port at its own end now and then, and be connected to itself.
 func free() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000))
+		if ln, err := net.Listen("tcp", addr); err == nil {
+			return addr, ln.Close()
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
+	return "", errors.New("no port from 20000 to 29999 is free")
 }
