@@ -27,7 +27,9 @@ func TestRmTellsWhy(t *testing.T) {
 
 // A server that takes no work any more is not said to be absent.
 func TestEndingServer(t *testing.T) {
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
 	defer ts.Close()
 	t.Setenv("AXLE_HOST", ts.URL)
 	if err := failure(t.Context(), os.Stdout, []string{"list"}); err == nil || err.code != 1 ||

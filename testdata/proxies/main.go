@@ -31,15 +31,16 @@ import (
 type proxy struct {
 	name, config string
 	start        func(file string) *exec.Cmd
-	room         [2]string // the line that says how much a machine takes, and what it is where that is three
+	room         [2]string // the line that says how much a machine is sent, and what it is where that is three
+	queue        string    // how many wait at a machine that is sent three: the one that runs, and these
 	passesOn     bool      // a refusal is asked again elsewhere
 }
 
 var proxies = []proxy{
-	{"haproxy", "docs/haproxy.cfg", func(f string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", f) }, [2]string{}, true},
+	{"haproxy", "docs/haproxy.cfg", func(f string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", f) }, [2]string{}, "2", true},
 	{"caddy", "docs/Caddyfile", func(f string) *exec.Cmd {
 		return exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", f)
-	}, [2]string{"unhealthy_request_count 64", "unhealthy_request_count 3"}, false},
+	}, [2]string{"unhealthy_request_count 64", "unhealthy_request_count 3"}, "3", false},
 }
 
 var names = []string{"one", "two", "three"}
@@ -82,7 +83,7 @@ type scene struct {
 	what    string
 	flags   []string // of the servers
 	clients int
-	small   bool // a machine takes three requests
+	small   bool // a machine is sent three requests at once, and no more
 	fill    bool // one machine is filled from elsewhere
 	signal  os.Signal
 	kills   bool
@@ -95,8 +96,8 @@ var scenes = []scene{
 	{what: "SIGTERM, 16 clients", flags: []string{"--drain-delay", "5s"}, clients: 16, signal: syscall.SIGTERM, aim: always},
 	{what: "SIGTERM without a drain delay", clients: 16, signal: syscall.SIGTERM, aim: func(p proxy) bool { return p.passesOn }},
 	{what: "SIGKILL, 16 clients", clients: 16, signal: syscall.SIGKILL, kills: true, aim: always},
-	{what: "3 × room for 3, 8 clients", flags: []string{"--num-parallel", "1", "--max-queue", "2"}, clients: 8, small: true, aim: always},
-	{what: "one is filled by others, 3 clients", flags: []string{"--num-parallel", "1", "--max-queue", "2"}, clients: 3, small: true,
+	{what: "three machines with room for three each, 8 clients", flags: []string{"--num-parallel", "1"}, clients: 8, small: true, aim: always},
+	{what: "one is filled by others, 3 clients", flags: []string{"--num-parallel", "1"}, clients: 3, small: true,
 		fill: true, aim: func(p proxy) bool { return p.passesOn }},
 }
 
@@ -140,7 +141,11 @@ func (s scene) run(p proxy) (*count, error) {
 	var servers []*exec.Cmd
 	var addrs []string
 	for i, name := range names {
-		cmd, addr, err := serve(dir, name, s.flags)
+		flags := s.flags
+		if s.small {
+			flags = append(slices.Clone(flags), "--max-queue", p.queue)
+		}
+		cmd, addr, err := serve(dir, name, flags)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +198,7 @@ func (s scene) load(front string, servers []*exec.Cmd, addrs []string) (*count, 
 	var wg sync.WaitGroup
 	if s.fill {
 		var full sync.WaitGroup
-		for range 3 {
+		for range 4 {
 			full.Add(1)
 			wg.Go(func() {
 				once := sync.OnceFunc(full.Done)
