@@ -11,7 +11,8 @@ import (
 )
 
 // TestPictureTime: on a Raspberry Pi 5's clock a question about a picture has its first token when the encoder and the passes of its rows
-// are done, a second question costs no encoder, and who decodes beside it waits for a call of the encoder and a pass at most.
+// are done, a second question costs no encoder. A stream beside it waits for a call of the encoder at most, or for a pass of a
+// prompt that has waited longer, which sees fewer cells and goes without the stream's row. Then comes the pass that has it.
 func TestPictureTime(t *testing.T) {
 	s := axmodel.Qwen3VLSmall()
 	b, _ := hollow(t, s, OpenOptions{})
@@ -90,10 +91,10 @@ func TestPictureTime(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	most := encoder + pass(512) + 2*head
-	t.Logf("beside three pictures: no gap above %v, a call of the encoder and a pass take %v", widest, most)
+	most := max(encoder, pass(256)+head) + pass(512) + 2*head
+	t.Logf("beside three pictures: no gap above %v, a call of the encoder or a pass, and a pass take %v", widest, most)
 	if widest > most*105/100 {
-		t.Errorf("a gap of %v, where a call of the encoder and a pass take %v", widest, most)
+		t.Errorf("a gap of %v, where a call of the encoder or a pass, and a pass take %v", widest, most)
 	}
 	if n := b.Stats().Encoded; n != 5 {
 		t.Errorf("%d calls of the encoder for five pictures", n)
