@@ -12,6 +12,7 @@ package fair
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -44,6 +45,9 @@ type account struct {
 func (a *account) drop(t *ticket) {
 	a.waiting = slices.DeleteFunc(a.waiting, func(w *ticket) bool { return w == t })
 }
+
+// idle reports that the key wants nothing.
+func (a *account) idle() bool { return len(a.waiting) == 0 && a.running == 0 }
 
 // ticket is somebody who waits.
 type ticket struct {
@@ -109,7 +113,7 @@ func (l *Line) wait(ctx context.Context, key string, t *ticket) error {
 		l.room += t.takes
 	} else {
 		l.keys[key].drop(t)
-		l.forget(key)
+		l.forget()
 	}
 	l.grant()
 	return context.Cause(ctx)
@@ -155,24 +159,17 @@ func (l *Line) leave(key string, work, did int64) {
 	l.running--
 	a.due += did - work
 	a.done += did - work
-	l.forget(key)
+	l.forget()
 }
 
-// forget closes the account of a key that wants nothing, once it would begin where the others are. l.mu is held.
-func (l *Line) forget(key string) {
-	if a := l.keys[key]; len(a.waiting) == 0 && a.running == 0 && a.due <= l.now {
-		delete(l.keys, key)
+// forget closes the accounts of keys that want nothing: those that would begin where the others are, and all once nobody wants anything,
+// as nobody is ahead of anybody then. l.mu is held.
+func (l *Line) forget() {
+	idle := true
+	for _, a := range l.keys {
+		idle = idle && a.idle()
 	}
-	if l.running == 0 { // nobody is ahead of anybody then
-		for key, a := range l.keys {
-			if len(a.waiting) > 0 {
-				return
-			}
-			if a.running == 0 {
-				defer delete(l.keys, key)
-			}
-		}
-	}
+	maps.DeleteFunc(l.keys, func(_ string, a *account) bool { return a.idle() && (idle || a.due <= l.now) })
 }
 
 // grant gives turns as far as places and room go. Whose turn it is waits for the room it needs, and everybody else for them: what is small

@@ -153,6 +153,64 @@ func TestSaidLess(t *testing.T) {
 	})
 }
 
+// TestDebt: who had a large piece, and comes again later, finds that others who wait have had as much work by then: between two turns
+// nothing runs, and no account is closed for that.
+func TestDebt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(1, 0)
+		var mu sync.Mutex
+		var small int
+		go func() { _ = l.piece(t.Context(), "large", 0, 40) }()
+		synctest.Wait()
+		for i := range 4 {
+			for range 25 {
+				go func() {
+					if l.piece(t.Context(), fmt.Sprint("small ", i), 0, 1) == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						small++
+					}
+				}()
+			}
+		}
+		time.Sleep(42*time.Second + time.Second/2)
+		began := time.Now()
+		if err := l.piece(t.Context(), "large", 0, 40); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		if small != 100 || time.Since(began) < 95*time.Second {
+			t.Errorf("a second large piece ended after %v, when %d of 100 small ones had", time.Since(began), small)
+		}
+		mu.Unlock()
+	})
+}
+
+// TestAccountsEnd: keys that come once are forgotten while others keep the line busy.
+func TestAccountsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(1, 0)
+		ctx, leave := context.WithCancel(t.Context())
+		for range 2 { // one waits whenever the other ends
+			go func() {
+				for l.piece(ctx, "always", 0, 10) == nil {
+				}
+			}()
+		}
+		for i := range 200 {
+			go func() { _ = l.piece(t.Context(), fmt.Sprint("once ", i), 0, 3) }()
+			time.Sleep(20 * time.Second)
+		}
+		l.mu.Lock()
+		if n := len(l.keys); n > 4 {
+			t.Errorf("%d keys have accounts, two want something", n)
+		}
+		l.mu.Unlock()
+		leave()
+		time.Sleep(time.Hour)
+	})
+}
+
 // piece takes as many seconds as its work is.
 func (l *Line) piece(ctx context.Context, key string, takes, work int64) error {
 	if err := l.Take(ctx, key, takes, work); err != nil {
