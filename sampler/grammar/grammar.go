@@ -38,7 +38,8 @@ type Grammar struct {
 	depth int32
 	ends  map[*frame]*ending // the frames of its thinking, if it has any
 	notes []Note
-	bytes int64 // about what its automata take
+	bytes int64      // about what its automata take, without those of what it was made of
+	of    []*Grammar // what Thinking and Or made it of, whose automata it goes through: they are in use as long as it is
 
 	mu     sync.Mutex
 	caches map[weak.Pointer[Trie]]*maskCache // weak: a grammar may outlive the models it served

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
+	"weak"
 
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/internal/fair"
@@ -100,7 +100,16 @@ func metered(m *meter, compile func(*meter) (*Grammar, error)) (g *Grammar, err 
 }
 
 // held is the memory of grammars that somebody uses.
-type held struct{ taken atomic.Int64 }
+type held struct {
+	mu    sync.Mutex
+	large []use
+}
+
+// use is a grammar that takes room, for as long as it was not collected.
+type use struct {
+	g     weak.Pointer[Grammar]
+	bytes int64
+}
 
 // inUse are those of the process. A grammar is in use until it is collected.
 var inUse held
@@ -110,20 +119,28 @@ const smallest = 256 << 10
 
 // keep takes room for a grammar, and gives it back when it is collected. The error is ErrRoom.
 func (h *held) keep(g *Grammar) error {
-	n := g.bytes
-	if n <= smallest {
+	if g.bytes <= smallest || h.take(g) {
 		return nil
 	}
-	most := budget.Get().Schemas
-	for again := false; ; again = true {
-		if h.taken.Add(n) <= most {
-			runtime.AddCleanup(g, func(n int64) { h.taken.Add(-n) }, n)
-			return nil
-		}
-		h.taken.Add(-n)
-		if again {
-			return fmt.Errorf("grammar: %w", ErrRoom)
-		}
-		runtime.GC() // those that nobody uses any more are found by it
+	runtime.GC() // those that nobody uses any more are found by it
+	if h.take(g) {
+		return nil
 	}
+	return fmt.Errorf("grammar: %w", ErrRoom)
+}
+
+// take is keep, without looking for those that nobody uses any more.
+func (h *held) take(g *Grammar) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := g.bytes
+	h.large = slices.DeleteFunc(h.large, func(u use) bool { return u.g.Value() == nil })
+	for _, u := range h.large {
+		taken += u.bytes
+	}
+	if taken > budget.Get().Schemas {
+		return false
+	}
+	h.large = append(h.large, use{weak.Make(g), g.bytes})
+	return true
 }

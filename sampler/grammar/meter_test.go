@@ -148,6 +148,7 @@ func TestSchemaTurns(t *testing.T) {
 }
 
 // TestGrammarRoom (T7): automata that somebody uses take no more memory together than there is for them; the rest is told to come again.
+// Those that nobody uses any more take none from the next request on.
 func TestGrammarRoom(t *testing.T) {
 	var h held
 	most := budget.Get().Schemas
@@ -171,8 +172,25 @@ func TestGrammarRoom(t *testing.T) {
 	}
 	runtime.KeepAlive(used)
 	used = nil
-	for h.taken.Load() > 0 { // cleanups run soon after a collection, on a goroutine of the runtime
-		runtime.GC()
+	if err := h.keep(&Grammar{bytes: most}); err != nil {
+		t.Errorf("when nobody uses any more of them: %v", err)
+	}
+	for name, made := range map[string]func(g *Grammar) (*Grammar, error){
+		"thinks before it": func(g *Grammar) (*Grammar, error) { return Thinking(g, Thought{Open: "<think>", End: "</think>"}) },
+		"is it or another": func(g *Grammar) (*Grammar, error) { return Or(JSON(), g) },
+	} {
+		var h held
+		large := &Grammar{root: JSON().root, depth: jsonDepth, bytes: most}
+		err := h.keep(large)
+		use, merr := made(large)
+		if err := errors.Join(err, merr); err != nil {
+			t.Fatal(err)
+		}
+		large = nil
+		if err := h.keep(&Grammar{bytes: most}); !errors.Is(err, ErrRoom) {
+			t.Errorf("beside a grammar that %s: %v", name, err)
+		}
+		runtime.KeepAlive(use)
 	}
 	g, err := SchemaWith([]byte(`{"type":"string","pattern":"a.{9}b"}`), Options{})
 	if err != nil || g.bytes < 4*int64(len(g.root.next)) || g.bytes > 8*maxTable {

@@ -63,7 +63,7 @@ func Thinking(g *Grammar, ways ...Thought) (*Grammar, error) {
 		if err := p.finish(); err != nil {
 			return nil, &Error{Msg: err.Error()}
 		}
-		return &Grammar{root: root, depth: g.depth + 1, ends: ends, notes: g.notes}, nil
+		return &Grammar{root: root, depth: g.depth + 1, ends: ends, notes: g.notes, of: []*Grammar{g}}, nil
 	})
 }
 
@@ -87,7 +87,7 @@ func Or(g, o *Grammar) (*Grammar, error) {
 		if err := p.finish(); err != nil {
 			return nil, &Error{Msg: err.Error()}
 		}
-		return &Grammar{root: root, depth: max(g.depth, o.depth) + 1, notes: slices.Concat(g.notes, o.notes)}, nil
+		return &Grammar{root: root, depth: max(g.depth, o.depth) + 1, notes: slices.Concat(g.notes, o.notes), of: []*Grammar{g, o}}, nil
 	})
 }
 
