@@ -80,8 +80,9 @@ func (r *record) note(tokens []int32) (with Compared, ok bool) {
 	if at < 0 {
 		at = len(r.Said)
 		r.Said = append(r.Said, spoken{Tokens: tokens, On: r.on})
-		if len(r.Said) > maxSaid {
-			r.Said, at = r.Said[1:], at-1
+		if len(r.Said) > maxSaid { // what counts stays before what was said by the way
+			oldest := slices.IndexFunc(r.Said[:maxSaid], func(s spoken) bool { return !s.Counts })
+			r.Said, at = slices.Delete(r.Said, max(oldest, 0), max(oldest, 0)+1), at-1
 		}
 	}
 	mine := &r.Said[at]

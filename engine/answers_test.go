@@ -76,6 +76,30 @@ func TestFirstLoadWrong(t *testing.T) {
 	}
 }
 
+// TestManyWrongLoads (D6): however many different answers a card gives, what two loads of it have said goes on to count.
+func TestManyWrongLoads(t *testing.T) {
+	says := func(n int32) (ids []int32) {
+		for i := range int32(sampleLen) {
+			ids = append(ids, n*sampleLen+i)
+		}
+		return ids
+	}
+	r := &record{on: "a card"}
+	r.note(says(0))
+	r.note(says(0))
+	for i := range int32(3 * maxSaid) {
+		if _, ok := r.note(says(1 + i)); ok {
+			t.Fatalf("wrong answer %d is believed", i+1)
+		}
+	}
+	if _, ok := r.note(says(3 * maxSaid)); ok {
+		t.Error("a wrong answer is believed when it comes again")
+	}
+	if with, ok := r.note(says(0)); !ok || with != ComparedEarlier || len(r.Said) > maxSaid {
+		t.Errorf("what counted is compared with %q, believed %v, beside %d answers", with, ok, len(r.Said))
+	}
+}
+
 // lying is a card whose largest logits are others than they should be, by so much.
 type lying struct {
 	axcl.Device
