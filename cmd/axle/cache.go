@@ -31,7 +31,8 @@ func newCacheCmd() *cobra.Command {
 		Use:   "cache",
 		Short: "Show or clear what conversations have left on disk",
 		Long: `Show what "axle serve --cache-disk SIZE" keeps in the store's folder "rows": evaluated beginnings of conversations, which a server
-takes from there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look: sudo -u axle axle cache.`,
+takes from there instead of evaluating them again. Each API key finds its own only. It is the server's user who may look; for the service:
+sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := cacheDir(c.Context())
@@ -81,7 +82,8 @@ func cacheDir(ctx context.Context) (string, error) {
 // cacheError says what helps where the folder is another user's.
 func cacheError(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; it is for the server's user only: sudo -u axle axle cache", err)
+		return fmt.Errorf("%w; it is for the server's user only; for the service: "+
+			"sudo -u axle AXLE_MODELS=/var/lib/axle/models axle cache", err)
 	}
 	return err
 }

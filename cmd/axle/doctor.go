@@ -38,8 +38,8 @@ func newDoctorCmd() *cobra.Command {
 				}
 				sees = p
 			}
-			d, err := diagnosis.Run(cmd.Context(), diagnosis.Options{Device: device, Conformance: conformance, Model: model, Sees: sees,
-				Baseline: baseline, Save: save})
+			d, err := diagnosis.Run(cmd.Context(), diagnosis.Options{Device: device, Conformance: conformance, Model: model,
+				OpenPackage: openPackage, Sees: sees, Baseline: baseline, Save: save})
 			if err != nil {
 				return err
 			}
@@ -63,8 +63,9 @@ func newDoctorCmd() *cobra.Command {
 	f.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	f.BoolVar(&conformance, "conformance", false, "also run the suite that every device must pass (minutes on a real card)")
 	f.StringVar(&device, "device", "auto", "what to examine: auto, axcl, axcl:N, axengine or soft")
-	f.StringVar(&model, "model", "", "a model folder: load one layer and execute it once, as a card that is wedged does not;\n"+
-		"with --conformance, what the suite runs with (a vendor's card needs a vendor's model)")
+	f.StringVar(&model, "model", "",
+		"a model, a name or a folder: load one layer and execute it once, as a card that is wedged does not;\n"+
+			"with --conformance, what the suite runs with (a vendor's card needs a vendor's model)")
 	f.StringVar(&save, "save", "", "with --conformance, write what the suite measured to this file, if no check fails")
 	f.StringVar(&baseline, "baseline", "", "with --conformance, compare with a file that --save wrote, before a firmware update say,\n"+
 		"and end with 1 if the card has become less precise")

@@ -42,8 +42,8 @@ func free(ctx context.Context, device, doing string) error {
 			continue
 		}
 		return fmt.Errorf("the server at %s holds the card (%s), which has one owner: end it before %s ('sudo systemctl stop axle' where "+
-			"it is the service, and 'start' afterwards), or measure through it, with the benchmark on its page %s", conn.URL, c.Device,
-			doing, conn.URL.JoinPath("/ui"))
+			"it is the service, and 'start' afterwards), or measure through it, with the benchmark on its page %s%s", conn.URL, c.Device,
+			doing, conn.URL.JoinPath("/ui"), storeAlone(ctx, conn))
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ func TestWhoseCard(t *testing.T) {
 	state := ""
 	code := http.StatusOK
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/api/axle/state" {
+		switch r.URL.Path {
+		case "/api/axle/state":
 			w.WriteHeader(code)
 			fmt.Fprint(w, state)
+		case "/api/axle/store":
+			fmt.Fprint(w, `{"folder":"/nowhere/at/all","user":"axle"}`)
 		}
 	}))
 	defer ts.Close()
@@ -66,6 +69,11 @@ func TestWhoseCard(t *testing.T) {
 		if _, _, err := command(t, args...); err == nil || !strings.Contains(err.Error(), "holds the card (axcl:0)") {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+	// The server's store cannot be asked for once it was ended, so how to name it is said before.
+	t.Setenv("AXLE_MODELS", "")
+	if err := free(t.Context(), "auto", "measuring"); err == nil || !strings.Contains(err.Error(), " AXLE_MODELS=/nowhere/at/all axle ") {
+		t.Error(err)
 	}
 	ts.Close()
 	if err := free(t.Context(), "auto", "measuring"); err != nil {

@@ -119,7 +119,7 @@ server belongs to the id that is made with it, whatever becomes of its name and 
 }
 
 // tellServer is what makes a change of the file count.
-const tellServer = "A running server reads the file again on SIGHUP: systemctl reload axle, or kill -HUP and its process."
+const tellServer = "A running server reads the file again on SIGHUP: systemctl reload axle, or kill -HUP with its process id."
 
 // keyError says what helps where the file is another user's.
 func keyError(err error) error {

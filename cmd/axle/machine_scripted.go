@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/axle-llm/axle/models"
@@ -28,6 +29,9 @@ func newMachine(o machineOptions) (*machine, error) {
 		hello: func() (string, error) { return "the scripted engine, which is no model at all", nil },
 		close: st.Close}, nil
 }
+
+// storeAlone is what models of a server are found by; scripted models have no files.
+func storeAlone(context.Context, *connection) string { return "" }
 
 // openPackage is doctor's; scripted models have no package.
 func openPackage(string) (*models.Package, error) {

@@ -47,11 +47,15 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 		return nil, nil, err
 	}
 	m, err = s.Get(name)
+	keyed := ""
 	own := err == nil && (m.Builtin || m.Folder != "" || cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "")
 	if !own && (err == nil || errors.Is(err, store.ErrNotFound)) {
 		p, theirs, terr := openTheirs(name)
 		if locked := new(lockedError); errors.As(terr, &locked) {
 			locked.mine = err == nil
+		}
+		if k := new(keyedError); errors.As(terr, &k) {
+			keyed = k.url
 		}
 		if !errors.Is(terr, store.ErrNotFound) {
 			return p, theirs, errors.Join(terr, s.Close())
@@ -63,7 +67,9 @@ func openModel(name string) (p *models.Package, m *store.Model, err error) {
 	}
 	_ = s.Close()
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil, absent(name, err)
+		a := absent(name, err)
+		a.keyed = keyed
+		return nil, nil, a
 	}
 	return nil, nil, fmt.Errorf("%w; 'axle list' shows what there is, 'axle pull' without a name what can be fetched", err)
 }
@@ -78,8 +84,18 @@ func openOf(s *store.Store, m *store.Model) (*models.Package, error) {
 	return p, nil
 }
 
+// keyedError is a server that tells nothing without a key. For who looks for a model it is as good as none: errors.Is finds
+// store.ErrNotFound.
+type keyedError struct{ url string }
+
+func (e *keyedError) Error() string {
+	return fmt.Sprintf("the server at %s may have it, and wants a key: set AXLE_KEY to one of those in its keys file", e.url)
+}
+
+func (e *keyedError) Is(target error) bool { return target == store.ErrNotFound }
+
 // openTheirs opens a model in the store of the server at AXLE_HOST. It fails with store.ErrNotFound where no server answers or its store
-// has no such model.
+// has no such model, and with a keyedError where it does not tell.
 func openTheirs(name string) (*models.Package, *store.Model, error) {
 	ctx := context.Background()
 	conn, err := connect(ctx, true)
@@ -104,7 +120,9 @@ func openTheirs(name string) (*models.Package, *store.Model, error) {
 	default:
 		locked.where = where
 	}
-	if _, err := conn.Show(ctx, &api.ShowRequest{Model: name}); err != nil {
+	if _, err := conn.Show(ctx, &api.ShowRequest{Model: name}); errors.As(err, new(api.AuthorizationError)) {
+		return nil, nil, &keyedError{conn.URL.String()}
+	} else if err != nil {
 		return nil, nil, store.ErrNotFound
 	}
 	return nil, nil, locked
@@ -124,6 +142,10 @@ func wholeStore(ctx context.Context) (store.Options, error) {
 	}
 	defer func() { _ = conn.stop() }()
 	where, err := conn.Where(ctx)
+	if errors.As(err, new(api.AuthorizationError)) {
+		return own, fmt.Errorf("the server at %s does not tell where its models are without a key: set AXLE_KEY to one of those in "+
+			"its keys file; your own are looked at with AXLE_MODELS=%s", conn.URL, shellWord(store.DefaultDir()))
+	}
 	if err != nil || where.Folder == "" || where.Folder == store.DefaultDir() {
 		return own, nil
 	}
@@ -134,6 +156,21 @@ func wholeStore(ctx context.Context) (store.Options, error) {
 	}
 	own.Dir, own.Paths = where.Folder, where.Paths
 	return own, nil
+}
+
+// storeAlone says how the models of a server are found once it has been ended; empty: as they are now.
+func storeAlone(ctx context.Context, conn *connection) string {
+	if cmp.Or(os.Getenv("AXLE_MODELS"), os.Getenv("OLLAMA_MODELS")) != "" {
+		return ""
+	}
+	where, err := conn.Where(ctx)
+	if err != nil || where.Folder == "" || where.Folder == store.DefaultDir() {
+		return ""
+	}
+	if os.Geteuid() == 0 { // as which tune has to run
+		where.User = ""
+	}
+	return "; its models are found without it by: " + asServer(where, os.Args[1:])
 }
 
 // readable says whether a server's store can be looked into from here.
@@ -166,6 +203,7 @@ type absentError struct {
 	name  string
 	entry *hub.Entry // what the catalogue knows of it; nil: nothing
 	repo  bool       // the name is a repository's
+	keyed string     // the server that may have it, and wants a key; empty: there is none
 	err   error
 }
 
@@ -186,6 +224,14 @@ func absent(name string, err error) *absentError {
 }
 
 func (e *absentError) Error() string {
+	if e.keyed != "" {
+		return e.here() + "; " + (&keyedError{e.keyed}).Error()
+	}
+	return e.here()
+}
+
+// here says what to do on this machine.
+func (e *absentError) here() string {
 	switch {
 	case e.entry != nil:
 		n, told := e.entry.Size()

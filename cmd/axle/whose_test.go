@@ -102,8 +102,12 @@ func TestLockedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var where *client.Where
+	keyed := false
 	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case keyed && r.URL.Path != "/":
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"this server wants a key"}`)
 		case r.URL.Path == "/api/axle/store" && where != nil:
 			_ = json.NewEncoder(w).Encode(where)
 		case r.URL.Path == "/api/axle/store":
@@ -187,6 +191,17 @@ func TestLockedStore(t *testing.T) {
 			t.Errorf("one's own: %v", err)
 		}
 		t.Setenv("AXLE_MODELS", "")
+	}
+	// A server that tells nothing without a key may have what is not here, and its store is not taken for the user's own.
+	keyed = true
+	for _, args := range [][]string{{"verify"}, {"cache"}, {"tokenize", "axle/none"}} {
+		if _, _, err := command(t, args...); err == nil || !strings.Contains(err.Error(), ts.URL) ||
+			!strings.Contains(err.Error(), "set AXLE_KEY") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	if _, _, err := command(t, "plan", "qwen3:4b"); err != nil {
+		t.Error(err)
 	}
 	for in, want := range map[string]string{"a-b/c:d": "a-b/c:d", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$(x)": "'$(x)'"} {
 		if got := shellWord(in); got != want {

@@ -82,7 +82,9 @@ func Run(ctx context.Context, o Options, names []string, progress io.Writer) (*R
 	for _, name := range names {
 		var m report.Model
 		if m, err = r.measure(ctx, &o, name, progress, &res.runs); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
+			if !strings.HasPrefix(err.Error(), name+" ") { // which has named it already
+				err = fmt.Errorf("%s: %w", name, err)
+			}
 			break
 		}
 		res.Models = append(res.Models, m)

@@ -62,7 +62,7 @@ const (
 )
 
 // suiteOf names what the suite runs with: figures of two runs can be compared only where it is the same.
-func suiteOf(model string) (string, error) {
+func suiteOf(model string, open func(string) (*models.Package, error)) (string, error) {
 	if model == "" {
 		var names bytes.Buffer
 		for _, c := range axcltest.Checks(axcltest.Options{}) {
@@ -70,7 +70,7 @@ func suiteOf(model string) (string, error) {
 		}
 		return fmt.Sprintf("the small models of this version of axle (%08x)", crc32.ChecksumIEEE(names.Bytes())), nil
 	}
-	p, err := models.Open(model)
+	p, err := open(model)
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +101,7 @@ func (o Options) prepare() (*baseline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is no baseline that `axle doctor --conformance --save` wrote: %w", o.Baseline, err)
 	}
-	suite, err := suiteOf(o.Model)
+	suite, err := suiteOf(o.Model, o.OpenPackage)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func sameShape(a, b [][]uint16) bool {
 
 // save writes what was measured, whole or not at all.
 func (d *Diagnosis) save(path, model string) error {
-	suite, err := suiteOf(model)
+	suite, err := suiteOf(model, d.open)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,8 @@ type Diagnosis struct {
 	Abilities   *Abilities      `json:"abilities,omitempty"`
 	Vision      []engine.Probe  `json:"vision,omitempty"`
 
-	dev axcl.Device // open while it is of use
+	dev  axcl.Device // open while it is of use
+	open func(model string) (*models.Package, error)
 }
 
 // Library is a vendor's library that was looked for.
@@ -122,7 +123,7 @@ func deviceOf(i axcl.Info) Card {
 // Examine opens the device and looks at the machine. The device stays open until Close: nobody knows how a vendor's library likes to be
 // started twice.
 func Examine(device string) *Diagnosis {
-	d := &Diagnosis{Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
+	d := &Diagnosis{open: models.Open, Libraries: []Library{}, Devices: []Card{}, Links: []cards.Link{}, Findings: []cards.Finding{}}
 	dev, why, err := cards.Open(device)
 	var libs []cards.Library
 	for _, l := range cards.Libraries() {
@@ -273,7 +274,7 @@ func (d *Diagnosis) Conform(ctx context.Context, device, model string, patience 
 		return true
 	}
 	d.check("model "+model, func(t axcltest.TB) {
-		p, err := models.Open(model)
+		p, err := d.open(model)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

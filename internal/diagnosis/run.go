@@ -20,8 +20,10 @@ type Options struct {
 	Device string
 	// Conformance also runs the suite, with Model where that is not empty.
 	Conformance bool
-	// Model is a package's folder. Without Conformance a layer of it is loaded and executed once.
+	// Model is a package's folder, or another name that OpenPackage knows. Without Conformance a layer of it is loaded and executed once.
 	Model string
+	// OpenPackage opens Model; nil: models.Open. What it gives is closed.
+	OpenPackage func(name string) (*models.Package, error)
 	// Baseline is a file that Save wrote of an earlier run of the same suite: a card that has become less precise is a problem. Save is
 	// where to write what this run measured, if no check fails. Both count with Conformance only; empty: none.
 	Baseline, Save string
@@ -56,6 +58,9 @@ type step struct {
 func Run(ctx context.Context, o Options) (*Diagnosis, error) {
 	if o.Patience <= 0 {
 		o.Patience = 15 * time.Second
+	}
+	if o.OpenPackage == nil {
+		o.OpenPackage = models.Open
 	}
 	before, err := o.prepare()
 	if err != nil {
@@ -107,6 +112,7 @@ func examine(ctx context.Context, o Options, before *baseline, steps chan<- step
 	runtime.LockOSThread() // a device belongs to the thread that opened it
 	defer runtime.UnlockOSThread()
 	d := Examine(o.Device)
+	d.open = o.OpenPackage
 	next := func(what string, limit time.Duration, fix string) {
 		select {
 		case steps <- step{*d, what, limit, fix}:
@@ -159,7 +165,7 @@ type beginning func(what string, limit time.Duration, fix string)
 // Try loads a layer of a model on the open device and executes it once: a card that is wedged loads, and does not execute.
 func (d *Diagnosis) Try(model string, patience time.Duration, next beginning) {
 	d.check("a layer of "+model+", loaded and executed once", func(t axcltest.TB) {
-		p, err := models.Open(model)
+		p, err := d.open(model)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

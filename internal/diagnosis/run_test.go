@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl/native"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
+	"github.com/axle-llm/axle/models"
 )
 
 // TestGivesUp: a library that hangs is given up, wherever it does, and what was found before is told, with what to do.
@@ -113,7 +114,13 @@ func TestTryLayer(t *testing.T) {
 			if tt.model == "" {
 				tt.model = tiny(t)
 			}
-			d, err := Run(context.Background(), Options{Device: "axcl", Model: tt.model, Patience: time.Hour})
+			named := func(name string) (*models.Package, error) { // as a store does
+				if name != "a name" {
+					t.Errorf("%q is opened", name)
+				}
+				return models.Open(tt.model)
+			}
+			d, err := Run(context.Background(), Options{Device: "axcl", Model: "a name", OpenPackage: named, Patience: time.Hour})
 			if err != nil || d.OK != tt.ok || !strings.Contains(text(d), tt.say) || len(d.Conformance) != 1 {
 				t.Errorf("%+v, %v", d, err)
 			}

@@ -17,8 +17,8 @@ func (c *Client) unreached(what, host string, err error) *Error {
 	case errors.As(err, &cert):
 		e.Fix = "check this machine's clock, and what stands between it and the hub"
 	case slices.ContainsFunc(c.Endpoints, func(at string) bool { return at == DefaultEndpoint }):
-		e.Fix = "check the network of this machine; where the hub is blocked, as in China, start the server with " +
-			"HF_ENDPOINT=https://hf-mirror.com"
+		e.Fix = "check the network of this machine; where the hub is blocked, as in China, start axle, or its server where one runs, " +
+			"with HF_ENDPOINT=https://hf-mirror.com"
 	default:
 		e.Fix = "check the network of this machine, and HF_ENDPOINT, which names the hub"
 	}
