@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,8 @@ func TestRowsLocked(t *testing.T) {
 			}
 		}},
 		{"read by others", "chmod 600", func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, "secret"), make([]byte, 32), 0o644); err != nil {
+			name := filepath.Join(dir, "secret")
+			if err := errors.Join(os.WriteFile(name, make([]byte, 32), 0o600), os.Chmod(name, 0o644)); err != nil { // whatever the umask
 				t.Fatal(err)
 			}
 		}},
