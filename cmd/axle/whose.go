@@ -137,8 +137,12 @@ func wholeStore(ctx context.Context) (store.Options, error) {
 		return own, nil
 	}
 	conn, err := connect(ctx, true)
-	if err != nil {
+	if errors.As(err, new(*noServerError)) || ctx.Err() != nil {
 		return own, ctx.Err()
+	}
+	if err != nil {
+		return own, fmt.Errorf("whether a server has models here cannot be asked: %w; your own are looked at with AXLE_MODELS=%s", err,
+			shellWord(store.DefaultDir()))
 	}
 	defer func() { _ = conn.stop() }()
 	where, err := conn.Where(ctx)

@@ -203,6 +203,16 @@ func TestLockedStore(t *testing.T) {
 	if _, _, err := command(t, "plan", "qwen3:4b"); err != nil {
 		t.Error(err)
 	}
+	// Nor is that of one that takes no work now, as where its card was lost.
+	ending := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer ending.Close()
+	t.Setenv("AXLE_HOST", ending.URL)
+	if _, _, err := command(t, "verify"); err == nil || !strings.Contains(err.Error(), ending.URL+" takes no requests now") ||
+		!strings.HasSuffix(err.Error(), "AXLE_MODELS="+store.DefaultDir()) {
+		t.Error(err)
+	}
 	for in, want := range map[string]string{"a-b/c:d": "a-b/c:d", "": "''", "it's": `'it'\''s'`, "a b": "'a b'", "$(x)": "'$(x)'"} {
 		if got := shellWord(in); got != want {
 			t.Errorf("%q is %s, want %s", in, got, want)
