@@ -48,10 +48,11 @@ func (k *Kept) Get(id ID) *Rows {
 	return e.Value.(*Rows)
 }
 
-// Put keeps rows, and lets go of others until there is room. Rows that take more than all the room are not kept.
+// Put keeps rows, and lets go of others of its own until there is room. Rows for which that would not be enough are not kept, and nothing
+// goes for them.
 func (k *Kept) Put(r *Rows) {
 	n := r.Bytes()
-	if k.room == nil || k.at[r.ID] != nil || n > k.room.most {
+	if k.room == nil || k.at[r.ID] != nil || k.room.taken.Load()-k.bytes+n > k.room.most {
 		return
 	}
 	for !k.room.take(n) {

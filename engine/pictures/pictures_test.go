@@ -294,6 +294,28 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// TestKeptTogether: several in one room keep no more than it has; each makes room of its own only, and lets nothing go in vain.
+func TestKeptTogether(t *testing.T) {
+	rows := func(id byte, n int) *Rows { return &Rows{ID: ID{id}, N: n, Hidden: make([]uint16, n*hidden)} }
+	room := NewRoom(2 * hidden * 10)
+	a, b := KeepIn(room), KeepIn(room)
+	a.Put(rows(1, 4))
+	b.Put(rows(2, 3))
+	b.Put(rows(3, 7))
+	if a.Get(ID{1}) == nil || b.Get(ID{2}) == nil || b.Get(ID{3}) != nil {
+		t.Error("what has no room beside the other's was kept, or drove others out")
+	}
+	b.Put(rows(4, 6))
+	if a.Get(ID{1}) == nil || b.Get(ID{2}) != nil || b.Get(ID{4}) == nil {
+		t.Error("its own did not go for what has room then")
+	}
+	a.Clear()
+	b.Put(rows(5, 4))
+	if n := room.taken.Load(); n != 2*hidden*10 || b.Get(ID{4}) == nil || b.Get(ID{5}) == nil {
+		t.Errorf("%d bytes are taken, %d are there", n, 2*hidden*10)
+	}
+}
+
 // TestPositions: the worked examples of M-RoPE, plain positions, several pictures, and what cannot be laid out.
 func TestPositions(t *testing.T) {
 	grid := func(at, across, down int) Span { return Span{at, &Rows{N: across * down, Across: across, Down: down}} }
