@@ -59,7 +59,7 @@ func TestPicturesRead(t *testing.T) {
 	g := newGallery(s.v, enc, sightHidden, newReading(most))
 	var file bytes.Buffer
 	pen := png.Encoder{CompressionLevel: png.BestSpeed}
-	if err := pen.Encode(&file, image.NewNRGBA64(image.Rect(0, 0, 1300, 1000))); err != nil { // 24 MiB to decode
+	if err := pen.Encode(&file, image.NewNRGBA64(image.Rect(0, 0, 1300, 1000))); err != nil { // 11 MiB to decode
 		t.Fatal(err)
 	}
 	got := make([]error, 6)

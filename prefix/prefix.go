@@ -69,8 +69,7 @@ func (c *Chain) Block() int { return c.block }
 
 // Blocks gives the names of the whole blocks that the tokens make, from the first on. Where tokens only hold a place for something (a
 // picture's rows), beside gives what else the token at i stands for, or nil; it is asked once a token, in order. A nil beside is for texts
-// without such things. Two texts whose
-// tokens are alike and whose things are not have names in common up to the first thing that differs.
+// without such things. Two texts whose tokens are alike and whose things are not have names in common up to the first thing that differs.
 func (c *Chain) Blocks(ids []int32, beside func(i int) []byte) []Name {
 	names := make([]Name, len(ids)/c.block)
 	before := c.seed

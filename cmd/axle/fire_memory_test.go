@@ -129,7 +129,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 }
 
 // TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go before they are answered, and three hundred
-// in a request leave the process of a model that sees below 768 MiB (T7): 512 MiB for pictures that are decoded, and the rest.
+// in a request leave the process of a model that sees below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
 func TestMemoryOfPictures(t *testing.T) {
 	if racing {
 		t.Skip("a build without the race detector's own memory")
@@ -169,7 +169,7 @@ func TestMemoryOfPictures(t *testing.T) {
 	}
 	t.Logf("three hundred: %d MiB at most", peakOf(t, p.cmd.Process.Pid))
 
-	// Each takes 420 MiB to decode, and none is another.
+	// Each takes 306 MiB to decode, and none is another.
 	var wg sync.WaitGroup
 	for i := range 12 {
 		body := ask(about(largest(t, 2*i), largest(t, 2*i+1)))

@@ -7,7 +7,7 @@
 // own. Within a key small pieces go before large ones, but not for ever: a piece for which eight times its own work has gone first goes
 // before all that come later.
 //
-// A Line may be used from any goroutine, and its zero value has neither places nor room. It holds nothing that has to be closed.
+// A Line may be used from any goroutine. It holds nothing that has to be closed.
 package fair
 
 import (
