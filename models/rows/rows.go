@@ -352,6 +352,7 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 	if d.full.Load() && d.o.Now().UnixNano() < d.again.Load() {
 		return ErrFull
 	}
+	wrote := false
 	err := locked(d.disk, func() error {
 		if st, err := d.disk.Stat(name); err == nil && st.Size() == need {
 			d.touch(name, k, st.ModTime())
@@ -379,11 +380,12 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 		}
 		d.saved.Add(1)
 		d.written.Add(need)
+		wrote = true
 		return d.disk.Touch(name, used(d.o.Now(), k))
 	})
 	switch {
 	case err == nil:
-		if d.full.Swap(false) && d.o.Full != nil {
+		if wrote && d.full.Swap(false) && d.o.Full != nil {
 			d.o.Full(nil)
 		}
 	case errors.Is(err, errFull) && !d.closed.Load():

@@ -106,6 +106,11 @@ func TestFullDiskPasses(t *testing.T) {
 	if len(told) != 1 || !errors.Is(told[0], syscall.ENOSPC) || !d.Stats().Full {
 		t.Errorf("told %v, %+v", told, d.Stats())
 	}
+	now = now.Add(2 * time.Minute)
+	keep(t, s, before) // it is there
+	if err := s.Save(s.Keys(after)[0], content(after, 0)); !errors.Is(err, ErrFull) || len(told) != 1 || !d.Stats().Full {
+		t.Errorf("what is there already makes no room: %v, told %v, %+v", err, told, d.Stats())
+	}
 	m.free = -1
 	ops := m.ops
 	if err := s.Save(s.Keys(after)[0], content(after, 0)); !errors.Is(err, ErrFull) || m.ops != ops {
