@@ -152,6 +152,9 @@ func soundID(id string) bool {
 // Read reads the file at path. One that holds no key, or that others can read, is an error.
 func Read(path string) ([]Line, error) {
 	b, err := private(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("server: keys: %w: axle key add NAME --keys-file FILE makes it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("server: keys: %w", err)
 	}

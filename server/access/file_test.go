@@ -148,6 +148,9 @@ func TestAddRemove(t *testing.T) {
 		t.Errorf("mode %v, %v, files %v", st.Mode(), err, left)
 	}
 	fresh := filepath.Join(t.TempDir(), "keys")
+	if _, err := access.Load(fresh); err == nil || !strings.Contains(err.Error(), "axle key add NAME --keys-file FILE makes it") {
+		t.Errorf("a file that is not there: %v", err)
+	}
 	if _, err := access.Add(fresh, access.Line{Name: "ann", Role: access.Ask}); err != nil {
 		t.Error(err)
 	}
