@@ -168,7 +168,8 @@ func (r *Report) add(name string, s State, text, fix string) {
 
 func (r *Report) library(l Library) {
 	name, fix := runtimeName,
-		"install the vendor's package (sudo apt install ./axclhost_*.deb) and start again, or name the library in AXLE_AXCL_LIB"
+		"install the vendor's package ('sudo apt install axclhost', from the repository that axle's docs/getting-started.md names) "+
+			"and start again, or name the library in AXLE_AXCL_LIB"
 	if l.Kind == "axengine" {
 		name, fix = boardName, "only boards whose own CPU is the AX650's have it; name the library in AXLE_AXENGINE_LIB if it is elsewhere"
 	}
