@@ -17,6 +17,10 @@ export const lastAnswer = `[...document.querySelectorAll('${at.said}')].pop()?.t
 // inSight: something is there, and between the bar and the place to write.
 const inSight = (selector) => `(() => { const e = document.querySelector('${selector}')?.getBoundingClientRect(), s = document.querySelector('.scroll').getBoundingClientRect(); return !!e && e.height > 0 && e.top >= s.top && e.bottom <= s.bottom; })()`;
 const atEnd = `(() => { const e = document.querySelector('.scroll'); return e.scrollHeight - e.scrollTop - e.clientHeight < 1; })()`;
+const still = `new Promise((ok) => { // where the page stands once a wheel's movement is over
+  const e = document.querySelector('.scroll'); let last = -1, same = 0;
+  const look = () => { same = e.scrollTop === last ? same + 1 : 0; last = e.scrollTop; if (same > 15) ok(last); else requestAnimationFrame(look); };
+  look(); })`;
 const frames = `new Promise((ok) => requestAnimationFrame(() => requestAnimationFrame(() => ok(true))))`;
 const finished = (n) => `document.querySelectorAll('${at.answers}:not(.live)').length === ${n}`;
 
@@ -109,11 +113,11 @@ export const views = {
     await page.until('the end that was asked for', `${atEnd} && !document.querySelector('.newest')`);
     await grown(0);
     await page.until('the end of what shrank', atEnd);
-    await ask(page, say(Array(600).fill('line\n\n'), 5));
+    await ask(page, say(Array(600).fill('line\n\n'), 20)); // twelve seconds of it: it is stopped long before
     await page.until('the end of an answer that is being written', `${at.busy} && ${atEnd} && (${lastAnswer}).length > 300`);
     await page.send('Input.dispatchMouseEvent', { type: 'mouseWheel', x: 700, y: 300, deltaX: 0, deltaY: -900 });
     await page.until('the way back while it is written', `!!document.querySelector('.newest')`);
-    const stood = await page.run(`document.querySelector('.scroll').scrollTop`);
+    const stood = await page.run(still);
     await page.until('more of it', `(${lastAnswer}).length > ${(await page.run(lastAnswer)).length} + 200`);
     equal('where the page stands', await page.run(`document.querySelector('.scroll').scrollTop`), stood);
     await page.click(at.send);
