@@ -33,7 +33,7 @@ func TestAsksSeldom(t *testing.T) {
 				t.Errorf("%s: asked %d times in five minutes, want %d to %d", what, n, least, most)
 			}
 		}
-		in5("idle", 28, 30)
+		in5("idle", 28, 31) // either end of the five minutes may be a moment at which the card is asked
 		ctx, cancel := context.WithCancel(context.Background())
 		endless := greedy([]int32{1, 2, 3}, -1)
 		endless.Shift, endless.NumCtx = true, 24
@@ -45,10 +45,10 @@ func TestAsksSeldom(t *testing.T) {
 				}
 			}
 		})
-		in5("at work", 4, 6) // the last may come at the very end
+		in5("at work", 4, 6)
 		degrees.Store(80)
 		<-time.After(infoWorking)
-		in5("at work and warm", 29, 30)
+		in5("at work and warm", 29, 31)
 		cancel()
 		wg.Wait()
 		_ = b.Close()
