@@ -118,7 +118,7 @@ func (r *record) keep() {
 	}
 }
 
-// believe compares what the card said with what is known of the package, or was said earlier; before is what was kept of that besides, nil
+// believe compares what the card said with what is known of the package, or was said earlier; before is what else was kept of it, nil
 // for nothing. The error wraps ErrWrong and says what to do; nothing of what was proven is kept then.
 func (m *lm) believe(p *models.Package, o OpenOptions, before []int32) error {
 	if m.sample == nil {

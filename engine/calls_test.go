@@ -97,7 +97,7 @@ const quickCopies = ",enqueue 1us,copy d2d 1us 10GB/s"
 // callLoad is one of the ten loads.
 type callLoad struct {
 	name string
-	dear string // what the card's profile has besides pi5's
+	dear string // what is added to the card's profile pi5
 	open func(t *testing.T) (dir string, o OpenOptions)
 	work func(r *caller)
 }
@@ -244,7 +244,7 @@ func words(seed uint64, n int) []int32 {
 	return ids
 }
 
-// deepAs is a package of so many layers.
+// deepAs is a package of that number of layers.
 func deepAs(t *testing.T, layers int) string {
 	a, _ := axmodeltest.Find("qwen3")
 	a.Layers = layers

@@ -44,7 +44,7 @@ type Choice struct {
 // With a seed each answer has its own, which follows from the request's and from its index: the
 // first answer is the one that Chat gives. Request.Begun is told of the prompt once,
 // Request.Watch of all answers together: the first one's prompt, and the tokens of all. Errors as
-// Chat, besides ErrRequest for an N out of range; an error ends all answers, and so does leaving
+// Chat, and ErrRequest for an N out of range; an error ends all answers, and so does leaving
 // the loop. A panic of the backend is one of the caller's.
 func (m *Model) Choices(ctx context.Context, r Request, s Several) iter.Seq2[Choice, error] {
 	return func(yield func(Choice, error) bool) {
@@ -174,7 +174,7 @@ func (c *choosing) begin(ctx context.Context) {
 	c.free(max(c.running-1, 0))
 }
 
-// free gives places back until so many are left.
+// free gives places back until n are left.
 func (c *choosing) free(n int) {
 	for len(c.places) > n {
 		c.places[len(c.places)-1]()

@@ -1,4 +1,4 @@
-// Package prefix is the identity of the beginning of a text: the names by which whoever has evaluated it finds it again. A text is cut into
+// Package prefix is the identity of the beginning of a text: the names by which what was evaluated of it is found again. A text is cut into
 // blocks of tokens, and a block's name covers all that comes before it too. So two texts have as many names in common as they have whole
 // blocks at their beginning, and a name that is known says that everything before it was the same.
 //
@@ -38,7 +38,7 @@ type Chain struct {
 	seed   Name
 }
 
-// New gives the chain for blocks of so many tokens, at least one, of the owner that words and sizes say: all that what is kept under a name
+// New gives the chain for blocks of block tokens, at least one, of the owner that words and sizes say: all that what is kept under a name
 // depends on besides the tokens. Their borders count, and their order. A nil secret is none.
 func New(secret []byte, block int, words []string, sizes ...uint64) *Chain {
 	if block < 1 {

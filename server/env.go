@@ -31,7 +31,7 @@ type Env struct {
 	AllowBench    bool
 	DrainDelay    time.Duration // how long work is still taken after SIGTERM, while /readyz says 503
 	Node          string        // what Axle-Node says; "": the machine's name
-	Metrics       string        // whose names /metrics has besides ours: "" or "vllm"
+	Metrics       string        // whose names /metrics has next to ours: "" or "vllm"
 	MetricsAddr   string        // host:port to serve metrics and health on, apart from the API; "": nowhere
 }
 
@@ -172,7 +172,7 @@ func ParseNode(v string) (string, error) {
 	return v, nil
 }
 
-// ParseMetrics reads whose names /metrics has besides ours.
+// ParseMetrics reads whose names /metrics has next to ours.
 func ParseMetrics(v string) (string, error) {
 	switch v {
 	case "axle":

@@ -41,7 +41,7 @@ func setBudget(root fs.FS, getenv func(string) string, log *zap.Logger) *memoryL
 	return l
 }
 
-// holds notes that a model holds so many bytes of this process's memory. It is not told when the model goes: the next one may have them.
+// holds notes how many bytes of this process's memory a model holds. It is not told when the model goes: the next one may have them.
 func (l *memoryLimit) holds(model string, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSmallMachine (T7): on a machine of 2 GB what requests may take is less, which is said at the start with each part; on a larger one
-// nothing is said. Go's own limit is where the budget is, with what models hold besides, unless GOMEMLIMIT says another.
+// nothing is said. Go's own limit is where the budget is, plus what models hold, unless GOMEMLIMIT says another.
 func TestSmallMachine(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer func() {

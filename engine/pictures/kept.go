@@ -11,7 +11,7 @@ type Room struct {
 	taken atomic.Int64
 }
 
-// NewRoom is room for so many bytes of rows.
+// NewRoom is room for a number of bytes of rows.
 func NewRoom(most int64) *Room { return &Room{most: most} }
 
 // take takes n bytes, if they are there.

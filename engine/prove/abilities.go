@@ -21,7 +21,7 @@ func (m *Model) Abilities(ctx context.Context) (Proven, error) {
 
 func (m *Model) id(i int) int32 { return int32((i*37 + 3) % m.Vocab) }
 
-// The two short texts of these probes: so many rows each, and from which token on. The second one's positions are far from the first's.
+// The two short texts of these probes: their rows, and from which token on. The second one's positions are far from the first's.
 const (
 	rowsA, fromA, posA = 4, 0, 0
 	rowsB, fromB, posB = 3, 10, 9
@@ -61,7 +61,7 @@ func (m *Model) alone() (p probe) {
 	last := m.id(rowsA - 1)
 	p.calls = append(p.calls, as("A blind", Row{ID: last, Pos: rowsA - 1, Cell: elsewhere}),
 		as("A shifted", Row{ID: last, Pos: 0, Cell: elsewhere, Cells: cells(0, rowsA-1)}))
-	// The second text comes after it, into the same cells: whoever finds the first text's rows where they were has found too much.
+	// The second text comes after it, into the same cells: a card that finds the first text's rows where they were finds too much.
 	for i := range rowsB {
 		p.calls = append(p.calls, as(nth("B", i), m.row(fromB, posB, 0, i)))
 	}

@@ -40,9 +40,9 @@ var ErrWrong = errors.New("engine: the card gives other answers than it did")
 type Model struct {
 	Shape axcl.Shape
 	Vocab int // ids that have an embedding
-	// Run is axcl.Model's Run, under the eye of whoever watches the card.
+	// Run is axcl.Model's Run, under the caller's watchdog.
 	Run func(p *axcl.Pass) error
-	// Row makes row r of a pass, which has room for it: the token's embedding, and what layers are given of it besides.
+	// Row makes row r of a pass, which has room for it: the token's embedding, and the further inputs of its layers.
 	Row func(p *axcl.Pass, r int, id int32) error
 
 	Slots   int  // for states; 0: no layer keeps one
@@ -126,7 +126,7 @@ func (m *Model) Telling() int {
 	return m.Shape.Hidden
 }
 
-// wide is the most rows of a pass that sees so many cells, and narrow the fewest of any group that takes several; reach is the farthest
+// wide is the most rows of a pass that sees a number of cells, and narrow the fewest of any group that takes several; reach is the farthest
 // cell that such a group sees.
 func (m *Model) wide(cells int) (rows int) {
 	for _, g := range m.Shape.Groups {
@@ -155,7 +155,7 @@ func (m *Model) reach() (cells int) {
 	return cells
 }
 
-// short is how many rows of at most so many go in a call that is not full; two, where every call of two is.
+// short is how many rows of at most n go in a call that is not full; two, where every call of two is.
 func (m *Model) short(most int) int { return min(most, max(m.narrow()-1, 2)) }
 
 // together makes rows see those before them in the call.

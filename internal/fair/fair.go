@@ -57,7 +57,7 @@ type ticket struct {
 	granted             bool
 }
 
-// New makes a line with so many places and so much room. Zero or less of either is as much as anybody asks for.
+// New makes a line with a number of places and an amount of room. Zero or less of either is as much as anybody asks for.
 func New(places int, room int64) *Line {
 	if places <= 0 {
 		places = math.MaxInt

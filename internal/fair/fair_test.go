@@ -96,7 +96,7 @@ func TestSmallFirst(t *testing.T) {
 	})
 }
 
-// TestLeaves: whoever leaves takes nothing with them, whether they had their turn already or not, and room is never given away twice.
+// TestLeaves: a caller that leaves takes nothing with it, whether it had its turn already or not, and room is never given away twice.
 func TestLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(2, 10)

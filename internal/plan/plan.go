@@ -49,7 +49,7 @@ type Model struct {
 	Guessed   bool    // head counts are not known and were assumed
 	Row       int     // bytes of a token's row of K and V, all layers'
 	Cached    int     // layers that keep rows
-	Given     int     // values that all layers together are given of a row besides the hidden state, which go over the link
+	Given     int     // values of a row that layers take next to the hidden state, which go over the link
 	Host      int64   // bytes of the machine's memory that tables are mapped to, which it keeps as far as they are used
 	Published bool    // Card is what somebody has seen the model take
 	Listed    bool    // it is not here: this is what the catalogue knows of it

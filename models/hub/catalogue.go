@@ -36,7 +36,7 @@ type Entry struct {
 }
 
 // shape is a model's architecture, from its checkpoint's config.json, or what of it is known. Where keys is set, three of four layers keep
-// a state of so many key and value heads, 128 values each; the others' queries have a gate.
+// a state of that number of key and value heads, 128 values each; the others' queries have a gate.
 type shape struct{ hidden, ffn, heads, kv, headDim, vocab, keys, values int64 }
 
 // stateDim is how long a head of a layer with a state is, and interval which layer has attention.

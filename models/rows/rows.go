@@ -141,7 +141,7 @@ func (d *Disk) Close() error {
 	return d.disk.Close()
 }
 
-// Fit is how many tokens' rows of so many bytes a folder of so many bytes holds, in files of [prefix.Shared].
+// Fit is how many tokens a folder of that size holds, whose rows have that size, in files of [prefix.Shared].
 func Fit(size int64, row int) int64 { return size / int64(overhead+prefix.Shared*row) * prefix.Shared }
 
 // Block is how many tokens' rows a block holds.

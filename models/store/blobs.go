@@ -128,10 +128,11 @@ func (r *spaceReader) full(free int64) error {
 		r.s.where("."))
 }
 
-// GiveWay has f asked where uploads and pulls lack room on the disk: f frees what it can of so many bytes, and says how many it did.
+// GiveWay has f asked where uploads and pulls lack room on the disk: f frees
+// what it can of the bytes that are needed, and says how many it freed.
 func (s *Store) GiveWay(f func(lacks int64) (freed int64)) { s.gives.Store(&f) }
 
-// yield asks for so many bytes.
+// yield asks for a number of bytes.
 func (s *Store) yield(lacks int64) int64 {
 	if f := s.gives.Load(); f != nil {
 		return (*f)(lacks)

@@ -64,7 +64,7 @@ func TestDeepSchema(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: a compilation ends soon after whoever asked for it has left, and one does not begin for who has left before.
+// TestNobodyWaits: a compilation ends soon after its client has left, and does not begin for one that has left before.
 func TestNobodyWaits(t *testing.T) {
 	for looks := range 6 {
 		m := newMeter(&leaver{t.Context(), looks})
@@ -207,7 +207,7 @@ func branches(n int) string {
 	return `{"type":"object","oneOf":[` + b.String()[1:] + `]}`
 }
 
-// leaver is a context that ends when it was looked at so many times.
+// leaver is a context that ends when it was looked at a number of times.
 type leaver struct {
 	context.Context
 	looks int

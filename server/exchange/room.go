@@ -7,7 +7,7 @@ import (
 	"github.com/axle-llm/axle/server/ollama"
 )
 
-// VectorRoom takes room for so many vectors, and refuses more of them than two thirds of all the room are for.
+// VectorRoom takes room for a number of vectors, and refuses more of them than two thirds of all the room are for.
 func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
 	if most := budget.Get().Requests * 2 / 3 / each; int64(inputs) > most {
@@ -43,7 +43,7 @@ const (
 	choiceLogprob = 160
 )
 
-// ChoicesRoom takes room for so many answers of so many tokens each, which are kept until all are there; told is how many log
+// ChoicesRoom takes room for n answers and the tokens of each, which are kept until all are there; told is how many log
 // probabilities are told of a token. It refuses more than there is room for at all.
 func (x *Exchange) ChoicesRoom(n, tokens, told int) error {
 	each := int64(tokens) * int64(choiceToken+choiceLogprob*told)

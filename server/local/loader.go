@@ -32,7 +32,7 @@ type LoaderOptions struct {
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
 	Progress func(engine.Progress)
-	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes of it the model takes besides its
+	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes of it the model takes in addition to its
 	// weights, which are mapped.
 	Holds func(model string, bytes int64)
 	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.

@@ -65,7 +65,7 @@ func Refer(b []byte, kept Kept, most int) (Body, error) {
 	case err != nil && refers:
 		return Body{}, err
 	case err != nil:
-		return out, nil // whoever decodes it says what is wrong
+		return out, nil // decoding it says what is wrong
 	}
 	var previous *string
 	if raw := req[previousID]; raw != nil && json.Unmarshal(raw, &previous) != nil {
