@@ -150,12 +150,6 @@ func (d *Disk) Block() int { return d.o.Block }
 // Size is how many bytes all files of the folder may take.
 func (d *Disk) Size() int64 { return d.o.Size }
 
-// Stats tells what happened so far.
-func (d *Disk) Stats() Stats {
-	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load(),
-		d.full.Load()}
-}
-
 // fail switches the disk off, once.
 func (d *Disk) fail(what string, err error) error {
 	err = fmt.Errorf("rows: %s: %w", what, err)

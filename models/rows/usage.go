@@ -135,3 +135,9 @@ func empty(d disk, dir string) (freed int64, err error) {
 
 // Of reports whether the usage is the package's, by its digest.
 func (u Usage) Of(digest string) bool { return u.dir == packageDir(digest) }
+
+// Stats tells what happened so far.
+func (d *Disk) Stats() Stats {
+	return Stats{d.hits.Load(), d.misses.Load(), d.saved.Load(), d.damaged.Load(), d.read.Load(), d.written.Load(), d.off.Load(),
+		d.full.Load()}
+}
