@@ -150,6 +150,7 @@ func sentinel(code uint32) error {
 		return ErrMemory
 	case sub == 1 && (id == 0x0b || id == 0x84 || id == 0x85):
 		return ErrNoDevice
+	//rule:D5 ./axcl/native TestFatalAgrees , id == 0x0a =>
 	case sub == 1 && id == 0x81, id == 8, id == 9, id == 0x0a:
 		return ErrLost
 	case sub == 2 && id == 0x84:

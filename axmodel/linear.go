@@ -16,6 +16,7 @@ func (s *Soft) checkLinear() error {
 		return errorf("has states of an unknown type, %d", uint32(s.State))
 	case 2*int64(s.KVHeads)*int64(s.HeadDim)+int64(s.Heads)*int64(s.ValueDim) > maxHidden<<2:
 		return errorf("%d value heads of %d over %d key heads of %d are too many", s.Heads, s.ValueDim, s.KVHeads, s.HeadDim)
+	//rule:T1 TestLinearHostile int64(s.HeadDim)*int64(s.ValueDim) > maxState/4/int64(s.Heads) => s.Hidden < 0
 	case int64(s.Channels())*int64(s.Conv-1)*4 > maxState || int64(s.HeadDim)*int64(s.ValueDim) > maxState/4/int64(s.Heads):
 		return errorf("%d value heads of %d × %d and a convolution of %d rows make a state of more than %d MiB", s.Heads, s.HeadDim,
 			s.ValueDim, s.Conv, maxState>>20)

@@ -100,6 +100,7 @@ func (m *Meta) layer(shares bool) (LayerShape, error) {
 				return l, err
 			}
 		}
+		//rule:G24 ./models TestUnboundInput false
 		if err := m.unbound(i); err != nil {
 			return l, err
 		}

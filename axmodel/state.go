@@ -131,9 +131,11 @@ func (m *Meta) State() (LinearShape, error) {
 			switch {
 			case a.Type == axcl.TypeNone || b.Type == axcl.TypeNone:
 				return l, errorf("is not a layer with a state: group %d has no tensor %q or no %q", i, name, name+"_out")
+			//rule:T1 ./models TestHostileStates || a.Size != b.Size =>
 			case a.Type != b.Type || a.Size != b.Size:
 				return l, errorf("group %d: %q is %v %v of %d bytes and %q %v %v of %d: a state is replaced by its like", i, a.Name, a.Type,
 					a.Shape, a.Size, b.Name, b.Type, b.Shape, b.Size)
+			//rule:T1 ./models TestHostileStates false
 			case a.Size > maxState:
 				return l, errorf("group %d: %q has %d bytes, a state has at most %d", i, a.Name, a.Size, maxState)
 			}

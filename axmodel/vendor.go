@@ -101,6 +101,7 @@ func (w *wire) each(at, end int64, f func(field) error) error {
 			if n, fl.at, err = w.varint(next, end); err != nil {
 				return err
 			}
+			//rule:T1 TestHostileFiles false
 			if n > uint64(end-fl.at) {
 				return errorf("is cut short or damaged: field %d at byte %d claims %d bytes, %d are left", fl.num, at, n, end-fl.at)
 			}

@@ -26,6 +26,7 @@ const leastAhead = 16
 func (m *lm) admit() {
 	for !m.card.hot {
 		live := m.live()
+		//rule:G14 TestRepeatableIsNotPassed || m.soloing() =>
 		if live >= m.parallel || m.slots != nil && live+m.kept.waiting() >= m.slots.size() || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
@@ -41,6 +42,7 @@ func (m *lm) admit() {
 			m.ledger = ledger{}
 		}
 		m.start(s)
+		//rule:G20 TestRestartSoon false
 		if m.fetch(s) {
 			continue
 		}
@@ -61,6 +63,7 @@ func (m *lm) admit() {
 			s.usage.Cached = len(s.path)
 			s.usage.Prompt = len(s.ids)
 		}
+		//rule:G17 TestTurns drop
 		s.bring = m.inMemory(s)
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
@@ -116,6 +119,7 @@ func (m *lm) fits(s *seq) bool {
 	}
 	stakes -= m.redo(0, len(oldest.ids)) // it is the last to be sent back
 	have := m.cells.available() - pending
+	//rule:G16 TestNeverWorse$ m.beyond(s) => 0 * m.beyond(s)
 	far := m.beyond(s)
 	if have >= rooms && far == 0 {
 		return true
@@ -206,6 +210,7 @@ func (m *lm) beyond(s *seq) float64 {
 		others++
 		if r.pending() > 1 && r.reach() <= m.wideReach {
 			prompts += r.pending()
+			//rule:G16 TestNeverWorse$ false
 		} else if r.pending() > 1 && r.down {
 			prompts += r.pending() + len(m.high(r.path)) // which come down
 		}
@@ -237,6 +242,7 @@ func (m *lm) beyond(s *seq) float64 {
 		rows += max(need-fit, 0)
 	}
 	alone := float64(rows) * (m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide))
+	//rule:G18 TestMoves$ false
 	if m.moves() && need > 0 && rows > 0 {
 		// Unless there are cells below once those go up that only answer.
 		lack := rows

@@ -87,9 +87,11 @@ func (r *record) note(tokens []int32) (with Compared, ok bool) {
 	}
 	mine := &r.Said[at]
 	mine.Loads++
+	//rule:D6 TestFirstLoadWrong || mine.Loads >= 2 =>
 	ok = len(r.Said) == 1 || mine.Loads >= 2
 	for i, s := range r.Said {
 		if i != at && s.Counts && s.On == r.on {
+			//rule:D6 TestFirstLoadWrong drop
 			ok = false
 		}
 	}

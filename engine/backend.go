@@ -65,6 +65,7 @@ func (b *cardBackend) Complete(ctx context.Context, job Job) iter.Seq2[Token, er
 			yield(Token{}, err)
 			return
 		}
+		//rule:G7 TestCancel drop
 		defer b.m.forgetCaller(s)
 		var buf []Token
 		for {

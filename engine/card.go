@@ -88,6 +88,7 @@ func OpenCard(open func() (axcl.Device, string, error), o CardOptions) (*Card, e
 		c.o.CheckWork = 3 * time.Minute
 	}
 	opened := make(chan error, 1)
+	//rule:D7 TestHangAtOpen c.enter(c.o.Watch) => c.enter(3 * c.o.Watch)
 	c.enter(c.o.Watch)
 	go c.work(open, opened)
 	go c.watch()
@@ -207,12 +208,14 @@ func (c *Card) refresh() error {
 				c.tell(info)
 			}
 			return c.strike(err)
+		//rule:D8 TestNoLongerThere || errors.Is(err, axcl.ErrNoDevice) =>
 		case axcl.Fatal(err) || errors.Is(err, axcl.ErrNoDevice): // it was there when it was opened
 			return err
 		}
 		return nil
 	}
 	if c.hot {
+		//rule:D14 TestHeat > coolAt => >= hotAt
 		c.hot = info.Temperature > coolAt
 	} else {
 		c.hot = info.Temperature >= hotAt
@@ -245,6 +248,7 @@ func (c *Card) strike(err error) error {
 		}
 	}
 	c.fails = append(recent, now)
+	//rule:D4 TestExecuteFails 3 => 300
 	if len(c.fails) >= 3 {
 		return fmt.Errorf("engine: three calls failed within a minute: %w: %w", axcl.ErrLost, err)
 	}
@@ -280,6 +284,7 @@ func (c *Card) stale() bool {
 // work is the worker.
 func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
 	// The vendor's library binds its context to the thread. The thread is not given back: it ends with the goroutine.
+	//rule:D16 ./cmd/axle TestOrderlyEnd drop
 	runtime.LockOSThread()
 	defer close(c.done)
 	dev, why, err := open()
@@ -304,6 +309,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 		opened <- err
 		return
 	}
+	//rule:D15 ./cmd/axle TestCardTaken c.info.TotalCMM - c.info.FreeCMM => 0
 	if c.foreign = c.info.TotalCMM - c.info.FreeCMM; c.foreign > foreignLeast {
 		c.why += ", though " + taken(c.foreign)
 	}
@@ -384,6 +390,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 func (c *Card) unchecked(models []*lm) *lm {
 	if now := c.now(); c.o.Check > 0 {
 		for _, m := range models {
+			//rule:D6 TestCheckup -m.checked >= c.o.Check => < 0
 			if now-m.checked >= c.o.Check {
 				return m
 			}
@@ -395,6 +402,8 @@ func (c *Card) unchecked(models []*lm) *lm {
 // run is one pass under the watchdog's eye.
 func (c *Card) run(m axcl.Model, p *axcl.Pass, expect time.Duration) error {
 	c.owned()
+	//rule:G11 TestJitter max(c.o.Watch, 20*expect) => c.o.Watch
+	//rule:D7 TestHang$ c.enter(max(c.o.Watch, 20*expect)) => c.enter(3 * max(c.o.Watch, 20*expect))
 	c.enter(max(c.o.Watch, 20*expect))
 	err := m.Run(p)
 	c.exit()
@@ -423,6 +432,7 @@ func (c *Card) watched(call func() error) error {
 
 // unload takes a model off the card under the watchdog's eye: no file is read for it, so it is given a pass's time.
 func (c *Card) unload(m axcl.Model) error {
+	//rule:D7 TestHangAtClose drop
 	c.enter(c.o.Watch)
 	defer c.exit()
 	return m.Close()
@@ -451,6 +461,7 @@ func (c *Card) watch() {
 			close(c.stuck)
 			return
 		}
+		//rule:D8 TestLinkSeen n%10 == 0 => false
 		if gone := c.gone.Load(); gone != nil && n%10 == 0 && c.Err() == nil && (*gone)() {
 			c.lose(fmt.Errorf("engine: the link to the card is gone: %w", axcl.ErrLost))
 			c.wakeUp()

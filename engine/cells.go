@@ -70,6 +70,7 @@ func (c *cells) size() int { return len(c.token) }
 
 // root is the place under which texts of key hang, as a parent.
 func (c *cells) root(key string) int32 {
+	//rule:T17 TestKeysApart c.keys[key] => int32(0), len(c.roots) > 0
 	r, ok := c.keys[key]
 	if !ok {
 		r = int32(len(c.roots))
@@ -203,6 +204,7 @@ func (c *cells) take(out []int32, n, above int, own bool) ([]int32, bool) {
 	if own {
 		cheap = max(cheap, c.rung(above))
 	}
+	//rule:G14 TestRowsAscend above => 0
 	from := runIn(free, n, above)
 	if from < 0 || c.rung(from+n) > cheap {
 		from = runIn(free, n, 0)
@@ -438,6 +440,7 @@ func (c *cells) evict() bool {
 	if oldest == none {
 		return false
 	}
+	//rule:G25 TestCellsEvict c.size() => 32
 	c.prune(oldest, c.size())
 	return true
 }

@@ -188,6 +188,7 @@ func off(a, b []float32) float64 {
 // near reports whether got is right's value, and not nearer to a wrong one; away is how far that is.
 func near(right, got, wrong []float32) (d, away float64, ok bool) {
 	d, away = off(right, got), off(right, wrong)
+	//rule:G21 TestProbesFind <= min(0.1, away/2) => >= 0
 	return d, away, away > 1e-6 && d <= min(0.1, away/2)
 }
 

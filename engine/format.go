@@ -106,6 +106,7 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 	most := 10 * r.NumCtx
 	if limit = min(r.Limit, most); limit <= 0 {
 		if limit = most; g != nil {
+			//rule:T16 TestFormatHolds r.NumCtx => most
 			limit = r.NumCtx
 		}
 	}
@@ -123,6 +124,7 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 	}
 	return limit, func() Matcher {
 		out := g.Matcher(t)
+		//rule:T16 TestFormatHolds drop
 		out.LimitThinking(think)
 		return out
 	}, g.Notes(), nil

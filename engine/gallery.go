@@ -176,6 +176,7 @@ func (g *gallery) hold(ctx context.Context, key string, data [][]byte) (ps []*pi
 		g.room.Done(key, room, room)
 		g.room.Free(room)
 	}
+	//rule:T16 TestPictureTurns , key: key =>
 	turn := &reader{r: g.reading, key: key}
 	defer turn.close()
 	for i, d := range data {
@@ -220,7 +221,9 @@ func (g *gallery) one(ctx context.Context, turn *reader, id pictures.ID, data []
 // id is what a picture of a request with such a key is known by.
 func (g *gallery) id(key string, data []byte) pictures.ID {
 	h, name := sha256.New(), g.enc.Name(data)
+	//rule:G19 TestManySee drop
 	h.Write(name[:])
+	//rule:G19 TestPictureKeys drop
 	h.Write([]byte(key))
 	return pictures.ID(h.Sum(nil))
 }
@@ -252,6 +255,7 @@ func (g *gallery) number(id pictures.ID) int32 {
 		return e.Value.(*numbered).first
 	}
 	if int64(g.last)-int64(g.sees.Rows) < math.MinInt32 {
+		//rule:G19 TestPictureNumbers , g.full = none, true => = none
 		g.last, g.full = none, true
 		clear(g.named)
 		g.order.Init()
@@ -305,6 +309,7 @@ func (m *lm) show(s *seq, ps []*picture) error {
 			} else {
 				s.pictures = append(s.pictures, pictureRows{at: i, n: 1, from: n, nth: at, of: p})
 			}
+			//rule:G19 TestSight$ p.first => -2
 			s.ids[i] = p.first - int32(n)
 		}
 		places++
@@ -462,6 +467,7 @@ func (m *lm) sink(s *seq) {
 // never one of half a picture. What of the pictures is left is said anew.
 func (m *lm) turnsOut(s *seq, keep, cut int) (from, n int) {
 	from, end := keep, keep+cut
+	//rule:G19 TestShiftTurns false
 	if _, answer := m.turns(s.ids); answer > 0 {
 		opens := s.ids[answer]
 		if i := slices.Index(s.ids[end:], opens); i >= 0 {

@@ -22,6 +22,7 @@ type givenRows struct {
 }
 
 func (g *givenRows) Row(dst []uint16, id int32, embed []uint16) error {
+	//rule:G12 TestGivenKept id => id&^1
 	if row, ok := g.rows[id]; ok {
 		copy(dst, row)
 		return nil
@@ -55,6 +56,7 @@ func (m *lm) tokenRow(p *axcl.Pass, r int, id int32) error {
 	if err := m.embed.Row(row, id); err != nil || n == 0 {
 		return err
 	}
+	//rule:G12 TestGiven$ id => id/2
 	return m.given.Row(p.Given[r*n:][:n], id, row)
 }
 

@@ -63,6 +63,7 @@ func (m *lm) plantState(f *fetch, n int32) (over bool, err error) {
 		return true, fatal(err)
 	}
 	m.kept.in.Add(int64(len(piece)))
+	//rule:G20 TestStatesOnDiskFaults false
 	if f.at += len(piece); f.at < len(state) {
 		return false, nil
 	}

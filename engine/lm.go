@@ -211,8 +211,10 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	switch {
 	case m.closing != nil:
 		return nil, m.closing
+	//rule:G6 TestQueueFull false
 	case len(m.queue) >= m.maxQueue:
 		m.stats.Rejected++
+		//rule:T16 TestCrowd !m.crowd(job.Key) => true
 		if !m.crowd(job.Key) {
 			return nil, ErrBusy
 		}
@@ -333,6 +335,7 @@ func (m *lm) dequeue() *seq {
 	at, fewest := 0, m.runningOf(m.queue[0].job.Key)
 	for i, s := range m.queue {
 		if fewest > 0 && s.job.Key != m.queue[at].job.Key {
+			//rule:T16 TestFairKeys false
 			if n := m.runningOf(s.job.Key); n < fewest {
 				at, fewest = i, n
 			}
@@ -380,6 +383,7 @@ func (m *lm) start(s *seq) {
 		} else if m.proven.Kept && !s.whole() && !s.solo {
 			m.rest(s)
 		}
+	//rule:G14 TestRepeatable$ || s.solo =>
 	case s.whole() || s.solo:
 		s.path = nil // every row's output is needed, or none of an earlier run
 		if !m.proven.Scatter {
@@ -497,6 +501,7 @@ func (m *lm) step() (bool, error) {
 		m.row.cell = none
 		return true, m.failed(err)
 	}
+	//rule:G19 TestPictureCosts len(m.pass.Add) == 0 => true
 	if len(m.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
 		m.costs.observe(g, len(m.pass.Want), m.pass.Cell, took)
 	}
@@ -518,6 +523,7 @@ func (m *lm) step() (bool, error) {
 	tr.lap(sampleTime)
 	tr.report(m, kind)
 	if err = m.spoiled(); err == nil {
+		//rule:D6 TestKnownRow$ drop
 		err = m.lookKnown()
 	}
 	stashed := false

@@ -199,6 +199,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, isChat bool) (ids []int3
 	images = pictured(r, isChat)
 	most, had := r.NumCtx, 0
 	defer func() {
+		//rule:T3 ./server TestCutIsTold false
 		if err == nil && len(ids) < had && r.Cut != nil {
 			r.Cut(Cut{Limit: most, Prompt: had, Kept: len(ids)})
 		}

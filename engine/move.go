@@ -438,6 +438,7 @@ func (m *lm) move(from, to []int32) (bool, error) {
 	a, b = a[:n], b[:n]
 	t0 := m.card.now()
 	if err := m.travel(b, func() error { return m.model.Copy(b, a) }); err != nil {
+		//rule:G18 TestMoveFails , m.costs.move = to, travel{} => = to
 		back, m.costs.move = to, travel{} // those of from are as they were
 		return true, fatal(err)
 	}
@@ -452,6 +453,7 @@ func (m *lm) move(from, to []int32) (bool, error) {
 		m.tier.shift(from[i], to[i])
 	}
 	for _, s := range m.running {
+		//rule:G18 TestMovesSameTokens drop
 		s.shift(now)
 	}
 	return true, nil

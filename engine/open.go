@@ -351,18 +351,21 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 		if blind != nil {
 			need -= p.Memory().Load - p.TextMemory().Load
 		}
+		//rule:D3 TestNoRoom > 0 && need > info.FreeCMM => < 0
 		if info.TotalCMM > 0 && need > info.FreeCMM {
 			me := &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeCMM, Most: c.most(info)}
 			least := need // text alone will do, where the encoder has no room
 			if blind == nil {
 				least -= p.Memory().Load - p.TextMemory().Load
 			}
+			//rule:D3 TestNever drop
 			me.Never = least > me.Most
 			if c.foreign > foreignLeast {
 				me.Foreign = c.foreign
 			}
 			return me
 		}
+		//rule:D3 TestHostRoom info.TotalMem > 0 && need > info.FreeMem => false
 		if info.Host && info.TotalMem > 0 && need > info.FreeMem {
 			return &MemoryError{Name: b.info.Name, Need: need, Free: info.FreeMem, Host: true, Most: info.TotalMem,
 				Never: need > info.TotalMem}
@@ -464,6 +467,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	defer func() { reader.Stop() }()
 	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
+		//rule:G22 TestGivenUnsound false
 		if err := checkLent(ctx, dev, p, info); err != nil {
 			return nil, err
 		}

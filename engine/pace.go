@@ -46,6 +46,7 @@ func (p *pace) next() {
 		rate = usualRate
 	}
 	expect := time.Duration(float64(p.largest) / rate * float64(time.Second))
+	//rule:D7 TestLoadHangs 10*expect => fileLimit
 	p.c.enter(min(max(p.c.o.Watch, 10*expect), max(fileLimit, p.c.o.Watch)))
 	p.c.loading.Store(int64(max(endingTimes*expect, endingLeast)))
 }

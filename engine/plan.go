@@ -187,6 +187,7 @@ func (m *lm) fill(ready []*seq) bool {
 			m.shares = append(m.shares, h)
 		}
 	}
+	//rule:G16 TestNeverWorse$ m.cells.availableBelow(m.wideReach) => 1<<20
 	begun, low := false, m.cells.availableBelow(m.wideReach)
 	for _, s := range ready {
 		if s.reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
@@ -239,6 +240,7 @@ func (m *lm) twin(s *seq) bool {
 		for same < n && theirs[same] == ours[same] {
 			same++
 		}
+		//rule:G16 TestNeverWorse$ twinRows => 1
 		if same >= twinRows {
 			return true
 		}
@@ -256,6 +258,7 @@ func (m *lm) build() error {
 	}
 	var ok bool
 	if h := &m.shares[0]; h.s.solo {
+		//rule:G14 TestRepeatable$ m.cells.takeAt(m.taken[:0], h.from, rows) => m.cells.take(m.taken[:0], rows, 0, false)
 		m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)
 	} else {
 		ok = m.room(rows)
@@ -372,6 +375,7 @@ func (m *lm) build() error {
 func (m *lm) room(rows int) bool {
 	claimed := 0
 	for i := range m.shares {
+		//rule:G25 TestDay$ m.claim(h) => false && m.claim(h)
 		if h := &m.shares[i]; m.claim(h) {
 			claimed += h.rows()
 		}
@@ -418,6 +422,7 @@ func (m *lm) anywhere(rows int) (ok bool) {
 			seen += h.n
 		}
 	}
+	//rule:G16 TestNeverWorse$ len(m.shares) == 1 && m.wide > => m.wide <
 	if len(m.shares) == 1 && m.wide > 0 && above > m.wideReach && m.cells.nfree-m.cells.freeBelow(m.wideReach) >= rows {
 		m.taken = m.cells.takeFrom(m.taken[:0], rows, m.wideReach) // it has no use for near cells, others have
 		return true

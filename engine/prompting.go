@@ -31,6 +31,7 @@ func (m *Model) promptInTurn(ctx context.Context, r *Request, isChat bool, line 
 	if r.Template != nil { // nobody knows what it makes of it
 		takes = budget.Get().Templates
 	}
+	//rule:T16 TestPromptTurns r.Key => "much"
 	if err := line.Take(ctx, r.Key, takes, n); err != nil {
 		return nil, nil, nil, err
 	}

@@ -58,6 +58,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err := m.measure(ctx); err != nil {
 		return err
 	}
+	//rule:G22 TestGivenUnsound false
 	if err := m.checkGiven(ctx, p.Name); err != nil {
 		return err
 	}
@@ -72,6 +73,7 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err != nil {
 		return err
 	}
+	//rule:G23 TestWideProven !sound || m.slots != nil && !m.proven.Chunk => sound && false
 	if !sound || m.slots != nil && !m.proven.Chunk {
 		m.proven.Chunk, m.proven.Mixed, m.proven.Stepped, m.proven.Narrow = false, false, false, true
 	}
@@ -126,6 +128,7 @@ func (m *lm) reprove(name string, kept *memory) (sound bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	//rule:G23 TestWideShortProof got.as(kept.Together) => got != nil
 	if got.as(kept.Together) {
 		m.sample = kept.Tokens
 		return true, nil
@@ -208,6 +211,7 @@ func differs(got, want []int32) error {
 			wrong++
 		}
 	}
+	//rule:D6 TestCheckup|TestRemembered /4 =>
 	if wrong > sampleLen/4 {
 		return fmt.Errorf("%w: %d of %d tokens of a fixed text differ", ErrWrong, wrong, sampleLen)
 	}
@@ -269,6 +273,7 @@ func (m *lm) checkup() error {
 		return nil
 	}
 	if !m.proven.Scatter {
+		//rule:D6 TestCheckupInOrder drop
 		m.cells.forget() // such a card is right about its first cells only, and those are a cache of what ran last
 	}
 	asked, err := m.known()

@@ -46,6 +46,7 @@ type reader struct {
 // begin waits for the turn of a picture with such a header. done is to be called when the picture is decoded, and nothing but what it
 // became is used any more. The error is ctx's cause; the reader is to be closed then too.
 func (r *reader) begin(ctx context.Context, h vision.Header) (done func(), err error) {
+	//rule:T7 TestPicturesRead min(h.Memory, r.r.most) => min(0*h.Memory, r.r.most)
 	takes := min(h.Memory, r.r.most)
 	r.r.wait(takes)
 	defer r.r.waited()
@@ -113,6 +114,7 @@ func (r *reading) collect(least int64) {
 	}
 	r.taken, r.left = 0, 0
 	r.mu.Unlock()
+	//rule:T7 ./cmd/axle TestMemoryOfPictures drop
 	debug.FreeOSMemory()
 	r.line.Free(takes)
 }

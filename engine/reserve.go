@@ -247,6 +247,7 @@ func (p *placing) price(from, k int, most float64) float64 {
 			}
 			price += m.stretch(top, rows)
 		} else if i != last+1 && n > 0 && n < p.prompt {
+			//rule:G25 TestPlaceRuns run => 0 * run
 			price += run
 		} else if i != last+1 && n > 0 {
 			price += run / 8 // who comes after it finds it in the way
@@ -392,6 +393,7 @@ func (c *cells) between(most, reach int) (from, to, n int) {
 	for _, s := range nodes {
 		for _, f := range free {
 			// Just behind itself it would still lie between the two.
+			//rule:G25 TestCellsBetween f.from != s.from+s.n && =>
 			if f.n >= s.n && f.from != s.from+s.n && (s.from+s.n <= reach) == (f.from+s.n <= reach) {
 				return s.from, f.from, s.n
 			}

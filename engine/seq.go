@@ -119,6 +119,7 @@ func (s *seq) step(c *cells, n int32) {
 	c.release(s.tip(c))
 	s.path = append(s.path, n)
 	c.hold(n)
+	//rule:G12 TestSameTokens$ drop
 	s.see[n/64] |= 1 << (n % 64)
 	if s.near != nil {
 		s.near[n/64] |= 1 << (n % 64)

@@ -74,6 +74,7 @@ func (m *Model) unseeable(r *Request, isChat bool, most int) (n, rows int, err e
 			}
 		}
 		fit += len(msg.Images)
+		//rule:T7 TestManyPictures fit*m.rows() < most && =>
 		return len(msg.Images) == 0 || fit*m.rows() < most && pixels <= picturesWhole && (fit == 1 || int64(fit)*bytes <= held)
 	}
 	for i := range msgs {

@@ -165,6 +165,7 @@ func (m *lm) letGo(s *seq) {
 // on from it.
 func (m *lm) mark(s *seq, way bool) {
 	p := m.slots
+	//rule:G17 TestStatesLeft || s.bring > 0 =>
 	if p == nil || !s.own || len(s.path) == 0 || s.solo || s.bring > 0 {
 		return
 	}
@@ -305,6 +306,7 @@ func (m *lm) lostState(unsent bool) {
 	case !s.own || s.state != to:
 		m.slots.give(to)
 	case !unsent:
+		//rule:G12 TestStatesFaults drop
 		m.leave(s)
 	}
 }

@@ -150,6 +150,7 @@ func (m *lm) statePiece(s *seq) (err error) {
 		return m.card.strike(err)
 	}
 	t.hits.bytes += uint64(n)
+	//rule:G17 TestStatesInMemory$ false
 	if s.coming += n; s.coming < len(state) {
 		m.tierStats(took)
 		return nil
@@ -253,6 +254,7 @@ func (m *lm) unshelved() (slot uint32) {
 // None of both: it is there, not worth it, or there is no room. Memory's lock is held.
 func (m *lm) behind(path []int32, root int32, slot uint32) (cells []uint32, to []int32, last int32) {
 	t := m.tier
+	//rule:T17 TestStatesInMemoryKeys m.cells.names[^root] => ""
 	under, first, had := t.c.root(m.cells.names[^root]), 0, 0
 	t.c.touch()
 	for ; first < len(path); first++ {

@@ -111,6 +111,7 @@ func (m *lm) spoiled() error {
 		}
 	}
 	m.distrust()
+	//rule:D6 TestSpoiledStrikes|TestUsableAfterFaults false
 	if !found.alike {
 		if err := m.wipe(); err != nil {
 			return err
@@ -122,6 +123,7 @@ func (m *lm) spoiled() error {
 	if found.alike {
 		return nil // the card is right about what is known, and such a text can be sent on purpose
 	}
+	//rule:D6 TestSpoiledStrikes m.card.strike(found.bad) => nil
 	return m.card.strike(found.bad)
 }
 
@@ -165,6 +167,7 @@ func (m *lm) clearTaken() error {
 		cells[i] = uint32(n)
 	}
 	slices.Sort(cells)
+	//rule:D4 TestFailedCellsCleared err := m.clear(cells) => var err error
 	err := m.clear(cells)
 	m.giveBack()
 	return err

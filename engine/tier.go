@@ -365,6 +365,7 @@ func (m *lm) stash(busy bool) (bool, error) {
 		return false, nil
 	}
 	if busy {
+		//rule:G16 TestNeverWorse$ false
 		if m.ledger.lost > tithe*m.ledger.done {
 			return false, nil // memory that is too small for all that comes by would be filled over and over
 		}
@@ -447,6 +448,7 @@ func (m *lm) choose() (cells []uint32, to []int32, again bool) {
 	}
 	slices.Reverse(path)
 	// What of it is there already, by whatever cell it was copied from.
+	//rule:T17 TestTierKeys m.cells.names[^at] => ""
 	under, first := t.c.root(m.cells.names[^at]), 0
 	t.c.touch()
 	for ; first < len(path); first++ {
@@ -468,6 +470,7 @@ func (m *lm) choose() (cells []uint32, to []int32, again bool) {
 	for i := range cells {
 		cells[i] = uint32(path[first+i])
 	}
+	//rule:G17 TestTierGap t.out.most(cells, t.piece) => len(cells)
 	n = t.out.most(cells, t.piece)
 	if n == 0 || !m.worthStashing(n, axcl.Runs(cells[:n]), first, len(path)) {
 		m.cells.left[end] = true // not looked at again

@@ -91,6 +91,7 @@ func (m *lm) draw(s *seq, w int) (int32, *Logprob, error) {
 				return 0, nil, fmt.Errorf("engine: sampling: %w", err)
 			}
 			s.sure, s.doubt = s.usage.Output, false
+			//rule:D6 TestZeroIsLookedAt false
 		} else if id == 0 {
 			return 0, nil, errAgain // what the largest of nonsense is, too
 		}
@@ -274,6 +275,7 @@ func (m *lm) collect(h *share) {
 // failed handles a pass that went wrong. The sequences in it lose what it touched; a sequence that has said nothing yet is tried once
 // more. Three failures in a minute, or an error that leaves card and host out of step, end the card.
 func (m *lm) failed(err error) error {
+	//rule:D5 TestFatal$ drop
 	if axcl.Fatal(err) {
 		m.giveBack()
 		return err
@@ -286,6 +288,7 @@ func (m *lm) failed(err error) error {
 	}
 	for i := range m.shares {
 		s := m.shares[i].s
+		//rule:D4 TestExecuteFails s.usage.Output == 0 && !s.retried => s.retried
 		if s.usage.Output == 0 && !s.retried {
 			s.retried = true
 			continue

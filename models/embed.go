@@ -101,6 +101,7 @@ func (e *Embeddings) open(f fs.File, npy bool, vocab, hidden int64) error {
 		if vocab == 0 {
 			vocab = size / row
 		}
+		//rule:T1 TestMalformed false
 		if vocab < 1 || vocab > maxVocab || size != vocab*row {
 			return fmt.Errorf("%d bytes, want %d (%d tokens × hidden size %d × 2)", size, vocab*row, vocab, hidden)
 		}
@@ -156,6 +157,7 @@ func (e *Embeddings) check(row []uint16, id int32) error {
 		return nil
 	}
 	for _, v := range row {
+		//rule:D6 TestEmbeddingsSound &0x7f80 == 0x7f80 => == 1
 		if v&0x7f80 == 0x7f80 {
 			clear(row)
 			return fmt.Errorf("models: %w: the embedding of token %d holds a NaN or an infinity: the table is damaged, fetch it again, "+

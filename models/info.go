@@ -50,6 +50,7 @@ func (p *Package) Memory() Memory {
 	for _, t := range v.Deep {
 		m.Encoder += pages(int64(t.Size))
 	}
+	//rule:D3 TestMemoryOfEncoder m.Encoder => 0 * m.Encoder
 	m.Card += m.Encoder
 	m.Load = max(m.Load, m.Card+pages(max(v.Size, v.Weights)))
 	return m
@@ -85,6 +86,7 @@ func (p *Package) TextMemory() Memory {
 			cells += lent.behind
 		}
 		for range 2 { // K and V
+			//rule:D3 TestGemma4$ false
 			if l.Shares {
 				break // they are another's
 			}
@@ -132,6 +134,7 @@ func (p *Package) TextMemory() Memory {
 		take(&m.IO, 4*rows)
 	}
 	m.Card = m.Layers + m.Head + m.Cache + m.States + m.IO
+	//rule:D3 TestMemoryWhileLoading p.loading() => p.loading()*0
 	m.Load = max(m.Card, p.loading())
 	m.Host = p.Embed.Bytes() + p.PerLayer.Bytes()
 	return m

@@ -22,6 +22,7 @@ func ParseName(s string) (Name, error) {
 		return Name{}, ErrName
 	}
 	n := model.ParseName(s)
+	//rule:T9 ./models/store TestHostileNames drop
 	if !n.IsFullyQualified() {
 		return Name{}, ErrName
 	}

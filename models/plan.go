@@ -49,6 +49,7 @@ func (p *plan) bad(name, format string, a ...any) *Error {
 
 func makePlan(t *tree) (*plan, error) {
 	p := &plan{t: t, base: "."}
+	//rule:G24 TestKinds$ p.recognise, p.findLayers => p.findLayers
 	for _, step := range []func() error{p.configure, p.recognise, p.findLayers, p.findHead, p.findEmbed, p.findFacts, p.findFamily,
 		p.findTokenizer, p.findRest} {
 		if err := step(); err != nil {

@@ -24,6 +24,7 @@ func (l *Layer) read(m *axmodel.Meta, behind bool) (found bool, err error) {
 	} else {
 		l.Shape, err = m.Layer()
 	}
+	//rule:T1 TestHostileStates != "" => == "?"
 	if err != nil && said != "" && has != (said == LinearAttention) {
 		return false, &Error{What: fmt.Sprintf("is %s by the configuration, and is not by its tensors: %s", said, what(err)),
 			Fix: "correct layer_types or full_attention_interval, or take all files from one build", Err: errors.Join(ErrMismatch, err)}

@@ -114,6 +114,7 @@ func (c *Chain) End(kind string, size uint64, last Name, ids []int32) Name {
 	_, _ = io.WriteString(h, kind)
 	number(h, size)
 	number(h, uint64(len(ids)%c.block))
+	//rule:T17 ./models/rows TestStatesOnDisk$ drop
 	_, _ = h.Write(last[:])
 	tokens(h, ids[whole*c.block:])
 	h.Sum(last[:0])

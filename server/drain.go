@@ -41,7 +41,9 @@ func (s *Server) work(c *gin.Context) {
 // every second has stopped leading clients here when the delay is over, and none of them meets a refusal. A card that is lost meanwhile
 // ends it. Connections are not kept: what balances connections, and not requests, would lead the next one here too.
 func (s *Server) leave(tick <-chan time.Time) {
+	//rule:D10 TestDrainDelay$ s.leaving.Store(true) => s.draining.Store(true)
 	s.leaving.Store(true)
+	//rule:D10 TestDrainDelayEnds && s.Lost() == nil =>
 	for end := time.Now().Add(s.o.DrainDelay); time.Now().Before(end) && s.Lost() == nil; {
 		<-tick
 	}

@@ -92,10 +92,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// none: the connection is watched while the answer is made, and a deadline there would end the answer.
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Now().Add(g.write))
+	//rule:T8 TestDeadlines false
 	if r.ContentLength != 0 {
 		_ = rc.SetReadDeadline(time.Now().Add(g.read))
 	}
 	who, name := g.host(r.Host)
+	//rule:T4 TestRebound who == nobodys && g.loopback && g.rebound(r) => false
+	//rule:T4 TestGuardMatrix who == foreign => false
 	if who == foreign || who == nobodys && g.loopback && g.rebound(r) {
 		g.refuseHost(w, r, name)
 		return
@@ -105,6 +108,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case from == "" || sameOrigin:
 		// No page, or one of our own. Fetch metadata may still say that a page elsewhere sent it.
+		//rule:T5 TestCrossOrigin false
 		if g.cross.Check(r) != nil {
 			w.WriteHeader(http.StatusForbidden)
 			return
@@ -125,6 +129,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var key *access.Key
 	if g.keys != nil {
+		//rule:T6 TestKeys false
 		if key = g.keys.Of(r); key == nil && !g.open(r) {
 			unauthorized(w, r)
 			return
@@ -179,6 +184,7 @@ func (g *guard) allowed(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *guard) allows(from string) bool {
+	//rule:T5 TestGuardMatrix g.any => true
 	if g.any {
 		return true
 	}

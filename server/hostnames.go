@@ -78,6 +78,7 @@ func (g *guard) host(h string) (standing, string) {
 	case !strings.Contains(h, "."), slices.ContainsFunc(unregistrable, func(end string) bool { return strings.HasSuffix(h, end) }):
 		return nobodys, h
 	}
+	//rule:T4 TestGuardMatrix foreign => own
 	return foreign, h
 }
 

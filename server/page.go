@@ -31,6 +31,7 @@ func (s *Server) pageFile(x *exchange.Exchange) {
 
 func asset(x *exchange.Exchange, a *ui.Asset) {
 	h := x.Writer.Header()
+	//rule:T20 TestPageFiles drop
 	h.Set("Content-Security-Policy", ui.Policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -114,6 +114,7 @@ func (s *Server) router(form exchange.Form, table []route) *gin.Engine {
 // not start.
 func (s *Server) mount(r *gin.Engine, table []route) {
 	for _, t := range table {
+		//rule:T6 TestRouteWithoutRole t.role < access.Anyone => false
 		if t.answer == nil || t.role < access.Anyone || t.role > access.Admin {
 			panic(fmt.Sprintf("server: %s %s has no answer, or nobody has said who may ask it: its role is %v", t.method, t.path, t.role))
 		}
@@ -136,6 +137,7 @@ func (s *Server) may(role access.Role) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		x := exchange.Of(c)
 		switch key := x.Who(); {
+		//rule:T6 TestRoles$ role == access.Anyone, key != nil && key.May(role) => true
 		case s.o.Keys == nil, role == access.Anyone, key != nil && key.May(role):
 			return
 		case key == nil: // the guard lets none in: a second bolt
@@ -170,6 +172,7 @@ func free(table []route) func(path string) bool {
 		}
 	}
 	return func(path string) bool {
+		//rule:T20 TestPageFiles !strings.Contains(path, "..") && =>
 		return !strings.Contains(path, "..") && slices.ContainsFunc(patterns, func(p string) bool { return leads(p, path) })
 	}
 }

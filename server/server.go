@@ -187,8 +187,9 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	srv := &http.Server{
-		Handler:           h(base),
-		MaxHeaderBytes:    maxHeader,
+		Handler:        h(base),
+		MaxHeaderBytes: maxHeader,
+		//rule:T8 TestDeadlines drop
 		ReadHeaderTimeout: s.o.HeaderTimeout,
 		IdleTimeout:       s.o.IdleTimeout,
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -215,11 +216,13 @@ func (s *Server) serve(ctx context.Context, ln net.Listener, grace time.Duration
 			s.leave(tick.C)
 			// New work is refused, /health says so, and what runs gets its time.
 			s.refuse()
+			//rule:D10 TestDrain s.active.Load() > 0 => false
 			for end := time.Now().Add(grace); s.active.Load() > 0 && time.Now().Before(end) && s.Lost() == nil; {
 				<-tick.C
 			}
 			cancel(exchange.ErrDrained) // what still runs ends with an error
-			<-time.After(drainLinger)   // who asks anew as an answer ends is told, and not cut off
+			//rule:D10 TestDrainDoor drop
+			<-time.After(drainLinger) // who asks anew as an answer ends is told, and not cut off
 			last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer stop()
 			if srv.Shutdown(last) != nil {
@@ -277,6 +280,7 @@ func (s *Server) state() (string, error) {
 		return "lost", err
 	case s.leaving.Load(), s.draining.Load():
 		return "draining", nil
+	//rule:D1 TestNoDevice false
 	case none != nil:
 		return "no device", none
 	case s.models.Opening():

@@ -194,6 +194,7 @@ func (s *addedSet) split(text string, allowed func(start, end int) bool, tags bo
 			break
 		}
 		at = end
+		//rule:T2 TestTypedTags || tags && a.tag() =>
 		if (a.special || a.marker() || tags && a.tag()) && !allowed(start, end) {
 			continue
 		}

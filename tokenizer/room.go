@@ -8,6 +8,7 @@ import (
 // A file's normalizers and decoders are a program that somebody else wrote: forty replacements of a by aa make a terabyte of a letter. So
 // what may be made of a text is a multiple of it, asked for before it is made.
 const (
+	//rule:T7 TestChains 4 => 4000
 	growth     = 4        // times its length; a space becomes three bytes, marks that are taken apart three for one
 	growthFree = 64 << 10 // and for any text, however short: one character may become eleven times as long
 	workTimes  = 64       // how often all of that may be gone through

@@ -60,6 +60,7 @@ func (t *Tokenizer) Vocab() int { return t.vocab.size() }
 // Encode appends the ids of text to dst. With specials, control tokens in the text are recognized; without, nothing in the text becomes
 // one. It adds no BOS: see Prefix. Where [Tokenizer.TryEncodeParts] would fail nothing is appended.
 func (t *Tokenizer) Encode(dst []int32, text string, specials bool) []int32 {
+	//rule:T2 TestNoControl specials => true
 	dst, _ = t.encode(dst, text, nil, func(int, int) bool { return specials }, false)
 	return dst
 }
@@ -96,6 +97,7 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, dst []int32, parts []Part
 			zones = append(zones, zone{start, text.Len()})
 		}
 	}
+	//rule:T7 TestEncodeEnds ctx.Err => nil
 	return t.encode(dst, text.String(), ctx.Err, func(start, end int) bool {
 		i, ok := slices.BinarySearchFunc(zones, start, func(z zone, at int) int { return z.start - at })
 		if !ok {

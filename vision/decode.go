@@ -101,15 +101,18 @@ func Look(data []byte, limits Limits) (Header, error) {
 	switch {
 	case h.Width < 1 || h.Height < 1:
 		return Header{}, fmt.Errorf("vision: %w: a %s of %d×%d pixels", ErrDamaged, h.Format, h.Width, h.Height)
+	//rule:T7 TestHostilePictures false
 	case h.Width > l.Side || h.Height > l.Side:
 		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %d a side: make it smaller", ErrLimit, h.Width, h.Height,
 			l.Side)
 	case int64(h.Width)*int64(h.Height) > int64(l.Pixels):
 		return Header{}, fmt.Errorf("vision: %w: %d×%d pixels, the limit is %.4g megapixels: make it smaller",
 			ErrLimit, h.Width, h.Height, float64(l.Pixels)/1e6)
+	//rule:T7 TestPictureLimits false
 	case h.Memory > l.Memory:
 		return Header{}, fmt.Errorf("vision: %w: this %s of %d×%d pixels takes %d MiB to decode, the limit is %d: "+
 			"make it smaller, or save it as a plain jpeg", ErrLimit, h.Format, h.Width, h.Height, h.Memory>>20, l.Memory>>20)
+	//rule:T7 TestHostilePictures false
 	case int64(len(data)) < h.least:
 		return Header{}, fmt.Errorf("vision: %w: a %s of %d bytes cannot hold the %d×%d pixels that it claims",
 			ErrDamaged, h.Format, len(data), h.Width, h.Height)

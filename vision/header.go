@@ -75,6 +75,7 @@ func lookGIF(data []byte, h *Header) error {
 	}
 	h.Width, h.Height = int(binary.LittleEndian.Uint16(data[6:])), int(binary.LittleEndian.Uint16(data[8:]))
 	h.Memory = area(h)*(2+perPixel) + small // an interlaced frame is unfolded into another
+	//rule:T7 TestHostilePictures drop
 	h.least = frameArea(data) / lzwMost
 	return nil
 }

@@ -105,6 +105,7 @@ func lookJPEG(data []byte, h *Header) error {
 	if f.coeffs > 0 {
 		h.Work += area(h) / 4 * int64(scans) // each may visit every block
 	}
+	//rule:T7 TestHostilePictures false
 	if scans > maxScans {
 		return fmt.Errorf("vision: %w: a jpeg of more than %d scans; save it again", ErrLimit, maxScans)
 	}

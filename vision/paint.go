@@ -22,6 +22,7 @@ func newCanvas(p *Picture, h *Header) canvas {
 		c.dx, c.dy = down, right
 	}
 	// Which of the file's axes run backwards.
+	//rule:G21 TestGoldenPictures 2 || h.Orientation == =>
 	backX := h.Orientation == 2 || h.Orientation == 3 || h.Orientation == 7 || h.Orientation == 8
 	backY := h.Orientation == 3 || h.Orientation == 4 || h.Orientation == 6 || h.Orientation == 7
 	if backX {

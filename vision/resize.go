@@ -22,6 +22,7 @@ func (p *Picture) Resize(width, height int) *Picture {
 		for y := range out.Height {
 			from, dst := out.Pix[y*out.Width*perPixel:], to.Pix[y*width*perPixel:]
 			for x, t := range taps {
+				//rule:G21 TestGoldenSizes = 1 << (places - 1), 1 << (places - 1), 1 << (places - 1) =>
 				var r, g, b int64 = 1 << (places - 1), 1 << (places - 1), 1 << (places - 1)
 				s := from[t.first*perPixel:]
 				for i, w := range t.weights {

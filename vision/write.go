@@ -97,6 +97,7 @@ func (l Layout) place(p *Picture, put func(at, channel int, v byte)) {
 				k := row*across + column
 				switch l.Kind {
 				case Qwen:
+					//rule:G21 TestQwenOrder row%2)*2 + column%2 => column%2)*2 + row%2
 					k = ((row/2*(across/2)+column/2)*2+row%2)*2 + column%2
 					at, step = ((k*2*size+inY)*size+inX)*3, 1
 				case Patches:

@@ -43,6 +43,7 @@ func measure(t TB, spec axcl.LoadSpec, s axcl.Shape, sc script, card, soft [][]r
 	for i, rows := range sc.passes {
 		for r, x := range rows {
 			hidden, logits := e.row(rows, x)
+			//rule:G13 TestExactFigures distance(card[i][r].hidden, hidden) => 0*distance(card[i][r].hidden, hidden)
 			f.Card = max(f.Card, distance(card[i][r].hidden, hidden), distance(card[i][r].logits, logits))
 			f.BF16 = max(f.BF16, distance(soft[i][r].hidden, hidden), distance(soft[i][r].logits, logits))
 		}

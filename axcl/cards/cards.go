@@ -71,6 +71,7 @@ func auto() (axcl.Device, string, error) {
 		why = fmt.Sprintf("no card (%s) and no on-board NPU (%s) can be used, so the software card computes", reason(cardErr),
 			reason(boardErr))
 	}
+	//rule:D1 ./cmd/axle TestNoCard d, err := openSoft("") => err := cardErr
 	d, err := openSoft("")
 	return d, why + arithmetic(d, " with "), err
 }

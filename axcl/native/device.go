@@ -174,6 +174,7 @@ func (d *device) Gone() bool {
 	defer f.Close()
 	var id [2]byte
 	_, err = io.ReadFull(f, id[:])
+	//rule:D8 TestLinkGone err == nil => false
 	return err == nil && id == [2]byte{0xff, 0xff}
 }
 

@@ -39,6 +39,7 @@ func (f *files) order() []int {
 		all[i] = i
 	}
 	slices.SortStableFunc(all, func(a, b int) int {
+		//rule:D3 TestLoadOrder ; c => ; false && c
 		if c := cmp.Compare(f.sizes[b], f.sizes[a]); c != 0 {
 			return c
 		}
@@ -266,6 +267,7 @@ func (m *model) lay(i int, mod *C.axn_module, ts []C.axn_tensor, f files, path s
 	if err != nil {
 		return nil, named(err, path)
 	}
+	//rule:T1 TestOddLibrary false
 	if !l.Equal(want) {
 		return nil, fmt.Errorf("axcl: %w: %s: the card sees %v, the file says %v", axcl.ErrModel, path, l, want)
 	}

@@ -97,6 +97,7 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 		if err == nil {
 			return
 		}
+		//rule:D2 TestLoadFails worse(err, m.abandon()) => err
 		err = d.noteMemory(worse(err, m.abandon()), free)
 		d.giveUp(err)
 	}()
@@ -352,6 +353,7 @@ func (m *model) RunVendorLoop(p *axcl.Pass) error {
 // prefill group, though it comes alone.
 func (m *model) groupFor(p *axcl.Pass) (int, error) {
 	rows, reach := p.Rows(), p.Reach(m.shape)
+	//rule:G21 TestOraclePictures m.narrow => false
 	if m.narrow && rows == 1 && (p.Pos[1] != p.Pos[0] || p.Pos[2] != p.Pos[0]) {
 		g := m.shape.GroupFor(2, reach)
 		if g < 0 {

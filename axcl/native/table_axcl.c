@@ -22,6 +22,7 @@ enum { HUGE_FROM = 2 << 20 }; // smaller buffers would waste a huge page each
 static const char quiet[] = "{\"log\":{\"host\":{\"level\":6}}}";
 
 static int start(axn_card *c) {
+    //rule:D17 TestQuietInit quiet => quiet + sizeof quiet - 1
     int rc = CALL(c, axclInit, quiet);
     // One that will not be quiet is still a library.
     if (!rc && c->lib->axcl.axclSetLogLevel) c->lib->axcl.axclSetLogLevel(AXCL_LOG_OFF);

@@ -222,6 +222,7 @@ func (e *encoder) look(picture []byte) {
 	value := func(b byte) float32 { return float32(b)/127.5 - 1 }
 	if e.Order == axmodel.InBlocks {
 		for i, b := range picture {
+			//rule:G21 TestEncoderStrict value(b) => value(max(b, picture[i-i%3], picture[i-i%3+1], picture[i-i%3+2]))
 			e.pixels[i] = value(b)
 		}
 		return

@@ -267,6 +267,7 @@ func present(mask []uint16) int {
 // runLinear is runLayer for a layer with a state.
 func (n *net) runLinear(g axmodel.SoftGroup, in, out map[string][]byte) {
 	hidden := make([]uint16, g.Rows*n.file.Hidden)
+	//rule:G13 TestLinearChunk present(get16(in["mask"])) => g.Rows
 	rows := present(get16(in["mask"]))
 	n.engine.runLinear(n.layer, rows, hidden, get16(in["input"]), held{in["K_cache"], in["V_cache"]},
 		held{out["K_cache_out"], out["V_cache_out"]})

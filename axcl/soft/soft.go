@@ -92,6 +92,7 @@ func (d *Device) Info() (axcl.Info, error) {
 // take accounts for n bytes of card memory, of which so many are to be allocated: the rest is mapped. A runtime that is refused memory ends
 // the process, so what the host does not have is not asked for.
 func (d *Device) take(n, allocate int64) error {
+	//rule:D3 TestMoreThanTheHost > free => < 0
 	if _, free := hostMemory(d.options.System); free > 0 && allocate > free {
 		return fmt.Errorf("axcl: software card: %w: the model takes %d bytes of this machine's memory, %d are free", axcl.ErrMemory,
 			allocate, free)
@@ -352,6 +353,7 @@ func (m *Model) Run(p *axcl.Pass) error {
 	start := time.Now()
 	n, hidden := p.Rows(), m.shape.Hidden
 	most := m.together
+	//rule:G13 ./axcl/axcltest TestSoft$ p.SeeRows => make([]uint64, len(p.SeeRows))
 	look(&m.see, n, most, p.SeeCells, p.SeeRows)
 	if m.shape.Local && p.LocalCells != nil {
 		look(&m.near, n, most, p.LocalCells, p.LocalRows)

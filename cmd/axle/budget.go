@@ -51,6 +51,7 @@ func (l *memoryLimit) holds(model string, bytes int64) {
 		limit += n
 	}
 	if !l.own {
+		//rule:T7 TestSmallMachine drop
 		debug.SetMemoryLimit(limit)
 	}
 }

@@ -84,6 +84,7 @@ func newRootCmd() *cobra.Command {
 			}
 		}
 		if work := c.RunE; work != nil {
+			//rule:T14 TestPrintable printable(c, given, work) => work(c, given)
 			c.RunE = func(c *cobra.Command, given []string) error { return printable(c, given, work) }
 		}
 		root.AddCommand(c)
@@ -107,6 +108,7 @@ func run(args []string) int {
 	// The first signal asks for an orderly end; a second one finds the system's own handling back, and ends the program.
 	context.AfterFunc(ctx, stop)
 	// Before anything can load a vendor's library, which would write between what we print.
+	//rule:D17 TestJSONUnderNoise cards.OwnStdout() => &cards.Stdout{File: os.Stdout}, error(nil)
 	out, err := cards.OwnStdout()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)

@@ -230,6 +230,7 @@ func (s *service) abandon(err error) error {
 	if errors.Is(err, axcl.ErrTooOld) {
 		return &exitError{code: exitUsage, err: err}
 	}
+	//rule:G10 TestHotCard exitLost => 1
 	return &exitError{code: exitLost, err: err}
 }
 

@@ -59,6 +59,7 @@ func (m *Model) Alike(ctx context.Context, found Proven) (Alike, error) {
 			case i == 0:
 				first = got
 			case i == 1:
+				//rule:G14 ./engine TestAlikeElsewhere drop
 				a.Ordered = a.Ordered && equal
 			default:
 				a.Anywhere = a.Anywhere && equal

@@ -71,6 +71,7 @@ func (m *Model) tryHead(head bool, rows ...Row) ([][]uint16, error) {
 	if err != nil {
 		return nil, err
 	}
+	//rule:G23 ./engine TestWideProven false
 	if head && !m.Shape.Whole && m.Shape.Out > 0 {
 		p.Want, p.Argmax = []int{len(rows) - 1}, make([]int32, 1)
 	}
@@ -156,7 +157,10 @@ func (m *Model) reach() (cells int) {
 }
 
 // short is how many rows of at most n go in a call that is not full; two, where every call of two is.
-func (m *Model) short(most int) int { return min(most, max(m.narrow()-1, 2)) }
+func (m *Model) short(most int) int {
+	//rule:G23 ./engine TestFewRows$ min(most, max(m.narrow()-1, 2)) => most
+	return min(most, max(m.narrow()-1, 2))
+}
 
 // together makes rows see those before them in the call.
 func together(rows []Row) []Row {

@@ -92,6 +92,7 @@ func (l *Line) ask(key string, takes, work int64) *ticket {
 		l.keys[key] = a
 	}
 	l.came++
+	//rule:T16 TestSmallFirst work + a.done/ages => 0
 	t := &ticket{l.came, min(max(takes, 0), l.all), work, work + a.done/ages, make(chan struct{}), false}
 	a.waiting = append(a.waiting, t)
 	return t
@@ -169,6 +170,7 @@ func (l *Line) forget() {
 	for _, a := range l.keys {
 		idle = idle && a.idle()
 	}
+	//rule:T16 TestDebt && (idle || a.due <= l.now) =>
 	maps.DeleteFunc(l.keys, func(_ string, a *account) bool { return a.idle() && (idle || a.due <= l.now) })
 }
 
@@ -206,6 +208,7 @@ func (l *Line) next() (from *account, best *ticket, start int64) {
 			continue
 		}
 		at := max(a.due, l.now)
+		//rule:T16 TestOthersWait at < start || => false &&
 		if best == nil || at < start || at == start &&
 			(first.work < best.work || first.work == best.work && first.number < best.number) {
 			from, best, start = a, first, at

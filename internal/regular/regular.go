@@ -77,6 +77,7 @@ func (f *rootFS) Open(name string) (fs.File, error) {
 	if st, err := f.root.Stat(path); err == nil && st.IsDir() {
 		return f.root.Open(path + string(filepath.Separator)) // which only a folder answers to
 	}
+	//rule:T1 ./models/store TestOddSwap Open(f.root, path) => f.root.Open(path)
 	file, err := Open(f.root, path)
 	if err != nil {
 		return nil, err // not a nil *os.File in an interface

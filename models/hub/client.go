@@ -172,6 +172,7 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 			req.Header[k] = v
 		}
 		req.Header.Set("User-Agent", c.Agent)
+		//rule:T11 TestToken u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) => home.Host != ""
 		if c.Token != "" && u.Scheme == home.Scheme && strings.EqualFold(u.Host, home.Host) {
 			req.Header.Set("Authorization", "Bearer "+string(c.Token))
 		}
@@ -202,6 +203,7 @@ func (c *Client) do(ctx context.Context, what, method, target string, header htt
 			return nil, &Error{What: what, Host: u.Host, Detail: fmt.Sprintf("more than %d redirects", maxRedirects)}
 		}
 		next.User = nil // a redirect has no business to log us in anywhere
+		//rule:T11 TestNear false
 		if u = next; !first.near(u.Hostname()) {
 			return nil, nearError(what, u.Host)
 		}

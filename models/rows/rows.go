@@ -186,6 +186,7 @@ type Key struct {
 // Space gives the owner's part.
 func (d *Disk) Space(o Owner) *Space {
 	return &Space{d: d, o: o, dir: packageDir(o.Package),
+		//rule:T17 TestKeysOnDisk , o.Key =>
 		names: prefix.New(d.secret, d.o.Block, []string{magic, o.Package, o.Card, o.Key}, uint64(o.Row))}
 }
 
@@ -294,6 +295,7 @@ func (s *Space) read(f file, head []byte, parts [][]byte) (sound bool, at time.T
 			return false, at, err
 		}
 	}
+	//rule:D12 TestDamagedRows && hmac.Equal(sum[:], s.sum(head, parts)) =>
 	return string(got[:]) == string(head) && hmac.Equal(sum[:], s.sum(head, parts)), st.ModTime(), nil
 }
 
@@ -382,6 +384,7 @@ func (s *Space) save(name string, k Key, head []byte, parts ...[]byte) error {
 		if wrote && d.full.Swap(false) && d.o.Full != nil {
 			d.o.Full(nil)
 		}
+	//rule:D11 TestFullDiskPasses false
 	case errors.Is(err, errFull) && !d.closed.Load():
 		d.again.Store(d.o.Now().Add(fullFor).UnixNano())
 		if !d.full.Swap(true) && d.o.Full != nil {
@@ -435,6 +438,7 @@ func write(d disk, dir, name string, parts ...[]byte) (err error) {
 		}
 	}
 	if err == nil {
+		//rule:D13 TestRowsLast f.Sync() => nil
 		err = f.Sync()
 	}
 	err = cmp.Or(err, f.Close())
@@ -445,6 +449,7 @@ func write(d disk, dir, name string, parts ...[]byte) (err error) {
 		_ = d.Remove(temp)
 		return err
 	}
+	//rule:D13 TestRowsLast d.SyncDir(dir) => nil
 	return d.SyncDir(dir)
 }
 
@@ -570,6 +575,7 @@ func secret(d disk) ([]byte, error) {
 	f, err := d.Open("secret")
 	if err == nil {
 		st, err := f.Stat()
+		//rule:T18 TestOpenSecret st.Mode().Perm()&0o077 != 0 => false
 		if err == nil && st.Mode().Perm()&0o077 != 0 {
 			_ = f.Close()
 			return nil, fmt.Errorf("others can read its file secret (mode %#o), which is for the server's user only: chmod 600 it if "+

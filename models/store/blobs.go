@@ -92,6 +92,7 @@ func (r *spaceReader) take() error {
 			return nil
 		}
 		others := r.s.uploads.Load()
+		//rule:T7 TestUploadsReserve -others =>
 		n := min(free-reserve-others, mostTaken)
 		if n < leastTaken {
 			if r.s.yield(yieldAtOnce) > 0 {
@@ -117,6 +118,7 @@ func (r *spaceReader) fits(size int64) error {
 	if err != nil || free < 0 {
 		return nil
 	}
+	//rule:D11 TestGiveWay && r.s.yield(lacks) < lacks =>
 	if lacks := size - (free - reserve - r.s.uploads.Load()); lacks > 0 && r.s.yield(lacks) < lacks {
 		return r.full(free)
 	}

@@ -150,6 +150,7 @@ func (p *pull) choose(ctx context.Context) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			//rule:T7 TestPullPlans false
 			if left -= int64(len(data)); left < 0 { // the listing's sizes may be none
 				return fmt.Errorf("models: %s: the scripts and configurations that say what it is have more than %d MiB together: %w",
 					p.snap.Repo, maxPlan>>20, hub.ErrListing)

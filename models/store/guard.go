@@ -65,6 +65,7 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 		}
 		if free, ok, err := s.disk.Hold(e.Name(), false); err == nil && ok {
 			// One that is gone by now was removed in order. Of the others ours tells from now on.
+			//rule:D12 TestGuard$ drop
 			unclean = s.disk.Remove(e.Name()) == nil || unclean
 			_ = free()
 		}
@@ -77,6 +78,7 @@ func (s *Store) Guard(o GuardOptions) (leave func() error, err error) {
 	}
 	wake := s.checking.wake
 	s.checking.mu.Unlock()
+	//rule:D7 TestGuardRests withRests(ctx) => ctx
 	go func() { done <- s.check(withRests(ctx), o, unclean, wake) }()
 	return func() error {
 		cancel()

@@ -122,6 +122,7 @@ func (p *pull) run(ctx context.Context, n models.Name, src hub.Source) (err erro
 		err = p.check(m)
 		if kind := new(models.KindError); errors.As(err, &kind) {
 			p.sayKind(kind)
+			//rule:G24 TestPullKinds false
 			if !p.whole { // what of its tensors could not be read before is here now
 				p.whole = true
 				if err := p.choose(ctx); err != nil {
@@ -323,6 +324,7 @@ func (p *pull) partialName(f hub.File) string {
 	if f.Digest.IsZero() {
 		key := f.Git
 		if key == "" {
+			//rule:T10 TestPartialsApart fmt.Appendf(nil, "%s@%s\x00%s\x00%d", p.snap.Repo, p.snap.Commit, f.Path, f.Size) => []byte(f.Path)
 			key = hexOf(fmt.Appendf(nil, "%s@%s\x00%s\x00%d", p.snap.Repo, p.snap.Commit, f.Path, f.Size))
 		}
 		return "blobs/git-" + key + "-partial"
@@ -353,6 +355,8 @@ func (p *pull) file(ctx context.Context, f hub.File) (models.Digest, int64, erro
 		if err != nil {
 			return d, 0, err
 		}
+		//rule:T10 TestPullFaults size == f.Size && => size == f.Size ||
+		//rule:G8 TestPullFaults (f.Digest.IsZero() || d == f.Digest) && =>
 		if size == f.Size && (f.Digest.IsZero() || d == f.Digest) && (f.Git == "" || git == f.Git) {
 			if err := p.s.adopt(key, d); err != nil {
 				return d, 0, err
@@ -450,9 +454,11 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 		}
 		return ferr
 	}
+	//rule:D13 TestCrashImages w.Sync() => error(nil)
 	if err := w.Sync(); err != nil {
 		// Linux counts what it could not write as written: it can be read until the power goes, and no later sync saves it. So none of it
 		// counts.
+		//rule:D13 TestDiskErrors drop
 		p.s.unsynced.Store(key, true)
 		_ = p.s.forget(key)
 		return fmt.Errorf("models: %s could not be synced; it is fetched anew next time: %w", p.s.where(key), err)
@@ -463,6 +469,7 @@ func (p *pull) download(ctx context.Context, f hub.File, key string) error {
 
 // unwritten is an error of the disk that a file is written to.
 func (p *pull) unwritten(key string, err error) error {
+	//rule:D11 ./cmd/axle TestFullDisk return => _ = p.s.disk.Remove(key); return
 	return fmt.Errorf("models: %s cannot be written; what is there stays for resuming: %w", p.s.where(key), err)
 }
 

@@ -417,6 +417,7 @@ func (m *Model) fs() (*packageFS, error) {
 			return nil, &models.Error{Path: m.s.where(blobPath(f)), What: fmt.Sprintf("%s of %s has %d bytes, want %d", f.Name, m.Name,
 				st.Size(), f.Size), Fix: "delete this file and pull the model again", Err: models.ErrSize}
 		}
+		//rule:D12 TestGuard$ false
 		if err := m.s.soundBlob(blobPath(f), st); err != nil {
 			return nil, err
 		}
@@ -492,6 +493,7 @@ func copyCtx(ctx context.Context, w io.Writer, r io.Reader) (int64, error) {
 		if err != nil {
 			return n, err
 		}
+		//rule:D7 TestRests workTime => time.Hour
 		if d := time.Since(begun); rests && d >= workTime {
 			select {
 			case <-ctx.Done():

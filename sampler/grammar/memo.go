@@ -77,6 +77,7 @@ const (
 // inTurn compiles when it is the asker's turn, and gives what came of it a part of the room for those in use.
 func (m *memo) inTurn(ctx context.Context, asker string, source int, compile func(*meter) (*Grammar, error)) (g *Grammar, err error) {
 	line, takes, work := m.line(), min(int64(source)*perByte, mostMade), int64(source)*guess
+	//rule:T16 TestSchemaTurns asker => ""
 	if err := line.Take(ctx, asker, takes, work); err != nil {
 		return nil, err
 	}
@@ -138,6 +139,7 @@ func (h *held) take(g *Grammar) bool {
 	for _, u := range h.large {
 		taken += u.bytes
 	}
+	//rule:T7 TestGrammarRoom > budget.Get().Schemas => < 0
 	if taken > budget.Get().Schemas {
 		return false
 	}

@@ -40,10 +40,12 @@ func (m *meter) step(n int) {
 	if m.left > m.look {
 		return
 	}
+	//rule:T7 TestSchemaBudget false
 	if m.left < 0 {
 		panic(stopped{errSpent})
 	}
 	m.look = max(m.left-10_000, 0)
+	//rule:T16 TestNobodyWaits false
 	if m.ctx.Err() != nil {
 		panic(stopped{context.Cause(m.ctx)})
 	}

@@ -57,6 +57,7 @@ func Thinking(g *Grammar, ways ...Thought) (*Grammar, error) {
 			n.eps(gap, answer)
 		}
 		if !begun {
+			//rule:T16 ./engine TestFormatHolds drop
 			n.eps(0, answer)
 		}
 		n.call(answer, g.root, n.end)

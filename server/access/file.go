@@ -174,6 +174,7 @@ func private(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	//rule:T18 ./server TestKeys false
 	if m := st.Mode().Perm(); m&0o077 != 0 {
 		return nil, fmt.Errorf("others can read %s (mode %#o): chmod 600 it", path, m)
 	}

@@ -54,10 +54,12 @@ func (k *Key) Begin() (end func(), err error) {
 	defer u.mu.Unlock()
 	u.turn(now)
 	switch {
+	//rule:T6 ./server TestKeyRequests false
 	case k.Limits.Requests > 0 && u.running >= k.Limits.Requests:
 		u.refused++
 		return nil, &LimitError{fmt.Sprintf("this key has %d requests at work, and may have no more at once: wait for one to end",
 			u.running), time.Second}
+	//rule:T6 ./server TestKeyTokens false
 	case k.Limits.Tokens > 0 && u.today >= k.Limits.Tokens:
 		u.refused++
 		next := u.day.AddDate(0, 0, 1)

@@ -116,6 +116,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 	if err != nil {
 		return nil, err
 	}
+	//rule:T6 ./server TestKeyPictures len(q.common.Images) => 0
 	if err := exchange.Who(ctx).Pictures(len(q.common.Images)); err != nil {
 		q.release()
 		return nil, err
@@ -131,6 +132,7 @@ func (a *Answers) check(ctx context.Context, x *exchange.Exchange, p ollama.Prom
 		return nil, err
 	}
 	a.logIgnored(unknown)
+	//rule:T17 ./server TestKeyReachesEngine drop
 	q.engine.Key = exchange.OwnerOf(ctx)
 	q.account = account{key: exchange.Who(ctx), seen: look.Of(ctx).Usage}
 	q.engine.Begun, q.engine.Watch = q.account.begun, q.account.usage
@@ -162,6 +164,7 @@ func (a *Answers) acquire(ctx context.Context, q *checked, m ollama.Model) (numC
 	keep := keepAlive(q.common.KeepAlive)
 	// How long a model stays is a matter of all who ask it: of a key that only asks, the server's own time counts.
 	if !exchange.Who(ctx).May(access.Admin) && keep != nil {
+		//rule:T6 ./server TestRoleWithin false
 		if *keep == 0 {
 			return 0, exchange.Forbidden("unloading a model (a keep_alive of 0)")
 		}
@@ -212,6 +215,7 @@ func unrendered(err error) error {
 
 // logPrompt writes a request's text to the log, which happens only when asked.
 func (a *Answers) logPrompt(path string, er engine.Request) {
+	//rule:T14 ./server TestLog drop
 	if !a.o.Shared.LogPrompts {
 		return
 	}

@@ -40,6 +40,7 @@ type Decoded interface{ AsPrompt() ollama.Prompt }
 
 // body reads a body within the read deadline, and weighs it. Compressed bodies are refused: a few bytes could stand for gigabytes.
 func (x *Exchange) body(limit int64) ([]byte, error) {
+	//rule:T7 ./server TestLimits != "" && enc != "identity" => == "never"
 	if enc := x.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, Error(http.StatusUnsupportedMediaType, "request bodies must not be compressed")
 	}
@@ -65,12 +66,14 @@ func (x *Exchange) Weigh(b []byte, noImages bool) error {
 		return err
 	}
 	if noImages {
+		//rule:T7 ./server TestWeighedAgain drop
 		w.Text += w.Coded
 	}
 	if w.Text > ollama.MaxText {
 		return ollama.TextTooLong()
 	}
 	x.held.text, x.held.coded = w.Text, !noImages && w.Coded > 0
+	//rule:T7 ./server TestMemoryBounded x.room(w.Cost()) => nil
 	return x.room(w.Cost())
 }
 
@@ -94,6 +97,7 @@ func (x *Exchange) room(n int64) error {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
 			"the request takes %d MiB of memory, and all requests together have %d MiB: send less at once", n>>20, most>>20)
 	}
+	//rule:T7 ./server TestLargeBodies false
 	if x.shared.large.Add(n-h.room) > most && n > h.room {
 		x.shared.large.Add(h.room - n)
 		return Error(http.StatusServiceUnavailable, loaded.ErrQueueFull.Error())
@@ -113,6 +117,7 @@ func (x *Exchange) weighDecoded(p ollama.Prompt) error {
 		if text > ollama.MaxText {
 			return ollama.TextTooLong()
 		}
+		//rule:T7 ./server TestWeighedAgain ; extra => ; false && extra
 		if extra := text - h.text; extra > 0 {
 			h.text = text
 			if err := x.more(int64(extra) * ollama.TextCost); err != nil {

@@ -39,6 +39,7 @@ func (s *Shared) Told(err error) string {
 	if s.LogPrompts {
 		return Clip(err.Error())
 	}
+	//rule:T14 ./server TestLog plainly(err) => err.Error()
 	return Clip(plainly(err))
 }
 
@@ -50,6 +51,7 @@ func plainly(err error) string {
 	case errors.As(err, &b):
 		return plainly(b.cause)
 	case errors.As(err, &f):
+		//rule:T14 ./server TestLogWords f.Plain() => f.Error()
 		return f.Plain()
 	case errors.As(err, &he):
 		return he.text

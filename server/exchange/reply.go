@@ -41,6 +41,7 @@ func (r *Reply) deadline() {
 	now, most := time.Now(), r.x.shared.WriteTimeout
 	if now.Sub(r.x.armed) > most/32 {
 		r.x.armed = now
+		//rule:T8 ./server TestWriteDeadline now.Add(most) => time.Time{}
 		_ = r.rc.SetWriteDeadline(now.Add(most))
 	}
 }

@@ -10,11 +10,13 @@ import (
 // VectorRoom takes room for a number of vectors, and refuses more of them than two thirds of all the room are for.
 func (x *Exchange) VectorRoom(inputs, hidden int) error {
 	each := int64(hidden)*4 + 256 // 32-bit numbers, and what a queued text is kept in
+	//rule:T7 ./server TestVectorsWeighed false
 	if most := budget.Get().Requests * 2 / 3 / each; int64(inputs) > most {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
 			"%d inputs give %d vectors of %d numbers, more than the server holds at once: send at most %d in a request",
 			inputs, inputs, hidden, most)
 	}
+	//rule:T7 ./server TestVectorsWeighed x.more(int64(inputs) * each) => nil
 	return x.more(int64(inputs) * each)
 }
 
@@ -29,6 +31,7 @@ const (
 // of them than are read for one request.
 func (x *Exchange) RerankRoom(documents, text, longest, query int) error {
 	each := int64(query + rerankAround)
+	//rule:T7 ./server TestRerankWeighed false
 	if most := (rerankText - int64(text)) / each; int64(documents) > most {
 		return ollama.Fail(http.StatusRequestEntityTooLarge,
 			"%d documents, each read with a query of %d bytes, are more text than a request may have read: send at most %d in a request, "+

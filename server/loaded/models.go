@@ -263,13 +263,16 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 		}
 		var me *engine.MemoryError
 		foreseen := errors.As(err, &me)
+		//rule:D3 TestNeverFits false
 		if foreseen && me.Never {
 			return nil, err // others would go, or be waited for, in vain
 		}
+		//rule:D3 TestHostHammer || ms.loading > 0 =>
 		v, busy := ms.idle(), ms.dying > 0 || len(ms.leaving) > 0 || ms.loading > 0
 		if !foreseen && (again || v == nil && ms.dying == 0) {
 			return nil, err
 		}
+		//rule:D3 TestHost drop
 		again = again || !foreseen
 		for _, other := range ms.slots {
 			busy = busy || other.refs > 0 || other.model != nil && other.want > 0
@@ -303,6 +306,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 // believed notes whether the card's answers were what they should be. ms.mu is held.
 func (ms *Models) believed(name string, err error) {
 	switch {
+	//rule:D6 ./server TestComparedIsTold false
 	case errors.Is(err, engine.ErrWrong):
 		if ms.wrong == nil {
 			ms.wrong = map[string]error{}

@@ -93,6 +93,7 @@ func (m *Manager) deleteModel(ctx context.Context, asked string) error {
 			return ollama.ErrMissing(ollama.Missing, asked)
 		}
 	}
+	//rule:T6 ./server TestSwitches false
 	if m.o.NoDelete {
 		return ollama.Fail(http.StatusForbidden, "deleting models is switched off on this server")
 	}

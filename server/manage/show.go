@@ -35,6 +35,7 @@ func (m *Manager) Show(x *exchange.Exchange) {
 		x.Fail(err)
 		return
 	}
+	//rule:T6 ./server TestRoleWithin access.Admin => access.Ask
 	if !x.Who().May(access.Admin) { // what a model was told is for who makes models
 		resp.System, resp.Template, resp.Modelfile, resp.Messages = "", "", "", nil
 	}

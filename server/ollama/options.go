@@ -164,6 +164,7 @@ func Param(name string, vals []string) (any, error) {
 
 // check leaves the floats' ranges to the sampler, whose error names field and range.
 func (o *Options) check() error {
+	//rule:T3 ./server TestNumbers false
 	if err := o.Sampling.Check(); err != nil {
 		return Fail(400, "option %s", Ours(strings.TrimPrefix(err.Error(), "sampler: ")))
 	}
@@ -201,6 +202,7 @@ func integer(key string, val any, lim [2]float64) (int64, error) {
 	if !ok {
 		return 0, Fail(500, "option %q must be of type integer", Ours(key))
 	}
+	//rule:T3 ./server TestNumbers false
 	if !(f >= lim[0] && f <= lim[1]) {
 		return 0, Fail(400, "option %q must be between %.0f and %.0f, got %v", Ours(key), lim[0], lim[1], f)
 	}

@@ -58,6 +58,7 @@ func weigh(body []byte, all bool) (w Weight, err error) {
 			case i >= len(body): // cut off
 			case isKey(body[i+1:]):
 				inner = holds(s)
+			//rule:T7 TestWeigh false
 			case inner != none || all:
 				in, err := within(body[i-n-1:i+1], inner == some)
 				if err != nil {
@@ -68,6 +69,7 @@ func weigh(body []byte, all bool) (w Weight, err error) {
 		case '{', '[':
 			inner = none
 			w.Parts++
+			//rule:T7 TestDepth false
 			if depth++; depth > MaxDepth {
 				return w, Fail(400, "the request body nests deeper than %d levels", MaxDepth)
 			}
@@ -80,10 +82,12 @@ func weigh(body []byte, all bool) (w Weight, err error) {
 			}
 		}
 		switch {
+		//rule:T7 TestWeigh false
 		case w.Parts > MaxParts:
 			return w, Fail(400, "the request body holds more than %d objects, lists and strings", MaxParts)
 		case w.Numbers > MaxNumbers:
 			return w, Fail(400, "the request body holds more than %d numbers", MaxNumbers)
+		//rule:T7 TestWeigh false
 		case w.Text > MaxText:
 			return w, TextTooLong()
 		}

@@ -28,6 +28,7 @@ var files embed.FS
 // user chose.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; " +
 	"manifest-src 'self'; " +
+	//rule:T20 TestPage require-trusted-types-for 'script'; =>
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify axle"
 
 // Asset is a file as it is sent.

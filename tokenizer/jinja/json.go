@@ -74,6 +74,7 @@ func decode(d *json.Decoder, depth int) (Value, error) {
 		}
 		return t.Float64()
 	case string:
+		//rule:T2 ./tokenizer/chat TestKwargs origin.Given(t) => origin.Own(t)
 		return origin.Given(t), nil
 	}
 	return t, nil

@@ -14,6 +14,7 @@ import (
 // mapped changes each stretch of a text by itself.
 func (r *run) mapped(s origin.Text, f func(string) string) origin.Text {
 	r.Grow(3*s.Len() + 4*s.Cuts())
+	//rule:T2 TestMarksSurvive s.Map(f) => origin.Own(f(s.String()))
 	return s.Map(f)
 }
 

@@ -91,6 +91,7 @@ func (m *Meter) Grow(n int) error {
 	}
 	if need := int64(m.bytes) - free; m.room != nil && need > m.held {
 		more := (need - m.held + grain - 1) / grain * grain
+		//rule:T7 TestRoom > m.room.Size => < 0
 		if m.room.taken.Add(more) > m.room.Size {
 			m.room.taken.Add(-more)
 			return ErrRoom

@@ -117,6 +117,7 @@ func mulPanel(dst []float32, w *Weights, x []float32, n, from, to int, scratch *
 			w.pack(scratch.panel, from, rows, c0, width)
 			mode := 0
 			if c0 > 0 {
+				//rule:G12 TestMul$ resume => 0
 				mode |= resume
 			}
 			if c0+width < cols {

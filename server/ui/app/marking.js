@@ -11,6 +11,7 @@ const bare = /^<\/?(?:b|br|del|em|i|ins|kbd|mark|s|small|strong|sub|sup|u)\s*\/?
 // What is larger, nested deeper, or takes more steps is shown as it was written: no reader would wait for its markup.
 const longest = 60000, longestText = 12000;
 const deep = /^(?: {0,3}(?:[-*+>]|\d{1,9}[.)]) ?){24}/m;
+//rule:T21 ./server/ui TestMarkdownSteps 600000 => 60000000
 export const mostSteps = 600000; // characters looked at, and 60 for each token; a page of ordinary Markdown takes some thousands
 const token = 60;
 const mostElements = 2500; // that one block may become
