@@ -36,17 +36,9 @@ ci-long: ## what does not fit into ci: a day of requests, the whole matrix of lo
 	AXLE_TEST_DAY=10000 AXLE_TEST_FRESH=1 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestDay$$|TestAsFresh$$' -v ./engine
 	AXLE_TEST_MIX=100 $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -run 'TestMemoryOfMix$$' -v ./cmd/axle
 
-# What quick leaves out besides what -short leaves out by itself (it says both): what takes more than a second of a processor and asks what
-# other tests ask too, of more inputs, of a larger one, or of the simulated card.
-SLOW := TestUsableAfterFaults|TestFormatHolds|TestSameTokens|TestSameTokensNative|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|TestDay|TestAsFresh|TestWindowNative|TestRepeatableNative|\
-	TestHostilePeak|TestHostileNotes|TestHostileAnswers|TestRenderingsBounded|TestGoBudget|TestChains|TestDiskErrors|TestKill|TestOddFiles|TestOracle|TestJudged|\
-	TestTextEverywhere|TestForeign|TestBuildErrors|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestLibraryDocs|TestBenchPocket|TestBenchAgainst|TestBenchAgainstBad|\
-	TestJinjaBudget|TestHostileSchemas|TestHostileLoosely|TestPullPlans|TestEncodeEnds|TestSmall|TestLogWords|TestVectorsWeighed|TestJitter|\
-	TestProbesNative|TestGivenNative|TestWholeNative|TestSightNative|TestKeptNative|TestDoctorSimulator|\
-	TestRerankNative|TestTogetherNative|TestStatesTime|TestCalls|TestLongPrompts|TestLongPromptsNative|TestOracleStates|TestOracleGiven|TestOracleQuantised|TestOracleWhole|TestOraclePictures
 quick: ## nearly everything, in a minute where little was changed: formatting, vet, the laws, what is fast of every package's tests
 	@out=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$out" || { echo "not gofmt'ed:"; echo "$$out"; exit 1; }
-	$(GO) test -p 4 -parallel 8 -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' -skip '^($(subst | ,|,$(SLOW)))$$' ./...
+	$(GO) test -p 4 -parallel 8 -short -vet=off -tags '$(TAGS)' -ldflags='-s -w' ./...
 	$(GO) vet -tags '$(TAGS)' ./...
 	@bash testdata/short.sh
 
@@ -58,21 +50,13 @@ lint: ## formatting, vet, shell syntax
 	@for f in $$(git ls-files '*.sh') .ci/run; do bash -n $$f || exit 1; done
 	@if command -v staticcheck >/dev/null; then staticcheck -checks inherit,-SA1019 -tags '$(TAGS)' ./...; else echo "lint: staticcheck SKIPPED, it is not installed"; fi
 
-# Packages in which no goroutine is started and nothing is shared, in their tests neither: laws_test.go holds them to it. What is C (simcard's
-# tests have a lane under TSan of their own) or a model's arithmetic (pocket) is none of the detector's business.
+# Packages in which no goroutine is started and nothing is shared, in their tests neither: lanes_test.go holds them to it. What is C
+# (simcard's tests have a lane under TSan of their own) or a model's arithmetic (pocket) is none of the detector's business. Single tests
+# leave themselves out by internal/lane.
 SINGLE := $(subst $(space),|,axcl axcl/soft/kernel axcl/simcard axcl/simcard/profiles axmodel internal/plain internal/regular \
 	models/pocket sampler server/anthropic server/ollama server/openai server/vendor tokenizer/gotmpl tokenizer/jinja vision)
-# What one goroutine computes, and long, and what asks the simulated card, or more inputs, what a test that stays asks too: the detector can
-# find nothing more in it.
-ALONE := TestJudged|TestHostilePeak|TestHostileNotes|TestHostileLoosely|TestHostileAnswers|TestOracle|TestDiskErrors|TestOddFiles|\
-	TestGoBudget|TestJinjaBudget|TestChains|TestSweep|TestSweepTwo|TestSweepStates|TestSweepLent|TestFormatHolds|TestSpeculationPays|TestThroughput|TestDocumentedRates|TestLeftOver|TestDay|TestAsFresh|\
-	TestWindowNative|TestSameTokensNative|TestOnBoard|TestHostShare|TestUsableAfterFaults|TestSameTokens|TestWindow|TestJitter|\
-	TestTextEverywhere|TestVectorsWeighed|TestNeverWorse|TestTogether|TestTurns|TestStatesPackage|TestStatesFaults|TestRerank|\
-	TestRerankNative|TestTierLimit|TestTierGap|TestTalks|TestBenchTalks|TestTiersUsage|TestUnlisted|TestOptional|TestForms|TestSmall|\
-	TestEncodeEnds|TestSchemaBudget|TestMasksAgreeWithTryingEveryToken|TestHostileSchemas|TestKeptNative|TestSight|TestSightPackage|TestSightNative|TestEightTurns|\
-	TestLongContext|TestLongPrompts|TestLongPromptsNative|TestWholeNative|TestGivenNative|TestCalls
 race: ## the tests under the race detector, of what goroutines share
-	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m -skip '^($(subst | ,|,$(ALONE)))$$' $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
+	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
 # Where files are chosen by cgo, or by the tag fake, and what has them compiled in.
 PURE := ./axcl/... ./engine/... ./internal/benchmark ./internal/diagnosis ./cmd/axle ./models/pocket

@@ -57,8 +57,8 @@ type house struct {
 
 // small are packages that everybody may use, which would draw an arrow from everything and explain nothing, and two that hold files only.
 func small(dir string) bool {
-	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "packaging",
-		"models/pocket/golden"}, dir)
+	return slices.Contains([]string{"internal/plain", "internal/ranked", "internal/regular", "internal/fuzzguard", "internal/lane",
+		"packaging", "models/pocket/golden"}, dir)
 }
 
 // readHouse reads the product's packages below root: no tests, no doubles for them, no module within the module.

@@ -6,10 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestLibraryDocs: the programs in docs/library.md are whole and compile against the library as it is.
 func TestLibraryDocs(t *testing.T) {
+	lane.Slow(t)
 	b, err := os.ReadFile("docs/library.md")
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -45,6 +46,8 @@ const recording = "testdata/calls.txt"
 // chain of dropped hooks, the order in which memory is allocated, the order in which shares are settled, a clock that is not the card's,
 // the order in which requests arrive, what corrects the costs, and whether a greedy row asks for logits or for the largest one's index.
 func TestCalls(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("recorded on amd64: other processors round elsewhere, and other tokens make other calls")
 	}

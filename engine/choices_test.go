@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -104,7 +105,7 @@ func TestChoicesPleased(t *testing.T) {
 		t.Fatalf("%q %v", said, err)
 	}
 	n := 400
-	if racing || testing.Short() {
+	if lane.Race || testing.Short() {
 		n = 20
 	}
 	for range n {

@@ -13,12 +13,14 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestNeverWorse (G16): whatever the load, and whatever the card cannot do, all have their answers after at most 1.05 times what it takes
 // to serve them one after another; and among equals who came first has its first token first. AXLE_TEST_LOADS is how many loads there
 // are, AXLE_TEST_SEED a single one.
 func TestNeverWorse(t *testing.T) {
+	lane.NoRace(t)
 	proven := []*Proven{nil, nil, nil, {Chunk: true, Scatter: true}, {Mixed: true, Scatter: true}, {Scatter: true}, {Chunk: true}, {}}
 	loads := 40
 	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_LOADS")); err == nil {
@@ -421,6 +423,7 @@ func (p pi5) least(s axmodel.HollowShape, n, prompt, output int) time.Duration {
 
 // TestTogether (G16): the loads that once took up to four times as long together as one after another, and those that gain most.
 func TestTogether(t *testing.T) {
+	lane.NoRace(t)
 	for _, c := range []struct {
 		name           string
 		s              axmodel.HollowShape
@@ -506,6 +509,7 @@ func (p pi5) turn(s axmodel.HollowShape, before int) time.Duration {
 
 // TestTurns (G17): conversations that do not fit on the card together take turns.
 func TestTurns(t *testing.T) {
+	lane.NoRace(t)
 	for _, c := range []struct {
 		name   string
 		s      axmodel.HollowShape

@@ -12,11 +12,14 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestDay (G25): after a day of mixed traffic the card is as quick as in the first minute. Three hundreds of requests come to an empty
 // card, and at the end the same ones in other words. AXLE_TEST_DAY is how many there are in all, 10000 for a whole day.
 func TestDay(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	n := 2000
 	if k, err := strconv.Atoi(os.Getenv("AXLE_TEST_DAY")); err == nil {
 		n = k

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestHangAnywhere (G11): a call that does not return, at random passes of 200 loads of work. Each time every stream ends within a second
@@ -55,6 +56,8 @@ func TestHangAnywhere(t *testing.T) {
 
 // TestJitter (G11): passes whose time varies tenfold are no reason to give up. AXLE_TEST_PASSES sets how many (promise: 1,000,000).
 func TestJitter(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	passes := 10_000
 	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_PASSES")); err == nil {
 		passes = n

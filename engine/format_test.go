@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/sampler/grammar"
 	"github.com/axle-llm/axle/tokenizer"
@@ -21,6 +22,8 @@ import (
 // TestFormatHolds: whatever a model wants to say, thinking or not, in every family, an answer under a format is of that format or ends with
 // "length", and never has more tokens than a context. Bias against the tags makes no difference to that.
 func TestFormatHolds(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	object := Format{Schema: []byte(
 		`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`)}
 	tool := chat.Tool{Name: "f", Parameters: object.Schema}
@@ -273,6 +276,8 @@ func bf16(x float32) uint16 { return uint16(math.Float32bits(x) >> 16) }
 // TestEncodeEnds: a package whose rules make too much of a text is refused as the request's fault, and one that nobody waits for any
 // longer is left with the caller's own error, in chats, bare prompts and vectors, on one card and on several.
 func TestEncodeEnds(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	rules := strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, 40), ",")
 	words, err := tokenizer.OpenFS(fstest.MapFS{"tokenizer.json": {Data: []byte(`{"normalizer":{"type":"Sequence","normalizers":[` + rules +
 		`]},"model":{"type":"BPE","unk_token":"a","vocab":{"a":0},"merges":[]}}`)}}, ".")

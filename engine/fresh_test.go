@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestAsFresh (G25): whatever comes at once, all of it takes at most 1.05 times as long as on as many fresh cards one after another.
 // AXLE_TEST_FRESH makes it the whole matrix.
 func TestAsFresh(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	off := false
 	all := os.Getenv("AXLE_TEST_FRESH") != ""
 	for _, c := range []struct {

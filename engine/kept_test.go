@@ -16,6 +16,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/rows"
 )
 
@@ -198,7 +199,7 @@ func (m *dearModel) Run(p *axcl.Pass) error {
 // several restarts, and a disk too small for all.
 func TestKeptSameTokens(t *testing.T) {
 	n := 500
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		n = 100
 	}
 	sameOnDisk(t, openSoft, editsOr(n))

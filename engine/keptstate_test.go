@@ -19,6 +19,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/rows"
 )
 
@@ -155,7 +156,7 @@ func TestStatesRestartedTurns(t *testing.T) {
 // tier in memory between and few slots, the tokens are those without.
 func TestStatesSameOnDisk(t *testing.T) {
 	n := 300
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		n = 30
 	}
 	n = editsOr(n)

@@ -15,6 +15,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -22,6 +23,7 @@ import (
 // TestRerank: a model that writes scores documents by its logits of yes and no after the prompt that Qwen3's rerankers know; what
 // all documents have in common is computed once; one that is too long loses its end and no more.
 func TestRerank(t *testing.T) {
+	lane.NoRace(t)
 	dir, ck := rerankPackage(t)
 	testRerank(t, dir, ck, openSoft)
 }

@@ -17,18 +17,21 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 )
 
 // TestSameTokens (G12): the same greedy tokens for a request alone and among others, with cache reuse, batching and speculation on and off,
 // over conversations as chat programs edit them.
 func TestSameTokens(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, arch := range []string{"qwen3", "qwen2", "gemma3"} {
 		t.Run(arch, func(t *testing.T) {
 			dir := compiled(t, arch)
 			_, alone := load(t, dir, openSoft, OpenOptions{Parallel: 1, Proven: &Proven{}})
 			n := 60
-			if arch == "qwen3" && !racing {
+			if arch == "qwen3" && !lane.Race {
 				n = 250
 			}
 			jobs, want := edits(uint64(n), n, axmodeltest.Vocab, 95, truthOn(t, alone))

@@ -14,13 +14,17 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/tokenizer/chat"
 	"github.com/axle-llm/axle/vision"
 )
 
 // TestSightPackage: packages compiled of random checkpoints that see answer about pictures as their weights say, computed in float64 from
 // the pixels on.
-func TestSightPackage(t *testing.T) { testSightPackage(t, openSoft) }
+func TestSightPackage(t *testing.T) {
+	lane.NoRace(t)
+	testSightPackage(t, openSoft)
+}
 
 func testSightPackage(t *testing.T, open func() (axcl.Device, string, error)) {
 	for _, a := range axmodeltest.SightArchs() {

@@ -11,11 +11,13 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/pictures"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSight: a model that sees gives the tokens of the same rows, positions and additions put in by hand; another picture, or another
 // order, gives other tokens.
 func TestSight(t *testing.T) {
+	lane.NoRace(t)
 	s := newSight(t)
 	b, e := s.open(t, OpenOptions{})
 	a, c := shot(1), shot(2)
@@ -49,6 +51,7 @@ func TestSight(t *testing.T) {
 // TestEightTurns: a conversation about two pictures calls the encoder twice, and each turn costs its own tokens only; so it does again
 // after a restart.
 func TestEightTurns(t *testing.T) {
+	lane.NoRace(t)
 	s := newSight(t)
 	for range 2 {
 		b, e := s.open(t, OpenOptions{})

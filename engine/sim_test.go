@@ -20,11 +20,14 @@ import (
 	"github.com/axle-llm/axle/axcl/simcard/simcardtest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 )
 
 // TestRerankNative is TestRerank through the vendor's ABI.
 func TestRerankNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	dir, ck := rerankPackage(t)
 	open, _ := onSim(t, "hazards=strict")
 	testRerank(t, dir, ck, open)
@@ -44,6 +47,8 @@ func clockOf(sim *simhook.Sim) func() time.Duration {
 
 // TestSameTokensNative (G12) is TestSameTokens through the vendor's ABI: one set of conversations, the truth from the same card.
 func TestSameTokensNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	dir := compiled(t, "qwen3")
 	var jobs []Job
 	var want [][]int32
@@ -81,6 +86,8 @@ func TestSameTokensNative(t *testing.T) {
 // on but `offline`, where no call reaches the card; and every second one on a card that has all abilities, so that several prompts share
 // passes.
 func TestLongPromptsNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	l := long(t)
 	for _, c := range []struct {
 		off    string
@@ -104,6 +111,8 @@ func TestLongPromptsNative(t *testing.T) {
 
 // TestKeptNative is TestKeptSameTokens through the vendor's ABI.
 func TestKeptNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
 	sameOnDisk(t, open, editsOr(40))
 }
@@ -262,6 +271,7 @@ func TestRoomToLoad(t *testing.T) {
 // TestRepeatableNative: the simulated card adds in float32, in the order of its cells. What a repeatable request gives there does not
 // depend on what the card did before.
 func TestRepeatableNative(t *testing.T) {
+	lane.Slow(t)
 	open, _ := onSim(t, "hazards=default")
 	dir := compiled(t, "qwen3")
 	jobs := jobsFor(5, 10, 200, 40)
@@ -302,6 +312,8 @@ func TestRepeatableNative(t *testing.T) {
 
 // TestWindowNative is TestWindow through the vendor's ABI.
 func TestWindowNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
 	testWindow(t, open)
 }
@@ -344,6 +356,8 @@ func TestStatesHazards(t *testing.T) {
 
 // TestWholeNative is TestWhole through the vendor's ABI.
 func TestWholeNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	testWhole(t, func(t *testing.T) func() (axcl.Device, string, error) {
 		open, _ := onSim(t, "hazards=strict")
 		return open
@@ -352,6 +366,8 @@ func TestWholeNative(t *testing.T) {
 
 // TestGivenNative is TestGiven through the vendor's ABI.
 func TestGivenNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	testGiven(t, axmodeltest.GivenArchs()[0], []int{24}, 12, func(t *testing.T) func() (axcl.Device, string, error) {
 		open, _ := onSim(t, "hazards=strict")
 		return open
@@ -360,12 +376,15 @@ func TestGivenNative(t *testing.T) {
 
 // TestSightNative is TestSightPackage through the vendor's ABI.
 func TestSightNative(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	open, _ := onSim(t, "hazards=strict")
 	testSightPackage(t, open)
 }
 
 // TestProbesNative is TestProbes through the vendor's ABI.
 func TestProbesNative(t *testing.T) {
+	lane.Slow(t)
 	open, _ := onSim(t, "hazards=strict")
 	testProbes(t, open)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -19,7 +20,7 @@ import (
 // few slots and many, over conversations as chat programs edit them.
 func TestStatesSameTokens(t *testing.T) {
 	n := 300
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		n = 30
 	}
 	alone := onFake(t, withStates(2), OpenOptions{CardOptions: still, Parallel: 1})
@@ -173,6 +174,7 @@ func turns(t *testing.T, thinks bool, say func(Job) ([]int32, Token)) {
 // TestStatesFaults: a pass that fails takes the state with it that it was to replace: who has said nothing begins again, what others keep
 // stays right, and no slot is lost.
 func TestStatesFaults(t *testing.T) {
+	lane.NoRace(t)
 	alone := onFake(t, withStates(2), OpenOptions{CardOptions: still})
 	jobs := jobsFor(5, 60, fakeVocab, 50)
 	var want [][]int32
@@ -302,6 +304,7 @@ func TestStatesLittleRoom(t *testing.T) {
 // TestStatesPackage (G12): a compiled checkpoint whose layers keep states says on the software card what it says alone, in edited
 // conversations, many at a time; its probes find nothing wrong.
 func TestStatesPackage(t *testing.T) {
+	lane.NoRace(t)
 	n := 300
 	if testing.Short() {
 		n = 40

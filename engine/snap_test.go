@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestStatesInMemory (G12): conversations that are edited at random say the same with snapshots in memory and without, whatever room there
 // is for them, and some of what left the card comes back.
 func TestStatesInMemory(t *testing.T) {
 	n := 300
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		n = 40
 	}
 	jobs, want := edits(23, n, fakeVocab, 96, truthOn(t, onFake(t, withStates(2), OpenOptions{CardOptions: still})))

@@ -17,11 +17,14 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 )
 
 // TestThroughput holds clients' aggregate against one client's, and against the bound, beside the vendor's way: one sequence, no sharing.
 func TestThroughput(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	off := false
 	for _, c := range []struct {
 		name  string
@@ -81,6 +84,8 @@ func TestThroughput(t *testing.T) {
 // TestDocumentedRates: the rates of one client and of several in docs/performance.md, and so those in README.md, are what the simulated
 // card gives. A change that moves them by more than 2 % puts a new table there.
 func TestDocumentedRates(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	doc, err := os.ReadFile("../docs/performance.md")
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +150,8 @@ func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) 
 // TestLeftOver: what is left of a card that cannot do all, or whose wide passes are dear, is never less than one client's rate, however
 // many there are.
 func TestLeftOver(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	off := false
 	for _, c := range []struct {
 		name, profile string
@@ -210,6 +217,7 @@ func TestPassTime(t *testing.T) {
 // TestLongContext: of several decode groups a row runs on the smallest that holds all it sees, so that a token costs what its reach does,
 // within 5 % of the arithmetic, also where the next group begins; prompts go in chunks all the way.
 func TestLongContext(t *testing.T) {
+	lane.NoRace(t)
 	off := false
 	s := axmodel.Qwen3Long()
 	s.Layers, s.KVHeads, s.Vocab, s.HeadBytes = 6, 2, 20000, 8_000_000 // 17 MB of cache a layer, and layers are what is timed
@@ -247,6 +255,8 @@ func TestLongContext(t *testing.T) {
 
 // TestSpeculationPays on text that copies itself, and costs nothing on text that does not.
 func TestSpeculationPays(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	off := false
 	for _, c := range []struct {
 		name    string
@@ -398,6 +408,7 @@ func TestPromptsInTurn(t *testing.T) {
 
 // TestTogetherNative is a row of TestTogether through the vendor's ABI, on the simulated card's clock.
 func TestTogetherNative(t *testing.T) {
+	lane.Slow(t)
 	var took [2]time.Duration
 	for i, parallel := range []int{1, 0} {
 		t.Run(fmt.Sprint("parallel ", parallel), func(t *testing.T) {
@@ -418,6 +429,7 @@ func TestTogetherNative(t *testing.T) {
 // TestStatesTime: of Qwen3.5-0.8B int4, answers take what the profile's lines add up to, alone and in turn, and so do prompts; a second
 // turn takes no more than a chunk.
 func TestStatesTime(t *testing.T) {
+	lane.Slow(t)
 	b, clock := hollow(t, axmodel.Qwen35SmallInt4(), OpenOptions{})
 	const token, head = 18*0.97 + 6*1.04 + 12.62, 12.62
 	for _, n := range []int{1, 4} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestTierKeys (T17): text of one key is never found in memory by another.
@@ -55,6 +56,7 @@ func TestTierKeys(t *testing.T) {
 // TestTierLimit: what is kept stays within its limit to the byte, the longest unused goes first, and a tier that is smaller than one text
 // keeps the beginning of it.
 func TestTierLimit(t *testing.T) {
+	lane.NoRace(t)
 	for _, rows := range []int{0, 2, 300, 4000} {
 		t.Run(fmt.Sprint(rows, " rows"), func(t *testing.T) {
 			bytes := newFake().shape.RowBytes()
@@ -158,6 +160,7 @@ func TestTierFails(t *testing.T) {
 
 // TestTierGap: whatever comes and goes, a stream waits for one piece more at most.
 func TestTierGap(t *testing.T) {
+	lane.NoRace(t)
 	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
 	piece := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece) + st.m.tier.in.cost(st.m.tier.piece, st.m.tier.piece)
 	load := prompts(8, 500, 40)

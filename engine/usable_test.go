@@ -12,12 +12,15 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 )
 
 // TestUsableAfterFaults: after each fault that leaves the card usable, 100 of 100 later requests are right, on a card whose mask hides no
 // NaN and whose memory is NaN at first.
 func TestUsableAfterFaults(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	dir := compiled(t, "qwen3")
 	open, _ := onSim(t, "hazards=default")
 	_, first := load(t, dir, open, OpenOptions{Parallel: 1, Proven: &Proven{}})

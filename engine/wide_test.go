@@ -14,6 +14,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestWideProven (G23): a card whose wide passes are wrong, from the second on or after a decode, is found at the first load, and gets no
@@ -182,6 +183,8 @@ func TestFewRowsPackage(t *testing.T) {
 // TestLongPrompts (G23): prompts of 1 to 1,000 tokens, up to sixteen wide passes in a row, many of them at a time, give the tokens that
 // single rows give. The comparison tells: on a card that gets wide passes wrong, where nothing was proven, most answers are others.
 func TestLongPrompts(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	l := long(t)
 	_, b := load(t, l.dir, openSoft, OpenOptions{CardOptions: still})
 	if want := (Proven{Chunk: true, Mixed: true, Scatter: true}); b.m.proven != want {

@@ -10,10 +10,12 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestWindow: local layers see the window and no more, whatever the way rows go through the card; without it the text is another.
 func TestWindow(t *testing.T) {
+	lane.NoRace(t)
 	testWindow(t, openSoft)
 }
 

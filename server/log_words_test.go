@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -14,6 +15,7 @@ import (
 // Of what a client sends not a word is in the log, not at debug level, not where the error's text quotes it without quotation marks, in
 // single ones or as a part of a longer word, and not where the status is 500 (promise T14). The canary is a word for every parser.
 func TestLogWords(t *testing.T) {
+	lane.Slow(t)
 	var out lockedBuffer
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.Lock(zapcore.AddSync(&out)),
 		zapcore.DebugLevel))

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/loaded"
@@ -27,7 +28,7 @@ import (
 
 // Whatever clients send, sixty-four at once, the server's memory stays within bounds (promise T7), and it still answers.
 func TestMemoryBounded(t *testing.T) {
-	if _, err := os.Stat("/proc/self/status"); err != nil || testing.Short() || raceEnabled {
+	if _, err := os.Stat("/proc/self/status"); err != nil || testing.Short() || lane.Race {
 		t.Skip("takes /proc, time, and a build without the race detector's own memory")
 	}
 	const most = 1024 // MiB; 560 were seen, 819 beside eight other programs

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/loaded"
 	"github.com/axle-llm/axle/server/scripted"
@@ -34,7 +35,7 @@ func TestLoad(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
 		n = 1000
-	} else if raceEnabled {
+	} else if lane.Race {
 		n = 2000
 	}
 	if s, err := strconv.Atoi(os.Getenv("AXLE_REQUESTS")); err == nil {

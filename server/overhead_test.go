@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -19,7 +20,7 @@ import (
 // was decoded four times, described all models and made errors that nobody read; each of these cost more allocations than there is room
 // for.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if lane.Race {
 		t.Skip("SKIPPED, not tested: the race detector allocates too")
 	}
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Delay = 0 })

@@ -5,11 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // Documents are ranked over both routes and both kinds of models: the best first, as many as asked for, with their texts where asked for,
 // and the scores say what they are.
 func TestRerank(t *testing.T) {
+	lane.NoRace(t)
 	r := newRig(t)
 	for _, path := range []string{"/v1/rerank", "/api/rerank"} {
 		a := r.post(path, `{"model":"scripted","query":"red green blue","documents":["grey",{"text":"blue and red"},"green"],"top_n":2,`+

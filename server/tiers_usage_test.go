@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/models/rows"
 	"github.com/axle-llm/axle/models/store"
@@ -27,6 +28,7 @@ import (
 // TestTiersUsage: in every dialect, whole and streamed, the usage of an answer counts prompt tokens whose rows came from the card, from
 // this machine's memory and, after a restart, from disk.
 func TestTiersUsage(t *testing.T) {
+	lane.NoRace(t)
 	dir := t.TempDir()
 	asks := make([]string, len(tierDialects))
 	for i := range asks {

@@ -10,12 +10,15 @@ import (
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
 )
 
 // What vectors take is weighed before they are made: more than there is room for now may come again, more than there ever is may not.
 func TestVectorsWeighed(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	r := newRig(t, func(_ *server.Options, c *scripted.Config) { c.Info.Hidden = 1024 })
 	ask := func(path string, n int) answer {
 		return r.post(path, `{"model":"scripted-embed","input":["a"`+strings.Repeat(`,"a"`, n-1)+`]}`)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/scripted"
 )
@@ -97,6 +98,8 @@ func TestVendorKeys(t *testing.T) {
 // Text that weighs as an image's is text all the same where it is counted or asked of the vendor's API, and images have their limits there
 // too (promise T7).
 func TestTextEverywhere(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	main := newRig(t)
 	vendor := newVendorRig(t)
 	long := strings.Repeat("abcd", 5<<20/4)

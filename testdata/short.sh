@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Says what -short leaves out: every test that asks testing.Short, and those that begin with a function that does.
+# Says what -short leaves out: every test that asks testing.Short or is marked lane.Slow, and those that begin with a function that does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 files=$(git ls-files '*_test.go')
 owner='/^func /{ name = $2; sub(/\(.*/, "", name); if ($2 ~ /^\(/) name = $4; sub(/\(.*/, "", name) }'
-asks=$(awk "$owner"' /testing\.Short\(\)/ { print name }' $files | sort -u)
+asks=$(awk "$owner"' /testing\.Short\(\)|lane\.Slow\(/ { print name }' $files | sort -u)
 helpers=$(grep -v '^Test' <<<"$asks" | paste -sd'|' || true)
 {
 	grep '^Test' <<<"$asks" || true

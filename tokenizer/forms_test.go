@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestForms(t *testing.T) {
+	lane.NoRace(t)
 	testForms(t, func(t testing.TB, family string) *Tokenizer { return smallTokenizer(t, family) }, "SmolLM3")
 }
 

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSlowPattern: a pattern that only some texts make slow ends with an error, for one long word as for many short ones.
 func TestSlowPattern(t *testing.T) {
-	if raceOn {
+	if lane.Race {
 		t.Skip("it waits for time to pass")
 	}
 	for pattern, text := range map[string]string{

@@ -11,11 +11,14 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestChains: rules that make a thousand texts of one end with an error, soon and in little memory, for one letter as for many; a
 // decoder's are left out.
 func TestChains(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for name, c := range hostileChains {
 		for _, text := range []string{"aaaaaa", strings.Repeat("a a", 20_000)} {
 			t.Run(fmt.Sprint(name, " ", len(text)), func(t *testing.T) {
@@ -135,6 +138,8 @@ var hostileChains = map[string]struct{ normalizer, pre, decoder string }{
 
 // TestEncodeEnds: who no longer waits for an encoding is not worked for.
 func TestEncodeEnds(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	rules := sequence(200, "normalizers", `{"type":"Replace","pattern":{"Regex":"[^a]"},"content":"b"}`)
 	tok := openJSON(t, chained(rules, "", ""))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,10 +8,13 @@ import (
 	"testing/fstest"
 
 	"github.com/axle-llm/axle/internal/goldentest"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSmall compares every part of the format with the Rust library: see testdata/tokenizer/small.mjs.
 func TestSmall(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	var all []variant
 	goldentest.JSON(t, goldens+"small.json.gz", &all)
 	list := fewer(hardStrings(t))

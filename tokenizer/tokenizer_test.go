@@ -17,6 +17,7 @@ import (
 	"github.com/dlclark/regexp2"
 
 	"github.com/axle-llm/axle/internal/goldentest"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func ExampleTokenizer_Stream() {
@@ -199,7 +200,7 @@ func TestOpenLink(t *testing.T) {
 
 // TestHostileSizes opens a megabyte of the worst of each kind and checks what it takes.
 func TestHostileSizes(t *testing.T) {
-	if raceOn {
+	if lane.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	const size = 1 << 20
@@ -307,7 +308,7 @@ func TestLongText(t *testing.T) {
 	tok := smallTokenizer(t, "gemma")
 	// One word of a megabyte, the worst there is, must not take quadratic time.
 	size := 1 << 17
-	if raceOn {
+	if lane.Race {
 		size >>= 4
 	}
 	text := strings.Repeat("中文", size)

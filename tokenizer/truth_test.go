@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/internal/goldentest"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestTruth compares with the Rust library over real files: 1,500 hard strings and 1 MB each of code, English and mixed scripts.
@@ -73,7 +74,7 @@ func hardStrings(t testing.TB) (list []string) {
 
 // fewer returns a part of list under the race detector.
 func fewer(list []string) []string {
-	if raceOn {
+	if lane.Race {
 		return list[:len(list)/10]
 	}
 	return list

@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // timed is what passes cost on the simulated card's clock.
@@ -36,6 +37,7 @@ var sizes = []struct {
 // TestHostShare holds the benchmark's goals: a token's time is the card's, but for 3 %. Our own code's time counts under AXLE_BENCH_CHECK
 // only: it is this machine's, which may be busy.
 func TestHostShare(t *testing.T) {
+	lane.NoRace(t)
 	if testing.Short() {
 		t.Skip("makes models of full size")
 	}
@@ -65,6 +67,7 @@ func TestHostShare(t *testing.T) {
 // TestOnBoard holds the profile of the board itself to what is measured there: 15.7 to 20 tokens/s of Qwen3-0.6B, 4.22 of Qwen3-4B. Those
 // are the vendor's loops; ours has less to do between executes, and the executes are what takes the time.
 func TestOnBoard(t *testing.T) {
+	lane.NoRace(t)
 	if testing.Short() {
 		t.Skip("makes models of full size")
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	hf "github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // Pictures: the encoder's rows, and those that are added after layers, are what the formulas give on the simulated card too, over both
 // tables, and so is what the layers make of them; a picture that was written in another way gives other rows.
 func TestOraclePictures(t *testing.T) {
+	lane.Slow(t)
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {
 			onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {

@@ -20,6 +20,7 @@ import (
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axcl/simcard"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestThread: another thread is told so, and nothing happens.
@@ -389,6 +390,7 @@ func TestNoLibrary(t *testing.T) {
 
 // TestOptional: a library without the newer calls works, and says what it lacks.
 func TestOptional(t *testing.T) {
+	lane.NoRace(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, k := range kinds {

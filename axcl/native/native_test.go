@@ -18,12 +18,13 @@ import (
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestConformance(t *testing.T) {
 	quirks := []string{"strict", "strict,shortchunk,kv-inplace,lazy", "strict,message,eintr", "strict,properties",
 		"strict,-latch,-rawcode,-nomem,-inherit", "none"}
-	if raceEnabled {
+	if lane.Race {
 		quirks = quirks[:1] // what a card gets wrong changes numbers, not which goroutine touches what
 	}
 	if asanEnabled {
@@ -52,6 +53,7 @@ func TestConformance(t *testing.T) {
 
 // TestUnlisted: positions and mask of layers that keep a state, where the library does not count them among the inputs.
 func TestUnlisted(t *testing.T) {
+	lane.NoRace(t)
 	configure(t, sims[AXCL], "hazards=strict,unlisted")
 	for _, c := range axcltest.Checks(axcltest.Options{Open: func() (axcl.Device, error) { return Open(AXCL, 0) }}) {
 		if strings.HasPrefix(c.Name, "states") {

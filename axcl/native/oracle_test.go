@@ -10,11 +10,14 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	hf "github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestOracle: the native path over the simulated card gives what a float64 computation of the checkpoint gives, for every
 // architecture, and token for token what the software card gives.
 func TestOracle(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for i, a := range axmodeltest.Archs() {
 		t.Run(a.Name, func(t *testing.T) {
 			odd := i%2 == 1
@@ -31,6 +34,7 @@ func TestOracle(t *testing.T) {
 // Quantised weights are computed in float32 by the simulated card, and by the software card with inputs of 16 bits for weights of eight and
 // of eight bits for weights of four: they agree but for that.
 func TestOracleQuantised(t *testing.T) {
+	lane.Slow(t)
 	for _, c := range []struct {
 		o   hf.Options
 		cos float64
@@ -49,6 +53,7 @@ func TestOracleQuantised(t *testing.T) {
 // TestOracleStates: layers with a state give the formulas' results on the simulated card too, in passes from slot to slot and called by
 // tensor name, with each type of state, and token for token what the software card gives.
 func TestOracleStates(t *testing.T) {
+	lane.Slow(t)
 	for i, a := range axmodeltest.StateArchs() {
 		t.Run(a.Name, func(t *testing.T) {
 			o := hf.Options{State: []string{"bf16", "fp16", "fp32", "bf16"}[i], Warm: i % 3, Plain: i%2 == 1}
@@ -74,6 +79,7 @@ func TestOracleStates(t *testing.T) {
 // TestOracleWhole: a whole decoder, in one file and in two, gives the same on the simulated card, token for token what the software card
 // gives.
 func TestOracleWhole(t *testing.T) {
+	lane.Slow(t)
 	for i, whole := range []string{"one", "two"} {
 		o := hf.Options{Whole: whole, Float32: i == 1, Plain: i == 0}
 		onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
@@ -87,6 +93,7 @@ func TestOracleWhole(t *testing.T) {
 // TestOracleGiven: layers that are given rows besides, and use the K and V of others, give the formulas' results on the simulated card too,
 // in passes that cross chunks and mix sequences, and token for token what the software card gives.
 func TestOracleGiven(t *testing.T) {
+	lane.Slow(t)
 	for i, a := range axmodeltest.GivenArchs() {
 		if a.Window = 512; i == 0 {
 			a.Window = 20

@@ -18,10 +18,13 @@ import (
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSweepStates fails every call of a life with layers that keep a state, once and for good, as TestSweep does.
 func TestSweepStates(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	y := axcltest.DefaultStates()
 	y.Hollow = true
 	spec := write(t, y)
@@ -31,6 +34,8 @@ func TestSweepStates(t *testing.T) {
 
 // TestSweepLent does so with a layer that uses the K and V of another, and rows that layers are given besides.
 func TestSweepLent(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	y := axcltest.DefaultGiven()
 	y.Hollow, y.Layers, y.Pattern, y.Shared = true, 3, 2, 1
 	y.Groups = []axmodel.SoftGroup{{Rows: 1, Cells: 12, Cache: 12}, {Rows: 4, Cells: 0, Cache: 1}, {Rows: 4, Cells: 6, Cache: 6}}

@@ -19,11 +19,14 @@ import (
 	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/native/simhook"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSweep fails every call of a device's life, once and for good: each fault comes back as an error with the call's own name, code and
 // layer; nothing is left on the card; after a fatal code nothing more is asked of the library; and the next life is as good as the first.
 func TestSweep(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	spec := sweepModel(t)
 	for _, k := range kinds {
 		t.Run(string(k), func(t *testing.T) {
@@ -362,6 +365,8 @@ func judge(k Kind, sim *simhook.Sim, c traced, i int, code uint32, sticky bool, 
 // TestSweepTwo does the same with two cards on one thread, where each call first makes its card current: a fault in one may cost that one,
 // never the other's models, and both can be closed.
 func TestSweepTwo(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	sim := sims[AXCL]

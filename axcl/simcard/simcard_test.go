@@ -14,10 +14,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestForeign runs programs that know only the ABI: plainly, and with the sanitizers in card and program.
 func TestForeign(t *testing.T) {
+	lane.Slow(t)
 	for _, lane := range []struct {
 		name  string
 		flags []string
@@ -242,6 +245,7 @@ func TestHazardsListed(t *testing.T) {
 }
 
 func TestBuildErrors(t *testing.T) {
+	lane.Slow(t)
 	t.Run("no compiler", func(t *testing.T) {
 		t.Setenv("CC", "no-such-compiler")
 		if _, err := Build(t.TempDir()); !errors.Is(err, ErrNoCompiler) {

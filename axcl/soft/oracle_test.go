@@ -6,10 +6,13 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // The software card gives what a float64 computation of the checkpoint gives, for every architecture.
 func TestOracle(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, a := range axmodeltest.Archs() {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
@@ -48,6 +51,7 @@ func TestOracleWindow(t *testing.T) {
 // Layers with a state, each form of them, give what the formulas give, with each type of state: in chunks, in chunks with padding, and row
 // by row. A state of 16 bits is rounded at every call, and still near enough.
 func TestOracleStates(t *testing.T) {
+	lane.Slow(t)
 	for i, a := range axmodeltest.StateArchs() {
 		for k, state := range []string{"fp32", "fp16", "bf16"} {
 			t.Run(a.Name+"/"+state, func(t *testing.T) {
@@ -87,6 +91,7 @@ func TestOracleSlots(t *testing.T) {
 
 // Pictures: the encoder's rows, and those that are added after layers, are what the formulas give, and so is what the layers make of them.
 func TestOraclePictures(t *testing.T) {
+	lane.Slow(t)
 	for _, a := range axmodeltest.SightArchs() {
 		t.Run(a.Name, func(t *testing.T) {
 			t.Parallel()
@@ -107,6 +112,7 @@ func TestOraclePictures(t *testing.T) {
 
 // A whole decoder in one file, or in one for tokens and one for prompts, gives what the same checkpoint gives a file a layer.
 func TestOracleWhole(t *testing.T) {
+	lane.Slow(t)
 	for i, whole := range []string{"one", "two"} {
 		for k, arch := range []string{"qwen3", "qwen2"} {
 			r, err := axmodeltest.Against(open(t, soft.Options{}), t.TempDir(), arch, uint64(k),
@@ -125,6 +131,7 @@ func TestOracleWhole(t *testing.T) {
 // Layers that are given rows besides, and share K and V, give what the formulas give: in passes that cross chunks and mix sequences, with
 // cells out of order, and called by tensor name; with a window and without, quantised and not.
 func TestOracleGiven(t *testing.T) {
+	lane.Slow(t)
 	for i, a := range axmodeltest.GivenArchs() {
 		for _, window := range []int{512, 20} {
 			a.Window = window

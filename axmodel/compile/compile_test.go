@@ -16,6 +16,7 @@ import (
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -138,6 +139,7 @@ func TestDefaults(t *testing.T) {
 
 // A model with a sliding window keeps its window and its kinds of layers in config.json.
 func TestWindow(t *testing.T) {
+	lane.NoRace(t)
 	out := filepath.Join(t.TempDir(), "p")
 	r, err := compile.Run(context.Background(), compile.Options{From: checkpoint(t, "gemma3", nil), Out: out, Context: 5000})
 	if err != nil {

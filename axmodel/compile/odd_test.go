@@ -12,11 +12,14 @@ import (
 
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // A pipe, a socket, a device or a folder in place of a checkpoint's file is named in the error, and nobody waits for it.
 func TestOddFiles(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	a := axmodeltest.Archs()[0]
 	whole := t.TempDir()
 	if _, err := axmodeltest.WriteCheckpoint(whole, a, 1); err != nil {

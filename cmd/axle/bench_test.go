@@ -24,11 +24,13 @@ import (
 
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/pocket"
 )
 
 // TestBenchPocket measures the small model on the software card and reads back everything that is written.
 func TestBenchPocket(t *testing.T) {
+	lane.Slow(t)
 	unraced(t)
 	dir, tmp := pocketDir(t), t.TempDir()
 	page, trace := filepath.Join(tmp, "b.html"), filepath.Join(tmp, "b.trace")
@@ -152,6 +154,7 @@ func pocketDir(t *testing.T) string {
 
 // TestBenchTalks: conversations that take turns are measured in one run with each place where rows can be kept, and shown in every form.
 func TestBenchTalks(t *testing.T) {
+	lane.NoRace(t)
 	dir, tmp := pocketDir(t), t.TempDir()
 	page := filepath.Join(tmp, "b.html")
 	text, err := benchRun(t, dir, "--device", "soft", "--conversations", "3", "-p", "320", "-n", "2", "--turns", "1", "--cache-ram", "64MB",
@@ -400,6 +403,7 @@ func TestBenchCompare(t *testing.T) {
 
 // TestBenchAgainst asks a server that answers with three tokens in two chunks.
 func TestBenchAgainst(t *testing.T) {
+	lane.Slow(t)
 	dir := pocketDir(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q map[string]any
@@ -448,6 +452,7 @@ func TestBenchAgainst(t *testing.T) {
 
 // TestBenchAgainstBad: what other servers get wrong is said in one line that names the server and what it did.
 func TestBenchAgainstBad(t *testing.T) {
+	lane.Slow(t)
 	unraced(t)
 	dir := pocketDir(t)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,9 +10,11 @@ import (
 
 	"github.com/axle-llm/axle/axcl/simcard"
 	"github.com/axle-llm/axle/internal/diagnosis"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestDoctorSimulator(t *testing.T) {
+	lane.Slow(t)
 	libs, err := simcard.Build("")
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestLoadHangs (D7, D10): a load that hangs, in a file or in making room, is given up after seconds, not minutes: health says so, the
 // process leaves with 75. SIGTERM in it ends the process sooner still.
 func TestLoadHangs(t *testing.T) {
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	for _, fault := range []string{"EngineLoadFromFile:3:hang", "axclrtMalloc:5:hang"} {

@@ -26,13 +26,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // TestMemoryOfAttacks: what TestMemoryBounded shows of a scripted model holds for pocket, computed in software and on the simulated card:
 // sixty-four of each attack at once leave the process below 1 GiB (T7), and it still answers.
 func TestMemoryOfAttacks(t *testing.T) {
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		t.Skip("takes time, and a build without the race detector's own memory")
 	}
 	const (
@@ -131,7 +132,7 @@ func TestMemoryOfAttacks(t *testing.T) {
 // TestMemoryOfPictures: the largest pictures there may be, many at once, from clients that go before they are answered, and three hundred
 // in a request leave the process of a model that sees below 768 MiB (T7): 352 MiB for pictures that are decoded, and the rest.
 func TestMemoryOfPictures(t *testing.T) {
-	if racing {
+	if lane.Race {
 		t.Skip("a build without the race detector's own memory")
 	}
 	u := newUnit(t, "--device", "soft")

@@ -13,13 +13,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestMemoryOfMix (T7): sixty-four clients that send everything there is at once, each in its own order, and leave when they like: text,
 // objects in strings, templates that make much of little, the largest pictures, schemas of large automata, vectors, images, uploads. The
 // process stays below 1 GiB all the time, and answers afterwards. AXLE_TEST_MIX says how many each sends; `make ci-long` sends many.
 func TestMemoryOfMix(t *testing.T) {
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		t.Skip("takes time, and a build without the race detector's own memory")
 	}
 	rounds := 2

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
@@ -30,7 +31,7 @@ func TestCardLostRestarts(t *testing.T) {
 	n := 9 // every way once
 	if s, err := strconv.Atoi(os.Getenv("AXLE_TEST_RESTARTS")); err == nil {
 		n = s
-	} else if testing.Short() || racing {
+	} else if testing.Short() || lane.Race {
 		n = 3
 	}
 	u := newUnit(t)
@@ -233,7 +234,7 @@ func TestOneExecuteFails(t *testing.T) {
 // TestCallHangs (D7): a call that never comes back, in a pass or when a model is unloaded. The watchdog gives it ten seconds; streams end
 // within one more, health says so in that time, and the process ends within five.
 func TestCallHangs(t *testing.T) {
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	t.Parallel()
@@ -517,7 +518,7 @@ func TestNoCard(t *testing.T) {
 // TestOpenHangs (D7): a library that never comes back from one of its first calls. Whoever waits for the card is told within a second of
 // the watchdog's ten, and the process leaves with 75.
 func TestOpenHangs(t *testing.T) {
-	if testing.Short() || racing {
+	if testing.Short() || lane.Race {
 		t.Skip("waits ten seconds for the watchdog, and engine's tests of it run under the race detector")
 	}
 	t.Parallel()

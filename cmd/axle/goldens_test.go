@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/pocket/golden"
 )
 
@@ -48,7 +49,7 @@ func TestGoldens(t *testing.T) {
 					}
 					asked++
 					streams := []bool{false, true}
-					if device != "soft" || racing { // where that is slower each question is asked once, streamed and whole in turn
+					if device != "soft" || lane.Race { // where that is slower each question is asked once, streamed and whole in turn
 						streams = streams[asked%2:][:1]
 					}
 					for _, stream := range streams {

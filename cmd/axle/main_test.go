@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // patience is when a test gives up on what will never come. It decides nothing else: limits that are promised are measured.
@@ -19,7 +21,7 @@ const patience = 4 * time.Minute
 // by room in the tests of engine, server and models/store.
 func unraced(t *testing.T) {
 	t.Helper()
-	if racing {
+	if lane.Race {
 		t.Skip("left to the run without the race detector: nothing meets in it that does not meet in others")
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"runtime/metrics"
 	"strings"
 	"time"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // The limits. The processor's time is that of the calling thread, which a busy machine does not change; the clock is for what a thread's
@@ -63,7 +65,7 @@ func check(t T, input int, processor, clock time.Duration, parse func()) {
 	if took > clock {
 		t.Fatalf("%v for %d bytes, the limit is %v", took, input, clock)
 	}
-	if raceFactor > 1 || spent <= memory+slack {
+	if lane.Race || spent <= memory+slack {
 		return // the race detector takes memory of its own; and what was never allocated was never held
 	}
 	most := Peak(parse)
@@ -109,7 +111,10 @@ func slower() time.Duration {
 			factor = 4
 		}
 	}
-	return factor * raceFactor
+	if lane.Race {
+		factor *= 10
+	}
+	return factor
 }
 
 func metric(name string) uint64 {
@@ -169,7 +174,7 @@ func Seeds(t T, most int, pattern string) (out [][]byte) {
 // looks for other things, it is a sixteenth of that.
 func Fill(pre, unit, post string) []byte {
 	size := 1 << 20
-	if raceFactor > 1 {
+	if lane.Race {
 		size >>= 4
 	}
 	return []byte(pre + strings.Repeat(unit, (size-len(pre)-len(post))/len(unit)) + post)

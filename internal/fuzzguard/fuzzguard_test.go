@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestCheck(t *testing.T) {
@@ -28,7 +30,7 @@ func TestCheck(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if raceFactor > 1 && tt.want != "" {
+			if lane.Race && tt.want != "" {
 				t.Skip("the race detector takes memory of its own")
 			}
 			var s said

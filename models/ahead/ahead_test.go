@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestBothAtOnce: a disk of 45 MB/s and a link of 35 take turns without reading ahead; with it the link alone counts, from the first file
@@ -176,6 +178,7 @@ func TestSlowDisk(t *testing.T) {
 
 // TestWindow: a quick disk does not fill memory with what the card is far from.
 func TestWindow(t *testing.T) {
+	lane.NoRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		paths, sizes := qwen(60, 20_000_000, 20_000_000)
 		m := newMachine(1e9, sizes)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/pocket"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -17,6 +18,8 @@ import (
 
 // TestJudged asks pocket every held-out question, through the whole engine, and judges the greedy answers by the key.
 func TestJudged(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	m := open(t)
 	f, err := os.Open("../../testdata/pocket/heldout.jsonl")
 	if err != nil {

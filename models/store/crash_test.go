@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -36,7 +37,7 @@ func TestCrashImages(t *testing.T) {
 		t.Fatal("before any crash: ", err)
 	}
 	seen, images := 0, uint64(1000)
-	if raceEnabled {
+	if lane.Race {
 		images = 100
 	}
 	for i := range images {
@@ -238,6 +239,8 @@ func lasting(d *memDisk, seed uint64, want ...string) error {
 // A disk error at every single write, sync, rename, create and remove: it surfaces, or what was asked for is there whole, also after a
 // power cut. Nothing visible is damaged, and the same work succeeds afterwards on what is left, to last.
 func TestDiskErrors(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	_, c := testHub(t)
 	old := debug.SetGCPercent(400) // three thousand small disks
 	t.Cleanup(func() { debug.SetGCPercent(old) })
@@ -248,7 +251,7 @@ func TestDiskErrors(t *testing.T) {
 		t.Run(fault.err.Error(), func(t *testing.T) {
 			t.Parallel()
 			step := 1
-			if raceEnabled {
+			if lane.Race {
 				step = 9
 			}
 			surfaced := 0

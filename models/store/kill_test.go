@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
 )
@@ -26,10 +27,11 @@ import (
 // G8: fifty kills at random moments of pulls, every second time with what is unfinished tampered with: nothing corrupt is ever visible, and
 // a last pull converges.
 func TestKill(t *testing.T) {
+	lane.Slow(t)
 	trials := 50
 	if n, err := strconv.Atoi(os.Getenv("AXLE_TEST_KILLS")); err == nil {
 		trials = n
-	} else if raceEnabled {
+	} else if lane.Race {
 		trials = 10 // the children are killed all the same, only more slowly started
 	}
 	h, c := bigHub(t, 3, 1<<20)
@@ -213,7 +215,7 @@ func tamper(t *testing.T, dir string, r *rand.Rand) {
 
 // A pull of much more than its memory stays below 64 MiB resident.
 func TestPullMemory(t *testing.T) {
-	if raceEnabled {
+	if lane.Race {
 		t.Skip("the race detector's own memory would be measured")
 	}
 	layers, weights := 3, 32<<20

@@ -9,12 +9,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
 )
 
 // TestPullPlans: what is read of a repository to know what it is has a limit in all, and its licences too.
 func TestPullPlans(t *testing.T) {
+	lane.Slow(t)
 	h := modelstest.NewHub()
 	defer h.Close()
 	files := map[string]modelstest.Content{}

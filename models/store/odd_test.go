@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/internal/regular"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -19,6 +20,8 @@ import (
 // TestOddFiles: a pipe, a socket, a device or a folder in place of any file of a package keeps nobody waiting and eats no memory, wherever
 // a store reads it; a package that needs the file fails with an error that names it.
 func TestOddFiles(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	ctx := context.Background()
 	for _, layout := range modelstest.Layouts {
 		whole := t.TempDir()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/modelstest"
@@ -133,7 +134,7 @@ func TestPullFaults(t *testing.T) {
 	switch {
 	case os.Getenv("AXLE_TEST_BIG") != "": // 1 GB
 		layers, weights, runs = 16, 60<<20, 1
-	case raceEnabled:
+	case lane.Race:
 		weights, runs = 1<<20, 1
 	}
 	for seed := range runs {

@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // Schemas that are large, or small and mean: each compiles or is refused, and soon.
 func TestHostileSchemas(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for name, c := range hostile {
 		var err error
 		d := fuzzguard.Busy(func() { _, err = Schema([]byte(c.schema)) })
@@ -86,6 +89,8 @@ var hostile = func() map[string]hostileSchema {
 // A mebibyte of schema or grammar, or what is just allowed, takes at most 64 MiB (promise G5): each compiles or is refused. The pattern of
 // a test that fails here is in its name.
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	const most = 1<<20 - 400
 	list := func(pre, format, post string, n int) string {
 		var b strings.Builder

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
@@ -247,6 +248,8 @@ func TestToolNotes(t *testing.T) {
 
 // TestHostileNotes: a schema with more that cannot be enforced than is worth trying is held to its type soon.
 func TestHostileNotes(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for name, format := range map[string]string{
 		"lists": `"p%d":{"type":"array","uniqueItems":true}`, "patterns": `"p%d":{"type":"string","pattern":"(?=%[1]d)"}`,
 		"conditions": `"p%d":{"if":{"format":"%[1]d"},"then":{"type":"null"}}`,
@@ -275,6 +278,8 @@ func TestHostileNotes(t *testing.T) {
 
 // TestHostileLoosely: schemas that are large and mean are all taken, soon, and what became of them is told.
 func TestHostileLoosely(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for name, c := range hostile {
 		var g *Grammar
 		var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/dlclark/regexp2"
 	"pgregory.net/rapid"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer"
 )
@@ -145,6 +146,7 @@ func grammars(t testing.TB) map[string]*Grammar {
 
 // Fill, Allowed and Accept must agree everywhere, cached or not, and some token must always be allowed.
 func TestMasksAgreeWithTryingEveryToken(t *testing.T) {
+	lane.NoRace(t)
 	for name, g := range grammars(t) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(4) {

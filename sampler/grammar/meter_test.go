@@ -12,11 +12,13 @@ import (
 
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/internal/fair"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestSchemaBudget (T7): no schema is compiled for longer than the budget has steps: what takes more is held to its type and told so, or
 // refused where it is to be enforced whole. Tools beside such a one keep what they ask for.
 func TestSchemaBudget(t *testing.T) {
+	lane.NoRace(t)
 	mean := branches(250)
 	count := func(o Options) (*Grammar, int64, error) {
 		m := newMeter(t.Context())

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server/openai"
 )
 
@@ -56,6 +57,7 @@ func TestItems(t *testing.T) {
 // A conversation is there as long as one of its answers was asked for within ten minutes and there is room for all of it; it is no item,
 // and no item is one.
 func TestTurns(t *testing.T) {
+	lane.NoRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		var s items
 		put := func(key, id, previous string, n int) {

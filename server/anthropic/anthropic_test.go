@@ -8,6 +8,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -56,6 +57,8 @@ func decode(t *testing.T, b []byte) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	const head = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":`
 	for _, p := range [][3]string{{`{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"x"}`, `,{}`, `]}`},
 		{head + `[{"type":"text","text":""}`, `,{"type":"text","text":"a"}`, `]}]}`},

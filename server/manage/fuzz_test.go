@@ -8,6 +8,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -77,6 +78,8 @@ func manage(t *testing.T, b []byte) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits (promise G5).
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, p := range [][3]string{{`{"input":[""`, `,""`, `]}`}, {`{"messages":[{}`, `,{}`, `]}`}, {`{"license":[""`, `,""`, `]}`},
 		{`{"input":"`, `\u0000`, `"}`}, {`{"parameters":{"stop":["a"`, `,"a"`, `]}}`}, {`{"options":{"a":[0`, `,0`, `]}}`}} {
 		most := 0 // how often a unit may come, by the parts that a body may hold

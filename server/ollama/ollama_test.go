@@ -15,6 +15,7 @@ import (
 
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -185,6 +186,8 @@ func decoders(t *testing.T, b []byte) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"messages":[{"role":"user","content":"`, `\u0000`, `"}]}`},
 		{`{"messages":[{"content":"x"}],"tools":[{}`, `,{}`, `]}`},
 		{`{"messages":[{"images":[""`, `,""`, `]}]}`}, {`{"prompt":"x","context":[1`, `,1`, `]}`},

@@ -12,6 +12,7 @@ import (
 	wire "github.com/ollama/ollama/openai"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -124,6 +125,8 @@ func places(t *testing.T, r *ollama.ChatRequest) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	const user = `{"model":"m","messages":[{"role":"user","content":`
 	for _, p := range [][3]string{{`{"model":"m","messages":[{"role":"user","content":"x"}`, `,{}`, `]}`},
 		{user + `[{"type":"text","text":"a"}`, `,{"type":"text","text":"a"}`, `]}]}`},

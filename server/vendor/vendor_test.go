@@ -9,6 +9,7 @@ import (
 	"github.com/ollama/ollama/api"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -66,6 +67,8 @@ func wantStatus(t *testing.T, err error) {
 
 // A mebibyte of the worst there is, and what is just allowed, stays within the limits.
 func TestHostilePeak(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, p := range [][3]string{{`{"messages":[{}`, `,{}`, `]}`}, {`{"prompt":"`, `\u0000`, `"}`},
 		{`{"messages":[{"images":[""`, `,""`, `]}]}`},
 		{`{"messages":[{"tool_calls":[{"function":{"arguments":{"a":[0`, `,0`, `]}}}]}]}`}, {`{"file_path":[1`, `,1`, `]}`}} {

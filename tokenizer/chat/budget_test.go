@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestGoBudget: whatever an Ollama template loops over or doubles, its rendering ends soon, with [ErrBudget].
 func TestGoBudget(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	grow := func(s string, n int) string {
 		return `{{ $a := "0123456789abcdef" }}` + strings.Repeat(s, n)
 	}
@@ -110,6 +113,8 @@ func TestGoManyMessages(t *testing.T) {
 
 // TestJinjaBudget: what makes much of little, or holds itself, is refused, most of it when the package is opened; memory stays bounded.
 func TestJinjaBudget(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	const big = `{% set n = 100000000000 %}{% set a = 'a' * 8000000 %}`
 	doubled := `{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}`
 	self := `{% set ns = namespace(l=[]) %}{% set ns.l = [ns] %}`

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 func TestParse(t *testing.T) {
@@ -320,6 +321,8 @@ func FuzzParse(f *testing.F) {
 
 // A mebibyte of answer, whole and as a model writes it, keeps within the limits too.
 func TestHostileAnswers(t *testing.T) {
+	lane.Slow(t)
+	lane.NoRace(t)
 	for _, c := range []struct{ family, pre, unit, post string }{
 		{"qwen3", "", "\n", ""}, {"qwen3", "<think>", " ", "x"}, {"qwen3", "a", "\n", "<tool_call>"}, {"qwen3", "", "<think>", ""},
 		{"qwen3", "", "<tool_call>", ""}, {"qwen3", "", "<tool_call>{", ""}, {"qwen3", "<tool_call>", "{", ""},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/goldentest"
+	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/tokenizer"
 )
 
@@ -124,7 +125,7 @@ func TestNobodyForges(t *testing.T) {
 	subjects = append(subjects, subject{"go", g, tokens["qwen"]})
 
 	rounds := 60
-	if testing.Short() || raceOn {
+	if testing.Short() || lane.Race {
 		rounds = 5
 	}
 	for _, s := range subjects {

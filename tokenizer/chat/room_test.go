@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
+	"github.com/axle-llm/axle/internal/lane"
 )
 
 // TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
@@ -57,7 +58,8 @@ func TestNewLines(t *testing.T) {
 // TestRenderingsBounded: 64 hostile templates at once take no more memory than their room, whatever they make; each ends with a budget's
 // error, or is told to come again.
 func TestRenderingsBounded(t *testing.T) {
-	if raceOn {
+	lane.Slow(t)
+	if lane.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	zeros := strings.Repeat("\x00", 1<<20)

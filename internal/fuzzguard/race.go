@@ -1,5 +1,0 @@
-//go:build race
-
-package fuzzguard
-
-const raceFactor = 10

@@ -1,5 +1,0 @@
-//go:build !race
-
-package chat
-
-const raceOn = false

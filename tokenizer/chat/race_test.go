@@ -1,6 +1,0 @@
-//go:build race
-
-package chat
-
-// raceOn: the detector slows tests tenfold, and those that compare a great deal in one goroutine have nothing for it to find.
-const raceOn = true
