@@ -59,11 +59,11 @@ race: ## the tests under the race detector, of what goroutines share
 	$(GO) test -race -vet=off -tags '$(TAGS) invariants' -timeout 20m $$($(GO) list ./... | grep -vE '/axle(/($(SINGLE)))?$$')
 
 # Where files are chosen by cgo, or by the tag fake, and what has them compiled in.
-PURE := ./axcl/... ./engine/... ./internal/benchmark ./internal/diagnosis ./cmd/axle ./models/pocket
+PURE := ./axcl/... ./engine/... ./cmd/internal/benchmark ./cmd/internal/diagnosis ./cmd/axle ./models/pocket
 nocgo: ## the pure-Go build, and the tests of what is built differently without cgo
 	CGO_ENABLED=0 $(GOBUILD) -o $(BUILD)/axle-nocgo ./cmd/axle
 	CGO_ENABLED=0 $(GO) vet -tags '$(TAGS)' $(PURE)
-	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' ./axcl/cards ./axcl/native ./axcl/simcard/simcardtest ./internal/benchmark
+	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' ./axcl/cards ./axcl/native ./axcl/simcard/simcardtest ./cmd/internal/benchmark
 	CGO_ENABLED=0 $(GO) test -vet=off -tags '$(TAGS)' -run 'TestCommands|TestDoctor|TestLookAgain|TestNoCard|TestGoldens$$|TestTerminal|TestSettings' ./cmd/axle
 	$(GO) vet -tags '$(TAGS) fake' $(PURE)
 

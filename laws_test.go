@@ -109,6 +109,9 @@ func TestImports(t *testing.T) {
 		dir := path.Dir(name)
 		for _, spec := range file.Imports {
 			what, _ := strconv.Unquote(spec.Path.Value)
+			if within(dir, "internal") && strings.HasPrefix(what, module) && !strings.HasPrefix(what, module+"internal/") {
+				t.Errorf("%s imports %s: leaf tools are below everything", name, what)
+			}
 			for _, law := range forbidden {
 				hit := what == law.what || strings.HasSuffix(law.what, "/") && strings.HasPrefix(what, law.what) ||
 					law.what != "net/http" && law.what != "C" && law.what != "testing" && strings.HasPrefix(what, law.what+"/")
@@ -222,7 +225,7 @@ func TestLeaks(t *testing.T) {
 func TestPageCache(t *testing.T) {
 	drops := regexp.MustCompile(`(FADV|MADV)_(DONTNEED|NOREUSE|COLD|PAGEOUT)|O_DIRECT\b`)
 	may := map[string]bool{"laws_test.go": true, "engine/hostmem_linux.go": true, // that is no file's memory
-		"internal/benchmark/pages_linux.go": true} // rows that a benchmark wrote, to be read from the disk
+		"cmd/internal/benchmark/pages_linux.go": true} // rows that a benchmark wrote, to be read from the disk
 	goFiles(t, func(name string, _ *ast.File, src []byte) {
 		if what := drops.Find(src); what != nil && !may[name] {
 			t.Errorf("%s has %s", name, what)

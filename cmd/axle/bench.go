@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/cmd/internal/benchmark"
+	"github.com/axle-llm/axle/cmd/internal/plan"
 	"github.com/axle-llm/axle/engine/bench/report"
-	"github.com/axle-llm/axle/internal/benchmark"
 	"github.com/axle-llm/axle/internal/plain"
-	"github.com/axle-llm/axle/internal/plan"
 )
 
 func init() { register(newBenchCmd) }

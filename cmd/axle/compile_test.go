@@ -10,7 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/internal/inspection"
+	"github.com/axle-llm/axle/cmd/internal/inspection"
 )
 
 func TestCompileAndInspect(t *testing.T) {

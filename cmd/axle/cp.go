@@ -6,7 +6,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 func init() { register(newCpCmd) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/diagnosis"
+	"github.com/axle-llm/axle/cmd/internal/diagnosis"
 	"github.com/axle-llm/axle/models"
 )
 

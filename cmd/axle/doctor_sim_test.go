@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl/simcard"
-	"github.com/axle-llm/axle/internal/diagnosis"
+	"github.com/axle-llm/axle/cmd/internal/diagnosis"
 	"github.com/axle-llm/axle/internal/lane"
 )
 

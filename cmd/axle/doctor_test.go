@@ -15,7 +15,7 @@ import (
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
-	"github.com/axle-llm/axle/internal/diagnosis"
+	"github.com/axle-llm/axle/cmd/internal/diagnosis"
 )
 
 func TestDoctorSoft(t *testing.T) {
@@ -247,7 +247,7 @@ func TestDoctorInDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var code []byte
-	for _, pattern := range []string{"*.go", "../../internal/diagnosis/*.go", "../../axcl/cards/*.go", "../../axcl/native/*.go"} {
+	for _, pattern := range []string{"*.go", "../../cmd/internal/diagnosis/*.go", "../../axcl/cards/*.go", "../../axcl/native/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

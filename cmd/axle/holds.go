@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 // free looks, before a command opens a card, whether the server at AXLE_HOST holds it: a card has one owner. device is the command's own,

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 // A command that opens a card asks the server on this machine first, and says what to do where that holds it; a software card is nobody's,

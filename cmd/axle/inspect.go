@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/inspection"
+	"github.com/axle-llm/axle/cmd/internal/inspection"
 	"github.com/axle-llm/axle/models"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
-	"github.com/axle-llm/axle/internal/plan"
+	"github.com/axle-llm/axle/cmd/internal/plan"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 )

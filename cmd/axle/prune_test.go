@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/internal/conversation"
+	"github.com/axle-llm/axle/cmd/internal/conversation"
 	"github.com/axle-llm/axle/models/store"
 )
 

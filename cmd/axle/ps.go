@@ -7,7 +7,7 @@ import (
 	"github.com/ollama/ollama/format"
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/terminal"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/terminal"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"

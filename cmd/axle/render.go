@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/axle-llm/axle/cmd/internal/transcript"
 	"github.com/axle-llm/axle/internal/plain"
-	"github.com/axle-llm/axle/internal/transcript"
 	"github.com/axle-llm/axle/tokenizer"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )

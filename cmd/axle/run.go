@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/axle-llm/axle/internal/conversation"
+	"github.com/axle-llm/axle/cmd/internal/conversation"
 )
 
 func init() { register(newRunCmd) }

@@ -4,8 +4,8 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/client"
-	"github.com/axle-llm/axle/internal/conversation"
+	"github.com/axle-llm/axle/cmd/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/conversation"
 )
 
 func init() { register(newShowCmd) }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/axle-llm/axle/internal/watch"
+	"github.com/axle-llm/axle/cmd/internal/watch"
 )
 
 func init() { register(newTopCmd) }

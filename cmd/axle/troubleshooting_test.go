@@ -33,8 +33,8 @@ func TestTroubleshooting(t *testing.T) {
 		"sampler", "axmodel",
 		"server", "server/access", "server/answer", "server/catalog", "server/exchange", "server/loaded", "server/look", "server/manage",
 		"server/ollama",
-		"server/openai", "server/anthropic", "server/vendor", "server/local", "internal/benchmark", "internal/diagnosis",
-		"internal/inspection", "internal/transcript", "internal/tune", "internal/watch", "cmd/axle"} {
+		"server/openai", "server/anthropic", "server/vendor", "server/local", "cmd/internal/benchmark", "cmd/internal/diagnosis",
+		"cmd/internal/inspection", "cmd/internal/transcript", "cmd/internal/tune", "cmd/internal/watch", "cmd/axle"} {
 		for _, r := range texts(t, dir) {
 			seen[r.text] = true
 			// Quotes are the headings' own, and the package's prefix is left out in them.

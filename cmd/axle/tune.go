@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/axle-llm/axle/cmd/internal/tune"
 	"github.com/axle-llm/axle/engine"
-	"github.com/axle-llm/axle/internal/tune"
 )
 
 func init() { register(newTuneCmd) }

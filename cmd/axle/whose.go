@@ -16,7 +16,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"

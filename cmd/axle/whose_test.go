@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/models/modelstest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"

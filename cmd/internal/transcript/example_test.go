@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/axle-llm/axle/internal/transcript"
+	"github.com/axle-llm/axle/cmd/internal/transcript"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 

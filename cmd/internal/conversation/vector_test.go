@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 // An embedding that is broken off, or that the answer has none of, is told.

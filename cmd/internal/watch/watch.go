@@ -17,7 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/axle-llm/axle/axcl/cards"
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/internal/transcript"
+	"github.com/axle-llm/axle/cmd/internal/transcript"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
-	"github.com/axle-llm/axle/internal/inspection"
+	"github.com/axle-llm/axle/cmd/internal/inspection"
 )
 
 // A layer of the vendor's with a decode group of 63 cells and a prefill group of 16 rows.

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/axle-llm/axle/cmd/internal/plan"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
-	"github.com/axle-llm/axle/internal/plan"
 	"github.com/axle-llm/axle/models/rows"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/terminal"
 )

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 // What is set is what was written: quotes hold a value with blanks together, and stay where they are part of it.

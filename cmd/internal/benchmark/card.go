@@ -14,11 +14,11 @@ import (
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/cmd/internal/plan"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/engine/bench/report"
 	"github.com/axle-llm/axle/internal/plain"
-	"github.com/axle-llm/axle/internal/plan"
 )
 
 // measuredCard is the card that models are measured on, one after the other.

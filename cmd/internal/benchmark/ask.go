@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/axle-llm/axle/axcl/simcard/profiles"
-	"github.com/axle-llm/axle/internal/plan"
+	"github.com/axle-llm/axle/cmd/internal/plan"
 )
 
 // The bounds of what can be asked for.

@@ -22,7 +22,7 @@ import (
 	"github.com/ollama/ollama/types/model"
 	"golang.org/x/term"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 	"github.com/axle-llm/axle/internal/plain"
 	"github.com/axle-llm/axle/internal/regular"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/internal/client"
+	"github.com/axle-llm/axle/cmd/internal/client"
 )
 
 // sample is one reading of /metrics: values by name, then by model ("" for the server's own).
