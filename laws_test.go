@@ -10,6 +10,7 @@ import (
 	"go/types"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -39,6 +40,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"tokenizer", module + "axcl", "words know nothing of cards"},
 	{"tokenizer", module + "models", "words know nothing of packages"},
 	{"vision", module, "pixels know nothing of cards, packages and servers"},
+	{"ask", module, "whoever needs to say what is asked and answered needs nothing else"},
 	{"prefix", module, "the names of beginnings are the same for everybody who keeps something under them"},
 	{"vision", "net", "an image is data; nothing is fetched"},
 	{"vision", "os", "a picture is bytes; nothing is opened"},
@@ -49,6 +51,7 @@ var forbidden = []struct{ who, what, why string }{
 	{"engine", "net/http", "only the server speaks HTTP"},
 	{"engine/prove", module + "models", "probes know a model by its shape"},
 	{"engine", "github.com/gin-gonic", "only the server speaks HTTP"},
+	{"server", module + "engine", "the server knows what is asked and answered (package ask), not how"},
 	{"server", module + "axcl/native", "the server knows nothing of C"},
 	{"server", module + "axcl/soft", "the server knows nothing of cards"},
 	{"server", "net/http/pprof", "debug endpoints are never on the API's listener"},
@@ -86,6 +89,8 @@ var forbidden = []struct{ who, what, why string }{
 var allowed = map[string]string{
 	"axcl/native C":                          "the one binding",
 	"axcl/native/simhook C":                  "it asks the simulated card, in tests, what no vendor's library tells",
+	"server/local " + module + "engine":      "it puts models on this machine's cards",
+	"server/scripted " + module + "engine":   "a model that reads a script, for tests of everything above",
 	"axcl/axcltest testing":                  "it is test code for others' tests",
 	"axmodel/axmodeltest testing":            "it is test code for others' tests",
 	"models/modelstest testing":              "it is test code for others' tests",
@@ -125,6 +130,31 @@ func TestImports(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLinks: what only says what is asked and answered links no card, by no way: of the server only what loads models does.
+func TestLinks(t *testing.T) {
+	out, err := exec.Command("go", "list", "-tags", "nomsgpack", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./ask", "./prefix", "./vision",
+		"./axmodel/...", "./models/...", "./sampler/...", "./tokenizer/...", "./server/...", "./internal/...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	loads := []string{module + "server/local", module + "server/scripted"}
+	linked := 0
+	for line := range strings.Lines(string(out)) {
+		name, deps, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for dep := range strings.FieldsSeq(deps) {
+			if !strings.HasPrefix(dep, module+"axcl/native") && !strings.HasPrefix(dep, module+"axcl/soft") {
+				continue
+			}
+			if linked++; !slices.Contains(loads, name) {
+				t.Errorf("%s links %s: go list -deps tells by which way", name, dep)
+			}
+		}
+	}
+	if linked == 0 {
+		t.Error("server/local links no card: the test does not see what is linked")
+	}
 }
 
 func TestPackageComments(t *testing.T) {

@@ -3,13 +3,15 @@ package axcl
 import (
 	"errors"
 	"fmt"
+
+	"github.com/axle-llm/axle/ask"
 )
 
 // What can go wrong, for errors.Is. An [Error] from a library matches the one that its code stands for.
 var (
 	ErrNoDevice = errors.New("no device")
 	ErrLost     = errors.New("device lost")
-	ErrMemory   = errors.New("out of card memory")
+	ErrMemory   = ask.ErrMemory
 	ErrTimeout  = errors.New("time-out")
 	ErrModel    = errors.New("bad model")
 	ErrTask     = errors.New("a task on the card failed")

@@ -19,20 +19,6 @@ import (
 // Where two loads differ nobody knows which was wrong, so the load is refused, and what is said by two loads first counts from then on: a
 // card that was wrong once does not keep a sound one out. What two loads of a card and driver have said is not outvoted by the same.
 
-// Compared is with what a model's answers were compared when it was loaded.
-type Compared string
-
-// What answers are compared with. The empty Compared is a model that has none to compare, as one that gives vectors.
-const (
-	ComparedKnown   Compared = "known"   // with what a sound card says
-	ComparedEarlier Compared = "earlier" // with what an earlier load said
-	ComparedNever   Compared = "never"
-)
-
-// NeverCompared says what Compared means for a model that never was.
-const NeverCompared = "what this card makes of the model was never compared: no answer of the package is known, and this is its first " +
-	"load here; load it once more, or ask it something whose answer you know"
-
 // maxRecord bounds a record's file, and maxSaid the answers in it.
 const maxRecord, maxSaid = 64 << 10, 16
 

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/internal/ranked"
-	"github.com/axle-llm/axle/models"
 )
 
 // CardOptions says how a card is run. The zero value is for everyday use.
@@ -189,12 +189,6 @@ const hotAt, coolAt = 100, 90
 // foreignLeast is card memory that a card has in use by itself, generously: what is beyond belongs to somebody.
 const foreignLeast = 256 << 20
 
-// taken says that card memory was in use before this process came (promise D15).
-func taken(n int64) string {
-	return models.HumanBytes(n) +
-		" of its memory were taken before: another process holds the card, or one died and its memory was not released"
-}
-
 // refresh reads the card's state. The error is one that the card does not survive.
 func (c *Card) refresh() error {
 	c.enter(c.o.Watch)
@@ -311,7 +305,7 @@ func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- erro
 	}
 	//rule:D15 ./cmd/axle TestCardTaken c.info.TotalCMM - c.info.FreeCMM => 0
 	if c.foreign = c.info.TotalCMM - c.info.FreeCMM; c.foreign > foreignLeast {
-		c.why += ", though " + taken(c.foreign)
+		c.why += ", though " + ask.TakenBefore(c.foreign)
 	}
 	opened <- nil
 	next := c.now() + infoEvery

@@ -12,27 +12,8 @@ import (
 // This file answers one prompt more than once. The first answer evaluates the prompt; the others
 // begin with its first token, find the prompt's rows in the cache, and share passes with it.
 
-const (
-	// MostChoices is how many answers a request may ask for.
-	MostChoices = 128
-	// choicesAtOnce is how many of them run at once: half of what a model runs for everybody.
-	choicesAtOnce = 16
-)
-
-// Several says how many answers a request is to have.
-type Several struct {
-	N int // 1 to MostChoices
-	// Beside is asked before an answer begins beside those that run. Without ok it waits until one
-	// of them has ended and takes its place; else end is called when the place is free again. nil:
-	// there is always a place.
-	Beside func() (end func(), ok bool)
-}
-
-// Choice is an event of one of several answers.
-type Choice struct {
-	Index int // which, from 0
-	Event
-}
+// choicesAtOnce is how many answers of a request run at once: half of what a model runs for everybody.
+const choicesAtOnce = 16
 
 // Choices answers a request several times, as [Model.Chat] does where it has messages, else as
 // [Model.Generate]. The answers' events come as they are made, in any order of answers; the
@@ -164,7 +145,7 @@ func (c *choosing) begin(ctx context.Context) {
 		c.running++
 		w := &continuation{resume: make(chan bool, 1), alone: c.running == 1}
 		w.out = c.m.assembler(c.r, c.isChat, c.a.job.IDs, c.a.think, func(e Event, err error) bool {
-			return c.yield(Choice{i, e}, err)
+			return c.yield(Choice{Index: i, Event: e}, err)
 		})
 		c.at[i] = w
 		job := c.a.begin()
@@ -252,7 +233,7 @@ func (c *choosing) take(st step) bool {
 		}
 		res := c.a.result(c.m, c.r, c.isChat, w.out, st.tok)
 		res.Context = nil
-		if !c.yield(Choice{st.i, Event{Done: res}}, nil) {
+		if !c.yield(Choice{Index: st.i, Event: Event{Done: res}}, nil) {
 			return false
 		}
 		c.left--

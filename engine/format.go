@@ -135,12 +135,12 @@ func (m *Model) bound(ctx context.Context, r *Request, isChat bool, h thoughts, 
 func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.Grammar, error) {
 	forced, err := m.calls(ctx, r)
 	if !isChat && err == nil {
-		return r.Format.compile(ctx, r.Key)
+		return compileFormat(r.Format, ctx, r.Key)
 	}
 	if forced != nil || err != nil {
 		return forced, err
 	}
-	g, err := r.Format.compile(ctx, r.Key)
+	g, err := compileFormat(r.Format, ctx, r.Key)
 	if g == nil || err != nil || len(r.Tools) == 0 || r.ToolChoice == "none" {
 		return g, err
 	}
@@ -156,8 +156,8 @@ func (m *Model) grammar(ctx context.Context, r *Request, isChat bool) (*grammar.
 	return grammar.Or(g, calls)
 }
 
-// compile is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when nobody waits for it.
-func (f Format) compile(ctx context.Context, key string) (*grammar.Grammar, error) {
+// compileFormat is the format's grammar, nil for none. It waits for the turn of the key that asks, and ends when nobody waits for it.
+func compileFormat(f Format, ctx context.Context, key string) (*grammar.Grammar, error) {
 	switch {
 	case f.GBNF != "":
 		return grammar.GBNFFor(ctx, key, f.GBNF)

@@ -35,19 +35,6 @@ const picturesNamed = 1 << 14
 // more waits for the turn of their key. It is the whole process's.
 var onTheirWay = sync.OnceValue(func() *fair.Line { return fair.New(0, budget.Get().Pictures) })
 
-// PictureError is a picture that could not be read: number Index of the request's, counted from 0. It is an ErrRequest.
-type PictureError struct {
-	Index int
-	WebP  bool // it says that it is a webp
-	Err   error
-}
-
-func (e *PictureError) Error() string {
-	return fmt.Sprintf("engine: picture %d: %v", e.Index+1, e.Err)
-}
-
-func (e *PictureError) Unwrap() []error { return []error{ErrRequest, e.Err} }
-
 // gallery is a model's encoder and what is known of pictures.
 type gallery struct {
 	sees    *models.Vision

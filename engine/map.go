@@ -14,43 +14,6 @@ import (
 // This file is the cache as people look at it: which rows hold what. The worker draws a map between two passes, and only when somebody
 // asks.
 
-// CellMap says what the cache rows of a model on one card hold.
-type CellMap struct {
-	Device                            string
-	At                                time.Time // when the worker drew it
-	Cells, Free, Used, Cached, Shared int       // Shared: rows that several branches begin with
-	Branches                          []Branch  // those used last first, mostBranches of them
-	Runs                              []CellRun
-	Tiers                             []Tier
-}
-
-// Branch is a text from its first token to its last, as far as rows hold it: a conversation, or one of two that began alike.
-type Branch struct {
-	ID      int    // stays while the text grows; 1 or more
-	Key     string // the request's
-	Running bool   // a sequence stands on its end
-	Tokens  int
-	Shared  int // of these, the rows that other branches begin with too
-}
-
-// CellRun is a run of rows that hold the same kind of thing: a [Branch.ID], or one of the following.
-type CellRun struct{ Cells, What int }
-
-// What rows of a [CellRun] hold where that is no branch's text alone.
-const (
-	HoldsNothing = 0
-	HoldsShared  = -1 // the beginning of several branches
-	HoldsPass    = -2 // rows of the pass that runs
-	HoldsOther   = -3 // of a branch that is not listed
-)
-
-// Tier is a place where cache rows lie. The first is the card's own memory.
-type Tier struct {
-	Name        string
-	Cells, Used int // a disk is not looked through for how many it has: its Used is 0
-	Bytes       int64
-}
-
 const (
 	mostBranches = 256
 	mapFresh     = 100 * time.Millisecond // a map so old is as good as a new one
@@ -208,7 +171,7 @@ func (c *cells) chart(s *sheet) *CellMap {
 		if last := len(m.Runs) - 1; last >= 0 && m.Runs[last].What == what {
 			m.Runs[last].Cells++
 		} else {
-			m.Runs = append(m.Runs, CellRun{1, what})
+			m.Runs = append(m.Runs, CellRun{Cells: 1, What: what})
 		}
 	}
 	return m

@@ -68,20 +68,6 @@ type OpenOptions struct {
 	Remember string
 }
 
-// Progress is how far a model is on its way to a card.
-type Progress struct {
-	Model       string // as OpenOptions.Name has it; a draft goes by its package's name
-	File        string // that was loaded last
-	Done, Total int    // files: the head and the layers, the largest first where that costs least memory
-	Bytes, Of   int64  // the same in bytes of weights
-	Elapsed     time.Duration
-	Left        time.Duration // how long the rest will take, if it goes on as it went so far
-
-	Needs, Free int64 // memory: what the load takes at the most, and what was free when it began; Free is 0 where that is not known
-
-	Rates ahead.Rates // how quick the disk and the card are, side by side, and which of them holds the load back
-}
-
 // Open loads the package in the folder dir. The caller closes the model, which closes the package, and the card unless it was given.
 // Errors: models' for a bad package, axcl's from the card, *MemoryError when it cannot fit, ctx's.
 func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
@@ -95,36 +81,6 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Model, error) {
 	}
 	return m, err
 }
-
-// MemoryError is a model that does not fit on the card: Need is the most that it takes while it is loaded.
-type MemoryError struct {
-	Name       string
-	Need, Free int64
-	Most       int64 // that there is for models, as far as can be told
-	Host       bool  // the memory is this machine's: the device has none of its own
-	Never      bool  // it would not fit though no other model of ours were there: nothing need go for it
-	Foreign    int64 // taken before the card was opened: another process's, or what one left; 0 where that is nothing to speak of
-}
-
-func (e *MemoryError) Error() string {
-	of := "card memory"
-	if e.Host {
-		of = "this machine's memory"
-	}
-	s := fmt.Sprintf("engine: %s needs %s of %s, %s is free: stop another model, or choose a smaller one", e.Name,
-		models.HumanBytes(e.Need), of, models.HumanBytes(e.Free))
-	if e.Never {
-		s = fmt.Sprintf("engine: %s needs %s of %s, and models can have %s of it at the most: choose a smaller one", e.Name,
-			models.HumanBytes(e.Need), of, models.HumanBytes(e.Most))
-	}
-	if e.Foreign > 0 {
-		s += "; " + taken(e.Foreign)
-	}
-	return s
-}
-
-// Is makes a MemoryError an axcl.ErrMemory.
-func (e *MemoryError) Is(target error) bool { return target == axcl.ErrMemory }
 
 // OpenPackage is Open for a package that is open already. It belongs to the model from then on, unless OpenPackage fails.
 func OpenPackage(ctx context.Context, p *models.Package, o OpenOptions) (*Model, error) {

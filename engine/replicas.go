@@ -144,7 +144,7 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 			tried[c] = true
 			again, err := pass(c.Complete(ctx, job), func(tok Token, err error) bool {
 				if errors.Is(err, axcl.ErrLost) && r.others(c) {
-					err = &FewerError{err}
+					err = &FewerError{Cause: err}
 				}
 				return yield(tok, err)
 			})
@@ -157,14 +157,6 @@ func (r *replicas) Complete(ctx context.Context, job Job) iter.Seq2[Token, error
 			}
 		}
 	}
-}
-
-// FewerError ends an answer that had begun on a card that was lost, while other cards with the same model go on. It is no axcl.ErrLost: the
-// same request will be answered.
-type FewerError struct{ Cause error }
-
-func (e *FewerError) Error() string {
-	return "engine: the card of this answer was lost, others go on, so ask again: " + e.Cause.Error()
 }
 
 // others reports whether a replica besides c works as far as is known.

@@ -10,32 +10,6 @@ import (
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
 
-// RerankRequest asks how well documents answer a query.
-type RerankRequest struct {
-	Query       string
-	Documents   []string // at least one
-	Instruction string   // what the query is for; "": a search, as Qwen3's rerankers and embeddings were taught
-	Truncate    bool     // cut documents that do not fit instead of failing
-	// Cut is told of each document that was cut, before Rerank returns; nil: nobody is.
-	Cut    func(Cut)
-	NumCtx int // most tokens of a document with all that stands around it, at most the model's context; 0 or less: that
-	Key    string
-}
-
-// How a [Ranking]'s scores came about.
-const (
-	ScoringYesNo  = "yes_no" // the probability of yes, 0 to 1, where a model that writes is asked whether the document answers the query
-	ScoringCosine = "cosine" // of the vectors of query and document, −1 to 1, by an embedding model
-)
-
-// Ranking answers a RerankRequest.
-type Ranking struct {
-	Scores         []float64 // one a document, in their order
-	Scoring        string    // ScoringYesNo or ScoringCosine
-	Prompt, Cached int       // tokens of all prompts, and how many of them were found in the cache
-	Total          time.Duration
-}
-
 // What Qwen3's rerankers were taught with. Other models understand it too.
 const (
 	rerankSystem = "Judge whether the Document meets the requirements based on the Query and the Instruct provided. " +

@@ -11,10 +11,6 @@ import (
 // This file is what the engine does with the proof of wide passes (prove.Model.Wide): what it keeps of them for the next load, and how a
 // model does without.
 
-// NoWidePasses says what follows for a model of which Stats.Proven has "wide" as false.
-const NoWidePasses = "this card gets wide passes of the model wrong, so none is used: prompts go row by row, many times slower; " +
-	"a newer driver or a newer build of the package may pass the check"
-
 // fewRows is how many rows of a chunk are compared where the outcome is not remembered, and each load would pay for all of them.
 const fewRows = 16
 

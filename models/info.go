@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/internal/plain"
@@ -18,21 +19,8 @@ import (
 
 func sqrt32(n int) float32 { return float32(math.Sqrt(float64(n))) }
 
-// Memory is what loading the package will take, predicted from files and shapes before anything is loaded.
-type Memory struct {
-	Layers int64 // weights of all layers, on the card
-	Head   int64
-	Cache  int64 // K and V rows of all layers
-	States int64 // slots for what layers with a state keep: sequences, and snapshots of them
-	IO     int64 // buffers for inputs and outputs
-	// the encoder of pictures with its buffers: 0 where there is none that can be used
-	Encoder int64
-	Card    int64 // the sum of the above
-	// the most that is taken while it is loaded: the library holds each file beside what is loaded, the largest first and the encoder
-	// last; at least Card
-	Load int64
-	Host int64 // the embedding table, mapped: kept in memory only as far as it is used
-}
+// Memory is what loading the package will take.
+type Memory = ask.Memory
 
 // page is what a card's memory is handed out in.
 const page = 4096
@@ -436,23 +424,4 @@ func ladder(groups []string) (out []string) {
 }
 
 // HumanBytes prints sizes as Ollama does, in powers of ten: 1.2 GB.
-func HumanBytes(n int64) string {
-	switch {
-	case n >= 1e12:
-		return humanUnit(float64(n)/1e12, "TB")
-	case n >= 1e9:
-		return humanUnit(float64(n)/1e9, "GB")
-	case n >= 1e6:
-		return humanUnit(float64(n)/1e6, "MB")
-	case n >= 1e3:
-		return humanUnit(float64(n)/1e3, "KB")
-	}
-	return fmt.Sprintf("%d B", n)
-}
-
-func humanUnit(v float64, unit string) string {
-	if v >= 10 || v == math.Trunc(v) {
-		return fmt.Sprintf("%d %s", int64(v), unit)
-	}
-	return fmt.Sprintf("%.1f %s", v, unit)
-}
+func HumanBytes(n int64) string { return ask.HumanBytes(n) }

@@ -24,7 +24,7 @@ func (s *Sampler) adjust(logits []uint16) {
 	if s.p.Mirostat != 0 {
 		return
 	}
-	if s.p.penalises() {
+	if penalises(&s.p) {
 		h := s.hist
 		if n := s.p.RepeatLastN; n >= 0 && n < len(h) {
 			h = h[len(h)-n:]

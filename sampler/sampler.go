@@ -136,7 +136,7 @@ func New(p Params, vocab int) (*Sampler, error) {
 	}
 	s := &Sampler{p: p, vocab: vocab, mu: 2 * p.MirostatTau}
 	s.rng.Seed(seed, 0x9e3779b97f4a7c15)
-	if p.penalises() {
+	if penalises(&p) {
 		s.need = p.RepeatLastN
 	}
 	if p.DRYMultiplier > 0 && s.need >= 0 && p.DRYPenaltyLastN != 0 {
@@ -157,7 +157,7 @@ func New(p Params, vocab int) (*Sampler, error) {
 	return s, nil
 }
 
-func (p *Params) penalises() bool {
+func penalises(p *Params) bool {
 	return p.RepeatLastN != 0 && (p.RepeatPenalty != 1 || p.PresencePenalty != 0 || p.FrequencyPenalty != 0)
 }
 
@@ -165,7 +165,7 @@ func (p *Params) penalises() bool {
 // Sample. A grammar is not known here: with one, the argmax must still be allowed.
 func (s *Sampler) Greedy() bool {
 	return s.p.Temperature == 0 && !s.p.Logprobs && len(s.p.LogitBias) == 0 &&
-		(s.p.Mirostat != 0 || !s.p.penalises() && s.p.DRYMultiplier == 0)
+		(s.p.Mirostat != 0 || !penalises(&s.p) && s.p.DRYMultiplier == 0)
 }
 
 // Accept adds tokens, of the prompt or drawn, to the history that penalties look at.

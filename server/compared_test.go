@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
@@ -41,7 +42,7 @@ func TestComparedIsTold(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ask := func(path, body string) (int, string) {
+	get := func(path, body string) (int, string) {
 		t.Helper()
 		method := http.MethodPost
 		if body == "" {
@@ -60,30 +61,30 @@ func TestComparedIsTold(t *testing.T) {
 		return resp.StatusCode, string(b)
 	}
 	const load = `{"model":"scripted","stream":false}`
-	if code, said := ask("/health", ""); code != 200 || strings.Contains(said, "warnings") {
+	if code, said := get("/health", ""); code != 200 || strings.Contains(said, "warnings") {
 		t.Errorf("at first: %d %s", code, said)
 	}
 	for range 2 {
-		if code, said := ask("/api/generate", load); code != 500 || !strings.Contains(said, "other answers") {
+		if code, said := get("/api/generate", load); code != 500 || !strings.Contains(said, "other answers") {
 			t.Errorf("refused: %d %s", code, said)
 		}
 	}
-	if code, said := ask("/health", ""); code != 200 || strings.Count(said, "scripted:latest is not loaded: ") != 1 ||
+	if code, said := get("/health", ""); code != 200 || strings.Count(said, "scripted:latest is not loaded: ") != 1 ||
 		!strings.Contains(said, `"warnings":[`) || !strings.Contains(said, "2 of 8") {
 		t.Errorf("while it is refused: %d %s", code, said)
 	}
-	if _, said := ask("/api/show", load); strings.Contains(said, "axle.compared") {
+	if _, said := get("/api/show", load); strings.Contains(said, "axle.compared") {
 		t.Errorf("show of one that is not loaded: %s", said)
 	}
 	l.refuses.Store(false)
-	if code, said := ask("/api/generate", load); code != 200 {
+	if code, said := get("/api/generate", load); code != 200 {
 		t.Fatalf("%d %s", code, said)
 	}
-	if code, said := ask("/health", ""); code != 200 || strings.Contains(said, "warnings") ||
-		!strings.Contains(said, engine.NeverCompared) {
+	if code, said := get("/health", ""); code != 200 || strings.Contains(said, "warnings") ||
+		!strings.Contains(said, ask.NeverCompared) {
 		t.Errorf("once it is loaded: %d %s", code, said)
 	}
-	if code, said := ask("/api/show", load); code != 200 || !strings.Contains(said, `"axle.compared":"never"`) {
+	if code, said := get("/api/show", load); code != 200 || !strings.Contains(said, `"axle.compared":"never"`) {
 		t.Errorf("show: %d %s", code, said)
 	}
 }
@@ -91,17 +92,17 @@ func TestComparedIsTold(t *testing.T) {
 // doubted loads models that were never compared, or none.
 type doubted struct{ refuses atomic.Bool }
 
-func (l *doubted) Load(_ context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (l *doubted) Load(_ context.Context, e *catalog.Entry) (ask.Model, error) {
 	if l.refuses.Load() {
 		return nil, fmt.Errorf("%w: 2 of 8", engine.ErrWrong)
 	}
-	return engine.New(neverCompared{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String()}})}, engine.Options{}), nil
+	return engine.New(neverCompared{scripted.New(scripted.Config{Info: ask.Info{Name: e.Name.String()}})}, engine.Options{}), nil
 }
 
 type neverCompared struct{ *scripted.Backend }
 
-func (b neverCompared) Stats() engine.Stats {
+func (b neverCompared) Stats() ask.Stats {
 	st := b.Backend.Stats()
-	st.Compared = engine.ComparedNever
+	st.Compared = ask.ComparedNever
 	return st
 }

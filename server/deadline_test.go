@@ -161,7 +161,7 @@ func (l far) Accept() (net.Conn, error) {
 func (c farConn) RemoteAddr() net.Addr { return c.from }
 
 // ask sends a request and reads its status line; an empty one means that none came in time.
-func ask(t *testing.T, c net.Conn, within time.Duration) string {
+func askConn(t *testing.T, c net.Conn, within time.Duration) string {
 	t.Helper()
 	_, _ = io.WriteString(c, "GET /api/version HTTP/1.1\r\nHost: localhost\r\n\r\n") // who is refused may find the connection closed
 	_ = c.SetReadDeadline(time.Now().Add(within))
@@ -195,7 +195,7 @@ func TestConns(t *testing.T) {
 		{"192.0.2.2:1", "200 OK"},
 	} {
 		c := dial(tt.from)
-		if got := ask(t, c, patience); got != "HTTP/1.1 "+tt.want {
+		if got := askConn(t, c, patience); got != "HTTP/1.1 "+tt.want {
 			t.Errorf("%s: got %q, want %q", tt.from, got, tt.want)
 		}
 		if strings.HasPrefix(tt.want, "200") {
@@ -205,7 +205,7 @@ func TestConns(t *testing.T) {
 	// One that goes makes room for another of its address.
 	_ = held[0].Close()
 	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
-		if c := dial("192.0.2.1:5"); ask(t, c, patience) == "HTTP/1.1 200 OK" {
+		if c := dial("192.0.2.1:5"); askConn(t, c, patience) == "HTTP/1.1 200 OK" {
 			break
 		}
 		if time.Now().After(end) {
@@ -213,15 +213,15 @@ func TestConns(t *testing.T) {
 		}
 	}
 	// With the fourth all places are taken; the fifth waits until one is free.
-	if got := ask(t, dial("[2001:db8::1]:1"), patience); got != "HTTP/1.1 200 OK" {
+	if got := askConn(t, dial("[2001:db8::1]:1"), patience); got != "HTTP/1.1 200 OK" {
 		t.Errorf("the fourth: %q", got)
 	}
 	c := dial("192.0.2.3:1")
-	if got := ask(t, c, 300*time.Millisecond); got != "" {
+	if got := askConn(t, c, 300*time.Millisecond); got != "" {
 		t.Errorf("more than there are places: %q", got)
 	}
 	_ = held[1].Close()
-	if got := ask(t, c, patience); got != "HTTP/1.1 200 OK" {
+	if got := askConn(t, c, patience); got != "HTTP/1.1 200 OK" {
 		t.Errorf("after one left: %q", got)
 	}
 }
@@ -249,7 +249,7 @@ func TestConnsCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			got = ask(t, c, patience)
+			got = askConn(t, c, patience)
 		}
 		if got != "HTTP/1.1 "+tt.want {
 			t.Errorf("%s: the third got %q, want %q", tt.from(2), got, tt.want)

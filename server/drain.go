@@ -8,7 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 )
 
@@ -18,7 +18,7 @@ func (s *Server) work(c *gin.Context) {
 	x := exchange.Of(c)
 	if !s.enter() {
 		x.Drain(time.Now().Add(exchange.DrainTime))
-		x.Fail(cmp.Or(s.Lost(), engine.ErrDraining))
+		x.Fail(cmp.Or(s.Lost(), ask.ErrDraining))
 		c.Abort()
 		return
 	}

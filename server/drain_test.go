@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/local"
@@ -88,7 +88,7 @@ type gated struct {
 	gate chan struct{}
 }
 
-func (g *gated) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (g *gated) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	select {
 	case <-g.gate:
 	case <-ctx.Done():

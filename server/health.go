@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/look"
 )
@@ -104,13 +104,13 @@ func (s *Server) tellHealth(x *exchange.Exchange, all bool) {
 }
 
 // modelWarning is what is to be known of a model that runs: its card is hot, gets wide passes wrong, or was never compared.
-func modelWarning(st engine.Stats) string {
+func modelWarning(st ask.Stats) string {
 	warnings := []string{warning(st.Temperature)}
 	if wide, has := st.Proven["wide"]; has && !wide {
-		warnings = append(warnings, engine.NoWidePasses)
+		warnings = append(warnings, ask.NoWidePasses)
 	}
-	if st.Compared == engine.ComparedNever {
-		warnings = append(warnings, engine.NeverCompared)
+	if st.Compared == ask.ComparedNever {
+		warnings = append(warnings, ask.NeverCompared)
 	}
 	return strings.Join(slices.DeleteFunc(warnings, func(s string) bool { return s == "" }), "; ")
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/look"
 )
 
@@ -17,10 +17,10 @@ func TestHealthWide(t *testing.T) {
 	}{
 		{nil, 40, nil},
 		{map[string]bool{"wide": true}, 90, []string{look.HotWarning}},
-		{map[string]bool{"wide": false}, 40, []string{engine.NoWidePasses}},
-		{map[string]bool{"wide": false}, 90, []string{look.HotWarning, engine.NoWidePasses}},
+		{map[string]bool{"wide": false}, 40, []string{ask.NoWidePasses}},
+		{map[string]bool{"wide": false}, 90, []string{look.HotWarning, ask.NoWidePasses}},
 	} {
-		got := modelWarning(engine.Stats{Proven: c.proven, Temperature: c.heat})
+		got := modelWarning(ask.Stats{Proven: c.proven, Temperature: c.heat})
 		if got != strings.Join(c.want, "; ") {
 			t.Errorf("%v at %v °C: %q", c.proven, c.heat, got)
 		}

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/loaded"
@@ -63,7 +63,7 @@ type carded struct {
 	err   error // of every load
 }
 
-func (c *carded) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (c *carded) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if c.err != nil {
 		return nil, c.err
 	}

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
@@ -191,7 +191,7 @@ func child() error {
 		return err
 	}
 	s := server.New(local.New(st, local.Options{Describe: scripted.Describe}), &scripted.Loader{Config: scripted.Config{
-		Delay: time.Microsecond, Info: engine.Info{Hidden: 1024}}}, nil,
+		Delay: time.Microsecond, Info: ask.Info{Hidden: 1024}}}, nil,
 		server.Options{Loopback: true, KeepAlive: loaded.Forever})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/loaded"
@@ -157,7 +157,7 @@ func (l *load) until(what string, ok func() bool) {
 }
 
 // stats are all models' together.
-func (l *load) stats() (sum engine.Stats) {
+func (l *load) stats() (sum ask.Stats) {
 	for _, b := range l.loader.Backends() {
 		s := b.Stats()
 		sum.Running, sum.Queued, sum.Done, sum.Cancelled = sum.Running+s.Running, sum.Queued+s.Queued, sum.Done+s.Done,
@@ -167,7 +167,7 @@ func (l *load) stats() (sum engine.Stats) {
 }
 
 // settled waits until nothing is left of any request.
-func (l *load) settled() engine.Stats {
+func (l *load) settled() ask.Stats {
 	l.until("nothing is left", func() bool {
 		s, used := l.stats(), 0
 		for _, r := range l.Loaded() {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
@@ -69,7 +70,7 @@ func newRig(t testing.TB, change ...func(*server.Options, *scripted.Config)) *ri
 // assembled is newRig without a listener.
 func assembled(t testing.TB, change ...func(*server.Options, *scripted.Config)) *rig {
 	t.Helper()
-	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute}
+	o := server.Options{Loopback: true, KeepAlive: 5 * time.Minute, Measure: bench.Served}
 	l := &scripted.Loader{Config: scripted.Config{Delay: time.Microsecond}}
 	for _, f := range change {
 		f(&o, &l.Config)

@@ -16,8 +16,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/answer"
 	"github.com/axle-llm/axle/server/catalog"
@@ -55,6 +55,7 @@ type Options struct {
 	DrainDelay    time.Duration // how long a server that was told to end still takes work, while /readyz already says 503; 0: not at all
 	Ending        func()        // called once when no more work is taken
 	Node          string        // what the header Axle-Node of answers says; "": there is none
+	Measure       look.Measure  // how a benchmark measures a model; nil: none can be started
 	VLLM          bool          // /metrics repeats what balancers ask for under vLLM's names
 }
 
@@ -126,7 +127,7 @@ func New(st catalog.Store, loader loaded.Loader, puller catalog.Puller, o Option
 		kept = filepath.Join(dir, "bench")
 	}
 	s.looks = look.New(look.Options{Store: st, Loaded: s.models, Keys: o.Keys != nil, Loopback: o.Loopback, Bench: o.Bench,
-		CanPull: puller != nil && !o.NoPull, Results: kept,
+		CanPull: puller != nil && !o.NoPull, Results: kept, Measure: o.Measure,
 		State: s.state, Fewer: func() []string { return *s.fewer.Load() }, Rate: s.answers.Figures.PerSecond})
 	table := s.table()
 	s.handler = s.guarded(o.Loopback, o.Keys, s.router(exchange.Form{}, table), free(table))
@@ -160,7 +161,7 @@ func clean(r *http.Request) bool {
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Loading takes note of how far a model is on its way to the card.
-func (s *Server) Loading(p engine.Progress) { s.looks.Loading(p) }
+func (s *Server) Loading(p ask.Progress) { s.looks.Loading(p) }
 
 // Loaded lists the models that are loaded, the one that stays longest first.
 func (s *Server) Loaded() []loaded.Running { return s.models.Loaded() }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/engine"
@@ -95,11 +96,11 @@ type tiered struct {
 	t     *testing.T
 	url   string
 	model *engine.Model
-	load  func(context.Context, *catalog.Entry) (*engine.Model, error)
+	load  func(context.Context, *catalog.Entry) (ask.Model, error)
 	close func()
 }
 
-func (l *tiered) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (l *tiered) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	return l.load(ctx, e)
 }
 
@@ -145,7 +146,7 @@ func tierRig(t *testing.T, dir string, memory int64) *tiered {
 		t.Fatal(err)
 	}
 	l := &tiered{t: t}
-	l.load = func(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+	l.load = func(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 		p, err := e.Model.Open()
 		if err != nil {
 			return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/engine/bench"
 	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/access"
 )
@@ -172,6 +173,7 @@ func (s *service) build() (err error) {
 	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts,
 		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, TLS: s.tls, NoPull: e.NoPull, NoDelete: e.NoDelete,
 		Bench:     e.AllowBench,
+		Measure:   bench.Served,
 		KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength,
 		LogPrompts: s.logPrompts, Log: s.log, DrainDelay: e.DrainDelay, Node: e.Node, VLLM: e.Metrics == "vllm",
 		Ending: func() { close(s.ending) }})

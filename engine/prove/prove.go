@@ -12,10 +12,10 @@ package prove
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 )
 
@@ -34,7 +34,7 @@ type Proven struct {
 }
 
 // ErrWrong is a card that computes something else than it must, or than it did before, without an error.
-var ErrWrong = errors.New("engine: the card gives other answers than it did")
+var ErrWrong = ask.ErrWrong
 
 // Model is what the probes are about. Every field but Slots and Stepped must be set.
 type Model struct {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/regular"
 )
 
@@ -24,12 +25,8 @@ type Options struct {
 	Open func(path string) (f io.ReadCloser, size int64, err error) // nil: regular files only
 }
 
-// Rates say how quick a load is, and what holds it back.
-type Rates struct {
-	Disk float64 // bytes a second that files were read with, the page cache among them; 0: nothing was read yet
-	Card float64 // bytes a second that the card took of files that lay in memory when it began; 0: there was none yet
-	Held string  // "disk" or "card": what the other waits for; empty: not known yet
-}
+// Rates is how quick the disk and the card are side by side.
+type Rates = ask.Rates
 
 // Reader reads one list of files.
 type Reader struct {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/axle-llm/axle/ask"
 )
 
 // Options says how a schema is read. The zero Options is what a server wants that takes schemas from anybody.
@@ -18,21 +20,11 @@ type Options struct {
 }
 
 // Note is what a schema asks for and its grammar does not hold a text to.
-type Note struct {
-	Where   string // a JSON pointer into the schema; with tools the tool's name stands before it
-	Keyword string // the keyword that is left out; empty where all but the type is
-	Msg     string
+type Note = ask.Note
 
-	ptr string // Where without a tool's name
-}
-
-func (n Note) String() string {
-	return strings.TrimPrefix((&Error{n.Where, n.Keyword, n.Msg, nil, false}).Error(), "grammar: ")
-}
-
-// Place is Where with names that the schema chose left out: for logs, which hold no client's words.
-func (n Note) Place() string {
-	parts := strings.Split(n.ptr, "/")
+// placeOf is a JSON pointer with names that the schema chose left out.
+func placeOf(ptr string) string {
+	parts := strings.Split(ptr, "/")
 	for i := 1; i < len(parts); i++ {
 		if _, err := strconv.Atoi(parts[i]); err == nil && slices.Contains(listSchema, parts[i-1]) {
 			continue
@@ -202,7 +194,7 @@ func (w *widened) leaveOut(e *Error) bool {
 		if keyword == "" {
 			msg = "only its type is enforced: " + e.Msg
 		}
-		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg, ptr: s.ptr})
+		w.notes = append(w.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: msg, Place: placeOf(s.ptr)})
 		return true
 	}
 	return false
@@ -308,7 +300,7 @@ func (c *compiler) note(s *schema, keyword, format string, args ...any) {
 	for s.owner != nil {
 		s, keyword = s.owner, s.made
 	}
-	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...), ptr: s.ptr})
+	c.notes = append(c.notes, Note{Where: s.doc.prefix + s.ptr, Keyword: keyword, Msg: fmt.Sprintf(format, args...), Place: placeOf(s.ptr)})
 }
 
 // modernise gives keywords of older drafts their names of today.

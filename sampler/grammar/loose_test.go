@@ -213,7 +213,7 @@ func TestNotes(t *testing.T) {
 		"#/properties/secret/items": "#/properties/*/items", "#/anyOf/2/patternProperties/^a~1b": "#/anyOf/2/patternProperties/*", "#": "#",
 		"#/properties/items/properties/0": "#/properties/*/properties/*", "#/secret": "#/*", "#/$defs/7/not": "#/$defs/*/not",
 	} {
-		if got := (Note{Where: "tool # secret: " + where, ptr: where}).Place(); got != want {
+		if got := placeOf(where); got != want {
 			t.Errorf("%s: %s, want %s", where, got, want)
 		}
 	}

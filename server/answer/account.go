@@ -1,7 +1,7 @@
 package answer
 
 import (
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 )
 
@@ -9,16 +9,16 @@ import (
 // account counts nothing.
 type account struct {
 	key    *access.Key
-	seen   func(engine.Usage)
+	seen   func(ask.Usage)
 	prompt int // tokens of a prompt that was given to the card, and of which no account has come yet
-	last   engine.Usage
+	last   ask.Usage
 }
 
 // begun notes a prompt that is now evaluated.
 func (a *account) begun(prompt int) { a.prompt = prompt }
 
 // usage notes how far the answer is.
-func (a *account) usage(u engine.Usage) {
+func (a *account) usage(u ask.Usage) {
 	a.seen(u)
 	a.key.Count(access.Tokens{Prompt: more(u.Prompt, a.last.Prompt), Cached: more(u.Cached, a.last.Cached),
 		Output: more(u.Output, a.last.Output)})

@@ -12,7 +12,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
@@ -78,8 +78,8 @@ func respond[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, p ollam
 
 // checked is a request that nothing is wrong with: its model is loaded, its options are sound. Release it.
 type checked struct {
-	common     ollama.Common  // what chats and bare prompts have in common
-	engine     engine.Request // what it became
+	common     ollama.Common // what chats and bare prompts have in common
+	engine     ask.Request   // what it became
 	entry      *catalog.Entry
 	lease      *loaded.Lease // nil where doneReason is set
 	load       time.Duration // how long the model took to be there
@@ -207,14 +207,14 @@ func (a *Answers) numCtx(m ollama.Model, opts map[string]any) int {
 
 // unrendered is a prompt that could not be rendered: the request's fault where the engine says so, the template's otherwise.
 func unrendered(err error) error {
-	if errors.Is(err, engine.ErrRequest) {
+	if errors.Is(err, ask.ErrRequest) {
 		return err
 	}
 	return exchange.Because(http.StatusInternalServerError, err)
 }
 
 // logPrompt writes a request's text to the log, which happens only when asked.
-func (a *Answers) logPrompt(path string, er engine.Request) {
+func (a *Answers) logPrompt(path string, er ask.Request) {
 	//rule:T14 ./server TestLog drop
 	if !a.o.Shared.LogPrompts {
 		return

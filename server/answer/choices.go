@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -56,7 +56,7 @@ func choose[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc seve
 		}
 		defer c.trace.end(c.answer)
 	}
-	for e, err := range q.lease.Choices(x.Ctx(), q.engine, engine.Several{N: n, Beside: x.Who().Beside}) {
+	for e, err := range q.lease.Choices(x.Ctx(), q.engine, ask.Several{N: n, Beside: x.Who().Beside}) {
 		if err != nil {
 			return noShift(err, q.engine)
 		}

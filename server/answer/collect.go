@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -30,7 +30,7 @@ func (a *Answers) Collect(ctx context.Context, req *ollama.ChatRequest, part fun
 	if q.doneReason != "" {
 		return "", nil
 	}
-	q.engine.Cut = func(k engine.Cut) { a.noteCut(k, true, "the vendor's API", q.entry.Name.String(), "") }
+	q.engine.Cut = func(k ask.Cut) { a.noteCut(k, true, "the vendor's API", q.entry.Name.String(), "") }
 	var said strings.Builder
 	for ev, err := range q.lease.Chat(ctx, q.engine) {
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/ollama"
 )
@@ -91,7 +91,7 @@ func (f *Figures) begin() *trace { return &trace{f: f, start: time.Now()} }
 // beside says that the answer is another one to a prompt: when it began, and what of its prompt was in the cache, says nothing.
 func (t *trace) beside() { t.second = true }
 
-func (t *trace) event(now time.Time, e engine.Event) {
+func (t *trace) event(now time.Time, e ask.Event) {
 	if e.Done != nil {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 	"github.com/axle-llm/axle/server/openai"
@@ -54,7 +54,7 @@ func (a *Answers) OpenAICompletions(x *exchange.Exchange) {
 // and none where none was asked for.
 func textKind(logprobs bool) kind[api.GenerateResponse] {
 	k := generateKind
-	k.part = func(a *ollama.Answer, e engine.Event, now time.Time) api.GenerateResponse {
+	k.part = func(a *ollama.Answer, e ask.Event, now time.Time) api.GenerateResponse {
 		if e.Text == "" || !logprobs {
 			e.Logprobs = nil
 		}

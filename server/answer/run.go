@@ -10,14 +10,14 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
 // kind is what the answers to chats and to bare prompts do not share: the object that an answer, or a part of one, is made of.
 type kind[R any] struct {
-	part  func(*ollama.Answer, engine.Event, time.Time) R
+	part  func(*ollama.Answer, ask.Event, time.Time) R
 	done  func(model, reason string) R              // of a request that only loads or unloads
 	debug func(model string, info *api.DebugInfo) R // of one that only renders
 	total func() (add func(part R), whole func() R) // of one that does not stream
@@ -80,7 +80,7 @@ func gone(err error) error {
 func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchange.Encoder[R], k kind[R],
 	q *checked, start time.Time,
 ) error {
-	var events iter.Seq2[engine.Event, error]
+	var events iter.Seq2[ask.Event, error]
 	if q.isChat {
 		events = q.lease.Chat(x.Ctx(), q.engine)
 	} else {
@@ -153,8 +153,8 @@ func run[R any](a *Answers, x *exchange.Exchange, r *exchange.Reply, enc exchang
 
 // noShift gives a prompt that does not fit the text Ollama has for it where it may be cut but a full context may not be shifted. Without
 // truncation the backend's own text is passed on, which tells both numbers.
-func noShift(err error, er engine.Request) error {
-	var ce *engine.ContextError
+func noShift(err error, er ask.Request) error {
+	var ce *ask.ContextError
 	if er.Truncate && !er.Shift && errors.As(err, &ce) {
 		return exchange.Error(http.StatusBadRequest, exchange.TooLong)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/exchange"
 )
 
@@ -15,8 +15,8 @@ const cutHeader = "Axle-Truncated"
 // cut tells of a prompt that did not fit and was cut, as Ollama cuts it: the log with what would help, the metrics, and the client in a
 // header, since an answer to half a question reads like that of a bad model. Of many inputs that are embedded at once the log and the
 // header have the first.
-func (a *Answers) cut(x *exchange.Exchange) func(engine.Cut) {
-	return func(k engine.Cut) {
+func (a *Answers) cut(x *exchange.Exchange) func(ask.Cut) {
+	return func(k ask.Cut) {
 		h := x.Writer.Header()
 		first := h.Get(cutHeader) == ""
 		if first {
@@ -27,7 +27,7 @@ func (a *Answers) cut(x *exchange.Exchange) func(engine.Cut) {
 }
 
 // noteCut counts a prompt that was cut, and tells the log where say is set.
-func (a *Answers) noteCut(k engine.Cut, say bool, path, model, client string) {
+func (a *Answers) noteCut(k ask.Cut, say bool, path, model, client string) {
 	a.Figures.cuts.Add(1)
 	a.Figures.cutTokens.Add(uint64(k.Prompt - k.Kept))
 	if say {

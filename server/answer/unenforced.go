@@ -18,7 +18,7 @@ const (
 // begins, and the log by keyword and place. Names that the schema chose are a client's words, and in the log only where prompts are.
 func (a *Answers) notEnforced(x *exchange.Exchange, notes []grammar.Note) {
 	for i, n := range notes {
-		text, place := n.String(), n.Place()
+		text, place := n.String(), n.Place
 		if i == maxWarnings-1 && len(notes) > maxWarnings {
 			text = strconv.Itoa(len(notes)-i) + " more keywords are not enforced"
 		}

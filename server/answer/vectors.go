@@ -9,7 +9,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/ollama"
@@ -47,9 +47,9 @@ func (a *Answers) vectors(x *exchange.Exchange, req *api.EmbedRequest, input []s
 	if dims >= q.lease.Info().Hidden {
 		dims = 0 // Ollama gives the whole vector
 	}
-	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: a.cut(x),
+	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: input, Truncate: req.Truncate == nil || *req.Truncate, Cut: a.cut(x),
 		NumCtx: numCtx, Dimensions: dims, Key: x.Owner()})
-	var ce *engine.ContextError
+	var ce *ask.ContextError
 	switch {
 	case errors.As(err, &ce):
 		return out, ollama.Fail(http.StatusBadRequest, "the input length exceeds the context length (%d tokens, the context has %d)",
@@ -129,7 +129,7 @@ func (a *Answers) vector(x *exchange.Exchange) (*api.EmbeddingResponse, error) {
 	if req.Prompt == "" {
 		return out, nil
 	}
-	res, err := q.lease.Embed(x.Ctx(), engine.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
+	res, err := q.lease.Embed(x.Ctx(), ask.EmbedRequest{Input: []string{req.Prompt}, Truncate: true, Cut: a.cut(x), Raw: true,
 		NumCtx: numCtx, Key: x.Owner()})
 	if err != nil {
 		return nil, err

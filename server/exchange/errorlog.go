@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/hub"
 	"github.com/axle-llm/axle/models/store"
@@ -59,8 +59,8 @@ func plainly(err error) string {
 		return err.Error()
 	case errors.Is(err, store.ErrNotFound):
 		return store.ErrNotFound.Error()
-	case errors.Is(err, engine.ErrRequest):
-		return engine.ErrRequest.Error() + ": " + string(ollama.Kind(err))
+	case errors.Is(err, ask.ErrRequest):
+		return ask.ErrRequest.Error() + ": " + string(ollama.Kind(err))
 	}
 	return string(ollama.Kind(err))
 }
@@ -68,16 +68,16 @@ func plainly(err error) string {
 // ofMachine says whether an error is about the card, the disk, the network, a package or the server itself: no text of a request is in it.
 func ofMachine(err error) bool {
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded, io.ErrUnexpectedEOF, loaded.ErrQueueFull, ErrNoEnd,
-		engine.ErrBusy, engine.ErrDraining,
-		engine.ErrClosed, engine.ErrWrong, axcl.ErrLost, axcl.ErrMemory, axcl.ErrNoDevice, store.ErrReadOnly, store.ErrMismatch,
+		ask.ErrBusy, ask.ErrDraining,
+		ask.ErrClosed, ask.ErrWrong, axcl.ErrLost, axcl.ErrMemory, axcl.ErrNoDevice, store.ErrReadOnly, store.ErrMismatch,
 		store.ErrSpace} {
 		if errors.Is(err, known) {
 			return true
 		}
 	}
-	return errors.As(err, new(*access.LimitError)) || errors.As(err, new(*axcl.Error)) || errors.As(err, new(*engine.ContextError)) ||
-		errors.As(err, new(*engine.MemoryError)) ||
-		errors.As(err, new(*engine.FewerError)) || errors.As(err, new(*models.Error)) || errors.As(err, new(*hub.Error)) ||
+	return errors.As(err, new(*access.LimitError)) || errors.As(err, new(*axcl.Error)) || errors.As(err, new(*ask.ContextError)) ||
+		errors.As(err, new(*ask.MemoryError)) ||
+		errors.As(err, new(*ask.FewerError)) || errors.As(err, new(*models.Error)) || errors.As(err, new(*hub.Error)) ||
 		errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*net.OpError))
 }
 

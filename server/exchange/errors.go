@@ -10,8 +10,8 @@ import (
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/sampler/grammar"
@@ -35,10 +35,10 @@ const TooLong = "the prompt is longer than the context length currently availabl
 // Status is the one place where an error of the engine, the host or the store becomes an HTTP status and a text.
 func Status(err error) (code int, text string) {
 	var se api.StatusError
-	var ce *engine.ContextError
+	var ce *ask.ContextError
 	var me *models.Error
 	var he *httpError
-	var pe *engine.PictureError
+	var pe *ask.PictureError
 	var le *access.LimitError
 	switch {
 	case errors.As(err, &le):
@@ -56,11 +56,11 @@ func Status(err error) (code int, text string) {
 		return http.StatusServiceUnavailable, chat.ErrRoom.Error()
 	case errors.Is(err, grammar.ErrRoom):
 		return http.StatusServiceUnavailable, grammar.ErrRoom.Error()
-	case errors.Is(err, engine.ErrBusy), errors.Is(err, loaded.ErrQueueFull):
+	case errors.Is(err, ask.ErrBusy), errors.Is(err, loaded.ErrQueueFull):
 		return http.StatusServiceUnavailable, loaded.ErrQueueFull.Error()
-	case errors.Is(err, engine.ErrDraining):
+	case errors.Is(err, ask.ErrDraining):
 		return http.StatusServiceUnavailable, "the server is shutting down"
-	case errors.As(err, new(*engine.FewerError)):
+	case errors.As(err, new(*ask.FewerError)):
 		return http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, axcl.ErrLost):
 		return http.StatusServiceUnavailable, "the card was lost: " + err.Error()
@@ -68,8 +68,8 @@ func Status(err error) (code int, text string) {
 		return http.StatusInternalServerError, "decode WebP image: " + pe.Err.Error()
 	case errors.As(err, &pe):
 		return http.StatusBadRequest, fmt.Sprintf("Failed to load image or audio file: picture %d: %v", pe.Index+1, pe.Err)
-	case errors.Is(err, engine.ErrRequest), errors.Is(err, engine.ErrUnsupported):
-		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), engine.ErrRequest.Error()+": "), "engine: ")
+	case errors.Is(err, ask.ErrRequest), errors.Is(err, ask.ErrUnsupported):
+		return http.StatusBadRequest, strings.TrimPrefix(strings.TrimPrefix(err.Error(), ask.ErrRequest.Error()+": "), "engine: ")
 	case errors.Is(err, models.ErrName):
 		return http.StatusBadRequest, models.ErrName.Error()
 	case errors.Is(err, store.ErrTaken), errors.Is(err, models.ErrKind):

@@ -18,8 +18,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"go.uber.org/zap"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/access"
 	"github.com/axle-llm/axle/server/anthropic"
 	"github.com/axle-llm/axle/server/ollama"
@@ -181,7 +181,7 @@ func Ended(ctx context.Context, err error) error {
 		return Error(http.StatusConflict, ErrEnded.Error())
 	}
 	if errors.Is(context.Cause(ctx), ErrDrained) && !errors.Is(err, axcl.ErrLost) {
-		return engine.ErrDraining
+		return ask.ErrDraining
 	}
 	return err
 }

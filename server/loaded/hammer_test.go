@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/server/catalog"
@@ -51,9 +52,9 @@ type shaky struct {
 	mu sync.Mutex
 
 	free    int
-	loading map[string]bool         // by key
-	models  map[*engine.Model]*bool // is it closed
-	broken  map[string]bool         // names that never load
+	loading map[string]bool     // by key
+	models  map[ask.Model]*bool // is it closed
+	broken  map[string]bool     // names that never load
 }
 
 var errShaky = errors.New("layer 3 is broken")
@@ -87,7 +88,7 @@ func pause() {
 	}
 }
 
-func (c *shaky) Load(ctx context.Context, e *catalog.Entry) (m *engine.Model, err error) {
+func (c *shaky) Load(ctx context.Context, e *catalog.Entry) (m ask.Model, err error) {
 	c.mu.Lock()
 	if c.loading[e.Key] {
 		c.t.Errorf("%s is loaded twice at once", e.Key)
@@ -108,7 +109,7 @@ func (c *shaky) Load(ctx context.Context, e *catalog.Entry) (m *engine.Model, er
 	case c.broken[e.Name.Model()]:
 		err = errShaky
 	case !taken:
-		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}
+		return nil, &ask.MemoryError{Name: e.Name.String(), Need: 1}
 	case rand.IntN(20) == 0: // full in the middle of it
 		err = fmt.Errorf("%w, for once", axcl.ErrMemory)
 	}
@@ -119,13 +120,13 @@ func (c *shaky) Load(ctx context.Context, e *catalog.Entry) (m *engine.Model, er
 		return nil, err
 	}
 	closed := new(bool)
-	m = engine.New(&shakyModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c, closed},
+	m = engine.New(&shakyModel{scripted.New(scripted.Config{Info: ask.Info{Name: e.Name.String(), CardBytes: 1}}), c, closed},
 		engine.Options{})
 	c.models[m] = closed
 	return m, nil
 }
 
-func (c *shaky) isClosed(m *engine.Model) bool {
+func (c *shaky) isClosed(m ask.Model) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return *c.models[m]
@@ -134,14 +135,14 @@ func (c *shaky) isClosed(m *engine.Model) bool {
 // users are who has which model of a key.
 type users struct {
 	mu sync.Mutex
-	of map[string]map[*engine.Model]int
+	of map[string]map[ask.Model]int
 }
 
-func (u *users) add(key string, m *engine.Model, n int) (models int) {
+func (u *users) add(key string, m ask.Model, n int) (models int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.of[key] == nil {
-		u.of[key] = map[*engine.Model]int{}
+		u.of[key] = map[ask.Model]int{}
 	}
 	if u.of[key][m] += n; u.of[key][m] == 0 {
 		delete(u.of[key], m)
@@ -151,10 +152,10 @@ func (u *users) add(key string, m *engine.Model, n int) (models int) {
 
 func hammer(t *testing.T, round int, total map[string]int) {
 	const places, names, callers = 3, 6, 24
-	c := &shaky{t: t, free: places, loading: map[string]bool{}, models: map[*engine.Model]*bool{}, broken: map[string]bool{"m5": true}}
+	c := &shaky{t: t, free: places, loading: map[string]bool{}, models: map[ask.Model]*bool{}, broken: map[string]bool{"m5": true}}
 	h := loaded.New(c, loaded.Options{KeepAlive: time.Millisecond, MaxLoaded: round % 2 * 4, MaxQueue: 12 + round%3*100,
 		LoadTimeout: patience})
-	u := &users{of: map[string]map[*engine.Model]int{}}
+	u := &users{of: map[string]map[ask.Model]int{}}
 	var version [names]atomic.Int64
 	var closing, over atomic.Bool
 	var mu sync.Mutex
@@ -219,11 +220,11 @@ func hammer(t *testing.T, round int, total map[string]int) {
 		case errors.Is(err, loaded.ErrQueueFull):
 			seen("queue full")
 			pause()
-		case errors.As(err, new(*engine.MemoryError)):
+		case errors.As(err, new(*ask.MemoryError)):
 			t.Errorf("%s was told that nothing fits, where everything can be unloaded: %v", e.Key, err)
 		case errors.Is(err, axcl.ErrMemory):
 			seen("full in the middle")
-		case errors.Is(err, engine.ErrDraining) && closing.Load():
+		case errors.Is(err, ask.ErrDraining) && closing.Load():
 			seen("closed")
 			return false
 		default:

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
-	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/server/catalog"
@@ -28,7 +28,7 @@ var ErrQueueFull = errors.New("server busy, please try again.  maximum pending r
 // Loader puts models on the card.
 type Loader interface {
 	// Load opens an entry's package on the card. An error that is axcl.ErrMemory makes [Models] unload an idle model and try again.
-	Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error)
+	Load(ctx context.Context, e *catalog.Entry) (ask.Model, error)
 }
 
 // Judge is a [Loader] that can tell, without loading it, that a model does not fit even where no other is loaded.
@@ -65,7 +65,7 @@ type Models struct {
 type slot struct {
 	entry   *catalog.Entry
 	ready   chan struct{}
-	model   *engine.Model
+	model   ask.Model
 	err     error
 	cancel  context.CancelFunc // of its load
 	refs    int
@@ -91,7 +91,7 @@ func New(loader Loader, o Options) *Models {
 
 // Lease is a loaded model in use. Release it once.
 type Lease struct {
-	*engine.Model
+	ask.Model
 	of   *Models
 	s    *slot
 	once sync.Once
@@ -101,7 +101,7 @@ type Lease struct {
 func (l *Lease) Release() { l.once.Do(func() { l.of.release(l.s) }) }
 
 // Acquire returns the entry's model, loading it first if need be. keep is how long it stays afterwards, nil for the server's own; numCtx is
-// what the request asked for, 0 for nothing. Errors: [ErrQueueFull], engine.ErrDraining, the loader's, ctx's.
+// what the request asked for, 0 for nothing. Errors: [ErrQueueFull], ask.ErrDraining, the loader's, ctx's.
 func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Duration, numCtx int) (*Lease, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
@@ -132,7 +132,7 @@ func (ms *Models) Acquire(ctx context.Context, e *catalog.Entry, keep *time.Dura
 	}
 	for {
 		if ms.closed {
-			return nil, engine.ErrDraining
+			return nil, ask.ErrDraining
 		}
 		s := ms.find(e.Key)
 		if s == nil {
@@ -228,7 +228,7 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 		defer ms.mu.Unlock()
 		if s.model = m; err != nil {
 			if ms.closed && errors.Is(err, context.Canceled) {
-				err = engine.ErrDraining
+				err = ask.ErrDraining
 			}
 			s.err = err
 			delete(ms.slots, e.Key)
@@ -244,12 +244,12 @@ func (ms *Models) start(e *catalog.Entry) *slot {
 // load makes room as long as the model is foreseen not to fit and there is something to unload or to wait for: what is in use, or is loaded
 // by others now, will be idle some time. Where the card says in the middle of a load that it is full, an idle model goes and the load is
 // tried once more (promise D3): every trial takes the time of a load from those that are served.
-func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.Model, error) {
+func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (ask.Model, error) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for again := false; ; {
 		if ms.closed {
-			return nil, engine.ErrDraining
+			return nil, ask.ErrDraining
 		}
 		changed := ms.changing() // from before the trial: what changes during it makes another one worth while
 		ms.loading++
@@ -261,7 +261,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 			ms.believed(e.Name.String(), err)
 			return m, err
 		}
-		var me *engine.MemoryError
+		var me *ask.MemoryError
 		foreseen := errors.As(err, &me)
 		//rule:D3 TestNeverFits false
 		if foreseen && me.Never {
@@ -307,7 +307,7 @@ func (ms *Models) load(ctx context.Context, e *catalog.Entry, s *slot) (*engine.
 func (ms *Models) believed(name string, err error) {
 	switch {
 	//rule:D6 ./server TestComparedIsTold false
-	case errors.Is(err, engine.ErrWrong):
+	case errors.Is(err, ask.ErrWrong):
 		if ms.wrong == nil {
 			ms.wrong = map[string]error{}
 		}
@@ -468,7 +468,7 @@ type Running struct {
 	Expires time.Time
 	NumCtx  int
 	InUse   int
-	Stats   engine.Stats
+	Stats   ask.Stats
 	Device  string
 	Memory  models.Memory // of what Bytes consist; zero where the engine does not tell
 	Draft   int64         // what a draft model takes besides
@@ -477,7 +477,7 @@ type Running struct {
 // Loaded lists the models that are loaded, the one that stays longest first.
 func (ms *Models) Loaded() []Running {
 	ms.mu.Lock()
-	var models []*engine.Model
+	var models []ask.Model
 	var out []Running
 	for _, s := range ms.slots {
 		if s.model == nil {
@@ -502,7 +502,7 @@ func (ms *Models) Loaded() []Running {
 	return out
 }
 
-// Close unloads everything and waits for it, or for ctx. What still runs ends with engine.ErrClosed, a load that is under way is broken
+// Close unloads everything and waits for it, or for ctx. What still runs ends with ask.ErrClosed, a load that is under way is broken
 // off. A second Close does nothing.
 func (ms *Models) Close(ctx context.Context) error {
 	ms.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
@@ -244,7 +245,7 @@ func TestHost(t *testing.T) {
 		if err := h.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, engine.ErrDraining) {
+		if _, err := h.Acquire(t.Context(), entryOf(t, "a", "1"), nil, 0); !errors.Is(err, ask.ErrDraining) {
 			t.Error(err)
 		}
 	})
@@ -266,7 +267,7 @@ func TestHost(t *testing.T) {
 				if took := time.Since(start); ends != (took == 0) {
 					t.Errorf("Close took %v", took)
 				}
-				if err := <-got; !errors.Is(err, engine.ErrDraining) {
+				if err := <-got; !errors.Is(err, ask.ErrDraining) {
 					t.Error(err)
 				}
 				if c.free != 1 {
@@ -448,7 +449,7 @@ func (c *cards) Never(e *catalog.Entry) error {
 	if c.huge != e.Name.Model() {
 		return nil
 	}
-	return &engine.MemoryError{Name: c.huge, Need: 2, Most: 1, Never: true}
+	return &ask.MemoryError{Name: c.huge, Need: 2, Most: 1, Never: true}
 }
 
 type cardModel struct {
@@ -463,7 +464,7 @@ func (m *cardModel) Close() error {
 	return m.Backend.Close()
 }
 
-func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (c *cards) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if c.took > 0 {
 		select {
 		case <-time.After(c.took):
@@ -483,11 +484,11 @@ func (c *cards) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, erro
 		return nil, c.Never(e)
 	}
 	if c.free == 0 {
-		return nil, &engine.MemoryError{Name: e.Name.String(), Need: 1}
+		return nil, &ask.MemoryError{Name: e.Name.String(), Need: 1}
 	}
 	c.free--
 	c.loads[e.Key]++
-	return engine.New(&cardModel{scripted.New(scripted.Config{Info: engine.Info{Name: e.Name.String(), CardBytes: 1}}), c},
+	return engine.New(&cardModel{scripted.New(scripted.Config{Info: ask.Info{Name: e.Name.String(), CardBytes: 1}}), c},
 		engine.Options{}), nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/models"
 )
 
@@ -38,7 +38,7 @@ func (ms *Models) Wrong() (out []string) {
 
 // Maps draws the cache of a loaded model, of the one used last where name is empty. A name is a model's or its whole name; one that is not
 // loaded has no map, which is no error. Error: models.ErrName.
-func (ms *Models) Maps(ctx context.Context, name string) (string, []engine.CellMap, error) {
+func (ms *Models) Maps(ctx context.Context, name string) (string, []ask.CellMap, error) {
 	var full string
 	if name != "" {
 		n, err := models.ParseName(name)
@@ -57,7 +57,7 @@ func (ms *Models) Maps(ctx context.Context, name string) (string, []engine.CellM
 			found = s
 		}
 	}
-	var m *engine.Model
+	var m ask.Model
 	if found != nil {
 		m, name = found.model, found.entry.Name.String()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/ranked"
@@ -31,12 +32,12 @@ type LoaderOptions struct {
 	// Opened is told once of each card which it is and why.
 	Opened func(info axcl.Info, why string)
 	// Progress is told of each file loaded.
-	Progress func(engine.Progress)
+	Progress func(ask.Progress)
 	// Holds is told, of a model on a device that computes in this machine's memory, how many bytes of it the model takes in addition to its
 	// weights, which are mapped.
 	Holds func(model string, bytes int64)
 	// Loaded is told of each model once it is loaded, with what the card was proven to do with it.
-	Loaded func(model string, st engine.Stats)
+	Loaded func(model string, st ask.Stats)
 }
 
 // Loader loads entries of a [Models] on the device's cards, which it opens when the first model is loaded.
@@ -61,7 +62,7 @@ func (l *Loader) Open() (*engine.Cards, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done {
-		return nil, engine.ErrClosed
+		return nil, ask.ErrClosed
 	}
 	if l.cards != nil || l.lost != nil {
 		return l.cards, l.lost
@@ -128,7 +129,7 @@ func (l *Loader) Never(e *catalog.Entry) error {
 }
 
 // Load implements loaded.Loader.
-func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if e.Model == nil {
 		return nil, fmt.Errorf("%s has no package", e.Name)
 	}
@@ -170,7 +171,7 @@ func (l *Loader) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done {
-		return engine.ErrClosed
+		return ask.ErrClosed
 	}
 	l.done = true
 	if l.cards == nil {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
-	"github.com/axle-llm/axle/engine/bench"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 )
 
@@ -71,9 +69,12 @@ func (a *Ask) check() error {
 	return nil
 }
 
+// Measure measures a model under a load: clients that ask at once, each with prompt tokens and for output tokens, so many times.
+type Measure func(ctx context.Context, m ask.Model, prompt, output, clients, repeats int) (ask.Figures, error)
+
 // Subject is a model to measure, taken for as long as it takes.
 type Subject struct {
-	Model        *engine.Model
+	Model        ask.Model
 	Name, Digest string
 	Card, Driver string       // the chip's name, and its driver's
 	Others       func() int64 // answers that clients have running, this one's left out
@@ -112,6 +113,7 @@ type Case struct {
 // Bench runs one benchmark at a time and keeps the last two results of each model. Close it.
 type Bench struct {
 	dir string // where results are kept; "": in memory only
+	how Measure
 
 	mu      ranked.Mutex[ranked.Look]
 	run     *Running
@@ -136,11 +138,13 @@ type Running struct {
 	cancel context.CancelFunc
 }
 
-// NewBench makes a Bench that keeps results in the folder dir, which it makes when there is one to keep; "" for none.
-func NewBench(dir string) *Bench { return &Bench{dir: dir, results: map[string]*Result{}} }
+// NewBench makes a Bench that measures by how and keeps results in the folder dir, which it makes when there is one to keep; "" for none.
+func NewBench(dir string, how Measure) *Bench {
+	return &Bench{dir: dir, how: how, results: map[string]*Result{}}
+}
 
 // Start begins a benchmark. subject is asked for the model when it is its turn; that may load it. Errors: ErrTry, ErrRunning,
-// engine.ErrDraining.
+// ask.ErrDraining.
 func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subject, error)) error {
 	if err := a.check(); err != nil {
 		return err
@@ -149,7 +153,7 @@ func (b *Bench) Start(a Ask, owner Owner, subject func(context.Context) (*Subjec
 	defer b.mu.Unlock()
 	switch {
 	case b.closed:
-		return engine.ErrDraining
+		return ask.ErrDraining
 	case b.run != nil:
 		return ErrRunning
 	}
@@ -201,33 +205,21 @@ func (b *Bench) measure(ctx context.Context, a Ask, subject func(context.Context
 	}
 	r := &Result{Model: s.Name, Digest: s.Digest, When: time.Now().UTC().Truncate(time.Second), Device: info.Device, Name: s.Card,
 		Driver: s.Driver, Cases: []Case{}}
-	start := time.Now()
-	meter := bench.Meter{Backend: s.Model.Backend(), Clock: func() time.Duration { return time.Since(start) }, Prompt: bench.Words(s.Model)}
 	for i, clients := range a.Clients {
-		l := bench.Load{Prompt: a.Prompt, Output: a.Output, Clients: clients}
+		load := fmt.Sprintf("p%d n%d c%d", a.Prompt, a.Output, clients)
 		b.mu.Lock()
-		b.run.Step, b.run.Load = i+1, l.String()
+		b.run.Step, b.run.Load = i+1, load
 		b.mu.Unlock()
 		r.Disturbed = r.Disturbed || s.Others() > 0
-		c, _, err := meter.Measure(ctx, l, a.Repeats)
+		f, err := b.how(ctx, s.Model, a.Prompt, a.Output, clients, a.Repeats)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", l, err)
+			return nil, fmt.Errorf("%s: %w", load, err)
 		}
 		r.Disturbed = r.Disturbed || s.Others() > 0
-		r.Cases = append(r.Cases, Case{Load: l.String(), Prompt: l.Prompt, Output: l.Output, Clients: clients,
-			First: finite(c.First.Median), Prefill: finite(c.Prefill.Median),
-			Decode: finite(c.Decode.Median), P50: finite(c.P50.Median), P95: finite(c.P95.Median), P99: finite(c.P99.Median),
-			Busy: finite(c.Busy.Median), Latency: c.Latency})
+		r.Cases = append(r.Cases, Case{Load: load, Prompt: a.Prompt, Output: a.Output, Clients: clients, First: f.First,
+			Prefill: f.Prefill, Decode: f.Decode, P50: f.P50, P95: f.P95, P99: f.P99, Busy: f.Busy, Latency: f.Latency})
 	}
 	return r, nil
-}
-
-// finite is v, or 0 where it is no number that JSON can tell.
-func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	return v
 }
 
 // Stop ends the benchmark that runs. Error: ErrIdle.

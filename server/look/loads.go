@@ -3,7 +3,7 @@ package look
 import (
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/loaded"
 )
@@ -11,15 +11,15 @@ import (
 // Loads are how far models are on their way to a card. The zero Loads is ready.
 type Loads struct {
 	mu  ranked.Mutex[ranked.Look]
-	far map[string]engine.Progress
+	far map[string]ask.Progress
 }
 
 // Progress takes note of a load that begins, and of each file that is loaded. The card's goroutine waits for it.
-func (l *Loads) Progress(p engine.Progress) {
+func (l *Loads) Progress(p ask.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.far == nil {
-		l.far = map[string]engine.Progress{}
+		l.far = map[string]ask.Progress{}
 	}
 	l.far[p.Model] = p
 }
@@ -45,7 +45,7 @@ type Load struct {
 func (l *Loads) Of(pending []loaded.Pending) []Load {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	far := map[string]engine.Progress{}
+	far := map[string]ask.Progress{}
 	out := make([]Load, 0, len(pending))
 	for _, w := range pending {
 		o := Load{Model: w.Model, State: "loading", Elapsed: time.Since(w.Since).Seconds()}

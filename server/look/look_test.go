@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/loaded"
 )
 
@@ -65,19 +65,19 @@ func TestSame(t *testing.T) {
 func TestLoads(t *testing.T) {
 	var l Loads
 	wait := []loaded.Pending{{Model: "a", Since: time.Now()}, {Model: "b", Since: time.Now(), Waiting: true}}
-	l.Progress(engine.Progress{Model: "a", Total: 4, Of: 400, Needs: 500, Free: 900})
+	l.Progress(ask.Progress{Model: "a", Total: 4, Of: 400, Needs: 500, Free: 900})
 	if got := l.Of(wait)[0]; got.State != "loading" || got.Left != nil || got.Needs != 500 || got.Free != 900 {
 		t.Errorf("at the beginning %+v", got)
 	}
-	l.Progress(engine.Progress{Model: "a", File: "l0", Done: 1, Total: 4, Bytes: 100, Of: 400, Elapsed: 2 * time.Second,
+	l.Progress(ask.Progress{Model: "a", File: "l0", Done: 1, Total: 4, Bytes: 100, Of: 400, Elapsed: 2 * time.Second,
 		Left: 6 * time.Second})
-	l.Progress(engine.Progress{Model: "draft", Done: 1, Total: 1})
+	l.Progress(ask.Progress{Model: "draft", Done: 1, Total: 1})
 	got := l.Of(wait)
 	if len(got) != 2 || got[0].State != "loading" || got[0].File != "l0" || got[0].Rate != 50 || *got[0].Left != 6 ||
 		got[1].State != "waiting" || got[1].Left != nil {
 		t.Fatalf("%+v", got)
 	}
-	l.Progress(engine.Progress{Model: "a", Done: 4, Total: 4, Bytes: 400, Of: 400, Elapsed: 8 * time.Second})
+	l.Progress(ask.Progress{Model: "a", Done: 4, Total: 4, Bytes: 400, Of: 400, Elapsed: 8 * time.Second})
 	if got = l.Of(wait); got[0].State != "measuring" {
 		t.Errorf("%+v", got[0])
 	}
@@ -93,7 +93,7 @@ func TestResultsKept(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := NewBench(dir)
+	b := NewBench(dir, nil)
 	defer b.Close()
 	if err := b.save(&Result{Model: "a"}); err == nil {
 		t.Error("kept in a folder that is a file")
@@ -113,5 +113,5 @@ func TestNoStream(t *testing.T) {
 	st := Of(context.Background())
 	st.Named("x")
 	st.Loaded()
-	st.Usage(engine.Usage{Output: 1})
+	st.Usage(ask.Usage{Output: 1})
 }

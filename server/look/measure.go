@@ -16,6 +16,9 @@ func (v *Views) mayBench(x *exchange.Exchange) (bool, string) {
 	if !x.Who().May(access.Admin) {
 		return false, exchange.Forbidden("measuring").Error()
 	}
+	if v.o.Measure == nil {
+		return false, "this server cannot measure"
+	}
 	//rule:T19 ./server TestBenchAllowed v.o.Bench || v.o.Loopback => true
 	if v.o.Bench || v.o.Loopback {
 		return true, ""
@@ -50,20 +53,20 @@ func (v *Views) Start(x *exchange.Exchange) {
 	if ok, why := v.mayBench(x); err == nil && !ok {
 		err = exchange.Error(http.StatusForbidden, why)
 	}
-	var ask Ask
+	var a Ask
 	if err == nil {
-		err = x.Decode(&ask)
+		err = x.Decode(&a)
 	}
 	var e *catalog.Entry
 	if err == nil {
-		e, err = catalog.Find(v.o.Store, ask.Model, ollama.ErrUnnamed, ollama.Missing)
+		e, err = catalog.Find(v.o.Store, a.Model, ollama.ErrUnnamed, ollama.Missing)
 	}
 	if err == nil {
-		err = e.Runs(ask.Model)
+		err = e.Runs(a.Model)
 	}
 	if err == nil {
-		ask.Model = e.Name.String()
-		switch err = v.bench.Start(ask, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
+		a.Model = e.Name.String()
+		switch err = v.bench.Start(a, owner, func(ctx context.Context) (*Subject, error) { return v.subject(ctx, e) }); {
 		case errors.Is(err, ErrTry):
 			err = exchange.Error(http.StatusBadRequest, err.Error())
 		case errors.Is(err, ErrRunning):

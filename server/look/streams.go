@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/server/exchange"
 )
@@ -135,7 +135,7 @@ func (st *Stream) Loaded() {
 }
 
 // Usage notes how far the answer is; the engine calls it with each token.
-func (st *Stream) Usage(u engine.Usage) {
+func (st *Stream) Usage(u ask.Usage) {
 	if st == nil {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
@@ -23,6 +23,8 @@ type Options struct {
 	Bench    bool   // benchmarks may be started though others can ask
 	CanPull  bool   // models can be pulled
 	Results  string // the folder where results of benchmarks are kept; "": in memory only
+
+	Measure Measure // how a benchmark measures a model; nil: none can be started
 
 	State func() (status string, err error) // ok, starting, draining, lost or no device, and with which error
 	Fewer func() []string                   // with which errors cards were lost while others go on
@@ -39,13 +41,15 @@ type Views struct {
 }
 
 // New makes the views. Close ends a benchmark that runs.
-func New(o Options) *Views { return &Views{o: o, started: time.Now(), bench: NewBench(o.Results)} }
+func New(o Options) *Views {
+	return &Views{o: o, started: time.Now(), bench: NewBench(o.Results, o.Measure)}
+}
 
 // Close ends a benchmark that runs and waits for it.
 func (v *Views) Close() { v.bench.Close() }
 
 // Loading takes note of how far a model is on its way to the card.
-func (v *Views) Loading(p engine.Progress) { v.loads.Progress(p) }
+func (v *Views) Loading(p ask.Progress) { v.loads.Progress(p) }
 
 // owner is who asks.
 func (v *Views) owner(x *exchange.Exchange) (Owner, error) {

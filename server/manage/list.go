@@ -9,7 +9,7 @@ import (
 	"github.com/ollama/ollama/api"
 	"github.com/ollama/ollama/types/model"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/catalog"
 	"github.com/axle-llm/axle/server/exchange"
 	"github.com/axle-llm/axle/server/loaded"
@@ -78,7 +78,7 @@ type Tier struct {
 }
 
 // Tiers are those that a model has.
-func Tiers(st engine.Stats) []Tier {
+func Tiers(st ask.Stats) []Tier {
 	m, d := st.Memory, st.Disk
 	all := []Tier{{Name: "card", Rows: st.Cells, Used: st.CellsUsed, Hits: st.CachedTokens - min(st.CachedTokens, m.Hits+d.Hits)}}
 	if m.Rows > 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 )
 
 // Answer turns one answer's events into response objects.
@@ -19,12 +19,12 @@ type Answer struct {
 	Start time.Time     // when the request came
 	Load  time.Duration // how long the model took to be there
 	// Usage is the engine's account, once the answer is done.
-	Usage engine.Usage
+	Usage ask.Usage
 	calls int
 }
 
 // Chat is the chunk for an event.
-func (a *Answer) Chat(e engine.Event, now time.Time) api.ChatResponse {
+func (a *Answer) Chat(e ask.Event, now time.Time) api.ChatResponse {
 	r := api.ChatResponse{Model: a.Model, CreatedAt: now.UTC(),
 		Message:  api.Message{Role: "assistant", Content: e.Text, Thinking: e.Thinking},
 		Logprobs: logprobs(e.Logprobs)}
@@ -38,7 +38,7 @@ func (a *Answer) Chat(e engine.Event, now time.Time) api.ChatResponse {
 }
 
 // Generate is the chunk for an event.
-func (a *Answer) Generate(e engine.Event, now time.Time) api.GenerateResponse {
+func (a *Answer) Generate(e ask.Event, now time.Time) api.GenerateResponse {
 	r := api.GenerateResponse{Model: a.Model, CreatedAt: now.UTC(), Response: e.Text, Thinking: e.Thinking, Logprobs: logprobs(e.Logprobs)}
 	if e.ToolCall != nil {
 		r.ToolCalls = []api.ToolCall{a.call(e)}
@@ -52,7 +52,7 @@ func (a *Answer) Generate(e engine.Event, now time.Time) api.GenerateResponse {
 	return r
 }
 
-func (a *Answer) metrics(res *engine.Result, now time.Time) api.Metrics {
+func (a *Answer) metrics(res *ask.Result, now time.Time) api.Metrics {
 	a.Usage = res.Usage
 	cached := res.Usage.Cached
 	decode := res.Usage.Decode
@@ -71,7 +71,7 @@ func (a *Answer) metrics(res *engine.Result, now time.Time) api.Metrics {
 }
 
 // call numbers the answer's tool calls and gives each an id.
-func (a *Answer) call(e engine.Event) api.ToolCall {
+func (a *Answer) call(e ask.Event) api.ToolCall {
 	c := api.ToolCall{ID: e.ToolCall.ID, Function: api.ToolCallFunction{Index: a.calls, Name: e.ToolCall.Name}}
 	a.calls++
 	if c.ID == "" {
@@ -100,7 +100,7 @@ func CallID() string {
 	return string(b)
 }
 
-func logprobs(in []engine.Logprob) []api.Logprob {
+func logprobs(in []ask.Logprob) []api.Logprob {
 	if len(in) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func logprobs(in []engine.Logprob) []api.Logprob {
 	return out
 }
 
-func tokenLogprob(l engine.Logprob) api.TokenLogprob {
+func tokenLogprob(l ask.Logprob) api.TokenLogprob {
 	t := api.TokenLogprob{Token: l.Token, Logprob: float64(l.Logprob)}
 	for _, b := range l.Bytes {
 		t.Bytes = append(t.Bytes, int(b))

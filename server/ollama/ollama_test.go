@@ -13,7 +13,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/sampler"
@@ -129,7 +129,7 @@ func TestToolsWhole(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	now := time.Unix(1700000000, 123456789)
 	a := &Answer{Model: "m", Start: now.Add(-time.Second), Load: time.Millisecond}
-	call := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "f", Arguments: json.RawMessage(`{"z":1,"a":"<"}`)}}, now)
+	call := a.Chat(ask.Event{ToolCall: &chat.ToolCall{Name: "f", Arguments: json.RawMessage(`{"z":1,"a":"<"}`)}}, now)
 	b, err := Line(call)
 	want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","message":{"role":"assistant","content":"","tool_calls":[{"id":"` +
 		call.Message.ToolCalls[0].ID +
@@ -137,12 +137,12 @@ func TestAnswer(t *testing.T) {
 	if err != nil || string(b) != want {
 		t.Errorf("got  %swant %s", b, want)
 	}
-	if second := a.Chat(engine.Event{ToolCall: &chat.ToolCall{Name: "g"}}, now).Message.ToolCalls[0]; second.Function.Index != 1 ||
+	if second := a.Chat(ask.Event{ToolCall: &chat.ToolCall{Name: "g"}}, now).Message.ToolCalls[0]; second.Function.Index != 1 ||
 		second.Function.Arguments.String() != "{}" {
 		t.Errorf("%+v", second)
 	}
-	done := a.Generate(engine.Event{Done: &engine.Result{Reason: "length", Context: []int32{1, 2},
-		Usage: engine.Usage{Prompt: 5, Output: 3, Decode: 9, Prefill: 8}}}, now)
+	done := a.Generate(ask.Event{Done: &ask.Result{Reason: "length", Context: []int32{1, 2},
+		Usage: ask.Usage{Prompt: 5, Output: 3, Decode: 9, Prefill: 8}}}, now)
 	b, _ = json.Marshal(done)
 	if want := `{"model":"m","created_at":"2023-11-14T22:13:20.123456789Z","response":"","done":true,"done_reason":"length","context":[1,2],"total_duration":1000000000,"load_duration":1000000,"prompt_eval_count":5,"prompt_eval_cached_count":0,"prompt_eval_duration":8,"eval_count":3,"eval_duration":9}`; string(b) !=
 		want {

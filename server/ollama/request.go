@@ -7,7 +7,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -72,7 +72,7 @@ type Prompt interface {
 	Check(m Model) error
 	// ToEngine is the request as the engine takes it, and whether it is a chat to it. base is the loaded model's sampling; unknown options
 	// are returned for the log.
-	ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error)
+	ToEngine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error)
 }
 
 // Common is what chats and bare prompts have in common.
@@ -307,20 +307,20 @@ func think(t *api.ThinkValue, m Model) chat.Think {
 }
 
 // Format reads the "format" field of a request.
-func Format(raw json.RawMessage) (engine.Format, error) {
+func Format(raw json.RawMessage) (ask.Format, error) {
 	switch s := string(raw); {
 	case s == "" || s == "null" || s == `""`:
-		return engine.Format{}, nil
+		return ask.Format{}, nil
 	case s == `"json"`:
-		return engine.Format{JSON: true}, nil
+		return ask.Format{JSON: true}, nil
 	case s[0] == '{' && json.Valid(raw):
-		return engine.Format{Schema: raw}, nil
+		return ask.Format{Schema: raw}, nil
 	}
-	return engine.Format{}, Fail(500, "invalid format: %q; expected \"json\" or a valid JSON Schema object", raw)
+	return ask.Format{}, Fail(500, "invalid format: %q; expected \"json\" or a valid JSON Schema object", raw)
 }
 
 // common fills what chats and bare prompts share. Precedence: defaults, the model's, the Modelfile's, the request's.
-func common(er *engine.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (
+func common(er *ask.Request, base sampler.Params, m Model, opts map[string]any, format json.RawMessage, x Extra) (
 	unknown []string, err error,
 ) {
 	o := DefaultOptions(base)
@@ -351,8 +351,8 @@ func common(er *engine.Request, base sampler.Params, m Model, opts map[string]an
 func yes(b *bool) bool { return b == nil || *b }
 
 // ToEngine is the chat's part of a [Prompt].
-func (r *ChatRequest) ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error) {
-	er = engine.Request{Template: m.Template, Think: think(r.Think, m), Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
+func (r *ChatRequest) ToEngine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error) {
+	er = ask.Request{Template: m.Template, Think: think(r.Think, m), Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
 	if unknown, err = common(&er, base, m, r.Options, r.Format, r.Extra); err != nil {
 		return er, true, unknown, err
 	}
@@ -433,8 +433,8 @@ func Tools(tools api.Tools, raw []json.RawMessage) []chat.Tool {
 }
 
 // ToEngine is the bare prompt's part of a [Prompt]. It is a chat to the engine where the Modelfile puts messages before the prompt.
-func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (er engine.Request, isChat bool, unknown []string, err error) {
-	er = engine.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
+func (r *GenerateRequest) ToEngine(base sampler.Params, m Model) (er ask.Request, isChat bool, unknown []string, err error) {
+	er = ask.Request{Prompt: r.Prompt, Suffix: r.Suffix, System: r.System, Raw: r.Raw, Template: m.Template, Think: think(r.Think, m),
 		Truncate: yes(r.Truncate), Shift: yes(r.Shift)}
 	if r.Template != "" {
 		if er.Template, err = chat.NewGo(r.Template); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 )
 
 // Rerank is the body of /api/rerank and of /v1/rerank, which Ollama has not: the form that Jina, Cohere and vLLM have in common.
@@ -69,15 +69,15 @@ func DecodeRerank(b []byte) (*Rerank, error) {
 }
 
 // Engine is the request as the engine takes it.
-func (r *Rerank) Engine() engine.RerankRequest {
-	return engine.RerankRequest{Query: r.Query, Documents: r.Documents, Instruction: r.Instruction, Truncate: yes(r.Truncate)}
+func (r *Rerank) Engine() ask.RerankRequest {
+	return ask.RerankRequest{Query: r.Query, Documents: r.Documents, Instruction: r.Instruction, Truncate: yes(r.Truncate)}
 }
 
 // Ranked is an answer to a reranking.
 type Ranked struct {
 	Model   string       `json:"model"`
 	Results []RankedItem `json:"results"`
-	Scoring string       `json:"scoring"` // what the scores are: engine.ScoringYesNo or engine.ScoringCosine
+	Scoring string       `json:"scoring"` // what the scores are: ask.ScoringYesNo or ask.ScoringCosine
 	Usage   struct {
 		PromptTokens int `json:"prompt_tokens"`
 		CachedTokens int `json:"cached_tokens"`
@@ -99,7 +99,7 @@ type RankedDocument struct {
 
 // WriteRanked writes the answer, the best document first, equal ones in the request's order. Error: a score that is no number, before
 // anything is written.
-func (r *Rerank) WriteRanked(w io.Writer, got engine.Ranking) error {
+func (r *Rerank) WriteRanked(w io.Writer, got ask.Ranking) error {
 	order := make([]int, len(got.Scores))
 	for i, s := range got.Scores {
 		if order[i] = i; math.IsNaN(s) || math.IsInf(s, 0) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
-	"github.com/axle-llm/axle/engine"
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/server/ollama"
 )
 
@@ -44,8 +44,8 @@ func count(name string, n *int) (int, error) {
 	if n == nil {
 		return 1, nil
 	}
-	if *n < 1 || *n > engine.MostChoices {
-		return 0, ollama.Fail(400, "%s must be between 1 and %d, got %d", name, engine.MostChoices, *n)
+	if *n < 1 || *n > ask.MostChoices {
+		return 0, ollama.Fail(400, "%s must be between 1 and %d, got %d", name, ask.MostChoices, *n)
 	}
 	return *n, nil
 }

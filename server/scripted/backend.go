@@ -17,6 +17,7 @@ import (
 
 	"github.com/ollama/ollama/api"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/sampler"
 	"github.com/axle-llm/axle/tokenizer/chat"
@@ -24,7 +25,7 @@ import (
 
 // Config says what a backend pretends to be. The zero value of a number is a default.
 type Config struct {
-	Info     engine.Info
+	Info     ask.Info
 	Parallel int              // sequences at once; 0: 64
 	MaxQueue int              // sequences that may wait; 0: 512
 	Delay    time.Duration    // per token where the prompt says nothing; 0: 2 ms
@@ -41,7 +42,7 @@ type Backend struct {
 	run   sync.WaitGroup
 
 	mu    sync.Mutex
-	stats engine.Stats
+	stats ask.Stats
 	texts []*text // what it pretends to have in its cache, the last first
 	named int
 	turn  int // of what is said in turn
@@ -68,9 +69,9 @@ func New(c Config) *Backend {
 	b.stats.State = "ready"
 	b.stats.Cells = c.Info.Context
 	b.stats.Temperature = 41.5
-	b.stats.Memory = engine.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
+	b.stats.Memory = ask.MemoryTier{Rows: 300, Used: 20, Bytes: 300 << 11, UsedBytes: 20 << 11, Hits: 7, Out: 20 << 11, In: 7 << 11,
 		Saved: 1500 * time.Millisecond}
-	b.stats.Disk = engine.DiskTier{On: true, Rows: 640, Bytes: 640 << 11, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
+	b.stats.Disk = ask.DiskTier{On: true, Rows: 640, Bytes: 640 << 11, Hits: 3, Out: 5 << 11, In: 3 << 11, Saved: 250 * time.Millisecond}
 	b.stats.CardTotal = 8 << 30
 	b.stats.CardFree = 8<<30 - c.Info.CardBytes
 	return b
@@ -234,13 +235,13 @@ func (b *Backend) Text(ids []int32) string {
 }
 
 // Info, Sampling and Stats implement engine.Backend.
-func (b *Backend) Info() engine.Info { return b.c.Info }
+func (b *Backend) Info() ask.Info { return b.c.Info }
 
 // Sampling implements engine.Backend.
 func (b *Backend) Sampling() sampler.Params { return sampler.Defaults() }
 
 // Stats implements engine.Backend.
-func (b *Backend) Stats() engine.Stats {
+func (b *Backend) Stats() ask.Stats {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.stats
@@ -250,7 +251,7 @@ func (b *Backend) Stats() engine.Stats {
 
 // Close implements engine.Backend.
 func (b *Backend) Close() error {
-	err := engine.ErrClosed
+	err := ask.ErrClosed
 	b.once.Do(func() {
 		b.mu.Lock()
 		b.ended = true
@@ -280,11 +281,11 @@ func (b *Backend) enter(ctx context.Context) error {
 		return b.lost
 	case b.ended:
 		defer b.mu.Unlock()
-		return engine.ErrClosed
+		return ask.ErrClosed
 	case b.stats.Queued >= b.c.MaxQueue && len(b.slots) == cap(b.slots):
 		b.stats.Rejected++
 		b.mu.Unlock()
-		return engine.ErrBusy
+		return ask.ErrBusy
 	}
 	b.stats.Queued++
 	b.run.Add(1)
@@ -330,7 +331,7 @@ func (b *Backend) reason() error {
 	if b.lost != nil {
 		return b.lost
 	}
-	return engine.ErrClosed
+	return ask.ErrClosed
 }
 
 // wait is the time a token takes.
@@ -375,7 +376,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 		n, end := 0, error(context.Canceled)
 		defer func() { b.leave(n, end) }()
 		s := b.read(b.Text(job.IDs), job.Sampling.Seed)
-		u := engine.Usage{Prompt: len(job.IDs), Queue: time.Since(start)}
+		u := ask.Usage{Prompt: len(job.IDs), Queue: time.Since(start)}
 		kept := &text{tokens: len(job.IDs), key: job.Key, running: true}
 		b.keep(kept)
 		defer func() { b.grow(kept, len(job.IDs)+n, false) }()
@@ -384,7 +385,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 			return
 		}
 		next := b.source(s.tokens, job)
-		reason := engine.ReasonStop
+		reason := ask.ReasonStop
 		var first time.Time
 		for {
 			word, ok := next()
@@ -421,7 +422,7 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 				return
 			}
 			if job.Limit >= 0 && n >= job.Limit || !job.Shift && len(job.IDs)+n >= job.NumCtx {
-				reason = engine.ReasonLength
+				reason = ask.ReasonLength
 				break
 			}
 		}
@@ -431,13 +432,13 @@ func (b *Backend) Complete(ctx context.Context, job engine.Job) iter.Seq2[engine
 	}
 }
 
-func logprob(word string, odds float32, top int) *engine.Logprob {
-	l := &engine.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
+func logprob(word string, odds float32, top int) *ask.Logprob {
+	l := &ask.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
 	for i := range top {
-		alt := engine.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
+		alt := ask.Logprob{Token: word, Bytes: []byte(word), Logprob: odds}
 		if i > 0 {
 			name := "alt" + strconv.Itoa(i)
-			alt = engine.Logprob{Token: name, Bytes: []byte(name), Logprob: odds - float32(i)}
+			alt = ask.Logprob{Token: name, Bytes: []byte(name), Logprob: odds - float32(i)}
 		}
 		l.Top = append(l.Top, alt)
 	}
@@ -477,9 +478,9 @@ func (b *Backend) Embed(ctx context.Context, inputs [][]int32, key string) ([][]
 
 // Scores implements the optional interface behind engine.Model.Rerank: the more of the query's words a document has, the surer is yes.
 func (b *Backend) Scores(ctx context.Context, n int, prompt func(int) ([]int32, error), _ []int32, key string) (
-	[][]float32, engine.Usage, error,
+	[][]float32, ask.Usage, error,
 ) {
-	var u engine.Usage
+	var u ask.Usage
 	b.asked(key)
 	if err := b.enter(ctx); err != nil {
 		return nil, u, err
@@ -538,17 +539,17 @@ type text struct {
 }
 
 // Maps implements the optional interface behind engine.Model.Maps: one text behind the other, as far as there are cells.
-func (b *Backend) Maps(context.Context) []engine.CellMap {
+func (b *Backend) Maps(context.Context) []ask.CellMap {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := engine.CellMap{Device: b.c.Info.Device, At: time.Now(), Cells: b.stats.Cells, Free: b.stats.Cells}
+	m := ask.CellMap{Device: b.c.Info.Device, At: time.Now(), Cells: b.stats.Cells, Free: b.stats.Cells}
 	for _, t := range b.texts {
 		n := min(t.tokens, m.Free)
 		if n == 0 {
 			continue
 		}
-		m.Branches = append(m.Branches, engine.Branch{ID: t.id, Key: t.key, Running: t.running, Tokens: n})
-		m.Runs = append(m.Runs, engine.CellRun{Cells: n, What: t.id})
+		m.Branches = append(m.Branches, ask.Branch{ID: t.id, Key: t.key, Running: t.running, Tokens: n})
+		m.Runs = append(m.Runs, ask.CellRun{Cells: n, What: t.id})
 		m.Free -= n
 		if !t.running {
 			m.Cached += n
@@ -556,8 +557,8 @@ func (b *Backend) Maps(context.Context) []engine.CellMap {
 	}
 	m.Used = m.Cells - m.Free
 	if m.Free > 0 {
-		m.Runs = append(m.Runs, engine.CellRun{Cells: m.Free, What: engine.HoldsNothing})
+		m.Runs = append(m.Runs, ask.CellRun{Cells: m.Free, What: ask.HoldsNothing})
 	}
-	m.Tiers = []engine.Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.c.Info.CardBytes}}
-	return []engine.CellMap{m}
+	m.Tiers = []ask.Tier{{Name: "card", Cells: m.Cells, Used: m.Used, Bytes: b.c.Info.CardBytes}}
+	return []ask.CellMap{m}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
@@ -89,7 +90,7 @@ type Loader struct {
 }
 
 // Load implements loaded.Loader.
-func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, error) {
+func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (ask.Model, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func (l *Loader) Load(ctx context.Context, e *catalog.Entry) (*engine.Model, err
 	}
 	k := kinds[name.Model()]
 	c := l.Config
-	c.Info = engine.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden),
+	c.Info = ask.Info{Name: e.Name.String(), Family: "scripted", Context: contextLength, Hidden: cmp.Or(l.Config.Info.Hidden, hidden),
 		Memory: l.Config.Info.Memory,
 		Layers: 2, Embedding: k.embedding, CardBytes: cardBytes,
 		Device: "scripted", Capabilities: k.caps}

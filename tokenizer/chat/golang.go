@@ -77,7 +77,7 @@ func (t *goTemplate) Generate(ctx context.Context, system, prompt, suffix string
 }
 
 func (t *goTemplate) Render(ctx context.Context, c Conversation) ([]Piece, error) {
-	c = c.begun()
+	c = begun(c)
 	return t.rendered(ctx, c, func(m *origin.Meter, out *origin.Builder) error {
 		messages, err := goMessages(c)
 		if err != nil {
@@ -238,7 +238,7 @@ func goMessages(c Conversation) ([]*goMessage, error) {
 func goToolList(c Conversation) (goTools, error) {
 	var out goTools
 	for i, tool := range c.Tools {
-		raw, err := tool.json()
+		raw, err := toolJSON(tool)
 		if err != nil {
 			return nil, fmt.Errorf("tool %d: %w", i, err)
 		}

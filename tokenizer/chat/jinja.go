@@ -71,7 +71,7 @@ func (t *jinjaTemplate) Generate(ctx context.Context, system, prompt, suffix str
 }
 
 func (t *jinjaTemplate) Render(ctx context.Context, c Conversation) ([]Piece, error) {
-	c = c.begun()
+	c = begun(c)
 	pieces, err := t.render(ctx, c)
 	// Some templates cannot work with a content that is null, which many clients send where they mean none.
 	var stumbled *jinja.Error
@@ -108,7 +108,7 @@ func (t *jinjaTemplate) vars(c Conversation) (map[string]jinja.Value, error) {
 	if len(c.Tools) > 0 {
 		tools := &jinja.List{}
 		for i, tool := range c.Tools {
-			raw, err := tool.json()
+			raw, err := toolJSON(tool)
 			var v jinja.Value
 			if err == nil {
 				v, err = jinja.FromJSON(raw)

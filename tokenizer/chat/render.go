@@ -58,7 +58,7 @@ func asConversation(system, prompt string, think Think) Conversation {
 }
 
 // begun is the conversation without a last message that is to be continued but says nothing yet: that is a new answer.
-func (c Conversation) begun() Conversation {
+func begun(c Conversation) Conversation {
 	if n := len(c.Messages) - 1; c.Continue && (n < 0 || strings.TrimSpace(c.Messages[n].Content) == "") {
 		c.Continue = false
 		if n >= 0 && c.Messages[n].Role == "assistant" && len(c.Messages[n].ToolCalls) == 0 {

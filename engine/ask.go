@@ -1,0 +1,62 @@
+package engine
+
+import "github.com/axle-llm/axle/ask"
+
+// What can be asked and answered is package ask's; these are its names for users of the library.
+type (
+	Request       = ask.Request
+	Cut           = ask.Cut
+	Format        = ask.Format
+	Several       = ask.Several
+	Choice        = ask.Choice
+	EmbedRequest  = ask.EmbedRequest
+	Embeddings    = ask.Embeddings
+	RerankRequest = ask.RerankRequest
+	Ranking       = ask.Ranking
+	Event         = ask.Event
+	Logprob       = ask.Logprob
+	Result        = ask.Result
+	Usage         = ask.Usage
+	Info          = ask.Info
+	Stats         = ask.Stats
+	DiskTier      = ask.DiskTier
+	MemoryTier    = ask.MemoryTier
+	Compared      = ask.Compared
+	CellMap       = ask.CellMap
+	Branch        = ask.Branch
+	CellRun       = ask.CellRun
+	Tier          = ask.Tier
+	Progress      = ask.Progress
+	ContextError  = ask.ContextError
+	MemoryError   = ask.MemoryError
+	PictureError  = ask.PictureError
+	FewerError    = ask.FewerError
+)
+
+// See package ask.
+const (
+	ReasonStop      = ask.ReasonStop
+	ReasonLength    = ask.ReasonLength
+	ScoringYesNo    = ask.ScoringYesNo
+	ScoringCosine   = ask.ScoringCosine
+	MostChoices     = ask.MostChoices
+	HoldsNothing    = ask.HoldsNothing
+	HoldsShared     = ask.HoldsShared
+	HoldsPass       = ask.HoldsPass
+	HoldsOther      = ask.HoldsOther
+	ComparedKnown   = ask.ComparedKnown
+	ComparedEarlier = ask.ComparedEarlier
+	ComparedNever   = ask.ComparedNever
+	NeverCompared   = ask.NeverCompared
+	NoWidePasses    = ask.NoWidePasses
+)
+
+// Errors a request can end with besides a device's (axcl) and ctx's.
+var (
+	ErrBusy        = ask.ErrBusy
+	ErrDraining    = ask.ErrDraining
+	ErrClosed      = ask.ErrClosed
+	ErrUnsupported = ask.ErrUnsupported
+	ErrNotFound    = ask.ErrNotFound
+	ErrRequest     = ask.ErrRequest
+)
