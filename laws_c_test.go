@@ -15,8 +15,10 @@ var simcardLayers = []struct {
 	why   string
 	files string
 }{
+	{"graphs of operations, as files have them", "graph_read.c"},
 	{"words, files and arithmetic: they know nothing of a card", "parse.c log.c model.c arithmetic.c"},
-	{"layers that keep a state, and encoders of pictures", "linear.c encoder.c"},
+	{"layers that keep a state, encoders of pictures, and products in nets", "linear.c encoder.c graph_conv.c"},
+	{"nets of operations", "graph_run.c"},
 	{"what any model computes", "compute.c"},
 	{"parts of the options", "fault.c profile.c"},
 	{"the options as a whole", "config.c"},

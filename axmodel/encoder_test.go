@@ -82,7 +82,7 @@ func TestEncoderHostile(t *testing.T) {
 		{"another grid", patch(patch(s, group+8, uint32(8)), group, uint32(8)), "the header asks for"},
 		{"a merger on a layer", patch(patch(patch(s, 12, uint32(axmodel.Affine)), 40, uint32(axmodel.FlagMerger)), 68, uint32(1)),
 			"merger"},
-		{"a kind after it", patch(s, 12, uint32(axmodel.Decoder+1)), "unknown kind"},
+		{"a kind after it", patch(s, 12, uint32(axmodel.Net+1)), "unknown kind"},
 	} {
 		_, err := axmodel.Read(bytes.NewReader(c.file), int64(len(c.file)))
 		if err == nil || !errors.Is(err, axcl.ErrModel) || !strings.Contains(err.Error(), c.want) {

@@ -33,11 +33,12 @@ const (
 	Linear  // a decoder layer with a state: gated delta-net
 	Encoder // of pictures
 	Decoder // all layers and the head in one file, which is called as one
+	Net     // a graph of operations in each shape group
 )
 
 func (k Kind) String() string {
-	if k >= Layer && k <= Decoder {
-		return [...]string{"layer", "head", "embedding head", "affine", "linear layer", "encoder", "whole decoder"}[k-1]
+	if k >= Layer && k <= Net {
+		return [...]string{"layer", "head", "embedding head", "affine", "linear layer", "encoder", "whole decoder", "net"}[k-1]
 	}
 	return fmt.Sprintf("kind %d", uint32(k))
 }
@@ -237,7 +238,8 @@ type Soft struct {
 	Header
 	Groups  []SoftGroup
 	Tensors []Entry
-	Parts   []Part // of a whole decoder, which has no tensors of its own: its layers in order, and its head
+	Parts   []Part   // of a whole decoder, which has no tensors of its own: its layers in order, and its head
+	Graphs  []*Graph // of a net, one for each group
 }
 
 // Part is a model within a whole decoder's file, from Offset on.
@@ -328,6 +330,15 @@ func readSoft(r io.ReaderAt, size int64) (*Meta, error) {
 	if _, err := r.ReadAt(b, headerBytes); err != nil {
 		return nil, &Error{What: fmt.Sprintf("cannot read: %v", err), Err: err}
 	}
+	if s.Kind == Net {
+		if nt != 0 {
+			return nil, errorf("is a net, and lists %d tensors", nt)
+		}
+		if err := s.readGraphs(r, size, b); err != nil {
+			return nil, err
+		}
+		ng = 0
+	}
 	for i := range int(ng) {
 		g := b[i*groupBytes:]
 		n, h, c := le.Uint32(g), le.Uint32(g[4:]), le.Uint32(g[8:])
@@ -401,8 +412,11 @@ func padded(b []byte) string {
 // check holds the header against itself and against the directory.
 func (s *Soft) check() error {
 	finite := func(v float32) bool { return !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0) }
-	if s.Kind < Layer || s.Kind > Decoder {
+	if s.Kind < Layer || s.Kind > Net {
 		return errorf("is of an unknown kind, %d", uint32(s.Kind))
+	}
+	if s.Kind == Net {
+		return s.checkGraphs()
 	}
 	if s.Flags&^flagsKnown != 0 {
 		return errorf("has unknown flags 0x%x", s.Flags&^flagsKnown)
@@ -582,6 +596,8 @@ func (s *Soft) metas() ([]GroupMeta, error) {
 			res("k_cache", axcl.BF16, 1, layers, g.Rows, d)
 			res("v_cache", axcl.BF16, 1, layers, g.Rows, d)
 			res("logits", logits, 1, wanted, s.Out)
+		case Net:
+			s.Graphs[i].ports(in, res)
 		case Affine:
 			in("x", axcl.FP32, g.Rows, s.Hidden)
 			res("y", axcl.FP32, g.Rows, s.Out)

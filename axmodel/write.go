@@ -107,7 +107,7 @@ func Write(w io.Writer, h Header, groups []SoftGroup, ts []Tensor) error {
 		le.PutUint64(p[40:], uint64(e.Offset))
 		le.PutUint64(p[48:], uint64(e.Scales))
 	}
-	out := &counter{w: bufio.NewWriterSize(w, 1<<16)}
+	out := newCounter(w)
 	out.write(b)
 	for i, t := range ts {
 		if err := writeTensor(out, t, entries[i]); err != nil {
@@ -231,6 +231,8 @@ type counter struct {
 	at  int64
 	err error
 }
+
+func newCounter(w io.Writer) *counter { return &counter{w: bufio.NewWriterSize(w, 1<<16)} }
 
 func (c *counter) write(b []byte) {
 	if c.err == nil {

@@ -29,6 +29,7 @@ type net struct {
 	head   *head
 	engine *engine
 	sight  *encoder       // of an encoder of pictures
+	graphs *graphs        // of a net of operations
 	weight kernel.Weights // of an affine model
 	bias   []float32      // of an affine model
 	taken  int64
@@ -60,6 +61,12 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		}
 		n.heap = need.bytes(d.pool.n)
 	case axmodel.Affine:
+	case axmodel.Net:
+		if n.graphs, err = newGraphs(f, d.pool, d.set); err != nil {
+			f.unmap()
+			return nil, fmt.Errorf("axcl: software card: %w", err)
+		}
+		n.heap = n.graphs.heap
 	case axmodel.Encoder:
 		if n.sight, err = newEncoder(f, d.pool, d.set); err != nil {
 			f.unmap()
@@ -81,6 +88,8 @@ func (d *Device) LoadNet(path string) (axcl.Net, error) {
 		n.weight, n.bias = f.matrix("weight"), f.vector("bias")
 	case axmodel.Encoder:
 		n.sight.room()
+	case axmodel.Net:
+		n.graphs.room()
 	}
 	d.open = append(d.open, n)
 	return n, nil
@@ -148,6 +157,8 @@ func (n *net) Run(group int, in, out map[string][]byte) error {
 		n.runLayer(n.file.Groups[group], in, out)
 	case n.head != nil:
 		n.runHead(in, out)
+	case n.graphs != nil:
+		n.graphs.run(group, g, in, out)
 	case n.sight != nil:
 		var to [][]byte
 		for _, t := range g.Outputs {

@@ -213,6 +213,9 @@ func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
 			}
 		}
 		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
+		if f.Kind == axmodel.Net {                   // whatever its tensors are called
+			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: "is a net, not a layer"})
+		}
 		if err := all.AddOf(f.meta, spec.Source); err != nil {
 			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
 		}

@@ -49,6 +49,9 @@ func (m *Model) loadWhole(ctx context.Context, spec axcl.LoadSpec, first *file) 
 			}
 		}
 		d, err := f.meta.Decoder()
+		if err == nil && f.Kind == axmodel.Net { // whatever its tensors are called
+			err = &axmodel.Error{What: "is a net, not a whole decoder"}
+		}
 		if err != nil {
 			f.unmap()
 			return named(path, err)

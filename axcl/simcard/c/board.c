@@ -30,7 +30,7 @@ static view *views;
 
 // None is known for fp16.
 static int engine_type(int32_t axcl) {
-	return axcl == TYPE_U8 ? 1 : axcl == TYPE_F32 ? 3 : axcl == TYPE_U32 ? 7 : axcl == TYPE_BF16 ? 9 : 0;
+	return axcl == TYPE_U8 ? 1 : axcl == TYPE_F32 ? 3 : axcl == TYPE_I32 ? 6 : axcl == TYPE_U32 ? 7 : axcl == TYPE_BF16 ? 9 : 0;
 }
 
 // ---- system

@@ -2,6 +2,7 @@
 // mask added -> softmax -> o -> residual -> norm -> gated MLP -> residual -> output rows. bf16 at the borders, float32 inside.
 // The rows of the call take part as the bf16 values that a later call will read from the cache.
 #include "compute.h"
+#include "graph.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -409,6 +410,8 @@ int axm_run(const axm *m, uint32_t group, const void *const *in, void *const *ou
 		return axm_encoder(m, in[0], out);
 	case AXM_DECODER:
 		return decoder(m, group, in, out, quirks);
+	case AXM_NET:
+		return axg_run(m->graph[group], in, out) == AXG_OK ? AXM_OK : AXM_E_MEMORY;
 	}
 	if (m->flags & AXM_HOLLOW) {
 		if (out[OUT_K]) memset(out[OUT_K], 0, g->out[OUT_K].size);

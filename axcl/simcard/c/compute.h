@@ -6,6 +6,8 @@
 
 float axm_from_bf16(uint16_t b);
 uint16_t axm_to_bf16(float f);
+double axm_from_f16(uint16_t h);
+uint16_t axm_to_f16(float v);
 void axm_widen(float *dst, const uint16_t *src, size_t n);
 void axm_narrow(uint16_t *dst, const float *src, size_t n);
 float axm_dot(const float *a, const float *b, size_t n);

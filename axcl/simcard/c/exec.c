@@ -29,8 +29,8 @@ int32_t exec_check(exec *e) {
 }
 
 void exec_drop(exec *e) {
-	for (int i = 0; i < IN_MAX; i++) span_put(&e->in[i]);
-	for (int i = 0; i < OUT_MAX; i++) span_put(&e->out[i]);
+	for (uint32_t i = 0; i < e->m->m->nin; i++) span_put(&e->in[i]);
+	for (uint32_t i = 0; i < e->m->m->nout; i++) span_put(&e->out[i]);
 	if (e->dev->running > 0) e->dev->running--; // an Init may have begun anew meanwhile
 	model_unref(e->m);
 	free(e);
@@ -47,13 +47,14 @@ static void garble(uint8_t *p, const axm_tensor *t) {
 	for (uint64_t i = 0; i < t->size; i++) {
 		if ((t->type == TYPE_BF16 || t->type == TYPE_F16) && i % 2 == 1) p[i] ^= 0x80;
 		if (t->type == TYPE_F32 && i % 4 == 3) p[i] ^= 0x80;
-		if (t->type == TYPE_U32 && i % 4 == 0) p[i] ^= 1;
+		if ((t->type == TYPE_U32 || t->type == TYPE_I32) && i % 4 == 0) p[i] ^= 1;
+		if (t->type == TYPE_U8) p[i] ^= 1;
 	}
 }
 
 // Outputs that show by themselves that they are nonsense: not a number, or all the same.
 static void spoil(uint8_t *p, const axm_tensor *t, int how) {
-	if (t->type == TYPE_U32) return;
+	if (t->type == TYPE_U32 || t->type == TYPE_I32 || t->type == TYPE_U8) return;
 	memset(p, how == WRONG_NAN ? 0xff : 0, t->size);
 }
 

@@ -378,8 +378,8 @@ static exec *prepare(call *c, device *d, uint64_t model_id, uint64_t ctx, uint32
 	e->crossed = io->group >= 0 && io->group != (int64_t)group;
 	if (io->group < 0) io->group = group;
 	bool there = true;
-	for (int i = 0; i < IN_MAX && there; i++) there = look_up(&io->in[i], d, &e->in[i]);
-	for (int i = 0; i < OUT_MAX && there; i++) there = look_up(&io->out[i], d, &e->out[i]);
+	for (uint32_t i = 0; i < m->m->nin && there; i++) there = look_up(&io->in[i], d, &e->in[i]);
+	for (uint32_t i = 0; i < m->m->nout && there; i++) there = look_up(&io->out[i], d, &e->out[i]);
 	d->running++;
 	d->ran = true;
 	*code = there ? exec_check(e) : CODE(SUB_ENGINE, ID_EXECUTE);

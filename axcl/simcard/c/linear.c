@@ -9,34 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double from_f16(uint16_t h) {
-	int exponent = h >> 10 & 31, fraction = h & 1023;
-	double v = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-	return h & 0x8000 ? -v : v;
-}
-
-// Round to nearest, ties to even.
-static uint16_t to_f16(float v) {
-	uint16_t sign = signbit(v) ? 0x8000 : 0;
-	double a = fabs((double)v);
-	if (isnan(v)) return (uint16_t)(sign | 0x7e00);
-	int e = 0;
-	frexp(a, &e); // a < 2^e
-	int step = (e - 11 > -24 ? e - 11 : -24);
-	double n = nearbyint(ldexp(a, -step)); // in units of the last place
-	if (ldexp(n, step) >= 65536) return (uint16_t)(sign | 0x7c00);
-	if (n == 0) return sign;
-	frexp(ldexp(n, step), &e);
-	if (e <= -14) return (uint16_t)(sign | (uint16_t)ldexp(ldexp(n, step), 24));
-	return (uint16_t)(sign | (uint16_t)((e + 14) << 10) | ((uint16_t)ldexp(ldexp(n, step), 11 - e) & 1023));
-}
-
 static double state_at(const axm *m, const void *p, size_t i) {
 	switch (m->state) {
 	case 0:
 		return axm_from_bf16(((const uint16_t *)p)[i]);
 	case 1:
-		return from_f16(((const uint16_t *)p)[i]);
+		return axm_from_f16(((const uint16_t *)p)[i]);
 	default:
 		return ((const float *)p)[i];
 	}
@@ -48,7 +26,7 @@ static void state_put(const axm *m, void *p, size_t i, double v) {
 		((uint16_t *)p)[i] = axm_to_bf16((float)v);
 		break;
 	case 1:
-		((uint16_t *)p)[i] = to_f16((float)v);
+		((uint16_t *)p)[i] = axm_to_f16((float)v);
 		break;
 	default:
 		((float *)p)[i] = (float)v;

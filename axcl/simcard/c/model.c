@@ -2,6 +2,7 @@
 // Every count, length and offset is checked against the file before it is used; products are taken in 64 bits after each factor was capped.
 #define _GNU_SOURCE
 #include "model.h"
+#include "graph.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -206,10 +207,11 @@ static bool header(axm *m, const uint8_t *p, uint64_t size, uint32_t *tensors) {
 	m->conv = u32(p + 180);
 	m->state = u32(p + 184);
 	memcpy(m->tool, p + 112, 64);
-	if (!in_range(m->kind, AXM_LAYER, AXM_DECODER) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
-	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
+	if (!in_range(m->kind, AXM_LAYER, AXM_NET) || !in_range(m->ngroups, 1, MAX_GROUPS) || *tensors > MAX_TENSORS) return false;
 	if (m->weight_bytes > (uint64_t)1 << 40) return false;
 	if (HEADER + (uint64_t)m->ngroups * GROUP + (uint64_t)*tensors * ENTRY > size) return false;
+	if (m->kind == AXM_NET) return *tensors == 0 && !(m->flags & ~(uint32_t)AXM_SUFFIX);
+	if ((m->flags & ~(uint32_t)AXM_FLAGS) || m->activation > 1 || !in_range(m->hidden, 1, MAX_DIM)) return false;
 	bool hollow = m->flags & AXM_HOLLOW;
 	if (m->kind == AXM_ENCODER) return encoder_header(m, p);
 	if (m->kind == AXM_DECODER) {
@@ -263,8 +265,44 @@ static void lead(axm_tensor *t) {
 	t->ndims++;
 }
 
-static const char *const deep_names[OUT_MAX - 1] = {"deepstack_feature_0", "deepstack_feature_1", "deepstack_feature_2",
+static const char *const deep_names[8] = {"deepstack_feature_0", "deepstack_feature_1", "deepstack_feature_2",
 	"deepstack_feature_3", "deepstack_feature_4", "deepstack_feature_5", "deepstack_feature_6", "deepstack_feature_7"};
+
+// An input or output of a net, as its graph has it.
+static void net_tensor(axm *m, axm_tensor *t, uint32_t group, const axg *of, const axg_port *p) {
+	const axg_value *v = &of->values[p->value];
+	uint32_t elem = p->type == TYPE_U8 ? 1 : p->type == TYPE_BF16 || p->type == TYPE_F16 ? 2 : 4;
+	tensor(m, t, group, p->name, (int32_t)p->type, elem, 1, 1, 1);
+	t->ndims = (int32_t)v->rank;
+	for (uint32_t i = 0; i < v->rank; i++) t->dims[i] = (int32_t)v->dims[i];
+	t->size = v->n * elem;
+}
+
+static bool alike(const axg_port *a, const axg_port *b, uint32_t n) {
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(a[i].name, b[i].name) || a[i].type != b[i].type) return false;
+	return true;
+}
+
+// The graphs of a net's groups, which all have the same inputs and outputs in other shapes.
+static int net(axm *m, const uint8_t *base, bool weights) {
+	m->graph = calloc(m->ngroups, sizeof(*m->graph));
+	if (!m->graph) return AXM_E_MEMORY;
+	for (uint32_t g = 0; g < m->ngroups; g++) {
+		const uint8_t *p = base + HEADER + (size_t)g * GROUP;
+		int code = axg_read(base, m->file_bytes, u64(p), u64(p + 8), HEADER + (uint64_t)m->ngroups * GROUP, weights, &m->graph[g]);
+		if (code != AXG_OK) return code == AXG_MEMORY ? AXM_E_MEMORY : AXM_E_BAD;
+		const axg *a = m->graph[g], *first = m->graph[0];
+		if (a->nin != first->nin || a->nout != first->nout) return AXM_E_BAD;
+		if (!alike(a->in, first->in, a->nin) || !alike(a->out, first->out, a->nout)) return AXM_E_BAD;
+		for (uint32_t i = 0; i < a->nin; i++) net_tensor(m, &m->groups[g].in[i], g, a, &a->in[i]);
+		for (uint32_t i = 0; i < a->nout; i++) net_tensor(m, &m->groups[g].out[i], g, a, &a->out[i]);
+	}
+	m->nin = m->listed = m->graph[0]->nin;
+	m->nout = m->graph[0]->nout;
+	for (uint32_t i = 0; i < IN_MAX; i++) m->at[i] = i;
+	return AXM_OK;
+}
 
 static bool group(axm *m, uint32_t g, const uint8_t *p) {
 	axm_group *s = &m->groups[g];
@@ -455,6 +493,7 @@ static int parse(axm *m, bool weights) {
 	if (!header(m, p, size, &tensors)) return AXM_E_BAD;
 	m->groups = calloc(m->ngroups, sizeof *m->groups);
 	if (!m->groups) return AXM_E_MEMORY;
+	if (m->kind == AXM_NET) return net(m, p, weights);
 	if (m->kind == AXM_DECODER) {
 		m->part = calloc(tensors, sizeof *m->part);
 		if (!m->part) return AXM_E_MEMORY;
@@ -481,6 +520,8 @@ void axm_free(axm *m) {
 	drop_data(m);
 	for (uint32_t i = 0; i < m->parts; i++) free(m->part[i].groups);
 	free(m->part);
+	for (uint32_t g = 0; m->graph && g < m->ngroups; g++) axg_free(m->graph[g]);
+	free(m->graph);
 	free(m->groups);
 	free(m);
 }

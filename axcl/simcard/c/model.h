@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6, AXM_DECODER = 7 };
+enum { AXM_LAYER = 1, AXM_HEAD = 2, AXM_EMBED = 3, AXM_AFFINE = 4, AXM_LINEAR = 5, AXM_ENCODER = 6, AXM_DECODER = 7,
+	AXM_NET = 8 };
 
 enum {
 	AXM_QKV_BIAS = 1,
@@ -29,18 +30,18 @@ enum {
 };
 
 // Where a layer's tensors stand among its inputs and outputs, and a whole decoder's, whose output is its logits. Some layers are
-// given a row besides the hidden state.
-enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX };
-enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 9 }; // an encoder may have more than a layer
+// given a row besides the hidden state. A net may have more of both.
+enum { IN_INPUT, IN_INDICES, IN_MASK, IN_K, IN_V, IN_LAYER, IN_GIVEN = IN_LAYER, IN_MAX = 64 };
+enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 64 };
 
 // AXCL's numbers for element types.
-enum { TYPE_U8 = 4, TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
+enum { TYPE_U8 = 4, TYPE_I32 = 7, TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
 
 typedef struct {
-	char name[32]; // with the group's suffix where the model has them
+	char name[68]; // with the group's suffix where the model has them
 	int32_t type;
 	int32_t ndims;
-	int32_t dims[4];
+	int32_t dims[6];
 	uint64_t size; // bytes; 0: nothing to bind
 } axm_tensor;
 
@@ -79,6 +80,7 @@ typedef struct axm {
 	axm_group *groups;
 	struct axm *part; // of a whole decoder: its layers and its head, which point into its bytes
 	uint32_t parts;
+	struct axg **graph; // of a net: each group's
 	axm_matrix w[W_COUNT];
 	uint64_t weight_bytes, file_bytes;
 	char tool[65];

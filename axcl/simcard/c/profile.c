@@ -2,6 +2,7 @@
 // a copy or an execute. Measured numbers stand in the profile as table lines; what nobody measured is a formula over weights, cache and
 // rows.
 #define _GNU_SOURCE
+#include "graph.h"
 #include "sim.h"
 
 #include <math.h>
@@ -297,6 +298,8 @@ double profile_execute(const profile *p, const axm *m, uint32_t group) {
 		for (int i = 0; i < p->nencoders; i++)
 			if (p->encoders[i].patches == m->down * m->across && p->encoders[i].out == m->out) return p->encoders[i].ns;
 		return encoder_formula(p, m);
+	case AXM_NET:
+		return (double)p->execute + over((double)m->weight_bytes, p->memory) + over(2 * m->graph[group]->work, p->matrix);
 	case AXM_HEAD:
 		return (double)p->execute + over((double)m->weight_bytes, p->head);
 	case AXM_DECODER: { // its parts, but one call
