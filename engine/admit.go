@@ -27,7 +27,7 @@ func (m *lm) admit() {
 	for !m.card.hot {
 		live := m.live()
 		//rule:G14 TestRepeatableIsNotPassed || m.soloing() =>
-		if live >= m.parallel || m.slots != nil && live+m.kept.waiting() >= m.slots.size() || !m.proven.Scatter && live > 0 || m.soloing() {
+		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.soloing() {
 			return
 		}
 		s := m.dequeue()
@@ -60,11 +60,11 @@ func (m *lm) admit() {
 			s.begun = true
 			s.started = m.card.now()
 			s.usage.Queue = s.started - s.asked
-			s.usage.Cached = len(s.path)
+			s.usage.Cached = len(s.Path)
 			s.usage.Prompt = len(s.ids)
 		}
 		//rule:G17 TestTurns drop
-		s.bring = m.inMemory(s)
+		s.Bring = m.inMemory(s)
 		m.running = append(m.running, s)
 		m.count(func(*Stats) {})
 	}
@@ -83,7 +83,7 @@ func (m *lm) live() (n int) {
 // aside takes the sequences whose readers do not read off their cells, and reports whether there was one.
 func (m *lm) aside() (any bool) {
 	for _, r := range m.running {
-		if r.box.full() && len(r.path) > 0 {
+		if r.box.full() && len(r.Path) > 0 {
 			m.mark(r, false)
 			m.leave(r)
 			any = true
@@ -118,8 +118,7 @@ func (m *lm) fits(s *seq) bool {
 		}
 	}
 	stakes -= m.redo(0, len(oldest.ids)) // it is the last to be sent back
-	have := m.cells.available() - pending
-	//rule:G16 TestNeverWorse$ m.beyond(s) => 0 * m.beyond(s)
+	have := m.cells.Available() - pending
 	far := m.beyond(s)
 	if have >= rooms && far == 0 {
 		return true
@@ -154,20 +153,6 @@ func (m *lm) fits(s *seq) bool {
 	return m.ledger.lost+stakes+far <= tithe*(m.ledger.done+work)+saves
 }
 
-// redo is what it takes to evaluate rows [from, to) of a text that lies low.
-func (m *lm) redo(from, to int) (sec float64) {
-	for from < to {
-		n := 1
-		if g := m.shape.GroupFor(m.minWide, from); m.wide > 0 && g >= 0 && m.chunks(to-from) {
-			n, sec = min(to-from, m.wide), sec+m.costs.group[g]
-		} else {
-			sec += m.lone(from)
-		}
-		from += n
-	}
-	return sec
-}
-
 // worth cuts a cached path where that makes the rest of s cheaper: where it begins to lie beyond what wide passes see, if the rows that
 // would have to follow one by one cost more than evaluating from there on again in near cells; and where the card only takes full chunks,
 // so that the rest is some.
@@ -177,7 +162,7 @@ func (m *lm) worth(s *seq, path []int32) []int32 {
 		return path
 	}
 	if low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach }); low >= 0 && (s.shown() > len(path) ||
-		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.size()) && !m.lowers(s, path)) {
+		m.chunks(rest) && m.redo(low, len(s.ids)) < float64(rest)*m.lone(m.cells.Size()) && !m.lowers(s, path)) {
 		path = path[:low]
 	}
 	if !m.proven.Chunk {
@@ -188,9 +173,6 @@ func (m *lm) worth(s *seq, path []int32) []int32 {
 	}
 	return path
 }
-
-// chunks reports whether so many rows of a prompt go in a wide pass.
-func (m *lm) chunks(rows int) bool { return m.proven.Chunk && rows > 1 || rows >= m.minWide }
 
 // beyond is what it costs that rows of prompts, the others' and that of s, lie beyond what wide passes see: 0 where they find near cells.
 // Prompts that crowd each other out of the ladder's reach go row by row.
@@ -208,11 +190,11 @@ func (m *lm) beyond(s *seq) float64 {
 			continue
 		}
 		others++
-		if r.pending() > 1 && r.reach() <= m.wideReach {
+		if r.pending() > 1 && r.Reach() <= m.wideReach {
 			prompts += r.pending()
 			//rule:G16 TestNeverWorse$ false
 		} else if r.pending() > 1 && r.down {
-			prompts += r.pending() + len(m.high(r.path)) // which come down
+			prompts += r.pending() + len(m.high(r.Path)) // which come down
 		}
 	}
 	// The rows of a prompt's last wide pass may lie anywhere, since nothing has to see them in it, but lie low while there is room.
@@ -222,14 +204,14 @@ func (m *lm) beyond(s *seq) float64 {
 		chunk = max(m.wide-others, 1)
 	}
 	need := min(s.pending(), m.wideReach+m.wide)
-	if float64(need)*m.lone(s.reach()) <= m.costs.group[g] {
+	if float64(need)*m.lone(s.Reach()) <= m.costs.group[g] {
 		need = 0 // it goes row by row wherever they lie
-	} else if s.reach() > m.wideReach {
-		if need = 0; s.down && m.lowers(s, s.path) {
-			need = min(s.pending()+len(m.high(s.path)), m.wideReach+m.wide)
+	} else if s.Reach() > m.wideReach {
+		if need = 0; s.down && m.lowers(s, s.Path) {
+			need = min(s.pending()+len(m.high(s.Path)), m.wideReach+m.wide)
 		}
 	}
-	have := m.cells.availableBelow(m.wideReach) - prompts - others*(need+prompts+chunk)/chunk
+	have := m.cells.AvailableBelow(m.wideReach) - prompts - others*(need+prompts+chunk)/chunk
 	rows := 0
 	if prompts > 0 && have < 0 {
 		rows = min((chunk-1-have)/chunk*chunk, prompts) // of the others: s stands on what was left to them
@@ -260,7 +242,7 @@ func (m *lm) beyond(s *seq) float64 {
 // they begin at the first cell.
 func (m *lm) between(s *seq) (sec float64) {
 	far := m.stretch(m.wideReach, m.wide)
-	for n := len(s.path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
+	for n := len(s.Path) + m.wide; n < min(len(s.ids), m.wideReach); n += m.wide {
 		sec += max(far-m.stretch(n, m.wide), 0)
 	}
 	return sec
@@ -276,7 +258,7 @@ func (m *lm) enter(h *share) {
 				turn = m.costs.group[g] / float64(m.wide)
 			}
 			if h.n == 1 {
-				m.ledger.lost += max(m.lone(s.reach())-turn, 0)
+				m.ledger.lost += max(m.lone(s.Reach())-turn, 0)
 			}
 		}
 		if i < s.high {

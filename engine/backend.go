@@ -270,7 +270,7 @@ func (b *cardBackend) Stats() Stats {
 		st.Proven["wide"] = !b.m.proven.Narrow
 	}
 	st.Compared = b.m.compared
-	if b.m.slots != nil {
+	if b.m.limits.Stops {
 		st.Proven["kept"], st.Proven["stepped"] = b.m.proven.Kept, b.m.proven.Stepped
 	}
 	info := b.card.Info()

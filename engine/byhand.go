@@ -102,12 +102,12 @@ func (m *lm) byHand(v *models.Vision, each []shown) ([][]float32, error) {
 		if pos[i], err = placed(v, m.shape.Pos, s); err != nil {
 			return nil, err
 		}
-		if cells[i], ok = m.cells.take(nil, len(s.ids), 0, false); !ok {
+		if cells[i], ok = m.cells.Take(nil, len(s.ids), 0, false); !ok {
 			return nil, &ContextError{Have: len(s.ids), Max: m.shape.Cells}
 		}
 		defer func() {
 			for _, c := range cells[i] {
-				m.cells.give(c)
+				m.cells.Give(c)
 			}
 		}()
 		passes = max(passes, len(s.cuts))

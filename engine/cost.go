@@ -1,14 +1,18 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/axle-llm/axle/engine/cache"
+)
 
 // costs is what passes take on this card, measured at load and corrected while running: a fixed time for each shape group and one for each
-// row that goes through the head. What rows on their way cost is beside it: see travel.
+// row that goes through the head. What rows on their way cost is beside it: see cache.Travel.
 type costs struct {
 	group []float64 // seconds; 0 is unknown
 	head  float64
-	run   float64 // a wide pass's new rows, for each run of cells after the first
-	move  travel  // from cells to cells; the zero travel: rows stay where they are
+	run   float64      // a wide pass's new rows, for each run of cells after the first
+	move  cache.Travel // from cells to cells; the zero Travel: rows stay where they are
 }
 
 // settle is how much a single pass moves an estimate.

@@ -43,7 +43,7 @@ func TestDay(t *testing.T) {
 	hundreds := func(words uint64, empty bool) (f figures) {
 		for seed := range uint64(3) {
 			if empty {
-				if err := st.card.Do(context.Background(), func(axcl.Device) error { st.m.cells.forget(); return nil }); err != nil {
+				if err := st.card.Do(context.Background(), func(axcl.Device) error { st.m.cells.Forget(); return nil }); err != nil {
 					t.Fatal(err)
 				}
 			}

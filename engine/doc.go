@@ -30,8 +30,8 @@
 //
 // A model on a card has a fixed number of cache rows, called cells. A cell's number means nothing, because which cells a row sees is only a
 // mask; so sequences that begin alike share the cells of their beginning, and what is finished stays as a cache until its cells are needed
-// (cells.go). A prompt has neighbouring cells reserved for all its rows: each run of them costs copies (reserve.go). Each pass is planned
-// anew (plan.go): the sequence that waited longest leads, alone on the decode group or with all others
+// (package cache). A prompt has neighbouring cells reserved for all its rows: each run of them costs copies (reserve.go). Each pass is
+// planned anew (plan.go): the sequence that waited longest leads, alone on the decode group or with all others
 // in a wide pass, whichever brings more rows for the time, by costs measured at load and corrected after every pass (cost.go). Guesses of
 // the next tokens, from the text so far or from a smaller model ([OpenOptions].Draft), ride along where they are measured to pay
 // (speculate.go, draft.go); they are verified by drawing and comparing, so the text is the same without them.

@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"slices"
+
+	"github.com/axle-llm/axle/engine/cache"
 )
 
 // drafter guesses with a second, smaller model on the same card. It keeps a shadow of each sequence: the same ids in cells of the draft
@@ -30,8 +32,8 @@ func (d *drafter) cost(n, reach int) float64 {
 func (d *drafter) follow(s *seq) *seq {
 	sh := s.shadow
 	if sh == nil {
-		sh = &seq{ctx: s.ctx, job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true}
-		d.m.newMasks(sh)
+		sh = &seq{ctx: s.ctx, Seq: cache.NewSeq(s.Key, d.m.shape.Cells, d.m.shape.Local),
+			job: Job{Key: s.job.Key, Limit: -1, NumCtx: d.m.shape.Cells}, greedy: true}
 		sh.usage.Output = 1 // its logits need no check: a wrong guess costs time only
 		s.shadow = sh
 	}
@@ -41,10 +43,10 @@ func (d *drafter) follow(s *seq) *seq {
 		same++
 	}
 	sh.ids = append(sh.ids[:same], s.ids[same:]...)
-	if keep := min(same, len(s.ids)-1); len(sh.path) > keep {
-		sh.stand(d.m.cells, slices.Clone(sh.path[:keep]))
+	if keep := min(same, len(s.ids)-1); len(sh.Path) > keep {
+		d.m.cells.Stand(&sh.Seq, slices.Clone(sh.Path[:keep]))
 	}
-	if len(sh.path) == 0 {
+	if len(sh.Path) == 0 {
 		d.m.start(sh)
 	}
 	return sh
@@ -72,11 +74,11 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			if rows < 1 || round > 0 && rows > 1 {
 				continue // still catching up
 			}
-			if d.m.wide == 0 || !d.m.proven.Chunk || sh.reach() > d.m.wideReach || !d.m.proven.Mixed && rows == 1 {
+			if d.m.wide == 0 || !d.m.proven.Chunk || sh.Reach() > d.m.wideReach || !d.m.proven.Mixed && rows == 1 {
 				if len(d.m.shares) > 0 {
 					continue
 				}
-				d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.path), n: 1})
+				d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.Path), n: 1})
 				room = 0
 				continue
 			}
@@ -85,7 +87,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 			} else {
 				rows = min(rows, d.m.wide)
 			}
-			d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.path), n: rows})
+			d.m.shares = append(d.m.shares, share{s: sh, from: len(sh.Path), n: rows})
 			room = max(room-rows, 0)
 		}
 		if len(d.m.shares) == 0 {
@@ -114,9 +116,7 @@ func (d *drafter) guess(seqs []*seq, n []int) bool {
 		for i := range d.m.shares {
 			h := &d.m.shares[i]
 			for j := range h.n {
-				row := d.m.taken[h.row+j]
-				d.m.cells.attach(row, h.s.tip(d.m.cells), h.s.ids[h.from+j])
-				h.s.step(d.m.cells, row)
+				d.m.cells.Commit(&h.s.Seq, d.m.taken[h.row+j], h.s.ids[h.from+j])
 			}
 			if h.want < 0 {
 				continue

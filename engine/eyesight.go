@@ -449,7 +449,7 @@ func (e *eyesight) again(ctx context.Context) (Probe, error) {
 	wrong, _, err := e.logits(ctx, turn(e.other()), e.key(), false)
 	d, away, ok := near(fresh, known, wrong)
 	// Where rows cannot be reused (a state that does not keep, a card that needs its cells in order) it is right, and slower.
-	reused := u.Cached >= e.v.Rows || !e.l.proven.Scatter || e.l.slots != nil && !e.l.proven.Kept
+	reused := u.Cached >= e.v.Rows || !e.l.restores()
 	return verdict(ok && calls == 0 && cold.Cached == 0 && reused, name,
 		fmt.Sprintf("%d of %d rows were known, %d calls of the encoder; against all anew: %s", u.Cached, u.Prompt, calls, howNear(d, away)),
 		"a picture that was looked at is not looked at again, and the answer is the same",
@@ -459,7 +459,7 @@ func (e *eyesight) again(ctx context.Context) (Probe, error) {
 // together sends a picture and a text in one pass.
 func (e *eyesight) together(ctx context.Context) (Probe, error) {
 	const name = "a picture and a text in one pass"
-	if !e.l.proven.Mixed || e.l.slots != nil {
+	if !e.l.proven.Mixed || !e.l.limits.Together {
 		return Probe{name, cards.Note, "rows of several texts do not share passes here", "nothing to look at: each goes alone"}, nil
 	}
 	step := e.l.minWide

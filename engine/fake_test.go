@@ -386,7 +386,7 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 			return err
 		}
 		var err error
-		if b.m.kept, err = b.m.newKeeper(o.Rows, "a digest", "fake"); err != nil {
+		if b.m.kept, err = b.m.newKeeper(mediumOf(o), "a digest", "fake"); err != nil {
 			return err
 		}
 		if err := b.m.openTier(o.CacheRAM); err != nil {
@@ -421,12 +421,12 @@ func clean(t *testing.T, b *cardBackend) {
 		b.m.mu.Lock()
 		running, queued, open = len(b.m.running), len(b.m.queue), len(b.m.open)
 		b.m.mu.Unlock()
-		b.m.cells.forget()
-		left = b.m.cells.check(t)
-		if p := b.m.slots; p != nil {
-			left += p.size() - len(p.free)
-		}
-		return nil
+		b.m.cells.Forget()
+		var err error
+		left, err = b.m.cells.Check(nil)
+		_, used, _ := b.m.cache.Slots()
+		left += used
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -367,14 +367,14 @@ func (s *seq) pictured(i int) (*picture, int) {
 
 // pictureNext reports whether the next row of the sequence is a picture's, which goes through a prefill group.
 func (s *seq) pictureNext() bool {
-	p, _ := s.pictured(len(s.path))
+	p, _ := s.pictured(len(s.Path))
 	return p != nil
 }
 
 // unseen is the first picture that the sequence needs rows of and that has not been through the encoder; nil for none.
 func (s *seq) unseen() *picture {
 	for _, l := range s.pictures {
-		if l.of.rows == nil && l.at+l.n > len(s.path) {
+		if l.of.rows == nil && l.at+l.n > len(s.Path) {
 			return l.of
 		}
 	}
@@ -395,7 +395,7 @@ func (s *seq) position(i, k, of int) uint32 {
 func (m *lm) encode() (bool, error) {
 	var first *seq
 	for _, s := range m.running {
-		if s.unseen() == nil || s.box.full() || s.bring > len(s.path) {
+		if s.unseen() == nil || s.box.full() || s.Bring > len(s.Path) {
 			continue
 		}
 		if m.adopt(s); s.unseen() != nil && (first == nil || s.admit < first.admit) {

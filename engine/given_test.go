@@ -62,7 +62,7 @@ func testGiven(t *testing.T, a axmodeltest.Arch, windows []int, talks int, card 
 // the pad token and to the row itself, and that is nobody else's.
 func TestGivenKept(t *testing.T) {
 	made := &countsGiven{}
-	m := &lm{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}, given: &givenRows{from: made}}
+	m := &lm{prices: prices{shape: axcl.Shape{Hidden: 2, Layers: 3, Given: 1}}, given: &givenRows{from: made}}
 	p := &axcl.Pass{Hidden: []uint16{7, 8, 9, 10}, Given: make([]uint16, 6)}
 	for range 2 {
 		if err := m.picturedRow(p, 1); err != nil {

@@ -42,7 +42,7 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 			_ = card.unload(model)
 			return err
 		}
-		if b.m.kept, err = b.m.newKeeper(o.Rows, "hollow "+s.Name, s.Name); err != nil {
+		if b.m.kept, err = b.m.newKeeper(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
 			_ = card.unload(model)
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models/rows"
 )
 
@@ -29,8 +29,8 @@ const (
 
 // keeper is one model's use of a disk. Its fields are the worker's, but for those that are said to be otherwise.
 type keeper struct {
-	disk  *rows.Disk
-	owner rows.Owner
+	disk  cache.Medium
+	owner cache.Owner
 	up    float64      // seconds a row takes to the card, measured at load
 	state float64      // seconds a state takes there; 0: the model has none
 	rate  atomic.Int64 // bytes a second that the disk reads; any goroutine's
@@ -76,8 +76,7 @@ type part struct {
 // saving is a text on its way to the disk. One goroutine at a time works for it; what it sends is the block that is next, or −1 for none.
 type saving struct {
 	text
-	space  *rows.Space
-	keys   []rows.Key
+	on     cache.Text
 	next   int
 	block  []byte
 	filled int // rows of it
@@ -93,13 +92,13 @@ type saving struct {
 
 // newKeeper measures what a row costs to the card, on cells that nobody uses yet, and a state. Without a disk, or where rows cannot travel
 // or lie anywhere, it gives nil, which keeps nothing.
-func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
-	if d == nil || m.slots != nil && !m.proven.Kept || m.shape.Piece == 0 || !m.proven.Scatter {
+func (m *lm) newKeeper(d cache.Medium, digest, model string) (*keeper, error) {
+	if d == nil || m.shape.Piece == 0 || !m.restores() {
 		return nil, nil
 	}
 	info := m.card.Info()
 	k := &keeper{disk: d, closed: make(chan struct{}),
-		owner: rows.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
+		owner: cache.Owner{Package: digest, Model: model, Card: strings.Join([]string{info.Kind, info.Name}, " "), Row: m.shape.RowBytes()}}
 	k.rate.Store(keptRate)
 	cells := make([]uint32, min(m.shape.Piece, d.Block()))
 	for i := range cells {
@@ -117,10 +116,11 @@ func (m *lm) newKeeper(d *rows.Disk, digest, model string) (*keeper, error) {
 	return k, nil
 }
 
-func (k *keeper) space(key string) *rows.Space {
+// on is a text of key's on the disk.
+func (k *keeper) on(key string, ids []int32) cache.Text {
 	o := k.owner
 	o.Key = key
-	return k.disk.Space(o)
+	return k.disk.Text(o, ids)
 }
 
 // ask looks how much of a prompt is on disk. It may wait for the disk, so it runs on the caller's goroutine.
@@ -128,13 +128,7 @@ func (k *keeper) ask(s *seq) {
 	if k == nil || s.solo || s.whole() {
 		return
 	}
-	space, ids := k.space(s.job.Key), spelled(s.ids[:len(s.ids)-1])
-	keys := space.Keys(ids)
-	if k.owner.State == 0 {
-		s.kept = space.Find(keys) * k.disk.Block()
-	} else if key, ok := space.FindState(ids, keys); ok {
-		s.kept = space.Length(key)
-	}
+	s.kept = k.on(s.Key, spelled(s.ids[:len(s.ids)-1])).Found()
 }
 
 // fetch has what the disk keeps of a sequence brought, where that is quicker than evaluating it, and reports whether the sequence is to
@@ -145,13 +139,13 @@ func (m *lm) fetch(s *seq) bool {
 		return false
 	}
 	size, end := k.disk.Block(), s.kept
-	have, least := len(s.path), size/2
+	have, least := len(s.Path), size/2
 	near := max(have, m.inMemory(s)) // what memory has comes from there: no disk is quicker
 	if k.owner.State > 0 {
-		if m.live()+k.waiting() >= m.slots.size() {
+		if m.live()+k.waiting() >= m.limits.Sequences {
 			return false // no slot is sure for its state
 		}
-		have, least = len(m.cells.peek(m.cells.root(s.job.Key), s.ids[:end])), 1
+		have, least = len(m.cells.Peek(s.Key, s.ids[:end])), 1
 	}
 	if end-near < least {
 		return false
@@ -165,17 +159,18 @@ func (m *lm) fetch(s *seq) bool {
 	s.kept = 0 // it is asked for once
 	m.leave(s)
 	k.fetching = append(k.fetching, f)
-	space, ids := k.space(s.job.Key), slices.Clone(s.ids[:end])
-	k.tasks.Go(func() { k.read(f, space, ids, from, m.card) })
+	ids := slices.Clone(s.ids[:end])
+	k.tasks.Go(func() { k.read(f, k.on(f.s.Key, ids), from, m.card) })
 	return true
 }
 
 // read brings a fetch's blocks, from one on, and closes got after the last that is there. Where they lead to a state, that is read first:
 // without it they are of no use.
-func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, card *Card) {
+func (k *keeper) read(f *fetch, text cache.Text, from int, card *Card) {
 	defer card.wakeUp()
 	defer close(f.got)
-	size, keys := k.disk.Block(), space.Keys(ids)
+	size := k.disk.Block()
+	blocks := f.to / size
 	give := func(p *part) bool {
 		select {
 		case f.got <- p:
@@ -199,16 +194,15 @@ func (k *keeper) read(f *fetch, space *rows.Space, ids []int32, from int, card *
 	}
 	var last *part
 	if k.owner.State > 0 {
-		key := space.StateKey(ids, keys)
-		last = &part{from: len(keys) * size, to: len(ids), state: make([]byte, k.owner.State)}
+		last = &part{from: blocks * size, to: f.to, state: make([]byte, k.owner.State)}
 		last.rows = make([]byte, (last.to-last.from)*k.owner.Row)
-		if !timed(last, func() bool { return space.LoadState(key, last.rows, last.state) }) {
+		if !timed(last, func() bool { return text.LoadState(f.to, last.rows, last.state) }) {
 			return
 		}
 	}
-	for i := from; i < len(keys); i++ {
+	for i := from; i < blocks; i++ {
 		p := &part{from: i * size, to: (i + 1) * size, rows: make([]byte, size*k.owner.Row)}
-		if !timed(p, func() bool { return space.Load(keys[i], p.rows) }) || !give(p) {
+		if !timed(p, func() bool { return text.Load(i, p.rows) }) || !give(p) {
 			return
 		}
 	}
@@ -224,7 +218,7 @@ func (m *lm) graft() (bool, error) {
 		return false, nil
 	}
 	for i, f := range k.fetching {
-		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Stats().Off
+		over := f.s.gone.Load() || f.s.ctx.Err() != nil || k.disk.Off()
 		if !over && f.part == nil {
 			select {
 			case p, ok := <-f.got:
@@ -243,7 +237,7 @@ func (m *lm) graft() (bool, error) {
 			}
 		}
 		if over || f.done {
-			m.slots.give(f.slot)
+			m.cache.Give(f.slot)
 			close(f.ended)
 			k.fetching = slices.Delete(k.fetching, i, i+1)
 			m.requeue(f.s)
@@ -256,17 +250,17 @@ func (m *lm) graft() (bool, error) {
 // plant gives the card a piece of the part that a fetch has, behind what is there of its text already. It reports whether there is no use
 // in going on: then the rest is evaluated.
 func (m *lm) plant(f *fetch) (over bool, err error) {
-	p, root := f.part, m.cells.root(f.s.job.Key)
-	path := m.cells.match(nil, root, f.s.ids[:p.to], p.to)
+	p, key := f.part, f.s.Key
+	path := m.cells.Match(key, f.s.ids[:p.to], p.to)
 	n := min(p.to-len(path), m.shape.Piece)
 	if n == 0 && p.state != nil {
-		return m.plantState(f, path[p.to-1])
+		return m.plantState(f, path[:p.to])
 	}
 	if n > 0 {
 		if len(path) < p.from {
 			return true, nil // what it would hang on has gone
 		}
-		taken, ok := m.ground(root, path, n, p.to)
+		taken, ok := m.ground(key, path, n, p.to)
 		if !ok {
 			return true, nil
 		}
@@ -275,20 +269,15 @@ func (m *lm) plant(f *fetch) (over bool, err error) {
 		for i, c := range taken {
 			cells[i] = uint32(c)
 		}
-		if err := m.travel(cells, func() error { return m.model.Restore(cells, p.rows[at*size:(at+n)*size]) }); err != nil {
+		if _, ok, err := m.mover.Carry(cache.FromDisk, cells, func() error {
+			return m.model.Restore(cells, p.rows[at*size:(at+n)*size])
+		}); !ok {
 			for _, c := range taken {
-				m.cells.give(c)
+				m.cells.Give(c)
 			}
-			return true, fatal(err)
+			return true, err
 		}
-		parent := root
-		if len(path) > 0 {
-			parent = path[len(path)-1]
-		}
-		for i, c := range taken {
-			m.cells.attach(c, parent, f.s.ids[len(path)+i])
-			parent = c
-		}
+		m.cells.Graft(key, path, taken, f.s.ids[len(path):])
 		m.kept.back.Add(int64(n))
 		m.kept.in.Add(int64(n * size))
 		m.kept.saved.Add(int64((m.redo(len(path), len(path)+n) - float64(n)*m.kept.up) * 1e9))
@@ -301,59 +290,18 @@ func (m *lm) plant(f *fetch) (over bool, err error) {
 
 // ground takes n cells behind path for a text that will be end rows long, low ones where wide passes must see them, and none that those who
 // run will need.
-func (m *lm) ground(root int32, path []int32, n, end int) ([]int32, bool) {
-	tip, above := root, 0
-	for _, c := range path {
-		tip, above = c, max(above, int(c)+1)
-	}
-	m.cells.hold(tip)
-	defer m.cells.release(tip)
+func (m *lm) ground(key string, path []int32, n, end int) ([]int32, bool) {
 	need := n
 	for _, r := range m.running {
 		if !r.box.full() {
 			need += r.pending() + 16
 		}
 	}
-	if m.cells.available() < need {
-		return nil, false
-	}
+	below := 0
 	if end <= m.wideReach {
-		m.cells.lower(n, m.wideReach, func(int, int) bool { return true })
+		below = m.wideReach
 	}
-	return m.cells.take(make([]int32, 0, n), n, above, true)
-}
-
-// failure is a call that moved rows and failed on a card that goes on working.
-type failure struct{ error }
-
-func (f failure) Unwrap() error { return f.error }
-
-// fatal leaves of an error what ends the card.
-func fatal(err error) error {
-	if _, mild := err.(failure); mild {
-		return nil
-	}
-	return err
-}
-
-// travel makes a call that moves rows, under the watchdog's eye. One that fails counts against the card as a pass does, and the cells that
-// it should have filled (none: it fills none) are cleared.
-func (m *lm) travel(into []uint32, call func() error) error {
-	err := m.card.watched(call)
-	if err == nil || axcl.Fatal(err) {
-		return err
-	}
-	if err := m.card.strike(err); err != nil {
-		return err
-	}
-	into = slices.Clone(into)
-	slices.Sort(into)
-	if len(into) > 0 {
-		if err := m.clear(into); err != nil {
-			return err
-		}
-	}
-	return failure{err}
+	return m.cells.TakeBehind(key, path, n, need, below)
 }
 
 // note remembers that a sequence which ends has rows that are worth keeping.
@@ -361,7 +309,7 @@ func (k *keeper) note(s *seq) {
 	if k == nil || s.embed != nil {
 		return
 	}
-	ids := slices.Clone(spelled(s.ids[:len(s.path)]))
+	ids := slices.Clone(spelled(s.ids[:len(s.Path)]))
 	if len(ids) == 0 || len(ids) < k.disk.Block() && k.owner.State == 0 {
 		return
 	}
@@ -378,7 +326,7 @@ func (k *keeper) note(s *seq) {
 // card's end.
 func (m *lm) keep() (bool, error) {
 	k := m.kept
-	if k == nil || k.disk.Stats().Off {
+	if k == nil || k.disk.Off() {
 		return false, nil
 	}
 	v := k.save
@@ -388,13 +336,12 @@ func (m *lm) keep() (bool, error) {
 			return false, nil
 		}
 		v = &saving{text: k.texts[n], away: true, back: make(chan int, 1)}
-		v.space, k.texts, k.save = k.space(v.key), k.texts[:n], v
-		v.keys = v.space.Keys(v.ids)
+		v.on, k.texts, k.save = k.on(v.key, v.ids), k.texts[:n], v
 		v.block = make([]byte, k.disk.Block()*m.shape.RowBytes())
 		v.stops = m.leaves(v.text)
 		m.beside(v, func() int {
-			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.space.HasState(v.space.StateKey(v.ids[:n], v.keys)) })
-			return v.space.Find(v.keys)
+			v.stops = slices.DeleteFunc(v.stops, func(n int) bool { return v.on.HasState(n) })
+			return v.on.Blocks()
 		})
 		return false, nil
 	}
@@ -406,15 +353,15 @@ func (m *lm) keep() (bool, error) {
 			return false, nil
 		}
 	}
-	if v.next >= 0 && m.slots != nil {
+	if v.next >= 0 && k.owner.State > 0 {
 		return m.keepState(v)
 	}
-	if v.next < 0 || v.next == len(v.keys) {
+	if v.next < 0 || v.next == len(v.ids)/k.disk.Block() {
 		k.save = nil
 		return true, nil
 	}
 	end := (v.next + 1) * k.disk.Block()
-	path := m.cells.peek(m.cells.root(v.key), v.ids[:end])
+	path := m.cells.Peek(v.key, v.ids[:end])
 	if len(path) < end {
 		k.save = nil // gone before it could be kept
 		return true, nil
@@ -427,9 +374,9 @@ func (m *lm) keepBlock(v *saving, path []int32) error {
 	from, k := v.next*m.kept.disk.Block(), m.kept
 	full, err := m.gather(v, path[from:from+k.disk.Block()])
 	if full {
-		key, next := v.keys[v.next], v.next+1
+		block, next := v.next, v.next+1
 		m.beside(v, func() int {
-			if senselessRows(v.block) || v.space.Save(key, v.block) != nil {
+			if senselessRows(v.block) || v.on.Save(block, v.block) != nil {
 				return -1
 			}
 			k.out.Add(int64(len(v.block)))
@@ -447,9 +394,11 @@ func (m *lm) gather(v *saving, rows []int32) (full bool, err error) {
 		for i, c := range rows[v.filled : v.filled+n] {
 			cells[i] = uint32(c)
 		}
-		if err := m.travel(nil, func() error { return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size]) }); err != nil {
+		if _, ok, err := m.mover.Carry(cache.ToDisk, nil, func() error {
+			return m.model.Save(cells, v.block[v.filled*size:(v.filled+n)*size])
+		}); !ok {
 			m.kept.save = nil
-			return false, fatal(err)
+			return false, err
 		}
 		v.filled += n
 	}
@@ -481,7 +430,7 @@ func (k *keeper) stats() DiskTier {
 	if k == nil {
 		return DiskTier{}
 	}
-	return DiskTier{On: !k.disk.Stats().Off, Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
+	return DiskTier{On: !k.disk.Off(), Rows: int(rows.Fit(k.disk.Size(), k.owner.Row)), Bytes: k.disk.Size(),
 		Hits: uint64(k.back.Load()), Out: uint64(k.out.Load()), In: uint64(k.in.Load()), Saved: time.Duration(k.saved.Load())}
 }
 

@@ -82,7 +82,7 @@ func TestKeptAcrossRestarts(t *testing.T) {
 		}
 		clean(t, b)
 		if i == 0 {
-			owner = b.m.kept.owner
+			owner = rows.Owner(b.m.kept.owner)
 			if d.Stats().Saved != 7 {
 				t.Errorf("%+v", d.Stats())
 			}

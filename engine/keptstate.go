@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/axle-llm/axle/engine/cache"
+)
 
 // This file keeps snapshots of states (slots.go) on disk, with the rows that they are after: blocks as kept.go has them, and in one file
 // the rows behind the last block and the state. They come back together or not at all: a text's rows are grafted first and its state is
@@ -11,11 +15,11 @@ import "slices"
 
 // keepsStates says how large a model's states are, and measures what one costs to the card, in a slot that nobody uses.
 func (m *lm) keepsStates(k *keeper) error {
-	if m.slots == nil {
+	if !m.limits.Stops {
 		return nil
 	}
-	slot := m.slots.take(false)
-	defer m.slots.give(slot)
+	slot, _ := m.cache.Scratch()
+	defer m.cache.Give(slot)
 	piece := make([]byte, m.shape.StatePiece())
 	t0 := m.card.now()
 	if err := m.card.watched(func() error { return m.model.RestoreState(slot, 0, piece) }); err != nil {
@@ -46,21 +50,22 @@ func (k *keeper) waiting() int {
 	return len(k.fetching)
 }
 
-// plantState gives the card a piece of the state that a fetch has, which belongs after node n, and leaves it there for the sequence to find
+// plantState gives the card a piece of the state that a fetch has, which belongs after a path, and leaves it there for the sequence to find
 // when all of it has come. It reports whether there is no use in going on.
-func (m *lm) plantState(f *fetch, n int32) (over bool, err error) {
-	if f.done = m.slots.at[n] != 0; f.done {
+func (m *lm) plantState(f *fetch, path []int32) (over bool, err error) {
+	p := m.cells.Snapshots()
+	if f.done = p.After(path) != 0; f.done {
 		return false, nil // somebody was quicker
 	}
 	if f.slot == 0 {
-		if f.slot = m.slots.take(false); f.slot == 0 {
+		if f.slot = p.Take(false); f.slot == 0 {
 			return true, nil
 		}
 	}
 	state := f.part.state
 	piece := state[f.at:min(f.at+m.shape.StatePiece(), len(state))]
-	if err := m.travel(nil, func() error { return m.model.RestoreState(f.slot, f.at, piece) }); err != nil {
-		return true, fatal(err)
+	if _, ok, err := m.mover.Carry(cache.FromDisk, nil, func() error { return m.model.RestoreState(f.slot, f.at, piece) }); !ok {
+		return true, err
 	}
 	m.kept.in.Add(int64(len(piece)))
 	//rule:G20 TestStatesOnDiskFaults false
@@ -68,20 +73,20 @@ func (m *lm) plantState(f *fetch, n int32) (over bool, err error) {
 		return false, nil
 	}
 	m.kept.saved.Add(-int64(m.kept.state * 1e9))
-	m.hang(f.slot, n, false)
+	p.Hang(f.slot, path[len(path)-1], false, m.places())
 	f.slot, f.done = 0, true
 	return false, nil
 }
 
 // leaves are the lengths of a text after which snapshots lie that are worth keeping on disk, ascending.
 func (m *lm) leaves(t text) (at []int) {
-	if m.slots == nil {
+	p := m.cells.Snapshots()
+	if p == nil {
 		return nil
 	}
-	root := m.cells.root(t.key)
 	for end := len(t.ids); end > 0; {
-		path, slot := m.slots.peek(root, t.ids[:end])
-		if end = len(path) - 1; slot != 0 && !m.slots.less[slot] {
+		path, slot := p.Peek(t.key, t.ids[:end])
+		if end = len(path) - 1; slot != 0 && !p.Way(slot) {
 			at = append(at, len(path))
 		}
 	}
@@ -99,13 +104,13 @@ func (m *lm) leaves(t text) (at []int) {
 
 // keepState is keep for a model with states: a piece of the rows before the next state that is to go, or of the state.
 func (m *lm) keepState(v *saving) (bool, error) {
-	k := m.kept
+	k, p := m.kept, m.cells.Snapshots()
 	if len(v.stops) == 0 {
 		k.save = nil
 		return true, nil
 	}
 	end, size := v.stops[0], k.disk.Block()
-	path, slot := m.slots.peek(m.cells.root(v.key), v.ids[:end])
+	path, slot := p.Peek(v.key, v.ids[:end])
 	if len(path) < end {
 		v.stops, v.filled, v.at = v.stops[1:], 0, 0 // gone before it could be kept
 		return true, nil
@@ -120,21 +125,21 @@ func (m *lm) keepState(v *saving) (bool, error) {
 	if v.state == nil {
 		v.state = make([]byte, m.shape.State)
 	}
-	if use := m.slots.use[slot]; v.at == 0 || v.slot != slot || v.use != use {
+	if use := p.Use(slot); v.at == 0 || v.slot != slot || v.use != use {
 		v.at, v.slot, v.use = 0, slot, use
 	}
 	piece := v.state[v.at:min(v.at+m.shape.StatePiece(), len(v.state))]
-	if err := m.travel(nil, func() error { return m.model.SaveState(slot, v.at, piece) }); err != nil {
+	if _, ok, err := m.mover.Carry(cache.ToDisk, nil, func() error { return m.model.SaveState(slot, v.at, piece) }); !ok {
 		k.save = nil
-		return true, fatal(err)
+		return true, err
 	}
 	if v.at += len(piece); v.at < len(v.state) {
 		return true, nil
 	}
-	key, next, tail := v.space.StateKey(v.ids[:end], v.keys), v.next, v.block[:end%size*m.shape.RowBytes()]
+	next, tail := v.next, v.block[:end%size*m.shape.RowBytes()]
 	v.stops, v.at = v.stops[1:], 0
 	m.beside(v, func() int {
-		if senselessRows(tail) || v.space.SaveState(key, tail, v.state) != nil {
+		if senselessRows(tail) || v.on.SaveState(end, tail, v.state) != nil {
 			return -1
 		}
 		k.out.Add(int64(len(tail) + len(v.state)))

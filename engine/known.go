@@ -48,11 +48,11 @@ func (m *lm) learnKnown() (err error) {
 
 // runKnown sends the known row alone.
 func (m *lm) runKnown() (hidden, logits []uint16, err error) {
-	cells, ok := m.cells.take(nil, 1, 0, false)
+	cells, ok := m.cells.Take(nil, 1, 0, false)
 	if !ok {
 		return nil, nil, errNoCells
 	}
-	defer m.cells.give(cells[0])
+	defer m.cells.Give(cells[0])
 	slot, back, ok := m.scratch()
 	if !ok {
 		return nil, nil, errNoCells
@@ -96,7 +96,7 @@ func (m *lm) slip() {
 		return
 	}
 	m.row.waited++
-	if !m.proven.Mixed || !m.proven.Chunk || m.shares[0].s.solo || m.cells.nfree == 0 || n%64 == 0 {
+	if !m.proven.Mixed || !m.proven.Chunk || m.shares[0].s.solo || m.cells.Free() == 0 || n%64 == 0 {
 		return
 	}
 	reach := p.Reach(m.shape)
@@ -107,7 +107,7 @@ func (m *lm) slip() {
 	if m.tokenRow(&row, 0, int32(knownID%m.vocab())) != nil {
 		return
 	}
-	cells, ok := m.cells.take(nil, 1, 0, false)
+	cells, ok := m.cells.Take(nil, 1, 0, false)
 	if !ok {
 		return
 	}
@@ -160,7 +160,7 @@ func (m *lm) rode() error {
 		return fmt.Errorf("%w: a known row in a pass of %d", ErrWrong, n+1)
 	}
 	m.row.worked, m.row.waited = 0, 0
-	m.cells.give(cell)
+	m.cells.Give(cell)
 	m.taken = m.taken[:len(m.taken)-1]
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/internal/ranked"
 	"github.com/axle-llm/axle/models"
@@ -26,21 +27,17 @@ type rowSource interface {
 type lm struct {
 	card      *Card
 	model     axcl.Model
-	shape     axcl.Shape
 	embed     rowSource
 	given     *givenRows           // nil: layers are given nothing besides
 	tokenizer *tokenizer.Tokenizer // nil: texts are ids
 	stop      map[int32]bool       // ids that end an answer
-	cells     *cells
-	slots     *slots // nil: no layer keeps a state
-	costs     costs
-	proven    Proven
+	cells     *cache.Tree
+	cache     cache.Cache
+	limits    cache.Limits // of cache
+	mover     cache.Mover
 
-	decode    int // the smallest group that takes one row
-	wide      int // most rows of a wide pass; 0: there is none
-	wideReach int // farthest cell a wide pass sees
-	minWide   int // rows of the narrowest wide group
-	window    int // local layers see rows whose position is within so many of a row's own; 0: there are none
+	prices
+	window int // local layers see rows whose position is within so many of a row's own; 0: there are none
 
 	repeatable bool // every sequence is: see solo.go
 	alike      Alike
@@ -58,7 +55,7 @@ type lm struct {
 	pass   axcl.Pass
 	shares []share
 	ready  []*seq
-	limits []int
+	tried  []int // scratch of fill
 	taken  []int32
 	logits []uint16
 	argmax []int32
@@ -121,7 +118,7 @@ func (s *seq) wants(i int) bool {
 }
 
 func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokenizer, stop []int32, o OpenOptions) *lm {
-	m := &lm{card: card, model: model, shape: model.Shape(), embed: embed, tokenizer: tok, stop: map[int32]bool{},
+	m := &lm{card: card, model: model, prices: prices{shape: model.Shape()}, embed: embed, tokenizer: tok, stop: map[int32]bool{},
 		open: map[*seq]struct{}{}, parallel: o.Parallel, maxQueue: o.MaxQueue, repeatable: o.Repeatable}
 	m.shape.Pos = max(m.shape.Pos, 1)
 	for _, id := range stop {
@@ -134,36 +131,20 @@ func newLM(card *Card, model axcl.Model, embed rowSource, tok *tokenizer.Tokeniz
 		m.maxQueue = 512
 	}
 	m.row.cell = none
-	m.cells = newCells(m.shape.Cells)
-	m.slots = newSlots(m.shape.Slots, m.cells)
+	m.cells = cache.New(m.shape.Cells, reaches(m.shape.Groups)...)
+	m.cache = m.cells.Cache(m.shape.Slots)
+	m.limits = m.cache.Limits()
+	m.mover = cache.Mover{Watched: card.watched, Strike: card.strike, Clear: m.clear, Now: card.now}
 	m.drawn.turn = make(chan struct{}, 1)
 	m.checked = card.now()
 	greedy := sampler.Defaults()
 	greedy.Temperature = 0
 	m.checker, _ = sampler.New(greedy, max(m.shape.Out, 2))
 	m.costs.group = make([]float64, len(m.shape.Groups))
-	m.decode = m.shape.GroupFor(1, 0)
-	for _, g := range m.shape.Groups {
-		if g.Rows > 1 {
-			m.wide = max(m.wide, g.Rows)
-			m.wideReach = max(m.wideReach, g.Cells)
-			if m.minWide == 0 || g.Rows < m.minWide {
-				m.minWide = g.Rows
-			}
-		}
-	}
-	for _, g := range m.shape.Groups {
-		if g.Cells > 0 && g.Cells < m.shape.Cells {
-			m.cells.rungs = append(m.cells.rungs, g.Cells)
-		}
-	}
-	slices.Sort(m.cells.rungs)
-	m.cells.rungs = slices.Compact(m.cells.rungs)
+	m.groups()
 	m.stats.Passes = map[string]uint64{}
 	m.stats.State = "ready"
-	if m.slots != nil {
-		m.stats.Slots = m.slots.size()
-	}
+	m.stats.Slots, _, _ = m.cache.Slots()
 	return m
 }
 
@@ -191,14 +172,14 @@ func (m *lm) submit(ctx context.Context, job Job, e *embedding, ps ...*picture) 
 	s := &seq{ctx: ctx, job: job, embed: e, sampler: sm, asked: m.card.now()}
 	s.box.wake = make(chan struct{}, 1)
 	s.ids = append(make([]int32, 0, len(job.IDs)+256), job.IDs...)
-	m.newMasks(s)
+	s.Seq = cache.NewSeq(job.Key, m.shape.Cells, m.shape.Local)
 	s.greedy = e == nil && sm.Greedy() && job.Mask == nil && !job.Sampling.Logprobs
 	s.solo, s.prompt = job.Repeatable || m.repeatable, len(job.IDs)
 	if err := m.show(s, ps); err != nil {
 		return nil, err
 	}
 	s.spec = speculator{guess: none, rate: [2]float64{fromModel: 0.6},
-		off: s.solo || m.slots != nil || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
+		off: s.solo || !m.limits.Back || job.Speculate != nil && !*job.Speculate || m.card.o.NoSpeculate}
 	if e == nil {
 		sm.Accept(job.IDs...)
 		if m.tokenizer != nil {
@@ -249,12 +230,12 @@ func (m *lm) crowd(key string) bool {
 	return false
 }
 
-// newMasks makes the bits of which cells a sequence sees: none yet.
-func (m *lm) newMasks(s *seq) {
-	s.see = make([]uint64, axcl.Words(m.shape.Cells))
-	if m.shape.Local {
-		s.near = make([]uint64, len(s.see))
+// reaches are how many cells each of the groups sees.
+func reaches(groups []axcl.Group) (cells []int) {
+	for _, g := range groups {
+		cells = append(cells, g.Cells)
 	}
+	return cells
 }
 
 // vocab is how many ids may be asked for: those that have an embedding, where that is known.
@@ -315,13 +296,7 @@ func (m *lm) leave(s *seq) {
 	if m.drafter != nil {
 		m.drafter.leave(s)
 	}
-	m.letGo(s)
-	m.unreserve(s)
-	m.cells.release(s.tip(m.cells))
-	s.path = nil
-	clear(s.see)
-	clear(s.near)
-	s.far = 0
+	m.cache.Leave(&s.Seq)
 }
 
 // dequeue takes the first sequence off the queue, or gives nil; requeue puts one back in front.
@@ -368,53 +343,46 @@ func (m *lm) requeue(s *seq) {
 
 // start puts a sequence on the longest cached prefix of its ids, at least one id left to evaluate.
 func (m *lm) start(s *seq) {
-	root := m.cells.root(s.job.Key)
 	if s.low {
-		m.cells.forget()
+		m.cells.Forget()
 	}
-	switch {
-	case m.slots != nil:
-		m.leave(s)
-		if s.stops = m.stops(s); !m.proven.Scatter {
-			for _, r := range m.running {
-				m.leave(r)
-			}
-			m.cells.forget()
-		} else if m.proven.Kept && !s.whole() && !s.solo {
-			m.rest(s)
-		}
-	//rule:G14 TestRepeatable$ || s.solo =>
-	case s.whole() || s.solo:
-		s.path = nil // every row's output is needed, or none of an earlier run
-		if !m.proven.Scatter {
-			for _, r := range m.running {
-				m.leave(r)
-			}
-			m.cells.forget()
-		}
-	case !m.proven.Scatter:
+	m.leave(s)
+	if m.limits.Stops {
+		s.stops = m.stops(s)
+	}
+	if !m.proven.Scatter {
 		// Cells must be used in order: only one sequence lives on the card, and it keeps what begins alike.
 		for _, r := range m.running {
 			m.leave(r)
 		}
-		m.inOrder(s, root)
+	}
+	switch {
+	//rule:G14 TestRepeatable$ || s.solo =>
+	case s.whole() || s.solo || m.limits.Stops && !m.restores(): // every row's output is needed, or none of an earlier run
+		if !m.proven.Scatter {
+			m.cells.Forget()
+		}
+	case !m.proven.Scatter:
+		m.inOrder(s)
+	case m.limits.Stops:
+		m.rest(s)
 	default:
-		s.stand(m.cells, m.worth(s, m.cells.match(nil, root, s.ids, len(s.ids)-1)))
-		s.down = m.wide > 0 && s.reach() > m.wideReach
+		m.cells.Stand(&s.Seq, m.worth(s, m.cells.Match(s.Key, s.ids, len(s.ids)-1)))
+		s.down = m.wide > 0 && s.Reach() > m.wideReach
 	}
 }
 
 // inOrder frees every cell that does not hold, at its own place, the token that s has there.
-func (m *lm) inOrder(s *seq, root int32) {
-	path := m.cells.match(nil, root, s.ids, len(s.ids)-1)
+func (m *lm) inOrder(s *seq) {
+	path := m.cells.Match(s.Key, s.ids, len(s.ids)-1)
 	for i, n := range path {
 		if int(n) != i {
 			path = path[:i]
 			break
 		}
 	}
-	s.stand(m.cells, path)
-	m.cells.forget()
+	m.cells.Stand(&s.Seq, path)
+	m.cells.Forget()
 }
 
 // prepare is what comes before a pass is planned: who left goes, who waits is let in, and rows come to where the pass will want them. It
@@ -477,7 +445,7 @@ func (m *lm) step() (bool, error) {
 		}
 		return m.keep()
 	}
-	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.path) == 0 {
+	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
 		m.start(h.s) // it had stood aside for another
 		m.plan()     // where it stands now decides which pass is the best
 	}

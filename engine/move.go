@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 )
 
 // This file moves rows to other cells. Where a row lies means nothing but to wide passes, which see the low cells only. A sequence that has
@@ -21,9 +22,9 @@ import (
 // priceMoves measures what moving costs, with one row and with a piece, on cells that nobody uses yet. Where rows cannot lie anywhere, or
 // a row is not what it was after it was moved, the price stays zero and nothing is moved.
 func (m *lm) priceMoves() error {
-	m.costs.move = travel{}
+	m.costs.move = cache.Travel{}
 	n := min(m.shape.Piece, m.shape.Cells/2)
-	if n <= 0 || m.wide == 0 || m.slots != nil || m.shape.RowBytes() <= 0 || !m.proven.Scatter || !m.proven.Chunk {
+	if n <= 0 || m.wide == 0 || !m.limits.Move || m.shape.RowBytes() <= 0 || !m.proven.Scatter || !m.proven.Chunk {
 		return nil
 	}
 	from, to := make([]uint32, n), make([]uint32, n)
@@ -33,7 +34,7 @@ func (m *lm) priceMoves() error {
 	var took [2]float64
 	for i, rows := range []int{1, n} {
 		t0 := m.card.now()
-		if err := m.card.travel(func() error { return m.model.Copy(to[:rows], from[:rows]) }); err != nil {
+		if err := m.mover.Watched(func() error { return m.model.Copy(to[:rows], from[:rows]) }); err != nil {
 			return err
 		}
 		took[i] = (m.card.now() - t0).Seconds()
@@ -41,38 +42,20 @@ func (m *lm) priceMoves() error {
 	row := make([]byte, 2*m.shape.RowBytes())
 	for i, cells := range [][]uint32{from[n-1:], to[n-1:]} {
 		half := row[i*len(row)/2:][:len(row)/2]
-		if err := m.card.travel(func() error { return m.model.Save(cells, half) }); err != nil {
+		if err := m.mover.Watched(func() error { return m.model.Save(cells, half) }); err != nil {
 			return err
 		}
 	}
 	if !slices.Equal(row[:len(row)/2], row[len(row)/2:]) {
 		return nil
 	}
-	var p travel
-	if n > 1 {
-		p.row = max((took[1]-took[0])/float64(n-1), 0)
-	}
-	p.run = max(took[0]-p.row, 1e-7)
-	m.costs.move, m.costs.run = p, p.run // a pass's rows go home by the same copies
+	m.costs.move = cache.Measured(took[0], took[1], n)
+	m.costs.run = m.costs.move.Run // a pass's rows go home by the same copies
 	return nil
 }
 
 // moves reports whether rows can be moved.
-func (m *lm) moves() bool { return m.costs.move.run > 0 }
-
-// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece rows.
-func (m *lm) priceOf(rows []int32) float64 {
-	if len(rows) == 0 {
-		return 0
-	}
-	runs := 1 + (len(rows)-1)/max(m.shape.Piece, 1)
-	for i := 1; i < len(rows); i++ {
-		if rows[i] != rows[i-1]+1 {
-			runs++
-		}
-	}
-	return float64(runs)*m.costs.move.run + float64(len(rows))*m.costs.move.row
-}
+func (m *lm) moves() bool { return m.costs.move.Run > 0 }
 
 // way makes cells ready for the prompts that run, one piece a call, and reports whether there was one. The error is one that the card does
 // not survive.
@@ -89,7 +72,7 @@ func (m *lm) way() (bool, error) {
 		}
 		var did bool
 		var err error
-		if s.reach() > m.wideReach {
+		if s.Reach() > m.wideReach {
 			did, err = m.lower(s)
 		} else {
 			did, err = m.raise(s)
@@ -108,7 +91,7 @@ func (m *lm) way() (bool, error) {
 func (m *lm) wait(s *seq) {
 	s.way = true
 	for _, r := range m.running {
-		r.way = r.way || r.pending() > 1 && r.reach() <= m.wideReach && m.cells.freeBelow(m.wideReach) < min(r.pending(), m.wide)
+		r.way = r.way || r.pending() > 1 && r.Reach() <= m.wideReach && m.cells.FreeBelow(m.wideReach) < min(r.pending(), m.wide)
 	}
 }
 
@@ -133,15 +116,9 @@ func (m *lm) lowers(s *seq, path []int32) bool {
 	if len(rows) == 0 {
 		return false
 	}
-	own := 0
-	m.cells.markBusy()
-	for _, n := range path {
-		if int(n) < m.wideReach && !m.cells.busy[n] {
-			own++
-		}
-	}
+	own := m.cells.Idle(path, m.wideReach)
 	cost := m.priceOf(rows) + m.redo(len(path), len(s.ids))
-	if lack := len(rows) - m.cells.availableBelow(m.wideReach) + own; lack > 0 {
+	if lack := len(rows) - m.cells.AvailableBelow(m.wideReach) + own; lack > 0 {
 		up, more := m.answering(s, lack)
 		if len(up) < lack {
 			return false
@@ -149,18 +126,10 @@ func (m *lm) lowers(s *seq, path []int32) bool {
 		cost += more
 	}
 	low := slices.IndexFunc(path, func(n int32) bool { return int(n) >= m.wideReach })
-	other := min(float64(rest)*m.lone(m.cells.size()), m.redo(low, len(s.ids)))
+	other := min(float64(rest)*m.lone(m.cells.Size()), m.redo(low, len(s.ids)))
 	if t := m.tier; t != nil && !t.off {
-		copied := 0
-		t.locked(func() {
-			for _, n := range path[low:] {
-				if t.copied(n) {
-					copied++
-				}
-			}
-		})
-		if copied == len(path)-low {
-			other = min(other, t.in.cost(copied, t.piece)+m.redo(len(path), len(s.ids)))
+		if copied := t.Copied(path[low:]...); copied == len(path)-low {
+			other = min(other, t.In.Cost(copied, t.Piece())+m.redo(len(path), len(s.ids)))
 		}
 	}
 	return cost < other
@@ -169,60 +138,60 @@ func (m *lm) lowers(s *seq, path []int32) bool {
 // lower moves a piece of what s stands on down, where that pays; where it no longer does, what lies too high is evaluated again if that is
 // the cheaper way.
 func (m *lm) lower(s *seq) (bool, error) {
-	if !m.lowers(s, s.path) {
+	if !m.lowers(s, s.Path) {
 		if s.down {
 			s.down = false
-			if path := m.worth(s, s.path); len(path) < len(s.path) {
-				s.stand(m.cells, slices.Clone(path))
+			if path := m.worth(s, s.Path); len(path) < len(s.Path) {
+				m.cells.Stand(&s.Seq, slices.Clone(path))
 			}
 		}
 		return false, nil
 	}
-	from := m.high(s.path)
-	if m.reserves(s) && (len(s.reserved) > 0 || len(from)+s.pending() <= m.wideReach+m.wide) {
+	from := m.high(s.Path)
+	if m.reserves(s) && (len(s.Reserved) > 0 || len(from)+s.pending() <= m.wideReach+m.wide) {
 		n := min(len(from), m.shape.Piece)
-		if m.reserve(s, n, len(from)) && int(s.reserved[n-1]) < m.wideReach {
-			if did, err := m.vacate(s, s.reserved[:n]); did || err != nil {
+		if m.reserve(s, n, len(from)) && int(s.Reserved[n-1]) < m.wideReach {
+			if did, err := m.vacate(s, s.Reserved[:n]); did || err != nil {
 				return did, err
 			}
-			return m.move(from, m.fromReserved(s, m.most(from, s.reserved[:n])))
+			return m.move(from, m.cells.TakeReserved(&s.Seq, m.most(from, s.Reserved[:n])))
 		}
 	}
 	from = from[:min(len(from), m.shape.Piece)]
-	if m.cells.freeBelow(m.wideReach) < len(from) {
+	if m.cells.FreeBelow(m.wideReach) < len(from) {
 		if did, err := m.raiseCached(len(from)); did || err != nil {
 			return did, err
 		}
-		m.cells.lower(len(from), m.wideReach, func(int, int) bool { return true })
-		if lack := len(from) - m.cells.freeBelow(m.wideReach); lack > 0 {
+		m.cells.Lower(len(from), m.wideReach, func(int, int) bool { return true })
+		if lack := len(from) - m.cells.FreeBelow(m.wideReach); lack > 0 {
 			up, _ := m.answering(s, lack)
 			return m.up(up)
 		}
 	}
-	from = from[:min(len(from), m.cells.freeBelow(m.wideReach))]
-	return m.move(from, m.cells.takeIn(nil, len(from), 0, m.wideReach))
+	from = from[:min(len(from), m.cells.FreeBelow(m.wideReach))]
+	return m.move(from, m.cells.TakeIn(nil, len(from), 0, m.wideReach))
 }
 
 // lacks is how many rows the rest of a prompt lacks below the wide passes' reach: all but its last pass's must lie there.
 func (m *lm) lacks(s *seq, below int) int {
-	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.path)) - below
+	return min((s.pending()-1)/m.wide*m.wide, m.wideReach-len(s.Path)) - below
 }
 
 // raise moves a piece up of what lies low and need not, where s lacks near cells.
 func (m *lm) raise(s *seq) (bool, error) {
 	n := m.wide
-	if m.reserves(s) && (s.pending() >= n || len(s.reserved) > 0) {
+	if m.reserves(s) && (s.pending() >= n || len(s.Reserved) > 0) {
 		if next := min(s.pending(), n); m.reserve(s, next, 0) {
-			return m.vacate(s, s.reserved[:next])
+			return m.vacate(s, s.Reserved[:next])
 		}
 	}
-	if s.pending() <= n || m.cells.freeBelow(m.wideReach) >= n {
+	if s.pending() <= n || m.cells.FreeBelow(m.wideReach) >= n {
 		return false, nil
 	}
 	if did, err := m.raiseCached(n); did || err != nil {
 		return did, err
 	}
-	below := m.cells.availableBelow(m.wideReach)
+	below := m.cells.AvailableBelow(m.wideReach)
 	if below >= n {
 		return false, nil // what nobody uses goes
 	}
@@ -241,18 +210,9 @@ func (m *lm) raise(s *seq) (bool, error) {
 // up moves a piece of rows up, where what was used longest ago makes room.
 func (m *lm) up(rows []int32) (bool, error) {
 	rows = rows[:min(len(rows), m.shape.Piece)]
-	m.upper(len(rows))
-	rows = rows[:min(len(rows), m.cells.nfree-m.cells.freeBelow(m.wideReach))]
-	return m.move(rows, m.cells.takeIn(nil, len(rows), m.wideReach, m.cells.size()))
-}
-
-// dear is how much more a row of a prompt takes that goes alone, than in a wide pass.
-func (m *lm) dear() float64 {
-	g := m.shape.GroupFor(m.minWide, m.wideReach)
-	if g < 0 {
-		return 0
-	}
-	return m.lone(m.wideReach+1) - m.costs.group[g]/float64(m.wide)
+	m.cells.EvictAbove(len(rows), m.wideReach)
+	rows = rows[:min(len(rows), m.cells.Free()-m.cells.FreeBelow(m.wideReach))]
+	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
 // answering gives up to n low rows, ascending, that only sequences stand on which have nothing to do but answer, and what moving them
@@ -264,7 +224,7 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 	}
 	pinned := make([]bool, m.wideReach)
 	pin := func(s *seq) {
-		for _, n := range s.path {
+		for _, n := range s.Path {
 			if int(n) < m.wideReach {
 				pinned[n] = true
 			}
@@ -283,7 +243,7 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 		}
 	}
 	mine := func(r *seq) (k int) {
-		for _, n := range r.path {
+		for _, n := range r.Path {
 			if int(n) < m.wideReach && !pinned[n] {
 				k++
 			}
@@ -293,7 +253,7 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 	slices.SortStableFunc(answers, func(a, b *seq) int { return cmp.Compare(mine(b), mine(a)) })
 	low, moved, rounds, top := 0, 0, 0, 0
 	for _, r := range answers {
-		if k := r.reach(); k <= m.wideReach {
+		if k := r.Reach(); k <= m.wideReach {
 			low, top = low+1, max(top, k)
 		}
 	}
@@ -301,11 +261,11 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 		if len(rows) >= n {
 			break
 		}
-		if r.reach() <= m.wideReach {
+		if r.Reach() <= m.wideReach {
 			moved, rounds = moved+1, max(rounds, min(r.room(), 256))
 		}
 		from := len(rows)
-		for _, c := range r.path {
+		for _, c := range r.Path {
 			if int(c) < m.wideReach && !pinned[c] {
 				pinned[c] = true
 				rows = append(rows, c)
@@ -315,7 +275,7 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 	}
 	rows = rows[:min(len(rows), n)]
 	slices.Sort(rows)
-	if m.cells.available()-m.cells.availableBelow(m.wideReach) < len(rows) {
+	if m.cells.Available()-m.cells.AvailableBelow(m.wideReach) < len(rows) {
 		return nil, 0
 	}
 	one, wide := m.lone(top), m.costs.group[max(m.shape.GroupFor(m.minWide, top), 0)]
@@ -329,19 +289,16 @@ func (m *lm) answering(s *seq, n int) (rows []int32, cost float64) {
 func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
 	const chance = 0.5
 	c := m.cells
-	free := c.nfree - c.freeBelow(m.wideReach) - 16*len(m.running)
-	at := slices.IndexFunc(cells, func(n int32) bool { return int(n) < m.wideReach && c.state[n] == cellNode })
+	free := c.Free() - c.FreeBelow(m.wideReach) - 16*len(m.running)
+	at := slices.IndexFunc(cells, func(n int32) bool { return int(n) < m.wideReach && c.Holds(n) })
 	if at < 0 || free <= 0 || m.ledger.lost > tithe/2*m.ledger.done {
 		return false, nil
 	}
-	tip, length, top := cells[at], 0, 0
-	for c.child[tip] != none {
-		tip = c.child[tip]
-	}
+	length, top := 0, 0
 	var all, now []int32 // of the text's rows, which will have to go, and which come first
-	for k := tip; k >= 0; k = c.parent[k] {
+	for _, k := range c.Through(cells[at]) {
 		length++
-		if int(k) < m.wideReach && slices.Contains(s.reserved, k) {
+		if int(k) < m.wideReach && slices.Contains(s.Reserved, k) {
 			all, top = append(all, k), length
 			if slices.Contains(cells, k) {
 				now = append(now, k)
@@ -354,65 +311,35 @@ func (m *lm) vacate(s *seq, cells []int32) (bool, error) {
 		return false, nil
 	}
 	now = now[:min(len(now), m.shape.Piece)]
-	return m.move(now, c.takeIn(nil, len(now), m.wideReach, c.size()))
+	return m.move(now, c.TakeIn(nil, len(now), m.wideReach, c.Size()))
 }
 
 // raiseCached moves a piece up of the low rows of what was used longest ago and nobody stands on, until n rows are free below, where that
 // takes less than half of what evaluating them again or bringing them back would, times the chance that anybody asks for them.
 func (m *lm) raiseCached(n int) (bool, error) {
 	const chance = 0.5
-	free := m.cells.nfree - m.cells.freeBelow(m.wideReach) - 16*len(m.running)
-	lack := n - m.cells.freeBelow(m.wideReach)
+	free := m.cells.Free() - m.cells.FreeBelow(m.wideReach) - 16*len(m.running)
+	lack := n - m.cells.FreeBelow(m.wideReach)
 	if free <= 0 || lack <= 0 {
 		return false, nil
 	}
-	oldest := m.cells.oldestBelow(m.wideReach)
-	if oldest == none {
-		return false, nil
-	}
-	length := 0
-	var rows []int32
-	for k := oldest; k >= 0; k = m.cells.parent[k] {
-		if length++; int(k) < m.wideReach && !m.cells.busy[k] {
-			rows = append(rows, k)
-		}
-	}
-	if len(rows) == 0 || length > m.wideReach {
+	oldest, rows, length := m.cells.OldestBelow(m.wideReach)
+	if oldest == none || length > m.wideReach {
 		return false, nil // it would not come down again
 	}
-	slices.Sort(rows)
 	rows = rows[:min(len(rows), free, max(lack, m.shape.Piece))]
 	again := m.redo(length-len(rows), length)
 	if t := m.tier; t != nil && !t.off {
-		t.locked(func() {
-			if t.copied(oldest) {
-				again = min(again, t.in.cost(len(rows), t.piece))
-			}
-		})
+		if t.Copied(oldest) > 0 {
+			again = min(again, t.In.Cost(len(rows), t.Piece()))
+		}
 	}
 	// There, and back if somebody asks.
 	if m.priceOf(rows)*(1+chance) >= chance/2*again || m.ledger.lost > tithe/2*m.ledger.done {
 		return false, nil
 	}
 	rows = rows[:min(len(rows), m.shape.Piece)]
-	return m.move(rows, m.cells.takeIn(nil, len(rows), m.wideReach, m.cells.size()))
-}
-
-// upper drops what was used longest ago of what ends above the wide passes' reach, until n rows are free there.
-func (m *lm) upper(n int) {
-	for m.cells.nfree-m.cells.freeBelow(m.wideReach) < n {
-		oldest := none
-		for i := m.wideReach; i < m.cells.size(); i++ {
-			if m.cells.state[i] == cellNode && m.cells.child[i] == none && m.cells.refs[i] == 0 &&
-				(oldest == none || m.cells.used[i] < m.cells.used[oldest]) {
-				oldest = int32(i)
-			}
-		}
-		if oldest == none {
-			return
-		}
-		m.cells.prune(oldest, n)
-	}
+	return m.move(rows, m.cells.TakeIn(nil, len(rows), m.wideReach, m.cells.Size()))
 }
 
 // move makes the rows of from, ascending, those of the cells of to, which are taken: as many as travel in the time of a piece that is one
@@ -429,143 +356,39 @@ func (m *lm) move(from, to []int32) (bool, error) {
 	back := to[n:]
 	defer func() {
 		for _, c := range back {
-			m.cells.give(c)
+			m.cells.Give(c)
 		}
 	}()
 	if n == 0 {
 		return false, nil
 	}
 	a, b = a[:n], b[:n]
-	t0 := m.card.now()
-	if err := m.travel(b, func() error { return m.model.Copy(b, a) }); err != nil {
-		//rule:G18 TestMoveFails , m.costs.move = to, travel{} => = to
-		back, m.costs.move = to, travel{} // those of from are as they were
-		return true, fatal(err)
+	took, ok, err := m.mover.Carry(cache.Within, b, func() error { return m.model.Copy(b, a) })
+	if !ok {
+		//rule:G18 TestMoveFails , m.costs.move = to, cache.Travel{} => = to
+		back, m.costs.move = to, cache.Travel{} // those of from are as they were
+		return true, err
 	}
-	sec := (m.card.now() - t0).Seconds()
-	m.costs.move.observe(n, axcl.Runs(b, a), sec)
+	sec := took.Seconds()
+	m.costs.move.Observe(n, axcl.Runs(b, a), sec)
 	m.ledger.lost += sec
 	m.carried += uint64(n)
 	now := make(map[int32]int32, n)
 	for i := range n {
 		now[from[i]] = to[i]
-		m.cells.shift(from[i], to[i])
-		m.tier.shift(from[i], to[i])
+		m.cells.Shift(from[i], to[i])
+		m.tier.ram().Shift(from[i], to[i])
 	}
 	for _, s := range m.running {
 		//rule:G18 TestMovesSameTokens drop
-		s.shift(now)
+		s.Shift(now)
 	}
 	return true, nil
 }
 
 // most is how many rows go from cells to cells in the time of a piece that is one run.
-func (m *lm) most(from, to []int32) (n int) {
-	p, took := m.costs.move, 0.0
-	for budget := p.cost(m.shape.Piece, m.shape.Piece) * 1.001; n < min(len(from), len(to), m.shape.Piece); n++ {
-		took += p.row
-		if n == 0 || from[n] != from[n-1]+1 || to[n] != to[n-1]+1 {
-			took += p.run
-		}
-		if took > budget && n > 0 {
-			break
-		}
-	}
-	return n
-}
-
-// shift puts a sequence where its rows are now.
-func (s *seq) shift(now map[int32]int32) {
-	any := false
-	for i, n := range s.path {
-		to, ok := now[n]
-		if !ok {
-			continue
-		}
-		any = true
-		s.path[i] = to
-		s.see[n/64] &^= 1 << (n % 64)
-		if s.near != nil {
-			s.near[n/64] &^= 1 << (n % 64)
-		}
-	}
-	if !any {
-		return
-	}
-	for i, n := range s.path {
-		s.see[n/64] |= 1 << (n % 64)
-		if s.near != nil && i >= s.far {
-			s.near[n/64] |= 1 << (n % 64)
-		}
-	}
-}
-
-// shift says that what cell n held is in cell to.
-func (t *tier) shift(n, to int32) {
-	if t == nil {
-		return
-	}
-	t.locked(func() {
-		if t.copied(n) {
-			t.link(to, t.kept[n])
-		}
-		t.kept[n] = none
+func (m *lm) most(from, to []int32) int {
+	return m.costs.move.Most(min(len(from), len(to)), m.shape.Piece, func(i int) bool {
+		return from[i] == from[i-1]+1 && to[i] == to[i-1]+1
 	})
-}
-
-// shift makes row to, which is taken, the node that n was; n is free.
-func (c *cells) shift(n, to int32) {
-	c.state[to], c.token[to], c.parent[to] = cellNode, c.token[n], c.parent[n]
-	c.child[to], c.next[to], c.prev[to] = c.child[n], c.next[n], c.prev[n]
-	c.refs[to], c.used[to], c.left[to], c.label[to] = c.refs[n], c.used[n], c.left[n], c.label[n]
-	if c.prev[to] != none {
-		c.next[c.prev[to]] = to
-	} else {
-		c.setFirst(c.parent[to], to)
-	}
-	if c.next[to] != none {
-		c.prev[c.next[to]] = to
-	}
-	for k := c.child[to]; k != none; k = c.next[k] {
-		c.parent[k] = to
-	}
-	c.refs[n] = 0
-	c.give(n)
-}
-
-// takeIn appends n rows of [from, to) to out, the lowest run if there is one, else the lowest. There must be n free ones.
-func (c *cells) takeIn(out []int32, n, from, to int) []int32 {
-	free := c.spare(n, from, to)
-	if at := runIn(free, n, from); at >= 0 && at+n <= to {
-		for i := range n {
-			out = append(out, c.grab(at+i))
-		}
-		return out
-	}
-	for i := from; i < to && n > 0; i++ {
-		if free[i/64]>>(i%64)&1 == 1 {
-			out = append(out, c.grab(i))
-			n--
-		}
-	}
-	return out
-}
-
-// oldestBelow is the longest unused leaf that nobody stands on and whose text has a row in [0, below) that nobody needs, or none. It marks
-// what is busy.
-func (c *cells) oldestBelow(below int) int32 {
-	c.markBusy()
-	oldest := none
-	for i := range c.state {
-		if c.state[i] != cellNode || c.child[i] != none || c.refs[i] != 0 || oldest != none && c.used[i] >= c.used[oldest] {
-			continue
-		}
-		for k := int32(i); k >= 0 && !c.busy[k]; k = c.parent[k] {
-			if int(k) < below {
-				oldest = int32(i)
-				break
-			}
-		}
-	}
-	return oldest
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/engine/cache"
 )
 
 // TestMoves (G18): a prompt that comes while a long answer lies in the cells that wide passes see has them soon, and nobody has the last
@@ -48,7 +48,7 @@ func TestMoves(t *testing.T) {
 		for i := range first {
 			st := onPaced(t, c.s, c.p, OpenOptions{})
 			if i == 0 {
-				st.m.costs.move = travel{}
+				st.m.costs.move = cache.Travel{}
 			}
 			stays, took := st.crowd(t, load)
 			first[i], all[i] = stays[1].first-load[1].at, took
@@ -143,7 +143,7 @@ func TestMoveFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.card.Do(context.Background(), func(axcl.Device) error {
-			b.m.cells.forget()
+			b.m.cells.Forget()
 			c.err, b.m.model = fails, c
 			return nil
 		}); err != nil {
@@ -219,50 +219,3 @@ func TestMoveNotAsCopied(t *testing.T) {
 type idle struct{ *fake }
 
 func (idle) Copy(to, from []uint32) error { return nil }
-
-// TestCellsShift: nodes that go to other rows keep their text, their place in the tree, and who stands on them.
-func TestCellsShift(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	c := newCells(64)
-	var texts [][]int32
-	for range 8 {
-		text := make([]int32, 1+rng.IntN(9))
-		at := c.root([]string{"", "b"}[len(texts)%2])
-		for i := range text {
-			text[i] = int32(rng.IntN(2))
-			n := c.find(at, text[i])
-			if n == none {
-				taken, ok := c.take(nil, 1, 0, false)
-				if !ok {
-					t.Fatal("no cells")
-				}
-				n = taken[0]
-				c.attach(n, at, text[i])
-			}
-			at = n
-		}
-		c.hold(at)
-		texts = append(texts, text)
-	}
-	nodes := c.check(t)
-	for range 2000 {
-		n := int32(rng.IntN(c.size()))
-		if c.state[n] != cellNode {
-			continue
-		}
-		refs, used := c.refs[n], c.used[n]
-		to := c.takeIn(nil, 1, rng.IntN(c.size()/2), c.size())
-		if len(to) == 0 {
-			continue
-		}
-		c.shift(n, to[0])
-		if c.state[n] != cellFree || c.refs[to[0]] != refs || c.used[to[0]] != used || c.check(t) != nodes {
-			t.Fatalf("row %d went to %d", n, to[0])
-		}
-		for i, text := range texts {
-			if len(c.peek(c.root([]string{"", "b"}[i%2]), text)) != len(text) {
-				t.Fatalf("text %d is cut", i)
-			}
-		}
-	}
-}

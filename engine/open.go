@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/ahead"
 	"github.com/axle-llm/axle/models/rows"
@@ -61,6 +62,8 @@ type OpenOptions struct {
 	Draft string
 	// Rows, when not nil, keeps on disk what was evaluated, and gives it back after a restart. The caller closes it, after all models.
 	Rows *rows.Disk
+	// Medium, when not nil, is what keeps them instead of Rows. Model.Close waits for its methods to return.
+	Medium cache.Medium
 	// Proven, when not nil, is taken as what the card can do instead of probing it.
 	Proven *Proven
 	// Remember is a folder where the outcome of probes is kept, by package, card and driver; empty for none. Without it every load probes,
@@ -453,7 +456,7 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	}
 	err = m.prove(ctx, p, o)
 	if err == nil && !draft {
-		m.kept, err = m.newKeeper(o.Rows, p.Digest(), at.Model)
+		m.kept, err = m.newKeeper(mediumOf(o), p.Digest(), at.Model)
 	}
 	if err == nil {
 		err = m.learnKnown()

@@ -37,7 +37,7 @@ func (m *lm) plan() []share {
 	for _, s := range m.running {
 		if !s.box.full() {
 			m.adopt(s)
-			if s.way || s.bring > len(s.path) || m.slots != nil && s.bring > 0 || s.unseen() != nil {
+			if s.way || m.cache.Waits(&s.Seq) || s.unseen() != nil {
 				continue // its rows come piece by piece, or its cells are made ready so, or they come from the encoder
 			}
 			ready = append(ready, s)
@@ -52,24 +52,24 @@ func (m *lm) plan() []share {
 		return cmp.Or(cmp.Compare(a.served, b.served), cmp.Compare(a.admit, b.admit))
 	})
 	ready = m.apart(ready)
-	if s := ready[0]; s.reach() > m.wideReach && s.pictureNext() {
+	if s := ready[0]; s.Reach() > m.wideReach && s.pictureNext() {
 		m.sink(s)
 		return m.plan()
 	}
-	if m.slots != nil {
+	if !m.limits.Together {
 		return m.inOwnTurn(ready[0])
 	} else if ready[0].solo {
 		return m.inTurn(ready[0])
 	}
 	if !m.proven.Scatter {
 		// The one that has the card's cells keeps them to its end: in turns, each would have to begin anew.
-		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.path) > 0 }); i > 0 {
+		if i := slices.IndexFunc(ready, func(s *seq) bool { return len(s.Path) > 0 }); i > 0 {
 			ready[0], ready[i] = ready[i], ready[0]
 		}
 		ready = ready[:1]
 	}
 	lead := ready[0]
-	if m.wide == 0 || lead.reach() > m.wideReach {
+	if m.wide == 0 || lead.Reach() > m.wideReach {
 		return m.alone(lead)
 	}
 	if !m.proven.Mixed {
@@ -82,43 +82,34 @@ func (m *lm) plan() []share {
 	return m.alone(lead)
 }
 
-// lone is what a row takes that goes alone and sees so many cells: the group it runs on is the smallest that reaches.
-func (m *lm) lone(reach int) float64 {
-	if g := m.shape.GroupFor(1, min(reach, m.shape.Cells)); g >= 0 {
-		return m.costs.group[g]
-	}
-	return m.costs.group[m.decode]
-}
-
 // alone gives the sequence one row on the decode group; where the model has none that reaches, the narrowest that does. A picture's row
 // goes through no decode group: there it takes what follows with it.
 func (m *lm) alone(s *seq) []share {
 	n := 1
 	if s.pictureNext() {
-		n = min(s.pending(), m.widest(s.reach()))
+		n = min(s.pending(), m.widest(s.Reach()))
 	}
-	m.shares = append(m.shares, share{s: s, from: len(s.path), n: n})
+	m.shares = append(m.shares, share{s: s, from: len(s.Path), n: n})
 	return m.shares
 }
 
 // adopt moves a sequence over ids that another one has put through the card in the meantime.
 func (m *lm) adopt(s *seq) {
-	if !m.proven.Scatter || s.whole() || s.solo || m.slots != nil {
+	if !m.proven.Scatter || s.whole() || s.solo || m.limits.Stops {
 		return
 	}
 	for s.pending() > 1 {
-		n := m.cells.find(s.tip(m.cells), s.ids[len(s.path)])
-		if n == none || int(n) >= m.wideReach && s.shown() > len(s.path)+1 {
+		n := m.cells.Next(&s.Seq, s.ids[len(s.Path)])
+		if n == none || int(n) >= m.wideReach && s.shown() > len(s.Path)+1 {
 			return
 		}
-		if int(n) >= m.wideReach && s.reach() <= m.wideReach || !m.proven.Chunk {
+		if int(n) >= m.wideReach && s.Reach() <= m.wideReach || !m.proven.Chunk {
 			// All of what is there, or nothing.
-			if path := m.cells.match(slices.Clone(s.path), s.tip(m.cells), s.ids[len(s.path):],
-				s.pending()-1); len(m.worth(s, path)) < len(path) {
+			if path := m.cells.Beyond(&s.Seq, s.ids[len(s.Path):], s.pending()-1); len(m.worth(s, path)) < len(path) {
 				return
 			}
 		}
-		s.step(m.cells, n)
+		m.cells.Step(&s.Seq, n)
 		if s.usage.Output == 0 {
 			s.usage.Cached++
 		}
@@ -128,22 +119,22 @@ func (m *lm) adopt(s *seq) {
 // fill builds the wide pass with the best use of its time, and reports whether it beats one row alone for the leader (ready[0]).
 func (m *lm) fill(ready []*seq) bool {
 	// Sequences that reach far make the pass dearer for all. Try the reaches in use as limits, lowest first.
-	leadReach := ready[0].reach()
-	limits := m.limits[:0]
+	leadReach := ready[0].Reach()
+	limits := m.tried[:0]
 	for _, s := range ready {
-		if r := s.reach(); r >= leadReach && r <= m.wideReach {
+		if r := s.Reach(); r >= leadReach && r <= m.wideReach {
 			if g := m.shape.GroupFor(m.minWide, r); g >= 0 && !slices.Contains(limits, m.shape.Groups[g].Cells) {
 				limits = append(limits, m.shape.Groups[g].Cells)
 			}
 		}
 	}
-	m.limits = limits
+	m.tried = limits
 	best, bestLimit := 1.0, -1
 	for _, limit := range limits {
 		rows, alone, answers := 0, 0.0, 0 // and what they take one by one
 		room := m.widest(limit)
 		for _, s := range ready {
-			if r := s.reach(); r <= limit {
+			if r := s.Reach(); r <= limit {
 				n := min(s.pending(), m.wide, room-rows)
 				rows, alone = rows+n, alone+float64(n)*m.lone(r)
 				if n == 1 {
@@ -158,7 +149,7 @@ func (m *lm) fill(ready []*seq) bool {
 		// How many times faster than the same rows one by one.
 		wide := m.costs.group[g]
 		if answers > 1 {
-			wide += m.costs.run * float64(m.cells.scattered(answers)-1)
+			wide += m.costs.run * float64(m.cells.Scattered(answers)-1)
 		}
 		if gain := alone / wide; gain > best {
 			best, bestLimit = gain, limit
@@ -166,7 +157,7 @@ func (m *lm) fill(ready []*seq) bool {
 	}
 	prompts := 0
 	for _, s := range ready {
-		if n := s.pending(); n > 1 && s.reach() <= bestLimit {
+		if n := s.pending(); n > 1 && s.Reach() <= bestLimit {
 			prompts += n
 		}
 	}
@@ -180,17 +171,17 @@ func (m *lm) fill(ready []*seq) bool {
 	room := m.widest(bestLimit)
 	// Running answers first, one row each, then prompts in turn.
 	for _, s := range ready {
-		if s.reach() <= bestLimit && s.pending() == 1 && room > 0 {
-			h := share{s: s, from: len(s.path), n: 1, draft: s.spec.draft}
+		if s.Reach() <= bestLimit && s.pending() == 1 && room > 0 {
+			h := share{s: s, from: len(s.Path), n: 1, draft: s.spec.draft}
 			h.draft = h.draft[:min(len(h.draft), room-1)]
 			room -= h.rows()
 			m.shares = append(m.shares, h)
 		}
 	}
-	//rule:G16 TestNeverWorse$ m.cells.availableBelow(m.wideReach) => 1<<20
-	begun, low := false, m.cells.availableBelow(m.wideReach)
+	//rule:G16 TestNeverWorse$ m.cells.AvailableBelow(m.wideReach) => 1<<20
+	begun, low := false, m.cells.AvailableBelow(m.wideReach)
 	for _, s := range ready {
-		if s.reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
+		if s.Reach() > bestLimit || s.pending() == 1 || room == 0 || m.twin(s) {
 			continue
 		}
 		n := min(s.pending(), room)
@@ -204,20 +195,10 @@ func (m *lm) fill(ready []*seq) bool {
 			}
 		}
 		room -= n
-		m.shares = append(m.shares, share{s: s, from: len(s.path), n: n, rest: begun && n < s.pending()})
+		m.shares = append(m.shares, share{s: s, from: len(s.Path), n: n, rest: begun && n < s.pending()})
 		begun = true
 	}
 	return len(m.shares) > 0
-}
-
-// widest is the most rows of a pass that sees so many cells.
-func (m *lm) widest(cells int) (rows int) {
-	for _, g := range m.shape.Groups {
-		if g.Cells >= cells {
-			rows = max(rows, g.Rows)
-		}
-	}
-	return rows
 }
 
 // twinRows is how many rows another's text must save: for fewer nobody waits a pass.
@@ -231,10 +212,10 @@ func (m *lm) twin(s *seq) bool {
 	for i := range m.shares {
 		h := &m.shares[i]
 		o := h.s
-		if o.job.Key != s.job.Key || len(o.path) != len(s.path) || o.tip(m.cells) != s.tip(m.cells) {
+		if o.job.Key != s.job.Key || len(o.Path) != len(s.Path) || m.cells.Tip(&o.Seq) != m.cells.Tip(&s.Seq) {
 			continue
 		}
-		theirs, ours := o.ids[len(o.path):], s.ids[len(s.path):]
+		theirs, ours := o.ids[len(o.Path):], s.ids[len(s.Path):]
 		n := min(h.n, len(theirs), len(ours))
 		same := 0
 		for same < n && theirs[same] == ours[same] {
@@ -258,8 +239,8 @@ func (m *lm) build() error {
 	}
 	var ok bool
 	if h := &m.shares[0]; h.s.solo {
-		//rule:G14 TestRepeatable$ m.cells.takeAt(m.taken[:0], h.from, rows) => m.cells.take(m.taken[:0], rows, 0, false)
-		m.taken, ok = m.cells.takeAt(m.taken[:0], h.from, rows)
+		//rule:G14 TestRepeatable$ m.cells.TakeAt(m.taken[:0], h.from, rows) => m.cells.Take(m.taken[:0], rows, 0, false)
+		m.taken, ok = m.cells.TakeAt(m.taken[:0], h.from, rows)
 	} else {
 		ok = m.room(rows)
 	}
@@ -313,15 +294,15 @@ func (m *lm) build() error {
 				p.Pos[r*m.shape.Pos+k] = s.position(h.from+j, k, m.shape.Pos)
 			}
 			p.Cell[r] = uint32(m.taken[r])
-			copy(p.SeeCells[r*cw:(r+1)*cw], s.see)
+			copy(p.SeeCells[r*cw:(r+1)*cw], s.See)
 			for e := h.row; e < r; e++ {
 				p.SeeRows[r*rw+e/64] |= 1 << (e % 64)
 			}
 			if m.shape.Local {
 				// A window counts rows, not positions: it begins so many rows back, in the cells or in this pass.
 				from := h.from + j - m.window + 1
-				s.window(from)
-				copy(p.LocalCells[r*cw:(r+1)*cw], s.near)
+				s.Window(from)
+				copy(p.LocalCells[r*cw:(r+1)*cw], s.Near)
 				for e := h.row + max(0, from-h.from); e < r; e++ {
 					p.LocalRows[r*rw+e/64] |= 1 << (e % 64)
 				}
@@ -384,7 +365,7 @@ func (m *lm) room(rows int) bool {
 	if !m.anywhere(rows - claimed) {
 		for i := range m.shares {
 			for _, n := range m.shares[i].cells {
-				m.cells.give(n)
+				m.cells.Give(n)
 			}
 		}
 		return false
@@ -418,25 +399,25 @@ func (m *lm) anywhere(rows int) (ok bool) {
 		if h.cells != nil {
 			continue
 		}
-		if above = max(above, h.s.reach()); h.s.pending() > h.n && h.s.reach() <= m.wideReach {
+		if above = max(above, h.s.Reach()); h.s.pending() > h.n && h.s.Reach() <= m.wideReach {
 			seen += h.n
 		}
 	}
 	//rule:G16 TestNeverWorse$ len(m.shares) == 1 && m.wide > => m.wide <
-	if len(m.shares) == 1 && m.wide > 0 && above > m.wideReach && m.cells.nfree-m.cells.freeBelow(m.wideReach) >= rows {
-		m.taken = m.cells.takeFrom(m.taken[:0], rows, m.wideReach) // it has no use for near cells, others have
+	if len(m.shares) == 1 && m.wide > 0 && above > m.wideReach && m.cells.Free()-m.cells.FreeBelow(m.wideReach) >= rows {
+		m.taken = m.cells.TakeFrom(m.taken[:0], rows, m.wideReach) // it has no use for near cells, others have
 		return true
 	}
-	if seen == 0 || seen == rows || m.cells.freeBelow(m.wideReach) >= rows {
-		m.taken, ok = m.cells.take(m.taken[:0], rows, above, len(m.shares) == 1)
+	if seen == 0 || seen == rows || m.cells.FreeBelow(m.wideReach) >= rows {
+		m.taken, ok = m.cells.Take(m.taken[:0], rows, above, len(m.shares) == 1)
 		return ok
 	}
-	if m.taken, ok = m.cells.take(m.taken[:0], rows, 0, false); !ok {
+	if m.taken, ok = m.cells.Take(m.taken[:0], rows, 0, false); !ok {
 		return false
 	}
 	m.giveBack()
-	low, _ := m.cells.take(nil, seen, 0, false)
-	high := m.cells.takeFrom(nil, rows-seen, m.wideReach)
+	low, _ := m.cells.Take(nil, seen, 0, false)
+	high := m.cells.TakeFrom(nil, rows-seen, m.wideReach)
 	m.taken = m.taken[:0]
 	for i := range m.shares {
 		h := &m.shares[i]
@@ -444,7 +425,7 @@ func (m *lm) anywhere(rows int) (ok bool) {
 			continue
 		}
 		from := &high
-		if h.s.pending() > h.n && h.s.reach() <= m.wideReach {
+		if h.s.pending() > h.n && h.s.Reach() <= m.wideReach {
 			from = &low
 		}
 		m.taken = append(m.taken, (*from)[:h.rows()]...)
@@ -463,7 +444,7 @@ func (m *lm) makeLow(n int) {
 	}
 	reach, near, after := 0, false, 0 // after: the most rows of a prompt that come after this pass
 	for i := range m.shares {
-		if r := m.shares[i].s.reach(); r <= m.wideReach && m.shares[i].cells == nil {
+		if r := m.shares[i].s.Reach(); r <= m.wideReach && m.shares[i].cells == nil {
 			reach, near = max(reach, r), true
 			after = max(after, m.shares[i].s.pending()-m.shares[i].n)
 		}
@@ -471,8 +452,8 @@ func (m *lm) makeLow(n int) {
 	if !near || m.wideReach == 0 || !m.proven.Scatter {
 		return
 	}
-	lands := m.cells.size()
-	if at := m.cells.run(n, 0); at >= 0 {
+	lands := m.cells.Size()
+	if at := m.cells.Run(n, 0); at >= 0 {
 		lands = at + n
 	}
 	one, g := m.lone(reach), m.shape.GroupFor(m.minWide, max(reach, 1))
@@ -497,7 +478,7 @@ func (m *lm) makeLow(n int) {
 	if lands <= below || worth <= 0 {
 		return
 	}
-	if !m.cells.lower(n, below, func(drop, length int) bool {
+	if !m.cells.Lower(n, below, func(drop, length int) bool {
 		far := min(max(length-m.wideReach-m.wide, 0), drop)
 		return (float64(far)*one+float64(drop-far)/float64(m.wide)*wide)*chance <= worth
 	}) {
@@ -516,7 +497,7 @@ var errNoCells = fmt.Errorf("engine: no cells left")
 // giveBack returns the cells that build took.
 func (m *lm) giveBack() {
 	for _, n := range m.taken {
-		m.cells.give(n)
+		m.cells.Give(n)
 	}
 	m.taken = m.taken[:0]
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axmodel"
+	"github.com/axle-llm/axle/engine/cache"
 )
 
 // TestLonePrice: a row that goes alone is priced by the group it runs on. Where a package has several decode groups, a row far out is
@@ -39,10 +40,11 @@ func TestLonePrice(t *testing.T) {
 		}{{10, 1}, {40, 2}} {
 			m.running = nil
 			for range 2 {
-				s := &seq{job: Job{Limit: 9, NumCtx: tinyCells}, ids: []int32{1, 2}, path: []int32{int32(tt.reach - 1)}}
+				s := &seq{job: Job{Limit: 9, NumCtx: tinyCells}, ids: []int32{1, 2},
+					Seq: cache.NewSeq("", m.shape.Cells, m.shape.Local)}
 				s.spec.off = true
-				m.newMasks(s)
-				s.see[(tt.reach-1)/64] |= 1 << ((tt.reach - 1) % 64)
+				s.Path = []int32{int32(tt.reach - 1)}
+				s.See[(tt.reach-1)/64] |= 1 << ((tt.reach - 1) % 64)
 				m.running = append(m.running, s)
 			}
 			rows := 0
@@ -55,7 +57,7 @@ func TestLonePrice(t *testing.T) {
 			m.running = nil
 		}
 		// New rows take the cells that the smaller group still sees, before a run of neighbours beyond them.
-		if m.cells.rung(24) == m.cells.rung(25) {
+		if m.cells.Rung(24) == m.cells.Rung(25) {
 			t.Error("cells that only the larger decode group sees count as good as the others")
 		}
 		return nil

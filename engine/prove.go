@@ -73,8 +73,8 @@ func (m *lm) prove(ctx context.Context, p *models.Package, o OpenOptions) error 
 	if err != nil {
 		return err
 	}
-	//rule:G23 TestWideProven !sound || m.slots != nil && !m.proven.Chunk => sound && false
-	if !sound || m.slots != nil && !m.proven.Chunk {
+	//rule:G23 TestWideProven !sound || !m.limits.Together && !m.proven.Chunk => sound && false
+	if !sound || !m.limits.Together && !m.proven.Chunk {
 		m.proven.Chunk, m.proven.Mixed, m.proven.Stepped, m.proven.Narrow = false, false, false, true
 	}
 	if err := m.compare(ctx); err != nil {
@@ -220,13 +220,13 @@ func differs(got, want []int32) error {
 
 // say runs the fixed text row by row on free cells and gives the largest logit's index after each row.
 func (m *lm) say() ([]int32, error) {
-	rows, ok := m.cells.take(nil, sampleLen, 0, false)
+	rows, ok := m.cells.Take(nil, sampleLen, 0, false)
 	if !ok {
 		return nil, errNoCells
 	}
 	defer func() {
 		for _, n := range rows {
-			m.cells.give(n)
+			m.cells.Give(n)
 		}
 	}()
 	slot, back, ok := m.scratch()
@@ -274,7 +274,7 @@ func (m *lm) checkup() error {
 	}
 	if !m.proven.Scatter {
 		//rule:D6 TestCheckupInOrder drop
-		m.cells.forget() // such a card is right about its first cells only, and those are a cache of what ran last
+		m.cells.Forget() // such a card is right about its first cells only, and those are a cache of what ran last
 	}
 	asked, err := m.known()
 	if !asked {
@@ -287,9 +287,7 @@ func (m *lm) checkup() error {
 func (m *lm) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
 		Run: func(p *axcl.Pass) error { return m.card.run(m.model, p, time.Minute) }}
-	if m.slots != nil {
-		t.Slots = m.slots.size()
-	}
+	t.Slots, _, _ = m.cache.Slots()
 	return t
 }
 

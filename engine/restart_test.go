@@ -97,7 +97,7 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 		b.m = newLM(card, d, d, nil, nil, OpenOptions{})
 		b.m.proven = Proven{Chunk: true, Mixed: true, Scatter: true}
 		if err = b.m.measure(context.Background()); err == nil {
-			b.m.kept, err = b.m.newKeeper(disk, "a digest", "paced")
+			b.m.kept, err = b.m.newKeeper(mediumOf(OpenOptions{Rows: disk}), "a digest", "paced")
 		}
 		if err == nil {
 			err = b.m.openTier(nil)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 	"github.com/axle-llm/axle/internal/lane"
 )
 
@@ -69,11 +70,9 @@ func TestStatesWhole(t *testing.T) {
 		hits  bool
 	}{
 		{"whole", func(*cardBackend, *fake) {}, true},
-		{"no state", func(b *cardBackend, _ *fake) { clear(b.m.tier.shelf.states) }, false},
+		{"no state", func(b *cardBackend, _ *fake) { b.m.tier.ForgetStates() }, false},
 		{"no rows", func(b *cardBackend, _ *fake) {
-			for h := range b.m.tier.shelf.states {
-				b.m.tier.c.fell(h)
-			}
+			b.m.tier.Forget()
 		}, false},
 		{"the first call fails", func(_ *cardBackend, f *fake) { f.travel = fails(1, failed) }, false},
 		{"the second call fails", func(_ *cardBackend, f *fake) { f.travel = fails(2, failed) }, false},
@@ -88,7 +87,7 @@ func TestStatesWhole(t *testing.T) {
 			}
 			away(t, b)
 			if err := b.card.Do(context.Background(), func(axcl.Device) error {
-				if len(b.m.tier.shelf.states) == 0 {
+				if b.m.tier.States() == 0 {
 					return errors.New("no snapshot is in memory")
 				}
 				c.spoil(b, f)
@@ -181,7 +180,7 @@ func remembers(t *testing.T, f *fake, o OpenOptions, limit int64) *cardBackend {
 			b.m.costs.group[i] = 1
 		}
 		if tier := b.m.tier; tier != nil {
-			tier.in, tier.out, tier.shelf.in, tier.shelf.out = travel{row: 1e-6}, travel{row: 1e-6}, 1e-6, 1e-6
+			tier.In, tier.Out, tier.StateIn, tier.StateOut = cache.Travel{Row: 1e-6}, cache.Travel{Row: 1e-6}, 1e-6, 1e-6
 		}
 		return nil
 	}); err != nil {
@@ -201,7 +200,7 @@ func away(t *testing.T, b *cardBackend) {
 			}
 			b.m.verify()
 		}
-		b.m.cells.forget()
+		b.m.cells.Forget()
 		return nil
 	}); err != nil {
 		t.Fatal(err)

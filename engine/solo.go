@@ -17,7 +17,7 @@ const soloLeast = 4
 // soloing reports whether a repeatable sequence runs, or waits to run again, or one that needs the lowest cells for its pictures: nobody is
 // admitted beside it.
 func (m *lm) soloing() bool {
-	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.path)) && !s.box.full() })
+	return slices.ContainsFunc(m.running, func(s *seq) bool { return (s.solo || s.low && s.shown() > len(s.Path)) && !s.box.full() })
 }
 
 // apart leaves of those that are ready who may share a pass: all that are not repeatable, else one that is, which has begun before others.
@@ -26,7 +26,7 @@ func (m *lm) apart(ready []*seq) []*seq {
 		return slices.DeleteFunc(ready, func(s *seq) bool { return s.solo })
 	}
 	for i, s := range ready {
-		if len(s.path) > 0 {
+		if len(s.Path) > 0 {
 			ready[0], ready[i] = ready[i], ready[0]
 			break
 		}
@@ -36,7 +36,7 @@ func (m *lm) apart(ready []*seq) []*seq {
 
 // inTurn plans the next pass of a repeatable sequence: a chunk of its prompt, or one row.
 func (m *lm) inTurn(s *seq) []share {
-	from := len(s.path)
+	from := len(s.Path)
 	rows := 1
 	if n := min(s.prompt-from, m.widest(from)); (n >= soloLeast || s.pictureNext()) && from <= m.wideReach {
 		if g := m.shape.GroupFor(n, from); g >= 0 && (m.proven.Chunk || m.shape.Groups[g].Rows == n) {

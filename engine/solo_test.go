@@ -192,34 +192,3 @@ func TestAlikeElsewhere(t *testing.T) {
 		}
 	}
 }
-
-// TestRowsAscend: a sequence's new rows lie behind those it has where that makes no pass dearer, so that a card that adds in the cells'
-// order adds as in fresh cells; where low rows make cheaper passes they are taken.
-func TestRowsAscend(t *testing.T) {
-	low := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 30, 31, 32, 33}
-	for _, tt := range []struct {
-		name     string
-		free     []int32 // below row 50; from there on all are
-		n, above int
-		want     []int32
-	}{
-		{"the lowest makes a cheaper pass than any behind", low, 1, 40, []int32{0}},
-		{"behind, where passes cost the same", low, 2, 4, []int32{4, 5}},
-		{"one row behind", low, 1, 31, []int32{31}},
-		{"none behind", low, 1, 96, []int32{0}},
-		{"a run behind before a lower one", low, 4, 10, []int32{30, 31, 32, 33}},
-		{"a run anywhere before rows apart behind", low, 5, 8, []int32{0, 1, 2, 3, 4}},
-		{"apart, behind", []int32{1, 3, 5, 31, 33}, 2, 4, []int32{5, 31}},
-		{"apart, too few behind", []int32{1, 3, 5, 31, 33}, 3, 6, []int32{1, 3, 5}},
-	} {
-		c := newCells(96)
-		c.rungs = []int{36, 56, 88}
-		_, _ = c.take(nil, 50, 0, false)
-		for _, n := range tt.free {
-			c.give(n)
-		}
-		if got, ok := c.take(nil, tt.n, tt.above, false); !ok || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %d rows behind %d: %v, want %v", tt.name, tt.n, tt.above, got, tt.want)
-		}
-	}
-}

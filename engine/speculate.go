@@ -101,10 +101,10 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	answers, reach, one := 0, 0, 0.0
 	for _, s := range ready {
 		s.spec.draft = nil
-		if s.pending() == 1 && s.reach() <= limit && s.embed == nil {
+		if s.pending() == 1 && s.Reach() <= limit && s.embed == nil {
 			answers++
-			reach = max(reach, s.reach())
-			one += m.lone(s.reach())
+			reach = max(reach, s.Reach())
+			one += m.lone(s.Reach())
 		}
 	}
 	g := m.shape.GroupFor(m.minWide, reach)
@@ -119,7 +119,7 @@ func (m *lm) draft(ready []*seq, limit int, gain float64, prompts int) bool {
 	m.asking, m.askFor = m.asking[:0], m.askFor[:0]
 	peek := false
 	for _, s := range ready {
-		if s.pending() != 1 || s.reach() > limit || s.embed != nil {
+		if s.pending() != 1 || s.Reach() > limit || s.embed != nil {
 			continue
 		}
 		rows++

@@ -81,9 +81,9 @@ func TestDraft(t *testing.T) {
 				}
 				clean(t, b)
 				if err := b.card.Do(context.Background(), func(axcl.Device) error {
-					d.m.cells.forget()
-					if n := d.m.cells.check(t); n != 0 {
-						t.Errorf("%d cells of the draft model are held by nobody", n)
+					d.m.cells.Forget()
+					if n, err := d.m.cells.Check(nil); n != 0 || err != nil {
+						t.Errorf("%d cells of the draft model are held by nobody, %v", n, err)
 					}
 					return nil
 				}); err != nil {

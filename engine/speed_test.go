@@ -137,7 +137,7 @@ func hollowOn(t testing.TB, profile string, s axmodel.HollowShape, o OpenOptions
 // measured is measure on an empty cache.
 func measured(t testing.TB, b *cardBackend, clock func() time.Duration, w work) figures {
 	t.Helper()
-	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.forget(); return nil }); err != nil {
+	if err := b.card.Do(context.Background(), func(axcl.Device) error { b.m.cells.Forget(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	f, err := measure(context.Background(), b, clock, w)

@@ -81,15 +81,15 @@ var errAgain = errors.New("engine: the row is to be run again")
 
 // again takes the sequence's last row back: it goes through the card once more, with its logits.
 func (m *lm) again(s *seq) {
-	n := s.tip(m.cells)
-	if m.slots != nil { // its state cannot be taken back
+	n := m.cells.Tip(&s.Seq)
+	if !m.limits.Back { // its state cannot be taken back
 		m.leave(s)
-		m.cells.prune(n, 1)
+		m.cells.Prune(n, 1)
 		s.doubt = true
 		return
 	}
-	s.stand(m.cells, s.path[:len(s.path)-1])
-	m.cells.prune(n, 1)
+	m.cells.Stand(&s.Seq, s.Path[:len(s.Path)-1])
+	m.cells.Prune(n, 1)
 	s.doubt = true
 }
 
@@ -141,7 +141,7 @@ func (m *lm) wipe() error {
 		}
 	}
 	if d := m.drafter; d != nil {
-		d.m.cells.forget()
+		d.m.cells.Forget()
 		return d.m.wipe()
 	}
 	return nil

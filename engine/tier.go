@@ -5,53 +5,35 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/cache"
 )
 
-// tier keeps copies of rows in this machine's memory: a text that had to leave the card comes back over the link where that is cheaper than
-// evaluating it. It is the card's tree once more, with places in memory instead of cells: a node is on the card, in memory, or both, and a
-// text that is in memory is there from its first token on. Roots are keys' here too, so that text of one key is never found by another.
-// The longest unused goes first, from its end. A node's row is known by what spells it, its tokens from the root on; who gives nodes
-// another identity than a token (a picture's row, a state) finds them here like any other.
+// Memory is how much of this machine's memory may keep rows that had to leave a card: one limit for all models that are given it
+// ([OpenOptions].CacheRAM), to the byte. Whatever of theirs was used longest ago goes first, whichever model's it is; so a model that
+// nobody asks makes room for one that is asked. Nothing is kept of a model that was unloaded. A nil Memory keeps nothing.
+type Memory = cache.Memory
+
+// NewMemory is a Memory of so many bytes; nil for none.
+func NewMemory(limit int64) *Memory { return cache.NewMemory(limit) }
+
+// RowsIn is how many rows of so many bytes fit in so much of this machine's memory, of a model alone there, where piece of them are to
+// travel at once; and how many then do.
+func RowsIn(limit int64, bytes, piece int) (rows, travel int) {
+	return cache.RowsIn(limit, bytes, piece)
+}
+
+// tier is the RAM tier of a model (cache.RAM), and what went there and came back.
 //
 // Rows are copied in pieces of at most Shape.Piece rows, one between two passes: who waits for a pass waits for one piece more. They are
 // copied when the card has nothing else to do, and while answers are written when cells are about to run out; what an answer has begun to
 // need is never kept waiting for it. What a row is worth is a matter of the cost table: see bring and worthStashing.
-//
-// The tree, the rows and back belong to whoever holds memory's lock, all else to the card's worker. The lock is not held while rows travel.
 type tier struct {
-	memory *Memory
-	c      *cells
-	rows   []byte // a row of c each
-	bytes  int    // of a row
-	stride int    // from one row to the next
-	piece  int    // rows that travel in one call
-	buf    []byte // a piece
-	free   func()
-	kept   []int32 // of each cell: where in memory its row is, if that says so too; or none
-	back   []int32 // of each row: the cell, if that says so too; or none
-	out    travel
-	in     travel
-	shelf  shelf
-	off    bool // it failed: nothing goes in or out any more
+	*cache.RAM
+	off bool // it failed: nothing goes in or out any more
 
 	hits     struct{ rows, bytes uint64 } // brought back
 	outBytes uint64
 	saved    float64 // seconds that evaluating what came back would have taken longer
-}
-
-// travel is what a call that moves rows costs: for each call and run of cells, and for each row, in seconds.
-type travel struct{ run, row float64 }
-
-func (t travel) cost(rows, piece int) float64 {
-	return float64((rows+piece-1)/piece)*t.run + float64(rows)*t.row
-}
-
-// observe corrects the price of a row by what a call took.
-func (t *travel) observe(rows, runs int, took float64) {
-	if want := float64(runs)*t.run + float64(rows)*t.row; took > 0 && want > 0 {
-		f := min(max(1+settle*(took/want-1), 0.8), 1.25)
-		t.run, t.row = t.run*f, t.row*f
-	}
 }
 
 // openTier measures what moving rows costs, gives m a tier in memory, and measures what its rows cost. Where rows cannot travel, or a
@@ -60,25 +42,20 @@ func (m *lm) openTier(memory *Memory) error {
 	if err := m.priceMoves(); err != nil {
 		return err
 	}
-	if memory == nil || m.slots != nil && !m.proven.Kept || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.proven.Scatter {
+	if memory == nil || m.shape.RowBytes() <= 0 || m.shape.Piece <= 0 || !m.restores() {
 		return nil
 	}
-	if m.tier = memory.open(m.shape.RowBytes(), m.shape.Piece, m.cells.size()); m.tier == nil {
+	ram := memory.Open(m.shape.RowBytes(), m.shape.Piece, m.cells)
+	if ram == nil {
 		return nil
 	}
-	t := m.tier
-	dropped := m.cells.dropped
-	m.cells.dropped = func(n int32) {
-		if t.kept[n] = none; dropped != nil {
-			dropped(n)
-		}
-	}
+	m.tier = &tier{RAM: ram}
 	err := m.priceTier()
 	if err == nil {
 		err = m.openShelf()
 	}
 	if err != nil {
-		t.close()
+		m.tier.close()
 		m.tier = nil
 		return err
 	}
@@ -86,99 +63,57 @@ func (m *lm) openTier(memory *Memory) error {
 	return nil
 }
 
-// link makes row h the copy of cell n's.
-func (t *tier) link(n, h int32) { t.kept[n], t.back[h] = h, n }
-
-// copied reports whether the row of cell n is in memory.
-func (t *tier) copied(n int32) bool { return t.kept[n] != none && t.back[t.kept[n]] == n }
-
-// onCard reports whether row h is on the card.
-func (t *tier) onCard(h int32) bool { return t.back[h] != none && t.kept[t.back[h]] == h }
-
-// mostKept is the most rows that are kept, however much memory there is: bookkeeping is forty bytes a row, and searches look at each.
-const mostKept = 1 << 17
+// restores reports whether a sequence can go on from rows that were elsewhere.
+func (m *lm) restores() bool {
+	return m.proven.Scatter && (!m.limits.Stops || m.proven.Kept)
+}
 
 // priceTier measures both ways with one row and with a piece, on cells that nobody uses.
 func (m *lm) priceTier() error {
 	t := m.tier
-	cells := make([]uint32, t.piece)
+	cells := make([]uint32, t.Piece())
 	for i := range cells {
 		cells[i] = uint32(i)
 	}
-	timed := func(f func([]uint32, []byte) error) (p travel, err error) {
+	timed := func(f func([]uint32, []byte) error) (p cache.Travel, err error) {
 		var took [2]float64
 		for i, n := range []int{1, len(cells)} {
 			t0 := m.card.now()
-			if err := m.card.travel(func() error { return f(cells[:n], t.buf[:n*t.bytes]) }); err != nil {
+			if err := m.mover.Watched(func() error { return f(cells[:n], t.Buffer(n)) }); err != nil {
 				return p, err
 			}
 			took[i] = (m.card.now() - t0).Seconds()
 		}
-		if len(cells) > 1 {
-			p.row = max((took[1]-took[0])/float64(len(cells)-1), 0)
-		}
-		p.run = max(took[0]-p.row, 1e-7)
-		return p, nil
+		return cache.Measured(took[0], took[1], len(cells)), nil
 	}
 	var err error
-	if t.out, err = timed(m.model.Save); err != nil {
+	if t.Out, err = timed(m.model.Save); err != nil {
 		return err
 	}
-	t.in, err = timed(m.model.Restore)
+	t.In, err = timed(m.model.Restore)
 	return err
 }
 
-// travel is a call that moves rows, under the watchdog's eye.
-func (c *Card) travel(f func() error) error {
-	c.owned()
-	c.enter(c.o.Watch)
-	err := f()
-	c.exit()
-	if c.Err() != nil && err == nil {
-		return axcl.ErrLost
-	}
-	return err
-}
-
-// locate is the node in memory of the last of ids, and whether all of them are there.
-func (t *tier) locate(key string, ids []int32) (int32, bool) {
-	at := t.c.root(key)
-	for _, id := range ids {
-		if at = t.c.find(at, id); at == none {
-			return none, false
-		}
-	}
-	return at, true
-}
-
-// forget drops everything: what lies on the card may be wrong, and so may what was copied of it.
-func (t *tier) forget() {
+// ram is the tier's; nil where there is none.
+func (t *tier) ram() *cache.RAM {
 	if t == nil {
-		return
+		return nil
 	}
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	t.c.forget()
-	t.shelf.half = nil
+	return t.RAM
+}
+
+// close gives the tier's memory back.
+func (t *tier) close() {
+	if t != nil {
+		t.off = true
+		t.RAM.Close()
+	}
 }
 
 // distrust forgets what nobody uses, on the card and in memory.
 func (m *lm) distrust() {
-	m.cells.forget()
-	m.tier.forget()
-}
-
-// cut drops what memory has of a sequence's text beyond what others begin with: the sequence met an error.
-func (t *tier) cut(s *seq) {
-	if t == nil {
-		return
-	}
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	path := t.c.match(nil, t.c.root(s.job.Key), s.ids, len(s.ids))
-	if len(path) > 0 {
-		t.c.prune(path[len(path)-1], len(path))
-	}
+	m.cells.Forget()
+	m.tier.ram().Forget()
 }
 
 // inMemory decides how far the text of s is to be brought back beyond what it stands on: 0 where nothing is there, or evaluating is
@@ -188,25 +123,19 @@ func (m *lm) inMemory(s *seq) int {
 	if t == nil || t.off || s.whole() || s.solo {
 		return 0
 	}
-	if m.slots != nil {
+	if m.limits.Stops {
 		return m.stateInMemory(s)
 	}
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	at, ok := t.locate(s.job.Key, s.ids[:len(s.path)])
-	if !ok {
-		return 0
-	}
-	more := t.c.match(nil, at, s.ids[len(s.path):], s.pending()-1)
-	if len(more) == 0 {
+	more := t.Beyond(&s.Seq, s.ids, s.pending()-1)
+	if more == 0 {
 		return 0
 	}
 	// All of it, or so much that the rest goes in wide passes: what they see ends somewhere, and they begin at the end of what is there.
-	best, to := m.redo(len(s.path), len(s.ids)), 0
-	for _, n := range []int{len(more), min(len(more), m.wideReach-len(s.path)), len(more) - len(more)%max(m.wide, 1)} {
-		if n > 0 && m.proven.Chunk || n == len(more) {
-			if cost := t.in.cost(n, t.piece) + m.redo(len(s.path)+n, len(s.ids)); cost < best {
-				best, to = cost, len(s.path)+n
+	best, to := m.redo(len(s.Path), len(s.ids)), 0
+	for _, n := range []int{more, min(more, m.wideReach-len(s.Path)), more - more%max(m.wide, 1)} {
+		if n > 0 && m.proven.Chunk || n == more {
+			if cost := t.In.Cost(n, t.Piece()) + m.redo(len(s.Path)+n, len(s.ids)); cost < best {
+				best, to = cost, len(s.Path)+n
 			}
 		}
 	}
@@ -222,60 +151,36 @@ func (m *lm) bring() (bool, error) {
 		if s.box.full() {
 			continue
 		}
-		if m.slots != nil && s.bring > 0 {
+		switch {
+		case !m.cache.Waits(&s.Seq):
+			s.Bring = 0
+		case m.limits.Stops:
 			return true, m.statePiece(s)
-		}
-		if s.bring > len(s.path) {
+		default:
 			err := m.piece(s)
 			s.way = m.moves() // first it is seen whether the cells for the rest of it lie well
 			return true, err
 		}
-		s.bring = 0
 	}
 	return false, nil
-}
-
-// next is where in memory the next piece of s is, which stays there until it is released; nil where there is none.
-func (t *tier) next(s *seq) []int32 {
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	at, ok := t.locate(s.job.Key, s.ids[:len(s.path)])
-	if !ok {
-		return nil
-	}
-	from := t.c.match(nil, at, s.ids[len(s.path):], min(s.bring-len(s.path), t.piece))
-	if len(from) > 0 {
-		t.c.hold(from[len(from)-1])
-	}
-	return from
-}
-
-// locked does something with what memory's lock guards.
-func (t *tier) locked(f func()) {
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	f()
 }
 
 // piece brings the next piece of s back. What cannot be had is evaluated. The error is one that the card does not survive.
 func (m *lm) piece(s *seq) error {
 	t := m.tier
-	from := t.next(s)
-	if len(from) > 0 {
-		last := from[len(from)-1]
-		defer t.locked(func() { t.c.release(last) })
-	}
-	if len(from) == 0 || len(from)+16 > m.cells.available() {
-		s.bring = 0
+	from := t.Next(&s.Seq, s.ids)
+	defer t.Release(from)
+	if len(from) == 0 || len(from)+16 > m.cells.Available() {
+		s.Bring = 0
 		return nil
 	}
 	n := len(from)
-	if m.wide > 0 && s.reach() <= m.wideReach && len(s.path)+n <= m.wideReach {
-		m.cells.lower(n, m.wideReach, func(int, int) bool { return true })
+	if m.wide > 0 && s.Reach() <= m.wideReach && len(s.Path)+n <= m.wideReach {
+		m.cells.Lower(n, m.wideReach, func(int, int) bool { return true })
 	}
-	taken, ok := m.cells.take(nil, n, s.reach(), true)
+	taken, ok := m.cells.Take(nil, n, s.Reach(), true)
 	if !ok {
-		s.bring = 0
+		s.Bring = 0
 		return nil
 	}
 	slices.Sort(taken)
@@ -283,49 +188,33 @@ func (m *lm) piece(s *seq) error {
 	for i, c := range taken {
 		cells[i] = uint32(c)
 	}
-	n = t.in.most(cells, t.piece)
+	n = t.In.MostOf(cells, t.Piece())
 	for _, c := range taken[n:] {
-		m.cells.give(c)
+		m.cells.Give(c)
 	}
-	taken, cells = taken[:n], cells[:n]
-	for i := range taken {
-		copy(t.buf[i*t.bytes:], t.row(from[i])[:t.bytes])
-	}
-	t0 := m.card.now()
-	err := m.card.travel(func() error { return m.model.Restore(cells, t.buf[:n*t.bytes]) })
-	took := (m.card.now() - t0).Seconds()
-	if err != nil {
-		s.bring, t.off = 0, true
-		if axcl.Fatal(err) {
-			for _, c := range taken {
-				m.cells.give(c)
-			}
-			return err
+	from, taken, cells = from[:n], taken[:n], cells[:n]
+	rows := t.Load(from)
+	took, ok, err := m.mover.Carry(cache.FromMemory, cells, func() error { return m.model.Restore(cells, rows) })
+	if !ok {
+		s.Bring, t.off = 0, true
+		for _, c := range taken {
+			m.cells.Give(c)
 		}
-		if err := m.card.strike(err); err != nil {
-			return err
-		}
-		m.taken = append(m.taken[:0], taken...)
-		return m.clearTaken()
+		return err
 	}
-	before := m.redo(len(s.path), len(s.ids))
-	t.in.observe(n, axcl.Runs(cells), took)
+	before := m.redo(len(s.Path), len(s.ids))
+	t.In.Observe(n, axcl.Runs(cells), took.Seconds())
 	for _, c := range taken {
-		m.cells.attach(c, s.tip(m.cells), s.ids[len(s.path)])
-		s.step(m.cells, c)
+		m.cells.Commit(&s.Seq, c, s.ids[len(s.Path)])
 	}
-	t.locked(func() {
-		for i, c := range taken {
-			t.link(c, from[i])
-		}
-	})
-	s.high = max(s.high, len(s.path))
+	t.Link(taken, from)
+	s.high = max(s.high, len(s.Path))
 	if s.usage.Output == 0 {
 		s.usage.Cached += n
 	}
 	t.hits.rows += uint64(n)
-	t.hits.bytes += uint64(n * t.bytes)
-	t.saved += before - m.redo(len(s.path), len(s.ids)) - took
+	t.hits.bytes += uint64(len(rows))
+	t.saved += before - m.redo(len(s.Path), len(s.ids)) - took.Seconds()
 	m.tierStats(took)
 	return nil
 }
@@ -336,23 +225,7 @@ func (m *lm) worthStashing(n, runs, from, to int) bool {
 	const chance = 0.5
 	t := m.tier
 	again := (m.redo(0, to) - m.redo(0, from)) * float64(n) / float64(to-from)
-	return chance*(again-t.in.cost(n, t.piece)) > float64(runs)*t.out.run+float64(n)*t.out.row
-}
-
-// most is how many of the cells travel in the time of a full piece that is one run: each run of cells is a call of its own in every layer.
-func (t travel) most(cells []uint32, piece int) (n int) {
-	budget, took := t.cost(piece, piece)*1.001, 0.0
-	for n < min(len(cells), piece) {
-		took += t.row
-		if n == 0 || cells[n] != cells[n-1]+1 {
-			took += t.run
-		}
-		if took > budget && n > 0 {
-			break
-		}
-		n++
-	}
-	return n
+	return chance*(again-t.In.Cost(n, t.Piece())) > float64(runs)*t.Out.Run+float64(n)*t.Out.Row
 }
 
 // stash copies one piece of what is on the card only, of the text that has to leave it next, and reports whether there was one. Where the
@@ -360,8 +233,7 @@ func (t travel) most(cells []uint32, piece int) (n int) {
 // survive.
 func (m *lm) stash(busy bool) (bool, error) {
 	t := m.tier
-	if t == nil || t.off || busy && m.slots == nil && 2*m.cells.nfree > m.cells.size() && 2*m.cells.freeBelow(m.wideReach) > m.wideReach ||
-		busy && m.slots != nil && len(m.slots.free) > 0 {
+	if t == nil || t.off || busy && m.cache.Ample(m.wideReach) {
 		return false, nil
 	}
 	if busy {
@@ -375,115 +247,31 @@ func (m *lm) stash(busy bool) (bool, error) {
 			}
 		}
 	}
-	if m.slots != nil {
+	if m.limits.Stops {
 		return m.stashState()
 	}
-	cells, to, again := m.choose()
-	if len(to) == 0 {
+	rows, ok, again := t.Choose(m.worthStashing)
+	if !ok {
 		return again, nil
 	}
 	t0 := m.card.now()
 	defer func() { m.ledger.lost += (m.card.now() - t0).Seconds() }()
-	return m.stashRows(cells, to)
+	return m.stashRows(rows)
 }
 
-// stashRows copies the rows of cells to the rows to[1:] in memory, behind to[0], which is held until then.
-func (m *lm) stashRows(cells []uint32, to []int32) (bool, error) {
-	t := m.tier
-	n := len(cells)
-	t0 := m.card.now()
-	err := m.card.travel(func() error { return m.model.Save(cells, t.buf[:n*t.bytes]) })
-	took := (m.card.now() - t0).Seconds()
-	t.locked(func() {
-		under := to[0]
-		if under >= 0 {
-			defer t.c.release(under)
-		}
-		for i, h := range to[1:] {
-			if err != nil {
-				t.c.give(h)
-				continue
-			}
-			copy(t.row(h), t.buf[i*t.bytes:(i+1)*t.bytes])
-			t.c.attach(h, under, m.cells.token[cells[i]])
-			t.link(int32(cells[i]), h)
-			under = h
-		}
-	})
-	if err != nil {
-		if t.off = true; axcl.Fatal(err) {
-			return true, err
-		}
-		return true, m.card.strike(err)
+// stashRows copies the rows of a piece to memory.
+func (m *lm) stashRows(p cache.Piece) (bool, error) {
+	t, n := m.tier, len(p.Cells)
+	buf := t.Buffer(n)
+	took, ok, err := m.mover.Carry(cache.ToMemory, nil, func() error { return m.model.Save(p.Cells, buf) })
+	if t.Store(p, !ok); !ok {
+		t.off = true
+		return true, err
 	}
-	t.out.observe(n, axcl.Runs(cells), took)
-	t.outBytes += uint64(n * t.bytes)
+	t.Out.Observe(n, axcl.Runs(p.Cells), took.Seconds())
+	t.outBytes += uint64(len(buf))
 	m.tierStats(took)
 	return true, nil
-}
-
-// choose gives the cells of the next piece that is to be copied, and the row in memory that it goes behind, which is held, with the rows
-// that are taken for it. Where there is no piece it reports whether another look may find one.
-func (m *lm) choose() (cells []uint32, to []int32, again bool) {
-	t := m.tier
-	t.memory.mu.Lock()
-	defer t.memory.mu.Unlock()
-	// What nobody stands on may go first; but what is running now may be what the next one pushes out at once.
-	end, own := none, false
-	for i, st := range m.cells.state {
-		if st != cellNode || m.cells.child[i] != none || m.cells.left[i] || t.copied(int32(i)) {
-			continue
-		}
-		if stands := m.cells.refs[i] > 0; end == none || own && !stands || own == stands && m.cells.used[i] < m.cells.used[end] {
-			end, own = int32(i), stands
-		}
-	}
-	if end == none {
-		return nil, nil, false
-	}
-	var path []int32
-	at := end
-	for ; at >= 0; at = m.cells.parent[at] {
-		path = append(path, at)
-	}
-	slices.Reverse(path)
-	// What of it is there already, by whatever cell it was copied from.
-	//rule:T17 TestTierKeys m.cells.names[^at] => ""
-	under, first := t.c.root(m.cells.names[^at]), 0
-	t.c.touch()
-	for ; first < len(path); first++ {
-		h := t.c.find(under, m.cells.token[path[first]])
-		if h == none {
-			break
-		}
-		t.c.used[h] = t.c.tick
-		if !t.copied(path[first]) && !t.onCard(h) {
-			t.link(path[first], h)
-		}
-		under = h
-	}
-	n := min(len(path)-first, t.piece)
-	if own && n < t.piece {
-		return nil, nil, false // it grows
-	}
-	cells = make([]uint32, n)
-	for i := range cells {
-		cells[i] = uint32(path[first+i])
-	}
-	//rule:G17 TestTierGap t.out.most(cells, t.piece) => len(cells)
-	n = t.out.most(cells, t.piece)
-	if n == 0 || !m.worthStashing(n, axcl.Runs(cells[:n]), first, len(path)) {
-		m.cells.left[end] = true // not looked at again
-		return nil, nil, n == 0
-	}
-	t.c.hold(under)
-	if n = t.memory.room(t, n); n == 0 {
-		t.c.release(under)
-		m.cells.left[end] = true // longer than all there is: its beginning is kept
-		return nil, nil, false
-	}
-	to, _ = t.c.take([]int32{under}, n, 0, false)
-	return cells[:n], to, false
 }
 
 // idle is what the card does when no sequence has anything for it to do: one piece goes to memory, or within the card, and it looks again.
@@ -503,14 +291,12 @@ func (m *lm) idle() (bool, error) {
 }
 
 // tierStats publishes what the tier holds and did.
-func (m *lm) tierStats(took float64) {
+func (m *lm) tierStats(took time.Duration) {
 	t := m.tier
-	used, states := 0, int64(0)
-	t.locked(func() { used, states = t.c.size()-t.c.nfree, t.shelf.held() })
+	rows, used, bytes, usedBytes := t.Size()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stats.Busy += time.Duration(took * float64(time.Second))
-	m.stats.Memory = MemoryTier{Rows: t.c.size(), Used: used, Bytes: int64(len(t.rows) + len(t.buf)),
-		UsedBytes: int64(used)*int64(t.stride) + states, Hits: t.hits.rows, Out: t.outBytes, In: t.hits.bytes,
-		Saved: time.Duration(t.saved * float64(time.Second))}
+	m.stats.Busy += took
+	m.stats.Memory = MemoryTier{Rows: rows, Used: used, Bytes: bytes, UsedBytes: usedBytes, Hits: t.hits.rows, Out: t.outBytes,
+		In: t.hits.bytes, Saved: time.Duration(t.saved * float64(time.Second))}
 }

@@ -33,7 +33,7 @@ func TestTierKeys(t *testing.T) {
 					return err
 				}
 			}
-			st.m.cells.forget()
+			st.m.cells.Forget()
 			return nil
 		}); err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestTierLimit(t *testing.T) {
 				if st.m.tier != nil {
 					t.Fatalf("a tier for %d rows", rows)
 				}
-			} else if n := int64(len(st.m.tier.rows) + len(st.m.tier.buf)); n > limit || limit-n > int64(bytes) {
+			} else if _, _, n, _ := st.m.tier.Size(); n > limit || limit-n > int64(bytes) {
 				t.Fatalf("%d bytes for a limit of %d", n, limit)
 			}
 			got, _ := st.turns(t, axmodel.Qwen3Small(), small, 4, 700, 3)
@@ -125,7 +125,7 @@ func TestTierFails(t *testing.T) {
 						return err
 					}
 				}
-				st.m.cells.forget()
+				st.m.cells.Forget()
 				return nil
 			})
 			if c.save != nil {
@@ -162,7 +162,8 @@ func TestTierFails(t *testing.T) {
 func TestTierGap(t *testing.T) {
 	lane.NoRace(t)
 	st := onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: NewMemory(1 << 20)})
-	piece := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece) + st.m.tier.in.cost(st.m.tier.piece, st.m.tier.piece)
+	tier := st.m.tier
+	piece := tier.Out.Cost(tier.Piece(), tier.Piece()) + tier.In.Cost(tier.Piece(), tier.Piece())
 	load := prompts(8, 500, 40)
 	for i := range load {
 		load[i].job.IDs = slices.Clone(load[i%4].job.IDs)
@@ -172,13 +173,13 @@ func TestTierGap(t *testing.T) {
 	d := st.m.model.(*paced)
 	last := d.now
 	w := watched{d, func() { // before each pass
-		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.bring <= len(s.path) })
+		waits := slices.ContainsFunc(st.m.running, func(s *seq) bool { return s.usage.Output > 0 && s.Bring <= len(s.Path) })
 		if gap := (d.now - last).Seconds(); calls > 0 && waits {
 			worst = max(worst, gap)
 		}
 		calls++
 	}, func() { last = d.now }, 0}
-	out := st.m.tier.out.cost(st.m.tier.piece, st.m.tier.piece)
+	out := tier.Out.Cost(tier.Piece(), tier.Piece())
 	st.m.model = &w
 	for range 3 {
 		st.crowd(t, load)
@@ -221,12 +222,11 @@ func TestTiersShare(t *testing.T) {
 		st[i] = onPaced(t, axmodel.Qwen3Small(), small, OpenOptions{CacheRAM: memory})
 	}
 	held := func(i int) (n int) {
-		memory.mu.Lock()
-		defer memory.mu.Unlock()
-		if used := memory.used(); used > memory.limit {
-			t.Errorf("%d bytes of %d are used", used, memory.limit)
+		if used, limit := memory.Used(); used > limit {
+			t.Errorf("%d bytes of %d are used", used, limit)
 		}
-		return st[i].m.tier.c.size() - st[i].m.tier.c.nfree
+		_, n, _, _ = st[i].m.tier.Size()
+		return n
 	}
 	ask := func(i, length int) int { // and have it put into memory, and off the card
 		stays, _ := st[i].crowd(t, prompts(1, length, 2))
@@ -237,7 +237,7 @@ func TestTiersShare(t *testing.T) {
 					return err
 				}
 			}
-			st[i].m.cells.forget()
+			st[i].m.cells.Forget()
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -279,9 +279,9 @@ func TestTogetherAsAlone(t *testing.T) {
 			for _, s := range b.m.running {
 				t.Errorf("left running: %v", s.ids)
 			}
-			b.m.cells.forget()
-			if n := b.m.cells.check(t); n != 0 {
-				t.Errorf("%d cells held by nobody", n)
+			b.m.cells.Forget()
+			if n, err := b.m.cells.Check(nil); n != 0 || err != nil {
+				t.Errorf("%d cells held by nobody, %v", n, err)
 			}
 		})
 	}

@@ -147,7 +147,7 @@ func Forget(ctx context.Context, b Backend) error {
 	if !ok {
 		return nil
 	}
-	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.forget(); return nil })
+	return c.card.Do(ctx, func(axcl.Device) error { c.m.cells.Forget(); return nil })
 }
 
 // Settle waits until a card's backend has put aside all that it keeps of finished texts elsewhere, in this machine's memory and on disk, as
@@ -167,7 +167,7 @@ func Settle(ctx context.Context, b Backend) error {
 					return err
 				}
 			}
-			if k := c.m.kept; k != nil && !k.disk.Stats().Off {
+			if k := c.m.kept; k != nil && !k.disk.Off() {
 				left = k.save != nil || len(k.texts) > 0
 			}
 			return nil

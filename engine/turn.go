@@ -15,18 +15,17 @@ func (m *lm) settle(h *share) {
 	s := h.s
 	rows := m.taken[h.row : h.row+h.rows()]
 	for j := range h.n {
-		m.cells.attach(rows[j], s.tip(m.cells), s.ids[h.from+j])
-		s.step(m.cells, rows[j])
+		m.cells.Commit(&s.Seq, rows[j], s.ids[h.from+j])
 	}
 	m.moved(h)
 	m.enter(h)
 	rest := rows[h.n:]
 	defer func() {
 		for _, n := range rest {
-			m.cells.give(n)
+			m.cells.Give(n)
 		}
-		if h.cells != nil && len(rest) > 0 && len(s.path) > 0 {
-			m.back(s, rest) // what was not guessed right leaves no hole
+		if h.cells != nil && len(rest) > 0 && len(s.Path) > 0 {
+			m.cells.ReserveAgain(&s.Seq, rest) // what was not guessed right leaves no hole
 		}
 	}()
 	if s.embed != nil {
@@ -59,8 +58,7 @@ func (m *lm) settle(h *share) {
 			return
 		}
 		// The guess was right: its row is this token's.
-		m.cells.attach(rest[0], s.tip(m.cells), id)
-		s.step(m.cells, rest[0])
+		m.cells.Commit(&s.Seq, rest[0], id)
 		rest = rest[1:]
 		if i+1 < len(h.draft) {
 			s.spec.guess = h.draft[i+1]
@@ -220,11 +218,11 @@ func (m *lm) end(s *seq, err error) {
 
 // drop takes a sequence off its cells, which keep nothing that only it needed.
 func (m *lm) drop(s *seq) {
-	tip := s.tip(m.cells)
-	m.tier.cut(s)
+	tip := m.cells.Tip(&s.Seq)
+	m.tier.ram().Cut(s.Key, s.ids)
 	m.leave(s)
 	if tip >= 0 {
-		m.cells.prune(tip, m.cells.size())
+		m.cells.Prune(tip, m.cells.Size())
 	}
 }
 
@@ -312,10 +310,8 @@ func (m *lm) count(f func(*Stats)) {
 // survey counts the cells; m.mu is held.
 func (m *lm) survey() {
 	m.counted = m.card.now()
-	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.counts()
-	if p := m.slots; p != nil {
-		m.stats.Slots, m.stats.SlotsUsed, m.stats.SlotsKept = p.size(), p.size()-len(p.free), p.kept()
-	}
+	m.stats.CellsUsed, m.stats.CellsCached, m.stats.CellsShared = m.cells.Counts()
+	m.stats.Slots, m.stats.SlotsUsed, m.stats.SlotsKept = m.cache.Slots()
 }
 
 // account publishes the pass.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/binary"
-	"slices"
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/prove"
@@ -102,7 +101,6 @@ func (m *lm) sayTogether() (*together, error) {
 
 // narrow leaves the model no group but those that decode. It fails where those do not reach as far as the cache.
 func (m *lm) narrow(name string) error {
-	m.wide, m.wideReach, m.minWide = 0, 0, 0
 	var groups []axcl.Group
 	var costs []float64
 	reach := 0
@@ -117,9 +115,7 @@ func (m *lm) narrow(name string) error {
 			m.shape.Cells)
 	}
 	m.shape.Groups, m.costs.group = groups, costs
-	m.decode = m.shape.GroupFor(1, 0)
-	m.cells.rungs = slices.DeleteFunc(m.cells.rungs, func(cells int) bool {
-		return !slices.ContainsFunc(groups, func(g axcl.Group) bool { return g.Cells == cells })
-	})
+	m.groups()
+	m.cells.SetRungs(reaches(groups))
 	return nil
 }

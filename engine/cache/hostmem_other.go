@@ -1,6 +1,6 @@
 //go:build !linux
 
-package engine
+package cache
 
 const pageSize = 4096
 

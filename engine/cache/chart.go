@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/axle-llm/axle/ask"
+)
+
+const mostBranches = 256
+
+// chart is what drawing a map needs, used again each time.
+type chart struct {
+	depth, root, branch []int32 // of each row: how many tokens end there, under which root, and whose it is
+	label               []int32 // of each node: what the branch is called that its row was first seen in; 0: not seen yet
+	named               int32   // the highest name given
+}
+
+// Values of chart.branch that are no branch's index.
+const (
+	ofNone = int32(-1)
+	ofMany = int32(-2)
+)
+
+// Chart draws the map. It walks over each row a few times at most, however long the texts are and however many begin alike.
+func (t *Tree) Chart() *ask.CellMap {
+	s, n := &t.chart, t.Size()
+	if len(s.depth) != n {
+		s.depth, s.root, s.branch = make([]int32, n), make([]int32, n), make([]int32, n)
+	}
+	m := &ask.CellMap{Cells: n}
+	m.Used, m.Cached, _ = t.Counts()
+	m.Free = n - m.Used
+	var ends []int32
+	for i, st := range t.state {
+		s.branch[i] = ofNone
+		if st == cellNode && (t.child[i] == none || t.refs[i] > 0) {
+			ends = append(ends, int32(i))
+		}
+	}
+	slices.SortStableFunc(ends, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(min(t.refs[b], 1), min(t.refs[a], 1)), cmp.Compare(t.used[b], t.used[a]))
+	})
+	for b, end := range ends {
+		// Up to what another branch has walked over: from there on they are one text.
+		k, depth := end, int32(0)
+		for ; k >= 0 && s.branch[k] == ofNone; k = t.parent[k] {
+			s.branch[k] = int32(b)
+			depth++
+		}
+		root := ^k
+		if k >= 0 {
+			root = s.root[k]
+			depth += s.depth[k]
+		}
+		for j := end; j != k; j = t.parent[j] {
+			s.depth[j], s.root[j] = depth, root
+			depth--
+		}
+		for ; k >= 0 && s.branch[k] != ofMany; k = t.parent[k] {
+			s.branch[k] = ofMany
+		}
+	}
+	keys := make([]string, len(t.roots))
+	for key, r := range t.keys {
+		keys[r] = key
+	}
+	names := t.name(ends)
+	for b, end := range ends[:min(len(ends), mostBranches)] {
+		k := end
+		for k >= 0 && s.branch[k] != ofMany {
+			k = t.parent[k]
+		}
+		br := ask.Branch{ID: int(names[b]), Key: keys[s.root[end]], Running: t.refs[end] > 0, Tokens: int(s.depth[end])}
+		if k >= 0 {
+			br.Shared = int(s.depth[k])
+		}
+		m.Branches = append(m.Branches, br)
+	}
+	for i, st := range t.state {
+		what := ask.HoldsNothing
+		switch b := s.branch[i]; {
+		case st == cellTaken:
+			what = ask.HoldsPass
+		case st == cellNode && b == ofMany:
+			what = ask.HoldsShared
+			m.Shared++
+		case st == cellNode && int(b) < len(m.Branches):
+			what = m.Branches[b].ID
+		case st == cellNode:
+			what = ask.HoldsOther
+		}
+		if last := len(m.Runs) - 1; last >= 0 && m.Runs[last].What == what {
+			m.Runs[last].Cells++
+		} else {
+			m.Runs = append(m.Runs, ask.CellRun{Cells: 1, What: what})
+		}
+	}
+	return m
+}
+
+// name gives each branch the name that its own rows have had longest, nearest to its end; one without such a row, or whose name another
+// has, gets a new one. Rows keep their name until they are free.
+func (t *Tree) name(ends []int32) []int32 {
+	s := &t.chart
+	names := make([]int32, len(ends))
+	taken := map[int32]bool{}
+	for _, own := range []bool{true, false} { // who has rows of its own comes first; then those whose text another goes on from
+		for b, end := range ends {
+			if names[b] != 0 {
+				continue
+			}
+			for k := end; k >= 0 && (s.branch[k] == int32(b) || !own && k == end); k = t.parent[k] {
+				if l := s.label[k]; l != 0 {
+					if !taken[l] {
+						names[b] = l
+						taken[l] = true
+					}
+					break
+				}
+			}
+		}
+	}
+	for b, end := range ends {
+		if names[b] == 0 {
+			s.named++
+			names[b] = s.named
+		}
+		for k := end; k >= 0 && (s.branch[k] == int32(b) || k == end); k = t.parent[k] {
+			if s.label[k] == 0 {
+				s.label[k] = names[b]
+			}
+		}
+	}
+	return names
+}

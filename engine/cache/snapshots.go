@@ -1,0 +1,261 @@
+package cache
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Snapshots keeps account of the slots that a model's states lie in, of which layers keep one (axcl.Pass.From): a state stands for all rows
+// of a text, cannot be taken apart, and lies in a slot. A sequence has a slot of its own for the state after its rows, which each pass
+// replaces. A slot that is left as it is hangs on the node of the tree after whose row it was, as a snapshot: a text that begins alike goes
+// on from the deepest one there is, and what lies behind that is evaluated again. Making one costs nothing but the slot; the next pass
+// leaves its state in another.
+//
+// Snapshots on the way to a better one go first, then what was used longest ago; one that a sequence goes on from stays.
+type Snapshots struct {
+	tree *Tree
+	free []uint32
+	at   []uint32 // of each cell: the slot with the state after its row; 0: none is kept
+	node []int32  // of each slot: the node that it hangs on, or none
+	way  []bool   // of each slot: a snapshot on the way
+	use  []uint64 // of each slot: how often it was taken
+}
+
+// newSnapshots gives account of n slots. It is told of nodes that leave the tree.
+func newSnapshots(n int, t *Tree) *Snapshots {
+	p := &Snapshots{tree: t, at: make([]uint32, t.Size()), node: make([]int32, n+1), way: make([]bool, n+1), use: make([]uint64, n+1)}
+	for i := n; i >= 1; i-- {
+		p.free, p.node[i] = append(p.free, uint32(i)), none
+	}
+	p.node[0] = none
+	t.dropped = p.drop
+	return p
+}
+
+// Limits: see [Cache]. A pass carries rows of one sequence, and a state that has seen a wrong guess would have to be made again.
+func (p *Snapshots) Limits() Limits {
+	return Limits{Sequences: len(p.node) - 1, Stops: true}
+}
+
+// Slots: see [Cache].
+func (p *Snapshots) Slots() (all, used, kept int) {
+	for _, at := range p.node {
+		if at != none {
+			kept++
+		}
+	}
+	return len(p.node) - 1, len(p.node) - 1 - len(p.free), kept
+}
+
+// Waits: see [Cache].
+func (p *Snapshots) Waits(s *Seq) bool { return s.Bring > 0 }
+
+// Ample: see [Cache].
+func (p *Snapshots) Ample(int) bool { return len(p.free) > 0 }
+
+// drop frees the snapshot of a node that goes.
+func (p *Snapshots) drop(n int32) {
+	if slot := p.at[n]; slot != 0 {
+		p.at[n], p.node[slot] = 0, none
+		p.free = append(p.free, slot)
+	}
+}
+
+// Take is a slot for a state: a free one, or that of the snapshot which is missed the least, one on the way if cheap is set; 0 where there
+// is none that is not in use.
+func (p *Snapshots) Take(cheap bool) uint32 {
+	if len(p.free) == 0 {
+		worst := none
+		for slot, n := range p.node {
+			if n == none || p.tree.refs[n] > 0 || cheap && !p.way[slot] {
+				continue
+			}
+			if worst == none || p.way[slot] && !p.way[worst] ||
+				p.way[slot] == p.way[worst] && p.tree.used[n] < p.tree.used[p.node[worst]] {
+				worst = int32(slot)
+			}
+		}
+		if worst == none {
+			return 0
+		}
+		p.drop(p.node[worst])
+	}
+	slot := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.use[slot]++
+	return slot
+}
+
+// Give: see [Cache]; 0 is none.
+func (p *Snapshots) Give(slot uint32) {
+	if slot != 0 {
+		p.free = append(p.free, slot)
+	}
+}
+
+// Scratch: see [Cache].
+func (p *Snapshots) Scratch() (uint32, bool) {
+	slot := p.Take(false)
+	return slot, slot != 0
+}
+
+// After is the snapshot at the end of a path; 0: there is none.
+func (p *Snapshots) After(path []int32) uint32 {
+	if len(path) == 0 {
+		return 0
+	}
+	return p.at[path[len(path)-1]]
+}
+
+// Use tells what a slot holds from what it held before: it is another number each time that the slot is taken.
+func (p *Snapshots) Use(slot uint32) uint64 { return p.use[slot] }
+
+// Way reports whether the snapshot in a slot is one on the way to a better one.
+func (p *Snapshots) Way(slot uint32) bool { return p.way[slot] }
+
+// Match: see [Cache].
+func (p *Snapshots) Match(key string, ids []int32, limit int) (path []int32, slot uint32) {
+	if path, slot = p.Peek(key, ids[:min(limit, len(ids))]); slot != 0 {
+		p.tree.touch()
+		for _, n := range path {
+			p.tree.used[n] = p.tree.tick
+		}
+	}
+	return path, slot
+}
+
+// Peek is Match that marks nothing used. Rows that were evaluated again lie beside those that they are alike to: all of them are looked at.
+func (p *Snapshots) Peek(key string, ids []int32) (path []int32, slot uint32) {
+	best := none
+	here, next := []int32{p.tree.root(key)}, []int32(nil)
+	for _, id := range ids {
+		next = next[:0]
+		for _, parent := range here {
+			for n := p.tree.first(parent); n != none; n = p.tree.next[n] {
+				if p.tree.token[n] == id {
+					if next = append(next, n); p.at[n] != 0 {
+						best = n
+					}
+				}
+			}
+		}
+		if here, next = next, here; len(here) == 0 {
+			break
+		}
+	}
+	if best == none {
+		return nil, 0
+	}
+	path, _ = p.tree.up(best)
+	return path, p.at[best]
+}
+
+// Hang makes a slot the snapshot after node n, which has none. Of seqs, those whose state was to come there have found it.
+func (p *Snapshots) Hang(slot uint32, n int32, way bool, seqs iter.Seq[*Seq]) {
+	p.at[n], p.node[slot], p.way[slot] = slot, n, way
+	for s := range seqs {
+		if s.Bring > 0 && !s.Own && p.tree.Tip(s) == n {
+			s.State = slot
+		}
+	}
+}
+
+// Snapshot: see [Cache].
+func (p *Snapshots) Snapshot(s *Seq, way bool, seqs iter.Seq[*Seq]) {
+	if !s.Own || len(s.Path) == 0 {
+		return
+	}
+	n := s.Path[len(s.Path)-1]
+	if p.at[n] == 0 {
+		p.Hang(s.State, n, way, seqs)
+		s.Own = false
+		return
+	}
+	p.way[p.at[n]] = p.way[p.at[n]] && way
+	p.letGo(s) // there is one already
+	s.State = p.at[n]
+}
+
+// Stand: see [Cache].
+func (p *Snapshots) Stand(s *Seq, path []int32, slot uint32) {
+	p.letGo(s)
+	p.tree.Stand(s, path)
+	s.State = slot
+}
+
+// Leave: see [Cache].
+func (p *Snapshots) Leave(s *Seq) {
+	p.letGo(s)
+	p.tree.leave(s)
+}
+
+// letGo gives a sequence's own slot back.
+func (p *Snapshots) letGo(s *Seq) {
+	if s.Own {
+		p.Give(s.State)
+	}
+	s.State, s.Own, s.Bring, s.Coming = 0, false, 0, 0
+}
+
+// Into: see [Cache]. Where no other slot is free, what the sequence alone goes on from is its own again.
+func (p *Snapshots) Into(s *Seq) (slot uint32, ok bool) {
+	if s.Own {
+		return s.State, true
+	}
+	alone := false // on what it goes on from
+	if len(s.Path) > 0 {
+		alone = p.tree.refs[s.Path[len(s.Path)-1]] == 1
+	}
+	if slot := p.Take(alone && p.way[s.State]); slot != 0 || !alone {
+		return slot, slot != 0
+	}
+	n := s.Path[len(s.Path)-1]
+	p.at[n], p.node[s.State] = 0, none
+	p.use[s.State]++
+	s.Own = true
+	return s.State, true
+}
+
+// Passed: see [Cache].
+func (p *Snapshots) Passed(s *Seq, slot uint32) { s.State, s.Own = slot, true }
+
+// Failed: see [Cache]. A slot that the pass was to fill and that was not the sequence's holds nothing.
+func (p *Snapshots) Failed(s *Seq, slot uint32, unsent bool) (lost bool) {
+	if !s.Own || s.State != slot {
+		p.Give(slot)
+		return false
+	}
+	return !unsent
+}
+
+// Check: see [Cache]. A slot is exactly one of free, a snapshot, a sequence's own, or what a state comes to.
+func (p *Snapshots) Check(seqs iter.Seq[*Seq], coming []uint32) error {
+	has := make([]int, len(p.node))
+	for _, slot := range p.free {
+		has[slot]++
+	}
+	for _, slot := range coming {
+		has[slot]++
+	}
+	for slot, n := range p.node {
+		if n != none {
+			if has[slot]++; p.at[n] != uint32(slot) || p.tree.state[n] != cellNode {
+				return fmt.Errorf("slot %d hangs on cell %d, which has slot %d and is in state %d", slot, n, p.at[n], p.tree.state[n])
+			}
+		}
+	}
+	for s := range seqs {
+		switch {
+		case s.Own:
+			has[s.State]++
+		case len(s.Path) == 0 && s.State != 0, len(s.Path) > 0 && s.State != p.at[s.Path[len(s.Path)-1]]:
+			return fmt.Errorf("a sequence of %d rows goes on from slot %d, which is not kept there", len(s.Path), s.State)
+		}
+	}
+	for slot, n := range has[1:] {
+		if n != 1 {
+			return fmt.Errorf("slot %d is accounted for %d times", slot+1, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package engine
+
+import (
+	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/models/rows"
+)
+
+// disk is a folder of rows as a medium.
+type disk struct{ *rows.Disk }
+
+// mediumOf is where a model's rows go that are kept longer than it runs; nil: nowhere.
+func mediumOf(o OpenOptions) cache.Medium {
+	switch {
+	case o.Medium != nil:
+		return o.Medium
+	case o.Rows != nil:
+		return disk{o.Rows}
+	}
+	return nil
+}
+
+func (d disk) Off() bool { return d.Stats().Off }
+
+func (d disk) Text(o cache.Owner, ids []int32) cache.Text {
+	s := d.Space(rows.Owner(o))
+	return &diskText{space: s, ids: ids, keys: s.Keys(ids), block: d.Block(), states: o.State > 0}
+}
+
+// diskText is a text in a folder of rows.
+type diskText struct {
+	space  *rows.Space
+	ids    []int32
+	keys   []rows.Key // of its whole blocks
+	block  int
+	states bool
+}
+
+func (t *diskText) Found() int {
+	if !t.states {
+		return t.Blocks() * t.block
+	}
+	if key, ok := t.space.FindState(t.ids, t.keys); ok {
+		return t.space.Length(key)
+	}
+	return 0
+}
+
+func (t *diskText) Blocks() int { return t.space.Find(t.keys) }
+
+func (t *diskText) state(n int) rows.StateKey { return t.space.StateKey(t.ids[:n], t.keys) }
+
+func (t *diskText) HasState(n int) bool          { return t.space.HasState(t.state(n)) }
+func (t *diskText) Load(i int, rows []byte) bool { return t.space.Load(t.keys[i], rows) }
+func (t *diskText) LoadState(n int, rows, state []byte) bool {
+	return t.space.LoadState(t.state(n), rows, state)
+}
+func (t *diskText) Save(i int, rows []byte) error { return t.space.Save(t.keys[i], rows) }
+func (t *diskText) SaveState(n int, rows, state []byte) error {
+	return t.space.SaveState(t.state(n), rows, state)
+}

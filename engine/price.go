@@ -1,0 +1,108 @@
+package engine
+
+import "github.com/axle-llm/axle/axcl"
+
+// prices is what things take on a card that are done with one model's rows, by its shape, by what it was shown to do and by the cost table.
+type prices struct {
+	shape  axcl.Shape
+	proven Proven
+	costs  costs
+
+	decode    int // the smallest group that takes one row
+	wide      int // most rows of a wide pass; 0: there is none
+	wideReach int // farthest cell a wide pass sees
+	minWide   int // rows of the narrowest wide group
+}
+
+// groups finds out which of the shape's groups do what.
+func (p *prices) groups() {
+	p.decode = p.shape.GroupFor(1, 0)
+	p.wide, p.wideReach, p.minWide = 0, 0, 0
+	for _, g := range p.shape.Groups {
+		if g.Rows > 1 {
+			p.wide = max(p.wide, g.Rows)
+			p.wideReach = max(p.wideReach, g.Cells)
+			if p.minWide == 0 || g.Rows < p.minWide {
+				p.minWide = g.Rows
+			}
+		}
+	}
+}
+
+// lone is what a row takes that goes alone and sees so many cells: the group it runs on is the smallest that reaches.
+func (p *prices) lone(reach int) float64 {
+	if g := p.shape.GroupFor(1, min(reach, p.shape.Cells)); g >= 0 {
+		return p.costs.group[g]
+	}
+	return p.costs.group[p.decode]
+}
+
+// widest is the most rows of a pass that sees so many cells.
+func (p *prices) widest(cells int) (rows int) {
+	for _, g := range p.shape.Groups {
+		if g.Cells >= cells {
+			rows = max(rows, g.Rows)
+		}
+	}
+	return rows
+}
+
+// redo is what it takes to evaluate rows [from, to) of a text that lies low.
+func (p *prices) redo(from, to int) (sec float64) {
+	for from < to {
+		n := 1
+		if g := p.shape.GroupFor(p.minWide, from); p.wide > 0 && g >= 0 && p.chunks(to-from) {
+			n, sec = min(to-from, p.wide), sec+p.costs.group[g]
+		} else {
+			sec += p.lone(from)
+		}
+		from += n
+	}
+	return sec
+}
+
+// chunks reports whether so many rows of a prompt go in a wide pass.
+func (p *prices) chunks(rows int) bool { return p.proven.Chunk && rows > 1 || rows >= p.minWide }
+
+// stretch is what so many rows of a prompt take that see so many cells: no less than what rows take that see fewer, whatever was measured.
+// Else a busy moment in which a small group was measured would send prompts to high cells for good.
+func (p *prices) stretch(reach, rows int) (sec float64) {
+	wide := p.shape.GroupFor(p.minWide, reach)
+	if wide < 0 || !p.chunks(rows) {
+		return float64(rows) * p.atLeast(p.shape.GroupFor(1, min(reach, p.shape.Cells)), p.lone(reach))
+	}
+	return p.atLeast(wide, p.costs.group[wide])
+}
+
+// atLeast is sec, or what groups of as many rows as g that see fewer cells take, where that is more.
+func (p *prices) atLeast(g int, sec float64) float64 {
+	for i, other := range p.shape.Groups {
+		if g >= 0 && other.Rows == p.shape.Groups[g].Rows && other.Cells < p.shape.Groups[g].Cells {
+			sec = max(sec, p.costs.group[i])
+		}
+	}
+	return sec
+}
+
+// dear is how much more a row of a prompt takes that goes alone, than in a wide pass.
+func (p *prices) dear() float64 {
+	g := p.shape.GroupFor(p.minWide, p.wideReach)
+	if g < 0 {
+		return 0
+	}
+	return p.lone(p.wideReach+1) - p.costs.group[g]/float64(p.wide)
+}
+
+// priceOf is what moving the rows takes to cells in as many runs: a piece is at most Shape.Piece rows.
+func (p *prices) priceOf(rows []int32) float64 {
+	if len(rows) == 0 {
+		return 0
+	}
+	runs := 1 + (len(rows)-1)/max(p.shape.Piece, 1)
+	for i := 1; i < len(rows); i++ {
+		if rows[i] != rows[i-1]+1 {
+			runs++
+		}
+	}
+	return float64(runs)*p.costs.move.Run + float64(len(rows))*p.costs.move.Row
+}
