@@ -83,6 +83,7 @@ func Checks(o Options) []Check {
 	add("cancelled load", checkCancel)
 	add("net", checkNet)
 	add("layer as a net", checkLayerNet)
+	add("net of operations", checkGraphNet)
 	add("closing", checkClose)
 	return cs
 }

@@ -3,6 +3,8 @@
 package native
 
 import (
+	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/axle-llm/axle/axcl/native/simhook"
@@ -38,4 +40,29 @@ func TestOracleGraphs(t *testing.T) {
 		}
 		t.Logf("the worst is %.3f of what is allowed", worst)
 	})
+}
+
+// BenchmarkGraphWhisper is the encoder of Whisper tiny on 30 s of sound, on the simulated card.
+func BenchmarkGraphWhisper(b *testing.B) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	d := open(b, AXCL)
+	defer closeAll(b, d)
+	c, path := axmodeltest.WhisperCase(axmodeltest.WhisperTiny), filepath.Join(b.TempDir(), "tiny.axmodel")
+	if err := c.Graphs[0].Save(path); err != nil {
+		b.Fatal(err)
+	}
+	n, err := d.LoadNet(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, t := range n.Outputs(0) {
+		out[t.Name] = make([]byte, t.Size)
+	}
+	for b.Loop() {
+		if err := n.Run(0, c.In[0], out); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

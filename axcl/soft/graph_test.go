@@ -105,3 +105,40 @@ func TestGraphInDisguise(t *testing.T) {
 		}
 	}
 }
+
+// A speech recogniser's encoder is as float64 has it, on a small one, through all of its layers.
+func TestGraphWhisper(t *testing.T) {
+	c := axmodeltest.WhisperCase(axmodeltest.WhisperSize{Mels: 8, Frames: 40, Layers: 2, State: 24, Heads: 3})
+	worst, err := axmodeltest.AgainstGraph(open(t, soft.Options{Threads: 2}), t.TempDir(), c)
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("the worst is %.3f of what is allowed", worst)
+}
+
+// BenchmarkGraphWhisper is the encoder of Whisper tiny on 30 s of sound.
+func BenchmarkGraphWhisper(b *testing.B) {
+	d, err := soft.Open(soft.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer d.Close()
+	c, path := axmodeltest.WhisperCase(axmodeltest.WhisperTiny), filepath.Join(b.TempDir(), "tiny.axmodel")
+	if err := c.Graphs[0].Save(path); err != nil {
+		b.Fatal(err)
+	}
+	n, err := d.LoadNet(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := map[string][]byte{}
+	for _, t := range n.Outputs(0) {
+		out[t.Name] = make([]byte, t.Size)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := n.Run(0, c.In[0], out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -25,13 +25,13 @@ type GraphCase struct {
 // Tolerances of nets on the software cards against float64. An element may differ by Near of its own size and of its output's root mean
 // square together; where it leaves in fewer bits, by their rounding besides.
 const (
-	Near     = 1e-4
+	Near     = 1e-5
 	nearBF16 = 1.0 / 256
-	nearFP16 = 1.0 / 1024
+	nearFP16 = 1.0 / 2048
 )
 
 // AgainstGraph has a card compute a case, group by group and the first again at the end, and compares with the oracle. worst is the
-// largest difference there was as a part of what is allowed.
+// largest difference there was in float32, as a part of what is allowed.
 func AgainstGraph(d axcl.Device, dir string, c *GraphCase) (worst float64, err error) {
 	path := filepath.Join(dir, "net.axmodel")
 	defer os.Remove(path)
@@ -91,7 +91,7 @@ func AgainstGraph(d axcl.Device, dir string, c *GraphCase) (worst float64, err e
 	return worst, nil
 }
 
-// compareGraph gives the largest difference as a part of what is allowed; the error is one above it.
+// compareGraph gives the largest difference in float32 as a part of what is allowed; the error is one above that.
 func compareGraph(p axmodel.GraphPort, n int, b []byte, want []float64) (worst float64, err error) {
 	got := decode(p.Type, b, n)
 	square := 0.0
@@ -116,7 +116,9 @@ func compareGraph(p axmodel.GraphPort, n int, b []byte, want []float64) (worst f
 			return 0, fmt.Errorf("output %q of %v, element %d of %d: %v, not %v (root mean square %v)", p.Name, p.Type, i, n, got[i], w,
 				rms)
 		}
-		worst = max(worst, off/(near+1e-6))
+		if p.Type == axcl.FP32 {
+			worst = max(worst, off/(near+1e-6))
+		}
 	}
 	return worst, nil
 }

@@ -38,7 +38,7 @@ enum { OUT_K, OUT_V, OUT_OUTPUT, OUT_LAYER, OUT_MAX = 64 };
 enum { TYPE_U8 = 4, TYPE_I32 = 7, TYPE_U32 = 8, TYPE_F16 = 13, TYPE_BF16 = 14, TYPE_F32 = 15 };
 
 typedef struct {
-	char name[68]; // with the group's suffix where the model has them
+	char name[76]; // with the group's suffix where the model has them
 	int32_t type;
 	int32_t ndims;
 	int32_t dims[6];
