@@ -51,6 +51,10 @@ var forbidden = []struct{ who, what, why string }{
 	{"engine", "net/http", "only the server speaks HTTP"},
 	{"engine/prove", module + "models", "probes know a model by its shape"},
 	{"engine/cache", module + "models", "rows are known by their tokens, whatever model they are of"},
+	{"engine/card", module + "engine", "the worker is handed its tenants and knows none of them"},
+	{"engine/card", module + "models", "the worker knows no kind of work"},
+	{"engine/card", module + "tokenizer", "the worker knows no kind of work"},
+	{"engine/card", module + "sampler", "the worker knows no kind of work"},
 	{"engine", "github.com/gin-gonic", "only the server speaks HTTP"},
 	{"server", module + "engine", "the server knows what is asked and answered (package ask), not how"},
 	{"server", module + "axcl/native", "the server knows nothing of C"},
@@ -303,7 +307,6 @@ func TestRankedLocks(t *testing.T) {
 
 // asleep are the tests' functions that sleep, and are not themselves the body of a synctest bubble, each with its reason.
 var asleep = map[string]string{
-	"engine/ahead_test.go ordered.Load":              inBubble,
 	"engine/restart_test.go asleep.slept":            inBubble,
 	"engine/restart_test.go onAsleep":                inBubble,
 	"internal/fair/fair_test.go Line.piece":          inBubble,

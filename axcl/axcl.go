@@ -7,10 +7,7 @@
 // the models that are still open. Nothing here may be called from two goroutines at once.
 package axcl
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Device is one opened card.
 //
@@ -21,13 +18,11 @@ type Device interface {
 	// It fails with ErrLost when the card is gone, ErrLate where the card does not tell in time, and ErrClosed after Close.
 	Info() (Info, error)
 
-	// Load puts a language model's layers and head on the card. It checks ctx between layers; on any failure everything this call
-	// put on the card is released again and other models are untouched.
-	// Errors: ErrModel (a file is no model, or shapes disagree; found before the first native call where the file shows it),
-	// ErrMemory, ErrLost, ErrTimeout, ErrTooOld, ErrClosed, ctx's error.
-	Load(ctx context.Context, spec LoadSpec) (Model, error)
+	// Loader begins to put a language model's layers and head on the card; nothing is there yet. [Load] does all of it in one go.
+	// Errors: ErrModel (a file is no model, or shapes disagree, where the files show it), ErrLost, ErrClosed.
+	Loader(spec LoadSpec) (Loader, error)
 
-	// LoadNet loads any single model for calls by tensor name. Errors as Load.
+	// LoadNet loads any single model for calls by tensor name. Errors as [Load].
 	LoadNet(path string) (Net, error)
 
 	// Close releases every model and the card. After ErrTimeout or ErrLost it abandons the library instead of waiting for it.
@@ -42,11 +37,11 @@ type LoadSpec struct {
 	Layers []string
 	Head   string // the post model; empty for a part of a model split over cards, and for a whole decoder
 
-	// Progress, when set, is called after each file: which it was (an index into Layers, len(Layers) for the head), files done and their
-	// total. The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
+	// Progress, when set, is called by [Load] after each file: which it was (an index into Layers, len(Layers) for the head), files done
+	// and their total. The order is the card's: where a load takes a file's size of card memory besides, the largest comes first.
 	Progress func(file, done, total int)
-	// Order, when set, is told before the first file goes to a card in which order they will, numbered as for Progress; where a model is
-	// split, once for each card. Who reads files ahead goes by it.
+	// Order, when set, is told by [Load] in which order files go to the card, before the first, numbered as for Progress. Who reads files
+	// ahead goes by it.
 	Order func(files []int)
 	// Timeout bounds one pass; 0 or less means 60 s. When it passes, Run gives ErrTimeout and the device is lost.
 	Timeout time.Duration

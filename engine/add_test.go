@@ -42,7 +42,7 @@ func TestSplitAdd(t *testing.T) {
 	}
 	defer both.Close()
 	run := func(d axcl.Device, add []axcl.Addition) []uint16 {
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}

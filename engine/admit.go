@@ -24,7 +24,7 @@ const leastAhead = 16
 // admit starts queued sequences, in order, while their prompts fit beside what is running. A sequence whose reader does not read keeps
 // nobody out: it gives up its place, and its cells where they are needed, and finds what is left of them when it goes on.
 func (m *lm) admit() {
-	for !m.card.hot {
+	for !m.card.Hot() {
 		live := m.live()
 		//rule:G14 TestRepeatableIsNotPassed || m.soloing() =>
 		if live >= m.parallel || live+m.kept.waiting() >= m.limits.Sequences || !m.proven.Scatter && live > 0 || m.soloing() {

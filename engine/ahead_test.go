@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/models"
 )
@@ -35,9 +36,9 @@ func TestReadAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told []Progress
-		err = card.Do(t.Context(), func(dev axcl.Device) error {
+		err = card.InPieces(t.Context(), func(dev axcl.Device, pause func() error) error {
 			_, err := card.place(t.Context(), dev, p, false, nil, nil, nil,
-				OpenOptions{Progress: func(p Progress) { told = append(told, p) }})
+				OpenOptions{Progress: func(p Progress) { told = append(told, p) }}, pause)
 			return err
 		})
 		if !errors.Is(err, axcl.ErrModel) || len(told) != 6 { // before the first file, and after each
@@ -70,16 +71,16 @@ func TestReadAhead(t *testing.T) {
 // ordered is a device that takes the head first and a second for each file, and then refuses the model.
 type ordered struct{ *fake }
 
-func (o *ordered) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	n := len(spec.Layers) + 1
-	order := []int{n - 1}
-	for i := range n - 1 {
+func (o *ordered) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	order := []int{len(spec.Layers)}
+	for i := range spec.Layers {
 		order = append(order, i)
 	}
-	spec.Order(order)
-	for done, file := range order {
-		time.Sleep(time.Second)
-		spec.Progress(file, done+1, n)
-	}
-	return nil, axcl.ErrModel
+	return axcltest.LoadSteps(order, func(_ context.Context, n int) (axcl.Model, error) {
+		if n == len(order) {
+			return nil, axcl.ErrModel
+		}
+		<-time.After(time.Second)
+		return nil, nil
+	}), nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 )
 
 // TestFirstLoadWrong (D6): a card that is wrong at its first load of a package is not trusted for good, and a sound one is not refused for
@@ -106,9 +107,9 @@ type lying struct {
 	by *atomic.Int32
 }
 
-func (d *lying) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := d.Device.Load(ctx, spec)
-	return &lyingModel{m, d.by}, err
+func (d *lying) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := d.Device.Loader(spec)
+	return axcltest.LoadAs(l, err, func(m axcl.Model) axcl.Model { return &lyingModel{m, d.by} })
 }
 
 type lyingModel struct {

@@ -282,13 +282,13 @@ func (b *cardBackend) Close() error {
 	err := ErrClosed
 	b.closing.Do(func() {
 		err = b.card.Do(context.Background(), func(axcl.Device) error {
-			b.card.detach(b.m)
+			b.card.Detach(b.m)
 			b.card.ours.Add(-b.took)
-			b.m.fail(ErrClosed)
+			b.m.Fail(ErrClosed)
 			b.m.tier.close()
-			err := errors.Join(b.card.watched(b.m.gallery.close), b.card.unload(b.m.model))
+			err := errors.Join(b.card.watched(b.m.gallery.close), b.card.Unload(b.m.model))
 			if b.draft != nil {
-				err = errors.Join(err, b.card.unload(b.draft.model))
+				err = errors.Join(err, b.card.Unload(b.draft.model))
 			}
 			return err
 		})

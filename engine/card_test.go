@@ -15,6 +15,9 @@ import (
 	"github.com/axle-llm/axle/axcl/soft"
 )
 
+// How old a card's state may get, and while it works.
+const infoEvery, infoWorking = 10 * time.Second, time.Minute
+
 // TestAsksSeldom: what the card has to run commands for is asked for every ten seconds while it is idle or warm, and once a minute while
 // it works.
 func TestAsksSeldom(t *testing.T) {

@@ -429,10 +429,7 @@ func TestLinkSeen(t *testing.T) {
 			if busy {
 				go func() {
 					_ = card.Do(context.Background(), func(axcl.Device) error {
-						card.enter(card.o.Watch)
-						<-hang
-						card.exit()
-						return nil
+						return card.Watched(0, func() error { <-hang; return nil })
 					})
 				}()
 			}

@@ -28,6 +28,9 @@
 //
 // # What the worker does
 //
+// The worker (package card) gives each tenant of the card its turns, by seconds: every model that is loaded, and one that is being loaded,
+// a file at a time. What follows is a model's turn; it ends after each piece, a pass or rows that travel, so that the others have theirs.
+//
 // A model on a card has a fixed number of cache rows, called cells. A cell's number means nothing, because which cells a row sees is only a
 // mask; so sequences that begin alike share the cells of their beginning, and what is finished stays as a cache until its cells are needed
 // (package cache). A prompt has neighbouring cells reserved for all its rows: each run of them costs copies (reserve.go). Each pass is

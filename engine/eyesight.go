@@ -17,6 +17,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/cards"
+	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/tokenizer/chat"
 )
@@ -384,9 +385,7 @@ func (e *eyesight) textAlone(ctx context.Context) (Probe, error) {
 	}
 	without, _, err := e.logits(ctx, text, e.key(), true)
 	err = errors.Join(err, e.l.card.Do(ctx, func(d axcl.Device) error {
-		e.l.card.enter(fileLimit)
-		defer e.l.card.exit()
-		return enc.Reopen(d)
+		return e.l.card.Watched(card.FileLimit, func() error { return enc.Reopen(d) })
 	}))
 	if err != nil {
 		return Probe{}, err

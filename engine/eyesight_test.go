@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/cards"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 )
@@ -98,9 +99,9 @@ type spoiling struct {
 	spoil func(*axcl.Pass)
 }
 
-func (d *spoiling) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := d.Device.Load(ctx, spec)
-	return &spoiledModel{m, d.spoil}, err
+func (d *spoiling) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := d.Device.Loader(spec)
+	return axcltest.LoadAs(l, err, func(m axcl.Model) axcl.Model { return &spoiledModel{m, d.spoil} })
 }
 
 type spoiledModel struct {

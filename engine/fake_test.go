@@ -392,7 +392,7 @@ func onFake(t testing.TB, f *fake, o OpenOptions) *cardBackend {
 		if err := b.m.openTier(o.CacheRAM); err != nil {
 			return err
 		}
-		card.attach(b.m)
+		card.Attach(b.m, 1)
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -248,7 +248,7 @@ func TestFatal(t *testing.T) {
 		release()
 		wg.Wait()
 		<-lost
-		<-b.card.done
+		<-b.card.Done()
 		if f.passes != before+1 || f.closed.Load() != 1 {
 			t.Errorf("%v: %d passes after the fatal one, %d closes", fatal, f.passes-before-1, f.closed.Load())
 		}

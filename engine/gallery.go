@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/engine/pictures"
 	"github.com/axle-llm/axle/internal/budget"
 	"github.com/axle-llm/axle/internal/fair"
@@ -84,7 +85,7 @@ type pictureRows struct {
 func (m *lm) openEyes(dev axcl.Device, p *models.Package) error {
 	sees, err := p.Vision()
 	if err == nil && sees != nil {
-		if err := m.card.refresh(); err != nil {
+		if err := m.card.Refresh(); err != nil {
 			return err
 		}
 		// The library holds the file beside what it loads of it.
@@ -113,21 +114,22 @@ func (m *lm) openGallery(dev axcl.Device, sees *models.Vision, digest string) (*
 		return nil, fmt.Errorf("%w: a picture's rows go through prefill groups, and this card gives wrong rows for chunks that are not "+
 			"full", ErrUnsupported)
 	}
-	m.card.enter(fileLimit)
-	defer m.card.exit()
-	enc, err := pictures.Open(dev, sees, digest)
-	if err != nil {
+	var enc *pictures.Encoder
+	if err := m.card.Watched(card.FileLimit, func() (err error) {
+		enc, err = pictures.Open(dev, sees, digest)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	g := newGallery(sees, enc, m.shape.Hidden, decoding())
 	grey, err := enc.Blank()
 	if err == nil {
 		t0 := m.card.now()
-		err = enc.Step(grey)
+		err = m.card.Watched(card.FileLimit, func() error { return enc.Step(grey) })
 		g.took = m.card.now() - t0
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), enc.Close())
+		return nil, errors.Join(fmt.Errorf("engine: the encoder's first call: %w", err), m.card.Unload(enc))
 	}
 	return g, nil
 }
@@ -406,15 +408,9 @@ func (m *lm) encode() (bool, error) {
 		return false, nil
 	}
 	g, p := m.gallery, first.unseen()
-	m.card.owned()
-	m.card.enter(max(m.card.o.Watch, 20*g.took))
 	t0 := m.card.now()
-	err := g.enc.Step(p.made)
+	err := m.card.Watched(20*g.took, func() error { return g.enc.Step(p.made) })
 	took := m.card.now() - t0
-	m.card.exit()
-	if m.card.Err() != nil && err == nil {
-		err = axcl.ErrLost
-	}
 	if axcl.Fatal(err) {
 		return true, err
 	}

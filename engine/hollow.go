@@ -14,7 +14,7 @@ import (
 // OpenHollow puts a model that has a real one's shapes and none of its weights on a card: what it says means nothing, what it costs is what
 // the real one would. Its files are written into dir, which must be an empty folder. The caller closes the backend, which has no
 // tokenizer: only Complete, Embed, Stats, Info and Close may be used. Errors: the file system's, and as [Open].
-func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
+func OpenHollow(ctx context.Context, c *Card, dir string, s axmodel.HollowShape, o OpenOptions) (Backend, error) {
 	s.NoEmbeddings = true
 	if err := axmodel.WriteHollow(dir, s); err != nil {
 		return nil, err
@@ -24,14 +24,25 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 	for i := range s.Layers {
 		state += s.StateBytes(i)
 	}
-	b := &cardBackend{card: card, sampling: sampler.Defaults(), info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
+	b := &cardBackend{card: c, sampling: sampler.Defaults(), info: Info{Name: s.Name, Context: s.Context, Vocab: s.Vocab,
 		Hidden: s.Hidden, Layers: s.Layers}}
-	err := card.Do(ctx, func(dev axcl.Device) error {
-		model, err := dev.Load(ctx, axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout, Slots: models.SlotsFor(state)})
+	files := append(layers[:len(layers):len(layers)], head)
+	err := c.InPieces(ctx, func(dev axcl.Device, pause func() error) error {
+		loader, err := dev.Loader(axcl.LoadSpec{Layers: layers, Head: head, Timeout: o.Timeout, Slots: models.SlotsFor(state)})
 		if err != nil {
 			return err
 		}
-		b.m = newLM(card, model, hollowRows{}, nil, nil, o)
+		size := func(n int) int64 {
+			if files[loader.Order()[n]] == head {
+				return s.HeadBytes
+			}
+			return s.LayerBytes
+		}
+		model, err := c.files(ctx, loader, c.Pace(max(s.LayerBytes, s.HeadBytes)), size, func(int) {}, pause)
+		if err != nil {
+			return err
+		}
+		b.m = newLM(c, model, hollowRows{}, nil, nil, o)
 		// Rows of a hollow model do not influence each other, so there is nothing to prove: the software cards can do all of it.
 		if o.Proven != nil {
 			b.m.proven = *o.Proven
@@ -39,15 +50,15 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 			b.m.proven = Proven{Chunk: true, Mixed: state == 0, Scatter: true, Kept: state > 0}
 		}
 		if err := b.m.measure(ctx); err != nil {
-			_ = card.unload(model)
+			_ = c.Unload(model)
 			return err
 		}
 		if b.m.kept, err = b.m.newKeeper(mediumOf(o), "hollow "+s.Name, s.Name); err != nil {
-			_ = card.unload(model)
+			_ = c.Unload(model)
 			return err
 		}
 		if err := b.m.openTier(o.CacheRAM); err != nil {
-			_ = card.unload(model)
+			_ = c.Unload(model)
 			return err
 		}
 		if s.Sight != nil {
@@ -56,11 +67,11 @@ func OpenHollow(ctx context.Context, card *Card, dir string, s axmodel.HollowSha
 				b.m.gallery, err = b.m.openGallery(dev, sees, "hollow "+s.Name)
 			}
 			if err != nil {
-				_ = card.unload(model)
+				_ = c.Unload(model)
 				return err
 			}
 		}
-		card.attach(b.m)
+		c.Attach(b.m, 1)
 		return nil
 	})
 	if err != nil {

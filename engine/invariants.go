@@ -4,29 +4,12 @@ package engine
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/axle-llm/axle/engine/cache"
 )
 
 // Checks that cost too much for every day: they are built in under the tag invariants, which the race lane sets. A violation is a panic
 // with what was found, since whatever comes after it would only hide it.
-
-// owners are the OS threads that opened a card, by card.
-var owners sync.Map
-
-// own notes that the calling thread owns the card; disown forgets it.
-func (c *Card) own() { owners.Store(c, threadID()) }
-
-// disown: see own.
-func (c *Card) disown() { owners.Delete(c) }
-
-// owned panics unless the calling thread is the card's owner (D16): the vendor's library binds its context to the thread that opened it.
-func (c *Card) owned() {
-	if id, ok := owners.Load(c); ok && id != threadID() {
-		panic(fmt.Sprintf("engine: invariant: the card of thread %v is used on thread %d", id, threadID()))
-	}
-}
 
 // verify panics unless cells and sequences agree. It runs on the worker after each pass, when nothing of the pass is still on its way, and
 // takes the model's lock only for a moment: a caller that held it across a pass would hang here instead of now and then.

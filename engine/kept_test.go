@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/internal/lane"
 	"github.com/axle-llm/axle/models/rows"
@@ -185,9 +186,9 @@ type dearModel struct {
 	now *atomic.Int64
 }
 
-func (d *dear) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := d.Device.Load(ctx, spec)
-	return &dearModel{m, d.now}, err
+func (d *dear) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := d.Device.Loader(spec)
+	return axcltest.LoadAs(l, err, func(m axcl.Model) axcl.Model { return &dearModel{m, d.now} })
 }
 
 func (m *dearModel) Run(p *axcl.Pass) error {

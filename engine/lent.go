@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/engine/prove"
 	"github.com/axle-llm/axle/models"
 )
@@ -37,7 +38,7 @@ func unsound(name string, info axcl.Info, check, format string, a ...any) error 
 
 // checkLent calls layers that use the K and V of others by the names of their tensors, one for each layer that is lent: what is seen must
 // matter, what is hidden must not, and the groups must agree. It is asked before the model is loaded, when there is room for a layer.
-func checkLent(ctx context.Context, dev axcl.Device, p *models.Package, info axcl.Info) error {
+func (c *Card) checkLent(ctx context.Context, dev axcl.Device, p *models.Package, pause func() error) error {
 	asked := map[int]bool{}
 	for i, from := range p.Sources() {
 		if from == i || asked[from] {
@@ -47,12 +48,18 @@ func checkLent(ctx context.Context, dev axcl.Device, p *models.Package, info axc
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		why, err := lentLayer(dev, p.Layers[i])
-		if err != nil {
+		var why string
+		if err := c.Watched(card.FileLimit, func() (err error) {
+			why, err = lentLayer(dev, p.Layers[i])
+			return err
+		}); err != nil {
 			return fmt.Errorf("engine: layer %d of %s, by itself: %w", i, p.Name, err)
 		}
+		if err := pause(); err != nil {
+			return err
+		}
 		if why != "" {
-			return unsound(p.Name, info, checkLentName, "layer %d, which uses the K and V of layer %d, %s", i, from, why)
+			return unsound(p.Name, c.Info(), checkLentName, "layer %d, which uses the K and V of layer %d, %s", i, from, why)
 		}
 	}
 	return nil

@@ -39,11 +39,13 @@ type lm struct {
 	prices
 	window int // local layers see rows whose position is within so many of a row's own; 0: there are none
 
-	repeatable bool // every sequence is: see solo.go
+	pause      func() error // while it is loaded: see breathe
+	repeatable bool         // every sequence is: see solo.go
 	alike      Alike
 
 	parallel int
 	running  []*seq
+	turn     turn
 	passes   uint64
 	// highUntil is the pass until which new rows may lie high: there was nothing to be had lower.
 	highUntil uint64
@@ -385,31 +387,6 @@ func (m *lm) inOrder(s *seq) {
 	m.cells.Forget()
 }
 
-// prepare is what comes before a pass is planned: who left goes, who waits is let in, and rows come to where the pass will want them. It
-// reports whether rows came from disk, and whether the card did something else. Errors are the card's end.
-func (m *lm) prepare() (grafted, worked bool, err error) {
-	m.reap()
-	if m.gallery.ranOut() {
-		for _, s := range m.running {
-			m.leave(s)
-		}
-		m.distrust()
-	}
-	if grafted, err = m.graft(); err != nil {
-		return grafted, false, err
-	}
-	m.admit()
-	came, err := m.way()
-	if err == nil && !came {
-		came, err = m.bring()
-	}
-	if err != nil {
-		return grafted, came, err
-	}
-	encoded, err := m.encode()
-	return grafted, came || encoded, err
-}
-
 // fit builds the planned pass, and makes it smaller as long as cells are lacking. False: nothing is left of it.
 func (m *lm) fit() bool {
 	for {
@@ -432,18 +409,100 @@ func (m *lm) fit() bool {
 	}
 }
 
-// step runs one pass, and reports whether there was one to run. A fatal error is returned for the card to end on.
-func (m *lm) step() (bool, error) {
-	tr := m.begin()
-	grafted, worked, err := m.prepare()
-	if err != nil {
-		return true, err
+// turn is how far a turn of the model's has come. It ends after each piece, so that other tenants have theirs, and goes on behind it.
+type turn struct {
+	at      turnStage
+	grafted bool // rows came from disk
+	worked  bool // the card did something before the pass
+	passed  bool // a pass has run
+	stashed bool // rows went to memory
+	trace   *tracer
+	took    time.Duration // by the last pass
+}
+
+// turnStage is a part of a turn.
+type turnStage uint8
+
+const (
+	begun    turnStage = iota
+	grafting           // who left goes, and rows come from disk
+	bringing           // who waits is let in, and rows come to where the pass will want them
+	encoding           // a picture
+	passing
+	knowing  // the row with known results, where it is overdue
+	stashing // rows that had no other place than the card go to memory, where the next pass may want their cells
+	toDisk   // to disk, at times, where the model is never idle
+)
+
+// step does the next piece of the model's turn, and reports whether there was one. A fatal error is returned for the card to end on.
+func (m *lm) step() (did bool, err error) {
+	for t := &m.turn; ; {
+		switch t.at++; t.at {
+		case grafting:
+			t.trace = m.begin()
+			m.reap()
+			m.forgetPictures()
+			did, err = m.graft()
+			t.grafted = did
+		case bringing:
+			m.admit()
+			if did, err = m.way(); err == nil && !did {
+				did, err = m.bring()
+			}
+		case encoding:
+			did, err = m.encode()
+		case passing:
+			if t.passed, did, err = m.onePass(); !t.passed || err != nil { // nothing follows
+				again := t.worked && !did && err == nil
+				if *t = (turn{took: t.took}); again {
+					continue // with what came
+				}
+				return did, err
+			}
+		case knowing:
+			if _, did = m.overdue(); did {
+				//rule:D6 TestKnownRow$ drop
+				err = m.lookKnown()
+			}
+		case stashing:
+			did, err = m.stash(true)
+			t.stashed = did
+		case toDisk:
+			if !t.grafted && !t.stashed && m.passes%keptEvery == 0 {
+				did, err = m.keep()
+			}
+			m.verify()
+			if *t = (turn{took: t.took}); !did && err == nil {
+				continue
+			}
+			return did, err
+		}
+		t.worked = t.worked || did
+		if did || err != nil {
+			return did, err
+		}
+	}
+}
+
+// forgetPictures lets everybody leave the cells where numbers for pictures ran out.
+func (m *lm) forgetPictures() {
+	if m.gallery.ranOut() {
+		for _, s := range m.running {
+			m.leave(s)
+		}
+		m.distrust()
+	}
+}
+
+// onePass runs one pass, where there is one to run. It reports whether it ran and is to be followed by what follows a pass, and whether
+// anything was done.
+func (m *lm) onePass() (passed, did bool, err error) {
+	tr := m.turn.trace
+	if m.turn.worked {
+		tr = m.begin() // what was done before was a piece of its own
 	}
 	if m.plan() == nil {
-		if grafted || worked {
-			return true, nil
-		}
-		return m.keep()
+		return false, false, nil
 	}
 	if h := &m.shares[0]; !m.proven.Scatter && len(h.s.Path) == 0 {
 		m.start(h.s) // it had stood aside for another
@@ -451,7 +510,7 @@ func (m *lm) step() (bool, error) {
 	}
 	tr.lap(planTime)
 	if !m.fit() {
-		return true, nil
+		return false, true, nil
 	}
 	m.slip()
 	g := m.shape.GroupFor(m.pass.Rows(), m.pass.Reach(m.shape))
@@ -467,8 +526,9 @@ func (m *lm) step() (bool, error) {
 	m.passes++
 	if err != nil {
 		m.row.cell = none
-		return true, m.failed(err)
+		return false, true, m.failed(err)
 	}
+	m.turn.took = took
 	//rule:G19 TestPictureCosts len(m.pass.Add) == 0 => true
 	if len(m.pass.Add) == 0 { // one that stops between layers says nothing of those that do not
 		m.costs.observe(g, len(m.pass.Want), m.pass.Cell, took)
@@ -477,7 +537,7 @@ func (m *lm) step() (bool, error) {
 	m.row.worked += took.Seconds()
 	m.looked = looked{}
 	if err := m.rode(); err != nil {
-		return true, m.wrong(err)
+		return false, true, m.wrong(err)
 	}
 	drafts := 0
 	for i := range m.shares {
@@ -490,19 +550,7 @@ func (m *lm) step() (bool, error) {
 	kind := m.account(took, drafts)
 	tr.lap(sampleTime)
 	tr.report(m, kind)
-	if err = m.spoiled(); err == nil {
-		//rule:D6 TestKnownRow$ drop
-		err = m.lookKnown()
-	}
-	stashed := false
-	if err == nil {
-		stashed, err = m.stash(true)
-	}
-	if err == nil && !grafted && !stashed && m.passes%keptEvery == 0 {
-		_, err = m.keep()
-	}
-	m.verify()
-	return true, err
+	return true, true, m.spoiled()
 }
 
 // shrink makes a pass smaller that found no cells: guesses go first, then the cells of those whose readers do not read, then the youngest

@@ -14,6 +14,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/cache"
+	"github.com/axle-llm/axle/engine/card"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/ahead"
 	"github.com/axle-llm/axle/models/rows"
@@ -284,21 +285,22 @@ func needs(p, draft *models.Package) int64 {
 // on it, and text alone fits. Where the card may have room once another model has gone, that one goes first, as for any model.
 func (c *Card) blinded(p *models.Package, need int64) error {
 	info, more := c.Info(), p.Memory().Load-p.TextMemory().Load
-	if more == 0 || info.TotalCMM == 0 || need <= info.TotalCMM-c.foreign || need-more > info.FreeCMM {
+	foreign, _ := c.Foreign()
+	if more == 0 || info.TotalCMM == 0 || need <= info.TotalCMM-foreign || need-more > info.FreeCMM {
 		return nil
 	}
-	return &MemoryError{Name: "with its encoder " + p.Name, Need: need, Free: info.TotalCMM - c.foreign}
+	return &MemoryError{Name: "with its encoder " + p.Name, Need: need, Free: info.TotalCMM - foreign}
 }
 
-// load puts the package on the card: memory first, which must do for so many slots, then the layers, then what the card is measured and
-// proven to do.
+// load puts the package on the card, in pieces between which other models have their turns: memory first, which must do for so many slots,
+// then the layers, a file a piece, then what the card is measured and proven to do, a pass a piece.
 func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBackend, o OpenOptions, slots int) error {
 	stop, err := p.StopIDs()
 	if err != nil {
 		return err
 	}
-	return c.Do(ctx, func(dev axcl.Device) error {
-		if err := c.refresh(); err != nil {
+	return c.InPieces(ctx, func(dev axcl.Device, pause func() error) error {
+		if err := c.Refresh(); err != nil {
 			return err
 		}
 		info := c.Info()
@@ -319,8 +321,8 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 			}
 			//rule:D3 TestNever drop
 			me.Never = least > me.Most
-			if c.foreign > foreignLeast {
-				me.Foreign = c.foreign
+			if n, others := c.Foreign(); others {
+				me.Foreign = n
 			}
 			return me
 		}
@@ -330,20 +332,20 @@ func (c *Card) load(ctx context.Context, p, draft *models.Package, b *cardBacken
 				Never: need > info.TotalMem}
 		}
 		before := info.FreeCMM
-		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o); err != nil {
-			return c.refused(err)
+		if b.m, err = c.place(ctx, dev, p, false, blind, b.tokenizer, stop, o, pause); err != nil {
+			return c.Refused(err)
 		}
 		if draft != nil {
-			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.tokenizer, stop, o); err != nil {
-				_ = c.unload(b.m.model)
-				return c.refused(err)
+			if b.draft, err = c.place(ctx, dev, draft, true, nil, b.tokenizer, stop, o, pause); err != nil {
+				_ = c.Unload(b.m.model)
+				return c.Refused(err)
 			}
 			if b.draft.proven.Scatter && b.m.proven.Chunk {
 				b.m.drafter = &drafter{b.draft}
 			}
 		}
-		c.attach(b.m)
-		if err := c.refresh(); err != nil {
+		c.Attach(b.m, 1)
+		if err := c.Refresh(); err != nil {
 			return err
 		}
 		// At least what was foreseen: another process may have given memory back meanwhile.
@@ -370,9 +372,10 @@ func (c *Card) most(info axcl.Info) int64 {
 	return info.TotalCMM - max(used-c.ours.Load(), 0)
 }
 
-// place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker.
+// place loads a package's files, measures and proves it; its encoder only where blind is nil. It runs on the worker, and calls pause behind
+// each piece.
 func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, draft bool, blind error, tok *tokenizer.Tokenizer,
-	stop []int32, o OpenOptions) (*lm, error) {
+	stop []int32, o OpenOptions, pause func() error) (*lm, error) {
 	// Layers that hide what is older than a window matter only where the cache holds more than that.
 	var local []bool
 	window := 0
@@ -414,43 +417,45 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 		o.Progress(at)
 	}
 	start := c.now()
-	pace := c.pace(largest)
-	var reader *ahead.Reader
-	order := func(files []int) {
-		reader.Stop()
-		paths := make([]string, len(files))
-		for i, f := range files {
-			paths[i], _ = weight(f)
-		}
-		reader = ahead.Start(paths, ahead.Options{})
-	}
-	defer func() { reader.Stop() }()
 	if kept, _ := recall(p, info, o); kept == nil && o.Proven == nil {
 		//rule:G22 TestGivenUnsound false
-		if err := checkLent(ctx, dev, p, info); err != nil {
+		if err := c.checkLent(ctx, dev, p, pause); err != nil {
 			return nil, err
 		}
 	}
-	model, err := dev.Load(ctx, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Order: order,
-		Slots: slotsFor(p, info), Source: p.Sources(),
-		Progress: func(file, done, _ int) {
-			name, n := weight(file)
-			pace.done(n)
+	var loader axcl.Loader
+	pace := c.Pace(largest)
+	if err := pace.File(0, func() (err error) {
+		loader, err = dev.Loader(axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Local: local, Timeout: o.Timeout, Slots: slotsFor(p, info),
+			Source: p.Sources()})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	order := loader.Order()
+	paths := make([]string, len(order))
+	for i, f := range order {
+		paths[i], _ = weight(f)
+	}
+	reader := ahead.Start(paths, ahead.Options{})
+	defer reader.Stop()
+	model, err := c.files(ctx, loader, pace, func(n int) (bytes int64) { _, bytes = weight(order[n]); return bytes },
+		func(n int) {
 			reader.Done()
 			if o.Progress == nil {
 				return
 			}
-			at.File, at.Done, at.Bytes = filepath.Base(name), done, at.Bytes+n
+			name, bytes := weight(order[n])
+			at.File, at.Done, at.Bytes = filepath.Base(name), n+1, at.Bytes+bytes
 			at.Elapsed, at.Rates = c.now()-start, reader.Rates()
 			at.Left = time.Duration(float64(at.Elapsed) * float64(at.Of-at.Bytes) / float64(at.Bytes))
 			o.Progress(at)
-		}})
-	pace.stop()
+		}, pause)
 	if err != nil {
 		return nil, err
 	}
 	m := newLM(c, model, p.Embed, tok, stop, o)
-	m.window = window
+	m.window, m.pause = window, pause
 	if p.PerLayer != nil {
 		m.given = &givenRows{from: p.PerLayer}
 	}
@@ -467,11 +472,43 @@ func (c *Card) place(ctx context.Context, dev axcl.Device, p *models.Package, dr
 	if m.blind = blind; err == nil && !draft && blind == nil {
 		err = m.openEyes(dev, p)
 	}
-	if err != nil {
-		_ = c.unload(model)
+	if m.pause = nil; err != nil {
+		_ = c.Unload(model)
 		return nil, err
 	}
 	return m, nil
+}
+
+// files loads all of a model's files under the watchdog's eye, and calls pause behind each. bytes is what file n of the loader's order has;
+// done is told of it.
+func (c *Card) files(ctx context.Context, l axcl.Loader, pace *card.Pace, bytes func(n int) int64, done func(n int), pause func() error) (
+	axcl.Model, error,
+) {
+	for n := 0; ; n++ {
+		size, over := int64(0), false
+		if n < len(l.Order()) {
+			size = bytes(n)
+		}
+		err := pace.File(size, func() (err error) {
+			over, err = l.Next(ctx)
+			return err
+		})
+		if err == nil && !over && size > 0 {
+			done(n)
+		}
+		if err == nil && !over {
+			err = pause()
+		}
+		switch {
+		case err != nil:
+			if e := c.Unload(l); e != nil && !errors.Is(e, axcl.ErrClosed) {
+				err = errors.Join(err, e)
+			}
+			return nil, err
+		case over:
+			return l.Model(), nil
+		}
+	}
 }
 
 // mergeSampling puts a package's own defaults over Ollama's.

@@ -53,7 +53,7 @@ func steady(tb testing.TB, n, cells int) (b *cardBackend, pass func()) {
 		tb.Cleanup(func() { b.m.forgetCaller(s) })
 	}
 	// From here on this goroutine plays the worker, which waits in Do.
-	b.card.disown()
+	b.card.Disown()
 	tb.Cleanup(release)
 	pass = func() {
 		if did, err := b.m.step(); !did || err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/models"
 )
@@ -59,8 +60,8 @@ func TestLoadHangs(t *testing.T) {
 				if c.ending > 0 {
 					time.AfterFunc(c.ending, func() { close(ending) })
 				}
-				err = card.Do(context.Background(), func(dev axcl.Device) error {
-					_, err := card.place(context.Background(), dev, p, false, nil, nil, nil, OpenOptions{})
+				err = card.InPieces(context.Background(), func(dev axcl.Device, pause func() error) error {
+					_, err := card.place(context.Background(), dev, p, false, nil, nil, nil, OpenOptions{}, pause)
 					return err
 				})
 				took := time.Since(start)
@@ -83,11 +84,14 @@ type slow struct {
 	free  chan struct{}
 }
 
-func (s *slow) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	n := len(spec.Layers) + 1
-	for i := range n + 1 {
+func (s *slow) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	order := make([]int, len(spec.Layers)+1)
+	for i := range order {
+		order[i] = i
+	}
+	return axcltest.LoadSteps(order, func(_ context.Context, i int) (axcl.Model, error) {
 		took := s.takes[min(i, len(s.takes)-2)]
-		if i == n {
+		if i == len(order) {
 			took = s.takes[len(s.takes)-1]
 		}
 		if i == s.hang {
@@ -95,9 +99,9 @@ func (s *slow) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
 			return nil, axcl.ErrLost
 		}
 		<-time.After(took)
-		if i < n {
-			spec.Progress(i, i+1, n)
+		if i == len(order) {
+			return nil, axcl.ErrModel // as far as it needs to go
 		}
-	}
-	return nil, axcl.ErrModel // as far as it needs to go
+		return nil, nil
+	}), nil
 }

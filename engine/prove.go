@@ -252,6 +252,9 @@ func (m *lm) say() ([]int32, error) {
 		if m.sequent(p, slot, slot); i == 0 {
 			p.From = 0
 		}
+		if err := m.breathe(); err != nil {
+			return nil, err
+		}
 		if err := m.card.run(m.model, p, m.costs.predict(m.shape.GroupFor(1, p.Reach(m.shape)), 1)); err != nil {
 			return nil, err
 		}
@@ -266,8 +269,8 @@ func (m *lm) say() ([]int32, error) {
 // againAfter is how soon a checkup that could not be made is tried again: three such, and the card is lost.
 const againAfter = 20 * time.Second
 
-// checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
-func (m *lm) checkup() error {
+// Checkup looks, when nothing runs, whether the card still says what it said at load. The error is one that the card does not survive.
+func (m *lm) Checkup() error {
 	m.checked = m.card.now()
 	if m.sample == nil || len(m.running) > 0 {
 		return nil
@@ -283,10 +286,24 @@ func (m *lm) checkup() error {
 	return err
 }
 
+// breathe lets other models have their turns while this one is loaded: it stands behind each piece that takes the card's time, and never
+// where something is being timed. The error says that the card is over.
+func (m *lm) breathe() error {
+	if m.pause == nil {
+		return nil
+	}
+	return m.pause()
+}
+
 // trials is the model as probes see it: with what was proven so far.
 func (m *lm) trials() *prove.Model {
 	t := &prove.Model{Shape: m.shape, Vocab: m.vocab(), Row: m.tokenRow, Stepped: m.proven.Stepped,
-		Run: func(p *axcl.Pass) error { return m.card.run(m.model, p, time.Minute) }}
+		Run: func(p *axcl.Pass) error {
+			if err := m.breathe(); err != nil {
+				return err
+			}
+			return m.card.run(m.model, p, time.Minute)
+		}}
 	t.Slots, _, _ = m.cache.Slots()
 	return t
 }
@@ -308,12 +325,16 @@ func (m *lm) sampleID(i int) int32 { return int32((i*131 + 7) % m.vocab()) }
 
 // measure runs each shape group once, on cells that nobody uses yet.
 func (m *lm) measure(ctx context.Context) error {
-	budget := m.card.now() + 5*time.Second
+	const budget = 5 * time.Second
+	spent := time.Duration(0)
 	for g, group := range m.shape.Groups {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if m.card.now() > budget {
+		if err := m.breathe(); err != nil {
+			return err
+		}
+		if spent > budget {
 			// An unmeasured group is taken to cost what its rows and reach suggest, until it has run.
 			m.costs.group[g] = m.guess(g)
 			continue
@@ -324,7 +345,9 @@ func (m *lm) measure(ctx context.Context) error {
 		if err := m.card.run(m.model, pass, time.Minute); err != nil {
 			return err
 		}
-		m.costs.group[g] = max((m.card.now() - t0).Seconds(), 1e-6)
+		took := m.card.now() - t0
+		spent += took
+		m.costs.group[g] = max(took.Seconds(), 1e-6)
 		if g == m.decode && m.shape.Out > 0 {
 			pass.Want = []int{0}
 			pass.Argmax = make([]int32, 1)
@@ -332,7 +355,9 @@ func (m *lm) measure(ctx context.Context) error {
 			if err := m.card.run(m.model, pass, time.Minute); err != nil {
 				return err
 			}
-			m.costs.head = max((m.card.now()-t0).Seconds()-m.costs.group[g], 1e-7)
+			took := m.card.now() - t0
+			spent += took
+			m.costs.head = max(took.Seconds()-m.costs.group[g], 1e-7)
 		}
 	}
 	return nil

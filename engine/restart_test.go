@@ -102,7 +102,7 @@ func onAsleep(t testing.TB, s axmodel.HollowShape, p pi5, dir string, rate float
 		if err == nil {
 			err = b.m.openTier(nil)
 		}
-		card.attach(b.m)
+		card.Attach(b.m, 1)
 		return err
 	}); err != nil {
 		t.Fatal(err)

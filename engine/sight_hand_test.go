@@ -114,7 +114,7 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "sight", Context: 96, Vocab: sightVocab,
 		Hidden: sightHidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
-		model, err := dev.Load(context.Background(), s.spec)
+		model, err := axcl.Load(context.Background(), dev, s.spec)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (s *sight) open(t testing.TB, o OpenOptions) (*cardBackend, *eye) {
 			return err
 		}
 		b.m.gallery, err = b.m.openGallery(dev, s.v, "digest")
-		card.attach(b.m)
+		card.Attach(b.m, 1)
 		return err
 	})
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *sight) byHand(t testing.TB, job Job) (out []int32) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	model, err := dev.Load(context.Background(), s.spec)
+	model, err := axcl.Load(context.Background(), dev, s.spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -203,7 +203,7 @@ func TestPrediction(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()})
+			m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: p.Layers, Head: p.Head, Source: p.Sources()})
 			if err != nil {
 				return err
 			}

@@ -413,7 +413,7 @@ func TestTogetherNative(t *testing.T) {
 	for i, parallel := range []int{1, 0} {
 		t.Run(fmt.Sprint("parallel ", parallel), func(t *testing.T) {
 			b, clock := hollow(t, axmodel.Qwen3Small(), OpenOptions{Parallel: parallel})
-			if err := b.card.Do(context.Background(), func(axcl.Device) error { b.card.detach(b.m); return nil }); err != nil {
+			if err := b.card.Do(context.Background(), func(axcl.Device) error { b.card.Detach(b.m); return nil }); err != nil {
 				t.Fatal(err)
 			}
 			st := &stage{card: b.card, m: b.m, clock: clock}

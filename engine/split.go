@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/engine/card"
 )
 
 // Join makes one device of several cards: a model loaded on it is split by layers, each card taking its share by the memory it has free,
@@ -24,9 +24,10 @@ func Join(cards ...*Card) (axcl.Device, error) {
 }
 
 type joined struct {
-	cards  []*Card
-	models []*split
-	closed bool
+	cards   []*Card
+	models  []*split
+	loading []*splitLoader
+	closed  bool
 }
 
 // Info adds the cards' memory up; of temperatures and loads it is the highest.
@@ -84,7 +85,8 @@ func (j *joined) shares(layers int) ([]int, error) {
 	return out, nil
 }
 
-func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
+// Loader implements axcl.Device: each card has a loader for its layers.
+func (j *joined) Loader(spec axcl.LoadSpec) (_ axcl.Loader, err error) {
 	if j.closed {
 		return nil, axcl.ErrClosed
 	}
@@ -96,58 +98,114 @@ func (j *joined) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	if err != nil {
 		return nil, err
 	}
-	m := &split{j: j}
-	defer func() {
-		if err != nil {
-			_ = m.Close()
-		}
-	}()
-	total, done := len(spec.Layers), 0
-	if spec.Head != "" {
-		total++
-	}
-	for i, c := range j.cards {
-		part := axcl.LoadSpec{Layers: spec.Layers[done : done+shares[i]], Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
-			Slots: spec.Slots, Beside: spec.Layers}
-		if i == len(j.cards)-1 {
+	l := &splitLoader{m: &split{j: j}}
+	j.loading = append(j.loading, l)
+	done := 0
+	for i, n := range shares {
+		part := axcl.LoadSpec{Layers: spec.Layers[done : done+n], Timeout: spec.Timeout, NoInPlace: spec.NoInPlace, Slots: spec.Slots,
+			Beside: spec.Layers}
+		if i == len(shares)-1 {
 			part.Head = spec.Head
 		}
 		if spec.Local != nil {
-			part.Local = spec.Local[done : done+shares[i]]
+			part.Local = spec.Local[done : done+n]
 		}
-		before := done
-		part.Progress = func(file, n, _ int) {
-			c.enter(fileLimit)
-			if spec.Progress != nil {
-				spec.Progress(before+file, before+n, total)
-			}
-		}
-		if spec.Order != nil {
-			part.Order = func(files []int) {
-				files = slices.Clone(files)
-				for i := range files {
-					files[i] += before
-				}
-				spec.Order(files)
-			}
-		}
-		var model axcl.Model
-		if err := c.Do(ctx, func(d axcl.Device) (err error) {
-			c.enter(fileLimit)
-			defer c.exit()
-			model, err = d.Load(ctx, part)
+		l.m.lines = append(l.m.lines, j.cards[i].NewLine(1))
+		var one axcl.Loader
+		if err := l.m.on(context.Background(), i, card.Load, card.FileLimit, func(d axcl.Device) (err error) {
+			one, err = d.Loader(part)
 			return err
 		}); err != nil {
-			return nil, fmt.Errorf("engine: layers %d to %d, on %s: %w", before, before+shares[i]-1, c.Info().ID, err)
+			return nil, l.fail(l.named(i, done, n, err))
 		}
-		m.parts = append(m.parts, model)
-		done += shares[i]
-		if err := m.add(model.Shape()); err != nil {
-			return nil, err
+		l.parts, l.first, l.layers = append(l.parts, one), append(l.first, done), append(l.layers, n)
+		for _, f := range one.Order() {
+			l.order = append(l.order, done+f)
+		}
+		done += n
+	}
+	return l, nil
+}
+
+// splitLoader is such a model on its way.
+type splitLoader struct {
+	m             *split
+	parts         []axcl.Loader // of each card
+	first, layers []int         // of each part, in the whole
+	order         []int
+	files         int // of the part that is under way
+	over          bool
+}
+
+func (l *splitLoader) Order() []int { return l.order }
+
+func (l *splitLoader) Model() axcl.Model {
+	if len(l.m.parts) < len(l.m.j.cards) || l.m.closed {
+		return nil
+	}
+	return l.m
+}
+
+// Next loads the part's next file. With the last one of a part the part is done too; of the last part that is a call of its own.
+func (l *splitLoader) Next(ctx context.Context) (done bool, err error) {
+	if l.over {
+		return false, axcl.ErrClosed
+	}
+	for {
+		i := len(l.m.parts)
+		part, last := l.parts[i], i == len(l.parts)-1
+		if err := l.m.on(ctx, i, card.Load, card.FileLimit, func(axcl.Device) (err error) {
+			done, err = part.Next(ctx)
+			return err
+		}); err != nil {
+			return false, l.fail(l.named(i, l.first[i], l.layers[i], err))
+		}
+		if !done {
+			if l.files++; l.files == len(part.Order()) && !last {
+				continue
+			}
+			return false, nil
+		}
+		l.files, l.m.parts = 0, append(l.m.parts, part.Model())
+		if err := l.m.add(part.Model().Shape()); err != nil {
+			return false, l.fail(err)
+		}
+		if last {
+			l.m.j.models = append(l.m.j.models, l.m)
+			l.ended()
+		}
+		return last, nil
+	}
+}
+
+// ended takes the loader off the device's list.
+func (l *splitLoader) ended() {
+	l.over = true
+	l.m.j.loading = slices.DeleteFunc(l.m.j.loading, func(o *splitLoader) bool { return o == l })
+}
+
+// named says where a part did not load.
+func (l *splitLoader) named(i, first, layers int, err error) error {
+	return fmt.Errorf("engine: layers %d to %d, on %s: %w", first, first+layers-1, l.m.j.cards[i].Info().ID, err)
+}
+
+// fail releases all of it.
+func (l *splitLoader) fail(err error) error {
+	_ = l.Close()
+	return err
+}
+
+func (l *splitLoader) Close() error {
+	if l.over {
+		return axcl.ErrClosed
+	}
+	l.ended()
+	for i, part := range l.parts {
+		if i >= len(l.m.parts) {
+			_ = l.m.on(context.Background(), i, card.Turn, 0, func(axcl.Device) error { return part.Close() })
 		}
 	}
-	j.models = append(j.models, m)
-	return m, nil
+	return l.m.Close()
 }
 
 // LoadNet loads on the first card: a single model is not split.
@@ -155,11 +213,12 @@ func (j *joined) LoadNet(path string) (axcl.Net, error) {
 	if j.closed {
 		return nil, axcl.ErrClosed
 	}
-	n := &elsewhere{c: j.cards[0]}
-	if err := n.do(fileLimit, func(d axcl.Device) (err error) {
+	n := &elsewhere{c: j.cards[0], line: j.cards[0].NewLine(1)}
+	if err := n.do(card.Load, func(d axcl.Device) (err error) {
 		n.Net, err = d.LoadNet(path)
 		return err
 	}); err != nil {
+		n.line.Close()
 		return nil, err
 	}
 	return n, nil
@@ -168,28 +227,24 @@ func (j *joined) LoadNet(path string) (axcl.Net, error) {
 // elsewhere is a net on one of the cards, used from the joined device's worker.
 type elsewhere struct {
 	axcl.Net
-	c *Card
+	c    *Card
+	line *card.Line
 }
 
-// do runs f on the card's worker, under its watchdog's eye.
-func (n *elsewhere) do(limit time.Duration, f func(d axcl.Device) error) error {
-	err := n.c.Do(context.Background(), func(d axcl.Device) error {
-		n.c.enter(limit)
-		defer n.c.exit()
-		return f(d)
+// do runs f on the card's worker when it is its turn, under its watchdog's eye.
+func (n *elsewhere) do(k card.Kind, f func(d axcl.Device) error) error {
+	return n.line.Do(context.Background(), k, 0, func(d axcl.Device) error {
+		return n.c.Watched(card.FileLimit, func() error { return f(d) })
 	})
-	if axcl.Fatal(err) {
-		n.c.lose(err)
-	}
-	return err
 }
 
 func (n *elsewhere) Run(group int, in, out map[string][]byte) error {
-	return n.do(fileLimit, func(axcl.Device) error { return n.Net.Run(group, in, out) })
+	return n.do(card.Turn, func(axcl.Device) error { return n.Net.Run(group, in, out) })
 }
 
 func (n *elsewhere) Close() error {
-	return n.do(n.c.o.Watch, func(axcl.Device) error { return n.Net.Close() })
+	defer n.line.Close()
+	return n.c.Do(context.Background(), func(axcl.Device) error { return n.c.Unload(n.Net) })
 }
 
 func (j *joined) Close() error {
@@ -198,6 +253,9 @@ func (j *joined) Close() error {
 	}
 	j.closed = true
 	var errs []error
+	for len(j.loading) > 0 {
+		errs = append(errs, j.loading[0].Close())
+	}
 	for _, m := range j.models {
 		if err := m.Close(); !errors.Is(err, axcl.ErrClosed) {
 			errs = append(errs, err)
@@ -210,6 +268,7 @@ func (j *joined) Close() error {
 type split struct {
 	j      *joined
 	parts  []axcl.Model
+	lines  []*card.Line // for the calls of each part, whose seconds are booked on its card
 	shape  axcl.Shape
 	hidden []uint16
 	more   []axcl.Addition // of one part
@@ -283,11 +342,10 @@ func (m *split) Run(p *axcl.Pass) error {
 			q.Timing = &t
 		}
 		c := m.j.cards[i]
-		if err := c.Do(context.Background(), func(axcl.Device) error { return c.run(part, &q, passLimit) }); err != nil {
-			if axcl.Fatal(err) {
-				c.lose(err)
-			}
-			return cmp.Or(err, error(axcl.ErrLost))
+		if err := m.lines[i].Do(context.Background(), card.Turn, 0, func(axcl.Device) error {
+			return c.run(part, &q, passLimit)
+		}); err != nil {
+			return err
 		}
 		if p.Timing != nil {
 			s := p.Timing
@@ -311,15 +369,18 @@ func (m *split) Clear(cells []uint32) error {
 // each makes a call of every part, on its card.
 func (m *split) each(call func(part axcl.Model) error) error {
 	for i, part := range m.parts {
-		c := m.j.cards[i]
-		if err := c.Do(context.Background(), func(axcl.Device) error { return c.watched(func() error { return call(part) }) }); err != nil {
-			if axcl.Fatal(err) {
-				c.lose(err)
-			}
-			return cmp.Or(err, error(axcl.ErrLost))
+		if err := m.on(context.Background(), i, card.Turn, 0, func(axcl.Device) error { return call(part) }); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// on runs f on card i when it is this model's turn there, under the card's watchdog's eye.
+func (m *split) on(ctx context.Context, i int, k card.Kind, limit time.Duration, f func(axcl.Device) error) error {
+	return m.lines[i].Do(ctx, k, 0, func(d axcl.Device) error {
+		return m.j.cards[i].Watched(limit, func() error { return f(d) })
+	})
 }
 
 // slices visits the part's share of every row, which is so many bytes in front of the next parts'.
@@ -446,7 +507,10 @@ func (m *split) Close() error {
 	m.closed = true
 	var errs []error
 	for i, part := range m.parts {
-		errs = append(errs, m.j.cards[i].Do(context.Background(), func(axcl.Device) error { return m.j.cards[i].unload(part) }))
+		errs = append(errs, m.j.cards[i].Do(context.Background(), func(axcl.Device) error { return m.j.cards[i].Unload(part) }))
+	}
+	for _, l := range m.lines {
+		l.Close()
 	}
 	return errors.Join(errs...)
 }

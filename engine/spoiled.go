@@ -150,7 +150,7 @@ func (m *lm) wipe() error {
 // clear clears cells. A call that fails is a strike, and is made again: until it has worked, no pass may be.
 func (m *lm) clear(cells []uint32) error {
 	for {
-		err := m.card.clear(m.model, cells)
+		err := m.card.watched(func() error { return m.model.Clear(cells) })
 		if err == nil || axcl.Fatal(err) {
 			return err
 		}

@@ -118,7 +118,7 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 	b := &cardBackend{card: card, own: true, sampling: sampler.Defaults(), info: Info{Name: "tiny", Context: tinyCells, Vocab: tinyVocab,
 		Hidden: m.hidden}}
 	err = card.Do(context.Background(), func(dev axcl.Device) error {
-		model, err := dev.Load(context.Background(), m.spec)
+		model, err := axcl.Load(context.Background(), dev, m.spec)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (m *tiny) openOn(t testing.TB, open func() (axcl.Device, string, error), o 
 		} else if err := b.m.compare(context.Background()); err != nil {
 			return err
 		}
-		card.attach(b.m)
+		card.Attach(b.m, 1)
 		return nil
 	})
 	if err != nil {

@@ -161,6 +161,11 @@ func Settle(ctx context.Context, b Backend) error {
 	for {
 		left := false
 		if err := c.card.Do(ctx, func(axcl.Device) error {
+			for c.m.turn.at >= passing { // what belongs to the last pass comes first
+				if _, err := c.m.step(); err != nil {
+					return err
+				}
+			}
 			for did := true; did; {
 				var err error
 				if did, err = c.m.idle(); err != nil {

@@ -96,7 +96,7 @@ func TestSpoiledForGood(t *testing.T) {
 			if err := <-lost; !errors.Is(err, axcl.ErrLost) || !errors.Is(err, sampler.ErrBadLogits) {
 				t.Errorf("lost to %v", err)
 			}
-			<-b.card.done
+			<-b.card.Done()
 		})
 	}
 }
@@ -120,5 +120,5 @@ func TestPlausiblyWrong(t *testing.T) {
 	if err := b.card.Err(); !errors.Is(err, ErrWrong) || !errors.Is(err, axcl.ErrLost) {
 		t.Errorf("lost to %v", err)
 	}
-	<-b.card.done
+	<-b.card.Done()
 }

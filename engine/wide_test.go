@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
 	"github.com/axle-llm/axle/axmodel/compile"
@@ -285,12 +286,9 @@ type staleCard struct {
 	wides int
 }
 
-func (c *staleCard) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := c.Device.Load(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	return &staleModel{Model: m, c: c}, nil
+func (c *staleCard) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := c.Device.Loader(spec)
+	return axcltest.LoadAs(l, err, func(m axcl.Model) axcl.Model { return &staleModel{Model: m, c: c} })
 }
 
 type staleModel struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/axle-llm/axle/ask"
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 	"github.com/axle-llm/axle/axcl/soft"
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/internal/lane"
@@ -115,9 +116,9 @@ type slowModel struct {
 	now *atomic.Int64
 }
 
-func (d slow) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := d.Device.Load(ctx, spec)
-	return slowModel{m, d.now}, err
+func (d slow) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := d.Device.Loader(spec)
+	return axcltest.LoadAs(l, err, func(m axcl.Model) axcl.Model { return slowModel{m, d.now} })
 }
 
 func (m slowModel) Run(p *axcl.Pass) error {

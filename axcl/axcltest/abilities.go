@@ -211,7 +211,7 @@ func equal(a, b [][]result) bool {
 // made again, with rows placed or copied, and rows that travel arrive as they are. What the card may lack is logged, not held against it.
 func CheckPackage(t TB, d axcl.Device, spec axcl.LoadSpec, embed func(hidden int, token uint64) []uint16) Abilities {
 	t.Helper()
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}

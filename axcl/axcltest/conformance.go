@@ -81,6 +81,7 @@ func Checks(o Options) []Check {
 	add("bad passes", checkBadPasses)
 	add("bad models", checkBadModels)
 	add("cancelled load", checkCancel)
+	add("load by files", checkLoader)
 	add("net", checkNet)
 	add("layer as a net", checkLayerNet)
 	add("net of operations", checkGraphNet)
@@ -131,7 +132,7 @@ func write(t TB, y Tiny) axcl.LoadSpec {
 
 func load(t TB, d axcl.Device, spec axcl.LoadSpec) axcl.Model {
 	t.Helper()
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}

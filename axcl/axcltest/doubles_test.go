@@ -39,10 +39,10 @@ func TestTape(t *testing.T) {
 	// Another order, other data and more calls than the tape has are all noticed.
 	for name, call := range map[string]func(d axcl.Device){
 		"order": func(d axcl.Device) { _ = d.Close() },
-		"spec":  func(d axcl.Device) { _, _ = d.Info(); _, _ = d.Load(context.Background(), axcl.LoadSpec{}) },
+		"spec":  func(d axcl.Device) { _, _ = d.Info(); _, _ = axcl.Load(context.Background(), d, axcl.LoadSpec{}) },
 		"data": func(d axcl.Device) {
 			_, _ = d.Info()
-			m, _ := d.Load(context.Background(), spec)
+			m, _ := axcl.Load(context.Background(), d, spec)
 			_ = m.Run(&axcl.Pass{})
 		},
 		"rows": func(d axcl.Device) {
@@ -77,7 +77,7 @@ func TestFaulty(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := NewFaulty(openSoft(t))
-	m, err := f.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), f, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestFaulty(t *testing.T) {
 	}
 	f.Plan(Fault{Op: OpClose, Err: boom}, Fault{Op: OpCloseModel, Err: boom}, Fault{Op: OpLoad, Err: axcl.ErrMemory},
 		Fault{Op: OpLoadNet, Err: axcl.ErrMemory})
-	if _, err := f.Load(context.Background(), spec); err != axcl.ErrMemory {
+	if _, err := axcl.Load(context.Background(), f, spec); err != axcl.ErrMemory {
 		t.Error(err)
 	}
 	if _, err := f.LoadNet(spec.Head); err != axcl.ErrMemory {
@@ -180,7 +180,7 @@ func session(d axcl.Device, spec axcl.LoadSpec) (results []any) {
 	keep := func(a ...any) { results = append(results, a...) }
 	_, err := d.Info()
 	keep(err != nil)
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		return append(results, err.Error(), errors.Is(err, axcl.ErrModel))
 	}

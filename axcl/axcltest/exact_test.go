@@ -1,7 +1,6 @@
 package axcltest
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -84,9 +83,9 @@ func (m *measured) Sample(rows [][]uint16) { m.rows = rows }
 // coarse is a card that keeps five bits of a hidden state's fraction where bf16 has seven.
 type coarse struct{ axcl.Device }
 
-func (d coarse) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := d.Device.Load(ctx, spec)
-	return coarseModel{m}, err
+func (d coarse) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := d.Device.Loader(spec)
+	return LoadAs(l, err, func(m axcl.Model) axcl.Model { return coarseModel{m} })
 }
 
 type coarseModel struct{ axcl.Model }

@@ -1,7 +1,6 @@
 package axcltest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -120,16 +119,13 @@ func (f *Faulty) Info() (axcl.Info, error) {
 	return f.d.Info()
 }
 
-// Load implements axcl.Device.
-func (f *Faulty) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+// Loader implements axcl.Device. A load is one call, which fails as it begins.
+func (f *Faulty) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
 	if x := f.next(OpLoad); x.Err != nil {
 		return nil, x.Err
 	}
-	m, err := f.d.Load(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	return &faultyModel{m, f}, nil
+	l, err := f.d.Loader(spec)
+	return LoadAs(l, err, func(m axcl.Model) axcl.Model { return &faultyModel{m, f} })
 }
 
 // LoadNet implements axcl.Device.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 
 	"github.com/axle-llm/axle/axcl"
@@ -60,7 +61,7 @@ func checkBadModels(t TB, d axcl.Device) {
 		{"a layer as a head", axcl.LoadSpec{Layers: spec.Layers, Head: spec.Layers[0]}, []string{filepath.Base(spec.Layers[0])}},
 		{"a head of another model", axcl.LoadSpec{Layers: spec.Layers, Head: wideSpec.Head}, []string{filepath.Base(wideSpec.Head)}},
 	} {
-		m, err := d.Load(context.Background(), x.spec)
+		m, err := axcl.Load(context.Background(), d, x.spec)
 		if err == nil {
 			_ = m.Close()
 			t.Errorf("%s: loaded", x.name)
@@ -91,7 +92,7 @@ func checkCancel(t TB, d axcl.Device) {
 		}
 	}
 	before, _ := d.Info()
-	if _, err := d.Load(ctx, spec); !errors.Is(err, context.Canceled) {
+	if _, err := axcl.Load(ctx, d, spec); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled load gave %v", err)
 	}
 	if after, err := d.Info(); err != nil || after.FreeCMM != before.FreeCMM {
@@ -99,6 +100,97 @@ func checkCancel(t TB, d axcl.Device) {
 	}
 	spec.Progress = nil
 	_ = load(t, d, spec)
+}
+
+// checkLoader loads a model file by file beside one that runs meanwhile, and gives one up halfway.
+func checkLoader(t TB, d axcl.Device) {
+	spec, ctx := write(t, DefaultTiny()), context.Background()
+	beside := load(t, d, spec)
+	before, _ := d.Info()
+	say := func(m axcl.Model) any {
+		out, err := play(m, script{passes: prompt(1, 0, 3, 1, func(i int) uint32 { return uint32(i) })}, false,
+			func(token uint64) []uint16 { return Rows(token, 1, m.Shape().Hidden) })
+		if err != nil {
+			t.Fatalf("a pass: %v", err)
+		}
+		return out
+	}
+	want := say(beside)
+	begin := func() axcl.Loader {
+		l, err := d.Loader(spec)
+		if err != nil {
+			t.Fatalf("loader: %v", err)
+		}
+		return l
+	}
+	over := func(what string, l axcl.Loader) {
+		if _, err := l.Next(ctx); !errors.Is(err, axcl.ErrClosed) {
+			t.Errorf("%s, and then another file: %v", what, err)
+		}
+		if err := l.Close(); !errors.Is(err, axcl.ErrClosed) {
+			t.Errorf("%s, and then closed: %v", what, err)
+		}
+	}
+	l := begin()
+	for n := 0; ; n++ {
+		if l.Model() != nil {
+			t.Errorf("there is a model after %d of %d files", n, len(l.Order()))
+		}
+		done, err := l.Next(ctx)
+		if err != nil {
+			t.Fatalf("file %d: %v", n, err)
+		}
+		if got := say(beside); !reflect.DeepEqual(got, want) {
+			t.Errorf("the model beside it says something else after file %d", n)
+		}
+		if done != (n == len(l.Order())) {
+			t.Fatalf("after %d of %d files: done %v", n+1, len(l.Order()), done)
+		}
+		if done {
+			break
+		}
+	}
+	m := l.Model()
+	if m == nil {
+		t.Fatalf("no model")
+	}
+	over("done", l)
+	if got := say(m); !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded by files it says something else")
+	}
+	if err := m.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	for _, how := range []string{"given up", "cancelled"} {
+		l := begin()
+		if _, err := l.Next(ctx); err != nil {
+			t.Fatalf("the first file: %v", err)
+		}
+		if how == "given up" {
+			if err := l.Close(); err != nil {
+				t.Errorf("giving up: %v", err)
+			}
+		} else if _, err := l.Next(cancelled); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		over(how, l)
+		if after, err := d.Info(); err != nil || after.FreeCMM != before.FreeCMM {
+			t.Errorf("%s: %d bytes were free before, %d after (%v)", how, before.FreeCMM, after.FreeCMM, err)
+		}
+	}
+	if got := say(beside); !reflect.DeepEqual(got, want) {
+		t.Errorf("the model beside them says something else")
+	}
+	l = begin()
+	if _, err := l.Next(ctx); err != nil {
+		t.Fatalf("the first file: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Errorf("closing the device with a load under way: %v", err)
+	}
+	over("the device closed", l)
 }
 
 func checkNet(t TB, d axcl.Device) {
@@ -245,7 +337,7 @@ func checkClose(t TB, d axcl.Device) {
 	}
 	embed := func(token uint64) []uint16 { return Rows(token, 1, m.Shape().Hidden) }
 	_, infoErr := d.Info()
-	_, loadErr := d.Load(context.Background(), spec)
+	_, loadErr := axcl.Load(context.Background(), d, spec)
 	_, netErr := d.LoadNet(spec.Head)
 	_, runErr := play(m, script{passes: prompt(1, 0, 1, 1, func(int) uint32 { return 0 })}, false, embed)
 	for what, err := range map[string]error{"close": d.Close(), "info": infoErr, "load": loadErr, "load net": netErr, "run": runErr,

@@ -131,20 +131,40 @@ func (r *Recorder) Info() (axcl.Info, error) {
 	return i, err
 }
 
-// Load implements axcl.Device.
-func (r *Recorder) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	m, err := r.d.Load(ctx, spec)
-	e := Event{Op: OpLoad, Ask: askLoad(spec), Err: keepError(err)}
+// Loader implements axcl.Device. A load is one event of the tape, when it ends.
+func (r *Recorder) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	l, err := r.d.Loader(spec)
 	if err != nil {
-		r.add(e)
+		r.add(Event{Op: OpLoad, Ask: askLoad(spec), Err: keepError(err)})
 		return nil, err
 	}
-	r.loaded++
-	s := m.Shape()
-	e.ID, e.Shape = r.loaded, &s
-	r.add(e)
-	return &recordedModel{m, r, r.loaded}, nil
+	return &recordedLoader{Loader: l, r: r, spec: spec}, nil
 }
+
+type recordedLoader struct {
+	axcl.Loader
+	r     *Recorder
+	spec  axcl.LoadSpec
+	model axcl.Model
+}
+
+func (l *recordedLoader) Next(ctx context.Context) (bool, error) {
+	done, err := l.Loader.Next(ctx)
+	if !done && err == nil {
+		return false, nil
+	}
+	e := Event{Op: OpLoad, Ask: askLoad(l.spec), Err: keepError(err)}
+	if err == nil {
+		l.r.loaded++
+		s := l.Loader.Model().Shape()
+		e.ID, e.Shape = l.r.loaded, &s
+		l.model = &recordedModel{l.Loader.Model(), l.r, l.r.loaded}
+	}
+	l.r.add(e)
+	return done, err
+}
+
+func (l *recordedLoader) Model() axcl.Model { return l.model }
 
 func askLoad(s axcl.LoadSpec) string {
 	return fmt.Sprintf("%d layers, head %t, copies %t", len(s.Layers), s.Head != "", s.NoInPlace)
@@ -350,13 +370,25 @@ func (p *Player) Info() (axcl.Info, error) {
 	return *e.Info, e.Err.err()
 }
 
-// Load implements axcl.Device.
-func (p *Player) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
-	e := p.next(OpLoad, 0, askLoad(spec), 0)
-	if e.Err != nil {
-		return nil, e.Err
+// Loader implements axcl.Device.
+func (p *Player) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	order := make([]int, len(spec.Layers))
+	for i := range order {
+		order[i] = i
 	}
-	return &playedModel{p, e.ID, *e.Shape}, nil
+	if spec.Head != "" {
+		order = append(order, len(order))
+	}
+	return LoadSteps(order, func(_ context.Context, n int) (axcl.Model, error) {
+		if n < len(order) {
+			return nil, nil
+		}
+		e := p.next(OpLoad, 0, askLoad(spec), 0)
+		if e.Err != nil {
+			return nil, e.Err
+		}
+		return &playedModel{p, e.ID, *e.Shape}, nil
+	}), nil
 }
 
 // LoadNet implements axcl.Device.

@@ -37,7 +37,7 @@ func TestAddCalls(t *testing.T) {
 			y := axcltest.DefaultTiny()
 			y.Layers = 3
 			d := open(t, k)
-			m, err := d.Load(context.Background(), write(t, y))
+			m, err := axcl.Load(context.Background(), d, write(t, y))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestAddFails(t *testing.T) {
 		y.Layers = 3
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestAddHangs(t *testing.T) {
 		spec := write(t, y)
 		spec.Timeout = 300 * time.Millisecond
 		d := open(t, k)
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestAddRounds(t *testing.T) {
 		defer closeAll(t, d)
 		spec := sweepModel(t)
 		spec.Layers = spec.Layers[:3]
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}

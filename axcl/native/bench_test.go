@@ -86,7 +86,7 @@ func TestVendorLoop(t *testing.T) {
 		d := open(t, k)
 		defer closeAll(t, d)
 		spec := write(t, axcltest.DefaultTiny())
-		placed, err := d.Load(context.Background(), spec)
+		placed, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestVendorLoop(t *testing.T) {
 			t.Errorf("with rows in place: %v", err)
 		}
 		spec.NoInPlace = true
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,11 +114,11 @@ func TestVendorLoop(t *testing.T) {
 		}
 		spec = write(t, axcltest.DefaultStates())
 		spec.Slots = 2
-		if placed, err = d.Load(context.Background(), spec); err != nil {
+		if placed, err = axcl.Load(context.Background(), d, spec); err != nil {
 			t.Fatal(err)
 		}
 		spec.NoInPlace = true
-		if m, err = d.Load(context.Background(), spec); err != nil {
+		if m, err = axcl.Load(context.Background(), d, spec); err != nil {
 			t.Fatal(err)
 		}
 		for past := range 4 {
@@ -179,7 +179,7 @@ func measure(t testing.TB, k Kind, y axcltest.Tiny, vendor bool, passes int) tim
 	defer closeAll(t, d)
 	spec := write(t, y)
 	spec.NoInPlace, spec.Slots = vendor, axcl.DefaultSlots
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

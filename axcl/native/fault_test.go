@@ -27,7 +27,7 @@ import (
 func TestThread(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +42,7 @@ func TestThread(t *testing.T) {
 		go func() {
 			runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
 			_, infoErr := d.Info()
-			_, loadErr := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			_, loadErr := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 			_, netErr := d.LoadNet(write(t, axcltest.DefaultTiny()).Head)
 			done <- []error{infoErr, loadErr, netErr, m.Run(rowPass(m.Shape(), 1)), m.Clear([]uint32{1}), m.Save([]uint32{1}, row),
 				m.Restore([]uint32{1}, row), m.Copy([]uint32{1}, []uint32{2}), n.Run(0, in, nil), n.Close(), m.Close(), d.Close()}
@@ -68,7 +68,7 @@ func TestHang(t *testing.T) {
 		d := open(t, k)
 		spec := write(t, axcltest.DefaultTiny())
 		spec.Timeout = 500 * time.Millisecond
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestHang(t *testing.T) {
 		if _, err := d.Info(); !errors.Is(err, axcl.ErrLost) {
 			t.Errorf("info gave %v", err)
 		}
-		if _, err := d.Load(context.Background(), spec); !errors.Is(err, axcl.ErrLost) {
+		if _, err := axcl.Load(context.Background(), d, spec); !errors.Is(err, axcl.ErrLost) {
 			t.Errorf("load gave %v", err)
 		}
 		if _, err := d.LoadNet(spec.Head); !errors.Is(err, axcl.ErrLost) {
@@ -117,13 +117,13 @@ func TestLoadFails(t *testing.T) {
 				t.Skip("its codes are not the vendor's AXCL scheme")
 			}
 			d := open(t, k)
-			first, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			first, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 			if err != nil {
 				t.Fatal(err)
 			}
 			before, spec := sim.Live(), write(t, axcltest.DefaultTiny())
 			configure(t, sim, fmt.Sprintf("fault=LoadFromFile:1:0x%08x", tt.code))
-			_, err = d.Load(context.Background(), spec)
+			_, err = axcl.Load(context.Background(), d, spec)
 			configure(t, sim, "")
 			var e *axcl.Error
 			if !errors.As(err, &e) || e.Op != "axclrtEngineLoadFromFile" || e.Layer != 1 || e.Code != tt.code || e.Path != spec.Layers[1] ||
@@ -151,13 +151,13 @@ func TestNoID(t *testing.T) {
 		defer closeAll(t, d)
 		spec := write(t, axcltest.DefaultTiny())
 		configure(t, sim, "fault=LoadFromFile:1:nothing")
-		_, err := d.Load(context.Background(), spec)
+		_, err := axcl.Load(context.Background(), d, spec)
 		if !errors.Is(err, axcl.ErrModel) || axcl.Fatal(err) ||
 			!strings.Contains(err.Error(), "the library could not open "+spec.Layers[1]) {
 			t.Fatalf("%v", err)
 		}
 		configure(t, sim, "")
-		if _, err := d.Load(context.Background(), spec); err != nil {
+		if _, err := axcl.Load(context.Background(), d, spec); err != nil {
 			t.Errorf("the next load: %v", err)
 		}
 	})
@@ -171,7 +171,7 @@ func TestTooOld(t *testing.T) {
 		}
 		d := open(t, k)
 		configure(t, sim, "fault=ExecuteAsync:*:4")
-		_, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		_, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if !errors.Is(err, axcl.ErrTooOld) || axcl.Fatal(err) || !strings.Contains(err.Error(), "too old: 3.6 or later") {
 			t.Fatalf("%v", err)
 		}
@@ -194,7 +194,7 @@ func TestLateInfo(t *testing.T) {
 		if i, err := d.Info(); !errors.Is(err, axcl.ErrLate) || axcl.Fatal(err) || i.ID != "axcl:0" {
 			t.Errorf("info gave %+v, %v", i, err)
 		}
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestRetry(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestLinkGone(t *testing.T) {
 			t.Skip("no link")
 		}
 		d := open(t, k)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -412,7 +412,7 @@ func TestOptional(t *testing.T) {
 	if err != nil || strings.Join(i.Missing, " ") != want || i.Version != "3.10.2" || i.Name != "" {
 		t.Errorf("%v, version %q, name %q, missing %v", err, i.Version, i.Name, i.Missing)
 	}
-	m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+	m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,7 +457,7 @@ func TestNoMemory(t *testing.T) {
 				{"the largest file", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 3 << 20}, 0},
 				{"a layer", "axclrtEngineLoadFromFile", axcltest.Tiny{Hollow: true, Weights: 1200 << 10}, tt.engine},
 			} {
-				_, err := d.Load(context.Background(), write(t, c.y))
+				_, err := axcl.Load(context.Background(), d, write(t, c.y))
 				var e *axcl.Error
 				if !errors.Is(err, axcl.ErrMemory) || axcl.Fatal(err) || !errors.As(err, &e) ||
 					!strings.Contains(e.Note, "MiB of card memory were free") || e.Op != c.op || c.code != 0 && e.Code != c.code ||
@@ -468,7 +468,7 @@ func TestNoMemory(t *testing.T) {
 					t.Errorf("no room for %s: left on the card: %+v", c.name, after)
 				}
 			}
-			m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 			if err != nil {
 				t.Fatalf("a small model afterwards: %v", err)
 			}
@@ -510,7 +510,7 @@ func TestLoadOrder(t *testing.T) {
 			}
 			d := open(t, k)
 			defer closeAll(t, d)
-			m, err := d.Load(context.Background(), tt.spec)
+			m, err := axcl.Load(context.Background(), d, tt.spec)
 			if err != nil {
 				t.Fatal(err)
 			}

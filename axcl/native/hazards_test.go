@@ -27,7 +27,7 @@ func TestEveryWidePassAwaited(t *testing.T) {
 		defer closeAll(t, d)
 		spec := write(t, axcltest.DefaultTiny())
 		spec.NoInPlace = true // which the vendor's loop wants: it waits for each step
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestTaskFails(t *testing.T) {
 		}
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestPages(t *testing.T) {
 		onCard(t, fmt.Sprintf("page=%d", kib<<10), func(t *testing.T, k Kind, _ *simhook.Sim) {
 			d := open(t, k)
 			defer closeAll(t, d)
-			m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+			m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +198,7 @@ func everyCopy(t *testing.T, d axcl.Device, y axcltest.Tiny) {
 	if y.Interval > 0 {
 		spec.Slots = 2
 	}
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestDeaf(t *testing.T) {
 		if !slices.Contains(names, "axcl-listener") || k == AXCL && !slices.Contains(names, "axcl-stream") {
 			t.Errorf("the library's threads are %q", names)
 		}
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestNotInherited(t *testing.T) {
 			}
 		}
 		child("open", "axcl_host", "msg_userdev")
-		if _, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny())); err != nil {
+		if _, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny())); err != nil {
 			t.Fatal(err)
 		}
 		if k == AXCL {
@@ -102,7 +102,7 @@ func TestOfflineCard(t *testing.T) {
 	for name, ask := range map[string]func(d *device, m axcl.Model, spec axcl.LoadSpec) error{
 		"a pass": func(_ *device, m axcl.Model, _ axcl.LoadSpec) error { return m.Run(rowPass(m.Shape(), 3)) },
 		"a load": func(d *device, _ axcl.Model, spec axcl.LoadSpec) error {
-			_, err := d.Load(context.Background(), spec)
+			_, err := axcl.Load(context.Background(), d, spec)
 			return err
 		},
 		"its state": func(d *device, _ axcl.Model, _ axcl.LoadSpec) error { _, err := d.Info(); return err },
@@ -114,7 +114,7 @@ func TestOfflineCard(t *testing.T) {
 			}
 			d := open(t, k)
 			spec := write(t, axcltest.DefaultTiny())
-			m, err := d.Load(context.Background(), spec)
+			m, err := axcl.Load(context.Background(), d, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestSlowState(t *testing.T) {
 	onCard(t, "hazards=strict,properties", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}

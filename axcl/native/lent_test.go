@@ -25,7 +25,7 @@ func TestLentCalls(t *testing.T) {
 		}
 		y := axcltest.DefaultGiven()
 		d := open(t, k)
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestLentVendorLoop(t *testing.T) {
 		defer closeAll(t, d)
 		spec := write(t, axcltest.DefaultGiven())
 		spec.NoInPlace = true
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestLentFails(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultGiven()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
 		if err != nil {
 			t.Fatal(err)
 		}

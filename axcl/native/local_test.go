@@ -20,7 +20,7 @@ func TestLocal(t *testing.T) {
 		d := open(t, k)
 		defer closeAll(t, d)
 		spec.Local = []bool{true}
-		if _, err := d.Load(context.Background(), spec); !errors.Is(err, axcl.ErrModel) {
+		if _, err := axcl.Load(context.Background(), d, spec); !errors.Is(err, axcl.ErrModel) {
 			t.Errorf("one of two layers said to be local or not: %v", err)
 		}
 		sd, err := soft.Open(soft.Options{Threads: 1})
@@ -29,11 +29,11 @@ func TestLocal(t *testing.T) {
 		}
 		defer sd.Close()
 		for _, spec.Local = range [][]bool{{true, false}, {false, true}, {false, false}} {
-			m, err := d.Load(context.Background(), spec)
+			m, err := axcl.Load(context.Background(), d, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := sd.Load(context.Background(), spec)
+			s, err := axcl.Load(context.Background(), sd, spec)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -55,8 +55,20 @@ func milliseconds(d time.Duration) C.int32_t {
 	return C.int32_t(max(1, min(d.Milliseconds(), math.MaxInt32)))
 }
 
-// Load implements axcl.Device.
-func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
+// loader is a model on its way to the card.
+type loader struct {
+	m     *model
+	spec  axcl.LoadSpec
+	f     files
+	order []int
+	done  int      // files
+	kinds []leader // of the layers so far
+	free  int64    // card memory before the first file; -1: not known
+	over  bool
+}
+
+// Loader implements axcl.Device.
+func (d *device) Loader(spec axcl.LoadSpec) (_ axcl.Loader, err error) {
 	if err := d.ready(); err != nil {
 		return nil, err
 	}
@@ -92,60 +104,99 @@ func (d *device) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, er
 	c.timeout_ms = milliseconds(spec.Timeout)
 	born(m, d.lib.kind)
 	d.open = append(d.open, m)
-	var free int64
-	defer func() {
-		if err == nil {
-			return
-		}
-		//rule:D2 TestLoadFails worse(err, m.abandon()) => err
-		err = d.noteMemory(worse(err, m.abandon()), free)
-		d.giveUp(err)
-	}()
-	if free, err = d.freeMemory(); err != nil {
-		return nil, err
+	l := &loader{m: m, spec: spec, f: f, order: f.order()}
+	if l.free, err = d.freeMemory(); err != nil {
+		return nil, l.fail(err)
 	}
-	total := len(spec.Layers)
-	if spec.Head != "" {
-		total++
+	return l, nil
+}
+
+// Order implements axcl.Loader.
+func (l *loader) Order() []int { return l.order }
+
+// Next implements axcl.Loader.
+func (l *loader) Next(ctx context.Context) (done bool, err error) {
+	if l.over || l.m.closed {
+		return false, axcl.ErrClosed
 	}
-	var kinds []leader
-	order := f.order()
-	if spec.Order != nil {
-		spec.Order(order)
+	if err = ctx.Err(); err == nil {
+		err = l.m.d.ready() // other work on the card may have lost it
 	}
-	for done, i := range order {
-		if err = ctx.Err(); err != nil {
-			return nil, err
-		}
-		switch {
-		case f.whole != nil:
-			err = m.loadWhole(i, spec.Layers[i], f)
-		case i == len(spec.Layers):
-			err = m.loadHead(spec.Head, f)
-		default:
-			err = m.loadLayer(i, &kinds, spec.Layers, f)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if spec.Progress != nil {
-			spec.Progress(i, done+1, total)
+	if err == nil {
+		defer marked(descriptors())
+		if done = l.done == len(l.order); done {
+			err = l.finish()
+		} else {
+			err = l.file(l.order[l.done])
+			l.done++
 		}
 	}
-	if d.lib.kind == Engine {
+	if err != nil {
+		return false, l.fail(err)
+	}
+	l.over = done
+	return done, nil
+}
+
+// file loads one.
+func (l *loader) file(i int) error {
+	switch {
+	case l.f.whole != nil:
+		return l.m.loadWhole(i, l.spec.Layers[i], l.f)
+	case i == len(l.spec.Layers):
+		return l.m.loadHead(l.spec.Head, l.f)
+	}
+	return l.m.loadLayer(i, &l.kinds, l.spec.Layers, l.f)
+}
+
+// finish makes room for what the model keeps, binds it, and looks whether new rows can be bound in place.
+func (l *loader) finish() error {
+	m, c := l.m, l.m.c
+	if m.d.lib.kind == Engine {
 		c.pinned = unsafe.Pointer(array[byte](m, int(C.axn_host_need(c))))
 	}
-	if err = d.wrap(C.axn_bind(c), ""); err != nil {
-		return nil, err
+	if err := m.d.wrap(C.axn_bind(c), ""); err != nil {
+		return err
 	}
-	if !spec.NoInPlace {
-		if err = d.wrap(C.axn_probe(c), spec.Layers[0]); err != nil {
-			return nil, err
+	if !l.spec.NoInPlace {
+		if err := m.d.wrap(C.axn_probe(c), l.spec.Layers[0]); err != nil {
+			return err
 		}
 	}
 	m.shape.Place = bool(c.place) || c.whole == 0
-	m.shape.Bytes = f.weights + m.buffers()
-	return m, nil
+	m.shape.Bytes = l.f.weights + m.buffers()
+	return nil
+}
+
+// fail releases all of it.
+func (l *loader) fail(err error) error {
+	l.over = true
+	//rule:D2 TestLoadFails worse(err, l.m.abandon()) => err
+	err = l.m.d.noteMemory(worse(err, l.m.abandon()), l.free)
+	l.m.d.giveUp(err)
+	return err
+}
+
+// Model implements axcl.Loader.
+func (l *loader) Model() axcl.Model {
+	if l.done < len(l.order) || !l.over || l.m.closed {
+		return nil
+	}
+	return l.m
+}
+
+// Close implements axcl.Loader.
+func (l *loader) Close() error {
+	if l.over || l.m.closed {
+		return axcl.ErrClosed
+	}
+	if C.axn_thread() != l.m.d.c.owner {
+		return axcl.ErrThread
+	}
+	l.over = true
+	err := l.m.abandon()
+	l.m.d.giveUp(err)
+	return err
 }
 
 func (m *model) module(i int) *C.axn_module {

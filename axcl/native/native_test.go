@@ -76,7 +76,7 @@ func TestAbilities(t *testing.T) {
 			onCard(t, "hazards=strict,"+hazard, func(t *testing.T, k Kind, _ *simhook.Sim) {
 				d := open(t, k)
 				defer closeAll(t, d)
-				m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+				m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestStateAbilities(t *testing.T) {
 		onCard(t, "hazards=strict,"+hazard, func(t *testing.T, k Kind, _ *simhook.Sim) {
 			d := open(t, k)
 			defer closeAll(t, d)
-			m, err := d.Load(context.Background(), write(t, axcltest.DefaultStates()))
+			m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultStates()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,18 +117,18 @@ func TestOneCall(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		passes := map[string]*axcl.Pass{"decode": rowPass(m.Shape(), 5), "prefill": widePass(m.Shape(), 13, 3, 12)}
-		lent, err := d.Load(context.Background(), write(t, axcltest.DefaultGiven()))
+		lent, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultGiven()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		spec := write(t, axcltest.DefaultStates())
 		spec.Slots = 2
-		states, err := d.Load(context.Background(), spec)
+		states, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestCallsPerToken(t *testing.T) {
 		for _, copies := range []bool{false, true} {
 			spec.NoInPlace = copies
 			d := open(t, k)
-			m, err := d.Load(context.Background(), spec)
+			m, err := axcl.Load(context.Background(), d, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestMergedCopies(t *testing.T) {
 		y := axcltest.DefaultTiny()
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestMaskUpload(t *testing.T) {
 			t.Skip("uploads are the CPU's own")
 		}
 		d := open(t, k)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,7 +288,7 @@ func TestRounding(t *testing.T) {
 		y := axcltest.DefaultTiny()
 		y.HeadFlags = axmodel.FlagF32
 		spec := write(t, y)
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +324,7 @@ func TestTies(t *testing.T) {
 		for _, flags := range []uint32{0, axmodel.FlagF32, axmodel.FlagArgmax} {
 			y := axcltest.DefaultTiny()
 			y.HeadFlags = flags
-			m, err := d.Load(context.Background(), write(t, y))
+			m, err := axcl.Load(context.Background(), d, write(t, y))
 			if err != nil {
 				t.Fatal(err)
 			}

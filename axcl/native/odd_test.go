@@ -69,7 +69,7 @@ func TestOddLibrary(t *testing.T) {
 				t.Setenv("ODD", tt.odd)
 				d := open(t, k)
 				defer closeAll(t, d)
-				m, err := d.Load(context.Background(), spec)
+				m, err := axcl.Load(context.Background(), d, spec)
 				if tt.say == nil {
 					if err != nil {
 						t.Fatal(err)
@@ -175,7 +175,7 @@ func TestOnBoardNames(t *testing.T) {
 			t.Setenv("ODD", odd)
 			d := open(t, Engine)
 			defer closeAll(t, d)
-			m, err := d.Load(context.Background(), spec)
+			m, err := axcl.Load(context.Background(), d, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +214,7 @@ func TestLadders(t *testing.T) {
 			{{Rows: 1, Cells: 3, Cache: 3}}} {
 			y := axcltest.DefaultTiny()
 			y.Groups = groups
-			m, err := d.Load(context.Background(), write(t, y))
+			m, err := axcl.Load(context.Background(), d, write(t, y))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func TestNaN(t *testing.T) {
 		defer closeAll(t, d)
 		y := axcltest.DefaultTiny()
 		y.HeadFlags = axmodel.FlagF32
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}

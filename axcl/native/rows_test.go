@@ -24,7 +24,7 @@ func TestRowsCalls(t *testing.T) {
 		y.Layers = 3
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestRowsFail(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, axcltest.DefaultTiny()))
+		m, err := axcl.Load(context.Background(), d, write(t, axcltest.DefaultTiny()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestRowsHang(t *testing.T) {
 		d := open(t, k)
 		spec := write(t, axcltest.DefaultTiny())
 		spec.Timeout = 300 * time.Millisecond
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestRowsPriced(t *testing.T) {
 		y.Layers, y.KVHeads, y.Heads, y.HD = 2, 8, 8, 128
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), write(t, y))
+		m, err := axcl.Load(context.Background(), d, write(t, y))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func lifeOf(use func(axcl.Model) error) func(Kind, axcl.LoadSpec) error {
 				err = worse(err, e)
 			}
 		}()
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			return err
 		}

@@ -108,7 +108,7 @@ func life(k Kind, spec axcl.LoadSpec) (err error) {
 		return e
 	}
 	defer func() { keep(d.Close()) }()
-	m, e := d.Load(context.Background(), spec)
+	m, e := axcl.Load(context.Background(), d, spec)
 	if e != nil {
 		return e
 	}
@@ -386,7 +386,7 @@ func TestSweepTwo(t *testing.T) {
 		for _, d := range []axcl.Device{a, b} {
 			_, e := d.Info()
 			keep(e)
-			m, e := d.Load(context.Background(), spec)
+			m, e := axcl.Load(context.Background(), d, spec)
 			if keep(e); e == nil {
 				keep(m.Run(rowPass(m.Shape(), 3)))
 			}

@@ -108,7 +108,7 @@ func wholeLife(k Kind, spec axcl.LoadSpec) (logits []uint16, err error) {
 			err = e
 		}
 	}()
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func TestWholeShape(t *testing.T) {
 	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
 		d := open(t, k)
 		defer closeAll(t, d)
-		m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, o.Whole, o.Chunk)})
+		m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: axmodel.WholeFiles(o.Out, o.Whole, o.Chunk)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestWholeHostile(t *testing.T) {
 			d := open(t, k)
 			defer closeAll(t, d)
 			calls := sim.Calls("")
-			m, err := d.Load(context.Background(), c.spec)
+			m, err := axcl.Load(context.Background(), d, c.spec)
 			if !errors.Is(err, axcl.ErrModel) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, %v; want %q", name, m, err, c.want)
 			}

@@ -25,7 +25,7 @@ func TestSameBits(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer d.Close()
-				loaded, err := d.Load(context.Background(), spec)
+				loaded, err := axcl.Load(context.Background(), d, spec)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,7 +24,7 @@ func TestAxis(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: []string{axisModel(t, dir, axis)}})
+	m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: []string{axisModel(t, dir, axis)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestBadAxis(t *testing.T) {
 		axis := make([]float32, 8)
 		axis[5] = v
 		path := axisModel(t, t.TempDir(), axis)
-		_, err := d.Load(context.Background(), axcl.LoadSpec{Layers: []string{path}})
+		_, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: []string{path}})
 		if !errors.Is(err, axcl.ErrModel) {
 			t.Errorf("%v: %v", v, err)
 		}

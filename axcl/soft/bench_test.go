@@ -20,7 +20,7 @@ func BenchmarkPass(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		m, err := d.Load(context.Background(), spec)
+		m, err := axcl.Load(context.Background(), d, spec)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func TestGraphInDisguise(t *testing.T) {
 		if err := g.Save(path); err != nil {
 			t.Fatal(err)
 		}
-		_, err := d.Load(t.Context(), axcl.LoadSpec{Layers: []string{path}})
+		_, err := axcl.Load(t.Context(), d, axcl.LoadSpec{Layers: []string{path}})
 		if !errors.Is(err, axcl.ErrModel) || !strings.Contains(err.Error(), "is a net") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -32,7 +32,7 @@ func TestMoreThanTheHost(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	before := heap.Load()
-	if _, err := d.Load(context.Background(), spec); !errors.Is(err, axcl.ErrMemory) ||
+	if _, err := axcl.Load(context.Background(), d, spec); !errors.Is(err, axcl.ErrMemory) ||
 		!strings.Contains(err.Error(), "this machine's memory") {
 		t.Errorf("274 GB on 8: %v", err)
 	}
@@ -40,7 +40,7 @@ func TestMoreThanTheHost(t *testing.T) {
 		t.Errorf("%d bytes are counted as taken after a load that was refused", now-before)
 	}
 	spec.Layers = spec.Layers[:1] // 4 GiB of cache: never touched
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

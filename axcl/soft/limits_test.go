@@ -69,7 +69,7 @@ func newLimits(tb testing.TB, spec axcl.LoadSpec, o Options) *limits {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { d.Close() })
-	loaded, err := d.Load(context.Background(), spec)
+	loaded, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		tb.Fatal(err)
 	}

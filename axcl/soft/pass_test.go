@@ -80,7 +80,7 @@ func rows(s axcl.Shape, c *axmodeltest.Checkpoint, tokens []int, pos int, seen [
 
 func load(t *testing.T, d *soft.Device, spec axcl.LoadSpec) axcl.Model {
 	t.Helper()
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@
 package soft
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"math"
@@ -125,24 +124,31 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Load implements axcl.Device.
-func (d *Device) Load(ctx context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+// Loader implements axcl.Device.
+func (d *Device) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
 	if err := d.state(); err != nil {
 		return nil, err
 	}
 	if len(spec.Layers) == 0 {
 		return nil, fmt.Errorf("axcl: software card: %w: no layers", axcl.ErrModel)
 	}
+	if spec.Source != nil && len(spec.Source) != len(spec.Layers) {
+		return nil, fmt.Errorf("axcl: software card: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel,
+			len(spec.Layers), len(spec.Source))
+	}
 	m := &Model{device: d, timeout: spec.Timeout}
 	if m.timeout <= 0 {
 		m.timeout = time.Minute
 	}
-	if err := m.load(ctx, spec); err != nil {
-		m.release()
-		return nil, err
+	l := &loader{m: m, spec: spec, order: make([]int, len(spec.Layers))}
+	if spec.Head != "" {
+		l.order = append(l.order, 0)
+	}
+	for i := range l.order {
+		l.order[i] = i
 	}
 	d.open = append(d.open, m)
-	return m, nil
+	return l, nil
 }
 
 // Model is a language model on a software card.
@@ -172,97 +178,6 @@ type Model struct {
 	at       int         // which of them the last layer wrote
 	want     []int
 	wanted   func(r int) []uint16
-}
-
-func (m *Model) load(ctx context.Context, spec axcl.LoadSpec) error {
-	total := len(spec.Layers)
-	if spec.Head != "" {
-		total++
-	}
-	if spec.Order != nil {
-		order := make([]int, total)
-		for i := range order {
-			order[i] = i
-		}
-		spec.Order(order)
-	}
-	var all axmodel.Layers
-	if spec.Source != nil && len(spec.Source) != len(spec.Layers) {
-		return fmt.Errorf("axcl: software card: %w: %d layers, of %d of them is said whose K and V they use", axcl.ErrModel,
-			len(spec.Layers), len(spec.Source))
-	}
-	var weights int64
-	first, err := open(spec.Layers[0])
-	if err != nil {
-		return fmt.Errorf("axcl: software card, layer 0: %w", err)
-	}
-	if first.meta.IsDecoder() {
-		return m.loadWhole(ctx, spec, first)
-	}
-	for i, path := range spec.Layers {
-		f := first
-		if err := ctx.Err(); err != nil {
-			if i == 0 {
-				first.unmap()
-			}
-			return err
-		}
-		if i > 0 {
-			if f, err = open(path); err != nil {
-				return fmt.Errorf("axcl: software card, layer %d: %w", i, err)
-			}
-		}
-		m.layers = append(m.layers, &layer{file: f}) // so that release finds it
-		if f.Kind == axmodel.Net {                   // whatever its tensors are called
-			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: "is a net, not a layer"})
-		}
-		if err := all.AddOf(f.meta, spec.Source); err != nil {
-			return fmt.Errorf("axcl: software card, layer %d: %w", i, &axmodel.Error{Path: path, What: err.Error()})
-		}
-		weights += f.meta.WeightBytes
-		l := newLayer(f)
-		m.layers[i] = l
-		m.share(l)
-		if spec.Progress != nil {
-			spec.Progress(i, i+1, total)
-		}
-	}
-	if m.shape, err = shapeOf(&all, spec); err != nil {
-		return err
-	}
-	if spec.Head != "" {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f, err := open(spec.Head)
-		if err != nil {
-			return fmt.Errorf("axcl: software card, head: %w", err)
-		}
-		m.head = newHead(f, m.device.pool, m.device.set)
-		if f.Kind != axmodel.Head && f.Kind != axmodel.EmbeddingHead || f.Hidden != m.shape.Hidden {
-			return fmt.Errorf("axcl: software card, head: %w",
-				&axmodel.Error{Path: spec.Head, What: fmt.Sprintf("is a %v of hidden %d, the layers' hidden is %d", f.Kind, f.Hidden,
-					m.shape.Hidden)})
-		}
-		m.shape.Out, m.shape.Argmax = m.head.out(), f.Kind == axmodel.Head
-		weights += f.meta.WeightBytes
-	}
-	m.source = spec.Source
-	m.shape.Place = true
-	if slices.Contains(spec.Local, true) {
-		if len(spec.Local) != len(spec.Layers) {
-			return fmt.Errorf("axcl: software card: %w: %d layers, %d of them said to be local or not", axcl.ErrModel, len(spec.Layers),
-				len(spec.Local))
-		}
-		m.shape.Local, m.local = true, slices.Clone(spec.Local)
-	}
-	if err := m.takeRoom(weights, all.State.K.Size); err != nil {
-		return err
-	}
-	if spec.Progress != nil && spec.Head != "" {
-		spec.Progress(total-1, total, total)
-	}
-	return nil
 }
 
 // takeRoom accounts for what was read, and makes caches, states and room to compute in. k is what a layer's first state takes.

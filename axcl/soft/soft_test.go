@@ -89,7 +89,7 @@ var small = axmodel.HollowShape{Name: "h", Layers: 3, Hidden: 32, Heads: 4, KVHe
 // A hollow model counts, round its period, with its rows in one pass or in many.
 func TestHollow(t *testing.T) {
 	d := open(t, soft.Options{})
-	m, err := d.Load(context.Background(), hollow(t, small))
+	m, err := axcl.Load(context.Background(), d, hollow(t, small))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestLoadErrors(t *testing.T) {
 		if c.ctx == nil {
 			c.ctx = context.Background()
 		}
-		if _, err := d.Load(c.ctx, c.spec); !errors.Is(err, c.want) {
+		if _, err := axcl.Load(c.ctx, d, c.spec); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if i, err := d.Info(); err != nil || i.FreeCMM != i.TotalCMM {
@@ -161,7 +161,7 @@ func TestLoadErrors(t *testing.T) {
 		}
 	}
 	d := open(t, soft.Options{CMM: need})
-	m, err := d.Load(context.Background(), good)
+	m, err := axcl.Load(context.Background(), d, good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestLoadErrors(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	_, load := d.Load(context.Background(), good)
+	_, load := axcl.Load(context.Background(), d, good)
 	_, info := d.Info()
 	_, loadNet := d.LoadNet(good.Head)
 	for what, err := range map[string]error{"close twice": d.Close(), "load": load, "info": info, "net": loadNet} {

@@ -50,7 +50,7 @@ func loadStates(t *testing.T, change func(y *axcltest.Tiny), spec func(s *axcl.L
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	return d.Load(context.Background(), s)
+	return axcl.Load(context.Background(), d, s)
 }
 
 // A part of a model of which every layer keeps a state takes cells and groups from the layers beside it.

@@ -1,7 +1,6 @@
 package soft
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,68 +25,58 @@ func (m *Model) stack(p *axcl.Pass) ([]*layer, *head) {
 	return m.layers, m.head
 }
 
-// loadWhole loads a whole decoder, of which the first file is open.
-func (m *Model) loadWhole(ctx context.Context, spec axcl.LoadSpec, first *file) error {
-	bad := func(path, text string) error {
-		return fmt.Errorf("axcl: software card: %w", &axmodel.Error{Path: path, What: text})
+func bad(path, text string) error {
+	return fmt.Errorf("axcl: software card: %w", &axmodel.Error{Path: path, What: text})
+}
+
+func named(path string, err error) error {
+	var e *axmodel.Error
+	if errors.As(err, &e) && e.Path == "" {
+		return bad(path, e.What)
 	}
-	named := func(path string, err error) error {
-		var e *axmodel.Error
-		if errors.As(err, &e) && e.Path == "" {
-			return bad(path, e.What)
-		}
-		return err
+	return err
+}
+
+// decoder takes a file of a whole decoder.
+func (l *loader) decoder(i int, f *file) error {
+	path := l.spec.Layers[i]
+	d, err := f.meta.Decoder()
+	if err == nil && f.Kind == axmodel.Net { // whatever its tensors are called
+		err = &axmodel.Error{What: "is a net, not a whole decoder"}
 	}
-	var all axmodel.DecoderShape
-	var weights int64
-	for i, path := range spec.Layers {
-		f := first
-		if i > 0 {
-			var err error
-			if f, err = open(path); err != nil {
-				return fmt.Errorf("axcl: software card, file %d: %w", i, err)
-			}
-		}
-		d, err := f.meta.Decoder()
-		if err == nil && f.Kind == axmodel.Net { // whatever its tensors are called
-			err = &axmodel.Error{What: "is a net, not a whole decoder"}
-		}
-		if err != nil {
-			f.unmap()
-			return named(path, err)
-		}
-		s := m.open(f) // so that release finds it
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if i == 0 {
-			all = d
-		} else if err := all.Add(d); err != nil {
-			return named(path, err)
-		}
-		for _, l := range s.layers {
-			m.share(l)
-		}
-		weights += f.meta.WeightBytes
-		if spec.Progress != nil {
-			spec.Progress(i, i+1, len(spec.Layers))
-		}
+	if err != nil {
+		f.unmap()
+		return named(path, err)
 	}
-	shape, run, err := all.Plan()
+	s := l.m.open(f) // so that release finds it
+	if l.whole == nil {
+		l.whole = &d
+	} else if err := l.whole.Add(d); err != nil {
+		return named(path, err)
+	}
+	for _, one := range s.layers {
+		l.m.share(one)
+	}
+	l.weights += f.meta.WeightBytes
+	return nil
+}
+
+// decoders looks at what all the files are together.
+func (l *loader) decoders() error {
+	shape, run, err := l.whole.Plan()
 	switch {
 	case err != nil:
-		return named(spec.Layers[0], err)
-	case spec.Head != "":
-		return bad(spec.Head, "is a head, and the model a whole decoder, which has its own")
-	case slices.Contains(spec.Local, true):
-		return bad(spec.Layers[0], "is a whole decoder, which has one mask for all layers: none of them can be local")
+		return named(l.spec.Layers[0], err)
+	case slices.Contains(l.spec.Local, true):
+		return bad(l.spec.Layers[0], "is a whole decoder, which has one mask for all layers: none of them can be local")
 	}
+	m := l.m
 	m.shape = shape
 	for _, g := range run {
-		m.places = append(m.places, all.Groups[g].File)
+		m.places = append(m.places, l.whole.Groups[g].File)
 	}
 	m.shape.Place, m.shape.Argmax = true, true
-	return m.takeRoom(weights, 0)
+	return nil
 }
 
 // open makes layers and head of a whole decoder's file. The head unmaps it.

@@ -59,7 +59,7 @@ func AgainstPicture(d axcl.Device, dir string, a Arch, seed uint64, o compile.Op
 		seen[i] = s
 	}
 	layers, head := axmodel.Files(r.Dir, o.Name, o.Chunk, r.Layers)
-	m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: layers, Head: head})
+	m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: layers, Head: head})
 	if err != nil {
 		return eyes, rep, err
 	}

@@ -83,7 +83,7 @@ func AgainstArch(d axcl.Device, dir string, a Arch, seed uint64, o compile.Optio
 		}
 	}
 	spec.Source = a.Sources()
-	m, err := d.Load(context.Background(), spec)
+	m, err := axcl.Load(context.Background(), d, spec)
 	if err != nil {
 		return rep, err
 	}

@@ -37,79 +37,111 @@ func (d *Apart) Last() LayerTimes {
 	return l
 }
 
-// Load implements axcl.Device.
-func (d *Apart) Load(ctx context.Context, spec axcl.LoadSpec) (_ axcl.Model, err error) {
-	m := &apartModel{d: d}
-	files := len(spec.Layers)
-	if spec.Head != "" {
-		files++
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, m.Close())
-		}
-	}()
-	if spec.Order != nil {
-		order := make([]int, files)
-		for i := range order {
-			order[i] = i
-		}
-		spec.Order(order)
-	}
-	for i, path := range spec.Layers {
-		part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
-			Slots: cmp.Or(spec.Slots, axcl.DefaultSlots), Beside: spec.Layers}
-		if i == len(spec.Layers)-1 {
-			part.Slots++ // it runs twice, and goes on from the same state both times
-			part.Head = spec.Head
-		}
-		if i < len(spec.Local) {
-			part.Local = spec.Local[i : i+1]
-		}
-		p, err := d.Device.Load(ctx, part)
-		if err != nil {
-			return nil, fmt.Errorf("bench: layer %d by itself: %w", i, err)
-		}
-		m.parts = append(m.parts, p)
-		s := p.Shape()
-		if s.Whole {
-			return nil, fmt.Errorf("bench: %w: %s is a whole decoder, whose layers cannot be timed apart", axcl.ErrModel, path)
-		}
-		if i == 0 {
-			m.shape = s
-		}
-		if s.Given > 0 {
-			return nil, fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart",
-				axcl.ErrModel, path)
-		}
-		if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos ||
-			!slices.Equal(s.Groups, a.Groups) {
-			return nil, fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
-		}
-		m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
-		if i > 0 {
-			m.shape.Linear, m.shape.State = m.shape.Linear+s.Linear, m.shape.State+s.State
-		}
-		if m.shape.State > 0 {
-			m.shape.Slots = cmp.Or(spec.Slots, axcl.DefaultSlots)
-		}
-		m.shape.Place, m.shape.Local = m.shape.Place && s.Place, m.shape.Local || s.Local
-		if i > 0 {
-			m.shape.Bytes += s.Bytes
-		}
-		if spec.Progress != nil {
-			spec.Progress(i, i+1, files)
-		}
-	}
-	if spec.Progress != nil && spec.Head != "" {
-		spec.Progress(files-1, files, files)
-	}
-	if len(m.parts) == 0 {
+// Loader implements axcl.Device: a layer is a file, and the head goes with the last one.
+func (d *Apart) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
+	if len(spec.Layers) == 0 {
 		return nil, fmt.Errorf("bench: %w: no layers", axcl.ErrModel)
 	}
+	l := &apartLoader{m: &apartModel{d: d}, spec: spec, order: make([]int, len(spec.Layers))}
+	if spec.Head != "" {
+		l.order = append(l.order, 0)
+	}
+	for i := range l.order {
+		l.order[i] = i
+	}
+	return l, nil
+}
+
+type apartLoader struct {
+	m     *apartModel
+	spec  axcl.LoadSpec
+	order []int
+	files int
+	done  bool
+	over  bool
+}
+
+func (l *apartLoader) Order() []int { return l.order }
+
+func (l *apartLoader) Model() axcl.Model {
+	if !l.done || l.m.closed {
+		return nil
+	}
+	return l.m
+}
+
+func (l *apartLoader) Next(ctx context.Context) (done bool, err error) {
+	if l.over {
+		return false, axcl.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return false, errors.Join(err, l.Close())
+	}
+	if l.files++; l.files <= len(l.spec.Layers) {
+		if err := l.layer(ctx, l.files-1); err != nil {
+			return false, errors.Join(err, l.Close())
+		}
+	}
+	if l.files <= len(l.order) {
+		return false, nil
+	}
+	m := l.m
 	m.shape.Piece = axcl.PieceCells(m.shape)
 	m.rows = make([]byte, m.shape.Piece*m.shape.KV*4)
-	return m, nil
+	l.done, l.over = true, true
+	return true, nil
+}
+
+func (l *apartLoader) Close() error {
+	if l.over {
+		return axcl.ErrClosed
+	}
+	l.over = true
+	return l.m.Close()
+}
+
+// layer loads one by itself.
+func (l *apartLoader) layer(ctx context.Context, i int) error {
+	m, spec, path := l.m, l.spec, l.spec.Layers[i]
+	part := axcl.LoadSpec{Layers: []string{path}, Timeout: spec.Timeout, NoInPlace: spec.NoInPlace,
+		Slots: cmp.Or(spec.Slots, axcl.DefaultSlots), Beside: spec.Layers}
+	if i == len(spec.Layers)-1 {
+		part.Slots++ // it runs twice, and goes on from the same state both times
+		part.Head = spec.Head
+	}
+	if i < len(spec.Local) {
+		part.Local = spec.Local[i : i+1]
+	}
+	p, err := axcl.Load(ctx, m.d.Device, part)
+	if err != nil {
+		return fmt.Errorf("bench: layer %d by itself: %w", i, err)
+	}
+	m.parts = append(m.parts, p)
+	s := p.Shape()
+	if s.Whole {
+		return fmt.Errorf("bench: %w: %s is a whole decoder, whose layers cannot be timed apart", axcl.ErrModel, path)
+	}
+	if i == 0 {
+		m.shape = s
+	}
+	if s.Given > 0 {
+		return fmt.Errorf("bench: %w: layers of %s are given rows besides the hidden state, and cannot be timed apart", axcl.ErrModel, path)
+	}
+	if a := &m.shape; s.Hidden != a.Hidden || s.KV != a.KV || s.Cells != a.Cells || s.Pos != a.Pos || !slices.Equal(s.Groups, a.Groups) {
+		return fmt.Errorf("bench: %w: %s does not belong with layer 0", axcl.ErrModel, path)
+	}
+	m.shape.Layers, m.shape.Out, m.shape.Argmax = i+1, s.Out, s.Argmax
+	if i > 0 {
+		m.shape.Linear, m.shape.State = m.shape.Linear+s.Linear, m.shape.State+s.State
+	}
+	if m.shape.State > 0 {
+		m.shape.Slots = cmp.Or(spec.Slots, axcl.DefaultSlots)
+	}
+	m.shape.Place, m.shape.Local = m.shape.Place && s.Place, m.shape.Local || s.Local
+	if i > 0 {
+		m.shape.Bytes += s.Bytes
+	}
+	return nil
 }
 
 type apartModel struct {

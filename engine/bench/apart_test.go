@@ -47,7 +47,7 @@ func apart(t testing.TB) *Apart {
 func TestApartTimes(t *testing.T) {
 	inner := &ticking{rate: 1e9, layer: 2e6, head: 7e6}
 	d := &Apart{Device: inner, Clock: func() time.Duration { return inner.now }}
-	m, err := d.Load(t.Context(), axcl.LoadSpec{Layers: make([]string, 3), Head: "head"})
+	m, err := axcl.Load(t.Context(), d, axcl.LoadSpec{Layers: make([]string, 3), Head: "head"})
 	if err != nil {
 		t.Fatal(err)
 	}

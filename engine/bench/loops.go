@@ -71,7 +71,7 @@ func Loops(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, name string
 
 // onModel loads a model for the time of f, with a pass of one row.
 func onModel(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, f func(axcl.Model, *axcl.Pass) error) error {
-	m, err := dev.Load(ctx, spec)
+	m, err := axcl.Load(ctx, dev, spec)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func ReadProbe(ctx context.Context, dev axcl.Device, spec axcl.LoadSpec, weights
 		return p, fmt.Errorf("bench: the read probe needs a head that is larger than a layer, and two layers")
 	}
 	times := func(spec axcl.LoadSpec, wants ...bool) (out []time.Duration, err error) {
-		m, err := dev.Load(ctx, spec)
+		m, err := axcl.Load(ctx, dev, spec)
 		if err != nil {
 			return nil, err
 		}

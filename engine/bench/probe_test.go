@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/axcl/axcltest"
 )
 
 func TestReadProbe(t *testing.T) {
@@ -64,15 +65,19 @@ func (d *ticking) Close() error { return nil }
 
 func (d *ticking) LoadNet(path string) (axcl.Net, error) { return nil, axcl.ErrModel }
 
-func (d *ticking) Load(_ context.Context, spec axcl.LoadSpec) (axcl.Model, error) {
+func (d *ticking) Loader(spec axcl.LoadSpec) (axcl.Loader, error) {
 	if d.loads++; d.full && d.loads > 1 {
 		return nil, axcl.ErrMemory
 	}
+	return axcltest.LoadSteps(nil, func(context.Context, int) (axcl.Model, error) { return d.load(spec), nil }), nil
+}
+
+func (d *ticking) load(spec axcl.LoadSpec) axcl.Model {
 	s := axcl.Shape{Layers: len(spec.Layers), Hidden: 4, KV: 2, Cells: 8, Groups: []axcl.Group{{Rows: 1, Cells: 8}}, Argmax: d.argmax}
 	if spec.Head != "" {
 		s.Out = 10
 	}
-	return &tickingModel{d, s}, nil
+	return &tickingModel{d, s}
 }
 
 type tickingModel struct {

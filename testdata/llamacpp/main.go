@@ -36,7 +36,7 @@ func run() error {
 	}
 	defer d.Close()
 	layers, head := axmodel.Files(os.Args[1], "made", 128, 30)
-	m, err := d.Load(context.Background(), axcl.LoadSpec{Layers: layers, Head: head})
+	m, err := axcl.Load(context.Background(), d, axcl.LoadSpec{Layers: layers, Head: head})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 //go:build invariants && linux
 
-package engine
+package card
 
 import "golang.org/x/sys/unix"
 

@@ -1,5 +1,5 @@
 //go:build invariants && !linux
 
-package engine
+package card
 
 func threadID() int { return 0 }

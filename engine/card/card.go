@@ -1,0 +1,396 @@
+// Package card is the worker that owns a device, and who may use it when.
+//
+// What wants a card is a [Tenant]: a text model, a net that is called again and again, a model on its way to the card. It offers pieces of
+// work, and the worker gives turns so that each tenant has its share of the card's seconds and waits for no more than one piece of each
+// other tenant beyond what it had itself ([Tenant] says how). What every kind of work needs is here once: the watchdog, the count of calls
+// that failed, heat, the loss of the card, and checkups. The package knows no kind of work.
+//
+// [Open] starts the worker: one goroutine, locked to its OS thread from open to close, since the vendor's library binds its context to a
+// thread. Who opened a card closes it. The methods of a Card may be called from any goroutine, but for those that say that they are the
+// worker's: tenants call them within Step, and others within [Card.Do].
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/axle-llm/axle/ask"
+	"github.com/axle-llm/axle/axcl"
+	"github.com/axle-llm/axle/internal/ranked"
+)
+
+// ErrClosed ends what wants a card that is closed.
+var ErrClosed = ask.ErrClosed
+
+// Options says how a card is run. The zero value is for everyday use.
+type Options struct {
+	// Clock is the card's clock, by which turns are given and everything is done that the worker does at times. Nil for the host's
+	// monotonic clock. Only the watchdog goes by the host's clock always. Any goroutine may call it.
+	Clock func() time.Duration
+	// Watch is the least time a call may take before the watchdog calls the card lost; 0 means 10 s.
+	Watch time.Duration
+	// Ending, when not nil, is closed when the process is about to end: see Pace.
+	Ending <-chan struct{}
+	// Check is how often an idle card's tenants are checked (Checker); 0 means every hour, negative never.
+	Check time.Duration
+	// Lost is called once, from a goroutine of its own, when the card is lost for good.
+	Lost func(error)
+}
+
+// Card is an opened device with the one goroutine that owns it. Close it after the tenants that use it.
+type Card struct {
+	o     Options
+	why   string
+	start time.Time
+	dev   axcl.Device // the worker's
+	wake  chan struct{}
+	done  chan struct{} // closed when the worker has returned
+	dead  chan struct{} // closed when err is set
+	watch watchdog
+	state state // the worker's
+	turns turns // the worker's
+	loads *loads
+
+	mu      ranked.Mutex[ranked.Card]
+	todo    []*call
+	tenants []*entry
+	info    axcl.Info
+	err     error // why the card takes no more work: ErrClosed, or what it was lost to
+	ending  bool
+}
+
+// Open starts the worker, which opens the device by open. The text that open gives says in a sentence what was chosen. The watchdog's eye
+// is on the library's first call already: one that does not return within Options.Watch loses the card. Errors: what open gives
+// (axcl.ErrNoDevice and others), axcl.ErrLost.
+func Open(open func() (axcl.Device, string, error), o Options) (*Card, error) {
+	if o.Watch <= 0 {
+		o.Watch = 10 * time.Second
+	}
+	if o.Check == 0 {
+		o.Check = time.Hour
+	}
+	c := &Card{o: o, start: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{}), dead: make(chan struct{}),
+		watch: watchdog{stuck: make(chan struct{})}}
+	c.loads = &loads{c: c}
+	c.tenants = []*entry{{t: c.loads, weight: 1}}
+	opened := make(chan error, 1)
+	//rule:D7 ./engine TestHangAtOpen c.enter(c.o.Watch) => c.enter(3 * c.o.Watch)
+	c.enter(c.o.Watch)
+	go c.work(open, opened)
+	go c.look()
+	select {
+	case err := <-opened:
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	case <-c.dead:
+		return nil, c.Err()
+	}
+}
+
+// Why says which device was chosen and for what reason.
+func (c *Card) Why() string { return c.why }
+
+// Now is the card's clock, which everything that the worker decides goes by.
+func (c *Card) Now() time.Duration {
+	if c.o.Clock != nil {
+		return c.o.Clock()
+	}
+	return c.host()
+}
+
+// host is the host's clock, which the watchdog goes by: a clock that only calls move stands still in a call that hangs.
+func (c *Card) host() time.Duration { return time.Since(c.start) }
+
+// Done is closed when the worker has returned: the device is closed.
+func (c *Card) Done() <-chan struct{} { return c.done }
+
+// Wake has the worker look for work: a tenant calls it when it has some.
+func (c *Card) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Info is the card's state, at most ten seconds old, or a minute where the card works: it is read between pieces and never holds one up.
+func (c *Card) Info() axcl.Info {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.info
+}
+
+// Err is nil while the card works, and says why when it does not.
+func (c *Card) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Attach puts a tenant under the worker's care, with its weight: of two that always have work, one of weight 2 has twice the seconds of
+// one of weight 1. Detach ends it: after a Detach on the worker (Do) nothing is asked of the tenant any more; elsewhere a step may be
+// under way.
+func (c *Card) Attach(t Tenant, weight float64) {
+	c.mu.Lock()
+	c.tenants = append(slices.Clone(c.tenants), &entry{t: t, weight: weight})
+	c.mu.Unlock()
+	c.Wake()
+}
+
+// Detach: see Attach.
+func (c *Card) Detach(t Tenant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tenants = slices.DeleteFunc(slices.Clone(c.tenants), func(e *entry) bool { return e.t == t })
+}
+
+// Used is how long the tenant has had the card; 0 for one that is not attached.
+func (c *Card) Used(t Tenant) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.tenants {
+		if e.t == t {
+			return time.Duration(e.used.Load())
+		}
+	}
+	return 0
+}
+
+// call is something to be done on the worker, for which somebody waits.
+type call struct {
+	f     func(axcl.Device) error
+	began atomic.Bool // or is not wanted any more
+	res   chan error
+	kind  Kind // of a Line's
+	takes time.Duration
+}
+
+func newCall(f func(axcl.Device) error) *call { return &call{f: f, res: make(chan error, 1)} }
+
+// run makes the call, unless who waited has left.
+func (k *call) run(c *Card) (did bool) {
+	if k.began.Swap(true) {
+		return false
+	}
+	k.over(c, k.f(c.dev))
+	return true
+}
+
+// over gives the result. An error that the card does not survive ends it.
+func (k *call) over(c *Card, err error) {
+	if axcl.Fatal(err) || errors.Is(err, axcl.ErrTooOld) {
+		c.Lose(err)
+	}
+	k.res <- err
+}
+
+// wait waits for the result.
+func (k *call) wait(ctx context.Context, c *Card) error {
+	c.Wake()
+	select {
+	case err := <-k.res:
+		return err
+	case <-c.dead:
+	case <-ctx.Done():
+		if !k.began.Swap(true) {
+			return ctx.Err()
+		}
+		select {
+		case err := <-k.res:
+			return err
+		case <-c.dead:
+		}
+	}
+	// The worker may be stuck in the library for good: an answer that is there is taken, none is waited for.
+	select {
+	case err := <-k.res:
+		return err
+	default:
+		return c.Err()
+	}
+}
+
+// Do runs f on the card's goroutine, before the next piece of any tenant, and waits for it. It is for what cannot wait and takes no time
+// worth sharing: what takes the card's time is a tenant's, or a Line's. An error that the card does not survive ends it. Errors:
+// ErrClosed, axcl.ErrLost, ctx's while f has not begun, f's.
+func (c *Card) Do(ctx context.Context, f func(axcl.Device) error) error {
+	ranked.None()
+	k := newCall(f)
+	c.mu.Lock()
+	if err := c.err; err != nil {
+		c.mu.Unlock()
+		return err
+	}
+	c.todo = append(c.todo, k)
+	c.mu.Unlock()
+	return k.wait(ctx, c)
+}
+
+// work is the worker.
+func (c *Card) work(open func() (axcl.Device, string, error), opened chan<- error) {
+	// The vendor's library binds its context to the thread. The thread is not given back: it ends with the goroutine.
+	//rule:D16 ./cmd/axle TestOrderlyEnd drop
+	runtime.LockOSThread()
+	defer close(c.done)
+	dev, why, err := open()
+	c.exit()
+	if err != nil {
+		opened <- err
+		return
+	}
+	if c.Err() != nil { // the watchdog gave up on it, and so did everybody else
+		_ = dev.Close()
+		return
+	}
+	c.dev, c.why = dev, why
+	if g, ok := dev.(interface{ Gone() bool }); ok {
+		gone := g.Gone
+		c.watch.gone.Store(&gone)
+	}
+	c.own()
+	defer c.Disown()
+	if err := c.Refresh(); err != nil {
+		_ = dev.Close()
+		opened <- err
+		return
+	}
+	//rule:D15 ./cmd/axle TestCardTaken c.info.TotalCMM - c.info.FreeCMM => 0
+	c.state.foreign = c.info.TotalCMM - c.info.FreeCMM
+	opened <- nil
+	c.state.next = c.Now() + infoEvery
+	tick := time.NewTicker(infoEvery) // wakes an idle worker, which then looks at the card's clock
+	defer tick.Stop()
+	for {
+		did, over, err := c.round()
+		if err != nil {
+			c.Lose(err)
+		}
+		if over || err != nil {
+			c.shut()
+			return
+		}
+		if did {
+			continue
+		}
+		select {
+		case <-c.wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// round does what was asked by Do, and one piece of a tenant; or, where none has any, a checkup. It reports whether it did something, and
+// whether the card is over.
+func (c *Card) round() (did, over bool, err error) {
+	c.mu.Lock()
+	todo := c.todo
+	c.todo = nil
+	c.mu.Unlock()
+	for _, k := range todo {
+		k.run(c)
+	}
+	c.mu.Lock()
+	over = c.ending || c.err != nil
+	tenants := c.tenants
+	c.mu.Unlock()
+	if over {
+		c.fail(ErrClosed)
+		return false, true, nil
+	}
+	if now := c.Now(); now >= c.state.next {
+		c.state.next = now + infoEvery - (now-c.state.next)%infoEvery // as a ticker does, which keeps its beat
+		if c.stale() {
+			if err := c.Refresh(); err != nil {
+				return false, false, err
+			}
+		}
+	}
+	did, err = c.turn(tenants)
+	if did = did || len(todo) > 0; did || err != nil {
+		c.state.worked = true
+		return did, false, err
+	}
+	if did, err = c.background(tenants); did || err != nil {
+		return did, false, err
+	}
+	if t := c.unchecked(tenants); t != nil {
+		return true, false, t.Checkup()
+	}
+	return false, false, nil
+}
+
+// unchecked is a tenant that is due for a checkup, or nil.
+func (c *Card) unchecked(tenants []*entry) Checker {
+	if now := c.Now(); c.o.Check > 0 {
+		for _, e := range tenants {
+			//rule:D6 ./engine TestCheckup -t.Checked() >= c.o.Check => < 0
+			if t, ok := e.t.(Checker); ok && now-t.Checked() >= c.o.Check {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// shut ends what is half done and closes the device, under the watchdog's eye.
+func (c *Card) shut() {
+	c.loads.end()
+	c.enter(c.o.Watch)
+	_ = c.dev.Close()
+	c.exit()
+}
+
+// Lose ends the card for good: what wants it ends with err, and nothing new is taken.
+func (c *Card) Lose(err error) {
+	if !errors.Is(err, axcl.ErrLost) {
+		err = fmt.Errorf("%w: %w", axcl.ErrLost, err)
+	}
+	if c.fail(err) && c.o.Lost != nil {
+		go c.o.Lost(err)
+	}
+}
+
+func (c *Card) fail(err error) bool {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return false
+	}
+	c.err = err
+	tenants := c.tenants
+	c.mu.Unlock()
+	close(c.dead)
+	for _, e := range tenants {
+		e.t.Fail(err)
+	}
+	return true
+}
+
+// Close ends all work with ErrClosed, and waits until the device is closed, unless it was lost: then, and when the library does not return
+// from closing, it is left alone. Errors: axcl.ErrLost for the latter; a second Close returns ErrClosed.
+func (c *Card) Close() error {
+	c.mu.Lock()
+	if c.ending {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.ending = true
+	lost := c.err != nil
+	c.mu.Unlock()
+	c.Wake()
+	if lost {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-c.watch.stuck:
+		return fmt.Errorf("engine: closing the card did not return within %v: %w", c.o.Watch, axcl.ErrLost)
+	}
+}

@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/axle-llm/axle/engine/card"
+)
+
+// This file is a language model as a tenant of its card: it implements card.Tenant and card.Checker.
+
+// Offer reports whether there may be work: turns while somebody waits for an answer, background always.
+func (m *lm) Offer(k card.Kind) (expect time.Duration, ok bool) {
+	switch k {
+	case card.Turn:
+		if m.turn.at > 0 || len(m.running) > 0 || m.kept.waiting() > 0 {
+			return m.turn.took, true
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.turn.took, len(m.queue) > 0
+	case card.Background:
+		return 0, true
+	}
+	return 0, false
+}
+
+// Step does a piece.
+func (m *lm) Step(k card.Kind) (bool, error) {
+	if k == card.Background {
+		return m.spare()
+	}
+	return m.step()
+}
+
+// spare is what has time, a piece at a time: what was evaluated goes to disk and to memory, and cells are put in order.
+func (m *lm) spare() (bool, error) {
+	if did, err := m.keep(); did || err != nil {
+		return did, err
+	}
+	return m.idle()
+}
+
+// Fail ends every sequence of the model. It may be called while the worker is stuck in a native call, so it touches nothing of the
+// worker's but the mailboxes.
+func (m *lm) Fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closing == nil {
+		m.closing = err
+	}
+	if err != ErrClosed {
+		m.stats.State = "lost"
+	}
+	for s := range m.open {
+		s.box.fail(err)
+	}
+	clear(m.open)
+	m.queue = nil
+}
+
+// Checked is when the card was last known to say what it said at load.
+func (m *lm) Checked() time.Duration { return m.checked }
