@@ -305,7 +305,7 @@ func (c *Card) round() (did, over bool, err error) {
 	}
 	if now := c.Now(); now >= c.state.next {
 		c.state.next = now + infoEvery - (now-c.state.next)%infoEvery // as a ticker does, which keeps its beat
-		if c.stale() {
+		if c.state.stale(now, c.info.Temperature) {
 			if err := c.Refresh(); err != nil {
 				return false, false, err
 			}
@@ -319,20 +319,18 @@ func (c *Card) round() (did, over bool, err error) {
 	if did, err = c.background(tenants); did || err != nil {
 		return did, false, err
 	}
-	if t := c.unchecked(tenants); t != nil {
+	if t := unchecked(tenants, c.Now(), c.o.Check); t != nil {
 		return true, false, t.Checkup()
 	}
 	return false, false, nil
 }
 
 // unchecked is a tenant that is due for a checkup, or nil.
-func (c *Card) unchecked(tenants []*entry) Checker {
-	if now := c.Now(); c.o.Check > 0 {
-		for _, e := range tenants {
-			//rule:D6 ./engine TestCheckup -t.Checked() >= c.o.Check => < 0
-			if t, ok := e.t.(Checker); ok && now-t.Checked() >= c.o.Check {
-				return t
-			}
+func unchecked(tenants []*entry, now, every time.Duration) Checker {
+	for _, e := range tenants {
+		//rule:D6 ./engine TestCheckup -t.Checked() >= every => < 0
+		if t, ok := e.t.(Checker); ok && every > 0 && now-t.Checked() >= every {
+			return t
 		}
 	}
 	return nil

@@ -45,10 +45,10 @@ const (
 )
 
 // stale: the card's state is to be read again. The worker asks every infoEvery.
-func (c *Card) stale() bool {
-	worked := c.state.worked
-	c.state.worked = false
-	return !worked || c.info.Temperature >= warmAt || c.Now()-c.state.asked > infoWorking-infoEvery/2
+func (s *state) stale(now time.Duration, temperature float64) bool {
+	worked := s.worked
+	s.worked = false
+	return !worked || temperature >= warmAt || now-s.asked > infoWorking-infoEvery/2
 }
 
 // Refresh reads the card's state now. It is the worker's. The error is one that the card does not survive.
