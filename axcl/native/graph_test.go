@@ -3,12 +3,20 @@
 package native
 
 import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
+	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/axcl/native/simhook"
+	"github.com/axle-llm/axle/axmodel"
 	"github.com/axle-llm/axle/axmodel/axmodeltest"
+	"github.com/axle-llm/axle/axmodel/graph"
 )
 
 // TestOracleGraphs: nets of random operations give on the simulated card what float64 gives, over both tables, and what is easily mistaken
@@ -39,6 +47,127 @@ func TestOracleGraphs(t *testing.T) {
 			}
 		}
 		t.Logf("the worst is %.3f of what is allowed", worst)
+	})
+}
+
+// TestSweepGraph fails every call in the life of a net with several inputs, outputs and groups: faults surface, but for those of calls that
+// only name things, nothing is left on the card, and the next life is as good as the first.
+func TestSweepGraph(t *testing.T) {
+	c, err := axmodeltest.RandomGraph("add", 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "net.axmodel")
+	if err := c.Graphs[0].Save(path, c.Graphs[1:]...); err != nil {
+		t.Fatal(err)
+	}
+	life := func(k Kind) error {
+		d, err := Open(k, 0)
+		if err != nil {
+			return err
+		}
+		n, err := d.LoadNet(path)
+		if err != nil {
+			return worse(err, d.Close())
+		}
+		for g, in := range c.In {
+			out := map[string][]byte{}
+			for _, x := range n.Outputs(g) {
+				out[x.Name] = make([]byte, x.Size)
+			}
+			if e := n.Run(g, in, out); err == nil {
+				err = e
+			}
+		}
+		for _, e := range []error{n.Close(), d.Close()} {
+			if err == nil {
+				err = e
+			} else {
+				err = worse(err, e)
+			}
+		}
+		return err
+	}
+	onCard(t, "", func(t *testing.T, k Kind, sim *simhook.Sim) {
+		if err := life(k); err != nil {
+			t.Fatal(err)
+		}
+		calls, silent := int(sim.Calls("")), 0
+		for i := range calls {
+			configure(t, sim, fmt.Sprintf("fault=*:%d:0x%08x", i, sweepCodes[i%len(sweepCodes)]))
+			err := life(k)
+			if err == nil {
+				silent++
+			}
+			if left := handles(k); left != 0 {
+				t.Fatalf("call %d: %d handles are left open; the error: %v", i, left, err)
+			}
+			if n, m := sim.Live(), sim.Left(); !axcl.Fatal(err) && (n != (simhook.Counts{}) || m != (simhook.Counts{})) {
+				t.Fatalf("call %d: left on the card: %+v, cleared up by the library: %+v; the error: %v", i, n, m, err)
+			}
+			if err := sim.Reset(); err != nil {
+				t.Fatal(err)
+			}
+			revive(k)
+		}
+		configure(t, sim, "")
+		if err := life(k); err != nil {
+			t.Fatalf("after all faults: %v", err)
+		}
+		if silent > len(quiet)+1 { // one more where the card is asked for its state, and does not tell in time
+			t.Errorf("%d faults of %d did not surface", silent, calls)
+		}
+	})
+}
+
+// TestGraphReaders: whatever a damaged net still is to the reader in Go, it is to the one in C, which lists the same tensors.
+func TestGraphReaders(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	onCard(t, "", func(t *testing.T, k Kind, _ *simhook.Sim) {
+		d := open(t, k)
+		defer closeAll(t, d)
+		nets, path := 0, filepath.Join(t.TempDir(), "net.axmodel")
+		for i, op := range axmodeltest.GraphOps {
+			c, err := axmodeltest.RandomGraph(op, uint64(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			if err := graph.Write(&b, axmodel.Header{}, c.Graphs...); err != nil {
+				t.Fatal(err)
+			}
+			for range 30 {
+				damaged := bytes.Clone(b.Bytes())
+				at := int(binary.LittleEndian.Uint64(damaged[192:])) + 4*rng.IntN(int(binary.LittleEndian.Uint64(damaged[200:]))/4)
+				binary.LittleEndian.PutUint32(damaged[at:], uint32(rng.IntN(12)-2))
+				if err := os.WriteFile(path, damaged, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				m, err := axmodel.ReadFile(path)
+				if err != nil {
+					continue
+				}
+				nets++
+				n, err := d.LoadNet(path)
+				if err != nil {
+					t.Fatalf("%v, word at %d: %v", c.Ops, at, err)
+				}
+				for g := range m.Groups {
+					for x, y := range map[*axcl.Tensor]axcl.Tensor{&n.Inputs(g)[0]: m.Groups[g].Inputs[0],
+						&n.Outputs(g)[0]: m.Groups[g].Outputs[0]} {
+						if fmt.Sprint(x.Shape) != fmt.Sprint(y.Shape) || x.Size != y.Size {
+							t.Errorf("%v, word at %d, group %d: %+v on the card, in the file %+v", c.Ops, at, g, *x, y)
+						}
+					}
+				}
+				if err := n.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if nets < 100 {
+			t.Errorf("only %d damaged files are still nets", nets)
+		}
 	})
 }
 
