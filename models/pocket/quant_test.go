@@ -132,7 +132,7 @@ func logits(t *testing.T, from string, kind axmodel.DType, group int, texts [][]
 		t.Fatal(err)
 	}
 	defer d.Close()
-	m, err := d.Load(t.Context(), spec)
+	m, err := axcl.Load(t.Context(), d, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
