@@ -13,6 +13,7 @@ import (
 
 	"github.com/axle-llm/axle/axcl"
 	"github.com/axle-llm/axle/engine/pictures"
+	"github.com/axle-llm/axle/internal/fair"
 	"github.com/axle-llm/axle/internal/fuzzguard"
 )
 
@@ -56,7 +57,8 @@ func TestPicturesRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGallery(s.v, enc, sightHidden, newReading(most))
+	// As many may decode at once as there are pictures, however few processors there are.
+	g := newGallery(s.v, enc, sightHidden, &reading{line: fair.New(6, most), most: most})
 	var file bytes.Buffer
 	pen := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := pen.Encode(&file, image.NewNRGBA64(image.Rect(0, 0, 1300, 1000))); err != nil { // 11 MiB to decode

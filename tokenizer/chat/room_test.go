@@ -10,6 +10,7 @@ import (
 
 	"github.com/axle-llm/axle/internal/fuzzguard"
 	"github.com/axle-llm/axle/internal/lane"
+	"github.com/axle-llm/axle/tokenizer/origin"
 )
 
 // TestParts: text and pictures keep their order, and are trimmed one by one, as Gemma's own template has it.
@@ -51,6 +52,22 @@ func TestNewLines(t *testing.T) {
 			Kwargs: map[string]json.RawMessage{"add_generation_prompt": json.RawMessage(prompt)}})
 		if err != nil || joined(pieces) != want {
 			t.Errorf("%s: %q %v", prompt, joined(pieces), err)
+		}
+	}
+}
+
+// TestEscapes: what an escape may make of a text is paid for before it is made, six bytes for each.
+func TestEscapes(t *testing.T) {
+	for _, f := range []string{"html", "js", "urlquery"} {
+		tmpl, err := NewGo("{{ " + f + " .Prompt }}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range map[int]error{origin.MaxText / 6: nil, origin.MaxText/6 + 1: ErrBudget} {
+			c := Conversation{Messages: []Message{{Role: "user", Content: strings.Repeat("x", n)}}}
+			if _, err := tmpl.Render(t.Context(), c); !errors.Is(err, want) {
+				t.Errorf("%s of %d bytes: %v, want %v", f, n, err, want)
+			}
 		}
 	}
 }

@@ -35,7 +35,7 @@ func init() {
 				args[i] = printable(a)
 			}
 			t := r.sprint(args)
-			//rule:T7 ./tokenizer/chat TestRenderingsBounded drop
+			//rule:T7 ./tokenizer/chat TestEscapes drop
 			r.Grow(6 * t.Len()) // the most that any of them makes of a byte
 			return t.Map(f)
 		}}

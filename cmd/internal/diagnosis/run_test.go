@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,8 @@ func TestTryLayer(t *testing.T) {
 
 // TestConformanceOffline: where no message reaches the card any more, the suite ends with the check that finds it, and says so.
 func TestConformanceOffline(t *testing.T) {
+	runtime.LockOSThread() // a device belongs to the thread that opened it
+	defer runtime.UnlockOSThread()
 	sim := own(t, "")
 	d := Examine("axcl")
 	if err := sim.Configure("hazards=strict,offline"); err != nil {
