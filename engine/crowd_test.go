@@ -32,7 +32,7 @@ func TestNeverWorse(t *testing.T) {
 	}
 	// Each of these was once beyond what is promised, by another rule that was not there; in 1628 a prompt waited a pass for one row of
 	// another's, and was overtaken.
-	seeds = append(seeds, 66, 186, 316, 787, 863, 883, 939, 1628)
+	seeds = append(seeds, 66, 186, 316, 787, 863, 883, 939, 959, 1400, 1589, 1628)
 	if n, err := strconv.ParseUint(os.Getenv("AXLE_TEST_SEED"), 10, 64); err == nil {
 		seeds = []uint64{n}
 	}
@@ -66,8 +66,10 @@ func TestNeverWorse(t *testing.T) {
 		one += time.Duration(float64(max(luck, 0)) * price * float64(time.Millisecond))
 		ratio := took.Seconds() / one.Seconds()
 		worst, sum, n = max(worst, ratio), sum+ratio, n+1
-		// What is not mended yet: in 883 a prompt of 1,168 tokens begins in the room that another left in a pass, so its last wide pass
-		// begins 96 rows before the last cell that one may see, and as many rows more go one by one.
+		// What is not mended yet: of the first 1,700 loads 120, 239, 487, 488, 566, 634, 815, 1281, 1351 and
+		// 1592 take 1.06 to 1.25. In 883 a prompt of 1,168 tokens begins in the room that another left in a
+		// pass, so its last wide pass begins 96 rows before the last cell that one may see, and as many rows
+		// more go one by one.
 		most := 1.05
 		if seed == 883 {
 			most = 1.06
