@@ -11,7 +11,7 @@ HOSTARCH := $(shell $(GO) env GOARCH)
 CROSS    := aarch64-linux-gnu-gcc
 GOBUILD   = $(GO) build -trimpath -buildvcs=false -buildmode=pie -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
 
-.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
+.PHONY: help build run test quick ci ci-long lint race nocgo asan sweep mutants fuzz fuzz-long rules sim scripted clients-ci clients arm64 avx512 bench bench-check bench-torch bench-llamacpp bench-profile ui ui-quick ui-soak ui-vendor proxies settings template-goldens template-truth flakes soak kill-loops valgrind tokenizer-truth sugarme pocket pocket-goldens build-arm64 deb deb-arm64 deb-test dist
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' Makefile
 
@@ -135,6 +135,9 @@ ui-vendor: ## fetch the page's libraries from npm anew, at the versions and hash
 proxies: scripted ## what clients lose behind HAProxy and Caddy while one of three servers ends, dies or is full (needs them; else skips aloud)
 	$(GO) run -tags '$(TAGS)' ./testdata/proxies
 	AXLE_TEST_PROXIES=1 $(GO) test -tags '$(TAGS)' -count=1 -run 'TestHAProxy' -v ./packaging
+
+settings: ## write packaging/axle.env and docs/settings.md from the table in cmd/axle/settings.go
+	AXLE_TEST_SETTINGS=1 $(GO) test -tags '$(TAGS)' -count=1 -run '^TestSettingsFiles$$' ./cmd/axle
 
 template-goldens: ## make the templates' goldens anew with Python's jinja2 (overwrites the committed ones)
 	PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 testdata/templates/make.py

@@ -10,113 +10,15 @@ import (
 	"github.com/axle-llm/axle/server/loaded"
 )
 
-// Env are the settings that the environment gives: AXLE_X, or OLLAMA_X where that is not set.
-type Env struct {
-	Host          string // host:port to listen on
-	KeepAlive     time.Duration
-	LoadTimeout   time.Duration
-	NumParallel   int
-	MaxLoaded     int
-	MaxQueue      int
-	ContextLength int
-	Origins       []string
-	Hosts         []string
-	Debug         bool
-	KeysFile      string
-	TLSCert       string
-	TLSKey        string
-	TLSSelfSigned bool
-	NoPull        bool
-	NoDelete      bool
-	AllowBench    bool
-	DrainDelay    time.Duration // how long work is still taken after SIGTERM, while /readyz says 503
-	Node          string        // what Axle-Node says; "": the machine's name
-	Metrics       string        // whose names /metrics has next to ours: "" or "vllm"
-	MetricsAddr   string        // host:port to serve metrics and health on, apart from the API; "": nowhere
-}
-
-// ReadEnv reads the settings through getenv (os.Getenv). What cannot be read is an error that names the variable: a server that ignored
-// its settings would be worse than one that does not start.
-func ReadEnv(getenv func(string) string) (Env, error) {
-	e := Env{Host: "127.0.0.1:11434", KeepAlive: 5 * time.Minute, LoadTimeout: 5 * time.Minute, MaxQueue: 512}
-	var firstErr error
-	get := func(name string, set func(v string) error) {
-		variable, v := setting(getenv, name)
-		if v == "" {
-			return
-		}
-		if err := set(v); err != nil && firstErr == nil {
-			firstErr = fmt.Errorf("server: %s: %w", variable, err)
-		}
-	}
-	number := func(to *int) func(string) error {
-		return func(v string) error {
-			n, err := strconv.ParseUint(v, 10, 31)
-			if err != nil {
-				return fmt.Errorf("%q is not a number from 0 to 2147483647", v)
-			}
-			*to = int(n)
-			return nil
-		}
-	}
-	duration := func(to *time.Duration) func(string) error {
-		return func(v string) (err error) { *to, err = ParseKeepAlive(v); return err }
-	}
-	boolean := func(to *bool) func(string) error {
-		return func(v string) error { *to = yes(v); return nil }
-	}
-	list := func(to *[]string) func(string) error {
-		return func(v string) error {
-			for s := range strings.SplitSeq(v, ",") {
-				if s = strings.TrimSpace(s); s != "" {
-					*to = append(*to, s)
-				}
-			}
-			return nil
-		}
-	}
-	text := func(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
-	get("HOST", func(v string) (err error) { e.Host, err = ParseHost(v); return err })
-	get("KEEP_ALIVE", duration(&e.KeepAlive))
-	get("LOAD_TIMEOUT", duration(&e.LoadTimeout))
-	get("NUM_PARALLEL", number(&e.NumParallel))
-	get("MAX_LOADED_MODELS", number(&e.MaxLoaded))
-	get("MAX_QUEUE", number(&e.MaxQueue))
-	get("CONTEXT_LENGTH", number(&e.ContextLength))
-	get("ORIGINS", list(&e.Origins))
-	get("HOSTS", list(&e.Hosts))
-	get("DEBUG", boolean(&e.Debug))
-	get("KEYS_FILE", text(&e.KeysFile))
-	get("TLS_CERT", text(&e.TLSCert))
-	get("TLS_KEY", text(&e.TLSKey))
-	get("TLS_SELF_SIGNED", boolean(&e.TLSSelfSigned))
-	get("NO_PULL", boolean(&e.NoPull))
-	get("NO_DELETE", boolean(&e.NoDelete))
-	get("ALLOW_BENCH", boolean(&e.AllowBench))
-	get("DRAIN_DELAY", func(v string) (err error) { e.DrainDelay, err = ParseDrainDelay(v); return err })
-	get("NODE", func(v string) (err error) { e.Node, err = ParseNode(v); return err })
-	get("METRICS", func(v string) (err error) { e.Metrics, err = ParseMetrics(v); return err })
-	get("METRICS_ADDR", func(v string) (err error) { e.MetricsAddr, err = ParseMetricsAddr(v); return err })
-	if e.LoadTimeout == 0 {
-		e.LoadTimeout = loaded.Forever // as in Ollama
-	}
-	return e, firstErr
-}
-
-// Yes reads a switch that is not in Env: AXLE_name, or OLLAMA_name where that is not set. It is false where neither is.
+// Yes reads a switch: AXLE_name, or OLLAMA_name where that is not set. It is false where neither is.
 func Yes(getenv func(string) string, name string) bool {
-	_, v := setting(getenv, name)
-	return v != "" && yes(v)
+	_, v := Setting(getenv, name)
+	return v != "" && ParseYes(v)
 }
 
-// Setting is the value of AXLE_name, or of OLLAMA_name where that is not set; "" where neither is.
-func Setting(getenv func(string) string, name string) string {
-	_, v := setting(getenv, name)
-	return v
-}
-
-// setting is what the environment says of a name, and the variable that says it.
-func setting(getenv func(string) string, name string) (variable, value string) {
+// Setting is what the environment says of a name: the value of AXLE_name, or of OLLAMA_name where that
+// is not set, and the variable that has it; "" where neither is set.
+func Setting(getenv func(string) string, name string) (variable, value string) {
 	for _, prefix := range []string{"AXLE_", "OLLAMA_"} {
 		if v := strings.Trim(strings.TrimSpace(getenv(prefix+name)), `"'`); v != "" {
 			return prefix + name, v
@@ -125,8 +27,8 @@ func setting(getenv func(string) string, name string) (variable, value string) {
 	return "", ""
 }
 
-// yes: v means yes. As in Ollama every word does that is not a word for no.
-func yes(v string) bool {
+// ParseYes reads a switch: as in Ollama every word says yes that is not a word for no.
+func ParseYes(v string) bool {
 	b, err := strconv.ParseBool(v)
 	return b || err != nil
 }

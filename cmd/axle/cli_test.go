@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spf13/cobra"
+
 	"github.com/axle-llm/axle/internal/terminal/terminaltest"
 	"github.com/axle-llm/axle/models/store"
 	"github.com/axle-llm/axle/server"
@@ -236,45 +238,48 @@ func TestSettings(t *testing.T) {
 	for _, tt := range []struct {
 		env   map[string]string
 		flags []string
-		check func(server.Env) bool
+		check func(settings) bool
 		fails string
 	}{
-		{nil, nil, func(e server.Env) bool {
-			return e.Host == "127.0.0.1:11434" && e.KeepAlive == 5*time.Minute && e.MaxQueue == 512 && e.LoadTimeout == 5*time.Minute
+		{nil, nil, func(e settings) bool {
+			return e.host == "127.0.0.1:11434" && e.server.KeepAlive == 5*time.Minute && e.server.MaxQueue == 512 &&
+				e.server.LoadTimeout == 5*time.Minute
 		}, ""},
 		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "OLLAMA_KEEP_ALIVE": "10m"}, nil,
-			func(e server.Env) bool { return e.Host == "0.0.0.0:11434" && e.KeepAlive == 10*time.Minute }, ""},
+			func(e settings) bool { return e.host == "0.0.0.0:11434" && e.server.KeepAlive == 10*time.Minute }, ""},
 		{map[string]string{"OLLAMA_HOST": "0.0.0.0", "AXLE_HOST": "http://box:80/x"}, nil,
-			func(e server.Env) bool { return e.Host == "box:80" }, ""},
-		{map[string]string{"AXLE_HOST": "box"}, []string{"--host", ":9"}, func(e server.Env) bool { return e.Host == ":9" }, ""},
-		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e server.Env) bool { return e.Host == "box:443" }, ""},
-		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e server.Env) bool { return e.Host == "[::1]:5" }, ""},
+			func(e settings) bool { return e.host == "box:80" }, ""},
+		{map[string]string{"AXLE_HOST": "box"}, []string{"--host", ":9"}, func(e settings) bool { return e.host == ":9" }, ""},
+		{map[string]string{"OLLAMA_HOST": "https://box"}, nil, func(e settings) bool { return e.host == "box:443" }, ""},
+		{map[string]string{"OLLAMA_HOST": "[::1]:5"}, nil, func(e settings) bool { return e.host == "[::1]:5" }, ""},
 		{map[string]string{"OLLAMA_HOST": "box:66000"}, nil, nil, "OLLAMA_HOST"},
-		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e server.Env) bool { return e.KeepAlive == loaded.Forever }, ""},
-		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"}, func(e server.Env) bool { return e.KeepAlive == 0 },
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "-1"}, nil, func(e settings) bool { return e.server.KeepAlive == loaded.Forever }, ""},
+		{map[string]string{"OLLAMA_KEEP_ALIVE": "30"}, []string{"--keep-alive", "0"},
+			func(e settings) bool { return e.server.KeepAlive == 0 },
 			""},
 		{map[string]string{"OLLAMA_KEEP_ALIVE": "banana"}, nil, nil, "OLLAMA_KEEP_ALIVE"},
 		{map[string]string{"OLLAMA_NUM_PARALLEL": "4", "OLLAMA_MAX_LOADED_MODELS": "2", "OLLAMA_MAX_QUEUE": "9",
 			"OLLAMA_CONTEXT_LENGTH": "2048", "OLLAMA_ORIGINS": "a, b", "OLLAMA_LOAD_TIMEOUT": "1m", "OLLAMA_DEBUG": "1"}, nil,
-			func(e server.Env) bool {
-				return e.NumParallel == 4 && e.MaxLoaded == 2 && e.MaxQueue == 9 && e.ContextLength == 2048 && len(e.Origins) == 2 &&
-					e.LoadTimeout == time.Minute && e.Debug
+			func(e settings) bool {
+				return e.runsOn.parallel == 4 && e.server.MaxLoaded == 2 && e.server.MaxQueue == 9 && e.server.ContextLength == 2048 &&
+					len(e.server.Origins) == 2 &&
+					e.server.LoadTimeout == time.Minute && e.debug
 			}, ""},
 		{map[string]string{"AXLE_NUM_PARALLEL": "8", "OLLAMA_NUM_PARALLEL": "4"}, []string{"--num-parallel", "2"},
-			func(e server.Env) bool { return e.NumParallel == 2 }, ""},
+			func(e settings) bool { return e.runsOn.parallel == 2 }, ""},
 		{map[string]string{"OLLAMA_MAX_QUEUE": "-1"}, nil, nil, "OLLAMA_MAX_QUEUE"},
 		{nil, []string{"--max-queue", "-1"}, nil, "--max-queue"},
-		{nil, nil, func(e server.Env) bool {
+		{nil, nil, func(e settings) bool {
 			name, _ := os.Hostname()
-			return e.DrainDelay == 0 && e.Node == name && e.Metrics == "" && e.MetricsAddr == ""
+			return e.server.DrainDelay == 0 && e.server.Node == name && !e.server.VLLM && e.metricsAddr == ""
 		}, ""},
 		{map[string]string{"AXLE_DRAIN_DELAY": "5s", "AXLE_NODE": "board-1", "AXLE_METRICS": "vllm", "AXLE_METRICS_ADDR": ":9091"}, nil,
-			func(e server.Env) bool {
-				return e.DrainDelay == 5*time.Second && e.Node == "board-1" && e.Metrics == "vllm" && e.MetricsAddr == ":9091"
+			func(e settings) bool {
+				return e.server.DrainDelay == 5*time.Second && e.server.Node == "board-1" && e.server.VLLM && e.metricsAddr == ":9091"
 			}, ""},
 		{map[string]string{"AXLE_DRAIN_DELAY": "5s", "AXLE_NODE": "a", "AXLE_METRICS": "vllm", "AXLE_METRICS_ADDR": ":9091"},
-			[]string{"--drain-delay", "0", "--node", "", "--metrics", "axle", "--metrics-addr", ""}, func(e server.Env) bool {
-				return e.DrainDelay == 0 && e.Node == "" && e.Metrics == "" && e.MetricsAddr == ""
+			[]string{"--drain-delay", "0", "--node", "", "--metrics", "axle", "--metrics-addr", ""}, func(e settings) bool {
+				return e.server.DrainDelay == 0 && e.server.Node == "" && !e.server.VLLM && e.metricsAddr == ""
 			}, ""},
 		{map[string]string{"AXLE_DRAIN_DELAY": "5 s"}, nil, nil, "AXLE_DRAIN_DELAY"},
 		{nil, []string{"--drain-delay", "241"}, nil, "--drain-delay: \"241\" is not from 0 to 4m"},
@@ -286,21 +291,13 @@ func TestSettings(t *testing.T) {
 		{nil, []string{"--metrics-addr", "9091"}, nil, "--metrics-addr: \"9091\" is not host:port"},
 		{nil, []string{"--metrics-addr", ":66000"}, nil, "--metrics-addr: \"66000\" is no port"},
 	} {
-		var f serveFlags
-		c := newServeCmd()
-		c.RunE = nil
+		var given flags
+		c := &cobra.Command{}
+		given.add(c.Flags())
 		if err := c.ParseFlags(tt.flags); err != nil {
 			t.Fatal(err)
 		}
-		f.host, _ = c.Flags().GetString("host")
-		f.keepAlive, _ = c.Flags().GetString("keep-alive")
-		f.parallel, _ = c.Flags().GetInt("num-parallel")
-		f.maxQueue, _ = c.Flags().GetInt("max-queue")
-		for name, to := range map[string]*string{"drain-delay": &f.drainDelay, "node": &f.node, "metrics": &f.metrics,
-			"metrics-addr": &f.metricsAddr} {
-			*to, _ = c.Flags().GetString(name)
-		}
-		e, err := f.settings(c, func(k string) string { return tt.env[k] })
+		e, err := readSettings(func(k string) string { return tt.env[k] }, &given)
 		if (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%v %v: %v", tt.env, tt.flags, err)
 		}

@@ -47,11 +47,11 @@ func (e *noServerError) Unwrap() error { return e.err }
 // connect finds the server that AXLE_HOST or OLLAMA_HOST names. Where none answers on this machine it starts one inside this program,
 // unless needRunning. It fails with a noServerError where that does not help.
 func connect(ctx context.Context, needRunning bool) (*connection, error) {
-	e, err := server.ReadEnv(os.Getenv)
+	e, err := readSettings(os.Getenv, nil)
 	if err != nil {
-		return nil, usageError("%w", err)
+		return nil, err
 	}
-	base, err := url.Parse(server.ClientURL(e.Host))
+	base, err := url.Parse(server.ClientURL(e.host))
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
@@ -95,9 +95,10 @@ func connect(ctx context.Context, needRunning bool) (*connection, error) {
 }
 
 // startOwn runs a server inside this program, on a port of the loopback that nobody knows.
-func startOwn(ctx context.Context, e server.Env) (*connection, error) {
+func startOwn(ctx context.Context, e settings) (*connection, error) {
 	log := newLog(io.Discard, false)
-	r, err := newMachine(machineOptions{parallel: e.NumParallel, maxQueue: e.MaxQueue, log: log, lost: func(error) {}})
+	r, err := newMachine(machineOptions{parallel: e.runsOn.parallel, maxQueue: e.runsOn.maxQueue, noPrune: true, log: log,
+		lost: func(error) {}})
 	if err != nil {
 		return nil, err
 	}
@@ -105,9 +106,9 @@ func startOwn(ctx context.Context, e server.Env) (*connection, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Loopback: true, KeepAlive: e.KeepAlive,
-		MaxLoaded: e.MaxLoaded,
-		MaxQueue:  e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength, Log: log})
+	s := server.New(r.store, r.loader, r.puller, server.Options{Version: ollamaVersion, Loopback: true,
+		KeepAlive: e.server.KeepAlive, MaxLoaded: e.server.MaxLoaded, MaxQueue: e.server.MaxQueue,
+		LoadTimeout: e.server.LoadTimeout, ContextLength: e.server.ContextLength, Log: log})
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(run, ln, time.Second) }()

@@ -29,7 +29,8 @@ names. It is the file's owner, or root, who may change it. A running server read
 	}
 	cmd.PersistentFlags().StringVar(&file, "keys-file", "", "the file of keys (default: AXLE_KEYS_FILE's)")
 	path := func() (string, error) {
-		p := cmp.Or(file, server.Setting(os.Getenv, "KEYS_FILE"))
+		_, named := server.Setting(os.Getenv, "KEYS_FILE")
+		p := cmp.Or(file, named)
 		if p == "" {
 			return "", usageError("key: no file of keys: --keys-file or AXLE_KEYS_FILE names it")
 		}

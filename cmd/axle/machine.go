@@ -31,7 +31,7 @@ type machineOptions struct {
 	maxQueue   int
 	watch      time.Duration
 	ending     <-chan struct{}   // closed when the process is told to end; nil: it is not
-	prune      bool              // free what pulls left in the store
+	noPrune    bool              // keep what pulls left in the store
 	noSpec     bool              // no guessing
 	repeatable bool              // every request is alone on the card, in fresh cells
 	cacheDisk  int64             // bytes that rows may take on disk; 0: none are kept

@@ -18,7 +18,6 @@ import (
 	"github.com/axle-llm/axle/engine"
 	"github.com/axle-llm/axle/models"
 	"github.com/axle-llm/axle/models/store"
-	"github.com/axle-llm/axle/server"
 	"github.com/axle-llm/axle/server/local"
 )
 
@@ -73,7 +72,7 @@ func newMachine(o machineOptions) (*machine, error) {
 		st.GiveWay(kept.Yield)
 	}
 	l := local.NewLoader(lo)
-	if o.prune {
+	if !o.noPrune {
 		prune(st, o.log)
 	}
 	leave := guard(st, o.log)
@@ -120,9 +119,6 @@ const leftTime = 24 * time.Hour
 
 // prune frees what pulls left that nobody goes on with.
 func prune(st *store.Store, log *zap.Logger) {
-	if server.Yes(os.Getenv, "NOPRUNE") {
-		return
-	}
 	freed, err := st.Prune(leftTime)
 	switch {
 	case err != nil:

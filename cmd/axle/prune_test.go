@@ -44,7 +44,13 @@ func TestSwitches(t *testing.T) {
 			t.Setenv("AXLE_"+name, tt.axle)
 			t.Setenv("OLLAMA_"+name, tt.ollama)
 		}
-		prune(st, zap.NewNop())
+		s, err := readSettings(os.Getenv, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.runsOn.noPrune {
+			prune(st, zap.NewNop())
+		}
 		conversation.OpenHistory().Add("said")
 		if err := st.Close(); err != nil {
 			t.Fatal(err)

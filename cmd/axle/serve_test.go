@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -92,24 +90,6 @@ func TestWarnOpen(t *testing.T) {
 		}
 		if got := strings.Join(warned, " "); got != tt.warned {
 			t.Errorf("main on %s, vendor on %q: warned of %q, want %q", tt.main, tt.vendor, got, tt.warned)
-		}
-	}
-}
-
-// TestHelpNamesSettings: what the server reads from the environment, serve's help names.
-func TestHelpNamesSettings(t *testing.T) {
-	src, err := os.ReadFile("../../server/env.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := regexp.MustCompile(`\bget\("([A-Z_]+)",`).FindAllStringSubmatch(string(src), -1)
-	if len(names) < 10 {
-		t.Fatalf("only %d settings were found", len(names))
-	}
-	help := newServeCmd().Long
-	for _, n := range names {
-		if !regexp.MustCompile(`\bAXLE_` + n[1] + `\b`).MatchString(help) {
-			t.Errorf("the help of serve does not name AXLE_%s", n[1])
 		}
 	}
 }

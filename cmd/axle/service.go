@@ -34,14 +34,10 @@ const graceTime = 30 * time.Second
 
 // serviceOptions are the settings of a server's process.
 type serviceOptions struct {
-	env        server.Env
-	keys       *access.Keys        // nil: everyone may ask
-	tls        *server.Certificate // nil: TLS is not spoken, unless env says that we make one
-	vendor     string              // where the vendor's API is answered; "": nowhere
-	runsOn     machineOptions      // but for what it tells the service
-	logPrompts bool
-	hello      bool // say how to talk to it
-	log        *zap.Logger
+	settings
+	keys *access.Keys        // nil: everyone may ask
+	tls  *server.Certificate // nil: TLS is not spoken, unless the settings say that we make one
+	log  *zap.Logger
 }
 
 // service is a server's process.
@@ -99,7 +95,7 @@ func runService(ctx context.Context, o serviceOptions) error {
 
 // listen opens the listeners, before anything else is: an address in use is found at once.
 func (s *service) listen() (err error) {
-	s.main, err = net.Listen("tcp", s.env.Host)
+	s.main, err = net.Listen("tcp", s.host)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("serve: %w: another server is running there; --host or AXLE_HOST chooses another address", err)
@@ -116,7 +112,7 @@ func (s *service) listen() (err error) {
 			return errors.Join(fmt.Errorf("serve: --vendor-api: %w", err), s.main.Close())
 		}
 	}
-	if addr := s.env.MetricsAddr; addr != "" {
+	if addr := s.metricsAddr; addr != "" {
 		if s.figures, err = net.Listen("tcp", addr); err != nil {
 			err = errors.Join(fmt.Errorf("serve: --metrics-addr: %w", err), s.main.Close())
 			if s.old != nil {
@@ -153,9 +149,9 @@ func (s *service) build() (err error) {
 		s.log.Warn("metrics are told beyond this machine without a key: whoever reaches this port sees which models "+
 			"and keys there are, and how much they are used", zap.String("address", s.figures.Addr().String()))
 	}
-	e := s.env
-	if e.TLSSelfSigned {
-		dir, names := filepath.Join(s.machine.store.Dir(), "tls"), server.OwnNames(s.main.Addr(), e.Hosts)
+	so := s.settings.server
+	if s.tlsSelf {
+		dir, names := filepath.Join(s.machine.store.Dir(), "tls"), server.OwnNames(s.main.Addr(), so.Hosts)
 		if s.tls, err = server.SelfSigned(dir, names); err != nil {
 			return errors.Join(err, s.machine.close())
 		}
@@ -170,13 +166,9 @@ func (s *service) build() (err error) {
 		s.reloads = append(s.reloads, reloading{"certificate", s.tls.Reload})
 		s.log.Info("TLS", zap.Time("until", s.tls.Leaf().NotAfter), zap.String("sha256", s.tls.Fingerprint()))
 	}
-	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, server.Options{Version: ollamaVersion, Hosts: e.Hosts,
-		Origins: e.Origins, Loopback: isLoopback(s.main.Addr()), Keys: s.keys, TLS: s.tls, NoPull: e.NoPull, NoDelete: e.NoDelete,
-		Bench:     e.AllowBench,
-		Measure:   bench.Served,
-		KeepAlive: e.KeepAlive, MaxLoaded: e.MaxLoaded, MaxQueue: e.MaxQueue, LoadTimeout: e.LoadTimeout, ContextLength: e.ContextLength,
-		LogPrompts: s.logPrompts, Log: s.log, DrainDelay: e.DrainDelay, Node: e.Node, VLLM: e.Metrics == "vllm",
-		Ending: func() { close(s.ending) }})
+	so.Version, so.Loopback, so.Keys, so.TLS, so.Log = ollamaVersion, isLoopback(s.main.Addr()), s.keys, s.tls, s.log
+	so.Measure, so.Ending = bench.Served, func() { close(s.ending) }
+	s.server = server.New(s.machine.store, s.machine.loader, s.machine.puller, so)
 	return nil
 }
 
@@ -213,7 +205,7 @@ func (s *service) watch(run context.Context) {
 		again := make(chan os.Signal, 1)
 		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 		s.log.Info("ending: what runs has its time; a second signal ends it at once", zap.Duration("time", graceTime),
-			zap.Duration("drain_delay", s.env.DrainDelay))
+			zap.Duration("drain_delay", s.settings.server.DrainDelay))
 		<-again
 		os.Exit(1)
 	}

@@ -36,10 +36,10 @@ func ramSize(flag string, getenv func(string) string, root fs.FS) (int64, error)
 		}
 		return n, nil
 	}
-	if v := server.Setting(getenv, "CACHE_RAM"); v != "" {
+	if variable, v := server.Setting(getenv, "CACHE_RAM"); v != "" {
 		n, err := parseSize(v)
 		if err != nil {
-			return 0, usageError("AXLE_CACHE_RAM: %w", err)
+			return 0, usageError("%s: %w", variable, err)
 		}
 		return n, nil
 	}

@@ -75,7 +75,6 @@ var plainErrors = map[string]string{
 	"this build has scripted models only: no package can be opened": "a build for tests of clients",
 	"engine: bad request":    followed,
 	"parameter out of range": followed,
-	"must not be negative":   followed,
 
 	"%d cells are free, the account says %d":                                                                 internal,
 	"node %d: seen %v, state %d, parent %d (want %d), prev %d (want %d)":                                     internal,

@@ -66,7 +66,7 @@ func (l *lineReader) restore() {
 
 // inEditor gives the text to the editor that the person has chosen, and reads what it became.
 func (l *lineReader) inEditor(text string) (string, error) {
-	name := server.Setting(os.Getenv, "EDITOR")
+	_, name := server.Setting(os.Getenv, "EDITOR")
 	for _, other := range []string{os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi"} {
 		if strings.TrimSpace(name) == "" {
 			name = other

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/axle-llm/axle/server"
+	"github.com/axle-llm/axle/server/loaded"
+)
+
+// This file is the table of the settings of `axle serve`. A row is all that is said of a setting: its
+// flag, its variable, its default, what it does, and how its value is read. The flags, their help,
+// the environment, packaging/axle.env and docs/settings.md come from the table. To add a setting,
+// add a row and the field that it sets.
+
+// settings is what a server is told.
+type settings struct {
+	server      server.Options // what the server takes as it is
+	runsOn      machineOptions
+	host        string // host:port to listen on
+	vendor      string // address of the vendor's older API; "": it is not answered
+	metricsAddr string // address of metrics and health apart from the API; "": there is none
+	keysFile    string
+	tlsCert     string
+	tlsKey      string
+	tlsSelf     bool
+	debug       bool
+	hello       bool // say how to talk to the server once it listens
+}
+
+// setting is a row of the table.
+type setting struct {
+	flag     string
+	variable string // without AXLE_; "": the flag's name in capitals
+	kind     string // what the value is, in help: "address"; "": a switch
+	def      string // the default as it is told; the field's value before anything is read is the true one
+	text     string // what it does: the first line of help
+	more     string // further lines, for help and docs/settings.md
+	example  string // in axle.env; "": the default
+	packaged string // the package's own default, where that is another
+	many     bool   // the flag adds to what the variable says
+	read     func(s *settings, v string) error
+
+	// everywhere: not only the server reads the variable, so it is read where the folder or the card
+	// is chosen, in one place for every command.
+	everywhere bool
+	flagOnly   bool // it has no variable: what it does is for who starts the server by hand
+}
+
+// table is every setting, in the order of the documentation.
+var table = []setting{
+	{flag: "host", kind: "address", def: "127.0.0.1:11434", text: "address to listen on: host, :port or host:port",
+		more:    "Anything but loopback can be reached from your network: give the server a file of keys too.",
+		example: "127.0.0.1:11434",
+		read:    func(s *settings, v string) (err error) { s.host, err = server.ParseHost(v); return err }},
+	{flag: "keys-file", kind: "file", text: "file of bearer keys, one a line; only they may ask",
+		more:    "Its mode is 0600 and the server's user owns it. `axle key add` makes keys. It is read again on SIGHUP.",
+		example: "/etc/axle/keys",
+		read:    text(func(s *settings) *string { return &s.keysFile })},
+	{flag: "allow-host", variable: "HOSTS", kind: "names", text: "further host names to answer to", example: "ai.example.org", many: true,
+		read: list(func(s *settings) *[]string { return &s.server.Hosts })},
+	{flag: "origins", kind: "origins", text: "further web origins to allow", example: "https://example.org", many: true,
+		read: list(func(s *settings) *[]string { return &s.server.Origins })},
+	{flag: "tls-cert", kind: "file", text: "file of the certificate to speak TLS with, and those that vouch for it; read again on SIGHUP",
+		example: "/etc/axle/cert.pem", read: text(func(s *settings) *string { return &s.tlsCert })},
+	{flag: "tls-key", kind: "file", text: "file of the certificate's private key", example: "/etc/axle/key.pem",
+		read: text(func(s *settings) *string { return &s.tlsKey })},
+	{flag: "tls-self-signed", text: "speak TLS with a certificate that the server makes for itself and keeps",
+		read: yes(func(s *settings) *bool { return &s.tlsSelf })},
+
+	{flag: "models", kind: "folder", text: "folder of the model store", example: "/var/lib/axle/models", everywhere: true,
+		read: text(func(s *settings) *string { return &s.runsOn.models })},
+	{flag: "model-path", kind: "folders", text: "folders that hold model packages, or are one; they are used where they lie",
+		more:    "In the variable colons stand between folders, as in PATH.",
+		example: "/opt/models", everywhere: true, many: true,
+		read: list(func(s *settings) *[]string { return &s.runsOn.paths })},
+	{flag: "device", kind: "device", def: "auto", text: "which card: auto, axcl, axcl:N, axengine or soft",
+		more: "Several with commas between hold a copy of the model each; with + between, a part each.", everywhere: true,
+		read: text(func(s *settings) *string { return &s.runsOn.device })},
+	{flag: "draft", kind: "model=folder", text: "a smaller package with the same vocabulary that guesses for a model",
+		example: "qwen3:4b=/opt/models/qwen3-0.6b", many: true,
+		read: func(s *settings, v string) error {
+			for pair := range strings.SplitSeq(v, ",") {
+				name, dir, ok := strings.Cut(strings.TrimSpace(pair), "=")
+				if !ok || name == "" || dir == "" {
+					return fmt.Errorf("%q is not MODEL=FOLDER", clip(pair))
+				}
+				if s.runsOn.drafts == nil {
+					s.runsOn.drafts = map[string]string{}
+				}
+				s.runsOn.drafts[name] = dir
+			}
+			return nil
+		}},
+
+	{flag: "keep-alive", kind: "duration", def: "5m", text: "how long an idle model stays loaded; -1: for ever",
+		read: func(s *settings, v string) (err error) {
+			s.server.KeepAlive, err = server.ParseKeepAlive(v)
+			return err
+		}},
+	{flag: "load-timeout", kind: "duration", def: "5m", text: "longest time to load a model; 0: for ever",
+		read: func(s *settings, v string) (err error) {
+			if s.server.LoadTimeout, err = server.ParseKeepAlive(v); s.server.LoadTimeout == 0 {
+				s.server.LoadTimeout = loaded.Forever // as in Ollama
+			}
+			return err
+		}},
+	{flag: "num-parallel", kind: "number", def: "0", text: "answers at once on each model; 0: as many as suit the model",
+		read: number(func(s *settings) *int { return &s.runsOn.parallel })},
+	{flag: "max-loaded-models", kind: "number", def: "0", text: "most models loaded; 0: as many as fit",
+		read: number(func(s *settings) *int { return &s.server.MaxLoaded })},
+	{flag: "max-queue", kind: "number", def: "512", text: "most requests waiting",
+		read: number(func(s *settings) *int { return &s.server.MaxQueue })},
+	{flag: "context-length", kind: "number", def: "0", text: "context of requests that do not say; 0: the model's",
+		read: number(func(s *settings) *int { return &s.server.ContextLength })},
+	{flag: "cache-ram", kind: "size", text: "keep in this machine's memory what has to leave the card, up to this size in all; 0: do not",
+		more:    "The default is an eighth of the machine's memory, 4 GiB at most.",
+		example: "1GB", read: size(func(s *settings) *int64 { return &s.runsOn.cacheRAM })},
+	{flag: "cache-disk", kind: "size", def: "0",
+		text: "keep evaluated conversations on disk, in the store's folder, up to this size; 0: do not",
+		more: "They outlive a restart.", example: "20GB", read: size(func(s *settings) *int64 { return &s.runsOn.cacheDisk })},
+	{flag: "no-speculate", text: "never guess tokens ahead", read: yes(func(s *settings) *bool { return &s.runsOn.noSpec })},
+	{flag: "repeatable", text: "the same answers each time at temperature 0 or with a seed",
+		more: "One request at a time, nothing reused or guessed: it is slower.",
+		read: yes(func(s *settings) *bool { return &s.runsOn.repeatable })},
+
+	{flag: "no-pull", text: "refuse to pull models", read: yes(func(s *settings) *bool { return &s.server.NoPull })},
+	{flag: "no-delete", text: "refuse to delete models", read: yes(func(s *settings) *bool { return &s.server.NoDelete })},
+	{flag: "no-prune", variable: "NOPRUNE", text: "keep what unfinished pulls left behind",
+		read: yes(func(s *settings) *bool { return &s.runsOn.noPrune })},
+	{flag: "allow-bench", text: "let clients start benchmarks, though others than this machine can ask",
+		read: yes(func(s *settings) *bool { return &s.server.Bench })},
+
+	{flag: "drain-delay", kind: "duration", def: "0", packaged: "5s",
+		text: "how long work is still taken after SIGTERM, while /readyz and /health say 503 already; 4m at most",
+		more: "It is for a proxy in front. A second signal ends the server at once.", example: "5s",
+		read: func(s *settings, v string) (err error) {
+			s.server.DrainDelay, err = server.ParseDrainDelay(v)
+			return err
+		}},
+	{flag: "node", kind: "name", text: "what the header Axle-Node of answers says; an empty --node: it is not sent",
+		more: "The default is the machine's name.", example: "board-1",
+		read: func(s *settings, v string) (err error) {
+			if s.server.Node = v; v != "" {
+				s.server.Node, err = server.ParseNode(v)
+			}
+			return err
+		}},
+	{flag: "metrics", kind: "names", def: "axle", text: "names in /metrics: axle, or vllm",
+		more: "vllm repeats what balancers ask for under vLLM's names.",
+		read: func(s *settings, v string) error {
+			names, err := server.ParseMetrics(v)
+			s.server.VLLM = names == "vllm"
+			return err
+		}},
+	{flag: "metrics-addr", kind: "address",
+		text:    "also serve /metrics, /health, /livez and /readyz on this address, without the API, its keys and TLS",
+		example: "127.0.0.1:9091",
+		read: func(s *settings, v string) (err error) {
+			if s.metricsAddr = v; v != "" {
+				s.metricsAddr, err = server.ParseMetricsAddr(v)
+			}
+			return err
+		}},
+	{flag: "vendor-api", kind: "address", text: "also answer the vendor's older API on this address", example: ":8000",
+		read: text(func(s *settings) *string { return &s.vendor })},
+	{flag: "debug", text: "log more", read: yes(func(s *settings) *bool { return &s.debug })},
+	{flag: "log-prompts", text: "write prompts to the log", read: yes(func(s *settings) *bool { return &s.server.LogPrompts })},
+	{flag: "hello", text: "say how to talk to the server once it listens", flagOnly: true,
+		read: yes(func(s *settings) *bool { return &s.hello })},
+}
+
+// env is the name of a setting's variable, without AXLE_ or OLLAMA_.
+func (r setting) env() string {
+	switch {
+	case r.flagOnly:
+		return ""
+	case r.variable != "":
+		return r.variable
+	}
+	return strings.ToUpper(strings.ReplaceAll(r.flag, "-", "_"))
+}
+
+// defaults are the settings of a server that is told nothing.
+func defaults() settings {
+	s := settings{host: "127.0.0.1:11434", server: server.Options{KeepAlive: 5 * time.Minute, LoadTimeout: 5 * time.Minute, MaxQueue: 512},
+		runsOn: machineOptions{cacheRAM: -1}}
+	if name, err := os.Hostname(); err == nil {
+		s.server.Node, _ = server.ParseNode(name) // a name that is no word is not sent
+	}
+	return s
+}
+
+// readSettings reads the environment through getenv (os.Getenv), and then the flags that were given.
+// What cannot be read is an error that names the variable or the flag: a server that ignored its
+// settings would be worse than one that does not start.
+func readSettings(getenv func(string) string, given *flags) (settings, error) {
+	s := defaults()
+	for _, r := range table {
+		if name := r.env(); name != "" && !r.everywhere {
+			if variable, v := server.Setting(getenv, name); v != "" {
+				if err := r.read(&s, v); err != nil {
+					return s, usageError("%s: %w", variable, err)
+				}
+			}
+		}
+		if given == nil {
+			continue
+		}
+		for _, v := range given.values[r.flag] {
+			if err := r.read(&s, v); err != nil {
+				return s, usageError("--%s: %w", r.flag, err)
+			}
+		}
+	}
+	s.runsOn.maxQueue = s.server.MaxQueue
+	return s, nil
+}
+
+// flags are the values that a command line gives, by the setting's name.
+type flags struct{ values map[string][]string }
+
+// add gives a command the table's flags.
+func (f *flags) add(to *pflag.FlagSet) {
+	f.values = map[string][]string{}
+	for _, r := range table {
+		about := r.text
+		if name := r.env(); name != "" {
+			about += " [AXLE_" + name + "]"
+		}
+		v := to.VarPF(&flagValue{f, r}, r.flag, "", about)
+		if v.DefValue = r.def; r.kind == "" {
+			v.DefValue, v.NoOptDefVal = "false", "true"
+		}
+	}
+}
+
+// flagValue is a flag of the table.
+type flagValue struct {
+	to  *flags
+	row setting
+}
+
+func (v *flagValue) String() string { return "" }
+
+func (v *flagValue) Type() string {
+	if v.row.kind == "" {
+		return "bool"
+	}
+	return v.row.kind
+}
+
+// Set keeps the value; it is read where the environment is.
+func (v *flagValue) Set(s string) error {
+	if v.row.kind == "" {
+		if _, err := strconv.ParseBool(s); err != nil {
+			return fmt.Errorf("%q is neither true nor false", clip(s))
+		}
+	}
+	if !v.row.many {
+		v.to.values[v.row.flag] = nil
+	}
+	v.to.values[v.row.flag] = append(v.to.values[v.row.flag], s)
+	return nil
+}
+
+func text(at func(*settings) *string) func(*settings, string) error {
+	return func(s *settings, v string) error { *at(s) = v; return nil }
+}
+
+// yes reads a switch as Ollama does: every word says yes that is not a word for no.
+func yes(at func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, v string) error { *at(s) = server.ParseYes(v); return nil }
+}
+
+func number(at func(*settings) *int) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		n, err := strconv.ParseUint(v, 10, 31)
+		if err != nil {
+			return fmt.Errorf("%q is not a number from 0 to 2147483647", clip(v))
+		}
+		*at(s) = int(n)
+		return nil
+	}
+}
+
+func size(at func(*settings) *int64) func(*settings, string) error {
+	return func(s *settings, v string) (err error) { *at(s), err = parseSize(v); return err }
+}
+
+// list reads what has commas between, and adds it.
+func list(at func(*settings) *[]string) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		for e := range strings.SplitSeq(v, ",") {
+			if e = strings.TrimSpace(e); e != "" {
+				*at(s) = append(*at(s), e)
+			}
+		}
+		return nil
+	}
+}
+
+func clip(v string) string { return v[:min(len(v), 300)] }
+
+// envFile is packaging/axle.env: every variable, each switched off, with what it does above it.
+func envFile() string {
+	var b strings.Builder
+	b.WriteString("# Settings of the axle server. A line without # takes effect at the next start of the service.\n" +
+		"# Made from the table in cmd/axle/settings.go by `make settings`; docs/settings.md has the same table.\n")
+	for _, r := range table {
+		name := r.env()
+		if name == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n# %s.\n", sentence(r.text))
+		if r.more != "" {
+			fmt.Fprintf(&b, "# %s\n", r.more)
+		}
+		value := r.example
+		switch {
+		case value != "":
+		case r.kind == "":
+			value = "1"
+		default:
+			value = r.def
+		}
+		fmt.Fprintf(&b, "#AXLE_%s=%s\n", name, value)
+	}
+	b.WriteString("\n# Where packages come from: a mirror where huggingface.co is blocked, as in China.\n" +
+		"#HF_ENDPOINT=https://hf-mirror.com\n")
+	return b.String()
+}
+
+// settingsPage is docs/settings.md.
+func settingsPage() string {
+	var b strings.Builder
+	b.WriteString(`# Settings of the server
+
+This page is made from the table in cmd/axle/settings.go by ` + "`make settings`" + `.
+
+A flag of ` + "`axle serve`" + ` wins over its variable. ` + "`AXLE_X`" + ` wins over ` + "`OLLAMA_X`" + `, which is read where
+the former is not set. Where several values are allowed, commas stand between them, and the flag adds to the variable. A value that
+cannot be read ends the server at its start with an error that names the flag or the variable, and exit code 2. A variable that switches
+something on says yes with every word but 0, f and false. The package's service reads its variables from ` + "`/etc/axle/axle.env`" + `.
+
+| Flag | Variable | Default | What it does |
+|---|---|---|---|
+`)
+	for _, r := range table {
+		flag, variable, def := "`--"+r.flag+"`", "", r.def
+		if r.kind != "" {
+			flag = "`--" + r.flag + " " + strings.ToUpper(r.kind) + "`"
+		}
+		if name := r.env(); name != "" {
+			variable = "`AXLE_" + name + "`"
+		}
+		if r.kind == "" {
+			def = "off"
+		}
+		if r.packaged != "" {
+			def += "; " + r.packaged + " in the package"
+		}
+		about := sentence(r.text) + "."
+		if r.more != "" {
+			about += " " + r.more
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, variable, def, about)
+	}
+	b.WriteString("\n`HF_ENDPOINT` names a mirror of the hub that packages are pulled from.\n")
+	return b.String()
+}
+
+// sentence is a text with a capital first letter.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// made are the files that come from the table, by their paths from the repository's root.
+func made() map[string]string {
+	return map[string]string{"packaging/axle.env": envFile(), "docs/settings.md": settingsPage()}
+}
